@@ -1,0 +1,196 @@
+//! The agent over one big file, each scenario beside the limit it is held against.
+
+use crate::Options;
+use crate::header::Header;
+use crate::limits::Limit;
+use crate::measure::{Samples, progress};
+use crate::process::{Outcome, Program};
+use crate::report::{Bars, Report, Table};
+use crate::scratch::{Input, Scratch};
+use std::io;
+
+const COLUMNS: &[&str] = &[
+    "scenario",
+    "CPU s",
+    "min",
+    "max",
+    "GB per CPU s",
+    "limit",
+    "limit GB/s",
+    "ratio",
+    "bar",
+    "peak RSS MB",
+    "RSS bar",
+    "lost",
+    "repeated",
+    "verdict",
+];
+
+/// The repetitions of one scenario.
+#[derive(Default)]
+struct Measured {
+    /// CPU seconds over the input.
+    full: Samples,
+    /// CPU seconds over an empty file.
+    empty: Samples,
+    /// CPU seconds of the limit.
+    limit: Samples,
+    rss_mb: Samples,
+    lost: u64,
+    repeated: u64,
+}
+
+/// Measures the scenarios in `names`, or all.
+pub fn run(
+    options: &Options,
+    names: &[String],
+    input: &Input,
+    scratch: &Scratch,
+    report: &mut Report,
+) -> io::Result<()> {
+    let empty = Input::empty(scratch)?;
+    let mut table = Table::new("agent", "The agent over one file, one core", COLUMNS);
+    let mut results = Vec::new();
+    for scenario in Header::read_folder(&options.folder.join("scenarios"), names)? {
+        let measured = measure(options, &scenario, input, &empty, scratch)?;
+        table.row(cells(&scenario, input, &measured)?);
+        results.push((scenario, measured));
+    }
+    table.note(format!(
+        "{} MB web log, {} lines; medians of {}; CPU s less the run over an empty file, except where that run is \
+         what is measured.",
+        input.bytes / 1_000_000,
+        input.lines,
+        options.repetitions,
+    ));
+    report.add(table)?;
+    results.retain(|(_, measured)| measured.limit.median().is_finite());
+    plot(input, &results, report)
+}
+
+fn plot(input: &Input, results: &[(Header, Measured)], report: &mut Report) -> io::Result<()> {
+    let gb = input.bytes as f64 / 1e9;
+    let values = |of: &dyn Fn(&Header, &Measured) -> io::Result<f64>| {
+        results.iter().map(|(scenario, measured)| of(scenario, measured)).collect::<io::Result<Vec<f64>>>()
+    };
+    let series = [
+        Bars { label: "agent", values: values(&|_, measured| Ok(gb / measured.busy_seconds()))? },
+        Bars {
+            label: "its bar",
+            values: values(&|scenario, measured| {
+                Ok(scenario.required("bar_ratio")? * gb / measured.limit.median())
+            })?,
+        },
+        Bars { label: "the limit", values: values(&|_, measured| Ok(gb / measured.limit.median()))? },
+    ];
+    let labels: Vec<String> = results.iter().map(|(scenario, _)| scenario.name.clone()).collect();
+    if labels.is_empty() {
+        Ok(())
+    } else {
+        report.bars("agent", "GB of input per CPU second", &labels, &series)
+    }
+}
+
+impl Measured {
+    /// CPU seconds that the input takes beyond starting and stopping.
+    fn busy_seconds(&self) -> f64 {
+        self.full.median() - self.empty.median()
+    }
+}
+
+/// Runs limit, empty file and full file in turn, so that a change of the host's speed meets all three.
+fn measure(
+    options: &Options,
+    scenario: &Header,
+    input: &Input,
+    empty: &Input,
+    scratch: &Scratch,
+) -> io::Result<Measured> {
+    let limit = limit_of(scenario)?;
+    let mut measured = Measured::default();
+    for repetition in 1..=options.repetitions {
+        progress(&format!("agent: {} {repetition}/{}", scenario.name, options.repetitions));
+        if let Some(limit) = limit {
+            measured.limit.push(limit.run(input, scratch)?);
+        }
+        let mut outcome = run_once(options, scenario, empty, scratch)?;
+        measured.empty.push(outcome.cpu_seconds);
+        let mut expected = 0;
+        if limit.is_some() {
+            outcome = run_once(options, scenario, input, scratch)?;
+            measured.full.push(outcome.cpu_seconds);
+            expected = input.lines;
+        }
+        measured.rss_mb.push(outcome.peak_rss_bytes as f64 / 1e6);
+        measured.lost += expected.saturating_sub(outcome.lines);
+        measured.repeated += outcome.lines.saturating_sub(expected);
+    }
+    Ok(measured)
+}
+
+fn run_once(options: &Options, scenario: &Header, input: &Input, scratch: &Scratch) -> io::Result<Outcome> {
+    let outcome =
+        Program::start(&options.agent, &["--until-eof"], &scenario.path, &input.path, scratch)?.wait()?;
+    scratch.empty_folder("out")?;
+    Ok(outcome)
+}
+
+/// `None` if the scenario names none: then what is measured is the run over the empty file.
+fn limit_of(scenario: &Header) -> io::Result<Option<Limit>> {
+    match scenario.text("limit") {
+        "" => Ok(None),
+        name => Limit::by_name(name).map(Some).ok_or_else(|| {
+            io::Error::other(format!("{}: there is no limit {name}", scenario.path.display()))
+        }),
+    }
+}
+
+fn cells(scenario: &Header, input: &Input, measured: &Measured) -> io::Result<Vec<String>> {
+    let (figures, met) = match limit_of(scenario)? {
+        Some(limit) => throughput_cells(scenario, limit, input, measured)?,
+        None => cpu_cells(scenario, measured)?,
+    };
+    let rss_mb = measured.rss_mb.max();
+    let rss_bar = scenario.number("bar_rss_mb")?;
+    let met = met && rss_bar.is_none_or(|bar| rss_mb <= bar) && measured.lost + measured.repeated == 0;
+    let rest = [
+        format!("{rss_mb:.1}"),
+        rss_bar.map_or(String::new(), |bar| format!("<= {bar}")),
+        measured.lost.to_string(),
+        measured.repeated.to_string(),
+        if met { "holds" } else { "MISSED" }.to_owned(),
+    ];
+    Ok([vec![scenario.name.clone()], figures, rest.to_vec()].concat())
+}
+
+/// The figures of a scenario that is held against a limit, and whether its bar is met.
+fn throughput_cells(
+    scenario: &Header,
+    limit: Limit,
+    input: &Input,
+    measured: &Measured,
+) -> io::Result<(Vec<String>, bool)> {
+    let bar = scenario.required("bar_ratio")?;
+    let idle = measured.empty.median();
+    let seconds =
+        [measured.full.median(), measured.full.min(), measured.full.max()].map(|seconds| seconds - idle);
+    let ratio = measured.limit.median() / measured.busy_seconds();
+    let gb = input.bytes as f64 / 1e9;
+    let mut cells = seconds.map(|seconds| format!("{seconds:.3}")).to_vec();
+    cells.push(format!("{:.2}", gb / seconds[0]));
+    cells.push(limit.name.to_owned());
+    cells.push(format!("{:.2}", gb / measured.limit.median()));
+    cells.push(format!("{ratio:.2}"));
+    cells.push(format!(">= {bar}"));
+    Ok((cells, ratio >= bar))
+}
+
+/// The figures of a scenario whose CPU time is the result, and whether its bar is met.
+fn cpu_cells(scenario: &Header, measured: &Measured) -> io::Result<(Vec<String>, bool)> {
+    let bar_ms = scenario.required("bar_cpu_ms")?;
+    let samples = [measured.empty.median(), measured.empty.min(), measured.empty.max()];
+    let mut cells = samples.map(|seconds| format!("{seconds:.4}")).to_vec();
+    cells.extend(["", "", "", ""].map(str::to_owned));
+    cells.push(format!("<= {bar_ms} ms"));
+    Ok((cells, samples[0] * 1e3 <= bar_ms))
+}

@@ -1,0 +1,123 @@
+//! `millstream-bench`: loads for the agent, from outside and as a process, beside what the host can do at best.
+//! README.md says what each figure means.
+
+mod agent;
+mod fleet;
+mod header;
+mod limits;
+mod measure;
+mod process;
+mod report;
+mod scan;
+mod scratch;
+mod weblog;
+
+use clap::{Parser, Subcommand};
+use report::Report;
+use scratch::{Input, Scratch};
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Measures the agent and the host it runs on.
+///
+/// Example: millstream-bench --repetitions 3 agent file_to_blackhole
+#[derive(Parser)]
+struct Options {
+    /// The agent to measure
+    #[arg(long, default_value = "target/release/millstream")]
+    agent: PathBuf,
+    /// Repetitions of each measurement; the tables show medians
+    #[arg(long, default_value_t = 5)]
+    repetitions: usize,
+    /// Size of the generated web log in megabytes
+    #[arg(long, default_value_t = 1000)]
+    input_mb: usize,
+    /// The core of the agent and of the limits
+    #[arg(long, default_value_t = 1)]
+    core: usize,
+    /// The core of the load in `fleet`
+    #[arg(long, default_value_t = 0)]
+    load_core: usize,
+    /// Folder with scenarios/ and fleet/; results go to its results/
+    #[arg(long, default_value = "bench")]
+    folder: PathBuf,
+    #[command(subcommand)]
+    part: Part,
+}
+
+#[derive(Subcommand)]
+enum Part {
+    /// Everything, within six minutes
+    Short,
+    /// What the host can do: plain loops over the input
+    Limits,
+    /// The scanners by block size
+    Scan,
+    /// The agent over one big file, scenario by scenario
+    Agent {
+        /// Only these scenarios
+        names: Vec<String>,
+    },
+    /// What fleets pay for: many files, slow writers, nothing to do
+    Fleet {
+        /// Only these loads
+        names: Vec<String>,
+    },
+}
+
+fn main() -> ExitCode {
+    match run(&Options::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            measure::progress_end();
+            eprintln!("millstream-bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(options: &Options) -> io::Result<()> {
+    let scratch = Scratch::new()?;
+    let mut report = Report::new(&options.folder.join("results"), options.part.results_name())?;
+    measure::pin(options.core)?;
+    match &options.part {
+        Part::Short => short(options, &scratch, &mut report)?,
+        Part::Limits => limits::run(&options.weblog(&scratch)?, &scratch, options.repetitions, &mut report)?,
+        Part::Scan => scan::run(&mut report)?,
+        Part::Agent { names } => {
+            agent::run(options, names, &options.weblog(&scratch)?, &scratch, &mut report)?
+        }
+        Part::Fleet { names } => fleet::run(options, names, &scratch, &mut report)?,
+    }
+    println!("results: {}", report.folder().display());
+    Ok(())
+}
+
+fn short(options: &Options, scratch: &Scratch, report: &mut Report) -> io::Result<()> {
+    scan::run(report)?;
+    let input = options.weblog(scratch)?;
+    limits::run(&input, scratch, options.repetitions, report)?;
+    agent::run(options, &[], &input, scratch, report)?;
+    std::fs::remove_file(&input.path)?;
+    fleet::run(options, &[], scratch, report)
+}
+
+impl Part {
+    /// A part run alone does not overwrite the results of all.
+    fn results_name(&self) -> &'static str {
+        match self {
+            Part::Short => "results",
+            Part::Limits => "limits",
+            Part::Scan => "scan",
+            Part::Agent { .. } => "agent",
+            Part::Fleet { .. } => "fleet",
+        }
+    }
+}
+
+impl Options {
+    fn weblog(&self, scratch: &Scratch) -> io::Result<Input> {
+        Input::weblog(scratch, self.input_mb * 1_000_000)
+    }
+}

@@ -1,0 +1,103 @@
+//! What a figure is made of: a pinned core, CPU time instead of wall time, medians of repetitions.
+
+use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::time::{ClockId, clock_gettime};
+use std::io::{self, IsTerminal, Write};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+const PROGRESS_LINE_EVERY: Duration = Duration::from_secs(5);
+
+/// Ties the calling thread, and the processes it starts from then on, to one core.
+pub fn pin(core: usize) -> io::Result<()> {
+    let mut cores = CpuSet::new();
+    cores.set(core);
+    Ok(sched_setaffinity(None, &cores)?)
+}
+
+/// CPU seconds that `work` takes on the calling thread, user and system.
+pub fn cpu_seconds(work: impl FnOnce() -> io::Result<()>) -> io::Result<f64> {
+    let before = thread_cpu_seconds();
+    work()?;
+    Ok(thread_cpu_seconds() - before)
+}
+
+/// CPU seconds of the calling thread so far.
+pub fn thread_cpu_seconds() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+/// Repetitions of one measurement.
+#[derive(Clone, Debug, Default)]
+pub struct Samples(Vec<f64>);
+
+impl Samples {
+    /// Adds one repetition.
+    pub fn push(&mut self, value: f64) {
+        self.0.push(value);
+        self.0.sort_by(f64::total_cmp);
+    }
+
+    /// The middle value; of an even number the lower middle. NaN without any.
+    pub fn median(&self) -> f64 {
+        self.quantile(0.5)
+    }
+
+    /// The smallest value. NaN without any.
+    pub fn min(&self) -> f64 {
+        self.quantile(0.0)
+    }
+
+    /// The largest value. NaN without any.
+    pub fn max(&self) -> f64 {
+        self.quantile(1.0)
+    }
+
+    /// The value at `quantile` (0 to 1) of the sorted values.
+    fn quantile(&self, quantile: f64) -> f64 {
+        sorted_quantile(&self.0, quantile).unwrap_or(f64::NAN)
+    }
+}
+
+/// The value at `quantile` (0 to 1) of `sorted`.
+pub fn sorted_quantile<T: Copy>(sorted: &[T], quantile: f64) -> Option<T> {
+    sorted.get((sorted.len().checked_sub(1)? as f64 * quantile) as usize).copied()
+}
+
+/// Says on standard error what is running: in one line that is overwritten on a terminal, else in a line now
+/// and then.
+pub fn progress(what: &str) {
+    static LAST_LINE: Mutex<Option<Instant>> = Mutex::new(None);
+    let mut err = io::stderr().lock();
+    if err.is_terminal() {
+        let _ = write!(err, "\r\x1b[K{what}").and_then(|()| err.flush());
+    } else if let Ok(mut last) = LAST_LINE.lock()
+        && last.is_none_or(|last| last.elapsed() >= PROGRESS_LINE_EVERY)
+    {
+        let _ = writeln!(err, "{what}");
+        *last = Some(Instant::now());
+    }
+}
+
+/// Clears the progress line before a table is printed.
+pub fn progress_end() {
+    if io::stderr().is_terminal() {
+        eprint!("\r\x1b[K");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_have_a_middle_and_ends() {
+        let mut samples = Samples::default();
+        assert!(samples.median().is_nan());
+        for value in [5.0, 1.0, 4.0] {
+            samples.push(value);
+        }
+        assert_eq!((samples.min(), samples.median(), samples.max()), (1.0, 4.0, 5.0));
+    }
+}

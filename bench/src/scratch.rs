@@ -1,0 +1,92 @@
+//! A folder in memory for inputs, outputs and the agent's data, gone at the end.
+
+use crate::weblog::WebLog;
+use std::fs;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+const PARENT: &str = "/dev/shm";
+const PREFIX: &str = "millstream-bench-";
+
+/// A fresh folder on tmpfs; removed when it is dropped, or by the next run if this one is killed.
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    /// Creates the folder and removes what killed runs have left.
+    pub fn new() -> io::Result<Self> {
+        remove_leftovers()?;
+        let folder = Path::new(PARENT).join(format!("{PREFIX}{}", std::process::id()));
+        fs::create_dir(&folder)?;
+        Ok(Scratch(folder))
+    }
+
+    /// The path of `name` in the folder.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// Makes `name` an empty folder, whatever it was before.
+    pub fn empty_folder(&self, name: &str) -> io::Result<PathBuf> {
+        let folder = self.path(name);
+        if folder.exists() {
+            fs::remove_dir_all(&folder)?;
+        }
+        fs::create_dir(&folder)?;
+        Ok(folder)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Removes the folders of runs whose process is gone.
+fn remove_leftovers() -> io::Result<()> {
+    for entry in fs::read_dir(PARENT)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let pid = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
+        if pid.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
+            fs::remove_dir_all(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// A log file that a measurement reads.
+pub struct Input {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its size.
+    pub bytes: u64,
+    /// Its number of lines.
+    pub lines: u64,
+}
+
+impl Input {
+    /// An empty file.
+    pub fn empty(scratch: &Scratch) -> io::Result<Self> {
+        let path = scratch.path("empty.log");
+        fs::write(&path, "")?;
+        Ok(Input { path, bytes: 0, lines: 0 })
+    }
+
+    /// A web log of about `bytes`.
+    pub fn weblog(scratch: &Scratch, bytes: usize) -> io::Result<Self> {
+        const CHUNK_BYTES: usize = 16 << 20;
+        let mut input = Input { path: scratch.path("web.log"), bytes: 0, lines: 0 };
+        let mut file = BufWriter::with_capacity(1 << 20, fs::File::create(&input.path)?);
+        let mut log = WebLog::new(1);
+        while input.bytes < bytes as u64 {
+            let missing = bytes - input.bytes as usize;
+            let (bytes, lines) = log.write(missing.min(CHUNK_BYTES), &mut file)?;
+            input.bytes += bytes as u64;
+            input.lines += lines as u64;
+            crate::measure::progress(&format!("web log: {} MB written", input.bytes / 1_000_000));
+        }
+        file.flush()?;
+        Ok(input)
+    }
+}

@@ -1,0 +1,404 @@
+//! From a blueprint (who reads whom) to a built topology.
+
+use crate::core::{Core, Node, Op, SinkSlot, SourceSlot};
+use crate::lane::{LaneDriver, LaneQueue};
+use crate::limits::{GRANT_PERCENT, SINK_SHARE_BYTES_MAX};
+use crate::release::Release;
+use crate::running::Running;
+use crate::scheduler::Scheduler;
+use crate::stage::{OffloadQueue, SerialStage};
+use crate::store::{Store, StoreError};
+use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES, ROW_BYTES, SINKS_MAX};
+use millstream_model::{
+    BlockPool, BuildError, Counters, Grant, Kind, Ledger, Now, Sink, SinkSet, Source, SourceInfo, SourceOpen, Transform,
+};
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::time::Instant;
+
+/// Where wall-clock time comes from.
+#[derive(Clone, Copy, Debug)]
+pub enum Clock {
+    /// The system's clock.
+    System,
+    /// This many nanoseconds since 1970 plus the time since the start: for simulations.
+    Simulated(i64),
+}
+
+impl Clock {
+    pub(crate) fn now(self, since_start: Duration) -> Now {
+        match self {
+            Clock::System => Now::read(since_start),
+            Clock::Simulated(base) => Now { since_start, unix_ns: base + since_start.as_nanos() as i64 },
+        }
+    }
+}
+
+/// Settings of an engine.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Folder of the checkpoint store.
+    pub data_dir: PathBuf,
+    /// Worker threads.
+    pub threads: usize,
+    /// `limits.memory` in bytes; data in flight gets a part of it.
+    pub memory_bytes: u64,
+    /// Read what is there, deliver it, and finish.
+    pub until_eof: bool,
+    /// Where wall-clock time comes from.
+    pub clock: Clock,
+}
+
+/// An output of a component: its id, and 0 for the main output or the index of a side output.
+pub type Input = (String, usize);
+
+/// Opens a source.
+pub type OpenSource = Box<dyn FnOnce(SourceOpen) -> Result<Box<dyn Source>, BuildError> + Send>;
+
+/// A source of a blueprint.
+pub struct SourcePart {
+    /// What its events share; the component id is in it.
+    pub info: SourceInfo,
+    /// Component type.
+    pub type_name: &'static str,
+    /// Opens it.
+    pub open: OpenSource,
+}
+
+/// A transform of a blueprint.
+pub struct TransformPart {
+    /// Component id.
+    pub id: String,
+    /// Component type.
+    pub type_name: &'static str,
+    /// What it reads.
+    pub inputs: Vec<Input>,
+    /// What it does.
+    pub transform: Transform,
+}
+
+/// A sink of a blueprint.
+pub struct SinkPart {
+    /// Component id.
+    pub id: String,
+    /// Component type.
+    pub type_name: &'static str,
+    /// What it reads.
+    pub inputs: Vec<Input>,
+    /// What it does.
+    pub sink: Arc<dyn Sink>,
+}
+
+/// The components and who reads whom. Ids are unique.
+#[derive(Default)]
+pub struct Blueprint {
+    /// Sources.
+    pub sources: Vec<SourcePart>,
+    /// Transforms, in any order.
+    pub transforms: Vec<TransformPart>,
+    /// Sinks.
+    pub sinks: Vec<SinkPart>,
+}
+
+/// A topology whose sources are open and that has not started yet.
+pub struct Built {
+    pub(crate) core: Arc<Core>,
+    pub(crate) drivers: Vec<LaneDriver>,
+    pub(crate) threads: usize,
+}
+
+/// A component of the blueprint cannot be built, or the store cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// The store cannot be opened.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The blueprint or one of its components is at fault.
+    #[error("{0}")]
+    Build(String),
+}
+
+impl Blueprint {
+    /// Opens the store and every source.
+    pub fn build(self, settings: &Settings) -> Result<Built, EngineError> {
+        if self.sinks.len() > SINKS_MAX {
+            let count = self.sinks.len();
+            return Err(EngineError::Build(format!("{count} sinks; an agent has {SINKS_MAX} at most")));
+        }
+        let grant = Grant::new(settings.memory_bytes * GRANT_PERCENT / 100);
+        self.check_memory(&grant, settings.threads)?;
+        let store = Arc::new(Store::open(&settings.data_dir)?);
+        let scheduler = Arc::new(Scheduler::new(self.sources.len()));
+        let for_room = Arc::downgrade(&scheduler);
+        grant.on_room(move || wake_for_room(&for_room));
+        let graph = Graph::new(&self)?;
+        let mut drivers = Vec::new();
+        let shared = Shared { store: &store, scheduler: &scheduler, grant: &grant };
+        let sink_ids: Vec<String> = self.sinks.iter().map(|s| s.id.clone()).collect();
+        let nodes = nodes(&graph, self.transforms, self.sinks, &shared, &mut drivers)?;
+        let sources = sources(&graph, self.sources, &nodes, &sink_ids, &shared, settings.until_eof)?;
+        let core = Core {
+            clock: settings.clock,
+            started: Instant::now(),
+            until_eof: settings.until_eof,
+            grant,
+            pool: BlockPool::new(),
+            store,
+            scheduler,
+            sources,
+            nodes,
+        };
+        Ok(Built { core: Arc::new(core), drivers, threads: settings.threads.max(1) })
+    }
+
+    /// Refuses a memory limit in which not even one batch per worker fits.
+    fn check_memory(&self, grant: &Grant, threads: usize) -> Result<(), EngineError> {
+        let need = (BLOCK_BYTES as u64 + expansion(&self.sinks)) * threads.max(1) as u64;
+        if need <= grant.bytes_max() {
+            return Ok(());
+        }
+        let least = (need * 100).div_ceil(GRANT_PERCENT).div_ceil(1 << 20);
+        Err(EngineError::Build(format!(
+            "limits.memory is too small: {threads} threads with these sinks need {least}MiB at least; \
+             raise limits.memory or lower limits.threads"
+        )))
+    }
+}
+
+impl Built {
+    /// Starts workers and lanes. Lanes and their deliveries run on `runtime`.
+    pub fn start(self, runtime: &Handle) -> Running {
+        Running::start(self, runtime)
+    }
+}
+
+struct Shared<'a> {
+    store: &'a Arc<Store>,
+    scheduler: &'a Arc<Scheduler>,
+    grant: &'a Arc<Grant>,
+}
+
+fn wake_for_room(scheduler: &Weak<Scheduler>) {
+    if let Some(scheduler) = scheduler.upgrade() {
+        scheduler.wake_for_room();
+    }
+}
+
+/// Bytes a chain to `sinks` may make of one block.
+fn expansion(sinks: &[SinkPart]) -> u64 {
+    let rows = BATCH_ROWS_MAX as u64;
+    let payload = |s: &SinkPart| s.sink.payload_bytes_max(BLOCK_BYTES as u64, rows);
+    sinks.iter().map(payload).sum::<u64>() + rows * ROW_BYTES as u64
+}
+
+/// Indices of the blueprint's nodes: transforms in the order of the flow, then sinks.
+struct Graph {
+    /// Blueprint index of each transform, in the order of the flow.
+    order: Vec<usize>,
+    /// Readers of (component id, output).
+    readers: HashMap<Input, Vec<usize>>,
+}
+
+impl Graph {
+    fn new(blueprint: &Blueprint) -> Result<Graph, EngineError> {
+        let order = flow_order(blueprint)?;
+        let transforms = order.iter().map(|i| &blueprint.transforms[*i].inputs);
+        let mut readers: HashMap<Input, Vec<usize>> = HashMap::new();
+        for (node, inputs) in transforms.chain(blueprint.sinks.iter().map(|s| &s.inputs)).enumerate() {
+            inputs.iter().for_each(|input| readers.entry(input.clone()).or_default().push(node));
+        }
+        Ok(Graph { order, readers })
+    }
+
+    fn of(&self, id: &str, output: usize) -> Vec<usize> {
+        self.readers.get(&(id.to_owned(), output)).cloned().unwrap_or_default()
+    }
+
+    /// Readers of every output of a component.
+    fn outputs(&self, id: &str) -> Vec<Vec<usize>> {
+        let count = self.readers.keys().filter(|(of, _)| of == id).map(|(_, output)| output + 1).max();
+        (0..count.unwrap_or(0)).map(|output| self.of(id, output)).collect()
+    }
+}
+
+/// Transforms sorted so that each comes after what it reads.
+fn flow_order(blueprint: &Blueprint) -> Result<Vec<usize>, EngineError> {
+    let mut done: Vec<&str> = blueprint.sources.iter().map(|s| s.info.id.as_str()).collect();
+    let mut order = Vec::new();
+    while order.len() < blueprint.transforms.len() {
+        let ready = |i: &usize| {
+            let inputs = &blueprint.transforms[*i].inputs;
+            !order.contains(i) && inputs.iter().all(|(id, _)| done.contains(&id.as_str()))
+        };
+        let Some(next) = (0..blueprint.transforms.len()).find(ready) else {
+            return Err(EngineError::Build("the transforms form a cycle or read a component that is not there".into()));
+        };
+        done.push(&blueprint.transforms[next].id);
+        order.push(next);
+    }
+    Ok(order)
+}
+
+/// The nodes of the topology: the transforms in the order of the flow, then the sinks.
+fn nodes(
+    graph: &Graph,
+    transforms: Vec<TransformPart>,
+    sinks: Vec<SinkPart>,
+    shared: &Shared<'_>,
+    drivers: &mut Vec<LaneDriver>,
+) -> Result<Vec<Node>, EngineError> {
+    let share = (shared.grant.bytes_max() / (2 * sinks.len().max(1) as u64)).min(SINK_SHARE_BYTES_MAX);
+    let mut parts: Vec<Option<TransformPart>> = transforms.into_iter().map(Some).collect();
+    let mut nodes = Vec::new();
+    for part in graph.order.iter().filter_map(|i| parts[*i].take()) {
+        nodes.push(transform_node(graph, part)?);
+    }
+    for (index, part) in sinks.into_iter().enumerate() {
+        nodes.push(sink_node(index, part, share, shared, drivers));
+    }
+    for index in (0..nodes.len()).rev() {
+        let behind = nodes[index].outputs.iter().flatten().map(|reader| nodes[*reader].reach);
+        nodes[index].reach = behind.fold(nodes[index].reach, |all, reach| all | reach);
+    }
+    Ok(nodes)
+}
+
+fn transform_node(graph: &Graph, part: TransformPart) -> Result<Node, EngineError> {
+    let op = match part.transform {
+        Transform::Map(make) => Op::Map(make),
+        Transform::Serial(serial) => Op::Serial(SerialStage::new(serial)),
+        Transform::Offload(offload) => Op::Offload(offload, Arc::default()),
+        Transform::Merge(_) => {
+            let message = format!("transform {}: aggregates are not run by this release", part.id);
+            return Err(EngineError::Build(message));
+        }
+    };
+    Ok(Node {
+        outputs: graph.outputs(&part.id),
+        id: part.id.into(),
+        type_name: part.type_name,
+        kind: Kind::Transform,
+        op,
+        reach: SinkSet::EMPTY,
+        counters: Arc::default(),
+    })
+}
+
+fn sink_node(index: usize, part: SinkPart, share: u64, shared: &Shared<'_>, drivers: &mut Vec<LaneDriver>) -> Node {
+    let (id, counters): (Arc<str>, Arc<Counters>) = (part.id.into(), Arc::default());
+    let mut lanes = Vec::new();
+    for lane in 0..part.sink.lanes().max(1) {
+        let scheduler = Arc::downgrade(shared.scheduler);
+        let queue = LaneQueue::new(move || wake_for_room(&scheduler));
+        lanes.push(queue.clone());
+        drivers.push(LaneDriver {
+            sink_id: id.clone(),
+            lane,
+            sink: part.sink.clone(),
+            queue,
+            counters: counters.clone(),
+            store: shared.store.clone(),
+        });
+    }
+    Node {
+        id,
+        type_name: part.type_name,
+        kind: Kind::Sink,
+        op: Op::Sink(SinkSlot::new(index, part.sink, lanes, share)),
+        outputs: Vec::new(),
+        reach: SinkSet::one(index),
+        counters,
+    }
+}
+
+fn sources(
+    graph: &Graph,
+    parts: Vec<SourcePart>,
+    nodes: &[Node],
+    sink_ids: &[String],
+    shared: &Shared<'_>,
+    until_eof: bool,
+) -> Result<Vec<SourceSlot>, EngineError> {
+    let slot = |(index, part)| source_slot(graph, index, part, nodes, sink_ids, shared, until_eof);
+    parts.into_iter().enumerate().map(slot).collect()
+}
+
+fn source_slot(
+    graph: &Graph,
+    index: usize,
+    part: SourcePart,
+    nodes: &[Node],
+    sink_ids: &[String],
+    shared: &Shared<'_>,
+    until_eof: bool,
+) -> Result<SourceSlot, EngineError> {
+    let roots = graph.of(&part.info.id, 0);
+    let reach = roots.iter().fold(SinkSet::EMPTY, |all, node| all | nodes[*node].reach);
+    let (info, ledger, counters) = (Arc::new(part.info), Ledger::new(), Arc::<Counters>::default());
+    let scheduler = Arc::downgrade(shared.scheduler);
+    let wake: millstream_model::Wake = Arc::new(move || {
+        if let Some(scheduler) = scheduler.upgrade() {
+            scheduler.wake(index);
+        }
+    });
+    let wake_again = wake.clone();
+    ledger.on_reread(move || wake_again());
+    let open = SourceOpen {
+        info: info.clone(),
+        sinks: reach.iter().map(|sink| (sink, sink_ids[sink].clone())).collect(),
+        store: shared.store.of_source(&info.id),
+        ledger: ledger.clone(),
+        counters: counters.clone(),
+        wake,
+        until_eof,
+    };
+    let source = (part.open)(open).map_err(|error| EngineError::Build(format!("source {}: {error}", info.id)))?;
+    Ok(SourceSlot {
+        id: info.id.as_str().into(),
+        type_name: part.type_name,
+        cuts: cuts(&roots, nodes),
+        expansion: chain_expansion(reach, nodes),
+        info,
+        source: Mutex::new(source),
+        roots,
+        reach,
+        ledger,
+        counters,
+        release: Mutex::new(Release::default()),
+    })
+}
+
+/// Bytes the chain to the sinks in `reach` may make of one block.
+fn chain_expansion(reach: SinkSet, nodes: &[Node]) -> u64 {
+    let rows = BATCH_ROWS_MAX as u64;
+    let payload = |node: &Node| match &node.op {
+        Op::Sink(slot) if reach.contains(slot.index) => slot.sink.payload_bytes_max(BLOCK_BYTES as u64, rows),
+        _ => 0,
+    };
+    nodes.iter().map(payload).sum::<u64>() + rows * ROW_BYTES as u64
+}
+
+/// Serial and offload nodes that can be reached from `roots`; node order is the order of the flow.
+fn cuts(roots: &[usize], nodes: &[Node]) -> Vec<usize> {
+    let mut reached = vec![false; nodes.len()];
+    roots.iter().for_each(|node| reached[*node] = true);
+    for index in 0..nodes.len() {
+        if reached[index] {
+            nodes[index].outputs.iter().flatten().for_each(|reader| reached[*reader] = true);
+        }
+    }
+    let is_cut = |index: &usize| matches!(nodes[*index].op, Op::Serial(_) | Op::Offload(..));
+    (0..nodes.len()).filter(|index| reached[*index]).filter(is_cut).collect()
+}
+
+/// The queue and the threads' work of every offload node.
+pub(crate) fn offloads(core: &Core) -> Vec<(usize, Arc<dyn millstream_model::Offload>, Arc<OffloadQueue>)> {
+    let offload = |(index, node): (usize, &Node)| match &node.op {
+        Op::Offload(offload, queue) => Some((index, offload.clone(), queue.clone())),
+        _ => None,
+    };
+    core.nodes.iter().enumerate().filter_map(offload).collect()
+}

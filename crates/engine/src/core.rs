@@ -1,0 +1,257 @@
+//! The built topology and what its threads share.
+
+use crate::blueprint::Clock;
+use crate::lane::LaneQueue;
+use crate::limits::DETACH_AFTER;
+use crate::release::Release;
+use crate::scheduler::{Again, Job, Scheduler};
+use crate::stage::{OffloadQueue, SerialStage};
+use crate::store::Store;
+use crate::ticket::Ticket;
+use millstream_model::{
+    BlockPool, Counters, Grant, Kind, Ledger, Map, Now, Offload, Polled, Sink, SinkSet, Source, SourceCx, SourceInfo,
+};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// A source in the topology.
+pub(crate) struct SourceSlot {
+    pub id: Arc<str>,
+    pub type_name: &'static str,
+    pub info: Arc<SourceInfo>,
+    pub source: Mutex<Box<dyn Source>>,
+    /// Nodes that read it.
+    pub roots: Vec<usize>,
+    /// Serial and offload nodes its batches come through, in the order of the flow.
+    pub cuts: Vec<usize>,
+    pub reach: SinkSet,
+    pub ledger: Arc<Ledger>,
+    pub counters: Arc<Counters>,
+    pub release: Mutex<Release>,
+    /// Bytes its chain may make of one block.
+    pub expansion: u64,
+}
+
+/// A transform or a sink in the topology.
+pub(crate) struct Node {
+    pub id: Arc<str>,
+    pub type_name: &'static str,
+    pub kind: Kind,
+    pub op: Op,
+    /// For each output, the nodes that read it.
+    pub outputs: Vec<Vec<usize>>,
+    pub reach: SinkSet,
+    pub counters: Arc<Counters>,
+}
+
+/// What a node does.
+pub(crate) enum Op {
+    Map(Arc<dyn Fn() -> Box<dyn Map> + Send + Sync>),
+    Serial(SerialStage),
+    Offload(Arc<dyn Offload>, Arc<OffloadQueue>),
+    Sink(SinkSlot),
+}
+
+/// The sink part of a node.
+pub(crate) struct SinkSlot {
+    /// Index in sink sets.
+    pub index: usize,
+    pub sink: Arc<dyn Sink>,
+    pub lanes: Vec<Arc<LaneQueue>>,
+    /// Bytes that may wait in its lanes.
+    pub share: u64,
+    /// Engine time in ms since when it has had no room, plus one; 0 while it has room.
+    full_since: AtomicU64,
+}
+
+impl SinkSlot {
+    pub fn new(index: usize, sink: Arc<dyn Sink>, lanes: Vec<Arc<LaneQueue>>, share: u64) -> SinkSlot {
+        SinkSlot { index, sink, lanes, share, full_since: AtomicU64::new(0) }
+    }
+
+    /// Bytes queued or being delivered.
+    pub fn queued(&self) -> u64 {
+        self.lanes.iter().map(|lane| lane.bytes()).sum()
+    }
+
+    /// How long the sink has had no room; `None` if it has room.
+    fn full_for(&self, now: Duration) -> Option<Duration> {
+        if self.queued() < self.share {
+            self.full_since.store(0, Ordering::Relaxed);
+            return None;
+        }
+        let ms = now.as_millis() as u64 + 1;
+        let since = match self.full_since.compare_exchange(0, ms, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => ms,
+            Err(since) => since,
+        };
+        Some(Duration::from_millis(ms.saturating_sub(since)))
+    }
+}
+
+/// Everything the threads of an engine share.
+pub(crate) struct Core {
+    pub clock: Clock,
+    pub started: Instant,
+    pub until_eof: bool,
+    pub grant: Arc<Grant>,
+    pub pool: Arc<BlockPool>,
+    pub store: Arc<Store>,
+    pub scheduler: Arc<Scheduler>,
+    pub sources: Vec<SourceSlot>,
+    /// Transforms in the order of the flow, then sinks.
+    pub nodes: Vec<Node>,
+}
+
+impl Core {
+    /// Both clocks.
+    pub fn now(&self) -> Now {
+        self.clock.now(self.started.elapsed())
+    }
+
+    /// The sinks among the nodes.
+    pub fn sinks(&self) -> impl Iterator<Item = (&Node, &SinkSlot)> {
+        self.nodes.iter().filter_map(|node| match &node.op {
+            Op::Sink(slot) => Some((node, slot)),
+            _ => None,
+        })
+    }
+
+    /// Polls a source; a batch becomes a ticket that is ready to run.
+    pub fn poll(&self, source: usize) -> Option<Box<Ticket>> {
+        let slot = &self.sources[source];
+        let now = self.now();
+        let begun = std::time::Instant::now();
+        let polled = self.poll_guarded(slot, now);
+        slot.counters.busy(begun.elapsed());
+        let (again, ticket) = match polled {
+            Polled::Batch(batch, permit) => (Again::Now, Some(self.ticket(source, batch, permit))),
+            Polled::Wait(pause) => (Again::At(now.since_start + pause), None),
+            Polled::NoRoom => (Again::Room, None),
+            Polled::Ended => (Again::Ended, None),
+        };
+        self.scheduler.polled(source, again, now.since_start);
+        ticket
+    }
+
+    /// A panic in a source costs a pause, not the agent; what it was about to issue is read again.
+    fn poll_guarded(&self, slot: &SourceSlot, now: Now) -> Polled {
+        let poll = || {
+            let (room, stalled) = self.room(slot.reach, now.since_start);
+            let mut cx = SourceCx {
+                now,
+                info: &slot.info,
+                sinks: slot.reach,
+                room,
+                stalled,
+                ledger: &slot.ledger,
+                counters: &slot.counters,
+                until_eof: self.until_eof,
+                grant: &self.grant,
+                pool: &self.pool,
+                expansion: slot.expansion,
+            };
+            slot.source.lock().unwrap_or_else(|p| p.into_inner()).poll(&mut cx)
+        };
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(poll)).unwrap_or_else(|_| {
+            slot.counters.error("panic");
+            log::error!("source {}: panic while reading; it goes on in a second", slot.id);
+            Polled::Wait(Duration::from_secs(1))
+        })
+    }
+
+    /// The sinks of `reach` that have room, and those that have had none for too long.
+    fn room(&self, reach: SinkSet, now: Duration) -> (SinkSet, SinkSet) {
+        let (mut room, mut stalled) = (SinkSet::EMPTY, SinkSet::EMPTY);
+        for (_, slot) in self.sinks().filter(|(_, slot)| reach.contains(slot.index)) {
+            match slot.full_for(now) {
+                None => room = room | SinkSet::one(slot.index),
+                Some(full) if full >= DETACH_AFTER => stalled = stalled | SinkSet::one(slot.index),
+                Some(_) => {}
+            }
+        }
+        (room, stalled)
+    }
+
+    fn ticket(&self, source: usize, batch: millstream_model::Batch, permit: millstream_model::Permit) -> Box<Ticket> {
+        let slot = &self.sources[source];
+        let number = slot.release.lock().unwrap_or_else(|p| p.into_inner()).issue();
+        let acks = batch.segments.iter().map(|s| s.ack.clone()).collect();
+        let mut ticket = Ticket {
+            source,
+            number,
+            acks,
+            permit,
+            inputs: Vec::new(),
+            cuts_passed: 0,
+            at_cuts: Vec::new(),
+            payloads: Vec::new(),
+        };
+        fan_out(&slot.roots, batch, &mut ticket.inputs);
+        Box::new(ticket)
+    }
+
+    /// Takes a ticket whose chain has run, and releases every ticket that is due.
+    pub fn complete(&self, ticket: Box<Ticket>) {
+        let slot = &self.sources[ticket.source];
+        // Held while payloads are queued: the order of the tickets is the order in the lanes.
+        let mut release = slot.release.lock().unwrap_or_else(|p| p.into_inner());
+        for ticket in release.finish(ticket) {
+            self.release(*ticket);
+        }
+    }
+
+    fn release(&self, mut ticket: Ticket) {
+        for bound in ticket.payloads.drain(..) {
+            let Op::Sink(slot) = &self.nodes[bound.node].op else { continue };
+            let mut payload = bound.payload;
+            payload.owe(bound.acks.iter().filter_map(|ack| ack.hold(slot.index)));
+            slot.lanes[bound.lane].push(payload);
+        }
+        ticket.acks.iter().for_each(millstream_model::Ack::finish);
+    }
+
+    /// Whether every ticket of every source is released.
+    pub fn is_drained(&self) -> bool {
+        let idle = |slot: &SourceSlot| slot.release.lock().unwrap_or_else(|p| p.into_inner()).is_idle();
+        !self.scheduler.is_polling() && self.sources.iter().all(idle)
+    }
+
+    /// Whether all that was read is settled and nothing more will come.
+    pub fn is_finished(&self) -> bool {
+        self.scheduler.all_ended() && self.is_drained() && self.sources.iter().all(|s| s.ledger.is_idle())
+    }
+
+    /// Commits the checkpoints that moved.
+    pub fn commit(&self) -> std::io::Result<()> {
+        let sink_ids: Vec<Arc<str>> = self.sinks().map(|(node, _)| node.id.clone()).collect();
+        self.store.commit(|note| {
+            for source in &self.sources {
+                for (origin, checkpoints) in source.ledger.take_moved() {
+                    checkpoints.iter().for_each(|(sink, offset)| note(&source.id, origin, &sink_ids[*sink], *offset));
+                }
+            }
+        })
+    }
+
+    /// What a worker does with a job.
+    pub fn work(&self, worker: &mut crate::chain::Worker, job: Job) {
+        let ticket = match job {
+            Job::Poll(source) => self.poll(source),
+            Job::Resume(ticket) => Some(ticket),
+        };
+        if let Some(ticket) = ticket {
+            worker.run(self, ticket);
+        }
+    }
+}
+
+/// Hands `batch` to every reader; the last one gets it without a copy of its columns' references.
+pub(crate) fn fan_out(readers: &[usize], batch: millstream_model::Batch, inputs: &mut Vec<(usize, millstream_model::Batch)>) {
+    if let [rest @ .., last] = readers {
+        rest.iter().for_each(|node| inputs.push((*node, batch.clone())));
+        inputs.push((*last, batch));
+    }
+}

@@ -1,0 +1,29 @@
+//! How events flow: from a blueprint to a running topology.
+//!
+//! A [`Blueprint`] names the components and who reads whom. Building it opens the checkpoint store
+//! and the sources; starting what was built gives a [`Running`] engine.
+//!
+//! A worker thread polls a source for a [`millstream_model::Batch`], which takes the source's next
+//! *ticket*, and runs the whole chain on it. The payloads of all sinks are released to the sinks'
+//! *lanes* in ticket order; a lane delivers them one by one, with retry, and settles what they owe.
+
+mod backoff;
+mod blueprint;
+mod chain;
+mod core;
+mod lane;
+mod limits;
+mod release;
+mod running;
+mod scheduler;
+mod snapshot;
+mod stage;
+mod store;
+mod ticket;
+
+pub use blueprint::{
+    Blueprint, Built, Clock, EngineError, Input, OpenSource, Settings, SinkPart, SourcePart, TransformPart,
+};
+pub use running::{Running, Stopped};
+pub use snapshot::{ComponentSnapshot, SinkProgress, Snapshot};
+pub use store::{Store, StoreError};

@@ -1,0 +1,30 @@
+//! Limits of the engine, with unit and reason.
+
+use std::time::Duration;
+
+/// Part of `limits.memory` that data in flight may take; the rest is for the program itself, the
+/// state of components and what the allocator keeps.
+pub const GRANT_PERCENT: u64 = 50;
+
+/// Bytes one sink may have waiting in its lanes at most, whatever the grant: enough for a third of
+/// a second at 100 MB/s, little enough that a dead sink does not fill the memory.
+pub const SINK_SHARE_BYTES_MAX: u64 = 32 * 1024 * 1024;
+
+/// How long a sink may have no room before the sources go on without it. Long enough that a sink
+/// with a slow disk is not detached at every sync, short enough that the others do not notice.
+pub const DETACH_AFTER: Duration = Duration::from_millis(100);
+
+/// How often a source that waits for room is asked again, in case nobody wakes it.
+pub const ROOM_RETRY: Duration = Duration::from_millis(25);
+
+/// How often checkpoints are committed, and utilisation is sampled.
+pub const COMMIT_INTERVAL: Duration = Duration::from_secs(1);
+
+/// First pause after a failed delivery; it doubles with every further failure.
+pub const BACKOFF_MIN: Duration = Duration::from_millis(100);
+
+/// Longest pause between two attempts of a delivery.
+pub const BACKOFF_MAX: Duration = Duration::from_secs(30);
+
+/// Cache of the checkpoint store in bytes: an agent's checkpoints are small and written, not read.
+pub const STORE_CACHE_BYTES: usize = 512 * 1024;

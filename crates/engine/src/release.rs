@@ -1,0 +1,36 @@
+//! Puts finished tickets of one source back into their order.
+
+use crate::ticket::Ticket;
+use std::collections::BTreeMap;
+
+/// The tickets of one source that are out or wait for an earlier one.
+#[derive(Default)]
+pub(crate) struct Release {
+    issued: u64,
+    released: u64,
+    waiting: BTreeMap<u64, Box<Ticket>>,
+}
+
+impl Release {
+    /// Number of the next ticket.
+    pub fn issue(&mut self) -> u64 {
+        self.issued += 1;
+        self.issued - 1
+    }
+
+    /// Takes a finished ticket; returns those that are due now, in order.
+    pub fn finish(&mut self, ticket: Box<Ticket>) -> Vec<Box<Ticket>> {
+        self.waiting.insert(ticket.number, ticket);
+        let mut due = Vec::new();
+        while let Some(ticket) = self.waiting.remove(&self.released) {
+            self.released += 1;
+            due.push(ticket);
+        }
+        due
+    }
+
+    /// Whether every ticket issued so far has been released.
+    pub fn is_idle(&self) -> bool {
+        self.issued == self.released
+    }
+}

@@ -1,0 +1,107 @@
+//! What the engine is doing, at one moment: the source of `/metrics`, `/api/snapshot` and the log.
+
+use crate::core::Core;
+use millstream_model::CountersSnapshot;
+use serde::Serialize;
+use std::time::Duration;
+
+/// The whole engine.
+#[derive(Clone, Debug, Serialize)]
+pub struct Snapshot {
+    /// Seconds since the start.
+    pub uptime_seconds: f64,
+    /// Bytes of the memory grant in use.
+    pub memory_granted_bytes: u64,
+    /// Bytes of the memory grant in all.
+    pub memory_grant_bytes_max: u64,
+    /// Every component: sources, transforms in the order of the flow, sinks.
+    pub components: Vec<ComponentSnapshot>,
+}
+
+/// One component.
+#[derive(Clone, Debug, Serialize)]
+pub struct ComponentSnapshot {
+    /// Component id.
+    pub id: String,
+    /// Component type.
+    #[serde(rename = "type")]
+    pub type_name: &'static str,
+    /// `source`, `transform` or `sink`.
+    pub kind: &'static str,
+    /// Its counters.
+    #[serde(flatten)]
+    pub counters: CountersSnapshot,
+    /// Of a source: how far behind each sink is.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sinks: Vec<SinkProgress>,
+    /// Of a sink: bytes that wait for delivery.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub buffer_bytes: Option<u64>,
+    /// Of a sink: why it does not get on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
+}
+
+/// How far behind a sink is with the events of a source.
+#[derive(Clone, Debug, Serialize)]
+pub struct SinkProgress {
+    /// The sink's id.
+    pub sink: String,
+    /// Bytes (or records) read and not settled.
+    pub unsettled: u64,
+    /// Age of the oldest of them in seconds.
+    pub oldest_seconds: f64,
+}
+
+impl Snapshot {
+    pub(crate) fn take(core: &Core) -> Snapshot {
+        let now = core.now().since_start;
+        let sources = (0..core.sources.len()).map(|index| of_source(core, index, now));
+        let nodes = (0..core.nodes.len()).map(|index| of_node(core, index));
+        Snapshot {
+            uptime_seconds: now.as_secs_f64(),
+            memory_granted_bytes: core.grant.used(),
+            memory_grant_bytes_max: core.grant.bytes_max(),
+            components: sources.chain(nodes).collect(),
+        }
+    }
+
+    /// Events dropped by all components, without those filtered on purpose.
+    pub fn dropped_events(&self) -> u64 {
+        let reasons = self.components.iter().flat_map(|c| &c.counters.dropped_events);
+        reasons.filter(|(reason, _)| **reason != "filtered").map(|(_, events)| events).sum()
+    }
+}
+
+fn of_source(core: &Core, index: usize, now: Duration) -> ComponentSnapshot {
+    let source = &core.sources[index];
+    let reached = core.sinks().filter(|(_, slot)| source.reach.contains(slot.index));
+    let sinks = reached.map(|(node, slot)| {
+        let progress = source.ledger.progress(slot.index);
+        let oldest_seconds = progress.oldest.map_or(0.0, |issued| now.saturating_sub(issued).as_secs_f64());
+        SinkProgress { sink: node.id.to_string(), unsettled: progress.unsettled, oldest_seconds }
+    });
+    ComponentSnapshot {
+        id: source.id.to_string(),
+        type_name: source.type_name,
+        kind: "source",
+        counters: source.counters.snapshot(),
+        sinks: sinks.collect(),
+        buffer_bytes: None,
+        trouble: None,
+    }
+}
+
+fn of_node(core: &Core, index: usize) -> ComponentSnapshot {
+    let node = &core.nodes[index];
+    let slot = core.sinks().find(|(of, _)| of.id == node.id).map(|(_, slot)| slot);
+    ComponentSnapshot {
+        id: node.id.to_string(),
+        type_name: node.type_name,
+        kind: node.kind.name(),
+        counters: node.counters.snapshot(),
+        sinks: Vec::new(),
+        buffer_bytes: slot.map(|slot| slot.queued()),
+        trouble: slot.and_then(|slot| slot.lanes.iter().find_map(|lane| lane.trouble())),
+    }
+}

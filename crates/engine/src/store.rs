@@ -1,0 +1,334 @@
+//! The checkpoint store: what the agent knows over a restart, in an embedded database.
+//!
+//! Four tables, all values followed by the XXH3 hash of key and value (8 bytes, little endian): the database does
+//! not verify what it reads, and a wrong offset is worse than none.
+//!
+//! | table | key | value |
+//! |---|---|---|
+//! | `sources` | source id | empty: this source ran before |
+//! | `origins` | (source id, origin id) | the source's own descriptor |
+//! | `checkpoints` | (source id, origin id, sink id) | offset, 8 bytes little endian |
+//! | `lanes` | (sink id, lane) | what the lane's last sync returned |
+//!
+//! A store that cannot be read is set aside and a new one begun; a value that fails its hash is
+//! left out. Both only repeat data, and both are reported.
+
+use crate::limits::STORE_CACHE_BYTES;
+use millstream_model::{OriginRecord, OriginStore};
+use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+const SOURCES: TableDefinition<&str, &[u8]> = TableDefinition::new("sources");
+const ORIGINS: TableDefinition<(&str, u64), &[u8]> = TableDefinition::new("origins");
+const CHECKPOINTS: TableDefinition<(&str, u64, &str), &[u8]> = TableDefinition::new("checkpoints");
+const LANES: TableDefinition<(&str, u64), &[u8]> = TableDefinition::new("lanes");
+
+/// Version of the layout of `data_dir`, in its file `format`.
+const FORMAT: &str = "1";
+
+/// The store cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Another agent has the folder.
+    #[error("data_dir {0} is in use by another agent (process {1}); stop it or give this one a data_dir of its own")]
+    InUse(PathBuf, String),
+    /// The folder was written by a newer release.
+    #[error("data_dir {0} has format {1}, this release reads {FORMAT}; use the newer release or another data_dir")]
+    Format(PathBuf, String),
+    /// The folder cannot be used at all.
+    #[error("data_dir {0}: {1}")]
+    Io(PathBuf, io::Error),
+    /// The database cannot be created.
+    #[error("data_dir {0}: checkpoint store: {1}")]
+    Database(PathBuf, String),
+}
+
+/// Checkpoints that wait for the next commit, by key.
+#[derive(Default)]
+struct Pending {
+    checkpoints: BTreeMap<(Arc<str>, u64, Arc<str>), u64>,
+    lanes: BTreeMap<(Arc<str>, u64), Vec<u8>>,
+}
+
+/// The checkpoint store of one `data_dir`, which it keeps locked.
+pub struct Store {
+    database: Database,
+    pending: Mutex<Pending>,
+    gate: RwLock<()>,
+    _lock: File,
+}
+
+impl Store {
+    /// Opens the store in `data_dir`, making the folder if it is missing.
+    pub fn open(data_dir: &Path) -> Result<Store, StoreError> {
+        let failed = |error| StoreError::Io(data_dir.to_path_buf(), error);
+        std::fs::create_dir_all(data_dir).map_err(failed)?;
+        let lock = take_lock(data_dir)?;
+        check_format(data_dir)?;
+        let path = data_dir.join("checkpoints.redb");
+        let database = match open_checked(&path) {
+            Ok(database) => database,
+            Err(reason) => {
+                set_aside(&path, &reason).map_err(failed)?;
+                open_checked(&path).map_err(|reason| StoreError::Database(data_dir.to_path_buf(), reason))?
+            }
+        };
+        Ok(Store { database, pending: Mutex::default(), gate: RwLock::default(), _lock: lock })
+    }
+
+    fn pending(&self) -> MutexGuard<'_, Pending> {
+        self.pending.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Held while a sync's lane state and its settlements are noted, so that no commit takes one
+    /// without the other.
+    pub(crate) fn settling(&self) -> RwLockReadGuard<'_, ()> {
+        self.gate.read().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Notes what a lane's sync returned, for the next commit.
+    pub(crate) fn note_lane(&self, sink: &Arc<str>, lane: usize, state: Vec<u8>) {
+        self.pending().lanes.insert((sink.clone(), lane as u64), state);
+    }
+
+    /// Commits what `moved` notes, with the lane states noted before; durable on return.
+    ///
+    /// What could not be committed is kept for the next time.
+    pub(crate) fn commit(&self, moved: impl FnOnce(&mut dyn FnMut(&Arc<str>, u64, &Arc<str>, u64))) -> io::Result<()> {
+        let (checkpoints, lanes) = {
+            let _gate = self.gate.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+            let mut pending = self.pending();
+            moved(&mut |source, origin, sink, offset| {
+                pending.checkpoints.insert((source.clone(), origin, sink.clone()), offset);
+            });
+            (pending.checkpoints.clone(), pending.lanes.clone())
+        };
+        if checkpoints.is_empty() && lanes.is_empty() {
+            return Ok(());
+        }
+        self.write(&checkpoints, &lanes).map_err(io::Error::other)?;
+        let mut pending = self.pending();
+        pending.checkpoints.retain(|key, offset| checkpoints.get(key) != Some(offset));
+        pending.lanes.retain(|key, state| lanes.get(key) != Some(state));
+        Ok(())
+    }
+
+    fn write(
+        &self,
+        checkpoints: &BTreeMap<(Arc<str>, u64, Arc<str>), u64>,
+        lanes: &BTreeMap<(Arc<str>, u64), Vec<u8>>,
+    ) -> Result<(), redb::Error> {
+        let transaction = self.database.begin_write()?;
+        {
+            let mut table = transaction.open_table(CHECKPOINTS)?;
+            for ((source, origin, sink), offset) in checkpoints {
+                let value = sealed(&checkpoint_key(source, *origin, sink), &offset.to_le_bytes());
+                table.insert((&**source, *origin, &**sink), &value[..])?;
+            }
+            let mut table = transaction.open_table(LANES)?;
+            for ((sink, lane), state) in lanes {
+                table.insert((&**sink, *lane), &sealed(&lane_key(sink, *lane), state)[..])?;
+            }
+        }
+        Ok(transaction.commit()?)
+    }
+
+    /// What the lane's last sync returned, committed or about to be.
+    pub(crate) fn lane(&self, sink: &Arc<str>, lane: usize) -> Option<Vec<u8>> {
+        if let Some(state) = self.pending().lanes.get(&(sink.clone(), lane as u64)) {
+            return Some(state.clone());
+        }
+        let read = || -> Result<Option<Vec<u8>>, redb::Error> {
+            let table = self.database.begin_read()?.open_table(LANES)?;
+            let value = table.get((&**sink, lane as u64))?;
+            Ok(value.and_then(|v| opened(&lane_key(sink, lane as u64), v.value())))
+        };
+        read().unwrap_or_else(|error| {
+            log::error!("checkpoint store: state of sink {sink} unreadable: {error}");
+            None
+        })
+    }
+
+    /// The part of the store that belongs to one source.
+    pub(crate) fn of_source(self: &Arc<Self>, source: &str) -> Arc<dyn OriginStore> {
+        Arc::new(SourceStore { store: self.clone(), source: source.to_owned() })
+    }
+}
+
+fn take_lock(data_dir: &Path) -> Result<File, StoreError> {
+    let failed = |error| StoreError::Io(data_dir.to_path_buf(), error);
+    let path = data_dir.join("lock");
+    let file =
+        OpenOptions::new().create(true).truncate(false).read(true).write(true).open(&path).map_err(failed)?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(std::fs::TryLockError::WouldBlock) => {
+            let owner = std::fs::read_to_string(&path).unwrap_or_default();
+            return Err(StoreError::InUse(data_dir.to_path_buf(), owner.trim().to_owned()));
+        }
+        Err(std::fs::TryLockError::Error(error)) => return Err(failed(error)),
+    }
+    std::fs::write(&path, format!("{}\n", std::process::id())).map_err(failed)?;
+    Ok(file)
+}
+
+fn check_format(data_dir: &Path) -> Result<(), StoreError> {
+    let failed = |error| StoreError::Io(data_dir.to_path_buf(), error);
+    let path = data_dir.join("format");
+    match std::fs::read_to_string(&path) {
+        Ok(found) if found.trim() == FORMAT => Ok(()),
+        Ok(found) => Err(StoreError::Format(data_dir.to_path_buf(), found.trim().to_owned())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            std::fs::write(&path, format!("{FORMAT}\n")).map_err(failed)
+        }
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// Opens the database and walks every table once. A damaged file can make the library panic.
+fn open_checked(path: &Path) -> Result<Database, String> {
+    let open = || -> Result<Database, redb::Error> {
+        let database = Database::builder().set_cache_size(STORE_CACHE_BYTES).create(path)?;
+        let transaction = database.begin_write()?;
+        transaction.open_table(SOURCES)?.iter()?.try_for_each(|row| row.map(drop))?;
+        transaction.open_table(ORIGINS)?.iter()?.try_for_each(|row| row.map(drop))?;
+        transaction.open_table(CHECKPOINTS)?.iter()?.try_for_each(|row| row.map(drop))?;
+        transaction.open_table(LANES)?.iter()?.try_for_each(|row| row.map(drop))?;
+        transaction.commit()?;
+        Ok(database)
+    };
+    match catch_unwind(AssertUnwindSafe(open)) {
+        Ok(result) => result.map_err(|error| error.to_string()),
+        Err(_) => Err("the file is damaged".to_owned()),
+    }
+}
+
+fn set_aside(path: &Path, reason: &str) -> io::Result<()> {
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let aside = path.with_extension(format!("corrupt-{seconds}"));
+    log::error!(
+        "checkpoint store {} cannot be read ({reason}); it is kept as {} and a new one is begun: data will be repeated",
+        path.display(),
+        aside.display()
+    );
+    std::fs::rename(path, aside)
+}
+
+fn checkpoint_key(source: &str, origin: u64, sink: &str) -> Vec<u8> {
+    [source.as_bytes(), &[0], &origin.to_le_bytes(), sink.as_bytes()].concat()
+}
+
+fn lane_key(sink: &str, lane: u64) -> Vec<u8> {
+    [sink.as_bytes(), &[0], &lane.to_le_bytes()].concat()
+}
+
+fn origin_key(source: &str, origin: u64) -> Vec<u8> {
+    [source.as_bytes(), &[0], &origin.to_le_bytes()].concat()
+}
+
+/// The value followed by the hash of key and value: a value at the wrong key fails too.
+fn sealed(key: &[u8], value: &[u8]) -> Vec<u8> {
+    let mut sealed = value.to_vec();
+    sealed.extend_from_slice(&hash(key, value).to_le_bytes());
+    sealed
+}
+
+fn opened(key: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
+    let (value, seal) = sealed.split_last_chunk::<8>()?;
+    if u64::from_le_bytes(*seal) == hash(key, value) {
+        return Some(value.to_vec());
+    }
+    log::error!("checkpoint store: a value fails its checksum and is left out: some data will be repeated");
+    None
+}
+
+fn hash(key: &[u8], value: &[u8]) -> u64 {
+    xxhash_rust::xxh3::xxh3_64_with_seed(value, xxhash_rust::xxh3::xxh3_64(key))
+}
+
+struct SourceStore {
+    store: Arc<Store>,
+    source: String,
+}
+
+impl SourceStore {
+    fn read(&self) -> Result<(Vec<OriginRecord>, bool), redb::Error> {
+        let source = self.source.as_str();
+        let transaction = self.store.database.begin_read()?;
+        let known = transaction.open_table(SOURCES)?.get(source)?.is_some();
+        let checkpoints = transaction.open_table(CHECKPOINTS)?;
+        let mut records = Vec::new();
+        for row in transaction.open_table(ORIGINS)?.range((source, 0)..=(source, u64::MAX))? {
+            let (key, value) = row?;
+            let id = key.value().1;
+            let Some(descriptor) = opened(&origin_key(source, id), value.value()) else { continue };
+            let mut record = OriginRecord { id, descriptor, checkpoints: Vec::new() };
+            for row in checkpoints.range((source, id, "")..)? {
+                let (key, value) = row?;
+                let (of, origin, sink) = key.value();
+                if (of, origin) != (source, id) {
+                    break;
+                }
+                let offset = opened(&checkpoint_key(source, id, sink), value.value());
+                if let Some(offset) = offset.and_then(|v| v.try_into().ok()) {
+                    record.checkpoints.push((sink.to_owned(), u64::from_le_bytes(offset)));
+                }
+            }
+            records.push(record);
+        }
+        Ok((records, known))
+    }
+
+    fn write(&self, origins: &[(u64, Vec<u8>)]) -> Result<(), redb::Error> {
+        let source = self.source.as_str();
+        let transaction = self.store.database.begin_write()?;
+        transaction.open_table(SOURCES)?.insert(source, &[][..])?;
+        {
+            let mut table = transaction.open_table(ORIGINS)?;
+            for (id, descriptor) in origins {
+                table.insert((source, *id), &sealed(&origin_key(source, *id), descriptor)[..])?;
+            }
+        }
+        Ok(transaction.commit()?)
+    }
+
+    fn remove(&self, origins: &[u64]) -> Result<(), redb::Error> {
+        let source = self.source.as_str();
+        let transaction = self.store.database.begin_write()?;
+        {
+            let mut table = transaction.open_table(ORIGINS)?;
+            let mut checkpoints = transaction.open_table(CHECKPOINTS)?;
+            for id in origins {
+                table.remove((source, *id))?;
+                let of_origin = |(of, origin, _): (&str, u64, &str), _: &[u8]| (of, origin) == (source, *id);
+                checkpoints.retain_in((source, *id, "")..(source, id.saturating_add(1), ""), |k, v| !of_origin(k, v))?;
+            }
+        }
+        Ok(transaction.commit()?)
+    }
+}
+
+impl OriginStore for SourceStore {
+    fn origins(&self) -> (Vec<OriginRecord>, bool) {
+        self.read().unwrap_or_else(|error| {
+            log::error!("checkpoint store: origins of {} unreadable: {error}; they are read anew", self.source);
+            (Vec::new(), false)
+        })
+    }
+
+    fn keep(&self, origins: &[(u64, Vec<u8>)]) -> io::Result<()> {
+        self.write(origins).map_err(io::Error::other)
+    }
+
+    fn forget(&self, origins: &[u64]) -> io::Result<()> {
+        let gone = |(source, origin, _): &(Arc<str>, u64, Arc<str>)| **source == *self.source && origins.contains(origin);
+        self.store.pending().checkpoints.retain(|key, _| !gone(key));
+        self.remove(origins).map_err(io::Error::other)
+    }
+}

@@ -1,0 +1,45 @@
+//! A ticket: a batch's place in its source's order, and everything the chain made of it.
+
+use millstream_model::{Ack, Batch, Payload, Permit};
+
+/// What travels through the chain.
+pub(crate) struct Ticket {
+    /// Index of the source.
+    pub source: usize,
+    /// Place in the source's order.
+    pub number: u64,
+    /// The debts of the batch, finished when the ticket is released.
+    pub acks: Vec<Ack>,
+    /// Memory for what the chain makes.
+    pub permit: Permit,
+    /// Batches to run next, by node.
+    pub inputs: Vec<(usize, Batch)>,
+    /// Number of cuts (serial and offload transforms) of the source's plan already passed.
+    pub cuts_passed: usize,
+    /// Batches that wait at a cut, by node.
+    pub at_cuts: Vec<(usize, Batch)>,
+    /// Payloads of all sinks, in the order they were made.
+    pub payloads: Vec<Bound>,
+}
+
+/// A payload with its destination.
+pub(crate) struct Bound {
+    /// Node of the sink.
+    pub node: usize,
+    /// Lane of the sink.
+    pub lane: usize,
+    /// What to deliver.
+    pub payload: Payload,
+    /// The segments it delivers.
+    pub acks: Vec<Ack>,
+}
+
+impl Ticket {
+    /// Takes the batches that wait at the cut `node`.
+    pub fn take_cut(&mut self, node: usize) -> Vec<Batch> {
+        let (here, rest) = std::mem::take(&mut self.at_cuts).into_iter().partition(|(at, _)| *at == node);
+        self.at_cuts = rest;
+        let here: Vec<(usize, Batch)> = here;
+        here.into_iter().map(|(_, batch)| batch).collect()
+    }
+}

@@ -1,0 +1,356 @@
+//! The batch: many events of one source, by column, over shared read blocks.
+//!
+//! A batch's rows lie in *segments*, one per origin, in the order they were read. The `message`
+//! column is an Arrow `BinaryView` array over the read block: nothing is copied. A *selection* of
+//! rows, where there is one, says which rows are still in; a filter costs a bitmap.
+
+use crate::ack::Ack;
+use crate::limits::BATCH_ROWS_MAX;
+use crate::sinkset::SinkSet;
+use arrow_array::BinaryViewArray;
+use arrow_buffer::{BooleanBuffer, Buffer, ScalarBuffer};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What every event of a source shares.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SourceInfo {
+    /// The component id.
+    pub id: String,
+    /// Host name the events carry.
+    pub host: String,
+    /// Constant fields of every event.
+    pub attributes: BTreeMap<String, String>,
+}
+
+/// Where events come from: a file, a partition, a peer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// Random 64-bit name, stable over renames and restarts (`file_id` of a file).
+    pub id: u64,
+    /// What a person calls it: the path of a file. Empty where there is nothing to say.
+    pub name: String,
+}
+
+/// The rows of a batch that come from one origin: consecutive, in order of their offset.
+#[derive(Clone)]
+pub struct Segment {
+    /// Where the rows come from.
+    pub origin: Arc<Origin>,
+    /// Index of its first row.
+    pub first_row: usize,
+    /// Number of rows.
+    pub rows: usize,
+    /// What to add (wrapping) to a row's start in the block to get its offset in the origin.
+    pub shift: u64,
+    /// The segment's debt to its source.
+    pub ack: Ack,
+}
+
+/// Many events of one source. Cheap to clone: columns are shared.
+#[derive(Clone)]
+pub struct Batch {
+    /// What all events share.
+    pub source: Arc<SourceInfo>,
+    /// The sinks the batch is for; the others have these events already.
+    pub sinks: SinkSet,
+    /// Rows by origin.
+    pub segments: Arc<[Segment]>,
+    /// Where each row starts in the block, in bytes.
+    pub starts: ScalarBuffer<u32>,
+    /// The text of each row, without its line end.
+    pub message: BinaryViewArray,
+    /// The rows that are still in; all if `None`.
+    pub selection: Option<BooleanBuffer>,
+    /// Rows cut at `max_line`, ascending.
+    pub truncated: Arc<[u32]>,
+    /// Wall clock when the block was read, in nanoseconds since 1970.
+    pub read_ns: i64,
+}
+
+impl Batch {
+    /// Rows, selected or not.
+    pub fn rows(&self) -> usize {
+        self.starts.len()
+    }
+
+    /// Rows that are still in.
+    pub fn events(&self) -> usize {
+        self.selection.as_ref().map_or(self.rows(), BooleanBuffer::count_set_bits)
+    }
+
+    /// Whether the row is still in.
+    pub fn is_selected(&self, row: usize) -> bool {
+        self.selection.as_ref().is_none_or(|s| s.value(row))
+    }
+
+    /// Keeps only the rows that are set in `keep` too.
+    pub fn select(&mut self, keep: BooleanBuffer) {
+        self.selection = Some(match self.selection.take() {
+            Some(before) => &before & &keep,
+            None => keep,
+        });
+    }
+
+    /// Keeps only the rows from `begin` to before `end`.
+    pub fn select_range(&mut self, begin: usize, end: usize) {
+        self.select(BooleanBuffer::collect_bool(self.rows(), |row| (begin..end).contains(&row)));
+    }
+
+    /// Runs of selected rows within `[begin, end)`, as `(first, after last)`.
+    pub fn runs(&self, begin: usize, end: usize) -> impl Iterator<Item = (usize, usize)> + '_ {
+        let whole = self.selection.is_none().then_some((begin, end)).filter(|(b, e)| b < e);
+        let slice = self.selection.as_ref().map(|s| s.slice(begin, end - begin));
+        let parts: Vec<_> = slice.iter().flat_map(BooleanBuffer::set_slices).collect();
+        whole.into_iter().chain(parts.into_iter().map(move |(b, e)| (b + begin, e + begin)))
+    }
+
+    /// Text of a row.
+    pub fn text(&self, row: usize) -> &[u8] {
+        self.message.value(row)
+    }
+
+    /// Length of a row's text in bytes, without touching the text.
+    pub fn text_len(&self, row: usize) -> usize {
+        // The low 32 bits of a view are its length (Arrow columnar format, "Variable-size binary view").
+        self.message.views()[row] as u32 as usize
+    }
+
+    /// Bytes of the text of all selected rows.
+    pub fn text_bytes(&self) -> u64 {
+        let views = self.message.views();
+        let sum = |(b, e): (usize, usize)| views[b..e].iter().map(|v| u64::from(*v as u32)).sum::<u64>();
+        self.runs(0, self.rows()).map(sum).sum()
+    }
+
+    /// Offset of a row in its origin.
+    pub fn offset(&self, segment: &Segment, row: usize) -> u64 {
+        segment.shift.wrapping_add(u64::from(self.starts[row]))
+    }
+
+    /// Whether the row was cut at `max_line`.
+    pub fn is_truncated(&self, row: usize) -> bool {
+        !self.truncated.is_empty() && self.truncated.binary_search(&(row as u32)).is_ok()
+    }
+}
+
+/// What becomes of a line over the limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LongLine {
+    /// Cut at a character boundary and marked as `truncated`.
+    #[default]
+    Truncate,
+    /// Cut into several events, none over the limit.
+    Split,
+    /// Dropped and counted.
+    Drop,
+}
+
+/// Collects lines of one block into a batch.
+#[derive(Default)]
+pub struct BatchBuilder {
+    views: Vec<u128>,
+    starts: Vec<u32>,
+    segments: Vec<Segment>,
+    truncated: Vec<u32>,
+}
+
+impl BatchBuilder {
+    /// An empty builder with room for `rows`.
+    pub fn with_capacity(rows: usize) -> BatchBuilder {
+        let (views, starts) = (Vec::with_capacity(rows), Vec::with_capacity(rows));
+        BatchBuilder { views, starts, ..BatchBuilder::default() }
+    }
+
+    /// Rows so far.
+    pub fn rows(&self) -> usize {
+        self.starts.len()
+    }
+
+    /// Whether the batch can take no more rows.
+    pub fn is_full(&self) -> bool {
+        self.rows() >= BATCH_ROWS_MAX
+    }
+
+    /// Adds the lines of `block` that end at `newlines` (positions of `\n`), the first starting at
+    /// `from`. A carriage return before the newline belongs to the line end; a lone one is data.
+    /// Lines over `line_max` bytes are treated as `long` says. Returns their number.
+    pub fn lines(&mut self, block: &[u8], from: usize, newlines: &[u32], line_max: usize, long: LongLine) -> u64 {
+        self.views.reserve(newlines.len());
+        self.starts.reserve(newlines.len());
+        let (mut long_lines, mut start) = (0, from);
+        for &newline in newlines {
+            let newline = newline as usize;
+            let line = trim_cr(&block[start..newline]);
+            if line.len() <= line_max {
+                self.row(line, start);
+            } else {
+                long_lines += 1;
+                self.long_row(line, start, line_max, long);
+            }
+            start = newline + 1;
+        }
+        long_lines
+    }
+
+    /// Adds a line over `line_max` bytes, or what `long` leaves of it.
+    #[cold]
+    pub fn long_row(&mut self, line: &[u8], start: usize, line_max: usize, long: LongLine) {
+        match long {
+            LongLine::Drop => {}
+            LongLine::Truncate => {
+                self.truncated.push(self.rows() as u32);
+                self.row(&line[..char_boundary(line, line_max)], start);
+            }
+            LongLine::Split => {
+                let (mut rest, mut start) = (line, start);
+                while !rest.is_empty() {
+                    let (piece, next) = rest.split_at(char_boundary(rest, line_max).min(rest.len()));
+                    self.row(piece, start);
+                    (rest, start) = (next, start + piece.len());
+                }
+            }
+        }
+    }
+
+    /// Adds one row whose text is `text`, which lies at `start` in the block.
+    #[inline(always)]
+    pub fn row(&mut self, text: &[u8], start: usize) {
+        self.views.push(view(text, start as u32));
+        self.starts.push(start as u32);
+    }
+
+    /// Closes a segment over the rows added since the last one.
+    pub fn segment(&mut self, origin: Arc<Origin>, shift: u64, ack: Ack) {
+        let first_row = self.segments.last().map_or(0, |s| s.first_row + s.rows);
+        let rows = self.rows() - first_row;
+        self.segments.push(Segment { origin, first_row, rows, shift, ack });
+    }
+
+    /// Makes the batch over `block`, the same bytes the rows were taken from.
+    pub fn finish(self, block: Bytes, source: Arc<SourceInfo>, sinks: SinkSet, read_ns: i64) -> Batch {
+        let last = self.starts.last().map_or(0, |s| *s as usize);
+        assert!(last <= block.len(), "a row starts outside its block");
+        let (views, buffers) = (ScalarBuffer::from(self.views), Arc::from([Buffer::from(block)]));
+        // SAFETY: every view was made by `view` from a slice of this block at the given start, so
+        // length, prefix and offset are right and in bounds, and buffer 0 is the only one.
+        let message = unsafe { BinaryViewArray::new_unchecked(views, buffers, None) };
+        Batch {
+            source,
+            sinks,
+            segments: self.segments.into(),
+            starts: ScalarBuffer::from(self.starts),
+            message,
+            selection: None,
+            truncated: self.truncated.into(),
+            read_ns,
+        }
+    }
+}
+
+fn trim_cr(line: &[u8]) -> &[u8] {
+    match line {
+        [rest @ .., b'\r'] => rest,
+        _ => line,
+    }
+}
+
+/// Longest prefix of at most `max` bytes that does not end inside a UTF-8 character.
+///
+/// Where the bytes are no UTF-8 at all it is `max`.
+pub fn char_boundary(line: &[u8], max: usize) -> usize {
+    let is_continuation = |at: usize| line.get(at).is_some_and(|b| b & 0xC0 == 0x80);
+    (max.saturating_sub(3).max(1)..=max).rev().find(|at| !is_continuation(*at)).unwrap_or(max)
+}
+
+/// An Arrow binary view of `text` at `offset` of buffer 0: length, then either the text itself (up
+/// to 12 bytes) or its first four bytes, the buffer's index and the offset.
+#[inline(always)]
+fn view(text: &[u8], offset: u32) -> u128 {
+    let len = text.len() as u32;
+    if len > 12 {
+        let prefix = u32::from_le_bytes([text[0], text[1], text[2], text[3]]);
+        return u128::from(len) | u128::from(prefix) << 32 | u128::from(offset) << 96;
+    }
+    let mut inline = [0; 16];
+    inline[..4].copy_from_slice(&len.to_le_bytes());
+    inline[4..4 + text.len()].copy_from_slice(text);
+    u128::from_le_bytes(inline)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Ledger;
+    use arrow_array::Array;
+    use std::time::Duration;
+
+    fn batch(block: &'static [u8], line_max: usize) -> Batch {
+        batch_with(block, line_max, LongLine::Truncate)
+    }
+
+    fn batch_with(block: &'static [u8], line_max: usize, long: LongLine) -> Batch {
+        let newlines: Vec<u32> =
+            block.iter().enumerate().filter(|(_, b)| **b == b'\n').map(|(i, _)| i as u32).collect();
+        let mut builder = BatchBuilder::default();
+        builder.lines(block, 0, &newlines, line_max, long);
+        let ledger = Ledger::new();
+        let ack = ledger.issue(1, (100, 100 + block.len() as u64), SinkSet::one(0), 0, Duration::ZERO);
+        builder.segment(Arc::new(Origin { id: 1, name: "f".into() }), 100, ack);
+        builder.finish(Bytes::from_static(block), Arc::default(), SinkSet::one(0), 0)
+    }
+
+    fn texts(batch: &Batch) -> Vec<&[u8]> {
+        (0..batch.rows()).filter(|r| batch.is_selected(*r)).map(|r| batch.text(r)).collect()
+    }
+
+    #[test]
+    fn rows_are_lines_without_their_end_and_a_lone_cr_is_data() {
+        let batch = batch(b"short\r\n\na\rb\nlonger than twelve bytes\n\r\n", 100);
+        let expected: [&[u8]; 5] = [b"short", b"", b"a\rb", b"longer than twelve bytes", b""];
+        assert_eq!(texts(&batch), expected);
+        let segment = &batch.segments[0];
+        let offsets: Vec<u64> = (0..5).map(|r| batch.offset(segment, r)).collect();
+        assert_eq!(offsets, [100, 107, 108, 112, 137]);
+        assert_eq!(batch.text_bytes(), 5 + 3 + 24);
+    }
+
+    #[test]
+    fn every_length_up_to_the_inline_limit_and_past_it_reads_back() {
+        for len in 0..40 {
+            let text: Vec<u8> = (0..len).map(|i| b'a' + (i % 26) as u8).collect();
+            let line: &'static [u8] = [&text[..], b"\n"].concat().leak();
+            assert_eq!(texts(&batch(line, 100)), [&text[..]]);
+            batch(line, 100).message.to_data().validate_full().unwrap();
+        }
+    }
+
+    #[test]
+    fn a_long_line_is_cut_at_a_character_boundary_and_marked() {
+        let batch = batch("aaé\nok\nbbb€bb\n".as_bytes(), 4);
+        assert_eq!(texts(&batch), ["aaé".as_bytes(), b"ok", b"bbb"]);
+        assert_eq!((batch.is_truncated(0), batch.is_truncated(1), batch.is_truncated(2)), (false, false, true));
+    }
+
+    #[test]
+    fn a_long_line_is_split_without_loss_or_dropped() {
+        let split = batch_with("aa€bcdefg\nok\n".as_bytes(), 4, LongLine::Split);
+        let expected: [&[u8]; 4] = [b"aa", "€b".as_bytes(), b"cdef", b"g"];
+        assert_eq!(texts(&split)[..4], expected);
+        assert_eq!(split.starts[..], [0, 2, 6, 10, 12]);
+        assert_eq!(texts(&batch_with(b"aaaaa\nok\n", 4, LongLine::Drop)), [b"ok"]);
+    }
+
+    #[test]
+    fn selections_narrow_and_give_runs() {
+        let mut batch = batch(b"0\n1\n2\n3\n4\n", 100);
+        assert_eq!(batch.runs(1, 4).collect::<Vec<_>>(), [(1, 4)]);
+        batch.select(BooleanBuffer::from(vec![true, true, false, true, true]));
+        batch.select_range(1, 5);
+        assert_eq!((batch.events(), texts(&batch)), (3, vec![&b"1"[..], b"3", b"4"]));
+        assert_eq!(batch.runs(0, 5).collect::<Vec<_>>(), [(1, 2), (3, 5)]);
+        assert_eq!(batch.text_bytes(), 3);
+    }
+}

@@ -1,0 +1,141 @@
+//! Read blocks and payload buffers: memory that is filled once, shared by reference, and recycled.
+
+use crate::grant::Permit;
+use crate::limits::{BLOCK_BYTES, FREE_BLOCKS_MAX};
+use bytes::Bytes;
+use std::sync::{Arc, Mutex};
+
+/// Recycles the memory of blocks and payloads, last used first, so that it is still in cache.
+///
+/// Fresh memory costs a page fault for every 4 KiB, as much as the whole scan of it.
+#[derive(Default)]
+pub struct BlockPool {
+    blocks: Mutex<Vec<Vec<u8>>>,
+    buffers: Mutex<Vec<Vec<u8>>>,
+}
+
+impl BlockPool {
+    /// An empty pool.
+    pub fn new() -> Arc<BlockPool> {
+        Arc::default()
+    }
+
+    /// A block of at least `bytes`, paid for by `permit`.
+    pub fn block(self: &Arc<Self>, bytes: usize, permit: Permit) -> Block {
+        let reused = (bytes <= BLOCK_BYTES).then(|| lock(&self.blocks).pop()).flatten();
+        let memory = reused.unwrap_or_else(|| vec![0; bytes.max(BLOCK_BYTES)]);
+        Block { memory, pool: self.clone(), _permit: permit }
+    }
+
+    /// An empty buffer to encode into; [`BlockPool::freeze`] makes it shareable.
+    pub fn buffer(&self) -> Vec<u8> {
+        lock(&self.buffers).pop().unwrap_or_default()
+    }
+
+    /// Makes an encoded buffer shareable. Its memory returns to the pool, and its bytes to the
+    /// grant, when the last slice of it drops.
+    pub fn freeze(self: &Arc<Self>, buffer: Vec<u8>, permit: Permit) -> Bytes {
+        Bytes::from_owner(Buffer { memory: buffer, pool: self.clone(), _permit: permit })
+    }
+
+    /// Takes back a buffer that was not used after all.
+    pub fn give_back(&self, mut buffer: Vec<u8>) {
+        buffer.clear();
+        // A rare huge payload must not stay resident for ever.
+        if buffer.capacity() <= 16 * BLOCK_BYTES {
+            recycle(&self.buffers, buffer);
+        }
+    }
+}
+
+fn lock(list: &Mutex<Vec<Vec<u8>>>) -> std::sync::MutexGuard<'_, Vec<Vec<u8>>> {
+    list.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+fn recycle(list: &Mutex<Vec<Vec<u8>>>, memory: Vec<u8>) {
+    let mut free = lock(list);
+    if free.len() < FREE_BLOCKS_MAX {
+        free.push(memory);
+    }
+}
+
+/// Memory to read into.
+pub struct Block {
+    memory: Vec<u8>,
+    pool: Arc<BlockPool>,
+    _permit: Permit,
+}
+
+impl Block {
+    /// The whole block, to be filled. What it holds before is old data, never to be shown.
+    pub fn memory(&mut self) -> &mut [u8] {
+        &mut self.memory
+    }
+
+    /// What was filled.
+    pub fn filled(&self, len: usize) -> &[u8] {
+        &self.memory[..len]
+    }
+
+    /// Size in bytes.
+    pub fn capacity(&self) -> usize {
+        self.memory.len()
+    }
+
+    /// Makes the first `len` bytes shareable, without copying them.
+    pub fn freeze(self, len: usize) -> Bytes {
+        Bytes::from_owner(self).slice(..len)
+    }
+}
+
+impl AsRef<[u8]> for Block {
+    fn as_ref(&self) -> &[u8] {
+        &self.memory
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        if self.memory.len() == BLOCK_BYTES {
+            recycle(&self.pool.blocks, std::mem::take(&mut self.memory));
+        }
+    }
+}
+
+struct Buffer {
+    memory: Vec<u8>,
+    pool: Arc<BlockPool>,
+    _permit: Permit,
+}
+
+impl AsRef<[u8]> for Buffer {
+    fn as_ref(&self) -> &[u8] {
+        &self.memory
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        self.pool.give_back(std::mem::take(&mut self.memory));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Grant;
+
+    #[test]
+    fn a_block_is_recycled_and_its_bytes_return_with_the_last_slice() {
+        let (pool, grant) = (BlockPool::new(), Grant::new(1 << 20));
+        let mut block = pool.block(1, grant.try_take(BLOCK_BYTES as u64).unwrap());
+        block.memory()[..3].copy_from_slice(b"abc");
+        let at = block.memory().as_ptr();
+        let slice = block.freeze(3).slice(1..);
+        assert_eq!((&slice[..], grant.used()), (&b"bc"[..], BLOCK_BYTES as u64));
+        drop(slice);
+        assert_eq!(grant.used(), 0);
+        let again = pool.block(1, grant.try_take(1).unwrap());
+        assert_eq!(again.filled(1).as_ptr(), at);
+    }
+}

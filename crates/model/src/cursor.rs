@@ -1,0 +1,180 @@
+//! Where an origin is read from: one cursor, unless its sinks stand at different places.
+//!
+//! After a restart each sink resumes from its own checkpoint; a sink that stalls is *detached*,
+//! keeping a cursor where it stopped while the others run on; an abandoned range is read again.
+//! All three are cursors over the same origin, and two of them that meet become one.
+
+use crate::ledger::Reread;
+use crate::sinkset::SinkSet;
+
+/// A reading position for some sinks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cursor {
+    /// Offset of the next byte to read; always the start of a line.
+    pub position: u64,
+    /// Where this cursor ends: set for an abandoned range.
+    pub until: Option<u64>,
+    /// The sinks it reads for.
+    pub sinks: SinkSet,
+    /// How often the range was abandoned before.
+    pub attempt: u8,
+}
+
+/// What to read next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// Index of the cursor, for [`Cursors::advance`].
+    pub index: usize,
+    /// The cursor itself.
+    pub cursor: Cursor,
+    /// Read no further than this: the end of the range, or the next cursor, to meet it exactly.
+    pub limit: Option<u64>,
+}
+
+/// The cursors of one origin.
+#[derive(Clone, Debug, Default)]
+pub struct Cursors {
+    list: Vec<Cursor>,
+    turn: usize,
+}
+
+impl Cursors {
+    /// One cursor per distinct checkpoint.
+    pub fn resume(checkpoints: impl IntoIterator<Item = (usize, u64)>) -> Cursors {
+        let mut cursors = Cursors::default();
+        for (sink, position) in checkpoints {
+            cursors.list.push(Cursor { position, until: None, sinks: SinkSet::one(sink), attempt: 0 });
+        }
+        cursors.join();
+        cursors
+    }
+
+    /// The furthest position any sink has read to.
+    pub fn head(&self) -> u64 {
+        self.list.iter().map(|c| c.position).max().unwrap_or(0)
+    }
+
+    /// The cursors, lowest position first.
+    pub fn list(&self) -> &[Cursor] {
+        &self.list
+    }
+
+    /// Adds a cursor over a range that was abandoned.
+    pub fn reread(&mut self, again: &Reread) {
+        let (position, until) = (again.begin, Some(again.end));
+        self.list.push(Cursor { position, until, sinks: SinkSet::one(again.sink), attempt: again.attempt });
+        self.join();
+    }
+
+    /// Picks a cursor whose sinks all have `room`, each in its turn.
+    ///
+    /// Where a cursor waits for sinks in `stalled` only, it is split first: the stalled sinks stay
+    /// behind with a cursor of their own, the others go on.
+    pub fn choose(&mut self, room: SinkSet, stalled: SinkSet) -> Option<Choice> {
+        self.detach(room, stalled);
+        let count = self.list.len();
+        let ready = |i: &usize| self.list[*i].sinks.is_subset(room);
+        let index = (0..count).map(|i| (self.turn + i) % count).find(ready)?;
+        self.turn = (index + 1) % count;
+        let cursor = self.list[index];
+        Some(Choice { index, cursor, limit: cursor.until.or_else(|| self.next_head(cursor.position)) })
+    }
+
+    fn detach(&mut self, room: SinkSet, stalled: SinkSet) {
+        for i in 0..self.list.len() {
+            let cursor = self.list[i];
+            let blocked = cursor.sinks - room;
+            let free = cursor.sinks & room;
+            if !blocked.is_empty() && !free.is_empty() && blocked.is_subset(stalled) && cursor.until.is_none() {
+                self.list[i].sinks = blocked;
+                self.list.push(Cursor { sinks: free, ..cursor });
+            }
+        }
+    }
+
+    fn next_head(&self, position: u64) -> Option<u64> {
+        let ahead = |c: &&Cursor| c.until.is_none() && c.position > position;
+        self.list.iter().filter(ahead).map(|c| c.position).min()
+    }
+
+    /// Moves cursor `index` to `position`; cursors that meet become one, a finished range goes.
+    pub fn advance(&mut self, index: usize, position: u64) {
+        self.list[index].position = position;
+        self.join();
+    }
+
+    /// Every sink that is read for.
+    pub fn sinks(&self) -> SinkSet {
+        self.list.iter().fold(SinkSet::EMPTY, |all, c| all | c.sinks)
+    }
+
+    fn join(&mut self) {
+        self.list.retain(|c| c.until.is_none_or(|until| c.position < until));
+        self.list.sort_by_key(|c| (c.position, c.until.is_some()));
+        self.list.dedup_by(|next, kept| {
+            let meet = next.position == kept.position && next.until.is_none() && kept.until.is_none();
+            if meet {
+                kept.sinks = kept.sinks | next.sinks;
+            }
+            meet
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(sinks: &[usize]) -> SinkSet {
+        sinks.iter().copied().collect()
+    }
+
+    #[test]
+    fn sinks_with_one_checkpoint_share_a_cursor() {
+        let cursors = Cursors::resume([(0, 10), (1, 50), (2, 10)]);
+        let seen: Vec<_> = cursors.list().iter().map(|c| (c.position, c.sinks)).collect();
+        assert_eq!(seen, [(10, set(&[0, 2])), (50, set(&[1]))]);
+        assert_eq!(cursors.head(), 50);
+    }
+
+    #[test]
+    fn a_cursor_behind_reads_up_to_the_next_and_joins_it() {
+        let mut cursors = Cursors::resume([(0, 10), (1, 50)]);
+        let choice = cursors.choose(set(&[0, 1]), SinkSet::EMPTY).unwrap();
+        assert_eq!((choice.cursor.position, choice.limit), (10, Some(50)));
+        cursors.advance(choice.index, 50);
+        assert_eq!(cursors.list().len(), 1);
+        assert_eq!(cursors.list()[0].sinks, set(&[0, 1]));
+    }
+
+    #[test]
+    fn a_full_sink_holds_the_others_until_it_is_stalled() {
+        let mut cursors = Cursors::resume([(0, 0), (1, 0)]);
+        assert_eq!(cursors.choose(set(&[0]), SinkSet::EMPTY), None);
+        let choice = cursors.choose(set(&[0]), set(&[1])).unwrap();
+        assert_eq!(choice.cursor.sinks, set(&[0]));
+        cursors.advance(choice.index, 100);
+        // The stalled sink is back: it catches up from where it stopped.
+        let back = cursors.choose(set(&[1]), SinkSet::EMPTY).unwrap();
+        assert_eq!((back.cursor.position, back.limit, back.cursor.sinks), (0, Some(100), set(&[1])));
+    }
+
+    #[test]
+    fn every_ready_cursor_has_its_turn() {
+        let mut cursors = Cursors::resume([(0, 0), (1, 500)]);
+        let all = set(&[0, 1]);
+        let first = cursors.choose(all, SinkSet::EMPTY).unwrap().cursor.position;
+        let second = cursors.choose(all, SinkSet::EMPTY).unwrap().cursor.position;
+        assert_ne!(first, second);
+    }
+
+    #[test]
+    fn an_abandoned_range_is_read_once_and_goes() {
+        let mut cursors = Cursors::resume([(0, 100)]);
+        cursors.reread(&Reread { origin: 1, begin: 20, end: 40, sink: 0, attempt: 1 });
+        let choice = cursors.choose(set(&[0]), SinkSet::EMPTY).unwrap();
+        assert_eq!((choice.cursor.position, choice.limit, choice.cursor.attempt), (20, Some(40), 1));
+        cursors.advance(choice.index, 40);
+        assert_eq!(cursors.list().len(), 1);
+    }
+}

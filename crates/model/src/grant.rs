@@ -1,0 +1,150 @@
+//! The memory grant: the one allowance all data in flight is taken from.
+//!
+//! A source takes the bytes of a block and the declared expansion of its chain *before* it reads;
+//! where there is no room it does not read, and that is the whole of backpressure. The bytes come
+//! back when the last reference to them drops.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// The allowance, shared by all sources of an engine.
+pub struct Grant {
+    bytes_max: u64,
+    used: AtomicU64,
+    wanted: AtomicBool,
+    on_room: OnceLock<Box<dyn Fn() + Send + Sync>>,
+}
+
+impl Grant {
+    /// An allowance of `bytes_max` bytes.
+    pub fn new(bytes_max: u64) -> Arc<Grant> {
+        let (used, wanted, on_room) = (AtomicU64::new(0), AtomicBool::new(false), OnceLock::new());
+        Arc::new(Grant { bytes_max, used, wanted, on_room })
+    }
+
+    /// Calls `f` whenever bytes come back after a [`Grant::try_take`] was refused. Set once.
+    pub fn on_room(&self, f: impl Fn() + Send + Sync + 'static) {
+        let _ = self.on_room.set(Box::new(f));
+    }
+
+    /// Takes `bytes`, or nothing and asks to be called by [`Grant::on_room`].
+    ///
+    /// A taker may exceed the whole allowance when nothing else is out: otherwise one block larger
+    /// than the allowance would wait for ever.
+    pub fn try_take(self: &Arc<Self>, bytes: u64) -> Option<Permit> {
+        if self.reserve(bytes) {
+            return Some(Permit { grant: self.clone(), bytes });
+        }
+        self.wanted.store(true, Ordering::SeqCst);
+        // Bytes that came back between the two looks would not have seen the flag.
+        self.reserve(bytes).then(|| Permit { grant: self.clone(), bytes })
+    }
+
+    fn reserve(&self, bytes: u64) -> bool {
+        let fits = |used: u64| (used == 0 || used + bytes <= self.bytes_max).then_some(used + bytes);
+        self.used.fetch_update(Ordering::SeqCst, Ordering::SeqCst, fits).is_ok()
+    }
+
+    /// Bytes taken now.
+    pub fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// The whole allowance in bytes.
+    pub fn bytes_max(&self) -> u64 {
+        self.bytes_max
+    }
+
+    fn give_back(&self, bytes: u64) {
+        self.used.fetch_sub(bytes, Ordering::SeqCst);
+        if self.wanted.swap(false, Ordering::SeqCst)
+            && let Some(on_room) = self.on_room.get()
+        {
+            on_room();
+        }
+    }
+}
+
+/// Bytes taken from a [`Grant`]; dropping it gives them back.
+pub struct Permit {
+    grant: Arc<Grant>,
+    bytes: u64,
+}
+
+impl Permit {
+    /// Bytes held.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Makes the permit hold exactly `bytes`. Growing is never refused: the declaration was too
+    /// small, the memory is already in use, and the next reader waits until the debt is repaid.
+    pub fn resize(&mut self, bytes: u64) {
+        if bytes >= self.bytes {
+            self.grant.used.fetch_add(bytes - self.bytes, Ordering::SeqCst);
+        } else {
+            self.grant.give_back(self.bytes - bytes);
+        }
+        self.bytes = bytes;
+    }
+
+    /// Cuts `bytes` off into a permit of their own, in debt if this one holds fewer.
+    pub fn split(&mut self, bytes: u64) -> Permit {
+        if bytes > self.bytes {
+            self.resize(bytes);
+        }
+        self.bytes -= bytes;
+        Permit { grant: self.grant.clone(), bytes }
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            self.grant.give_back(self.bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicUsize;
+
+    #[test]
+    fn bytes_return_when_the_last_permit_drops() {
+        let grant = Grant::new(100);
+        let mut first = grant.try_take(60).unwrap();
+        let part = first.split(20);
+        assert!(grant.try_take(50).is_none());
+        drop(first);
+        assert_eq!(grant.used(), 20);
+        drop(part);
+        assert_eq!(grant.used(), 0);
+    }
+
+    #[test]
+    fn a_refused_taker_is_called_once_there_is_room() {
+        let grant = Grant::new(10);
+        let calls = Arc::new(AtomicUsize::new(0));
+        let seen = calls.clone();
+        grant.on_room(move || {
+            seen.fetch_add(1, Ordering::SeqCst);
+        });
+        let held = grant.try_take(10).unwrap();
+        assert!(grant.try_take(1).is_none());
+        drop(held);
+        assert_eq!(calls.load(Ordering::SeqCst), 1);
+        drop(grant.try_take(1));
+        assert_eq!(calls.load(Ordering::SeqCst), 1, "nobody was refused: nobody is called");
+    }
+
+    #[test]
+    fn a_block_larger_than_the_allowance_passes_alone() {
+        let grant = Grant::new(10);
+        let big = grant.try_take(50).unwrap();
+        assert!(grant.try_take(1).is_none());
+        drop(big);
+        assert!(grant.try_take(1).is_some());
+    }
+}

@@ -1,0 +1,289 @@
+//! A source's ledger: which byte ranges are out, and up to where each sink has settled everything.
+//!
+//! One ledger per source holds, for each (origin, sink), the ranges that were issued and are not
+//! settled yet, in order of their offset, and the *checkpoint*: the offset before which everything
+//! is settled. It never moves past a gap.
+
+use crate::ack::{Ack, Outcome};
+use crate::sinkset::SinkSet;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::time::Duration;
+
+/// Ledger of one source.
+pub struct Ledger {
+    state: Mutex<State>,
+    on_reread: OnceLock<Box<dyn Fn() + Send + Sync>>,
+}
+
+#[derive(Default)]
+struct State {
+    origins: HashMap<u64, Vec<Account>>,
+    rereads: Vec<Reread>,
+    moved: HashSet<u64>,
+    stopped: bool,
+}
+
+/// What one sink owes for one origin.
+struct Account {
+    sink: usize,
+    checkpoint: u64,
+    out: VecDeque<Entry>,
+}
+
+struct Entry {
+    begin: u64,
+    end: u64,
+    standing: Standing,
+    issued: Duration,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Standing {
+    Open,
+    Settled,
+    Abandoned,
+}
+
+/// A range that was abandoned and must be read again, for one sink, under the same ids.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reread {
+    /// The origin's id.
+    pub origin: u64,
+    /// First byte of the range.
+    pub begin: u64,
+    /// Offset after the last byte of the range.
+    pub end: u64,
+    /// The sink that lacks it.
+    pub sink: usize,
+    /// How often the range was abandoned. From 2 on it must travel alone, so that it answers for
+    /// itself; abandoned again, it is halved until the one line is found.
+    pub attempt: u8,
+}
+
+/// Where a sink stands, over all origins of a source.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes (or records) issued and not settled.
+    pub unsettled: u64,
+    /// When the oldest unsettled range was issued, in engine time; `None` if all is settled.
+    pub oldest: Option<Duration>,
+}
+
+impl Ledger {
+    /// An empty ledger.
+    pub fn new() -> Arc<Ledger> {
+        Arc::new(Ledger { state: Mutex::default(), on_reread: OnceLock::new() })
+    }
+
+    /// Calls `f` when a range was abandoned, so that the source looks at [`Ledger::take_rereads`].
+    pub fn on_reread(&self, f: impl Fn() + Send + Sync + 'static) {
+        let _ = self.on_reread.set(Box::new(f));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Makes an origin known with the checkpoints it resumes from.
+    pub fn open(&self, origin: u64, checkpoints: impl IntoIterator<Item = (usize, u64)>) {
+        let account = |(sink, checkpoint)| Account { sink, checkpoint, out: VecDeque::new() };
+        self.lock().origins.insert(origin, checkpoints.into_iter().map(account).collect());
+    }
+
+    /// Forgets an origin if nothing of it is out, and says whether it did.
+    pub fn close(&self, origin: u64) -> bool {
+        let mut state = self.lock();
+        let idle = state.origins.get(&origin).is_none_or(|accounts| accounts.iter().all(|a| a.out.is_empty()));
+        if idle {
+            state.origins.remove(&origin);
+        }
+        idle
+    }
+
+    /// Notes that `range` of `origin` goes out to `sinks`, and returns its acknowledgement.
+    ///
+    /// Ranges of one origin and sink do not overlap, except that a range issued again takes the
+    /// place of the abandoned one. The origin must be open.
+    pub fn issue(self: &Arc<Self>, origin: u64, range: (u64, u64), sinks: SinkSet, attempt: u8, now: Duration) -> Ack {
+        let mut state = self.lock();
+        if let Some(accounts) = state.origins.get_mut(&origin) {
+            for account in accounts.iter_mut().filter(|a| sinks.contains(a.sink)) {
+                account.issue(range, now);
+            }
+        }
+        Ack::new(self.clone(), origin, range, attempt, sinks)
+    }
+
+    pub(crate) fn settle(&self, origin: u64, sink: usize, range: (u64, u64), attempt: u8, outcome: Outcome) {
+        let mut state = self.lock();
+        let state = &mut *state;
+        let Some(accounts) = state.origins.get_mut(&origin) else { return };
+        let Some(account) = accounts.iter_mut().find(|a| a.sink == sink) else { return };
+        if outcome <= Outcome::Rejected {
+            account.mark(range, Standing::Settled);
+            if account.advance() {
+                state.moved.insert(origin);
+            }
+        } else if !state.stopped {
+            account.mark(range, Standing::Abandoned);
+            let attempt = attempt.saturating_add(u8::from(outcome == Outcome::Abandoned));
+            state.rereads.push(Reread { origin, begin: range.0, end: range.1, sink, attempt });
+            if let Some(on_reread) = self.on_reread.get() {
+                on_reread();
+            }
+        }
+    }
+
+    /// The ranges to read again, handed out once.
+    pub fn take_rereads(&self) -> Vec<Reread> {
+        std::mem::take(&mut self.lock().rereads)
+    }
+
+    /// From here on what is abandoned stays unsettled: the next start reads it again.
+    pub fn stop(&self) {
+        self.lock().stopped = true;
+    }
+
+    /// The checkpoints that moved since the last call, as (origin, [(sink, checkpoint)]).
+    pub fn take_moved(&self) -> Vec<(u64, Vec<(usize, u64)>)> {
+        let mut state = self.lock();
+        let moved = std::mem::take(&mut state.moved);
+        let checkpoints = |a: &Account| (a.sink, a.checkpoint);
+        let of = |id| state.origins.get(&id).map(|a| (id, a.iter().map(checkpoints).collect()));
+        moved.into_iter().filter_map(of).collect()
+    }
+
+    /// The offset before which `sink` has settled everything of `origin`.
+    pub fn checkpoint(&self, origin: u64, sink: usize) -> Option<u64> {
+        self.lock().origins.get(&origin)?.iter().find(|a| a.sink == sink).map(|a| a.checkpoint)
+    }
+
+    /// What is out for `sink`.
+    pub fn progress(&self, sink: usize) -> Progress {
+        let state = self.lock();
+        let accounts = state.origins.values().flatten().filter(|a| a.sink == sink);
+        let mut progress = Progress::default();
+        for entry in accounts.flat_map(|a| &a.out).filter(|e| e.standing != Standing::Settled) {
+            progress.unsettled += entry.end - entry.begin;
+            progress.oldest = Some(progress.oldest.map_or(entry.issued, |t| t.min(entry.issued)));
+        }
+        progress
+    }
+
+    /// Whether anything is out or waits to be read again.
+    pub fn is_idle(&self) -> bool {
+        let state = self.lock();
+        state.rereads.is_empty() && state.origins.values().flatten().all(|a| a.out.is_empty())
+    }
+}
+
+impl Account {
+    fn issue(&mut self, (begin, end): (u64, u64), issued: Duration) {
+        let covered = |e: &Entry| e.standing == Standing::Abandoned && e.begin <= begin && begin < e.end;
+        if let Some(index) = self.out.iter().position(covered) {
+            self.out[index].begin = end;
+            if self.out[index].begin >= self.out[index].end {
+                self.out.remove(index);
+            }
+        }
+        let at = self.out.partition_point(|e| e.begin < begin);
+        self.out.insert(at, Entry { begin, end, standing: Standing::Open, issued });
+    }
+
+    fn mark(&mut self, (begin, _): (u64, u64), standing: Standing) {
+        let first = self.out.partition_point(|e| e.begin < begin);
+        let open = |e: &&mut Entry| e.begin == begin && e.standing == Standing::Open;
+        if let Some(entry) = self.out.iter_mut().skip(first).find(open) {
+            entry.standing = standing;
+        }
+    }
+
+    /// Moves the checkpoint over what is settled at the front; whether it moved.
+    fn advance(&mut self) -> bool {
+        let before = self.checkpoint;
+        while self.out.front().is_some_and(|e| e.standing == Standing::Settled) {
+            let end = self.out.pop_front().map_or(0, |e| e.end);
+            self.checkpoint = self.checkpoint.max(end);
+        }
+        self.checkpoint != before
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ORIGIN: u64 = 7;
+    const T: Duration = Duration::ZERO;
+
+    fn ledger() -> Arc<Ledger> {
+        let ledger = Ledger::new();
+        ledger.open(ORIGIN, [(0, 0), (1, 0)]);
+        ledger
+    }
+
+    fn both() -> SinkSet {
+        [0, 1].into_iter().collect()
+    }
+
+    #[test]
+    fn the_checkpoint_never_passes_a_gap() {
+        let ledger = ledger();
+        let acks: Vec<Ack> = [(0, 10), (10, 20), (20, 30)].map(|r| ledger.issue(ORIGIN, r, both(), 0, T)).into();
+        acks[1].finish();
+        acks[2].finish();
+        assert_eq!(ledger.checkpoint(ORIGIN, 0), Some(0));
+        acks[0].finish();
+        assert_eq!(ledger.checkpoint(ORIGIN, 0), Some(30));
+        assert_eq!(ledger.take_moved(), vec![(ORIGIN, vec![(0, 30), (1, 30)])]);
+        assert!(ledger.is_idle() && ledger.take_moved().is_empty());
+    }
+
+    #[test]
+    fn sinks_settle_apart() {
+        let ledger = ledger();
+        let ack = ledger.issue(ORIGIN, (0, 10), both(), 0, T);
+        let slow = ack.hold(1).unwrap();
+        ack.finish();
+        assert_eq!((ledger.checkpoint(ORIGIN, 0), ledger.checkpoint(ORIGIN, 1)), (Some(10), Some(0)));
+        assert_eq!(ledger.progress(1), Progress { unsettled: 10, oldest: Some(T) });
+        slow.settle(Outcome::Rejected);
+        assert_eq!(ledger.checkpoint(ORIGIN, 1), Some(10));
+    }
+
+    #[test]
+    fn a_hold_dropped_unsettled_is_read_again_and_blocks_the_checkpoint_until_then() {
+        let ledger = ledger();
+        let first = ledger.issue(ORIGIN, (0, 10), both(), 0, T);
+        drop(first.hold(0));
+        first.finish();
+        ledger.issue(ORIGIN, (10, 20), both(), 0, T).finish();
+        assert_eq!(ledger.checkpoint(ORIGIN, 0), Some(0));
+        let again = Reread { origin: ORIGIN, begin: 0, end: 10, sink: 0, attempt: 1 };
+        assert_eq!(ledger.take_rereads(), vec![again]);
+        // Read again in two halves: the checkpoint waits for both.
+        ledger.issue(ORIGIN, (0, 5), SinkSet::one(0), 1, T).finish();
+        assert_eq!(ledger.checkpoint(ORIGIN, 0), Some(5));
+        ledger.issue(ORIGIN, (5, 10), SinkSet::one(0), 1, T).finish();
+        assert_eq!(ledger.checkpoint(ORIGIN, 0), Some(20));
+    }
+
+    #[test]
+    fn an_acknowledgement_dropped_unfinished_abandons_every_sink() {
+        let ledger = ledger();
+        drop(ledger.issue(ORIGIN, (0, 10), both(), 1, T));
+        let sinks: Vec<_> = ledger.take_rereads().iter().map(|r| (r.sink, r.attempt)).collect();
+        assert_eq!(sinks, [(0, 2), (1, 2)]);
+        assert_eq!(ledger.checkpoint(ORIGIN, 1), Some(0));
+    }
+
+    #[test]
+    fn an_open_origin_is_not_closed_while_ranges_are_out() {
+        let ledger = ledger();
+        let ack = ledger.issue(ORIGIN, (0, 10), both(), 0, T);
+        assert!(!ledger.close(ORIGIN));
+        ack.finish();
+        assert!(ledger.close(ORIGIN));
+    }
+}

@@ -1,0 +1,48 @@
+//! What flows through Millstream, and what the parts agree on.
+//!
+//! A source fills a [`Block`] under the memory [`Grant`], makes a [`Batch`] of views into it, and
+//! takes an [`Ack`] for each [`Segment`] from its [`Ledger`]. Transforms change batches, a sink's
+//! [`Encoder`] turns them into a [`Payload`], its [`Lane`] delivers the payload, and the outcome
+//! settles the acknowledgement, which moves the checkpoint in the ledger.
+//!
+//! This crate knows no component and no engine.
+
+mod ack;
+mod batch;
+mod block;
+mod cursor;
+mod error;
+mod grant;
+mod kind;
+mod ledger;
+pub mod limits;
+mod metrics;
+mod payload;
+mod sink;
+mod sinkset;
+mod source;
+mod store;
+mod time;
+mod transform;
+mod units;
+
+/// A set of rows as a bitmap.
+pub use arrow_buffer::BooleanBuffer as Selection;
+
+pub use ack::{Ack, Hold, Outcome};
+pub use batch::{Batch, BatchBuilder, LongLine, Origin, Segment, SourceInfo, char_boundary};
+pub use block::{Block, BlockPool};
+pub use cursor::{Choice, Cursor, Cursors};
+pub use error::{BuildError, ComponentError, DeliverError};
+pub use grant::{Grant, Permit};
+pub use kind::Kind;
+pub use ledger::{Ledger, Progress, Reread};
+pub use metrics::{Counters, CountersSnapshot};
+pub use payload::Payload;
+pub use sink::{BoxFuture, Delivery, EncodeCx, Encoder, Lane, LaneCx, Sink};
+pub use sinkset::SinkSet;
+pub use source::{Polled, Source, SourceCx, SourceOpen, Wake};
+pub use store::{OriginRecord, OriginStore};
+pub use time::Now;
+pub use transform::{Map, Merge, Offload, Outputs, Serial, Shard, Transform};
+pub use units::{Interval, Size};

@@ -1,0 +1,125 @@
+//! Counters of one component, added to once per batch.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// Counters of one component. Every thread adds; nobody waits.
+#[derive(Default)]
+pub struct Counters {
+    received_events: AtomicU64,
+    received_bytes: AtomicU64,
+    sent_events: AtomicU64,
+    sent_bytes: AtomicU64,
+    busy_ns: AtomicU64,
+    sampled_busy_ns: AtomicU64,
+    utilization_ppm: AtomicU64,
+    waits: Mutex<BTreeMap<&'static str, Duration>>,
+    dropped: Mutex<BTreeMap<&'static str, u64>>,
+    errors: Mutex<BTreeMap<&'static str, u64>>,
+    noted: Mutex<BTreeMap<&'static str, u64>>,
+}
+
+/// The counters at one moment.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
+pub struct CountersSnapshot {
+    /// Events taken in.
+    pub received_events: u64,
+    /// Bytes taken in.
+    pub received_bytes: u64,
+    /// Events let out.
+    pub sent_events: u64,
+    /// Bytes let out.
+    pub sent_bytes: u64,
+    /// Time spent working, in seconds, over all threads.
+    pub busy_seconds: f64,
+    /// Share of the last sampling interval spent working.
+    pub utilization_ratio: f64,
+    /// Time spent waiting, in seconds, by what for.
+    pub wait_seconds: BTreeMap<&'static str, f64>,
+    /// Events dropped, by reason.
+    pub dropped_events: BTreeMap<&'static str, u64>,
+    /// Errors, by type.
+    pub errors: BTreeMap<&'static str, u64>,
+    /// Events that went through but not unharmed (cut, replaced), by what happened.
+    pub noted_events: BTreeMap<&'static str, u64>,
+}
+
+fn add<T: std::ops::AddAssign + Default>(map: &Mutex<BTreeMap<&'static str, T>>, key: &'static str, n: T) {
+    let mut map = map.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    *map.entry(key).or_default() += n;
+}
+
+fn read<T: Copy, U>(map: &Mutex<BTreeMap<&'static str, T>>, to: impl Fn(T) -> U) -> BTreeMap<&'static str, U> {
+    let map = map.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    map.iter().map(|(k, v)| (*k, to(*v))).collect()
+}
+
+impl Counters {
+    /// Counts events and bytes taken in.
+    pub fn received(&self, events: u64, bytes: u64) {
+        self.received_events.fetch_add(events, Relaxed);
+        self.received_bytes.fetch_add(bytes, Relaxed);
+    }
+
+    /// Counts events and bytes let out.
+    pub fn sent(&self, events: u64, bytes: u64) {
+        self.sent_events.fetch_add(events, Relaxed);
+        self.sent_bytes.fetch_add(bytes, Relaxed);
+    }
+
+    /// Counts time spent working.
+    pub fn busy(&self, time: Duration) {
+        self.busy_ns.fetch_add(time.as_nanos() as u64, Relaxed);
+    }
+
+    /// Closes a sampling interval: the utilisation is the share of it spent working, over all
+    /// threads (so 2 is two busy threads). Called by one thread only.
+    pub fn sample(&self, interval: Duration) {
+        let busy = self.busy_ns.load(Relaxed);
+        let spent = busy.saturating_sub(self.sampled_busy_ns.swap(busy, Relaxed));
+        let ppm = spent as u128 * 1_000_000 / interval.as_nanos().max(1);
+        self.utilization_ppm.store(ppm as u64, Relaxed);
+    }
+
+    /// Counts time spent waiting for something (`room`, `retry`, `input`).
+    pub fn waited(&self, what: &'static str, time: Duration) {
+        add(&self.waits, what, time);
+    }
+
+    /// Counts events dropped for `reason`.
+    pub fn dropped(&self, reason: &'static str, events: u64) {
+        if events > 0 {
+            add(&self.dropped, reason, events);
+        }
+    }
+
+    /// Counts an error.
+    pub fn error(&self, kind: &'static str) {
+        add(&self.errors, kind, 1);
+    }
+
+    /// Counts events that went through changed (`truncated`, `invalid_utf8`).
+    pub fn noted(&self, what: &'static str, events: u64) {
+        if events > 0 {
+            add(&self.noted, what, events);
+        }
+    }
+
+    /// Reads all counters.
+    pub fn snapshot(&self) -> CountersSnapshot {
+        CountersSnapshot {
+            received_events: self.received_events.load(Relaxed),
+            received_bytes: self.received_bytes.load(Relaxed),
+            sent_events: self.sent_events.load(Relaxed),
+            sent_bytes: self.sent_bytes.load(Relaxed),
+            busy_seconds: self.busy_ns.load(Relaxed) as f64 / 1e9,
+            utilization_ratio: self.utilization_ppm.load(Relaxed) as f64 / 1e6,
+            wait_seconds: read(&self.waits, |t: Duration| t.as_secs_f64()),
+            dropped_events: read(&self.dropped, |n| n),
+            errors: read(&self.errors, |n| n),
+            noted_events: read(&self.noted, |n| n),
+        }
+    }
+}

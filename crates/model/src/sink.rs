@@ -1,0 +1,94 @@
+//! The contract between a sink and the engine: encode on a worker, deliver on a lane.
+
+use crate::batch::Batch;
+use crate::block::BlockPool;
+use crate::error::{ComponentError, DeliverError};
+use crate::grant::Permit;
+use crate::metrics::Counters;
+use crate::payload::Payload;
+use bytes::Bytes;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A boxed future, made once per payload.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Lets data out.
+pub trait Sink: Send + Sync {
+    /// An encoder; each worker thread has its own.
+    fn encoder(&self) -> Box<dyn Encoder>;
+
+    /// Bytes an encoder may make of one batch over `block_bytes` of text in at most `rows` rows.
+    fn payload_bytes_max(&self, block_bytes: u64, rows: u64) -> u64;
+
+    /// Number of lanes: ordered paths out. An origin always uses the same one.
+    fn lanes(&self) -> usize {
+        1
+    }
+
+    /// Opens lane `cx.lane`. Called once per lane, before any delivery.
+    fn lane(&self, cx: LaneCx) -> Box<dyn Lane>;
+}
+
+/// Turns batches into payloads. May keep buffers, never events.
+pub trait Encoder: Send {
+    /// Appends the selected rows of `batch` to `payload`. An encoder that leaves the payload empty
+    /// has done all there is to do: nothing is delivered and the events count as delivered.
+    fn encode(&mut self, batch: &Batch, payload: &mut Payload, cx: &mut EncodeCx<'_>) -> Result<(), ComponentError>;
+}
+
+/// What the engine hands to an encoder.
+pub struct EncodeCx<'a> {
+    /// Where buffers come from.
+    pub pool: &'a Arc<BlockPool>,
+    /// The declared expansion of the batch, from which buffers are paid.
+    pub permit: &'a mut Permit,
+    /// The sink's counters.
+    pub counters: &'a Counters,
+}
+
+impl EncodeCx<'_> {
+    /// Makes an encoded buffer part of a payload, paid from the permit.
+    pub fn freeze(&mut self, buffer: Vec<u8>) -> Bytes {
+        let permit = self.permit.split(buffer.capacity() as u64);
+        self.pool.freeze(buffer, permit)
+    }
+}
+
+/// What the engine hands to a lane when it opens.
+pub struct LaneCx {
+    /// Index of the lane.
+    pub lane: usize,
+    /// What [`Lane::sync`] returned last before the restart.
+    pub state: Option<Vec<u8>>,
+    /// The sink's counters.
+    pub counters: Arc<Counters>,
+}
+
+/// How a delivery went well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// Durable on the far side.
+    Durable,
+    /// Taken, and durable after the next [`Lane::sync`] that succeeds.
+    Taken,
+}
+
+/// An ordered path out. The engine drives each lane alone: one call at a time.
+pub trait Lane: Send {
+    /// Delivers a payload, whole or not at all. Called again with the same payload after an error
+    /// that allows it.
+    fn deliver<'a>(&'a mut self, payload: &'a Payload) -> BoxFuture<'a, Result<Delivery, DeliverError>>;
+
+    /// Makes everything taken so far durable, and returns what to keep with the checkpoints.
+    fn sync(&mut self) -> BoxFuture<'_, Result<Option<Vec<u8>>, DeliverError>> {
+        Box::pin(async { Ok(None) })
+    }
+
+    /// How long what was taken may wait for its sync.
+    fn sync_interval(&self) -> Duration {
+        Duration::from_secs(1)
+    }
+}

@@ -1,0 +1,93 @@
+//! The contract between a source and the engine.
+
+use crate::batch::{Batch, SourceInfo};
+use crate::block::{Block, BlockPool};
+use crate::grant::{Grant, Permit};
+use crate::ledger::Ledger;
+use crate::limits::BLOCK_BYTES;
+use crate::metrics::Counters;
+use crate::sinkset::SinkSet;
+use crate::store::OriginStore;
+use crate::time::Now;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Takes data in.
+///
+/// A worker thread polls it, one at a time, and runs the chain on the batch it gets while that is
+/// in cache; meanwhile another worker may poll the next batch. The order of the batches returned
+/// is the order of the source's tickets. A poll must be short: it reads what is there and never
+/// waits for more.
+pub trait Source: Send {
+    /// Produces the next batch, or says when to ask again.
+    fn poll(&mut self, cx: &mut SourceCx<'_>) -> Polled;
+}
+
+/// Wakes a source that waits, from any thread.
+pub type Wake = Arc<dyn Fn() + Send + Sync>;
+
+/// What a source gets when it is opened, before its first poll.
+pub struct SourceOpen {
+    /// What the events of this source share.
+    pub info: Arc<SourceInfo>,
+    /// The sinks it reaches, with their ids.
+    pub sinks: Vec<(usize, String)>,
+    /// What it kept over the restart.
+    pub store: Arc<dyn OriginStore>,
+    /// Its ledger.
+    pub ledger: Arc<Ledger>,
+    /// Its counters.
+    pub counters: Arc<Counters>,
+    /// Wakes it.
+    pub wake: Wake,
+    /// Read what is there, then end.
+    pub until_eof: bool,
+}
+
+/// What a poll gave.
+pub enum Polled {
+    /// A batch, and the permit for what the chain will make of it. Polled again as soon as possible.
+    Batch(Batch, Permit),
+    /// Nothing now; poll again after this long, or earlier when woken.
+    Wait(Duration),
+    /// There is data but no room: poll again when there is.
+    NoRoom,
+    /// Everything was read and nothing more will come.
+    Ended,
+}
+
+/// What the engine hands to a poll.
+pub struct SourceCx<'a> {
+    /// Both clocks.
+    pub now: Now,
+    /// What the events of this source share.
+    pub info: &'a Arc<SourceInfo>,
+    /// The sinks this source reaches.
+    pub sinks: SinkSet,
+    /// Those of them that have room for more.
+    pub room: SinkSet,
+    /// Those that have had no room for so long that the others should go on without them.
+    pub stalled: SinkSet,
+    /// This source's ledger.
+    pub ledger: &'a Arc<Ledger>,
+    /// This source's counters.
+    pub counters: &'a Counters,
+    /// Read what is there, then end.
+    pub until_eof: bool,
+    /// The memory allowance.
+    pub grant: &'a Arc<Grant>,
+    /// Where blocks come from.
+    pub pool: &'a Arc<BlockPool>,
+    /// Bytes the chain may make of one block, as its sinks declared them.
+    pub expansion: u64,
+}
+
+impl SourceCx<'_> {
+    /// Takes a block of at least `bytes` and the permit for its chain, if the grant has room.
+    pub fn block(&self, bytes: usize) -> Option<(Block, Permit)> {
+        let bytes = bytes.max(BLOCK_BYTES);
+        let mut permit = self.grant.try_take(bytes as u64 + self.expansion)?;
+        let own = permit.split(bytes as u64);
+        Some((self.pool.block(bytes, own), permit))
+    }
+}

@@ -1,0 +1,59 @@
+//! Byte scanners: line ends and JSON escapes. No I/O, no dependencies.
+//!
+//! Every function has a byte-by-byte twin in [`scalar`], which serves the CPUs that have no kernel here, and
+//! SIMD kernels that are chosen once, at run time ([`kernels`]). A kernel answers exactly what its twin
+//! answers, for every length and alignment; the tests hold them against each other.
+//!
+//! ```
+//! let mut line_ends = Vec::new();
+//! millstream_scan::newlines(b"one\ntwo\n", &mut line_ends);
+//! assert_eq!(line_ends, [3, 7]);
+//! ```
+
+pub mod kernels;
+pub mod scalar;
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+use kernels::Kernel;
+
+/// Appends to `out` the position of every `\n` in `block`, in rising order.
+///
+/// A `\r` before it is data: the caller decides whether it belongs to the line end.
+///
+/// # Panics
+/// If `block` is longer than `u32::MAX` bytes.
+#[inline]
+pub fn newlines(block: &[u8], out: &mut Vec<u32>) {
+    #[cfg(target_arch = "x86_64")]
+    if block.len() <= x86::SHORT_BYTES_MAX {
+        return x86::short::newlines(block, out);
+    }
+    Kernel::best().newlines(block, out);
+}
+
+/// Number of `\n` in `block`.
+#[inline]
+pub fn count_newlines(block: &[u8]) -> usize {
+    Kernel::best().count_newlines(block)
+}
+
+/// Position of the last `\n` in `block`.
+#[inline]
+pub fn last_newline(block: &[u8]) -> Option<usize> {
+    Kernel::best().last_newline(block)
+}
+
+/// Appends `text` to `out` as the inside of a JSON string: `"`, `\` and bytes below 0x20 are escaped
+/// (`\n \r \t \b \f`, else `\u00XX`), everything else is copied. No quotes are added.
+///
+/// Bytes from 0x80 on pass through: the result is valid JSON where `text` is valid UTF-8.
+#[inline]
+pub fn escape_json(text: &[u8], out: &mut Vec<u8>) {
+    Kernel::best().escape_json(text, out);
+}
+
+/// Name of the kernel chosen for this CPU: `avx512`, `avx2` or `scalar`.
+pub fn kernel() -> &'static str {
+    Kernel::best().name()
+}

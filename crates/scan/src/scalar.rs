@@ -1,0 +1,70 @@
+//! The byte-by-byte twins: what every kernel must answer, and what CPUs without a kernel run.
+
+/// Twin of [`crate::newlines`].
+///
+/// # Panics
+/// If `block` is longer than `u32::MAX` bytes.
+pub fn newlines(block: &[u8], out: &mut Vec<u32>) {
+    assert!(u32::try_from(block.len()).is_ok(), "a block holds at most u32::MAX bytes");
+    out.extend((0u32..).zip(block).filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at));
+}
+
+/// Twin of [`crate::count_newlines`].
+pub fn count_newlines(block: &[u8]) -> usize {
+    block.iter().filter(|byte| **byte == b'\n').count()
+}
+
+/// Twin of [`crate::last_newline`].
+pub fn last_newline(block: &[u8]) -> Option<usize> {
+    block.iter().rposition(|byte| *byte == b'\n')
+}
+
+/// Twin of [`crate::escape_json`]: copies the runs between the bytes that need an escape.
+pub fn escape_json(text: &[u8], out: &mut Vec<u8>) {
+    let mut run_start = 0;
+    for (at, &byte) in text.iter().enumerate() {
+        if LETTERS[byte as usize] != PLAIN {
+            let (escape, len) = escape(byte);
+            out.extend_from_slice(&text[run_start..at]);
+            out.extend_from_slice(&escape[..len]);
+            run_start = at + 1;
+        }
+    }
+    out.extend_from_slice(&text[run_start..]);
+}
+
+/// The longest escape of a byte: `\u00XX`.
+pub(crate) const ESCAPE_BYTES_MAX: usize = 6;
+
+/// How `byte` is written within a JSON string: the first `.1` bytes of `.0`.
+pub(crate) fn escape(byte: u8) -> ([u8; ESCAPE_BYTES_MAX], usize) {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    match LETTERS[byte as usize] {
+        PLAIN => ([byte, 0, 0, 0, 0, 0], 1),
+        HEXADECIMAL => ([b'\\', b'u', b'0', b'0', HEX[(byte >> 4) as usize], HEX[(byte & 15) as usize]], 6),
+        letter => ([b'\\', letter, 0, 0, 0, 0], 2),
+    }
+}
+
+/// The byte stands for itself.
+const PLAIN: u8 = 0;
+/// The byte is written as `\u00XX`.
+const HEXADECIMAL: u8 = b'u';
+
+/// For each byte: [`PLAIN`], [`HEXADECIMAL`], or the character that follows the backslash.
+const LETTERS: [u8; 256] = {
+    let mut letters = [PLAIN; 256];
+    let mut control = 0;
+    while control < 0x20 {
+        letters[control] = HEXADECIMAL;
+        control += 1;
+    }
+    letters[0x08] = b'b';
+    letters[b'\t' as usize] = b't';
+    letters[b'\n' as usize] = b'n';
+    letters[0x0c] = b'f';
+    letters[b'\r' as usize] = b'r';
+    letters[b'"' as usize] = b'"';
+    letters[b'\\' as usize] = b'\\';
+    letters
+};

@@ -1,0 +1,96 @@
+//! The newline loops over [`Newlines64`], compiled once per instruction set.
+
+use super::Newlines64;
+
+/// Bytes scanned between two looks at the room left in the output.
+const STRIDE: usize = 1024;
+
+/// How many values beyond the last hit [`newlines`] may write.
+pub const OVERSHOOT: usize = 16;
+
+/// # Safety
+/// The CPU has the features of `V`.
+///
+/// # Panics
+/// If `block` is longer than `u32::MAX` bytes.
+#[inline(always)]
+pub unsafe fn newlines<V: Newlines64>(block: &[u8], out: &mut Vec<u32>) {
+    assert!(u32::try_from(block.len()).is_ok(), "a block holds at most u32::MAX bytes");
+    for (index, stride) in block.chunks(STRIDE).enumerate() {
+        // Reserved for the worst case, but of one stride only: a block of 1 MiB does not ask for 4 MiB.
+        out.reserve(stride.len() + OVERSHOOT);
+        // SAFETY: the features are the caller's condition; the room was just reserved, and `newlines_stride`
+        // has written every value below the length it returns.
+        unsafe {
+            let end = out.as_mut_ptr().add(out.len());
+            let found = newlines_stride::<V>(stride, (index * STRIDE) as u32, end);
+            out.set_len(out.len() + found);
+        }
+    }
+}
+
+/// Writes the positions of the newlines of `stride`, which starts at `base`, to `out`; returns how many.
+///
+/// # Safety
+/// `out` is valid for writing `stride.len() + OVERSHOOT` values, and the CPU has the features of `V`.
+#[inline(always)]
+unsafe fn newlines_stride<V: Newlines64>(stride: &[u8], base: u32, out: *mut u32) -> usize {
+    let mut found = 0;
+    let (blocks, rest) = stride.as_chunks::<64>();
+    let mut base = base;
+    for block in blocks {
+        // SAFETY: 64 readable bytes; `found` is at most the number of bytes before this block.
+        found += unsafe { write_positions::<V>(V::mask(block.as_ptr()), base, out.add(found)) };
+        base += 64;
+    }
+    if !rest.is_empty() {
+        // SAFETY: `rest` is under 64 bytes; the room as above.
+        found += unsafe { write_positions::<V>(V::mask_partial(rest), base, out.add(found)) };
+    }
+    found
+}
+
+/// Writes `base + i` for every set bit i of `mask`, returns how many they are.
+///
+/// One position is written whether there is one or not, and lies beyond the result if there is none: lines
+/// are mostly longer than 64 bytes, so this leaves one branch, which predicts.
+///
+/// # Safety
+/// `out` is valid for writing `mask.count_ones() + OVERSHOOT` values, and the CPU has the features of `V`.
+#[inline(always)]
+unsafe fn write_positions<V: Newlines64>(mask: u64, base: u32, out: *mut u32) -> usize {
+    // SAFETY: room for one value more than there are hits is the caller's condition.
+    unsafe { *out = base.wrapping_add(mask.trailing_zeros()) };
+    if mask & mask.wrapping_sub(1) != 0 {
+        // SAFETY: the caller's condition.
+        unsafe { V::write_many(mask, base, out) };
+    }
+    mask.count_ones() as usize
+}
+
+/// # Safety
+/// The CPU has the features of `V`.
+#[inline(always)]
+pub unsafe fn count_newlines<V: Newlines64>(block: &[u8]) -> usize {
+    let (blocks, rest) = block.as_chunks::<64>();
+    // SAFETY: each block is 64 readable bytes, the rest is shorter; the features are the caller's condition.
+    let ones = |block: &[u8; 64]| unsafe { V::mask(block.as_ptr()) }.count_ones() as usize;
+    // SAFETY: as above.
+    let rest = unsafe { V::mask_partial(rest) }.count_ones() as usize;
+    blocks.iter().map(ones).sum::<usize>() + rest
+}
+
+/// # Safety
+/// The CPU has the features of `V`.
+#[inline(always)]
+pub unsafe fn last_newline<V: Newlines64>(block: &[u8]) -> Option<usize> {
+    let (rest, blocks) = block.as_rchunks::<64>();
+    for (index, block) in blocks.iter().enumerate().rev() {
+        // SAFETY: 64 readable bytes; the features are the caller's condition.
+        if let Some(bit) = unsafe { V::mask(block.as_ptr()) }.checked_ilog2() {
+            return Some(rest.len() + index * 64 + bit as usize);
+        }
+    }
+    // SAFETY: `rest` is under 64 bytes; the features are the caller's condition.
+    unsafe { V::mask_partial(rest) }.checked_ilog2().map(|bit| bit as usize)
+}

@@ -1,0 +1,208 @@
+//! Every kernel against its byte-by-byte twin: all lengths, alignments and hit positions, and random text.
+
+use millstream_scan::kernels::{self, Kernel};
+use millstream_scan::scalar;
+use proptest::prelude::*;
+
+const LEN_MAX: usize = 300;
+const ALIGNMENTS: usize = 64;
+
+/// Bytes at a 64-byte boundary with room for every block under test.
+#[repr(align(64))]
+struct Buffer([u8; ALIGNMENTS + LEN_MAX + 64]);
+
+/// Calls `check` with a block of `fill` of every length at every alignment. What lies around it is `guard`: a
+/// hit, so that a byte read too many shows in the answer.
+fn for_every_block(fill: u8, guard: u8, mut check: impl FnMut(&mut [u8])) {
+    let mut buffer = Buffer([guard; ALIGNMENTS + LEN_MAX + 64]);
+    for alignment in 0..ALIGNMENTS {
+        for len in 0..=LEN_MAX {
+            let block = &mut buffer.0[alignment..alignment + len];
+            block.fill(fill);
+            check(block);
+            block.fill(guard);
+        }
+    }
+}
+
+/// All but the twin, which would take most of the time of an exhaustive test.
+fn simd_kernels() -> Vec<Kernel> {
+    kernels::available().into_iter().filter(|kernel| kernel.name() != "scalar").collect()
+}
+
+fn newlines(kernel: Kernel, block: &[u8]) -> Vec<u32> {
+    let mut out = vec![7];
+    kernel.newlines(block, &mut out);
+    assert_eq!(out.remove(0), 7, "what was there stays");
+    out
+}
+
+fn escape(kernel: Kernel, text: &[u8]) -> Vec<u8> {
+    let mut out = vec![b'>'];
+    kernel.escape_json(text, &mut out);
+    assert_eq!(out.remove(0), b'>', "what was there stays");
+    out
+}
+
+/// Every function of every kernel, and the public ones, against the twins.
+fn compare(block: &[u8]) {
+    let (mut lines, mut json, mut public) = (Vec::new(), Vec::new(), Vec::new());
+    scalar::newlines(block, &mut lines);
+    scalar::escape_json(block, &mut json);
+    millstream_scan::newlines(block, &mut public);
+    assert_eq!(public, lines, "{block:?}");
+    for kernel in kernels::available() {
+        assert_eq!(newlines(kernel, block), lines, "{kernel:?} {block:?}");
+        assert_eq!(kernel.count_newlines(block), lines.len(), "{kernel:?} {block:?}");
+        assert_eq!(kernel.last_newline(block), lines.last().map(|at| *at as usize), "{kernel:?} {block:?}");
+        assert_eq!(escape(kernel, block), json, "{kernel:?} {block:?}");
+    }
+}
+
+#[test]
+fn one_newline_at_every_length_alignment_and_position() {
+    let kernels = simd_kernels();
+    let mut out = Vec::new();
+    for_every_block(b'a', b'\n', |block| {
+        for at in 0..block.len() {
+            block[at] = b'\n';
+            for kernel in &kernels {
+                out.clear();
+                kernel.newlines(block, &mut out);
+                assert_eq!(out, [at as u32], "{kernel:?} {block:?}");
+                assert_eq!(kernel.last_newline(block), Some(at), "{kernel:?} {block:?}");
+            }
+            out.clear();
+            millstream_scan::newlines(block, &mut out);
+            assert_eq!(out, [at as u32], "{block:?}");
+            block[at] = b'a';
+        }
+    });
+}
+
+#[test]
+fn one_escape_at_every_length_alignment_and_position() {
+    let kernels = simd_kernels();
+    let mut out = Vec::new();
+    for_every_block(b'a', 0x01, |block| {
+        for at in 0..block.len() {
+            block[at] = b'"';
+            for kernel in &kernels {
+                out.clear();
+                kernel.escape_json(block, &mut out);
+                let right = out.len() == block.len() + 1
+                    && out[..at] == block[..at]
+                    && out[at] == b'\\'
+                    && out[at + 1..] == block[at..];
+                assert!(right, "{kernel:?} {block:?} {out:?}");
+            }
+            block[at] = b'a';
+        }
+    });
+}
+
+#[test]
+fn no_hit_and_nothing_but_hits_at_every_length_and_alignment() {
+    for (fill, guard) in
+        [(b'a', b'\n'), (b'a', b'"'), (b'\n', b'a'), (b'"', b'a'), (0x01, 0xff), (0xff, 0x01)]
+    {
+        for_every_block(fill, guard, |block| compare(block));
+    }
+}
+
+#[test]
+fn every_byte_value_is_escaped_as_json_demands() {
+    for byte in 0..=u8::MAX {
+        for at in [0, 3, 9, 20, 31, 32, 40, 63] {
+            let mut text = [b'.'; 64];
+            text[at] = byte;
+            compare(&text);
+            compare(&text[..=at]);
+        }
+    }
+    let text = b"\"\\\n\r\t\x08\x0c\x00\x0b\x1b\x1f\x7f/\xff\xc3\xa4";
+    let json = b"\\\"\\\\\\n\\r\\t\\b\\f\\u0000\\u000b\\u001b\\u001f\x7f/\xff\xc3\xa4";
+    for kernel in kernels::available() {
+        assert_eq!(escape(kernel, text), json, "{kernel:?}");
+    }
+}
+
+#[test]
+fn line_ends_are_found_and_a_carriage_return_is_data() {
+    for kernel in kernels::available() {
+        assert_eq!(newlines(kernel, b"a\r\n\n\rb"), [2, 3], "{kernel:?}");
+        assert_eq!(kernel.count_newlines(b"a\r\n\n\rb"), 2, "{kernel:?}");
+        assert_eq!(kernel.last_newline(b"a\r\n\n\rb"), Some(3), "{kernel:?}");
+        assert_eq!(kernel.last_newline(b"a\r"), None, "{kernel:?}");
+    }
+}
+
+#[test]
+fn a_block_longer_than_every_stride() {
+    for every in [1, 2, 5, 63, 64, 65, 178, 1023, 1024, 1025, 5000] {
+        let block: Vec<u8> = (0..20_000).map(|at| if at % every == 0 { b'\n' } else { b'x' }).collect();
+        compare(&block);
+    }
+}
+
+#[test]
+fn kernels_are_known_by_name() {
+    let names: Vec<_> = kernels::available().into_iter().map(Kernel::name).collect();
+    assert_eq!(names[0], "scalar");
+    assert_eq!(names.last(), Some(&millstream_scan::kernel()), "the last one is the fastest: {names:?}");
+}
+
+/// Blocks that touch unreadable pages on either side: a load beyond the block would be a fault.
+#[cfg(unix)]
+#[test]
+fn nothing_is_read_beyond_the_block() {
+    use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
+    let page = 64 * 1024; // a multiple of every page size
+    // SAFETY: a fresh private mapping of three pages; only the middle one is used, as bytes, until the unmap.
+    unsafe {
+        let start = mmap_anonymous(
+            std::ptr::null_mut(),
+            3 * page,
+            ProtFlags::READ | ProtFlags::WRITE,
+            MapFlags::PRIVATE,
+        )
+        .expect("map");
+        mprotect(start, page, MprotectFlags::empty()).expect("protect the page before");
+        mprotect(start.add(2 * page), page, MprotectFlags::empty()).expect("protect the page behind");
+        let middle = std::slice::from_raw_parts_mut(start.add(page).cast::<u8>(), page);
+        middle.fill(b'"');
+        middle.iter_mut().step_by(7).for_each(|byte| *byte = b'\n');
+        for len in 0..=LEN_MAX {
+            compare(&middle[..len]);
+            compare(&middle[page - len..]);
+        }
+        munmap(start, 3 * page).expect("unmap");
+    }
+}
+
+/// Log-like text: mostly plain, some bytes that matter, any byte now and then.
+fn text() -> impl Strategy<Value = Vec<u8>> {
+    let byte = prop_oneof![
+        20 => b' '..=b'~',
+        2 => prop::sample::select(b"\n\"\\\t\r".to_vec()),
+        1 => any::<u8>(),
+    ];
+    prop::collection::vec(byte, 0..3000)
+}
+
+proptest! {
+    #[test]
+    fn random_text(text in text(), skip in 0_usize..64) {
+        compare(&text[skip.min(text.len())..]);
+    }
+
+    #[test]
+    fn random_bytes(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        compare(&bytes);
+    }
+
+    #[test]
+    fn dense_hits(bytes in prop::collection::vec(prop::sample::select(b"\n\n\n\"\\x\x01".to_vec()), 0..700)) {
+        compare(&bytes);
+    }
+}

@@ -1,0 +1,175 @@
+//! What a schema expects and what was found, in words.
+
+use serde_json::Value as Json;
+
+use super::super::fault::Fault;
+use super::super::node::{Data, Node, Scalar, Value};
+use super::{Checker, Spot, accepts, allowed_values, types};
+
+/// The longest text that is repeated in advice, in characters.
+const REPEATED_MAX: usize = 60;
+
+impl<'a> Checker<'a> {
+    /// The fault of a value whose type none of `leaves` allows.
+    pub(super) fn type_fault(&self, node: &Node, leaves: &[&'a Json], spot: Spot<'_>) -> Fault {
+        if let Some(message) = self.number_as_text(node, leaves) {
+            return Fault::from_message(&node.place, &spot.prefix(), &message);
+        }
+        let mut expected: Vec<String> = Vec::new();
+        for words in leaves.iter().flat_map(|leaf| self.expected(leaf)) {
+            if !expected.contains(&words) {
+                expected.push(words);
+            }
+        }
+        let what = format!("{}expected {}, found {}", spot.prefix(), expected.join(" or "), found(node));
+        Fault::new(&node.place, what, self.type_advice(node, leaves))
+    }
+
+    /// The complaint of a bare number where a text of a format belongs, such as a size. Quotes would not
+    /// help there, so the format's own message is the better one.
+    fn number_as_text(&self, node: &Node, leaves: &[&'a Json]) -> Option<String> {
+        let scalar = node.scalar().filter(|scalar| matches!(scalar.data, Data::Int(_) | Data::Float(_)))?;
+        let leaf =
+            leaves.iter().find(|leaf| types(leaf).contains(&"string") && leaf.get("format").is_some())?;
+        let message = self.format_check(leaf.get("format")?.as_str()?)?(&scalar.text).err()?;
+        match &node.template {
+            // The message quotes the value, which came from a variable.
+            Some(template) => {
+                Some(format!("`{template}` is a bare number; write for example {}", sample(leaf)))
+            }
+            None => Some(message),
+        }
+    }
+
+    /// What a schema expects, one entry for each type it allows.
+    fn expected(&self, leaf: &'a Json) -> Vec<String> {
+        let names = types(leaf);
+        let described = names.into_iter().filter(|name| *name != "null").map(|name| match name {
+            "string" => text_words(leaf).0.to_owned(),
+            "array" => format!("a list of {}", self.item_words(leaf)),
+            "object" => "a map".to_owned(),
+            "boolean" => "true or false".to_owned(),
+            "integer" => "a whole number".to_owned(),
+            _ => "a number".to_owned(),
+        });
+        described.collect()
+    }
+
+    fn item_words(&self, list: &'a Json) -> &'static str {
+        let Some(items) = list.get("items") else { return "values" };
+        let leaves = self.leaves(items);
+        let [leaf] = leaves.as_slice() else { return "values" };
+        match types(leaf).as_slice() {
+            ["string"] => text_words(leaf).1,
+            ["integer"] => "whole numbers",
+            ["number"] => "numbers",
+            ["object"] => "maps",
+            ["array"] => "lists",
+            _ => "values",
+        }
+    }
+
+    fn type_advice(&self, node: &Node, leaves: &[&'a Json]) -> String {
+        let wants = |name: &str| leaves.iter().any(|leaf| types(leaf).contains(&name));
+        let shown = node.shown();
+        let short = !shown.contains('\n') && shown.chars().count() <= REPEATED_MAX;
+        if let Some(Scalar { data, plain, text }) = node.scalar().filter(|_| short) {
+            if wants("string") && *data != Data::Null && *data != Data::Text {
+                return format!("write quotes: \"{shown}\"");
+            }
+            if self.fits_as_item(node, leaves) {
+                return format!("write [{}]", if *plain { shown.to_owned() } else { format!("{shown:?}") });
+            }
+            let unquoted = super::super::scalar::resolve(text);
+            let number =
+                matches!(unquoted, Data::Int(_)) || matches!(unquoted, Data::Float(_)) && wants("number");
+            if !plain
+                && ((wants("integer") || wants("number")) && number || wants("boolean") && is_bool(unquoted))
+            {
+                return format!("write it without quotes: {shown}");
+            }
+            match shown.to_ascii_lowercase().as_str() {
+                "yes" | "on" if wants("boolean") => return "write true".into(),
+                "no" | "off" if wants("boolean") => return "write false".into(),
+                _ => {}
+            }
+        }
+        let tagged = leaves.iter().find(|leaf| tag(leaf).is_some_and(|(_, value)| value == shown));
+        tagged
+            .or(leaves.first())
+            .map(|leaf| format!("write for example {}", sample(leaf)))
+            .unwrap_or_default()
+    }
+
+    /// Whether the value would fit if it stood in a list.
+    fn fits_as_item(&self, node: &Node, leaves: &[&'a Json]) -> bool {
+        let mut items = leaves.iter().filter_map(|leaf| leaf.get("items"));
+        !node.is_null() && items.any(|items| self.leaves(items).iter().any(|leaf| accepts(leaf, node)))
+    }
+}
+
+fn is_bool(data: Data) -> bool {
+    matches!(data, Data::Bool(_))
+}
+
+/// One and several texts of a format.
+fn text_words(leaf: &Json) -> (&'static str, &'static str) {
+    match leaf.get("format").and_then(Json::as_str) {
+        Some("size") => ("a size", "sizes"),
+        Some("duration") => ("a duration", "durations"),
+        _ => ("text", "texts"),
+    }
+}
+
+/// What stands there, without its value.
+pub fn found(node: &Node) -> String {
+    let words = match &node.value {
+        Value::Map(_) => "a map",
+        Value::Seq(_) => "a list",
+        Value::Hole => "nothing",
+        Value::Scalar(scalar) => match scalar.data {
+            Data::Null => "nothing",
+            Data::Bool(true) if node.template.is_none() => "true",
+            Data::Bool(false) if node.template.is_none() => "false",
+            Data::Bool(_) => "true or false",
+            Data::Int(_) => "a number",
+            Data::Float(_) => "a number with a fraction",
+            Data::Text => "text",
+        },
+    };
+    match &node.template {
+        Some(template) => format!("{words} in `{template}`"),
+        None => words.to_owned(),
+    }
+}
+
+/// The key of a map that has a fixed text, and that text.
+fn tag(schema: &Json) -> Option<(&str, &str)> {
+    let mut properties = schema.get("properties")?.as_object()?.iter();
+    properties.find_map(|(key, property)| Some((key.as_str(), property.get("const")?.as_str()?)))
+}
+
+/// A value that would fit: the schema's own example or default, else its shape.
+pub fn sample(schema: &Json) -> String {
+    let examples = schema.get("examples").and_then(|examples| examples.get(0));
+    let given = examples.or(schema.get("default")).or(allowed_values(schema).first().copied());
+    if let Some(value) = given.filter(|value| !value.is_null()) {
+        return match value {
+            Json::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+    }
+    let first = types(schema).into_iter().find(|name| *name != "null");
+    match first {
+        Some("array") => "[...]".into(),
+        Some("object") => match tag(schema) {
+            Some((key, value)) => format!("{{ {key}: {value} }}"),
+            None => "{ ... }".into(),
+        },
+        Some("boolean") => "true".into(),
+        Some("integer" | "number") => {
+            schema.get("minimum").filter(|m| **m != 0).map_or("10".into(), Json::to_string)
+        }
+        _ => "...".into(),
+    }
+}

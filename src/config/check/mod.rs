@@ -1,0 +1,203 @@
+//! Checks a placed tree against the JSON Schema that is derived from the options' types.
+//!
+//! Covers what such schemas consist of: types, properties, enumerations, alternatives, bounds, formats
+//! and references. It goes on after a fault, so that all of them show at once.
+
+pub mod describe;
+mod object;
+mod pick;
+mod scalar;
+
+use millstream_model::{Interval, Size};
+use serde_json::Value as Json;
+
+use super::fault::{Fault, Place};
+use super::node::{Data, Node, Scalar, Value};
+
+/// Checks of text by the name of its `format`: `Err` holds "what is wrong; what to write instead".
+pub type Formats = &'static [(&'static str, fn(&str) -> Result<(), String>)];
+
+/// Formats that hold for every configuration.
+const OWN_FORMATS: Formats = &[
+    ("size", |text| text.parse::<Size>().map(drop).map_err(|error| error.to_string())),
+    ("duration", |text| text.parse::<Interval>().map(drop).map_err(|error| error.to_string())),
+    ("address", address),
+    ("log-target", log_target),
+];
+
+fn address(text: &str) -> Result<(), String> {
+    let bad = |_| format!("{text:?} is not an address and port; write for example 127.0.0.1:7878");
+    text.parse::<std::net::SocketAddr>().map(drop).map_err(bad)
+}
+
+fn log_target(text: &str) -> Result<(), String> {
+    if text == "stderr" || text.contains('/') {
+        return Ok(());
+    }
+    Err(format!("{text:?} is neither stderr nor a path; write stderr or for example /var/log/millstream.log"))
+}
+
+/// Where a value belongs: the key it stands under, and that key's place.
+#[derive(Clone, Copy)]
+pub struct Spot<'s> {
+    /// Empty for a whole component.
+    pub key: &'s str,
+    pub place: &'s Place,
+}
+
+impl Spot<'_> {
+    /// How a message about the value begins.
+    fn prefix(&self) -> String {
+        if self.key.is_empty() { String::new() } else { format!("`{}`: ", self.key) }
+    }
+}
+
+/// Checks values against the parts of one schema.
+pub struct Checker<'a> {
+    /// The whole schema, for `$ref`.
+    root: &'a Json,
+    formats: Formats,
+    faults: Vec<Fault>,
+}
+
+/// Everything in `node` that does not fit `schema`.
+pub fn check(node: &Node, schema: &Json, formats: Formats, spot: Spot<'_>) -> Vec<Fault> {
+    let mut checker = Checker { root: schema, formats, faults: Vec::new() };
+    checker.check(node, schema, spot);
+    checker.faults
+}
+
+impl<'a> Checker<'a> {
+    fn check(&mut self, node: &Node, schema: &'a Json, spot: Spot<'_>) {
+        if matches!(node.value, Value::Hole) {
+            return;
+        }
+        let leaves = self.leaves(schema);
+        let fitting: Vec<&'a Json> = leaves.iter().copied().filter(|leaf| accepts(leaf, node)).collect();
+        match fitting.as_slice() {
+            [] => {
+                let fault = self.type_fault(node, &leaves, spot);
+                self.faults.push(fault);
+            }
+            [only] => self.value(node, only, spot),
+            several => {
+                if let Some(leaf) = self.pick(node, several, spot) {
+                    self.value(node, leaf, spot);
+                }
+            }
+        }
+    }
+
+    /// Checks against one alternative, whose type fits.
+    fn value(&mut self, node: &Node, leaf: &'a Json, spot: Spot<'_>) {
+        match &node.value {
+            Value::Map(_) => self.object(node, leaf, spot),
+            Value::Seq(items) => self.list(node, items, leaf, spot),
+            Value::Scalar(scalar) => self.scalar(node, scalar, leaf, spot),
+            Value::Hole => {}
+        }
+    }
+
+    fn list(&mut self, node: &Node, items: &[Node], leaf: &'a Json, spot: Spot<'_>) {
+        let bound = |name| leaf.get(name).and_then(Json::as_u64).map(|bound| bound as usize);
+        if let Some(least) = bound("minItems").filter(|least| items.len() < *least) {
+            let what = if items.is_empty() { "the list is empty" } else { "the list is too short" };
+            let advice = format!("write {} or more", counted(least));
+            self.faults.push(Fault::new(&node.place, format!("{}{what}", spot.prefix()), advice));
+        }
+        if let Some(most) = bound("maxItems").filter(|most| items.len() > *most) {
+            let what = format!("{}the list is too long", spot.prefix());
+            self.faults.push(Fault::new(&node.place, what, format!("write {} or fewer", counted(most))));
+        }
+        for (index, item) in items.iter().enumerate() {
+            let fixed = leaf.get("prefixItems").and_then(|fixed| fixed.get(index));
+            if let Some(schema) = fixed.or(leaf.get("items")) {
+                self.check(item, schema, spot);
+            }
+        }
+    }
+
+    /// Follows `$ref` to where the schema really stands.
+    fn resolve(&self, mut schema: &'a Json) -> &'a Json {
+        while let Some(target) = schema.get("$ref").and_then(Json::as_str) {
+            match self.root.pointer(target.trim_start_matches('#')) {
+                Some(next) => schema = next,
+                None => break,
+            }
+        }
+        schema
+    }
+
+    /// The schemas a value may fit one of; just the schema itself if it has no alternatives.
+    fn leaves(&self, schema: &'a Json) -> Vec<&'a Json> {
+        let schema = self.resolve(schema);
+        // Alternatives beside properties add to them; those are taken in when the map is checked.
+        let own = ["type", "properties", "const", "enum"].iter().any(|key| schema.get(key).is_some());
+        match alternatives(schema) {
+            Some(branches) if !own => branches.iter().flat_map(|branch| self.leaves(branch)).collect(),
+            _ => vec![schema],
+        }
+    }
+
+    fn format_check(&self, format: &str) -> Option<fn(&str) -> Result<(), String>> {
+        let mut all = self.formats.iter().chain(OWN_FORMATS);
+        all.find(|(name, _)| *name == format).map(|(_, check)| *check)
+    }
+}
+
+fn counted(count: usize) -> String {
+    if count == 1 { "one item".into() } else { format!("{count} items") }
+}
+
+fn alternatives(schema: &Json) -> Option<&Vec<Json>> {
+    schema.get("oneOf").or(schema.get("anyOf")).and_then(Json::as_array)
+}
+
+/// The values an enumeration allows; none if the schema is no enumeration.
+fn allowed_values(leaf: &Json) -> Vec<&Json> {
+    match (leaf.get("const"), leaf.get("enum").and_then(Json::as_array)) {
+        (Some(value), _) => vec![value],
+        (None, Some(values)) => values.iter().collect(),
+        (None, None) => Vec::new(),
+    }
+}
+
+/// Names of the JSON types a schema allows; none if it allows any.
+fn types(leaf: &Json) -> Vec<&str> {
+    match leaf.get("type") {
+        Some(Json::String(name)) => vec![name],
+        Some(Json::Array(names)) => names.iter().filter_map(Json::as_str).collect(),
+        _ if leaf.get("properties").is_some() => vec!["object"],
+        _ => allowed_values(leaf).into_iter().map(type_of).collect(),
+    }
+}
+
+fn type_of(value: &Json) -> &'static str {
+    match value {
+        Json::Null => "null",
+        Json::Bool(_) => "boolean",
+        Json::Number(number) if number.is_f64() => "number",
+        Json::Number(_) => "integer",
+        Json::String(_) => "string",
+        Json::Array(_) => "array",
+        Json::Object(_) => "object",
+    }
+}
+
+/// Whether the schema allows the type of this value.
+fn accepts(leaf: &Json, node: &Node) -> bool {
+    let types = types(leaf);
+    let fits = |name: &&str| match &node.value {
+        Value::Map(_) => *name == "object",
+        Value::Seq(_) => *name == "array",
+        Value::Scalar(Scalar { data, .. }) => match data {
+            Data::Null => *name == "null",
+            Data::Bool(_) => *name == "boolean",
+            Data::Int(_) => *name == "integer" || *name == "number",
+            Data::Float(_) => *name == "number",
+            Data::Text => *name == "string",
+        },
+        Value::Hole => true,
+    };
+    leaf != &Json::Bool(false) && (types.is_empty() || types.iter().any(fits))
+}

@@ -1,0 +1,116 @@
+//! Maps: keys that are unknown or missing, and the value of each key.
+
+use serde_json::Value as Json;
+
+use super::super::fault::Fault;
+use super::super::node::{Entry, Node};
+use super::super::words;
+use super::{Checker, Spot, accepts, alternatives, describe};
+
+/// The schemas that hold for one map together: its own, and the alternative that was picked.
+struct Views<'a> {
+    parts: Vec<&'a Json>,
+    /// No alternative could be picked, so more keys than these may be right.
+    partial: bool,
+}
+
+impl<'a> Checker<'a> {
+    pub(super) fn object(&mut self, node: &Node, leaf: &'a Json, spot: Spot<'_>) {
+        let mut views = Views { parts: Vec::new(), partial: false };
+        self.collect(node, leaf, spot, &mut views);
+        let keys = views.keys();
+        let mut meant = Vec::new();
+        for entry in node.entries() {
+            let inner = Spot { key: &entry.key, place: &entry.place };
+            match views.property(&entry.key).or_else(|| views.additional()) {
+                Some(schema) => self.check(&entry.node, schema, inner),
+                None if views.is_closed() => {
+                    self.faults.push(unknown_key(entry, &keys));
+                    meant.extend(words::nearest(&entry.key, &keys));
+                }
+                None => {}
+            }
+        }
+        // A misspelled key is not missing as well.
+        let missing =
+            views.required().into_iter().filter(|key| node.get(key).is_none() && !meant.contains(key));
+        for key in missing {
+            let schema = views.property(key).map(|schema| self.resolve(schema));
+            self.faults.push(missing_key(key, schema, spot));
+        }
+    }
+
+    /// Gathers the schemas that hold for this map.
+    fn collect(&mut self, node: &Node, schema: &'a Json, spot: Spot<'_>, views: &mut Views<'a>) {
+        let schema = self.resolve(schema);
+        views.parts.push(schema);
+        for part in schema.get("allOf").and_then(Json::as_array).into_iter().flatten() {
+            self.collect(node, part, spot, views);
+        }
+        let Some(branches) = alternatives(schema) else { return };
+        let leaves = branches.iter().flat_map(|branch| self.leaves(branch));
+        let fitting: Vec<&'a Json> = leaves.filter(|leaf| accepts(leaf, node)).collect();
+        let picked = match fitting.as_slice() {
+            [only] => Some(*only),
+            several => self.pick(node, several, spot),
+        };
+        match picked {
+            Some(branch) => self.collect(node, branch, spot, views),
+            None => views.partial = true,
+        }
+    }
+}
+
+impl<'a> Views<'a> {
+    fn property(&self, key: &str) -> Option<&'a Json> {
+        self.parts.iter().find_map(|part| part.get("properties")?.get(key))
+    }
+
+    /// The schema of keys that are not named.
+    fn additional(&self) -> Option<&'a Json> {
+        let schemas = self.parts.iter().filter_map(|part| part.get("additionalProperties"));
+        schemas.into_iter().find(|schema| **schema != Json::Bool(false))
+    }
+
+    /// Whether only the named keys may stand here. That holds for every map with named keys, also where
+    /// the options' type fails to say so, as one with flattened parts cannot.
+    fn is_closed(&self) -> bool {
+        let has = |name| self.parts.iter().any(|part| part.get(name).is_some());
+        !self.partial && !has("patternProperties") && (has("properties") || has("additionalProperties"))
+    }
+
+    fn keys(&self) -> Vec<&'a str> {
+        let maps = self.parts.iter().filter_map(|part| part.get("properties").and_then(Json::as_object));
+        maps.flat_map(|map| map.keys().map(String::as_str)).collect()
+    }
+
+    fn required(&self) -> Vec<&'a str> {
+        let mut keys: Vec<&str> = Vec::new();
+        let lists = self.parts.iter().filter_map(|part| part.get("required").and_then(Json::as_array));
+        for key in lists.flatten().filter_map(Json::as_str) {
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+        keys
+    }
+}
+
+/// The fault of a key that none of `keys` is.
+pub(super) fn unknown_key(entry: &Entry, keys: &[&str]) -> Fault {
+    let advice = match keys {
+        [] => "remove it; no keys belong here".into(),
+        _ => words::suggest(&entry.key, keys, "the keys here are"),
+    };
+    Fault::new(&entry.place, format!("unknown key `{}`", entry.key), advice)
+}
+
+/// The fault of a key that has to be there.
+pub(super) fn missing_key(key: &str, schema: Option<&Json>, spot: Spot<'_>) -> Fault {
+    let sample = schema.map_or("...".into(), describe::sample);
+    Fault::new(
+        spot.place,
+        format!("{}missing key `{key}`", spot.prefix()),
+        format!("add for example {key}: {sample}"),
+    )
+}

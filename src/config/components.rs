@@ -1,0 +1,187 @@
+//! Components: their type, common keys and options.
+
+use std::collections::BTreeMap;
+
+use millstream_model::Kind;
+
+use super::check::describe::found;
+use super::check::{self, Spot};
+use super::fault::{Fault, Place};
+use super::node::{Entry, Node, Value, entries_to_json};
+use super::schema::{COMMON_KEYS, component_schema};
+use super::secret::leaks;
+use super::{Catalog, Component, words};
+
+/// A component as far as it could be read.
+pub struct Draft {
+    pub kind: Kind,
+    pub id: String,
+    pub place: Place,
+    pub inputs: Vec<Input>,
+    /// Names of its side outputs; `None` if its options are faulty, so that nobody knows.
+    pub outputs: Option<Vec<String>>,
+    /// The component itself, unless it is faulty.
+    pub component: Option<Component>,
+}
+
+/// One entry of `inputs`.
+pub struct Input {
+    /// `id` or `id.output`.
+    pub name: String,
+    pub place: Place,
+    /// How the name may be shown.
+    pub shown: String,
+    /// It came from a variable.
+    pub secret: bool,
+}
+
+/// Reads one component, reporting everything that is wrong with it alone.
+pub fn read(kind: Kind, entry: &Entry, catalog: &dyn Catalog, faults: &mut Vec<Fault>) -> Draft {
+    let mut own = Vec::new();
+    let type_name = type_name(kind, entry, catalog, &mut own);
+    let mut draft = Draft {
+        kind,
+        id: entry.key.clone(),
+        place: entry.place.clone(),
+        inputs: if kind == Kind::Source { Vec::new() } else { inputs(&entry.node) },
+        outputs: None,
+        component: None,
+    };
+    if let Some((type_name, options)) = type_name {
+        let schema = component_schema(kind, type_name, options);
+        let spot = Spot { key: "", place: &entry.place };
+        own.extend(check::check(&entry.node, &schema, catalog.formats(), spot));
+        if own.is_empty() && !entry.node.has_hole() {
+            let component = component(kind, type_name, entry);
+            own.extend(semantic_faults(&component, &entry.node, catalog));
+            draft.outputs = Some(catalog.outputs(kind, type_name, &component.options));
+            draft.component = Some(component);
+        }
+    }
+    faults.append(&mut own);
+    draft
+}
+
+/// The component's type and the schema of its options, if both exist.
+fn type_name<'c>(
+    kind: Kind,
+    entry: &Entry,
+    catalog: &'c dyn Catalog,
+    faults: &mut Vec<Fault>,
+) -> Option<(&'c str, schemars::Schema)> {
+    let types = catalog.types(kind);
+    if !matches!(entry.node.value, Value::Map(_)) {
+        faults.extend(not_a_map(kind, entry, &types));
+        return None;
+    }
+    let Some(node) = entry.node.get("type") else {
+        let advice = format!("add `type:` with {}", words::listed(&types, "or"));
+        faults.push(Fault::new(&entry.place, format!("the {kind} `{}` has no `type`", entry.key), advice));
+        return None;
+    };
+    let Some(text) = node.text() else {
+        faults.extend(not_a_name(node, &types));
+        return None;
+    };
+    let known = types.iter().find(|name| **name == text).copied();
+    let schema = known.and_then(|name| Some((name, catalog.schema(kind, name)?)));
+    if schema.is_none() {
+        faults.push(unknown_type(kind, node, &types, catalog));
+    }
+    schema
+}
+
+fn not_a_name(node: &Node, types: &[&str]) -> Option<Fault> {
+    let what = format!("`type`: expected text, found {}", found(node));
+    let advice = format!("write {}", words::listed(types, "or"));
+    (!node.has_hole()).then(|| Fault::new(&node.place, what, advice))
+}
+
+fn not_a_map(kind: Kind, entry: &Entry, types: &[&str]) -> Option<Fault> {
+    let what = format!("`{}`: expected the keys of a {kind}, found {}", entry.key, found(&entry.node));
+    let first = types.first().copied().unwrap_or("...");
+    let is_hole = matches!(entry.node.value, Value::Hole);
+    (!is_hole).then(|| Fault::new(&entry.node.place, what, format!("write for example type: {first}")))
+}
+
+fn unknown_type(kind: Kind, node: &Node, types: &[&str], catalog: &dyn Catalog) -> Fault {
+    let text = node.text().unwrap_or_default();
+    let what = format!("unknown {kind} type {}", node.quoted());
+    if node.template.is_some() {
+        return Fault::new(&node.place, what, format!("the types are {}", words::listed(types, "and")));
+    }
+    let elsewhere = Kind::ALL.into_iter().find(|other| catalog.types(*other).contains(&text));
+    let advice = match elsewhere {
+        Some(other) => format!("it is a {other}; move it to `{}`", other.section()),
+        None => words::suggest(text, types, "the types are"),
+    };
+    Fault::new(&node.place, what, advice)
+}
+
+/// What can be read of `inputs`; what is wrong with it shows in the check against the schema.
+fn inputs(node: &Node) -> Vec<Input> {
+    let items = node.get("inputs").map(Node::items).unwrap_or_default();
+    let texts = items.iter().filter_map(|item| item.text().map(|text| (item, text)));
+    let inputs = texts.map(|(item, text)| Input {
+        name: text.to_owned(),
+        place: item.place.clone(),
+        shown: item.shown().to_owned(),
+        secret: item.template.is_some(),
+    });
+    inputs.collect()
+}
+
+/// Builds the component from keys that fit their schema.
+fn component(kind: Kind, type_name: &str, entry: &Entry) -> Component {
+    let node = &entry.node;
+    let common =
+        |entry: &&Entry| COMMON_KEYS.iter().any(|(key, kinds)| *key == entry.key && kinds.contains(&kind));
+    let own = node.entries().iter().filter(|entry| !common(entry));
+    Component {
+        kind,
+        id: entry.key.clone(),
+        type_name: type_name.to_owned(),
+        inputs: if kind == Kind::Source {
+            Vec::new()
+        } else {
+            inputs(node).into_iter().map(|i| i.name).collect()
+        },
+        attributes: if kind == Kind::Source { attributes(node) } else { BTreeMap::new() },
+        host: node.get("host").filter(|_| kind == Kind::Source).and_then(Node::text).map(String::from),
+        options: entries_to_json(own),
+        place: entry.place.clone(),
+    }
+}
+
+/// The attributes with every value as its text: `version: 1.10` stays `1.10`.
+fn attributes(node: &Node) -> BTreeMap<String, String> {
+    let entries = node.get("attributes").map(Node::entries).unwrap_or_default();
+    let pairs =
+        entries.iter().filter_map(|entry| Some((entry.key.clone(), entry.node.scalar()?.text.clone())));
+    pairs.collect()
+}
+
+/// What the component itself finds wrong with options that fit their schema.
+fn semantic_faults(component: &Component, node: &Node, catalog: &dyn Catalog) -> Vec<Fault> {
+    let Component { kind, type_name, options, place, .. } = component;
+    let secrets = node.secrets();
+    let found = catalog.check(*kind, type_name, options).into_iter().map(|(pointer, message)| {
+        let at = node.nearest(&pointer);
+        let place = if std::ptr::eq(at, node) { place } else { &at.place };
+        if leaks(&message, &secrets) {
+            return Fault::new(
+                place,
+                "a value from a variable is refused here",
+                "check what the variable holds",
+            );
+        }
+        let key = pointer_key(&pointer);
+        Fault::from_message(place, &key.map_or(String::new(), |key| format!("`{key}`: ")), &message)
+    });
+    found.collect()
+}
+
+/// The last key of a JSON pointer that is not the index of a list.
+fn pointer_key(pointer: &str) -> Option<&str> {
+    pointer.rsplit('/').find(|step| !step.is_empty() && step.parse::<usize>().is_err())
+}

@@ -1,0 +1,61 @@
+//! A place in a configuration file, and what is wrong there.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// Where something stands in a configuration file.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Place {
+    /// The file's path as it was given.
+    pub file: Arc<str>,
+    /// Line, counted from 1.
+    pub line: usize,
+    /// Column in characters, counted from 1.
+    pub column: usize,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}", self.file, self.line, self.column)
+    }
+}
+
+/// One thing that is wrong with a configuration, printed as
+/// `file:line:column: what is wrong; what to write instead`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Fault {
+    /// Where it is wrong; absent when no file could be found at all.
+    pub place: Option<Place>,
+    /// What is wrong.
+    pub what: String,
+    /// What to write instead; may be empty.
+    pub advice: String,
+}
+
+impl Fault {
+    /// A fault at `place`.
+    pub fn new(place: &Place, what: impl Into<String>, advice: impl Into<String>) -> Self {
+        Fault { place: Some(place.clone()), what: what.into(), advice: advice.into() }
+    }
+
+    /// A fault that belongs to no place inside a file.
+    pub fn anywhere(what: impl Into<String>, advice: impl Into<String>) -> Self {
+        Fault { place: None, what: what.into(), advice: advice.into() }
+    }
+
+    /// A fault from one message of the form "what is wrong; what to write instead".
+    pub fn from_message(place: &Place, prefix: &str, message: &str) -> Self {
+        let (what, advice) = message.split_once("; ").unwrap_or((message, ""));
+        Fault::new(place, format!("{prefix}{what}"), advice)
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(place) = &self.place {
+            write!(f, "{place}: ")?;
+        }
+        f.write_str(&self.what)?;
+        if self.advice.is_empty() { Ok(()) } else { write!(f, "; {}", self.advice) }
+    }
+}

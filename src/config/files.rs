@@ -1,0 +1,159 @@
+//! Which files make up the configuration, and their content.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::fault::{Fault, Place};
+
+/// Where the configuration is looked for when none is named.
+const DEFAULT_FILES: [&str; 2] = ["millstream.yaml", "/etc/millstream/millstream.yaml"];
+
+/// The most bytes of one configuration file.
+const FILE_BYTES_MAX: u64 = 4 << 20;
+
+/// A configuration file.
+pub struct Source {
+    pub name: Arc<str>,
+    pub text: String,
+}
+
+/// Reads every file that `paths` name, folders included; without any, the default file.
+pub fn read_all(paths: &[PathBuf], faults: &mut Vec<Fault>) -> Vec<Source> {
+    let files = if paths.is_empty() { default_file(&DEFAULT_FILES, faults) } else { list(paths, faults) };
+    files.iter().filter_map(|path| read(path).map_err(|fault| faults.push(fault)).ok()).collect()
+}
+
+fn default_file(candidates: &[&str], faults: &mut Vec<Fault>) -> Vec<PathBuf> {
+    if let Some(found) = candidates.iter().find(|path| Path::new(path).exists()) {
+        return vec![PathBuf::from(found)];
+    }
+    let what = format!("no configuration: neither {} exists", candidates.join(" nor "));
+    faults.push(Fault::anywhere(what, "write one of them, or name yours with -c FILE"));
+    Vec::new()
+}
+
+/// The files that `paths` name, in their order, each once.
+fn list(paths: &[PathBuf], faults: &mut Vec<Fault>) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = Vec::new();
+    let mut known = std::collections::HashSet::new();
+    for path in paths {
+        let found = if path.is_dir() { list_folder(path) } else { Ok(vec![path.clone()]) };
+        match found {
+            Ok(found) => {
+                // The same file named twice is one file, however it is spelled.
+                let fresh =
+                    |file: &PathBuf| known.insert(file.canonicalize().unwrap_or_else(|_| file.clone()));
+                files.extend(found.into_iter().filter(fresh));
+            }
+            Err(fault) => faults.push(fault),
+        }
+    }
+    files
+}
+
+/// The `*.yaml` and `*.yml` of a folder by name, without dot files and folders below.
+fn list_folder(folder: &Path) -> Result<Vec<PathBuf>, Fault> {
+    let unreadable = |error: io::Error| {
+        Fault::anywhere(
+            format!("cannot read the folder {}: {error}", folder.display()),
+            "check its path and mode",
+        )
+    };
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).map_err(unreadable)? {
+        let path = entry.map_err(unreadable)?.path();
+        let hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+        let yaml = path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml");
+        if yaml && !hidden && !path.is_dir() {
+            files.push(path);
+        }
+    }
+    files.sort();
+    if files.is_empty() {
+        let what = format!("the folder {} holds no *.yaml or *.yml", folder.display());
+        return Err(Fault::anywhere(what, "put a configuration file there, or name another folder"));
+    }
+    Ok(files)
+}
+
+fn read(path: &Path) -> Result<Source, Fault> {
+    let name: Arc<str> = path.display().to_string().into();
+    let mut bytes = Vec::new();
+    let content = File::open(path).and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes));
+    if let Err(error) = content {
+        return Err(Fault::anywhere(format!("cannot read {name}: {error}"), "check its path and mode"));
+    }
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        return Err(Fault::anywhere(format!("{name} is larger than 4MiB"), "split it into several files"));
+    }
+    match String::from_utf8(bytes) {
+        Ok(text) => Ok(Source { name, text }),
+        Err(error) => {
+            let place = place_after(name, &error.as_bytes()[..error.utf8_error().valid_up_to()]);
+            Err(Fault::new(&place, "not UTF-8", "save the file as UTF-8"))
+        }
+    }
+}
+
+/// The place right behind `bytes`, which are valid UTF-8.
+fn place_after(file: Arc<str>, bytes: &[u8]) -> Place {
+    let text = String::from_utf8_lossy(bytes);
+    let last = text.rsplit('\n').next().unwrap_or_default();
+    Place { file, line: text.matches('\n').count() + 1, column: last.chars().count() + 1 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A folder gives its YAML files by name, without hidden ones, other kinds and folders below.
+    #[test]
+    fn folders() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["b.yaml", "a.yml", ".hidden.yaml", "notes.txt"] {
+            fs::write(folder.path().join(name), name).unwrap();
+        }
+        fs::create_dir(folder.path().join("deep.yaml")).unwrap();
+        let mut faults = Vec::new();
+        let again = folder.path().join("./b.yaml");
+        let sources = read_all(&[folder.path().into(), again], &mut faults);
+        assert_eq!(faults, []);
+        assert_eq!(
+            sources.iter().map(|source| source.text.as_str()).collect::<Vec<_>>(),
+            ["a.yml", "b.yaml"]
+        );
+    }
+
+    /// A missing file, an empty folder, a file in another encoding and no default are each reported.
+    #[test]
+    fn faults() {
+        let folder = tempfile::tempdir().unwrap();
+        let empty = folder.path().join("empty");
+        fs::create_dir(&empty).unwrap();
+        let latin = folder.path().join("latin.yaml");
+        fs::write(&latin, b"a: 1\nb: \xe9\n").unwrap();
+        let missing = folder.path().join("missing.yaml");
+        let mut faults = Vec::new();
+        assert!(read_all(&[empty.clone(), latin.clone(), missing.clone()], &mut faults).is_empty());
+        default_file(&["/nonexistent/a.yaml", "/nonexistent/b.yaml"], &mut faults);
+        assert_eq!(
+            faults.iter().map(Fault::to_string).collect::<Vec<_>>(),
+            [
+                format!(
+                    "the folder {} holds no *.yaml or *.yml; put a configuration file there, or name another folder",
+                    empty.display()
+                ),
+                format!("{}:2:4: not UTF-8; save the file as UTF-8", latin.display()),
+                format!(
+                    "cannot read {}: No such file or directory (os error 2); check its path and mode",
+                    missing.display()
+                ),
+                "no configuration: neither /nonexistent/a.yaml nor /nonexistent/b.yaml exists; \
+             write one of them, or name yours with -c FILE"
+                    .into(),
+            ]
+        );
+    }
+}

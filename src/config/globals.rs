@@ -1,0 +1,175 @@
+//! The settings that hold for the whole agent.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use millstream_model::{Interval, Kind, Size};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
+
+use super::check::{self, Spot};
+use super::fault::{Fault, Place};
+use super::node::{Entry, Node, Value};
+
+/// The least memory the agent can work in.
+const MEMORY_MIN: Size = Size(32 << 20);
+
+/// The settings that hold for the whole agent, complete with defaults.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Globals {
+    /// Folder of everything the agent remembers: checkpoints, token, control socket. Created if missing.
+    #[schemars(length(min = 1))]
+    pub data_dir: PathBuf,
+    /// The agent's own log.
+    pub log: Log,
+    /// What the agent may use of its host.
+    pub limits: Limits,
+    /// How long a stop waits for delivery of what is in flight.
+    pub shutdown_timeout: Interval,
+    /// The agent's HTTP interface.
+    pub api: Api,
+}
+
+/// The agent's own log.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Log {
+    /// The least severe level that is written.
+    pub level: LogLevel,
+    /// Where the log goes: `stderr`, or the path of a file.
+    pub to: LogTarget,
+}
+
+/// Severity of the agent's own log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum LogLevel {
+    /// Something failed and needs attention.
+    Error,
+    /// Something is wrong, and the agent goes on.
+    Warn,
+    /// The course of things.
+    #[default]
+    Info,
+    /// Details for finding a fault.
+    Debug,
+    /// Every step.
+    Trace,
+}
+
+/// Where the agent's own log goes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(from = "String", into = "String")]
+#[schemars(with = "String", extend("format" = "log-target"))]
+pub enum LogTarget {
+    /// Standard error.
+    #[default]
+    Stderr,
+    /// A file, appended to.
+    File(PathBuf),
+}
+
+/// What the agent may use of its host.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Worker threads; never more are started than the host allows the process.
+    #[schemars(range(min = 1))]
+    pub threads: usize,
+    /// Memory for everything the agent does; at least 32MiB.
+    pub memory: Size,
+}
+
+/// The agent's HTTP interface.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Api {
+    /// Address and port of `/metrics`, `/health`, `/ready` and the console.
+    #[schemars(with = "String", extend("format" = "address"))]
+    pub listen: SocketAddr,
+}
+
+impl Default for Globals {
+    fn default() -> Self {
+        Globals {
+            data_dir: "/var/lib/millstream".into(),
+            log: Log::default(),
+            limits: Limits::default(),
+            shutdown_timeout: Interval(std::time::Duration::from_secs(20)),
+            api: Api::default(),
+        }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { threads: 2, memory: Size(512 << 20) }
+    }
+}
+
+impl Default for Api {
+    fn default() -> Self {
+        Api { listen: SocketAddr::from(([127, 0, 0, 1], 7878)) }
+    }
+}
+
+impl From<String> for LogTarget {
+    fn from(text: String) -> Self {
+        if text == "stderr" { LogTarget::Stderr } else { LogTarget::File(text.into()) }
+    }
+}
+
+impl From<LogTarget> for String {
+    fn from(target: LogTarget) -> String {
+        target.to_string()
+    }
+}
+
+impl fmt::Display for LogTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LogTarget::Stderr => f.write_str("stderr"),
+            LogTarget::File(path) => path.display().fmt(f),
+        }
+    }
+}
+
+/// The JSON Schema of the top level; what the sections hold is left open.
+pub fn schema() -> Json {
+    let mut schema = schemars::schema_for!(Globals).to_value();
+    if let Some(properties) = schema.get_mut("properties").and_then(Json::as_object_mut) {
+        for kind in Kind::ALL {
+            properties.insert(kind.section().into(), Json::Bool(true));
+        }
+    }
+    schema
+}
+
+/// Reads the globals from the top-level keys; the defaults where that fails, which `faults` then tells.
+pub fn read(entries: Vec<Entry>, start: &Place, faults: &mut Vec<Fault>) -> Globals {
+    let node = Node { value: Value::Map(entries), place: start.clone(), template: None };
+    let found = check::check(&node, &schema(), &[], Spot { key: "", place: start });
+    if !found.is_empty() || node.has_hole() {
+        faults.extend(found);
+        return Globals::default();
+    }
+    let globals = serde_json::from_value::<Globals>(node.to_json()).unwrap_or_else(|_| {
+        // The error's own text could hold a secret.
+        faults.push(Fault::new(start, "the global settings cannot be read", "compare them with the manual"));
+        Globals::default()
+    });
+    faults.extend(memory_fault(&globals, &node));
+    globals
+}
+
+fn memory_fault(globals: &Globals, node: &Node) -> Option<Fault> {
+    if globals.limits.memory >= MEMORY_MIN {
+        return None;
+    }
+    let memory = node.nearest("/limits/memory");
+    let what = format!("`memory`: {} is too small", memory.quoted());
+    Some(Fault::new(&memory.place, what, format!("write at least {MEMORY_MIN}")))
+}

@@ -1,0 +1,65 @@
+//! A number that changes when the configuration does, and not when only its layout does.
+
+use xxhash_rust::xxh3::Xxh3;
+
+use super::merge::Merged;
+use super::node::{Data, Entry, Node, Value};
+
+/// The hash of the merged configuration. Order of keys and files, comments and quoting of keys do not
+/// count. Values from variables count by the variable's name, so that nothing about them gets out.
+pub fn hash(merged: &Merged) -> u64 {
+    let mut hasher = Xxh3::new();
+    hash_map(&mut hasher, merged.globals.iter());
+    for kind in millstream_model::Kind::ALL {
+        text(&mut hasher, kind.section());
+        let of_kind = merged.components.iter().filter(|(other, _)| *other == kind);
+        hash_map(&mut hasher, of_kind.map(|(_, entry)| entry));
+    }
+    hasher.digest()
+}
+
+fn hash_map<'a>(hasher: &mut Xxh3, entries: impl Iterator<Item = &'a Entry>) {
+    let mut sorted: Vec<&Entry> = entries.collect();
+    sorted.sort_by(|left, right| left.key.cmp(&right.key));
+    hasher.update(b"m");
+    hasher.update(&sorted.len().to_le_bytes());
+    for entry in sorted {
+        text(hasher, &entry.key);
+        hash_node(hasher, &entry.node);
+    }
+}
+
+fn hash_node(hasher: &mut Xxh3, node: &Node) {
+    if let Some(template) = &node.template {
+        hasher.update(b"v");
+        return text(hasher, template);
+    }
+    match &node.value {
+        Value::Map(entries) => hash_map(hasher, entries.iter()),
+        Value::Seq(items) => {
+            hasher.update(b"s");
+            hasher.update(&items.len().to_le_bytes());
+            items.iter().for_each(|item| hash_node(hasher, item));
+        }
+        Value::Scalar(scalar) => match scalar.data {
+            Data::Null => hasher.update(b"n"),
+            Data::Bool(value) => hasher.update(if value { b"t" } else { b"f" }),
+            // Attributes keep numbers as written, so the text counts and not the number.
+            Data::Int(_) | Data::Float(_) => {
+                hasher.update(b"d");
+                text(hasher, &scalar.text);
+            }
+            Data::Text => {
+                hasher.update(b"x");
+                text(hasher, &scalar.text);
+            }
+        },
+        Value::Hole => hasher.update(b"h"),
+    }
+}
+
+/// Length and bytes, so that two texts never look like two others.
+fn text(hasher: &mut Xxh3, text: &str) {
+    hasher.update(&text.len().to_le_bytes());
+    hasher.update(text.as_bytes());
+}

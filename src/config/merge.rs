@@ -1,0 +1,105 @@
+//! Several files become one configuration: the union of their ids and globals.
+
+use std::collections::HashMap;
+
+use millstream_model::Kind;
+
+use super::check::describe::found;
+use super::fault::{Fault, Place};
+use super::node::{Entry, Node, Value};
+use super::parse::twice;
+
+/// The configuration as one, not yet checked.
+#[derive(Default)]
+pub struct Merged {
+    /// Every top-level key but the sections.
+    pub globals: Vec<Entry>,
+    /// Every component in the order of the files.
+    pub components: Vec<(Kind, Entry)>,
+    /// The kinds of which something was written, right or wrong.
+    pub written: Vec<Kind>,
+}
+
+/// Joins the roots of all files. Of what is given twice, the first stays.
+pub fn merge(roots: Vec<Node>, faults: &mut Vec<Fault>) -> Merged {
+    let mut merger =
+        Merger { merged: Merged::default(), globals: HashMap::new(), ids: HashMap::new(), faults };
+    for root in roots {
+        merger.root(root);
+    }
+    merger.merged
+}
+
+struct Merger<'a> {
+    merged: Merged,
+    globals: HashMap<String, Place>,
+    ids: HashMap<String, Place>,
+    faults: &'a mut Vec<Fault>,
+}
+
+impl Merger<'_> {
+    fn root(&mut self, root: Node) {
+        let what = format!("expected top-level keys, found {}", found(&root));
+        let Value::Map(entries) = root.value else {
+            // Whatever this was meant to be, it is not nothing.
+            self.merged.written.extend(Kind::ALL);
+            self.faults.push(Fault::new(&root.place, what, "write for example sources:"));
+            return;
+        };
+        for entry in entries {
+            match Kind::ALL.into_iter().find(|kind| kind.section() == entry.key) {
+                Some(kind) => self.section(kind, entry.node),
+                None if once(&mut self.globals, &entry, self.faults) => self.merged.globals.push(entry),
+                None => {}
+            }
+        }
+    }
+
+    fn section(&mut self, kind: Kind, node: Node) {
+        if node.is_null() {
+            return;
+        }
+        let what =
+            format!("`{}`: expected a map from ids to components, found {}", kind.section(), found(&node));
+        let (place, value) = (node.place, node.value);
+        let is_empty = matches!(&value, Value::Map(entries) if entries.is_empty());
+        if !is_empty {
+            self.merged.written.push(kind);
+        }
+        match value {
+            Value::Map(entries) => entries.into_iter().for_each(|entry| self.component(kind, entry)),
+            Value::Hole => {}
+            _ => self.faults.push(Fault::new(
+                &place,
+                what,
+                "write an id, a colon, and the component's keys below",
+            )),
+        }
+    }
+
+    fn component(&mut self, kind: Kind, entry: Entry) {
+        if !is_id(&entry.key) {
+            let advice = "use letters, digits, _ and -, beginning with a letter or _";
+            self.faults.push(Fault::new(&entry.place, format!("`{}` cannot be an id", entry.key), advice));
+        }
+        if once(&mut self.ids, &entry, self.faults) {
+            self.merged.components.push((kind, entry));
+        }
+    }
+}
+
+/// Whether the entry's key comes for the first time; if not, that is a fault.
+fn once(known: &mut HashMap<String, Place>, entry: &Entry, faults: &mut Vec<Fault>) -> bool {
+    if let Some(first) = known.get(&entry.key) {
+        faults.push(twice(&entry.key, &entry.place, first));
+        return false;
+    }
+    known.insert(entry.key.clone(), entry.place.clone());
+    true
+}
+
+/// Whether `name` can be an id: no dots, which separate an id from its output.
+fn is_id(name: &str) -> bool {
+    let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    begins && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
+}

@@ -1,0 +1,490 @@
+//! YAML text to a tree of placed nodes.
+//!
+//! What breaks the syntax ends the file; everything else (a key given twice, an unknown tag) is
+//! reported and read over, so that one run shows every fault.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Tag};
+
+use super::fault::{Fault, Place};
+use super::node::{Data, Entry, Node, Scalar, Value};
+use super::scalar;
+
+/// The deepest nesting of lists and maps, aliases included.
+const DEPTH_MAX: usize = 64;
+
+/// The most values one file may hold once its aliases are written out: a few lines of nested aliases
+/// would otherwise fill the memory.
+const NODES_MAX: usize = 200_000;
+
+/// Reads one document; `None` for a file without content. `faults` gets what could be read over.
+///
+/// # Errors
+/// The fault that ended the reading.
+pub fn parse(file: &Arc<str>, text: &str, faults: &mut Vec<Fault>) -> Result<Option<Node>, Fault> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut builder = Builder::new(file.clone());
+    let outcome = builder.run(text);
+    faults.append(&mut builder.faults);
+    outcome.map(|()| builder.root.filter(|root| !root.is_null()))
+}
+
+/// The tree while events come in.
+struct Builder {
+    file: Arc<str>,
+    open: Vec<Frame>,
+    anchors: HashMap<usize, Node>,
+    documents: usize,
+    nodes: usize,
+    root: Option<Node>,
+    faults: Vec<Fault>,
+}
+
+/// A list or map that is not closed yet.
+struct Frame {
+    place: Place,
+    anchor: usize,
+    body: Body,
+}
+
+enum Body {
+    Seq(Vec<Node>),
+    Map(MapBody),
+}
+
+#[derive(Default)]
+struct MapBody {
+    entries: Vec<Entry>,
+    /// Where each key stands in `entries`.
+    index: HashMap<String, usize>,
+    /// A key that waits for its value.
+    key: Option<Key>,
+    /// The values of `<<`, which fill in behind the map's own keys.
+    merges: Vec<Node>,
+}
+
+/// The left side of `key: value`.
+enum Key {
+    Name(String, Place),
+    Merge,
+    /// Faulty and reported; the value is dropped.
+    Bad,
+}
+
+impl Builder {
+    fn new(file: Arc<str>) -> Self {
+        Builder {
+            file,
+            open: Vec::new(),
+            anchors: HashMap::new(),
+            documents: 0,
+            nodes: 0,
+            root: None,
+            faults: Vec::new(),
+        }
+    }
+
+    fn run(&mut self, text: &str) -> Result<(), Fault> {
+        for event in Parser::new_from_str(text) {
+            let (event, span) = event.map_err(|error| syntax_fault(&self.file, text, &error))?;
+            let place = self.place(&span.start);
+            self.event(event, place)?;
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, event: Event<'_>, place: Place) -> Result<(), Fault> {
+        match event {
+            Event::DocumentStart(_) => self.document(&place),
+            Event::Scalar(text, style, anchor, tag) => {
+                let node = self.scalar(&text, style, tag.as_deref(), place);
+                self.finish(node, anchor, 1)
+            }
+            Event::Alias(anchor) => self.alias(anchor, &place),
+            Event::SequenceStart(anchor, tag) => {
+                self.collection_tag(tag.as_deref(), "seq", &place);
+                self.begin(place, anchor, Body::Seq(Vec::new()))
+            }
+            Event::MappingStart(anchor, tag) => {
+                self.collection_tag(tag.as_deref(), "map", &place);
+                self.begin(place, anchor, Body::Map(MapBody::default()))
+            }
+            Event::SequenceEnd | Event::MappingEnd => self.end(),
+            Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentEnd => Ok(()),
+        }
+    }
+
+    fn place(&self, marker: &Marker) -> Place {
+        Place { file: self.file.clone(), line: marker.line(), column: marker.col() + 1 }
+    }
+
+    fn document(&mut self, place: &Place) -> Result<(), Fault> {
+        self.documents += 1;
+        if self.documents > 1 {
+            let advice = "keep one document in a file and move the other into a file of its own";
+            return Err(Fault::new(place, "a second YAML document begins here", advice));
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, place: Place, anchor: usize, body: Body) -> Result<(), Fault> {
+        self.check_depth(1, &place)?;
+        self.open.push(Frame { place, anchor, body });
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<(), Fault> {
+        let Some(Frame { place, anchor, body }) = self.open.pop() else { return Ok(()) };
+        let value = match body {
+            Body::Seq(items) => Value::Seq(items),
+            Body::Map(map) => Value::Map(self.merge(map)),
+        };
+        self.finish(Node { value, place, template: None }, anchor, 1)
+    }
+
+    /// Puts a complete value, which adds `count` nodes, where it belongs.
+    fn finish(&mut self, node: Node, anchor: usize, count: usize) -> Result<(), Fault> {
+        self.count(count, &node.place)?;
+        if anchor != 0 {
+            // The copy under the anchor takes memory too.
+            self.count(node.extent().0, &node.place)?;
+            self.anchors.insert(anchor, node.clone());
+        }
+        match self.open.last_mut().map(|frame| &mut frame.body) {
+            None => self.root = Some(node),
+            Some(Body::Seq(items)) => items.push(node),
+            Some(Body::Map(map)) => {
+                let fault = map.add(node);
+                self.faults.extend(fault);
+            }
+        }
+        Ok(())
+    }
+
+    fn alias(&mut self, anchor: usize, place: &Place) -> Result<(), Fault> {
+        let Some(node) = self.anchors.get(&anchor).cloned() else {
+            return Err(Fault::new(place, "an alias stands inside the value it repeats", "remove the alias"));
+        };
+        let (count, depth) = node.extent();
+        self.check_depth(depth, place)?;
+        self.finish(node, 0, count)
+    }
+
+    fn count(&mut self, more: usize, place: &Place) -> Result<(), Fault> {
+        self.nodes += more;
+        if self.nodes <= NODES_MAX {
+            return Ok(());
+        }
+        let what = format!("more than {NODES_MAX} values, aliases written out");
+        Err(Fault::new(place, what, "split the file, or use fewer aliases"))
+    }
+
+    fn check_depth(&self, more: usize, place: &Place) -> Result<(), Fault> {
+        if self.open.len() + more <= DEPTH_MAX {
+            return Ok(());
+        }
+        Err(Fault::new(place, format!("nested more than {DEPTH_MAX} deep"), "remove some levels"))
+    }
+
+    fn scalar(&mut self, text: &str, style: ScalarStyle, tag: Option<&Tag>, place: Place) -> Node {
+        let resolved = scalar::resolve(text);
+        let (data, plain) = match tag.filter(|tag| tag.is_yaml_core_schema()).map(|tag| tag.suffix.as_str()) {
+            Some("str") => (Data::Text, false),
+            Some("int" | "float" | "bool" | "null") => (resolved, false),
+            core => {
+                if core.is_some() || tag.is_some_and(|tag| tag.suffix != "!" && !tag.suffix.is_empty()) {
+                    self.tag_fault(tag, &place);
+                }
+                let plain = style == ScalarStyle::Plain && tag.is_none();
+                (if plain { resolved } else { Data::Text }, plain)
+            }
+        };
+        let value = Value::Scalar(Scalar { data, text: text.to_owned(), plain });
+        Node { value, place, template: None }
+    }
+
+    fn collection_tag(&mut self, tag: Option<&Tag>, expected: &str, place: &Place) {
+        if tag.is_some_and(|tag| !tag.is_yaml_core_schema() || tag.suffix != expected) {
+            self.tag_fault(tag, place);
+        }
+    }
+
+    fn tag_fault(&mut self, tag: Option<&Tag>, place: &Place) {
+        let name = tag.map(Tag::to_string).unwrap_or_default();
+        self.faults.push(Fault::new(place, format!("the tag `{name}` is not known"), "remove it"));
+    }
+
+    /// The map's entries with those of `<<` behind them; a key of the map itself wins.
+    fn merge(&mut self, mut map: MapBody) -> Vec<Entry> {
+        for merged in std::mem::take(&mut map.merges) {
+            match merged.value {
+                Value::Map(entries) => map.fill_in(entries),
+                Value::Seq(items) => {
+                    for item in items {
+                        match item.value {
+                            Value::Map(entries) => map.fill_in(entries),
+                            _ => self.faults.push(bad_merge(&item.place)),
+                        }
+                    }
+                }
+                _ => self.faults.push(bad_merge(&merged.place)),
+            }
+        }
+        map.entries
+    }
+}
+
+impl MapBody {
+    /// Takes the next key, or the value of the last one.
+    fn add(&mut self, node: Node) -> Option<Fault> {
+        match self.key.take() {
+            None => {
+                let (key, fault) = self.read_key(node);
+                self.key = Some(key);
+                fault
+            }
+            Some(Key::Name(key, place)) => {
+                self.index.insert(key.clone(), self.entries.len());
+                self.entries.push(Entry { key, place, node });
+                None
+            }
+            Some(Key::Merge) => {
+                self.merges.push(node);
+                None
+            }
+            Some(Key::Bad) => None,
+        }
+    }
+
+    fn read_key(&self, node: Node) -> (Key, Option<Fault>) {
+        let Value::Scalar(scalar) = node.value else {
+            return (Key::Bad, Some(Fault::new(&node.place, "a key is a list or a map", "write a text")));
+        };
+        if scalar.plain && scalar.text == "<<" {
+            return (Key::Merge, None);
+        }
+        match self.index.get(&scalar.text).map(|index| &self.entries[*index].place) {
+            Some(first) => (Key::Bad, Some(twice(&scalar.text, &node.place, first))),
+            None => (Key::Name(scalar.text, node.place), None),
+        }
+    }
+
+    fn fill_in(&mut self, entries: Vec<Entry>) {
+        for entry in entries {
+            if !self.index.contains_key(&entry.key) {
+                self.index.insert(entry.key.clone(), self.entries.len());
+                self.entries.push(entry);
+            }
+        }
+    }
+}
+
+/// The fault of a key, id or global given a second time.
+pub fn twice(key: &str, place: &Place, first: &Place) -> Fault {
+    Fault::new(place, format!("`{key}` is given twice"), format!("keep one of them; the first is at {first}"))
+}
+
+fn bad_merge(place: &Place) -> Fault {
+    Fault::new(place, "`<<` can take in only a map or a list of maps", "write for example <<: *name")
+}
+
+fn syntax_fault(file: &Arc<str>, text: &str, error: &ScanError) -> Fault {
+    let marker = error.marker();
+    if let Some((line, column)) = tab_indent(text, marker.line()) {
+        let place = Place { file: file.clone(), line, column };
+        return Fault::new(&place, "a tab in the indentation", "indent with spaces");
+    }
+    let place = Place { file: file.clone(), line: marker.line(), column: marker.col() + 1 };
+    if is_variable(text, marker) {
+        let advice = "put quotes around it, or for a number write the keys on lines of their own";
+        return Fault::new(&place, "a variable inside { } or [ ] cannot stand without quotes", advice);
+    }
+    let info = error.info();
+    Fault::new(&place, format!("not YAML: {info}"), syntax_advice(info))
+}
+
+/// Whether the error is at the brace of a `${`, which begins a map to YAML.
+fn is_variable(text: &str, marker: &Marker) -> bool {
+    let line = text.lines().nth(marker.line().saturating_sub(1)).unwrap_or_default();
+    let mut around = line.chars().skip(marker.col().saturating_sub(1));
+    around.next() == Some('$') && around.next() == Some('{')
+}
+
+/// Line and column of a tab in the indentation of `line` or the one after it: the parser stops at
+/// either.
+fn tab_indent(text: &str, line: usize) -> Option<(usize, usize)> {
+    let near = text.lines().enumerate().skip(line.saturating_sub(1)).take(2);
+    for (index, content) in near {
+        let indent = content.len() - content.trim_start_matches([' ', '\t']).len();
+        if let Some(tab) = content[..indent].find('\t') {
+            return Some((index + 1, tab + 1));
+        }
+    }
+    None
+}
+
+/// What to do about a message of the YAML parser.
+fn syntax_advice(info: &str) -> &'static str {
+    const ADVICE: &[(&str, &str)] = &[
+        ("unknown anchor", "put quotes around a text that begins with *"),
+        ("unexpected character", "put quotes around a text that begins with this character"),
+        (
+            "mapping values are not allowed",
+            "put quotes around a text that holds \": \", or check the indentation",
+        ),
+        ("unexpected end of stream", "close the quotes"),
+        ("recursion limit", "remove some levels of brackets"),
+        ("escape", "use single quotes, in which a backslash stands for itself"),
+        ("trailing content", "put the whole text inside the quotes"),
+        ("flow", "close the brackets [ ] or { }"),
+        ("block", "give keys of one level the same indentation"),
+    ];
+    let found = ADVICE.iter().find(|(part, _)| info.contains(part));
+    found.map_or("check quotes, brackets and indentation here and on the line before", |(_, advice)| *advice)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> (Option<serde_json::Value>, Vec<String>) {
+        let mut faults = Vec::new();
+        let root = parse(&"f.yaml".into(), text, &mut faults).unwrap_or_else(|fault| {
+            faults.push(fault);
+            None
+        });
+        (root.map(|root| root.to_json()), faults.iter().map(Fault::to_string).collect())
+    }
+
+    fn good(text: &str) -> String {
+        let (root, faults) = read(text);
+        assert_eq!(faults, Vec::<String>::new(), "{text}");
+        root.map(|root| root.to_string()).unwrap_or_default()
+    }
+
+    fn bad(text: &str) -> Vec<String> {
+        read(text).1
+    }
+
+    /// Plain scalars are typed, quoted and tagged ones are what they say.
+    #[test]
+    fn types_of_scalars() {
+        assert_eq!(
+            good("a: 1\nb: \"1\"\nc: !!str 1\nd: ~\ne: [true, 'true', 1.5]\nf:\ng: ! 1\n"),
+            r#"{"a":1,"b":"1","c":"1","d":null,"e":[true,"true",1.5],"f":null,"g":"1"}"#
+        );
+        assert_eq!(
+            (good(""), good("# nothing\n"), good("\u{feff}a: 1")),
+            ("".into(), "".into(), r#"{"a":1}"#.into())
+        );
+    }
+
+    /// Aliases repeat their anchor; `<<` fills in keys that the map lacks, the first giver wins.
+    #[test]
+    fn anchors_and_merge_keys() {
+        assert_eq!(
+            good("x: &x {a: 1, b: 2}\ny: *x\nz:\n  <<: *x\n  b: 3\n"),
+            r#"{"x":{"a":1,"b":2},"y":{"a":1,"b":2},"z":{"b":3,"a":1}}"#
+        );
+        assert_eq!(
+            good("p: &p {a: 1}\nq: &q {a: 2, c: 3}\nr: {<<: [*p, *q]}\ns: {\"<<\": 1}\n"),
+            r#"{"p":{"a":1},"q":{"a":2,"c":3},"r":{"a":1,"c":3},"s":{"<<":1}}"#
+        );
+    }
+
+    /// Faults of structure name their place, and reading goes on behind them.
+    #[test]
+    fn structure_faults() {
+        for (text, faults) in [
+            (
+                "a: 1\nb: 2\na: 3\n",
+                vec!["f.yaml:3:1: `a` is given twice; keep one of them; the first is at f.yaml:1:1"],
+            ),
+            (
+                "a: !x 1\nb: !y [2]\n",
+                vec![
+                    "f.yaml:1:4: the tag `!x` is not known; remove it",
+                    "f.yaml:2:4: the tag `!y` is not known; remove it",
+                ],
+            ),
+            ("? [a]\n: 1\n", vec!["f.yaml:1:3: a key is a list or a map; write a text"]),
+            (
+                "a: {<<: 1}",
+                vec![
+                    "f.yaml:1:9: `<<` can take in only a map or a list of maps; write for example <<: *name",
+                ],
+            ),
+            (
+                "a: 1\n---\nb: 1\n",
+                vec![
+                    "f.yaml:2:1: a second YAML document begins here; keep one document in a file and move the other \
+                 into a file of its own",
+                ],
+            ),
+            ("a: &x [*x]", vec!["f.yaml:1:8: an alias stands inside the value it repeats; remove the alias"]),
+        ] {
+            assert_eq!(bad(text), faults, "{text}");
+        }
+    }
+
+    /// Syntax errors are placed and say what usually helps.
+    #[test]
+    fn syntax_faults() {
+        for (text, fault) in [
+            ("a:\n\tb: 1\n", "f.yaml:2:1: a tab in the indentation; indent with spaces"),
+            ("a: 1\n \tb: 1\n", "f.yaml:2:2: a tab in the indentation; indent with spaces"),
+            (
+                "a: [*.tmp]\n",
+                "f.yaml:1:5: not YAML: while parsing node, found unknown anchor; put quotes around a text that \
+                 begins with *",
+            ),
+            (
+                "a: {b: ${B}}\n",
+                "f.yaml:1:9: a variable inside { } or [ ] cannot stand without quotes; put quotes around it, or for a \
+                 number write the keys on lines of their own",
+            ),
+            (
+                "a: [${B}]\n",
+                "f.yaml:1:6: a variable inside { } or [ ] cannot stand without quotes; put quotes around it, or for a \
+                 number write the keys on lines of their own",
+            ),
+            (
+                "a: %d\n",
+                "f.yaml:1:4: not YAML: unexpected character: `%'; put quotes around a text that begins with this \
+                 character",
+            ),
+            (
+                "a:\n  b: 1\n c: 2\n",
+                "f.yaml:3:2: not YAML: while parsing a block mapping, did not find expected key; give keys of one \
+                 level the same indentation",
+            ),
+        ] {
+            assert_eq!(bad(text), [fault], "{text}");
+        }
+    }
+
+    /// Nested aliases that would multiply into millions of values, and very deep nesting, are refused.
+    #[test]
+    fn bounds() {
+        let mut bomb = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
+        for level in 1..9 {
+            let aliases = vec![format!("*a{}", level - 1); 10].join(", ");
+            bomb += &format!("a{level}: &a{level} [{aliases}]\n");
+        }
+        assert_eq!(bad(&bomb).len(), 1);
+        assert!(bad(&bomb)[0].contains("more than 200000 values, aliases written out"));
+        assert!(bad(&"- ".repeat(100_000))[0].contains("f.yaml:1:129: nested more than 64 deep"));
+        assert!(
+            bad(&"[".repeat(100_000))[0]
+                .ends_with("recursion limit exceeded; remove some levels of brackets")
+        );
+        let mut tower = String::from("a0: &a0 [x]\n");
+        for level in 1..70 {
+            tower += &format!("a{level}: &a{level} [*a{}]\n", level - 1);
+        }
+        assert!(bad(&tower)[0].contains("nested more than 64 deep"));
+        assert!(good(&("[".repeat(64) + &"]".repeat(64))).starts_with("[["));
+    }
+}

@@ -1,0 +1,223 @@
+//! Variables in scalar values: `${NAME}`, `${NAME:-default}`, `${file:/path}`, `$$`.
+//!
+//! They are replaced in the tree, after YAML is parsed, so that a value can never change the structure.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use super::fault::Fault;
+use super::node::{Data, Node, Value};
+use super::scalar;
+
+/// The most bytes `${file:...}` takes in.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// Looks up a variable of the environment.
+pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// Replaces the variables in every scalar value of `node`. A value that cannot be had becomes a hole.
+pub fn replace(node: &mut Node, environment: Environment<'_>, faults: &mut Vec<Fault>) {
+    match &mut node.value {
+        Value::Seq(items) => items.iter_mut().for_each(|item| replace(item, environment, faults)),
+        Value::Map(entries) => {
+            entries.iter_mut().for_each(|entry| replace(&mut entry.node, environment, faults));
+        }
+        Value::Scalar(scalar) if scalar.text.contains('$') => replace_scalar(node, environment, faults),
+        Value::Scalar(_) | Value::Hole => {}
+    }
+}
+
+fn replace_scalar(node: &mut Node, environment: Environment<'_>, faults: &mut Vec<Fault>) {
+    let Value::Scalar(scalar) = &mut node.value else { return };
+    let (mut text, mut secret, mut whole) = (String::new(), false, true);
+    for piece in pieces(&scalar.text) {
+        if let Piece::Text(literal) = piece {
+            text += literal;
+            continue;
+        }
+        secret = true;
+        match piece.value(environment) {
+            Ok(value) => text += &value,
+            Err((what, advice)) => {
+                faults.push(Fault::new(&node.place, what, advice));
+                whole = false;
+            }
+        }
+    }
+    if !whole {
+        node.value = Value::Hole;
+        return;
+    }
+    scalar.data = if scalar.plain { scalar::resolve(&text) } else { Data::Text };
+    let template = std::mem::replace(&mut scalar.text, text);
+    node.template = secret.then_some(template);
+}
+
+/// A part of a scalar's text.
+enum Piece<'t> {
+    Text(&'t str),
+    Variable {
+        name: &'t str,
+        default: Option<&'t str>,
+    },
+    File(&'t str),
+    /// `${` that begins none of these.
+    Bad(&'t str),
+}
+
+/// Splits a text at its variables; `$$` comes out as the text `$`.
+fn pieces(mut text: &str) -> Vec<Piece<'_>> {
+    let mut pieces = Vec::new();
+    while let Some(at) = text.find('$') {
+        pieces.push(Piece::Text(&text[..at]));
+        let (piece, length) = piece(&text[at..]);
+        pieces.push(piece);
+        text = &text[at + length..];
+    }
+    pieces.push(Piece::Text(text));
+    pieces
+}
+
+/// The piece at the beginning of `text`, which is a dollar, and its length.
+fn piece(text: &str) -> (Piece<'_>, usize) {
+    if text.starts_with("$$") {
+        return (Piece::Text(&text[..1]), 2);
+    }
+    if !text.starts_with("${") {
+        return (Piece::Text(&text[..1]), 1);
+    }
+    let Some(end) = text.find('}') else { return (Piece::Bad(text), text.len()) };
+    let inner = &text[2..end];
+    let (name, default) = match inner.split_once(":-") {
+        Some((name, default)) => (name, Some(default)),
+        None => (inner, None),
+    };
+    let piece = match inner.strip_prefix("file:") {
+        Some(path) => Piece::File(path),
+        None if is_name(name) => Piece::Variable { name, default },
+        None => Piece::Bad(&text[..=end]),
+    };
+    (piece, end + 1)
+}
+
+fn is_name(name: &str) -> bool {
+    name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        && !name.is_empty()
+        && !name.as_bytes()[0].is_ascii_digit()
+}
+
+impl Piece<'_> {
+    /// What stands here after replacement, or what is wrong and what to write instead.
+    fn value(&self, environment: Environment<'_>) -> Result<String, (String, String)> {
+        match *self {
+            Piece::Text(text) => Ok(text.into()),
+            Piece::Variable { name, default } => {
+                // As in a shell, `:-` also covers a variable that is set but empty.
+                let set = environment(name).filter(|value| default.is_none() || !value.is_empty());
+                set.or(default.map(String::from)).ok_or_else(|| {
+                    let advice = format!("set it, or write ${{{name}:-default}}; a literal dollar is $$");
+                    (format!("the variable `{name}` is not set"), advice)
+                })
+            }
+            Piece::File(path) => read_value(Path::new(path)).map_err(|error| {
+                let advice = "name a readable text file of at most 1MiB by its absolute path";
+                (format!("cannot read `${{file:{path}}}`: {error}"), advice.into())
+            }),
+            Piece::Bad(text) => {
+                let advice = "write ${NAME}, ${NAME:-default} or ${file:/path}; a literal dollar is $$";
+                Err((format!("`{text}` is not a variable"), advice.into()))
+            }
+        }
+    }
+}
+
+/// The content of a small regular file, without its last line end.
+fn read_value(path: &Path) -> io::Result<String> {
+    if !path.is_absolute() {
+        return Err(io::Error::other("the path is relative"));
+    }
+    // A pipe or device could block or never end.
+    if !path.metadata()?.is_file() {
+        return Err(io::Error::other("not a regular file"));
+    }
+    let mut text = String::new();
+    File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > FILE_BYTES_MAX {
+        return Err(io::Error::other("the file is too large"));
+    }
+    let end =
+        text.strip_suffix('\n').map_or(text.as_str(), |line| line.strip_suffix('\r').unwrap_or(line)).len();
+    text.truncate(end);
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::parse::parse;
+    use super::*;
+
+    fn read(text: &str) -> (serde_json::Value, Vec<String>) {
+        let mut faults = Vec::new();
+        let mut root = parse(&"f.yaml".into(), text, &mut faults).unwrap().unwrap();
+        let environment = |name: &str| match name {
+            "PORT" => Some("7878".into()),
+            "WORD" => Some("a: b".into()),
+            "EMPTY" => Some(String::new()),
+            _ => None,
+        };
+        replace(&mut root, &environment, &mut faults);
+        (root.to_json(), faults.iter().map(Fault::to_string).collect())
+    }
+
+    /// Each form is replaced; a plain scalar is typed anew, a quoted one stays text, structure never changes.
+    #[test]
+    fn forms() {
+        let text = "a: ${PORT}\nb: '${PORT}'\nc: 1${PORT}\nd: ${WORD}\ne: ${NONE:-5}\nf: ${EMPTY:-x}\n\
+                    g: $$${PORT}\nh: $x and $\ni: $${PORT}\nj: \"${EMPTY}\"\n${PORT}: k\nl: [ '${NONE:-}' ]\n";
+        let (root, faults) = read(text);
+        assert_eq!(faults, Vec::<String>::new());
+        assert_eq!(
+            root.to_string(),
+            r#"{"a":7878,"b":"7878","c":17878,"d":"a: b","e":5,"f":"x","g":"$7878","h":"$x and $","#
+                .to_owned()
+                + r#""i":"${PORT}","j":"","${PORT}":"k","l":[""]}"#
+        );
+    }
+
+    /// An unset name, a malformed one and an unreadable file are faults at their value; the rest is read on.
+    #[test]
+    fn faults() {
+        let (_, faults) = read(
+            "a: ${NONE}${GONE}\nb: [\"x ${1}\", '${OPEN']\nc: ${file:/nonexistent/key}\nd: ${file:key}\n",
+        );
+        assert_eq!(
+            faults,
+            [
+                "f.yaml:1:4: the variable `NONE` is not set; set it, or write ${NONE:-default}; a literal dollar is $$",
+                "f.yaml:1:4: the variable `GONE` is not set; set it, or write ${GONE:-default}; a literal dollar is $$",
+                "f.yaml:2:5: `${1}` is not a variable; write ${NAME}, ${NAME:-default} or ${file:/path}; a literal dollar is $$",
+                "f.yaml:2:15: `${OPEN` is not a variable; write ${NAME}, ${NAME:-default} or ${file:/path}; a literal dollar is $$",
+                "f.yaml:3:4: cannot read `${file:/nonexistent/key}`: No such file or directory (os error 2); \
+             name a readable text file of at most 1MiB by its absolute path",
+                "f.yaml:4:4: cannot read `${file:key}`: the path is relative; \
+             name a readable text file of at most 1MiB by its absolute path",
+            ]
+        );
+    }
+
+    /// A file's text comes in without its last line end, and only without that one.
+    #[test]
+    fn files() {
+        let folder = tempfile::tempdir().unwrap();
+        for (content, expected) in [("s3cret\n", "s3cret"), ("a\r\n", "a"), ("a\n\n", "a\n"), ("a", "a")] {
+            let path = folder.path().join("key");
+            std::fs::write(&path, content).unwrap();
+            let (root, faults) = read(&format!("a: '${{file:{}}}'\n", path.display()));
+            assert_eq!(faults, Vec::<String>::new());
+            assert_eq!(root["a"], expected);
+        }
+        let (_, faults) = read(&format!("a: ${{file:{}}}\n", folder.path().display()));
+        assert!(faults[0].contains("not a regular file"), "{faults:?}");
+    }
+}

@@ -1,0 +1,171 @@
+//! JSON Schemas: of one component with its common keys, and of the whole configuration for editors.
+
+use millstream_model::{Kind, units};
+use serde_json::{Map, Value as Json, json};
+
+use super::{Catalog, globals};
+
+const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
+
+/// A variable anywhere in the text, which editors must not complain about.
+const VARIABLE_PATTERN: &str = r"\$\{[^}]+\}";
+
+/// The keys that are not a component's own, and the kinds that have them.
+pub const COMMON_KEYS: [(&str, &[Kind]); 4] = [
+    ("type", &Kind::ALL),
+    ("inputs", &[Kind::Transform, Kind::Sink]),
+    ("attributes", &[Kind::Source]),
+    ("host", &[Kind::Source]),
+];
+
+/// The schema of one component: its own options and the common keys.
+pub fn component_schema(kind: Kind, type_name: &str, options: schemars::Schema) -> Json {
+    let mut schema = options.to_value();
+    if !schema.is_object() {
+        schema = json!({});
+    }
+    add_properties(&mut schema, &common_properties(kind, type_name));
+    schema["type"] = "object".into();
+    if kind != Kind::Source {
+        add_required(&mut schema, "inputs");
+    }
+    add_required(&mut schema, "type");
+    schema
+}
+
+fn common_properties(kind: Kind, type_name: &str) -> Map<String, Json> {
+    let keys = COMMON_KEYS.iter().filter(|(_, kinds)| kinds.contains(&kind));
+    keys.map(|(key, _)| ((*key).to_owned(), common_property(key, type_name))).collect()
+}
+
+fn common_property(key: &str, type_name: &str) -> Json {
+    match key {
+        "type" => json!({ "description": "What the component is.", "type": "string", "const": type_name }),
+        "inputs" => json!({
+            "description": "Ids of the components it reads from, or id.output for a side output.",
+            "type": "array",
+            "items": { "type": "string", "minLength": 1 },
+            "minItems": 1,
+            "examples": [["app"]],
+        }),
+        "attributes" => json!({
+            "description": "Constant fields of every event; numbers and booleans are kept as text.",
+            "type": "object",
+            "additionalProperties": { "type": ["string", "number", "boolean"] },
+        }),
+        _ => {
+            json!({ "description": "Replaces the host's name in every event.", "type": "string", "minLength": 1 })
+        }
+    }
+}
+
+/// Puts the common keys before the options.
+fn add_properties(schema: &mut Json, common: &Map<String, Json>) {
+    let mut properties = common.clone();
+    properties.extend(take_object(schema, "properties"));
+    schema["properties"] = Json::Object(properties);
+}
+
+fn add_required(schema: &mut Json, key: &str) {
+    match schema.get_mut("required").and_then(Json::as_array_mut) {
+        Some(required) => required.insert(0, key.into()),
+        None => schema["required"] = json!([key]),
+    }
+}
+
+/// The JSON Schema of a whole configuration file, for editors.
+pub fn schema(catalog: &dyn Catalog) -> Json {
+    let mut root = globals::schema();
+    let mut definitions = take_object(&mut root, "$defs");
+    for kind in Kind::ALL {
+        let section = section_schema(kind, catalog, &mut definitions);
+        root["properties"][kind.section()] = section;
+    }
+    root["$schema"] = DIALECT.into();
+    root["title"] = "Millstream configuration".into();
+    root["$defs"] = Json::Object(definitions);
+    add_patterns(&mut root);
+    root
+}
+
+/// The schema of `sources`, `transforms` or `sinks`: a map from ids to one of the component types.
+fn section_schema(kind: Kind, catalog: &dyn Catalog, definitions: &mut Map<String, Json>) -> Json {
+    let mut alternatives = Vec::new();
+    for type_name in catalog.types(kind) {
+        let Some(options) = catalog.schema(kind, type_name) else { continue };
+        let mut schema = component_schema(kind, type_name, options);
+        close(&mut schema, &common_properties(kind, type_name));
+        // Definitions of two components may share a name, so each gets its component's.
+        let prefix = format!("{kind}.{type_name}.");
+        rename_references(&mut schema, &prefix);
+        let own = take_object(&mut schema, "$defs");
+        definitions.extend(own.into_iter().map(|(name, definition)| (prefix.clone() + &name, definition)));
+        if let Some(object) = schema.as_object_mut() {
+            object.remove("$schema");
+            object.insert("title".into(), format!("{kind} {type_name}").into());
+        }
+        alternatives.push(schema);
+    }
+    json!({
+        "description": format!("Components of the kind {kind}, by id."),
+        "type": ["object", "null"],
+        "propertyNames": { "pattern": "^[A-Za-z_][A-Za-z0-9_-]*$" },
+        "additionalProperties": { "oneOf": alternatives },
+    })
+}
+
+/// Refuses unknown keys as validation does. Alternatives that are closed by themselves would refuse the
+/// common keys, so those get them too.
+fn close(schema: &mut Json, common: &Map<String, Json>) {
+    for name in ["oneOf", "anyOf"] {
+        let branches = schema.get_mut(name).and_then(Json::as_array_mut).into_iter().flatten();
+        for branch in branches.filter(|branch| branch.get("additionalProperties") == Some(&Json::Bool(false)))
+        {
+            add_properties(branch, common);
+        }
+    }
+    if schema.get("additionalProperties").is_none() {
+        schema["unevaluatedProperties"] = false.into();
+    }
+}
+
+fn take_object(schema: &mut Json, key: &str) -> Map<String, Json> {
+    match schema.as_object_mut().and_then(|object| object.remove(key)) {
+        Some(Json::Object(map)) => map,
+        _ => Map::new(),
+    }
+}
+
+fn rename_references(schema: &mut Json, prefix: &str) {
+    walk(schema, &mut |object| {
+        if let Some(Json::String(target)) = object.get_mut("$ref")
+            && let Some(name) = target.strip_prefix("#/$defs/")
+        {
+            *target = format!("#/$defs/{prefix}{name}");
+        }
+    });
+}
+
+/// Editors know the formats `size` and `duration` by their patterns only.
+fn add_patterns(schema: &mut Json) {
+    walk(schema, &mut |object| {
+        let pattern = match object.get("format").and_then(Json::as_str) {
+            Some("size") => units::SIZE_PATTERN,
+            Some("duration") => units::INTERVAL_PATTERN,
+            _ => return,
+        };
+        object.insert("pattern".into(), format!("{pattern}|{VARIABLE_PATTERN}").into());
+    });
+}
+
+/// Calls `change` on every object of the schema.
+fn walk(schema: &mut Json, change: &mut dyn FnMut(&mut Map<String, Json>)) {
+    match schema {
+        Json::Object(object) => {
+            change(object);
+            object.values_mut().for_each(|value| walk(value, change));
+        }
+        Json::Array(items) => items.iter_mut().for_each(|item| walk(item, change)),
+        _ => {}
+    }
+}

@@ -1,0 +1,399 @@
+//! Bad configurations and exactly what is said about them.
+
+use super::{REST, faults_of, load_files};
+
+/// Checks the faults of each text, without those about missing sources and sinks if `REST` is given too.
+fn check(cases: &[(&str, &[&str])]) {
+    for (text, expected) in cases {
+        assert_eq!(faults_of(text), *expected, "{text}");
+    }
+}
+
+/// A source of type `file` with these keys, and a sink that reads it.
+fn source(keys: &str) -> Vec<String> {
+    faults_of(&format!(
+        "sinks: {{out: {{type: blackhole, inputs: [app]}}}}\nsources:\n  app:\n    type: file\n{keys}"
+    ))
+}
+
+/// A sink of type `console` with these keys, and a source it reads.
+fn sink(keys: &str) -> Vec<String> {
+    faults_of(&format!(
+        "sources: {{in: {{type: stdin}}}}\nsinks:\n  out:\n    type: console\n    inputs: [in]\n{keys}"
+    ))
+}
+
+/// Near misses of keys get a suggestion, others the list of keys; a misspelled key is not missing too.
+#[test]
+fn unknown_keys() {
+    assert_eq!(source("    includ: [a]\n"), ["m.yaml:5:5: unknown key `includ`; did you mean `include`?"]);
+    assert_eq!(
+        source("    include: [a]\n    colour: 1\n"),
+        [
+            "m.yaml:6:5: unknown key `colour`; the keys here are `type`, `attributes`, `host`, `include`, `exclude`, \
+         `read_from`, `ignore_older`, `max_line` and `keep_lines`"
+        ]
+    );
+    assert_eq!(
+        sink("    encoding: {codec: text, metadata_key: x}\n"),
+        ["m.yaml:6:29: unknown key `metadata_key`; only `codec` is known here"]
+    );
+    assert_eq!(
+        faults_of(&format!("{REST}source: {{}}\nlimits: {{thread: 1}}\n")),
+        [
+            "m.yaml:3:1: unknown key `source`; did you mean `sources`?",
+            "m.yaml:4:10: unknown key `thread`; did you mean `threads`?",
+        ]
+    );
+}
+
+/// Wrong types say what was expected, what was found, and how to write it.
+#[test]
+fn wrong_types() {
+    for (keys, message) in [
+        (
+            "    include: /var/log/a.log\n",
+            "5:14: `include`: expected a list of texts, found text; write [/var/log/a.log]",
+        ),
+        ("    include: [5]\n", "5:15: `include`: expected text, found a number; write quotes: \"5\""),
+        (
+            "    include: {a: b}\n",
+            "5:14: `include`: expected a list of texts, found a map; write for example [...]",
+        ),
+        (
+            "    include:\n",
+            "5:12: `include`: expected a list of texts, found nothing; write for example [...]",
+        ),
+        ("    include: []\n", "5:14: `include`: the list is empty; write one item or more"),
+        (
+            "    include: [a]\n    host: ''\n",
+            "6:11: `host`: the text is empty; write something, or leave the key out",
+        ),
+        (
+            "    include: [a]\n    attributes: {a: [b]}\n",
+            "6:21: `a`: expected text or a whole number or a number or true or false",
+        ),
+    ] {
+        let faults = source(keys);
+        assert!(faults.len() == 1 && faults[0].starts_with(&format!("m.yaml:{message}")), "{keys}{faults:?}");
+    }
+    for (keys, message) in [
+        ("    password: 123\n", "6:15: `password`: expected text, found a number; write quotes: \"123\""),
+        (
+            "    retries: '5'\n",
+            "6:14: `retries`: expected a whole number, found text; write it without quotes: 5",
+        ),
+        (
+            "    retries: 1.5\n",
+            "6:14: `retries`: expected a whole number, found a number with a fraction; write for example 10",
+        ),
+        ("    retries: 70000\n", "6:14: `retries`: 70000 is too large; write at most 65535"),
+        ("    retries: -1\n", "6:14: `retries`: -1 is too small; write at least 0"),
+        ("    ratio: '1.5'\n", "6:12: `ratio`: expected a number, found text; write it without quotes: 1.5"),
+        ("    color: yes\n", "6:12: `color`: expected true or false, found text; write true"),
+        ("    labels: {a: b}\n", "6:17: `a`: expected a whole number, found text; write for example 10"),
+        (
+            "    encoding: json\n",
+            "6:15: `encoding`: expected a map, found text; write for example { codec: json }",
+        ),
+        (
+            "    endpoint: 5\n",
+            "6:15: `endpoint`: expected text or a list of texts, found a number; write quotes: \"5\"",
+        ),
+        ("    endpoint: [5]\n", "6:16: `endpoint`: expected text, found a number; write quotes: \"5\""),
+    ] {
+        assert_eq!(sink(keys), [format!("m.yaml:{message}")], "{keys}");
+    }
+}
+
+/// A bad enumeration, glob, size and duration name the value and a good one.
+#[test]
+fn bad_values() {
+    for (keys, message) in [
+        ("read_from: begining", "6:16: `read_from`: unknown value \"begining\"; did you mean `beginning`?"),
+        (
+            "read_from: middle",
+            "6:16: `read_from`: unknown value \"middle\"; write `end` or `beginning`",
+        ),
+        ("max_line: 10", "6:15: `max_line`: \"10\" has no unit; write for example 64MiB or 512KiB"),
+        (
+            "max_line: 10mb",
+            "6:15: `max_line`: \"10mb\" has the unknown unit \"mb\"; use B, KiB, MiB, GiB, TiB or KB, MB, GB, TB",
+        ),
+        ("ignore_older: 1.5", "6:19: `ignore_older`: \"1.5\" has no unit; write for example 10s or 500ms"),
+        (
+            "ignore_older: soon",
+            "6:19: `ignore_older`: \"soon\" is not a duration; write for example 10s or 500ms",
+        ),
+        ("keep_lines: {containz: [a]}", "6:18: unknown key `containz`; did you mean `contains`?"),
+        (
+            "keep_lines: {}",
+            "6:17: `keep_lines`: none of its keys is given; write `contains` or `regex`",
+        ),
+        ("keep_lines: {contains: [a], regex: b}", "6:33: unknown key `regex`; only `contains` is known here"),
+    ] {
+        assert_eq!(
+            source(&format!("    include: [a]\n    {keys}\n")),
+            [format!("m.yaml:{message}")],
+            "{keys}"
+        );
+    }
+    assert_eq!(
+        source("    include: ['/var/[a']\n"),
+        ["m.yaml:5:15: `include`: bad glob \"/var/[a\": unclosed character class; close it with ]"]
+    );
+}
+
+/// Alternatives are judged by their tag, so that one fault is one message.
+#[test]
+fn alternatives() {
+    assert_eq!(
+        sink("    encoding: {codec: jsn}\n"),
+        ["m.yaml:6:23: `codec`: unknown value \"jsn\"; did you mean `json`?"]
+    );
+    assert_eq!(
+        sink("    encoding: {}\n"),
+        ["m.yaml:6:5: `encoding`: missing key `codec`; add `codec:` with `text` or `json`"]
+    );
+    let text = "sources: {a: {type: stdin}}\nsinks: {o: {type: blackhole, inputs: [p, q, r, s]}}\ntransforms:\n  \
+                p: {type: parse, inputs: [a], format: regex, patern: x}\n  \
+                q: {type: parse, inputs: [a], format: jso, more: 1, time: {field: t}}\n  \
+                r: {type: parse, inputs: [a], format: delimited, delimiter: ',', fields: [a, {name: b, type: flot}, 5]}\n  \
+                s: {type: parse, inputs: [a], time: 5}\n";
+    assert_eq!(
+        faults_of(text),
+        [
+            "m.yaml:4:48: unknown key `patern`; did you mean `pattern`?",
+            "m.yaml:5:41: `format`: unknown value \"jso\"; did you mean `json`?",
+            "m.yaml:5:55: `time`: missing key `format`; add for example format: ...",
+            "m.yaml:6:96: `type`: unknown value \"flot\"; did you mean `float`?",
+            "m.yaml:6:103: `fields`: expected text or a map, found a number; write quotes: \"5\"",
+            "m.yaml:7:3: missing key `format`; add `format:` with `json`, `regex` or `delimited`",
+            "m.yaml:7:39: `time`: expected a map, found a number; write for example { ... }",
+        ]
+    );
+}
+
+/// A component without a good type, id or shape.
+#[test]
+fn components() {
+    let text = "sources:\n  a: {type: fil}\n  b: {type: console}\n  c:\n  d: {type: 5}\n  e: {}\n  f.g: {type: stdin}\n  \
+                h: [1]\nsinks:\n  out: {type: console}\n  end: {type: blackhole, inputs: app}\n";
+    assert_eq!(
+        faults_of(text),
+        [
+            "m.yaml:2:13: unknown source type \"fil\"; did you mean `file`?",
+            "m.yaml:3:13: unknown source type \"console\"; it is a sink; move it to `sinks`",
+            "m.yaml:4:4: `c`: expected the keys of a source, found nothing; write for example type: file",
+            "m.yaml:5:13: `type`: expected text, found a number; write `file` or `stdin`",
+            "m.yaml:6:3: the source `e` has no `type`; add `type:` with `file` or `stdin`",
+            "m.yaml:7:3: `f.g` cannot be an id; use letters, digits, _ and -, beginning with a letter or _",
+            "m.yaml:8:6: `h`: expected the keys of a source, found a list; write for example type: file",
+            "m.yaml:10:3: missing key `inputs`; add for example inputs: [\"app\"]",
+            "m.yaml:11:34: `inputs`: expected a list of texts, found text; write [app]",
+        ]
+    );
+}
+
+/// Every global is checked: levels, targets, limits, addresses, durations.
+#[test]
+fn globals() {
+    let text = "log: {level: wran, to: x}\nlimits: {threads: 0, memory: 1MiB}\napi: {listen: 7878}\n\
+                shutdown_timeout: 20\ndata_dir: ''\n";
+    assert_eq!(
+        faults_of(&format!("{text}{REST}")),
+        [
+            "m.yaml:1:14: `level`: unknown value \"wran\"; did you mean `warn`?",
+            "m.yaml:1:24: `to`: \"x\" is neither stderr nor a path; write stderr or for example /var/log/millstream.log",
+            "m.yaml:2:19: `threads`: 0 is too small; write at least 1",
+            "m.yaml:3:15: `listen`: \"7878\" is not an address and port; write for example 127.0.0.1:7878",
+            "m.yaml:4:19: `shutdown_timeout`: \"20\" has no unit; write for example 10s or 500ms",
+            "m.yaml:5:11: `data_dir`: the text is empty; write something, or leave the key out",
+        ]
+    );
+    assert_eq!(
+        faults_of(&format!("limits: {{memory: 1MiB}}\n{REST}")),
+        ["m.yaml:1:18: `memory`: \"1MiB\" is too small; write at least 32MiB"]
+    );
+}
+
+/// Inputs that lead nowhere, to a sink, to oneself, or twice to the same.
+#[test]
+fn inputs() {
+    check(&[
+        (
+            "sources: {app: {type: stdin}}\ntransforms: {p: {type: parse, format: json, inputs: [ap]}}\n\
+             sinks: {out: {type: blackhole, inputs: [p, nowhere, p.rejectd, p.x, app.x]}}\n",
+            &[
+                "m.yaml:2:54: the input `ap` does not exist; did you mean `app`?",
+                "m.yaml:3:44: the input `nowhere` does not exist; what can be read is `app`, `p` and `p.rejected`",
+                "m.yaml:3:53: the input `p.rejectd` does not exist; did you mean `p.rejected`?",
+                "m.yaml:3:64: the input `p.x` does not exist; only `p.rejected` is known here",
+                "m.yaml:3:69: the input `app.x` does not exist; write `app`; it has no side outputs",
+            ],
+        ),
+        (
+            "sources: {a: {type: stdin}}\nsinks:\n  x: {type: blackhole, inputs: [a, y, z, x, a]}\n  \
+             y: {type: console, inputs: [a]}\n  z: {type: blackhole, inputs: [y.rejected]}\n",
+            &[
+                "m.yaml:3:36: the input `y` is a sink, which passes nothing on; name a source, a transform or `y.rejected`",
+                "m.yaml:3:39: the input `z` is a sink, which passes nothing on; name a source or a transform",
+                "m.yaml:3:42: the input `x` is a sink, which passes nothing on; name a source or a transform",
+                "m.yaml:3:45: the input `a` is given twice; remove one of them",
+            ],
+        ),
+        (
+            "sources: {a: {type: stdin}}\ntransforms: {t: {type: filter, inputs: [t]}}\n\
+             sinks: {o: {type: blackhole, inputs: [a, t]}}\n",
+            &["m.yaml:2:41: `t` is its own input; name the component it should read from"],
+        ),
+    ]);
+}
+
+/// Cycles are named in full, in the direction of the data; a chain that hangs on one is not part of it.
+#[test]
+fn cycles() {
+    check(&[
+        (
+            "sources: {a: {type: stdin}}\ntransforms:\n  x: {type: filter, inputs: [z]}\n  \
+             y: {type: filter, inputs: [a, x]}\n  z: {type: filter, inputs: [y]}\n  v: {type: filter, inputs: [z]}\n  \
+             p: {type: filter, inputs: [q]}\n  q: {type: filter, inputs: [p]}\n\
+             sinks: {o: {type: blackhole, inputs: [v]}}\n",
+            &[
+                "m.yaml:3:30: the inputs form a cycle: x -> y -> z -> x; remove one of these inputs",
+                "m.yaml:7:30: the inputs form a cycle: p -> q -> p; remove one of these inputs",
+            ],
+        ),
+        (
+            "sources: {a: {type: stdin}}\ntransforms: {t: {type: filter, inputs: [a, o.rejected]}}\n\
+             sinks: {o: {type: console, inputs: [t]}}\n",
+            &["m.yaml:2:44: the inputs form a cycle: t -> o -> t; remove one of these inputs"],
+        ),
+    ]);
+}
+
+/// Without sources or sinks there is nothing to run, in an empty file as in one with globals only.
+#[test]
+fn nothing_to_do() {
+    let none = [
+        "m.yaml:1:1: no sinks, so there is nothing to deliver to; add a sink under `sinks:`",
+        "m.yaml:1:1: no sources, so there is nothing to read from; add a source under `sources:`",
+    ];
+    check(&[
+        ("", &none),
+        ("# nothing\n", &none),
+        ("sources:\nsinks: {}\ndata_dir: /d\n", &none),
+        ("sources: {a: {type: stdin}}\n", &none[..1]),
+        (
+            "sources: 5\nsinks: {o: {type: blackhole, inputs: [a]}}\n",
+            &[
+                "m.yaml:1:10: `sources`: expected a map from ids to components, found a number; write an id, a colon, \
+             and the component's keys below",
+                "m.yaml:2:39: the input `a` does not exist; add a source with this id",
+            ],
+        ),
+        (
+"- a\n", &["m.yaml:1:1: expected top-level keys, found a list; write for example sources:"],
+                none[1],
+                "m.yaml:1:1: expected top-level keys, found a list; write for example sources:",
+            ],
+        ),
+    ]);
+}
+
+/// What is given twice is reported with both places, in one file and over two, also across sections.
+#[test]
+fn given_twice() {
+    let twice =
+        "sources:\n  in: {type: stdin}\n  in: {type: stdin}\nsinks: {out: {type: blackhole, inputs: [in]}}\n";
+    assert_eq!(
+        faults_of(twice),
+        ["m.yaml:3:3: `in` is given twice; keep one of them; the first is at m.yaml:2:3"]
+    );
+    let across = "sources: {in: {type: stdin}}\nsinks: {in: {type: blackhole, inputs: [in]}}\n";
+    assert_eq!(
+        faults_of(across)[0],
+        "m.yaml:2:9: `in` is given twice; keep one of them; the first is at m.yaml:1:11"
+    );
+    let files =
+        [("a.yaml", REST), ("b.yaml", "sources: {in: {type: stdin}}\nlog: {}\n"), ("c.yaml", "log: {}\n")];
+    assert_eq!(
+        load_files(&files).unwrap_err(),
+        [
+            "b.yaml:1:11: `in` is given twice; keep one of them; the first is at a.yaml:1:11",
+            "c.yaml:1:1: `log` is given twice; keep one of them; the first is at b.yaml:2:1",
+        ]
+    );
+}
+
+/// An unset variable is one fault; the empty place causes no others.
+#[test]
+fn unset_variables() {
+    let unset = "is not set; set it, or write ${";
+    let faults = faults_of(
+        "sources: {in: {type: '${TYPE}'}, f: {type: file, include: ['${DIR}/*']}}\n\
+         sinks: {out: {type: console, inputs: ['${FROM}', in, f], encoding: {codec: '${CODEC}'}}}\n",
+    );
+    let starts: Vec<&str> = faults.iter().map(|fault| fault.split(unset).next().unwrap().trim()).collect();
+    assert_eq!(
+        starts,
+        [
+            "m.yaml:1:22: the variable `TYPE`",
+            "m.yaml:1:60: the variable `DIR`",
+            "m.yaml:2:39: the variable `FROM`",
+            "m.yaml:2:76: the variable `CODEC`",
+        ]
+    );
+}
+
+/// A file that is no YAML is reported with the faults of the other files, but nobody asks for what it may hold.
+#[test]
+fn broken_file_among_others() {
+    let files = [
+        ("a.yaml", "sources:\n\tin: {type: stdin}\n"),
+        ("b.yaml", "sinks: {out: {type: console, inputs: [in], colr: true}}\n"),
+    ];
+    assert_eq!(
+        load_files(&files).unwrap_err(),
+        [
+            "a.yaml:2:1: a tab in the indentation; indent with spaces",
+            "b.yaml:1:44: unknown key `colr`; did you mean `color`?",
+        ]
+    );
+    assert_eq!(load_files(&[]).unwrap_err().len(), 1);
+}
+
+/// Many faults over two files come all at once, by file, line and column.
+#[test]
+fn all_at_once() {
+    let files = [
+        ("b.yaml", "sinks:\n  out: {type: console, inputs: [parsd], retries: many}\nshutdown_timeout: 5\n"),
+        (
+            "a.yaml",
+            "sources:\n  app: {type: file, include: ['[x'], max_line: 1}\ntransforms:\n  \
+                    parsed: {type: parse, inputs: [app], format: '${FORMAT}'}\n",
+        ),
+    ];
+    assert_eq!(
+        load_files(&files).unwrap_err(),
+        [
+            "a.yaml:2:31: `include`: bad glob \"[x\": unclosed character class; close it with ]",
+            "a.yaml:2:48: `max_line`: \"1\" has no unit; write for example 64MiB or 512KiB",
+            "a.yaml:4:48: the variable `FORMAT` is not set; set it, or write ${FORMAT:-default}; a literal dollar is $$",
+            "b.yaml:2:33: the input `parsd` does not exist; did you mean `parsed`?",
+            "b.yaml:2:50: `retries`: expected a whole number, found text; write for example 10",
+            "b.yaml:3:19: `shutdown_timeout`: \"5\" has no unit; write for example 10s or 500ms",
+        ]
+    );
+}
+
+/// A value repeated by an alias is at fault once, where it is written.
+#[test]
+fn alias_faults_once() {
+    let text = "sources: {a: {type: stdin}}\nsinks:\n  x: {type: console, inputs: [a], encoding: &e {codec: xml}}\n  \
+                y: {type: console, inputs: [a], encoding: *e}\n";
+    assert_eq!(
+        faults_of(text),
+        ["m.yaml:3:56: `codec`: unknown value \"xml\"; write `text` or `json`"]
+    );
+}

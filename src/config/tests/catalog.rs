@@ -1,0 +1,185 @@
+//! A few component types with every shape of option.
+
+use std::collections::BTreeMap;
+
+use millstream_model::{Interval, Kind, Size};
+use schemars::{JsonSchema, Schema, schema_for};
+use serde_json::Value as Json;
+
+use super::super::{Catalog, Formats};
+
+pub struct TestCatalog;
+
+/// Options are only described here, never read.
+#[allow(dead_code)]
+#[derive(JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct FileSource {
+    /// Globs of the files to read.
+    #[schemars(length(min = 1))]
+    include: Vec<Glob>,
+    #[serde(default)]
+    exclude: Vec<String>,
+    #[serde(default)]
+    read_from: ReadFrom,
+    ignore_older: Option<Interval>,
+    max_line: Option<Size>,
+    keep_lines: Option<Lines>,
+}
+
+#[allow(dead_code)]
+#[derive(JsonSchema)]
+#[schemars(extend("format" = "glob"))]
+struct Glob(String);
+
+#[allow(dead_code)]
+#[derive(Default, JsonSchema, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+enum ReadFrom {
+    /// From the first byte.
+    #[default]
+    Beginning,
+    End,
+}
+
+/// One of two keys.
+#[allow(dead_code)]
+#[derive(JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Lines {
+    Contains(Vec<String>),
+    Regex(String),
+}
+
+#[derive(JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct NoOptions {}
+
+/// Own keys beside keys that depend on `format`.
+#[allow(dead_code)]
+#[derive(JsonSchema)]
+struct Parse {
+    field: Option<String>,
+    #[serde(flatten)]
+    format: Format,
+    /// Where the event's time stands.
+    time: Option<Time>,
+}
+
+#[allow(dead_code)]
+#[derive(JsonSchema)]
+#[serde(tag = "format", rename_all = "lowercase", deny_unknown_fields)]
+enum Format {
+    Json,
+    Regex { pattern: String },
+    Delimited { delimiter: String, fields: Vec<Field> },
+}
+
+/// A name alone, or with a type.
+#[allow(dead_code)]
+#[derive(JsonSchema)]
+#[serde(untagged)]
+enum Field {
+    Name(String),
+    Typed(TypedField),
+}
+
+#[allow(dead_code)]
+#[derive(JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct TypedField {
+    name: String,
+    r#type: FieldType,
+}
+
+#[allow(dead_code)]
+#[derive(JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum FieldType {
+    Int,
+    Float,
+}
+
+#[allow(dead_code)]
+#[derive(JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Time {
+    field: String,
+    format: String,
+}
+
+#[allow(dead_code)]
+#[derive(JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Console {
+    encoding: Option<Encoding>,
+    password: Option<String>,
+    retries: Option<u16>,
+    ratio: Option<f64>,
+    color: Option<bool>,
+    labels: Option<BTreeMap<String, i64>>,
+    endpoint: Option<OneOrMany>,
+}
+
+#[allow(dead_code)]
+#[derive(JsonSchema)]
+#[serde(tag = "codec", rename_all = "lowercase", deny_unknown_fields)]
+enum Encoding {
+    /// The raw line.
+    Text,
+    /// One JSON object a line.
+    Json { metadata_key: Option<String> },
+}
+
+#[allow(dead_code)]
+#[derive(JsonSchema)]
+#[serde(untagged)]
+enum OneOrMany {
+    One(String),
+    Many(Vec<String>),
+}
+
+fn glob(text: &str) -> Result<(), String> {
+    if text.contains('[') && !text.contains(']') {
+        return Err(format!("bad glob {text:?}: unclosed character class; close it with ]"));
+    }
+    Ok(())
+}
+
+impl Catalog for TestCatalog {
+    fn types(&self, kind: Kind) -> Vec<&'static str> {
+        match kind {
+            Kind::Source => vec!["file", "stdin"],
+            Kind::Transform => vec!["filter", "parse"],
+            Kind::Sink => vec!["blackhole", "console"],
+        }
+    }
+
+    fn schema(&self, _: Kind, type_name: &str) -> Option<Schema> {
+        match type_name {
+            "file" => Some(schema_for!(FileSource)),
+            "parse" => Some(schema_for!(Parse)),
+            "console" => Some(schema_for!(Console)),
+            "stdin" | "filter" | "blackhole" => Some(schema_for!(NoOptions)),
+            _ => None,
+        }
+    }
+
+    fn outputs(&self, _: Kind, type_name: &str, _: &Json) -> Vec<String> {
+        if type_name == "parse" || type_name == "console" { vec!["rejected".into()] } else { Vec::new() }
+    }
+
+    /// A password of one's own name is refused, quoting it.
+    fn check(&self, _: Kind, _: &str, options: &Json) -> Vec<(String, String)> {
+        match options.get("password").and_then(Json::as_str) {
+            Some(password) if password.starts_with("hunter") => {
+                vec![("/password".into(), format!("{password:?} is easily guessed; take a longer one"))]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn formats(&self) -> Formats {
+        &[("glob", glob)]
+    }
+}

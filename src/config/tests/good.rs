@@ -1,0 +1,137 @@
+//! Good configurations and the settings they give.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::Duration;
+
+use millstream_model::{Interval, Kind, Size};
+use serde_json::json;
+
+use super::super::{Fault, Globals, LogLevel, LogTarget, schema};
+use super::catalog::TestCatalog;
+use super::{REST, good, load_files};
+
+/// Without any global key, the defaults of the manual hold.
+#[test]
+fn defaults() {
+    let globals = good(REST).globals;
+    assert_eq!(globals, Globals::default());
+    assert_eq!(globals.data_dir.to_str(), Some("/var/lib/millstream"));
+    assert_eq!((globals.log.level, globals.log.to), (LogLevel::Info, LogTarget::Stderr));
+    assert_eq!((globals.limits.threads, globals.limits.memory), (2, Size(512 << 20)));
+    assert_eq!(globals.shutdown_timeout, Interval(Duration::from_secs(20)));
+    assert_eq!(globals.api.listen.to_string(), "127.0.0.1:7878");
+}
+
+/// Every global key is taken over; a key left out of a map keeps its default.
+#[test]
+fn globals() {
+    let text = "data_dir: /d\nlog: {level: trace, to: /var/log/m.log}\nlimits: {memory: 64MiB}\n\
+                shutdown_timeout: 1m30s\napi: {listen: '[::1]:80'}\n";
+    let globals = good(&format!("{text}{REST}")).globals;
+    assert_eq!(globals.data_dir.to_str(), Some("/d"));
+    assert_eq!(
+        (globals.log.level, globals.log.to),
+        (LogLevel::Trace, LogTarget::File("/var/log/m.log".into()))
+    );
+    assert_eq!((globals.limits.threads, globals.limits.memory), (2, Size(64 << 20)));
+    assert_eq!(globals.shutdown_timeout, Interval(Duration::from_secs(90)));
+    assert_eq!(globals.api.listen.to_string(), "[::1]:80");
+}
+
+/// Common keys are taken out of the options; attributes keep numbers as they are written.
+#[test]
+fn components() {
+    let config = good(
+        "sources:\n  app: {type: file, host: h, attributes: {env: prod, version: 1.10, on: true}, include: [/a]}\n\
+         transforms:\n  p: {type: parse, inputs: [app], format: regex, pattern: '^a$'}\n\
+         sinks:\n  out: {type: console, inputs: [p, p.rejected], retries: 3, endpoint: [a, b], encoding: {codec: text}}\n  \
+         dead: {type: blackhole, inputs: [out.rejected]}\n",
+    );
+    assert_eq!(config.warnings, []);
+    let [app, p, out, _] = config.components.as_slice() else { panic!("{config:?}") };
+    assert_eq!((app.kind, app.id.as_str(), app.type_name.as_str()), (Kind::Source, "app", "file"));
+    let attributes =
+        [("env", "prod"), ("on", "true"), ("version", "1.10")].map(|(k, v)| (k.into(), v.into()));
+    assert_eq!((app.host.as_deref(), &app.attributes), (Some("h"), &BTreeMap::from(attributes)));
+    assert_eq!(app.options, json!({ "include": ["/a"] }));
+    assert_eq!((app.place.line, app.place.column), (2, 3));
+    assert_eq!(p.options, json!({ "format": "regex", "pattern": "^a$" }));
+    assert_eq!(out.inputs, ["p", "p.rejected"]);
+    assert_eq!(out.options, json!({ "retries": 3, "endpoint": ["a", "b"], "encoding": { "codec": "text" } }));
+}
+
+/// Files add up: components from both, globals from either.
+#[test]
+fn merging() {
+    let config = load_files(&[
+        ("b.yaml", "sinks: {out: {type: blackhole, inputs: [one, two]}}\nlog: {level: warn}\n"),
+        ("a.yaml", "sources: {one: {type: stdin}}\n"),
+        ("c.yaml", "sources: {two: {type: stdin}}\ndata_dir: /d\n"),
+        ("d.yaml", "# nothing yet\n"),
+    ]);
+    let config = config.unwrap();
+    let ids: Vec<&str> = config.components.iter().map(|component| component.id.as_str()).collect();
+    assert_eq!(ids, ["out", "one", "two"]);
+    assert_eq!((config.globals.log.level, config.globals.data_dir.to_str()), (LogLevel::Warn, Some("/d")));
+}
+
+/// A variable gives a number where one is wanted, and text inside quotes.
+#[test]
+fn variables_are_typed() {
+    let folder = tempfile::tempdir().unwrap();
+    let key = folder.path().join("key");
+    fs::write(&key, "s3cret\n").unwrap();
+    let config = good(&format!(
+        "sources: {{in: {{type: stdin}}}}\napi: {{listen: \"127.0.0.1:${{PORT}}\"}}\n\
+         sinks:\n  out:\n    type: console\n    inputs: [in]\n    retries: ${{PORT}}\n    endpoint: '${{PORT}}'\n    \
+         password: '${{file:{}}}'\n",
+        key.display()
+    ));
+    assert_eq!(config.globals.api.listen.port(), 7878);
+    assert_eq!(
+        config.components[1].options,
+        json!({ "retries": 7878, "password": "s3cret", "endpoint": "7878" })
+    );
+}
+
+/// What nobody reads is allowed and warned of, also side outputs.
+#[test]
+fn warnings() {
+    let config = good(
+        "sources: {a: {type: stdin}, b: {type: stdin}}\n\
+         transforms: {p: {type: parse, format: json, inputs: [a]}, f: {type: filter, inputs: [a]}}\n\
+         sinks: {o: {type: blackhole, inputs: [p]}}\n",
+    );
+    let warnings: Vec<String> =
+        config.warnings.iter().map(|warning| Fault { place: None, ..warning.clone() }.to_string()).collect();
+    assert_eq!(
+        warnings,
+        [
+            "nobody reads the source `b`; name it in the `inputs` of a transform or sink, or remove it",
+            "nobody reads `p.rejected`, so its events are dropped and counted; name it in `inputs` to keep them",
+            "nobody reads the transform `f`; name it in the `inputs` of a transform or sink, or remove it",
+        ]
+    );
+}
+
+/// The editors' schema has every type with its common keys, and every reference in it leads somewhere.
+#[test]
+fn editor_schema() {
+    let schema = schema(&TestCatalog);
+    let sources = &schema["properties"]["sources"]["additionalProperties"]["oneOf"];
+    assert_eq!(sources[0]["properties"]["type"]["const"], "file");
+    assert_eq!(sources[0]["properties"]["include"]["description"], "Globs of the files to read.");
+    assert!(sources[0]["properties"]["max_line"]["pattern"].as_str().unwrap().contains("[KMGT]i?B"));
+    let parse = &schema["properties"]["transforms"]["additionalProperties"]["oneOf"][1];
+    assert_eq!(parse["required"], json!(["type", "inputs"]));
+    assert_eq!(parse["unevaluatedProperties"], false);
+    assert_eq!(schema["properties"]["limits"]["default"]["memory"], "512MiB");
+    let text = schema.to_string();
+    let targets: Vec<&str> =
+        text.split("\"$ref\":\"#").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
+    assert!(targets.len() > 8);
+    for target in targets {
+        assert!(schema.pointer(target).is_some(), "{target}");
+    }
+}

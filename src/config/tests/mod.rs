@@ -1,0 +1,47 @@
+//! The whole way from YAML text to settings or faults, with a small catalog.
+
+mod bad;
+mod catalog;
+mod good;
+mod secrets;
+
+use std::fs;
+use std::path::PathBuf;
+
+use super::{Config, Fault, load};
+use catalog::TestCatalog;
+
+/// A source and a sink that fit, for tests about something else. One line.
+const REST: &str = "sources: {in: {type: stdin}}\nsinks: {out: {type: console, inputs: [in]}}\n";
+
+fn environment(name: &str) -> Option<String> {
+    match name {
+        "PORT" => Some("7878".into()),
+        "LEVEL" => Some("verbose-secret".into()),
+        "GLOB" => Some("/secret/[dir".into()),
+        "SIZE" => Some("12345".into()),
+        "PASSWORD" => Some("hunter2".into()),
+        _ => None,
+    }
+}
+
+/// Loads files of these names and contents. Folder names are taken out of messages.
+fn load_files(files: &[(&str, &str)]) -> Result<Config, Vec<String>> {
+    let folder = tempfile::tempdir().unwrap();
+    let mut paths: Vec<PathBuf> = Vec::new();
+    for (name, text) in files {
+        paths.push(folder.path().join(name));
+        fs::write(paths.last().unwrap(), text).unwrap();
+    }
+    let prefix = format!("{}/", folder.path().display());
+    let shorten = |fault: Fault| fault.to_string().replace(&prefix, "");
+    load(&paths, &TestCatalog, &environment).map_err(|faults| faults.into_iter().map(shorten).collect())
+}
+
+fn faults_of(text: &str) -> Vec<String> {
+    load_files(&[("m.yaml", text)]).expect_err(text)
+}
+
+fn good(text: &str) -> Config {
+    load_files(&[("m.yaml", text)]).unwrap_or_else(|faults| panic!("{text}\n{}", faults.join("\n")))
+}

@@ -1,0 +1,83 @@
+//! Values from variables are never shown.
+
+use super::super::hash;
+use super::{REST, faults_of, good};
+
+/// Whatever is wrong with a replaced value, the message shows the variable and not the value.
+#[test]
+fn never_in_messages() {
+    let text = "log: {level: '${LEVEL}'}\nlimits: {memory: '${SIZE}', threads: '${PASSWORD}'}\n\
+                sources:\n  f:\n    type: file\n    include: ['${GLOB}']\n    max_line: ${SIZE}\n    read_from: ${PASSWORD}\n\
+                sinks:\n  a:\n    type: console\n    inputs: ['${PASSWORD}', f]\n    password: ${SIZE}\n  \
+                b: {type: '${PASSWORD}', inputs: [f]}\n  c: {type: console, inputs: [f], encoding: '${GLOB}'}\n";
+    let faults = faults_of(text);
+    assert_eq!(
+        faults,
+        [
+            "m.yaml:1:14: `level`: unknown value `${LEVEL}`; write `error`, `warn`, `info`, `debug` or `trace`",
+            "m.yaml:2:18: `memory`: `${SIZE}` is not a valid size; check what the variable holds",
+            "m.yaml:2:38: `threads`: expected a whole number, found text in `${PASSWORD}`; write for example 2",
+            "m.yaml:6:15: `include`: `${GLOB}` is not a valid glob; check what the variable holds",
+            "m.yaml:7:15: `max_line`: `${SIZE}` is a bare number; write for example 64MiB",
+            "m.yaml:8:16: `read_from`: unknown value `${PASSWORD}`; write `end` or `beginning`",
+            "m.yaml:12:14: the input `${PASSWORD}` does not exist; name `f`",
+            "m.yaml:13:15: `password`: expected text, found a number in `${SIZE}`; write quotes: \"${SIZE}\"",
+            "m.yaml:14:13: unknown sink type `${PASSWORD}`; the types are `blackhole` and `console`",
+            "m.yaml:15:45: `encoding`: expected a map, found text in `${GLOB}`; write for example { codec: text }",
+        ]
+    );
+    let all = faults.join("\n");
+    for secret in ["hunter2", "12345", "/secret", "verbose-secret"] {
+        assert!(!all.contains(secret), "{secret} in\n{all}");
+    }
+}
+
+/// A component's own check may quote what it refuses; that is hidden only for a value from a variable.
+#[test]
+fn never_through_a_components_check() {
+    let sink = |password: &str| {
+        faults_of(&format!(
+            "sources: {{in: {{type: stdin}}}}\nsinks: {{out: {{type: console, inputs: [in], password: '{password}'}}}}\n"
+        ))
+    };
+    assert_eq!(
+        sink("hunter1"),
+        ["m.yaml:2:54: `password`: \"hunter1\" is easily guessed; take a longer one"]
+    );
+    assert_eq!(
+        sink("${PASSWORD}"),
+        ["m.yaml:2:54: a value from a variable is refused here; check what the variable holds"]
+    );
+}
+
+/// Debug output of a configuration holds neither options nor attributes.
+#[test]
+fn never_in_debug_output() {
+    let config = good(
+        "sources: {in: {type: stdin, attributes: {key: '${PASSWORD}'}}}\n\
+         sinks: {out: {type: console, inputs: [in], endpoint: '${PASSWORD}'}}\n",
+    );
+    let out = &config.components[1];
+    assert_eq!(out.options["endpoint"], "hunter2");
+    assert!(!format!("{config:?}").contains("hunter2"));
+}
+
+/// The hash follows content and variable names, not layout, key order, files, or what a variable holds.
+#[test]
+fn hash_without_secrets() {
+    let base = good(&format!("{REST}log: {{level: info, to: stderr}}\n")).hash;
+    let reordered = good(
+        "# a comment\nlog:\n  to: stderr\n  level: 'info'\nsinks:\n  out: {inputs: [in], type: console}\n\
+         sources: {in: {type: stdin}}\n",
+    );
+    assert_eq!(reordered.hash, base);
+    assert_ne!(good(&format!("{REST}log: {{level: warn, to: stderr}}\n")).hash, base);
+    let of = |value: &str| {
+        let mut faults = Vec::new();
+        let mut root =
+            super::super::parse::parse(&"m".into(), "data_dir: ${D}\n", &mut faults).unwrap().unwrap();
+        super::super::replace::replace(&mut root, &|_| Some(value.into()), &mut faults);
+        hash::hash(&super::super::merge::merge(vec![root], &mut faults))
+    };
+    assert_eq!(of("/a"), of("/b"));
+}
