@@ -4,8 +4,9 @@ use crate::Options;
 use crate::header::Header;
 use crate::limits::Limit;
 use crate::measure::{Samples, progress};
+use crate::plot::Bars;
 use crate::process::{Outcome, Program};
-use crate::report::{Bars, Report, Table};
+use crate::report::{Report, Table};
 use crate::scratch::{Input, Scratch};
 use std::io;
 
@@ -54,6 +55,7 @@ pub fn run(
     for scenario in Header::read_folder(&options.folder.join("scenarios"), names)? {
         let measured = measure(options, &scenario, input, &empty, scratch)?;
         table.row(cells(&scenario, input, &measured)?);
+        table.note(format!("{}: {}.", scenario.name, scenario.text("title")));
         results.push((scenario, measured));
     }
     table.note(format!(

@@ -4,8 +4,9 @@
 use crate::Options;
 use crate::header::Header;
 use crate::measure::{pin, progress, sorted_quantile};
+use crate::plot::{Axes, Series};
 use crate::process::Program;
-use crate::report::{Axes, Report, Series, Table};
+use crate::report::{Report, Table};
 use crate::scratch::Scratch;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -83,6 +84,7 @@ pub fn run(options: &Options, names: &[String], scratch: &Scratch, report: &mut 
     for header in Header::read_folder(&options.folder.join("fleet"), names)? {
         let measured = measure(options, &header, scratch)?;
         table.row(cells(&header, &measured)?);
+        table.note(format!("{}: {}.", header.name, header.text("title")));
         if !measured.delays_ms.is_empty() {
             delays.push(delay_series(&header.name, &measured.delays_ms));
         }

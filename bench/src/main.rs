@@ -6,6 +6,7 @@ mod fleet;
 mod header;
 mod limits;
 mod measure;
+mod plot;
 mod process;
 mod report;
 mod scan;

@@ -1,6 +1,6 @@
 //! Tables on the terminal, and the same with plots and the host's description in the results folder.
 
-use plotters::prelude::*;
+use crate::plot::{self, Axes, Bars, Series};
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -67,34 +67,6 @@ impl Table {
     }
 }
 
-/// One line of a plot.
-pub struct Series {
-    /// Its legend.
-    pub label: String,
-    /// Points (x, y).
-    pub points: Vec<(f64, f64)>,
-}
-
-/// One bar of every group of a bar plot.
-pub struct Bars {
-    /// Its legend.
-    pub label: &'static str,
-    /// Its height in each group.
-    pub values: Vec<f64>,
-}
-
-/// What a plot says beside its lines.
-pub struct Axes<'a> {
-    /// Above the plot.
-    pub title: &'a str,
-    /// Below the x axis.
-    pub x: &'a str,
-    /// Beside the y axis.
-    pub y: &'a str,
-    /// How a value of x is written.
-    pub x_label: &'a dyn Fn(&f64) -> String,
-}
-
 /// The results folder of one run: `RESULTS/<date>-<host>/`.
 pub struct Report {
     folder: PathBuf,
@@ -128,7 +100,7 @@ impl Report {
 
     /// Draws the series into `name.svg` and shows it in the results.
     pub fn plot(&mut self, name: &str, axes: &Axes, series: &[Series]) -> io::Result<()> {
-        draw(&self.folder.join(format!("{name}.svg")), axes, series).map_err(io::Error::other)?;
+        plot::lines(&self.folder.join(format!("{name}.svg")), axes, series).map_err(io::Error::other)?;
         self.markdown += &format!("\n![{}]({name}.svg)\n", axes.title);
         self.write()
     }
@@ -136,7 +108,7 @@ impl Report {
     /// Draws one group of bars for each label, a bar for each series, into `name.svg`. NaN is no bar.
     pub fn bars(&mut self, name: &str, title: &str, labels: &[String], series: &[Bars]) -> io::Result<()> {
         let path = self.folder.join(format!("{name}.svg"));
-        draw_bars(&path, title, labels, series).map_err(io::Error::other)?;
+        plot::bars(&path, title, labels, series).map_err(io::Error::other)?;
         self.markdown += &format!("\n![{title}]({name}.svg)\n");
         self.write()
     }
@@ -150,83 +122,6 @@ impl Report {
         fs::write(self.folder.join(format!("{}.md", self.name)), &self.markdown)?;
         fs::write(self.folder.join(format!("{}.csv", self.name)), &self.csv)
     }
-}
-
-fn draw(path: &Path, axes: &Axes, series: &[Series]) -> Result<(), String> {
-    let text = |error: DrawingAreaErrorKind<_>| error.to_string();
-    let points = || series.iter().flat_map(|series| &series.points);
-    let x_min = points().map(|point| point.0).fold(f64::MAX, f64::min);
-    let x_max = points().map(|point| point.0).fold(f64::MIN, f64::max);
-    let y_max = points().map(|point| point.1).fold(0.0, f64::max) * 1.05;
-    let area = SVGBackend::new(path, (900, 540)).into_drawing_area();
-    area.fill(&WHITE).map_err(text)?;
-    let mut chart = ChartBuilder::on(&area)
-        .caption(axes.title, ("sans-serif", 20))
-        .margin(12)
-        .margin_right(36)
-        .x_label_area_size(44)
-        .y_label_area_size(72)
-        .build_cartesian_2d(x_min..x_max, 0.0..y_max)
-        .map_err(text)?;
-    chart
-        .configure_mesh()
-        .light_line_style(TRANSPARENT)
-        .y_label_formatter(&|y| format!("{y:.0}"))
-        .x_desc(axes.x)
-        .y_desc(axes.y)
-        .x_label_formatter(axes.x_label)
-        .x_labels(20)
-        .draw()
-        .map_err(text)?;
-    for (index, series) in series.iter().enumerate() {
-        let color = Palette99::pick(index).to_rgba();
-        let line = LineSeries::new(series.points.iter().copied(), color.stroke_width(2)).point_size(3);
-        let drawn = chart.draw_series(line).map_err(text)?;
-        drawn
-            .label(&series.label)
-            .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], color.stroke_width(2)));
-    }
-    let legend = SeriesLabelPosition::UpperLeft;
-    chart
-        .configure_series_labels()
-        .position(legend)
-        .border_style(BLACK)
-        .background_style(WHITE)
-        .draw()
-        .map_err(text)?;
-    area.present().map_err(text)
-}
-
-fn draw_bars(path: &Path, title: &str, labels: &[String], series: &[Bars]) -> Result<(), String> {
-    let text = |error: DrawingAreaErrorKind<_>| error.to_string();
-    let y_max = series.iter().flat_map(|series| &series.values).copied().fold(0.0, f64::max) * 1.15;
-    let area = SVGBackend::new(path, (900, 420)).into_drawing_area();
-    area.fill(&WHITE).map_err(text)?;
-    let mut chart = ChartBuilder::on(&area)
-        .caption(title, ("sans-serif", 20))
-        .margin(12)
-        .x_label_area_size(28)
-        .y_label_area_size(48)
-        .build_cartesian_2d(0.0..labels.len() as f64, 0.0..y_max)
-        .map_err(text)?;
-    chart.configure_mesh().disable_x_mesh().x_labels(0).light_line_style(TRANSPARENT).draw().map_err(text)?;
-    let width = 0.8 / series.len() as f64;
-    for (index, Bars { label, values }) in series.iter().enumerate() {
-        let color = Palette99::pick(index).to_rgba();
-        let left = |group: usize| group as f64 + 0.1 + index as f64 * width;
-        let bar = |(group, value): (usize, &f64)| {
-            Rectangle::new([(left(group), 0.0), (left(group) + width, *value)], color.filled())
-        };
-        let bars = values.iter().enumerate().filter(|(_, value)| value.is_finite()).map(bar);
-        let legend = move |(x, y)| Rectangle::new([(x, y - 4), (x + 12, y + 4)], color.filled());
-        chart.draw_series(bars).map_err(text)?.label(*label).legend(legend);
-    }
-    let name = |(group, label): (usize, &String)| {
-        Text::new(label.clone(), (group as f64 + 0.1, y_max * 0.97), ("sans-serif", 14))
-    };
-    chart.draw_series(labels.iter().enumerate().map(name)).map_err(text)?;
-    chart.configure_series_labels().border_style(BLACK).background_style(WHITE).draw().map_err(text)?;
-    area.present().map_err(text)
 }
 
 fn host_description() -> String {

@@ -1,7 +1,8 @@
 //! The newline scanner by block size beside plain loops, and the JSON escape by line length.
 
 use crate::measure::{Samples, progress, thread_cpu_seconds};
-use crate::report::{Axes, Report, Series, Table};
+use crate::plot::{Axes, Series};
+use crate::report::{Report, Table};
 use crate::weblog::WebLog;
 use memchr::memchr_iter;
 use millstream_scan::kernels::{self, Kernel};

@@ -1,6 +1,6 @@
 //! A place in a configuration file, and what is wrong there.
 
-use std::fmt;
+use std::fmt::{self, Write};
 use std::sync::Arc;
 
 /// Where something stands in a configuration file.
@@ -55,7 +55,11 @@ impl fmt::Display for Fault {
         if let Some(place) = &self.place {
             write!(f, "{place}: ")?;
         }
-        f.write_str(&self.what)?;
-        if self.advice.is_empty() { Ok(()) } else { write!(f, "; {}", self.advice) }
+        let separator = if self.advice.is_empty() { "" } else { "; " };
+        // A value of several lines may be quoted in the message, which still is one line.
+        for c in [&self.what, separator, &self.advice].into_iter().flat_map(str::chars) {
+            if c.is_control() { write!(f, "{}", c.escape_default())? } else { f.write_char(c)? }
+        }
+        Ok(())
     }
 }

@@ -1,8 +1,8 @@
 //! The configuration: YAML files to checked settings, with every fault at its place.
 //!
-//! The way of a file: [`files`] reads it, [`parse`] makes a placed tree, [`replace`] fills in variables,
-//! [`merge`] joins all files, [`globals`] and [`components`] check the keys through [`check`], and
-//! [`wiring`] checks how the components are joined. Each step goes on after a fault.
+//! The way of a file: `files` reads it, `parse` makes a placed tree, `replace` fills in variables,
+//! `merge` joins all files, `globals` and `components` check the keys through `check`, and
+//! `wiring` checks how the components are joined. Each step goes on after a fault.
 
 mod check;
 mod components;
@@ -17,6 +17,7 @@ mod replace;
 mod scalar;
 mod schema;
 mod secret;
+mod syntax;
 mod wiring;
 mod words;
 
@@ -33,7 +34,7 @@ use serde_json::Value as Json;
 
 pub use check::Formats;
 pub use fault::{Fault, Place};
-pub use globals::{Api, Globals, Limits, Log, LogLevel, LogTarget};
+pub use globals::{Globals, LogLevel, LogTarget};
 pub use schema::schema;
 
 use components::Draft;

@@ -6,11 +6,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Tag};
+use saphyr_parser::{Event, Marker, Parser, ScalarStyle, Tag};
 
 use super::fault::{Fault, Place};
 use super::node::{Data, Entry, Node, Scalar, Value};
 use super::scalar;
+use super::syntax::syntax_fault;
 
 /// The deepest nesting of lists and maps, aliases included.
 const DEPTH_MAX: usize = 64;
@@ -290,61 +291,6 @@ fn bad_merge(place: &Place) -> Fault {
     Fault::new(place, "`<<` can take in only a map or a list of maps", "write for example <<: *name")
 }
 
-fn syntax_fault(file: &Arc<str>, text: &str, error: &ScanError) -> Fault {
-    let marker = error.marker();
-    if let Some((line, column)) = tab_indent(text, marker.line()) {
-        let place = Place { file: file.clone(), line, column };
-        return Fault::new(&place, "a tab in the indentation", "indent with spaces");
-    }
-    let place = Place { file: file.clone(), line: marker.line(), column: marker.col() + 1 };
-    if is_variable(text, marker) {
-        let advice = "put quotes around it, or for a number write the keys on lines of their own";
-        return Fault::new(&place, "a variable inside { } or [ ] cannot stand without quotes", advice);
-    }
-    let info = error.info();
-    Fault::new(&place, format!("not YAML: {info}"), syntax_advice(info))
-}
-
-/// Whether the error is at the brace of a `${`, which begins a map to YAML.
-fn is_variable(text: &str, marker: &Marker) -> bool {
-    let line = text.lines().nth(marker.line().saturating_sub(1)).unwrap_or_default();
-    let mut around = line.chars().skip(marker.col().saturating_sub(1));
-    around.next() == Some('$') && around.next() == Some('{')
-}
-
-/// Line and column of a tab in the indentation of `line` or the one after it: the parser stops at
-/// either.
-fn tab_indent(text: &str, line: usize) -> Option<(usize, usize)> {
-    let near = text.lines().enumerate().skip(line.saturating_sub(1)).take(2);
-    for (index, content) in near {
-        let indent = content.len() - content.trim_start_matches([' ', '\t']).len();
-        if let Some(tab) = content[..indent].find('\t') {
-            return Some((index + 1, tab + 1));
-        }
-    }
-    None
-}
-
-/// What to do about a message of the YAML parser.
-fn syntax_advice(info: &str) -> &'static str {
-    const ADVICE: &[(&str, &str)] = &[
-        ("unknown anchor", "put quotes around a text that begins with *"),
-        ("unexpected character", "put quotes around a text that begins with this character"),
-        (
-            "mapping values are not allowed",
-            "put quotes around a text that holds \": \", or check the indentation",
-        ),
-        ("unexpected end of stream", "close the quotes"),
-        ("recursion limit", "remove some levels of brackets"),
-        ("escape", "use single quotes, in which a backslash stands for itself"),
-        ("trailing content", "put the whole text inside the quotes"),
-        ("flow", "close the brackets [ ] or { }"),
-        ("block", "give keys of one level the same indentation"),
-    ];
-    let found = ADVICE.iter().find(|(part, _)| info.contains(part));
-    found.map_or("check quotes, brackets and indentation here and on the line before", |(_, advice)| *advice)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -426,42 +372,6 @@ mod tests {
             ("a: &x [*x]", vec!["f.yaml:1:8: an alias stands inside the value it repeats; remove the alias"]),
         ] {
             assert_eq!(bad(text), faults, "{text}");
-        }
-    }
-
-    /// Syntax errors are placed and say what usually helps.
-    #[test]
-    fn syntax_faults() {
-        for (text, fault) in [
-            ("a:\n\tb: 1\n", "f.yaml:2:1: a tab in the indentation; indent with spaces"),
-            ("a: 1\n \tb: 1\n", "f.yaml:2:2: a tab in the indentation; indent with spaces"),
-            (
-                "a: [*.tmp]\n",
-                "f.yaml:1:5: not YAML: while parsing node, found unknown anchor; put quotes around a text that \
-                 begins with *",
-            ),
-            (
-                "a: {b: ${B}}\n",
-                "f.yaml:1:9: a variable inside { } or [ ] cannot stand without quotes; put quotes around it, or for a \
-                 number write the keys on lines of their own",
-            ),
-            (
-                "a: [${B}]\n",
-                "f.yaml:1:6: a variable inside { } or [ ] cannot stand without quotes; put quotes around it, or for a \
-                 number write the keys on lines of their own",
-            ),
-            (
-                "a: %d\n",
-                "f.yaml:1:4: not YAML: unexpected character: `%'; put quotes around a text that begins with this \
-                 character",
-            ),
-            (
-                "a:\n  b: 1\n c: 2\n",
-                "f.yaml:3:2: not YAML: while parsing a block mapping, did not find expected key; give keys of one \
-                 level the same indentation",
-            ),
-        ] {
-            assert_eq!(bad(text), [fault], "{text}");
         }
     }
 

@@ -1,6 +1,6 @@
 //! JSON Schemas: of one component with its common keys, and of the whole configuration for editors.
 
-use millstream_model::{Kind, units};
+use millstream_model::{Interval, Kind, Size};
 use serde_json::{Map, Value as Json, json};
 
 use super::{Catalog, globals};
@@ -106,11 +106,14 @@ fn section_schema(kind: Kind, catalog: &dyn Catalog, definitions: &mut Map<Strin
         }
         alternatives.push(schema);
     }
+    // An empty list of alternatives is no valid schema.
+    let components =
+        if alternatives.is_empty() { Json::Bool(false) } else { json!({ "oneOf": alternatives }) };
     json!({
         "description": format!("Components of the kind {kind}, by id."),
         "type": ["object", "null"],
         "propertyNames": { "pattern": "^[A-Za-z_][A-Za-z0-9_-]*$" },
-        "additionalProperties": { "oneOf": alternatives },
+        "additionalProperties": components,
     })
 }
 
@@ -150,8 +153,8 @@ fn rename_references(schema: &mut Json, prefix: &str) {
 fn add_patterns(schema: &mut Json) {
     walk(schema, &mut |object| {
         let pattern = match object.get("format").and_then(Json::as_str) {
-            Some("size") => units::SIZE_PATTERN,
-            Some("duration") => units::INTERVAL_PATTERN,
+            Some("size") => Size::PATTERN,
+            Some("duration") => Interval::PATTERN,
             _ => return,
         };
         object.insert("pattern".into(), format!("{pattern}|{VARIABLE_PATTERN}").into());

@@ -118,7 +118,12 @@ impl LaneDriver {
 
     async fn drive(self: Arc<Self>) {
         let state = self.store.lane(&self.sink_id, self.lane);
-        let mut lane = self.sink.lane(LaneCx { lane: self.lane, state, counters: self.counters.clone() });
+        let mut lane = self.sink.lane(LaneCx {
+            lane: self.lane,
+            state,
+            counters: self.counters.clone(),
+            keep: self.keeper(),
+        });
         let mut sync_due: Option<Instant> = None;
         loop {
             let due = sync_due.is_some_and(|due| due <= Instant::now());
@@ -140,6 +145,14 @@ impl LaneDriver {
                 self.idle(sync_due).await;
             }
         }
+    }
+
+    fn keeper(&self) -> Arc<dyn Fn(Vec<u8>) -> std::io::Result<()> + Send + Sync> {
+        let (store, sink_id, lane) = (self.store.clone(), self.sink_id.clone(), self.lane);
+        Arc::new(move |state| {
+            store.note_lane(&sink_id, lane, state);
+            store.commit(|_| {})
+        })
     }
 
     async fn idle(&self, until: Option<Instant>) {

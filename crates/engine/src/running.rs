@@ -104,6 +104,7 @@ impl Running {
         };
         let drained = tokio::time::timeout_at(deadline, drain).await.is_ok();
         aborts.iter().for_each(tokio::task::AbortHandle::abort);
+        self.core.sinks().for_each(|(_, slot)| slot.sink.close());
         self.core.sources.iter().for_each(|source| source.ledger.stop());
         self.core.scheduler.stop();
         self.offloads.iter().for_each(|queue| queue.stop());

@@ -55,6 +55,8 @@ pub struct Batch {
     pub source: Arc<SourceInfo>,
     /// The sinks the batch is for; the others have these events already.
     pub sinks: SinkSet,
+    /// The block the rows were read into; `starts` are positions in it.
+    pub block: Bytes,
     /// Rows by origin.
     pub segments: Arc<[Segment]>,
     /// Where each row starts in the block, in bytes.
@@ -169,6 +171,11 @@ impl BatchBuilder {
         self.starts.len()
     }
 
+    /// Whether it has a segment, with or without rows.
+    pub fn has_segments(&self) -> bool {
+        !self.segments.is_empty()
+    }
+
     /// Whether the batch can take no more rows.
     pub fn is_full(&self) -> bool {
         self.rows() >= BATCH_ROWS_MAX
@@ -233,13 +240,14 @@ impl BatchBuilder {
     pub fn finish(self, block: Bytes, source: Arc<SourceInfo>, sinks: SinkSet, read_ns: i64) -> Batch {
         let last = self.starts.last().map_or(0, |s| *s as usize);
         assert!(last <= block.len(), "a row starts outside its block");
-        let (views, buffers) = (ScalarBuffer::from(self.views), Arc::from([Buffer::from(block)]));
+        let (views, buffers) = (ScalarBuffer::from(self.views), Arc::from([Buffer::from(block.clone())]));
         // SAFETY: every view was made by `view` from a slice of this block at the given start, so
         // length, prefix and offset are right and in bounds, and buffer 0 is the only one.
         let message = unsafe { BinaryViewArray::new_unchecked(views, buffers, None) };
         Batch {
             source,
             sinks,
+            block,
             segments: self.segments.into(),
             starts: ScalarBuffer::from(self.starts),
             message,

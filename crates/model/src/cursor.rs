@@ -69,15 +69,21 @@ impl Cursors {
     /// Picks a cursor whose sinks all have `room`, each in its turn.
     ///
     /// Where a cursor waits for sinks in `stalled` only, it is split first: the stalled sinks stay
-    /// behind with a cursor of their own, the others go on.
-    pub fn choose(&mut self, room: SinkSet, stalled: SinkSet) -> Option<Choice> {
+    /// behind with a cursor of their own, the others go on. Cursors at `end`, where nothing more
+    /// is to be read for now, are passed over.
+    pub fn choose(&mut self, room: SinkSet, stalled: SinkSet, end: Option<u64>) -> Option<Choice> {
         self.detach(room, stalled);
         let count = self.list.len();
-        let ready = |i: &usize| self.list[*i].sinks.is_subset(room);
+        let ready = |i: &usize| self.list[*i].sinks.is_subset(room) && Some(self.list[*i].position) != end;
         let index = (0..count).map(|i| (self.turn + i) % count).find(ready)?;
         self.turn = (index + 1) % count;
         let cursor = self.list[index];
         Some(Choice { index, cursor, limit: cursor.until.or_else(|| self.next_head(cursor.position)) })
+    }
+
+    /// Whether some cursor stands elsewhere than at `end`.
+    pub fn is_behind(&self, end: u64) -> bool {
+        self.list.iter().any(|c| c.position != end)
     }
 
     fn detach(&mut self, room: SinkSet, stalled: SinkSet) {
@@ -140,7 +146,7 @@ mod tests {
     #[test]
     fn a_cursor_behind_reads_up_to_the_next_and_joins_it() {
         let mut cursors = Cursors::resume([(0, 10), (1, 50)]);
-        let choice = cursors.choose(set(&[0, 1]), SinkSet::EMPTY).unwrap();
+        let choice = cursors.choose(set(&[0, 1]), SinkSet::EMPTY, None).unwrap();
         assert_eq!((choice.cursor.position, choice.limit), (10, Some(50)));
         cursors.advance(choice.index, 50);
         assert_eq!(cursors.list().len(), 1);
@@ -150,12 +156,12 @@ mod tests {
     #[test]
     fn a_full_sink_holds_the_others_until_it_is_stalled() {
         let mut cursors = Cursors::resume([(0, 0), (1, 0)]);
-        assert_eq!(cursors.choose(set(&[0]), SinkSet::EMPTY), None);
-        let choice = cursors.choose(set(&[0]), set(&[1])).unwrap();
+        assert_eq!(cursors.choose(set(&[0]), SinkSet::EMPTY, None), None);
+        let choice = cursors.choose(set(&[0]), set(&[1]), None).unwrap();
         assert_eq!(choice.cursor.sinks, set(&[0]));
         cursors.advance(choice.index, 100);
         // The stalled sink is back: it catches up from where it stopped.
-        let back = cursors.choose(set(&[1]), SinkSet::EMPTY).unwrap();
+        let back = cursors.choose(set(&[1]), SinkSet::EMPTY, None).unwrap();
         assert_eq!((back.cursor.position, back.limit, back.cursor.sinks), (0, Some(100), set(&[1])));
     }
 
@@ -163,8 +169,8 @@ mod tests {
     fn every_ready_cursor_has_its_turn() {
         let mut cursors = Cursors::resume([(0, 0), (1, 500)]);
         let all = set(&[0, 1]);
-        let first = cursors.choose(all, SinkSet::EMPTY).unwrap().cursor.position;
-        let second = cursors.choose(all, SinkSet::EMPTY).unwrap().cursor.position;
+        let first = cursors.choose(all, SinkSet::EMPTY, None).unwrap().cursor.position;
+        let second = cursors.choose(all, SinkSet::EMPTY, None).unwrap().cursor.position;
         assert_ne!(first, second);
     }
 
@@ -172,7 +178,7 @@ mod tests {
     fn an_abandoned_range_is_read_once_and_goes() {
         let mut cursors = Cursors::resume([(0, 100)]);
         cursors.reread(&Reread { origin: 1, begin: 20, end: 40, sink: 0, attempt: 1 });
-        let choice = cursors.choose(set(&[0]), SinkSet::EMPTY).unwrap();
+        let choice = cursors.choose(set(&[0]), SinkSet::EMPTY, None).unwrap();
         assert_eq!((choice.cursor.position, choice.limit, choice.cursor.attempt), (20, Some(40), 1));
         cursors.advance(choice.index, 40);
         assert_eq!(cursors.list().len(), 1);

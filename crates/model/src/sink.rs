@@ -30,6 +30,9 @@ pub trait Sink: Send + Sync {
 
     /// Opens lane `cx.lane`. Called once per lane, before any delivery.
     fn lane(&self, cx: LaneCx) -> Box<dyn Lane>;
+
+    /// Called once after the last delivery.
+    fn close(&self) {}
 }
 
 /// Turns batches into payloads. May keep buffers, never events.
@@ -65,6 +68,8 @@ pub struct LaneCx {
     pub state: Option<Vec<u8>>,
     /// The sink's counters.
     pub counters: Arc<Counters>,
+    /// Keeps a state at once, durable on return: for what must be known before the first write.
+    pub keep: Arc<dyn Fn(Vec<u8>) -> std::io::Result<()> + Send + Sync>,
 }
 
 /// How a delivery went well.

@@ -11,12 +11,6 @@ use std::time::Duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-/// Every spelling [`Size`] accepts, as a regular expression for editors.
-pub const SIZE_PATTERN: &str = r"^[0-9]+(\.[0-9]+)?([KMGT]i?B|kB|B)$";
-
-/// Every spelling [`Interval`] accepts, as a regular expression for editors.
-pub const INTERVAL_PATTERN: &str = r"^([0-9]+(\.[0-9]+)?(d|h|ms|m|s|us|ns))+$";
-
 /// A number of bytes, written with a unit: `10B`, `512KiB`, `1GB`, `1.5GiB`.
 ///
 /// Binary units count in 1024 (`KiB`, `MiB`, `GiB`, `TiB`), decimal ones in 1000 (`KB`, `MB`, `GB`, `TB`).
@@ -229,6 +223,16 @@ fn split_part(text: &str) -> (&str, &str, &str) {
     let next_at = rest.find(numeric).unwrap_or(rest.len());
     let (unit, behind) = rest.split_at(next_at);
     (number, unit, behind)
+}
+
+impl Size {
+    /// Every spelling that is accepted, as a regular expression for editors.
+    pub const PATTERN: &str = r"^[0-9]+(\.[0-9]+)?([KMGT]i?B|kB|B)$";
+}
+
+impl Interval {
+    /// Every spelling that is accepted, as a regular expression for editors.
+    pub const PATTERN: &str = r"^([0-9]+(\.[0-9]+)?(d|h|ms|m|s|us|ns))+$";
 }
 
 impl FromStr for Size {

@@ -4,6 +4,7 @@ use serde_json::Value as Json;
 
 use super::super::fault::Fault;
 use super::super::node::{Data, Node, Scalar, Value};
+use super::super::scalar::resolve;
 use super::{Checker, Spot, accepts, allowed_values, types};
 
 /// The longest text that is repeated in advice, in characters.
@@ -70,35 +71,40 @@ impl<'a> Checker<'a> {
     }
 
     fn type_advice(&self, node: &Node, leaves: &[&'a Json]) -> String {
-        let wants = |name: &str| leaves.iter().any(|leaf| types(leaf).contains(&name));
         let shown = node.shown();
         let short = !shown.contains('\n') && shown.chars().count() <= REPEATED_MAX;
-        if let Some(Scalar { data, plain, text }) = node.scalar().filter(|_| short) {
-            if wants("string") && *data != Data::Null && *data != Data::Text {
-                return format!("write quotes: \"{shown}\"");
-            }
-            if self.fits_as_item(node, leaves) {
-                return format!("write [{}]", if *plain { shown.to_owned() } else { format!("{shown:?}") });
-            }
-            let unquoted = super::super::scalar::resolve(text);
-            let number =
-                matches!(unquoted, Data::Int(_)) || matches!(unquoted, Data::Float(_)) && wants("number");
-            if !plain
-                && ((wants("integer") || wants("number")) && number || wants("boolean") && is_bool(unquoted))
-            {
-                return format!("write it without quotes: {shown}");
-            }
-            match shown.to_ascii_lowercase().as_str() {
-                "yes" | "on" if wants("boolean") => return "write true".into(),
-                "no" | "off" if wants("boolean") => return "write false".into(),
-                _ => {}
-            }
+        let scalar = node.scalar().filter(|_| short);
+        if let Some(advice) = scalar.and_then(|scalar| self.scalar_advice(node, scalar, leaves)) {
+            return advice;
         }
         let tagged = leaves.iter().find(|leaf| tag(leaf).is_some_and(|(_, value)| value == shown));
-        tagged
-            .or(leaves.first())
-            .map(|leaf| format!("write for example {}", sample(leaf)))
-            .unwrap_or_default()
+        let meant = tagged.or(leaves.first());
+        meant.map(|leaf| format!("write for example {}", sample(leaf))).unwrap_or_default()
+    }
+
+    /// How to write a scalar that is nearly right.
+    fn scalar_advice(&self, node: &Node, scalar: &Scalar, leaves: &[&'a Json]) -> Option<String> {
+        let wants = |name: &str| leaves.iter().any(|leaf| types(leaf).contains(&name));
+        let shown = node.shown();
+        if wants("string") && !matches!(scalar.data, Data::Null | Data::Text) {
+            return Some(format!("write quotes: \"{shown}\""));
+        }
+        if self.fits_as_item(node, leaves) {
+            let bare = scalar.plain && !shown.contains([',', '[', ']', '{', '}', ':', '#']);
+            return Some(if bare { format!("write [{shown}]") } else { format!("write [{shown:?}]") });
+        }
+        let fits_unquoted = match resolve(&scalar.text) {
+            Data::Int(_) => wants("integer") || wants("number"),
+            Data::Float(_) => wants("number"),
+            Data::Bool(_) => wants("boolean"),
+            Data::Null | Data::Text => false,
+        };
+        match shown.to_ascii_lowercase().as_str() {
+            _ if fits_unquoted && !scalar.plain => Some(format!("write it without quotes: {shown}")),
+            "yes" | "on" if wants("boolean") => Some("write true".into()),
+            "no" | "off" if wants("boolean") => Some("write false".into()),
+            _ => None,
+        }
     }
 
     /// Whether the value would fit if it stood in a list.
@@ -106,10 +112,6 @@ impl<'a> Checker<'a> {
         let mut items = leaves.iter().filter_map(|leaf| leaf.get("items"));
         !node.is_null() && items.any(|items| self.leaves(items).iter().any(|leaf| accepts(leaf, node)))
     }
-}
-
-fn is_bool(data: Data) -> bool {
-    matches!(data, Data::Bool(_))
 }
 
 /// One and several texts of a format.

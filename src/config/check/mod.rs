@@ -14,8 +14,11 @@ use serde_json::Value as Json;
 use super::fault::{Fault, Place};
 use super::node::{Data, Node, Scalar, Value};
 
-/// Checks of text by the name of its `format`: `Err` holds "what is wrong; what to write instead".
-pub type Formats = &'static [(&'static str, fn(&str) -> Result<(), String>)];
+/// A check of text: `Err` holds "what is wrong; what to write instead".
+pub type FormatCheck = fn(&str) -> Result<(), String>;
+
+/// Checks of text by the name of their `format` in a schema.
+pub type Formats = &'static [(&'static str, FormatCheck)];
 
 /// Formats that hold for every configuration.
 const OWN_FORMATS: Formats = &[
@@ -139,7 +142,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    fn format_check(&self, format: &str) -> Option<fn(&str) -> Result<(), String>> {
+    fn format_check(&self, format: &str) -> Option<FormatCheck> {
         let mut all = self.formats.iter().chain(OWN_FORMATS);
         all.find(|(name, _)| *name == format).map(|(_, check)| *check)
     }

@@ -2,6 +2,7 @@
 
 mod bad;
 mod catalog;
+mod docs;
 mod good;
 mod secrets;
 

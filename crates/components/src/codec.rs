@@ -1,0 +1,96 @@
+//! How events become bytes: `text` (the raw line) and `json` (one object per line).
+
+mod json;
+mod text;
+
+use millstream_model::limits::BATCH_ROWS_MAX;
+use millstream_model::{Batch, ComponentError, EncodeCx, Encoder, Payload};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// How events are encoded.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Encoding {
+    /// `json`: one object per line; `text`: the line as it was read.
+    pub codec: Codec,
+    /// What a JSON event says about where it comes from.
+    pub metadata: Vec<Metadata>,
+    /// The object that holds the metadata; '' puts them at the top level.
+    pub metadata_key: String,
+}
+
+/// A codec.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Codec {
+    /// One JSON object per line.
+    Json,
+    /// The line as it was read, byte for byte.
+    Text,
+}
+
+/// One thing a JSON event says about where it comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Metadata {
+    /// Name of the host.
+    Host,
+    /// Id of the source.
+    Source,
+    /// Path of the file, as it was first seen.
+    File,
+    /// Offset of the line's first byte.
+    Offset,
+    /// Unique key of the event: file id and offset. A repeated event has the same.
+    Id,
+    /// When the line was read.
+    Collected,
+    /// Offset of the line before, if it is in the same batch.
+    PreviousOffset,
+    /// Random name of the file, stable over renames and restarts.
+    FileId,
+    /// Whether the line was cut at `max_line`.
+    Truncated,
+}
+
+impl Default for Encoding {
+    fn default() -> Self {
+        use Metadata::{File, Host, Id, Offset, Source};
+        let metadata = vec![Host, Source, File, Offset, Id];
+        Encoding { codec: Codec::Json, metadata, metadata_key: "meta".to_owned() }
+    }
+}
+
+/// Bytes of JSON around each line at most that its declaration counts with: timestamp, metadata
+/// with a path of usual length, attributes.
+const JSON_ROW_BYTES: u64 = 320;
+
+impl Encoding {
+    /// An encoder of its own.
+    pub fn encoder(&self) -> Box<dyn Encoder> {
+        match self.codec {
+            Codec::Json => Box::new(json::JsonEncoder::new(self)),
+            Codec::Text => Box::new(text::TextEncoder),
+        }
+    }
+
+    /// Bytes a batch may become. JSON escapes can make more of hostile text: that is a debt to the
+    /// grant, repaid before the next read.
+    pub fn payload_bytes_max(&self, block_bytes: u64, rows: u64) -> u64 {
+        match self.codec {
+            Codec::Json => block_bytes * 3 / 2 + rows.min(BATCH_ROWS_MAX as u64) * JSON_ROW_BYTES,
+            Codec::Text => block_bytes + rows,
+        }
+    }
+}
+
+/// An encoder that only counts, for sinks that let nothing out.
+pub struct CountingEncoder;
+
+impl Encoder for CountingEncoder {
+    fn encode(&mut self, batch: &Batch, _: &mut Payload, cx: &mut EncodeCx<'_>) -> Result<(), ComponentError> {
+        cx.counters.sent(batch.events() as u64, batch.text_bytes());
+        Ok(())
+    }
+}

@@ -1,0 +1,63 @@
+//! The `text` codec: each line as it was read, followed by `\n`.
+//!
+//! Lines that lie one after the other in the block go out as one slice of it, not copied. Where
+//! that would give many small slices, or pin a block that is mostly empty, they are copied.
+
+use millstream_model::limits::COMPACT_BELOW;
+use millstream_model::{Batch, ComponentError, EncodeCx, Encoder, Payload};
+use std::ops::Range;
+
+/// Slices shorter than this on average cost more to write one by one than to copy.
+const SLICE_BYTES_MIN: usize = 16 * 1024;
+
+/// Encodes text.
+pub struct TextEncoder;
+
+impl Encoder for TextEncoder {
+    fn encode(&mut self, batch: &Batch, payload: &mut Payload, cx: &mut EncodeCx<'_>) -> Result<(), ComponentError> {
+        match slices(batch) {
+            Some(slices) => slices.into_iter().for_each(|range| payload.push(batch.block.slice(range))),
+            None => copy(batch, payload, cx),
+        }
+        Ok(())
+    }
+}
+
+/// The byte ranges of the block that hold the selected lines with their ends, if they are few and
+/// large.
+fn slices(batch: &Batch) -> Option<Vec<Range<usize>>> {
+    let used = batch.text_bytes() as usize + batch.events();
+    if used * COMPACT_BELOW < millstream_model::limits::BLOCK_BYTES {
+        return None;
+    }
+    let slices_max = used / SLICE_BYTES_MIN;
+    let mut slices: Vec<Range<usize>> = Vec::new();
+    for (begin, end) in batch.runs(0, batch.rows()) {
+        for row in begin..end {
+            let start = batch.starts[row] as usize;
+            let after = start + batch.text_len(row);
+            if batch.block.get(after) != Some(&b'\n') {
+                return None;
+            }
+            let count = slices.len();
+            match slices.last_mut() {
+                Some(last) if last.end == start => last.end = after + 1,
+                _ if count >= slices_max => return None,
+                _ => slices.push(start..after + 1),
+            }
+        }
+    }
+    Some(slices)
+}
+
+fn copy(batch: &Batch, payload: &mut Payload, cx: &mut EncodeCx<'_>) {
+    let mut buffer = cx.pool.buffer();
+    buffer.reserve(batch.text_bytes() as usize + batch.events());
+    for (begin, end) in batch.runs(0, batch.rows()) {
+        for row in begin..end {
+            buffer.extend_from_slice(batch.text(row));
+            buffer.push(b'\n');
+        }
+    }
+    payload.push(cx.freeze(buffer));
+}

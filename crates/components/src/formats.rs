@@ -1,0 +1,84 @@
+//! Numbers and times as text, without allocation.
+
+/// Appends `number` in decimal.
+#[inline]
+pub fn push_decimal(out: &mut Vec<u8>, mut number: u64) {
+    const PAIRS: &[u8; 200] = b"0001020304050607080910111213141516171819\
+        2021222324252627282930313233343536373839\
+        4041424344454647484950515253545556575859\
+        6061626364656667686970717273747576777879\
+        8081828384858687888990919293949596979899";
+    let mut digits = [0u8; 20];
+    let mut at = digits.len();
+    while number >= 10 {
+        let pair = (number % 100) as usize * 2;
+        number /= 100;
+        at -= 2;
+        digits[at..at + 2].copy_from_slice(&PAIRS[pair..pair + 2]);
+    }
+    if number > 0 || at == digits.len() {
+        at -= 1;
+        digits[at] = b'0' + number as u8;
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
+/// Appends a time (nanoseconds since 1970) as RFC 3339 in UTC with milliseconds.
+pub fn push_rfc3339(out: &mut Vec<u8>, unix_ns: i64) {
+    let ms = unix_ns.div_euclid(1_000_000);
+    let (days, ms_of_day) = (ms.div_euclid(86_400_000), ms.rem_euclid(86_400_000));
+    let (year, month, day) = civil(days);
+    let (seconds, ms) = (ms_of_day / 1000, ms_of_day % 1000);
+    let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    let text = format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}Z");
+    out.extend_from_slice(text.as_bytes());
+}
+
+/// Year, month and day of a day counted from 1970-01-01, in the proleptic Gregorian calendar.
+///
+/// Counts from 0000-03-01, so that the leap day is the last of its year: 400 years have 146,097
+/// days, and the lengths of March to January follow (153 m + 2) / 5 (Howard Hinnant,
+/// "chrono-Compatible Low-Level Date Algorithms", 2014).
+pub fn civil(days: i64) -> (i64, u32, u32) {
+    let days = days + 719_468;
+    let era = days.div_euclid(146_097);
+    let day_of_era = days.rem_euclid(146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_index = (5 * day_of_year + 2) / 153;
+    let day = (day_of_year - (153 * month_index + 2) / 5 + 1) as u32;
+    let month = if month_index < 10 { month_index + 3 } else { month_index - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    (year, month as u32, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decimals_read_back() {
+        let edges = (0..64).flat_map(|bit| [(1u64 << bit) - 1, 1 << bit, (1 << bit) + 1]);
+        for number in (0..2000).chain(edges).chain([u64::MAX, 99_999, 100_000, 1_000_000_007]) {
+            let mut out = Vec::new();
+            push_decimal(&mut out, number);
+            assert_eq!(String::from_utf8(out).unwrap(), number.to_string());
+        }
+    }
+
+    #[test]
+    fn times_are_utc_with_milliseconds() {
+        let cases = [
+            (0, "1970-01-01T00:00:00.000Z"),
+            (951_827_696_123_999_999, "2000-02-29T12:34:56.123Z"),
+            (1_709_251_199_000_000_000, "2024-02-29T23:59:59.000Z"),
+            (4_102_444_800_000_000_000, "2100-01-01T00:00:00.000Z"),
+            (-1_000_000, "1969-12-31T23:59:59.999Z"),
+        ];
+        for (ns, expected) in cases {
+            let mut out = Vec::new();
+            push_rfc3339(&mut out, ns);
+            assert_eq!(String::from_utf8(out).unwrap(), expected);
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! The registry: one row per component type.
+//!
+//! Adding a component is its folder and one row of [`ROWS`].
+
+use crate::{sinks, sources};
+use millstream_model::{BuildError, Kind, Sink, Source, SourceOpen, Transform};
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::sync::Arc;
+
+/// Options of a component, as its configuration gives them.
+pub trait Component: DeserializeOwned + JsonSchema + Send + 'static {
+    /// Faults of options that fit the schema, as (JSON pointer, "what is wrong; what to write instead").
+    fn check(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
+
+    /// Names of its side outputs, in the order of their index from 1 on.
+    fn outputs(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// A component that takes data in.
+pub trait SourceComponent: Component {
+    /// Opens the source.
+    fn open(self, open: SourceOpen) -> Result<Box<dyn Source>, BuildError>;
+}
+
+/// A component that changes data.
+pub trait TransformComponent: Component {
+    /// Builds the transform.
+    fn build(self) -> Result<Transform, BuildError>;
+}
+
+/// A component that lets data out.
+pub trait SinkComponent: Component {
+    /// Builds the sink.
+    fn build(self) -> Result<Arc<dyn Sink>, BuildError>;
+}
+
+/// Opens a source.
+pub type OpenSource = Box<dyn FnOnce(SourceOpen) -> Result<Box<dyn Source>, BuildError> + Send>;
+
+/// How a row makes its component from options that fit the schema.
+#[derive(Clone, Copy)]
+pub enum Build {
+    /// Opens a source.
+    Source(fn(Value) -> Result<OpenSource, BuildError>),
+    /// Builds a transform.
+    Transform(fn(Value) -> Result<Transform, BuildError>),
+    /// Builds a sink.
+    Sink(fn(Value) -> Result<Arc<dyn Sink>, BuildError>),
+}
+
+/// One component type.
+pub struct Row {
+    /// Its type, as configuration names it.
+    pub name: &'static str,
+    /// Its kind and how it is made.
+    pub build: Build,
+    /// JSON Schema of its own options.
+    pub schema: fn() -> schemars::Schema,
+    /// Faults of options that fit the schema.
+    pub check: fn(Value) -> Vec<(String, String)>,
+    /// Names of its side outputs.
+    pub outputs: fn(Value) -> Vec<String>,
+    /// A configuration that shows every option: documentation and test at once.
+    pub sample: &'static str,
+    /// Its page for users.
+    pub readme: &'static str,
+}
+
+impl Row {
+    /// What the component does in the topology.
+    pub fn kind(&self) -> Kind {
+        match self.build {
+            Build::Source(_) => Kind::Source,
+            Build::Transform(_) => Kind::Transform,
+            Build::Sink(_) => Kind::Sink,
+        }
+    }
+}
+
+macro_rules! row {
+    ($make:ident, $config:ty, $name:literal, $folder:literal) => {
+        Row {
+            name: $name,
+            build: $make::<$config>(),
+            schema: || schemars::schema_for!($config),
+            check: check::<$config>,
+            outputs: outputs::<$config>,
+            sample: include_str!(concat!($folder, "/sample.yaml")),
+            readme: include_str!(concat!($folder, "/README.md")),
+        }
+    };
+}
+
+/// Every component type.
+pub static ROWS: &[Row] = &[
+    row!(source, sources::file::FileConfig, "file", "sources/file"),
+    row!(source, sources::generate::GenerateConfig, "generate", "sources/generate"),
+    row!(source, sources::stdin::StdinConfig, "stdin", "sources/stdin"),
+    row!(sink, sinks::blackhole::BlackholeConfig, "blackhole", "sinks/blackhole"),
+    row!(sink, sinks::console::ConsoleConfig, "console", "sinks/console"),
+    row!(sink, sinks::file::FileConfig, "file", "sinks/file"),
+];
+
+/// The row of a component type.
+pub fn find(kind: Kind, name: &str) -> Option<&'static Row> {
+    ROWS.iter().find(|row| row.kind() == kind && row.name == name)
+}
+
+const fn source<C: SourceComponent>() -> Build {
+    Build::Source(|options| {
+        let config: C = decode(options)?;
+        Ok(Box::new(move |open| config.open(open)))
+    })
+}
+
+const fn sink<C: SinkComponent>() -> Build {
+    Build::Sink(|options| decode::<C>(options)?.build())
+}
+
+fn decode<C: Component>(options: Value) -> Result<C, BuildError> {
+    serde_json::from_value(options).map_err(|error| BuildError(error.to_string()))
+}
+
+fn check<C: Component>(options: Value) -> Vec<(String, String)> {
+    match serde_json::from_value::<C>(options) {
+        Ok(config) => config.check(),
+        Err(error) => vec![(String::new(), format!("{error}; compare it with the sample of this component"))],
+    }
+}
+
+fn outputs<C: Component>(options: Value) -> Vec<String> {
+    serde_json::from_value::<C>(options).map(|config| config.outputs()).unwrap_or_default()
+}
+
+/// Checks of texts whose format a schema names, with a message that says what to write instead.
+pub static FORMATS: &[(&str, fn(&str) -> Result<(), String>)] = &[("glob", glob), ("regex", regex)];
+
+fn glob(pattern: &str) -> Result<(), String> {
+    sources::file::check_glob(pattern)
+}
+
+fn regex(pattern: &str) -> Result<(), String> {
+    let checked = regex::bytes::Regex::new(pattern);
+    checked.map(drop).map_err(|error| format!("no valid regular expression: {}", last_line(&error.to_string())))
+}
+
+/// The last line of a regex error says what is wrong; the lines before draw the place.
+fn last_line(message: &str) -> &str {
+    message.lines().last().unwrap_or(message).trim_start_matches("error: ")
+}

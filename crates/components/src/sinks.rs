@@ -1,0 +1,5 @@
+//! Components that let data out.
+
+pub mod blackhole;
+pub mod console;
+pub mod file;

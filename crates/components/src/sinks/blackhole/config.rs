@@ -1,0 +1,27 @@
+//! Configuration of sink `blackhole`.
+
+use super::{Blackhole, Reporter};
+use crate::registry::{Component, SinkComponent};
+use millstream_model::{BuildError, Interval, Sink};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::sync::{Arc, Condvar, Mutex};
+
+/// Options of sink `blackhole`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BlackholeConfig {
+    /// Prints events/s, MB/s and the total to standard output this often, and once more at the end.
+    pub report: Option<Interval>,
+}
+
+impl Component for BlackholeConfig {}
+
+impl SinkComponent for BlackholeConfig {
+    fn build(self) -> Result<Arc<dyn Sink>, BuildError> {
+        let reporter = |interval: Interval| {
+            Arc::new(Reporter { interval: interval.0, state: Mutex::default(), changed: Condvar::new() })
+        };
+        Ok(Arc::new(Blackhole { reporter: self.report.map(reporter) }))
+    }
+}

@@ -1,0 +1,107 @@
+//! Sink `blackhole`: counts events and lets nothing out, to measure what comes before it.
+
+mod config;
+
+pub use config::BlackholeConfig;
+
+use crate::codec::CountingEncoder;
+use millstream_model::{BoxFuture, DeliverError, Delivery, Encoder, Lane, LaneCx, Payload, Sink};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+/// The sink.
+struct Blackhole {
+    reporter: Option<Arc<Reporter>>,
+}
+
+impl Sink for Blackhole {
+    fn encoder(&self) -> Box<dyn Encoder> {
+        Box::new(CountingEncoder)
+    }
+
+    fn payload_bytes_max(&self, _: u64, _: u64) -> u64 {
+        0
+    }
+
+    fn lane(&self, cx: LaneCx) -> Box<dyn Lane> {
+        if let Some(reporter) = self.reporter.clone() {
+            let counters = cx.counters.clone();
+            std::thread::spawn(move || reporter.run(&|| counters.snapshot()));
+        }
+        Box::new(Nowhere)
+    }
+
+    fn close(&self) {
+        if let Some(reporter) = &self.reporter {
+            reporter.finish();
+        }
+    }
+}
+
+struct Nowhere;
+
+impl Lane for Nowhere {
+    fn deliver<'a>(&'a mut self, _: &'a Payload) -> BoxFuture<'a, Result<Delivery, DeliverError>> {
+        Box::pin(async { Ok(Delivery::Durable) })
+    }
+}
+
+/// Prints the rate once per interval, and the total at the end.
+struct Reporter {
+    interval: Duration,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    finishing: bool,
+    running: bool,
+}
+
+impl Reporter {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn run(&self, counters: &dyn Fn() -> millstream_model::CountersSnapshot) {
+        self.lock().running = true;
+        let (begun, mut last, mut before) = (Instant::now(), Instant::now(), counters());
+        loop {
+            let waited = self.changed.wait_timeout_while(self.lock(), self.interval, |s| !s.finishing);
+            let finishing = waited.unwrap_or_else(|p| p.into_inner()).0.finishing;
+            let now = counters();
+            if finishing {
+                let seconds = begun.elapsed().as_secs_f64();
+                line("blackhole", (now.sent_events, now.sent_bytes), seconds, now.sent_events, now.sent_bytes);
+                break;
+            }
+            let seconds = last.elapsed().as_secs_f64();
+            let step = (now.sent_events - before.sent_events, now.sent_bytes - before.sent_bytes);
+            line("blackhole", step, seconds, now.sent_events, now.sent_bytes);
+            (last, before) = (Instant::now(), now);
+        }
+        self.lock().running = false;
+        self.changed.notify_all();
+    }
+
+    /// Has the total printed, and waits for it.
+    fn finish(&self) {
+        let mut state = self.lock();
+        state.finishing = true;
+        self.changed.notify_all();
+        let waited = self.changed.wait_timeout_while(state, Duration::from_secs(1), |s| s.running);
+        drop(waited);
+    }
+}
+
+fn line(name: &str, (events, bytes): (u64, u64), seconds: f64, total: u64, total_bytes: u64) {
+    use std::io::Write;
+    let seconds = seconds.max(1e-9);
+    let (rate, mb) = (events as f64 / seconds, bytes as f64 / seconds / 1e6);
+    // A closed standard output must not stop the measurement.
+    let _ = writeln!(
+        std::io::stdout(),
+        "{name}: {rate:.0} events/s, {mb:.1} MB/s, total {total} events, {total_bytes} bytes"
+    );
+}

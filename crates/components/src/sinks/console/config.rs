@@ -1,0 +1,40 @@
+//! Configuration of sink `console`.
+
+use super::Console;
+use crate::codec::Encoding;
+use crate::registry::{Component, SinkComponent};
+use millstream_model::{BuildError, Sink};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::sync::Arc;
+
+/// Options of sink `console`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ConsoleConfig {
+    /// How events are encoded.
+    #[serde(default)]
+    pub encoding: Encoding,
+    /// Where they go.
+    #[serde(default)]
+    pub target: Target,
+}
+
+/// A standard stream.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Target {
+    /// Standard output.
+    #[default]
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+impl Component for ConsoleConfig {}
+
+impl SinkComponent for ConsoleConfig {
+    fn build(self) -> Result<Arc<dyn Sink>, BuildError> {
+        Ok(Arc::new(Console { encoding: self.encoding, target: self.target }))
+    }
+}

@@ -1,0 +1,106 @@
+//! Configuration of source `file`.
+
+use super::discover::Pattern;
+use super::source::FileSource;
+use crate::registry::{Component, SourceComponent};
+use millstream_model::{BuildError, Interval, LongLine, Size, Source, SourceOpen};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Largest `max_line`, in bytes: a line must fit into memory beside everything else.
+const MAX_LINE_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+/// Options of source `file`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FileConfig {
+    /// Files to read: absolute paths with `*`, `?`, `[a-z]`, `{a,b}` and `**` for folders at any depth.
+    #[schemars(length(min = 1))]
+    pub include: Vec<Glob>,
+    /// Files not to read: patterns as in `include`; one without `/` is compared with the file name.
+    #[serde(default)]
+    pub exclude: Vec<Glob>,
+    /// Where to begin with files that are there at the very first start; later files are always
+    /// read from their beginning.
+    #[serde(default)]
+    pub read_from: ReadFrom,
+    /// At the very first start: files not written to for this long are read from their end.
+    pub ignore_older: Option<Interval>,
+    /// Keeps only lines with one of these.
+    pub keep_lines: Option<LineFilter>,
+    /// Drops lines with one of these.
+    pub drop_lines: Option<LineFilter>,
+    /// Longest line, 16MiB at most.
+    #[serde(default = "default_max_line")]
+    pub max_line: Size,
+    /// What becomes of a longer one.
+    #[serde(default)]
+    pub on_long_line: LongLine,
+}
+
+/// Where to begin with a file that is there at the very first start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ReadFrom {
+    /// At its first byte.
+    #[default]
+    Beginning,
+    /// At its end.
+    End,
+}
+
+/// Lines by content: those that contain one of the texts or match one of the expressions.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LineFilter {
+    /// Texts, compared byte for byte.
+    #[serde(default)]
+    pub contains: Vec<String>,
+    /// Regular expressions, in linear time: no look-around, no back-references.
+    #[serde(default)]
+    pub regex: Vec<Regex>,
+}
+
+/// A pattern of paths.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[schemars(inline, extend("format" = "glob"))]
+pub struct Glob(pub String);
+
+/// A regular expression.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[schemars(inline, extend("format" = "regex"))]
+pub struct Regex(pub String);
+
+fn default_max_line() -> Size {
+    Size(256 * 1024)
+}
+
+impl Component for FileConfig {
+    fn check(&self) -> Vec<(String, String)> {
+        let mut faults = Vec::new();
+        for (index, pattern) in self.include.iter().enumerate() {
+            if let Err(message) = Pattern::new(&pattern.0) {
+                faults.push((format!("/include/{index}"), message));
+            }
+        }
+        if !(1..=MAX_LINE_BYTES_MAX).contains(&self.max_line.0) {
+            faults.push(("/max_line".into(), "max_line is out of range; write 1B to 16MiB".into()));
+        }
+        let filters = [("keep_lines", &self.keep_lines), ("drop_lines", &self.drop_lines)];
+        for (key, filter) in filters.iter().filter_map(|(key, f)| f.as_ref().map(|f| (key, f))) {
+            if filter.contains.is_empty() && filter.regex.is_empty() {
+                faults.push((format!("/{key}"), format!("{key} selects nothing; give it contains: or regex:")));
+            }
+            if filter.contains.iter().any(String::is_empty) {
+                faults.push((format!("/{key}/contains"), "an empty text is in every line; write a longer one".into()));
+            }
+        }
+        faults
+    }
+}
+
+impl SourceComponent for FileConfig {
+    fn open(self, open: SourceOpen) -> Result<Box<dyn Source>, BuildError> {
+        Ok(Box::new(FileSource::open(self, open)?))
+    }
+}

@@ -1,0 +1,197 @@
+//! Finds the files that patterns name, and the folders in which new ones may appear.
+
+use super::config::Glob;
+use globset::{GlobBuilder, GlobMatcher};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Folders below a `**` at most: a link or a mount must not make the walk endless.
+const DEPTH_MAX: usize = 32;
+
+/// An absolute path with wildcards, one matcher per path component.
+pub struct Pattern {
+    parts: Vec<Part>,
+}
+
+enum Part {
+    Name(String),
+    Wild(GlobMatcher),
+    AnyDepth,
+}
+
+impl Pattern {
+    /// Parses a pattern; the message says what to write instead.
+    pub fn new(pattern: &str) -> Result<Pattern, String> {
+        let Some(rest) = pattern.strip_prefix('/') else {
+            return Err(format!("{pattern:?} is not an absolute path; begin it with /"));
+        };
+        let parts: Result<Vec<Part>, String> = rest.split('/').filter(|p| !p.is_empty()).map(part).collect();
+        let parts = parts?;
+        match parts.last() {
+            None | Some(Part::AnyDepth) => Err(format!("{pattern:?} names no file; end it with /* or a file name")),
+            Some(_) => Ok(Pattern { parts }),
+        }
+    }
+}
+
+fn part(text: &str) -> Result<Part, String> {
+    if text == "**" {
+        return Ok(Part::AnyDepth);
+    }
+    if !text.contains(['*', '?', '[', '{', '\\']) {
+        return Ok(Part::Name(text.to_owned()));
+    }
+    Ok(Part::Wild(matcher(text)?))
+}
+
+/// A matcher for one pattern; `*` stays within a path component.
+pub fn matcher(pattern: &str) -> Result<GlobMatcher, String> {
+    let glob = GlobBuilder::new(pattern).literal_separator(true).build();
+    glob.map(|g| g.compile_matcher()).map_err(|error| format!("{pattern:?} is no valid pattern: {}", error.kind()))
+}
+
+/// Checks one pattern.
+pub fn check_glob(pattern: &str) -> Result<(), String> {
+    matcher(pattern).map(drop)
+}
+
+/// Patterns of files not to read.
+pub struct Exclude {
+    names: Vec<GlobMatcher>,
+    paths: Vec<GlobMatcher>,
+}
+
+impl Exclude {
+    /// Parses the patterns; one without `/` is compared with the file name only.
+    pub fn new(patterns: &[Glob]) -> Result<Exclude, String> {
+        let texts = patterns.iter().map(|glob| &glob.0);
+        let (paths, names): (Vec<&String>, Vec<&String>) = texts.partition(|p| p.contains('/'));
+        let all = |list: Vec<&String>| list.into_iter().map(|p| matcher(p)).collect::<Result<Vec<_>, _>>();
+        Ok(Exclude { names: all(names)?, paths: all(paths)? })
+    }
+
+    fn matches(&self, path: &Path) -> bool {
+        let name = path.file_name().map(Path::new);
+        name.is_some_and(|name| self.names.iter().any(|m| m.is_match(name)))
+            || self.paths.iter().any(|m| m.is_match(path))
+    }
+}
+
+/// What a walk found.
+#[derive(Default)]
+pub struct Found {
+    /// Paths that match, sorted.
+    pub files: BTreeSet<PathBuf>,
+    /// Folders that were looked into.
+    pub folders: BTreeSet<PathBuf>,
+    /// Folders that could not be read, with the reason.
+    pub unreadable: BTreeMap<PathBuf, String>,
+}
+
+/// Walks the file system for `patterns`. A folder that is not there is no fault: it may come.
+pub fn walk(patterns: &[Pattern], exclude: &Exclude) -> Found {
+    let mut found = Found::default();
+    for pattern in patterns {
+        step(Path::new("/"), &pattern.parts, 0, &mut found);
+    }
+    found.files.retain(|path| !exclude.matches(path));
+    found
+}
+
+fn step(at: &Path, parts: &[Part], depth: usize, found: &mut Found) {
+    match parts {
+        [] => {
+            found.files.insert(at.to_path_buf());
+        }
+        [Part::Name(name), rest @ ..] => named(at, name, rest, depth, found),
+        [Part::Wild(wild), rest @ ..] => {
+            for (path, is_folder) in entries(at, found) {
+                let fits = path.file_name().is_some_and(|name| wild.is_match(Path::new(name)));
+                if fits && is_folder != rest.is_empty() {
+                    step(&path, rest, depth, found);
+                }
+            }
+        }
+        [Part::AnyDepth, rest @ ..] => {
+            step(at, rest, depth, found);
+            let deeper = if depth < DEPTH_MAX { entries(at, found) } else { Vec::new() };
+            for (path, _) in deeper.into_iter().filter(|(_, is_folder)| *is_folder) {
+                step(&path, parts, depth + 1, found);
+            }
+        }
+    }
+}
+
+/// A component without wildcards needs no listing, but the folder is watched for it to come.
+fn named(at: &Path, name: &str, rest: &[Part], depth: usize, found: &mut Found) {
+    let path = at.join(name);
+    match std::fs::metadata(&path) {
+        Ok(meta) if rest.is_empty() => {
+            found.folders.insert(at.to_path_buf());
+            if !meta.is_dir() {
+                found.files.insert(path);
+            }
+        }
+        Ok(meta) if meta.is_dir() => step(&path, rest, depth, found),
+        Ok(_) => {}
+        Err(error) => {
+            found.folders.insert(at.to_path_buf());
+            if error.kind() != io::ErrorKind::NotFound {
+                found.unreadable.insert(path, error.to_string());
+            }
+        }
+    }
+}
+
+/// Entries of a folder with whether they are folders themselves; links to folders are not entered
+/// by a wildcard.
+fn entries(folder: &Path, found: &mut Found) -> Vec<(PathBuf, bool)> {
+    found.folders.insert(folder.to_path_buf());
+    let listed = std::fs::read_dir(folder).and_then(|dir| {
+        dir.map(|entry| entry.and_then(|e| Ok((e.path(), e.file_type()?.is_dir())))).collect::<io::Result<Vec<_>>>()
+    });
+    listed.unwrap_or_else(|error| {
+        if error.kind() != io::ErrorKind::NotFound && error.kind() != io::ErrorKind::NotADirectory {
+            found.unreadable.insert(folder.to_path_buf(), error.to_string());
+        }
+        Vec::new()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn found(root: &Path, include: &[&str], exclude: &[&str]) -> Vec<String> {
+        let patterns: Vec<Pattern> =
+            include.iter().map(|p| Pattern::new(&format!("{}/{p}", root.display())).unwrap()).collect();
+        let exclude: Vec<Glob> = exclude.iter().map(|p| Glob((*p).to_owned())).collect();
+        let found = walk(&patterns, &Exclude::new(&exclude).unwrap());
+        found.files.iter().map(|p| p.strip_prefix(root).unwrap().display().to_string()).collect()
+    }
+
+    #[test]
+    fn patterns_find_files_by_name_wildcard_and_depth() {
+        let root = tempfile::tempdir().unwrap();
+        for file in ["a.log", "b.tmp", "x/a.log", "x/y/c.log", "x/y/d.txt"] {
+            let path = root.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "").unwrap();
+        }
+        assert_eq!(found(root.path(), &["a.log"], &[]), ["a.log"]);
+        assert_eq!(found(root.path(), &["*"], &["*.tmp"]), ["a.log"]);
+        assert_eq!(found(root.path(), &["*/*.log"], &[]), ["x/a.log"]);
+        assert_eq!(found(root.path(), &["**/*.log"], &[]), ["a.log", "x/a.log", "x/y/c.log"]);
+        assert_eq!(found(root.path(), &["**/*.{log,txt}"], &["**/x/a.*"]), ["a.log", "x/y/c.log", "x/y/d.txt"]);
+        assert_eq!(found(root.path(), &["nothing/*.log"], &[]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_pattern_that_cannot_name_a_file_is_refused_with_advice() {
+        for bad in ["relative/*.log", "/", "/var/**", "/var/log/[a"] {
+            assert!(Pattern::new(bad).is_err(), "{bad}");
+        }
+    }
+}

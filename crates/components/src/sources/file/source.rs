@@ -1,0 +1,503 @@
+//! The source itself: which files there are, when to look at each, and filling blocks from them.
+
+use super::config::{FileConfig, ReadFrom};
+use super::discover::{Exclude, Pattern, walk};
+use super::identity::{Descriptor, HEAD_BYTES_MAX, Head, Inode, open_regular};
+use super::select::Select;
+use super::tail::{ALONE_FROM, Fill, Limits, Read, Tail};
+use super::watch::Watch;
+use millstream_model::{
+    BuildError, Cursors, Now, Origin, OriginRecord, Polled, Source, SourceCx, SourceOpen,
+};
+use rustix::fs::{Stat, fstat};
+use rustix::io::pread;
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often files that grow are looked at. Ten looks a second keep the delay low at little cost;
+/// one look per write would cost a wake-up each.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Files looked at per tick at most before ticks are stretched, so that ten thousand files that
+/// trickle cost no more than a thousand.
+const LOOKS_PER_TICK: u32 = 1000;
+
+/// A file that has not grown for this long is quiet: it is left to the watch.
+const QUIET_AFTER: Duration = Duration::from_secs(5);
+
+/// How often a quiet file is looked at that the watch cannot notice.
+const UNWATCHED_LOOK: Duration = Duration::from_secs(1);
+
+/// How often any quiet file is looked at: events can be missed, sizes can lag.
+const QUIET_LOOK: Duration = Duration::from_secs(10);
+
+/// How often the folders are walked although nothing was noticed.
+const WALK_INTERVAL: Duration = Duration::from_secs(10);
+
+/// The same where some folder is not watched.
+const UNWATCHED_WALK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Shortest time between two walks, however many names change.
+const WALK_PAUSE: Duration = Duration::from_millis(100);
+
+/// A file to which no path leads is read until it has been silent for this long: its writer may
+/// still have it open.
+const GONE_SILENCE: Duration = Duration::from_secs(10);
+
+/// How often heads that have grown are kept.
+const HEAD_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Source `file`.
+pub struct FileSource {
+    patterns: Vec<Pattern>,
+    exclude: Exclude,
+    select: Select,
+    limits: Limits,
+    read_from: ReadFrom,
+    ignore_older: Option<Duration>,
+    open: SourceOpen,
+    first_start: bool,
+    watch: Watch,
+    tails: BTreeMap<u64, Tail>,
+    by_inode: HashMap<Inode, u64>,
+    /// Files known from before the restart and not found yet, by inode number.
+    records: HashMap<u64, Vec<(OriginRecord, Descriptor)>>,
+    due: VecDeque<u64>,
+    trouble: BTreeMap<PathBuf, String>,
+    walked: Option<Duration>,
+    walk_wanted: bool,
+    folders_watched: bool,
+    active: u32,
+    heads_kept: Duration,
+}
+
+impl FileSource {
+    /// A source over what `open` says is kept; no file is opened yet.
+    pub fn open(config: FileConfig, open: SourceOpen) -> Result<FileSource, BuildError> {
+        let patterns = config.include.iter().map(|p| Pattern::new(&p.0)).collect::<Result<Vec<_>, _>>().map_err(BuildError)?;
+        let (kept, ran_before) = open.store.origins();
+        let mut records: HashMap<u64, Vec<(OriginRecord, Descriptor)>> = HashMap::new();
+        for record in kept {
+            match Descriptor::from_bytes(&record.descriptor) {
+                Some(descriptor) => records.entry(descriptor.inode).or_default().push((record, descriptor)),
+                None => log::error!("source {}: what is kept of a file cannot be read; it is read anew", open.info.id),
+            }
+        }
+        Ok(FileSource {
+            patterns,
+            exclude: Exclude::new(&config.exclude).map_err(BuildError)?,
+            select: Select::new(config.keep_lines.as_ref(), config.drop_lines.as_ref()).map_err(BuildError)?,
+            limits: Limits { line_max: config.max_line.0 as usize, long: config.on_long_line },
+            read_from: config.read_from,
+            ignore_older: config.ignore_older.map(|interval| interval.0),
+            open,
+            first_start: !ran_before,
+            watch: Watch::new(),
+            tails: BTreeMap::new(),
+            by_inode: HashMap::new(),
+            records,
+            due: VecDeque::new(),
+            trouble: BTreeMap::new(),
+            walked: None,
+            walk_wanted: true,
+            folders_watched: false,
+            active: 0,
+            heads_kept: Duration::ZERO,
+        })
+    }
+}
+
+impl Source for FileSource {
+    fn poll(&mut self, cx: &mut SourceCx<'_>) -> Polled {
+        let now = cx.now.since_start;
+        self.take_news();
+        self.take_rereads();
+        if self.is_walk_due(now) {
+            self.walk(cx);
+        }
+        self.queue_due(now);
+        let (fill, blocked) = self.fill(cx);
+        if now.saturating_sub(self.heads_kept) >= HEAD_INTERVAL {
+            self.keep_heads(now);
+        }
+        match fill {
+            Some(fill) if fill.builder.has_segments() => self.batch(fill, cx),
+            _ if blocked => Polled::NoRoom,
+            _ if cx.until_eof && self.is_ended() => Polled::Ended,
+            _ => Polled::Wait(self.pause(now)),
+        }
+    }
+}
+
+// What there is to look at.
+impl FileSource {
+    fn take_news(&mut self) {
+        let news = self.watch.news();
+        self.walk_wanted |= news.names;
+        for id in news.written {
+            if let Some(tail) = self.tails.get_mut(&id) {
+                tail.watched = false;
+                tail.next = Duration::ZERO;
+            }
+        }
+    }
+
+    fn take_rereads(&mut self) {
+        for again in self.open.ledger.take_rereads() {
+            if let Some(tail) = self.tails.get_mut(&again.origin) {
+                tail.cursors.reread(&again);
+                tail.next = Duration::ZERO;
+                tail.end = None;
+            }
+        }
+    }
+
+    fn is_walk_due(&self, now: Duration) -> bool {
+        let Some(walked) = self.walked else { return true };
+        let interval = if self.folders_watched { WALK_INTERVAL } else { UNWATCHED_WALK_INTERVAL };
+        now.saturating_sub(walked) >= if self.walk_wanted { WALK_PAUSE } else { interval }
+    }
+
+    /// Puts every file whose time has come into the queue.
+    fn queue_due(&mut self, now: Duration) {
+        self.active = 0;
+        for (id, tail) in &mut self.tails {
+            self.active += u32::from(!tail.watched);
+            if tail.next <= now {
+                tail.end = None;
+                if !tail.queued {
+                    tail.queued = true;
+                    self.due.push_back(*id);
+                }
+            }
+        }
+    }
+
+    /// How long nothing needs to be done.
+    fn pause(&self, now: Duration) -> Duration {
+        let next = self.tails.values().map(|tail| tail.next).min().unwrap_or(now + TICK * 2);
+        next.saturating_sub(now).clamp(TICK / 10, TICK * 2)
+    }
+
+    fn is_ended(&self) -> bool {
+        let at_end = |tail: &Tail| tail.end.is_some_and(|end| !tail.cursors.is_behind(end));
+        self.due.is_empty() && self.tails.values().all(at_end)
+    }
+}
+
+// Reading.
+impl FileSource {
+    /// Fills one block from the files that are due; says whether some file waits for room.
+    fn fill(&mut self, cx: &SourceCx<'_>) -> (Option<Fill>, bool) {
+        let mut fill: Option<Fill> = None;
+        let mut blocked = Vec::new();
+        while let Some(id) = self.due.pop_front() {
+            let Some(tail) = self.tails.get_mut(&id) else { continue };
+            let Some(choice) = tail.cursors.choose(cx.room, cx.stalled, tail.end) else {
+                if tail.end.is_none_or(|end| tail.cursors.is_behind(end)) {
+                    blocked.push(id);
+                } else {
+                    self.rest(id, cx);
+                }
+                continue;
+            };
+            let alone = choice.cursor.attempt >= ALONE_FROM;
+            let fits = |f: &Fill| f.sinks == choice.cursor.sinks && !(alone && f.builder.has_segments());
+            if fill.as_ref().is_some_and(|f| !fits(f)) {
+                self.due.push_front(id);
+                break;
+            }
+            if fill.is_none() {
+                let Some((block, permit)) = cx.block(tail.block_bytes()) else {
+                    blocked.push(id);
+                    break;
+                };
+                fill = Some(Fill::new(block, permit, choice.cursor.sinks));
+            }
+            let Some(open) = &mut fill else { break };
+            let finish = cx.until_eof || is_silent(tail, cx.now.since_start);
+            let read = tail.read(choice, open, cx, self.limits, finish);
+            let full = self.after_read(id, choice.cursor.position, read, cx);
+            if full || (alone && open.builder.has_segments()) || open.is_full() {
+                break;
+            }
+        }
+        let waits = !blocked.is_empty();
+        blocked.into_iter().rev().for_each(|id| self.due.push_front(id));
+        (fill, waits)
+    }
+
+    /// Says when to look at the file again; whether the block must go first.
+    fn after_read(&mut self, id: u64, position: u64, read: io::Result<Read>, cx: &SourceCx<'_>) -> bool {
+        let now = cx.now.since_start;
+        let Some(tail) = self.tails.get_mut(&id) else { return false };
+        let head = tail.cursors.head();
+        if head > position {
+            tail.grown = now;
+            tail.head_grown |= !tail.descriptor.head.is_whole();
+        }
+        match read {
+            Ok(Read::Full) => {
+                self.due.push_front(id);
+                return true;
+            }
+            Ok(Read::More) => {}
+            Ok(Read::Nothing) if tail.is_truncated() => return self.truncated(id, cx),
+            Ok(Read::End | Read::Nothing) => {
+                tail.end = Some(head);
+                tail.next = now + look_again(tail, id, &mut self.watch, self.active, now);
+            }
+            Err(error) => {
+                tail.end = Some(position);
+                tail.next = now + UNWATCHED_LOOK;
+                cx.counters.error("read");
+                log::warn!("source {}: {}: {error}; trying again", cx.info.id, tail.origin.name);
+            }
+        }
+        self.due.push_back(id);
+        false
+    }
+
+    /// The file has been read to its end by all cursors: it leaves the queue, and if no path leads
+    /// to it any more and it is silent, it is closed.
+    fn rest(&mut self, id: u64, cx: &SourceCx<'_>) {
+        let Some(tail) = self.tails.get_mut(&id) else { return };
+        tail.queued = false;
+        if is_silent(tail, cx.now.since_start) && cx.ledger.close(id) {
+            let deleted = fstat(&tail.file).is_ok_and(|stat| stat.st_nlink == 0);
+            self.by_inode.remove(&tail.inode);
+            self.tails.remove(&id);
+            if deleted && let Err(error) = self.open.store.forget(&[id]) {
+                log::warn!("source {}: a deleted file could not be forgotten: {error}", cx.info.id);
+            }
+        }
+    }
+
+    /// The file was cut: what is in it now is a new file in the same place.
+    fn truncated(&mut self, id: u64, cx: &SourceCx<'_>) -> bool {
+        let Some(old) = self.tails.get(&id) else { return false };
+        log::info!("source {}: {} was truncated; it is read from its beginning", cx.info.id, old.origin.name);
+        cx.counters.noted("truncations", 1);
+        let opened = old.file.try_clone().map_err(io::Error::from).and_then(|file| Ok((fstat(&file)?, file)));
+        match opened.and_then(|(stat, file)| self.adopt(file, &stat, &old.path.clone(), 0, cx)) {
+            Ok(tail) => {
+                self.forget_truncated(id, cx);
+                self.insert(vec![tail], cx);
+            }
+            Err(error) => {
+                log::warn!("source {}: truncated file: {error}; trying again", cx.info.id);
+                if let Some(old) = self.tails.get_mut(&id) {
+                    (old.end, old.queued, old.next) = (Some(old.cursors.head()), false, cx.now.since_start + UNWATCHED_LOOK);
+                }
+            }
+        }
+        false
+    }
+
+    /// What a sink had not read yet of a file that was cut is gone; that is said, for each sink.
+    fn forget_truncated(&mut self, id: u64, cx: &SourceCx<'_>) {
+        let Some(old) = self.tails.remove(&id) else { return };
+        let head = old.cursors.head();
+        for cursor in old.cursors.list().iter().filter(|c| c.position < head) {
+            let lost = head - cursor.position;
+            cx.counters.error("truncated_unread");
+            log::error!("source {}: {lost} bytes of {} were truncated before every sink had them", cx.info.id, old.origin.name);
+        }
+    }
+
+    fn batch(&mut self, fill: Fill, cx: &SourceCx<'_>) -> Polled {
+        let used = fill.used();
+        let block = fill.block.freeze(used);
+        let mut batch = fill.builder.finish(block, cx.info.clone(), fill.sinks, cx.now.unix_ns);
+        cx.counters.received(batch.rows() as u64, 0);
+        cx.counters.dropped("filtered", self.select.apply(&mut batch));
+        cx.counters.sent(batch.events() as u64, batch.text_bytes());
+        Polled::Batch(batch, fill.permit)
+    }
+}
+
+/// When to look again at a file that has been read to its end.
+fn look_again(tail: &mut Tail, id: u64, watch: &mut Watch, active: u32, now: Duration) -> Duration {
+    if tail.gone_since.is_some() {
+        return UNWATCHED_LOOK;
+    }
+    if now.saturating_sub(tail.grown) < QUIET_AFTER {
+        return TICK * (1 + active / LOOKS_PER_TICK);
+    }
+    if tail.watched {
+        return QUIET_LOOK;
+    }
+    tail.watched = watch.file(id, &tail.file);
+    // What was written just before the watch was set is found by one more look.
+    if tail.watched { TICK } else { UNWATCHED_LOOK }
+}
+
+/// Whether no path leads to the file and its writer seems to be done.
+fn is_silent(tail: &Tail, now: Duration) -> bool {
+    tail.gone_since.is_some_and(|since| now.saturating_sub(since.max(tail.grown)) >= GONE_SILENCE)
+}
+
+// Finding.
+impl FileSource {
+    /// Walks the folders: takes in new files, notices moved and vanished ones.
+    fn walk(&mut self, cx: &SourceCx<'_>) {
+        let now = cx.now.since_start;
+        let found = walk(&self.patterns, &self.exclude);
+        let watched_before = self.watch.is_complete(&found.folders);
+        self.watch.folders(&found.folders);
+        self.folders_watched = self.watch.is_complete(&found.folders);
+        // A name that came between the walk and the watch is found by walking once more.
+        self.walk_wanted = self.folders_watched && !watched_before;
+        self.walked = Some(now);
+        let mut trouble = found.unreadable;
+        let (mut seen, mut new) = (HashSet::new(), Vec::new());
+        for path in &found.files {
+            match self.identify(path, &new, cx) {
+                Ok(Some(Named::Known(id))) => _ = seen.insert(id),
+                Ok(Some(Named::New(tail))) => new.push(*tail),
+                Ok(None) => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => _ = trouble.insert(path.clone(), error.to_string()),
+            }
+        }
+        for (id, tail) in &mut self.tails {
+            match seen.contains(id) {
+                true => tail.gone_since = None,
+                false => _ = tail.gone_since.get_or_insert(now),
+            }
+        }
+        if self.insert(new, cx) {
+            self.first_start = false;
+        }
+        self.report(trouble, cx);
+    }
+
+    /// Which file a path names. A file that is open already is not opened again.
+    fn identify(&mut self, path: &Path, new: &[Tail], cx: &SourceCx<'_>) -> io::Result<Option<Named>> {
+        let inode = Inode::of(&rustix::fs::stat(path)?);
+        if let Some(id) = self.by_inode.get(&inode) {
+            if let Some(tail) = self.tails.get_mut(id) {
+                tail.path = path.to_path_buf();
+            }
+            return Ok(Some(Named::Known(*id)));
+        }
+        if new.iter().any(|tail| tail.inode == inode) {
+            return Ok(None);
+        }
+        let Some((file, stat)) = open_regular(path)? else { return Ok(None) };
+        if let Some((record, descriptor)) = self.take_record(&file, &stat) {
+            return Ok(Some(Named::New(Box::new(self.resume(file, &stat, path, record, descriptor)))));
+        }
+        let start = if self.first_start { self.first_offset(&file, &stat, cx.now)? } else { 0 };
+        Ok(Some(Named::New(Box::new(self.adopt(file, &stat, path, start, cx)?))))
+    }
+
+    /// The record of a file from before the restart, if it is this file.
+    fn take_record(&mut self, file: &File, stat: &Stat) -> Option<(OriginRecord, Descriptor)> {
+        let records = self.records.get_mut(&stat.st_ino)?;
+        let settled = |record: &OriginRecord, descriptor: &Descriptor| {
+            record.checkpoints.iter().map(|(_, offset)| *offset).max().unwrap_or(0).max(descriptor.start)
+        };
+        let fits = |(record, descriptor): &(OriginRecord, Descriptor)| descriptor.is(file, stat, settled(record, descriptor));
+        let same_device = |(_, descriptor): &(OriginRecord, Descriptor)| descriptor.device == stat.st_dev;
+        let index = records
+            .iter()
+            .position(|r| same_device(r) && fits(r))
+            .or_else(|| records.iter().position(fits))?;
+        Some(records.swap_remove(index))
+    }
+
+    /// Goes on with a file from before the restart: each sink from its own checkpoint.
+    fn resume(&self, file: File, stat: &Stat, path: &Path, record: OriginRecord, mut descriptor: Descriptor) -> Tail {
+        descriptor.device = stat.st_dev;
+        let checkpoint = |sink: &String| record.checkpoints.iter().find(|(id, _)| id == sink).map(|(_, offset)| *offset);
+        let start = descriptor.start;
+        let resumed = self.open.sinks.iter().map(|(index, id)| (*index, checkpoint(id).unwrap_or(start)));
+        let cursors = Cursors::resume(resumed);
+        let origin = Arc::new(Origin { id: record.id, name: descriptor.path.clone() });
+        Tail::new(origin, file, descriptor, cursors, path.to_path_buf())
+    }
+
+    /// Takes in a file that was never seen, under a new name.
+    fn adopt(&self, file: File, stat: &Stat, path: &Path, start: u64, _: &SourceCx<'_>) -> io::Result<Tail> {
+        let id = getrandom::u64().map_err(io::Error::other)?;
+        let head = Head::read(&file, HEAD_BYTES_MAX)?;
+        let name = path.to_string_lossy().into_owned();
+        let descriptor = Descriptor { device: stat.st_dev, inode: stat.st_ino, head, start, path: name.clone() };
+        let cursors = Cursors::resume(self.open.sinks.iter().map(|(index, _)| (*index, start)));
+        Ok(Tail::new(Arc::new(Origin { id, name }), file, descriptor, cursors, path.to_path_buf()))
+    }
+
+    /// Where to begin with a file that is there at the very first start.
+    fn first_offset(&self, file: &File, stat: &Stat, now: Now) -> io::Result<u64> {
+        let age_s = now.unix_ns / 1_000_000_000 - stat.st_mtime;
+        let old = self.ignore_older.is_some_and(|limit| age_s > limit.as_secs() as i64);
+        if old || self.read_from == ReadFrom::End { last_line_start(file, stat.st_size as u64) } else { Ok(0) }
+    }
+
+    /// Takes in files whose names are durable from here on; whether that went well.
+    fn insert(&mut self, new: Vec<Tail>, cx: &SourceCx<'_>) -> bool {
+        let kept: Vec<(u64, Vec<u8>)> = new.iter().map(|t| (t.origin.id, t.descriptor.to_bytes())).collect();
+        if (!kept.is_empty() || self.first_start)
+            && let Err(error) = self.open.store.keep(&kept)
+        {
+            cx.counters.error("checkpoint");
+            log::error!("source {}: {} new files cannot be noted: {error}; trying again", cx.info.id, kept.len());
+            self.walk_wanted = true;
+            return false;
+        }
+        for mut tail in new {
+            let checkpoints = tail.cursors.list().iter().flat_map(|c| c.sinks.iter().map(|sink| (sink, c.position)));
+            self.open.ledger.open(tail.origin.id, checkpoints.collect::<Vec<_>>());
+            tail.grown = cx.now.since_start;
+            self.by_inode.insert(tail.inode, tail.origin.id);
+            self.tails.insert(tail.origin.id, tail);
+        }
+        true
+    }
+
+    /// Says what cannot be read, once per change.
+    fn report(&mut self, trouble: BTreeMap<PathBuf, String>, cx: &SourceCx<'_>) {
+        for (path, reason) in trouble.iter().filter(|(path, reason)| self.trouble.get(*path) != Some(reason)) {
+            cx.counters.error("unreadable");
+            log::warn!("source {}: cannot read {}: {reason}; trying again", cx.info.id, path.display());
+        }
+        for path in self.trouble.keys().filter(|path| !trouble.contains_key(*path)) {
+            log::info!("source {}: {} is readable or gone", cx.info.id, path.display());
+        }
+        self.trouble = trouble;
+    }
+
+    /// Keeps the heads of files that have grown, so that they are known again after a restart.
+    fn keep_heads(&mut self, now: Duration) {
+        self.heads_kept = now;
+        let grown = self.tails.values_mut().filter(|tail| tail.head_grown);
+        let changed: Vec<(u64, Vec<u8>)> =
+            grown.filter_map(|tail| tail.update_head().then(|| (tail.origin.id, tail.descriptor.to_bytes()))).collect();
+        if !changed.is_empty()
+            && let Err(error) = self.open.store.keep(&changed)
+        {
+            log::warn!("source {}: {} files cannot be noted: {error}", self.open.info.id, changed.len());
+        }
+    }
+}
+
+/// A file behind a path.
+enum Named {
+    Known(u64),
+    New(Box<Tail>),
+}
+
+/// Start of the unfinished last line of a file, or its size: where reading "from the end" begins,
+/// so that no line is torn.
+fn last_line_start(file: &File, size: u64) -> io::Result<u64> {
+    const LOOK_BACK_BYTES: u64 = 64 * 1024;
+    let mut buffer = vec![0; LOOK_BACK_BYTES.min(size) as usize];
+    let from = size - buffer.len() as u64;
+    let n = pread(file, &mut buffer[..], from)?;
+    Ok(millstream_scan::last_newline(&buffer[..n]).map_or(size, |at| from + at as u64 + 1))
+}

@@ -1,0 +1,357 @@
+//! One file: its cursors, and reading lines of it into a block.
+
+use super::identity::{Descriptor, Head, HEAD_BYTES_MAX, Inode};
+use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES};
+use millstream_model::{
+    BatchBuilder, Block, Choice, Cursors, LongLine, Origin, Outcome, Permit, SinkSet, SourceCx, char_boundary,
+};
+use rustix::io::pread;
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Smallest read, in bytes, however short the lines are.
+const READ_BYTES_MIN: usize = 64 * 1024;
+
+/// From this attempt on an abandoned range travels alone, to answer for itself.
+pub const ALONE_FROM: u8 = 2;
+
+/// From this attempt on, having travelled alone before, an abandoned range is halved.
+const HALVED_FROM: u8 = 3;
+
+/// A block being filled with lines of one or more files.
+pub struct Fill {
+    pub block: Block,
+    pub permit: Permit,
+    pub builder: BatchBuilder,
+    /// The sinks of every line in it.
+    pub sinks: SinkSet,
+    used: usize,
+    /// Positions of newlines in the last read; kept for its memory.
+    newlines: Vec<u32>,
+}
+
+impl Fill {
+    /// An empty fill for lines to `sinks`.
+    pub fn new(block: Block, permit: Permit, sinks: SinkSet) -> Fill {
+        let builder = BatchBuilder::with_capacity(BLOCK_BYTES / 128);
+        Fill { block, permit, builder, sinks, used: 0, newlines: Vec::new() }
+    }
+
+    /// Bytes filled.
+    pub fn used(&self) -> usize {
+        self.used
+    }
+
+    fn room(&self) -> usize {
+        self.block.capacity() - self.used
+    }
+
+    /// Whether another read is worth while.
+    pub fn is_full(&self) -> bool {
+        self.room() < READ_BYTES_MIN / 4 || self.builder.is_full()
+    }
+}
+
+/// What a read came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Read {
+    /// Lines were read or passed over, and there is probably more.
+    More,
+    /// Everything that is there was read, but perhaps an unfinished line.
+    End,
+    /// There was nothing to read.
+    Nothing,
+    /// The next line needs a block of its own.
+    Full,
+}
+
+/// A line longer than `max_line` whose end is being looked for.
+struct LongScan {
+    start: u64,
+    scanned: u64,
+}
+
+/// Options of reading.
+#[derive(Clone, Copy)]
+pub struct Limits {
+    /// Longest line in bytes.
+    pub line_max: usize,
+    /// What becomes of a longer one.
+    pub long: LongLine,
+}
+
+/// An open file.
+pub struct Tail {
+    pub origin: Arc<Origin>,
+    pub file: File,
+    pub inode: Inode,
+    pub descriptor: Descriptor,
+    pub cursors: Cursors,
+    /// Where it is found now, for the watch.
+    pub path: PathBuf,
+    /// When to look at it next, in engine time.
+    pub next: Duration,
+    /// Whether it is in the queue of files to be read.
+    pub queued: bool,
+    /// When it last had something new.
+    pub grown: Duration,
+    /// Whether the next write is noticed by the watch.
+    pub watched: bool,
+    /// Since when no path leads to it.
+    pub gone_since: Option<Duration>,
+    /// Where the last look found nothing more.
+    pub end: Option<u64>,
+    /// Whether its head has grown since it was kept.
+    pub head_grown: bool,
+    long: Option<LongScan>,
+    read_bytes: usize,
+    block_bytes: usize,
+}
+
+impl Tail {
+    /// A file to be read from `cursors` on.
+    pub fn new(origin: Arc<Origin>, file: File, descriptor: Descriptor, cursors: Cursors, path: PathBuf) -> Tail {
+        let inode = Inode { device: descriptor.device, number: descriptor.inode };
+        Tail {
+            origin,
+            file,
+            inode,
+            descriptor,
+            cursors,
+            path,
+            next: Duration::ZERO,
+            queued: false,
+            grown: Duration::ZERO,
+            watched: false,
+            gone_since: None,
+            end: None,
+            head_grown: false,
+            long: None,
+            read_bytes: usize::MAX,
+            block_bytes: BLOCK_BYTES,
+        }
+    }
+
+    /// Size of the block the next line needs.
+    pub fn block_bytes(&self) -> usize {
+        self.block_bytes
+    }
+
+    /// Reads lines at the chosen cursor into `fill`. With `finish`, an unfinished last line is one.
+    pub fn read(&mut self, choice: Choice, fill: &mut Fill, cx: &SourceCx<'_>, limits: Limits, finish: bool) -> io::Result<Read> {
+        let position = choice.cursor.position;
+        if self.long.as_ref().is_some_and(|long| long.start == position) {
+            return self.scan_long(choice, fill, cx, limits, finish);
+        }
+        let left = choice.limit.map_or(usize::MAX, |limit| (limit - position).min(usize::MAX as u64) as usize);
+        let wanted = fill.room().min(left).min(self.read_bytes);
+        let (begin, end) = (fill.used, fill.used + wanted);
+        let n = pread(&self.file, &mut fill.block.memory()[begin..end], position)?;
+        let mut newlines = std::mem::take(&mut fill.newlines);
+        newlines.clear();
+        millstream_scan::newlines(&fill.block.filled(begin + n)[begin..], &mut newlines);
+        let read = if newlines.is_empty() {
+            self.unfinished(choice, fill, cx, limits, (n, wanted, left), finish)
+        } else {
+            self.lines(choice, fill, cx, limits, &mut newlines);
+            // Only a read that gives nothing proves the end, and only who finishes needs the proof.
+            Ok(if n < wanted && !finish { Read::End } else { Read::More })
+        };
+        fill.newlines = newlines;
+        read
+    }
+
+    /// Adds whole lines that end at `newlines`, which count from the end of what is filled.
+    fn lines(&mut self, choice: Choice, fill: &mut Fill, cx: &SourceCx<'_>, limits: Limits, newlines: &mut Vec<u32>) {
+        newlines.truncate(BATCH_ROWS_MAX - fill.builder.rows());
+        if choice.cursor.attempt >= HALVED_FROM {
+            if newlines.len() == 1 {
+                return self.reject(choice, u64::from(newlines[0]) + 1, cx);
+            }
+            newlines.truncate(newlines.len() / 2);
+        }
+        let Some(&last) = newlines.last() else { return };
+        let (begin, bytes) = (fill.used, last as usize + 1);
+        if begin > 0 {
+            newlines.iter_mut().for_each(|newline| *newline += begin as u32);
+        }
+        let rows_before = fill.builder.rows();
+        let block = fill.block.filled(begin + bytes);
+        let long = fill.builder.lines(block, begin, newlines, limits.line_max, limits.long);
+        count_long(cx, long, limits.long);
+        let rows = fill.builder.rows() - rows_before;
+        self.segment(choice, fill, cx, bytes as u64, bytes);
+        self.block_bytes = BLOCK_BYTES;
+        self.read_bytes = (bytes / rows.max(1) * BATCH_ROWS_MAX).max(READ_BYTES_MIN);
+    }
+
+    /// Closes a segment over `source_bytes` of the file, which took `block_bytes` of the block.
+    fn segment(&mut self, choice: Choice, fill: &mut Fill, cx: &SourceCx<'_>, source_bytes: u64, block_bytes: usize) {
+        let (cursor, begin) = (choice.cursor, choice.cursor.position);
+        let end = begin + source_bytes;
+        let ack = cx.ledger.issue(self.origin.id, (begin, end), cursor.sinks, cursor.attempt, cx.now.since_start);
+        fill.builder.segment(self.origin.clone(), begin.wrapping_sub(fill.used as u64), ack);
+        fill.used += block_bytes;
+        self.cursors.advance(choice.index, end);
+        cx.counters.received(0, source_bytes);
+    }
+
+    /// No line end in the `n` bytes read of `wanted`; `left` are left up to the cursor's limit.
+    fn unfinished(
+        &mut self,
+        choice: Choice,
+        fill: &mut Fill,
+        cx: &SourceCx<'_>,
+        limits: Limits,
+        (n, wanted, left): (usize, usize, usize),
+        finish: bool,
+    ) -> io::Result<Read> {
+        let position = choice.cursor.position;
+        if n > limits.line_max + 1 {
+            return Ok(self.begin_long(choice, fill, cx, limits, n));
+        }
+        if n == 0 {
+            return Ok(Read::Nothing);
+        }
+        if n == left || finish && self.is_end(position + n as u64)? {
+            if choice.cursor.attempt >= HALVED_FROM {
+                self.reject(choice, n as u64, cx);
+            } else {
+                self.last_line(choice, fill, cx, limits, n);
+            }
+            return Ok(Read::More);
+        }
+        if n < wanted {
+            return Ok(if finish { Read::More } else { Read::End });
+        }
+        if fill.used > 0 {
+            return Ok(Read::Full);
+        }
+        if wanted < fill.room() {
+            self.read_bytes = usize::MAX;
+            return Ok(Read::More);
+        }
+        self.block_bytes = limits.line_max + READ_BYTES_MIN;
+        Ok(Read::Full)
+    }
+
+    /// Whether the file ends at `offset`: a read there gives nothing.
+    fn is_end(&self, offset: u64) -> io::Result<bool> {
+        Ok(pread(&self.file, &mut [0u8; 1][..], offset)? == 0)
+    }
+
+    /// Delivers the `n` bytes of a last line that has no end.
+    fn last_line(&mut self, choice: Choice, fill: &mut Fill, cx: &SourceCx<'_>, limits: Limits, n: usize) {
+        let (begin, line) = (fill.used, fill.used + n);
+        let text = &fill.block.filled(line)[begin..];
+        if text.len() <= limits.line_max {
+            fill.builder.row(text, begin);
+        } else {
+            count_long(cx, 1, limits.long);
+            fill.builder.long_row(text, begin, limits.line_max, limits.long);
+        }
+        self.segment(choice, fill, cx, n as u64, n);
+    }
+
+    /// A range that panics wherever it goes, down to one line: given up, and counted.
+    fn reject(&mut self, choice: Choice, bytes: u64, cx: &SourceCx<'_>) {
+        let (cursor, begin) = (choice.cursor, choice.cursor.position);
+        let range = (begin, begin + bytes);
+        let ack = cx.ledger.issue(self.origin.id, range, cursor.sinks, cursor.attempt, cx.now.since_start);
+        cursor.sinks.iter().filter_map(|sink| ack.hold(sink)).for_each(|hold| hold.settle(Outcome::Rejected));
+        ack.finish();
+        cx.counters.dropped("panic", 1);
+        log::error!("{}: line at offset {begin} rejected: a sink panics on it", self.origin.name);
+        self.cursors.advance(choice.index, range.1);
+    }
+
+    fn begin_long(&mut self, choice: Choice, fill: &mut Fill, cx: &SourceCx<'_>, limits: Limits, n: usize) -> Read {
+        let start = choice.cursor.position;
+        if limits.long == LongLine::Split {
+            let begin = fill.used;
+            let cut = char_boundary(&fill.block.filled(begin + n)[begin..], limits.line_max);
+            fill.builder.row(&fill.block.filled(begin + cut)[begin..], begin);
+            count_long(cx, 1, limits.long);
+            self.segment(choice, fill, cx, cut as u64, cut);
+        } else {
+            self.long = Some(LongScan { start, scanned: start + n as u64 });
+        }
+        Read::More
+    }
+
+    /// Looks for the end of a long line; then cuts its beginning out, or drops it.
+    fn scan_long(&mut self, choice: Choice, fill: &mut Fill, cx: &SourceCx<'_>, limits: Limits, finish: bool) -> io::Result<Read> {
+        let Some(long) = &mut self.long else { return Ok(Read::More) };
+        let begin = fill.used;
+        if fill.room() < limits.line_max + 4 {
+            if begin == 0 {
+                self.block_bytes = limits.line_max + READ_BYTES_MIN;
+            }
+            return Ok(Read::Full);
+        }
+        let n = pread(&self.file, &mut fill.block.memory()[begin..], long.scanned)?;
+        let newline = memchr::memchr(b'\n', &fill.block.filled(begin + n)[begin..]);
+        let (start, end) = match newline {
+            Some(at) => (long.start, long.scanned + at as u64 + 1),
+            None if n == 0 && finish => (long.start, long.scanned),
+            None => {
+                long.scanned += n as u64;
+                return Ok(if n == 0 { Read::End } else { Read::More });
+            }
+        };
+        self.long = None;
+        self.block_bytes = BLOCK_BYTES;
+        self.end_long(choice, fill, cx, limits, (start, end))?;
+        Ok(Read::More)
+    }
+
+    fn end_long(
+        &mut self,
+        choice: Choice,
+        fill: &mut Fill,
+        cx: &SourceCx<'_>,
+        limits: Limits,
+        (start, end): (u64, u64),
+    ) -> io::Result<()> {
+        count_long(cx, 1, limits.long);
+        let begin = fill.used;
+        let mut kept = 0;
+        if limits.long == LongLine::Truncate {
+            kept = pread(&self.file, &mut fill.block.memory()[begin..begin + limits.line_max + 4], start)?;
+            let text = &fill.block.filled(begin + kept)[begin..];
+            fill.builder.long_row(text, begin, limits.line_max, limits.long);
+        }
+        self.segment(choice, fill, cx, end - start, kept);
+        Ok(())
+    }
+
+    /// Whether the file has become shorter than what was read of it: the byte before the furthest
+    /// position is gone. Sizes are not asked: on network file systems they lag.
+    pub fn is_truncated(&self) -> bool {
+        let head = self.cursors.head();
+        head > 0 && self.is_end(head - 1).unwrap_or(false)
+    }
+
+    /// Hashes the head again if the file has grown; whether that changed the descriptor.
+    pub fn update_head(&mut self) -> bool {
+        self.head_grown = false;
+        match Head::read(&self.file, HEAD_BYTES_MAX) {
+            Ok(head) if head.bytes > self.descriptor.head.bytes => {
+                self.descriptor.head = head;
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+fn count_long(cx: &SourceCx<'_>, lines: u64, long: LongLine) {
+    match long {
+        LongLine::Truncate => cx.counters.noted("truncated", lines),
+        LongLine::Split => cx.counters.noted("split", lines),
+        LongLine::Drop => cx.counters.dropped("long_line", lines),
+    }
+}

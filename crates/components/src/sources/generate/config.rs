@@ -1,0 +1,48 @@
+//! Configuration of source `generate`.
+
+use super::Generate;
+use super::weblog::LINE_BYTES_MIN;
+use crate::registry::{Component, SourceComponent};
+use millstream_model::{BuildError, Size, Source, SourceOpen};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Largest line it makes, in bytes.
+const LINE_BYTES_MAX: u64 = 64 * 1024;
+
+/// Options of source `generate`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct GenerateConfig {
+    /// Lines per second; as many as possible if left out.
+    #[schemars(range(min = 1))]
+    pub rate: Option<u64>,
+    /// Bytes of a line on average, 120B to 64KiB.
+    pub size: Size,
+    /// The same seed makes the same lines, but for their times.
+    pub seed: u64,
+    /// Lines in all; without end if left out.
+    #[schemars(range(min = 1))]
+    pub count: Option<u64>,
+}
+
+impl Default for GenerateConfig {
+    fn default() -> Self {
+        GenerateConfig { rate: None, size: Size(178), seed: 1, count: None }
+    }
+}
+
+impl Component for GenerateConfig {
+    fn check(&self) -> Vec<(String, String)> {
+        match (LINE_BYTES_MIN as u64..=LINE_BYTES_MAX).contains(&self.size.0) {
+            true => Vec::new(),
+            false => vec![("/size".into(), "size is out of range; write 120B to 64KiB".into())],
+        }
+    }
+}
+
+impl SourceComponent for GenerateConfig {
+    fn open(self, open: SourceOpen) -> Result<Box<dyn Source>, BuildError> {
+        Ok(Box::new(Generate::new(&self, &open).map_err(BuildError)?))
+    }
+}

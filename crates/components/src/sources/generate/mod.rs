@@ -1,0 +1,105 @@
+//! Source `generate`: web-server log lines with a sequence number in each, to try and to test with.
+//!
+//! The lines are the same for the same seed, but for their times.
+
+mod config;
+mod weblog;
+
+pub use config::GenerateConfig;
+pub use weblog::WebLog;
+
+use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES};
+use millstream_model::{BatchBuilder, Origin, Polled, Source, SourceCx, SourceOpen};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often lines are made; a second's lines are spread over its ticks.
+const TICK: Duration = Duration::from_millis(50);
+
+/// The source.
+struct Generate {
+    lines: WebLog,
+    /// Lines per second; as many as possible if none.
+    rate: Option<u64>,
+    /// Lines in all; without end if none.
+    count: Option<u64>,
+    made: u64,
+    begun: Option<Duration>,
+    origin: Arc<Origin>,
+    /// Bytes made.
+    offset: u64,
+    line: Vec<u8>,
+}
+
+impl Generate {
+    fn new(config: &GenerateConfig, open: &SourceOpen) -> Result<Generate, String> {
+        let id = getrandom::u64().map_err(|error| error.to_string())?;
+        open.ledger.open(id, open.sinks.iter().map(|(sink, _)| (*sink, 0)));
+        Ok(Generate {
+            lines: WebLog::new(config.seed, config.size.0 as usize),
+            rate: config.rate,
+            count: config.count,
+            made: 0,
+            begun: None,
+            origin: Arc::new(Origin { id, name: String::new() }),
+            offset: 0,
+            line: Vec::new(),
+        })
+    }
+
+    /// Lines that should be out by now.
+    fn due(&mut self, now: Duration) -> u64 {
+        let begun = *self.begun.get_or_insert(now);
+        let by_rate = self.rate.map_or(u64::MAX, |rate| {
+            let elapsed = now.saturating_sub(begun) + TICK;
+            (elapsed.as_secs_f64() * rate as f64) as u64
+        });
+        by_rate.min(self.count.unwrap_or(u64::MAX))
+    }
+
+    fn batch(&mut self, lines: u64, cx: &SourceCx<'_>) -> Polled {
+        if !cx.sinks.is_subset(cx.room) {
+            return Polled::NoRoom;
+        }
+        let Some((mut block, permit)) = cx.block(BLOCK_BYTES) else { return Polled::NoRoom };
+        let (mut used, mut newlines) = (0, Vec::new());
+        while (newlines.len() as u64) < lines.min(BATCH_ROWS_MAX as u64) {
+            self.line.clear();
+            self.lines.line(self.made, cx.now.unix_ns / 1_000_000_000, &mut self.line);
+            let end = used + self.line.len();
+            if end > block.capacity() {
+                break;
+            }
+            block.memory()[used..end].copy_from_slice(&self.line);
+            newlines.push(end as u32 - 1);
+            used = end;
+            self.made += 1;
+        }
+        let mut builder = BatchBuilder::with_capacity(newlines.len());
+        builder.lines(block.filled(used), 0, &newlines, usize::MAX, millstream_model::LongLine::Truncate);
+        let range = (self.offset, self.offset + used as u64);
+        let ack = cx.ledger.issue(self.origin.id, range, cx.sinks, 0, cx.now.since_start);
+        builder.segment(self.origin.clone(), self.offset, ack);
+        self.offset = range.1;
+        let batch = builder.finish(block.freeze(used), cx.info.clone(), cx.sinks, cx.now.unix_ns);
+        cx.counters.received(batch.rows() as u64, used as u64);
+        cx.counters.sent(batch.rows() as u64, batch.text_bytes());
+        Polled::Batch(batch, permit)
+    }
+}
+
+impl Source for Generate {
+    fn poll(&mut self, cx: &mut SourceCx<'_>) -> Polled {
+        // What was lost cannot be made again with the same times; lines are numbered, so it shows.
+        for lost in cx.ledger.take_rereads() {
+            let sink = millstream_model::SinkSet::one(lost.sink);
+            cx.ledger.issue(lost.origin, (lost.begin, lost.end), sink, 0, cx.now.since_start).finish();
+            cx.counters.dropped("abandoned", 1);
+        }
+        let lines = self.due(cx.now.since_start).saturating_sub(self.made);
+        if self.count == Some(self.made) {
+            return Polled::Ended;
+        }
+        if lines == 0 { Polled::Wait(TICK) } else { self.batch(lines, cx) }
+    }
+}

@@ -1,0 +1,39 @@
+//! Configuration of source `stdin`.
+
+use super::Stdin;
+use crate::registry::{Component, SourceComponent};
+use millstream_model::{BuildError, LongLine, Size, Source, SourceOpen};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Options of source `stdin`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StdinConfig {
+    /// Longest line, 16MiB at most.
+    #[serde(default = "default_max_line")]
+    pub max_line: Size,
+    /// What becomes of a longer one.
+    #[serde(default)]
+    pub on_long_line: LongLine,
+}
+
+fn default_max_line() -> Size {
+    Size(256 * 1024)
+}
+
+impl Component for StdinConfig {
+    fn check(&self) -> Vec<(String, String)> {
+        match (1..=16 * 1024 * 1024).contains(&self.max_line.0) {
+            true => Vec::new(),
+            false => vec![("/max_line".into(), "max_line is out of range; write 1B to 16MiB".into())],
+        }
+    }
+}
+
+impl SourceComponent for StdinConfig {
+    fn open(self, open: SourceOpen) -> Result<Box<dyn Source>, BuildError> {
+        let stdin = Stdin::start(&self, open).map_err(|error| BuildError(error.to_string()))?;
+        Ok(Box::new(stdin))
+    }
+}

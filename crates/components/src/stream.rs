@@ -1,0 +1,142 @@
+//! Lines out of a byte stream that cannot be read twice: chunks in, batches out.
+
+use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES};
+use millstream_model::{BatchBuilder, Block, LongLine, Origin, Permit, Polled, SourceCx};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Cuts a stream into lines. Offsets count from the start of the stream.
+pub struct StreamLines {
+    origin: Arc<Origin>,
+    line_max: usize,
+    long: LongLine,
+    chunks: VecDeque<Vec<u8>>,
+    /// Bytes of the first chunk that are used up.
+    used: usize,
+    /// Offset of the first byte that is not used up.
+    offset: u64,
+    /// The rest of a line that was cut or dropped is being passed over.
+    skipping: bool,
+    ended: bool,
+}
+
+impl StreamLines {
+    /// An empty stream of `origin`, whose ledger entry must be open.
+    pub fn new(origin: Arc<Origin>, line_max: usize, long: LongLine) -> StreamLines {
+        let chunks = VecDeque::new();
+        StreamLines { origin, line_max, long, chunks, used: 0, offset: 0, skipping: false, ended: false }
+    }
+
+    /// Adds bytes.
+    pub fn push(&mut self, chunk: Vec<u8>) {
+        self.chunks.push_back(chunk);
+    }
+
+    /// No more bytes will come: what is left is a line.
+    pub fn end(&mut self) {
+        self.ended = true;
+    }
+
+    /// Bytes that wait.
+    pub fn waiting(&self) -> usize {
+        self.chunks.iter().map(Vec::len).sum::<usize>() - self.used
+    }
+
+    /// Makes the next batch, if there is a whole line (or the end) and room.
+    pub fn batch(&mut self, cx: &SourceCx<'_>) -> Polled {
+        if !cx.sinks.is_subset(cx.room) {
+            return Polled::NoRoom;
+        }
+        let Some((mut block, permit)) = cx.block(BLOCK_BYTES.max(self.line_max + 2)) else { return Polled::NoRoom };
+        let filled = self.peek(block.memory());
+        let mut newlines = Vec::new();
+        millstream_scan::newlines(block.filled(filled), &mut newlines);
+        newlines.truncate(BATCH_ROWS_MAX);
+        match newlines.last() {
+            Some(last) => self.lines(block, permit, *last as usize + 1, &newlines, cx),
+            None if filled > self.line_max + 1 => self.long_line(block, permit, filled, cx),
+            None if self.ended && filled > 0 => self.last_line(block, permit, filled, cx),
+            None if self.ended => Polled::Ended,
+            None => Polled::Wait(std::time::Duration::MAX / 4),
+        }
+    }
+
+    /// Copies waiting bytes to the start of `block`; returns how many.
+    fn peek(&self, block: &mut [u8]) -> usize {
+        let (mut filled, mut skip) = (0, self.used);
+        for chunk in &self.chunks {
+            let part = &chunk[skip..];
+            let n = part.len().min(block.len() - filled);
+            block[filled..filled + n].copy_from_slice(&part[..n]);
+            filled += n;
+            skip = 0;
+        }
+        filled
+    }
+
+    fn consume(&mut self, mut bytes: usize) {
+        self.offset += bytes as u64;
+        bytes += self.used;
+        while self.chunks.front().is_some_and(|chunk| chunk.len() <= bytes) {
+            bytes -= self.chunks.pop_front().map_or(0, |chunk| chunk.len());
+        }
+        self.used = bytes;
+    }
+
+    fn lines(&mut self, block: Block, permit: Permit, bytes: usize, newlines: &[u32], cx: &SourceCx<'_>) -> Polled {
+        let mut builder = BatchBuilder::with_capacity(newlines.len());
+        let (from, newlines) = match self.skipping {
+            true => (newlines[0] as usize + 1, &newlines[1..]),
+            false => (0, newlines),
+        };
+        self.skipping = false;
+        let long = builder.lines(block.filled(bytes), from, newlines, self.line_max, self.long);
+        self.count_long(long, cx);
+        self.finish(block, permit, builder, bytes, cx)
+    }
+
+    /// A line that does not end within the limit: its beginning is delivered or dropped now.
+    fn long_line(&mut self, block: Block, permit: Permit, filled: usize, cx: &SourceCx<'_>) -> Polled {
+        let mut builder = BatchBuilder::default();
+        let mut bytes = filled;
+        if self.long == LongLine::Split {
+            bytes = millstream_model::char_boundary(block.filled(filled), self.line_max);
+            builder.row(block.filled(bytes), 0);
+        } else if !self.skipping {
+            builder.long_row(block.filled(filled), 0, self.line_max, self.long);
+            self.skipping = true;
+            self.count_long(1, cx);
+        }
+        self.finish(block, permit, builder, bytes, cx)
+    }
+
+    fn last_line(&mut self, block: Block, permit: Permit, filled: usize, cx: &SourceCx<'_>) -> Polled {
+        let mut builder = BatchBuilder::default();
+        if !self.skipping && filled <= self.line_max {
+            builder.row(block.filled(filled), 0);
+        } else if !self.skipping {
+            builder.long_row(block.filled(filled), 0, self.line_max, self.long);
+            self.count_long(1, cx);
+        }
+        self.finish(block, permit, builder, filled, cx)
+    }
+
+    fn finish(&mut self, block: Block, permit: Permit, mut builder: BatchBuilder, bytes: usize, cx: &SourceCx<'_>) -> Polled {
+        let range = (self.offset, self.offset + bytes as u64);
+        let ack = cx.ledger.issue(self.origin.id, range, cx.sinks, 0, cx.now.since_start);
+        builder.segment(self.origin.clone(), self.offset, ack);
+        let batch = builder.finish(block.freeze(bytes), cx.info.clone(), cx.sinks, cx.now.unix_ns);
+        cx.counters.received(batch.rows() as u64, bytes as u64);
+        cx.counters.sent(batch.rows() as u64, batch.text_bytes());
+        self.consume(bytes);
+        Polled::Batch(batch, permit)
+    }
+
+    fn count_long(&self, lines: u64, cx: &SourceCx<'_>) {
+        match self.long {
+            LongLine::Truncate => cx.counters.noted("truncated", lines),
+            LongLine::Split => cx.counters.noted("split", lines),
+            LongLine::Drop => cx.counters.dropped("long_line", lines),
+        }
+    }
+}

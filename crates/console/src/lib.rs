@@ -1,0 +1,115 @@
+//! The agent's HTTP interface: metrics, health and snapshots of the engine.
+//!
+//! The same routes are served on a TCP listener and on a Unix socket in the data folder, the
+//! *control socket*. Over TCP most of them need a token, and requests that a web page of somebody
+//! else could have sent are refused; whoever may open the control socket needs neither.
+//!
+//! Nothing here waits for the engine and the engine waits for nothing here: a request takes a
+//! snapshot, renders it and sends it. Connections are bounded in number and in time.
+
+mod access;
+mod control;
+mod listener;
+mod process;
+mod prometheus;
+mod routes;
+mod token;
+
+pub use process::ProcessStats;
+pub use prometheus::prometheus;
+pub use routes::TakeSnapshot;
+
+use listener::{Listener, Service};
+use routes::Router;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+/// What the interface needs to know at its start.
+#[derive(Clone, Debug)]
+pub struct ConsoleConfig {
+    /// Address of the TCP listener; port 0 takes any free one.
+    pub listen: SocketAddr,
+    /// Existing folder for the token and the control socket; the caller holds its lock.
+    pub data_dir: PathBuf,
+    /// Version of the agent.
+    pub version: &'static str,
+    /// Hash of the configuration in use.
+    pub config_hash: u64,
+}
+
+/// The running interface. Dropped without [`Console::shutdown`], it closes at once.
+pub struct Console {
+    /// Address the TCP listener is bound to.
+    pub tcp: SocketAddr,
+    /// File that holds the token.
+    pub token_path: PathBuf,
+    /// The control socket.
+    pub socket_path: PathBuf,
+    token: String,
+    stop: watch::Sender<bool>,
+    listeners: Vec<JoinHandle<()>>,
+}
+
+/// Opens the control socket and the TCP listener and serves both on the current Tokio runtime.
+///
+/// The token is read from `DATA_DIR/token`, or made. `snapshot` is called once per request that needs
+/// one; `ready` is what `/ready` answers.
+///
+/// # Errors
+///
+/// An address that is taken or not ours, a token or socket that can be neither read nor made; the
+/// message names which.
+pub async fn start(
+    config: ConsoleConfig,
+    snapshot: Arc<TakeSnapshot>,
+    ready: Arc<AtomicBool>,
+) -> io::Result<Console> {
+    let token_path = config.data_dir.join("token");
+    let token = token::load_or_create(&token_path)?;
+    let tcp_listener = listener::bind_tcp(config.listen).await?;
+    let tcp = tcp_listener.local_addr()?;
+    let socket_path = config.data_dir.join("control.sock");
+    let unix_listener = control::bind(&config.data_dir, &socket_path)?;
+    let router = Router { snapshot, ready, version: config.version, config_hash: config.config_hash };
+    let service = Arc::new(Service { router, token: token.clone(), listen: tcp.ip() });
+    let (stop, stopped) = watch::channel(false);
+    let listeners = [Listener::Tcp(tcp_listener), Listener::Unix(unix_listener)]
+        .map(|listener| tokio::spawn(listener.run(service.clone(), stopped.clone())));
+    Ok(Console { tcp, token_path, socket_path, token, stop, listeners: listeners.into() })
+}
+
+impl Console {
+    /// The token that requests over TCP carry. It is a secret.
+    pub fn token(&self) -> &str {
+        &self.token
+    }
+
+    /// Accepts no more connections, lets those open finish for a second, and removes the control
+    /// socket.
+    pub async fn shutdown(mut self) {
+        self.stop.send_replace(true);
+        for listener in self.listeners.drain(..) {
+            // Fails only if the listener panicked; then it is as closed as it can be.
+            let _ = listener.await;
+        }
+    }
+}
+
+impl Drop for Console {
+    fn drop(&mut self) {
+        self.listeners.iter().for_each(JoinHandle::abort);
+        if let Err(error) = std::fs::remove_file(&self.socket_path) {
+            log::debug!("control socket {}: {error}", self.socket_path.display());
+        }
+    }
+}
+
+/// An error of the same kind that also says what it is about.
+fn context(about: impl std::fmt::Display, error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{about}: {error}"))
+}

@@ -1,0 +1,139 @@
+//! Accepting connections and serving one request on each, within bounds.
+
+use crate::access::{self, Via};
+use crate::context;
+use crate::routes::{Reply, Router};
+use hyper::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::convert::Infallible;
+use std::future::ready;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+/// Connections served at a time by each listener; more wait to be accepted.
+const CONNECTIONS_MAX: usize = 64;
+/// Bytes of a request's head.
+const HEAD_BYTES_MAX: usize = 16 << 10;
+/// Headers of a request.
+const HEADERS_MAX: usize = 64;
+/// Time a client has to send the head of its request.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time a connection has in all, so that a client that does not read keeps no memory.
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
+/// Pause after a failed accept, which would fail again at once when file descriptors run out.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
+/// Time that open connections have at the end.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// What all connections share.
+pub struct Service {
+    pub router: Router,
+    pub token: String,
+    /// Address the TCP listener is bound to.
+    pub listen: IpAddr,
+}
+
+/// One of the two ways in.
+pub enum Listener {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+/// Opens the TCP listener.
+pub async fn bind_tcp(address: SocketAddr) -> io::Result<TcpListener> {
+    TcpListener::bind(address).await.map_err(|error| context(format_args!("api.listen {address}"), error))
+}
+
+impl Listener {
+    /// Serves until `stopped`, then waits a moment for open connections.
+    pub async fn run(self, service: Arc<Service>, mut stopped: watch::Receiver<bool>) {
+        let mut connections = JoinSet::new();
+        loop {
+            tokio::select! {
+                // An error means that the sender is gone, which is a stop too.
+                _ = stopped.wait_for(|stopped| *stopped) => break,
+                accepted = self.accept(), if connections.len() < CONNECTIONS_MAX => match accepted {
+                    Ok(stream) => start_connection(&mut connections, stream, &service),
+                    Err(error) => {
+                        log::warn!("{}: connection not accepted: {error}", self.name());
+                        sleep(ACCEPT_PAUSE).await;
+                    }
+                },
+                Some(_) = connections.join_next() => {}
+            }
+        }
+        drop(self);
+        let finish = async { while connections.join_next().await.is_some() {} };
+        // What has not finished is cut off with the set.
+        let _ = timeout(SHUTDOWN_TIMEOUT, finish).await;
+    }
+
+    async fn accept(&self) -> io::Result<Stream> {
+        Ok(match self {
+            Listener::Tcp(listener) => Stream::Tcp(listener.accept().await?.0),
+            Listener::Unix(listener) => Stream::Unix(listener.accept().await?.0),
+        })
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            Listener::Tcp(_) => "api.listen",
+            Listener::Unix(_) => "control socket",
+        }
+    }
+}
+
+fn start_connection(connections: &mut JoinSet<()>, stream: Stream, service: &Arc<Service>) {
+    let service = service.clone();
+    match stream {
+        Stream::Unix(stream) => {
+            connections.spawn(serve(stream, Via::Control, service));
+        }
+        Stream::Tcp(stream) => {
+            // A connection that is already broken has no address; it will find out by itself.
+            let Ok(local) = stream.local_addr() else { return };
+            let via = Via::Network { listen: service.listen, local: local.ip() };
+            connections.spawn(serve(stream, via, service));
+        }
+    }
+}
+
+/// Serves one request. One per connection is enough for a scrape every few seconds, and makes the
+/// bound on the connection a bound on the request.
+async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, via: Via, service: Arc<Service>) {
+    let answer = service_fn(|request| ready(Ok::<_, Infallible>(answer(&service, via, &request))));
+    let connection = http1::Builder::new()
+        .keep_alive(false)
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .max_buf_size(HEAD_BYTES_MAX)
+        .max_headers(HEADERS_MAX)
+        .serve_connection(TokioIo::new(stream), answer);
+    match timeout(CONNECTION_TIMEOUT, connection).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => log::debug!("connection of a client: {error}"),
+        Err(_) => log::debug!("connection of a client cut off after {} s", CONNECTION_TIMEOUT.as_secs()),
+    }
+}
+
+fn answer(service: &Service, via: Via, request: &Request<Incoming>) -> Reply {
+    match access::check(request.uri().path(), request.headers(), via, &service.token) {
+        Ok(()) => service.router.answer(request.method(), request.uri().path()),
+        Err(refusal) => refusal.reply(),
+    }
+}

@@ -1,0 +1,265 @@
+//! The agent's metrics in the Prometheus text format, version 0.0.4.
+
+use crate::process::ProcessStats;
+use millstream_engine::{ComponentSnapshot, SinkProgress, Snapshot};
+use millstream_model::CountersSnapshot;
+use std::collections::BTreeMap;
+use std::fmt::{self, Display, Write};
+
+/// Bits of the configuration's hash that are shown: as many as every reader of a floating-point number
+/// keeps exactly.
+const CONFIG_HASH_BITS: u32 = 48;
+
+/// A metric's name, what it is, and how it is read from a component's counters.
+type Of<T> = (&'static str, &'static str, fn(&CountersSnapshot) -> T);
+
+const EVENTS_AND_BYTES: [Of<u64>; 4] = [
+    ("millstream_component_received_events_total", "Events taken in.", |c| c.received_events),
+    ("millstream_component_received_bytes_total", "Bytes taken in.", |c| c.received_bytes),
+    ("millstream_component_sent_events_total", "Events let out.", |c| c.sent_events),
+    ("millstream_component_sent_bytes_total", "Bytes let out.", |c| c.sent_bytes),
+];
+
+const DROPPED: &str = "millstream_component_dropped_events_total";
+const ERRORS: &str = "millstream_component_errors_total";
+const NOTED: &str = "millstream_component_noted_events_total";
+const WAITED: &str = "millstream_component_wait_seconds_total";
+const UTILIZATION: &str = "millstream_component_utilization_ratio";
+
+/// All metrics of the agent as text: one family after the other, each with HELP and TYPE.
+///
+/// Figures of the process that are not known are left out, as is everything the snapshot does not hold.
+pub fn prometheus(snapshot: &Snapshot, process: &ProcessStats, version: &str, config_hash: u64) -> String {
+    let mut text = Text(String::with_capacity(4096 + 2048 * snapshot.components.len()));
+    flow(&mut text, &snapshot.components);
+    progress(&mut text, &snapshot.components);
+    agent(&mut text, snapshot, version, config_hash);
+    process_figures(&mut text, process);
+    text.0
+}
+
+/// What goes through each component.
+fn flow(text: &mut Text, components: &[ComponentSnapshot]) {
+    for (name, help, of) in EVENTS_AND_BYTES {
+        text.family(name, "counter", help);
+        for component in components {
+            text.sample(name, &labels(component), of(&component.counters));
+        }
+    }
+    let (help, label) = ("Events dropped, by reason.", "reason");
+    by_label(text, components, (DROPPED, help, |c| c.dropped_events.clone()), label);
+    by_label(text, components, (ERRORS, "Errors, by type.", |c| c.errors.clone()), "error_type");
+    let help = "Events that went through changed, by what happened to them.";
+    by_label(text, components, (NOTED, help, |c| c.noted_events.clone()), "note");
+    let help = "Time spent waiting, in seconds, by what for.";
+    by_label(text, components, (WAITED, help, |c| c.wait_seconds.clone()), "for");
+    text.family(
+        UTILIZATION,
+        "gauge",
+        "Share of the last sampling interval spent working; 2 is two busy threads.",
+    );
+    for component in components {
+        text.sample(UTILIZATION, &labels(component), Float(component.counters.utilization_ratio));
+    }
+}
+
+/// A counter per value of one more label.
+fn by_label<T: Number>(
+    text: &mut Text,
+    components: &[ComponentSnapshot],
+    (name, help, of): Of<BTreeMap<&'static str, T>>,
+    label: &'static str,
+) {
+    text.family(name, "counter", help);
+    for component in components {
+        for (value, figure) in of(&component.counters) {
+            let [id, type_name, kind] = labels(component);
+            text.sample(name, &[id, type_name, kind, (label, value)], figure.shown());
+        }
+    }
+}
+
+/// How far delivery is behind.
+fn progress(text: &mut Text, components: &[ComponentSnapshot]) {
+    let help = "Bytes (records, of a source that counts records) read and not settled at the sink.";
+    per_sink(text, components, ("millstream_source_lag_bytes", help), |sink| sink.unsettled.to_string());
+    let help = "Age in seconds of the oldest event that is not settled at the sink; 0 if all are.";
+    let name = "millstream_oldest_unsettled_seconds";
+    per_sink(text, components, (name, help), |sink| Float(sink.oldest_seconds).to_string());
+    let name = "millstream_buffer_bytes";
+    text.family(name, "gauge", "Bytes that wait at the sink for delivery.");
+    for component in components {
+        if let Some(bytes) = component.buffer_bytes {
+            text.sample(name, &labels(component), bytes);
+        }
+    }
+}
+
+/// A gauge per source and sink.
+fn per_sink(
+    text: &mut Text,
+    components: &[ComponentSnapshot],
+    (name, help): (&'static str, &'static str),
+    of: impl Fn(&SinkProgress) -> String,
+) {
+    text.family(name, "gauge", help);
+    for component in components {
+        for sink in &component.sinks {
+            let [id, type_name, kind] = labels(component);
+            text.sample(name, &[id, type_name, kind, ("sink", &sink.sink)], of(sink));
+        }
+    }
+}
+
+/// The agent as a whole.
+fn agent(text: &mut Text, snapshot: &Snapshot, version: &str, config_hash: u64) {
+    let help = "Bytes of the memory grant in use.";
+    text.single("millstream_memory_granted_bytes", "gauge", help, snapshot.memory_granted_bytes);
+    text.family("millstream_build_info", "gauge", "Always 1; the label is the version of the agent.");
+    text.sample("millstream_build_info", &[("version", version)], 1);
+    let help = "A number that changes when the configuration does.";
+    text.single("millstream_config_hash", "gauge", help, config_hash >> (u64::BITS - CONFIG_HASH_BITS));
+    let help = "1 if the configuration read last is in use, 0 if it was refused.";
+    text.single("millstream_config_reload_success", "gauge", help, 1);
+}
+
+/// What the process uses of its host.
+fn process_figures(text: &mut Text, process: &ProcessStats) {
+    if let Some(seconds) = process.cpu_seconds {
+        let help = "CPU time of the process, user and system, in seconds.";
+        text.single("millstream_process_cpu_seconds_total", "counter", help, Float(seconds));
+    }
+    if let Some(seconds) = process.start_time_seconds {
+        let help = "Start of the process, in seconds since 1970.";
+        text.single("millstream_process_start_time_seconds", "gauge", help, Float(seconds));
+    }
+    let counts = [
+        ("resident_memory_bytes", "Resident memory of the process in bytes.", process.resident_memory_bytes),
+        ("open_fds", "Open file descriptors.", process.open_fds),
+        ("max_fds", "File descriptors the process may open.", process.max_fds),
+        ("threads", "Threads of the process.", process.threads),
+    ];
+    for (name, help, count) in counts {
+        if let Some(count) = count {
+            text.single(&format!("millstream_process_{name}"), "gauge", help, count);
+        }
+    }
+}
+
+fn labels(component: &ComponentSnapshot) -> [(&'static str, &str); 3] {
+    [
+        ("component_id", &component.id),
+        ("component_type", component.type_name),
+        ("component_kind", component.kind),
+    ]
+}
+
+/// Text under construction.
+struct Text(String);
+
+impl Text {
+    fn family(&mut self, name: &str, kind: &str, help: &str) {
+        self.line(format_args!("# HELP {name} {help}\n# TYPE {name} {kind}\n"));
+    }
+
+    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
+        self.0.push_str(name);
+        for (index, (label, of)) in labels.iter().enumerate() {
+            let before = if index == 0 { '{' } else { ',' };
+            self.line(format_args!("{before}{label}=\"{}\"", Escaped(of)));
+        }
+        let close = if labels.is_empty() { "" } else { "}" };
+        self.line(format_args!("{close} {value}\n"));
+    }
+
+    fn single(&mut self, name: &str, kind: &str, help: &str, value: impl Display) {
+        self.family(name, kind, help);
+        self.sample(name, &[], value);
+    }
+
+    fn line(&mut self, text: fmt::Arguments) {
+        // Writing to memory does not fail.
+        let _ = self.0.write_fmt(text);
+    }
+}
+
+/// A label's value as it stands between quotes.
+struct Escaped<'a>(&'a str);
+
+impl Display for Escaped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for character in self.0.chars() {
+            match character {
+                '\\' => f.write_str("\\\\")?,
+                '"' => f.write_str("\\\"")?,
+                '\n' => f.write_str("\\n")?,
+                other => f.write_char(other)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A number with its special values as the format spells them.
+struct Float(f64);
+
+impl Display for Float {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            value if value == f64::INFINITY => f.write_str("+Inf"),
+            value if value == f64::NEG_INFINITY => f.write_str("-Inf"),
+            value => value.fmt(f),
+        }
+    }
+}
+
+/// A counter's value.
+trait Number {
+    fn shown(self) -> impl Display;
+}
+
+impl Number for u64 {
+    fn shown(self) -> impl Display {
+        self
+    }
+}
+
+impl Number for f64 {
+    fn shown(self) -> impl Display {
+        Float(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn label_values_are_escaped() {
+        let mut text = Text(String::new());
+        text.sample("m", &[("a", "x\"y\\z\nw\r"), ("b", "")], 1);
+        assert_eq!(text.0, "m{a=\"x\\\"y\\\\z\\nw\r\",b=\"\"} 1\n");
+    }
+
+    #[test]
+    fn floats_are_spelled_as_the_format_does() {
+        let cases =
+            [(0.0, "0"), (0.25, "0.25"), (1e-9, "0.000000001"), (f64::INFINITY, "+Inf"), (f64::NAN, "NaN")];
+        for (value, text) in cases {
+            assert_eq!(Float(value).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn the_hash_is_shown_exactly() {
+        let empty = Snapshot {
+            uptime_seconds: 0.0,
+            memory_granted_bytes: 0,
+            memory_grant_bytes_max: 0,
+            components: Vec::new(),
+        };
+        let text = prometheus(&empty, &ProcessStats::default(), "1.2.3", u64::MAX);
+        let line = text.lines().find(|line| line.starts_with("millstream_config_hash ")).unwrap();
+        assert_eq!(line, "millstream_config_hash 281474976710655");
+    }
+}

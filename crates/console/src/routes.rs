@@ -1,0 +1,133 @@
+//! What is answered to what.
+
+use crate::process::ProcessStats;
+use crate::prometheus::prometheus;
+use http_body_util::Full;
+use hyper::body::Bytes;
+use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
+use hyper::{Method, Response, StatusCode};
+use millstream_engine::Snapshot;
+use serde::Serialize;
+use serde_json::json;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A whole answer.
+pub type Reply = Response<Full<Bytes>>;
+
+/// Takes a snapshot of the engine; it must not wait for I/O.
+pub type TakeSnapshot = dyn Fn() -> Snapshot + Send + Sync;
+
+const JSON: &str = "application/json";
+const PROMETHEUS_TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// A path that is served.
+struct Route {
+    path: &'static str,
+    /// Whether it needs no token.
+    open: bool,
+    answer: fn(&Router) -> Reply,
+}
+
+/// Every path that is served.
+const ROUTES: [Route; 4] = [
+    Route { path: "/metrics", open: true, answer: Router::metrics },
+    Route { path: "/health", open: true, answer: Router::health },
+    Route { path: "/ready", open: true, answer: Router::ready },
+    Route { path: "/api/snapshot", open: false, answer: Router::snapshot },
+];
+
+/// Whether a path needs no token.
+pub fn is_open(path: &str) -> bool {
+    ROUTES.iter().any(|route| route.open && route.path == path)
+}
+
+/// Answers requests from what the agent says about itself.
+pub struct Router {
+    pub snapshot: Arc<TakeSnapshot>,
+    pub ready: Arc<AtomicBool>,
+    pub version: &'static str,
+    pub config_hash: u64,
+}
+
+/// What `/ready` answers.
+#[derive(Serialize)]
+struct Readiness {
+    ready: bool,
+    sinks: Vec<SinkState>,
+}
+
+#[derive(Serialize)]
+struct SinkState {
+    id: String,
+    /// Why it does not get on; `null` if it does.
+    trouble: Option<String>,
+}
+
+impl Router {
+    /// The answer to a request that may be answered.
+    pub fn answer(&self, method: &Method, path: &str) -> Reply {
+        let Some(route) = ROUTES.iter().find(|route| route.path == path) else {
+            return not_found();
+        };
+        // The body of an answer to HEAD is left out by the connection.
+        if matches!(*method, Method::GET | Method::HEAD) {
+            return (route.answer)(self);
+        }
+        let mut reply = error(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are allowed here");
+        reply.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+        reply
+    }
+
+    fn metrics(&self) -> Reply {
+        let text = prometheus(&(self.snapshot)(), &ProcessStats::read(), self.version, self.config_hash);
+        reply(StatusCode::OK, PROMETHEUS_TEXT, text.into())
+    }
+
+    fn health(&self) -> Reply {
+        as_json(StatusCode::OK, &json!({ "status": "running", "version": self.version }))
+    }
+
+    fn ready(&self) -> Reply {
+        let ready = self.ready.load(Ordering::Acquire);
+        let components = (self.snapshot)().components;
+        let sinks = components.into_iter().filter(|component| component.kind == "sink");
+        let sinks = sinks.map(|sink| SinkState { id: sink.id, trouble: sink.trouble }).collect();
+        let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+        as_json(status, &Readiness { ready, sinks })
+    }
+
+    fn snapshot(&self) -> Reply {
+        as_json(StatusCode::OK, &(self.snapshot)())
+    }
+}
+
+fn not_found() -> Reply {
+    let paths: Vec<&str> = ROUTES.iter().map(|route| route.path).collect();
+    as_json(StatusCode::NOT_FOUND, &json!({ "error": "there is nothing at this path", "routes": paths }))
+}
+
+/// An answer that says what is wrong.
+pub fn error(status: StatusCode, text: &str) -> Reply {
+    as_json(status, &json!({ "error": text }))
+}
+
+fn as_json(status: StatusCode, value: &impl Serialize) -> Reply {
+    match serde_json::to_vec(value) {
+        Ok(mut bytes) => {
+            bytes.push(b'\n');
+            reply(status, JSON, bytes.into())
+        }
+        Err(error) => reply(StatusCode::INTERNAL_SERVER_ERROR, "text/plain", error.to_string().into()),
+    }
+}
+
+fn reply(status: StatusCode, content_type: &'static str, body: Bytes) -> Reply {
+    let mut reply = Response::new(Full::new(body));
+    *reply.status_mut() = status;
+    let headers = reply.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    reply
+}

@@ -1,0 +1,129 @@
+//! The command line.
+
+use crate::wiring::Registry;
+use crate::{config, generate, run};
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Everything went well.
+pub const DONE: u8 = 0;
+/// Something failed while running.
+pub const FAILED: u8 = 1;
+/// The configuration or the command line is at fault.
+pub const USAGE: u8 = 2;
+/// With `--until-eof`: everything is settled, but some events were dropped.
+pub const DROPPED: u8 = 3;
+
+/// Host agent for logs, metrics and runtime events.
+#[derive(Parser)]
+#[command(name = "millstream", version, arg_required_else_help = true, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run the agent
+    #[command(after_help = "Example:\n  millstream run -c millstream.yaml\n  \
+        printf 'a\\nb\\n' | millstream run -c stdin-console.yaml --until-eof\n\n\
+        Exit status: 0 done; 1 failed while running; 2 configuration or usage;\n\
+        3 with --until-eof: everything settled, but some events were dropped.\n\
+        Signals: SIGTERM and SIGINT deliver what is in flight and exit; a second one exits at once.")]
+    Run {
+        #[command(flatten)]
+        files: ConfigFiles,
+        /// Read what is there, deliver it, exit
+        #[arg(long)]
+        until_eof: bool,
+        /// Show the rates of all sources and sinks on standard error
+        #[arg(long)]
+        progress: bool,
+    },
+    /// Check a configuration without connecting to anything
+    #[command(after_help = "Example:\n  millstream validate -c /etc/millstream/conf.d\n\n\
+        Every fault is printed as file:line:column: what is wrong; what to write instead.\n\
+        Exit status: 0 no faults; 2 faults.")]
+    Validate {
+        #[command(flatten)]
+        files: ConfigFiles,
+    },
+    /// Print the JSON Schema of the configuration, for editors
+    #[command(after_help = "Example:\n  millstream schema > millstream.schema.json")]
+    Schema,
+    /// Make log lines for tests and benchmarks
+    #[command(after_help = "Example:\n  millstream generate logs --count 1000000 -o /tmp/web.log\n  \
+        millstream generate logs --rate 500 --size 512B >> app.log")]
+    Generate {
+        #[command(subcommand)]
+        what: Generate,
+    },
+}
+
+#[derive(Args)]
+struct ConfigFiles {
+    /// Configuration file or folder; may be given several times
+    /// [default: ./millstream.yaml, then /etc/millstream/millstream.yaml]
+    #[arg(short, long = "config", value_name = "FILE|DIR")]
+    config: Vec<PathBuf>,
+}
+
+#[derive(Subcommand)]
+enum Generate {
+    /// Web-server access lines with a sequence number in each
+    Logs(generate::LogsArgs),
+}
+
+/// Runs the program.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let _ = error.print();
+            return ExitCode::from(if error.use_stderr() { USAGE } else { DONE });
+        }
+    };
+    ExitCode::from(match cli.command {
+        Command::Run { files, until_eof, progress } => {
+            run::run(&files.config, run::Options { until_eof, progress })
+        }
+        Command::Validate { files } => validate(&files.config),
+        Command::Schema => schema(),
+        Command::Generate { what: Generate::Logs(args) } => generate::logs(&args),
+    })
+}
+
+/// Loads a configuration and prints its faults and warnings; `None` if there are faults.
+pub fn load(files: &[PathBuf]) -> Option<config::Config> {
+    match config::load(files, &Registry, &|name| std::env::var(name).ok()) {
+        Ok(config) => {
+            config.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+            Some(config)
+        }
+        Err(faults) => {
+            faults.iter().for_each(|fault| eprintln!("{fault}"));
+            None
+        }
+    }
+}
+
+fn validate(files: &[PathBuf]) -> u8 {
+    let Some(config) = load(files) else { return USAGE };
+    println!("configuration is valid: {} components", config.components.len());
+    DONE
+}
+
+fn schema() -> u8 {
+    let schema = serde_json::to_string_pretty(&config::schema(&Registry)).unwrap_or_default();
+    match print(&schema) {
+        Ok(()) => DONE,
+        Err(_) => FAILED,
+    }
+}
+
+/// Prints a line; unlike `println!` a closed pipe is an error, not a panic.
+fn print(text: &str) -> std::io::Result<()> {
+    use std::io::Write;
+    writeln!(std::io::stdout(), "{text}")
+}

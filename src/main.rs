@@ -1,0 +1,15 @@
+//! The `millstream` program: command line, configuration, wiring, exit codes.
+
+mod cli;
+mod config;
+mod generate;
+mod logging;
+mod progress;
+mod run;
+mod wiring;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::main()
+}

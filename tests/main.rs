@@ -1,0 +1,7 @@
+//! Tests of the whole program, in one binary so that they link once.
+
+mod docs;
+mod e2e;
+mod golden;
+mod support;
+mod tidy;
