@@ -100,6 +100,7 @@ fn build(config: &Config, until_eof: bool) -> Result<millstream_engine::Built, (
         data_dir: globals.data_dir.clone(),
         threads: globals.limits.threads.min(available),
         memory_bytes: globals.limits.memory.0,
+        sink_bytes_max: millstream_engine::limits::SINK_BYTES_MAX,
         until_eof,
         clock: Clock::System,
     };

@@ -51,7 +51,7 @@ pub struct Console {
     /// The control socket.
     pub socket_path: PathBuf,
     token: String,
-    stop: watch::Sender<bool>,
+    stop: watch::Sender<()>,
     listeners: Vec<JoinHandle<()>>,
 }
 
@@ -77,7 +77,7 @@ pub async fn start(
     let unix_listener = control::bind(&config.data_dir, &socket_path)?;
     let router = Router { snapshot, ready, version: config.version, config_hash: config.config_hash };
     let service = Arc::new(Service { router, token: token.clone(), listen: tcp.ip() });
-    let (stop, stopped) = watch::channel(false);
+    let (stop, stopped) = watch::channel(());
     let listeners = [Listener::Tcp(tcp_listener), Listener::Unix(unix_listener)]
         .map(|listener| tokio::spawn(listener.run(service.clone(), stopped.clone())));
     Ok(Console { tcp, token_path, socket_path, token, stop, listeners: listeners.into() })
@@ -92,7 +92,7 @@ impl Console {
     /// Accepts no more connections, lets those open finish for a second, and removes the control
     /// socket.
     pub async fn shutdown(mut self) {
-        self.stop.send_replace(true);
+        self.stop.send_replace(());
         for listener in self.listeners.drain(..) {
             // Fails only if the listener panicked; then it is as closed as it can be.
             let _ = listener.await;

@@ -61,12 +61,12 @@ pub async fn bind_tcp(address: SocketAddr) -> io::Result<TcpListener> {
 
 impl Listener {
     /// Serves until `stopped`, then waits a moment for open connections.
-    pub async fn run(self, service: Arc<Service>, mut stopped: watch::Receiver<bool>) {
+    pub async fn run(self, service: Arc<Service>, mut stopped: watch::Receiver<()>) {
         let mut connections = JoinSet::new();
         loop {
             tokio::select! {
                 // An error means that the sender is gone, which is a stop too.
-                _ = stopped.wait_for(|stopped| *stopped) => break,
+                _ = stopped.changed() => break,
                 accepted = self.accept(), if connections.len() < CONNECTIONS_MAX => match accepted {
                     Ok(stream) => start_connection(&mut connections, stream, &service),
                     Err(error) => {
@@ -135,5 +135,59 @@ fn answer(service: &Service, via: Via, request: &Request<Incoming>) -> Reply {
     match access::check(request.uri().path(), request.headers(), via, &service.token) {
         Ok(()) => service.router.answer(request.method(), request.uri().path()),
         Err(refusal) => refusal.reply(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use millstream_engine::Snapshot;
+    use std::sync::atomic::AtomicBool;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+    use tokio::time::Instant;
+
+    fn service() -> Arc<Service> {
+        let snapshot = || Snapshot {
+            uptime_seconds: 0.0,
+            memory_granted_bytes: 0,
+            memory_grant_bytes_max: 0,
+            components: Vec::new(),
+        };
+        let ready = Arc::new(AtomicBool::new(true));
+        let router = Router { snapshot: Arc::new(snapshot), ready, version: "1", config_hash: 0 };
+        Arc::new(Service { router, token: "secret".to_owned(), listen: IpAddr::from([127, 0, 0, 1]) })
+    }
+
+    /// Serves a client that sends `request` and then does nothing; returns how long that took.
+    async fn time_served(request: &str) -> Duration {
+        let (mut client, server) = duplex(256);
+        client.write_all(request.as_bytes()).await.unwrap();
+        let begun = Instant::now();
+        serve(server, Via::Control, service()).await;
+        begun.elapsed()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_client_is_cut_off() {
+        for request in ["", "GET /metrics HT", "GET /metrics HTTP/1.1\r\nHost: a\r\n"] {
+            let time = time_served(request).await;
+            assert!((HEAD_TIMEOUT..HEAD_TIMEOUT * 2).contains(&time), "{request:?}: {time:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_does_not_read_is_cut_off() {
+        let time = time_served("GET /metrics HTTP/1.1\r\n\r\n").await;
+        assert!((CONNECTION_TIMEOUT..CONNECTION_TIMEOUT * 2).contains(&time), "{time:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_request_is_served_per_connection() {
+        let (mut client, server) = duplex(1 << 16);
+        client.write_all(&b"GET /health HTTP/1.1\r\n\r\n".repeat(2)).await.unwrap();
+        serve(server, Via::Control, service()).await;
+        let mut text = String::new();
+        client.read_to_string(&mut text).await.unwrap();
+        assert_eq!(text.matches("HTTP/1.1 200 OK").count(), 1, "{text}");
     }
 }

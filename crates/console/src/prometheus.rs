@@ -13,6 +13,9 @@ const CONFIG_HASH_BITS: u32 = 48;
 /// A metric's name, what it is, and how it is read from a component's counters.
 type Of<T> = (&'static str, &'static str, fn(&CountersSnapshot) -> T);
 
+/// The same for a metric with one more label: figures by the label's value.
+type ByLabel<T> = (&'static str, &'static str, fn(&CountersSnapshot) -> &BTreeMap<&'static str, T>);
+
 const EVENTS_AND_BYTES: [Of<u64>; 4] = [
     ("millstream_component_received_events_total", "Events taken in.", |c| c.received_events),
     ("millstream_component_received_bytes_total", "Bytes taken in.", |c| c.received_bytes),
@@ -47,12 +50,12 @@ fn flow(text: &mut Text, components: &[ComponentSnapshot]) {
         }
     }
     let (help, label) = ("Events dropped, by reason.", "reason");
-    by_label(text, components, (DROPPED, help, |c| c.dropped_events.clone()), label);
-    by_label(text, components, (ERRORS, "Errors, by type.", |c| c.errors.clone()), "error_type");
+    by_label(text, components, (DROPPED, help, |c| &c.dropped_events), label);
+    by_label(text, components, (ERRORS, "Errors, by type.", |c| &c.errors), "error_type");
     let help = "Events that went through changed, by what happened to them.";
-    by_label(text, components, (NOTED, help, |c| c.noted_events.clone()), "note");
+    by_label(text, components, (NOTED, help, |c| &c.noted_events), "note");
     let help = "Time spent waiting, in seconds, by what for.";
-    by_label(text, components, (WAITED, help, |c| c.wait_seconds.clone()), "for");
+    by_label(text, components, (WAITED, help, |c| &c.wait_seconds), "for");
     text.family(
         UTILIZATION,
         "gauge",
@@ -64,10 +67,10 @@ fn flow(text: &mut Text, components: &[ComponentSnapshot]) {
 }
 
 /// A counter per value of one more label.
-fn by_label<T: Number>(
+fn by_label<T: Number + Copy>(
     text: &mut Text,
     components: &[ComponentSnapshot],
-    (name, help, of): Of<BTreeMap<&'static str, T>>,
+    (name, help, of): ByLabel<T>,
     label: &'static str,
 ) {
     text.family(name, "counter", help);

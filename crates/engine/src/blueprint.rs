@@ -2,7 +2,7 @@
 
 use crate::core::{Core, Node, Op, SinkSlot, SourceSlot};
 use crate::lane::{LaneDriver, LaneQueue};
-use crate::limits::{GRANT_PERCENT, SINK_SHARE_BYTES_MAX};
+use crate::limits::GRANT_PERCENT;
 use crate::release::Release;
 use crate::running::Running;
 use crate::scheduler::Scheduler;
@@ -46,6 +46,8 @@ pub struct Settings {
     pub threads: usize,
     /// `limits.memory` in bytes; data in flight gets a part of it.
     pub memory_bytes: u64,
+    /// Bytes one sink may have waiting at most, if less than its part of the memory.
+    pub sink_bytes_max: u64,
     /// Read what is there, deliver it, and finish.
     pub until_eof: bool,
     /// Where wall-clock time comes from.
@@ -136,7 +138,8 @@ impl Blueprint {
         grant.on_room(move || wake_for_room(&for_room));
         let graph = Graph::new(&self)?;
         let mut drivers = Vec::new();
-        let shared = Shared { store: &store, scheduler: &scheduler, grant: &grant };
+        let share = (grant.bytes_max() / (2 * self.sinks.len().max(1) as u64)).min(settings.sink_bytes_max);
+        let shared = Shared { store: &store, scheduler: &scheduler, share };
         let sink_ids: Vec<String> = self.sinks.iter().map(|s| s.id.clone()).collect();
         let nodes = nodes(&graph, self.transforms, self.sinks, &shared, &mut drivers)?;
         let sources = sources(&graph, self.sources, &nodes, &sink_ids, &shared, settings.until_eof)?;
@@ -178,7 +181,8 @@ impl Built {
 struct Shared<'a> {
     store: &'a Arc<Store>,
     scheduler: &'a Arc<Scheduler>,
-    grant: &'a Arc<Grant>,
+    /// Bytes one sink may have waiting.
+    share: u64,
 }
 
 fn wake_for_room(scheduler: &Weak<Scheduler>) {
@@ -250,14 +254,13 @@ fn nodes(
     shared: &Shared<'_>,
     drivers: &mut Vec<LaneDriver>,
 ) -> Result<Vec<Node>, EngineError> {
-    let share = (shared.grant.bytes_max() / (2 * sinks.len().max(1) as u64)).min(SINK_SHARE_BYTES_MAX);
     let mut parts: Vec<Option<TransformPart>> = transforms.into_iter().map(Some).collect();
     let mut nodes = Vec::new();
     for part in graph.order.iter().filter_map(|i| parts[*i].take()) {
         nodes.push(transform_node(graph, part)?);
     }
     for (index, part) in sinks.into_iter().enumerate() {
-        nodes.push(sink_node(index, part, share, shared, drivers));
+        nodes.push(sink_node(index, part, shared, drivers));
     }
     for index in (0..nodes.len()).rev() {
         let behind = nodes[index].outputs.iter().flatten().map(|reader| nodes[*reader].reach);
@@ -287,7 +290,7 @@ fn transform_node(graph: &Graph, part: TransformPart) -> Result<Node, EngineErro
     })
 }
 
-fn sink_node(index: usize, part: SinkPart, share: u64, shared: &Shared<'_>, drivers: &mut Vec<LaneDriver>) -> Node {
+fn sink_node(index: usize, part: SinkPart, shared: &Shared<'_>, drivers: &mut Vec<LaneDriver>) -> Node {
     let (id, counters): (Arc<str>, Arc<Counters>) = (part.id.into(), Arc::default());
     let mut lanes = Vec::new();
     for lane in 0..part.sink.lanes().max(1) {
@@ -307,7 +310,7 @@ fn sink_node(index: usize, part: SinkPart, share: u64, shared: &Shared<'_>, driv
         id,
         type_name: part.type_name,
         kind: Kind::Sink,
-        op: Op::Sink(SinkSlot::new(index, part.sink, lanes, share)),
+        op: Op::Sink(SinkSlot::new(index, part.sink, lanes, shared.share)),
         outputs: Vec::new(),
         reach: SinkSet::one(index),
         counters,

@@ -96,7 +96,9 @@ impl LaneDriver {
     /// lane is opened again, what it was delivering is abandoned, what it had taken is returned.
     pub async fn run(self) {
         let driver = Arc::new(self);
+        let mut backoff = Backoff::default();
         loop {
+            let sent = driver.counters.snapshot().sent_events;
             let Err(failed) = tokio::spawn(driver.clone().drive()).await else { return };
             if !failed.is_panic() {
                 return;
@@ -106,6 +108,10 @@ impl LaneDriver {
             let taken = std::mem::take(&mut driver.queue.lock().taken);
             taken.into_iter().for_each(|hold| hold.settle(Outcome::Returned));
             driver.recount();
+            if driver.counters.snapshot().sent_events > sent {
+                backoff = Backoff::default();
+            }
+            tokio::time::sleep(backoff.next(random())).await;
         }
     }
 

@@ -12,7 +12,7 @@ mod blueprint;
 mod chain;
 mod core;
 mod lane;
-mod limits;
+pub mod limits;
 mod release;
 mod running;
 mod scheduler;
@@ -20,6 +20,9 @@ mod snapshot;
 mod stage;
 mod store;
 mod ticket;
+
+#[cfg(test)]
+mod simulation;
 
 pub use blueprint::{
     Blueprint, Built, Clock, EngineError, Input, OpenSource, Settings, SinkPart, SourcePart, TransformPart,

@@ -8,7 +8,7 @@ pub const GRANT_PERCENT: u64 = 50;
 
 /// Bytes one sink may have waiting in its lanes at most, whatever the grant: enough for a third of
 /// a second at 100 MB/s, little enough that a dead sink does not fill the memory.
-pub const SINK_SHARE_BYTES_MAX: u64 = 32 * 1024 * 1024;
+pub const SINK_BYTES_MAX: u64 = 32 * 1024 * 1024;
 
 /// How long a sink may have no room before the sources go on without it. Long enough that a sink
 /// with a slow disk is not detached at every sync, short enough that the others do not notice.

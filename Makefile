@@ -1,0 +1,25 @@
+# Every task of the project. `make help` lists them.
+
+.DEFAULT_GOAL := help
+.PHONY: help build run test bench check toolchain
+
+help: ## list the tasks
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: toolchain ## compile the program to target/release/millstream
+	cargo build --release
+
+run: build ## build, then start the agent with millstream.yaml; Ctrl-C drains and ends it
+	target/release/millstream run -c millstream.yaml --progress
+
+test: toolchain ## check the formatting and run every test
+	scripts/test
+
+bench: build ## measure the program beside the limits of this host
+	cargo run --release -p millstream-bench -- short
+
+check: toolchain ## formatting, lints, API documentation, licences and advisories
+	scripts/check
+
+toolchain:
+	@scripts/toolchain

@@ -1,0 +1,133 @@
+//! A running console with made-up figures, and raw requests to it.
+
+#![allow(dead_code, missing_docs)]
+
+use millstream_console::{Console, ConsoleConfig, start};
+use millstream_engine::{ComponentSnapshot, SinkProgress, Snapshot};
+use millstream_model::CountersSnapshot;
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+
+pub const VERSION: &str = "1.2.3";
+
+pub struct Fixture {
+    pub console: Option<Console>,
+    pub ready: Arc<AtomicBool>,
+    pub dir: TempDir,
+    pub runtime: Runtime,
+}
+
+impl Fixture {
+    pub fn new() -> Fixture {
+        Fixture::in_folder(tempfile::tempdir().unwrap(), IpAddr::V4(Ipv4Addr::LOCALHOST))
+    }
+
+    pub fn in_folder(dir: TempDir, listen: IpAddr) -> Fixture {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let ready = Arc::new(AtomicBool::new(false));
+        let config = ConsoleConfig {
+            listen: SocketAddr::new(listen, 0),
+            data_dir: dir.path().to_path_buf(),
+            version: VERSION,
+            config_hash: 0x1234_5678_9abc_def0,
+        };
+        let console = runtime.block_on(start(config, Arc::new(snapshot), ready.clone())).unwrap();
+        Fixture { console: Some(console), ready, dir, runtime }
+    }
+
+    pub fn console(&self) -> &Console {
+        self.console.as_ref().unwrap()
+    }
+
+    pub fn tcp(&self) -> TcpStream {
+        let port = self.console().tcp.port();
+        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream
+    }
+
+    /// Asks over TCP with a fitting `Host` and the given header lines.
+    pub fn ask(&self, path: &str, headers: &[&str]) -> Response {
+        let host = format!("Host: {}", self.console().tcp);
+        let headers: Vec<&str> = [host.as_str()].into_iter().chain(headers.iter().copied()).collect();
+        exchange(self.tcp(), "GET", path, &headers)
+    }
+
+    pub fn bearer(&self) -> String {
+        format!("Authorization: Bearer {}", self.console().token())
+    }
+}
+
+pub fn ask_socket(socket: &Path, method: &str, path: &str, headers: &[&str]) -> Response {
+    let stream = UnixStream::connect(socket).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    exchange(stream, method, path, headers)
+}
+
+pub struct Response {
+    pub status: u16,
+    pub head: String,
+    pub body: String,
+}
+
+impl Response {
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.body).unwrap()
+    }
+}
+
+/// Sends a request and reads to the end of the connection.
+pub fn exchange(mut stream: impl Read + Write, method: &str, path: &str, headers: &[&str]) -> Response {
+    let lines: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
+    stream.write_all(format!("{method} {path} HTTP/1.1\r\n{lines}\r\n").as_bytes()).unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no head in {text:?}"));
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    Response { status, head: head.to_lowercase(), body: body.to_owned() }
+}
+
+/// Every field filled, with a text that must be escaped wherever it is shown.
+pub fn snapshot() -> Snapshot {
+    let counters = CountersSnapshot {
+        received_events: 1_000,
+        received_bytes: 178_000,
+        sent_events: 990,
+        sent_bytes: 170_000,
+        busy_seconds: 12.5,
+        utilization_ratio: 1.25,
+        wait_seconds: [("room", 0.5), ("retry", 3.0)].into(),
+        dropped_events: [("filtered", 9), ("panic", 1)].into(),
+        errors: [("io", 3)].into(),
+        noted_events: [("truncated", 2)].into(),
+    };
+    let part = |id: &str, type_name, kind| ComponentSnapshot {
+        id: id.to_owned(),
+        type_name,
+        kind,
+        counters: counters.clone(),
+        sinks: Vec::new(),
+        buffer_bytes: None,
+        trouble: None,
+    };
+    let lag = |sink: &str, unsettled| SinkProgress { sink: sink.to_owned(), unsettled, oldest_seconds: 0.75 };
+    let source =
+        ComponentSnapshot { sinks: vec![lag("out", 4096), lag("copy", 0)], ..part("app", "file", "source") };
+    let out = ComponentSnapshot { buffer_bytes: Some(512), ..part("out", "file", "sink") };
+    let trouble = Some("disk \"full\"\nthe second line".to_owned());
+    let copy = ComponentSnapshot { buffer_bytes: Some(0), trouble, ..part("copy", "blackhole", "sink") };
+    Snapshot {
+        uptime_seconds: 60.0,
+        memory_granted_bytes: 1 << 20,
+        memory_grant_bytes_max: 1 << 28,
+        components: vec![source, part("back\\slash\"quote\nline", "filter", "transform"), out, copy],
+    }
+}

@@ -1,0 +1,180 @@
+//! The text of `/metrics`, read by a strict parser, and its page in the documentation.
+
+mod common;
+
+use common::{VERSION, snapshot};
+use millstream_console::{ProcessStats, prometheus};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Labels as a test writes them.
+type Labels = &'static [(&'static str, &'static str)];
+
+/// A family: its type, and its samples by labels.
+#[derive(Debug, Default)]
+struct Family {
+    kind: String,
+    samples: BTreeMap<Vec<(String, String)>, f64>,
+}
+
+/// Reads the text and panics at anything that the format does not allow or a careful writer would not
+/// write: samples outside their family, families or samples given twice, counters without `_total`.
+fn parse(text: &str) -> BTreeMap<String, Family> {
+    assert!(text.ends_with('\n'));
+    let mut families = BTreeMap::new();
+    let mut lines = text.lines().peekable();
+    while let Some(line) = lines.next() {
+        let (name, help) = line.strip_prefix("# HELP ").expect(line).split_once(' ').expect(line);
+        assert!(help.len() > 5 && help.ends_with('.'), "{line}");
+        let kind = lines.next().and_then(|line| line.strip_prefix(&format!("# TYPE {name} "))).expect(line);
+        assert!(["counter", "gauge"].contains(&kind), "{name}: {kind}");
+        assert_eq!(name.ends_with("_total"), kind == "counter", "{name}");
+        let mut family = Family { kind: kind.to_owned(), ..Family::default() };
+        while let Some(line) = lines.next_if(|line| !line.starts_with('#')) {
+            let (labels, value) = sample(line.strip_prefix(name).expect(line));
+            assert!(family.samples.insert(labels, value).is_none(), "twice: {line}");
+        }
+        assert!(families.insert(name.to_owned(), family).is_none(), "{name} twice");
+    }
+    families
+}
+
+/// Labels, sorted, and value of a sample without its name.
+fn sample(line: &str) -> (Vec<(String, String)>, f64) {
+    let mut labels = Vec::new();
+    let mut rest = line;
+    let mut before = '{';
+    while let Some(label) = rest.strip_prefix(before) {
+        let (name, value) = label.split_once("=\"").expect(line);
+        assert!(
+            !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'),
+            "{line}"
+        );
+        let (value, behind) = quoted(value);
+        labels.push((name.to_owned(), value));
+        (rest, before) = (behind, ',');
+    }
+    if before == ',' {
+        rest = rest.strip_prefix('}').expect(line);
+    }
+    labels.sort();
+    let value = rest.strip_prefix(' ').expect(line);
+    assert!(value.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'), "{line}");
+    (labels, value.parse().expect(line))
+}
+
+/// A value up to its closing quote, with escapes undone, and what follows.
+fn quoted(text: &str) -> (String, &str) {
+    let mut value = String::new();
+    let mut characters = text.char_indices();
+    while let Some((at, character)) = characters.next() {
+        match character {
+            '"' => return (value, &text[at + 1..]),
+            '\\' => value.push(match characters.next().unwrap().1 {
+                'n' => '\n',
+                same @ ('\\' | '"') => same,
+                other => panic!("escaped {other:?}"),
+            }),
+            other => value.push(other),
+        }
+    }
+    panic!("no closing quote: {text}");
+}
+
+fn rendered() -> BTreeMap<String, Family> {
+    parse(&prometheus(&snapshot(), &ProcessStats::read(), VERSION, 0x1234_5678_9abc_def0))
+}
+
+fn labels(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+    let mut labels: Vec<_> =
+        pairs.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+    labels.sort();
+    labels
+}
+
+fn of_app(more: &[(&str, &str)]) -> Vec<(String, String)> {
+    let own = [("component_id", "app"), ("component_type", "file"), ("component_kind", "source")];
+    labels(&[&own, more].concat())
+}
+
+#[test]
+fn counters_carry_the_figures_of_the_snapshot() {
+    let families = rendered();
+    let expected: [(&str, Labels, f64); 13] = [
+        ("received_events_total", &[], 1_000.0),
+        ("received_bytes_total", &[], 178_000.0),
+        ("sent_events_total", &[], 990.0),
+        ("sent_bytes_total", &[], 170_000.0),
+        ("dropped_events_total", &[("reason", "filtered")], 9.0),
+        ("dropped_events_total", &[("reason", "panic")], 1.0),
+        ("errors_total", &[("error_type", "io")], 3.0),
+        ("noted_events_total", &[("note", "truncated")], 2.0),
+        ("wait_seconds_total", &[("for", "room")], 0.5),
+        ("wait_seconds_total", &[("for", "retry")], 3.0),
+        ("utilization_ratio", &[], 1.25),
+        ("lag", &[("sink", "out")], 4096.0),
+        ("oldest", &[("sink", "copy")], 0.75),
+    ];
+    for (name, more, value) in expected {
+        let name = match name {
+            "lag" => "millstream_source_lag_bytes".to_owned(),
+            "oldest" => "millstream_oldest_unsettled_seconds".to_owned(),
+            of_component => format!("millstream_component_{of_component}"),
+        };
+        assert_eq!(families[&name].samples.get(&of_app(more)), Some(&value), "{name} {more:?}");
+    }
+}
+
+#[test]
+fn every_component_is_there_under_its_own_name() {
+    let families = rendered();
+    let received = &families["millstream_component_received_events_total"];
+    let ids: BTreeSet<&str> = received
+        .samples
+        .keys()
+        .flatten()
+        .filter(|(name, _)| name == "component_id")
+        .map(|(_, id)| &**id)
+        .collect();
+    assert_eq!(ids, BTreeSet::from(["app", "back\\slash\"quote\nline", "copy", "out"]));
+    let buffers: Vec<f64> = families["millstream_buffer_bytes"].samples.values().copied().collect();
+    assert_eq!(buffers, [0.0, 512.0]);
+    assert_eq!(families["millstream_source_lag_bytes"].samples.len(), 2);
+}
+
+#[test]
+fn the_agent_and_its_process_are_there() {
+    let families = rendered();
+    let single = |name: &str| families[name].samples[&Vec::new()];
+    assert_eq!(single("millstream_memory_granted_bytes"), 1_048_576.0);
+    assert_eq!(single("millstream_config_hash"), 0x1234_5678_9abc_u64 as f64);
+    assert_eq!(single("millstream_config_reload_success"), 1.0);
+    assert_eq!(families["millstream_build_info"].samples[&labels(&[("version", VERSION)])], 1.0);
+    assert_eq!(families["millstream_process_cpu_seconds_total"].kind, "counter");
+    for name in ["cpu_seconds_total", "resident_memory_bytes", "open_fds", "start_time_seconds", "threads"] {
+        assert!(single(&format!("millstream_process_{name}")) > 0.0, "{name}");
+    }
+}
+
+#[test]
+fn figures_that_are_not_known_are_left_out() {
+    let known = parse(&prometheus(&snapshot(), &ProcessStats::default(), VERSION, 0));
+    assert!(!known.keys().any(|name| name.starts_with("millstream_process_")));
+}
+
+#[test]
+fn the_documentation_lists_exactly_these_metrics() {
+    let page = include_str!("../../../docs/operating.md");
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `millstream_"));
+    let documented: BTreeMap<String, String> = rows
+        .map(|row| {
+            let (name, rest) = row.split_once('`').unwrap();
+            let kind = rest.split('|').nth(1).unwrap().trim();
+            (format!("millstream_{name}"), kind.to_owned())
+        })
+        .collect();
+    let full = ProcessStats { max_fds: Some(1024), ..ProcessStats::read() };
+    let families = parse(&prometheus(&snapshot(), &full, VERSION, 0));
+    let written: BTreeMap<String, String> =
+        families.into_iter().map(|(name, family)| (name, family.kind)).collect();
+    assert_eq!(documented, written);
+}

@@ -1,0 +1,115 @@
+//! A source over lines in memory, that can be read again like a file.
+
+use crate::Random;
+use millstream_model::{
+    BatchBuilder, Choice, Cursors, LongLine, Origin, Polled, Source, SourceCx, SourceOpen,
+};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Lines of some origins; the text of line `n` of origin `o` is `o:n`.
+#[derive(Clone, Debug)]
+pub struct MemoryLog {
+    /// Whole text of each origin; its id is its index plus one.
+    pub origins: Vec<Vec<u8>>,
+}
+
+impl MemoryLog {
+    /// `origins` logs of `lines` lines each; a line named in `poison` (origin, line) ends in `!`.
+    pub fn new(origins: usize, lines: usize, poison: &[(usize, usize)]) -> MemoryLog {
+        let text = |origin: usize| {
+            let line = |n: usize| format!("{origin}:{n}{}\n", if poison.contains(&(origin, n)) { "!" } else { "" });
+            (0..lines).map(line).collect::<String>().into_bytes()
+        };
+        MemoryLog { origins: (0..origins).map(text).collect() }
+    }
+
+    /// Every line, without its end.
+    pub fn lines(&self, origin: usize) -> Vec<String> {
+        String::from_utf8_lossy(&self.origins[origin]).lines().map(str::to_owned).collect()
+    }
+
+    /// Opens it as a source that resumes from what the store has.
+    pub fn open(&self, open: &SourceOpen, seed: u64) -> Box<dyn Source> {
+        let (kept, _) = open.store.origins();
+        let mut tails = Vec::new();
+        for index in 0..self.origins.len() {
+            let id = index as u64 + 1;
+            let record = kept.iter().find(|record| record.id == id);
+            let checkpoint = |sink: &str| {
+                let found = record.and_then(|r| r.checkpoints.iter().find(|(of, _)| of == sink));
+                found.map_or(0, |(_, offset)| *offset)
+            };
+            let checkpoints: Vec<(usize, u64)> = open.sinks.iter().map(|(i, id)| (*i, checkpoint(id))).collect();
+            open.ledger.open(id, checkpoints.iter().copied());
+            let origin = Arc::new(Origin { id, name: index.to_string() });
+            tails.push((origin, Cursors::resume(checkpoints)));
+        }
+        let ids: Vec<(u64, Vec<u8>)> = tails.iter().map(|(origin, _)| (origin.id, Vec::new())).collect();
+        open.store.keep(&ids).expect("the store takes the origins");
+        Box::new(MemorySource { log: self.clone(), tails, random: Random::new(seed), turn: 0 })
+    }
+}
+
+struct MemorySource {
+    log: MemoryLog,
+    tails: Vec<(Arc<Origin>, Cursors)>,
+    random: Random,
+    turn: usize,
+}
+
+impl Source for MemorySource {
+    fn poll(&mut self, cx: &mut SourceCx<'_>) -> Polled {
+        for again in cx.ledger.take_rereads() {
+            self.tails[again.origin as usize - 1].1.reread(&again);
+        }
+        let count = self.tails.len();
+        let (mut blocked, mut behind) = (false, false);
+        for i in 0..count {
+            let index = (self.turn + i) % count;
+            let end = self.log.origins[index].len() as u64;
+            match self.tails[index].1.choose(cx.room, cx.stalled, Some(end)) {
+                Some(choice) => {
+                    self.turn = (index + 1) % count;
+                    return self.read(index, choice, cx);
+                }
+                None => {
+                    behind |= self.tails[index].1.is_behind(end);
+                    blocked |= behind;
+                }
+            }
+        }
+        match (blocked, cx.until_eof) {
+            (true, _) => Polled::NoRoom,
+            (false, true) => Polled::Ended,
+            (false, false) => Polled::Wait(Duration::from_millis(10)),
+        }
+    }
+}
+
+impl MemorySource {
+    /// Reads a random number of lines at the cursor.
+    fn read(&mut self, index: usize, choice: Choice, cx: &SourceCx<'_>) -> Polled {
+        let Some((mut block, permit)) = cx.block(1) else { return Polled::NoRoom };
+        let (begin, text) = (choice.cursor.position as usize, &self.log.origins[index]);
+        let limit = choice.limit.map_or(text.len(), |limit| limit as usize);
+        let mut lines = 1 + self.random.below(20) as usize;
+        // Like a file: what was abandoned over and over is halved.
+        if choice.cursor.attempt >= 3 {
+            lines = 1;
+        }
+        let ends = text[begin..limit].iter().enumerate().filter(|(_, b)| **b == b'\n').map(|(i, _)| i as u32);
+        let newlines: Vec<u32> = ends.take(lines).collect();
+        let bytes = newlines.last().map_or(0, |last| *last as usize + 1);
+        block.memory()[..bytes].copy_from_slice(&text[begin..begin + bytes]);
+        let mut builder = BatchBuilder::default();
+        builder.lines(block.filled(bytes), 0, &newlines, 1000, LongLine::Truncate);
+        let (origin, cursors) = &mut self.tails[index];
+        let range = (begin as u64, (begin + bytes) as u64);
+        let ack = cx.ledger.issue(origin.id, range, choice.cursor.sinks, choice.cursor.attempt, cx.now.since_start);
+        builder.segment(origin.clone(), range.0, ack);
+        cursors.advance(choice.index, range.1);
+        let sinks = choice.cursor.sinks;
+        Polled::Batch(builder.finish(block.freeze(bytes), cx.info.clone(), sinks, cx.now.unix_ns), permit)
+    }
+}

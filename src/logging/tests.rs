@@ -1,0 +1,209 @@
+//! The log against a writer in memory.
+
+use super::line::date;
+use super::*;
+use std::time::UNIX_EPOCH;
+
+/// A writer whose text can be read, and which waits while `gate` is locked.
+#[derive(Clone, Default)]
+struct Memory {
+    text: Arc<Mutex<Vec<u8>>>,
+    gate: Arc<Mutex<()>>,
+}
+
+impl Write for Memory {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        drop(self.gate.lock().unwrap());
+        self.text.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Memory {
+    fn started(level: LevelFilter) -> (Memory, Handle, Logger) {
+        let memory = Memory::default();
+        let handle = start(level, Box::new(memory.clone())).unwrap();
+        let logger = Logger { shared: handle.shared.clone() };
+        (memory, handle, logger)
+    }
+
+    fn lines(&self) -> Vec<String> {
+        String::from_utf8(self.text.lock().unwrap().clone()).unwrap().lines().map(str::to_owned).collect()
+    }
+}
+
+fn log_at(shared: &Shared, now: Instant, line: u32, message: &str) {
+    let mut record = Record::builder();
+    record.level(Level::Warn).target("a::b").file(Some("b.rs")).line(Some(line));
+    shared.log(&record.args(format_args!("{message}")).build(), now);
+}
+
+#[test]
+fn a_line_has_time_level_target_and_message() {
+    let time = UNIX_EPOCH + Duration::from_millis(1_795_292_986_123);
+    let line = format_line(time, Level::Warn, "millstream_engine::lane", "message");
+    assert_eq!(line, "2026-11-21T20:29:46.123Z WARN  millstream_engine::lane  message\n");
+}
+
+#[test]
+fn dates_are_those_of_the_calendar() {
+    let cases = [(0, (1970, 1, 1)), (58, (1970, 2, 28)), (59, (1970, 3, 1)), (11_016, (2000, 2, 29))];
+    let later =
+        [(11_017, (2000, 3, 1)), (19_722, (2023, 12, 31)), (19_782, (2024, 2, 29)), (47_541, (2100, 3, 1))];
+    for (days, expected) in cases.into_iter().chain(later) {
+        assert_eq!(date(days), expected, "day {days}");
+    }
+}
+
+#[test]
+fn no_message_makes_a_second_line() {
+    let forged = "x\n2026-11-21T20:29:46.123Z ERROR a  forged\r\t\u{1b}[2J\u{85}\u{2028}é";
+    let expected = "x\\n2026-11-21T20:29:46.123Z ERROR a  forged\\r\\t\\u{1b}[2J\\u{85}\\u{2028}é";
+    assert_eq!(escaped(forged, 4096), expected);
+    assert_eq!(escaped("ééé", 5), "éé…");
+    assert_eq!(escaped("a\nb", 2), "a…");
+}
+
+#[test]
+fn a_call_site_is_limited_and_its_repeats_are_counted() {
+    let (memory, handle, _) = Memory::started(LevelFilter::Info);
+    let begun = Instant::now();
+    (0..12).for_each(|number| log_at(&handle.shared, begun, 1, &format!("first {number}")));
+    (0..2).for_each(|_| log_at(&handle.shared, begun, 2, "second"));
+    assert!(handle.flush());
+    assert_eq!(memory.lines().len(), 7);
+    log_at(&handle.shared, begun + WINDOW, 1, "first again");
+    assert!(handle.flush());
+    let lines = memory.lines();
+    assert!(lines[7].ends_with(" WARN  a::b  7 more like this: first 4"), "{}", lines[7]);
+    assert!(lines[8].ends_with(" WARN  a::b  first again") && lines.len() == 9);
+}
+
+#[test]
+fn repeats_are_told_of_without_another_message() {
+    let (memory, handle, _) = Memory::started(LevelFilter::Info);
+    let almost_over = Instant::now() - WINDOW + Duration::from_millis(50);
+    (0..6).for_each(|_| log_at(&handle.shared, almost_over, 1, "again"));
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while memory.lines().len() < 6 && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(memory.lines()[5].ends_with("1 more like this: again"));
+}
+
+#[test]
+fn the_end_tells_of_repeats_and_writes_everything() {
+    let (memory, handle, _) = Memory::started(LevelFilter::Info);
+    (0..9).for_each(|_| log_at(&handle.shared, Instant::now(), 1, "again"));
+    drop(handle);
+    assert_eq!(memory.lines().len(), 6);
+    assert!(memory.lines()[5].ends_with("4 more like this: again"));
+}
+
+#[test]
+fn a_full_queue_drops_and_says_so() {
+    let (memory, handle, _) = Memory::started(LevelFilter::Info);
+    let shut = memory.gate.lock().unwrap();
+    let sites = 3 * QUEUE_LINES_MAX as u32;
+    let begun = Instant::now();
+    (0..sites).for_each(|window| log_at(&handle.shared, begun + window * WINDOW, 1, "x"));
+    let dropped = handle.dropped_lines();
+    // The writer may have taken up to a queue's worth before it met the gate.
+    assert!(
+        (u64::from(sites) - 2 * QUEUE_LINES_MAX as u64..u64::from(sites)).contains(&dropped),
+        "{dropped}"
+    );
+    drop(shut);
+    assert!(handle.flush() && handle.flush());
+    let lines = memory.lines();
+    assert_eq!(lines.len() as u64, u64::from(sites) - dropped + 1);
+    assert!(lines.iter().any(|line| line.contains(&format!(" {dropped} lines of this log were dropped"))));
+}
+
+#[test]
+fn a_stuck_writer_does_not_hold_up_the_end() {
+    let (memory, handle, _) = Memory::started(LevelFilter::Info);
+    let _shut = memory.gate.lock().unwrap();
+    log_at(&handle.shared, Instant::now(), 1, "x");
+    assert!(!handle.flush());
+}
+
+#[test]
+fn call_sites_beyond_the_bound_share_a_window() {
+    let (_, handle, _) = Memory::started(LevelFilter::Info);
+    let sites = WINDOWS_MAX as u32 + 100;
+    (0..sites).for_each(|line| log_at(&handle.shared, Instant::now(), line, "x"));
+    let state = handle.shared.lock();
+    assert_eq!((state.windows.len(), state.windows[&0].more), (WINDOWS_MAX + 1, 95));
+}
+
+#[test]
+fn what_cannot_be_written_counts_as_dropped() {
+    let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let handle = start(LevelFilter::Info, Box::new(full)).unwrap();
+    log_at(&handle.shared, Instant::now(), 1, "x");
+    (0..3).for_each(|_| assert!(handle.flush()));
+    // Telling of it is not tried over and over.
+    assert_eq!(handle.dropped_lines(), 1);
+}
+
+#[test]
+fn less_severe_messages_are_left_out() {
+    let (memory, handle, logger) = Memory::started(LevelFilter::Warn);
+    for level in [Level::Error, Level::Warn, Level::Info] {
+        logger.log(&Record::builder().level(level).args(format_args!("x")).build());
+    }
+    assert!(handle.flush());
+    assert_eq!(memory.lines().len(), 2);
+}
+
+#[test]
+fn a_panic_is_one_line_with_its_place() {
+    let (memory, handle, logger) = Memory::started(LevelFilter::Info);
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| log_panic(&logger, panic)));
+    let place = (file!(), line!() + 1);
+    let caught = std::panic::catch_unwind(|| panic!("two\nlines"));
+    std::panic::set_hook(before);
+    assert!(caught.is_err() && handle.flush());
+    let expected = format!("panicked at {}:{}: two\\nlines", place.0, place.1);
+    assert!(
+        memory.lines().iter().any(|line| line.contains(" ERROR panic  thread ") && line.ends_with(&expected))
+    );
+}
+
+#[test]
+fn a_file_is_appended_to() {
+    use std::os::unix::fs::PermissionsExt;
+    let path = std::env::temp_dir().join(format!("millstream-log-{}", std::process::id()));
+    std::fs::write(&path, "before\n").unwrap();
+    open(Target::File(path.clone())).unwrap().write_all(b"after\n").unwrap();
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "before\nafter\n");
+    std::fs::remove_file(&path).unwrap();
+    drop(open(Target::File(path.clone())).unwrap());
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777 & !0o640, 0);
+    std::fs::remove_file(&path).unwrap();
+    let missing = path.join("below");
+    let error = open(Target::File(missing.clone())).err().unwrap().to_string();
+    assert!(error.starts_with(&format!("log {}: ", missing.display())), "{error}");
+}
+
+#[test]
+fn the_macros_of_the_facade_write_to_it() {
+    let path = std::env::temp_dir().join(format!("millstream-facade-{}", std::process::id()));
+    let handle = init(LevelFilter::Info, Target::File(path.clone())).unwrap();
+    log::info!("seen");
+    log::debug!("unseen");
+    assert!(handle.flush());
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(
+        text.contains(&format!("Z INFO  {}  seen\n", module_path!())) && !text.contains("unseen"),
+        "{text}"
+    );
+    assert!(init(LevelFilter::Info, Target::Stderr).is_err());
+    std::fs::remove_file(&path).unwrap();
+}
