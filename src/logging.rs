@@ -298,9 +298,11 @@ impl State {
         }
     }
 
-    /// When the next window closes that has something to tell.
+    /// When the next window closes that may have something to tell: one that is full, since the
+    /// messages it counts from then on wake nobody.
     fn next_close(&self) -> Option<Instant> {
-        self.windows.values().filter(|window| window.more > 0).map(|window| window.opened + WINDOW).min()
+        let full = self.windows.values().filter(|window| window.lines >= WINDOW_LINES_MAX);
+        full.map(|window| window.opened + WINDOW).min()
     }
 }
 

@@ -112,8 +112,11 @@ fn build(config: &Config, until_eof: bool) -> Result<millstream_engine::Built, (
 }
 
 async fn serve(config: &Config, options: Options, running: Running) -> u8 {
-    let signals = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
-    let (Ok(mut terminate), Ok(mut interrupt)) = signals else { return failed("signals cannot be received") };
+    let signals = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()), signal(SignalKind::hangup()));
+    let (Ok(mut terminate), Ok(mut interrupt), Ok(hangup)) = signals else {
+        return failed("signals cannot be received");
+    };
+    tokio::spawn(answer_hangups(hangup));
     let ready = Arc::new(AtomicBool::new(false));
     let console = match open_console(config, &running, ready.clone()).await {
         Ok(console) => console,
@@ -149,6 +152,13 @@ async fn serve(config: &Config, options: Options, running: Running) -> u8 {
             log::info!("stopped; everything read was delivered");
             DONE
         }
+    }
+}
+
+/// A hang-up must not kill the agent, as it would by default.
+async fn answer_hangups(mut hangup: Signal) {
+    while hangup.recv().await.is_some() {
+        log::warn!("SIGHUP: this release does not reload; restart the agent to apply a changed configuration");
     }
 }
 

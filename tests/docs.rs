@@ -1,1 +1,364 @@
-//! placeholder
+//! The documentation is true: samples validate, every option is documented, every example runs.
+//!
+//! A page is a Markdown file. The first words behind the fence of a block say what the test does:
+//!
+//! | fence | meaning |
+//! |---|---|
+//! | `yaml file=NAME` | a configuration: written to NAME, and must be valid |
+//! | `sh run` | run with `bash -eu`; must succeed |
+//! | `sh norun REASON` | not run, for this reason |
+//! | `text` behind `sh run` | its standard output: a line `...` stands for any lines, `…` for any text within a line |
+//!
+//! The blocks of a page run in order in one folder of their own. Shell and YAML blocks without such
+//! a mark are faults, so that no example escapes.
+
+use crate::support;
+use millstream_components::registry::{ROWS, Row};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+
+/// Seconds a block may take; then it hangs.
+const BLOCK_SECONDS_MAX: &str = "60";
+
+/// Pages whose examples another test holds, with that test.
+const CHECKED_ELSEWHERE: &[(&str, &str)] = &[("docs/configuration.md", "src/config/tests/docs.rs")];
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Folder of a component, from the root.
+fn folder(row: &Row) -> String {
+    format!("crates/components/src/{}/{}", row.kind().section(), row.name)
+}
+
+fn fail_if_any(faults: Vec<String>) {
+    assert!(faults.is_empty(), "{} faults:\n\n{}", faults.len(), faults.join("\n\n"));
+}
+
+// Components.
+
+#[test]
+fn every_sample_is_valid() {
+    let faults = ROWS.iter().filter_map(|row| {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("sample.yaml"), row.sample).unwrap();
+        let valid = validate(dir.path(), "sample.yaml");
+        valid.err().map(|message| format!("{}/sample.yaml: {message}", folder(row)))
+    });
+    fail_if_any(faults.collect());
+}
+
+#[test]
+fn every_option_is_on_the_page_and_in_the_sample() {
+    let mut faults = Vec::new();
+    for row in ROWS {
+        let mut options = BTreeSet::new();
+        let schema = (row.schema)().to_value();
+        collect_options(&schema, &schema, "", &mut options);
+        for option in options {
+            if !has_table_row(row.readme, &option) {
+                faults.push(format!("{}/README.md: no row for `{option}` in the table of options", folder(row)));
+            }
+            if !sets(row.sample, option.rsplit('.').next().unwrap_or_default()) {
+                faults.push(format!("{}/sample.yaml: does not show `{option}`", folder(row)));
+            }
+        }
+    }
+    fail_if_any(faults);
+}
+
+/// Collects the keys of a schema, those of nested objects with the keys above them: `encoding.codec`.
+fn collect_options(schema: &Value, whole: &Value, prefix: &str, options: &mut BTreeSet<String>) {
+    if let Some(reference) = schema["$ref"].as_str() {
+        let target = whole.pointer(reference.trim_start_matches('#'));
+        return collect_options(target.expect("a reference within the schema"), whole, prefix, options);
+    }
+    for name in ["anyOf", "oneOf", "allOf"] {
+        let branches = schema[name].as_array().into_iter().flatten();
+        branches.for_each(|branch| collect_options(branch, whole, prefix, options));
+    }
+    for (key, value) in schema["properties"].as_object().into_iter().flatten() {
+        let path = format!("{prefix}{key}");
+        let before = options.len();
+        collect_options(value, whole, &format!("{path}."), options);
+        // An object is documented by its keys.
+        if options.len() == before {
+            options.insert(path);
+        }
+    }
+}
+
+/// Whether the first cell of some table row names the option.
+fn has_table_row(page: &str, option: &str) -> bool {
+    let first_cell = |line: &str| line.strip_prefix('|')?.split('|').next().map(str::to_owned);
+    page.lines().filter_map(first_cell).any(|cell| cell.contains(&format!("`{option}`")))
+}
+
+/// Whether the configuration sets the key, not only in a comment.
+fn sets(sample: &str, key: &str) -> bool {
+    let code = |line: &'_ str| line.split(" #").next().filter(|l| !l.starts_with('#')).map(str::to_owned);
+    let boundary = |text: &str| text.chars().next_back().is_none_or(|c| " {".contains(c));
+    sample.lines().filter_map(code).any(|line| {
+        line.match_indices(&format!("{key}:")).any(|(at, _)| boundary(&line[..at]))
+    })
+}
+
+#[test]
+fn every_component_is_in_the_table_of_components() {
+    let page = fs::read_to_string(root().join("docs/components.md")).unwrap();
+    let missing = ROWS.iter().map(|row| format!("(../{}/README.md)", folder(row))).filter(|link| !page.contains(link));
+    fail_if_any(missing.map(|link| format!("docs/components.md: no link to {link}")).collect());
+}
+
+// Pages.
+
+/// The pages, as paths from the root.
+fn pages() -> Vec<String> {
+    let mut pages: Vec<String> = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(String::from).into();
+    collect_pages(&root().join("docs"), &mut pages);
+    pages.extend(ROWS.iter().map(|row| format!("{}/README.md", folder(row))));
+    pages
+}
+
+fn collect_pages(folder: &Path, pages: &mut Vec<String>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            collect_pages(&path, pages);
+        } else if path.extension().is_some_and(|extension| extension == "md") {
+            pages.push(path.strip_prefix(root()).unwrap().display().to_string());
+        }
+    }
+    pages.sort();
+}
+
+#[test]
+fn every_link_within_the_project_leads_somewhere() {
+    let mut faults = Vec::new();
+    for page in pages() {
+        let text = fs::read_to_string(root().join(&page)).unwrap();
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(link, _)| link) {
+            if let Err(why) = follow(&root().join(&page), &text, link) {
+                faults.push(format!("{page}: link {link}: {why}"));
+            }
+        }
+    }
+    fail_if_any(faults);
+}
+
+fn follow(page: &Path, text: &str, link: &str) -> Result<(), String> {
+    if link.contains("://") {
+        return Ok(());
+    }
+    let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
+    let target = page.parent().unwrap_or(page).join(path);
+    if !path.is_empty() && !target.exists() {
+        return Err("there is no such file".into());
+    }
+    let text = if path.is_empty() { text.to_owned() } else { fs::read_to_string(&target).unwrap_or_default() };
+    let headings = text.lines().filter(|line| line.starts_with('#')).map(anchor_of);
+    match anchor.is_empty() || headings.into_iter().any(|heading| heading == anchor) {
+        true => Ok(()),
+        false => Err("there is no such heading".into()),
+    }
+}
+
+/// The anchor that a heading gets where the pages are shown.
+fn anchor_of(heading: &str) -> String {
+    let text = heading.trim_start_matches('#').trim().to_lowercase();
+    let kept = text.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+/// A fenced block.
+struct Block {
+    /// Line of its fence.
+    line: usize,
+    /// What stands behind the fence.
+    info: String,
+    text: String,
+}
+
+fn blocks(page: &str) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    let mut lines = page.lines().enumerate();
+    while let Some((number, line)) = lines.next() {
+        let Some(info) = line.trim_start().strip_prefix("```") else { continue };
+        let indent = line.len() - line.trim_start().len();
+        let inside = lines.by_ref().map(|(_, line)| line).take_while(|line| line.trim() != "```");
+        let text = inside.map(|line| format!("{}\n", line.get(indent..).unwrap_or_default())).collect();
+        blocks.push(Block { line: number + 1, info: info.trim().to_owned(), text });
+    }
+    blocks
+}
+
+/// What the test does with a block.
+enum Task<'a> {
+    Write(&'a str),
+    Run,
+    Nothing,
+}
+
+impl Block {
+    fn task(&self) -> Result<Task<'_>, String> {
+        let (language, mark) = self.info.split_once(' ').unwrap_or((&self.info, ""));
+        match (language, mark.split_once(' ').unwrap_or((mark, ""))) {
+            ("sh", ("run", "")) => Ok(Task::Run),
+            ("sh", ("norun", reason)) if !reason.is_empty() => Ok(Task::Nothing),
+            ("sh", _) => Err("write `sh run`, or `sh norun` and the reason".into()),
+            ("yaml", (mark, "")) => match mark.strip_prefix("file=") {
+                Some(name) if !name.is_empty() && !name.contains('/') => Ok(Task::Write(name)),
+                _ => Err("write `yaml file=NAME`, where NAME is a plain file name".into()),
+            },
+            ("bash" | "shell" | "console" | "yml" | "", _) => Err("write `sh`, `yaml` or another language".into()),
+            _ => Ok(Task::Nothing),
+        }
+    }
+}
+
+#[test]
+fn every_example_runs_and_prints_what_the_page_says() {
+    let faults = pages().into_iter().filter(|page| !is_checked_elsewhere(page)).flat_map(|page| {
+        let text = fs::read_to_string(root().join(&page)).unwrap();
+        let faults = try_page(&text).into_iter();
+        faults.map(move |(line, fault)| format!("{page}:{line}: {fault}")).collect::<Vec<_>>()
+    });
+    fail_if_any(faults.collect());
+}
+
+fn is_checked_elsewhere(page: &str) -> bool {
+    CHECKED_ELSEWHERE.iter().any(|(of, test)| {
+        let name = page.rsplit('/').next().unwrap_or(page);
+        *of == page && fs::read_to_string(root().join(test)).is_ok_and(|test| test.contains(name))
+    })
+}
+
+/// Works off the blocks of a page; the first failure ends it, as later blocks may need the earlier.
+fn try_page(page: &str) -> Option<(usize, String)> {
+    let dir = tempfile::tempdir().unwrap();
+    let blocks = blocks(page);
+    for (index, block) in blocks.iter().enumerate() {
+        let output = blocks.get(index + 1).filter(|next| next.info == "text");
+        let result = block.task().and_then(|task| match task {
+            Task::Nothing => Ok(()),
+            Task::Write(name) => {
+                fs::write(dir.path().join(name), with_globals(&block.text)).unwrap();
+                validate(dir.path(), name)
+            }
+            Task::Run => run(dir.path(), &block.text).and_then(|printed| compare(output, &printed)),
+        });
+        if let Err(fault) = result {
+            return Some((block.line, fault));
+        }
+    }
+    None
+}
+
+/// Examples leave out what they do not talk about. Their defaults must not meet those of an agent
+/// that runs on this host; behind the example, they move no line of it.
+fn with_globals(example: &str) -> String {
+    let mut text = example.to_owned();
+    for (key, value) in [("api", "{ listen: \"127.0.0.1:0\" }"), ("data_dir", "./state")] {
+        if !example.lines().any(|line| line.starts_with(&format!("{key}:"))) {
+            text += &format!("{key}: {value}\n");
+        }
+    }
+    text
+}
+
+fn compare(expected: Option<&Block>, printed: &str) -> Result<(), String> {
+    let Some(expected) = expected else { return Ok(()) };
+    let (wanted, lines): (Vec<&str>, Vec<&str>) = (expected.text.lines().collect(), printed.lines().collect());
+    match lines_match(&wanted, &lines) {
+        true => Ok(()),
+        false => Err(format!("prints something else\n--- the page\n{}--- printed\n{printed}", expected.text)),
+    }
+}
+
+fn lines_match(wanted: &[&str], lines: &[&str]) -> bool {
+    match wanted {
+        [] => lines.is_empty(),
+        ["...", rest @ ..] => (0..=lines.len()).any(|skipped| lines_match(rest, &lines[skipped..])),
+        [first, rest @ ..] => lines.split_first().is_some_and(|(line, lines)| line_matches(first, line) && lines_match(rest, lines)),
+    }
+}
+
+fn line_matches(wanted: &str, line: &str) -> bool {
+    let parts: Vec<&str> = wanted.split('…').collect();
+    let [first, middle @ .., last] = &parts[..] else { return wanted == line };
+    let Some(mut rest) = line.strip_prefix(first).and_then(|rest| rest.strip_suffix(last)) else { return false };
+    middle.iter().all(|part| match rest.find(part) {
+        Some(at) => {
+            rest = &rest[at + part.len()..];
+            true
+        }
+        None => false,
+    })
+}
+
+// Programs.
+
+fn validate(dir: &Path, name: &str) -> Result<(), String> {
+    let output = Command::new(support::millstream()).args(["validate", "-c", name]).current_dir(dir).output().unwrap();
+    let faults = String::from_utf8_lossy(&output.stderr);
+    if output.status.success() { Ok(()) } else { Err(format!("the configuration is not valid:\n{faults}")) }
+}
+
+/// Runs a script with the program first on the PATH; returns its standard output.
+fn run(dir: &Path, script: &str) -> Result<String, String> {
+    let program = support::millstream();
+    let path = format!("{}:/usr/local/bin:/usr/bin:/bin", program.parent().unwrap().display());
+    // Files, not pipes: what a script leaves running must not hold the test.
+    let logs = tempfile::tempdir().unwrap();
+    let (stdout, stderr) = (logs.path().join("stdout"), logs.path().join("stderr"));
+    let status = Command::new("timeout")
+        .args(["--kill-after=5", BLOCK_SECONDS_MAX, "bash", "-eu", "-c", script])
+        .current_dir(dir)
+        .env_clear()
+        .envs([("PATH", path.as_str()), ("LC_ALL", "C.UTF-8")])
+        .env("HOME", dir)
+        .stdin(Stdio::null())
+        .stdout(File::create(&stdout).unwrap())
+        .stderr(File::create(&stderr).unwrap())
+        .status();
+    let read = |path: &Path| String::from_utf8_lossy(&fs::read(path).unwrap()).into_owned();
+    let status = status.map_err(|error| format!("timeout (of coreutils) cannot be started: {error}"))?;
+    match status.success() {
+        true => Ok(read(&stdout)),
+        false => Err(format!("{}\n--- printed\n{}--- errors\n{}", ended(status), read(&stdout), read(&stderr))),
+    }
+}
+
+fn ended(status: ExitStatus) -> String {
+    match status.code() {
+        Some(124 | 137) => format!("did not end within {BLOCK_SECONDS_MAX} s"),
+        _ => format!("failed: {status}"),
+    }
+}
+
+// The test itself.
+
+#[test]
+fn wildcards_stand_for_any_text_and_any_lines() {
+    let matches = |wanted: &str, printed: &str| {
+        lines_match(&wanted.lines().collect::<Vec<_>>(), &printed.lines().collect::<Vec<_>>())
+    };
+    assert!(matches("a\n...\nz", "a\nz") && matches("a\n...\nz", "a\nb\nc\nz") && matches("...", ""));
+    assert!(!matches("a\n...\nz", "a\nb") && !matches("a", "a\nb") && !matches("a\nb", "a"));
+    assert!(matches("x…y…z", "x1y2z") && matches("…", "") && !matches("x…y…z", "x1z") && !matches("ab…ba", "aba"));
+}
+
+#[test]
+fn blocks_without_a_mark_are_faults() {
+    let fault = |info: &str| Block { line: 1, info: info.into(), text: String::new() }.task().is_err();
+    for info in ["sh", "sh norun", "sh runs", "bash run", "yaml", "yaml file=", "yaml file=a/b", "yaml norun why", ""] {
+        assert!(fault(info), "{info}");
+    }
+    for info in ["sh run", "sh norun needs root", "yaml file=a.yaml", "text", "json", "rust"] {
+        assert!(!fault(info), "{info}");
+    }
+}

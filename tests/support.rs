@@ -1,8 +1,119 @@
 //! What the tests share: the binary, temporary folders, running agents.
 
-use std::path::PathBuf;
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
 
 /// The program under test.
 pub fn millstream() -> PathBuf {
     PathBuf::from(env!("CARGO_BIN_EXE_millstream"))
+}
+
+/// A folder for one test, in memory where the machine has that: syncs are quick there.
+pub fn folder() -> tempfile::TempDir {
+    let memory = Path::new("/dev/shm");
+    let made = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
+    made.expect("a temporary folder")
+}
+
+/// A running agent; killed when dropped.
+pub struct Agent {
+    child: Child,
+    folder: PathBuf,
+}
+
+impl Agent {
+    /// Starts the agent in `folder` with `config`, in which `DIR` stands for the folder.
+    pub fn start(folder: &Path, config: &str, args: &[&str]) -> Agent {
+        Agent::spawn(folder, config, args, |_| {})
+    }
+
+    /// The same, with a last word on the command.
+    pub fn spawn(folder: &Path, config: &str, args: &[&str], prepare: impl FnOnce(&mut Command)) -> Agent {
+        let path = folder.join("millstream.yaml");
+        let head = format!("data_dir: {}/data\napi: {{ listen: '127.0.0.1:0' }}\n", folder.display());
+        let config = head + &config.replace("DIR", &folder.display().to_string());
+        fs::write(&path, config).expect("the configuration is written");
+        let log = File::options().create(true).append(true).open(folder.join("agent.log")).expect("a log file");
+        let mut command = Command::new(millstream());
+        command.arg("run").arg("-c").arg(&path).args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        prepare(&mut command);
+        Agent { child: command.spawn().expect("the agent starts"), folder: folder.to_path_buf() }
+    }
+
+    /// Sends SIGKILL and waits.
+    pub fn kill(&mut self) {
+        self.child.kill().expect("the agent is killed");
+        self.child.wait().expect("the agent is gone");
+    }
+
+    /// Sends SIGTERM.
+    pub fn terminate(&self) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("the agent gets SIGTERM");
+    }
+
+    /// Stops the agent and waits; its exit status.
+    pub fn stop(&mut self) -> ExitStatus {
+        self.terminate();
+        self.wait(Duration::from_secs(30))
+    }
+
+    /// Waits for the agent to end by itself.
+    pub fn wait(&mut self, limit: Duration) -> ExitStatus {
+        let begun = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().expect("the agent's status") {
+                return status;
+            }
+            assert!(begun.elapsed() < limit, "the agent does not end\n{}", self.log());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// What the agent has logged.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.folder.join("agent.log")).unwrap_or_default()
+    }
+
+    /// Body of a GET over the control socket.
+    pub fn get(&self, path: &str) -> Option<String> {
+        let mut stream = UnixStream::connect(self.folder.join("data/control.sock")).ok()?;
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).ok()?;
+        answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned())
+    }
+
+    /// Value of a metric of a component, by the beginning of its line.
+    pub fn metric(&self, line: &str) -> Option<f64> {
+        let metrics = self.get("/metrics")?;
+        let found = metrics.lines().find(|l| l.starts_with(line))?;
+        found.rsplit(' ').next()?.parse().ok()
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Waits until `condition` holds.
+pub fn wait_until(what: &str, limit: Duration, mut condition: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !condition() {
+        assert!(begun.elapsed() < limit, "waited {limit:?} for: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Lines of a file; none if it is not there.
+pub fn lines(path: &Path) -> Vec<String> {
+    let bytes = fs::read(path).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).lines().map(str::to_owned).collect()
 }

@@ -20,6 +20,8 @@ pub struct Program {
 pub struct Outcome {
     /// User and system CPU time in seconds.
     pub cpu_seconds: f64,
+    /// The part of it that the kernel took on its behalf.
+    pub kernel_seconds: f64,
     /// Largest resident set in bytes.
     pub peak_rss_bytes: u64,
     /// Lines in its output file, or the total that its blackhole sink logged.
@@ -98,6 +100,7 @@ impl Program {
         let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
         Ok(Outcome {
             cpu_seconds: seconds(usage.ru_utime) + seconds(usage.ru_stime),
+            kernel_seconds: seconds(usage.ru_stime),
             peak_rss_bytes: usage.ru_maxrss as u64 * 1024,
             lines: self.delivered()?,
         })

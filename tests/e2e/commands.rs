@@ -1,0 +1,135 @@
+//! The command line: exit statuses, faults, the control socket.
+
+use crate::support::{Agent, folder, millstream, wait_until};
+use std::fs;
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_secs(20);
+
+const IDLE: &str = "
+sources: { app: { type: file, include: ['DIR/*.log'] } }
+sinks: { out: { type: blackhole, inputs: [app] } }
+";
+
+fn run(args: &[&str], input: &[u8]) -> Output {
+    let mut command = Command::new(millstream());
+    command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let _ = child.stdin.take().unwrap().write_all(input);
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn standard_input_reaches_standard_output() {
+    let dir = folder();
+    let path = dir.path().join("c.yaml");
+    let config = format!(
+        "data_dir: {}/data\napi: {{ listen: '127.0.0.1:0' }}\nsources: {{ in: {{ type: stdin, max_line: 1KiB }} }}\n\
+         sinks: {{ out: {{ type: console, inputs: [in], encoding: {{ codec: text }} }} }}\n",
+        dir.path().display()
+    );
+    fs::write(&path, config).unwrap();
+    let many: String = (0..200_000).map(|n| format!("line {n}\n")).collect();
+    for (input, expected) in [("a\nb\n", "a\nb\n"), ("", ""), ("a\r\n\nb", "a\n\nb\n"), (&many, &many)] {
+        let output = run(&["run", "--until-eof", "-c", path.to_str().unwrap()], input.as_bytes());
+        assert!(output.stdout == expected.as_bytes(), "{} bytes", output.stdout.len());
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    let long = format!("a\n{}\nb\n", "x".repeat(1_000_000));
+    let output = run(&["run", "--until-eof", "-c", path.to_str().unwrap()], long.as_bytes());
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), format!("a\n{}\nb\n", "x".repeat(1024)));
+}
+
+#[test]
+fn faults_of_the_configuration_are_placed_and_exit_with_two() {
+    let dir = folder();
+    let path = dir.path().join("bad.yaml");
+    let config = "sources:\n  app: { type: file, inclde: ['/x/*.log'] }\nsinks:\n  out: { type: blackhole, inputs: [ap], report: 1 }\n";
+    fs::write(&path, config).unwrap();
+    for command in ["validate", "run"] {
+        let output = run(&[command, "-c", path.to_str().unwrap()], b"");
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{text}");
+        for part in ["bad.yaml:2:", "inclde", "include", "bad.yaml:4:", "report", "10s", "app"] {
+            assert!(text.contains(part), "{part} is not in:\n{text}");
+        }
+    }
+    assert_eq!(run(&["run", "--no-such-flag"], b"").status.code(), Some(2));
+    assert_eq!(run(&["validate", "-c", "/no/such/file.yaml"], b"").status.code(), Some(2));
+}
+
+#[test]
+fn too_little_memory_is_refused_with_the_amount_needed() {
+    let dir = folder();
+    let config = format!("limits: {{ memory: 32MiB, threads: 64 }}\n{IDLE}").replace("blackhole", "file, path: DIR/out");
+    let mut agent = Agent::start(dir.path(), &config, &["--until-eof"]);
+    let status = agent.wait(LIMIT).code();
+    // The machine may not have the cores that would make it too little.
+    let cores = std::thread::available_parallelism().unwrap().get();
+    assert!(cores < 4 || status == Some(2), "{status:?} {}", agent.log());
+}
+
+#[test]
+fn a_second_agent_on_the_same_data_dir_is_refused() {
+    let dir = folder();
+    let mut first = Agent::start(dir.path(), IDLE, &[]);
+    wait_until("the first agent", LIMIT, || first.get("/ready").is_some());
+    let mut second = Agent::start(dir.path(), IDLE, &[]);
+    assert_eq!(second.wait(LIMIT).code(), Some(1));
+    assert!(first.log().contains("in use by another agent"), "{}", first.log());
+    assert!(first.get("/health").is_some(), "the first agent lives on");
+    assert_eq!(first.stop().code(), Some(0));
+}
+
+#[test]
+fn snapshot_and_metrics_tell_what_went_through() {
+    let dir = folder();
+    fs::write(dir.path().join("a.log"), "1\n22\n333\n").unwrap();
+    let mut agent = Agent::start(dir.path(), IDLE, &[]);
+    let sent = "millstream_component_sent_events_total{component_id=\"out\"";
+    wait_until("three events", LIMIT, || agent.metric(sent) == Some(3.0));
+    assert_eq!(agent.metric("millstream_component_sent_bytes_total{component_id=\"out\""), Some(6.0));
+    assert_eq!(agent.metric("millstream_component_received_bytes_total{component_id=\"app\""), Some(9.0));
+    let snapshot: serde_json::Value = serde_json::from_str(&agent.get("/api/snapshot").unwrap()).unwrap();
+    assert_eq!(snapshot["components"][0]["id"], "app");
+    assert_eq!(snapshot["components"][0]["sinks"][0]["unsettled"], 0);
+    assert_eq!(agent.stop().code(), Some(0));
+}
+
+#[test]
+fn damaged_checkpoints_are_set_aside_and_the_agent_starts() {
+    let dir = folder();
+    fs::write(dir.path().join("a.log"), "1\n2\n").unwrap();
+    let mut agent = Agent::start(dir.path(), IDLE, &["--until-eof"]);
+    assert_eq!(agent.wait(LIMIT).code(), Some(0));
+    let store = dir.path().join("data/checkpoints.redb");
+    let whole = fs::read(&store).unwrap();
+    for (name, damaged) in [("cut", whole[..whole.len() / 3].to_vec()), ("overwritten", vec![0x5A; whole.len()])] {
+        fs::write(&store, damaged).unwrap();
+        let mut agent = Agent::start(dir.path(), IDLE, &["--until-eof"]);
+        assert_eq!(agent.wait(LIMIT).code(), Some(0), "{name}: {}", agent.log());
+        assert!(agent.log().contains("a new one is begun"), "{name}: {}", agent.log());
+        fs::remove_file(dir.path().join("agent.log")).unwrap();
+    }
+}
+
+#[test]
+fn generated_lines_are_numbered_and_counted() {
+    let output = run(&["generate", "logs", "--count", "1000", "--size", "200B"], b"");
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!((text.lines().count(), output.status.code()), (1000, Some(0)));
+    assert!(text.lines().enumerate().all(|(n, line)| line.contains(&format!("seq={n} "))));
+    assert_eq!(run(&["generate", "logs", "--size", "1B"], b"").status.code(), Some(2));
+}
+
+#[test]
+fn the_schema_describes_every_component() {
+    let output = run(&["schema"], b"");
+    let schema: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let text = schema.to_string();
+    for row in millstream_components::registry::ROWS {
+        assert!(text.contains(&format!("\"{}\"", row.name)), "{}", row.name);
+    }
+}

@@ -1,0 +1,196 @@
+//! Bad input: files that cannot be read, vanish, are cut, or hold strange lines.
+
+use crate::support::{Agent, folder, lines, wait_until};
+use std::fs::{self, OpenOptions, Permissions};
+use std::io::Write;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_secs(20);
+
+const TAIL: &str = "
+sources: { app: { type: file, include: ['DIR/in/*.log'] } }
+sinks: { out: { type: file, inputs: [app], path: DIR/out/text, sync: 100ms, encoding: { codec: text } } }
+";
+
+fn append(path: &Path, text: &[u8]) {
+    OpenOptions::new().create(true).append(true).open(path).unwrap().write_all(text).unwrap();
+}
+
+/// Runs the agent over one file to its end; what came out, as bytes, and the exit status.
+fn pass(input: &[u8], options: &str, codec: &str) -> (Vec<u8>, Option<i32>, String) {
+    let dir = folder();
+    fs::write(dir.path().join("a.log"), input).unwrap();
+    let config = format!(
+        "
+sources: {{ app: {{ type: file, include: ['DIR/a.log'], {options} }} }}
+sinks: {{ out: {{ type: file, inputs: [app], path: DIR/out, encoding: {codec} }} }}
+"
+    );
+    let mut agent = Agent::start(dir.path(), &config, &["--until-eof"]);
+    let status = agent.wait(LIMIT);
+    (fs::read(dir.path().join("out")).unwrap_or_default(), status.code(), agent.log())
+}
+
+const TEXT: &str = "{ codec: text }";
+
+#[test]
+fn strange_bytes_pass_through_text_unchanged() {
+    let every_byte: Vec<u8> = (0..=255u8).filter(|b| *b != b'\n').collect();
+    let input = [b"\0\0\n\n\nlone\rcr\n".as_slice(), &every_byte, b"\nlast\n"].concat();
+    let (out, status, log) = pass(&input, "", TEXT);
+    assert_eq!((out, status), (input, Some(0)), "{log}");
+}
+
+#[test]
+fn crlf_is_a_line_end_at_every_block_edge() {
+    // Lines whose ends fall on every position around the 256 KiB edge of a block.
+    for shift in 0..4 {
+        let mut input = vec![b'x'; 256 * 1024 - 3 + shift];
+        input.extend_from_slice(b"\r\nsecond\r\n");
+        let (out, status, log) = pass(&input, "max_line: 1MiB", TEXT);
+        let expected = [&vec![b'x'; 256 * 1024 - 3 + shift][..], b"\nsecond\n"].concat();
+        assert!(out == expected && status == Some(0), "shift {shift}: {} bytes, {log}", out.len());
+    }
+}
+
+#[test]
+fn invalid_utf8_is_replaced_in_json_and_counted() {
+    let (out, status, _) = pass(b"good\nbad \xff\xfe end\n\xe4\xbd\n", "", "{ metadata: [] }");
+    let events: Vec<serde_json::Value> =
+        String::from_utf8(out).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let texts: Vec<&str> = events.iter().map(|e| e["message"].as_str().unwrap()).collect();
+    assert_eq!((texts, status), (vec!["good", "bad \u{fffd}\u{fffd} end", "\u{fffd}"], Some(0)));
+}
+
+#[test]
+fn an_unfinished_last_line_is_delivered_at_the_end() {
+    assert_eq!(pass(b"one\ntwo", "", TEXT).0, b"one\ntwo\n");
+    assert_eq!(pass(b"", "", TEXT).1, Some(0));
+    assert_eq!(pass(b"\n", "", TEXT).0, b"\n");
+}
+
+#[test]
+fn long_lines_are_cut_split_or_dropped() {
+    let long = "é".repeat(700_000);
+    let input = format!("first\n{long}\nlast\n");
+    let (out, status, log) = pass(input.as_bytes(), "max_line: 101B", TEXT);
+    assert_eq!((String::from_utf8(out).unwrap(), status), (format!("first\n{}\nlast\n", "é".repeat(50)), Some(0)), "{log}");
+    let (out, status, log) = pass(input.as_bytes(), "max_line: 101B, on_long_line: drop", TEXT);
+    assert_eq!((String::from_utf8(out).unwrap(), status), ("first\nlast\n".to_owned(), Some(3)), "{log}");
+    let (out, status, log) = pass(input.as_bytes(), "max_line: 101B, on_long_line: split", TEXT);
+    let out = String::from_utf8(out).unwrap();
+    assert_eq!((out.lines().skip(1).map(str::len).max(), status), (Some(100), Some(0)), "{log}");
+    assert_eq!(out.replace('\n', ""), input.replace('\n', ""));
+}
+
+#[test]
+fn a_cut_line_is_marked() {
+    let (out, _, _) = pass(b"aaaaaaaaaa\nbbb\n", "max_line: 4B", "{ metadata: [truncated, previous_offset] }");
+    let events: Vec<serde_json::Value> =
+        String::from_utf8(out).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let seen: Vec<_> = events.iter().map(|e| (e["message"].as_str(), e["meta"]["truncated"].as_bool())).collect();
+    assert_eq!(seen, [(Some("aaaa"), Some(true)), (Some("bbb"), Some(false))]);
+    assert_eq!(events[1]["meta"]["previous_offset"], 0);
+}
+
+#[test]
+fn lines_are_kept_and_dropped_by_content() {
+    let input = b"ERROR one\nINFO two\nERROR debug three\nWARN 404\n";
+    let keep = "keep_lines: { contains: [ERROR], regex: ['[0-9]{3}$'] }, drop_lines: { contains: [debug] }";
+    let (out, status, log) = pass(input, keep, TEXT);
+    assert_eq!((String::from_utf8(out).unwrap(), status), ("ERROR one\nWARN 404\n".to_owned(), Some(0)), "{log}");
+}
+
+#[test]
+fn an_unreadable_file_is_reported_once_and_read_when_it_can_be() {
+    let dir = folder();
+    fs::create_dir(dir.path().join("in")).unwrap();
+    fs::create_dir(dir.path().join("out")).unwrap();
+    let (secret, open) = (dir.path().join("in/secret.log"), dir.path().join("in/open.log"));
+    fs::write(&secret, "secret\n").unwrap();
+    fs::write(&open, "open\n").unwrap();
+    fs::set_permissions(&secret, Permissions::from_mode(0o000)).unwrap();
+    // Root reads everything: the agent runs as somebody else.
+    let root = rustix::process::geteuid().is_root();
+    if root {
+        for path in [dir.path(), &dir.path().join("out")] {
+            chown(path, Some(65_534), Some(65_534)).unwrap();
+        }
+    }
+    let mut agent = Agent::spawn(dir.path(), TAIL, &[], |command| {
+        if root {
+            command.uid(65_534).gid(65_534);
+        }
+    });
+    let output = dir.path().join("out/text");
+    wait_until("the readable file", LIMIT, || lines(&output) == ["open"]);
+    std::thread::sleep(Duration::from_millis(500));
+    let reports = agent.log().lines().filter(|line| line.contains("secret.log")).count();
+    assert_eq!(reports, 1, "{}", agent.log());
+    fs::set_permissions(&secret, Permissions::from_mode(0o644)).unwrap();
+    wait_until("the file that became readable", LIMIT, || lines(&output) == ["open", "secret"]);
+    assert_eq!(agent.stop().code(), Some(0));
+}
+
+#[test]
+fn a_file_deleted_while_it_is_read_is_read_to_its_end() {
+    let dir = folder();
+    fs::create_dir(dir.path().join("in")).unwrap();
+    let (path, output) = (dir.path().join("in/a.log"), dir.path().join("out/text"));
+    let mut file = OpenOptions::new().create(true).append(true).open(&path).unwrap();
+    file.write_all(b"1\n").unwrap();
+    let mut agent = Agent::start(dir.path(), TAIL, &[]);
+    wait_until("the first line", LIMIT, || lines(&output).len() == 1);
+    fs::remove_file(&path).unwrap();
+    file.write_all(b"2\n").unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    file.write_all(b"3\nunfinished").unwrap();
+    drop(file);
+    wait_until("every line, the unfinished one after a silence", LIMIT * 2, || lines(&output).len() == 4);
+    assert_eq!(lines(&output), ["1", "2", "3", "unfinished"]);
+    assert_eq!(agent.stop().code(), Some(0));
+}
+
+#[test]
+fn rotation_by_rename_and_by_truncation_is_followed() {
+    let dir = folder();
+    fs::create_dir(dir.path().join("in")).unwrap();
+    let (path, output) = (dir.path().join("in/a.log"), dir.path().join("out/text"));
+    append(&path, b"1\n");
+    let mut agent = Agent::start(dir.path(), TAIL, &[]);
+    wait_until("line 1", LIMIT, || lines(&output) == ["1"]);
+    fs::rename(&path, dir.path().join("in/a.log.1")).unwrap();
+    append(&dir.path().join("in/a.log.1"), b"2\n");
+    append(&path, b"3\n");
+    wait_until("lines 2 and 3", LIMIT, || lines(&output).len() == 3);
+    fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(0).unwrap();
+    std::thread::sleep(Duration::from_millis(400));
+    append(&path, b"4\n");
+    wait_until("line 4", LIMIT, || lines(&output).len() == 4);
+    let mut sorted = lines(&output);
+    sorted.sort();
+    assert_eq!(sorted, ["1", "2", "3", "4"]);
+    assert_eq!(agent.stop().code(), Some(0));
+}
+
+#[test]
+fn only_files_of_the_first_start_are_read_from_their_end() {
+    let dir = folder();
+    fs::create_dir(dir.path().join("in")).unwrap();
+    let config = TAIL.replace("log'] }", "log'], read_from: end }");
+    append(&dir.path().join("in/old.log"), b"old\nold too, unfin");
+    let mut agent = Agent::start(dir.path(), &config, &[]);
+    wait_until("the agent is ready", LIMIT, || agent.get("/ready").is_some());
+    std::thread::sleep(Duration::from_millis(300));
+    append(&dir.path().join("in/old.log"), b"ished\nnew\n");
+    append(&dir.path().join("in/later.log"), b"later\n");
+    let output = dir.path().join("out/text");
+    wait_until("what came after the start", LIMIT, || lines(&output).len() == 3);
+    let mut got = lines(&output);
+    got.sort();
+    assert_eq!(got, ["later", "new", "old too, unfinished"]);
+    assert_eq!(agent.stop().code(), Some(0));
+}

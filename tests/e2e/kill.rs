@@ -1,0 +1,149 @@
+//! `kill -9` under load: nothing lost, nothing torn, in order, repeats under known ids.
+
+use crate::support::{Agent, folder, lines, wait_until};
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+const FILES: usize = 50;
+const LINES: usize = 1_000_000;
+const KILLS: usize = 10;
+
+/// Lines of one file between two rotations.
+const ROTATE_AFTER: usize = 5_000;
+
+const CONFIG: &str = "
+sources:
+  app: { type: file, include: ['DIR/in/*.log*'] }
+sinks:
+  json: { type: file, inputs: [app], path: DIR/json.out, sync: 200ms, encoding: { metadata: [offset, id, file_id] } }
+  text: { type: file, inputs: [app], path: DIR/text.out, sync: 300ms, encoding: { codec: text } }
+";
+
+/// One log file that is written line by line and rotated by renaming.
+struct Log {
+    path: PathBuf,
+    out: BufWriter<File>,
+    number: usize,
+    rotations: usize,
+}
+
+impl Log {
+    fn new(path: PathBuf) -> Log {
+        Log { out: open(&path), path, number: 0, rotations: 0 }
+    }
+
+    /// The buffer goes out whenever it is full, mostly in the middle of a line.
+    fn write(&mut self, file: usize, count: usize) {
+        for _ in 0..count {
+            writeln!(self.out, "file {file:02} line {:06} and some words behind it", self.number).unwrap();
+            self.number += 1;
+            if self.number.is_multiple_of(ROTATE_AFTER) {
+                self.out.flush().unwrap();
+                self.rotations += 1;
+                fs::rename(&self.path, format!("{}.{}", self.path.display(), self.rotations)).unwrap();
+                self.out = open(&self.path);
+            }
+        }
+        self.out.flush().unwrap();
+    }
+}
+
+fn open(path: &Path) -> BufWriter<File> {
+    BufWriter::new(OpenOptions::new().create(true).append(true).open(path).unwrap())
+}
+
+/// Writes all lines in about twelve seconds.
+fn write_load(folder: &Path, done: &AtomicBool) {
+    let mut logs: Vec<Log> = (0..FILES).map(|i| Log::new(folder.join(format!("in/{i:02}.log")))).collect();
+    let per_file = LINES / FILES;
+    let begun = Instant::now();
+    let mut written = 0;
+    while written < per_file {
+        let step = (per_file / 400).min(per_file - written);
+        logs.iter_mut().enumerate().for_each(|(i, log)| log.write(i, step));
+        written += step;
+        let due = Duration::from_secs(12).mul_f64(written as f64 / per_file as f64);
+        std::thread::sleep(due.saturating_sub(begun.elapsed()));
+    }
+    done.store(true, Ordering::SeqCst);
+}
+
+#[test]
+fn a_million_lines_survive_rotation_and_ten_kills() {
+    let dir = folder();
+    fs::create_dir(dir.path().join("in")).unwrap();
+    let done = Arc::new(AtomicBool::new(false));
+    let (path, flag) = (dir.path().to_path_buf(), done.clone());
+    let writer = std::thread::spawn(move || write_load(&path, &flag));
+    let mut random = millstream_testkit::Random::new(std::process::id().into());
+    for _ in 0..KILLS {
+        let mut agent = Agent::start(dir.path(), CONFIG, &[]);
+        std::thread::sleep(Duration::from_millis(300 + random.below(1400)));
+        agent.kill();
+    }
+    writer.join().unwrap();
+    let mut agent = Agent::start(dir.path(), CONFIG, &["--until-eof"]);
+    let status = agent.wait(Duration::from_secs(60));
+    assert_eq!(status.code(), Some(0), "{}", agent.log());
+    check_text(&lines(&dir.path().join("text.out")));
+    check_json(&lines(&dir.path().join("json.out")));
+}
+
+fn parse(line: &str) -> (usize, usize) {
+    let whole = line.len() == 44 && line.starts_with("file ") && line.ends_with(" and some words behind it");
+    assert!(whole, "torn: {line:?}");
+    (line[5..7].parse().unwrap(), line[13..19].parse().unwrap())
+}
+
+fn check_text(lines: &[String]) {
+    let mut seen = vec![false; LINES];
+    for line in lines {
+        let (file, number) = parse(line);
+        seen[file * (LINES / FILES) + number] = true;
+    }
+    let lost = seen.iter().filter(|seen| !**seen).count();
+    assert_eq!(lost, 0, "lost of {LINES}; {} lines in all", lines.len());
+}
+
+fn check_json(lines: &[String]) {
+    let mut ids: HashMap<(usize, usize), String> = HashMap::new();
+    let mut last: HashMap<String, u64> = HashMap::new();
+    for line in lines {
+        let event: serde_json::Value = serde_json::from_str(line).unwrap_or_else(|e| panic!("torn: {line:?}: {e}"));
+        let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+        let (key, id) = (parse(event["message"].as_str().unwrap()), text(&event["meta"]["id"]));
+        let (file_id, offset) = (text(&event["meta"]["file_id"]), event["meta"]["offset"].as_u64().unwrap());
+        assert_eq!(id, format!("{file_id}-{offset}"));
+        if let Some(before) = ids.get(&key) {
+            assert_eq!(*before, id, "line {key:?} came again under another id");
+            continue;
+        }
+        ids.insert(key, id);
+        let before = last.insert(file_id, offset);
+        assert!(before.is_none_or(|before| before < offset), "line {key:?} is out of order");
+    }
+    assert_eq!(ids.len(), LINES, "lost; {} lines in all", lines.len());
+}
+
+#[test]
+fn a_clean_restart_repeats_nothing_and_goes_on_where_it_stopped() {
+    let dir = folder();
+    let (input, output) = (dir.path().join("a.log"), dir.path().join("out"));
+    let config = "
+sources: { app: { type: file, include: ['DIR/a.log'] } }
+sinks: { out: { type: file, inputs: [app], path: DIR/out, encoding: { codec: text } } }
+";
+    fs::write(&input, "1\n2\nunfin").unwrap();
+    let mut agent = Agent::start(dir.path(), config, &[]);
+    wait_until("two lines", Duration::from_secs(10), || lines(&output).len() == 2);
+    assert_eq!(agent.stop().code(), Some(0));
+    OpenOptions::new().append(true).open(&input).unwrap().write_all(b"ished\n4\n").unwrap();
+    let mut agent = Agent::start(dir.path(), config, &["--until-eof"]);
+    assert_eq!(agent.wait(Duration::from_secs(10)).code(), Some(0));
+    assert_eq!(lines(&output), ["1", "2", "unfinished", "4"]);
+}

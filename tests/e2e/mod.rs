@@ -1,0 +1,7 @@
+//! The real binary with real files: what it promises when it is killed, starved and misused.
+
+mod commands;
+mod input;
+mod kill;
+mod output;
+mod stall;

@@ -1,0 +1,87 @@
+//! One dead sink stops no other, and loses nothing.
+
+use crate::support::{folder, lines};
+use millstream_components::registry::{Build, find};
+use millstream_engine::{Blueprint, Clock, Settings, SinkPart, SourcePart};
+use millstream_model::{Kind, SourceInfo};
+use millstream_testkit::{FakeSink, Shelf, Temper};
+use serde_json::json;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long the second sink is dead.
+const DEAD: Duration = Duration::from_secs(30);
+
+const LINES_PER_SECOND: usize = 20_000;
+
+/// A file that grows for `seconds`; its number of lines.
+fn grow(path: &Path, seconds: u64) -> usize {
+    let mut file = OpenOptions::new().create(true).append(true).open(path).unwrap();
+    let (begun, mut made) = (Instant::now(), 0);
+    while begun.elapsed() < Duration::from_secs(seconds) {
+        let due = (begun.elapsed().as_secs_f64() * LINES_PER_SECOND as f64) as usize;
+        let text: String = (made..due).map(|n| format!("{n:09} {}\n", "x".repeat(170))).collect();
+        file.write_all(text.as_bytes()).unwrap();
+        made = due;
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    made
+}
+
+fn blueprint(dir: &Path, shelves: &[Shelf; 2]) -> Blueprint {
+    let Some(Build::Source(build)) = find(Kind::Source, "file").map(|row| row.build) else { panic!("no file source") };
+    let include = dir.join("in.log").display().to_string();
+    let open = build(json!({ "include": [include] })).unwrap();
+    let info = SourceInfo { id: "app".into(), ..SourceInfo::default() };
+    let sink = |index: usize| SinkPart {
+        id: format!("s{index}"),
+        type_name: "fake",
+        inputs: vec![("app".into(), 0)],
+        sink: Arc::new(FakeSink { shelf: shelves[index].clone(), temper: Temper::default(), seed: 1 }),
+    };
+    Blueprint { sources: vec![SourcePart { info, type_name: "file", open }], transforms: vec![], sinks: vec![sink(0), sink(1)] }
+}
+
+#[test]
+fn a_sink_that_is_dead_for_thirty_seconds_holds_up_no_other_and_catches_up() {
+    let dir = folder();
+    let shelves = [Shelf::default(), Shelf::default()];
+    // Four megabytes in the dead sink's queue: it is full within a second or two.
+    let settings = Settings {
+        data_dir: dir.path().join("data"),
+        threads: 2,
+        memory_bytes: 64 << 20,
+        sink_bytes_max: 4 << 20,
+        until_eof: false,
+        clock: Clock::System,
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let running = blueprint(dir.path(), &shelves).build(&settings).unwrap().start(runtime.handle());
+    let path = dir.path().join("in.log");
+    let writer = std::thread::spawn(move || grow(&path, DEAD.as_secs() + 8));
+    std::thread::sleep(Duration::from_secs(2));
+    shelves[1].stall(true);
+    let before = (shelves[0].lines().len(), Instant::now());
+    std::thread::sleep(DEAD);
+    let rate = (shelves[0].lines().len() - before.0) as f64 / before.1.elapsed().as_secs_f64();
+    let dead = shelves[1].lines().len();
+    shelves[1].stall(false);
+    let made = writer.join().unwrap();
+    let begun = Instant::now();
+    while shelves[1].lines().len() < made && begun.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let snapshot = running.snapshot();
+    assert!(runtime.block_on(running.stop(Duration::from_secs(20))).drained);
+    assert!(dead < made / 2, "the dead sink was dead");
+    assert!(rate >= 0.95 * LINES_PER_SECOND as f64, "the other sink fell to {rate} lines/s");
+    let expected = lines(&dir.path().join("in.log"));
+    assert_eq!(expected.len(), made);
+    for shelf in &shelves {
+        let got = shelf.lines();
+        assert!(got == expected, "{} lines of {made}, {snapshot:?}", got.len());
+    }
+}
