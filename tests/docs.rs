@@ -61,7 +61,10 @@ fn every_option_is_on_the_page_and_in_the_sample() {
         collect_options(&schema, &schema, "", &mut options);
         for option in options {
             if !has_table_row(row.readme, &option) {
-                faults.push(format!("{}/README.md: no row for `{option}` in the table of options", folder(row)));
+                faults.push(format!(
+                    "{}/README.md: no row for `{option}` in the table of options",
+                    folder(row)
+                ));
             }
             if !sets(row.sample, option.rsplit('.').next().unwrap_or_default()) {
                 faults.push(format!("{}/sample.yaml: does not show `{option}`", folder(row)));
@@ -102,15 +105,17 @@ fn has_table_row(page: &str, option: &str) -> bool {
 fn sets(sample: &str, key: &str) -> bool {
     let code = |line: &'_ str| line.split(" #").next().filter(|l| !l.starts_with('#')).map(str::to_owned);
     let boundary = |text: &str| text.chars().next_back().is_none_or(|c| " {".contains(c));
-    sample.lines().filter_map(code).any(|line| {
-        line.match_indices(&format!("{key}:")).any(|(at, _)| boundary(&line[..at]))
-    })
+    sample
+        .lines()
+        .filter_map(code)
+        .any(|line| line.match_indices(&format!("{key}:")).any(|(at, _)| boundary(&line[..at])))
 }
 
 #[test]
 fn every_component_is_in_the_table_of_components() {
     let page = fs::read_to_string(root().join("docs/components.md")).unwrap();
-    let missing = ROWS.iter().map(|row| format!("(../{}/README.md)", folder(row))).filter(|link| !page.contains(link));
+    let missing =
+        ROWS.iter().map(|row| format!("(../{}/README.md)", folder(row))).filter(|link| !page.contains(link));
     fail_if_any(missing.map(|link| format!("docs/components.md: no link to {link}")).collect());
 }
 
@@ -159,7 +164,8 @@ fn follow(page: &Path, text: &str, link: &str) -> Result<(), String> {
     if !path.is_empty() && !target.exists() {
         return Err("there is no such file".into());
     }
-    let text = if path.is_empty() { text.to_owned() } else { fs::read_to_string(&target).unwrap_or_default() };
+    let text =
+        if path.is_empty() { text.to_owned() } else { fs::read_to_string(&target).unwrap_or_default() };
     let headings = text.lines().filter(|line| line.starts_with('#')).map(anchor_of);
     match anchor.is_empty() || headings.into_iter().any(|heading| heading == anchor) {
         true => Ok(()),
@@ -210,11 +216,13 @@ impl Block {
             ("sh", ("run", "")) => Ok(Task::Run),
             ("sh", ("norun", reason)) if !reason.is_empty() => Ok(Task::Nothing),
             ("sh", _) => Err("write `sh run`, or `sh norun` and the reason".into()),
-            ("yaml", (mark, "")) => match mark.strip_prefix("file=") {
-                Some(name) if !name.is_empty() && !name.contains('/') => Ok(Task::Write(name)),
+            ("yaml", _) => match mark.strip_prefix("file=") {
+                Some(name) if !name.is_empty() && !name.contains(['/', ' ']) => Ok(Task::Write(name)),
                 _ => Err("write `yaml file=NAME`, where NAME is a plain file name".into()),
             },
-            ("bash" | "shell" | "console" | "yml" | "", _) => Err("write `sh`, `yaml` or another language".into()),
+            ("bash" | "shell" | "console" | "yml" | "", _) => {
+                Err("write `sh`, `yaml` or another language".into())
+            }
             _ => Ok(Task::Nothing),
         }
     }
@@ -272,7 +280,8 @@ fn with_globals(example: &str) -> String {
 
 fn compare(expected: Option<&Block>, printed: &str) -> Result<(), String> {
     let Some(expected) = expected else { return Ok(()) };
-    let (wanted, lines): (Vec<&str>, Vec<&str>) = (expected.text.lines().collect(), printed.lines().collect());
+    let (wanted, lines): (Vec<&str>, Vec<&str>) =
+        (expected.text.lines().collect(), printed.lines().collect());
     match lines_match(&wanted, &lines) {
         true => Ok(()),
         false => Err(format!("prints something else\n--- the page\n{}--- printed\n{printed}", expected.text)),
@@ -283,14 +292,18 @@ fn lines_match(wanted: &[&str], lines: &[&str]) -> bool {
     match wanted {
         [] => lines.is_empty(),
         ["...", rest @ ..] => (0..=lines.len()).any(|skipped| lines_match(rest, &lines[skipped..])),
-        [first, rest @ ..] => lines.split_first().is_some_and(|(line, lines)| line_matches(first, line) && lines_match(rest, lines)),
+        [first, rest @ ..] => lines
+            .split_first()
+            .is_some_and(|(line, lines)| line_matches(first, line) && lines_match(rest, lines)),
     }
 }
 
 fn line_matches(wanted: &str, line: &str) -> bool {
     let parts: Vec<&str> = wanted.split('…').collect();
     let [first, middle @ .., last] = &parts[..] else { return wanted == line };
-    let Some(mut rest) = line.strip_prefix(first).and_then(|rest| rest.strip_suffix(last)) else { return false };
+    let Some(mut rest) = line.strip_prefix(first).and_then(|rest| rest.strip_suffix(last)) else {
+        return false;
+    };
     middle.iter().all(|part| match rest.find(part) {
         Some(at) => {
             rest = &rest[at + part.len()..];
@@ -303,7 +316,8 @@ fn line_matches(wanted: &str, line: &str) -> bool {
 // Programs.
 
 fn validate(dir: &Path, name: &str) -> Result<(), String> {
-    let output = Command::new(support::millstream()).args(["validate", "-c", name]).current_dir(dir).output().unwrap();
+    let output =
+        Command::new(support::millstream()).args(["validate", "-c", name]).current_dir(dir).output().unwrap();
     let faults = String::from_utf8_lossy(&output.stderr);
     if output.status.success() { Ok(()) } else { Err(format!("the configuration is not valid:\n{faults}")) }
 }
@@ -329,7 +343,9 @@ fn run(dir: &Path, script: &str) -> Result<String, String> {
     let status = status.map_err(|error| format!("timeout (of coreutils) cannot be started: {error}"))?;
     match status.success() {
         true => Ok(read(&stdout)),
-        false => Err(format!("{}\n--- printed\n{}--- errors\n{}", ended(status), read(&stdout), read(&stderr))),
+        false => {
+            Err(format!("{}\n--- printed\n{}--- errors\n{}", ended(status), read(&stdout), read(&stderr)))
+        }
     }
 }
 
@@ -349,13 +365,16 @@ fn wildcards_stand_for_any_text_and_any_lines() {
     };
     assert!(matches("a\n...\nz", "a\nz") && matches("a\n...\nz", "a\nb\nc\nz") && matches("...", ""));
     assert!(!matches("a\n...\nz", "a\nb") && !matches("a", "a\nb") && !matches("a\nb", "a"));
-    assert!(matches("x…y…z", "x1y2z") && matches("…", "") && !matches("x…y…z", "x1z") && !matches("ab…ba", "aba"));
+    assert!(line_matches("x…y…z", "x1y2z") && line_matches("…", "") && line_matches("a…", "a"));
+    assert!(!line_matches("x…y…z", "x1z") && !line_matches("ab…ba", "aba") && !line_matches("…b", "ba"));
 }
 
 #[test]
 fn blocks_without_a_mark_are_faults() {
     let fault = |info: &str| Block { line: 1, info: info.into(), text: String::new() }.task().is_err();
-    for info in ["sh", "sh norun", "sh runs", "bash run", "yaml", "yaml file=", "yaml file=a/b", "yaml norun why", ""] {
+    for info in
+        ["sh", "sh norun", "sh runs", "bash run", "yaml", "yaml file=", "yaml file=a/b", "yaml norun why", ""]
+    {
         assert!(fault(info), "{info}");
     }
     for info in ["sh run", "sh norun needs root", "yaml file=a.yaml", "text", "json", "rust"] {

@@ -1,1 +1,261 @@
-//! placeholder
+//! The project is in order: who may depend on whom, how long functions are, what a component's
+//! folder holds.
+
+mod rust;
+
+use millstream_components::registry::ROWS;
+use rust::{Function, functions, production, test_modules};
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What each crate may depend on, of ours. Tests may use the test kit besides.
+const ARROWS: &[(&str, &[&str])] = &[
+    (
+        "millstream",
+        &[
+            "millstream-components",
+            "millstream-console",
+            "millstream-engine",
+            "millstream-model",
+            "millstream-scan",
+        ],
+    ),
+    ("millstream-bench", &["millstream-scan"]),
+    ("millstream-components", &["millstream-model", "millstream-scan"]),
+    ("millstream-console", &["millstream-engine", "millstream-model"]),
+    ("millstream-engine", &["millstream-model"]),
+    ("millstream-model", &[]),
+    ("millstream-scan", &[]),
+    ("millstream-testkit", &["millstream-model"]),
+];
+
+/// Folders a newcomer reads, and how many lines of code that may be, without blank lines, comments
+/// and tests.
+const NEWCOMER: &[&str] = &[
+    "crates/model/src",
+    "crates/engine/src",
+    "crates/scan/src",
+    "crates/components/src/sources/file",
+    "crates/components/src/sinks/file",
+];
+const NEWCOMER_LINES_MAX: usize = 6000;
+
+/// Longest file that is written by hand.
+const FILE_LINES_MAX: usize = 800;
+
+/// A function up to this length fits a screen.
+const SCREEN_LINES: usize = 36;
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+fn fail_if_any(faults: Vec<String>) {
+    assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
+}
+
+/// Files below a folder that are part of the project, as paths from the root.
+fn files(folder: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(root().join(folder)).unwrap().map(|entry| entry.unwrap()) {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
+        let is_made = ["target", ".git", "data", "results"].contains(&name.as_str());
+        match entry.file_type().unwrap().is_dir() {
+            true if !is_made => found.extend(files(&path)),
+            true => {}
+            false => found.push(path),
+        }
+    }
+    found.sort();
+    found
+}
+
+/// Production code by file: the program and its crates, without what only tests use.
+fn sources(folders: &[&str]) -> Vec<(String, String)> {
+    let all = folders.iter().flat_map(|folder| files(folder)).filter(|path| path.ends_with(".rs"));
+    let all: Vec<(String, String)> = all.map(|path| (path.clone(), read(&path))).collect();
+    let tests: Vec<String> = all.iter().flat_map(|(path, text)| test_files(path, text)).collect();
+    let is_test = |path: &str| {
+        tests.iter().any(|test| path == format!("{test}.rs") || path.starts_with(&format!("{test}/")))
+    };
+    let is_library = |path: &str| {
+        !path.starts_with("crates/testkit/") && (path.starts_with("src/") || path.contains("/src/"))
+    };
+    let kept = all.into_iter().filter(|(path, _)| is_library(path) && !is_test(path));
+    kept.map(|(path, text)| (path, production(&text))).collect()
+}
+
+/// Where the modules are that a file declares for tests only, without their extension.
+fn test_files(path: &str, text: &str) -> Vec<String> {
+    let stem = path.trim_end_matches(".rs");
+    let owns_folder = ["/lib", "/main", "/mod"].iter().any(|name| stem.ends_with(name));
+    let folder = if owns_folder { stem.rsplit_once('/').map_or("", |(folder, _)| folder) } else { stem };
+    test_modules(text).iter().map(|name| format!("{folder}/{name}")).collect()
+}
+
+#[test]
+fn crates_depend_only_on_what_the_architecture_allows() {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["metadata", "--no-deps", "--offline", "--format-version", "1"]).current_dir(root());
+    let output = cargo.output().unwrap();
+    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let packages = metadata["packages"].as_array().unwrap();
+    fail_if_any(packages.iter().flat_map(wrong_arrows).collect());
+}
+
+fn wrong_arrows(package: &Value) -> Vec<String> {
+    let name = package["name"].as_str().unwrap();
+    let Some((_, allowed)) = ARROWS.iter().find(|(of, _)| *of == name) else {
+        return vec![format!(
+            "{name}: a new crate; say in ARROWS and in ARCHITECTURE.md what it may depend on"
+        )];
+    };
+    let ours = package["dependencies"].as_array().unwrap().iter().filter_map(|dependency| {
+        let target = dependency["name"].as_str()?;
+        let for_tests = dependency["kind"] == "dev" && target == "millstream-testkit";
+        (target.starts_with("millstream-") && !for_tests).then_some(target)
+    });
+    let wrong = ours.filter(|target| !allowed.contains(target));
+    wrong.map(|target| format!("{name} depends on {target}, which the architecture does not allow")).collect()
+}
+
+#[test]
+fn functions_are_short_and_become_no_longer() {
+    let all: Vec<(String, Function)> = sources(&["src", "crates"])
+        .iter()
+        .flat_map(|(path, text)| functions(text).into_iter().map(|f| (path.clone(), f)))
+        .collect();
+    let longest = all.iter().map(|(_, f)| f.lines).max().unwrap();
+    let short = all.iter().filter(|(_, f)| f.lines <= SCREEN_LINES).count();
+    let percent = short * 100 / all.len();
+    let (ceiling, floor) = (recorded("longest_function_lines"), recorded("functions_on_one_screen_percent"));
+    let mut long: Vec<_> = all.iter().filter(|(_, f)| f.lines > SCREEN_LINES).collect();
+    long.sort_by_key(|(_, f)| std::cmp::Reverse(f.lines));
+    let shown = long.iter().map(|(path, f)| format!("  {path}:{}: {} has {} lines", f.line, f.name, f.lines));
+    let shown = shown.collect::<Vec<_>>().join("\n");
+    assert!(
+        longest <= ceiling,
+        "a function has {longest} lines, {ceiling} is the most; cut it in parts:\n{shown}"
+    );
+    assert!(
+        percent >= floor,
+        "{percent} % of the functions have up to {SCREEN_LINES} lines, {floor} % is the least:\n{shown}"
+    );
+    assert!(
+        longest == ceiling && percent == floor,
+        "functions have become shorter: write longest_function_lines = {longest} and \
+         functions_on_one_screen_percent = {percent} into tests/tidy/ratchet.toml"
+    );
+}
+
+fn recorded(key: &str) -> usize {
+    let text = read("tests/tidy/ratchet.toml");
+    let value = text.lines().find_map(|line| line.strip_prefix(key)?.trim().strip_prefix('='));
+    value
+        .and_then(|value| value.trim().parse().ok())
+        .unwrap_or_else(|| panic!("ratchet.toml: no number for {key}"))
+}
+
+#[test]
+fn a_component_is_a_folder_with_all_its_parts_and_a_row() {
+    let base = "crates/components/src";
+    let mut faults = Vec::new();
+    for section in ["sources", "transforms", "sinks"].iter().filter(|s| root().join(base).join(s).is_dir()) {
+        for entry in fs::read_dir(root().join(base).join(section)).unwrap().map(|e| e.unwrap()) {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if !ROWS.iter().any(|row| row.kind().section() == *section && row.name == name) {
+                faults.push(format!("{base}/{section}/{name}: no row in the registry"));
+            }
+            let parts = ["mod.rs", "config.rs", "README.md", "sample.yaml"];
+            let is_missing =
+                |part: &&&str| fs::metadata(entry.path().join(part)).map_or(true, |meta| meta.len() == 0);
+            let missing = parts.iter().filter(is_missing);
+            faults.extend(missing.map(|part| format!("{base}/{section}/{name}: {part} is missing or empty")));
+        }
+    }
+    fail_if_any(faults);
+}
+
+#[test]
+fn what_a_newcomer_reads_stays_short() {
+    // Comments and tests are blank here.
+    let lines_of = |text: &str| text.lines().filter(|line| !line.trim().is_empty()).count();
+    let lines = |folder: &&str| sources(&[folder]).iter().map(|(_, text)| lines_of(text)).sum();
+    let counts: Vec<(&&str, usize)> = NEWCOMER.iter().map(|folder| (folder, lines(folder))).collect();
+    let total: usize = counts.iter().map(|(_, lines)| lines).sum();
+    println!("{total} lines of code: {counts:?}");
+    assert!(
+        total < NEWCOMER_LINES_MAX,
+        "{total} lines of code in {counts:?}; {NEWCOMER_LINES_MAX} is the most"
+    );
+}
+
+#[test]
+fn the_journey_names_one_function_in_each_of_its_six_steps() {
+    let text = read("ARCHITECTURE.md");
+    let is_step = |line: &&str| line.starts_with(|c: char| c.is_ascii_digit()) && line[1..].starts_with(". ");
+    let steps: Vec<&str> = text.lines().skip_while(|line| !is_step(line)).take_while(is_step).collect();
+    let opening = text.lines().take_while(|line| !is_step(line)).count();
+    assert!(steps.len() == 6 && opening < 6, "ARCHITECTURE.md opens with six steps, found {}", steps.len());
+    fail_if_any(steps.into_iter().filter_map(|step| wrong_step(step).err()).collect());
+}
+
+/// A step ends with "`function` in `file`", and names no other function.
+fn wrong_step(step: &str) -> Result<(), String> {
+    let quoted: Vec<&str> = step.split('`').skip(1).step_by(2).collect();
+    let (Some(path), Some(function)) = (quoted.last(), quoted.iter().rev().nth(1)) else {
+        return Err(format!("{step}: names no function"));
+    };
+    if !step.ends_with(&format!("`{function}` in `{path}`.")) {
+        return Err(format!("{step}: does not end with `function` in `file`."));
+    }
+    let code =
+        production(&fs::read_to_string(root().join(path)).map_err(|error| format!("{path}: {error}"))?);
+    let (of, name) = function.split_once("::").unwrap_or(("", function));
+    let has_type = of.is_empty() || code.lines().any(|line| line.starts_with("impl") && line.contains(of));
+    match has_type && functions(&code).iter().any(|f| f.name == name) {
+        true => Ok(()),
+        false => Err(format!("{path} has no function {function}")),
+    }
+}
+
+#[test]
+fn files_are_short_and_nothing_is_left_to_do() {
+    // In two parts, so that this file is no finding of its own.
+    let words =
+        [["TO", "DO"], ["FIX", "ME"], ["to", "do!("], ["unimpl", "emented!("]].map(|word| word.concat());
+    let mut faults = Vec::new();
+    for path in files("").iter().filter(|path| is_written_by_hand(path)) {
+        let text = read(path);
+        let lines = text.lines().count();
+        if lines > FILE_LINES_MAX {
+            faults.push(format!("{path}: {lines} lines, {FILE_LINES_MAX} is the most"));
+        }
+        for (number, line) in text.lines().enumerate() {
+            let found = words.iter().filter(|word| line.contains(*word));
+            faults.extend(found.map(|word| format!("{path}:{}: {word}", number + 1)));
+        }
+    }
+    fail_if_any(faults);
+}
+
+fn is_written_by_hand(path: &str) -> bool {
+    let extension = Path::new(path).extension().map_or("", |e| e.to_str().unwrap_or_default());
+    ["rs", "md", "yaml", "toml"].contains(&extension) || path.starts_with("scripts/") || path == "Makefile"
+}
+
+#[test]
+fn only_the_program_ends_the_process() {
+    let calls = |text: &str| text.contains("process::exit") || text.contains("process::abort");
+    let found = sources(&["crates"]).into_iter().filter(|(_, text)| calls(text));
+    fail_if_any(
+        found.map(|(path, _)| format!("{path}: ends the process; return an error instead")).collect(),
+    );
+}

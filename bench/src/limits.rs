@@ -55,6 +55,9 @@ impl Limit {
     /// CPU seconds of one pass over the input on the calling thread.
     pub fn run(self, input: &Input, scratch: &Scratch) -> io::Result<f64> {
         let copy_path = scratch.path("limit.out");
+        if self.work == Work::Write {
+            scratch.warm_memory(input.bytes)?;
+        }
         let seconds = cpu_seconds(|| match self.work {
             Work::Read => self.for_each_block(&input.path, |_| Ok(())),
             Work::LinesMemchr => self.collect_lines(&input.path, |block, out| {

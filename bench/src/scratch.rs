@@ -1,11 +1,16 @@
 //! A folder in memory for inputs, outputs and the agent's data, gone at the end.
 
 use crate::weblog::WebLog;
-use std::fs;
+use rustix::fs::{FallocateFlags, fallocate};
+use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 const PARENT: &str = "/dev/shm";
+/// A little more than the two seconds after which Linux reports free pages to the host.
+const REPORTING_DELAY: Duration = Duration::from_millis(2300);
 const PREFIX: &str = "millstream-bench-";
 
 /// A fresh folder on tmpfs; removed when it is dropped, or by the next run if this one is killed.
@@ -23,6 +28,17 @@ impl Scratch {
     /// The path of `name` in the folder.
     pub fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
+    }
+
+    /// Sees to it that the next `bytes` of memory that are used are in hand. Call it right before a measurement
+    /// that writes: a virtual machine gives free memory back to its host after [`REPORTING_DELAY`], and using it
+    /// again costs page faults out there, more than the write itself.
+    pub fn warm_memory(&self, bytes: u64) -> io::Result<()> {
+        let path = self.path("memory");
+        fallocate(File::create(&path)?, FallocateFlags::empty(), 0, bytes)?;
+        // What was freed before is given back now, and not in the middle of the measurement.
+        thread::sleep(REPORTING_DELAY);
+        fs::remove_file(path)
     }
 
     /// Makes `name` an empty folder, whatever it was before.
@@ -77,7 +93,7 @@ impl Input {
     pub fn weblog(scratch: &Scratch, bytes: usize) -> io::Result<Self> {
         const CHUNK_BYTES: usize = 16 << 20;
         let mut input = Input { path: scratch.path("web.log"), bytes: 0, lines: 0 };
-        let mut file = BufWriter::with_capacity(1 << 20, fs::File::create(&input.path)?);
+        let mut file = BufWriter::with_capacity(1 << 20, File::create(&input.path)?);
         let mut log = WebLog::new(1);
         while input.bytes < bytes as u64 {
             let missing = bytes - input.bytes as usize;

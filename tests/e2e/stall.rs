@@ -2,7 +2,7 @@
 
 use crate::support::{folder, lines};
 use millstream_components::registry::{Build, find};
-use millstream_engine::{Blueprint, Clock, Settings, SinkPart, SourcePart};
+use millstream_engine::{Blueprint, Clock, Running, Settings, SinkPart, SourcePart};
 use millstream_model::{Kind, SourceInfo};
 use millstream_testkit::{FakeSink, Shelf, Temper};
 use serde_json::json;
@@ -45,21 +45,52 @@ fn blueprint(dir: &Path, shelves: &[Shelf; 2]) -> Blueprint {
     Blueprint { sources: vec![SourcePart { info, type_name: "file", open }], transforms: vec![], sinks: vec![sink(0), sink(1)] }
 }
 
+/// A running engine over one file.
+fn start(dir: &Path, shelves: &[Shelf; 2], until_eof: bool, runtime: &tokio::runtime::Runtime) -> Running {
+    let settings = Settings {
+        data_dir: dir.join("data"),
+        threads: 2,
+        memory_bytes: 64 << 20,
+        // Four megabytes in a dead sink's queue: it is full within a second or two.
+        sink_bytes_max: 4 << 20,
+        until_eof,
+        clock: Clock::System,
+    };
+    blueprint(dir, shelves).build(&settings).unwrap().start(runtime.handle())
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
+}
+
+#[test]
+fn a_line_on_which_a_delivery_panics_is_found_and_rejected_alone() {
+    let dir = folder();
+    let shelves = [Shelf::default(), Shelf::default()];
+    let line = |n: usize| if n == 1234 { "poison?\n".to_owned() } else { format!("line {n}\n") };
+    std::fs::write(dir.path().join("in.log"), (0..5000).map(line).collect::<String>()).unwrap();
+    let runtime = runtime();
+    let running = start(dir.path(), &shelves, true, &runtime);
+    runtime.block_on(running.finished());
+    let snapshot = running.snapshot();
+    runtime.block_on(running.stop(Duration::from_secs(20)));
+    // One line, rejected for each of two sinks.
+    assert_eq!(snapshot.components[0].counters.dropped_events.get("panic"), Some(&2), "{snapshot:?}");
+    for shelf in &shelves {
+        let mut got = shelf.lines();
+        got.sort();
+        got.dedup();
+        assert_eq!(got.len(), 4999);
+        assert!(!got.iter().any(|line| line.contains("poison")));
+    }
+}
+
 #[test]
 fn a_sink_that_is_dead_for_thirty_seconds_holds_up_no_other_and_catches_up() {
     let dir = folder();
     let shelves = [Shelf::default(), Shelf::default()];
-    // Four megabytes in the dead sink's queue: it is full within a second or two.
-    let settings = Settings {
-        data_dir: dir.path().join("data"),
-        threads: 2,
-        memory_bytes: 64 << 20,
-        sink_bytes_max: 4 << 20,
-        until_eof: false,
-        clock: Clock::System,
-    };
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let running = blueprint(dir.path(), &shelves).build(&settings).unwrap().start(runtime.handle());
+    let runtime = runtime();
+    let running = start(dir.path(), &shelves, false, &runtime);
     let path = dir.path().join("in.log");
     let writer = std::thread::spawn(move || grow(&path, DEAD.as_secs() + 8));
     std::thread::sleep(Duration::from_secs(2));

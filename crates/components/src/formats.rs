@@ -1,14 +1,22 @@
 //! Numbers and times as text, without allocation.
 
+/// Digits of the largest `u64`.
+pub const DIGITS_MAX: usize = 20;
+
 /// Appends `number` in decimal.
 #[inline]
-pub fn push_decimal(out: &mut Vec<u8>, mut number: u64) {
+pub fn push_decimal(out: &mut Vec<u8>, number: u64) {
+    out.extend_from_slice(decimal(number, &mut [0; DIGITS_MAX]));
+}
+
+/// Renders `number` in decimal at the end of `digits`.
+#[inline]
+pub fn decimal(mut number: u64, digits: &mut [u8; DIGITS_MAX]) -> &[u8] {
     const PAIRS: &[u8; 200] = b"0001020304050607080910111213141516171819\
         2021222324252627282930313233343536373839\
         4041424344454647484950515253545556575859\
         6061626364656667686970717273747576777879\
         8081828384858687888990919293949596979899";
-    let mut digits = [0u8; 20];
     let mut at = digits.len();
     while number >= 10 {
         let pair = (number % 100) as usize * 2;
@@ -20,7 +28,7 @@ pub fn push_decimal(out: &mut Vec<u8>, mut number: u64) {
         at -= 1;
         digits[at] = b'0' + number as u8;
     }
-    out.extend_from_slice(&digits[at..]);
+    &digits[at..]
 }
 
 /// Appends a time (nanoseconds since 1970) as RFC 3339 in UTC with milliseconds.

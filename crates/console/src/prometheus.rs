@@ -84,8 +84,8 @@ fn by_label<T: Number + Copy>(
 
 /// How far delivery is behind.
 fn progress(text: &mut Text, components: &[ComponentSnapshot]) {
-    let help = "Bytes (records, of a source that counts records) read and not settled at the sink.";
-    per_sink(text, components, ("millstream_source_lag_bytes", help), |sink| sink.unsettled.to_string());
+    let help = "Bytes (records, of a source that counts records) not settled at the sink, read or not.";
+    per_sink(text, components, ("millstream_source_lag_bytes", help), |sink| sink.lag.to_string());
     let help = "Age in seconds of the oldest event that is not settled at the sink; 0 if all are.";
     let name = "millstream_oldest_unsettled_seconds";
     per_sink(text, components, (name, help), |sink| Float(sink.oldest_seconds).to_string());

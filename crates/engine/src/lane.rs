@@ -1,6 +1,7 @@
 //! A lane: the queue in front of it, and the task that drives it.
 
 use crate::backoff::{Backoff, random};
+use crate::limits::PANIC_PAUSE_MAX;
 use crate::store::Store;
 use millstream_model::{Counters, DeliverError, Delivery, Hold, Lane, LaneCx, Outcome, Payload, Sink};
 use std::collections::VecDeque;
@@ -111,7 +112,7 @@ impl LaneDriver {
             if driver.counters.snapshot().sent_events > sent {
                 backoff = Backoff::default();
             }
-            tokio::time::sleep(backoff.next(random())).await;
+            tokio::time::sleep(backoff.next(random()).min(PANIC_PAUSE_MAX)).await;
         }
     }
 

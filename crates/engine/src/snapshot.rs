@@ -47,7 +47,9 @@ pub struct ComponentSnapshot {
 pub struct SinkProgress {
     /// The sink's id.
     pub sink: String,
-    /// Bytes (or records) read and not settled.
+    /// Bytes (or records) that exist and are not settled, read or not.
+    pub lag: u64,
+    /// Those of them that were read.
     pub unsettled: u64,
     /// Age of the oldest of them in seconds.
     pub oldest_seconds: f64,
@@ -79,7 +81,7 @@ fn of_source(core: &Core, index: usize, now: Duration) -> ComponentSnapshot {
     let sinks = reached.map(|(node, slot)| {
         let progress = source.ledger.progress(slot.index);
         let oldest_seconds = progress.oldest.map_or(0.0, |issued| now.saturating_sub(issued).as_secs_f64());
-        SinkProgress { sink: node.id.to_string(), unsettled: progress.unsettled, oldest_seconds }
+        SinkProgress { sink: node.id.to_string(), lag: progress.lag, unsettled: progress.unsettled, oldest_seconds }
     });
     ComponentSnapshot {
         id: source.id.to_string(),

@@ -12,6 +12,8 @@ use crate::sinkset::SinkSet;
 pub struct Cursor {
     /// Offset of the next byte to read; always the start of a line.
     pub position: u64,
+    /// Where it began.
+    pub begin: u64,
     /// Where this cursor ends: set for an abandoned range.
     pub until: Option<u64>,
     /// The sinks it reads for.
@@ -43,7 +45,8 @@ impl Cursors {
     pub fn resume(checkpoints: impl IntoIterator<Item = (usize, u64)>) -> Cursors {
         let mut cursors = Cursors::default();
         for (sink, position) in checkpoints {
-            cursors.list.push(Cursor { position, until: None, sinks: SinkSet::one(sink), attempt: 0 });
+            let sinks = SinkSet::one(sink);
+            cursors.list.push(Cursor { position, begin: position, until: None, sinks, attempt: 0 });
         }
         cursors.join();
         cursors
@@ -61,8 +64,9 @@ impl Cursors {
 
     /// Adds a cursor over a range that was abandoned.
     pub fn reread(&mut self, again: &Reread) {
-        let (position, until) = (again.begin, Some(again.end));
-        self.list.push(Cursor { position, until, sinks: SinkSet::one(again.sink), attempt: again.attempt });
+        let (begin, until) = (again.begin, Some(again.end));
+        let sinks = SinkSet::one(again.sink);
+        self.list.push(Cursor { position: begin, begin, until, sinks, attempt: again.attempt });
         self.join();
     }
 

@@ -18,10 +18,27 @@ pub struct Ledger {
 
 #[derive(Default)]
 struct State {
-    origins: HashMap<u64, Vec<Account>>,
+    origins: HashMap<u64, Accounts>,
     rereads: Vec<Reread>,
     moved: HashSet<u64>,
     stopped: bool,
+}
+
+/// One origin.
+struct Accounts {
+    /// Furthest offset that is known to exist.
+    end: u64,
+    sinks: Vec<Account>,
+}
+
+impl Accounts {
+    fn of(&self, sink: usize) -> Option<&Account> {
+        self.sinks.iter().find(|a| a.sink == sink)
+    }
+
+    fn is_idle(&self) -> bool {
+        self.sinks.iter().all(|a| a.out.is_empty())
+    }
 }
 
 /// What one sink owes for one origin.
@@ -64,7 +81,9 @@ pub struct Reread {
 /// Where a sink stands, over all origins of a source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes (or records) issued and not settled.
+    /// Bytes (or records) between the checkpoints and the known ends, read or not.
+    pub lag: u64,
+    /// Those of them that were issued and are not settled.
     pub unsettled: u64,
     /// When the oldest unsettled range was issued, in engine time; `None` if all is settled.
     pub oldest: Option<Duration>,
@@ -88,13 +107,22 @@ impl Ledger {
     /// Makes an origin known with the checkpoints it resumes from.
     pub fn open(&self, origin: u64, checkpoints: impl IntoIterator<Item = (usize, u64)>) {
         let account = |(sink, checkpoint)| Account { sink, checkpoint, out: VecDeque::new() };
-        self.lock().origins.insert(origin, checkpoints.into_iter().map(account).collect());
+        let sinks: Vec<Account> = checkpoints.into_iter().map(account).collect();
+        let end = sinks.iter().map(|a| a.checkpoint).max().unwrap_or(0);
+        self.lock().origins.insert(origin, Accounts { end, sinks });
+    }
+
+    /// Notes that the origin reaches up to `end`, so that what is not read yet counts as lag.
+    pub fn reaches(&self, origin: u64, end: u64) {
+        if let Some(accounts) = self.lock().origins.get_mut(&origin) {
+            accounts.end = accounts.end.max(end);
+        }
     }
 
     /// Forgets an origin if nothing of it is out, and says whether it did.
     pub fn close(&self, origin: u64) -> bool {
         let mut state = self.lock();
-        let idle = state.origins.get(&origin).is_none_or(|accounts| accounts.iter().all(|a| a.out.is_empty()));
+        let idle = state.origins.get(&origin).is_none_or(Accounts::is_idle);
         if idle {
             state.origins.remove(&origin);
         }
@@ -108,7 +136,8 @@ impl Ledger {
     pub fn issue(self: &Arc<Self>, origin: u64, range: (u64, u64), sinks: SinkSet, attempt: u8, now: Duration) -> Ack {
         let mut state = self.lock();
         if let Some(accounts) = state.origins.get_mut(&origin) {
-            for account in accounts.iter_mut().filter(|a| sinks.contains(a.sink)) {
+            accounts.end = accounts.end.max(range.1);
+            for account in accounts.sinks.iter_mut().filter(|a| sinks.contains(a.sink)) {
                 account.issue(range, now);
             }
         }
@@ -119,7 +148,7 @@ impl Ledger {
         let mut state = self.lock();
         let state = &mut *state;
         let Some(accounts) = state.origins.get_mut(&origin) else { return };
-        let Some(account) = accounts.iter_mut().find(|a| a.sink == sink) else { return };
+        let Some(account) = accounts.sinks.iter_mut().find(|a| a.sink == sink) else { return };
         if outcome <= Outcome::Rejected {
             account.mark(range, Standing::Settled);
             if account.advance() {
@@ -150,23 +179,25 @@ impl Ledger {
         let mut state = self.lock();
         let moved = std::mem::take(&mut state.moved);
         let checkpoints = |a: &Account| (a.sink, a.checkpoint);
-        let of = |id| state.origins.get(&id).map(|a| (id, a.iter().map(checkpoints).collect()));
+        let of = |id| state.origins.get(&id).map(|a| (id, a.sinks.iter().map(checkpoints).collect()));
         moved.into_iter().filter_map(of).collect()
     }
 
     /// The offset before which `sink` has settled everything of `origin`.
     pub fn checkpoint(&self, origin: u64, sink: usize) -> Option<u64> {
-        self.lock().origins.get(&origin)?.iter().find(|a| a.sink == sink).map(|a| a.checkpoint)
+        self.lock().origins.get(&origin)?.of(sink).map(|a| a.checkpoint)
     }
 
     /// What is out for `sink`.
     pub fn progress(&self, sink: usize) -> Progress {
         let state = self.lock();
-        let accounts = state.origins.values().flatten().filter(|a| a.sink == sink);
         let mut progress = Progress::default();
-        for entry in accounts.flat_map(|a| &a.out).filter(|e| e.standing != Standing::Settled) {
-            progress.unsettled += entry.end - entry.begin;
-            progress.oldest = Some(progress.oldest.map_or(entry.issued, |t| t.min(entry.issued)));
+        for (end, account) in state.origins.values().filter_map(|a| Some((a.end, a.of(sink)?))) {
+            progress.lag += end.saturating_sub(account.checkpoint);
+            for entry in account.out.iter().filter(|e| e.standing != Standing::Settled) {
+                progress.unsettled += entry.end - entry.begin;
+                progress.oldest = Some(progress.oldest.map_or(entry.issued, |t| t.min(entry.issued)));
+            }
         }
         progress
     }
@@ -174,7 +205,7 @@ impl Ledger {
     /// Whether anything is out or waits to be read again.
     pub fn is_idle(&self) -> bool {
         let state = self.lock();
-        state.rereads.is_empty() && state.origins.values().flatten().all(|a| a.out.is_empty())
+        state.rereads.is_empty() && state.origins.values().all(Accounts::is_idle)
     }
 }
 
@@ -247,9 +278,11 @@ mod tests {
         let slow = ack.hold(1).unwrap();
         ack.finish();
         assert_eq!((ledger.checkpoint(ORIGIN, 0), ledger.checkpoint(ORIGIN, 1)), (Some(10), Some(0)));
-        assert_eq!(ledger.progress(1), Progress { unsettled: 10, oldest: Some(T) });
+        assert_eq!(ledger.progress(1), Progress { lag: 10, unsettled: 10, oldest: Some(T) });
         slow.settle(Outcome::Rejected);
         assert_eq!(ledger.checkpoint(ORIGIN, 1), Some(10));
+        ledger.reaches(ORIGIN, 25);
+        assert_eq!(ledger.progress(1), Progress { lag: 15, unsettled: 0, oldest: None });
     }
 
     #[test]

@@ -1,9 +1,18 @@
-//! Fake sources and sinks, and randomness that can be repeated. For tests only.
+//! What surrounds a component in a test: fake sources and sinks, the engine's side of a source
+//! driven by hand, batches made and checked, randomness that can be repeated. For tests only.
 
+mod batch;
 mod random;
+mod rig;
 mod sink;
 mod source;
+mod store;
+mod yaml;
 
+pub use batch::{Rows, assert_whole, batch};
 pub use random::Random;
+pub use rig::SourceRig;
 pub use sink::{FakeSink, Shelf, Temper};
 pub use source::MemoryLog;
+pub use store::MemoryStore;
+pub use yaml::yaml;

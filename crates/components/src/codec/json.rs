@@ -1,10 +1,10 @@
 //! The `json` codec: `{"timestamp":…,"message":…,"meta":{…},…attributes}` and `\n` per event.
 //!
 //! Everything that is the same for all rows of a segment is rendered once; per row there is the
-//! escaped text, the offset and copies of what lies between.
+//! escaped text and one copy of what lies between two texts, with the offset put in.
 
 use super::{Encoding, Metadata};
-use crate::formats::{push_decimal, push_rfc3339};
+use crate::formats::{DIGITS_MAX, decimal, push_decimal, push_rfc3339};
 use millstream_model::{Batch, ComponentError, EncodeCx, Encoder, Payload, Segment};
 use millstream_scan::escape_json;
 
@@ -12,8 +12,11 @@ use millstream_scan::escape_json;
 pub struct JsonEncoder {
     metadata: Vec<Metadata>,
     metadata_key: String,
-    pieces: Vec<Piece>,
+    /// What stands before each message.
     head: Vec<u8>,
+    /// What stands behind each message.
+    pieces: Vec<Piece>,
+    between: Between,
 }
 
 /// A part of the text behind the message.
@@ -25,14 +28,25 @@ enum Piece {
     Truncated,
 }
 
+/// Everything from the end of one message to the beginning of the next, rendered for offsets of
+/// one number of digits: one copy per row, into which the digits are put.
+#[derive(Default)]
+struct Between {
+    text: Vec<u8>,
+    /// Where the offset's digits go.
+    slots: Vec<usize>,
+    digits: usize,
+}
+
 impl JsonEncoder {
     /// An encoder with these settings.
     pub fn new(encoding: &Encoding) -> JsonEncoder {
         JsonEncoder {
             metadata: encoding.metadata.clone(),
             metadata_key: encoding.metadata_key.clone(),
-            pieces: Vec::new(),
             head: Vec::new(),
+            pieces: Vec::new(),
+            between: Between::default(),
         }
     }
 
@@ -63,13 +77,14 @@ impl JsonEncoder {
         }
         tail.text(b"}\n");
         self.pieces = tail.pieces;
+        self.between.digits = 0;
     }
 
-    fn rows(&self, batch: &Batch, segment: &Segment, utf8: bool, out: &mut Vec<u8>) -> u64 {
+    fn rows(&mut self, batch: &Batch, segment: &Segment, utf8: bool, out: &mut Vec<u8>) -> u64 {
         let mut replaced = 0;
+        out.extend_from_slice(&self.head);
         for (begin, end) in batch.runs(segment.first_row, segment.first_row + segment.rows) {
             for row in begin..end {
-                out.extend_from_slice(&self.head);
                 let text = batch.text(row);
                 if utf8 || simdutf8::basic::from_utf8(text).is_ok() {
                     escape_json(text, out);
@@ -77,18 +92,34 @@ impl JsonEncoder {
                     escape_json(String::from_utf8_lossy(text).as_bytes(), out);
                     replaced += 1;
                 }
-                self.tail(batch, segment, row, out);
+                self.between(batch, segment, row, out);
             }
         }
+        // The beginning of a row that does not come.
+        out.truncate(out.len() - self.head.len());
         replaced
     }
 
+    /// Ends the row and begins the next.
     #[inline]
-    fn tail(&self, batch: &Batch, segment: &Segment, row: usize, out: &mut Vec<u8>) {
+    fn between(&mut self, batch: &Batch, segment: &Segment, row: usize, out: &mut Vec<u8>) {
+        let mut digits = [0; DIGITS_MAX];
+        let digits = decimal(batch.offset(segment, row), &mut digits);
+        if self.between.digits != digits.len() {
+            self.between.render(&self.pieces, &self.head, digits.len());
+        }
+        let begin = out.len();
+        if self.between.digits > 0 {
+            out.extend_from_slice(&self.between.text);
+            for slot in &self.between.slots {
+                out[begin + slot..begin + slot + digits.len()].copy_from_slice(digits);
+            }
+            return;
+        }
         for piece in &self.pieces {
             match piece {
                 Piece::Constant(text) => out.extend_from_slice(text),
-                Piece::Offset => push_decimal(out, batch.offset(segment, row)),
+                Piece::Offset => out.extend_from_slice(digits),
                 Piece::PreviousOffset if row > segment.first_row => {
                     push_decimal(out, batch.offset(segment, row - 1));
                 }
@@ -96,6 +127,28 @@ impl JsonEncoder {
                 Piece::Truncated => out.extend_from_slice(if batch.is_truncated(row) { b"true" } else { b"false" }),
             }
         }
+        out.extend_from_slice(&self.head);
+    }
+}
+
+impl Between {
+    /// Renders for offsets of `digits` digits; leaves `digits` 0 if something else differs by row.
+    fn render(&mut self, pieces: &[Piece], head: &[u8], digits: usize) {
+        self.text.clear();
+        self.slots.clear();
+        self.digits = 0;
+        for piece in pieces {
+            match piece {
+                Piece::Constant(text) => self.text.extend_from_slice(text),
+                Piece::Offset => {
+                    self.slots.push(self.text.len());
+                    self.text.resize(self.text.len() + digits, b'0');
+                }
+                Piece::PreviousOffset | Piece::Truncated => return,
+            }
+        }
+        self.text.extend_from_slice(head);
+        self.digits = digits;
     }
 }
 

@@ -123,6 +123,7 @@ impl Source for FileSource {
         let (fill, blocked) = self.fill(cx);
         if now.saturating_sub(self.heads_kept) >= HEAD_INTERVAL {
             self.keep_heads(now);
+            self.note_ends();
         }
         match fill {
             Some(fill) if fill.builder.has_segments() => self.batch(fill, cx),
@@ -486,6 +487,18 @@ impl FileSource {
     }
 }
 
+// What is said about it.
+impl FileSource {
+    /// Notes how far the files reach that are not read to their end: the lag.
+    fn note_ends(&self) {
+        for tail in self.tails.values().filter(|tail| tail.queued) {
+            if let Ok(stat) = fstat(&tail.file) {
+                self.open.ledger.reaches(tail.origin.id, stat.st_size as u64);
+            }
+        }
+    }
+}
+
 /// A file behind a path.
 enum Named {
     Known(u64),
@@ -501,3 +514,6 @@ fn last_line_start(file: &File, size: u64) -> io::Result<u64> {
     let n = pread(file, &mut buffer[..], from)?;
     Ok(millstream_scan::last_newline(&buffer[..n]).map_or(size, |at| from + at as u64 + 1))
 }
+
+#[cfg(test)]
+pub(super) mod tests;

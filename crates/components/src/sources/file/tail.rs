@@ -167,7 +167,7 @@ impl Tail {
     /// Adds whole lines that end at `newlines`, which count from the end of what is filled.
     fn lines(&mut self, choice: Choice, fill: &mut Fill, cx: &SourceCx<'_>, limits: Limits, newlines: &mut Vec<u32>) {
         newlines.truncate(BATCH_ROWS_MAX - fill.builder.rows());
-        if choice.cursor.attempt >= HALVED_FROM {
+        if is_suspect(choice) {
             if newlines.len() == 1 {
                 return self.reject(choice, u64::from(newlines[0]) + 1, cx);
             }
@@ -217,7 +217,7 @@ impl Tail {
             return Ok(Read::Nothing);
         }
         if n == left || finish && self.is_end(position + n as u64)? {
-            if choice.cursor.attempt >= HALVED_FROM {
+            if is_suspect(choice) {
                 self.reject(choice, n as u64, cx);
             } else {
                 self.last_line(choice, fill, cx, limits, n);
@@ -348,6 +348,12 @@ impl Tail {
     }
 }
 
+/// Whether what begins here was abandoned although it travelled alone: one line is the culprit, of
+/// several the first half is tried alone, then (further on in the same range) the second.
+fn is_suspect(choice: Choice) -> bool {
+    choice.cursor.attempt >= HALVED_FROM && choice.cursor.position == choice.cursor.begin
+}
+
 fn count_long(cx: &SourceCx<'_>, lines: u64, long: LongLine) {
     match long {
         LongLine::Truncate => cx.counters.noted("truncated", lines),
@@ -355,3 +361,6 @@ fn count_long(cx: &SourceCx<'_>, lines: u64, long: LongLine) {
         LongLine::Drop => cx.counters.dropped("long_line", lines),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,185 @@
+//! Who reads from where: sinks with checkpoints of their own, stalled sinks, abandoned ranges.
+
+use super::*;
+use millstream_model::SinkSet;
+
+const A: usize = 0;
+const B: usize = 1;
+
+fn sinks(list: &[usize]) -> SinkSet {
+    list.iter().copied().collect()
+}
+
+/// What a batch holds and for whom.
+fn seen(batch: &Batch) -> (SinkSet, Vec<(u64, String)>) {
+    let of = lines(batch).into_iter().map(|line| (line.offset, String::from_utf8(line.text).unwrap()));
+    (batch.sinks, of.collect())
+}
+
+fn row(offset: u64, text: &str) -> (u64, String) {
+    (offset, text.to_owned())
+}
+
+/// Delivers a batch to some of its sinks; what the others get is held back until the next start.
+fn deliver_to(batch: &Batch, to: &[usize]) -> Vec<millstream_model::Hold> {
+    let others = batch.sinks - sinks(to);
+    let hold = |segment: &millstream_model::Segment| {
+        let holds: Vec<_> = others.iter().filter_map(|sink| segment.ack.hold(sink)).collect();
+        segment.ack.finish();
+        holds
+    };
+    batch.segments.iter().flat_map(hold).collect()
+}
+
+/// After a restart the sink that lags reads alone, exactly up to where the other one stands; from
+/// there on one reading serves both.
+#[test]
+fn each_sink_resumes_from_its_own_checkpoint() {
+    let mut fixture = Fixture::new(json!({}), &["a", "b"]);
+    fixture.append("f.log", "1\n2\n");
+    deliver(&fixture.next().0);
+    fixture.append("f.log", "3\n4\n");
+    let held = deliver_to(&fixture.next().0, &[A]);
+    fixture.append("f.log", "5\n");
+    fixture.restart(true);
+    drop(held);
+    let batches = fixture.batches();
+    let seen: Vec<_> = batches.iter().map(seen).collect();
+    assert_eq!(
+        seen,
+        [(sinks(&[B]), vec![row(4, "3"), row(6, "4")]), (sinks(&[A, B]), vec![row(8, "5")])]
+    );
+    batches.iter().for_each(deliver);
+    let id = batches[0].segments[0].origin.id;
+    assert_eq!((fixture.rig.ledger.checkpoint(id, A), fixture.rig.ledger.checkpoint(id, B)), (Some(10), Some(10)));
+}
+
+/// A sink that is new in the configuration reads from the beginning; the old one repeats nothing.
+#[test]
+fn a_new_sink_reads_what_the_others_have_already() {
+    let mut fixture = Fixture::new(json!({}), &["a"]);
+    fixture.append("f.log", "1\n");
+    assert_eq!(fixture.read_texts(), ["1"]);
+    fixture.rig.commit();
+    fixture.rig.sinks.push((B, "b".into()));
+    fixture.restart(false);
+    assert_eq!(fixture.batches().iter().map(seen).collect::<Vec<_>>(), [(sinks(&[B]), vec![row(0, "1")])]);
+}
+
+/// A sink without room holds the others up; once it counts as stalled they go on without it; when
+/// it has room again it reads alone what it missed, and then the same batches as the others.
+#[test]
+fn a_stalled_sink_is_left_behind_and_joins_again() {
+    let mut fixture = Fixture::new(json!({}), &["a", "b"]);
+    fixture.append("f.log", "1\n");
+    fixture.rig.room = sinks(&[A]);
+    assert!(matches!(fixture.poll(), Polled::NoRoom));
+    fixture.rig.stalled = sinks(&[B]);
+    assert_eq!(seen(&fixture.next().0), (sinks(&[A]), vec![row(0, "1")]));
+    fixture.append("f.log", "2\n");
+    assert_eq!(seen(&fixture.next().0), (sinks(&[A]), vec![row(2, "2")]));
+    (fixture.rig.room, fixture.rig.stalled) = (sinks(&[A, B]), SinkSet::EMPTY);
+    fixture.append("f.log", "3\n");
+    let rest: Vec<_> = fixture.batches().iter().map(seen).collect();
+    let caught_up: Vec<_> = rest.iter().filter(|(s, _)| *s == sinks(&[B])).flat_map(|(_, rows)| rows.clone()).collect();
+    assert!(caught_up.starts_with(&[row(0, "1"), row(2, "2")]), "{rest:?}");
+    fixture.append("f.log", "4\n");
+    assert_eq!(seen(&fixture.next().0), (sinks(&[A, B]), vec![row(6, "4")]));
+}
+
+/// Files whose sinks stand at different places never share a batch: its sinks hold for every row.
+#[test]
+fn a_batch_is_for_the_same_sinks_in_every_row() {
+    let mut fixture = Fixture::new(json!({}), &["a", "b"]);
+    fixture.append("behind.log", "1\n");
+    (fixture.rig.room, fixture.rig.stalled) = (sinks(&[A]), sinks(&[B]));
+    fixture.next();
+    (fixture.rig.room, fixture.rig.stalled) = (sinks(&[A, B]), SinkSet::EMPTY);
+    fixture.append("behind.log", "2\n");
+    for n in 0..20 {
+        fixture.append(&format!("{n}.log"), "x\n");
+    }
+    // That every segment owes to the sinks of its batch is checked of every batch.
+    let batches = fixture.batches();
+    let rows = |set: SinkSet| batches.iter().filter(|b| b.sinks == set).map(Batch::rows).sum::<usize>();
+    assert_eq!(rows(sinks(&[A, B])) + rows(sinks(&[A])), 21);
+    assert_eq!(rows(sinks(&[A, B])) + rows(sinks(&[B])), 22);
+}
+
+/// A range that was abandoned is read again with the same ids, and the checkpoint waits for it.
+#[test]
+fn an_abandoned_range_is_read_again_under_the_same_ids() {
+    let mut fixture = Fixture::new(json!({}), &["a"]);
+    fixture.append("f.log", "1\n2\n");
+    let (first, _) = fixture.next();
+    let before = lines(&first);
+    fixture.append("f.log", "3\n");
+    deliver(&fixture.next().0);
+    drop(first);
+    assert_eq!(fixture.rig.ledger.checkpoint(before[0].file_id, A), Some(0));
+    assert_eq!(fixture.read(), before);
+    assert_eq!(fixture.rig.ledger.checkpoint(before[0].file_id, A), Some(6));
+    assert!(fixture.rig.ledger.is_idle());
+}
+
+/// A range that was abandoned once may share a block with others; abandoned twice it travels
+/// alone, to answer for itself.
+#[test]
+fn a_range_abandoned_twice_travels_alone() {
+    let mut fixture = Fixture::new(json!({}), &["a"]);
+    fixture.append("f.log", "1\n");
+    fixture.append("g.log", "2\n");
+    for _ in 0..2 {
+        assert_eq!(fixture.batches().iter().map(|b| b.segments.len()).collect::<Vec<_>>(), [2]);
+    }
+    let batches = fixture.batches();
+    assert_eq!(batches.iter().map(|b| b.segments.len()).collect::<Vec<_>>(), [1, 1]);
+    assert!(batches.iter().flat_map(|b| b.segments.iter()).all(|s| s.ack.attempt() == 2));
+}
+
+/// Lines of an abandoned file, as the sink got them, when it panics on every batch that has `bad`.
+fn isolate(fixture: &mut Fixture, bad: &[u8]) -> Vec<Line> {
+    let (mut delivered, mut polls) = (Vec::new(), 0);
+    while delivered.is_empty() || !fixture.rig.ledger.is_idle() {
+        let (batch, _) = fixture.next();
+        let lines = lines(&batch);
+        if !lines.iter().any(|line| line.text.starts_with(bad)) {
+            deliver(&batch);
+            delivered.extend(lines);
+        }
+        polls += 1;
+        assert!(polls < 100, "the poisonous line is not found");
+    }
+    delivered.sort();
+    delivered
+}
+
+/// Wherever in its range a line stands on which a sink panics: it is found by halving, rejected
+/// and counted once, and every other line is delivered exactly once.
+#[test]
+fn one_poisonous_line_is_rejected_and_no_other() {
+    for bad in 0..7 {
+        let mut fixture = Fixture::new(json!({}), &["a"]);
+        let line = |n: usize| if n == bad { "bad\n".to_owned() } else { format!("{n}\n") };
+        fixture.append("f.log", (0..7).map(line).collect::<String>());
+        let expected: Vec<String> = (0..7).filter(|n| *n != bad).map(|n| n.to_string()).collect();
+        assert_eq!(texts(&isolate(&mut fixture, b"bad")), expected, "line {bad} is bad");
+        assert_eq!(fixture.dropped("panic"), 1, "line {bad} is bad");
+    }
+}
+
+/// The same for a poisonous line without an end, and for one so long that it is cut.
+#[test]
+fn a_poisonous_line_without_end_or_over_the_limit_is_rejected_too() {
+    let long = "bad ".repeat(200_000) + "\nlast\n";
+    let options = [json!({}), json!({ "max_line": "100B" }), json!({ "max_line": "1MiB" })];
+    for (options, tail) in options.into_iter().zip(["bad", &long, &long]) {
+        let mut fixture = Fixture::new(options, &["a"]);
+        fixture.rig.until_eof = true;
+        fixture.append("f.log", "first\n");
+        fixture.append("f.log", tail);
+        let expected: Vec<&str> = if tail == "bad" { vec!["first"] } else { vec!["first", "last"] };
+        assert_eq!(texts(&isolate(&mut fixture, b"bad")), expected);
+        assert_eq!(fixture.dropped("panic"), 1);
+    }
+}

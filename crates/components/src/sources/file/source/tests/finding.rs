@@ -1,0 +1,232 @@
+//! Which files are read, from where, and under which name.
+
+use super::*;
+use std::collections::BTreeSet;
+use std::time::SystemTime;
+
+/// Sets when a file was last written to, as seconds before the rig's wall clock.
+fn age(file: &File, fixture: &Fixture, seconds: u64) {
+    let now = SystemTime::UNIX_EPOCH + Duration::from_nanos(fixture.rig.now.unix_ns as u64);
+    file.set_modified(now - Duration::from_secs(seconds)).unwrap();
+}
+
+/// `read_from: end`: a file that is there at the very first start begins with the line that is
+/// unfinished then; one that comes later, or between two runs, begins at its first byte.
+#[test]
+fn only_files_of_the_very_first_start_begin_at_their_end() {
+    let mut fixture = Fixture::new(json!({ "read_from": "end" }), &["out"]);
+    fixture.append("old.log", "old\nhalf ");
+    assert_eq!(fixture.read_texts(), Vec::<String>::new());
+    fixture.append("old.log", "a line\n");
+    fixture.append("later.log", "later\n");
+    assert_eq!(BTreeSet::from_iter(fixture.read_texts()), ["half a line".into(), "later".into()].into());
+    fixture.restart(true);
+    fixture.append("between.log", "between\n");
+    assert_eq!(fixture.read_texts(), ["between"]);
+}
+
+/// `ignore_older`: at the very first start a file not written to for longer is read from its end,
+/// a younger one from its beginning; later the age of a file means nothing.
+#[test]
+fn old_files_are_left_out_at_the_very_first_start_only() {
+    let mut fixture = Fixture::new(json!({ "ignore_older": "1h" }), &["out"]);
+    age(&fixture.append("old.log", "old\n"), &fixture, 3602);
+    age(&fixture.append("young.log", "young\n"), &fixture, 3598);
+    assert_eq!(fixture.read_texts(), ["young"]);
+    fixture.append("old.log", "news\n");
+    age(&fixture.append("moved here.log", "moved here\n"), &fixture, 1_000_000);
+    assert_eq!(BTreeSet::from_iter(fixture.read_texts()), ["news".into(), "moved here".into()].into());
+}
+
+/// A file's name is durable before its first line goes out: while the store fails nothing does,
+/// and a first start that failed is still the first.
+#[test]
+fn nothing_is_read_under_a_name_that_is_not_kept() {
+    let mut fixture = Fixture::new(json!({ "read_from": "end" }), &["out"]);
+    fixture.append("a.log", "old\n");
+    fixture.rig.store.fail(true);
+    assert_eq!(fixture.read_texts(), Vec::<String>::new());
+    fixture.rig.store.fail(false);
+    assert_eq!(fixture.read_texts(), Vec::<String>::new());
+    fixture.append("a.log", "new\n");
+    assert_eq!(fixture.read_texts(), ["new"]);
+    assert_eq!(fixture.rig.store.ids().len(), 1);
+}
+
+/// A renamed file goes on where it was, under the id and the name of its first sight; a new file
+/// in its old place is another one.
+#[test]
+fn a_renamed_file_stays_the_same_file() {
+    let mut fixture = Fixture::new(json!({}), &["out"]);
+    fixture.append("a.log", "1\n");
+    let first = fixture.read();
+    fixture.rename("a.log", "a.log.1");
+    fixture.append("a.log.1", "2\n");
+    fixture.append("a.log", "new\n");
+    let batches = fixture.batches();
+    let all: Vec<Line> = batches.iter().flat_map(lines).collect();
+    let line = |text: &str| all.iter().find(|line| line.text == text.as_bytes()).unwrap();
+    assert_eq!(all.len(), 2);
+    assert_eq!((line("2").file_id, line("2").offset), (first[0].file_id, 2));
+    assert_ne!(line("new").file_id, first[0].file_id);
+    let names: BTreeSet<&str> =
+        batches.iter().flat_map(|b| b.segments.iter()).map(|s| s.origin.name.as_str()).collect();
+    assert_eq!(names, [fixture.path("a.log").to_str().unwrap()].into());
+}
+
+/// The same over a restart, and although the name changed while the agent was down.
+#[test]
+fn a_file_renamed_between_two_runs_stays_the_same_file() {
+    let mut fixture = Fixture::new(json!({}), &["out"]);
+    fixture.append("a.log", "1\n");
+    let first = fixture.read();
+    fixture.restart(true);
+    fixture.rename("a.log", "a.log.1");
+    fixture.append("a.log.1", "2\n");
+    let second = fixture.read();
+    assert_eq!(texts(&second), ["2"]);
+    assert_eq!((second[0].file_id, second[0].offset), (first[0].file_id, 2));
+}
+
+/// A clean restart repeats nothing, even of a small file that grew a moment before.
+#[test]
+fn a_file_that_has_just_grown_is_known_after_a_restart() {
+    let mut fixture = Fixture::new(json!({}), &["out"]);
+    fixture.append("a.log", "");
+    let (_, _) = (fixture.poll(), fixture.rig.advance(STEP));
+    fixture.append("a.log", "1\n");
+    deliver(&fixture.next().0);
+    fixture.restart(true);
+    fixture.append("a.log", "2\n");
+    assert_eq!(fixture.read_texts(), ["2"]);
+}
+
+/// A truncated file is a new file: new id, offsets from 0, the old one is forgotten.
+#[test]
+fn a_truncated_file_gets_a_new_id() {
+    let mut fixture = Fixture::new(json!({}), &["out"]);
+    let file = fixture.append("a.log", "1\n2\n");
+    let first = fixture.read();
+    file.set_len(0).unwrap();
+    assert_eq!(fixture.read_texts(), Vec::<String>::new());
+    fixture.append("a.log", "3\n");
+    let second = fixture.read();
+    assert_eq!(texts(&second), ["3"]);
+    assert_ne!(second[0].file_id, first[0].file_id);
+    assert_eq!(second[0].offset, 0);
+    assert_eq!(fixture.rig.store.ids(), [second[0].file_id]);
+}
+
+/// What was in flight when a file was truncated and then comes back undelivered cannot be read
+/// again: it is counted and settled, so that nobody waits for it for ever.
+#[test]
+fn what_comes_back_of_a_truncated_file_is_counted_and_settled() {
+    let mut fixture = Fixture::new(json!({}), &["out"]);
+    let file = fixture.append("a.log", "1\n2\n");
+    let (in_flight, _) = fixture.next();
+    file.set_len(0).unwrap();
+    assert_eq!(fixture.read_texts(), Vec::<String>::new());
+    drop(in_flight);
+    assert_eq!(fixture.read_texts(), Vec::<String>::new());
+    assert_eq!(fixture.dropped("truncated_unread"), 1);
+    assert!(fixture.rig.ledger.is_idle());
+}
+
+/// A deleted file that some program still has open is read on; after a silence its unfinished
+/// line is delivered, and when that is settled the file is closed and forgotten.
+#[test]
+fn a_deleted_file_is_forgotten_after_a_silence() {
+    let mut fixture = Fixture::new(json!({}), &["out"]);
+    let mut file = fixture.append("a.log", "1\n");
+    assert_eq!(fixture.read_texts(), ["1"]);
+    fs::remove_file(fixture.path("a.log")).unwrap();
+    fixture.batches();
+    file.write_all(b"2\nunfinished").unwrap();
+    let (batch, _) = fixture.next();
+    assert_eq!(texts_of(&batch), ["2"]);
+    deliver(&batch);
+    assert!(fixture.batches().is_empty(), "the silence is not long enough");
+    let (batch, _) = fixture.next();
+    assert_eq!(texts_of(&batch), ["unfinished"]);
+    fixture.rig.advance(super::super::GONE_SILENCE * 2);
+    fixture.batches();
+    assert_eq!(fixture.rig.store.ids().len(), 1, "something is in flight: it is not forgotten yet");
+    deliver(&batch);
+    fixture.rig.advance(super::super::GONE_SILENCE);
+    fixture.batches();
+    assert_eq!((fixture.rig.store.ids(), fixture.source.tails.len()), (vec![], 0));
+}
+
+/// A file that comes to stand in the inode of a known one, with other content, is a new file and
+/// is read from its beginning.
+#[test]
+fn other_content_in_a_known_inode_is_a_new_file() {
+    for content in ["B", "Another beginning\nand a second line\n", "One li"] {
+        let mut fixture = Fixture::new(json!({}), &["out"]);
+        fixture.append("a.log", "One line\n");
+        let first = fixture.read();
+        fixture.restart(true);
+        fs::write(fixture.path("a.log"), content).unwrap();
+        fixture.rig.until_eof = true;
+        let second = fixture.read();
+        assert_eq!(texts(&second).join("\n"), content.trim_end());
+        assert_ne!(second[0].file_id, first[0].file_id);
+        assert_eq!(second[0].offset, 0);
+    }
+}
+
+/// A hard link, or a path that two patterns name, is one file: read once.
+#[test]
+fn one_file_with_two_names_is_read_once() {
+    let mut fixture = Fixture::new(json!({}), &["out"]);
+    fixture.append("a.log", "1\n");
+    fs::hard_link(fixture.path("a.log"), fixture.path("b.log")).unwrap();
+    assert_eq!(fixture.read_texts(), ["1"]);
+}
+
+/// A file that has not grown for a while is left to the watch: the source asks for longer pauses,
+/// looks at the file rarely, and still notices the next line at once.
+#[test]
+fn a_quiet_file_leaves_the_tick() {
+    let mut fixture = Fixture::new(json!({}), &["out"]);
+    fixture.append("a.log", "1\n");
+    deliver(&fixture.next().0);
+    let Polled::Wait(active) = fixture.poll() else { panic!("nothing to read") };
+    for _ in 0..50 {
+        fixture.rig.advance(STEP);
+        assert!(matches!(fixture.poll(), Polled::Wait(_)));
+    }
+    let Polled::Wait(quiet) = fixture.poll() else { panic!("nothing to read") };
+    assert!(quiet > active, "{quiet:?} after {active:?}");
+    let now = fixture.rig.now.since_start;
+    let watched = |tail: &crate::sources::file::tail::Tail| tail.watched && tail.next > now + STEP * 10;
+    assert!(fixture.source.tails.values().all(watched));
+    fixture.append("a.log", "2\n");
+    let Polled::Batch(batch, _) = fixture.poll() else { panic!("the write is noticed by the next poll") };
+    assert_eq!(texts_of(&batch), ["2"]);
+}
+
+/// Thousands of files with a line each share blocks: one poll, one batch.
+#[test]
+fn many_small_files_share_a_block() {
+    const FILES: usize = 5000;
+    let mut fixture = Fixture::new(json!({}), &["out"]);
+    raise_open_files(FILES as u64 + 500);
+    for n in 0..FILES {
+        fixture.append(&format!("{n}.log"), format!("line of file {n}\n"));
+    }
+    let batches = fixture.batches();
+    assert_eq!(batches.len(), 1);
+    assert_eq!((batches[0].segments.len(), batches[0].rows()), (FILES, FILES));
+    assert_eq!(batches[0].segments.iter().map(|s| s.origin.id).collect::<BTreeSet<_>>().len(), FILES);
+    assert_eq!(texts_of(&batches[0]).iter().collect::<BTreeSet<_>>().len(), FILES);
+}
+
+fn raise_open_files(wanted: u64) {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    if limit.current.is_some_and(|current| current < wanted) {
+        limit.current = Some(wanted);
+        setrlimit(Resource::Nofile, limit).expect("the right to open some thousand files");
+    }
+}

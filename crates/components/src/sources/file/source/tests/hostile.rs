@@ -1,0 +1,162 @@
+//! Everything at once: files that grow and move, sinks that stall and fail, restarts.
+
+use super::*;
+use millstream_model::SinkSet;
+use millstream_testkit::Random;
+use std::collections::BTreeMap;
+
+/// Files that exist at a time; an older generation of each may still be there under another name.
+const FILES: u64 = 3;
+
+/// What the test knows: what was written, and what each sink has got.
+struct World {
+    fixture: Fixture,
+    random: Random,
+    in_flight: Vec<Batch>,
+    /// Number of the next line of all.
+    written: u64,
+    /// Texts by (file id, offset), for each sink.
+    got: [BTreeMap<(u64, u64), Vec<u8>>; 2],
+    /// Files renamed so far.
+    renamed: u64,
+}
+
+impl World {
+    fn new(seed: u64) -> World {
+        let fixture = Fixture::new(json!({}), &["a", "b"]);
+        World {
+            fixture,
+            random: Random::new(seed),
+            in_flight: Vec::new(),
+            written: 0,
+            got: Default::default(),
+            renamed: 0,
+        }
+    }
+
+    /// Appends some lines in pieces that need not end with a line; every line is unlike the others.
+    fn write(&mut self) {
+        let name = format!("{}.log", self.random.below(FILES));
+        let mut text = String::new();
+        for _ in 0..self.random.below(30) {
+            let padding = if self.random.one_in(40) { self.random.below(100_000) } else { self.random.below(60) };
+            text += &format!("{} {}\n", self.written, "x".repeat(padding as usize));
+            self.written += 1;
+        }
+        let middle = self.random.below(text.len() as u64 + 1) as usize;
+        self.fixture.append(&name, &text[..middle]);
+        if self.random.one_in(2) {
+            self.poll();
+        }
+        self.fixture.append(&name, &text[middle..]);
+    }
+
+    fn rename(&mut self) {
+        let name = format!("{}.log", self.random.below(FILES));
+        if self.fixture.path(&name).exists() {
+            self.renamed += 1;
+            let to = format!("{name}.{}", self.renamed);
+            self.fixture.rename(&name, &to);
+        }
+    }
+
+    fn poll(&mut self) -> bool {
+        let polled = self.fixture.poll();
+        let ended = matches!(polled, Polled::Ended);
+        if let Polled::Batch(batch, _) = polled {
+            self.in_flight.push(batch);
+        }
+        ended
+    }
+
+    /// One of the batches in flight arrives, or is lost on the way before it was ever lost.
+    fn settle(&mut self) {
+        if self.in_flight.is_empty() {
+            return;
+        }
+        let index = self.random.below(self.in_flight.len() as u64) as usize;
+        let batch = self.in_flight.swap_remove(index);
+        let lost = self.random.one_in(6) && batch.segments.iter().all(|s| s.ack.attempt() == 0);
+        if !lost {
+            self.arrive(&batch);
+        }
+    }
+
+    fn arrive(&mut self, batch: &Batch) {
+        for line in lines(batch) {
+            for sink in batch.sinks.iter() {
+                let before = self.got[sink].insert((line.file_id, line.offset), line.text.clone());
+                assert!(before.is_none_or(|before| before == line.text), "one id, two texts");
+            }
+        }
+        deliver(batch);
+    }
+
+    /// Sink `b` has room, has none, or has had none for too long.
+    fn mood(&mut self) {
+        let (a, both) = (SinkSet::one(0), self.fixture.rig.all());
+        let moods = [(both, SinkSet::EMPTY), (a, SinkSet::EMPTY), (a, both - a)];
+        (self.fixture.rig.room, self.fixture.rig.stalled) = moods[self.random.below(3) as usize];
+    }
+
+    fn restart(&mut self) {
+        let commit = self.random.one_in(2);
+        self.fixture.restart(commit);
+        self.in_flight.clear();
+    }
+
+    fn step(&mut self) {
+        match self.random.below(20) {
+            0..5 => self.write(),
+            5..11 => _ = self.poll(),
+            11..15 => self.settle(),
+            15 => self.mood(),
+            16 => self.rename(),
+            17 => self.fixture.rig.commit(),
+            18 if self.random.one_in(3) => self.restart(),
+            _ => self.fixture.rig.advance(STEP),
+        }
+    }
+
+    /// Reads all there is, delivers it, and compares with what was written.
+    fn finish(mut self, seed: u64) {
+        (self.fixture.rig.room, self.fixture.rig.stalled) = (self.fixture.rig.all(), SinkSet::EMPTY);
+        self.fixture.rig.until_eof = true;
+        let mut steps = 0;
+        loop {
+            let ended = self.poll();
+            let silent = self.in_flight.is_empty();
+            for batch in std::mem::take(&mut self.in_flight) {
+                self.arrive(&batch);
+            }
+            if ended && silent && self.fixture.rig.ledger.is_idle() {
+                break;
+            }
+            self.fixture.rig.advance(STEP);
+            steps += 1;
+            assert!(steps < 10_000, "seed {seed}: it does not end");
+        }
+        for sink in 0..2 {
+            let number = |text: &Vec<u8>| -> u64 {
+                String::from_utf8_lossy(text).split(' ').next().unwrap_or_default().parse().unwrap()
+            };
+            let mut numbers: Vec<u64> = self.got[sink].values().map(number).collect();
+            numbers.sort_unstable();
+            let expected: Vec<u64> = (0..self.written).collect();
+            assert!(numbers == expected, "seed {seed}, sink {sink}: {numbers:?} of {}", self.written);
+        }
+    }
+}
+
+/// Whatever happens to files, sinks and the agent itself: in the end every sink has every line,
+/// and a line that came twice came under the same id.
+#[test]
+fn every_sink_gets_every_line_under_one_id() {
+    for seed in 0..150 {
+        let mut world = World::new(seed);
+        for _ in 0..200 {
+            world.step();
+        }
+        world.finish(seed);
+    }
+}

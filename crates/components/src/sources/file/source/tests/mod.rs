@@ -1,0 +1,158 @@
+//! Source `file` through its trait, with time, sinks and the store in the test's hands.
+
+mod cursors;
+mod finding;
+mod hostile;
+
+use super::FileSource;
+use crate::sources::file::FileConfig;
+use millstream_model::{Batch, Permit, Polled};
+use millstream_testkit::{SourceRig, assert_whole};
+use serde_json::{Value, json};
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// Longer than any pause a source asks for while something goes on.
+const STEP: Duration = Duration::from_millis(200);
+
+/// A line as it came out.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Line {
+    pub file_id: u64,
+    pub offset: u64,
+    pub text: Vec<u8>,
+}
+
+/// A folder and a source over every `*.log*` in it.
+pub struct Fixture {
+    pub dir: TempDir,
+    pub rig: SourceRig,
+    pub source: FileSource,
+    options: Value,
+}
+
+impl Fixture {
+    /// A source with these options beside `include`, not polled yet.
+    pub fn new(mut options: Value, sinks: &[&str]) -> Fixture {
+        let memory = Path::new("/dev/shm");
+        let dir = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap();
+        options["include"] = json!([dir.path().join("*.log*")]);
+        let rig = SourceRig::new(sinks);
+        let source = open(&options, &rig);
+        Fixture { dir, rig, source, options }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Appends to a file, which is made if it is not there.
+    pub fn append(&self, name: &str, text: impl AsRef<[u8]>) -> File {
+        let mut file = OpenOptions::new().create(true).append(true).open(self.path(name)).unwrap();
+        file.write_all(text.as_ref()).unwrap();
+        file
+    }
+
+    /// Moves `name` to `to`.
+    pub fn rename(&self, name: &str, to: &str) {
+        fs::rename(self.path(name), self.path(to)).unwrap();
+    }
+
+    pub fn poll(&mut self) -> Polled {
+        let polled = self.rig.poll(&mut self.source);
+        if let Polled::Batch(batch, _) = &polled {
+            assert_whole(batch);
+        }
+        polled
+    }
+
+    /// The next batch; time passes until it comes.
+    pub fn next(&mut self) -> (Batch, Permit) {
+        for _ in 0..100 {
+            if let Polled::Batch(batch, permit) = self.poll() {
+                return (batch, permit);
+            }
+            self.rig.advance(STEP);
+        }
+        panic!("no batch in {:?}", STEP * 100);
+    }
+
+    /// Every batch there is, until nothing comes for two steps.
+    pub fn batches(&mut self) -> Vec<Batch> {
+        let (mut batches, mut silent) = (Vec::new(), 0);
+        while silent < 3 {
+            match self.poll() {
+                Polled::Batch(batch, _) => {
+                    batches.push(batch);
+                    silent = 0;
+                }
+                _ => {
+                    silent += 1;
+                    self.rig.advance(STEP);
+                }
+            }
+        }
+        batches
+    }
+
+    /// Every line there is, delivered to every sink.
+    pub fn read(&mut self) -> Vec<Line> {
+        let batches = self.batches();
+        batches.iter().for_each(deliver);
+        batches.iter().flat_map(lines).collect()
+    }
+
+    /// The same, as text without the file.
+    pub fn read_texts(&mut self) -> Vec<String> {
+        texts(&self.read())
+    }
+
+    /// Ends the agent as a crash would, after a commit of the checkpoints if that is wanted, and
+    /// starts it again.
+    pub fn restart(&mut self, commit: bool) {
+        if commit {
+            self.rig.commit();
+        }
+        self.rig = self.rig.restart();
+        self.source = open(&self.options, &self.rig);
+    }
+
+    /// Events dropped for a reason.
+    pub fn dropped(&self, reason: &str) -> u64 {
+        self.rig.counters.snapshot().dropped_events.get(reason).copied().unwrap_or(0)
+    }
+}
+
+fn open(options: &Value, rig: &SourceRig) -> FileSource {
+    let config: FileConfig = serde_json::from_value(options.clone()).unwrap();
+    FileSource::open(config, rig.open()).unwrap()
+}
+
+/// All sinks have the batch.
+pub fn deliver(batch: &Batch) {
+    batch.segments.iter().for_each(|segment| segment.ack.finish());
+}
+
+/// The selected lines of a batch.
+pub fn lines(batch: &Batch) -> Vec<Line> {
+    let mut lines = Vec::new();
+    for segment in batch.segments.iter() {
+        for row in (segment.first_row..segment.first_row + segment.rows).filter(|row| batch.is_selected(*row)) {
+            let (file_id, offset) = (segment.origin.id, batch.offset(segment, row));
+            lines.push(Line { file_id, offset, text: batch.text(row).to_vec() });
+        }
+    }
+    lines
+}
+
+pub fn texts(lines: &[Line]) -> Vec<String> {
+    lines.iter().map(|line| String::from_utf8_lossy(&line.text).into_owned()).collect()
+}
+
+/// The texts of one batch.
+pub fn texts_of(batch: &Batch) -> Vec<String> {
+    texts(&lines(batch))
+}

@@ -1,0 +1,88 @@
+//! The checkpoint store of one source, in memory. It survives the agent, like the real one.
+
+use millstream_model::{Ledger, OriginRecord, OriginStore};
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// What is kept for one source.
+#[derive(Default)]
+pub struct MemoryStore {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    ran_before: bool,
+    failing: bool,
+    kept: BTreeMap<u64, Kept>,
+}
+
+#[derive(Default)]
+struct Kept {
+    descriptor: Vec<u8>,
+    checkpoints: BTreeMap<String, u64>,
+}
+
+impl MemoryStore {
+    /// A store in which the source never ran.
+    pub fn new() -> Arc<MemoryStore> {
+        Arc::default()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// From here on nothing can be kept, or it can again.
+    pub fn fail(&self, failing: bool) {
+        self.lock().failing = failing;
+    }
+
+    /// Commits the checkpoints that have moved, as the engine does once a second.
+    pub fn commit(&self, ledger: &Ledger, sinks: &[(usize, String)]) {
+        for (origin, moved) in ledger.take_moved() {
+            for (sink, offset) in moved {
+                let id = sinks.iter().find(|(index, _)| *index == sink).map(|(_, id)| id.clone());
+                let mut state = self.lock();
+                if let (Some(id), Some(kept)) = (id, state.kept.get_mut(&origin)) {
+                    kept.checkpoints.insert(id, offset);
+                }
+            }
+        }
+    }
+
+    /// Ids of the origins that are kept.
+    pub fn ids(&self) -> Vec<u64> {
+        self.lock().kept.keys().copied().collect()
+    }
+}
+
+impl OriginStore for MemoryStore {
+    fn origins(&self) -> (Vec<OriginRecord>, bool) {
+        let state = self.lock();
+        let record = |(id, kept): (&u64, &Kept)| OriginRecord {
+            id: *id,
+            descriptor: kept.descriptor.clone(),
+            checkpoints: kept.checkpoints.iter().map(|(sink, offset)| (sink.clone(), *offset)).collect(),
+        };
+        (state.kept.iter().map(record).collect(), state.ran_before)
+    }
+
+    fn keep(&self, origins: &[(u64, Vec<u8>)]) -> io::Result<()> {
+        let mut state = self.lock();
+        if state.failing {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        state.ran_before = true;
+        for (id, descriptor) in origins {
+            state.kept.entry(*id).or_default().descriptor.clone_from(descriptor);
+        }
+        Ok(())
+    }
+
+    fn forget(&self, origins: &[u64]) -> io::Result<()> {
+        origins.iter().for_each(|id| _ = self.lock().kept.remove(id));
+        Ok(())
+    }
+}
