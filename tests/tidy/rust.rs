@@ -25,8 +25,12 @@ pub fn production(source: &str) -> String {
 pub fn test_modules(source: &str) -> Vec<String> {
     let code = code(source);
     let behind = code.split("#[cfg(test)]").skip(1);
-    let names = behind.filter_map(|rest| rest.trim_start().strip_prefix("mod ")?.split_once(';'));
-    names.map(|(name, _)| name.trim().to_owned()).filter(|name| name.chars().all(is_name)).collect()
+    // Behind the attribute there may be a visibility: `pub(super) mod tests;`.
+    let names = behind.filter_map(|rest| rest.split_once(';')?.0.split_once("mod "));
+    let is_module = |(before, name): &(&str, &str)| {
+        name.chars().all(is_name) && (before.trim().is_empty() || before.trim().starts_with("pub"))
+    };
+    names.filter(is_module).map(|(_, name)| name.to_owned()).collect()
 }
 
 /// The functions that have a body.
@@ -158,7 +162,7 @@ fn comments_texts_and_tests_are_no_production_code() {
         }
         trait Promise { fn without_body(&self); }
         #[cfg(test)]
-        mod tests;
+        pub(super) mod tests;
         #[cfg(test)]
         mod inside { fn of_a_test() { } }
         fn last() {}

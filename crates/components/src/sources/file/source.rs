@@ -29,6 +29,12 @@ const LOOKS_PER_TICK: u32 = 1000;
 /// A file that has not grown for this long is quiet: it is left to the watch.
 const QUIET_AFTER: Duration = Duration::from_secs(5);
 
+/// The same where very many files grow now and then: setting a watch costs less than many looks.
+const QUIET_AFTER_CROWDED: Duration = Duration::from_millis(250);
+
+/// Files that are looked at regularly, from which on it is crowded.
+const CROWD: u32 = 250;
+
 /// How often a quiet file is looked at that the watch cannot notice.
 const UNWATCHED_LOOK: Duration = Duration::from_secs(1);
 
@@ -71,7 +77,10 @@ pub struct FileSource {
     walked: Option<Duration>,
     walk_wanted: bool,
     folders_watched: bool,
+    /// Files that are looked at regularly.
     active: u32,
+    /// No file needs to be looked at before this time.
+    next_look: Duration,
     heads_kept: Duration,
 }
 
@@ -106,6 +115,7 @@ impl FileSource {
             walk_wanted: true,
             folders_watched: false,
             active: 0,
+            next_look: Duration::ZERO,
             heads_kept: Duration::ZERO,
         })
     }
@@ -142,7 +152,7 @@ impl FileSource {
         for id in news.written {
             if let Some(tail) = self.tails.get_mut(&id) {
                 tail.watched = false;
-                tail.next = Duration::ZERO;
+                Self::schedule(tail, Duration::ZERO, &mut self.next_look);
             }
         }
     }
@@ -151,8 +161,8 @@ impl FileSource {
         for again in self.open.ledger.take_rereads() {
             if let Some(tail) = self.tails.get_mut(&again.origin) {
                 tail.cursors.reread(&again);
-                tail.next = Duration::ZERO;
                 tail.end = None;
+                Self::schedule(tail, Duration::ZERO, &mut self.next_look);
             }
         }
     }
@@ -163,9 +173,13 @@ impl FileSource {
         now.saturating_sub(walked) >= if self.walk_wanted { WALK_PAUSE } else { interval }
     }
 
-    /// Puts every file whose time has come into the queue.
+    /// Puts every file whose time has come into the queue. With thousands of quiet files this is
+    /// worth skipping until the first of them is due.
     fn queue_due(&mut self, now: Duration) {
-        self.active = 0;
+        if now < self.next_look {
+            return;
+        }
+        (self.active, self.next_look) = (0, Duration::MAX);
         for (id, tail) in &mut self.tails {
             self.active += u32::from(!tail.watched);
             if tail.next <= now {
@@ -174,14 +188,21 @@ impl FileSource {
                     tail.queued = true;
                     self.due.push_back(*id);
                 }
+            } else {
+                self.next_look = self.next_look.min(tail.next);
             }
         }
     }
 
-    /// How long nothing needs to be done.
+    /// Looks at a file at `next` or soon after.
+    fn schedule(tail: &mut Tail, next: Duration, next_look: &mut Duration) {
+        tail.next = next;
+        *next_look = next.min(*next_look);
+    }
+
+    /// How long nothing needs to be done, but to ask the watch.
     fn pause(&self, now: Duration) -> Duration {
-        let next = self.tails.values().map(|tail| tail.next).min().unwrap_or(now + TICK * 2);
-        next.saturating_sub(now).clamp(TICK / 10, TICK * 2)
+        self.next_look.saturating_sub(now).clamp(TICK / 10, TICK)
     }
 
     fn is_ended(&self) -> bool {
@@ -239,6 +260,7 @@ impl FileSource {
         let head = tail.cursors.head();
         if head > position {
             tail.grown = now;
+            tail.quiet_at = now + if self.active > CROWD { QUIET_AFTER_CROWDED } else { QUIET_AFTER };
             tail.head_grown |= !tail.descriptor.head.is_whole();
         }
         match read {
@@ -250,11 +272,12 @@ impl FileSource {
             Ok(Read::Nothing) if tail.is_truncated() => return self.truncated(id, cx),
             Ok(Read::End | Read::Nothing) => {
                 tail.end = Some(head);
-                tail.next = now + look_again(tail, id, &mut self.watch, self.active, now);
+                let pause = look_again(tail, id, &mut self.watch, self.active, now);
+                Self::schedule(tail, now + pause, &mut self.next_look);
             }
             Err(error) => {
                 tail.end = Some(position);
-                tail.next = now + UNWATCHED_LOOK;
+                Self::schedule(tail, now + UNWATCHED_LOOK, &mut self.next_look);
                 cx.counters.error("read");
                 log::warn!("source {}: {}: {error}; trying again", cx.info.id, tail.origin.name);
             }
@@ -292,7 +315,8 @@ impl FileSource {
             Err(error) => {
                 log::warn!("source {}: truncated file: {error}; trying again", cx.info.id);
                 if let Some(old) = self.tails.get_mut(&id) {
-                    (old.end, old.queued, old.next) = (Some(old.cursors.head()), false, cx.now.since_start + UNWATCHED_LOOK);
+                    (old.end, old.queued) = (Some(old.cursors.head()), false);
+                    Self::schedule(old, cx.now.since_start + UNWATCHED_LOOK, &mut self.next_look);
                 }
             }
         }
@@ -321,12 +345,18 @@ impl FileSource {
     }
 }
 
+/// How long ago the file was written to.
+fn age(tail: &Tail, now: Now) -> Duration {
+    let written = fstat(&tail.file).map_or(i64::MAX, |stat| stat.st_mtime);
+    Duration::from_secs((now.unix_ns / 1_000_000_000).saturating_sub(written).max(0) as u64)
+}
+
 /// When to look again at a file that has been read to its end.
 fn look_again(tail: &mut Tail, id: u64, watch: &mut Watch, active: u32, now: Duration) -> Duration {
     if tail.gone_since.is_some() {
         return UNWATCHED_LOOK;
     }
-    if now.saturating_sub(tail.grown) < QUIET_AFTER {
+    if now < tail.quiet_at {
         return TICK * (1 + active / LOOKS_PER_TICK);
     }
     if tail.watched {
@@ -454,7 +484,8 @@ impl FileSource {
         for mut tail in new {
             let checkpoints = tail.cursors.list().iter().flat_map(|c| c.sinks.iter().map(|sink| (sink, c.position)));
             self.open.ledger.open(tail.origin.id, checkpoints.collect::<Vec<_>>());
-            tail.grown = cx.now.since_start;
+            tail.quiet_at = cx.now.since_start + QUIET_AFTER.saturating_sub(age(&tail, cx.now));
+            self.next_look = Duration::ZERO;
             self.by_inode.insert(tail.inode, tail.origin.id);
             self.tails.insert(tail.origin.id, tail);
         }

@@ -98,6 +98,8 @@ pub struct Tail {
     pub queued: bool,
     /// When it last had something new.
     pub grown: Duration,
+    /// From when on it is quiet, if nothing new comes.
+    pub quiet_at: Duration,
     /// Whether the next write is noticed by the watch.
     pub watched: bool,
     /// Since when no path leads to it.
@@ -125,6 +127,7 @@ impl Tail {
             next: Duration::ZERO,
             queued: false,
             grown: Duration::ZERO,
+            quiet_at: Duration::ZERO,
             watched: false,
             gone_since: None,
             end: None,

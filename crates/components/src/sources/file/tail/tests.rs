@@ -1,6 +1,6 @@
 //! Lines out of files, compared with what cutting the whole content at once gives.
 
-use crate::sources::file::source::tests::{Fixture, Line, deliver, lines, texts};
+use crate::sources::file::source::tests::{Fixture, Line, deliver, end, lines, texts};
 use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES};
 use millstream_model::{Batch, LongLine, Polled, char_boundary};
 use proptest::prelude::*;
@@ -46,7 +46,7 @@ fn rows(lines: &[Line]) -> Vec<(u64, Vec<u8>)> {
 /// Delivers everything until the source says that it has ended.
 fn read_to_end(fixture: &mut Fixture) -> Vec<Line> {
     let mut all = Vec::new();
-    fixture.rig.until_eof = true;
+    end(fixture);
     loop {
         match fixture.poll() {
             Polled::Batch(batch, _) => {
@@ -143,8 +143,7 @@ fn an_unfinished_line_waits_for_its_end() {
     let mut got = Vec::new();
     for byte in "ab\r\nc\n\n".bytes() {
         fixture.append("a.log", [byte]);
-        fixture.rig.advance(std::time::Duration::from_millis(200));
-        got.extend(fixture.batches().iter().flat_map(lines));
+        got.extend(fixture.read());
     }
     assert_eq!(texts(&got), ["ab", "c", ""]);
 }
@@ -214,7 +213,7 @@ proptest! {
         for (file, from) in written.iter().enumerate() {
             fixture.append(&format!("{file}.log"), &contents[file][*from..]);
         }
-        fixture.rig.until_eof = true;
+        end(&mut fixture);
         got.extend(fixture.batches().iter().flat_map(|batch| { deliver(batch); named(batch) }));
         prop_assert!(matches!(fixture.poll(), Polled::Ended) && fixture.rig.ledger.is_idle());
         prop_assert_eq!(fixture.rig.grant.used(), 0);

@@ -10,6 +10,13 @@ fn sinks(list: &[usize]) -> SinkSet {
     list.iter().copied().collect()
 }
 
+/// The next batch, delivered.
+fn next(fixture: &mut Fixture) -> (SinkSet, Vec<(u64, String)>) {
+    let (batch, _) = fixture.next();
+    deliver(&batch);
+    seen(&batch)
+}
+
 /// What a batch holds and for whom.
 fn seen(batch: &Batch) -> (SinkSet, Vec<(u64, String)>) {
     let of = lines(batch).into_iter().map(|line| (line.offset, String::from_utf8(line.text).unwrap()));
@@ -75,16 +82,13 @@ fn a_stalled_sink_is_left_behind_and_joins_again() {
     fixture.rig.room = sinks(&[A]);
     assert!(matches!(fixture.poll(), Polled::NoRoom));
     fixture.rig.stalled = sinks(&[B]);
-    assert_eq!(seen(&fixture.next().0), (sinks(&[A]), vec![row(0, "1")]));
+    assert_eq!(next(&mut fixture), (sinks(&[A]), vec![row(0, "1")]));
     fixture.append("f.log", "2\n");
-    assert_eq!(seen(&fixture.next().0), (sinks(&[A]), vec![row(2, "2")]));
+    assert_eq!(next(&mut fixture), (sinks(&[A]), vec![row(2, "2")]));
     (fixture.rig.room, fixture.rig.stalled) = (sinks(&[A, B]), SinkSet::EMPTY);
     fixture.append("f.log", "3\n");
-    let rest: Vec<_> = fixture.batches().iter().map(seen).collect();
-    let caught_up: Vec<_> = rest.iter().filter(|(s, _)| *s == sinks(&[B])).flat_map(|(_, rows)| rows.clone()).collect();
-    assert!(caught_up.starts_with(&[row(0, "1"), row(2, "2")]), "{rest:?}");
-    fixture.append("f.log", "4\n");
-    assert_eq!(seen(&fixture.next().0), (sinks(&[A, B]), vec![row(6, "4")]));
+    assert_eq!(next(&mut fixture), (sinks(&[B]), vec![row(0, "1"), row(2, "2")]));
+    assert_eq!(next(&mut fixture), (sinks(&[A, B]), vec![row(4, "3")]));
 }
 
 /// Files whose sinks stand at different places never share a batch: its sinks hold for every row.
@@ -93,17 +97,15 @@ fn a_batch_is_for_the_same_sinks_in_every_row() {
     let mut fixture = Fixture::new(json!({}), &["a", "b"]);
     fixture.append("behind.log", "1\n");
     (fixture.rig.room, fixture.rig.stalled) = (sinks(&[A]), sinks(&[B]));
-    fixture.next();
+    next(&mut fixture);
     (fixture.rig.room, fixture.rig.stalled) = (sinks(&[A, B]), SinkSet::EMPTY);
-    fixture.append("behind.log", "2\n");
     for n in 0..20 {
         fixture.append(&format!("{n}.log"), "x\n");
     }
     // That every segment owes to the sinks of its batch is checked of every batch.
     let batches = fixture.batches();
     let rows = |set: SinkSet| batches.iter().filter(|b| b.sinks == set).map(Batch::rows).sum::<usize>();
-    assert_eq!(rows(sinks(&[A, B])) + rows(sinks(&[A])), 21);
-    assert_eq!(rows(sinks(&[A, B])) + rows(sinks(&[B])), 22);
+    assert_eq!((rows(sinks(&[B])), rows(sinks(&[A, B]))), (1, 20));
 }
 
 /// A range that was abandoned is read again with the same ids, and the checkpoint waits for it.
@@ -137,19 +139,21 @@ fn a_range_abandoned_twice_travels_alone() {
     assert!(batches.iter().flat_map(|b| b.segments.iter()).all(|s| s.ack.attempt() == 2));
 }
 
-/// Lines of an abandoned file, as the sink got them, when it panics on every batch that has `bad`.
+/// Lines as a sink got them that panics on every batch with a line that begins with `bad`.
 fn isolate(fixture: &mut Fixture, bad: &[u8]) -> Vec<Line> {
-    let (mut delivered, mut polls) = (Vec::new(), 0);
-    while delivered.is_empty() || !fixture.rig.ledger.is_idle() {
-        let (batch, _) = fixture.next();
-        let lines = lines(&batch);
-        if !lines.iter().any(|line| line.text.starts_with(bad)) {
-            deliver(&batch);
-            delivered.extend(lines);
+    let mut delivered = Vec::new();
+    for _ in 0..100 {
+        if let Polled::Batch(batch, _) = fixture.poll() {
+            let lines = lines(&batch);
+            if !lines.iter().any(|line| line.text.starts_with(bad)) {
+                deliver(&batch);
+                delivered.extend(lines);
+            }
+        } else {
+            fixture.rig.advance(STEP);
         }
-        polls += 1;
-        assert!(polls < 100, "the poisonous line is not found");
     }
+    assert!(fixture.rig.ledger.is_idle(), "the poisonous line is not found");
     delivered.sort();
     delivered
 }

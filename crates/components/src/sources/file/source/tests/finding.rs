@@ -1,6 +1,7 @@
 //! Which files are read, from where, and under which name.
 
 use super::*;
+use millstream_model::Progress;
 use std::collections::BTreeSet;
 use std::time::SystemTime;
 
@@ -117,6 +118,20 @@ fn a_truncated_file_gets_a_new_id() {
     assert_eq!(fixture.rig.store.ids(), [second[0].file_id]);
 }
 
+/// While the store fails, a truncated file waits; then it is read like any new file.
+#[test]
+fn a_truncated_file_is_read_once_its_new_name_can_be_kept() {
+    let mut fixture = Fixture::new(json!({}), &["out"]);
+    let file = fixture.append("a.log", "1\n2\n");
+    fixture.read();
+    file.set_len(0).unwrap();
+    fixture.append("a.log", "3\n");
+    fixture.rig.store.fail(true);
+    assert_eq!(fixture.read_texts(), Vec::<String>::new());
+    fixture.rig.store.fail(false);
+    assert_eq!(fixture.read_texts(), ["3"]);
+}
+
 /// What was in flight when a file was truncated and then comes back undelivered cannot be read
 /// again: it is counted and settled, so that nobody waits for it for ever.
 #[test]
@@ -124,11 +139,13 @@ fn what_comes_back_of_a_truncated_file_is_counted_and_settled() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
     let file = fixture.append("a.log", "1\n2\n");
     let (in_flight, _) = fixture.next();
+    fixture.append("a.log", "never read\n");
     file.set_len(0).unwrap();
     assert_eq!(fixture.read_texts(), Vec::<String>::new());
     drop(in_flight);
     assert_eq!(fixture.read_texts(), Vec::<String>::new());
     assert_eq!(fixture.dropped("truncated_unread"), 1);
+    assert_eq!(fixture.rig.ledger.progress(0), Progress::default());
     assert!(fixture.rig.ledger.is_idle());
 }
 
@@ -167,7 +184,7 @@ fn other_content_in_a_known_inode_is_a_new_file() {
         let first = fixture.read();
         fixture.restart(true);
         fs::write(fixture.path("a.log"), content).unwrap();
-        fixture.rig.until_eof = true;
+        end(&mut fixture);
         let second = fixture.read();
         assert_eq!(texts(&second).join("\n"), content.trim_end());
         assert_ne!(second[0].file_id, first[0].file_id);

@@ -121,7 +121,7 @@ impl World {
     /// Reads all there is, delivers it, and compares with what was written.
     fn finish(mut self, seed: u64) {
         (self.fixture.rig.room, self.fixture.rig.stalled) = (self.fixture.rig.all(), SinkSet::EMPTY);
-        self.fixture.rig.until_eof = true;
+        end(&mut self.fixture);
         let mut steps = 0;
         loop {
             let ended = self.poll();

@@ -131,6 +131,12 @@ fn open(options: &Value, rig: &SourceRig) -> FileSource {
     FileSource::open(config, rig.open()).unwrap()
 }
 
+/// Reads on until the end and ends there, as `--until-eof` does; quiet files are looked at again.
+pub fn end(fixture: &mut Fixture) {
+    fixture.rig.until_eof = true;
+    fixture.rig.advance(super::QUIET_LOOK);
+}
+
 /// All sinks have the batch.
 pub fn deliver(batch: &Batch) {
     batch.segments.iter().for_each(|segment| segment.ack.finish());
