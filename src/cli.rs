@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::wiring::Registry;
+use crate::wiring::{self, Registry};
 use crate::{config, generate, run};
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -96,7 +96,12 @@ pub fn main() -> ExitCode {
 
 /// Loads a configuration and prints its faults and warnings; `None` if there are faults.
 pub fn load(files: &[PathBuf]) -> Option<config::Config> {
-    match config::load(files, &Registry, &|name| std::env::var(name).ok()) {
+    let loaded = config::load(files, &Registry, &|name| std::env::var(name).ok());
+    let checked = loaded.and_then(|config| match wiring::clashes(&config) {
+        clashes if clashes.is_empty() => Ok(config),
+        clashes => Err(clashes),
+    });
+    match checked {
         Ok(config) => {
             config.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
             Some(config)

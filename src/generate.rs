@@ -42,14 +42,17 @@ pub fn logs(args: &LogsArgs) -> u8 {
     }
     let result = match &args.output {
         None => write(args, io::stdout().lock()),
-        Some(path) => OpenOptions::new().create(true).append(true).open(path).and_then(|file| write(args, file)),
+        Some(path) => {
+            OpenOptions::new().create(true).append(true).open(path).and_then(|file| write(args, file))
+        }
     };
     match result {
         Ok(()) => DONE,
         // Whoever read the lines has seen enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => DONE,
         Err(error) => {
-            let target = args.output.as_ref().map_or("standard output".into(), |path| path.display().to_string());
+            let target =
+                args.output.as_ref().map_or("standard output".into(), |path| path.display().to_string());
             eprintln!("{target}: {error}");
             FAILED
         }
@@ -106,7 +109,8 @@ impl Progress {
         }
         self.shown = Some(Instant::now());
         let rate = made as f64 / elapsed.as_secs_f64().max(1e-9);
-        let left = self.count.map_or(String::new(), |count| format!(", {:.0} s left", (count - made) as f64 / rate));
+        let left =
+            self.count.map_or(String::new(), |count| format!(", {:.0} s left", (count - made) as f64 / rate));
         eprint!("\r{made} lines, {rate:.0} lines/s{left}   ");
     }
 }

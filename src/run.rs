@@ -41,6 +41,12 @@ pub fn run(files: &[PathBuf], options: Options) -> u8 {
     raise_open_files();
     let status = start(&config, options);
     log.flush();
+    if log.dropped_lines() > 0 {
+        eprintln!(
+            "{} lines of the log were dropped: it came faster than it could be written",
+            log.dropped_lines()
+        );
+    }
     status
 }
 
@@ -112,7 +118,8 @@ fn build(config: &Config, until_eof: bool) -> Result<millstream_engine::Built, (
 }
 
 async fn serve(config: &Config, options: Options, running: Running) -> u8 {
-    let signals = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()), signal(SignalKind::hangup()));
+    let signals =
+        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()), signal(SignalKind::hangup()));
     let (Ok(mut terminate), Ok(mut interrupt), Ok(hangup)) = signals else {
         return failed("signals cannot be received");
     };
@@ -144,6 +151,9 @@ async fn serve(config: &Config, options: Options, running: Running) -> u8 {
             "not everything was delivered within {}: the rest is read again at the next start",
             config.globals.shutdown_timeout
         )),
+        s if options.until_eof && s.unread > 0 => {
+            failed("some files could not be read, see above; all others were")
+        }
         s if options.until_eof && s.dropped_events > 0 => {
             log::warn!("{} events were dropped; /metrics says why while the agent runs", s.dropped_events);
             DROPPED
@@ -158,7 +168,9 @@ async fn serve(config: &Config, options: Options, running: Running) -> u8 {
 /// A hang-up must not kill the agent, as it would by default.
 async fn answer_hangups(mut hangup: Signal) {
     while hangup.recv().await.is_some() {
-        log::warn!("SIGHUP: this release does not reload; restart the agent to apply a changed configuration");
+        log::warn!(
+            "SIGHUP: this release does not reload; restart the agent to apply a changed configuration"
+        );
     }
 }
 

@@ -1,10 +1,11 @@
 //! From a checked configuration to a blueprint, through the registry.
 
-use crate::config::{Catalog, Component, Config, Formats};
+use crate::config::{Catalog, Component, Config, Fault, Formats};
 use millstream_components::registry::{Build, ROWS, Row, find};
 use millstream_engine::{Blueprint, Input, SinkPart, SourcePart, TransformPart};
 use millstream_model::{BuildError, Kind, SourceInfo};
 use serde_json::Value;
+use std::collections::HashMap;
 
 /// The registry, as the configuration loader sees it.
 pub struct Registry;
@@ -33,6 +34,26 @@ impl Catalog for Registry {
     }
 }
 
+/// Components that claim what another one has already, at the later one's place.
+pub fn clashes(config: &Config) -> Vec<Fault> {
+    let mut claimed: HashMap<String, &Component> = HashMap::new();
+    let mut faults = Vec::new();
+    for component in &config.components {
+        let row = find(component.kind, &component.type_name);
+        for claim in row.map_or_else(Vec::new, |row| (row.claims)(component.options.clone())) {
+            if let Some(first) = claimed.insert(claim.clone(), component) {
+                let what = format!("`{}` and `{}` both use {claim}", first.id, component.id);
+                faults.push(Fault::new(
+                    &component.place,
+                    what,
+                    "give each its own, or one component both inputs",
+                ));
+            }
+        }
+    }
+    faults
+}
+
 /// Builds every component of a checked configuration.
 pub fn blueprint(config: &Config) -> Result<Blueprint, BuildError> {
     let mut blueprint = Blueprint::default();
@@ -45,7 +66,12 @@ pub fn blueprint(config: &Config) -> Result<Blueprint, BuildError> {
     Ok(blueprint)
 }
 
-fn add(blueprint: &mut Blueprint, config: &Config, component: &Component, row: &Row) -> Result<(), BuildError> {
+fn add(
+    blueprint: &mut Blueprint,
+    config: &Config,
+    component: &Component,
+    row: &Row,
+) -> Result<(), BuildError> {
     let (id, type_name) = (component.id.clone(), row.name);
     match row.build {
         Build::Source(build) => {

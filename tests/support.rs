@@ -37,9 +37,17 @@ impl Agent {
         let head = format!("data_dir: {}/data\napi: {{ listen: '127.0.0.1:0' }}\n", folder.display());
         let config = head + &config.replace("DIR", &folder.display().to_string());
         fs::write(&path, config).expect("the configuration is written");
-        let log = File::options().create(true).append(true).open(folder.join("agent.log")).expect("a log file");
+        let log =
+            File::options().create(true).append(true).open(folder.join("agent.log")).expect("a log file");
         let mut command = Command::new(millstream());
-        command.arg("run").arg("-c").arg(&path).args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        command
+            .arg("run")
+            .arg("-c")
+            .arg(&path)
+            .args(args)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log);
         prepare(&mut command);
         Agent { child: command.spawn().expect("the agent starts"), folder: folder.to_path_buf() }
     }

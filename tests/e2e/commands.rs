@@ -63,7 +63,8 @@ fn faults_of_the_configuration_are_placed_and_exit_with_two() {
 #[test]
 fn too_little_memory_is_refused_with_the_amount_needed() {
     let dir = folder();
-    let config = format!("limits: {{ memory: 32MiB, threads: 64 }}\n{IDLE}").replace("blackhole", "file, path: DIR/out");
+    let config = format!("limits: {{ memory: 32MiB, threads: 64 }}\n{IDLE}")
+        .replace("blackhole", "file, path: DIR/out");
     let mut agent = Agent::start(dir.path(), &config, &["--until-eof"]);
     let status = agent.wait(LIMIT).code();
     // The machine may not have the cores that would make it too little.
@@ -106,7 +107,9 @@ fn damaged_checkpoints_are_set_aside_and_the_agent_starts() {
     assert_eq!(agent.wait(LIMIT).code(), Some(0));
     let store = dir.path().join("data/checkpoints.redb");
     let whole = fs::read(&store).unwrap();
-    for (name, damaged) in [("cut", whole[..whole.len() / 3].to_vec()), ("overwritten", vec![0x5A; whole.len()])] {
+    for (name, damaged) in
+        [("cut", whole[..whole.len() / 3].to_vec()), ("overwritten", vec![0x5A; whole.len()])]
+    {
         fs::write(&store, damaged).unwrap();
         let mut agent = Agent::start(dir.path(), IDLE, &["--until-eof"]);
         assert_eq!(agent.wait(LIMIT).code(), Some(0), "{name}: {}", agent.log());

@@ -77,7 +77,11 @@ fn long_lines_are_cut_split_or_dropped() {
     let long = "é".repeat(700_000);
     let input = format!("first\n{long}\nlast\n");
     let (out, status, log) = pass(input.as_bytes(), "max_line: 101B", TEXT);
-    assert_eq!((String::from_utf8(out).unwrap(), status), (format!("first\n{}\nlast\n", "é".repeat(50)), Some(0)), "{log}");
+    assert_eq!(
+        (String::from_utf8(out).unwrap(), status),
+        (format!("first\n{}\nlast\n", "é".repeat(50)), Some(0)),
+        "{log}"
+    );
     let (out, status, log) = pass(input.as_bytes(), "max_line: 101B, on_long_line: drop", TEXT);
     assert_eq!((String::from_utf8(out).unwrap(), status), ("first\nlast\n".to_owned(), Some(3)), "{log}");
     let (out, status, log) = pass(input.as_bytes(), "max_line: 101B, on_long_line: split", TEXT);
@@ -88,10 +92,12 @@ fn long_lines_are_cut_split_or_dropped() {
 
 #[test]
 fn a_cut_line_is_marked() {
-    let (out, _, _) = pass(b"aaaaaaaaaa\nbbb\n", "max_line: 4B", "{ metadata: [truncated, previous_offset] }");
+    let (out, _, _) =
+        pass(b"aaaaaaaaaa\nbbb\n", "max_line: 4B", "{ metadata: [truncated, previous_offset] }");
     let events: Vec<serde_json::Value> =
         String::from_utf8(out).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let seen: Vec<_> = events.iter().map(|e| (e["message"].as_str(), e["meta"]["truncated"].as_bool())).collect();
+    let seen: Vec<_> =
+        events.iter().map(|e| (e["message"].as_str(), e["meta"]["truncated"].as_bool())).collect();
     assert_eq!(seen, [(Some("aaaa"), Some(true)), (Some("bbb"), Some(false))]);
     assert_eq!(events[1]["meta"]["previous_offset"], 0);
 }
@@ -101,7 +107,11 @@ fn lines_are_kept_and_dropped_by_content() {
     let input = b"ERROR one\nINFO two\nERROR debug three\nWARN 404\n";
     let keep = "keep_lines: { contains: [ERROR], regex: ['[0-9]{3}$'] }, drop_lines: { contains: [debug] }";
     let (out, status, log) = pass(input, keep, TEXT);
-    assert_eq!((String::from_utf8(out).unwrap(), status), ("ERROR one\nWARN 404\n".to_owned(), Some(0)), "{log}");
+    assert_eq!(
+        (String::from_utf8(out).unwrap(), status),
+        ("ERROR one\nWARN 404\n".to_owned(), Some(0)),
+        "{log}"
+    );
 }
 
 #[test]

@@ -114,7 +114,8 @@ fn check_json(lines: &[String]) {
     let mut ids: HashMap<(usize, usize), String> = HashMap::new();
     let mut last: HashMap<String, u64> = HashMap::new();
     for line in lines {
-        let event: serde_json::Value = serde_json::from_str(line).unwrap_or_else(|e| panic!("torn: {line:?}: {e}"));
+        let event: serde_json::Value =
+            serde_json::from_str(line).unwrap_or_else(|e| panic!("torn: {line:?}: {e}"));
         let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
         let (key, id) = (parse(event["message"].as_str().unwrap()), text(&event["meta"]["id"]));
         let (file_id, offset) = (text(&event["meta"]["file_id"]), event["meta"]["offset"].as_u64().unwrap());

@@ -78,7 +78,9 @@ sources: { app: { type: file, include: ['DIR/a.log'] } }
 sinks: { out: { type: file, inputs: [app], path: DIR/folder/out, encoding: { codec: text } } }
 ";
     let mut agent = Agent::start(dir.path(), config, &[]);
-    wait_until("the trouble in /ready", LIMIT, || agent.get("/ready").is_some_and(|body| body.contains("out")));
+    wait_until("the trouble in /ready", LIMIT, || {
+        agent.get("/ready").is_some_and(|body| body.contains("out"))
+    });
     wait_until("an error count", LIMIT, || {
         agent.metric("millstream_component_errors_total{component_id=\"out\"").is_some_and(|n| n >= 1.0)
     });

@@ -32,7 +32,9 @@ fn grow(path: &Path, seconds: u64) -> usize {
 }
 
 fn blueprint(dir: &Path, shelves: &[Shelf; 2]) -> Blueprint {
-    let Some(Build::Source(build)) = find(Kind::Source, "file").map(|row| row.build) else { panic!("no file source") };
+    let Some(Build::Source(build)) = find(Kind::Source, "file").map(|row| row.build) else {
+        panic!("no file source")
+    };
     let include = dir.join("in.log").display().to_string();
     let open = build(json!({ "include": [include] })).unwrap();
     let info = SourceInfo { id: "app".into(), ..SourceInfo::default() };
@@ -42,7 +44,11 @@ fn blueprint(dir: &Path, shelves: &[Shelf; 2]) -> Blueprint {
         inputs: vec![("app".into(), 0)],
         sink: Arc::new(FakeSink { shelf: shelves[index].clone(), temper: Temper::default(), seed: 1 }),
     };
-    Blueprint { sources: vec![SourcePart { info, type_name: "file", open }], transforms: vec![], sinks: vec![sink(0), sink(1)] }
+    Blueprint {
+        sources: vec![SourcePart { info, type_name: "file", open }],
+        transforms: vec![],
+        sinks: vec![sink(0), sink(1)],
+    }
 }
 
 /// A running engine over one file.

@@ -54,6 +54,23 @@ pub enum Metadata {
     Truncated,
 }
 
+impl Metadata {
+    /// Its key in an event.
+    pub fn name(self) -> &'static str {
+        match self {
+            Metadata::Host => "host",
+            Metadata::Source => "source",
+            Metadata::File => "file",
+            Metadata::Offset => "offset",
+            Metadata::Id => "id",
+            Metadata::Collected => "collected",
+            Metadata::PreviousOffset => "previous_offset",
+            Metadata::FileId => "file_id",
+            Metadata::Truncated => "truncated",
+        }
+    }
+}
+
 impl Default for Encoding {
     fn default() -> Self {
         use Metadata::{File, Host, Id, Offset, Source};
@@ -89,7 +106,12 @@ impl Encoding {
 pub struct CountingEncoder;
 
 impl Encoder for CountingEncoder {
-    fn encode(&mut self, batch: &Batch, _: &mut Payload, cx: &mut EncodeCx<'_>) -> Result<(), ComponentError> {
+    fn encode(
+        &mut self,
+        batch: &Batch,
+        _: &mut Payload,
+        cx: &mut EncodeCx<'_>,
+    ) -> Result<(), ComponentError> {
         cx.counters.sent(batch.events() as u64, batch.text_bytes());
         Ok(())
     }

@@ -20,6 +20,12 @@ pub trait Component: DeserializeOwned + JsonSchema + Send + 'static {
     fn outputs(&self) -> Vec<String> {
         Vec::new()
     }
+
+    /// What only one component of an agent may have, such as a file that is written, in words for
+    /// a person.
+    fn claims(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// A component that takes data in.
@@ -66,6 +72,8 @@ pub struct Row {
     pub check: fn(Value) -> Vec<(String, String)>,
     /// Names of its side outputs.
     pub outputs: fn(Value) -> Vec<String>,
+    /// What only one component of an agent may have.
+    pub claims: fn(Value) -> Vec<String>,
     /// A configuration that shows every option: documentation and test at once.
     pub sample: &'static str,
     /// Its page for users.
@@ -91,6 +99,7 @@ macro_rules! row {
             schema: || schemars::schema_for!($config),
             check: check::<$config>,
             outputs: outputs::<$config>,
+            claims: claims::<$config>,
             sample: include_str!(concat!($folder, "/sample.yaml")),
             readme: include_str!(concat!($folder, "/README.md")),
         }
@@ -134,12 +143,19 @@ fn check<C: Component>(options: Value) -> Vec<(String, String)> {
     }
 }
 
+fn claims<C: Component>(options: Value) -> Vec<String> {
+    serde_json::from_value::<C>(options).map(|config| config.claims()).unwrap_or_default()
+}
+
 fn outputs<C: Component>(options: Value) -> Vec<String> {
     serde_json::from_value::<C>(options).map(|config| config.outputs()).unwrap_or_default()
 }
 
+/// Checks a text; the message says what to write instead.
+pub type CheckText = fn(&str) -> Result<(), String>;
+
 /// Checks of texts whose format a schema names, with a message that says what to write instead.
-pub static FORMATS: &[(&str, fn(&str) -> Result<(), String>)] = &[("glob", glob), ("regex", regex)];
+pub static FORMATS: &[(&str, CheckText)] = &[("glob", glob), ("regex", regex)];
 
 fn glob(pattern: &str) -> Result<(), String> {
     sources::file::check_glob(pattern)
@@ -147,7 +163,9 @@ fn glob(pattern: &str) -> Result<(), String> {
 
 fn regex(pattern: &str) -> Result<(), String> {
     let checked = regex::bytes::Regex::new(pattern);
-    checked.map(drop).map_err(|error| format!("no valid regular expression: {}", last_line(&error.to_string())))
+    checked
+        .map(drop)
+        .map_err(|error| format!("no valid regular expression: {}", last_line(&error.to_string())))
 }
 
 /// The last line of a regex error says what is wrong; the lines before draw the place.

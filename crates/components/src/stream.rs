@@ -4,6 +4,7 @@ use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES};
 use millstream_model::{BatchBuilder, Block, LongLine, Origin, Permit, Polled, SourceCx};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Cuts a stream into lines. Offsets count from the start of the stream.
 pub struct StreamLines {
@@ -15,6 +16,8 @@ pub struct StreamLines {
     used: usize,
     /// Offset of the first byte that is not used up.
     offset: u64,
+    /// The next line needs a block of its own.
+    large: bool,
     /// The rest of a line that was cut or dropped is being passed over.
     skipping: bool,
     ended: bool,
@@ -24,7 +27,17 @@ impl StreamLines {
     /// An empty stream of `origin`, whose ledger entry must be open.
     pub fn new(origin: Arc<Origin>, line_max: usize, long: LongLine) -> StreamLines {
         let chunks = VecDeque::new();
-        StreamLines { origin, line_max, long, chunks, used: 0, offset: 0, skipping: false, ended: false }
+        StreamLines {
+            origin,
+            line_max,
+            long,
+            chunks,
+            used: 0,
+            offset: 0,
+            large: false,
+            skipping: false,
+            ended: false,
+        }
     }
 
     /// Adds bytes.
@@ -47,7 +60,8 @@ impl StreamLines {
         if !cx.sinks.is_subset(cx.room) {
             return Polled::NoRoom;
         }
-        let Some((mut block, permit)) = cx.block(BLOCK_BYTES.max(self.line_max + 2)) else { return Polled::NoRoom };
+        let bytes = if self.large { self.line_max + 2 } else { BLOCK_BYTES };
+        let Some((mut block, permit)) = cx.block(bytes) else { return Polled::NoRoom };
         let filled = self.peek(block.memory());
         let mut newlines = Vec::new();
         millstream_scan::newlines(block.filled(filled), &mut newlines);
@@ -55,9 +69,15 @@ impl StreamLines {
         match newlines.last() {
             Some(last) => self.lines(block, permit, *last as usize + 1, &newlines, cx),
             None if filled > self.line_max + 1 => self.long_line(block, permit, filled, cx),
-            None if self.ended && filled > 0 => self.last_line(block, permit, filled, cx),
+            None if self.ended && filled > 0 && filled == self.waiting() => {
+                self.last_line(block, permit, filled, cx)
+            }
+            None if filled == block.capacity() => {
+                self.large = true;
+                Polled::Wait(Duration::ZERO)
+            }
             None if self.ended => Polled::Ended,
-            None => Polled::Wait(std::time::Duration::MAX / 4),
+            None => Polled::Wait(Duration::from_secs(3600)),
         }
     }
 
@@ -83,7 +103,14 @@ impl StreamLines {
         self.used = bytes;
     }
 
-    fn lines(&mut self, block: Block, permit: Permit, bytes: usize, newlines: &[u32], cx: &SourceCx<'_>) -> Polled {
+    fn lines(
+        &mut self,
+        block: Block,
+        permit: Permit,
+        bytes: usize,
+        newlines: &[u32],
+        cx: &SourceCx<'_>,
+    ) -> Polled {
         let mut builder = BatchBuilder::with_capacity(newlines.len());
         let (from, newlines) = match self.skipping {
             true => (newlines[0] as usize + 1, &newlines[1..]),
@@ -102,6 +129,7 @@ impl StreamLines {
         if self.long == LongLine::Split {
             bytes = millstream_model::char_boundary(block.filled(filled), self.line_max);
             builder.row(block.filled(bytes), 0);
+            self.count_long(1, cx);
         } else if !self.skipping {
             builder.long_row(block.filled(filled), 0, self.line_max, self.long);
             self.skipping = true;
@@ -115,13 +143,21 @@ impl StreamLines {
         if !self.skipping && filled <= self.line_max {
             builder.row(block.filled(filled), 0);
         } else if !self.skipping {
-            builder.long_row(block.filled(filled), 0, self.line_max, self.long);
-            self.count_long(1, cx);
+            let cuts = builder.long_row(block.filled(filled), 0, self.line_max, self.long);
+            self.count_long(cuts, cx);
         }
         self.finish(block, permit, builder, filled, cx)
     }
 
-    fn finish(&mut self, block: Block, permit: Permit, mut builder: BatchBuilder, bytes: usize, cx: &SourceCx<'_>) -> Polled {
+    fn finish(
+        &mut self,
+        block: Block,
+        permit: Permit,
+        mut builder: BatchBuilder,
+        bytes: usize,
+        cx: &SourceCx<'_>,
+    ) -> Polled {
+        self.large = false;
         let range = (self.offset, self.offset + bytes as u64);
         let ack = cx.ledger.issue(self.origin.id, range, cx.sinks, 0, cx.now.since_start);
         builder.segment(self.origin.clone(), self.offset, ack);
@@ -129,7 +165,7 @@ impl StreamLines {
         cx.counters.received(batch.rows() as u64, bytes as u64);
         cx.counters.sent(batch.rows() as u64, batch.text_bytes());
         self.consume(bytes);
-        Polled::Batch(batch, permit)
+        Polled::Batch(Box::new(batch), permit)
     }
 
     fn count_long(&self, lines: u64, cx: &SourceCx<'_>) {
@@ -140,3 +176,6 @@ impl StreamLines {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

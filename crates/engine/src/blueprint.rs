@@ -10,7 +10,8 @@ use crate::stage::{OffloadQueue, SerialStage};
 use crate::store::{Store, StoreError};
 use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES, ROW_BYTES, SINKS_MAX};
 use millstream_model::{
-    BlockPool, BuildError, Counters, Grant, Kind, Ledger, Now, Sink, SinkSet, Source, SourceInfo, SourceOpen, Transform,
+    BlockPool, BuildError, Counters, Grant, Kind, Ledger, Now, Sink, SinkSet, Source, SourceInfo, SourceOpen,
+    Transform,
 };
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -238,7 +239,9 @@ fn flow_order(blueprint: &Blueprint) -> Result<Vec<usize>, EngineError> {
             !order.contains(i) && inputs.iter().all(|(id, _)| done.contains(&id.as_str()))
         };
         let Some(next) = (0..blueprint.transforms.len()).find(ready) else {
-            return Err(EngineError::Build("the transforms form a cycle or read a component that is not there".into()));
+            return Err(EngineError::Build(
+                "the transforms form a cycle or read a component that is not there".into(),
+            ));
         };
         done.push(&blueprint.transforms[next].id);
         order.push(next);
@@ -358,7 +361,8 @@ fn source_slot(
         wake,
         until_eof,
     };
-    let source = (part.open)(open).map_err(|error| EngineError::Build(format!("source {}: {error}", info.id)))?;
+    let source =
+        (part.open)(open).map_err(|error| EngineError::Build(format!("source {}: {error}", info.id)))?;
     Ok(SourceSlot {
         id: info.id.as_str().into(),
         type_name: part.type_name,

@@ -43,14 +43,15 @@ impl Worker {
             ticket.payloads.append(&mut made.payloads);
             ticket.at_cuts.append(&mut made.at_cuts);
             let Some(&cut) = core.sources[ticket.source].cuts.get(ticket.cuts_passed) else {
-                return core.complete(ticket);
+                return core.complete(*ticket);
             };
             ticket.cuts_passed += 1;
             match &core.nodes[cut].op {
                 Op::Serial(stage) => {
                     return stage.enter(ticket, |serial, ticket| {
                         let now = core.now();
-                        core.scheduler.resume(at_cut(core, cut, ticket, |batch, out| serial.apply(now, batch, out)));
+                        core.scheduler
+                            .resume(at_cut(core, cut, ticket, |batch, out| serial.apply(now, batch, out)));
                     });
                 }
                 Op::Offload(_, queue) if ticket.at_cuts.iter().any(|(node, _)| *node == cut) => {
@@ -105,7 +106,15 @@ impl Worker {
         }
     }
 
-    fn encode(&mut self, core: &Core, index: usize, slot: &SinkSlot, batch: Batch, permit: &mut Permit, made: &mut Made) {
+    fn encode(
+        &mut self,
+        core: &Core,
+        index: usize,
+        slot: &SinkSlot,
+        batch: Batch,
+        permit: &mut Permit,
+        made: &mut Made,
+    ) {
         if slot.lanes.len() == 1 {
             return self.encode_lane(core, index, slot, (0, batch), permit, made);
         }
@@ -202,7 +211,8 @@ fn poisoned(node: &Node, batch: &Batch) {
     node.counters.dropped("panic", batch.events() as u64);
     let row = (0..batch.rows()).find(|row| batch.is_selected(*row)).unwrap_or(0);
     let segment = batch.segments.iter().find(|s| (s.first_row..s.first_row + s.rows).contains(&row));
-    let place = segment.map_or(String::new(), |s| format!("{} offset {}", s.origin.name, batch.offset(s, row)));
+    let place =
+        segment.map_or(String::new(), |s| format!("{} offset {}", s.origin.name, batch.offset(s, row)));
     let text = String::from_utf8_lossy(&batch.text(row)[..batch.text_len(row).min(200)]).into_owned();
     log::error!("{} {}: panic, event rejected ({place}): {text:?}", node.kind, node.id);
 }
@@ -221,7 +231,8 @@ fn halve(batch: &Batch) -> (Batch, Batch) {
 fn by_lane(batch: Batch, lanes: usize) -> Vec<(usize, Batch)> {
     let lane_of = |segment: &Segment| (segment.origin.id % lanes as u64) as usize;
     let of_lane = |lane: usize| -> Option<(usize, Batch)> {
-        let segments: Arc<[Segment]> = batch.segments.iter().filter(|s| lane_of(s) == lane).cloned().collect();
+        let segments: Arc<[Segment]> =
+            batch.segments.iter().filter(|s| lane_of(s) == lane).cloned().collect();
         if segments.is_empty() {
             return None;
         }

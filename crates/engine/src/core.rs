@@ -9,7 +9,8 @@ use crate::stage::{OffloadQueue, SerialStage};
 use crate::store::Store;
 use crate::ticket::Ticket;
 use millstream_model::{
-    BlockPool, Counters, Grant, Kind, Ledger, Map, Now, Offload, Polled, Sink, SinkSet, Source, SourceCx, SourceInfo,
+    BlockPool, Counters, Grant, Kind, Ledger, Map, Now, Offload, Polled, Sink, SinkSet, Source, SourceCx,
+    SourceInfo,
 };
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -127,7 +128,7 @@ impl Core {
         let polled = self.poll_guarded(slot, now);
         slot.counters.busy(begun.elapsed());
         let (again, ticket) = match polled {
-            Polled::Batch(batch, permit) => (Again::Now, Some(self.ticket(source, batch, permit))),
+            Polled::Batch(batch, permit) => (Again::Now, Some(self.ticket(source, *batch, permit))),
             Polled::Wait(pause) => (Again::At(now.since_start + pause), None),
             Polled::NoRoom => (Again::Room, None),
             Polled::Ended => (Again::Ended, None),
@@ -175,7 +176,12 @@ impl Core {
         (room, stalled)
     }
 
-    fn ticket(&self, source: usize, batch: millstream_model::Batch, permit: millstream_model::Permit) -> Box<Ticket> {
+    fn ticket(
+        &self,
+        source: usize,
+        batch: millstream_model::Batch,
+        permit: millstream_model::Permit,
+    ) -> Box<Ticket> {
         let slot = &self.sources[source];
         let number = slot.release.lock().unwrap_or_else(|p| p.into_inner()).issue();
         let acks = batch.segments.iter().map(|s| s.ack.clone()).collect();
@@ -194,12 +200,12 @@ impl Core {
     }
 
     /// Takes a ticket whose chain has run, and releases every ticket that is due.
-    pub fn complete(&self, ticket: Box<Ticket>) {
+    pub fn complete(&self, ticket: Ticket) {
         let slot = &self.sources[ticket.source];
         // Held while payloads are queued: the order of the tickets is the order in the lanes.
         let mut release = slot.release.lock().unwrap_or_else(|p| p.into_inner());
         for ticket in release.finish(ticket) {
-            self.release(*ticket);
+            self.release(ticket);
         }
     }
 
@@ -230,7 +236,9 @@ impl Core {
         self.store.commit(|note| {
             for source in &self.sources {
                 for (origin, checkpoints) in source.ledger.take_moved() {
-                    checkpoints.iter().for_each(|(sink, offset)| note(&source.id, origin, &sink_ids[*sink], *offset));
+                    checkpoints
+                        .iter()
+                        .for_each(|(sink, offset)| note(&source.id, origin, &sink_ids[*sink], *offset));
                 }
             }
         })
@@ -249,7 +257,11 @@ impl Core {
 }
 
 /// Hands `batch` to every reader; the last one gets it without a copy of its columns' references.
-pub(crate) fn fan_out(readers: &[usize], batch: millstream_model::Batch, inputs: &mut Vec<(usize, millstream_model::Batch)>) {
+pub(crate) fn fan_out(
+    readers: &[usize],
+    batch: millstream_model::Batch,
+    inputs: &mut Vec<(usize, millstream_model::Batch)>,
+) {
     if let [rest @ .., last] = readers {
         rest.iter().for_each(|node| inputs.push((*node, batch.clone())));
         inputs.push((*last, batch));

@@ -147,6 +147,9 @@ impl LaneDriver {
                 self.sync(&mut *lane).await;
                 sync_due = None;
             } else if closed {
+                if let Some(state) = lane.close() {
+                    self.store.note_lane(&self.sink_id, self.lane, state);
+                }
                 return;
             } else {
                 self.idle(sync_due).await;

@@ -32,3 +32,7 @@ pub const STORE_CACHE_BYTES: usize = 512 * 1024;
 /// Longest pause before a lane that panicked is opened again: the panic is about one payload, and
 /// the others wait for it to be found.
 pub const PANIC_PAUSE_MAX: Duration = Duration::from_millis(250);
+
+/// How often an idle worker that does not lead looks at the timers: the leader may be held up in a
+/// source whose disk hangs.
+pub const FOLLOWER_LOOK: Duration = Duration::from_secs(1);

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 pub(crate) struct Release {
     issued: u64,
     released: u64,
-    waiting: BTreeMap<u64, Box<Ticket>>,
+    waiting: BTreeMap<u64, Ticket>,
 }
 
 impl Release {
@@ -19,7 +19,7 @@ impl Release {
     }
 
     /// Takes a finished ticket; returns those that are due now, in order.
-    pub fn finish(&mut self, ticket: Box<Ticket>) -> Vec<Box<Ticket>> {
+    pub fn finish(&mut self, ticket: Ticket) -> Vec<Ticket> {
         self.waiting.insert(ticket.number, ticket);
         let mut due = Vec::new();
         while let Some(ticket) = self.waiting.remove(&self.released) {

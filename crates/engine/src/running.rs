@@ -31,6 +31,8 @@ pub struct Stopped {
     pub drained: bool,
     /// Events dropped since the start, without those filtered on purpose.
     pub dropped_events: u64,
+    /// Failures to read a source.
+    pub unread: u64,
 }
 
 impl Running {
@@ -116,7 +118,8 @@ impl Running {
         if let Err(error) = self.core.commit() {
             log::error!("checkpoints could not be written: {error}; some data will be repeated");
         }
-        Stopped { drained, dropped_events: Snapshot::take(&self.core).dropped_events() }
+        let snapshot = Snapshot::take(&self.core);
+        Stopped { drained, dropped_events: snapshot.dropped_events(), unread: snapshot.unread() }
     }
 }
 
@@ -131,7 +134,9 @@ fn start_offloads(core: &Arc<Core>, threads: &mut Vec<JoinHandle<()>>) -> Vec<Ar
         for number in 0..offload.threads().max(1) {
             let (core, node, offload, queue) = (core.clone(), *node, offload.clone(), queue.clone());
             threads.push(spawn(&format!("offload-{number}"), move || {
-                queue.serve(&core.scheduler, |ticket| at_cut(&core, node, ticket, |b, out| offload.apply(b, out)));
+                queue.serve(&core.scheduler, |ticket| {
+                    at_cut(&core, node, ticket, |b, out| offload.apply(b, out))
+                });
             }));
         }
     }

@@ -1,6 +1,6 @@
 //! Who does what next: ready sources and resumed tickets, taken by any worker.
 
-use crate::limits::ROOM_RETRY;
+use crate::limits::{FOLLOWER_LOOK, ROOM_RETRY};
 use crate::ticket::Ticket;
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard};
@@ -44,6 +44,8 @@ struct State {
     sources: Vec<Standing>,
     paused: bool,
     stopped: bool,
+    /// Until when the leading worker sleeps; `None` if no worker sleeps.
+    leader_until: Option<Duration>,
 }
 
 /// The run queue.
@@ -57,7 +59,8 @@ impl Scheduler {
     pub fn new(sources: usize) -> Scheduler {
         let ready = (0..sources).map(Job::Poll).collect();
         let sources = vec![Standing::Queued; sources];
-        Scheduler { state: Mutex::new(State { ready, sources, paused: false, stopped: false }), changed: Condvar::new() }
+        let state = State { ready, sources, paused: false, stopped: false, leader_until: None };
+        Scheduler { state: Mutex::new(state), changed: Condvar::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -71,6 +74,9 @@ impl Scheduler {
     }
 
     /// Waits for the next job; `None` when stopped. `now` reads the engine's clock.
+    ///
+    /// Of the workers that wait, one leads: it wakes for the next timer. The others sleep on, so
+    /// that an idle agent wakes one thread per tick and not all of them.
     pub fn wait(&self, now: impl Fn() -> Duration) -> Option<Job> {
         let mut state = self.lock();
         loop {
@@ -78,16 +84,18 @@ impl Scheduler {
             let until = match state.next(time) {
                 Next::Job(job) => return Some(job),
                 Next::Stopped => return None,
-                Next::Idle(until) => until,
+                Next::Idle(until) => until.unwrap_or(Duration::MAX),
             };
-            let unpoison = |poisoned: std::sync::PoisonError<_>| poisoned;
-            state = match until {
-                Some(until) => {
-                    let waited = self.changed.wait_timeout(state, until.saturating_sub(time));
-                    waited.unwrap_or_else(|p| unpoison(p).into_inner()).0
-                }
-                None => self.changed.wait(state).unwrap_or_else(|p| p.into_inner()),
-            };
+            let leads = state.leader_until.is_none();
+            let pause = if leads { until.saturating_sub(time) } else { FOLLOWER_LOOK };
+            if leads {
+                state.leader_until = Some(until);
+            }
+            let waited = self.changed.wait_timeout(state, pause);
+            state = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+            if leads {
+                state.leader_until = None;
+            }
         }
     }
 
@@ -101,11 +109,17 @@ impl Scheduler {
             Again::Room if !woken => Standing::Waiting { until: now + ROOM_RETRY, for_room: true },
             _ => Standing::Queued,
         };
-        if state.sources[source] == Standing::Queued {
-            state.ready.push_back(Job::Poll(source));
+        match state.sources[source] {
+            Standing::Queued => {
+                state.ready.push_back(Job::Poll(source));
+                self.changed.notify_one();
+            }
+            // The leader may sleep for longer than this source.
+            Standing::Waiting { until, .. } if state.leader_until.is_some_and(|leader| until < leader) => {
+                self.changed.notify_all();
+            }
+            _ => {}
         }
-        drop(state);
-        self.changed.notify_one();
     }
 
     /// Puts a ticket back into the run queue, before any new poll.

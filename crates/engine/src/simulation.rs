@@ -8,9 +8,7 @@ use crate::chain::{Worker, at_cut};
 use crate::core::{Core, Op};
 use crate::scheduler::{Job, Next};
 use crate::ticket::Ticket;
-use millstream_model::{
-    Batch, ComponentError, Map, Now, Offload, Outputs, Serial, SourceInfo, Transform,
-};
+use millstream_model::{Batch, ComponentError, Map, Now, Offload, Outputs, Serial, SourceInfo, Transform};
 use millstream_testkit::{FakeSink, MemoryLog, Random, Shelf, Temper};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -38,7 +36,8 @@ impl Scenario {
     fn draw(seed: u64) -> Scenario {
         let mut random = Random::new(seed);
         let (origins, lines) = (1 + random.below(4) as usize, 20 + random.below(200) as usize);
-        let poison = (0..random.below(3)).map(|_| (random.below(origins as u64) as usize, random.below(lines as u64) as usize));
+        let poison = (0..random.below(3))
+            .map(|_| (random.below(origins as u64) as usize, random.below(lines as u64) as usize));
         let poison = poison.collect();
         let temper = |random: &mut Random| Temper {
             lanes: 1 + random.below(3) as usize,
@@ -50,7 +49,16 @@ impl Scenario {
         let tempers = [temper(&mut random), temper(&mut random)];
         let pool = ["panicky", "watch", "offload", "watch"];
         let transforms = pool.into_iter().filter(|_| random.one_in(2)).collect();
-        Scenario { seed, origins, lines, poison, tempers, transforms, kills: random.below(4), stall: random.one_in(3) }
+        Scenario {
+            seed,
+            origins,
+            lines,
+            poison,
+            tempers,
+            transforms,
+            kills: random.below(4),
+            stall: random.one_in(3),
+        }
     }
 
     fn is_ordered(&self, sink: usize) -> bool {
@@ -118,13 +126,19 @@ fn transform(name: &str) -> Transform {
 fn blueprint(scenario: &Scenario, log: &MemoryLog, shelves: &[Shelf; 2], life: u64) -> Blueprint {
     let (log, seed) = (log.clone(), scenario.seed ^ life << 32);
     let info = SourceInfo { id: "log".into(), ..SourceInfo::default() };
-    let source = SourcePart { info, type_name: "memory", open: Box::new(move |open| Ok(log.open(&open, seed))) };
+    let source =
+        SourcePart { info, type_name: "memory", open: Box::new(move |open| Ok(log.open(&open, seed))) };
     let mut blueprint = Blueprint { sources: vec![source], ..Blueprint::default() };
     let mut last = "log".to_owned();
     for (index, name) in scenario.transforms.iter().enumerate() {
         let id = format!("t{index}");
         let inputs = vec![(std::mem::replace(&mut last, id.clone()), 0)];
-        blueprint.transforms.push(TransformPart { id, type_name: "fake", inputs, transform: transform(name) });
+        blueprint.transforms.push(TransformPart {
+            id,
+            type_name: "fake",
+            inputs,
+            transform: transform(name),
+        });
     }
     for index in 0..2 {
         let (shelf, temper) = (shelves[index].clone(), scenario.tempers[index]);
@@ -182,7 +196,9 @@ impl Life {
         match self.core.scheduler.next(self.core.now().since_start) {
             Next::Job(Job::Poll(source)) => self.running.extend(self.core.poll(source)),
             Next::Job(Job::Resume(ticket)) => self.running.push(ticket),
-            Next::Idle(_) | Next::Stopped => self.core.sinks().flat_map(|(_, s)| &s.lanes).for_each(|lane| lane.flush()),
+            Next::Idle(_) | Next::Stopped => {
+                self.core.sinks().flat_map(|(_, s)| &s.lanes).for_each(|lane| lane.flush())
+            }
         }
     }
 
@@ -253,7 +269,8 @@ fn whatever_happens_every_line_arrives_in_order() {
     for seed in seeds {
         if let Err(panic) = std::panic::catch_unwind(|| run(seed)) {
             let text = panic.downcast_ref::<String>().cloned();
-            let text = text.or_else(|| panic.downcast_ref::<&str>().map(|t| (*t).to_owned())).unwrap_or_default();
+            let text =
+                text.or_else(|| panic.downcast_ref::<&str>().map(|t| (*t).to_owned())).unwrap_or_default();
             let _ = std::panic::take_hook();
             panic!("seed {seed}: {text}\n{:?}", Scenario::draw(seed));
         }

@@ -73,6 +73,13 @@ impl Snapshot {
         let reasons = self.components.iter().flat_map(|c| &c.counters.dropped_events);
         reasons.filter(|(reason, _)| **reason != "filtered").map(|(_, events)| events).sum()
     }
+
+    /// Failures of sources to read something.
+    pub fn unread(&self) -> u64 {
+        let sources = self.components.iter().filter(|c| c.kind == "source");
+        let errors = sources.flat_map(|c| &c.counters.errors);
+        errors.filter(|(kind, _)| matches!(**kind, "read" | "unreadable")).map(|(_, count)| count).sum()
+    }
 }
 
 fn of_source(core: &Core, index: usize, now: Duration) -> ComponentSnapshot {
@@ -81,7 +88,12 @@ fn of_source(core: &Core, index: usize, now: Duration) -> ComponentSnapshot {
     let sinks = reached.map(|(node, slot)| {
         let progress = source.ledger.progress(slot.index);
         let oldest_seconds = progress.oldest.map_or(0.0, |issued| now.saturating_sub(issued).as_secs_f64());
-        SinkProgress { sink: node.id.to_string(), lag: progress.lag, unsettled: progress.unsettled, oldest_seconds }
+        SinkProgress {
+            sink: node.id.to_string(),
+            lag: progress.lag,
+            unsettled: progress.unsettled,
+            oldest_seconds,
+        }
     });
     ComponentSnapshot {
         id: source.id.to_string(),

@@ -3,7 +3,7 @@
 use crate::scheduler::Scheduler;
 use crate::ticket::Ticket;
 use millstream_model::Serial;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -61,14 +61,14 @@ impl Inbox {
 /// Tickets on their way to the threads of an offload transform.
 #[derive(Default)]
 pub(crate) struct OffloadQueue {
-    state: Mutex<(Vec<Box<Ticket>>, bool)>,
+    state: Mutex<(VecDeque<Box<Ticket>>, bool)>,
     changed: Condvar,
 }
 
 impl OffloadQueue {
     /// Queues a ticket.
     pub fn push(&self, ticket: Box<Ticket>) {
-        lock(&self.state).0.insert(0, ticket);
+        lock(&self.state).0.push_back(ticket);
         self.changed.notify_one();
     }
 
@@ -76,7 +76,7 @@ impl OffloadQueue {
     fn pop(&self) -> Option<Box<Ticket>> {
         let mut state = lock(&self.state);
         loop {
-            if let Some(ticket) = state.0.pop() {
+            if let Some(ticket) = state.0.pop_front() {
                 return Some(ticket);
             }
             if state.1 {
@@ -89,7 +89,7 @@ impl OffloadQueue {
     /// Takes the next ticket without waiting.
     #[cfg(test)]
     pub fn try_pop(&self) -> Option<Box<Ticket>> {
-        lock(&self.state).0.pop()
+        lock(&self.state).0.pop_front()
     }
 
     /// Ends the threads.

@@ -36,10 +36,14 @@ const FORMAT: &str = "1";
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// Another agent has the folder.
-    #[error("data_dir {0} is in use by another agent (process {1}); stop it or give this one a data_dir of its own")]
+    #[error(
+        "data_dir {0} is in use by another agent (process {1}); stop it or give this one a data_dir of its own"
+    )]
     InUse(PathBuf, String),
     /// The folder was written by a newer release.
-    #[error("data_dir {0} has format {1}, this release reads {FORMAT}; use the newer release or another data_dir")]
+    #[error(
+        "data_dir {0} has format {1}, this release reads {FORMAT}; use the newer release or another data_dir"
+    )]
     Format(PathBuf, String),
     /// The folder cannot be used at all.
     #[error("data_dir {0}: {1}")]
@@ -49,11 +53,12 @@ pub enum StoreError {
     Database(PathBuf, String),
 }
 
-/// Checkpoints that wait for the next commit, by key.
-#[derive(Default)]
+/// What waits for the next commit, by key.
+#[derive(Clone, Default)]
 struct Pending {
     checkpoints: BTreeMap<(Arc<str>, u64, Arc<str>), u64>,
     lanes: BTreeMap<(Arc<str>, u64), Vec<u8>>,
+    origins: BTreeMap<(Arc<str>, u64), Vec<u8>>,
 }
 
 /// The checkpoint store of one `data_dir`, which it keeps locked.
@@ -100,39 +105,44 @@ impl Store {
     /// Commits what `moved` notes, with the lane states noted before; durable on return.
     ///
     /// What could not be committed is kept for the next time.
-    pub(crate) fn commit(&self, moved: impl FnOnce(&mut dyn FnMut(&Arc<str>, u64, &Arc<str>, u64))) -> io::Result<()> {
-        let (checkpoints, lanes) = {
+    pub(crate) fn commit(
+        &self,
+        moved: impl FnOnce(&mut dyn FnMut(&Arc<str>, u64, &Arc<str>, u64)),
+    ) -> io::Result<()> {
+        let due = {
             let _gate = self.gate.write().unwrap_or_else(|poisoned| poisoned.into_inner());
             let mut pending = self.pending();
             moved(&mut |source, origin, sink, offset| {
                 pending.checkpoints.insert((source.clone(), origin, sink.clone()), offset);
             });
-            (pending.checkpoints.clone(), pending.lanes.clone())
+            pending.clone()
         };
-        if checkpoints.is_empty() && lanes.is_empty() {
+        if due.checkpoints.is_empty() && due.lanes.is_empty() && due.origins.is_empty() {
             return Ok(());
         }
-        self.write(&checkpoints, &lanes).map_err(io::Error::other)?;
+        self.write(&due).map_err(io::Error::other)?;
         let mut pending = self.pending();
-        pending.checkpoints.retain(|key, offset| checkpoints.get(key) != Some(offset));
-        pending.lanes.retain(|key, state| lanes.get(key) != Some(state));
+        pending.checkpoints.retain(|key, offset| due.checkpoints.get(key) != Some(offset));
+        pending.lanes.retain(|key, state| due.lanes.get(key) != Some(state));
+        pending.origins.retain(|key, descriptor| due.origins.get(key) != Some(descriptor));
         Ok(())
     }
 
-    fn write(
-        &self,
-        checkpoints: &BTreeMap<(Arc<str>, u64, Arc<str>), u64>,
-        lanes: &BTreeMap<(Arc<str>, u64), Vec<u8>>,
-    ) -> Result<(), redb::Error> {
+    fn write(&self, due: &Pending) -> Result<(), redb::Error> {
         let transaction = self.database.begin_write()?;
         {
+            let mut table = transaction.open_table(ORIGINS)?;
+            for ((source, origin), descriptor) in &due.origins {
+                let value = sealed(&origin_key(source, *origin), descriptor);
+                table.insert((&**source, *origin), &value[..])?;
+            }
             let mut table = transaction.open_table(CHECKPOINTS)?;
-            for ((source, origin, sink), offset) in checkpoints {
+            for ((source, origin, sink), offset) in &due.checkpoints {
                 let value = sealed(&checkpoint_key(source, *origin, sink), &offset.to_le_bytes());
                 table.insert((&**source, *origin, &**sink), &value[..])?;
             }
             let mut table = transaction.open_table(LANES)?;
-            for ((sink, lane), state) in lanes {
+            for ((sink, lane), state) in &due.lanes {
                 table.insert((&**sink, *lane), &sealed(&lane_key(sink, *lane), state)[..])?;
             }
         }
@@ -157,7 +167,7 @@ impl Store {
 
     /// The part of the store that belongs to one source.
     pub(crate) fn of_source(self: &Arc<Self>, source: &str) -> Arc<dyn OriginStore> {
-        Arc::new(SourceStore { store: self.clone(), source: source.to_owned() })
+        Arc::new(SourceStore { store: self.clone(), source: source.into() })
     }
 }
 
@@ -254,12 +264,12 @@ fn hash(key: &[u8], value: &[u8]) -> u64 {
 
 struct SourceStore {
     store: Arc<Store>,
-    source: String,
+    source: Arc<str>,
 }
 
 impl SourceStore {
     fn read(&self) -> Result<(Vec<OriginRecord>, bool), redb::Error> {
-        let source = self.source.as_str();
+        let source = &*self.source;
         let transaction = self.store.database.begin_read()?;
         let known = transaction.open_table(SOURCES)?.get(source)?.is_some();
         let checkpoints = transaction.open_table(CHECKPOINTS)?;
@@ -286,7 +296,7 @@ impl SourceStore {
     }
 
     fn write(&self, origins: &[(u64, Vec<u8>)]) -> Result<(), redb::Error> {
-        let source = self.source.as_str();
+        let source = &*self.source;
         let transaction = self.store.database.begin_write()?;
         transaction.open_table(SOURCES)?.insert(source, &[][..])?;
         {
@@ -299,7 +309,7 @@ impl SourceStore {
     }
 
     fn remove(&self, origins: &[u64]) -> Result<(), redb::Error> {
-        let source = self.source.as_str();
+        let source = &*self.source;
         let transaction = self.store.database.begin_write()?;
         {
             let mut table = transaction.open_table(ORIGINS)?;
@@ -307,7 +317,9 @@ impl SourceStore {
             for id in origins {
                 table.remove((source, *id))?;
                 let of_origin = |(of, origin, _): (&str, u64, &str), _: &[u8]| (of, origin) == (source, *id);
-                checkpoints.retain_in((source, *id, "")..(source, id.saturating_add(1), ""), |k, v| !of_origin(k, v))?;
+                checkpoints.retain_in((source, *id, "")..(source, id.saturating_add(1), ""), |k, v| {
+                    !of_origin(k, v)
+                })?;
             }
         }
         Ok(transaction.commit()?)
@@ -317,7 +329,10 @@ impl SourceStore {
 impl OriginStore for SourceStore {
     fn origins(&self) -> (Vec<OriginRecord>, bool) {
         self.read().unwrap_or_else(|error| {
-            log::error!("checkpoint store: origins of {} unreadable: {error}; they are read anew", self.source);
+            log::error!(
+                "checkpoint store: origins of {} unreadable: {error}; they are read anew",
+                self.source
+            );
             (Vec::new(), false)
         })
     }
@@ -326,9 +341,18 @@ impl OriginStore for SourceStore {
         self.write(origins).map_err(io::Error::other)
     }
 
+    fn note(&self, origin: u64, descriptor: Vec<u8>) {
+        self.store.pending().origins.insert((self.source.clone(), origin), descriptor);
+    }
+
     fn forget(&self, origins: &[u64]) -> io::Result<()> {
-        let gone = |(source, origin, _): &(Arc<str>, u64, Arc<str>)| **source == *self.source && origins.contains(origin);
-        self.store.pending().checkpoints.retain(|key, _| !gone(key));
+        let gone = |(source, origin, _): &(Arc<str>, u64, Arc<str>)| {
+            **source == *self.source && origins.contains(origin)
+        };
+        let mut pending = self.store.pending();
+        pending.checkpoints.retain(|key, _| !gone(key));
+        pending.origins.retain(|(source, origin), _| *source != self.source || !origins.contains(origin));
+        drop(pending);
         self.remove(origins).map_err(io::Error::other)
     }
 }

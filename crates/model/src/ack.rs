@@ -47,7 +47,13 @@ struct State {
 
 impl Ack {
     /// Made by [`Ledger::issue`] only, which has noted the range as open.
-    pub(crate) fn new(ledger: Arc<Ledger>, origin: u64, range: (u64, u64), attempt: u8, sinks: SinkSet) -> Ack {
+    pub(crate) fn new(
+        ledger: Arc<Ledger>,
+        origin: u64,
+        range: (u64, u64),
+        attempt: u8,
+        sinks: SinkSet,
+    ) -> Ack {
         let state = |_| State { open: AtomicU32::new(1), worst: AtomicU8::new(0) };
         let states = sinks.iter().map(state).collect();
         Ack(Arc::new(Debt { ledger, origin, begin: range.0, end: range.1, attempt, sinks, states }))

@@ -183,8 +183,15 @@ impl BatchBuilder {
 
     /// Adds the lines of `block` that end at `newlines` (positions of `\n`), the first starting at
     /// `from`. A carriage return before the newline belongs to the line end; a lone one is data.
-    /// Lines over `line_max` bytes are treated as `long` says. Returns their number.
-    pub fn lines(&mut self, block: &[u8], from: usize, newlines: &[u32], line_max: usize, long: LongLine) -> u64 {
+    /// Lines over `line_max` bytes are treated as `long` says. Returns how often that was done.
+    pub fn lines(
+        &mut self,
+        block: &[u8],
+        from: usize,
+        newlines: &[u32],
+        line_max: usize,
+        long: LongLine,
+    ) -> u64 {
         self.views.reserve(newlines.len());
         self.starts.reserve(newlines.len());
         let (mut long_lines, mut start) = (0, from);
@@ -194,17 +201,17 @@ impl BatchBuilder {
             if line.len() <= line_max {
                 self.row(line, start);
             } else {
-                long_lines += 1;
-                self.long_row(line, start, line_max, long);
+                long_lines += self.long_row(line, start, line_max, long);
             }
             start = newline + 1;
         }
         long_lines
     }
 
-    /// Adds a line over `line_max` bytes, or what `long` leaves of it.
+    /// Adds a line over `line_max` bytes, or what `long` leaves of it. Returns the number of cuts.
     #[cold]
-    pub fn long_row(&mut self, line: &[u8], start: usize, line_max: usize, long: LongLine) {
+    pub fn long_row(&mut self, line: &[u8], start: usize, line_max: usize, long: LongLine) -> u64 {
+        let rows = self.rows();
         match long {
             LongLine::Drop => {}
             LongLine::Truncate => {
@@ -218,8 +225,10 @@ impl BatchBuilder {
                     self.row(piece, start);
                     (rest, start) = (next, start + piece.len());
                 }
+                return (self.rows() - rows) as u64 - 1;
             }
         }
+        1
     }
 
     /// Adds one row whose text is `text`, which lies at `start` in the block.
@@ -339,7 +348,10 @@ mod tests {
     fn a_long_line_is_cut_at_a_character_boundary_and_marked() {
         let batch = batch("aaé\nok\nbbb€bb\n".as_bytes(), 4);
         assert_eq!(texts(&batch), ["aaé".as_bytes(), b"ok", b"bbb"]);
-        assert_eq!((batch.is_truncated(0), batch.is_truncated(1), batch.is_truncated(2)), (false, false, true));
+        assert_eq!(
+            (batch.is_truncated(0), batch.is_truncated(1), batch.is_truncated(2)),
+            (false, false, true)
+        );
     }
 
     #[test]

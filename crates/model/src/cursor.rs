@@ -95,7 +95,8 @@ impl Cursors {
             let cursor = self.list[i];
             let blocked = cursor.sinks - room;
             let free = cursor.sinks & room;
-            if !blocked.is_empty() && !free.is_empty() && blocked.is_subset(stalled) && cursor.until.is_none() {
+            if !blocked.is_empty() && !free.is_empty() && blocked.is_subset(stalled) && cursor.until.is_none()
+            {
                 self.list[i].sinks = blocked;
                 self.list.push(Cursor { sinks: free, ..cursor });
             }

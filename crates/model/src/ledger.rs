@@ -133,7 +133,14 @@ impl Ledger {
     ///
     /// Ranges of one origin and sink do not overlap, except that a range issued again takes the
     /// place of the abandoned one. The origin must be open.
-    pub fn issue(self: &Arc<Self>, origin: u64, range: (u64, u64), sinks: SinkSet, attempt: u8, now: Duration) -> Ack {
+    pub fn issue(
+        self: &Arc<Self>,
+        origin: u64,
+        range: (u64, u64),
+        sinks: SinkSet,
+        attempt: u8,
+        now: Duration,
+    ) -> Ack {
         let mut state = self.lock();
         if let Some(accounts) = state.origins.get_mut(&origin) {
             accounts.end = accounts.end.max(range.1);
@@ -261,7 +268,8 @@ mod tests {
     #[test]
     fn the_checkpoint_never_passes_a_gap() {
         let ledger = ledger();
-        let acks: Vec<Ack> = [(0, 10), (10, 20), (20, 30)].map(|r| ledger.issue(ORIGIN, r, both(), 0, T)).into();
+        let acks: Vec<Ack> =
+            [(0, 10), (10, 20), (20, 30)].map(|r| ledger.issue(ORIGIN, r, both(), 0, T)).into();
         acks[1].finish();
         acks[2].finish();
         assert_eq!(ledger.checkpoint(ORIGIN, 0), Some(0));

@@ -51,7 +51,10 @@ fn add<T: std::ops::AddAssign + Default>(map: &Mutex<BTreeMap<&'static str, T>>,
     *map.entry(key).or_default() += n;
 }
 
-fn read<T: Copy, U>(map: &Mutex<BTreeMap<&'static str, T>>, to: impl Fn(T) -> U) -> BTreeMap<&'static str, U> {
+fn read<T: Copy, U>(
+    map: &Mutex<BTreeMap<&'static str, T>>,
+    to: impl Fn(T) -> U,
+) -> BTreeMap<&'static str, U> {
     let map = map.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     map.iter().map(|(k, v)| (*k, to(*v))).collect()
 }

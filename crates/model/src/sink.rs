@@ -39,7 +39,12 @@ pub trait Sink: Send + Sync {
 pub trait Encoder: Send {
     /// Appends the selected rows of `batch` to `payload`. An encoder that leaves the payload empty
     /// has done all there is to do: nothing is delivered and the events count as delivered.
-    fn encode(&mut self, batch: &Batch, payload: &mut Payload, cx: &mut EncodeCx<'_>) -> Result<(), ComponentError>;
+    fn encode(
+        &mut self,
+        batch: &Batch,
+        payload: &mut Payload,
+        cx: &mut EncodeCx<'_>,
+    ) -> Result<(), ComponentError>;
 }
 
 /// What the engine hands to an encoder.
@@ -95,5 +100,11 @@ pub trait Lane: Send {
     /// How long what was taken may wait for its sync.
     fn sync_interval(&self) -> Duration {
         Duration::from_secs(1)
+    }
+
+    /// Called last, after everything was delivered and synced; returns what to keep from then on,
+    /// if that differs from what the last sync returned.
+    fn close(&mut self) -> Option<Vec<u8>> {
+        None
     }
 }

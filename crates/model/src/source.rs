@@ -47,7 +47,7 @@ pub struct SourceOpen {
 /// What a poll gave.
 pub enum Polled {
     /// A batch, and the permit for what the chain will make of it. Polled again as soon as possible.
-    Batch(Batch, Permit),
+    Batch(Box<Batch>, Permit),
     /// Nothing now; poll again after this long, or earlier when woken.
     Wait(Duration),
     /// There is data but no room: poll again when there is.

@@ -21,6 +21,10 @@ pub trait OriginStore: Send + Sync {
     /// Keeps descriptors; durable on return. An origin's id must be kept before its first batch.
     fn keep(&self, origins: &[(u64, Vec<u8>)]) -> io::Result<()>;
 
+    /// Keeps descriptors with the next commit of checkpoints, in the same transaction or before:
+    /// what is noted before a range is issued is kept once that range is settled.
+    fn note(&self, origin: u64, descriptor: Vec<u8>);
+
     /// Forgets origins and their checkpoints.
     fn forget(&self, origins: &[u64]) -> io::Result<()>;
 }

@@ -56,7 +56,12 @@ pub trait Merge: Send {
     fn shard(&self) -> Box<dyn Shard>;
 
     /// Merges what the shards hold into batches. The shards are empty afterwards.
-    fn flush(&mut self, now: Now, shards: &mut [Box<dyn Shard>], out: &mut Outputs) -> Result<(), ComponentError>;
+    fn flush(
+        &mut self,
+        now: Now,
+        shards: &mut [Box<dyn Shard>],
+        out: &mut Outputs,
+    ) -> Result<(), ComponentError>;
 }
 
 /// One worker's part of an aggregate.

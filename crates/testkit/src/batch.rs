@@ -30,7 +30,8 @@ pub fn batch(parts: &[Rows<'_>], line_max: usize, grant: &Arc<Grant>, ledger: &A
         builder.lines(block.filled(end), begin, &newlines, line_max, LongLine::Truncate);
         let (id, offset) = (0xA000_0000_0000_0001 + index as u64, 1000 * index as u64);
         ledger.open(id, [(0, offset)]);
-        let ack = ledger.issue(id, (offset, offset + part.text.len() as u64), SinkSet::one(0), 0, Duration::ZERO);
+        let ack =
+            ledger.issue(id, (offset, offset + part.text.len() as u64), SinkSet::one(0), 0, Duration::ZERO);
         let origin = Arc::new(Origin { id, name: part.name.to_owned() });
         builder.segment(origin, offset.wrapping_sub(begin as u64), ack);
         used = end;

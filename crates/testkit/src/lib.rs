@@ -2,6 +2,7 @@
 //! driven by hand, batches made and checked, randomness that can be repeated. For tests only.
 
 mod batch;
+mod lines;
 mod random;
 mod rig;
 mod sink;
@@ -10,6 +11,7 @@ mod store;
 mod yaml;
 
 pub use batch::{Rows, assert_whole, batch};
+pub use lines::cut_lines;
 pub use random::Random;
 pub use rig::SourceRig;
 pub use sink::{FakeSink, Shelf, Temper};

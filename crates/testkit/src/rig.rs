@@ -125,6 +125,7 @@ impl SourceRig {
     /// The rig of the next start over the same store, some time later. What was not committed is
     /// lost, as after a crash.
     pub fn restart(&self) -> SourceRig {
+        self.store.crash();
         let sinks: Vec<&str> = self.sinks.iter().map(|(_, id)| id.as_str()).collect();
         let mut next = SourceRig::over(self.store.clone(), &sinks);
         (next.info, next.until_eof, next.expansion) = (self.info.clone(), self.until_eof, self.expansion);

@@ -50,7 +50,13 @@ impl Shelf {
     /// Every durable line, lane by lane, in the order it arrived.
     pub fn lines(&self) -> Vec<String> {
         let state = self.lock();
-        state.lanes.iter().flat_map(|(durable, _)| String::from_utf8_lossy(durable).lines().map(str::to_owned).collect::<Vec<_>>()).collect()
+        state
+            .lanes
+            .iter()
+            .flat_map(|(durable, _)| {
+                String::from_utf8_lossy(durable).lines().map(str::to_owned).collect::<Vec<_>>()
+            })
+            .collect()
     }
 
     fn put(&self, lane: usize, bytes: &[u8], durable: bool) {
@@ -115,7 +121,12 @@ impl Sink for FakeSink {
 struct FakeEncoder;
 
 impl Encoder for FakeEncoder {
-    fn encode(&mut self, batch: &Batch, payload: &mut Payload, cx: &mut EncodeCx<'_>) -> Result<(), ComponentError> {
+    fn encode(
+        &mut self,
+        batch: &Batch,
+        payload: &mut Payload,
+        cx: &mut EncodeCx<'_>,
+    ) -> Result<(), ComponentError> {
         let mut buffer = cx.pool.buffer();
         for row in (0..batch.rows()).filter(|row| batch.is_selected(*row)) {
             buffer.extend_from_slice(batch.text(row));

@@ -18,7 +18,8 @@ impl MemoryLog {
     /// `origins` logs of `lines` lines each; a line named in `poison` (origin, line) ends in `!`.
     pub fn new(origins: usize, lines: usize, poison: &[(usize, usize)]) -> MemoryLog {
         let text = |origin: usize| {
-            let line = |n: usize| format!("{origin}:{n}{}\n", if poison.contains(&(origin, n)) { "!" } else { "" });
+            let line =
+                |n: usize| format!("{origin}:{n}{}\n", if poison.contains(&(origin, n)) { "!" } else { "" });
             (0..lines).map(line).collect::<String>().into_bytes()
         };
         MemoryLog { origins: (0..origins).map(text).collect() }
@@ -40,7 +41,8 @@ impl MemoryLog {
                 let found = record.and_then(|r| r.checkpoints.iter().find(|(of, _)| of == sink));
                 found.map_or(0, |(_, offset)| *offset)
             };
-            let checkpoints: Vec<(usize, u64)> = open.sinks.iter().map(|(i, id)| (*i, checkpoint(id))).collect();
+            let checkpoints: Vec<(usize, u64)> =
+                open.sinks.iter().map(|(i, id)| (*i, checkpoint(id))).collect();
             open.ledger.open(id, checkpoints.iter().copied());
             let origin = Arc::new(Origin { id, name: index.to_string() });
             tails.push((origin, Cursors::resume(checkpoints)));
@@ -106,10 +108,12 @@ impl MemorySource {
         builder.lines(block.filled(bytes), 0, &newlines, 1000, LongLine::Truncate);
         let (origin, cursors) = &mut self.tails[index];
         let range = (begin as u64, (begin + bytes) as u64);
-        let ack = cx.ledger.issue(origin.id, range, choice.cursor.sinks, choice.cursor.attempt, cx.now.since_start);
+        let ack =
+            cx.ledger.issue(origin.id, range, choice.cursor.sinks, choice.cursor.attempt, cx.now.since_start);
         builder.segment(origin.clone(), range.0, ack);
         cursors.advance(choice.index, range.1);
         let sinks = choice.cursor.sinks;
-        Polled::Batch(builder.finish(block.freeze(bytes), cx.info.clone(), sinks, cx.now.unix_ns), permit)
+        let batch = builder.finish(block.freeze(bytes), cx.info.clone(), sinks, cx.now.unix_ns);
+        Polled::Batch(Box::new(batch), permit)
     }
 }

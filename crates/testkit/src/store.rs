@@ -16,6 +16,8 @@ struct State {
     ran_before: bool,
     failing: bool,
     kept: BTreeMap<u64, Kept>,
+    /// Descriptors that wait for the next commit.
+    noted: BTreeMap<u64, Vec<u8>>,
 }
 
 #[derive(Default)]
@@ -39,17 +41,27 @@ impl MemoryStore {
         self.lock().failing = failing;
     }
 
-    /// Commits the checkpoints that have moved, as the engine does once a second.
+    /// Commits what was noted and the checkpoints that have moved, as the engine does once a second.
     pub fn commit(&self, ledger: &Ledger, sinks: &[(usize, String)]) {
-        for (origin, moved) in ledger.take_moved() {
-            for (sink, offset) in moved {
-                let id = sinks.iter().find(|(index, _)| *index == sink).map(|(_, id)| id.clone());
-                let mut state = self.lock();
-                if let (Some(id), Some(kept)) = (id, state.kept.get_mut(&origin)) {
-                    kept.checkpoints.insert(id, offset);
-                }
+        let moved = ledger.take_moved();
+        let mut state = self.lock();
+        for (origin, descriptor) in std::mem::take(&mut state.noted) {
+            if let Some(kept) = state.kept.get_mut(&origin) {
+                kept.descriptor = descriptor;
             }
         }
+        for (origin, checkpoints) in moved {
+            let Some(kept) = state.kept.get_mut(&origin) else { continue };
+            for (sink, offset) in checkpoints {
+                let id = sinks.iter().find(|(index, _)| *index == sink).map(|(_, id)| id.clone());
+                kept.checkpoints.extend(id.map(|id| (id, offset)));
+            }
+        }
+    }
+
+    /// What a crash takes: everything that was noted and not committed.
+    pub fn crash(&self) {
+        self.lock().noted.clear();
     }
 
     /// Ids of the origins that are kept.
@@ -79,6 +91,10 @@ impl OriginStore for MemoryStore {
             state.kept.entry(*id).or_default().descriptor.clone_from(descriptor);
         }
         Ok(())
+    }
+
+    fn note(&self, origin: u64, descriptor: Vec<u8>) {
+        self.lock().noted.insert(origin, descriptor);
     }
 
     fn forget(&self, origins: &[u64]) -> io::Result<()> {

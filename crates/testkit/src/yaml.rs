@@ -45,6 +45,8 @@ fn value<'a>(first: Event<'a>, events: &mut impl Iterator<Item = Event<'a>>) -> 
 fn plain(text: &str) -> Value {
     match text {
         "" | "~" => Value::Null,
-        _ => serde_json::from_str(text).ok().filter(|v: &Value| !v.is_string()).unwrap_or_else(|| text.into()),
+        _ => {
+            serde_json::from_str(text).ok().filter(|v: &Value| !v.is_string()).unwrap_or_else(|| text.into())
+        }
     }
 }

@@ -64,12 +64,13 @@ impl JsonEncoder {
             tail.string(&self.metadata_key);
             tail.text(b":{");
         }
-        for (index, item) in self.metadata.iter().enumerate() {
+        let there = |item: &&Metadata| **item != Metadata::File || !segment.origin.name.is_empty();
+        for (index, item) in self.metadata.iter().filter(there).enumerate() {
             tail.text(if nested && index == 0 { b"" } else { b"," });
             tail.metadata(*item, batch, segment);
         }
         tail.text(if nested { b"}" } else { b"" });
-        for (name, value) in &batch.source.attributes {
+        for (name, value) in batch.source.attributes.iter().filter(|(name, _)| !self.is_own(name)) {
             tail.text(b",");
             tail.string(name);
             tail.text(b":");
@@ -78,6 +79,12 @@ impl JsonEncoder {
         tail.text(b"}\n");
         self.pieces = tail.pieces;
         self.between.digits = 0;
+    }
+
+    /// Whether a name at the top level is taken by the event itself: an attribute cannot replace it.
+    fn is_own(&self, name: &str) -> bool {
+        let flat = self.metadata_key.is_empty() && self.metadata.iter().any(|item| item.name() == name);
+        flat || name == "timestamp" || name == "message" || name == self.metadata_key
     }
 
     fn rows(&mut self, batch: &Batch, segment: &Segment, utf8: bool, out: &mut Vec<u8>) -> u64 {
@@ -124,7 +131,9 @@ impl JsonEncoder {
                     push_decimal(out, batch.offset(segment, row - 1));
                 }
                 Piece::PreviousOffset => out.extend_from_slice(b"null"),
-                Piece::Truncated => out.extend_from_slice(if batch.is_truncated(row) { b"true" } else { b"false" }),
+                Piece::Truncated => {
+                    out.extend_from_slice(if batch.is_truncated(row) { b"true" } else { b"false" })
+                }
             }
         }
         out.extend_from_slice(&self.head);
@@ -153,7 +162,12 @@ impl Between {
 }
 
 impl Encoder for JsonEncoder {
-    fn encode(&mut self, batch: &Batch, payload: &mut Payload, cx: &mut EncodeCx<'_>) -> Result<(), ComponentError> {
+    fn encode(
+        &mut self,
+        batch: &Batch,
+        payload: &mut Payload,
+        cx: &mut EncodeCx<'_>,
+    ) -> Result<(), ComponentError> {
         let mut out = cx.pool.buffer();
         let utf8 = simdutf8::basic::from_utf8(&batch.block).is_ok();
         let mut replaced = 0;
@@ -194,35 +208,28 @@ impl Tail {
     }
 
     fn metadata(&mut self, item: Metadata, batch: &Batch, segment: &Segment) {
+        self.key(item.name());
         match item {
-            Metadata::Host => self.pair("host", &batch.source.host),
-            Metadata::Source => self.pair("source", &batch.source.id),
-            Metadata::File => self.pair("file", &segment.origin.name),
-            Metadata::FileId => self.pair("file_id", &format!("{:016x}", segment.origin.id)),
+            Metadata::Host => self.string(&batch.source.host),
+            Metadata::Source => self.string(&batch.source.id),
+            Metadata::File => self.string(&segment.origin.name),
+            Metadata::FileId => self.string(&format!("{:016x}", segment.origin.id)),
             Metadata::Collected => {
                 let mut time = Vec::new();
                 push_rfc3339(&mut time, batch.read_ns);
-                self.pair("collected", &String::from_utf8_lossy(&time));
+                self.string(&String::from_utf8_lossy(&time));
             }
-            Metadata::Offset => self.number("offset", Piece::Offset),
-            Metadata::PreviousOffset => self.number("previous_offset", Piece::PreviousOffset),
-            Metadata::Truncated => self.number("truncated", Piece::Truncated),
+            Metadata::Offset => self.pieces.push(Piece::Offset),
+            Metadata::PreviousOffset => self.pieces.push(Piece::PreviousOffset),
+            Metadata::Truncated => self.pieces.push(Piece::Truncated),
             Metadata::Id => {
-                self.key("id");
                 self.text(format!("\"{:016x}-", segment.origin.id).as_bytes());
                 self.pieces.push(Piece::Offset);
                 self.text(b"\"");
             }
         }
     }
-
-    fn pair(&mut self, key: &str, value: &str) {
-        self.key(key);
-        self.string(value);
-    }
-
-    fn number(&mut self, key: &str, piece: Piece) {
-        self.key(key);
-        self.pieces.push(piece);
-    }
 }
+
+#[cfg(test)]
+mod tests;

@@ -14,7 +14,12 @@ const SLICE_BYTES_MIN: usize = 16 * 1024;
 pub struct TextEncoder;
 
 impl Encoder for TextEncoder {
-    fn encode(&mut self, batch: &Batch, payload: &mut Payload, cx: &mut EncodeCx<'_>) -> Result<(), ComponentError> {
+    fn encode(
+        &mut self,
+        batch: &Batch,
+        payload: &mut Payload,
+        cx: &mut EncodeCx<'_>,
+    ) -> Result<(), ComponentError> {
         match slices(batch) {
             Some(slices) => slices.into_iter().for_each(|range| payload.push(batch.block.slice(range))),
             None => copy(batch, payload, cx),
@@ -61,3 +66,6 @@ fn copy(batch: &Batch, payload: &mut Payload, cx: &mut EncodeCx<'_>) {
     }
     payload.push(cx.freeze(buffer));
 }
+
+#[cfg(test)]
+mod tests;

@@ -118,7 +118,12 @@ pub fn snapshot() -> Snapshot {
         buffer_bytes: None,
         trouble: None,
     };
-    let lag = |sink: &str, lag| SinkProgress { sink: sink.to_owned(), lag, unsettled: lag / 2, oldest_seconds: 0.75 };
+    let lag = |sink: &str, lag| SinkProgress {
+        sink: sink.to_owned(),
+        lag,
+        unsettled: lag / 2,
+        oldest_seconds: 0.75,
+    };
     let source =
         ComponentSnapshot { sinks: vec![lag("out", 4096), lag("copy", 0)], ..part("app", "file", "source") };
     let out = ComponentSnapshot { buffer_bytes: Some(512), ..part("out", "file", "sink") };

@@ -73,7 +73,13 @@ impl Reporter {
             let now = counters();
             if finishing {
                 let seconds = begun.elapsed().as_secs_f64();
-                line("blackhole", (now.sent_events, now.sent_bytes), seconds, now.sent_events, now.sent_bytes);
+                line(
+                    "blackhole",
+                    (now.sent_events, now.sent_bytes),
+                    seconds,
+                    now.sent_events,
+                    now.sent_bytes,
+                );
                 break;
             }
             let seconds = last.elapsed().as_secs_f64();

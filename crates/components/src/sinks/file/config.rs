@@ -30,6 +30,11 @@ fn default_sync() -> Interval {
 }
 
 impl Component for FileConfig {
+    fn claims(&self) -> Vec<String> {
+        let path = std::path::absolute(&self.path).unwrap_or_else(|_| self.path.clone());
+        vec![format!("the file {}", path.display())]
+    }
+
     fn check(&self) -> Vec<(String, String)> {
         let text = self.path.as_os_str().to_string_lossy();
         match text.ends_with('/') || text.contains('\0') {

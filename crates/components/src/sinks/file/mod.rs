@@ -58,7 +58,8 @@ impl FileLane {
     ) -> Result<T, DeliverError> {
         let writer = self.writer.clone();
         let run = move || work(&mut writer.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
-        let result = tokio::task::spawn_blocking(run).await.unwrap_or_else(|error| Err(io::Error::other(error)));
+        let result =
+            tokio::task::spawn_blocking(run).await.unwrap_or_else(|error| Err(io::Error::other(error)));
         result.map_err(|error| failed(&error))
     }
 }
@@ -86,5 +87,9 @@ impl Lane for FileLane {
 
     fn sync_interval(&self) -> Duration {
         self.sync
+    }
+
+    fn close(&mut self) -> Option<Vec<u8>> {
+        self.writer.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).close()
     }
 }

@@ -25,6 +25,9 @@ struct Synced {
     length: u64,
     /// XXH3 of the last bytes before that length.
     tail_hash: u64,
+    /// The agent stopped cleanly here: what lies behind is not ours.
+    #[serde(default)]
+    clean: bool,
 }
 
 /// Keeps a state durably, before the first write to a file.
@@ -64,7 +67,11 @@ impl Writer {
                 Ok(())
             }
             Err(error) => {
-                file.set_len(self.length)?;
+                // Only ever cut: where somebody else has made the file shorter, there is nothing
+                // of this write to take back.
+                if fstat(&*file)?.st_size as u64 > self.length {
+                    file.set_len(self.length)?;
+                }
                 Err(error)
             }
         }
@@ -80,6 +87,13 @@ impl Writer {
         self.synced = Some(synced(file, &stat, self.length)?);
         self.follow(&stat);
         Ok(self.state())
+    }
+
+    /// The state to keep when nothing more will be written by this agent.
+    pub fn close(&mut self) -> Option<Vec<u8>> {
+        let synced = self.synced.as_mut().filter(|synced| synced.length == self.length)?;
+        synced.clean = true;
+        Some(self.state())
     }
 
     fn state(&self) -> Vec<u8> {
@@ -102,7 +116,7 @@ impl Writer {
         let mut file = open_append(&self.path)?;
         let mut stat = fstat(&file)?;
         match &self.synced {
-            Some(synced) if synced.is_in(&file, &stat) => file.set_len(synced.length)?,
+            Some(synced) if !synced.clean && synced.is_in(&file, &stat) => file.set_len(synced.length)?,
             _ if !ends_with_newline(&file, &stat)? => {
                 self.set_aside()?;
                 file = open_append(&self.path)?;
@@ -144,7 +158,8 @@ impl Synced {
 }
 
 fn synced(file: &File, stat: &Stat, length: u64) -> io::Result<Synced> {
-    Ok(Synced { device: stat.st_dev, inode: stat.st_ino, length, tail_hash: tail_hash(file, length)? })
+    let tail_hash = tail_hash(file, length)?;
+    Ok(Synced { device: stat.st_dev, inode: stat.st_ino, length, tail_hash, clean: false })
 }
 
 fn open_append(path: &Path) -> io::Result<File> {
@@ -224,6 +239,20 @@ mod tests {
     }
 
     #[test]
+    fn after_a_clean_stop_what_others_append_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("out.log");
+        let (mut first, _) = writer(&path, None);
+        append(&mut first, "ours\n");
+        first.sync().unwrap();
+        let state = first.close().unwrap();
+        fs::write(&path, "ours\ntheirs\n").unwrap();
+        let (mut second, _) = writer(&path, Some(&state));
+        append(&mut second, "more\n");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "ours\ntheirs\nmore\n");
+    }
+
+    #[test]
     fn a_crash_before_the_first_sync_leaves_nothing_of_ours() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("out.log");
@@ -262,7 +291,10 @@ mod tests {
         append(&mut writer, "2\n");
         writer.sync().unwrap();
         append(&mut writer, "3\n");
-        assert_eq!((fs::read_to_string(&moved).unwrap(), fs::read_to_string(&path).unwrap()), ("1\n2\n".into(), "3\n".into()));
+        assert_eq!(
+            (fs::read_to_string(&moved).unwrap(), fs::read_to_string(&path).unwrap()),
+            ("1\n2\n".into(), "3\n".into())
+        );
     }
 
     #[test]

@@ -7,6 +7,9 @@ use millstream_model::{BuildError, Interval, LongLine, Size, Source, SourceOpen}
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+/// Smallest `max_line`, in bytes: every character fits, so that none is ever cut.
+const MAX_LINE_BYTES_MIN: u64 = 4;
+
 /// Largest `max_line`, in bytes: a line must fit into memory beside everything else.
 const MAX_LINE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
@@ -83,16 +86,20 @@ impl Component for FileConfig {
                 faults.push((format!("/include/{index}"), message));
             }
         }
-        if !(1..=MAX_LINE_BYTES_MAX).contains(&self.max_line.0) {
-            faults.push(("/max_line".into(), "max_line is out of range; write 1B to 16MiB".into()));
+        if !(MAX_LINE_BYTES_MIN..=MAX_LINE_BYTES_MAX).contains(&self.max_line.0) {
+            faults.push(("/max_line".into(), "max_line is out of range; write 4B to 16MiB".into()));
         }
         let filters = [("keep_lines", &self.keep_lines), ("drop_lines", &self.drop_lines)];
         for (key, filter) in filters.iter().filter_map(|(key, f)| f.as_ref().map(|f| (key, f))) {
             if filter.contains.is_empty() && filter.regex.is_empty() {
-                faults.push((format!("/{key}"), format!("{key} selects nothing; give it contains: or regex:")));
+                faults
+                    .push((format!("/{key}"), format!("{key} selects nothing; give it contains: or regex:")));
             }
             if filter.contains.iter().any(String::is_empty) {
-                faults.push((format!("/{key}/contains"), "an empty text is in every line; write a longer one".into()));
+                faults.push((
+                    format!("/{key}/contains"),
+                    "an empty text is in every line; write a longer one".into(),
+                ));
             }
         }
         faults

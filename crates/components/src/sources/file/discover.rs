@@ -29,7 +29,9 @@ impl Pattern {
         let parts: Result<Vec<Part>, String> = rest.split('/').filter(|p| !p.is_empty()).map(part).collect();
         let parts = parts?;
         match parts.last() {
-            None | Some(Part::AnyDepth) => Err(format!("{pattern:?} names no file; end it with /* or a file name")),
+            None | Some(Part::AnyDepth) => {
+                Err(format!("{pattern:?} names no file; end it with /* or a file name"))
+            }
             Some(_) => Ok(Pattern { parts }),
         }
     }
@@ -48,7 +50,8 @@ fn part(text: &str) -> Result<Part, String> {
 /// A matcher for one pattern; `*` stays within a path component.
 pub fn matcher(pattern: &str) -> Result<GlobMatcher, String> {
     let glob = GlobBuilder::new(pattern).literal_separator(true).build();
-    glob.map(|g| g.compile_matcher()).map_err(|error| format!("{pattern:?} is no valid pattern: {}", error.kind()))
+    glob.map(|g| g.compile_matcher())
+        .map_err(|error| format!("{pattern:?} is no valid pattern: {}", error.kind()))
 }
 
 /// Checks one pattern.
@@ -149,7 +152,8 @@ fn named(at: &Path, name: &str, rest: &[Part], depth: usize, found: &mut Found) 
 fn entries(folder: &Path, found: &mut Found) -> Vec<(PathBuf, bool)> {
     found.folders.insert(folder.to_path_buf());
     let listed = std::fs::read_dir(folder).and_then(|dir| {
-        dir.map(|entry| entry.and_then(|e| Ok((e.path(), e.file_type()?.is_dir())))).collect::<io::Result<Vec<_>>>()
+        dir.map(|entry| entry.and_then(|e| Ok((e.path(), e.file_type()?.is_dir()))))
+            .collect::<io::Result<Vec<_>>>()
     });
     listed.unwrap_or_else(|error| {
         if error.kind() != io::ErrorKind::NotFound && error.kind() != io::ErrorKind::NotADirectory {
@@ -184,7 +188,10 @@ mod tests {
         assert_eq!(found(root.path(), &["*"], &["*.tmp"]), ["a.log"]);
         assert_eq!(found(root.path(), &["*/*.log"], &[]), ["x/a.log"]);
         assert_eq!(found(root.path(), &["**/*.log"], &[]), ["a.log", "x/a.log", "x/y/c.log"]);
-        assert_eq!(found(root.path(), &["**/*.{log,txt}"], &["**/x/a.*"]), ["a.log", "x/y/c.log", "x/y/d.txt"]);
+        assert_eq!(
+            found(root.path(), &["**/*.{log,txt}"], &["**/x/a.*"]),
+            ["a.log", "x/y/c.log", "x/y/d.txt"]
+        );
         assert_eq!(found(root.path(), &["nothing/*.log"], &[]), Vec::<String>::new());
     }
 

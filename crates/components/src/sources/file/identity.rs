@@ -154,8 +154,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         assert!(open_regular(dir.path()).unwrap().is_none());
         let fifo = dir.path().join("fifo");
-        rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, rustix::fs::Mode::from_raw_mode(0o600), 0)
-            .unwrap();
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &fifo,
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::from_raw_mode(0o600),
+            0,
+        )
+        .unwrap();
         assert!(open_regular(&fifo).unwrap().is_none());
     }
 }

@@ -72,3 +72,6 @@ fn find(text: &Finder<'_>, batch: &Batch, hits: &mut [bool]) {
         from = if hit >= end || !hits[row] { hit + 1 } else { end };
     }
 }
+
+#[cfg(test)]
+mod tests;

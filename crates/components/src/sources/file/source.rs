@@ -7,11 +7,13 @@ use super::select::Select;
 use super::tail::{ALONE_FROM, Fill, Limits, Read, Tail};
 use super::watch::Watch;
 use millstream_model::{
-    BuildError, Cursors, Now, Origin, OriginRecord, Polled, Source, SourceCx, SourceOpen,
+    BuildError, Cursors, Now, Origin, OriginRecord, OriginStore, Polled, Reread, SinkSet, Source, SourceCx,
+    SourceOpen,
 };
 use rustix::fs::{Stat, fstat};
 use rustix::io::pread;
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet, VecDeque};
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,6 +23,12 @@ use std::time::Duration;
 /// How often files that grow are looked at. Ten looks a second keep the delay low at little cost;
 /// one look per write would cost a wake-up each.
 const TICK: Duration = Duration::from_millis(100);
+
+/// Shortest pause of the source: what falls due meanwhile is looked at in one go.
+const PAUSE_MIN: Duration = Duration::from_millis(50);
+
+/// Longest pause: how late a write to a quiet file may be noticed.
+const PAUSE_MAX: Duration = Duration::from_millis(200);
 
 /// Files looked at per tick at most before ticks are stretched, so that ten thousand files that
 /// trickle cost no more than a thousand.
@@ -54,8 +62,12 @@ const WALK_PAUSE: Duration = Duration::from_millis(100);
 /// still have it open.
 const GONE_SILENCE: Duration = Duration::from_secs(10);
 
-/// How often heads that have grown are kept.
-const HEAD_INTERVAL: Duration = Duration::from_secs(1);
+/// How often it is noted how far the files reach that are not read to their end.
+const END_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Reads without a line in them, after which a poll ends: a line without end must not hold up the
+/// other files, or the stop.
+const EMPTY_READS_MAX: usize = 64;
 
 /// Source `file`.
 pub struct FileSource {
@@ -77,29 +89,40 @@ pub struct FileSource {
     walked: Option<Duration>,
     walk_wanted: bool,
     folders_watched: bool,
-    /// Files that are looked at regularly.
+    /// When to look at which file, the next first; an entry counts if the file still has that time.
+    looks: BinaryHeap<Reverse<(Duration, u64)>>,
+    /// Files that are looked at regularly, because the watch does not have them.
     active: u32,
-    /// No file needs to be looked at before this time.
-    next_look: Duration,
-    heads_kept: Duration,
+    ends_noted: Duration,
+    /// Truncated files of which something may still be in flight.
+    closing: Vec<u64>,
 }
 
 impl FileSource {
     /// A source over what `open` says is kept; no file is opened yet.
     pub fn open(config: FileConfig, open: SourceOpen) -> Result<FileSource, BuildError> {
-        let patterns = config.include.iter().map(|p| Pattern::new(&p.0)).collect::<Result<Vec<_>, _>>().map_err(BuildError)?;
+        let patterns = config
+            .include
+            .iter()
+            .map(|p| Pattern::new(&p.0))
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(BuildError)?;
         let (kept, ran_before) = open.store.origins();
         let mut records: HashMap<u64, Vec<(OriginRecord, Descriptor)>> = HashMap::new();
         for record in kept {
             match Descriptor::from_bytes(&record.descriptor) {
                 Some(descriptor) => records.entry(descriptor.inode).or_default().push((record, descriptor)),
-                None => log::error!("source {}: what is kept of a file cannot be read; it is read anew", open.info.id),
+                None => log::error!(
+                    "source {}: what is kept of a file cannot be read; it is read anew",
+                    open.info.id
+                ),
             }
         }
         Ok(FileSource {
             patterns,
             exclude: Exclude::new(&config.exclude).map_err(BuildError)?,
-            select: Select::new(config.keep_lines.as_ref(), config.drop_lines.as_ref()).map_err(BuildError)?,
+            select: Select::new(config.keep_lines.as_ref(), config.drop_lines.as_ref())
+                .map_err(BuildError)?,
             limits: Limits { line_max: config.max_line.0 as usize, long: config.on_long_line },
             read_from: config.read_from,
             ignore_older: config.ignore_older.map(|interval| interval.0),
@@ -114,9 +137,10 @@ impl FileSource {
             walked: None,
             walk_wanted: true,
             folders_watched: false,
+            looks: BinaryHeap::new(),
             active: 0,
-            next_look: Duration::ZERO,
-            heads_kept: Duration::ZERO,
+            ends_noted: Duration::ZERO,
+            closing: Vec::new(),
         })
     }
 }
@@ -124,20 +148,20 @@ impl FileSource {
 impl Source for FileSource {
     fn poll(&mut self, cx: &mut SourceCx<'_>) -> Polled {
         let now = cx.now.since_start;
-        self.take_news();
-        self.take_rereads();
+        self.take_news(now);
+        self.take_rereads(now);
         if self.is_walk_due(now) {
             self.walk(cx);
         }
         self.queue_due(now);
         let (fill, blocked) = self.fill(cx);
-        if now.saturating_sub(self.heads_kept) >= HEAD_INTERVAL {
-            self.keep_heads(now);
-            self.note_ends();
+        if now.saturating_sub(self.ends_noted) >= END_INTERVAL {
+            self.note_ends(now);
         }
         match fill {
             Some(fill) if fill.builder.has_segments() => self.batch(fill, cx),
             _ if blocked => Polled::NoRoom,
+            _ if !self.due.is_empty() => Polled::Wait(Duration::ZERO),
             _ if cx.until_eof && self.is_ended() => Polled::Ended,
             _ => Polled::Wait(self.pause(now)),
         }
@@ -146,25 +170,40 @@ impl Source for FileSource {
 
 // What there is to look at.
 impl FileSource {
-    fn take_news(&mut self) {
+    fn take_news(&mut self, now: Duration) {
         let news = self.watch.news();
-        self.walk_wanted |= news.names;
+        self.walk_wanted |= news.names || news.overflow;
+        if news.overflow {
+            self.tails.values_mut().for_each(|tail| schedule(&mut self.looks, tail, now));
+        }
         for id in news.written {
             if let Some(tail) = self.tails.get_mut(&id) {
-                tail.watched = false;
-                Self::schedule(tail, Duration::ZERO, &mut self.next_look);
+                self.active += u32::from(std::mem::take(&mut tail.watched));
+                schedule(&mut self.looks, tail, now);
             }
         }
     }
 
-    fn take_rereads(&mut self) {
+    fn take_rereads(&mut self, now: Duration) {
         for again in self.open.ledger.take_rereads() {
             if let Some(tail) = self.tails.get_mut(&again.origin) {
                 tail.cursors.reread(&again);
                 tail.end = None;
-                Self::schedule(tail, Duration::ZERO, &mut self.next_look);
+                schedule(&mut self.looks, tail, now);
+            } else {
+                self.give_up(&again, now);
             }
         }
+    }
+
+    /// What came back of a file that was truncated since cannot be read again: counted and settled.
+    fn give_up(&self, again: &Reread, now: Duration) {
+        let (range, sink) = ((again.begin, again.end), SinkSet::one(again.sink));
+        let (counters, bytes) = (&self.open.counters, range.1 - range.0);
+        counters.error("truncated_unread");
+        counters.dropped("truncated_unread", 1);
+        log::error!("source {}: {bytes} bytes were truncated before a sink had them", self.open.info.id);
+        self.open.ledger.issue(again.origin, range, sink, again.attempt, now).finish();
     }
 
     fn is_walk_due(&self, now: Duration) -> bool {
@@ -173,36 +212,24 @@ impl FileSource {
         now.saturating_sub(walked) >= if self.walk_wanted { WALK_PAUSE } else { interval }
     }
 
-    /// Puts every file whose time has come into the queue. With thousands of quiet files this is
-    /// worth skipping until the first of them is due.
+    /// Puts every file whose time has come into the queue.
     fn queue_due(&mut self, now: Duration) {
-        if now < self.next_look {
-            return;
-        }
-        (self.active, self.next_look) = (0, Duration::MAX);
-        for (id, tail) in &mut self.tails {
-            self.active += u32::from(!tail.watched);
-            if tail.next <= now {
+        while let Some(Reverse((next, id))) = self.looks.peek().copied().filter(|look| look.0.0 <= now) {
+            self.looks.pop();
+            if let Some(tail) = self.tails.get_mut(&id).filter(|tail| tail.next == next) {
                 tail.end = None;
                 if !tail.queued {
                     tail.queued = true;
-                    self.due.push_back(*id);
+                    self.due.push_back(id);
                 }
-            } else {
-                self.next_look = self.next_look.min(tail.next);
             }
         }
     }
 
-    /// Looks at a file at `next` or soon after.
-    fn schedule(tail: &mut Tail, next: Duration, next_look: &mut Duration) {
-        tail.next = next;
-        *next_look = next.min(*next_look);
-    }
-
     /// How long nothing needs to be done, but to ask the watch.
     fn pause(&self, now: Duration) -> Duration {
-        self.next_look.saturating_sub(now).clamp(TICK / 10, TICK)
+        let next = self.looks.peek().map_or(Duration::MAX, |Reverse((next, _))| *next);
+        next.saturating_sub(now).clamp(PAUSE_MIN, PAUSE_MAX)
     }
 
     fn is_ended(&self) -> bool {
@@ -216,7 +243,7 @@ impl FileSource {
     /// Fills one block from the files that are due; says whether some file waits for room.
     fn fill(&mut self, cx: &SourceCx<'_>) -> (Option<Fill>, bool) {
         let mut fill: Option<Fill> = None;
-        let mut blocked = Vec::new();
+        let (mut blocked, mut empty_reads) = (Vec::new(), 0);
         while let Some(id) = self.due.pop_front() {
             let Some(tail) = self.tails.get_mut(&id) else { continue };
             let Some(choice) = tail.cursors.choose(cx.room, cx.stalled, tail.end) else {
@@ -242,9 +269,11 @@ impl FileSource {
             }
             let Some(open) = &mut fill else { break };
             let finish = cx.until_eof || is_silent(tail, cx.now.since_start);
+            empty_reads += usize::from(!open.builder.has_segments());
             let read = tail.read(choice, open, cx, self.limits, finish);
             let full = self.after_read(id, choice.cursor.position, read, cx);
-            if full || (alone && open.builder.has_segments()) || open.is_full() {
+            let enough = open.is_full() || empty_reads >= EMPTY_READS_MAX;
+            if full || enough || (alone && open.builder.has_segments()) {
                 break;
             }
         }
@@ -260,8 +289,8 @@ impl FileSource {
         let head = tail.cursors.head();
         if head > position {
             tail.grown = now;
+            grow_head(tail, &*self.open.store);
             tail.quiet_at = now + if self.active > CROWD { QUIET_AFTER_CROWDED } else { QUIET_AFTER };
-            tail.head_grown |= !tail.descriptor.head.is_whole();
         }
         match read {
             Ok(Read::Full) => {
@@ -272,12 +301,12 @@ impl FileSource {
             Ok(Read::Nothing) if tail.is_truncated() => return self.truncated(id, cx),
             Ok(Read::End | Read::Nothing) => {
                 tail.end = Some(head);
-                let pause = look_again(tail, id, &mut self.watch, self.active, now);
-                Self::schedule(tail, now + pause, &mut self.next_look);
+                let pause = look_again(tail, &mut self.watch, &mut self.active, now);
+                schedule(&mut self.looks, tail, now + pause);
             }
             Err(error) => {
                 tail.end = Some(position);
-                Self::schedule(tail, now + UNWATCHED_LOOK, &mut self.next_look);
+                schedule(&mut self.looks, tail, now + UNWATCHED_LOOK);
                 cx.counters.error("read");
                 log::warn!("source {}: {}: {error}; trying again", cx.info.id, tail.origin.name);
             }
@@ -294,11 +323,27 @@ impl FileSource {
         if is_silent(tail, cx.now.since_start) && cx.ledger.close(id) {
             let deleted = fstat(&tail.file).is_ok_and(|stat| stat.st_nlink == 0);
             self.by_inode.remove(&tail.inode);
-            self.tails.remove(&id);
+            if let Some(tail) = self.remove(id).filter(|_| !deleted) {
+                self.lay_by(tail);
+            }
             if deleted && let Err(error) = self.open.store.forget(&[id]) {
                 log::warn!("source {}: a deleted file could not be forgotten: {error}", cx.info.id);
             }
         }
+    }
+
+    fn remove(&mut self, id: u64) -> Option<Tail> {
+        let tail = self.tails.remove(&id)?;
+        self.active -= u32::from(!tail.watched);
+        Some(tail)
+    }
+
+    /// Keeps in mind a file that left the patterns: it may come back under its old name.
+    fn lay_by(&mut self, tail: Tail) {
+        let head = tail.cursors.head();
+        let checkpoints = self.open.sinks.iter().map(|(_, sink)| (sink.clone(), head)).collect();
+        let record = OriginRecord { id: tail.origin.id, descriptor: Vec::new(), checkpoints };
+        self.records.entry(tail.inode.number).or_default().push((record, tail.descriptor));
     }
 
     /// The file was cut: what is in it now is a new file in the same place.
@@ -306,7 +351,7 @@ impl FileSource {
         let Some(old) = self.tails.get(&id) else { return false };
         log::info!("source {}: {} was truncated; it is read from its beginning", cx.info.id, old.origin.name);
         cx.counters.noted("truncations", 1);
-        let opened = old.file.try_clone().map_err(io::Error::from).and_then(|file| Ok((fstat(&file)?, file)));
+        let opened = old.file.try_clone().and_then(|file| Ok((fstat(&file)?, file)));
         match opened.and_then(|(stat, file)| self.adopt(file, &stat, &old.path.clone(), 0, cx)) {
             Ok(tail) => {
                 self.forget_truncated(id, cx);
@@ -316,7 +361,7 @@ impl FileSource {
                 log::warn!("source {}: truncated file: {error}; trying again", cx.info.id);
                 if let Some(old) = self.tails.get_mut(&id) {
                     (old.end, old.queued) = (Some(old.cursors.head()), false);
-                    Self::schedule(old, cx.now.since_start + UNWATCHED_LOOK, &mut self.next_look);
+                    schedule(&mut self.looks, old, cx.now.since_start + UNWATCHED_LOOK);
                 }
             }
         }
@@ -325,12 +370,22 @@ impl FileSource {
 
     /// What a sink had not read yet of a file that was cut is gone; that is said, for each sink.
     fn forget_truncated(&mut self, id: u64, cx: &SourceCx<'_>) {
-        let Some(old) = self.tails.remove(&id) else { return };
+        let Some(old) = self.remove(id) else { return };
         let head = old.cursors.head();
         for cursor in old.cursors.list().iter().filter(|c| c.position < head) {
             let lost = head - cursor.position;
             cx.counters.error("truncated_unread");
-            log::error!("source {}: {lost} bytes of {} were truncated before every sink had them", cx.info.id, old.origin.name);
+            log::error!(
+                "source {}: {lost} bytes of {} were truncated before every sink had them",
+                cx.info.id,
+                old.origin.name
+            );
+        }
+        self.by_inode.remove(&old.inode);
+        self.closing.push(id);
+        // Kept, it could pass for the new file after a restart: they share the inode.
+        if let Err(error) = self.open.store.forget(&[id]) {
+            log::warn!("source {}: a truncated file could not be forgotten: {error}", cx.info.id);
         }
     }
 
@@ -341,8 +396,22 @@ impl FileSource {
         cx.counters.received(batch.rows() as u64, 0);
         cx.counters.dropped("filtered", self.select.apply(&mut batch));
         cx.counters.sent(batch.events() as u64, batch.text_bytes());
-        Polled::Batch(batch, fill.permit)
+        Polled::Batch(Box::new(batch), fill.permit)
     }
+}
+
+/// Hashes a head that is not whole again when more was read, and notes it before that can be
+/// settled: a checkpoint is worth nothing without a head that covers it.
+fn grow_head(tail: &mut Tail, store: &dyn OriginStore) {
+    if !tail.descriptor.head.is_whole() && tail.update_head() {
+        store.note(tail.origin.id, tail.descriptor.to_bytes());
+    }
+}
+
+/// Has the file looked at when the time has come.
+fn schedule(looks: &mut BinaryHeap<Reverse<(Duration, u64)>>, tail: &mut Tail, next: Duration) {
+    tail.next = next;
+    looks.push(Reverse((next, tail.origin.id)));
 }
 
 /// How long ago the file was written to.
@@ -352,17 +421,18 @@ fn age(tail: &Tail, now: Now) -> Duration {
 }
 
 /// When to look again at a file that has been read to its end.
-fn look_again(tail: &mut Tail, id: u64, watch: &mut Watch, active: u32, now: Duration) -> Duration {
+fn look_again(tail: &mut Tail, watch: &mut Watch, active: &mut u32, now: Duration) -> Duration {
     if tail.gone_since.is_some() {
         return UNWATCHED_LOOK;
     }
     if now < tail.quiet_at {
-        return TICK * (1 + active / LOOKS_PER_TICK);
+        return TICK * (1 + *active / LOOKS_PER_TICK);
     }
     if tail.watched {
         return QUIET_LOOK;
     }
-    tail.watched = watch.file(id, &tail.file);
+    tail.watched = watch.file(tail.origin.id, &tail.file);
+    *active -= u32::from(tail.watched);
     // What was written just before the watch was set is found by one more look.
     if tail.watched { TICK } else { UNWATCHED_LOOK }
 }
@@ -433,7 +503,9 @@ impl FileSource {
         let settled = |record: &OriginRecord, descriptor: &Descriptor| {
             record.checkpoints.iter().map(|(_, offset)| *offset).max().unwrap_or(0).max(descriptor.start)
         };
-        let fits = |(record, descriptor): &(OriginRecord, Descriptor)| descriptor.is(file, stat, settled(record, descriptor));
+        let fits = |(record, descriptor): &(OriginRecord, Descriptor)| {
+            descriptor.is(file, stat, settled(record, descriptor))
+        };
         let same_device = |(_, descriptor): &(OriginRecord, Descriptor)| descriptor.device == stat.st_dev;
         let index = records
             .iter()
@@ -443,9 +515,17 @@ impl FileSource {
     }
 
     /// Goes on with a file from before the restart: each sink from its own checkpoint.
-    fn resume(&self, file: File, stat: &Stat, path: &Path, record: OriginRecord, mut descriptor: Descriptor) -> Tail {
+    fn resume(
+        &self,
+        file: File,
+        stat: &Stat,
+        path: &Path,
+        record: OriginRecord,
+        mut descriptor: Descriptor,
+    ) -> Tail {
         descriptor.device = stat.st_dev;
-        let checkpoint = |sink: &String| record.checkpoints.iter().find(|(id, _)| id == sink).map(|(_, offset)| *offset);
+        let checkpoint =
+            |sink: &String| record.checkpoints.iter().find(|(id, _)| id == sink).map(|(_, offset)| *offset);
         let start = descriptor.start;
         let resumed = self.open.sinks.iter().map(|(index, id)| (*index, checkpoint(id).unwrap_or(start)));
         let cursors = Cursors::resume(resumed);
@@ -458,7 +538,8 @@ impl FileSource {
         let id = getrandom::u64().map_err(io::Error::other)?;
         let head = Head::read(&file, HEAD_BYTES_MAX)?;
         let name = path.to_string_lossy().into_owned();
-        let descriptor = Descriptor { device: stat.st_dev, inode: stat.st_ino, head, start, path: name.clone() };
+        let descriptor =
+            Descriptor { device: stat.st_dev, inode: stat.st_ino, head, start, path: name.clone() };
         let cursors = Cursors::resume(self.open.sinks.iter().map(|(index, _)| (*index, start)));
         Ok(Tail::new(Arc::new(Origin { id, name }), file, descriptor, cursors, path.to_path_buf()))
     }
@@ -467,7 +548,11 @@ impl FileSource {
     fn first_offset(&self, file: &File, stat: &Stat, now: Now) -> io::Result<u64> {
         let age_s = now.unix_ns / 1_000_000_000 - stat.st_mtime;
         let old = self.ignore_older.is_some_and(|limit| age_s > limit.as_secs() as i64);
-        if old || self.read_from == ReadFrom::End { last_line_start(file, stat.st_size as u64) } else { Ok(0) }
+        if old || self.read_from == ReadFrom::End {
+            last_line_start(file, stat.st_size as u64)
+        } else {
+            Ok(0)
+        }
     }
 
     /// Takes in files whose names are durable from here on; whether that went well.
@@ -477,15 +562,21 @@ impl FileSource {
             && let Err(error) = self.open.store.keep(&kept)
         {
             cx.counters.error("checkpoint");
-            log::error!("source {}: {} new files cannot be noted: {error}; trying again", cx.info.id, kept.len());
+            log::error!(
+                "source {}: {} new files cannot be noted: {error}; trying again",
+                cx.info.id,
+                kept.len()
+            );
             self.walk_wanted = true;
             return false;
         }
         for mut tail in new {
-            let checkpoints = tail.cursors.list().iter().flat_map(|c| c.sinks.iter().map(|sink| (sink, c.position)));
+            let checkpoints =
+                tail.cursors.list().iter().flat_map(|c| c.sinks.iter().map(|sink| (sink, c.position)));
             self.open.ledger.open(tail.origin.id, checkpoints.collect::<Vec<_>>());
             tail.quiet_at = cx.now.since_start + QUIET_AFTER.saturating_sub(age(&tail, cx.now));
-            self.next_look = Duration::ZERO;
+            schedule(&mut self.looks, &mut tail, cx.now.since_start);
+            self.active += 1;
             self.by_inode.insert(tail.inode, tail.origin.id);
             self.tails.insert(tail.origin.id, tail);
         }
@@ -494,7 +585,8 @@ impl FileSource {
 
     /// Says what cannot be read, once per change.
     fn report(&mut self, trouble: BTreeMap<PathBuf, String>, cx: &SourceCx<'_>) {
-        for (path, reason) in trouble.iter().filter(|(path, reason)| self.trouble.get(*path) != Some(reason)) {
+        for (path, reason) in trouble.iter().filter(|(path, reason)| self.trouble.get(*path) != Some(reason))
+        {
             cx.counters.error("unreadable");
             log::warn!("source {}: cannot read {}: {reason}; trying again", cx.info.id, path.display());
         }
@@ -503,25 +595,14 @@ impl FileSource {
         }
         self.trouble = trouble;
     }
-
-    /// Keeps the heads of files that have grown, so that they are known again after a restart.
-    fn keep_heads(&mut self, now: Duration) {
-        self.heads_kept = now;
-        let grown = self.tails.values_mut().filter(|tail| tail.head_grown);
-        let changed: Vec<(u64, Vec<u8>)> =
-            grown.filter_map(|tail| tail.update_head().then(|| (tail.origin.id, tail.descriptor.to_bytes()))).collect();
-        if !changed.is_empty()
-            && let Err(error) = self.open.store.keep(&changed)
-        {
-            log::warn!("source {}: {} files cannot be noted: {error}", self.open.info.id, changed.len());
-        }
-    }
 }
 
 // What is said about it.
 impl FileSource {
     /// Notes how far the files reach that are not read to their end: the lag.
-    fn note_ends(&self) {
+    fn note_ends(&mut self, now: Duration) {
+        self.ends_noted = now;
+        self.closing.retain(|id| !self.open.ledger.close(*id));
         for tail in self.tails.values().filter(|tail| tail.queued) {
             if let Ok(stat) = fstat(&tail.file) {
                 self.open.ledger.reaches(tail.origin.id, stat.st_size as u64);

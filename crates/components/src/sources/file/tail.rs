@@ -1,6 +1,6 @@
 //! One file: its cursors, and reading lines of it into a block.
 
-use super::identity::{Descriptor, Head, HEAD_BYTES_MAX, Inode};
+use super::identity::{Descriptor, HEAD_BYTES_MAX, Head, Inode};
 use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES};
 use millstream_model::{
     BatchBuilder, Block, Choice, Cursors, LongLine, Origin, Outcome, Permit, SinkSet, SourceCx, char_boundary,
@@ -106,16 +106,21 @@ pub struct Tail {
     pub gone_since: Option<Duration>,
     /// Where the last look found nothing more.
     pub end: Option<u64>,
-    /// Whether its head has grown since it was kept.
-    pub head_grown: bool,
-    long: Option<LongScan>,
+    /// Long lines whose ends are being looked for, one per cursor at most.
+    long: Vec<LongScan>,
     read_bytes: usize,
     block_bytes: usize,
 }
 
 impl Tail {
     /// A file to be read from `cursors` on.
-    pub fn new(origin: Arc<Origin>, file: File, descriptor: Descriptor, cursors: Cursors, path: PathBuf) -> Tail {
+    pub fn new(
+        origin: Arc<Origin>,
+        file: File,
+        descriptor: Descriptor,
+        cursors: Cursors,
+        path: PathBuf,
+    ) -> Tail {
         let inode = Inode { device: descriptor.device, number: descriptor.inode };
         Tail {
             origin,
@@ -131,8 +136,7 @@ impl Tail {
             watched: false,
             gone_since: None,
             end: None,
-            head_grown: false,
-            long: None,
+            long: Vec::new(),
             read_bytes: usize::MAX,
             block_bytes: BLOCK_BYTES,
         }
@@ -144,12 +148,20 @@ impl Tail {
     }
 
     /// Reads lines at the chosen cursor into `fill`. With `finish`, an unfinished last line is one.
-    pub fn read(&mut self, choice: Choice, fill: &mut Fill, cx: &SourceCx<'_>, limits: Limits, finish: bool) -> io::Result<Read> {
+    pub fn read(
+        &mut self,
+        choice: Choice,
+        fill: &mut Fill,
+        cx: &SourceCx<'_>,
+        limits: Limits,
+        finish: bool,
+    ) -> io::Result<Read> {
         let position = choice.cursor.position;
-        if self.long.as_ref().is_some_and(|long| long.start == position) {
+        if self.long.iter().any(|long| long.start == position) {
             return self.scan_long(choice, fill, cx, limits, finish);
         }
-        let left = choice.limit.map_or(usize::MAX, |limit| (limit - position).min(usize::MAX as u64) as usize);
+        let left =
+            choice.limit.map_or(usize::MAX, |limit| (limit - position).min(usize::MAX as u64) as usize);
         let wanted = fill.room().min(left).min(self.read_bytes);
         let (begin, end) = (fill.used, fill.used + wanted);
         let n = pread(&self.file, &mut fill.block.memory()[begin..end], position)?;
@@ -168,13 +180,21 @@ impl Tail {
     }
 
     /// Adds whole lines that end at `newlines`, which count from the end of what is filled.
-    fn lines(&mut self, choice: Choice, fill: &mut Fill, cx: &SourceCx<'_>, limits: Limits, newlines: &mut Vec<u32>) {
+    fn lines(
+        &mut self,
+        choice: Choice,
+        fill: &mut Fill,
+        cx: &SourceCx<'_>,
+        limits: Limits,
+        newlines: &mut Vec<u32>,
+    ) {
         newlines.truncate(BATCH_ROWS_MAX - fill.builder.rows());
         if is_suspect(choice) {
-            if newlines.len() == 1 {
-                return self.reject(choice, u64::from(newlines[0]) + 1, cx);
+            let first = u64::from(newlines[0]) + 1;
+            if choice.cursor.until == Some(choice.cursor.position + first) {
+                return self.reject(choice, first, cx);
             }
-            newlines.truncate(newlines.len() / 2);
+            newlines.truncate((newlines.len() / 2).max(1));
         }
         let Some(&last) = newlines.last() else { return };
         let (begin, bytes) = (fill.used, last as usize + 1);
@@ -192,10 +212,18 @@ impl Tail {
     }
 
     /// Closes a segment over `source_bytes` of the file, which took `block_bytes` of the block.
-    fn segment(&mut self, choice: Choice, fill: &mut Fill, cx: &SourceCx<'_>, source_bytes: u64, block_bytes: usize) {
+    fn segment(
+        &mut self,
+        choice: Choice,
+        fill: &mut Fill,
+        cx: &SourceCx<'_>,
+        source_bytes: u64,
+        block_bytes: usize,
+    ) {
         let (cursor, begin) = (choice.cursor, choice.cursor.position);
         let end = begin + source_bytes;
-        let ack = cx.ledger.issue(self.origin.id, (begin, end), cursor.sinks, cursor.attempt, cx.now.since_start);
+        let ack =
+            cx.ledger.issue(self.origin.id, (begin, end), cursor.sinks, cursor.attempt, cx.now.since_start);
         fill.builder.segment(self.origin.clone(), begin.wrapping_sub(fill.used as u64), ack);
         fill.used += block_bytes;
         self.cursors.advance(choice.index, end);
@@ -253,8 +281,8 @@ impl Tail {
         if text.len() <= limits.line_max {
             fill.builder.row(text, begin);
         } else {
-            count_long(cx, 1, limits.long);
-            fill.builder.long_row(text, begin, limits.line_max, limits.long);
+            let cuts = fill.builder.long_row(text, begin, limits.line_max, limits.long);
+            count_long(cx, cuts, limits.long);
         }
         self.segment(choice, fill, cx, n as u64, n);
     }
@@ -271,7 +299,14 @@ impl Tail {
         self.cursors.advance(choice.index, range.1);
     }
 
-    fn begin_long(&mut self, choice: Choice, fill: &mut Fill, cx: &SourceCx<'_>, limits: Limits, n: usize) -> Read {
+    fn begin_long(
+        &mut self,
+        choice: Choice,
+        fill: &mut Fill,
+        cx: &SourceCx<'_>,
+        limits: Limits,
+        n: usize,
+    ) -> Read {
         let start = choice.cursor.position;
         if limits.long == LongLine::Split {
             let begin = fill.used;
@@ -280,14 +315,23 @@ impl Tail {
             count_long(cx, 1, limits.long);
             self.segment(choice, fill, cx, cut as u64, cut);
         } else {
-            self.long = Some(LongScan { start, scanned: start + n as u64 });
+            self.long.push(LongScan { start, scanned: start + n as u64 });
         }
         Read::More
     }
 
     /// Looks for the end of a long line; then cuts its beginning out, or drops it.
-    fn scan_long(&mut self, choice: Choice, fill: &mut Fill, cx: &SourceCx<'_>, limits: Limits, finish: bool) -> io::Result<Read> {
-        let Some(long) = &mut self.long else { return Ok(Read::More) };
+    fn scan_long(
+        &mut self,
+        choice: Choice,
+        fill: &mut Fill,
+        cx: &SourceCx<'_>,
+        limits: Limits,
+        finish: bool,
+    ) -> io::Result<Read> {
+        let at = |long: &LongScan| long.start == choice.cursor.position;
+        let Some(index) = self.long.iter().position(at) else { return Ok(Read::More) };
+        let long = &mut self.long[index];
         let begin = fill.used;
         if fill.room() < limits.line_max + 4 {
             if begin == 0 {
@@ -305,7 +349,7 @@ impl Tail {
                 return Ok(if n == 0 { Read::End } else { Read::More });
             }
         };
-        self.long = None;
+        self.long.swap_remove(index);
         self.block_bytes = BLOCK_BYTES;
         self.end_long(choice, fill, cx, limits, (start, end))?;
         Ok(Read::More)
@@ -319,6 +363,10 @@ impl Tail {
         limits: Limits,
         (start, end): (u64, u64),
     ) -> io::Result<()> {
+        if is_suspect(choice) && choice.cursor.until == Some(end) {
+            self.reject(choice, end - start, cx);
+            return Ok(());
+        }
         count_long(cx, 1, limits.long);
         let begin = fill.used;
         let mut kept = 0;
@@ -340,7 +388,6 @@ impl Tail {
 
     /// Hashes the head again if the file has grown; whether that changed the descriptor.
     pub fn update_head(&mut self) -> bool {
-        self.head_grown = false;
         match Head::read(&self.file, HEAD_BYTES_MAX) {
             Ok(head) if head.bytes > self.descriptor.head.bytes => {
                 self.descriptor.head = head;

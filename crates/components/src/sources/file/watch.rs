@@ -24,13 +24,17 @@ pub struct News {
     pub names: bool,
     /// Files that were written to and are no longer watched.
     pub written: Vec<u64>,
+    /// Events were lost: anything may have happened.
+    pub overflow: bool,
 }
 
 impl Watch {
     /// A watch over nothing.
     pub fn new() -> Watch {
         let fd = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC);
-        let fd = fd.inspect_err(|error| log::warn!("inotify is not to be had ({error}): files are found by polling"));
+        let fd = fd.inspect_err(|error| {
+            log::warn!("inotify is not to be had ({error}): files are found by polling")
+        });
         Watch { fd: fd.ok(), folders: HashMap::new(), files: HashMap::new() }
     }
 
@@ -84,7 +88,9 @@ impl Watch {
         let mut reader = inotify::Reader::new(fd, &mut buffer);
         while let Ok(event) = reader.next() {
             let flags = event.events();
-            if flags.contains(ReadFlags::MODIFY) {
+            if flags.contains(ReadFlags::QUEUE_OVERFLOW) {
+                news.overflow = true;
+            } else if flags.contains(ReadFlags::MODIFY) {
                 news.written.extend(self.files.remove(&event.wd()));
             } else if flags.contains(ReadFlags::IGNORED) {
                 // The kernel has dropped this watch: its folder is gone, or a file fired its one shot.

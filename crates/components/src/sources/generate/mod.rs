@@ -84,7 +84,7 @@ impl Generate {
         let batch = builder.finish(block.freeze(used), cx.info.clone(), cx.sinks, cx.now.unix_ns);
         cx.counters.received(batch.rows() as u64, used as u64);
         cx.counters.sent(batch.rows() as u64, batch.text_bytes());
-        Polled::Batch(batch, permit)
+        Polled::Batch(Box::new(batch), permit)
     }
 }
 

@@ -5,13 +5,22 @@ use crate::formats::{civil, push_decimal};
 /// Smallest average line in bytes: what the fixed parts need.
 pub const LINE_BYTES_MIN: usize = 120;
 
-const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+const MONTHS: [&str; 12] =
+    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 const METHODS: [&str; 8] = ["GET", "GET", "GET", "GET", "GET", "POST", "PUT", "HEAD"];
 const STATUSES: [&str; 16] = [
-    "200", "200", "200", "200", "200", "200", "200", "200", "200", "200", "304", "302", "404", "404", "500", "503",
+    "200", "200", "200", "200", "200", "200", "200", "200", "200", "200", "304", "302", "404", "404", "500",
+    "503",
 ];
 const PATHS: [&str; 8] = [
-    "/", "/index.html", "/api/v1/orders", "/api/v1/users", "/static/app.js", "/img/logo.png", "/search", "/cart",
+    "/",
+    "/index.html",
+    "/api/v1/orders",
+    "/api/v1/users",
+    "/static/app.js",
+    "/img/logo.png",
+    "/search",
+    "/cart",
 ];
 const AGENTS: [&str; 4] = ["Mozilla/5.0 (X11; Linux)", "curl/8.5.0", "okhttp/4.12", "Mozilla/5.0 (iPhone)"];
 
@@ -75,7 +84,8 @@ impl WebLog {
             let of_day = seconds.rem_euclid(86_400);
             let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
             let month = MONTHS[month as usize - 1];
-            self.time = (seconds, format!("{day:02}/{month}/{year:04}:{hour:02}:{minute:02}:{second:02} +0000"));
+            self.time =
+                (seconds, format!("{day:02}/{month}/{year:04}:{hour:02}:{minute:02}:{second:02} +0000"));
         }
         &self.time.1
     }

@@ -23,10 +23,14 @@ fn default_max_line() -> Size {
 }
 
 impl Component for StdinConfig {
+    fn claims(&self) -> Vec<String> {
+        vec!["standard input".into()]
+    }
+
     fn check(&self) -> Vec<(String, String)> {
-        match (1..=16 * 1024 * 1024).contains(&self.max_line.0) {
+        match (4..=16 * 1024 * 1024).contains(&self.max_line.0) {
             true => Vec::new(),
-            false => vec![("/max_line".into(), "max_line is out of range; write 1B to 16MiB".into())],
+            false => vec![("/max_line".into(), "max_line is out of range; write 4B to 16MiB".into())],
         }
     }
 }

@@ -10,9 +10,8 @@ pub use config::StdinConfig;
 use crate::stream::StreamLines;
 use millstream_model::{Ledger, Origin, Polled, Source, SourceCx, SourceOpen};
 use std::io::{self, Read};
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 
 /// Bytes of one read.
 const CHUNK_BYTES: usize = 64 * 1024;
@@ -40,7 +39,8 @@ impl Stdin {
             drop(sender);
             wake();
         })?;
-        let origin = Arc::new(Origin { id: getrandom::u64().map_err(io::Error::other)?, name: String::new() });
+        let origin =
+            Arc::new(Origin { id: getrandom::u64().map_err(io::Error::other)?, name: String::new() });
         open.ledger.open(origin.id, open.sinks.iter().map(|(sink, _)| (*sink, 0)));
         let line_max = config.max_line.0 as usize;
         let lines = StreamLines::new(origin, line_max, config.on_long_line);
@@ -99,9 +99,6 @@ impl Source for Stdin {
     fn poll(&mut self, cx: &mut SourceCx<'_>) -> Polled {
         self.count_lost(cx);
         self.take_chunks(cx);
-        match self.lines.batch(cx) {
-            Polled::Wait(_) => Polled::Wait(Duration::from_secs(3600)),
-            polled => polled,
-        }
+        self.lines.batch(cx)
     }
 }

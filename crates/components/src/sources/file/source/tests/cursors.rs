@@ -52,13 +52,13 @@ fn each_sink_resumes_from_its_own_checkpoint() {
     drop(held);
     let batches = fixture.batches();
     let seen: Vec<_> = batches.iter().map(seen).collect();
-    assert_eq!(
-        seen,
-        [(sinks(&[B]), vec![row(4, "3"), row(6, "4")]), (sinks(&[A, B]), vec![row(8, "5")])]
-    );
+    assert_eq!(seen, [(sinks(&[B]), vec![row(4, "3"), row(6, "4")]), (sinks(&[A, B]), vec![row(8, "5")])]);
     batches.iter().for_each(deliver);
     let id = batches[0].segments[0].origin.id;
-    assert_eq!((fixture.rig.ledger.checkpoint(id, A), fixture.rig.ledger.checkpoint(id, B)), (Some(10), Some(10)));
+    assert_eq!(
+        (fixture.rig.ledger.checkpoint(id, A), fixture.rig.ledger.checkpoint(id, B)),
+        (Some(10), Some(10))
+    );
 }
 
 /// A sink that is new in the configuration reads from the beginning; the old one repeats nothing.

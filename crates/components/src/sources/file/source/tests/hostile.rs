@@ -39,7 +39,8 @@ impl World {
         let name = format!("{}.log", self.random.below(FILES));
         let mut text = String::new();
         for _ in 0..self.random.below(30) {
-            let padding = if self.random.one_in(40) { self.random.below(100_000) } else { self.random.below(60) };
+            let padding =
+                if self.random.one_in(40) { self.random.below(100_000) } else { self.random.below(60) };
             text += &format!("{} {}\n", self.written, "x".repeat(padding as usize));
             self.written += 1;
         }

@@ -146,7 +146,8 @@ pub fn deliver(batch: &Batch) {
 pub fn lines(batch: &Batch) -> Vec<Line> {
     let mut lines = Vec::new();
     for segment in batch.segments.iter() {
-        for row in (segment.first_row..segment.first_row + segment.rows).filter(|row| batch.is_selected(*row)) {
+        for row in (segment.first_row..segment.first_row + segment.rows).filter(|row| batch.is_selected(*row))
+        {
             let (file_id, offset) = (segment.origin.id, batch.offset(segment, row));
             lines.push(Line { file_id, offset, text: batch.text(row).to_vec() });
         }

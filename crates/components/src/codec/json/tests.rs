@@ -1,0 +1,134 @@
+//! JSON lines, read back with another parser.
+
+use super::*;
+use arrow_buffer::BooleanBuffer;
+use millstream_model::{BlockPool, Counters, Grant, Ledger, SourceInfo};
+use millstream_testkit::{Rows, batch};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// Encodes a batch with these settings.
+fn encode(batch: &Batch, encoding: Value) -> (String, Counters) {
+    let (pool, grant, counters) = (BlockPool::new(), Grant::new(1 << 30), Counters::default());
+    let encoding: Encoding = serde_json::from_value(encoding).unwrap();
+    let mut permit = grant.try_take(1 << 20).unwrap();
+    let mut payload = Payload::new(batch.events() as u64);
+    let mut cx = EncodeCx { pool: &pool, permit: &mut permit, counters: &counters };
+    JsonEncoder::new(&encoding).encode(batch, &mut payload, &mut cx).unwrap();
+    let text = payload.parts.concat();
+    assert!(std::str::from_utf8(&text).is_ok(), "no UTF-8: {}", String::from_utf8_lossy(&text));
+    (String::from_utf8(text).unwrap_or_default(), counters)
+}
+
+fn parse(text: &str) -> Vec<Value> {
+    assert!(text.is_empty() || text.ends_with('\n'));
+    text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line:?}"))).collect()
+}
+
+/// One batch of one origin.
+fn small(text: &[u8], line_max: usize) -> Batch {
+    batch(&[Rows { name: "/var/log/a \"b\".log", text }], line_max, &Grant::new(1 << 30), &Ledger::new())
+}
+
+/// The bytes of an event, to the letter: keys in order, nothing between them.
+#[test]
+fn an_event_is_one_line_with_its_metadata_in_an_object() {
+    let mut batch = small(b"one\n\"two\"\n", 100);
+    let attributes = [("env".to_owned(), "prod\t1".to_owned())].into();
+    batch.source = Arc::new(SourceInfo { attributes, ..(*batch.source).clone() });
+    let (text, _) = encode(&batch, json!({}));
+    let event = |message: &str, offset: u64| {
+        format!(
+            "{{\"timestamp\":\"2026-11-21T20:29:46.123Z\",\"message\":\"{message}\",\"meta\":{{\"host\":\"here\",\
+             \"source\":\"app\",\"file\":\"/var/log/a \\\"b\\\".log\",\"offset\":{offset},\
+             \"id\":\"a000000000000001-{offset}\"}},\"env\":\"prod\\t1\"}}\n"
+        )
+    };
+    assert_eq!(text, event("one", 0) + &event("\\\"two\\\"", 4));
+}
+
+/// Every kind of metadata, in an object and at the top level, and none at all.
+#[test]
+fn metadata_stands_where_it_is_wanted() {
+    let batch = small(b"12345\nab\n", 3);
+    let all =
+        ["host", "source", "file", "offset", "id", "collected", "previous_offset", "file_id", "truncated"];
+    let meta = |offset: u64, previous: Value, truncated: bool| {
+        json!({
+            "host": "here", "source": "app", "file": "/var/log/a \"b\".log", "offset": offset,
+            "id": format!("a000000000000001-{offset}"), "collected": "2026-11-21T20:29:46.123Z",
+            "previous_offset": previous, "file_id": "a000000000000001", "truncated": truncated,
+        })
+    };
+    let nested = parse(&encode(&batch, json!({ "metadata": all })).0);
+    assert_eq!(
+        [&nested[0]["meta"], &nested[1]["meta"]],
+        [&meta(0, Value::Null, true), &meta(6, json!(0), false)]
+    );
+    assert_eq!([&nested[0]["message"], &nested[1]["message"]], ["123", "ab"]);
+    let flat = parse(&encode(&batch, json!({ "metadata": all, "metadata_key": "" })).0);
+    let mut expected = meta(6, json!(0), false);
+    (expected["message"], expected["timestamp"]) = (json!("ab"), json!("2026-11-21T20:29:46.123Z"));
+    assert_eq!(flat[1], expected);
+    for key in ["meta", ""] {
+        let bare = parse(&encode(&batch, json!({ "metadata": [], "metadata_key": key })).0);
+        assert_eq!(bare[0], json!({ "timestamp": "2026-11-21T20:29:46.123Z", "message": "123" }));
+    }
+}
+
+/// What is no UTF-8 is replaced, and counted once per event.
+#[test]
+fn invalid_utf8_is_replaced_and_counted() {
+    let (text, counters) = encode(&small(b"good\nb\xffa\xfed\n\xe2\x82\n", 100), json!({ "metadata": [] }));
+    let messages: Vec<Value> = parse(&text).iter().map(|event| event["message"].clone()).collect();
+    assert_eq!(messages, ["good", "b\u{fffd}a\u{fffd}d", "\u{fffd}"]);
+    assert_eq!(counters.snapshot().noted_events.get("invalid_utf8"), Some(&2));
+}
+
+/// Text of every kind: ASCII, what must be escaped, other scripts, rubbish.
+fn line() -> impl Strategy<Value = Vec<u8>> {
+    let any_byte = prop::collection::vec(any::<u8>().prop_filter("no newline", |b| *b != b'\n'), 0..80);
+    let characters = prop::collection::vec(prop::char::range('\0', '\u{10ffff}'), 0..40);
+    let characters =
+        characters.prop_map(|c| c.into_iter().filter(|c| *c != '\n').collect::<String>().into_bytes());
+    prop_oneof![3 => "[ -~]{0,120}".prop_map(String::into_bytes), 2 => characters, 1 => any_byte]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever the lines, segments and the selection are: exactly the selected events, in order,
+    /// each with its text (what is no UTF-8 replaced), offset and id.
+    #[test]
+    fn what_is_encoded_reads_back(
+        parts in prop::collection::vec(prop::collection::vec(line(), 0..12), 1..5),
+        keep in prop::option::of(prop::collection::vec(any::<bool>(), 60)),
+        line_max in prop_oneof![Just(usize::MAX), 4..60usize],
+        truncated in any::<bool>(),
+        key in prop_oneof![Just("meta"), Just("")],
+    ) {
+        let texts: Vec<Vec<u8>> = parts.iter().map(|lines| lines.iter().flat_map(|l| [l, &b"\n"[..]].concat()).collect()).collect();
+        let rows: Vec<Rows<'_>> = texts.iter().map(|text| Rows { name: "f", text }).collect();
+        let grant = Grant::new(1 << 30);
+        let mut batch = batch(&rows, line_max, &grant, &Ledger::new());
+        if let Some(keep) = keep {
+            batch.select(BooleanBuffer::from(&keep[..batch.rows()]));
+        }
+        let metadata = if truncated { json!(["offset", "id", "truncated"]) } else { json!(["offset", "id"]) };
+        let (text, _) = encode(&batch, json!({ "metadata": metadata, "metadata_key": key }));
+        let mut events = parse(&text).into_iter();
+        for segment in batch.segments.iter() {
+            for row in (segment.first_row..segment.first_row + segment.rows).filter(|row| batch.is_selected(*row)) {
+                let event = events.next().expect("an event for every selected row");
+                prop_assert_eq!(event["message"].as_str().unwrap(), String::from_utf8_lossy(batch.text(row)));
+                let meta = if key.is_empty() { &event } else { &event[key] };
+                let offset = batch.offset(segment, row);
+                prop_assert_eq!(&meta["offset"], offset);
+                prop_assert_eq!(&meta["id"], &format!("{:016x}-{offset}", segment.origin.id));
+                prop_assert_eq!(meta["truncated"].as_bool(), truncated.then(|| batch.is_truncated(row)));
+            }
+        }
+        prop_assert!(events.next().is_none(), "an event that was not selected");
+    }
+}
