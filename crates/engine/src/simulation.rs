@@ -10,7 +10,7 @@ use crate::scheduler::{Job, Next};
 use crate::ticket::Ticket;
 use millstream_model::{Batch, ComponentError, Map, Now, Offload, Outputs, Serial, SourceInfo, Transform};
 use millstream_testkit::{FakeSink, MemoryLog, Random, Shelf, Temper};
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -140,8 +140,8 @@ fn blueprint(scenario: &Scenario, log: &MemoryLog, shelves: &[Shelf; 2], life: u
             transform: transform(name),
         });
     }
-    for index in 0..2 {
-        let (shelf, temper) = (shelves[index].clone(), scenario.tempers[index]);
+    for (index, (shelf, temper)) in shelves.iter().zip(scenario.tempers).enumerate() {
+        let shelf = shelf.clone();
         let sink = Arc::new(FakeSink { shelf, temper, seed: seed ^ index as u64 });
         let inputs = vec![(last.clone(), 0)];
         blueprint.sinks.push(SinkPart { id: format!("s{index}"), type_name: "fake", inputs, sink });
@@ -153,7 +153,7 @@ fn blueprint(scenario: &Scenario, log: &MemoryLog, shelves: &[Shelf; 2], life: u
 struct Life {
     core: Arc<Core>,
     workers: Vec<Worker>,
-    running: Vec<Box<Ticket>>,
+    running: VecDeque<Box<Ticket>>,
     random: Random,
 }
 
@@ -172,7 +172,7 @@ impl Life {
             tokio::spawn(driver.run());
         }
         let workers = (0..3).map(|_| Worker::new(&built.core)).collect();
-        Life { core: built.core, workers, running: Vec::new(), random: Random::new(scenario.seed ^ life) }
+        Life { core: built.core, workers, running: VecDeque::new(), random: Random::new(scenario.seed ^ life) }
     }
 
     /// Does something that could happen next.
@@ -195,7 +195,7 @@ impl Life {
         }
         match self.core.scheduler.next(self.core.now().since_start) {
             Next::Job(Job::Poll(source)) => self.running.extend(self.core.poll(source)),
-            Next::Job(Job::Resume(ticket)) => self.running.push(ticket),
+            Next::Job(Job::Resume(ticket)) => self.running.push_back(ticket),
             Next::Idle(_) | Next::Stopped => {
                 self.core.sinks().flat_map(|(_, s)| &s.lanes).for_each(|lane| lane.flush())
             }
@@ -205,7 +205,8 @@ impl Life {
     fn run_one(&mut self) {
         if !self.running.is_empty() {
             let (ticket, worker) = (self.random.below(self.running.len() as u64), self.random.below(3));
-            let ticket = self.running.swap_remove(ticket as usize);
+            let ticket = self.running.swap_remove_back(ticket as usize);
+            let ticket = ticket.expect("the index is below the length");
             self.workers[worker as usize].run(&self.core, ticket);
         }
     }

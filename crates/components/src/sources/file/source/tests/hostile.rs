@@ -65,7 +65,7 @@ impl World {
         let polled = self.fixture.poll();
         let ended = matches!(polled, Polled::Ended);
         if let Polled::Batch(batch, _) = polled {
-            self.in_flight.push(batch);
+            self.in_flight.push(*batch);
         }
         ended
     }

@@ -73,7 +73,7 @@ impl Fixture {
     pub fn next(&mut self) -> (Batch, Permit) {
         for _ in 0..100 {
             if let Polled::Batch(batch, permit) = self.poll() {
-                return (batch, permit);
+                return (*batch, permit);
             }
             self.rig.advance(STEP);
         }
@@ -86,7 +86,7 @@ impl Fixture {
         while silent < 3 {
             match self.poll() {
                 Polled::Batch(batch, _) => {
-                    batches.push(batch);
+                    batches.push(*batch);
                     silent = 0;
                 }
                 _ => {
