@@ -4,7 +4,8 @@ use crate::cli::{self, DONE, DROPPED, FAILED, USAGE};
 use crate::config::{Config, LogLevel, LogTarget};
 use crate::{logging, progress, wiring};
 use millstream_console::{Console, ConsoleConfig};
-use millstream_engine::{Clock, EngineError, Running, Settings};
+use millstream_engine::{Clock, EngineError, Running, Settings, Stopped};
+use millstream_model::Interval;
 use std::path::PathBuf;
 use std::process::exit;
 use std::sync::Arc;
@@ -146,15 +147,18 @@ async fn serve(config: &Config, options: Options, running: Running) -> u8 {
         progress.abort();
     }
     console.shutdown().await;
+    ending(stopped, options.until_eof, &config.globals.shutdown_timeout)
+}
+
+/// Says how the run ended; the exit status.
+fn ending(stopped: Stopped, until_eof: bool, timeout: &Interval) -> u8 {
     match stopped {
         s if !s.drained => failed(&format!(
             "not everything was delivered within {}: the rest is read again at the next start",
-            config.globals.shutdown_timeout
+            timeout
         )),
-        s if options.until_eof && s.unread > 0 => {
-            failed("some files could not be read, see above; all others were")
-        }
-        s if options.until_eof && s.dropped_events > 0 => {
+        s if until_eof && s.unread > 0 => failed("some files could not be read, see above; all others were"),
+        s if until_eof && s.dropped_events > 0 => {
             log::warn!("{} events were dropped; /metrics says why while the agent runs", s.dropped_events);
             DROPPED
         }

@@ -344,13 +344,7 @@ fn source_slot(
     let roots = graph.of(&part.info.id, 0);
     let reach = roots.iter().fold(SinkSet::EMPTY, |all, node| all | nodes[*node].reach);
     let (info, ledger, counters) = (Arc::new(part.info), Ledger::new(), Arc::<Counters>::default());
-    let scheduler = Arc::downgrade(shared.scheduler);
-    let wake: millstream_model::Wake = Arc::new(move || {
-        if let Some(scheduler) = scheduler.upgrade() {
-            scheduler.wake(index);
-        }
-    });
-    let wake_again = wake.clone();
+    let (wake, wake_again) = (waker(shared.scheduler, index), waker(shared.scheduler, index));
     ledger.on_reread(move || wake_again());
     let open = SourceOpen {
         info: info.clone(),
@@ -375,6 +369,15 @@ fn source_slot(
         ledger,
         counters,
         release: Mutex::new(Release::default()),
+    })
+}
+
+fn waker(scheduler: &Arc<Scheduler>, source: usize) -> millstream_model::Wake {
+    let scheduler = Arc::downgrade(scheduler);
+    Arc::new(move || {
+        if let Some(scheduler) = scheduler.upgrade() {
+            scheduler.wake(source);
+        }
     })
 }
 

@@ -172,7 +172,12 @@ impl Life {
             tokio::spawn(driver.run());
         }
         let workers = (0..3).map(|_| Worker::new(&built.core)).collect();
-        Life { core: built.core, workers, running: VecDeque::new(), random: Random::new(scenario.seed ^ life) }
+        Life {
+            core: built.core,
+            workers,
+            running: VecDeque::new(),
+            random: Random::new(scenario.seed ^ life),
+        }
     }
 
     /// Does something that could happen next.

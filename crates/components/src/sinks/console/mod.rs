@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn a_write_that_fails_half_way_goes_on_where_it_stopped() {
         let parts = [Bytes::from_static(b"hello\n"), Bytes::from_static(b""), Bytes::from_static(b"world\n")];
-        for fail_at in 0..12 {
+        for fail_at in 0..=9 {
             let mut out = Stubborn { out: Vec::new(), fail_at };
             let (done, result) = write_parts(&mut out, &parts, 0);
             assert!(result.is_err());

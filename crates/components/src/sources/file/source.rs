@@ -7,8 +7,8 @@ use super::select::Select;
 use super::tail::{ALONE_FROM, Fill, Limits, Read, Tail};
 use super::watch::Watch;
 use millstream_model::{
-    BuildError, Cursors, Now, Origin, OriginRecord, OriginStore, Polled, Reread, SinkSet, Source, SourceCx,
-    SourceOpen,
+    BuildError, Choice, Cursors, Now, Origin, OriginRecord, OriginStore, Polled, Reread, SinkSet, Source,
+    SourceCx, SourceOpen,
 };
 use rustix::fs::{Stat, fstat};
 use rustix::io::pread;
@@ -47,10 +47,10 @@ const CROWD: u32 = 250;
 const UNWATCHED_LOOK: Duration = Duration::from_secs(1);
 
 /// How often any quiet file is looked at: events can be missed, sizes can lag.
-const QUIET_LOOK: Duration = Duration::from_secs(10);
+const QUIET_LOOK: Duration = Duration::from_secs(30);
 
 /// How often the folders are walked although nothing was noticed.
-const WALK_INTERVAL: Duration = Duration::from_secs(10);
+const WALK_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The same where some folder is not watched.
 const UNWATCHED_WALK_INTERVAL: Duration = Duration::from_secs(1);
@@ -101,37 +101,22 @@ pub struct FileSource {
 impl FileSource {
     /// A source over what `open` says is kept; no file is opened yet.
     pub fn open(config: FileConfig, open: SourceOpen) -> Result<FileSource, BuildError> {
-        let patterns = config
-            .include
-            .iter()
-            .map(|p| Pattern::new(&p.0))
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(BuildError)?;
+        let patterns = config.include.iter().map(|p| Pattern::new(&p.0)).collect::<Result<_, _>>();
+        let (keep, drop) = (config.keep_lines.as_ref(), config.drop_lines.as_ref());
         let (kept, ran_before) = open.store.origins();
-        let mut records: HashMap<u64, Vec<(OriginRecord, Descriptor)>> = HashMap::new();
-        for record in kept {
-            match Descriptor::from_bytes(&record.descriptor) {
-                Some(descriptor) => records.entry(descriptor.inode).or_default().push((record, descriptor)),
-                None => log::error!(
-                    "source {}: what is kept of a file cannot be read; it is read anew",
-                    open.info.id
-                ),
-            }
-        }
         Ok(FileSource {
-            patterns,
+            patterns: patterns.map_err(BuildError)?,
             exclude: Exclude::new(&config.exclude).map_err(BuildError)?,
-            select: Select::new(config.keep_lines.as_ref(), config.drop_lines.as_ref())
-                .map_err(BuildError)?,
+            select: Select::new(keep, drop).map_err(BuildError)?,
             limits: Limits { line_max: config.max_line.0 as usize, long: config.on_long_line },
             read_from: config.read_from,
             ignore_older: config.ignore_older.map(|interval| interval.0),
+            records: records(kept, &open.info.id),
             open,
             first_start: !ran_before,
             watch: Watch::new(),
             tails: BTreeMap::new(),
             by_inode: HashMap::new(),
-            records,
             due: VecDeque::new(),
             trouble: BTreeMap::new(),
             walked: None,
@@ -143,6 +128,18 @@ impl FileSource {
             closing: Vec::new(),
         })
     }
+}
+
+/// What is kept of files, by inode number.
+fn records(kept: Vec<OriginRecord>, source: &str) -> HashMap<u64, Vec<(OriginRecord, Descriptor)>> {
+    let mut records: HashMap<u64, Vec<(OriginRecord, Descriptor)>> = HashMap::new();
+    for record in kept {
+        match Descriptor::from_bytes(&record.descriptor) {
+            Some(descriptor) => records.entry(descriptor.inode).or_default().push((record, descriptor)),
+            None => log::error!("source {source}: what is kept of a file cannot be read; it is read anew"),
+        }
+    }
+    records
 }
 
 impl Source for FileSource {
@@ -245,15 +242,8 @@ impl FileSource {
         let mut fill: Option<Fill> = None;
         let (mut blocked, mut empty_reads) = (Vec::new(), 0);
         while let Some(id) = self.due.pop_front() {
+            let Some(choice) = self.choose(id, cx, &mut blocked) else { continue };
             let Some(tail) = self.tails.get_mut(&id) else { continue };
-            let Some(choice) = tail.cursors.choose(cx.room, cx.stalled, tail.end) else {
-                if tail.end.is_none_or(|end| tail.cursors.is_behind(end)) {
-                    blocked.push(id);
-                } else {
-                    self.rest(id, cx);
-                }
-                continue;
-            };
             let alone = choice.cursor.attempt >= ALONE_FROM;
             let fits = |f: &Fill| f.sinks == choice.cursor.sinks && !(alone && f.builder.has_segments());
             if fill.as_ref().is_some_and(|f| !fits(f)) {
@@ -280,6 +270,18 @@ impl FileSource {
         let waits = !blocked.is_empty();
         blocked.into_iter().rev().for_each(|id| self.due.push_front(id));
         (fill, waits)
+    }
+
+    /// Picks a cursor of the file. Without one it waits for room, or has been read to its end.
+    fn choose(&mut self, id: u64, cx: &SourceCx<'_>, blocked: &mut Vec<u64>) -> Option<Choice> {
+        let tail = self.tails.get_mut(&id)?;
+        let choice = tail.cursors.choose(cx.room, cx.stalled, tail.end);
+        if choice.is_none() && tail.end.is_none_or(|end| tail.cursors.is_behind(end)) {
+            blocked.push(id);
+        } else if choice.is_none() {
+            self.rest(id, cx);
+        }
+        choice
     }
 
     /// Says when to look at the file again; whether the block must go first.

@@ -248,11 +248,7 @@ impl Tail {
             return Ok(Read::Nothing);
         }
         if n == left || finish && self.is_end(position + n as u64)? {
-            if is_suspect(choice) {
-                self.reject(choice, n as u64, cx);
-            } else {
-                self.last_line(choice, fill, cx, limits, n);
-            }
+            self.last_line(choice, fill, cx, limits, n);
             return Ok(Read::More);
         }
         if n < wanted {
@@ -276,6 +272,9 @@ impl Tail {
 
     /// Delivers the `n` bytes of a last line that has no end.
     fn last_line(&mut self, choice: Choice, fill: &mut Fill, cx: &SourceCx<'_>, limits: Limits, n: usize) {
+        if is_suspect(choice) {
+            return self.reject(choice, n as u64, cx);
+        }
         let (begin, line) = (fill.used, fill.used + n);
         let text = &fill.block.filled(line)[begin..];
         if text.len() <= limits.line_max {

@@ -1,0 +1,361 @@
+//! What every component keeps, checked for every row of the registry with the options of its
+//! sample: a new row is covered by itself.
+//!
+//! Each row is checked in a process of its own: some components use standard input and output.
+
+use millstream_components::registry::{Build, ROWS, Row};
+use millstream_model::{
+    Batch, BlockPool, Counters, Delivery, EncodeCx, Encoder, Grant, Kind, Lane, LaneCx, Ledger, Outcome,
+    Payload, Polled, Selection, Sink, SinkSet, Source,
+};
+use millstream_testkit::{Rows, SourceRig, assert_whole, batch, yaml};
+use serde_json::{Value, json};
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Names the row to check, in the process that does it.
+const ROW: &str = "MILLSTREAM_HARNESS_ROW";
+
+/// Real time to wait for a source that has a thread of its own, before it is polled again.
+const PATIENCE: Duration = Duration::from_millis(2);
+
+/// Polls after which a source that has neither ended nor given anything is stuck.
+const POLLS_MAX: usize = 5000;
+
+/// Lines a source finds: such as filters keep, empty ones, both line ends.
+fn input() -> String {
+    (0..3000).map(|n| format!("ERROR line {n} status=503{}\n\n", ["", "\r"][n % 2])).collect()
+}
+
+/// Runs `check` for every row of a kind, each in a process of its own in which only `test` runs.
+/// Its standard input has lines, its standard output goes nowhere.
+fn for_each(kind: Kind, test: &str, check: fn(Value, &Row)) {
+    let dir = tempfile::tempdir().unwrap();
+    if let Ok(name) = std::env::var(ROW) {
+        let row = ROWS.iter().find(|row| row.kind() == kind && row.name == name).unwrap();
+        return check(placed(options(row), dir.path()), row);
+    }
+    fs::write(dir.path().join("stdin"), input()).unwrap();
+    for row in ROWS.iter().filter(|row| row.kind() == kind) {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args([test, "--exact", "--nocapture"]).env(ROW, row.name);
+        let output = command.stdin(File::open(dir.path().join("stdin")).unwrap()).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{kind} {}: {test}:\n{text}", row.name);
+    }
+}
+
+/// A component's own options, as its sample gives them.
+fn options(row: &Row) -> Value {
+    let sample = yaml(row.sample);
+    let components = sample[row.kind().section()].as_object().expect("components of its kind");
+    let mut options = components.values().find(|c| c["type"] == row.name).expect("one of its type").clone();
+    for common in ["type", "inputs", "attributes", "host"] {
+        options.as_object_mut().unwrap().shift_remove(common);
+    }
+    options
+}
+
+/// The options with every absolute path below `dir`.
+fn placed(options: Value, dir: &Path) -> Value {
+    match options {
+        Value::String(text) if text.starts_with('/') => Value::from(format!("{}{text}", dir.display())),
+        Value::Array(items) => items.into_iter().map(|item| placed(item, dir)).collect(),
+        Value::Object(map) => map.into_iter().map(|(key, value)| (key, placed(value, dir))).collect(),
+        other => other,
+    }
+}
+
+/// Every sample shows its component, with options that are right and from which it is built.
+#[test]
+fn samples_are_configurations_of_their_component() {
+    for row in ROWS {
+        let options = options(row);
+        assert_eq!((row.check)(options.clone()), [], "{} {}", row.kind(), row.name);
+        let built = match row.build {
+            Build::Source(build) => build(options).map(drop),
+            Build::Transform(build) => build(options).map(drop),
+            Build::Sink(build) => build(options).map(drop),
+        };
+        assert!(built.is_ok(), "{} {}: {built:?}", row.kind(), row.name);
+    }
+}
+
+// Sources.
+
+/// A source over the options of its sample, with files where they name some.
+fn source(options: Value, row: &Row, until_eof: bool) -> (SourceRig, Box<dyn Source>) {
+    let Build::Source(build) = row.build else { panic!("no source") };
+    make_files(&options);
+    let mut rig = SourceRig::new(&["a", "b"]);
+    (rig.until_eof, rig.expansion) = (until_eof, 1000);
+    let open = build(options).unwrap();
+    let source = open(rig.open()).unwrap();
+    (rig, source)
+}
+
+/// Makes one file for every path or pattern of paths.
+fn make_files(options: &Value) {
+    match options {
+        Value::String(text) if text.starts_with('/') => {
+            let path = one_match(text);
+            fs::create_dir_all(Path::new(&path).parent().unwrap()).unwrap();
+            fs::write(path, input()).unwrap();
+        }
+        Value::Array(items) => items.iter().for_each(make_files),
+        Value::Object(map) => map.values().for_each(make_files),
+        _ => {}
+    }
+}
+
+/// A path that fits a pattern: wildcards become `x`, of alternatives it is the first.
+fn one_match(pattern: &str) -> String {
+    let (mut path, mut braces) = (String::new(), "");
+    for c in pattern.chars() {
+        match (braces, c) {
+            ("", '*' | '?') => path.push('x'),
+            ("", '{') => braces = "first",
+            ("first", ',') => braces = "rest",
+            (_, '}') => braces = "",
+            ("rest", _) => {}
+            _ => path.push(c),
+        }
+    }
+    path
+}
+
+/// Gives a source time: in its own clock, and a little of the real one.
+fn pause(rig: &mut SourceRig) {
+    rig.wait_for_wake(PATIENCE);
+    rig.advance(Duration::from_secs(1));
+}
+
+/// While no sink has room, a source gives nothing and keeps no memory.
+#[test]
+fn a_source_without_room_takes_nothing() {
+    for_each(Kind::Source, "a_source_without_room_takes_nothing", |options, row| {
+        let (mut rig, mut source) = source(options, row, false);
+        rig.room = SinkSet::EMPTY;
+        for _ in 0..20 {
+            let polled = rig.poll(&mut *source);
+            assert!(matches!(polled, Polled::NoRoom | Polled::Wait(_)), "a batch without room");
+            assert_eq!(rig.grant.used(), 0);
+            pause(&mut rig);
+        }
+    });
+}
+
+/// While the memory is used up, a source says so or waits; when there is some again, it goes on.
+#[test]
+fn a_source_without_memory_waits_for_it() {
+    for_each(Kind::Source, "a_source_without_memory_waits_for_it", |options, row| {
+        let (mut rig, mut source) = source(options, row, false);
+        let all = rig.grant.try_take(rig.grant.bytes_max()).unwrap();
+        for _ in 0..20 {
+            let polled = rig.poll(&mut *source);
+            assert!(matches!(polled, Polled::NoRoom | Polled::Wait(_)), "a batch without memory");
+            assert_eq!(rig.grant.used(), rig.grant.bytes_max());
+            pause(&mut rig);
+        }
+        drop(all);
+        let mut gives = || {
+            pause(&mut rig);
+            matches!(rig.poll(&mut *source), Polled::Batch(..))
+        };
+        assert!((0..POLLS_MAX).any(|_| gives()), "no batch although there is memory");
+    });
+}
+
+/// What a source gives is whole, its ranges are owed to every sink until they are settled, and all
+/// memory comes back; with `--until-eof` it ends.
+#[test]
+fn a_source_gives_whole_batches_and_ends() {
+    for_each(Kind::Source, "a_source_gives_whole_batches_and_ends", |options, row| {
+        let (mut rig, mut source) = source(options, row, true);
+        let (mut events, mut polls) = (0, 0);
+        loop {
+            match rig.poll(&mut *source) {
+                Polled::Batch(batch, permit) => {
+                    assert!(rig.grant.used() >= permit.bytes() && permit.bytes() == rig.expansion);
+                    check_batch(&batch, &rig);
+                    events += batch.events();
+                }
+                Polled::Ended => break,
+                Polled::Wait(Duration::ZERO) => {}
+                _ => pause(&mut rig),
+            }
+            polls += 1;
+            assert!(polls < POLLS_MAX, "it does not end");
+        }
+        assert!(events > 1000, "{events} events");
+        assert!(rig.ledger.is_idle());
+        assert_eq!(rig.grant.used(), 0);
+        assert!(matches!(rig.poll(&mut *source), Polled::Ended), "an end is an end");
+    });
+}
+
+/// Checks a batch and settles it.
+fn check_batch(batch: &Batch, rig: &SourceRig) {
+    assert_whole(batch);
+    let checkpoints = |at: &dyn Fn(u64, u64, u64) -> bool| {
+        for segment in batch.segments.iter().filter(|segment| segment.rows > 0) {
+            let (first, last) = (segment.first_row, segment.first_row + segment.rows - 1);
+            for sink in batch.sinks.iter() {
+                let checkpoint = rig.ledger.checkpoint(segment.origin.id, sink).expect("an open origin");
+                let offsets = (batch.offset(segment, first), batch.offset(segment, last));
+                assert!(at(checkpoint, offsets.0, offsets.1), "{checkpoint} for {offsets:?}");
+            }
+        }
+    };
+    assert!(batch.sinks.iter().all(|sink| rig.ledger.progress(sink).unsettled > 0));
+    checkpoints(&|checkpoint, first, _| checkpoint <= first);
+    batch.segments.iter().for_each(|segment| segment.ack.finish());
+    checkpoints(&|checkpoint, _, last| checkpoint > last);
+}
+
+// Sinks.
+
+/// The sample's options, once for each codec if it has codecs.
+fn by_codec(options: Value) -> Vec<(Option<&'static str>, Value)> {
+    if options.pointer("/encoding/codec").is_none() {
+        return vec![(None, options)];
+    }
+    let with = |codec| {
+        let mut options = options.clone();
+        options["encoding"]["codec"] = json!(codec);
+        (Some(codec), options)
+    };
+    vec![with("json"), with("text")]
+}
+
+/// What batches are made from.
+struct Maker {
+    grant: Arc<Grant>,
+    ledger: Arc<Ledger>,
+}
+
+impl Maker {
+    fn of(&self, text: impl AsRef<[u8]>, line_max: usize) -> Batch {
+        batch(&[Rows { name: "/var/log/a.log", text: text.as_ref() }], line_max, &self.grant, &self.ledger)
+    }
+
+    /// The same with the rows that `keep` is true for.
+    fn selected(&self, text: String, keep: fn(usize) -> bool) -> Batch {
+        let mut batch = self.of(text, 1000);
+        batch.select(Selection::collect_bool(batch.rows(), keep));
+        batch
+    }
+
+    fn segments(&self, count: usize) -> Batch {
+        let rows: Vec<Rows<'_>> =
+            (0..count).map(|_| Rows { name: "/var/log/b.log", text: b"1\n\n3\n" }).collect();
+        batch(&rows, 1000, &self.grant, &self.ledger)
+    }
+}
+
+fn ordinary(lines: usize) -> String {
+    (0..lines).map(|n| format!("203.0.113.7 - - \"GET /?seq={n} HTTP/1.1\" 200\n")).collect()
+}
+
+/// Every kind of batch a sink may get.
+const BATCHES: &[(&str, fn(&Maker) -> Batch)] = &[
+    ("ordinary lines", |make| make.of(ordinary(1000), 1000)),
+    ("a full block", |make| make.of(ordinary(5000), 1000)),
+    ("nothing selected", |make| make.selected(ordinary(1000), |_| false)),
+    ("some selected", |make| make.selected(ordinary(1000), |row| row % 3 == 1)),
+    ("no row at all", |make| make.of("", 1000)),
+    ("no UTF-8", |make| make.of(b"good\nb\xffd\n\xc3\n\xe2\x82\n\x80\x80\x80\n", 1000)),
+    ("NUL and other control bytes", |make| make.of("\0\0\n\x01\x1f\x7f\"\\\n\r\r\r\n", 1000)),
+    ("empty rows", |make| make.of("\n".repeat(16 * 1024), 1000)),
+    ("cut rows", |make| make.of("a long line\nshort\n\u{20ac}\u{20ac}\u{20ac}\u{20ac}\n", 7)),
+    ("many segments", |make| make.segments(300)),
+];
+
+/// Whatever a batch holds, a sink encodes it within what it declared for ordinary text, lets
+/// exactly the selected rows out, takes them, and gives all memory back.
+#[test]
+fn a_sink_takes_every_batch() {
+    for_each(Kind::Sink, "a_sink_takes_every_batch", |options, row| {
+        let Build::Sink(build) = row.build else { panic!("no sink") };
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        for (codec, options) in by_codec(options) {
+            let (make, sink) =
+                (Maker { grant: Grant::new(1 << 30), ledger: Ledger::new() }, build(options).unwrap());
+            let mut lanes: Vec<_> = (0..sink.lanes()).map(|lane| sink.lane(lane_cx(lane))).collect();
+            let mut encoder = sink.encoder();
+            let pool = BlockPool::new();
+            for (what, batch) in BATCHES.iter().map(|(what, batch)| (what, batch(&make))) {
+                let payload = encode(&*sink, &mut *encoder, &batch, what, (&make.grant, &pool));
+                check_payload(codec, &batch, &payload, what);
+                runtime.block_on(deliver(&mut *lanes[0], batch, payload));
+                assert!(make.ledger.is_idle(), "{what}: settled");
+                assert_eq!(make.grant.used(), 0, "{what}: memory is given back");
+            }
+            sink.close();
+        }
+    });
+}
+
+fn lane_cx(lane: usize) -> LaneCx {
+    LaneCx { lane, state: None, counters: Arc::default(), keep: Arc::new(|_| Ok(())) }
+}
+
+fn encode(
+    sink: &dyn Sink,
+    encoder: &mut dyn Encoder,
+    batch: &Batch,
+    what: &str,
+    (grant, pool): (&Arc<Grant>, &Arc<BlockPool>),
+) -> Payload {
+    let declared = sink.payload_bytes_max(batch.block.len() as u64, batch.rows() as u64);
+    let mut permit = grant.try_take(declared).unwrap();
+    let mut payload = Payload::new(batch.events() as u64);
+    let counters = Counters::default();
+    let mut cx = EncodeCx { pool, permit: &mut permit, counters: &counters };
+    encoder.encode(batch, &mut payload, &mut cx).unwrap_or_else(|error| panic!("{what}: {error}"));
+    assert_eq!(payload.bytes, payload.parts.iter().map(|part| part.len() as u64).sum::<u64>(), "{what}");
+    assert!(payload.bytes <= declared || !is_ordinary(batch), "{what}: {} of {declared}", payload.bytes);
+    payload
+}
+
+/// Whether the text holds nothing that an encoder must blow up.
+fn is_ordinary(batch: &Batch) -> bool {
+    batch.block.iter().all(|b| matches!(b, b' '..=b'~' | b'\n'))
+}
+
+fn check_payload(codec: Option<&str>, batch: &Batch, payload: &Payload, what: &str) {
+    let out = payload.parts.concat();
+    let rows = (0..batch.rows()).filter(|row| batch.is_selected(*row)).map(|row| batch.text(row));
+    match codec {
+        Some("json") => {
+            let parsed: Result<Vec<Value>, _> =
+                out.split_inclusive(|b| *b == b'\n').map(serde_json::from_slice).collect();
+            let parsed = parsed.unwrap_or_else(|error| panic!("{what}: {error}"));
+            let messages: Vec<&str> = parsed.iter().filter_map(|event| event["message"].as_str()).collect();
+            let expected: Vec<_> = rows.map(String::from_utf8_lossy).collect();
+            assert!(parsed.len() == messages.len() && messages == expected, "{what}");
+        }
+        Some(_) => {
+            assert!(out == rows.flat_map(|text| [text, b"\n"].concat()).collect::<Vec<u8>>(), "{what}")
+        }
+        None => {}
+    }
+}
+
+/// Delivers a payload as the engine does, and settles it when it is durable.
+async fn deliver(lane: &mut dyn Lane, batch: Batch, mut payload: Payload) {
+    payload.owe(batch.segments.iter().filter_map(|segment| segment.ack.hold(0)));
+    batch.segments.iter().for_each(|segment| segment.ack.finish());
+    drop(batch);
+    if !payload.is_empty() {
+        let delivery = lane.deliver(&payload).await.unwrap();
+        if delivery == Delivery::Taken {
+            lane.sync().await.unwrap();
+        }
+    }
+    payload.settle(Outcome::Delivered);
+}
