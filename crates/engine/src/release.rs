@@ -29,6 +29,12 @@ impl Release {
         due
     }
 
+    /// Tickets issued so far.
+    #[cfg(test)]
+    pub fn issued(&self) -> u64 {
+        self.issued
+    }
+
     /// Whether every ticket issued so far has been released.
     pub fn is_idle(&self) -> bool {
         self.issued == self.released

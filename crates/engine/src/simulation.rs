@@ -188,8 +188,31 @@ impl Life {
             5 => self.offloads(),
             6 => tokio::task::yield_now().await,
             _ if self.random.one_in(20) => _ = self.core.commit(),
+            _ if self.random.one_in(40) => self.barrier().await,
             _ => tokio::time::sleep(Duration::from_millis(self.random.below(30))).await,
         }
+    }
+
+    /// Every ticket issued so far ends, and none is issued meanwhile.
+    async fn barrier(&mut self) {
+        self.core.scheduler.pause(true);
+        let issued = self.issued();
+        for _ in 0..1000 {
+            self.take().await;
+            self.run_one();
+            self.offloads();
+            if self.core.is_drained() {
+                break;
+            }
+        }
+        assert!(self.core.is_drained(), "the barrier is not reached");
+        assert_eq!(issued, self.issued(), "a ticket was issued behind the barrier");
+        assert!(self.running.is_empty());
+        self.core.scheduler.pause(false);
+    }
+
+    fn issued(&self) -> u64 {
+        self.core.sources.iter().map(|source| source.release.lock().expect("not poisoned").issued()).sum()
     }
 
     async fn take(&mut self) {

@@ -165,7 +165,7 @@ fn limit() -> impl Strategy<Value = (usize, &'static str, LongLine)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Whatever the files hold and however they grow, while they are read: every line exactly
     /// once, in order, with the right offset.

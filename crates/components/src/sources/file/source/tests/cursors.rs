@@ -187,3 +187,19 @@ fn a_poisonous_line_without_end_or_over_the_limit_is_rejected_too() {
         assert_eq!(fixture.dropped("panic"), 1);
     }
 }
+
+/// A read that takes in only the first line of a suspicious range, because lines have been short
+/// of late, does not make that line the culprit.
+#[test]
+fn a_line_is_rejected_only_if_it_was_alone() {
+    let mut fixture = Fixture::new(json!({}), &["a"]);
+    let (good, bad) = ("good ".repeat(10_000), "bad ".repeat(10_000));
+    fixture.append("f.log", format!("{good}\n{bad}\n"));
+    for _ in 0..2 {
+        assert_eq!(lines(&fixture.next().0).len(), 2);
+    }
+    fixture.append("f.log", "\n".repeat(20_000));
+    let delivered = isolate(&mut fixture, b"bad");
+    assert!(delivered[0].text == good.as_bytes(), "the good line is delivered");
+    assert_eq!((delivered.len(), fixture.dropped("panic")), (20_001, 1));
+}
