@@ -260,8 +260,11 @@ fn ordinary(lines: usize) -> String {
     (0..lines).map(|n| format!("203.0.113.7 - - \"GET /?seq={n} HTTP/1.1\" 200\n")).collect()
 }
 
+/// Makes a batch of some kind.
+type Make = fn(&Maker) -> Batch;
+
 /// Every kind of batch a sink may get.
-const BATCHES: &[(&str, fn(&Maker) -> Batch)] = &[
+const BATCHES: &[(&str, Make)] = &[
     ("ordinary lines", |make| make.of(ordinary(1000), 1000)),
     ("a full block", |make| make.of(ordinary(5000), 1000)),
     ("nothing selected", |make| make.selected(ordinary(1000), |_| false)),

@@ -221,7 +221,7 @@ impl BatchBuilder {
             LongLine::Split => {
                 let (mut rest, mut start) = (line, start);
                 while !rest.is_empty() {
-                    let (piece, next) = rest.split_at(char_boundary(rest, line_max).min(rest.len()));
+                    let (piece, next) = rest.split_at(char_boundary(rest, line_max));
                     self.row(piece, start);
                     (rest, start) = (next, start + piece.len());
                 }
@@ -278,6 +278,7 @@ fn trim_cr(line: &[u8]) -> &[u8] {
 ///
 /// Where the bytes are no UTF-8 at all it is `max`.
 pub fn char_boundary(line: &[u8], max: usize) -> usize {
+    let max = max.min(line.len());
     let is_continuation = |at: usize| line.get(at).is_some_and(|b| b & 0xC0 == 0x80);
     (max.saturating_sub(3).max(1)..=max).rev().find(|at| !is_continuation(*at)).unwrap_or(max)
 }
