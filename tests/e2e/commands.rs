@@ -9,7 +9,7 @@ use std::time::Duration;
 const LIMIT: Duration = Duration::from_secs(20);
 
 const IDLE: &str = "
-sources: { app: { type: file, include: ['DIR/*.log'] } }
+sources: { app: { type: file, include: ['DIR/a.log'] } }
 sinks: { out: { type: blackhole, inputs: [app] } }
 ";
 
