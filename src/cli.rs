@@ -18,6 +18,9 @@ pub const DROPPED: u8 = 3;
 /// Host agent for logs, metrics and runtime events.
 #[derive(Parser)]
 #[command(name = "millstream", version, arg_required_else_help = true, max_term_width = 100)]
+#[command(
+    after_help = "Example:\n  millstream validate -c millstream.yaml && millstream run -c millstream.yaml"
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -72,6 +75,7 @@ struct ConfigFiles {
 #[derive(Subcommand)]
 enum Generate {
     /// Web-server access lines with a sequence number in each
+    #[command(after_help = "Example:\n  millstream generate logs --rate 500 --size 512B -o app.log")]
     Logs(generate::LogsArgs),
 }
 
@@ -97,9 +101,12 @@ pub fn main() -> ExitCode {
 /// Loads a configuration and prints its faults and warnings; `None` if there are faults.
 pub fn load(files: &[PathBuf]) -> Option<config::Config> {
     let loaded = config::load(files, &Registry, &|name| std::env::var(name).ok());
-    let checked = loaded.and_then(|config| match wiring::clashes(&config) {
-        clashes if clashes.is_empty() => Ok(config),
-        clashes => Err(clashes),
+    let checked = loaded.and_then(|config| {
+        let mut faults = wiring::faults(&config);
+        if faults.is_empty() {
+            faults.extend(run::refused(&config).map(|message| config::Fault::anywhere(message, "see above")));
+        }
+        if faults.is_empty() { Ok(config) } else { Err(faults) }
     });
     match checked {
         Ok(config) => {

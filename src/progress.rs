@@ -1,10 +1,10 @@
-//! Rates while the agent runs: one line that renews itself on a terminal, plain lines elsewhere.
+//! Rates while the agent runs: a line every second on a terminal, every five seconds elsewhere.
 
 use millstream_engine::Snapshot;
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
-/// How often a terminal is renewed.
+/// How often a line is printed on a terminal.
 const TERMINAL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How often a line is printed elsewhere.
@@ -20,10 +20,7 @@ pub async fn show(observe: impl Fn() -> Snapshot + Send + 'static) {
         let now = observe();
         let line = line(&before, &now);
         // Nobody to show it to is no reason to stop.
-        let _ = match terminal {
-            true => write!(std::io::stderr(), "\r\x1b[K{line}"),
-            false => writeln!(std::io::stderr(), "{line}"),
-        };
+        let _ = writeln!(std::io::stderr(), "{line}");
         before = now;
     }
 }

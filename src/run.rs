@@ -3,13 +3,14 @@
 use crate::cli::{self, DONE, DROPPED, FAILED, USAGE};
 use crate::config::{Config, LogLevel, LogTarget};
 use crate::{logging, progress, wiring};
-use millstream_console::{Console, ConsoleConfig};
-use millstream_engine::{Clock, EngineError, Running, Settings, Stopped};
+use millstream_console::{Console, ConsoleConfig, TakeSnapshot};
+use millstream_engine::{Clock, Running, Settings, Snapshot, Stopped, Store};
 use millstream_model::Interval;
 use std::path::PathBuf;
 use std::process::exit;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Threads for calls that block, such as disk syncs.
@@ -70,6 +71,9 @@ fn raise_open_files() {
     }
 }
 
+/// Why the agent cannot go on: the exit status and what to say.
+type Refusal = (u8, String);
+
 fn start(config: &Config, options: Options) -> u8 {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
@@ -77,22 +81,94 @@ fn start(config: &Config, options: Options) -> u8 {
         .thread_name("network")
         .enable_all()
         .build();
-    let runtime = match runtime {
-        Ok(runtime) => runtime,
-        Err(error) => return failed(&format!("the runtime cannot start: {error}")),
+    let status = match &runtime {
+        Ok(runtime) => runtime.block_on(serve(config, options)),
+        Err(error) => Err((FAILED, format!("the runtime cannot start: {error}"))),
     };
-    let built = match build(config, options.until_eof) {
-        Ok(built) => built,
-        Err((status, message)) => {
-            log::error!("{message}");
-            return status;
+    if let Ok(runtime) = runtime {
+        // Threads that are stuck in a system call must not hold the exit.
+        runtime.shutdown_background();
+    }
+    status.unwrap_or_else(|(status, message)| {
+        log::error!("{message}");
+        status
+    })
+}
+
+fn settings(config: &Config, until_eof: bool) -> Settings {
+    let available = std::thread::available_parallelism().map_or(1, usize::from);
+    Settings {
+        threads: config.globals.limits.threads.min(available),
+        memory_bytes: config.globals.limits.memory.0,
+        sink_bytes_max: millstream_engine::limits::SINK_BYTES_MAX,
+        until_eof,
+        clock: Clock::System,
+    }
+}
+
+/// What a run of this configuration would be refused for, found without opening anything.
+pub fn refused(config: &Config) -> Option<String> {
+    match wiring::blueprint(config) {
+        Ok(blueprint) => blueprint.check(&settings(config, false)).err().map(|error| error.to_string()),
+        Err(error) => Some(error.to_string()),
+    }
+}
+
+/// Opens everything, in an order in which nothing is read before it is certain that the agent can
+/// run: the folder, the addresses, then the sources.
+async fn serve(config: &Config, options: Options) -> Result<u8, Refusal> {
+    let mut signals = Signals::receive()?;
+    let store = Store::open(&config.globals.data_dir).map_err(|error| (FAILED, error.to_string()))?;
+    let console = Api::open(config, options).await.map_err(|message| (FAILED, message))?;
+    let blueprint = wiring::blueprint(config).map_err(|error| (USAGE, error.to_string()))?;
+    let built = blueprint.build(&settings(config, options.until_eof), Arc::new(store));
+    let running =
+        built.map_err(|error| (USAGE, error.to_string()))?.start(&tokio::runtime::Handle::current());
+    console.show(&running);
+    let progress = options.progress.then(|| tokio::spawn(progress::show(running.observer())));
+    tokio::select! {
+        () = running.finished(), if options.until_eof => {}
+        name = signals.stop() => log::info!("{name}: delivering what is in flight"),
+    }
+    console.ready.store(false, Ordering::Release);
+    let timeout = config.globals.shutdown_timeout;
+    let stopped = tokio::select! {
+        stopped = running.stop(timeout.0) => stopped,
+        name = signals.second() => {
+            log::error!("second signal ({name}): leaving at once; what is not delivered is not marked as delivered");
+            log::logger().flush();
+            exit(i32::from(FAILED))
         }
     };
-    let running = built.start(runtime.handle());
-    let status = runtime.block_on(serve(config, options, running));
-    // Threads that are stuck in a system call must not hold the exit.
-    runtime.shutdown_background();
-    status
+    if let Some(progress) = progress {
+        progress.abort();
+    }
+    console.console.shutdown().await;
+    Ok(ending(&stopped, options.until_eof, timeout))
+}
+
+/// Says how the run ended; the exit status.
+fn ending(stopped: &Stopped, until_eof: bool, timeout: Interval) -> u8 {
+    let snapshot = &stopped.snapshot;
+    if !stopped.drained {
+        return failed(&format!(
+            "not everything was delivered within {timeout} (sink {}): files are read again from there at the \
+             next start, standard input and generated lines cannot be",
+            snapshot.undelivered_list()
+        ));
+    }
+    if until_eof && snapshot.unread() > 0 {
+        return failed("some files could not be read, see above; all others were");
+    }
+    if snapshot.dropped_events() > 0 {
+        log::warn!(
+            "stopped; dropped: {}; everything else that was read was delivered",
+            snapshot.dropped_list()
+        );
+        return if until_eof { DROPPED } else { DONE };
+    }
+    log::info!("stopped; everything read was delivered");
+    DONE
 }
 
 fn failed(message: &str) -> u8 {
@@ -100,72 +176,94 @@ fn failed(message: &str) -> u8 {
     FAILED
 }
 
-fn build(config: &Config, until_eof: bool) -> Result<millstream_engine::Built, (u8, String)> {
-    let globals = &config.globals;
-    let available = std::thread::available_parallelism().map_or(1, usize::from);
-    let settings = Settings {
-        data_dir: globals.data_dir.clone(),
-        threads: globals.limits.threads.min(available),
-        memory_bytes: globals.limits.memory.0,
-        sink_bytes_max: millstream_engine::limits::SINK_BYTES_MAX,
-        until_eof,
-        clock: Clock::System,
-    };
-    let blueprint = wiring::blueprint(config).map_err(|error| (USAGE, error.to_string()))?;
-    blueprint.build(&settings).map_err(|error| match error {
-        EngineError::Store(error) => (FAILED, error.to_string()),
-        EngineError::Build(message) => (USAGE, message),
-    })
+/// The signals the agent answers.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
 }
 
-async fn serve(config: &Config, options: Options, running: Running) -> u8 {
-    let signals =
-        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()), signal(SignalKind::hangup()));
-    let (Ok(mut terminate), Ok(mut interrupt), Ok(hangup)) = signals else {
-        return failed("signals cannot be received");
-    };
-    tokio::spawn(answer_hangups(hangup));
-    let ready = Arc::new(AtomicBool::new(false));
-    let console = match open_console(config, &running, ready.clone()).await {
-        Ok(console) => console,
-        Err(error) => return failed(&error),
-    };
-    ready.store(true, Ordering::Release);
-    let progress = options.progress.then(|| tokio::spawn(progress::show(running.observer())));
-    tokio::select! {
-        () = running.finished(), if options.until_eof => {}
-        _ = terminate.recv() => log::info!("SIGTERM: delivering what is in flight"),
-        _ = interrupt.recv() => log::info!("SIGINT: delivering what is in flight"),
+/// A second signal counts only after this long: `timeout` and shells send one to the process and
+/// the same to its group.
+const SECOND_SIGNAL_AFTER: Duration = Duration::from_millis(500);
+
+impl Signals {
+    fn receive() -> Result<Signals, Refusal> {
+        let receive =
+            |kind| signal(kind).map_err(|error| (FAILED, format!("signals cannot be received: {error}")));
+        tokio::spawn(answer_hangups(receive(SignalKind::hangup())?));
+        let (terminate, interrupt) = (receive(SignalKind::terminate())?, receive(SignalKind::interrupt())?);
+        Ok(Signals { terminate, interrupt })
     }
-    ready.store(false, Ordering::Release);
-    let timeout = config.globals.shutdown_timeout.0;
-    let stopped = tokio::select! {
-        stopped = running.stop(timeout) => stopped,
-        () = second(&mut terminate, &mut interrupt) => exit(i32::from(FAILED)),
-    };
-    if let Some(progress) = progress {
-        progress.abort();
+
+    /// Waits for a signal to stop; its name.
+    async fn stop(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        }
     }
-    console.shutdown().await;
-    ending(stopped, options.until_eof, &config.globals.shutdown_timeout)
+
+    /// Waits for a second one that is meant.
+    async fn second(&mut self) -> &'static str {
+        let since = Instant::now();
+        loop {
+            let name = self.stop().await;
+            if since.elapsed() >= SECOND_SIGNAL_AFTER {
+                return name;
+            }
+        }
+    }
 }
 
-/// Says how the run ended; the exit status.
-fn ending(stopped: Stopped, until_eof: bool, timeout: &Interval) -> u8 {
-    match stopped {
-        s if !s.drained => failed(&format!(
-            "not everything was delivered within {}: the rest is read again at the next start",
-            timeout
-        )),
-        s if until_eof && s.unread > 0 => failed("some files could not be read, see above; all others were"),
-        s if until_eof && s.dropped_events > 0 => {
-            log::warn!("{} events were dropped; /metrics says why while the agent runs", s.dropped_events);
-            DROPPED
+/// The API, open before the engine runs.
+struct Api {
+    console: Console,
+    ready: Arc<AtomicBool>,
+    observer: Arc<OnceLock<Box<dyn Fn() -> Snapshot + Send + Sync>>>,
+}
+
+impl Api {
+    /// Opens the API. A one-off run takes any free port where the configured one is taken by the
+    /// agent that runs beside it.
+    async fn open(config: &Config, options: Options) -> Result<Api, String> {
+        let (listen, ready) = (config.globals.api.listen, Arc::new(AtomicBool::new(false)));
+        let observer: Arc<OnceLock<Box<dyn Fn() -> Snapshot + Send + Sync>>> = Arc::default();
+        let observe = observer.clone();
+        let snapshot: Arc<TakeSnapshot> =
+            Arc::new(move || observe.get().map_or_else(Snapshot::default, |f| f()));
+        let start = |listen| {
+            let data_dir = config.globals.data_dir.clone();
+            let (version, config_hash) = (env!("CARGO_PKG_VERSION"), config.hash);
+            millstream_console::start(
+                ConsoleConfig { listen, data_dir, version, config_hash },
+                snapshot.clone(),
+                ready.clone(),
+            )
+        };
+        let mut console = start(listen).await;
+        if options.until_eof
+            && console.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::AddrInUse)
+        {
+            log::warn!("api.listen {listen} is taken; this run takes a free port");
+            console = start((listen.ip(), 0).into()).await;
         }
-        _ => {
-            log::info!("stopped; everything read was delivered");
-            DONE
-        }
+        let console = console
+            .map_err(|error| format!("{error}; choose another address, or port 0 for any free one"))?;
+        log::info!(
+            "millstream {} runs {} components; metrics and API at http://{}, control socket {}, token in {}",
+            env!("CARGO_PKG_VERSION"),
+            config.components.len(),
+            console.tcp,
+            console.socket_path.display(),
+            console.token_path.display()
+        );
+        Ok(Api { console, ready, observer })
+    }
+
+    /// Shows the running engine.
+    fn show(&self, running: &Running) {
+        let _ = self.observer.set(Box::new(running.observer()));
+        self.ready.store(true, Ordering::Release);
     }
 }
 
@@ -176,33 +274,4 @@ async fn answer_hangups(mut hangup: Signal) {
             "SIGHUP: this release does not reload; restart the agent to apply a changed configuration"
         );
     }
-}
-
-async fn second(terminate: &mut Signal, interrupt: &mut Signal) {
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
-}
-
-async fn open_console(config: &Config, running: &Running, ready: Arc<AtomicBool>) -> Result<Console, String> {
-    let listen = config.globals.api.listen;
-    let console_config = ConsoleConfig {
-        listen,
-        data_dir: config.globals.data_dir.clone(),
-        version: env!("CARGO_PKG_VERSION"),
-        config_hash: config.hash,
-    };
-    let console = millstream_console::start(console_config, Arc::new(running.observer()), ready).await;
-    let console = console.map_err(|error| {
-        format!("api.listen {listen}: {error}; choose another address, or port 0 for any free one")
-    })?;
-    log::info!(
-        "millstream {} runs {} components; console at http://{} (token in {})",
-        env!("CARGO_PKG_VERSION"),
-        config.components.len(),
-        console.tcp,
-        config.globals.data_dir.join("token").display()
-    );
-    Ok(console)
 }

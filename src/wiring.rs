@@ -1,11 +1,12 @@
 //! From a checked configuration to a blueprint, through the registry.
 
-use crate::config::{Catalog, Component, Config, Fault, Formats};
+use crate::config::{Catalog, Component, Config, Fault, Formats, LogTarget};
 use millstream_components::registry::{Build, ROWS, Row, find};
 use millstream_engine::{Blueprint, Input, SinkPart, SourcePart, TransformPart};
 use millstream_model::{BuildError, Kind, SourceInfo};
 use serde_json::Value;
 use std::collections::HashMap;
+use std::path::PathBuf;
 
 /// The registry, as the configuration loader sees it.
 pub struct Registry;
@@ -34,24 +35,61 @@ impl Catalog for Registry {
     }
 }
 
-/// Components that claim what another one has already, at the later one's place.
-pub fn clashes(config: &Config) -> Vec<Fault> {
-    let mut claimed: HashMap<String, &Component> = HashMap::new();
+/// What is wrong between components, or with what a source adds to its events.
+pub fn faults(config: &Config) -> Vec<Fault> {
     let mut faults = Vec::new();
+    let mut claimed: HashMap<String, &Component> = HashMap::new();
     for component in &config.components {
-        let row = find(component.kind, &component.type_name);
-        for claim in row.map_or_else(Vec::new, |row| (row.claims)(component.options.clone())) {
+        for claim in claims(component) {
             if let Some(first) = claimed.insert(claim.clone(), component) {
                 let what = format!("`{}` and `{}` both use {claim}", first.id, component.id);
                 faults.push(Fault::new(
                     &component.place,
                     what,
-                    "give each its own, or one component both inputs",
+                    "keep one of them, and name it in several inputs",
                 ));
             }
         }
+        faults.extend(loops(config, component));
+        faults.extend(hidden_attributes(component));
     }
     faults
+}
+
+fn claims(component: &Component) -> Vec<String> {
+    let Some(row) = find(component.kind, &component.type_name) else { return Vec::new() };
+    let mut claims = (row.claims)(component.options.clone());
+    let written = (row.writes)(component.options.clone());
+    claims.extend(written.iter().map(|path| format!("the file {}", path.display())));
+    claims
+}
+
+/// A file that the agent writes and reads would grow for ever.
+fn loops(config: &Config, source: &Component) -> Vec<Fault> {
+    let Some(reader) = find(source.kind, &source.type_name) else { return Vec::new() };
+    let log = match &config.globals.log.to {
+        LogTarget::File(path) => std::path::absolute(path).ok(),
+        LogTarget::Stderr => None,
+    };
+    let written = config.components.iter().flat_map(|sink| {
+        let row = find(sink.kind, &sink.type_name);
+        row.map_or_else(Vec::new, |row| (row.writes)(sink.options.clone()))
+    });
+    let read = written.chain(log).filter(|path| (reader.reads)(source.options.clone(), path));
+    let fault = |path: PathBuf| {
+        let what = format!("`{}` reads {}, which this agent writes", source.id, path.display());
+        Fault::new(&source.place, what, "exclude it, or write elsewhere")
+    };
+    read.map(fault).collect()
+}
+
+fn hidden_attributes(component: &Component) -> Vec<Fault> {
+    let own = |name: &&String| matches!(name.as_str(), "message" | "timestamp");
+    let fault = |name: &String| {
+        let what = format!("the attribute `{name}` of `{}` is a key of every event", component.id);
+        Fault::new(&component.place, what, "give it another name")
+    };
+    component.attributes.keys().filter(own).map(fault).collect()
 }
 
 /// Builds every component of a checked configuration.

@@ -119,6 +119,56 @@ fn damaged_checkpoints_are_set_aside_and_the_agent_starts() {
 }
 
 #[test]
+fn what_a_run_would_be_refused_for_is_found_by_validate() {
+    let dir = folder();
+    let path = dir.path().join("c.yaml");
+    let input = "sources: { app: { type: file, include: ['/x/*.log'] } }\n";
+    let cases = [
+        (
+            "sinks: { a: { type: file, inputs: [app], path: /x/a.log } }",
+            "reads /x/a.log, which this agent writes",
+        ),
+        (
+            "sinks: { a: { type: file, inputs: [app], path: /o }, b: { type: file, inputs: [app], path: /o } }",
+            "both use the file /o",
+        ),
+        (
+            "limits: { memory: 32MiB }\nsinks: { a: { type: console, inputs: [app] }, b: { type: file, inputs: [app], path: /o } }",
+            "limits.memory",
+        ),
+        (
+            "sinks: { a: { type: console, inputs: [app], encoding: { metadata_key: message } } }",
+            "key of every event",
+        ),
+    ];
+    for (sinks, expected) in cases {
+        fs::write(&path, format!("{input}{sinks}\n")).unwrap();
+        let output = run(&["validate", "-c", path.to_str().unwrap()], b"");
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(2) && text.contains(expected), "{expected} is not in:\n{text}");
+    }
+}
+
+#[test]
+fn a_one_off_run_does_not_need_the_port_of_the_agent_beside_it() {
+    let dir = folder();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let path = dir.path().join("c.yaml");
+    let config = format!(
+        "data_dir: {}/data\napi: {{ listen: '{}' }}\nsources: {{ in: {{ type: stdin }} }}\n\
+         sinks: {{ out: {{ type: console, inputs: [in], encoding: {{ codec: text }} }} }}\n",
+        dir.path().display(),
+        taken.local_addr().unwrap()
+    );
+    fs::write(&path, config).unwrap();
+    let output = run(&["run", "--until-eof", "-c", path.to_str().unwrap()], b"a\n");
+    assert_eq!((output.stdout, output.status.code()), (b"a\n".to_vec(), Some(0)));
+    // An agent that stays must be reachable: it refuses, before it has read anything.
+    let output = run(&["run", "-c", path.to_str().unwrap()], b"a\n");
+    assert_eq!((output.stdout, output.status.code()), (b"".to_vec(), Some(1)));
+}
+
+#[test]
 fn generated_lines_are_numbered_and_counted() {
     let output = run(&["generate", "logs", "--count", "1000", "--size", "200B"], b"");
     let text = String::from_utf8(output.stdout).unwrap();

@@ -187,6 +187,26 @@ fn rotation_by_rename_and_by_truncation_is_followed() {
 }
 
 #[test]
+fn what_was_moved_out_of_the_patterns_while_nobody_looked_is_still_read() {
+    let dir = folder();
+    fs::create_dir(dir.path().join("in")).unwrap();
+    let (path, output) = (dir.path().join("in/a.log"), dir.path().join("out/text"));
+    append(&path, b"1\n");
+    let mut agent = Agent::start(dir.path(), TAIL, &["--until-eof"]);
+    assert_eq!(agent.wait(LIMIT).code(), Some(0));
+    append(&path, b"2\n");
+    fs::rename(&path, dir.path().join("in/a.log.1")).unwrap();
+    append(&path, b"3\n");
+    for _ in 0..2 {
+        let mut agent = Agent::start(dir.path(), TAIL, &["--until-eof"]);
+        assert_eq!(agent.wait(LIMIT).code(), Some(0));
+        let mut got = lines(&output);
+        got.sort();
+        assert_eq!(got, ["1", "2", "3"]);
+    }
+}
+
+#[test]
 fn only_files_of_the_first_start_are_read_from_their_end() {
     let dir = folder();
     fs::create_dir(dir.path().join("in")).unwrap();

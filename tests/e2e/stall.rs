@@ -2,7 +2,7 @@
 
 use crate::support::{folder, lines};
 use millstream_components::registry::{Build, find};
-use millstream_engine::{Blueprint, Clock, Running, Settings, SinkPart, SourcePart};
+use millstream_engine::{Blueprint, Clock, Running, Settings, SinkPart, SourcePart, Store};
 use millstream_model::{Kind, SourceInfo};
 use millstream_testkit::{FakeSink, Shelf, Temper};
 use serde_json::json;
@@ -54,7 +54,6 @@ fn blueprint(dir: &Path, shelves: &[Shelf; 2]) -> Blueprint {
 /// A running engine over one file.
 fn start(dir: &Path, shelves: &[Shelf; 2], until_eof: bool, runtime: &tokio::runtime::Runtime) -> Running {
     let settings = Settings {
-        data_dir: dir.join("data"),
         threads: 2,
         memory_bytes: 64 << 20,
         // Four megabytes in a dead sink's queue: it is full within a second or two.
@@ -62,7 +61,8 @@ fn start(dir: &Path, shelves: &[Shelf; 2], until_eof: bool, runtime: &tokio::run
         until_eof,
         clock: Clock::System,
     };
-    blueprint(dir, shelves).build(&settings).unwrap().start(runtime.handle())
+    let store = Arc::new(Store::open(&dir.join("data")).unwrap());
+    blueprint(dir, shelves).build(&settings, store).unwrap().start(runtime.handle())
 }
 
 fn runtime() -> tokio::runtime::Runtime {

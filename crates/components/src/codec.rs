@@ -84,6 +84,15 @@ impl Default for Encoding {
 const JSON_ROW_BYTES: u64 = 320;
 
 impl Encoding {
+    /// Faults of the settings, for a component whose option is `encoding`.
+    pub fn check(&self) -> Vec<(String, String)> {
+        if matches!(self.metadata_key.as_str(), "message" | "timestamp") {
+            let message = format!("`{}` is a key of every event; choose another name", self.metadata_key);
+            return vec![("/encoding/metadata_key".into(), message)];
+        }
+        Vec::new()
+    }
+
     /// An encoder of its own.
     pub fn encoder(&self) -> Box<dyn Encoder> {
         match self.codec {

@@ -7,6 +7,7 @@ use millstream_model::{BuildError, Kind, Sink, Source, SourceOpen, Transform};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Options of a component, as its configuration gives them.
@@ -21,10 +22,19 @@ pub trait Component: DeserializeOwned + JsonSchema + Send + 'static {
         Vec::new()
     }
 
-    /// What only one component of an agent may have, such as a file that is written, in words for
-    /// a person.
+    /// What only one component of an agent may have, in words for a person.
     fn claims(&self) -> Vec<String> {
         Vec::new()
+    }
+
+    /// Files it writes, as absolute paths. Only one component may write a file.
+    fn writes(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
+    /// Whether it would read a file at this absolute path.
+    fn reads(&self, _: &Path) -> bool {
+        false
     }
 }
 
@@ -74,6 +84,10 @@ pub struct Row {
     pub outputs: fn(Value) -> Vec<String>,
     /// What only one component of an agent may have.
     pub claims: fn(Value) -> Vec<String>,
+    /// Files it writes.
+    pub writes: fn(Value) -> Vec<PathBuf>,
+    /// Whether it would read a file at this absolute path.
+    pub reads: fn(Value, &Path) -> bool,
     /// A configuration that shows every option: documentation and test at once.
     pub sample: &'static str,
     /// Its page for users.
@@ -100,6 +114,8 @@ macro_rules! row {
             check: check::<$config>,
             outputs: outputs::<$config>,
             claims: claims::<$config>,
+            writes: writes::<$config>,
+            reads: reads::<$config>,
             sample: include_str!(concat!($folder, "/sample.yaml")),
             readme: include_str!(concat!($folder, "/README.md")),
         }
@@ -145,6 +161,14 @@ fn check<C: Component>(options: Value) -> Vec<(String, String)> {
 
 fn claims<C: Component>(options: Value) -> Vec<String> {
     serde_json::from_value::<C>(options).map(|config| config.claims()).unwrap_or_default()
+}
+
+fn writes<C: Component>(options: Value) -> Vec<PathBuf> {
+    serde_json::from_value::<C>(options).map(|config| config.writes()).unwrap_or_default()
+}
+
+fn reads<C: Component>(options: Value, path: &Path) -> bool {
+    serde_json::from_value::<C>(options).is_ok_and(|config| config.reads(path))
 }
 
 fn outputs<C: Component>(options: Value) -> Vec<String> {

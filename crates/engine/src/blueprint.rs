@@ -7,14 +7,13 @@ use crate::release::Release;
 use crate::running::Running;
 use crate::scheduler::Scheduler;
 use crate::stage::{OffloadQueue, SerialStage};
-use crate::store::{Store, StoreError};
+use crate::store::Store;
 use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES, ROW_BYTES, SINKS_MAX};
 use millstream_model::{
     BlockPool, BuildError, Counters, Grant, Kind, Ledger, Now, Sink, SinkSet, Source, SourceInfo, SourceOpen,
     Transform,
 };
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 use tokio::runtime::Handle;
@@ -41,8 +40,6 @@ impl Clock {
 /// Settings of an engine.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Folder of the checkpoint store.
-    pub data_dir: PathBuf,
     /// Worker threads.
     pub threads: usize,
     /// `limits.memory` in bytes; data in flight gets a part of it.
@@ -113,27 +110,25 @@ pub struct Built {
     pub(crate) threads: usize,
 }
 
-/// A component of the blueprint cannot be built, or the store cannot be opened.
+/// The blueprint, one of its components or the settings are at fault.
 #[derive(Debug, thiserror::Error)]
-pub enum EngineError {
-    /// The store cannot be opened.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// The blueprint or one of its components is at fault.
-    #[error("{0}")]
-    Build(String),
-}
+#[error("{0}")]
+pub struct EngineError(pub String);
 
 impl Blueprint {
-    /// Opens the store and every source.
-    pub fn build(self, settings: &Settings) -> Result<Built, EngineError> {
+    /// What stands against running it with these settings, without opening anything.
+    pub fn check(&self, settings: &Settings) -> Result<(), EngineError> {
         if self.sinks.len() > SINKS_MAX {
             let count = self.sinks.len();
-            return Err(EngineError::Build(format!("{count} sinks; an agent has {SINKS_MAX} at most")));
+            return Err(EngineError(format!("{count} sinks; an agent has {SINKS_MAX} at most")));
         }
-        let grant = Grant::new(settings.memory_bytes * GRANT_PERCENT / 100);
-        self.check_memory(&grant, settings.threads)?;
-        let store = Arc::new(Store::open(&settings.data_dir)?);
+        self.check_memory(grant_bytes(settings), settings.threads)
+    }
+
+    /// Opens every source. `store` keeps what it knows over a restart.
+    pub fn build(self, settings: &Settings, store: Arc<Store>) -> Result<Built, EngineError> {
+        self.check(settings)?;
+        let grant = Grant::new(grant_bytes(settings));
         let scheduler = Arc::new(Scheduler::new(self.sources.len()));
         let for_room = Arc::downgrade(&scheduler);
         grant.on_room(move || wake_for_room(&for_room));
@@ -159,13 +154,13 @@ impl Blueprint {
     }
 
     /// Refuses a memory limit in which not even one batch per worker fits.
-    fn check_memory(&self, grant: &Grant, threads: usize) -> Result<(), EngineError> {
+    fn check_memory(&self, grant_bytes: u64, threads: usize) -> Result<(), EngineError> {
         let need = (BLOCK_BYTES as u64 + expansion(&self.sinks)) * threads.max(1) as u64;
-        if need <= grant.bytes_max() {
+        if need <= grant_bytes {
             return Ok(());
         }
         let least = (need * 100).div_ceil(GRANT_PERCENT).div_ceil(1 << 20);
-        Err(EngineError::Build(format!(
+        Err(EngineError(format!(
             "limits.memory is too small: {threads} threads with these sinks need {least}MiB at least; \
              raise limits.memory or lower limits.threads"
         )))
@@ -190,6 +185,11 @@ fn wake_for_room(scheduler: &Weak<Scheduler>) {
     if let Some(scheduler) = scheduler.upgrade() {
         scheduler.wake_for_room();
     }
+}
+
+/// Bytes that data in flight may take.
+fn grant_bytes(settings: &Settings) -> u64 {
+    settings.memory_bytes * GRANT_PERCENT / 100
 }
 
 /// Bytes a chain to `sinks` may make of one block.
@@ -239,7 +239,7 @@ fn flow_order(blueprint: &Blueprint) -> Result<Vec<usize>, EngineError> {
             !order.contains(i) && inputs.iter().all(|(id, _)| done.contains(&id.as_str()))
         };
         let Some(next) = (0..blueprint.transforms.len()).find(ready) else {
-            return Err(EngineError::Build(
+            return Err(EngineError(
                 "the transforms form a cycle or read a component that is not there".into(),
             ));
         };
@@ -279,7 +279,7 @@ fn transform_node(graph: &Graph, part: TransformPart) -> Result<Node, EngineErro
         Transform::Offload(offload) => Op::Offload(offload, Arc::default()),
         Transform::Merge(_) => {
             let message = format!("transform {}: aggregates are not run by this release", part.id);
-            return Err(EngineError::Build(message));
+            return Err(EngineError(message));
         }
     };
     Ok(Node {
@@ -355,8 +355,7 @@ fn source_slot(
         wake,
         until_eof,
     };
-    let source =
-        (part.open)(open).map_err(|error| EngineError::Build(format!("source {}: {error}", info.id)))?;
+    let source = (part.open)(open).map_err(|error| EngineError(format!("source {}: {error}", info.id)))?;
     Ok(SourceSlot {
         id: info.id.as_str().into(),
         type_name: part.type_name,

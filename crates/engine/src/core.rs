@@ -2,7 +2,7 @@
 
 use crate::blueprint::Clock;
 use crate::lane::LaneQueue;
-use crate::limits::DETACH_AFTER;
+use crate::limits::{DETACH_AFTER, FULL_AFTER};
 use crate::release::Release;
 use crate::scheduler::{Again, Job, Scheduler};
 use crate::stage::{OffloadQueue, SerialStage};
@@ -12,7 +12,7 @@ use millstream_model::{
     BlockPool, Counters, Grant, Kind, Ledger, Map, Now, Offload, Polled, Sink, SinkSet, Source, SourceCx,
     SourceInfo,
 };
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -65,11 +65,20 @@ pub(crate) struct SinkSlot {
     pub share: u64,
     /// Engine time in ms since when it has had no room, plus one; 0 while it has room.
     full_since: AtomicU64,
+    /// Whether the log says that it is full.
+    reported: AtomicBool,
 }
 
 impl SinkSlot {
     pub fn new(index: usize, sink: Arc<dyn Sink>, lanes: Vec<Arc<LaneQueue>>, share: u64) -> SinkSlot {
-        SinkSlot { index, sink, lanes, share, full_since: AtomicU64::new(0) }
+        SinkSlot {
+            index,
+            sink,
+            lanes,
+            share,
+            full_since: AtomicU64::new(0),
+            reported: AtomicBool::new(false),
+        }
     }
 
     /// Bytes queued or being delivered.
@@ -78,7 +87,7 @@ impl SinkSlot {
     }
 
     /// How long the sink has had no room; `None` if it has room.
-    fn full_for(&self, now: Duration) -> Option<Duration> {
+    pub fn full_for(&self, now: Duration) -> Option<Duration> {
         if self.queued() < self.share {
             self.full_since.store(0, Ordering::Relaxed);
             return None;
@@ -228,6 +237,24 @@ impl Core {
     /// Whether all that was read is settled and nothing more will come.
     pub fn is_finished(&self) -> bool {
         self.scheduler.all_ended() && self.is_drained() && self.sources.iter().all(|s| s.ledger.is_idle())
+    }
+
+    /// Says once when a sink does not take what comes, and when it does again.
+    pub fn watch_sinks(&self) {
+        let now = self.now().since_start;
+        for (node, slot) in self.sinks() {
+            let full = slot.full_for(now).is_some_and(|full| full >= FULL_AFTER);
+            match (full, slot.reported.swap(full, Ordering::Relaxed)) {
+                (true, false) => log::warn!(
+                    "sink {}: its queue has been full for {} s; sources that can read again go on without it, \
+                     others wait",
+                    node.id,
+                    FULL_AFTER.as_secs()
+                ),
+                (false, true) => log::info!("sink {}: its queue has room again", node.id),
+                _ => {}
+            }
+        }
     }
 
     /// Commits the checkpoints that moved.

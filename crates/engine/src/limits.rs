@@ -36,3 +36,7 @@ pub const PANIC_PAUSE_MAX: Duration = Duration::from_millis(250);
 /// How often an idle worker that does not lead looks at the timers: the leader may be held up in a
 /// source whose disk hangs.
 pub const FOLLOWER_LOOK: Duration = Duration::from_secs(1);
+
+/// A sink whose queue has been full for this long is said to be in trouble: in `/ready`, in the
+/// snapshot and in the log.
+pub const FULL_AFTER: Duration = Duration::from_secs(5);

@@ -24,15 +24,13 @@ pub struct Running {
 }
 
 /// How a stop went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Stopped {
     /// Whether everything in flight was delivered in time. What was not is read again at the next
     /// start.
     pub drained: bool,
-    /// Events dropped since the start, without those filtered on purpose.
-    pub dropped_events: u64,
-    /// Failures to read a source.
-    pub unread: u64,
+    /// What the engine had done by then.
+    pub snapshot: Snapshot,
 }
 
 impl Running {
@@ -118,8 +116,7 @@ impl Running {
         if let Err(error) = self.core.commit() {
             log::error!("checkpoints could not be written: {error}; some data will be repeated");
         }
-        let snapshot = Snapshot::take(&self.core);
-        Stopped { drained, dropped_events: snapshot.dropped_events(), unread: snapshot.unread() }
+        Stopped { drained, snapshot: Snapshot::take(&self.core) }
     }
 }
 
@@ -155,6 +152,7 @@ impl Committer {
         while !self.wait() {
             core.nodes.iter().for_each(|node| node.counters.sample(COMMIT_INTERVAL));
             core.sources.iter().for_each(|source| source.counters.sample(COMMIT_INTERVAL));
+            core.watch_sinks();
             if let Err(error) = core.commit() {
                 log::error!("checkpoints could not be written: {error}; trying again");
             }

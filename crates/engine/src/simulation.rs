@@ -7,6 +7,7 @@ use crate::blueprint::{Blueprint, Clock, Settings, SinkPart, SourcePart, Transfo
 use crate::chain::{Worker, at_cut};
 use crate::core::{Core, Op};
 use crate::scheduler::{Job, Next};
+use crate::store::Store;
 use crate::ticket::Ticket;
 use millstream_model::{Batch, ComponentError, Map, Now, Offload, Outputs, Serial, SourceInfo, Transform};
 use millstream_testkit::{FakeSink, MemoryLog, Random, Shelf, Temper};
@@ -160,14 +161,15 @@ struct Life {
 impl Life {
     fn start(scenario: &Scenario, log: &MemoryLog, shelves: &[Shelf; 2], folder: &Path, life: u64) -> Life {
         let settings = Settings {
-            data_dir: folder.to_path_buf(),
             threads: 1,
             memory_bytes: 64 << 20,
             sink_bytes_max: 300,
             until_eof: true,
             clock: Clock::Simulated(0),
         };
-        let built = blueprint(scenario, log, shelves, life).build(&settings).expect("the blueprint builds");
+        let store = Arc::new(Store::open(folder).expect("the store opens"));
+        let built =
+            blueprint(scenario, log, shelves, life).build(&settings, store).expect("the blueprint builds");
         for driver in built.drivers {
             tokio::spawn(driver.run());
         }

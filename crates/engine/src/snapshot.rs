@@ -1,12 +1,13 @@
 //! What the engine is doing, at one moment: the source of `/metrics`, `/api/snapshot` and the log.
 
-use crate::core::Core;
+use crate::core::{Core, SinkSlot};
+use crate::limits::FULL_AFTER;
 use millstream_model::CountersSnapshot;
 use serde::Serialize;
 use std::time::Duration;
 
 /// The whole engine.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Snapshot {
     /// Seconds since the start.
     pub uptime_seconds: f64,
@@ -59,7 +60,7 @@ impl Snapshot {
     pub(crate) fn take(core: &Core) -> Snapshot {
         let now = core.now().since_start;
         let sources = (0..core.sources.len()).map(|index| of_source(core, index, now));
-        let nodes = (0..core.nodes.len()).map(|index| of_node(core, index));
+        let nodes = (0..core.nodes.len()).map(|index| of_node(core, index, now));
         Snapshot {
             uptime_seconds: now.as_secs_f64(),
             memory_granted_bytes: core.grant.used(),
@@ -72,6 +73,29 @@ impl Snapshot {
     pub fn dropped_events(&self) -> u64 {
         let reasons = self.components.iter().flat_map(|c| &c.counters.dropped_events);
         reasons.filter(|(reason, _)| **reason != "filtered").map(|(_, events)| events).sum()
+    }
+
+    /// What was dropped, without what was filtered on purpose: `1 long_line (source in), 5 panic (sink out)`.
+    pub fn dropped_list(&self) -> String {
+        let of = |c: &ComponentSnapshot| {
+            let (kind, id) = (c.kind, c.id.clone());
+            let reasons =
+                c.counters.dropped_events.clone().into_iter().filter(|(reason, _)| *reason != "filtered");
+            reasons
+                .map(move |(reason, events)| format!("{events} {reason} ({kind} {id})"))
+                .collect::<Vec<_>>()
+        };
+        self.components.iter().flat_map(of).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The sinks that still have something to deliver, with why they do not get on.
+    pub fn undelivered_list(&self) -> String {
+        let of = |c: &ComponentSnapshot| {
+            let why = c.trouble.as_ref().map_or(String::new(), |trouble| format!(": {trouble}"));
+            (c.trouble.is_some() || c.buffer_bytes.is_some_and(|bytes| bytes > 0))
+                .then(|| format!("{}{why}", c.id))
+        };
+        self.components.iter().filter_map(of).collect::<Vec<_>>().join(", ")
     }
 
     /// Failures of sources to read something.
@@ -106,7 +130,14 @@ fn of_source(core: &Core, index: usize, now: Duration) -> ComponentSnapshot {
     }
 }
 
-fn of_node(core: &Core, index: usize) -> ComponentSnapshot {
+/// Why a sink does not get on: its last failure, or that it takes too little.
+fn trouble(slot: &SinkSlot, now: Duration) -> Option<String> {
+    let failed = slot.lanes.iter().find_map(|lane| lane.trouble());
+    let full = slot.full_for(now).filter(|full| *full >= FULL_AFTER);
+    failed.or_else(|| full.map(|full| format!("its queue has been full for {} s", full.as_secs())))
+}
+
+fn of_node(core: &Core, index: usize, now: Duration) -> ComponentSnapshot {
     let node = &core.nodes[index];
     let slot = core.sinks().find(|(of, _)| of.id == node.id).map(|(_, slot)| slot);
     ComponentSnapshot {
@@ -116,6 +147,6 @@ fn of_node(core: &Core, index: usize) -> ComponentSnapshot {
         counters: node.counters.snapshot(),
         sinks: Vec::new(),
         buffer_bytes: slot.map(|slot| slot.queued()),
-        trouble: slot.and_then(|slot| slot.lanes.iter().find_map(|lane| lane.trouble())),
+        trouble: slot.and_then(|slot| trouble(slot, now)),
     }
 }

@@ -46,7 +46,7 @@ pub enum StoreError {
     )]
     Format(PathBuf, String),
     /// The folder cannot be used at all.
-    #[error("data_dir {0}: {1}")]
+    #[error("data_dir {0}: {1}; set data_dir to a folder this user may write")]
     Io(PathBuf, io::Error),
     /// The database cannot be created.
     #[error("data_dir {0}: checkpoint store: {1}")]

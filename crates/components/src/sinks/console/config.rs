@@ -31,7 +31,11 @@ pub enum Target {
     Stderr,
 }
 
-impl Component for ConsoleConfig {}
+impl Component for ConsoleConfig {
+    fn check(&self) -> Vec<(String, String)> {
+        self.encoding.check()
+    }
+}
 
 impl SinkComponent for ConsoleConfig {
     fn build(self) -> Result<Arc<dyn Sink>, BuildError> {

@@ -30,17 +30,17 @@ fn default_sync() -> Interval {
 }
 
 impl Component for FileConfig {
-    fn claims(&self) -> Vec<String> {
-        let path = std::path::absolute(&self.path).unwrap_or_else(|_| self.path.clone());
-        vec![format!("the file {}", path.display())]
+    fn writes(&self) -> Vec<PathBuf> {
+        vec![std::path::absolute(&self.path).unwrap_or_else(|_| self.path.clone())]
     }
 
     fn check(&self) -> Vec<(String, String)> {
         let text = self.path.as_os_str().to_string_lossy();
-        match text.ends_with('/') || text.contains('\0') {
-            true => vec![("/path".into(), "path names no file; write a folder and a file name".into())],
-            false => Vec::new(),
+        let mut faults = self.encoding.check();
+        if text.ends_with('/') || text.contains('\0') {
+            faults.push(("/path".into(), "names no file; write a folder and a file name".into()));
         }
+        faults
     }
 }
 

@@ -12,7 +12,7 @@ pub use config::FileConfig;
 use crate::codec::Encoding;
 use millstream_model::{BoxFuture, DeliverError, Delivery, Encoder, Lane, LaneCx, Payload, Sink};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use writer::Writer;
@@ -41,11 +41,12 @@ impl Sink for FileSink {
         {
             log::warn!("{}: {error}; trying again with the first event", self.path.display());
         }
-        Box::new(FileLane { writer: Arc::new(Mutex::new(writer)), sync: self.sync })
+        Box::new(FileLane { path: self.path.clone(), writer: Arc::new(Mutex::new(writer)), sync: self.sync })
     }
 }
 
 struct FileLane {
+    path: PathBuf,
     writer: Arc<Mutex<Writer>>,
     sync: Duration,
 }
@@ -60,17 +61,17 @@ impl FileLane {
         let run = move || work(&mut writer.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
         let result =
             tokio::task::spawn_blocking(run).await.unwrap_or_else(|error| Err(io::Error::other(error)));
-        result.map_err(|error| failed(&error))
+        result.map_err(|error| failed(&self.path, &error))
     }
 }
 
-fn failed(error: &io::Error) -> DeliverError {
+fn failed(path: &Path, error: &io::Error) -> DeliverError {
     let kind = match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "disk_full",
         io::ErrorKind::PermissionDenied => "permission",
         _ => "write",
     };
-    DeliverError::retry(kind, error.to_string())
+    DeliverError::retry(kind, format!("cannot write {}: {error}", path.display()))
 }
 
 impl Lane for FileLane {

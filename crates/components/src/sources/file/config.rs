@@ -1,11 +1,12 @@
 //! Configuration of source `file`.
 
-use super::discover::Pattern;
+use super::discover::{Exclude, Pattern, matcher};
 use super::source::FileSource;
 use crate::registry::{Component, SourceComponent};
 use millstream_model::{BuildError, Interval, LongLine, Size, Source, SourceOpen};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use std::path::Path;
 
 /// Smallest `max_line`, in bytes: every character fits, so that none is ever cut.
 const MAX_LINE_BYTES_MIN: u64 = 4;
@@ -79,6 +80,11 @@ fn default_max_line() -> Size {
 }
 
 impl Component for FileConfig {
+    fn reads(&self, path: &Path) -> bool {
+        let included = self.include.iter().any(|glob| matcher(&glob.0).is_ok_and(|m| m.is_match(path)));
+        included && Exclude::new(&self.exclude).is_ok_and(|exclude| !exclude.matches(path))
+    }
+
     fn check(&self) -> Vec<(String, String)> {
         let mut faults = Vec::new();
         for (index, pattern) in self.include.iter().enumerate() {
@@ -87,13 +93,12 @@ impl Component for FileConfig {
             }
         }
         if !(MAX_LINE_BYTES_MIN..=MAX_LINE_BYTES_MAX).contains(&self.max_line.0) {
-            faults.push(("/max_line".into(), "max_line is out of range; write 4B to 16MiB".into()));
+            faults.push(("/max_line".into(), "out of range; write 4B to 16MiB".into()));
         }
         let filters = [("keep_lines", &self.keep_lines), ("drop_lines", &self.drop_lines)];
         for (key, filter) in filters.iter().filter_map(|(key, f)| f.as_ref().map(|f| (key, f))) {
             if filter.contains.is_empty() && filter.regex.is_empty() {
-                faults
-                    .push((format!("/{key}"), format!("{key} selects nothing; give it contains: or regex:")));
+                faults.push((format!("/{key}"), "selects nothing; give it contains: or regex:".into()));
             }
             if filter.contains.iter().any(String::is_empty) {
                 faults.push((

@@ -74,7 +74,8 @@ impl Exclude {
         Ok(Exclude { names: all(names)?, paths: all(paths)? })
     }
 
-    fn matches(&self, path: &Path) -> bool {
+    /// Whether the path is not to be read.
+    pub fn matches(&self, path: &Path) -> bool {
         let name = path.file_name().map(Path::new);
         name.is_some_and(|name| self.names.iter().any(|m| m.is_match(name)))
             || self.paths.iter().any(|m| m.is_match(path))

@@ -1,7 +1,9 @@
-//! The source itself: which files there are, when to look at each, and filling blocks from them.
+//! The source itself: when to look at which file, and filling blocks from them.
+
+mod finding;
 
 use super::config::{FileConfig, ReadFrom};
-use super::discover::{Exclude, Pattern, walk};
+use super::discover::{Exclude, Pattern};
 use super::identity::{Descriptor, HEAD_BYTES_MAX, Head, Inode, open_regular};
 use super::select::Select;
 use super::tail::{ALONE_FROM, Fill, Limits, Read, Tail};
@@ -88,6 +90,8 @@ pub struct FileSource {
     trouble: BTreeMap<PathBuf, String>,
     walked: Option<Duration>,
     walk_wanted: bool,
+    /// Files that were moved while the agent was down were looked for.
+    searched: bool,
     folders_watched: bool,
     /// When to look at which file, the next first; an entry counts if the file still has that time.
     looks: BinaryHeap<Reverse<(Duration, u64)>>,
@@ -121,6 +125,7 @@ impl FileSource {
             trouble: BTreeMap::new(),
             walked: None,
             walk_wanted: true,
+            searched: false,
             folders_watched: false,
             looks: BinaryHeap::new(),
             active: 0,
@@ -444,161 +449,6 @@ fn is_silent(tail: &Tail, now: Duration) -> bool {
     tail.gone_since.is_some_and(|since| now.saturating_sub(since.max(tail.grown)) >= GONE_SILENCE)
 }
 
-// Finding.
-impl FileSource {
-    /// Walks the folders: takes in new files, notices moved and vanished ones.
-    fn walk(&mut self, cx: &SourceCx<'_>) {
-        let now = cx.now.since_start;
-        let found = walk(&self.patterns, &self.exclude);
-        let watched_before = self.watch.is_complete(&found.folders);
-        self.watch.folders(&found.folders);
-        self.folders_watched = self.watch.is_complete(&found.folders);
-        // A name that came between the walk and the watch is found by walking once more.
-        self.walk_wanted = self.folders_watched && !watched_before;
-        self.walked = Some(now);
-        let mut trouble = found.unreadable;
-        let (mut seen, mut new) = (HashSet::new(), Vec::new());
-        for path in &found.files {
-            match self.identify(path, &new, cx) {
-                Ok(Some(Named::Known(id))) => _ = seen.insert(id),
-                Ok(Some(Named::New(tail))) => new.push(*tail),
-                Ok(None) => {}
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => _ = trouble.insert(path.clone(), error.to_string()),
-            }
-        }
-        for (id, tail) in &mut self.tails {
-            match seen.contains(id) {
-                true => tail.gone_since = None,
-                false => _ = tail.gone_since.get_or_insert(now),
-            }
-        }
-        if self.insert(new, cx) {
-            self.first_start = false;
-        }
-        self.report(trouble, cx);
-    }
-
-    /// Which file a path names. A file that is open already is not opened again.
-    fn identify(&mut self, path: &Path, new: &[Tail], cx: &SourceCx<'_>) -> io::Result<Option<Named>> {
-        let inode = Inode::of(&rustix::fs::stat(path)?);
-        if let Some(id) = self.by_inode.get(&inode) {
-            if let Some(tail) = self.tails.get_mut(id) {
-                tail.path = path.to_path_buf();
-            }
-            return Ok(Some(Named::Known(*id)));
-        }
-        if new.iter().any(|tail| tail.inode == inode) {
-            return Ok(None);
-        }
-        let Some((file, stat)) = open_regular(path)? else { return Ok(None) };
-        if let Some((record, descriptor)) = self.take_record(&file, &stat) {
-            return Ok(Some(Named::New(Box::new(self.resume(file, &stat, path, record, descriptor)))));
-        }
-        let start = if self.first_start { self.first_offset(&file, &stat, cx.now)? } else { 0 };
-        Ok(Some(Named::New(Box::new(self.adopt(file, &stat, path, start, cx)?))))
-    }
-
-    /// The record of a file from before the restart, if it is this file.
-    fn take_record(&mut self, file: &File, stat: &Stat) -> Option<(OriginRecord, Descriptor)> {
-        let records = self.records.get_mut(&stat.st_ino)?;
-        let settled = |record: &OriginRecord, descriptor: &Descriptor| {
-            record.checkpoints.iter().map(|(_, offset)| *offset).max().unwrap_or(0).max(descriptor.start)
-        };
-        let fits = |(record, descriptor): &(OriginRecord, Descriptor)| {
-            descriptor.is(file, stat, settled(record, descriptor))
-        };
-        let same_device = |(_, descriptor): &(OriginRecord, Descriptor)| descriptor.device == stat.st_dev;
-        let index = records
-            .iter()
-            .position(|r| same_device(r) && fits(r))
-            .or_else(|| records.iter().position(fits))?;
-        Some(records.swap_remove(index))
-    }
-
-    /// Goes on with a file from before the restart: each sink from its own checkpoint.
-    fn resume(
-        &self,
-        file: File,
-        stat: &Stat,
-        path: &Path,
-        record: OriginRecord,
-        mut descriptor: Descriptor,
-    ) -> Tail {
-        descriptor.device = stat.st_dev;
-        let checkpoint =
-            |sink: &String| record.checkpoints.iter().find(|(id, _)| id == sink).map(|(_, offset)| *offset);
-        let start = descriptor.start;
-        let resumed = self.open.sinks.iter().map(|(index, id)| (*index, checkpoint(id).unwrap_or(start)));
-        let cursors = Cursors::resume(resumed);
-        let origin = Arc::new(Origin { id: record.id, name: descriptor.path.clone() });
-        Tail::new(origin, file, descriptor, cursors, path.to_path_buf())
-    }
-
-    /// Takes in a file that was never seen, under a new name.
-    fn adopt(&self, file: File, stat: &Stat, path: &Path, start: u64, _: &SourceCx<'_>) -> io::Result<Tail> {
-        let id = getrandom::u64().map_err(io::Error::other)?;
-        let head = Head::read(&file, HEAD_BYTES_MAX)?;
-        let name = path.to_string_lossy().into_owned();
-        let descriptor =
-            Descriptor { device: stat.st_dev, inode: stat.st_ino, head, start, path: name.clone() };
-        let cursors = Cursors::resume(self.open.sinks.iter().map(|(index, _)| (*index, start)));
-        Ok(Tail::new(Arc::new(Origin { id, name }), file, descriptor, cursors, path.to_path_buf()))
-    }
-
-    /// Where to begin with a file that is there at the very first start.
-    fn first_offset(&self, file: &File, stat: &Stat, now: Now) -> io::Result<u64> {
-        let age_s = now.unix_ns / 1_000_000_000 - stat.st_mtime;
-        let old = self.ignore_older.is_some_and(|limit| age_s > limit.as_secs() as i64);
-        if old || self.read_from == ReadFrom::End {
-            last_line_start(file, stat.st_size as u64)
-        } else {
-            Ok(0)
-        }
-    }
-
-    /// Takes in files whose names are durable from here on; whether that went well.
-    fn insert(&mut self, new: Vec<Tail>, cx: &SourceCx<'_>) -> bool {
-        let kept: Vec<(u64, Vec<u8>)> = new.iter().map(|t| (t.origin.id, t.descriptor.to_bytes())).collect();
-        if (!kept.is_empty() || self.first_start)
-            && let Err(error) = self.open.store.keep(&kept)
-        {
-            cx.counters.error("checkpoint");
-            log::error!(
-                "source {}: {} new files cannot be noted: {error}; trying again",
-                cx.info.id,
-                kept.len()
-            );
-            self.walk_wanted = true;
-            return false;
-        }
-        for mut tail in new {
-            let checkpoints =
-                tail.cursors.list().iter().flat_map(|c| c.sinks.iter().map(|sink| (sink, c.position)));
-            self.open.ledger.open(tail.origin.id, checkpoints.collect::<Vec<_>>());
-            tail.quiet_at = cx.now.since_start + QUIET_AFTER.saturating_sub(age(&tail, cx.now));
-            schedule(&mut self.looks, &mut tail, cx.now.since_start);
-            self.active += 1;
-            self.by_inode.insert(tail.inode, tail.origin.id);
-            self.tails.insert(tail.origin.id, tail);
-        }
-        true
-    }
-
-    /// Says what cannot be read, once per change.
-    fn report(&mut self, trouble: BTreeMap<PathBuf, String>, cx: &SourceCx<'_>) {
-        for (path, reason) in trouble.iter().filter(|(path, reason)| self.trouble.get(*path) != Some(reason))
-        {
-            cx.counters.error("unreadable");
-            log::warn!("source {}: cannot read {}: {reason}; trying again", cx.info.id, path.display());
-        }
-        for path in self.trouble.keys().filter(|path| !trouble.contains_key(*path)) {
-            log::info!("source {}: {} is readable or gone", cx.info.id, path.display());
-        }
-        self.trouble = trouble;
-    }
-}
-
 // What is said about it.
 impl FileSource {
     /// Notes how far the files reach that are not read to their end: the lag.
@@ -611,22 +461,6 @@ impl FileSource {
             }
         }
     }
-}
-
-/// A file behind a path.
-enum Named {
-    Known(u64),
-    New(Box<Tail>),
-}
-
-/// Start of the unfinished last line of a file, or its size: where reading "from the end" begins,
-/// so that no line is torn.
-fn last_line_start(file: &File, size: u64) -> io::Result<u64> {
-    const LOOK_BACK_BYTES: u64 = 64 * 1024;
-    let mut buffer = vec![0; LOOK_BACK_BYTES.min(size) as usize];
-    let from = size - buffer.len() as u64;
-    let n = pread(file, &mut buffer[..], from)?;
-    Ok(millstream_scan::last_newline(&buffer[..n]).map_or(size, |at| from + at as u64 + 1))
 }
 
 #[cfg(test)]

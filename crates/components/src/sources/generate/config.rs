@@ -36,7 +36,7 @@ impl Component for GenerateConfig {
     fn check(&self) -> Vec<(String, String)> {
         match (LINE_BYTES_MIN as u64..=LINE_BYTES_MAX).contains(&self.size.0) {
             true => Vec::new(),
-            false => vec![("/size".into(), "size is out of range; write 120B to 64KiB".into())],
+            false => vec![("/size".into(), "out of range; write 120B to 64KiB".into())],
         }
     }
 }

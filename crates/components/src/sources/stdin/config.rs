@@ -30,7 +30,7 @@ impl Component for StdinConfig {
     fn check(&self) -> Vec<(String, String)> {
         match (4..=16 * 1024 * 1024).contains(&self.max_line.0) {
             true => Vec::new(),
-            false => vec![("/max_line".into(), "max_line is out of range; write 4B to 16MiB".into())],
+            false => vec![("/max_line".into(), "out of range; write 4B to 16MiB".into())],
         }
     }
 }
