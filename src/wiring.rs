@@ -6,7 +6,8 @@ use millstream_engine::{Blueprint, Input, SinkPart, SourcePart, TransformPart};
 use millstream_model::{BuildError, Kind, SourceInfo};
 use serde_json::Value;
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::fmt;
+use std::path::{Path, PathBuf};
 
 /// The registry, as the configuration loader sees it.
 pub struct Registry;
@@ -35,10 +36,27 @@ impl Catalog for Registry {
     }
 }
 
+/// What only one component may have.
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Claim {
+    Words(String),
+    File(PathBuf),
+}
+
+impl fmt::Display for Claim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Claim::Words(words) => f.write_str(words),
+            // Not its path, which may come from a variable that is a secret.
+            Claim::File(_) => f.write_str("the same file"),
+        }
+    }
+}
+
 /// What is wrong between components, or with what a source adds to its events.
 pub fn faults(config: &Config) -> Vec<Fault> {
     let mut faults = Vec::new();
-    let mut claimed: HashMap<String, &Component> = HashMap::new();
+    let mut claimed: HashMap<Claim, &Component> = HashMap::new();
     for component in &config.components {
         for claim in claims(component) {
             if let Some(first) = claimed.insert(claim.clone(), component) {
@@ -56,29 +74,49 @@ pub fn faults(config: &Config) -> Vec<Fault> {
     faults
 }
 
-fn claims(component: &Component) -> Vec<String> {
+fn claims(component: &Component) -> Vec<Claim> {
     let Some(row) = find(component.kind, &component.type_name) else { return Vec::new() };
-    let mut claims = (row.claims)(component.options.clone());
-    let written = (row.writes)(component.options.clone());
-    claims.extend(written.iter().map(|path| format!("the file {}", path.display())));
-    claims
+    let words = (row.claims)(component.options.clone()).into_iter().map(Claim::Words);
+    words.chain(writes(component).into_iter().map(Claim::File)).collect()
+}
+
+/// Files a component writes, as the file system knows them.
+fn writes(component: &Component) -> Vec<PathBuf> {
+    let row = find(component.kind, &component.type_name);
+    let paths = row.map_or_else(Vec::new, |row| (row.writes)(component.options.clone()));
+    paths.iter().map(|path| canonical(path)).collect()
+}
+
+/// The path without links and `..`, as far as it exists.
+fn canonical(path: &Path) -> PathBuf {
+    match (path.canonicalize(), path.parent(), path.file_name()) {
+        (Ok(canonical), _, _) => canonical,
+        (Err(_), Some(parent), Some(name)) => canonical(parent).join(name),
+        _ => path.to_path_buf(),
+    }
 }
 
 /// A file that the agent writes and reads would grow for ever.
 fn loops(config: &Config, source: &Component) -> Vec<Fault> {
     let Some(reader) = find(source.kind, &source.type_name) else { return Vec::new() };
     let log = match &config.globals.log.to {
-        LogTarget::File(path) => std::path::absolute(path).ok(),
+        LogTarget::File(path) => {
+            std::path::absolute(path).ok().map(|path| ("the log of this agent".into(), path))
+        }
         LogTarget::Stderr => None,
     };
-    let written = config.components.iter().flat_map(|sink| {
-        let row = find(sink.kind, &sink.type_name);
-        row.map_or_else(Vec::new, |row| (row.writes)(sink.options.clone()))
-    });
-    let read = written.chain(log).filter(|path| (reader.reads)(source.options.clone(), path));
-    let fault = |path: PathBuf| {
-        let what = format!("`{}` reads {}, which this agent writes", source.id, path.display());
-        Fault::new(&source.place, what, "exclude it, or write elsewhere")
+    let written = config
+        .components
+        .iter()
+        .flat_map(|c| writes(c).into_iter().map(|path| (format!("what `{}` writes", c.id), path)));
+    let read = written.chain(log).filter(|(_, path)| (reader.reads)(source.options.clone(), path));
+    // The path is not shown: it may come from a variable that is a secret.
+    let fault = |(what, _): (String, PathBuf)| {
+        Fault::new(
+            &source.place,
+            format!("`{}` reads {what}", source.id),
+            "exclude that file, or write elsewhere",
+        )
     };
     read.map(fault).collect()
 }

@@ -124,13 +124,10 @@ fn what_a_run_would_be_refused_for_is_found_by_validate() {
     let path = dir.path().join("c.yaml");
     let input = "sources: { app: { type: file, include: ['/x/*.log'] } }\n";
     let cases = [
-        (
-            "sinks: { a: { type: file, inputs: [app], path: /x/a.log } }",
-            "reads /x/a.log, which this agent writes",
-        ),
+        ("sinks: { a: { type: file, inputs: [app], path: /x/a.log } }", "`app` reads what `a` writes"),
         (
             "sinks: { a: { type: file, inputs: [app], path: /o }, b: { type: file, inputs: [app], path: /o } }",
-            "both use the file /o",
+            "both use the same file",
         ),
         (
             "limits: { memory: 32MiB }\nsinks: { a: { type: console, inputs: [app] }, b: { type: file, inputs: [app], path: /o } }",

@@ -187,6 +187,59 @@ fn rotation_by_rename_and_by_truncation_is_followed() {
 }
 
 #[test]
+fn reading_from_the_end_tears_no_line() {
+    let dir = folder();
+    fs::create_dir(dir.path().join("in")).unwrap();
+    let config = TAIL.replace("log'] }", "log'], read_from: end }");
+    let (path, output) = (dir.path().join("in/a.log"), dir.path().join("out/text"));
+    append(&path, b"partial-");
+    let mut agent = Agent::start(dir.path(), &config, &[]);
+    wait_until("the agent is ready", LIMIT, || agent.log().contains("files match include"));
+    append(&path, b"rest\nnext\n");
+    wait_until("both lines", LIMIT, || lines(&output).len() == 2);
+    assert_eq!(lines(&output), ["partial-rest", "next"]);
+    assert_eq!(agent.stop().code(), Some(0));
+}
+
+#[test]
+fn a_file_cut_in_the_middle_of_a_line_without_end_is_read_from_its_beginning() {
+    let dir = folder();
+    fs::create_dir(dir.path().join("in")).unwrap();
+    let (path, output) = (dir.path().join("in/a.log"), dir.path().join("out/text"));
+    append(&path, &[b"first\n".to_vec(), vec![b'A'; 400_000]].concat());
+    let mut agent = Agent::start(dir.path(), TAIL, &[]);
+    wait_until("the first line", LIMIT, || lines(&output) == ["first"]);
+    std::thread::sleep(Duration::from_millis(300));
+    fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(0).unwrap();
+    wait_until("the cut is noticed", LIMIT, || agent.log().contains("was truncated"));
+    append(&path, b"second\nthird\n");
+    wait_until("the lines after it", LIMIT, || lines(&output).len() == 3);
+    assert_eq!(lines(&output), ["first", "second", "third"]);
+    assert_eq!(agent.stop().code(), Some(0));
+}
+
+#[test]
+fn with_too_few_descriptors_those_that_are_open_are_delivered() {
+    let dir = folder();
+    fs::create_dir(dir.path().join("in")).unwrap();
+    for file in 0..400 {
+        append(&dir.path().join(format!("in/{file}.log")), format!("{file}\n").as_bytes());
+    }
+    let output = dir.path().join("out/text");
+    let mut agent = Agent::spawn(dir.path(), TAIL, &[], |command| {
+        let limit = rustix::process::Rlimit { current: Some(256), maximum: Some(256) };
+        // SAFETY: between fork and exec only a system call is made.
+        unsafe {
+            command
+                .pre_exec(move || Ok(rustix::process::setrlimit(rustix::process::Resource::Nofile, limit)?));
+        }
+    });
+    wait_until("what could be opened", LIMIT, || lines(&output).len() >= 128);
+    assert!(agent.log().contains("no more are allowed"), "{}", agent.log());
+    assert_eq!(agent.stop().code(), Some(0));
+}
+
+#[test]
 fn what_was_moved_out_of_the_patterns_while_nobody_looked_is_still_read() {
     let dir = folder();
     fs::create_dir(dir.path().join("in")).unwrap();

@@ -24,30 +24,93 @@ wait $pid
 cp "$DIR/disk/out" "$DIR/result"
 "#;
 
+/// The same for the agent's own folder: it fills up, and later there is room again.
+const FULL_DATA_DIR: &str = r#"
+set -eu
+mkdir -p "$DIR/data" "$DIR/in"
+mount -t tmpfs -o size=4m none "$DIR/data"
+echo 'line 1' > "$DIR/in/a.log"
+"$AGENT" run -c "$DIR/millstream.yaml" 2>>"$DIR/agent.log" &
+pid=$!
+for i in $(seq 200); do [ -s "$DIR/out" ] && break; sleep 0.05; done
+cat /dev/zero > "$DIR/data/filler" 2>/dev/null || true
+for i in $(seq 2 40); do echo "line $i" >> "$DIR/in/a.log"; echo "new $i" > "$DIR/in/n$i.log"; sleep 0.05; done
+for i in $(seq 200); do grep -q 'checkpoints could not be written' "$DIR/agent.log" && break; sleep 0.05; done
+rm "$DIR/data/filler"
+for i in $(seq 400); do [ "$(wc -l < "$DIR/out")" -ge 79 ] && break; sleep 0.05; done
+sleep 2.5
+# What was delivered stays, although what it came from is gone.
+rm "$DIR"/in/*.log
+kill -TERM $pid
+wait $pid
+"$AGENT" run -c "$DIR/millstream.yaml" --until-eof 2>>"$DIR/agent.log"
+"#;
+
+#[test]
+fn a_full_data_dir_is_waited_out_and_nothing_is_lost() {
+    let dir = folder();
+    let config = "
+sources: { app: { type: file, include: ['DIR/in/*.log'] } }
+sinks: { out: { type: file, inputs: [app], path: DIR/out, sync: 100ms, encoding: { codec: text } } }
+";
+    let (status, log) = in_a_mount_namespace(dir.path(), config, FULL_DATA_DIR);
+    assert!(log.contains("checkpoints could not be written"), "the folder was full: {log}");
+    assert!(status, "{log}");
+    let mut got = lines(&dir.path().join("out"));
+    got.sort();
+    got.dedup();
+    assert_eq!(got.len(), 79, "{log}");
+}
+
+/// Runs a script with mounts of its own; whether it succeeded, and the agent's log.
+fn in_a_mount_namespace(dir: &std::path::Path, config: &str, script: &str) -> (bool, String) {
+    let head = format!("data_dir: {}/data\napi: {{ listen: '127.0.0.1:0' }}\n", dir.display());
+    fs::write(dir.join("millstream.yaml"), head + &config.replace("DIR", &dir.display().to_string()))
+        .unwrap();
+    fs::write(dir.join("agent.log"), "").unwrap();
+    // Without root a user namespace gives the right to mount.
+    let flags: &[&str] = if rustix::process::geteuid().is_root() { &["-m"] } else { &["-rm"] };
+    let mut command = Command::new("unshare");
+    command.args(flags).args(["bash", "-c", script]).env("DIR", dir).env("AGENT", millstream());
+    let status = command.status().unwrap();
+    (status.success(), fs::read_to_string(dir.join("agent.log")).unwrap())
+}
+
+#[test]
+fn what_was_synced_and_settled_survives_a_kill_although_its_source_is_gone() {
+    let dir = folder();
+    let config = "
+sources: { app: { type: file, include: ['DIR/a.log'] } }
+sinks: { out: { type: file, inputs: [app], path: DIR/out, sync: 50ms, encoding: { codec: text } } }
+";
+    let (input, output) = (dir.path().join("a.log"), dir.path().join("out"));
+    for round in 1..=5 {
+        fs::write(&input, format!("line {round}\n")).unwrap();
+        let mut agent = Agent::start(dir.path(), config, &[]);
+        wait_until("the line", LIMIT, || lines(&output).len() == round);
+        let lag = "millstream_source_lag_bytes{component_id=\"app\"";
+        wait_until("its settlement", LIMIT, || agent.metric(lag) == Some(0.0));
+        std::thread::sleep(Duration::from_millis(200));
+        agent.kill();
+        fs::remove_file(&input).unwrap();
+    }
+    let mut agent = Agent::start(dir.path(), config, &["--until-eof"]);
+    assert_eq!(agent.wait(LIMIT).code(), Some(0));
+    assert_eq!(lines(&output), ["line 1", "line 2", "line 3", "line 4", "line 5"]);
+}
+
 #[test]
 fn a_full_disk_is_waited_out_and_nothing_is_lost() {
     let dir = folder();
     fs::create_dir(dir.path().join("disk")).unwrap();
     let input: String = (0..20_000).map(|n| format!("line {n}\n")).collect();
     fs::write(dir.path().join("a.log"), &input).unwrap();
-    let place = dir.path().display();
-    let config = format!(
-        "
-data_dir: {place}/data
-api: {{ listen: '127.0.0.1:0' }}
-sources: {{ app: {{ type: file, include: ['{place}/a.log'] }} }}
-sinks: {{ out: {{ type: file, inputs: [app], path: {place}/disk/out, encoding: {{ codec: text }} }} }}
-"
-    );
-    fs::write(dir.path().join("millstream.yaml"), config).unwrap();
-    fs::write(dir.path().join("agent.log"), "").unwrap();
-    // Without root a user namespace gives the right to mount.
-    let flags: &[&str] = if rustix::process::geteuid().is_root() { &["-m"] } else { &["-rm"] };
-    let mut command = Command::new("unshare");
-    command.args(flags).args(["bash", "-c", FULL_DISK]).env("DIR", dir.path()).env("AGENT", millstream());
-    let status = command.status().unwrap();
-    let log = fs::read_to_string(dir.path().join("agent.log")).unwrap();
-    assert!(status.success(), "{log}");
+    let config = "
+sources: { app: { type: file, include: ['DIR/a.log'] } }
+sinks: { out: { type: file, inputs: [app], path: DIR/disk/out, encoding: { codec: text } } }
+";
+    let (status, log) = in_a_mount_namespace(dir.path(), config, FULL_DISK);
+    assert!(status, "{log}");
     assert!(fs::read_to_string(dir.path().join("result")).unwrap() == input, "{log}");
 }
 

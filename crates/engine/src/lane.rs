@@ -234,11 +234,14 @@ impl LaneDriver {
             }
         };
         let taken = std::mem::take(&mut self.queue.lock().taken);
-        let _settling = self.store.settling();
-        if let Some(state) = state {
-            self.store.note_lane(&self.sink_id, self.lane, state);
+        {
+            let _settling = self.store.settling();
+            if let Some(state) = state {
+                self.store.note_lane(&self.sink_id, self.lane, state);
+            }
+            taken.into_iter().for_each(|hold| hold.settle(Outcome::Delivered));
         }
-        taken.into_iter().for_each(|hold| hold.settle(Outcome::Delivered));
+        self.store.synced();
         self.recovered();
     }
 }

@@ -6,9 +6,9 @@ use crate::core::Core;
 use crate::limits::COMMIT_INTERVAL;
 use crate::snapshot::Snapshot;
 use crate::stage::OffloadQueue;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 
 /// How often a barrier looks whether it is reached.
@@ -49,6 +49,8 @@ impl Running {
         let offload_queues = start_offloads(&core, &mut threads);
         let lanes = built.drivers.into_iter().map(|driver| runtime.spawn(driver.run())).collect();
         let committer = Arc::new(Committer::default());
+        let after_sync = committer.clone();
+        core.store.on_sync(move || after_sync.commit_soon());
         let (thread_core, thread_committer) = (core.clone(), committer.clone());
         threads.push(spawn("checkpoint", move || thread_committer.run(&thread_core)));
         Running { core, threads, lanes, offloads: offload_queues, committer }
@@ -113,10 +115,11 @@ impl Running {
         for thread in self.threads.drain(..).filter(|_| drained) {
             let _ = thread.join();
         }
-        if let Err(error) = self.core.commit() {
+        let committed = self.core.commit().inspect_err(|error| {
             log::error!("checkpoints could not be written: {error}; some data will be repeated");
-        }
-        Stopped { drained, snapshot: Snapshot::take(&self.core) }
+        });
+        let committed = committed.is_ok();
+        Stopped { drained: drained && committed, snapshot: Snapshot::take(&self.core) }
     }
 }
 
@@ -140,34 +143,56 @@ fn start_offloads(core: &Arc<Core>, threads: &mut Vec<JoinHandle<()>>) -> Vec<Ar
     offloads.into_iter().map(|(_, _, queue)| queue).collect()
 }
 
-/// Commits checkpoints and samples utilisation once per interval.
+/// Commits checkpoints once per interval and soon after each sync, and samples utilisation.
 #[derive(Default)]
 struct Committer {
-    stopped: Mutex<bool>,
+    state: Mutex<CommitterState>,
     wake: Condvar,
+}
+
+#[derive(Default)]
+struct CommitterState {
+    stopped: bool,
+    wanted: bool,
 }
 
 impl Committer {
     fn run(&self, core: &Core) {
+        let mut sampled = Instant::now();
         while !self.wait() {
-            core.nodes.iter().for_each(|node| node.counters.sample(COMMIT_INTERVAL));
-            core.sources.iter().for_each(|source| source.counters.sample(COMMIT_INTERVAL));
-            core.watch_sinks();
             if let Err(error) = core.commit() {
                 log::error!("checkpoints could not be written: {error}; trying again");
+            }
+            let elapsed = sampled.elapsed();
+            if elapsed >= COMMIT_INTERVAL {
+                sampled = Instant::now();
+                core.nodes.iter().for_each(|node| node.counters.sample(elapsed));
+                core.sources.iter().for_each(|source| source.counters.sample(elapsed));
+                core.watch_sinks();
             }
         }
     }
 
-    /// Waits for the next interval; whether it is time to end.
+    fn lock(&self) -> MutexGuard<'_, CommitterState> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Waits for the next interval or a sync; whether it is time to end.
     fn wait(&self) -> bool {
-        let stopped = self.stopped.lock().unwrap_or_else(|p| p.into_inner());
-        let waited = self.wake.wait_timeout_while(stopped, COMMIT_INTERVAL, |stopped| !*stopped);
-        *waited.unwrap_or_else(|p| p.into_inner()).0
+        let idle = |state: &mut CommitterState| !state.stopped && !state.wanted;
+        let waited = self.wake.wait_timeout_while(self.lock(), COMMIT_INTERVAL, idle);
+        let mut state = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+        state.wanted = false;
+        state.stopped
+    }
+
+    fn commit_soon(&self) {
+        self.lock().wanted = true;
+        self.wake.notify_all();
     }
 
     fn stop(&self) {
-        *self.stopped.lock().unwrap_or_else(|p| p.into_inner()) = true;
+        self.lock().stopped = true;
         self.wake.notify_all();
     }
 }

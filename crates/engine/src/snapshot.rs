@@ -102,7 +102,10 @@ impl Snapshot {
     pub fn unread(&self) -> u64 {
         let sources = self.components.iter().filter(|c| c.kind == "source");
         let errors = sources.flat_map(|c| &c.counters.errors);
-        errors.filter(|(kind, _)| matches!(**kind, "read" | "unreadable")).map(|(_, count)| count).sum()
+        errors
+            .filter(|(kind, _)| matches!(**kind, "read" | "unreadable" | "checkpoint"))
+            .map(|(_, count)| count)
+            .sum()
     }
 }
 

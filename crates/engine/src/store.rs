@@ -21,7 +21,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, RwLock, RwLockReadGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 const SOURCES: TableDefinition<&str, &[u8]> = TableDefinition::new("sources");
@@ -63,9 +63,12 @@ struct Pending {
 
 /// The checkpoint store of one `data_dir`, which it keeps locked.
 pub struct Store {
-    database: Database,
+    path: PathBuf,
+    /// `None` after an error: the library refuses to go on then, and the file is opened again.
+    database: Mutex<Option<Database>>,
     pending: Mutex<Pending>,
     gate: RwLock<()>,
+    on_sync: OnceLock<Box<dyn Fn() + Send + Sync>>,
     _lock: File,
 }
 
@@ -78,13 +81,38 @@ impl Store {
         check_format(data_dir)?;
         let path = data_dir.join("checkpoints.redb");
         let database = match open_checked(&path) {
-            Ok(database) => database,
-            Err(reason) => {
+            Err(Unusable::Damaged(reason)) => {
                 set_aside(&path, &reason).map_err(failed)?;
-                open_checked(&path).map_err(|reason| StoreError::Database(data_dir.to_path_buf(), reason))?
+                open_checked(&path)
             }
+            opened => opened,
         };
-        Ok(Store { database, pending: Mutex::default(), gate: RwLock::default(), _lock: lock })
+        let database =
+            database.map_err(|error| StoreError::Database(data_dir.to_path_buf(), error.to_string()))?;
+        let database = Mutex::new(Some(database));
+        Ok(Store {
+            path,
+            database,
+            pending: Mutex::default(),
+            gate: RwLock::default(),
+            on_sync: OnceLock::new(),
+            _lock: lock,
+        })
+    }
+
+    /// Works on the database. After an error it is opened again the next time: the library does
+    /// not recover from a full disk by itself.
+    fn with<T>(&self, work: impl FnOnce(&Database) -> Result<T, redb::Error>) -> io::Result<T> {
+        let mut slot = self.database.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let database = match slot.take() {
+            Some(database) => database,
+            None => open_checked(&self.path).map_err(io::Error::other)?,
+        };
+        let result = work(&database);
+        if result.is_ok() {
+            *slot = Some(database);
+        }
+        result.map_err(io::Error::other)
     }
 
     fn pending(&self) -> MutexGuard<'_, Pending> {
@@ -95,6 +123,19 @@ impl Store {
     /// without the other.
     pub(crate) fn settling(&self) -> RwLockReadGuard<'_, ()> {
         self.gate.read().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Calls `f` after every sync of a lane: a commit should follow soon, because a crash before it
+    /// takes back what was synced.
+    pub(crate) fn on_sync(&self, f: impl Fn() + Send + Sync + 'static) {
+        let _ = self.on_sync.set(Box::new(f));
+    }
+
+    /// A lane has synced and settled.
+    pub(crate) fn synced(&self) {
+        if let Some(on_sync) = self.on_sync.get() {
+            on_sync();
+        }
     }
 
     /// Notes what a lane's sync returned, for the next commit.
@@ -120,7 +161,7 @@ impl Store {
         if due.checkpoints.is_empty() && due.lanes.is_empty() && due.origins.is_empty() {
             return Ok(());
         }
-        self.write(&due).map_err(io::Error::other)?;
+        self.with(|database| write(database, &due))?;
         let mut pending = self.pending();
         pending.checkpoints.retain(|key, offset| due.checkpoints.get(key) != Some(offset));
         pending.lanes.retain(|key, state| due.lanes.get(key) != Some(state));
@@ -128,38 +169,17 @@ impl Store {
         Ok(())
     }
 
-    fn write(&self, due: &Pending) -> Result<(), redb::Error> {
-        let transaction = self.database.begin_write()?;
-        {
-            let mut table = transaction.open_table(ORIGINS)?;
-            for ((source, origin), descriptor) in &due.origins {
-                let value = sealed(&origin_key(source, *origin), descriptor);
-                table.insert((&**source, *origin), &value[..])?;
-            }
-            let mut table = transaction.open_table(CHECKPOINTS)?;
-            for ((source, origin, sink), offset) in &due.checkpoints {
-                let value = sealed(&checkpoint_key(source, *origin, sink), &offset.to_le_bytes());
-                table.insert((&**source, *origin, &**sink), &value[..])?;
-            }
-            let mut table = transaction.open_table(LANES)?;
-            for ((sink, lane), state) in &due.lanes {
-                table.insert((&**sink, *lane), &sealed(&lane_key(sink, *lane), state)[..])?;
-            }
-        }
-        Ok(transaction.commit()?)
-    }
-
     /// What the lane's last sync returned, committed or about to be.
     pub(crate) fn lane(&self, sink: &Arc<str>, lane: usize) -> Option<Vec<u8>> {
         if let Some(state) = self.pending().lanes.get(&(sink.clone(), lane as u64)) {
             return Some(state.clone());
         }
-        let read = || -> Result<Option<Vec<u8>>, redb::Error> {
-            let table = self.database.begin_read()?.open_table(LANES)?;
+        let read = |database: &Database| -> Result<Option<Vec<u8>>, redb::Error> {
+            let table = database.begin_read()?.open_table(LANES)?;
             let value = table.get((&**sink, lane as u64))?;
             Ok(value.and_then(|v| opened(&lane_key(sink, lane as u64), v.value())))
         };
-        read().unwrap_or_else(|error| {
+        self.with(read).unwrap_or_else(|error| {
             log::error!("checkpoint store: state of sink {sink} unreadable: {error}");
             None
         })
@@ -169,6 +189,27 @@ impl Store {
     pub(crate) fn of_source(self: &Arc<Self>, source: &str) -> Arc<dyn OriginStore> {
         Arc::new(SourceStore { store: self.clone(), source: source.into() })
     }
+}
+
+fn write(database: &Database, due: &Pending) -> Result<(), redb::Error> {
+    let transaction = database.begin_write()?;
+    {
+        let mut table = transaction.open_table(ORIGINS)?;
+        for ((source, origin), descriptor) in &due.origins {
+            let value = sealed(&origin_key(source, *origin), descriptor);
+            table.insert((&**source, *origin), &value[..])?;
+        }
+        let mut table = transaction.open_table(CHECKPOINTS)?;
+        for ((source, origin, sink), offset) in &due.checkpoints {
+            let value = sealed(&checkpoint_key(source, *origin, sink), &offset.to_le_bytes());
+            table.insert((&**source, *origin, &**sink), &value[..])?;
+        }
+        let mut table = transaction.open_table(LANES)?;
+        for ((sink, lane), state) in &due.lanes {
+            table.insert((&**sink, *lane), &sealed(&lane_key(sink, *lane), state)[..])?;
+        }
+    }
+    Ok(transaction.commit()?)
 }
 
 fn take_lock(data_dir: &Path) -> Result<File, StoreError> {
@@ -201,8 +242,19 @@ fn check_format(data_dir: &Path) -> Result<(), StoreError> {
     }
 }
 
+/// Why the database cannot be opened.
+#[derive(Debug, thiserror::Error)]
+enum Unusable {
+    /// What is in the file makes no sense.
+    #[error("{0}")]
+    Damaged(String),
+    /// The system does not let us: the file may be as good as ever.
+    #[error("{0}")]
+    Refused(io::Error),
+}
+
 /// Opens the database and walks every table once. A damaged file can make the library panic.
-fn open_checked(path: &Path) -> Result<Database, String> {
+fn open_checked(path: &Path) -> Result<Database, Unusable> {
     let open = || -> Result<Database, redb::Error> {
         let database = Database::builder().set_cache_size(STORE_CACHE_BYTES).create(path)?;
         let transaction = database.begin_write()?;
@@ -214,8 +266,11 @@ fn open_checked(path: &Path) -> Result<Database, String> {
         Ok(database)
     };
     match catch_unwind(AssertUnwindSafe(open)) {
-        Ok(result) => result.map_err(|error| error.to_string()),
-        Err(_) => Err("the file is damaged".to_owned()),
+        Ok(Ok(database)) => Ok(database),
+        // An error of the system has its number; what the library finds in the file has none.
+        Ok(Err(redb::Error::Io(error))) if error.raw_os_error().is_some() => Err(Unusable::Refused(error)),
+        Ok(Err(error)) => Err(Unusable::Damaged(error.to_string())),
+        Err(_) => Err(Unusable::Damaged("the file is damaged".to_owned())),
     }
 }
 
@@ -268,9 +323,9 @@ struct SourceStore {
 }
 
 impl SourceStore {
-    fn read(&self) -> Result<(Vec<OriginRecord>, bool), redb::Error> {
+    fn read(&self, database: &Database) -> Result<(Vec<OriginRecord>, bool), redb::Error> {
         let source = &*self.source;
-        let transaction = self.store.database.begin_read()?;
+        let transaction = database.begin_read()?;
         let known = transaction.open_table(SOURCES)?.get(source)?.is_some();
         let checkpoints = transaction.open_table(CHECKPOINTS)?;
         let mut records = Vec::new();
@@ -295,9 +350,9 @@ impl SourceStore {
         Ok((records, known))
     }
 
-    fn write(&self, origins: &[(u64, Vec<u8>)]) -> Result<(), redb::Error> {
+    fn write(&self, database: &Database, origins: &[(u64, Vec<u8>)]) -> Result<(), redb::Error> {
         let source = &*self.source;
-        let transaction = self.store.database.begin_write()?;
+        let transaction = database.begin_write()?;
         transaction.open_table(SOURCES)?.insert(source, &[][..])?;
         {
             let mut table = transaction.open_table(ORIGINS)?;
@@ -308,9 +363,9 @@ impl SourceStore {
         Ok(transaction.commit()?)
     }
 
-    fn remove(&self, origins: &[u64]) -> Result<(), redb::Error> {
+    fn remove(&self, database: &Database, origins: &[u64]) -> Result<(), redb::Error> {
         let source = &*self.source;
-        let transaction = self.store.database.begin_write()?;
+        let transaction = database.begin_write()?;
         {
             let mut table = transaction.open_table(ORIGINS)?;
             let mut checkpoints = transaction.open_table(CHECKPOINTS)?;
@@ -328,7 +383,7 @@ impl SourceStore {
 
 impl OriginStore for SourceStore {
     fn origins(&self) -> (Vec<OriginRecord>, bool) {
-        self.read().unwrap_or_else(|error| {
+        self.store.with(|database| self.read(database)).unwrap_or_else(|error| {
             log::error!(
                 "checkpoint store: origins of {} unreadable: {error}; they are read anew",
                 self.source
@@ -338,7 +393,7 @@ impl OriginStore for SourceStore {
     }
 
     fn keep(&self, origins: &[(u64, Vec<u8>)]) -> io::Result<()> {
-        self.write(origins).map_err(io::Error::other)
+        self.store.with(|database| self.write(database, origins))
     }
 
     fn note(&self, origin: u64, descriptor: Vec<u8>) {
@@ -353,7 +408,7 @@ impl OriginStore for SourceStore {
         pending.checkpoints.retain(|key, _| !gone(key));
         pending.origins.retain(|(source, origin), _| *source != self.source || !origins.contains(origin));
         drop(pending);
-        self.remove(origins).map_err(io::Error::other)
+        self.store.with(|database| self.remove(database, origins))
     }
 }
 

@@ -57,24 +57,39 @@ impl Writer {
 
     /// Appends all parts, or none: a write that fails half way is taken back.
     pub fn append(&mut self, parts: &[Bytes]) -> io::Result<()> {
-        if self.file.is_none() {
+        if !self.is_in_place() {
+            self.leave()?;
             self.open()?;
         }
         let Some(file) = &mut self.file else { return Err(io::ErrorKind::NotFound.into()) };
-        match write_all(file, parts) {
-            Ok(bytes) => {
-                self.length += bytes;
-                Ok(())
-            }
-            Err(error) => {
-                // Only ever cut: where somebody else has made the file shorter, there is nothing
-                // of this write to take back.
-                if fstat(&*file)?.st_size as u64 > self.length {
-                    file.set_len(self.length)?;
-                }
-                Err(error)
-            }
+        // Not our own count: somebody may have cut the file meanwhile.
+        let before = fstat(&*file)?.st_size as u64;
+        let written = write_all(file, parts);
+        match written {
+            Ok(bytes) => self.length = before + bytes,
+            Err(_) if fstat(&*file)?.st_size as u64 > before => file.set_len(before)?,
+            Err(_) => {}
         }
+        written.map(drop)
+    }
+
+    /// Whether the path still names the file that is open: it may have been moved or deleted, and
+    /// what is written to it then would be lost to its readers.
+    fn is_in_place(&self) -> bool {
+        let Some(file) = &self.file else { return false };
+        match (fstat(file), rustix::fs::stat(&self.path)) {
+            (Ok(ours), Ok(there)) => (ours.st_dev, ours.st_ino) == (there.st_dev, there.st_ino),
+            _ => false,
+        }
+    }
+
+    /// Closes the file, with everything written to it on the disk.
+    fn leave(&mut self) -> io::Result<()> {
+        if let Some(file) = &self.file {
+            file.sync_data()?;
+        }
+        self.file = None;
+        Ok(())
     }
 
     /// Makes everything written durable and returns the state to keep.
@@ -85,7 +100,6 @@ impl Writer {
         // Somebody may have cut the file (copytruncate): what counts is what is there.
         self.length = self.length.min(stat.st_size as u64);
         self.synced = Some(synced(file, &stat, self.length)?);
-        self.follow(&stat);
         Ok(self.state())
     }
 
@@ -98,14 +112,6 @@ impl Writer {
 
     fn state(&self) -> Vec<u8> {
         serde_json::to_vec(&self.synced).unwrap_or_default()
-    }
-
-    /// If the path names another file by now (or none), the next event opens it.
-    fn follow(&mut self, ours: &Stat) {
-        let there = rustix::fs::stat(&self.path);
-        if !there.is_ok_and(|there| (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino)) {
-            self.file = None;
-        }
     }
 
     /// Opens the file, after a crash cut back to what was synced.
@@ -282,19 +288,22 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_moved_away_is_begun_anew_after_the_next_sync() {
+    fn a_file_that_was_moved_away_or_deleted_is_begun_anew() {
         let dir = tempfile::tempdir().unwrap();
         let (path, moved) = (dir.path().join("out.log"), dir.path().join("out.log.1"));
         let (mut writer, _) = writer(&path, None);
         append(&mut writer, "1\n");
         fs::rename(&path, &moved).unwrap();
         append(&mut writer, "2\n");
-        writer.sync().unwrap();
+        let read = |path: &Path| fs::read_to_string(path).unwrap();
+        assert_eq!((read(&moved), read(&path)), ("1\n".into(), "2\n".into()));
+        fs::remove_file(&path).unwrap();
         append(&mut writer, "3\n");
-        assert_eq!(
-            (fs::read_to_string(&moved).unwrap(), fs::read_to_string(&path).unwrap()),
-            ("1\n2\n".into(), "3\n".into())
-        );
+        writer.sync().unwrap();
+        assert_eq!(read(&path), "3\n");
+        fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(0).unwrap();
+        append(&mut writer, "4\n");
+        assert_eq!(read(&path), "4\n");
     }
 
     #[test]

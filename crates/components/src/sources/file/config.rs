@@ -100,6 +100,10 @@ impl Component for FileConfig {
             if filter.contains.is_empty() && filter.regex.is_empty() {
                 faults.push((format!("/{key}"), "selects nothing; give it contains: or regex:".into()));
             }
+            if filter.contains.iter().any(|text| text.contains('\n')) {
+                let message = "a text with a line end is in no line; write one text per line";
+                faults.push((format!("/{key}/contains"), message.into()));
+            }
             if filter.contains.iter().any(String::is_empty) {
                 faults.push((
                     format!("/{key}/contains"),

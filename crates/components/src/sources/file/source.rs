@@ -20,7 +20,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often files that grow are looked at. Ten looks a second keep the delay low at little cost;
 /// one look per write would cost a wake-up each.
@@ -60,6 +60,12 @@ const UNWATCHED_WALK_INTERVAL: Duration = Duration::from_secs(1);
 /// Shortest time between two walks, however many names change.
 const WALK_PAUSE: Duration = Duration::from_millis(100);
 
+/// Walks take one part in this many of the time at most, however many names change.
+const WALK_SHARE: u32 = 20;
+
+/// File descriptors that are left for sinks, the store, connections and folders.
+const OPEN_RESERVE: usize = 128;
+
 /// A file to which no path leads is read until it has been silent for this long: its writer may
 /// still have it open.
 const GONE_SILENCE: Duration = Duration::from_secs(10);
@@ -90,6 +96,10 @@ pub struct FileSource {
     trouble: BTreeMap<PathBuf, String>,
     walked: Option<Duration>,
     walk_wanted: bool,
+    /// Shortest time until the next walk: a walk over many files must not follow the last at once.
+    walk_pause: Duration,
+    /// Files that may be open.
+    open_max: usize,
     /// Files that were moved while the agent was down were looked for.
     searched: bool,
     folders_watched: bool,
@@ -125,6 +135,8 @@ impl FileSource {
             trouble: BTreeMap::new(),
             walked: None,
             walk_wanted: true,
+            walk_pause: WALK_PAUSE,
+            open_max: finding::open_max(),
             searched: false,
             folders_watched: false,
             looks: BinaryHeap::new(),
@@ -211,7 +223,7 @@ impl FileSource {
     fn is_walk_due(&self, now: Duration) -> bool {
         let Some(walked) = self.walked else { return true };
         let interval = if self.folders_watched { WALK_INTERVAL } else { UNWATCHED_WALK_INTERVAL };
-        now.saturating_sub(walked) >= if self.walk_wanted { WALK_PAUSE } else { interval }
+        now.saturating_sub(walked) >= if self.walk_wanted { self.walk_pause } else { interval }
     }
 
     /// Puts every file whose time has come into the queue.

@@ -345,7 +345,7 @@ impl Tail {
             None if n == 0 && finish => (long.start, long.scanned),
             None => {
                 long.scanned += n as u64;
-                return Ok(if n == 0 { Read::End } else { Read::More });
+                return Ok(if n == 0 { Read::Nothing } else { Read::More });
             }
         };
         self.long.swap_remove(index);
@@ -381,8 +381,9 @@ impl Tail {
     /// Whether the file has become shorter than what was read of it: the byte before the furthest
     /// position is gone. Sizes are not asked: on network file systems they lag.
     pub fn is_truncated(&self) -> bool {
-        let head = self.cursors.head();
-        head > 0 && self.is_end(head - 1).unwrap_or(false)
+        let scanned = self.long.iter().map(|long| long.scanned).max().unwrap_or(0);
+        let furthest = self.cursors.head().max(scanned);
+        furthest > 0 && self.is_end(furthest - 1).unwrap_or(false)
     }
 
     /// Hashes the head again if the file has grown; whether that changed the descriptor.

@@ -9,6 +9,7 @@ pub use config::StdinConfig;
 
 use crate::stream::StreamLines;
 use millstream_model::{Ledger, Origin, Polled, Source, SourceCx, SourceOpen};
+use rustix::event::{PollFd, PollFlags};
 use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
@@ -85,6 +86,10 @@ fn read_chunks(input: &mut impl Read, chunks: &SyncSender<io::Result<Vec<u8>>>, 
                 Ok(chunk)
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                wait_for_input();
+                continue;
+            }
             Err(error) => Err(error),
         };
         let failed = read.is_err();
@@ -93,6 +98,14 @@ fn read_chunks(input: &mut impl Read, chunks: &SyncSender<io::Result<Vec<u8>>>, 
         }
         wake();
     }
+}
+
+/// Waits on an input that somebody has made non-blocking.
+fn wait_for_input() {
+    let stdin = io::stdin();
+    let mut poll = [PollFd::new(&stdin, PollFlags::IN)];
+    // A wait that fails is as good as one that ends early: reading says what there is.
+    let _ = rustix::event::poll(&mut poll, None);
 }
 
 impl Source for Stdin {

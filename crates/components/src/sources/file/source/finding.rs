@@ -6,7 +6,7 @@ use super::*;
 impl FileSource {
     /// Walks the folders: takes in new files, notices moved and vanished ones.
     pub(super) fn walk(&mut self, cx: &SourceCx<'_>) {
-        let now = cx.now.since_start;
+        let (now, begun) = (cx.now.since_start, Instant::now());
         let found = walk(&self.patterns, &self.exclude);
         let watched_before = self.watch.is_complete(&found.folders);
         self.watch.folders(&found.folders);
@@ -40,6 +40,7 @@ impl FileSource {
             self.first_start = false;
         }
         self.report(trouble, cx);
+        self.walk_pause = (begun.elapsed() * WALK_SHARE).max(WALK_PAUSE);
     }
 
     /// Says once what the patterns match: a wrong one would be silent otherwise.
@@ -122,6 +123,9 @@ impl FileSource {
         }
         if new.iter().any(|tail| tail.inode == inode) {
             return Ok(None);
+        }
+        if self.tails.len() + new.len() >= self.open_max {
+            return Err(io::Error::other(format!("{} files are open, no more are allowed", self.open_max)));
         }
         let Some((file, stat)) = open_regular(path)? else { return Ok(None) };
         if let Some((record, descriptor)) = self.take_record(&file, &stat) {
@@ -239,6 +243,14 @@ impl FileSource {
     }
 }
 
+/// Files one source may have open: what the system allows the process, less what the agent needs for
+/// itself.
+pub(super) fn open_max() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let limit = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
+    limit.saturating_sub(OPEN_RESERVE).max(limit / 2)
+}
+
 /// A file behind a path.
 enum Named {
     Known(u64),
@@ -248,9 +260,15 @@ enum Named {
 /// Start of the unfinished last line of a file, or its size: where reading "from the end" begins,
 /// so that no line is torn.
 fn last_line_start(file: &File, size: u64) -> io::Result<u64> {
-    const LOOK_BACK_BYTES: u64 = 64 * 1024;
-    let mut buffer = vec![0; LOOK_BACK_BYTES.min(size) as usize];
-    let from = size - buffer.len() as u64;
-    let n = pread(file, &mut buffer[..], from)?;
-    Ok(millstream_scan::last_newline(&buffer[..n]).map_or(size, |at| from + at as u64 + 1))
+    let mut buffer = vec![0; 64 * 1024];
+    let mut end = size;
+    while end > 0 {
+        let begin = end.saturating_sub(buffer.len() as u64);
+        let n = pread(file, &mut buffer[..(end - begin) as usize], begin)?;
+        if let Some(at) = millstream_scan::last_newline(&buffer[..n]) {
+            return Ok(begin + at as u64 + 1);
+        }
+        end = begin;
+    }
+    Ok(0)
 }
