@@ -6,9 +6,11 @@ use std::time::Duration;
 /// state of components and what the allocator keeps.
 pub const GRANT_PERCENT: u64 = 50;
 
-/// Bytes one sink may have waiting in its lanes at most, whatever the grant: enough for a third of
-/// a second at 100 MB/s, little enough that a dead sink does not fill the memory.
-pub const SINK_BYTES_MAX: u64 = 32 * 1024 * 1024;
+/// Bytes one sink may have waiting in its lanes at most, whatever the grant. Little, so that what is
+/// delivered was encoded just before and is still in cache, and the buffers of all of it are
+/// recycled: with 32 MiB the same load costs a tenth more CPU. More would not make a slow sink
+/// faster; it is detached instead, and reads from the file again.
+pub const SINK_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
 /// How long a sink may have no room before the sources go on without it. Long enough that a sink
 /// with a slow disk is not detached at every sync, short enough that the others do not notice.
