@@ -118,7 +118,7 @@ impl StreamLines {
         };
         self.skipping = false;
         let long = builder.lines(block.filled(bytes), from, newlines, self.line_max, self.long);
-        self.count_long(long, cx);
+        self.long.count(cx.counters, long);
         self.finish(block, permit, builder, bytes, cx)
     }
 
@@ -129,11 +129,11 @@ impl StreamLines {
         if self.long == LongLine::Split {
             bytes = millstream_model::char_boundary(block.filled(filled), self.line_max);
             builder.row(block.filled(bytes), 0);
-            self.count_long(1, cx);
+            self.long.count(cx.counters, 1);
         } else if !self.skipping {
             builder.long_row(block.filled(filled), 0, self.line_max, self.long);
             self.skipping = true;
-            self.count_long(1, cx);
+            self.long.count(cx.counters, 1);
         }
         self.finish(block, permit, builder, bytes, cx)
     }
@@ -144,7 +144,7 @@ impl StreamLines {
             builder.row(block.filled(filled), 0);
         } else if !self.skipping {
             let cuts = builder.long_row(block.filled(filled), 0, self.line_max, self.long);
-            self.count_long(cuts, cx);
+            self.long.count(cx.counters, cuts);
         }
         self.finish(block, permit, builder, filled, cx)
     }
@@ -166,14 +166,6 @@ impl StreamLines {
         cx.counters.sent(batch.rows() as u64, batch.text_bytes());
         self.consume(bytes);
         Polled::Batch(Box::new(batch), permit)
-    }
-
-    fn count_long(&self, lines: u64, cx: &SourceCx<'_>) {
-        match self.long {
-            LongLine::Truncate => cx.counters.noted("truncated", lines),
-            LongLine::Split => cx.counters.noted("split", lines),
-            LongLine::Drop => cx.counters.dropped("long_line", lines),
-        }
     }
 }
 

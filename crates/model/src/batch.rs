@@ -6,6 +6,7 @@
 
 use crate::ack::Ack;
 use crate::limits::BATCH_ROWS_MAX;
+use crate::metrics::Counters;
 use crate::sinkset::SinkSet;
 use arrow_array::BinaryViewArray;
 use arrow_buffer::{BooleanBuffer, Buffer, ScalarBuffer};
@@ -148,6 +149,17 @@ pub enum LongLine {
     Split,
     /// Dropped and counted.
     Drop,
+}
+
+impl LongLine {
+    /// Counts `cuts` of this treatment.
+    pub fn count(self, counters: &Counters, cuts: u64) {
+        match self {
+            LongLine::Truncate => counters.noted("truncated", cuts),
+            LongLine::Split => counters.noted("split", cuts),
+            LongLine::Drop => counters.dropped("long_line", cuts),
+        }
+    }
 }
 
 /// Collects lines of one block into a batch.

@@ -204,7 +204,7 @@ impl Tail {
         let rows_before = fill.builder.rows();
         let block = fill.block.filled(begin + bytes);
         let long = fill.builder.lines(block, begin, newlines, limits.line_max, limits.long);
-        count_long(cx, long, limits.long);
+        limits.long.count(cx.counters, long);
         let rows = fill.builder.rows() - rows_before;
         self.segment(choice, fill, cx, bytes as u64, bytes);
         self.block_bytes = BLOCK_BYTES;
@@ -281,7 +281,7 @@ impl Tail {
             fill.builder.row(text, begin);
         } else {
             let cuts = fill.builder.long_row(text, begin, limits.line_max, limits.long);
-            count_long(cx, cuts, limits.long);
+            limits.long.count(cx.counters, cuts);
         }
         self.segment(choice, fill, cx, n as u64, n);
     }
@@ -311,7 +311,7 @@ impl Tail {
             let begin = fill.used;
             let cut = char_boundary(&fill.block.filled(begin + n)[begin..], limits.line_max);
             fill.builder.row(&fill.block.filled(begin + cut)[begin..], begin);
-            count_long(cx, 1, limits.long);
+            limits.long.count(cx.counters, 1);
             self.segment(choice, fill, cx, cut as u64, cut);
         } else {
             self.long.push(LongScan { start, scanned: start + n as u64 });
@@ -366,7 +366,7 @@ impl Tail {
             self.reject(choice, end - start, cx);
             return Ok(());
         }
-        count_long(cx, 1, limits.long);
+        limits.long.count(cx.counters, 1);
         let begin = fill.used;
         let mut kept = 0;
         if limits.long == LongLine::Truncate {
@@ -402,14 +402,6 @@ impl Tail {
 /// several the first half is tried alone, then (further on in the same range) the second.
 fn is_suspect(choice: Choice) -> bool {
     choice.cursor.attempt >= HALVED_FROM && choice.cursor.position == choice.cursor.begin
-}
-
-fn count_long(cx: &SourceCx<'_>, lines: u64, long: LongLine) {
-    match long {
-        LongLine::Truncate => cx.counters.noted("truncated", lines),
-        LongLine::Split => cx.counters.noted("split", lines),
-        LongLine::Drop => cx.counters.dropped("long_line", lines),
-    }
 }
 
 #[cfg(test)]
