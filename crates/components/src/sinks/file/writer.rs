@@ -83,11 +83,10 @@ impl Writer {
         }
     }
 
-    /// Closes the file, with everything written to it on the disk.
+    /// Closes the file, with everything written to it on the disk and known as synced: if the path
+    /// leads to it again later, nothing of it is cut off.
     fn leave(&mut self) -> io::Result<()> {
-        if let Some(file) = &self.file {
-            file.sync_data()?;
-        }
+        self.sync()?;
         self.file = None;
         Ok(())
     }
@@ -105,6 +104,8 @@ impl Writer {
 
     /// The state to keep when nothing more will be written by this agent.
     pub fn close(&mut self) -> Option<Vec<u8>> {
+        // A file that was never opened may still hold what a crash left behind.
+        self.file.as_ref()?;
         let synced = self.synced.as_mut().filter(|synced| synced.length == self.length)?;
         synced.clean = true;
         Some(self.state())
@@ -304,6 +305,22 @@ mod tests {
         fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(0).unwrap();
         append(&mut writer, "4\n");
         assert_eq!(read(&path), "4\n");
+    }
+
+    #[test]
+    fn a_file_that_is_out_of_reach_for_a_while_keeps_what_was_not_synced_yet() {
+        let dir = tempfile::tempdir().unwrap();
+        let (folder, away) = (dir.path().join("out"), dir.path().join("away"));
+        let path = folder.join("out.log");
+        let (mut writer, _) = writer(&path, None);
+        append(&mut writer, "1\n");
+        fs::rename(&folder, &away).unwrap();
+        fs::write(&folder, "in the way").unwrap();
+        assert!(writer.append(&[Bytes::from_static(b"2\n")]).is_err());
+        fs::remove_file(&folder).unwrap();
+        fs::rename(&away, &folder).unwrap();
+        append(&mut writer, "2\n");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "1\n2\n");
     }
 
     #[test]

@@ -63,11 +63,16 @@ impl FileSource {
         let (mut found, mut gone) = (Vec::new(), Vec::new());
         for folder in folders {
             let Ok(entries) = std::fs::read_dir(&folder) else { continue };
+            let mut inodes = HashSet::new();
             for path in entries.flatten().map(|entry| entry.path()) {
+                inodes.extend(rustix::fs::lstat(&path).map(|stat| stat.st_ino));
                 found.extend(self.moved(&path, new, cx));
             }
+            // One that is there and cannot be opened now is not forgotten; one whose inode another
+            // file has taken is.
+            new.iter().for_each(|tail| _ = inodes.remove(&tail.inode.number));
             for (record, descriptor) in self.records.values().flatten() {
-                if parent(descriptor).as_ref() == Some(&folder) {
+                if parent(descriptor).as_ref() == Some(&folder) && !inodes.contains(&descriptor.inode) {
                     gone.push(record.id);
                 }
             }
