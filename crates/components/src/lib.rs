@@ -5,5 +5,6 @@ pub mod formats;
 pub mod registry;
 pub mod sinks;
 pub mod sources;
+pub mod template;
 
 mod stream;
