@@ -2,6 +2,7 @@
 
 mod commands;
 mod input;
+mod kafka;
 mod kill;
 mod output;
 mod stall;

@@ -278,7 +278,7 @@ impl LaneDriver {
 
     fn delivered(&self, mut payload: Payload, delivery: Delivery) {
         if delivery == Delivery::Sent {
-            payload.parts.clear();
+            (payload.parts, payload.routing) = (Vec::new(), None);
             return self.queue.lock().sent.push_back(payload);
         }
         self.counters.sent(payload.events, payload.bytes);

@@ -14,6 +14,6 @@ mod shipment;
 
 pub use flight::{Failure, Receipt};
 pub use hash::KeyHash;
-pub use producer::{OpenError, Producer, TopicError};
+pub use producer::{OpenError, Producer, TopicError, check};
 pub use rdkafka::types::RDKafkaErrorCode as ErrorCode;
 pub use shipment::{Headers, Key, Record, RecordId, Run, Shipment};

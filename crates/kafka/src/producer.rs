@@ -8,6 +8,7 @@ use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::KafkaError;
 use rdkafka::message::Message;
 use rdkafka::producer::{BaseProducer, DeliveryResult, Producer as _, ProducerContext, PurgeConfig};
+use rdkafka::types::RDKafkaConfRes;
 use rdkafka::{ClientConfig, ClientContext};
 use std::collections::HashMap;
 use std::ffi::CString;
@@ -40,6 +41,19 @@ pub struct TopicError {
     pub message: String,
 }
 
+/// Checks one setting by itself; the error says what is wrong with it, without the value.
+pub fn check(key: &str, value: &str) -> Result<(), String> {
+    let mut config = ClientConfig::new();
+    config.set(key, value);
+    match config.create_native_config() {
+        Ok(_) => Ok(()),
+        Err(KafkaError::ClientConfig(RDKafkaConfRes::RD_KAFKA_CONF_UNKNOWN, ..)) => {
+            Err("no such setting".into())
+        }
+        Err(_) => Err("no value for it".into()),
+    }
+}
+
 /// A client that sends.
 pub struct Producer {
     // Before the client: topics have to be given back first.
@@ -53,7 +67,7 @@ pub struct Producer {
 /// What the library tells beside reports.
 #[derive(Default)]
 struct Context {
-    trouble: Mutex<Option<String>>,
+    trouble: Mutex<Option<(ErrorCode, String)>>,
 }
 
 impl ClientContext for Context {
@@ -64,16 +78,16 @@ impl ClientContext for Context {
     fn error(&self, error: KafkaError, reason: &str) {
         log::debug!("librdkafka {error}: {reason}");
         // That all brokers are away says less than why the last one is.
-        let summary = error.rdkafka_error_code() == Some(ErrorCode::AllBrokersDown);
+        let code = error.rdkafka_error_code().unwrap_or(ErrorCode::Unknown);
         let mut trouble = self.trouble();
-        if !summary || trouble.is_none() {
-            *trouble = Some(reason.to_owned());
+        if code != ErrorCode::AllBrokersDown || trouble.is_none() {
+            *trouble = Some((code, reason.to_owned()));
         }
     }
 }
 
 impl Context {
-    fn trouble(&self) -> MutexGuard<'_, Option<String>> {
+    fn trouble(&self) -> MutexGuard<'_, Option<(ErrorCode, String)>> {
         self.trouble.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
@@ -147,7 +161,7 @@ impl Producer {
     }
 
     /// What the library last complained about, since this was last asked.
-    pub fn take_trouble(&self) -> Option<String> {
+    pub fn take_trouble(&self) -> Option<(ErrorCode, String)> {
         self.client.context().trouble().take()
     }
 
