@@ -3,12 +3,16 @@
 use super::config::{Compression, KafkaConfig, Mechanism, OptionValue, Sasl, Tls};
 use super::lane::RECORDS_MAX;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// Bytes of a record batch, before compression, as librdkafka has it by default.
 const BATCH_BYTES: usize = 1_000_000;
 
 /// Smallest batch in bytes that is still worth trying: below it, records go one by one.
 const BATCH_BYTES_MIN: usize = 1_024;
+
+/// librdkafka's default of `linger.ms`.
+const LINGER_MS: f64 = 5.0;
 
 /// Settings that follow from the sink's own options.
 const OWN: &[(&str, &str)] = &[
@@ -86,6 +90,13 @@ pub fn of(config: &KafkaConfig, pace: &Pace) -> Vec<(String, String)> {
         set(key, text(value));
     }
     finish(settings, pace)
+}
+
+/// How long the library waits for more before it sends a batch.
+pub fn linger(config: &KafkaConfig) -> Duration {
+    let of = |key: &str| config.options.get(key).and_then(|value| text(value).parse().ok());
+    let ms: f64 = of("linger.ms").or_else(|| of("queue.buffering.max.ms")).unwrap_or(LINGER_MS);
+    Duration::try_from_secs_f64(ms / 1e3).unwrap_or_default()
 }
 
 /// What depends on the pace, and on what the user chose.
