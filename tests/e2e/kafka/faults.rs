@@ -41,7 +41,8 @@ fn records_over_the_limit_are_refused_one_by_one_and_the_others_arrive_in_order(
     assert!(agent.stop().success());
     let expected: Vec<String> = (0..6000).filter(|n| !large(*n)).map(line).collect();
     let records = kafka.read("small");
-    let (lines, rest) = texts(&records).split_at(expected.len());
+    let texts = texts(&records);
+    let (lines, rest) = texts.split_at(expected.len());
     assert!(lines.iter().eq(expected.iter()), "no gap, no repeat, in order\n{}", agent.log());
     assert_eq!(rest, ["last", "later"]);
     assert_eq!(agent.log().matches("is refused").count(), 2, "said at a limited rate\n{}", agent.log());
