@@ -141,13 +141,16 @@ fn identify(client: &mut ClientConfig, cert: &Path, key: &Path) {
 
 #[test]
 fn rights_and_limits_hold() {
+    let cpu = cpus("self").split(['-', ',']).next().expect("a processor").to_owned();
     let kafka = Kafka::with(KafkaOptions {
+        cpus: Some(cpu.clone()),
         listeners: vec![Listener::SaslPlaintext],
         acl: true,
         message_max_bytes: Some(2000),
         properties: vec!["delete.topic.enable=true".to_owned(), "message.max.bytes=1000".to_owned()],
         ..KafkaOptions::default()
     });
+    assert_eq!(cpus(&kafka.pid().to_string()), cpu);
     kafka.create_topic("mine", 1);
     let mut client = kafka.client(Listener::SaslPlaintext);
     client.set("sasl.mechanisms", "SCRAM-SHA-256");
@@ -157,6 +160,13 @@ fn rights_and_limits_hold() {
     let long = "x".repeat(1500);
     assert_eq!(deliver(&client, "mine", &long), Err(Code::MessageSizeTooLarge), "the last line counts");
     assert_eq!(texts(&kafka, "mine"), ["x"]);
+}
+
+/// The processors that a process may use, as a list like `0-3,7`.
+fn cpus(process: &str) -> String {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("a process");
+    let cpus = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    cpus.expect("its processors").trim().to_owned()
 }
 
 /// The first thing that librdkafka says of a record: delivered, refused, or no way to the broker.
@@ -216,7 +226,12 @@ fn a_test_process_that_is_killed_leaves_nothing() {
     }
     let mut tests = Command::new(std::env::current_exe().expect("this program"));
     tests.args(["--exact", "a_test_process_that_is_killed_leaves_nothing", "--nocapture"]);
-    let mut tests = tests.env(TO_BE_KILLED, "1").stderr(Stdio::piped()).spawn().expect("the tests start");
+    let mut tests = tests
+        .env(TO_BE_KILLED, "1")
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the tests start");
     let mut said =
         BufReader::new(tests.stderr.take().expect("its errors")).lines().map(|line| line.expect("text"));
     let pid = said.find_map(|line| Some(line.strip_prefix("broker ")?.to_owned())).expect("a broker");
