@@ -69,6 +69,7 @@ pub struct Store {
     pending: Mutex<Pending>,
     gate: RwLock<()>,
     on_sync: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    on_keep: OnceLock<Box<dyn Fn() -> io::Result<()> + Send + Sync>>,
     _lock: File,
 }
 
@@ -96,6 +97,7 @@ impl Store {
             pending: Mutex::default(),
             gate: RwLock::default(),
             on_sync: OnceLock::new(),
+            on_keep: OnceLock::new(),
             _lock: lock,
         })
     }
@@ -136,6 +138,18 @@ impl Store {
         if let Some(on_sync) = self.on_sync.get() {
             on_sync();
         }
+    }
+
+    /// Calls `f` to commit when a lane keeps a state: with it go the checkpoints that moved, for what
+    /// other lanes have noted belongs to theirs.
+    pub(crate) fn on_keep(&self, f: impl Fn() -> io::Result<()> + Send + Sync + 'static) {
+        let _ = self.on_keep.set(Box::new(f));
+    }
+
+    /// Keeps a lane's state with everything that was settled before; durable on return.
+    pub(crate) fn keep_lane(&self, sink: &Arc<str>, lane: usize, state: Vec<u8>) -> io::Result<()> {
+        self.note_lane(sink, lane, state);
+        self.on_keep.get().map_or_else(|| self.commit(|_| {}), |commit| commit())
     }
 
     /// Notes what a lane's sync returned, for the next commit.
