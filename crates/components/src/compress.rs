@@ -43,6 +43,16 @@ impl Compression {
         }
     }
 
+    /// What is wrong with a level that was asked for, and what to write instead.
+    pub fn check_level(self, level: u32) -> Result<(), String> {
+        let (levels, _) = self.levels();
+        match self {
+            Compression::None => Err("compresses nothing; add compression: gzip or zstd".to_owned()),
+            _ if levels.contains(&level) => Ok(()),
+            _ => Err(format!("out of range; write {} to {}", levels.start(), levels.end())),
+        }
+    }
+
     /// What a whole file ends in.
     pub fn end(self) -> &'static [u8] {
         match self {
@@ -53,8 +63,64 @@ impl Compression {
     }
 }
 
+/// Compresses what is on its way to a file, in memory, and holds it until it is there.
+///
+/// Members cannot be taken back: what was compressed once is written, however often that has to be
+/// tried.
+pub struct Compressor {
+    compression: Compression,
+    level: u32,
+    member: Option<Member>,
+    /// Compressed, and not in the file yet.
+    pub out: Vec<Bytes>,
+    /// Whether the parts in delivery are compressed already.
+    pub taken: bool,
+}
+
+impl Compressor {
+    /// With nothing in progress.
+    pub fn new(compression: Compression, level: u32) -> Compressor {
+        Compressor { compression, level, member: None, out: Vec::new(), taken: false }
+    }
+
+    /// Whether a member is in progress, which takes memory.
+    pub fn has_member(&self) -> bool {
+        self.member.is_some()
+    }
+
+    /// Leaves the member in progress, whose beginning is gone.
+    pub fn forget(&mut self) {
+        self.member = None;
+    }
+
+    /// Compresses the parts of a delivery, if that was not done before. Not compressed they go as they
+    /// are.
+    pub fn take(&mut self, parts: &[Bytes]) -> io::Result<()> {
+        if self.taken {
+            return Ok(());
+        }
+        if self.member.is_none() {
+            self.member = Member::begin(self.compression, self.level)?;
+        }
+        match &mut self.member {
+            Some(member) => self.out.push(member.write(parts)?.into()),
+            None => self.out.extend_from_slice(parts),
+        }
+        self.taken = true;
+        Ok(())
+    }
+
+    /// Ends the member in progress.
+    pub fn end(&mut self) -> io::Result<()> {
+        if let Some(member) = self.member.take() {
+            self.out.push(member.finish()?.into());
+        }
+        Ok(())
+    }
+}
+
 /// A member in progress, in memory.
-pub enum Member {
+enum Member {
     /// A gzip member.
     Gzip(GzEncoder<Vec<u8>>),
     /// A zstd frame.
@@ -63,7 +129,7 @@ pub enum Member {
 
 impl Member {
     /// Begins a member; `None` where nothing is compressed.
-    pub fn begin(compression: Compression, level: u32) -> io::Result<Option<Member>> {
+    fn begin(compression: Compression, level: u32) -> io::Result<Option<Member>> {
         Ok(match compression {
             Compression::None => None,
             Compression::Gzip => {
@@ -79,7 +145,7 @@ impl Member {
     }
 
     /// Compresses all parts; what comes out holds all of them.
-    pub fn write(&mut self, parts: &[Bytes]) -> io::Result<Vec<u8>> {
+    fn write(&mut self, parts: &[Bytes]) -> io::Result<Vec<u8>> {
         match self {
             Member::Gzip(encoder) => {
                 parts.iter().try_for_each(|part| encoder.write_all(part))?;
@@ -95,7 +161,7 @@ impl Member {
     }
 
     /// Ends the member: the rest of it, and the mark.
-    pub fn finish(self) -> io::Result<Vec<u8>> {
+    fn finish(self) -> io::Result<Vec<u8>> {
         let (mut rest, end) = match self {
             Member::Gzip(encoder) => (encoder.finish()?, GZIP_END),
             Member::Zstd(encoder) => (encoder.finish()?, ZSTD_END),

@@ -2,6 +2,7 @@
 
 pub mod codec;
 pub mod compress;
+pub mod disk;
 pub mod formats;
 pub mod registry;
 pub mod rotation;

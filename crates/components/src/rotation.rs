@@ -1,8 +1,8 @@
 //! Rotation of files: when a file is full, what it is called from then on, which ones are deleted.
 
+use crate::disk::{folder, rename_to_free};
 use crate::formats::push_rfc3339;
 use millstream_model::{Interval, Size};
-use rustix::fs::{CWD, RenameFlags, renameat_with};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::ffi::OsString;
@@ -11,9 +11,6 @@ use std::path::{Path, PathBuf};
 
 /// Endings that stand behind the one that says what a file holds.
 const COMPRESSED: &[&str] = &["gz", "zst", "zstd", "bz2", "xz", "lz4"];
-
-/// Files of one path that are rotated within a second at most, more than that are an error.
-const SAME_SECOND_MAX: u32 = 1000;
 
 /// When a file is closed, renamed and begun anew.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -29,6 +26,19 @@ pub struct Rotate {
 }
 
 impl Rotate {
+    /// What is wrong with it, as (key, "what is wrong; what to write instead"), for a sink whose path is
+    /// this template.
+    pub fn check(&self, path: &str) -> Option<(&'static str, &'static str)> {
+        if self.size.is_none() && self.every.is_none() {
+            return Some(("", "says not when; give it size: 100MiB or every: 1h"));
+        }
+        // A value could look like the name of another one's rotated file.
+        let name_has_field = path.rsplit('/').next().is_some_and(|name| name.contains("{{"));
+        let advice = "counts files by name, which a field in it would confuse; put fields into the folder: \
+                      /var/log/millstream/{{ host }}/app.log";
+        (self.keep.is_some() && name_has_field).then_some(("/keep", advice))
+    }
+
     /// Whether a file of `bytes`, begun at `begun_ns`, is to be rotated.
     pub fn is_due(&self, bytes: u64, begun_ns: i64, now_ns: i64) -> bool {
         let span = |every: Interval| i64::try_from(every.0.as_nanos()).unwrap_or(i64::MAX).max(1);
@@ -72,30 +82,6 @@ fn rotated(path: &Path) -> io::Result<Vec<((String, u32), OsString)>> {
 pub fn example(path: &Path) -> PathBuf {
     let (stem, ending) = split(path);
     path.with_file_name(format!("{stem}-{}{ending}", stamp(0)))
-}
-
-/// Renames a file to the first name that is free, with the number `first` or a higher one. Nothing is
-/// ever replaced.
-pub fn rename_to_free(path: &Path, first: u32, name: impl Fn(u32) -> String) -> io::Result<PathBuf> {
-    for number in first..SAME_SECOND_MAX {
-        let free = path.with_file_name(name(number));
-        match renameat_with(CWD, path, CWD, &free, RenameFlags::NOREPLACE) {
-            Ok(()) => return Ok(free),
-            Err(rustix::io::Errno::EXIST) => {}
-            // Not every file system can say that nothing is to be replaced.
-            Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) if !free.exists() => {
-                return std::fs::rename(path, &free).map(|()| free);
-            }
-            Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Err(io::Error::new(io::ErrorKind::AlreadyExists, "no name for the rotated file is free"))
-}
-
-/// The folder a file is in.
-pub fn folder(path: &Path) -> &Path {
-    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// The file's name and its ending, `.log` or `.json.gz`, which stays last.

@@ -4,6 +4,7 @@ use super::FileSink;
 use super::files::Settings;
 use crate::codec::Encoding;
 use crate::compress::Compression;
+use crate::disk::now_ns;
 use crate::registry::{Component, SinkComponent};
 use crate::rotation::{Rotate, example};
 use crate::template::PathTemplate;
@@ -55,34 +56,10 @@ fn default_idle_timeout() -> Interval {
     Interval(Duration::from_secs(300))
 }
 
-impl FileConfig {
-    fn check_rotate(&self) -> Option<(String, String)> {
-        let rotate = self.rotate?;
-        if rotate.size.is_none() && rotate.every.is_none() {
-            return Some(("/rotate".into(), "says not when; give it size: 100MiB or every: 1h".into()));
-        }
-        // A value could look like the name of another one's rotated file.
-        let name_has_field = self.path.0.text().rsplit('/').next().is_some_and(|name| name.contains("{{"));
-        let advice = "counts files by name, which a field in it would confuse; put fields into the folder: \
-                      /var/log/millstream/{{ host }}/app.log";
-        (rotate.keep.is_some() && name_has_field).then(|| ("/rotate/keep".into(), advice.into()))
-    }
-
-    fn check_level(&self) -> Option<(String, String)> {
-        let (levels, _) = self.compression.levels();
-        let message = match (self.compression, self.compression_level?) {
-            (Compression::None, _) => "compresses nothing; add compression: gzip or zstd".to_owned(),
-            (_, level) if levels.contains(&level) => return None,
-            _ => format!("out of range; write {} to {}", levels.start(), levels.end()),
-        };
-        Some(("/compression_level".into(), message))
-    }
-}
-
 impl Component for FileConfig {
     /// With `*` for each field, and what a rotated file is called.
     fn writes(&self) -> Vec<PathBuf> {
-        let path = PathBuf::from(self.path.0.outline(super::writer::now_ns()));
+        let path = PathBuf::from(self.path.0.outline(now_ns()));
         let path = std::path::absolute(&path).unwrap_or(path);
         let rotated = self.rotate.map(|_| example(&path));
         [path].into_iter().chain(rotated).collect()
@@ -90,8 +67,10 @@ impl Component for FileConfig {
 
     fn check(&self) -> Vec<(String, String)> {
         let mut faults = self.encoding.check();
-        faults.extend(self.check_rotate());
-        faults.extend(self.check_level());
+        let wrong = self.rotate.and_then(|rotate| rotate.check(self.path.0.text()));
+        faults.extend(wrong.map(|(key, message)| (format!("/rotate{key}"), message.into())));
+        let wrong = self.compression_level.and_then(|level| self.compression.check_level(level).err());
+        faults.extend(wrong.map(|message| ("/compression_level".into(), message)));
         faults
     }
 }
@@ -106,5 +85,39 @@ impl SinkComponent for FileConfig {
             idle_timeout: self.idle_timeout.0,
         };
         Ok(Arc::new(FileSink { path: self.path.0, encoding: self.encoding, sync: self.sync.0, settings }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn faults(options: Value) -> Vec<(String, String)> {
+        serde_json::from_value::<FileConfig>(options).unwrap().check()
+    }
+
+    #[test]
+    fn what_a_schema_cannot_say_is_said_with_advice() {
+        let found = faults(
+            json!({ "path": "/o/{{ host }}.log", "compression_level": 3, "rotate": { "every": "1h", "keep": 3 } }),
+        );
+        let found: Vec<(&str, bool)> = found.iter().map(|(at, text)| (&**at, text.contains("; "))).collect();
+        assert_eq!(found, [("/rotate/keep", true), ("/compression_level", true)]);
+        let found = faults(
+            json!({ "path": "/o/a.gz", "compression": "gzip", "compression_level": 10, "rotate": { "keep": 3 } }),
+        );
+        let found: Vec<&str> = found.iter().map(|(at, _)| &**at).collect();
+        assert_eq!(found, ["/rotate", "/compression_level"]);
+        let all = json!({ "size": "1MiB", "every": "1h", "keep": 3 });
+        assert_eq!(faults(json!({ "path": "/o/{{ host }}/a-%F.gz", "rotate": all })), []);
+    }
+
+    #[test]
+    fn what_it_writes_has_a_star_for_each_field_and_the_names_of_rotated_files() {
+        let writes = |options: Value| serde_json::from_value::<FileConfig>(options).unwrap().writes();
+        let all = json!({ "path": "/o/{{ host }}/a.log", "rotate": { "size": "1MiB" } });
+        assert_eq!(writes(all), ["/o/*/a.log", "/o/*/a-19700101T000000Z.log"].map(PathBuf::from));
+        assert_eq!(writes(json!({ "path": "/o/100%%" })), [PathBuf::from("/o/100%")]);
     }
 }

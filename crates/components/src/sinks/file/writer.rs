@@ -1,21 +1,18 @@
 //! Appends to one open file, and can say which part of it is on the disk.
 
-use crate::compress::{Compression, Member};
-use crate::rotation::{folder, rename_to_free};
+use crate::compress::{Compression, Compressor};
+use crate::disk::{folder, now_ns, rename_to_free, sync_folder, write_all};
 use bytes::Bytes;
 use rustix::fs::{Stat, fstat};
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
-use std::io::{self, IoSlice, Write};
+use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 /// Bytes before the synced length that are hashed, to know our own bytes again.
 const TAIL_BYTES: u64 = 4096;
-
-/// Slices handed to one `writev` at most (Linux takes 1,024).
-const SLICES_MAX: usize = 256;
 
 /// How far a file is ours and on the disk: kept with the checkpoints, as JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,7 +28,7 @@ pub struct Synced {
 /// An open file.
 pub struct Writer {
     path: PathBuf,
-    compression: (Compression, u32),
+    compression: Compression,
     file: File,
     /// Length of the file as far as we wrote it.
     length: u64,
@@ -43,11 +40,7 @@ pub struct Writer {
     /// When it was begun, or last written to before it was opened.
     begun_ns: i64,
     pub used: Instant,
-    member: Option<Member>,
-    /// Compressed, and not in the file yet.
-    out: Vec<Bytes>,
-    /// Whether the parts in delivery are compressed already.
-    taken: bool,
+    compressor: Compressor,
     /// A length to cut back to, where that failed.
     cut: Option<u64>,
 }
@@ -57,23 +50,15 @@ impl Writer {
     /// is not the one in `ours` either and not whole, it is set aside.
     pub fn open(
         path: &Path,
-        compression: (Compression, u32),
+        (compression, level): (Compression, u32),
         torn: Option<&Synced>,
         ours: Option<&Synced>,
     ) -> io::Result<Writer> {
-        std::fs::create_dir_all(folder(path))?;
-        let mut file = open_append(path)?;
-        let stat = fstat(&file)?;
-        if let Some(torn) = torn.filter(|torn| torn.is_in(&file, &stat)) {
-            file.set_len(torn.length)?;
-        } else if !ours.is_some_and(|ours| ours.is_of(&stat)) && !is_whole(&file, &stat, compression.0)? {
-            set_aside(path)?;
-            file = open_append(path)?;
-        }
+        let mut file = open_whole(path, compression, torn, ours)?;
         let is_new = fstat(&file)?.st_size == 0;
         if is_new {
             // Readers take no empty file for a compressed one.
-            file.write_all(empty(compression.0))?;
+            file.write_all(empty(compression))?;
         }
         let stat = fstat(&file)?;
         let length = stat.st_size as u64;
@@ -88,21 +73,19 @@ impl Writer {
             is_new,
             begun_ns: if is_new { now_ns() } else { written_ns },
             used: Instant::now(),
-            member: None,
-            out: Vec::new(),
-            taken: false,
+            compressor: Compressor::new(compression, level),
             cut: None,
         })
     }
 
     /// Bytes of events in it, and when it was begun.
     pub fn extent(&self) -> (u64, i64) {
-        (self.length.saturating_sub(empty(self.compression.0).len() as u64), self.begun_ns)
+        (self.length.saturating_sub(empty(self.compression).len() as u64), self.begun_ns)
     }
 
     /// Whether a member is in progress, which takes memory.
     pub fn has_member(&self) -> bool {
-        self.member.is_some()
+        self.compressor.has_member()
     }
 
     /// Whether the path still names this file: it may have been moved or deleted, and what is written
@@ -110,7 +93,7 @@ impl Writer {
     pub fn is_in_place(&self) -> io::Result<bool> {
         let ours = fstat(&self.file)?;
         let is_there = |there: Stat| (ours.st_dev, ours.st_ino) == (there.st_dev, there.st_ino);
-        Ok(rustix::fs::stat(&self.path).is_ok_and(is_there) || (self.taken && ours.st_nlink > 0))
+        Ok(rustix::fs::stat(&self.path).is_ok_and(is_there) || (self.compressor.taken && ours.st_nlink > 0))
     }
 
     /// Whether nobody can open this file any more.
@@ -122,38 +105,25 @@ impl Writer {
     /// same parts after an error.
     pub fn append(&mut self, parts: &[Bytes]) -> io::Result<()> {
         (self.dirty, self.used) = (true, Instant::now());
-        if self.compression.0 == Compression::None {
-            return self.write(parts);
+        // Cut by somebody (copytruncate): the beginning of the member is gone.
+        if !self.compressor.taken && (fstat(&self.file)?.st_size as u64) < self.length {
+            self.compressor.forget();
         }
-        if !self.taken {
-            // Cut by somebody (copytruncate): the beginning of the member is gone.
-            if (fstat(&self.file)?.st_size as u64) < self.length {
-                self.member = None;
-            }
-            if self.member.is_none() {
-                self.member = Member::begin(self.compression.0, self.compression.1)?;
-            }
-            if let Some(member) = &mut self.member {
-                self.out.push(member.write(parts)?.into());
-            }
-            self.taken = true;
-        }
+        self.compressor.take(parts)?;
         self.write_out()?;
-        self.taken = false;
+        self.compressor.taken = false;
         Ok(())
     }
 
     /// Ends the member in progress: what is in the file can be read.
     pub fn end_member(&mut self) -> io::Result<()> {
-        if let Some(member) = self.member.take() {
-            self.out.push(member.finish()?.into());
-        }
+        self.compressor.end()?;
         self.write_out()
     }
 
     fn write_out(&mut self) -> io::Result<()> {
-        let out = std::mem::take(&mut self.out);
-        self.write(&out).inspect_err(|_| self.out = out)
+        let out = std::mem::take(&mut self.compressor.out);
+        self.write(&out).inspect_err(|_| self.compressor.out = out)
     }
 
     fn write(&mut self, parts: &[Bytes]) -> io::Result<()> {
@@ -255,18 +225,26 @@ fn set_aside(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Wall clock, in nanoseconds since 1970.
-pub fn now_ns() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+fn open_whole(
+    path: &Path,
+    compression: Compression,
+    torn: Option<&Synced>,
+    ours: Option<&Synced>,
+) -> io::Result<File> {
+    std::fs::create_dir_all(folder(path))?;
+    let file = open_append(path)?;
+    let stat = fstat(&file)?;
+    if let Some(torn) = torn.filter(|torn| torn.is_in(&file, &stat)) {
+        file.set_len(torn.length)?;
+    } else if !ours.is_some_and(|ours| ours.is_of(&stat)) && !is_whole(&file, &stat, compression)? {
+        set_aside(path)?;
+        return open_append(path);
+    }
+    Ok(file)
 }
 
 fn open_append(path: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).read(true).mode(0o640).open(path)
-}
-
-fn sync_folder(path: &Path) -> io::Result<()> {
-    File::open(folder(path))?.sync_all()
 }
 
 fn tail_hash(file: &File, length: u64) -> io::Result<u64> {
@@ -289,25 +267,4 @@ fn is_whole(file: &File, stat: &Stat, compression: Compression) -> io::Result<bo
         file.read_exact_at(&mut last, size - end.len() as u64)?;
     }
     Ok(size == 0 || last == end)
-}
-
-/// Writes all parts; returns the bytes written.
-fn write_all(file: &mut File, parts: &[Bytes]) -> io::Result<u64> {
-    let mut total = 0;
-    for group in parts.chunks(SLICES_MAX) {
-        let mut slices: Vec<IoSlice<'_>> = group.iter().map(|part| IoSlice::new(part)).collect();
-        let mut slices = &mut slices[..];
-        while slices.iter().any(|slice| !slice.is_empty()) {
-            match file.write_vectored(slices) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(n) => {
-                    total += n as u64;
-                    IoSlice::advance_slices(&mut slices, n);
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-    }
-    Ok(total)
 }
