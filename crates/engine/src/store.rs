@@ -439,6 +439,24 @@ mod tests {
         store.commit(|note| note(&source, 7, &sink, offset)).expect("the store takes it");
     }
 
+    /// What a lane noted is durable only together with the checkpoints that belong to it.
+    #[test]
+    fn a_lane_that_keeps_a_state_takes_the_checkpoints_along() {
+        let folder = folder();
+        let store = Arc::new(Store::open(folder.path()).unwrap());
+        store.of_source("app").keep(&[(7, b"file".to_vec())]).unwrap();
+        let (source, sink): (Arc<str>, Arc<str>) = ("app".into(), "out".into());
+        let weak = Arc::downgrade(&store);
+        let (from, to) = (source.clone(), sink.clone());
+        store.on_keep(move || weak.upgrade().unwrap().commit(|note| note(&from, 7, &to, 42)));
+        store.note_lane(&sink, 0, b"synced up to 42".to_vec());
+        store.keep_lane(&Arc::from("other"), 0, b"about to write".to_vec()).unwrap();
+        drop(store);
+        let store = Arc::new(Store::open(folder.path()).unwrap());
+        assert_eq!(store.lane(&sink, 0), Some(b"synced up to 42".to_vec()));
+        assert_eq!(store.of_source("app").origins().0[0].checkpoints, vec![("out".into(), 42)]);
+    }
+
     #[test]
     fn what_is_committed_is_there_after_a_restart() {
         let folder = folder();

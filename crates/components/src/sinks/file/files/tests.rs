@@ -355,6 +355,23 @@ fn a_rotated_file_is_settled_and_never_touched_again() {
     }
 }
 
+/// A name changes only once the checkpoints know what is in the file.
+#[test]
+fn a_file_is_not_renamed_before_its_events_are_known_to_be_settled() {
+    let (dir, path) = folder();
+    let kept = Kept::default();
+    let settings = Settings { rotate: Rotate { size: Some(Size(1)), ..Rotate::default() }, ..PLAIN };
+    let mut files = kept.files(settings);
+    append(&mut files, &path, "1\n");
+    files.sync().unwrap();
+    let keep = std::mem::replace(&mut files.keep, Arc::new(|_| Err(io::ErrorKind::StorageFull.into())));
+    assert!(try_append(&mut files, &path, "2\n").is_err());
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    files.keep = keep;
+    append(&mut files, &path, "2\n");
+    assert_eq!((fs::read_dir(dir.path()).unwrap().count(), read(&path)), (2, "2\n".into()));
+}
+
 #[test]
 fn files_are_rotated_with_the_time_and_over_a_restart() {
     let ((dir, path), kept) = (folder(), Kept::default());
