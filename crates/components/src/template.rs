@@ -94,13 +94,13 @@ impl Template {
             match part {
                 Part::Literal(text) => out.extend_from_slice(text.as_bytes()),
                 Part::Time(piece) => piece.push(event_ns(batch, row), out),
-                Part::Field(field, bytes_max) => {
-                    let write = |value: &[u8]| value::push(self.usage, value, *bytes_max, out);
-                    if field.with(batch, segment, row, write).is_none() {
+                Part::Field(field, bytes_max) => match field.of(batch, segment, row) {
+                    Some(value) => value::push(self.usage, &value, *bytes_max, out),
+                    None => {
                         complete = false;
                         out.extend_from_slice(MISSING.as_bytes());
                     }
-                }
+                },
             }
         }
         complete
