@@ -12,3 +12,4 @@ pub mod sources;
 pub mod template;
 
 mod stream;
+mod synced;

@@ -4,11 +4,12 @@
 //! file is in it, with the length up to which its events are settled, before the first byte is written
 //! that is not. A sync that settles everything leaves only the open files in it.
 
-use super::writer::{Synced, Writer};
+use super::writer::Writer;
 use crate::compress::Compression;
 use crate::disk::now_ns;
 use crate::rotation::Rotate;
 use crate::route::Route;
+use crate::synced::Synced;
 use bytes::Bytes;
 use millstream_model::Counters;
 use std::collections::{BTreeMap, HashMap, HashSet};
