@@ -146,10 +146,17 @@ fn a_right_that_is_missing_is_waited_for() {
 }
 
 #[test]
-fn a_certificate_that_cannot_be_read_is_refused_at_the_start() {
+fn a_certificate_that_cannot_be_read_is_said() {
     let dir = folder();
     write(dir.path(), "a.log", numbered(1));
-    let mut agent = start(dir.path(), &config("127.0.0.1:1", "t", "tls: { ca_file: /nowhere/ca.pem }"));
-    assert!(!agent.wait(PATIENCE).success());
-    assert!(agent.log().contains("ssl.ca.location"), "{}", agent.log());
+    let agent = start(dir.path(), &config("127.0.0.1:1", "t", "tls: { ca_file: /nowhere/ca.pem }"));
+    wait_for_trouble(&agent, "ssl.ca.location");
+}
+
+#[test]
+fn settings_that_contradict_each_other_are_refused_at_the_start() {
+    let dir = folder();
+    let mut agent = start(dir.path(), &config("127.0.0.1:1", "t", "options: { acks: 1 }"));
+    assert_eq!(agent.wait(PATIENCE).code(), Some(2), "{}", agent.log());
+    assert!(agent.log().contains("acks"), "{}", agent.log());
 }
