@@ -86,10 +86,14 @@ fn wrong_certificates_and_logins_are_said(kafka: &Kafka) {
         ("cannot reach kafka", tls(&files.ca), Listener::Ssl),
         ("cannot reach kafka", login.clone(), Listener::SaslSsl),
     ];
-    for (trouble, options, listener) in cases {
+    // All at once: each takes seconds to be sure.
+    let agents = cases.map(|(trouble, options, listener)| {
         let dir = folder();
         write(dir.path(), "a.log", numbered(10));
-        let mut agent = Agent::start(dir.path(), &config(&kafka.address(listener), "nobody", &options), &[]);
+        let config = config(&kafka.address(listener), "nobody", &options);
+        (trouble, Agent::start(dir.path(), &config, &[]), dir)
+    });
+    for (trouble, mut agent, _dir) in agents {
         wait_for_trouble(&agent, trouble);
         agent.kill();
         assert!(!agent.log().contains("wrong-password") && !agent.log().contains(Kafka::PASSWORD));
