@@ -22,7 +22,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "millstream-scan",
         ],
     ),
-    ("millstream-bench", &["millstream-scan"]),
+    ("millstream-bench", &["millstream-scan", "millstream-testkit"]),
     ("millstream-components", &["millstream-model", "millstream-scan"]),
     ("millstream-console", &["millstream-engine", "millstream-model"]),
     ("millstream-engine", &["millstream-model"]),
