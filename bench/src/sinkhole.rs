@@ -1,4 +1,4 @@
-//! A broker that answers producers at once and keeps nothing but counts, so that what is seen is the producer.
+//! A cluster that answers producers at once and keeps nothing but counts, so that what is seen is the producer.
 //!
 //! It speaks one version of each request that a producer of librdkafka sends. Of a record batch it reads the
 //! header: the number of records, and the sequence by which Kafka drops what is sent twice.
@@ -16,15 +16,15 @@ const METADATA: i16 = 3;
 const FIND_COORDINATOR: i16 = 10;
 const API_VERSIONS: i16 = 18;
 const INIT_PRODUCER_ID: i16 = 22;
-/// What it takes, with the one version of each. Two are never asked for: librdkafka concludes from them that the
-/// broker knows today's batches (FETCH) and lz4 (FIND_COORDINATOR).
-const VERSIONS: &[(i16, i16)] = &[
-    (PRODUCE, 7),
-    (FETCH, 11),
-    (METADATA, 4),
-    (FIND_COORDINATOR, 0),
-    (API_VERSIONS, 3),
-    (INIT_PRODUCER_ID, 1),
+/// What it says it takes, from version to version; a client uses the last. Older ones, and requests that no
+/// producer sends, are here because librdkafka concludes from them what a broker can do: today's batches, lz4.
+const VERSIONS: &[(i16, i16, i16)] = &[
+    (PRODUCE, 3, 7),
+    (FETCH, 4, 11),
+    (METADATA, 4, 4),
+    (FIND_COORDINATOR, 0, 0),
+    (API_VERSIONS, 0, 3),
+    (INIT_PRODUCER_ID, 0, 1),
 ];
 /// From this version on the answer to API_VERSIONS is in the compact form.
 const API_VERSIONS_COMPACT: i16 = 3;
@@ -48,31 +48,41 @@ struct Partition {
     sequences: HashMap<i64, i32>,
 }
 
-/// A broker on a port of loopback. Its threads end with the connections.
+/// Brokers of the cluster: more than one, as a client may well do its work by broker.
+const NODES: usize = 2;
+
+/// A cluster on ports of loopback. Its threads end with the connections.
 pub struct Sinkhole {
-    port: u16,
+    ports: [u16; NODES],
     topics: Arc<Mutex<Topics>>,
 }
 
 impl Sinkhole {
     /// Listens, on the cores of the calling thread.
     pub fn start() -> io::Result<Self> {
-        let listener = TcpListener::bind("127.0.0.1:0")?;
-        let port = listener.local_addr()?.port();
         let topics = Arc::new(Mutex::new(Topics::new()));
-        let shared = topics.clone();
-        thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let connection = Connection { port, topics: shared.clone() };
-                thread::spawn(move || connection.serve(stream));
-            }
-        });
-        Ok(Sinkhole { port, topics })
+        let mut ports = [0; NODES];
+        let mut listeners = Vec::new();
+        for port in &mut ports {
+            let listener = TcpListener::bind("127.0.0.1:0")?;
+            *port = listener.local_addr()?.port();
+            listeners.push(listener);
+        }
+        for listener in listeners {
+            let connection = Connection { ports, topics: topics.clone() };
+            thread::spawn(move || {
+                for stream in listener.incoming().flatten() {
+                    let connection = connection.clone();
+                    thread::spawn(move || connection.serve(stream));
+                }
+            });
+        }
+        Ok(Sinkhole { ports, topics })
     }
 
     /// As clients want it.
     pub fn address(&self) -> String {
-        format!("127.0.0.1:{}", self.port)
+        format!("127.0.0.1:{}", self.ports[0])
     }
 
     /// Makes a topic.
@@ -92,8 +102,9 @@ fn lock(topics: &Mutex<Topics>) -> MutexGuard<'_, Topics> {
     topics.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+#[derive(Clone)]
 struct Connection {
-    port: u16,
+    ports: [u16; NODES],
     topics: Arc<Mutex<Topics>>,
 }
 
@@ -128,6 +139,12 @@ impl Connection {
             api_versions(version, &mut answer);
             return Ok(Some(answer));
         }
+        // Both versions of this one are the same.
+        let is_last =
+            |(of, _, last): &(i16, i16, i16)| *of == key && (*last == version || key == INIT_PRODUCER_ID);
+        if !VERSIONS.iter().any(is_last) {
+            return Err(bad("a request this broker does not know"));
+        }
         request.text()?;
         match key {
             PRODUCE => return self.produce(request, &mut answer).map(|wanted| wanted.then_some(answer)),
@@ -136,7 +153,7 @@ impl Connection {
                 static PRODUCERS: AtomicI64 = AtomicI64::new(1);
                 answer.i32(0).i16(NONE).i64(PRODUCERS.fetch_add(1, Ordering::Relaxed)).i16(0);
             }
-            _ => return Err(bad("a request this broker does not know")),
+            _ => return Err(bad("a request of a consumer")),
         }
         Ok(Some(answer))
     }
@@ -149,9 +166,11 @@ impl Connection {
             -1 => topics.keys().cloned().collect(),
             count => (0..count).map(|_| request.text()).collect::<io::Result<Vec<String>>>()?,
         };
-        const NODE: i32 = 1;
-        answer.i32(0).i32(1).i32(NODE).text("127.0.0.1").i32(i32::from(self.port)).no_text();
-        answer.no_text().i32(NODE).i32(wanted.len() as i32);
+        answer.i32(0).i32(NODES as i32);
+        for (node, port) in self.ports.iter().enumerate() {
+            answer.i32(node as i32).text("127.0.0.1").i32(i32::from(*port)).no_text();
+        }
+        answer.no_text().i32(0).i32(wanted.len() as i32);
         for name in wanted {
             let partitions = topics.get(&name).map_or(0, Vec::len);
             answer
@@ -160,7 +179,8 @@ impl Connection {
                 .i8(0)
                 .i32(partitions as i32);
             for partition in 0..partitions as i32 {
-                answer.i16(NONE).i32(partition).i32(NODE).i32(1).i32(NODE).i32(1).i32(NODE);
+                let node = partition % NODES as i32;
+                answer.i16(NONE).i32(partition).i32(node).i32(1).i32(node).i32(1).i32(node);
             }
         }
         Ok(())
@@ -217,10 +237,8 @@ fn api_versions(version: i16, answer: &mut Writer) {
     } else {
         answer.i8(VERSIONS.len() as i8 + 1);
     }
-    for (key, only) in VERSIONS {
-        // Which version of this request a client may use it learns from the answer itself.
-        let least = if *key == API_VERSIONS { 0 } else { *only };
-        answer.i16(*key).i16(least).i16(*only);
+    for (key, first, last) in VERSIONS {
+        answer.i16(*key).i16(*first).i16(*last);
         if version >= API_VERSIONS_COMPACT {
             answer.i8(0);
         }
@@ -303,4 +321,33 @@ impl Writer {
 
 fn bad(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A batch of `count` records as its header tells it.
+    fn batch(producer: i64, sequence: i32, count: i32) -> Vec<u8> {
+        let mut batch = vec![0; COUNT_AT + 4];
+        batch[PRODUCER_ID_AT..][..8].copy_from_slice(&producer.to_be_bytes());
+        batch[SEQUENCE_AT..][..4].copy_from_slice(&sequence.to_be_bytes());
+        batch[COUNT_AT..][..4].copy_from_slice(&count.to_be_bytes());
+        batch
+    }
+
+    #[test]
+    fn a_batch_that_a_producer_sends_twice_counts_once() {
+        let sinkhole = Sinkhole::start().unwrap();
+        sinkhole.create_topic("t", 2);
+        let connection = Connection { ports: sinkhole.ports, topics: sinkhole.topics.clone() };
+        let send = |partition, producer, sequence| {
+            connection.take_batch("t", partition, &batch(producer, sequence, 10)).unwrap()
+        };
+        assert_eq!([send(0, 7, 0), send(0, 7, 10), send(0, 7, 0)], [(NONE, 0), (NONE, 10), (DUPLICATE, -1)]);
+        assert_eq!(send(0, 7, 30), (OUT_OF_ORDER, -1));
+        assert_eq!([send(1, -1, -1), send(1, -1, -1)], [(NONE, 0), (NONE, 10)]);
+        assert_eq!(send(2, 7, 0), (UNKNOWN_TOPIC, -1));
+        assert_eq!((sinkhole.take("t"), sinkhole.take("t")), (40, 0));
+    }
 }
