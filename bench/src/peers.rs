@@ -241,14 +241,15 @@ fn notes(scenario: &Header, input: &Input, runs: &[Run], table: &mut Table) {
     }
 }
 
-/// The first line with a digit that a command prints, in brackets.
+/// The version that a command prints, in brackets.
 fn version(command: &str) -> String {
     let mut words = command.split_whitespace();
     let Some(program) = words.next() else { return String::new() };
     let output = Command::new(program).args(words).output().map(|output| output.stdout).unwrap_or_default();
     let text = String::from_utf8_lossy(&output).into_owned();
-    let line = text.lines().find(|line| line.contains(|c: char| c.is_ascii_digit()));
-    line.map_or(String::new(), |line| format!(" ({})", line.trim()))
+    let is_version = |word: &&str| word.contains('.') && word.starts_with(|c: char| c.is_ascii_digit());
+    let found = text.split_whitespace().find(is_version);
+    found.map_or(String::new(), |version| format!(" ({version})"))
 }
 
 /// A plot for each scenario with peers.
@@ -259,50 +260,84 @@ fn plot(scenario: &Header, figures: &[Figures], report: &mut Report) -> io::Resu
     }
     let labels: Vec<String> = here.iter().map(|of| of.program.clone()).collect();
     let values = here.iter().map(|of| of.mb_per_cpu_s).collect();
-    let series = [Bars { label: "MB per CPU second", values }];
-    report.bars(&format!("peers_{}", scenario.name), scenario.text("title"), &labels, &series)
+    let series = [Bars { label: "", values }];
+    let title = format!("MB per CPU second: {}", scenario.text("title"));
+    report.bars(&format!("peers_{}", scenario.name), &title, &labels, &series)
+}
+
+/// Something that a scenario promises.
+struct Bar {
+    what: String,
+    measured: f64,
+    bar: f64,
+    /// Whether the bar is the least, and not the most.
+    is_least: bool,
+}
+
+impl Bar {
+    fn least(what: String, measured: f64, bar: f64) -> Self {
+        Bar { what, measured, bar, is_least: true }
+    }
+
+    fn most(what: &str, measured: f64, bar: f64) -> Self {
+        Bar { what: what.to_owned(), measured, bar, is_least: false }
+    }
+
+    fn cells(&self, scenario: &Header) -> Vec<String> {
+        let (sign, met) =
+            if self.is_least { (">=", self.measured >= self.bar) } else { ("<=", self.measured <= self.bar) };
+        let verdict = match (self.measured.is_nan(), met) {
+            (true, _) => "not measured",
+            (false, true) => "holds",
+            (false, false) => "MISSED",
+        };
+        vec![
+            format!("{}: {}", scenario.name, self.what),
+            format!("{:.2}", self.measured),
+            format!("{sign} {}", self.bar),
+            verdict.to_owned(),
+        ]
+    }
 }
 
 /// A row for each bar of each scenario.
 fn bars(scenarios: &[Header], figures: &[Figures]) -> io::Result<Table> {
     let mut table = Table::new("bars", "The bars", BAR_COLUMNS);
     for scenario in scenarios {
-        let find = |scenario: &str, program: &str| {
-            figures.iter().find(|of| of.scenario == scenario && of.program == program)
-        };
-        let Some(agent) = find(&scenario.name, AGENT) else { continue };
-        let by_wall = scenario.text("measure") == "wall";
-        let unit = if by_wall { "MB per wall s" } else { "MB per CPU s" };
-        let ratio = |other: Option<&Figures>| match (other, by_wall) {
-            (None, _) => f64::NAN,
-            (Some(other), true) => agent.mb_per_wall_s / other.mb_per_wall_s,
-            (Some(other), false) => agent.mb_per_cpu_s / other.mb_per_cpu_s,
-        };
-        let mut row = |what: &str, value: f64, sign: &str, bar: f64| {
-            let met = if sign == ">=" { value >= bar } else { value <= bar };
-            let verdict = if value.is_nan() {
-                "not measured"
-            } else if met {
-                "holds"
-            } else {
-                "MISSED"
-            };
-            let what = format!("{}: {what}", scenario.name);
-            table.row(vec![what, format!("{value:.2}"), format!("{sign} {bar}"), verdict.to_owned()]);
-        };
-        for (peer, bar) in scenario.pairs("bar_peers")? {
-            row(&format!("{unit}, times {peer}"), ratio(find(&scenario.name, &peer)), ">=", bar);
+        for bar in bars_of(scenario, figures)? {
+            table.row(bar.cells(scenario));
         }
-        for (other, bar) in scenario.pairs("bar_scenarios")? {
-            row(&format!("{unit}, times {other}"), ratio(find(&other, AGENT)), ">=", bar);
-        }
-        if let Some(bar) = scenario.number("bar_mb_per_s")? {
-            row("MB per wall s", agent.mb_per_wall_s, ">=", bar);
-        }
-        if let Some(bar) = scenario.number("bar_rss_mb")? {
-            row("peak RSS MB", agent.rss_mb, "<=", bar);
-        }
-        row("lines lost or repeated", agent.lost_or_repeated as f64, "<=", 0.0);
     }
+    table.note("Ratios are those of the medians in the table above.".to_owned());
     Ok(table)
+}
+
+fn bars_of(scenario: &Header, figures: &[Figures]) -> io::Result<Vec<Bar>> {
+    let find = |scenario: &str, program: &str| {
+        figures.iter().find(|of| of.scenario == scenario && of.program == program)
+    };
+    let agent = find(&scenario.name, AGENT);
+    let by_wall = scenario.text("measure") == "wall";
+    let unit = if by_wall { "MB per wall s" } else { "MB per CPU s" };
+    let speed = |of: Option<&Figures>| {
+        of.map_or(f64::NAN, |of| if by_wall { of.mb_per_wall_s } else { of.mb_per_cpu_s })
+    };
+    let mut bars = Vec::new();
+    for (peer, bar) in scenario.pairs("bar_peers")? {
+        let ratio = speed(agent) / speed(find(&scenario.name, &peer));
+        bars.push(Bar::least(format!("{unit}, times {peer}"), ratio, bar));
+    }
+    for (other, bar) in scenario.pairs("bar_scenarios")? {
+        let ratio = speed(agent) / speed(find(&other, AGENT));
+        bars.push(Bar::least(format!("{unit}, times {other}"), ratio, bar));
+    }
+    let measured = |of: fn(&Figures) -> f64| agent.map_or(f64::NAN, of);
+    if let Some(bar) = scenario.number("bar_mb_per_s")? {
+        bars.push(Bar::least("MB per wall s".to_owned(), measured(|of| of.mb_per_wall_s), bar));
+    }
+    if let Some(bar) = scenario.number("bar_rss_mb")? {
+        bars.push(Bar::most("peak RSS MB", measured(|of| of.rss_mb), bar));
+    }
+    bars.push(Bar::most("lines lost or repeated", measured(|of| of.lost_or_repeated as f64), 0.0));
+    Ok(bars)
 }

@@ -71,8 +71,8 @@ func (w *writer) write(_ context.Context, logs plog.Logs) error {
 			}
 		}
 	}
-	// The first error of a bufio.Writer stays, so that it is seen here. Each call ends in the file, as it
-	// does with the file exporter's default of a flush each second at the latest.
+	// The first error of a bufio.Writer stays, so that it is seen here. Nothing waits in the buffer for the next
+	// batch, which may come late.
 	return w.out.Flush()
 }
 
