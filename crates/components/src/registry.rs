@@ -2,6 +2,7 @@
 //!
 //! Adding a component is its folder and one row of [`ROWS`].
 
+use crate::template::{Template, Use};
 use crate::{sinks, sources};
 use millstream_model::{BuildError, Kind, Sink, Source, SourceOpen, Transform};
 use schemars::JsonSchema;
@@ -130,6 +131,7 @@ pub static ROWS: &[Row] = &[
     row!(sink, sinks::blackhole::BlackholeConfig, "blackhole", "sinks/blackhole"),
     row!(sink, sinks::console::ConsoleConfig, "console", "sinks/console"),
     row!(sink, sinks::file::FileConfig, "file", "sinks/file"),
+    row!(sink, sinks::kafka::KafkaConfig, "kafka", "sinks/kafka"),
 ];
 
 /// The row of a component type.
@@ -179,7 +181,13 @@ fn outputs<C: Component>(options: Value) -> Vec<String> {
 pub type CheckText = fn(&str) -> Result<(), String>;
 
 /// Checks of texts whose format a schema names, with a message that says what to write instead.
-pub static FORMATS: &[(&str, CheckText)] = &[("glob", glob), ("regex", regex)];
+pub static FORMATS: &[(&str, CheckText)] = &[
+    ("glob", glob),
+    ("regex", regex),
+    ("path template", |text| Template::parse(text, Use::Path).map(drop)),
+    ("topic template", |text| Template::parse(text, Use::Topic).map(drop)),
+    ("template", |text| Template::parse(text, Use::Text).map(drop)),
+];
 
 fn glob(pattern: &str) -> Result<(), String> {
     sources::file::check_glob(pattern)

@@ -6,8 +6,9 @@
 use millstream_components::registry::{Build, ROWS, Row};
 use millstream_model::{
     Batch, BlockPool, Counters, Delivery, EncodeCx, Encoder, Grant, Kind, Lane, LaneCx, Ledger, Outcome,
-    Payload, Polled, Selection, Sink, SinkSet, Source,
+    Payload, Polled, Selection, Settled, Sink, SinkSet, Source,
 };
+use millstream_testkit::kafka::Kafka;
 use millstream_testkit::{Rows, SourceRig, assert_whole, batch, yaml};
 use serde_json::{Value, json};
 use std::fs::{self, File};
@@ -59,6 +60,18 @@ fn options(row: &Row) -> Value {
     options
 }
 
+/// The options with the servers they name in reach.
+fn connected(mut options: Value, row: &Row) -> Value {
+    if (row.kind(), row.name) == (Kind::Sink, "kafka") {
+        let options = options.as_object_mut().unwrap();
+        options.insert("brokers".into(), json!([Kafka::shared().bootstrap()]));
+        // Their files and users are not there; tests/e2e has them.
+        options.shift_remove("tls");
+        options.shift_remove("sasl");
+    }
+    options
+}
+
 /// The options with every absolute path below `dir`.
 fn placed(options: Value, dir: &Path) -> Value {
     match options {
@@ -75,6 +88,7 @@ fn samples_are_configurations_of_their_component() {
     for row in ROWS {
         let options = options(row);
         assert_eq!((row.check)(options.clone()), [], "{} {}", row.kind(), row.name);
+        let options = connected(options, row);
         let built = match row.build {
             Build::Source(build) => build(options).map(drop),
             Build::Transform(build) => build(options).map(drop),
@@ -285,7 +299,7 @@ fn a_sink_takes_every_batch() {
         let Build::Sink(build) = row.build else { panic!("no sink") };
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        for (codec, options) in by_codec(options) {
+        for (codec, options) in by_codec(connected(options, row)) {
             let (make, sink) =
                 (Maker { grant: Grant::new(1 << 30), ledger: Ledger::new() }, build(options).unwrap());
             let mut lanes: Vec<_> = (0..sink.lanes()).map(|lane| sink.lane(lane_cx(lane))).collect();
@@ -293,7 +307,10 @@ fn a_sink_takes_every_batch() {
             let pool = BlockPool::new();
             for (what, batch) in BATCHES.iter().map(|(what, batch)| (what, batch(&make))) {
                 let payload = encode(&*sink, &mut *encoder, &batch, what, (&make.grant, &pool));
-                check_payload(codec, &batch, &payload, what);
+                // With routing, only the sink's lane can tell what of the parts is sent.
+                if payload.routing.is_none() {
+                    check_payload(codec, &batch, &payload, what);
+                }
                 runtime.block_on(deliver(&mut *lanes[0], batch, payload));
                 assert!(make.ledger.is_idle(), "{what}: settled");
                 assert_eq!(make.grant.used(), 0, "{what}: memory is given back");
@@ -320,7 +337,8 @@ fn encode(
     let counters = Counters::default();
     let mut cx = EncodeCx { pool, permit: &mut permit, counters: &counters };
     encoder.encode(batch, &mut payload, &mut cx).unwrap_or_else(|error| panic!("{what}: {error}"));
-    assert_eq!(payload.bytes, payload.parts.iter().map(|part| part.len() as u64).sum::<u64>(), "{what}");
+    let bytes = payload.parts.iter().map(|part| part.len() as u64).sum();
+    assert!(payload.bytes == bytes || payload.routing.is_some() && payload.bytes < bytes, "{what}");
     assert!(payload.bytes <= declared || !is_ordinary(batch), "{what}: {} of {declared}", payload.bytes);
     payload
 }
@@ -356,8 +374,15 @@ async fn deliver(lane: &mut dyn Lane, batch: Batch, mut payload: Payload) {
     drop(batch);
     if !payload.is_empty() {
         let delivery = lane.deliver(&payload).await.unwrap();
-        if delivery == Delivery::Taken {
-            lane.sync().await.unwrap();
+        match delivery {
+            Delivery::Durable => {}
+            Delivery::Taken => drop(lane.sync().await.unwrap()),
+            Delivery::Sent => {
+                drop(payload.parts.split_off(0));
+                payload.routing = None;
+                lane.progress().await.unwrap();
+                assert_eq!(lane.settled(), [Settled { outcome: Outcome::Delivered, refused: 0 }]);
+            }
         }
     }
     payload.settle(Outcome::Delivered);

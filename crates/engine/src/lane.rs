@@ -1,9 +1,11 @@
 //! A lane: the queue in front of it, and the task that drives it.
 
 use crate::backoff::{Backoff, random};
-use crate::limits::PANIC_PAUSE_MAX;
+use crate::limits::{PANIC_PAUSE_MAX, TROUBLE_AGAIN};
 use crate::store::Store;
-use millstream_model::{Counters, DeliverError, Delivery, Hold, Lane, LaneCx, Outcome, Payload, Sink};
+use millstream_model::{
+    Counters, DeliverError, Delivery, Hold, Lane, LaneCx, Outcome, Payload, Settled, Sink,
+};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -26,8 +28,15 @@ struct State {
     queue: VecDeque<Payload>,
     /// Debts of payloads that were taken and wait for a sync.
     taken: Vec<Hold>,
+    /// Payloads that were sent, without their bytes, until they are settled; oldest first.
+    sent: VecDeque<Payload>,
     /// Why the last delivery failed, until one succeeds.
-    trouble: Option<String>,
+    trouble: Option<Trouble>,
+}
+
+struct Trouble {
+    text: String,
+    said: Instant,
 }
 
 impl LaneQueue {
@@ -61,7 +70,21 @@ impl LaneQueue {
 
     /// Why the lane does not get on, if it does not.
     pub fn trouble(&self) -> Option<String> {
-        self.lock().trouble.clone()
+        self.lock().trouble.as_ref().map(|trouble| trouble.text.clone())
+    }
+
+    fn has_sent(&self) -> bool {
+        !self.lock().sent.is_empty()
+    }
+
+    /// Takes note of a failure; whether it is time to say so.
+    fn fail(&self, text: String) -> bool {
+        let trouble = &mut self.lock().trouble;
+        let now = Instant::now();
+        let said =
+            trouble.as_ref().filter(|t| t.text == text && now < t.said + TROUBLE_AGAIN).map(|t| t.said);
+        *trouble = Some(Trouble { text, said: said.unwrap_or(now) });
+        said.is_none()
     }
 
     /// Delivers what is queued, syncs, and ends the lane.
@@ -74,6 +97,13 @@ impl LaneQueue {
     pub fn flush(&self) {
         self.flushing.store(true, Ordering::Release);
         self.changed.notify_one();
+    }
+
+    /// Waits until the lane is to end.
+    async fn closing(&self) {
+        while !self.closed.load(Ordering::Acquire) {
+            self.changed.notified().await;
+        }
     }
 
     fn leave(&self, bytes: u64) {
@@ -106,14 +136,23 @@ impl LaneDriver {
             }
             driver.counters.error("panic");
             log::error!("sink {}: panic while delivering; the lane is opened again", driver.sink_id);
-            let taken = std::mem::take(&mut driver.queue.lock().taken);
-            taken.into_iter().for_each(|hold| hold.settle(Outcome::Returned));
+            driver.give_back();
             driver.recount();
             if driver.counters.snapshot().sent_events > sent {
                 backoff = Backoff::default();
             }
             tokio::time::sleep(backoff.next(random()).min(PANIC_PAUSE_MAX)).await;
         }
+    }
+
+    /// After a panic nobody knows what became of the payloads that were not settled.
+    fn give_back(&self) {
+        let (taken, sent) = {
+            let mut state = self.queue.lock();
+            (std::mem::take(&mut state.taken), std::mem::take(&mut state.sent))
+        };
+        taken.into_iter().for_each(|hold| hold.settle(Outcome::Returned));
+        sent.into_iter().for_each(|payload| payload.settle(Outcome::Returned));
     }
 
     /// After a panic the payload in delivery is gone: the queue's bytes are what is still queued.
@@ -131,13 +170,17 @@ impl LaneDriver {
             counters: self.counters.clone(),
             keep: self.keeper(),
         });
+        self.start(&mut *lane).await;
         let mut sync_due: Option<Instant> = None;
         loop {
+            self.settle_sent(&mut *lane);
             let due = sync_due.is_some_and(|due| due <= Instant::now());
             let payload = if due { None } else { self.queue.lock().queue.pop_front() };
             if let Some(payload) = payload {
                 if self.deliver(&mut *lane, payload).await == Some(Delivery::Taken) {
-                    sync_due.get_or_insert_with(|| Instant::now() + lane.sync_interval());
+                    let wait = if lane.wants_sync() { Duration::ZERO } else { lane.sync_interval() };
+                    let due = Instant::now() + wait;
+                    sync_due = Some(sync_due.map_or(due, |before| before.min(due)));
                 }
                 continue;
             }
@@ -146,44 +189,77 @@ impl LaneDriver {
             if sync_due.is_some() && (due || flush) {
                 self.sync(&mut *lane).await;
                 sync_due = None;
-            } else if closed {
+            } else if closed && !self.queue.has_sent() {
                 if let Some(state) = lane.close() {
                     self.store.note_lane(&self.sink_id, self.lane, state);
                 }
                 return;
             } else {
-                self.idle(sync_due).await;
+                self.idle(&mut *lane, sync_due).await;
             }
         }
     }
 
     fn keeper(&self) -> Arc<dyn Fn(Vec<u8>) -> std::io::Result<()> + Send + Sync> {
         let (store, sink_id, lane) = (self.store.clone(), self.sink_id.clone(), self.lane);
-        Arc::new(move |state| {
-            store.note_lane(&sink_id, lane, state);
-            store.commit(|_| {})
-        })
+        Arc::new(move |state| store.keep_lane(&sink_id, lane, state))
     }
 
-    async fn idle(&self, until: Option<Instant>) {
-        match until {
-            Some(until) => {
-                let _ = tokio::time::timeout_at(until, self.queue.changed.notified()).await;
+    /// Waits for the far side, until the lane is closed and has nothing to deliver.
+    async fn start(&self, lane: &mut dyn Lane) {
+        let mut backoff = Backoff::default();
+        while let Err(error) = lane.start().await {
+            let over = self.queue.closed.load(Ordering::Acquire) && self.queue.lock().queue.is_empty();
+            if over {
+                return;
             }
-            None => self.queue.changed.notified().await,
+            tokio::select! {
+                () = self.pause(&error, backoff.next(random())) => {}
+                () = self.queue.closing() => {}
+            }
+        }
+        self.recovered();
+    }
+
+    async fn idle(&self, lane: &mut dyn Lane, until: Option<Instant>) {
+        let due = async {
+            match until {
+                Some(until) => tokio::time::sleep_until(until).await,
+                None => std::future::pending().await,
+            }
+        };
+        let result = tokio::select! {
+            () = self.queue.changed.notified() => Ok(()),
+            () = due => Ok(()),
+            result = lane.progress(), if self.queue.has_sent() => result,
+        };
+        if let Err(error) = result {
+            self.pause(&error, Backoff::default().next(random())).await;
+        }
+    }
+
+    /// Settles the payloads of which the lane knows by now what became of them.
+    fn settle_sent(&self, lane: &mut dyn Lane) {
+        for Settled { outcome, refused } in lane.settled() {
+            let Some(payload) = self.queue.lock().sent.pop_front() else { return };
+            if payload.events > refused {
+                self.counters.sent(payload.events - refused, payload.bytes);
+                self.recovered();
+            }
+            self.queue.leave(payload.bytes);
+            payload.settle(outcome);
         }
     }
 
     /// Delivers one payload, again and again while that can help.
-    async fn deliver(&self, lane: &mut dyn Lane, mut payload: Payload) -> Option<Delivery> {
+    async fn deliver(&self, lane: &mut dyn Lane, payload: Payload) -> Option<Delivery> {
         let mut backoff = Backoff::default();
         let begun = std::time::Instant::now();
         loop {
             match lane.deliver(&payload).await {
                 Ok(delivery) => {
-                    self.delivered(&mut payload, delivery);
+                    self.delivered(payload, delivery);
                     self.counters.busy(begun.elapsed());
-                    self.queue.leave(payload.bytes);
                     return Some(delivery);
                 }
                 Err(error) if error.retry => self.pause(&error, backoff.next(random())).await,
@@ -199,12 +275,17 @@ impl LaneDriver {
         }
     }
 
-    fn delivered(&self, payload: &mut Payload, delivery: Delivery) {
+    fn delivered(&self, mut payload: Payload, delivery: Delivery) {
+        if delivery == Delivery::Sent {
+            (payload.parts, payload.routing) = (Vec::new(), None);
+            return self.queue.lock().sent.push_back(payload);
+        }
         self.counters.sent(payload.events, payload.bytes);
+        self.queue.leave(payload.bytes);
         let holds = payload.take_holds();
         match delivery {
-            Delivery::Durable => holds.into_iter().for_each(|hold| hold.settle(Outcome::Delivered)),
             Delivery::Taken => self.queue.lock().taken.extend(holds),
+            _ => holds.into_iter().for_each(|hold| hold.settle(Outcome::Delivered)),
         }
         self.recovered();
     }
@@ -219,8 +300,9 @@ impl LaneDriver {
         let pause = error.retry_after.unwrap_or(backoff);
         self.counters.error(error.kind);
         self.counters.waited("retry", pause);
-        log::warn!("sink {}: {error}; trying again", self.sink_id);
-        self.queue.lock().trouble = Some(error.to_string());
+        if self.queue.fail(error.to_string()) {
+            log::warn!("sink {}: {error}; trying again", self.sink_id);
+        }
         tokio::time::sleep(pause).await;
     }
 

@@ -28,6 +28,9 @@ pub const BACKOFF_MIN: Duration = Duration::from_millis(100);
 /// Longest pause between two attempts of a delivery.
 pub const BACKOFF_MAX: Duration = Duration::from_secs(30);
 
+/// How often the same trouble of a sink is said in the log.
+pub const TROUBLE_AGAIN: Duration = Duration::from_secs(30);
+
 /// Cache of the checkpoint store in bytes: an agent's checkpoints are small and written, not read.
 pub const STORE_CACHE_BYTES: usize = 512 * 1024;
 

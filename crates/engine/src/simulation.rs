@@ -45,6 +45,7 @@ impl Scenario {
             fails_one_in: random.below(2) * (2 + random.below(10)),
             panics_one_in: if random.one_in(4) { 20 } else { 0 },
             syncs: random.one_in(2),
+            sends: random.one_in(3),
             delay: Duration::from_millis(random.below(3) * random.below(40)),
         };
         let tempers = [temper(&mut random), temper(&mut random)];

@@ -1,1 +1,19 @@
-//! The border to librdkafka.
+//! The border to librdkafka: batches of records in without copies, every delivery report out.
+//!
+//! A [`Shipment`] is many records over shared buffers. [`Producer::send`] hands their addresses to
+//! the library, which keeps the addresses, not copies, until it reports each record. So a shipment
+//! stays alive until its last report: every record in flight holds a reference to it. When the last
+//! one is gone, the [`Receipt`] says which records failed, and why.
+//!
+//! All `unsafe` code about Kafka lives here.
+
+mod flight;
+mod hash;
+mod producer;
+mod shipment;
+
+pub use flight::{Failure, Receipt};
+pub use hash::KeyHash;
+pub use producer::{OpenError, Producer, TopicError, check};
+pub use rdkafka::types::RDKafkaErrorCode as ErrorCode;
+pub use shipment::{Headers, Key, Record, RecordId, Run, Shipment};

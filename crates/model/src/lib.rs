@@ -39,7 +39,7 @@ pub use kind::Kind;
 pub use ledger::{Ledger, Progress, Reread};
 pub use metrics::{Counters, CountersSnapshot};
 pub use payload::Payload;
-pub use sink::{BoxFuture, Delivery, EncodeCx, Encoder, Lane, LaneCx, Sink};
+pub use sink::{BoxFuture, Delivery, EncodeCx, Encoder, Lane, LaneCx, Settled, Sink};
 pub use sinkset::SinkSet;
 pub use source::{Polled, Source, SourceCx, SourceOpen, Wake};
 pub use store::{OriginRecord, OriginStore};

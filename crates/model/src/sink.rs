@@ -1,5 +1,6 @@
 //! The contract between a sink and the engine: encode on a worker, deliver on a lane.
 
+use crate::ack::Outcome;
 use crate::batch::Batch;
 use crate::block::BlockPool;
 use crate::error::{ComponentError, DeliverError};
@@ -73,7 +74,8 @@ pub struct LaneCx {
     pub state: Option<Vec<u8>>,
     /// The sink's counters.
     pub counters: Arc<Counters>,
-    /// Keeps a state at once, durable on return: for what must be known before the first write.
+    /// Keeps a state at once, durable on return: for what must be known before the first write. With it
+    /// go all checkpoints that were settled before.
     pub keep: Arc<dyn Fn(Vec<u8>) -> std::io::Result<()> + Send + Sync>,
 }
 
@@ -84,10 +86,27 @@ pub enum Delivery {
     Durable,
     /// Taken, and durable after the next [`Lane::sync`] that succeeds.
     Taken,
+    /// On its way: [`Lane::settled`] tells what became of it. The lane keeps what it needs of the
+    /// payload to send it again by itself.
+    Sent,
+}
+
+/// What became of a payload that was [`Delivery::Sent`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settled {
+    /// How its debt ends.
+    pub outcome: Outcome,
+    /// Events of it that were refused one by one, and counted with a reason by the lane.
+    pub refused: u64,
 }
 
 /// An ordered path out. The engine drives each lane alone: one call at a time.
 pub trait Lane: Send {
+    /// Makes sure that the far side is there, before the first delivery. Called again after an error.
+    fn start(&mut self) -> BoxFuture<'_, Result<(), DeliverError>> {
+        Box::pin(async { Ok(()) })
+    }
+
     /// Delivers a payload, whole or not at all. Called again with the same payload after an error
     /// that allows it.
     fn deliver<'a>(&'a mut self, payload: &'a Payload) -> BoxFuture<'a, Result<Delivery, DeliverError>>;
@@ -97,9 +116,27 @@ pub trait Lane: Send {
         Box::pin(async { Ok(None) })
     }
 
+    /// What became of payloads that were [`Delivery::Sent`], oldest first, as far as it is known and
+    /// not told yet. Never waits.
+    fn settled(&mut self) -> Vec<Settled> {
+        Vec::new()
+    }
+
+    /// Waits until [`Lane::settled`] has something to tell. An error says why nothing gets on; the
+    /// lane goes on trying. Called only while something is on its way. May be dropped at any
+    /// `await` and called anew.
+    fn progress(&mut self) -> BoxFuture<'_, Result<(), DeliverError>> {
+        Box::pin(std::future::pending())
+    }
+
     /// How long what was taken may wait for its sync.
     fn sync_interval(&self) -> Duration {
         Duration::from_secs(1)
+    }
+
+    /// Whether what was taken should be synced before anything else is delivered.
+    fn wants_sync(&self) -> bool {
+        false
     }
 
     /// Called last, after everything was delivered and synced; returns what to keep from then on,

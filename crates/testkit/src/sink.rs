@@ -2,8 +2,10 @@
 
 use crate::Random;
 use millstream_model::{
-    Batch, BoxFuture, ComponentError, DeliverError, Delivery, EncodeCx, Encoder, Lane, LaneCx, Payload, Sink,
+    Batch, BoxFuture, ComponentError, DeliverError, Delivery, EncodeCx, Encoder, Lane, LaneCx, Outcome,
+    Payload, Settled, Sink,
 };
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -18,6 +20,8 @@ pub struct Temper {
     pub panics_one_in: u64,
     /// Whether what is delivered is durable only after a sync.
     pub syncs: bool,
+    /// Whether deliveries are sent at once and settled later; then `syncs` does not count.
+    pub sends: bool,
     /// Time of each delivery.
     pub delay: Duration,
 }
@@ -112,9 +116,10 @@ impl Sink for FakeSink {
 
     fn lane(&self, cx: LaneCx) -> Box<dyn Lane> {
         let synced = cx.state.and_then(|state| state.try_into().ok()).map(u64::from_le_bytes);
-        let opened = self.shelf.open(cx.lane, synced, self.temper.syncs);
+        let opened = self.shelf.open(cx.lane, synced, self.temper.syncs && !self.temper.sends);
         let random = Random::new(self.seed ^ opened << 16);
-        Box::new(FakeLane { shelf: self.shelf.clone(), temper: self.temper, lane: cx.lane, random })
+        let (shelf, temper) = (self.shelf.clone(), self.temper);
+        Box::new(FakeLane { shelf, temper, lane: cx.lane, random, flying: VecDeque::new(), landed: 0 })
     }
 }
 
@@ -142,6 +147,25 @@ struct FakeLane {
     temper: Temper,
     lane: usize,
     random: Random,
+    /// What was sent and has not landed, oldest first.
+    flying: VecDeque<Vec<u8>>,
+    /// Payloads that have landed and were not told yet.
+    landed: usize,
+}
+
+impl FakeLane {
+    fn chance(&mut self, one_in: u64) -> bool {
+        one_in > 0 && self.random.one_in(one_in)
+    }
+
+    /// Lets some of what was sent land.
+    fn land(&mut self) {
+        for _ in 0..=self.random.below(3) {
+            let Some(bytes) = self.flying.pop_front() else { return };
+            self.shelf.put(self.lane, &bytes, true);
+            self.landed += 1;
+        }
+    }
 }
 
 impl Lane for FakeLane {
@@ -150,15 +174,18 @@ impl Lane for FakeLane {
             if !self.temper.delay.is_zero() {
                 tokio::time::sleep(self.temper.delay).await;
             }
-            let chance = |random: &mut Random, n: u64| n > 0 && random.one_in(n);
-            if self.shelf.lock().stalled || chance(&mut self.random, self.temper.fails_one_in) {
+            if self.shelf.lock().stalled || self.chance(self.temper.fails_one_in) {
                 return Err(DeliverError::retry("fake", "the far side is away"));
             }
-            if chance(&mut self.random, self.temper.panics_one_in) {
+            if self.chance(self.temper.panics_one_in) {
                 panic!("planted in a delivery");
             }
             let poison = payload.parts.iter().any(|part| part.windows(2).any(|w| w == b"?\n"));
             assert!(!poison, "a line that ends in ? panics in delivery");
+            if self.temper.sends {
+                self.flying.push_back(payload.parts.concat());
+                return Ok(Delivery::Sent);
+            }
             payload.parts.iter().for_each(|part| self.shelf.put(self.lane, part, !self.temper.syncs));
             Ok(if self.temper.syncs { Delivery::Taken } else { Delivery::Durable })
         })
@@ -170,6 +197,22 @@ impl Lane for FakeLane {
                 return Err(DeliverError::retry("fake", "the far side is away"));
             }
             Ok(self.temper.syncs.then(|| self.shelf.sync(self.lane).to_le_bytes().to_vec()))
+        })
+    }
+
+    fn settled(&mut self) -> Vec<Settled> {
+        let settled = Settled { outcome: Outcome::Delivered, refused: 0 };
+        vec![settled; std::mem::take(&mut self.landed)]
+    }
+
+    fn progress(&mut self) -> BoxFuture<'_, Result<(), DeliverError>> {
+        Box::pin(async move {
+            tokio::time::sleep(self.temper.delay + Duration::from_millis(1)).await;
+            if self.shelf.lock().stalled || self.chance(self.temper.fails_one_in) {
+                return Err(DeliverError::retry("fake", "no answer from the far side"));
+            }
+            self.land();
+            Ok(())
         })
     }
 }

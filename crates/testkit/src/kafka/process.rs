@@ -1,7 +1,6 @@
 //! Processes and folders that do not outlive the test process.
 
 use super::{KafkaOptions, lock};
-use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -16,7 +15,6 @@ const TOOL_SECONDS_MAX: &str = "90";
 /// Where `scripts/servers` has put the broker.
 pub(super) struct Install {
     folder: PathBuf,
-    classpath: String,
 }
 
 impl Install {
@@ -27,9 +25,7 @@ impl Install {
             let output = Command::new(script).arg("kafka").output().expect("scripts/servers runs");
             let message = String::from_utf8_lossy(&output.stderr);
             assert!(output.status.success(), "scripts/servers cannot install Kafka:\n{message}");
-            let folder = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
-            let classpath = fs::read_to_string(folder.join("classpath")).expect("a class path");
-            Install { folder, classpath: classpath.trim().to_owned() }
+            Install { folder: PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()) }
         });
         &INSTALL
     }
@@ -56,7 +52,8 @@ impl Install {
         if archive.is_file() {
             command.arg(format!("-XX:SharedArchiveFile={}", archive.display()));
         }
-        command.args(["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", &self.classpath]);
+        command.args(["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]);
+        command.arg(format!("@{}", self.folder.join("classpath").display()));
         command
     }
 }

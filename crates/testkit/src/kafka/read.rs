@@ -4,14 +4,18 @@
 use super::{Kafka, Listener};
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::error::KafkaError;
+use rdkafka::error::{KafkaError, KafkaResult};
 use rdkafka::message::{BorrowedMessage, Headers, Message};
 use rdkafka::{Offset, TopicPartitionList};
 use std::collections::HashMap;
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// Longest time without a record before the end of a topic.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// First offset and end of each partition.
+type Ends = HashMap<i32, (i64, i64)>;
 
 /// A record as it lies in a topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,13 +62,13 @@ impl Record {
 impl Kafka {
     /// Everything in a topic up to its present end, by partition and offset.
     pub fn read(&self, topic: &str) -> Vec<Record> {
-        let consumer = self.consumer();
-        let mut ends = ends(&consumer, topic);
+        let mut ends = self.ends(topic);
         ends.retain(|_, (first, end)| first < end);
         let mut wanted = TopicPartitionList::new();
-        for partition in ends.keys() {
-            wanted.add_partition_offset(topic, *partition, Offset::Beginning).expect("a partition");
+        for (partition, (first, _)) in &ends {
+            wanted.add_partition_offset(topic, *partition, Offset::Offset(*first)).expect("a partition");
         }
+        let consumer = self.consumer();
         consumer.assign(&wanted).expect("partitions are assigned");
         let mut records = Vec::new();
         let mut heard = Instant::now();
@@ -90,7 +94,7 @@ impl Kafka {
     /// Number of offsets in a topic, without reading it: the number of records unless transactions
     /// were used or old records went.
     pub fn count(&self, topic: &str) -> u64 {
-        let ends = ends(&self.consumer(), topic);
+        let ends = self.ends(topic);
         let count = ends.values().map(|(first, end)| end - first).sum::<i64>();
         u64::try_from(count).expect("an end behind the beginning")
     }
@@ -117,13 +121,24 @@ impl Kafka {
         client.set_log_level(RDKafkaLogLevel::Error);
         client.create().expect("a consumer")
     }
-}
 
-/// First offset and end of each partition.
-fn ends(consumer: &BaseConsumer, topic: &str) -> HashMap<i32, (i64, i64)> {
-    let metadata = consumer.fetch_metadata(Some(topic), PATIENCE).expect("metadata");
-    let partitions = metadata.topics()[0].partitions();
-    assert!(!partitions.is_empty(), "there is no topic {topic}");
-    let watermarks = |partition| consumer.fetch_watermarks(topic, partition, PATIENCE).expect("its ends");
-    partitions.iter().map(|partition| (partition.id(), watermarks(partition.id()))).collect()
+    /// First offset and end of each partition. A leader that is just taking over is waited for.
+    pub(super) fn ends(&self, topic: &str) -> Ends {
+        let begun = Instant::now();
+        loop {
+            match self.try_ends(topic) {
+                Ok(ends) if !ends.is_empty() => return ends,
+                ends if begun.elapsed() > PATIENCE => panic!("topic {topic} cannot be read: {ends:?}"),
+                _ => thread::sleep(Duration::from_millis(5)),
+            }
+        }
+    }
+
+    fn try_ends(&self, topic: &str) -> KafkaResult<Ends> {
+        let client = self.admin.inner();
+        let metadata = client.fetch_metadata(Some(topic), PATIENCE)?;
+        let partitions = metadata.topics().iter().flat_map(|topic| topic.partitions());
+        let ends = |partition| Ok((partition, client.fetch_watermarks(topic, partition, PATIENCE)?));
+        partitions.map(|partition| ends(partition.id())).collect()
+    }
 }

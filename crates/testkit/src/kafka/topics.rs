@@ -24,7 +24,9 @@ impl Kafka {
         let made = finish(self.admin.create_topics([&topic], &AdminOptions::new()));
         let made = made.expect("an answer of the broker");
         assert!(made[0].is_ok(), "topic {name}: {made:?}");
-        self.wait_for_leaders(name, usize::try_from(partitions).expect("a number of partitions"));
+        self.wait_for_partitions(name, usize::try_from(partitions).expect("a number of partitions"));
+        // The leaders are known before they serve.
+        self.ends(name);
     }
 
     /// Removes a topic, and waits until clients no longer see it.
@@ -32,11 +34,11 @@ impl Kafka {
         let gone = finish(self.admin.delete_topics(&[name], &AdminOptions::new()));
         let gone = gone.expect("an answer of the broker");
         assert!(gone[0].is_ok(), "topic {name}: {gone:?}");
-        self.wait_for_leaders(name, 0);
+        self.wait_for_partitions(name, 0);
     }
 
-    /// Waits until the topic has so many partitions that can be written to.
-    fn wait_for_leaders(&self, name: &str, partitions: usize) {
+    /// Waits until the broker shows so many partitions of a topic.
+    fn wait_for_partitions(&self, name: &str, partitions: usize) {
         let begun = Instant::now();
         let leaders = || {
             let metadata = self.admin.inner().fetch_metadata(Some(name), PATIENCE).expect("metadata");
@@ -53,7 +55,7 @@ impl Kafka {
     pub fn allow(&self, operation: &str, topic: &str) {
         let principal = format!("User:{}", Kafka::USER);
         let args = ["--add", "--allow-principal", &principal, "--operation", operation, "--topic", topic];
-        self.tool("kafka.admin.AclCommand", &args);
+        self.tool("org.apache.kafka.tools.AclCommand", &args);
     }
 }
 

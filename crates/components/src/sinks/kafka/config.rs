@@ -1,0 +1,217 @@
+//! Configuration of sink `kafka`.
+
+use super::KafkaSink;
+use super::settings::{self, Pace};
+use crate::codec::Encoding;
+use crate::registry::{Component, SinkComponent};
+use crate::template::{TextTemplate, TopicTemplate};
+use millstream_kafka::{KeyHash, Producer};
+use millstream_model::{BuildError, Sink};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Options of sink `kafka`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct KafkaConfig {
+    /// Addresses of brokers to begin with, as `host:port`.
+    #[schemars(length(min = 1))]
+    pub brokers: Vec<String>,
+    /// Topic to send to: a template.
+    pub topic: TopicTemplate,
+    /// Key of each record: a template; none by default.
+    #[serde(default)]
+    pub key: Option<TextTemplate>,
+    /// Headers of each record: templates by name.
+    #[serde(default)]
+    pub headers: BTreeMap<String, TextTemplate>,
+    /// How a partition is chosen; `murmur2` with a key, else `origin`.
+    #[serde(default)]
+    pub partitioner: Option<Partitioner>,
+    /// How events are encoded.
+    #[serde(default)]
+    pub encoding: Encoding,
+    /// How record batches are compressed.
+    #[serde(default)]
+    pub compression: Compression,
+    /// Encrypts the connections.
+    #[serde(default)]
+    pub tls: Option<Tls>,
+    /// Logs in.
+    #[serde(default)]
+    pub sasl: Option<Sasl>,
+    /// Most different topics of one agent run; events for more are refused.
+    #[serde(default = "default_topics_max")]
+    #[schemars(range(min = 1))]
+    pub topics_max: usize,
+    /// Settings of librdkafka, handed on as they are.
+    #[serde(default)]
+    pub options: BTreeMap<String, OptionValue>,
+}
+
+fn default_topics_max() -> usize {
+    1000
+}
+
+/// How a partition is chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Partitioner {
+    /// All events of a file go to one partition.
+    Origin,
+    /// Batches go to the partitions in turn: even load, no order.
+    RoundRobin,
+    /// By key, as Kafka's Java client.
+    Murmur2,
+    /// By key, as librdkafka's default.
+    Crc32,
+    /// By key, as Sarama, the Go client.
+    Fnv1a,
+}
+
+impl Partitioner {
+    /// The hash of the key, if the key decides.
+    pub fn key_hash(self) -> Option<KeyHash> {
+        match self {
+            Partitioner::Origin | Partitioner::RoundRobin => None,
+            Partitioner::Murmur2 => Some(KeyHash::Murmur2),
+            Partitioner::Crc32 => Some(KeyHash::Crc32),
+            Partitioner::Fnv1a => Some(KeyHash::Fnv1a),
+        }
+    }
+}
+
+/// How record batches are compressed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Compression {
+    /// Not at all.
+    #[default]
+    None,
+    /// gzip.
+    Gzip,
+    /// Snappy.
+    Snappy,
+    /// LZ4.
+    Lz4,
+    /// Zstandard.
+    Zstd,
+}
+
+/// How connections are encrypted.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Tls {
+    /// PEM file with the authorities that are trusted; those of the system by default.
+    pub ca_file: Option<PathBuf>,
+    /// PEM file with the certificate of the agent.
+    pub cert_file: Option<PathBuf>,
+    /// PEM file with the key to that certificate.
+    pub key_file: Option<PathBuf>,
+    /// Password of the key file.
+    pub key_password: Option<String>,
+    /// `false` takes any certificate of the broker: for tests only.
+    #[serde(default = "yes")]
+    pub verify: bool,
+    /// `false` takes a certificate for another host name.
+    #[serde(default = "yes")]
+    pub verify_hostname: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// How the agent logs in.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Sasl {
+    /// The mechanism.
+    pub mechanism: Mechanism,
+    /// Name of the user.
+    pub username: String,
+    /// Password of the user.
+    pub password: String,
+}
+
+/// A SASL mechanism.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+pub enum Mechanism {
+    /// The password as it is: only over TLS.
+    #[serde(rename = "PLAIN")]
+    Plain,
+    /// Salted challenge and response with SHA-256.
+    #[serde(rename = "SCRAM-SHA-256")]
+    ScramSha256,
+    /// Salted challenge and response with SHA-512.
+    #[serde(rename = "SCRAM-SHA-512")]
+    ScramSha512,
+}
+
+/// Value of a librdkafka setting.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum OptionValue {
+    /// `true` or `false`.
+    Bool(bool),
+    /// A whole number.
+    Int(i64),
+    /// A number with a fraction.
+    Float(f64),
+    /// Any text.
+    Text(String),
+}
+
+impl KafkaConfig {
+    /// How a partition is chosen.
+    pub fn partitioner(&self) -> Partitioner {
+        let default = if self.key.is_some() { Partitioner::Murmur2 } else { Partitioner::Origin };
+        self.partitioner.unwrap_or(default)
+    }
+
+    fn check_brokers(&self) -> Vec<(String, String)> {
+        let is_address = |text: &str| {
+            let port = text.rsplit_once(':').filter(|(host, _)| !host.is_empty());
+            port.is_some_and(|(_, port)| port.parse::<u16>().is_ok()) && !text.contains([',', '/', ' '])
+        };
+        let bad = self.brokers.iter().enumerate().filter(|(_, broker)| !is_address(broker));
+        bad.map(|(index, _)| {
+            (format!("/brokers/{index}"), "is no address; write host:port, one per entry".into())
+        })
+        .collect()
+    }
+}
+
+impl Component for KafkaConfig {
+    fn check(&self) -> Vec<(String, String)> {
+        let mut faults = self.encoding.check();
+        faults.extend(self.check_brokers());
+        let by_key = self.partitioner.is_some_and(|partitioner| partitioner.key_hash().is_some());
+        if by_key && self.key.is_none() {
+            faults.push(("/partitioner".into(), "needs a `key`; add one, or write origin".into()));
+        }
+        if let Some(name) = self.headers.keys().find(|name| name.is_empty() || name.contains('\0')) {
+            faults.push(("/headers".into(), format!("{name:?} is no name of a header; write a text")));
+        }
+        if let Some(tls) = &self.tls
+            && tls.cert_file.is_some() != tls.key_file.is_some()
+        {
+            faults.push(("/tls".into(), "`cert_file` and `key_file` belong together; give both".into()));
+        }
+        faults.extend(settings::check_options(&self.options));
+        faults
+    }
+}
+
+impl SinkComponent for KafkaConfig {
+    fn build(self) -> Result<Arc<dyn Sink>, BuildError> {
+        // What the library refuses now (settings that contradict each other, a certificate that
+        // cannot be read), it refuses always: better said at the start.
+        Producer::open(&settings::of(&self, &Pace::default()), |_| {})
+            .map_err(|error| BuildError(error.0))?;
+        Ok(Arc::new(KafkaSink { config: Arc::new(self) }))
+    }
+}

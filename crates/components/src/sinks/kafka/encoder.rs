@@ -1,0 +1,193 @@
+//! From a batch to a shipment: the text of the records, and for each where it goes.
+
+use super::config::KafkaConfig;
+use crate::codec::Codec;
+use crate::template::Template;
+use bytes::Bytes;
+use millstream_kafka::{Headers, Key, Record, Run, Shipment};
+use millstream_model::limits::COMPACT_BELOW;
+use millstream_model::{Batch, ComponentError, EncodeCx, Encoder, Payload, Segment};
+use std::collections::HashMap;
+use std::ffi::CString;
+use std::sync::Arc;
+
+/// Names of topics that an encoder remembers.
+const TOPICS_KEPT: usize = 1024;
+
+/// Encodes for Kafka.
+pub struct KafkaEncoder {
+    config: Arc<KafkaConfig>,
+    /// Of codec `json`.
+    json: Box<dyn Encoder>,
+    topics: HashMap<Vec<u8>, Arc<str>>,
+    headers: Vec<(CString, Template)>,
+    newlines: Vec<u32>,
+    /// Events in which a template found a field missing.
+    incomplete: u64,
+}
+
+/// Where the records of one run go.
+#[derive(PartialEq)]
+struct Address {
+    topic: Arc<str>,
+    headers: Headers,
+}
+
+impl KafkaEncoder {
+    /// An encoder for a sink with these options.
+    pub fn new(config: Arc<KafkaConfig>) -> KafkaEncoder {
+        let header = |(name, value): (&String, &crate::template::TextTemplate)| {
+            Some((CString::new(name.as_str()).ok()?, value.0.clone()))
+        };
+        KafkaEncoder {
+            headers: config.headers.iter().filter_map(header).collect(),
+            json: config.encoding.encoder(),
+            config,
+            topics: HashMap::new(),
+            newlines: Vec::new(),
+            incomplete: 0,
+        }
+    }
+
+    /// The text of all selected rows, and where each lies in it.
+    fn records(
+        &mut self,
+        batch: &Batch,
+        cx: &mut EncodeCx<'_>,
+    ) -> Result<(Vec<Bytes>, Vec<Record>), ComponentError> {
+        if self.config.encoding.codec == Codec::Text {
+            return Ok(text(batch, cx));
+        }
+        let mut encoded = Payload::default();
+        self.json.encode(batch, &mut encoded, cx)?;
+        // JSON has no line ends but those between the events.
+        let Some(part) = encoded.parts.first() else { return Ok((Vec::new(), Vec::new())) };
+        self.newlines.clear();
+        millstream_scan::newlines(part, &mut self.newlines);
+        let mut start = 0;
+        let record = |end: &u32| {
+            let record = Record { start, len: end - start };
+            start = end + 1;
+            record
+        };
+        let records = self.newlines.iter().map(record).collect();
+        Ok((encoded.parts, records))
+    }
+
+    /// Cuts the records of one segment, whose rows are `rows`, into runs with one address.
+    fn runs(
+        &mut self,
+        batch: &Batch,
+        segment: &Segment,
+        rows: &[usize],
+        records: &[Record],
+        runs: &mut Vec<Run>,
+    ) {
+        let per_row = self.config.topic.0.per_row() || self.headers.iter().any(|(_, value)| value.per_row());
+        let mut begin = 0;
+        while begin < rows.len() {
+            let address = self.address(batch, segment, rows[begin]);
+            let mut end = if per_row { begin + 1 } else { rows.len() };
+            while end < rows.len() && self.address(batch, segment, rows[end]) == address {
+                end += 1;
+            }
+            runs.push(Run {
+                topic: address.topic,
+                origin: segment.origin.id,
+                part: 0,
+                key: self.key(batch, segment, &rows[begin..end]),
+                headers: address.headers,
+                records: records[begin..end].to_vec(),
+            });
+            begin = end;
+        }
+    }
+
+    fn address(&mut self, batch: &Batch, segment: &Segment, row: usize) -> Address {
+        let mut topic = Vec::new();
+        let mut complete = self.config.topic.0.render(batch, segment, row, &mut topic);
+        let header = |(name, value): &(CString, Template)| {
+            let mut text = Vec::new();
+            complete &= value.render(batch, segment, row, &mut text);
+            (name.clone(), text)
+        };
+        let headers = self.headers.iter().map(header).collect();
+        self.incomplete += u64::from(!complete);
+        Address { topic: self.topic(topic), headers }
+    }
+
+    fn topic(&mut self, name: Vec<u8>) -> Arc<str> {
+        if let Some(topic) = self.topics.get(&name) {
+            return topic.clone();
+        }
+        if self.topics.len() >= TOPICS_KEPT {
+            self.topics.clear();
+        }
+        let topic: Arc<str> = String::from_utf8_lossy(&name).into();
+        self.topics.insert(name, topic.clone());
+        topic
+    }
+
+    fn key(&mut self, batch: &Batch, segment: &Segment, rows: &[usize]) -> Key {
+        let Some(template) = self.config.key.as_ref().map(|key| &key.0) else { return Key::None };
+        let mut bytes = Vec::new();
+        let mut render = |row: usize, bytes: &mut Vec<u8>| {
+            self.incomplete += u64::from(!template.render(batch, segment, row, bytes));
+        };
+        if !template.per_row() {
+            render(rows[0], &mut bytes);
+            return Key::Same(bytes);
+        }
+        let end = |row: &usize| {
+            render(*row, &mut bytes);
+            bytes.len() as u32
+        };
+        let ends = rows.iter().map(end).collect();
+        Key::Each(bytes, ends)
+    }
+}
+
+impl Encoder for KafkaEncoder {
+    fn encode(
+        &mut self,
+        batch: &Batch,
+        payload: &mut Payload,
+        cx: &mut EncodeCx<'_>,
+    ) -> Result<(), ComponentError> {
+        let (parts, records) = self.records(batch, cx)?;
+        let (mut runs, mut done) = (Vec::new(), 0);
+        for segment in batch.segments.iter() {
+            let range = batch.runs(segment.first_row, segment.first_row + segment.rows);
+            let rows: Vec<usize> = range.flat_map(|(begin, end)| begin..end).collect();
+            self.runs(batch, segment, &rows, &records[done..done + rows.len()], &mut runs);
+            done += rows.len();
+        }
+        cx.counters.noted("missing_field", std::mem::take(&mut self.incomplete));
+        parts.iter().for_each(|part| payload.push(part.clone()));
+        // What is sent, not the block around it.
+        payload.bytes = records.iter().map(|record| u64::from(record.len) + 1).sum();
+        payload.routing = Some(Box::new(Arc::new(Shipment { parts, runs })));
+        Ok(())
+    }
+}
+
+/// Lines stay where they are in the read block, unless that would pin a block that is mostly empty.
+fn text(batch: &Batch, cx: &mut EncodeCx<'_>) -> (Vec<Bytes>, Vec<Record>) {
+    let rows = batch.runs(0, batch.rows()).flat_map(|(begin, end)| begin..end);
+    let used = batch.text_bytes() as usize + batch.events();
+    if used * COMPACT_BELOW >= batch.block.len() {
+        let record = |row: usize| Record { start: batch.starts[row], len: batch.text_len(row) as u32 };
+        return (vec![batch.block.clone()], rows.map(record).collect());
+    }
+    let mut buffer = cx.pool.buffer();
+    buffer.reserve(used);
+    let record = |row: usize| {
+        let start = buffer.len() as u32;
+        buffer.extend_from_slice(batch.text(row));
+        // Keeps the beginnings of empty lines apart.
+        buffer.push(b'\n');
+        Record { start, len: batch.text_len(row) as u32 }
+    };
+    let records = rows.map(record).collect();
+    (vec![cx.freeze(buffer)], records)
+}

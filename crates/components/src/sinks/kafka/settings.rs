@@ -1,0 +1,188 @@
+//! From the sink's options to librdkafka's settings.
+
+use super::config::{Compression, KafkaConfig, Mechanism, OptionValue, Sasl, Tls};
+use super::lane::RECORDS_MAX;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Bytes of a record batch, before compression, as librdkafka has it by default.
+const BATCH_BYTES: usize = 1_000_000;
+
+/// Smallest batch in bytes that is still worth trying: below it, records go one by one.
+const BATCH_BYTES_MIN: usize = 1_024;
+
+/// librdkafka's default of `linger.ms`.
+const LINGER_MS: f64 = 5.0;
+
+/// Settings that follow from the sink's own options.
+const OWN: &[(&str, &str)] = &[
+    ("bootstrap.servers", "brokers"),
+    ("metadata.broker.list", "brokers"),
+    ("compression.codec", "compression"),
+    ("compression.type", "compression"),
+    ("partitioner", "partitioner"),
+    ("security.protocol", "tls and sasl"),
+    ("sasl.mechanism", "sasl.mechanism"),
+    ("sasl.mechanisms", "sasl.mechanism"),
+    ("sasl.username", "sasl.username"),
+    ("sasl.password", "sasl.password"),
+    ("ssl.ca.location", "tls.ca_file"),
+    ("ssl.certificate.location", "tls.cert_file"),
+    ("ssl.key.location", "tls.key_file"),
+    ("ssl.key.password", "tls.key_password"),
+];
+
+/// Settings that would take the delivery reports away or mix them with others.
+const REFUSED: &[&str] = &["delivery.report.only.error", "transactional.id", "queuing.strategy", "log.queue"];
+
+/// How records are put into batches: all is well until a broker refuses a batch for its size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// Bytes of a batch.
+    pub batch_bytes: usize,
+    /// Each record is a batch of its own.
+    pub one_by_one: bool,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Pace { batch_bytes: BATCH_BYTES, one_by_one: false }
+    }
+}
+
+impl Pace {
+    /// Record by record, to find those that are too large; afterwards in batches half as large.
+    pub fn slower(self) -> Pace {
+        Pace { batch_bytes: (self.batch_bytes / 2).max(BATCH_BYTES_MIN), one_by_one: true }
+    }
+
+    /// In batches again.
+    pub fn faster(self) -> Pace {
+        Pace { one_by_one: false, ..self }
+    }
+}
+
+/// Every setting of a client.
+pub fn of(config: &KafkaConfig, pace: &Pace) -> Vec<(String, String)> {
+    let mut settings = BTreeMap::new();
+    let mut set = |key: &str, value: String| drop(settings.insert(key.to_owned(), value));
+    set("bootstrap.servers", config.brokers.join(","));
+    set("client.id", "millstream".into());
+    set("compression.codec", codec(config.compression).into());
+    set("enable.idempotence", "true".into());
+    // Retried for as long as it takes: the lane says meanwhile what is wrong.
+    set("message.timeout.ms", "0".into());
+    // The engine bounds what is on its way; the library's own bounds must not come first.
+    set("queue.buffering.max.messages", (RECORDS_MAX * 4).to_string());
+    set("queue.buffering.max.kbytes", "2097151".into());
+    set("reconnect.backoff.max.ms", "2000".into());
+    set("socket.keepalive.enable", "true".into());
+    let protocol = match (&config.tls, &config.sasl) {
+        (None, None) => "plaintext",
+        (Some(_), None) => "ssl",
+        (None, Some(_)) => "sasl_plaintext",
+        (Some(_), Some(_)) => "sasl_ssl",
+    };
+    set("security.protocol", protocol.into());
+    config.tls.iter().for_each(|options| tls(options, &mut set));
+    config.sasl.iter().for_each(|options| sasl(options, &mut set));
+    for (key, value) in &config.options {
+        set(key, text(value));
+    }
+    finish(settings, pace)
+}
+
+/// How long the library waits for more before it sends a batch.
+pub fn linger(config: &KafkaConfig) -> Duration {
+    let of = |key: &str| config.options.get(key).and_then(|value| text(value).parse().ok());
+    let ms: f64 = of("linger.ms").or_else(|| of("queue.buffering.max.ms")).unwrap_or(LINGER_MS);
+    Duration::try_from_secs_f64(ms / 1e3).unwrap_or_default()
+}
+
+/// What depends on the pace, and on what the user chose.
+fn finish(mut settings: BTreeMap<String, String>, pace: &Pace) -> Vec<(String, String)> {
+    if pace.one_by_one {
+        settings.insert("batch.num.messages".into(), "1".into());
+    } else {
+        // A record that is refused alone may leave a gap; one in a batch may not.
+        if settings["enable.idempotence"] == "true" {
+            settings.insert("enable.gapless.guarantee".into(), "true".into());
+        }
+        if *pace != Pace::default() {
+            settings.insert("batch.size".into(), pace.batch_bytes.to_string());
+        }
+    }
+    settings.into_iter().collect()
+}
+
+fn codec(compression: Compression) -> &'static str {
+    match compression {
+        Compression::None => "none",
+        Compression::Gzip => "gzip",
+        Compression::Snappy => "snappy",
+        Compression::Lz4 => "lz4",
+        Compression::Zstd => "zstd",
+    }
+}
+
+fn tls(options: &Tls, set: &mut impl FnMut(&str, String)) {
+    let files = [
+        ("ssl.ca.location", &options.ca_file),
+        ("ssl.certificate.location", &options.cert_file),
+        ("ssl.key.location", &options.key_file),
+    ];
+    for (key, path) in files.iter().filter_map(|(key, path)| Some((key, path.as_ref()?))) {
+        set(key, path.to_string_lossy().into_owned());
+    }
+    if let Some(password) = &options.key_password {
+        set("ssl.key.password", password.clone());
+    }
+    if !options.verify {
+        set("enable.ssl.certificate.verification", "false".into());
+    }
+    if !options.verify || !options.verify_hostname {
+        set("ssl.endpoint.identification.algorithm", "none".into());
+    }
+}
+
+fn sasl(options: &Sasl, set: &mut impl FnMut(&str, String)) {
+    let mechanism = match options.mechanism {
+        Mechanism::Plain => "PLAIN",
+        Mechanism::ScramSha256 => "SCRAM-SHA-256",
+        Mechanism::ScramSha512 => "SCRAM-SHA-512",
+    };
+    set("sasl.mechanisms", mechanism.into());
+    set("sasl.username", options.username.clone());
+    set("sasl.password", options.password.clone());
+}
+
+fn text(value: &OptionValue) -> String {
+    match value {
+        OptionValue::Bool(value) => value.to_string(),
+        OptionValue::Int(value) => value.to_string(),
+        OptionValue::Float(value) => value.to_string(),
+        OptionValue::Text(value) => value.clone(),
+    }
+}
+
+/// Faults of `options`.
+pub fn check_options(options: &BTreeMap<String, OptionValue>) -> Vec<(String, String)> {
+    options.iter().filter_map(|(key, value)| Some((pointer(key), check_option(key, value)?))).collect()
+}
+
+/// The JSON pointer of an option.
+fn pointer(key: &str) -> String {
+    format!("/options/{}", key.replace('~', "~0").replace('/', "~1"))
+}
+
+fn check_option(key: &str, value: &OptionValue) -> Option<String> {
+    if let Some((_, own)) = OWN.iter().find(|(name, _)| *name == key) {
+        return Some(format!("is an option of the sink itself; write it as `{own}`"));
+    }
+    if REFUSED.contains(&key) {
+        return Some("would break what the sink promises; leave it out".into());
+    }
+    // The value is not shown: it may be a secret.
+    let refused = millstream_kafka::check(key, &text(value)).err()?;
+    Some(format!("librdkafka refuses it ({refused}); see the list of its settings"))
+}

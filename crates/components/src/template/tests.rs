@@ -1,0 +1,211 @@
+//! What templates make of events, hostile ones above all.
+
+use super::*;
+use millstream_model::{Grant, Ledger, SourceInfo};
+use millstream_testkit::{Rows, batch};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::path::{Component, Path};
+use std::sync::Arc;
+
+fn of(text: &[u8]) -> Batch {
+    batch(&[Rows { name: "/var/log/a.log", text }], 16 << 20, &Grant::new(1 << 30), &Ledger::new())
+}
+
+/// A batch of one event whose attribute `v` is this value; what is no text goes into its message.
+fn with_value(value: &str) -> Batch {
+    let mut batch = of(b"line\n");
+    let attributes = BTreeMap::from([("v".to_owned(), value.to_owned())]);
+    batch.source = Arc::new(SourceInfo { attributes, ..(*batch.source).clone() });
+    batch
+}
+
+fn rendered(template: &str, usage: Use, batch: &Batch, row: usize) -> (Vec<u8>, bool) {
+    let template = Template::parse(template, usage).unwrap();
+    let mut out = Vec::new();
+    let complete = template.render(batch, &batch.segments[0], row, &mut out);
+    (out, complete)
+}
+
+fn text(template: &str, batch: &Batch, row: usize) -> String {
+    String::from_utf8(rendered(template, Use::Text, batch, row).0).unwrap()
+}
+
+fn path(value: &str) -> String {
+    String::from_utf8(rendered("/out/{{ v }}/x.log", Use::Path, &with_value(value), 0).0).unwrap()
+}
+
+fn topic(value: &str) -> String {
+    String::from_utf8(rendered("logs-{{v}}", Use::Topic, &with_value(value), 0).0).unwrap()
+}
+
+#[test]
+fn fields_and_time_are_those_of_the_event() {
+    let batch = of(b"one\ntwo\n");
+    assert_eq!(text("{{ host }} {{source}} {{file }}", &batch, 0), "here app /var/log/a.log");
+    assert_eq!(text("{{ id }} {{ offset }}", &batch, 1), "a000000000000001-4 4");
+    assert_eq!(text("{{ file_id }} {{ truncated }}", &batch, 1), "a000000000000001 false");
+    assert_eq!(text("{{ previous_offset }} {{ message }}", &batch, 1), "0 two");
+    assert_eq!(
+        text("{{ collected }} {{ timestamp }}", &batch, 1),
+        "2026-11-21T20:29:46.123Z 2026-11-21T20:29:46.123Z"
+    );
+    assert_eq!(
+        text("%Y %m %d %H %M %S %j %y %F %s", &batch, 0),
+        "2026 11 21 20 29 46 325 26 2026-11-21 1795292986"
+    );
+    assert_eq!(text("100%% {literal} }}", &batch, 0), "100% {literal} }}");
+}
+
+#[test]
+fn the_day_of_the_year_counts_leap_days() {
+    let day = |seconds: i64| {
+        let mut out = Vec::new();
+        Piece::of('j').unwrap().push(seconds * 1_000_000_000, &mut out);
+        String::from_utf8(out).unwrap()
+    };
+    assert_eq!((day(0), day(951_827_696), day(951_913_696)), ("001".into(), "060".into(), "061".into()));
+    assert_eq!((day(1_735_603_200), day(1_767_139_200)), ("366".into(), "365".into()));
+}
+
+#[test]
+fn a_field_that_is_missing_has_a_placeholder_and_says_so() {
+    let batch = of(b"line\n");
+    assert_eq!(rendered("/out/{{ app }}", Use::Path, &batch, 0), (b"/out/none".to_vec(), false));
+    assert_eq!(rendered("{{ previous_offset }}", Use::Text, &batch, 0), (b"none".to_vec(), false));
+    assert_eq!(rendered("/out/{{ host }}", Use::Path, &batch, 0), (b"/out/here".to_vec(), true));
+}
+
+#[test]
+fn what_differs_between_rows_is_known_beforehand() {
+    let of = |text| Template::parse(text, Use::Text).unwrap();
+    assert!(of("a %% b").is_constant() && !of("%F").is_constant() && !of("{{ host }}").is_constant());
+    assert!(of("{{ offset }}").per_row() && of("x{{message}}").per_row() && !of("{{ file }} %H").per_row());
+    assert_eq!((of("/a/b-%F").literal_prefix(), of("{{ host }}").literal_prefix()), ("/a/b-", ""));
+    assert_eq!(of("/a/{{ host }}-%F").outline(0), "/a/*-1970-01-01");
+}
+
+#[test]
+fn hostile_values_stay_one_name_of_their_path() {
+    assert_eq!(path("../../etc/passwd"), "/out/..%2F..%2Fetc%2Fpasswd/x.log");
+    assert_eq!(path("/abs"), "/out/%2Fabs/x.log");
+    assert_eq!(path("a/../b"), "/out/a%2F..%2Fb/x.log");
+    assert_eq!(
+        (path(""), path("."), path("..")),
+        ("/out/%/x.log".into(), "/out/%2E/x.log".into(), "/out/%2E%2E/x.log".into())
+    );
+    assert_eq!(path("\0\n\u{7f}%41é"), "/out/%00%0A%7F%2541é/x.log");
+    assert_eq!(path("..."), "/out/.../x.log");
+    let invalid = rendered("/out/{{ message }}", Use::Path, &of(b"a\xff\xc3\n"), 0).0;
+    assert_eq!(invalid, b"/out/a%FF%C3");
+}
+
+#[test]
+fn a_long_value_is_cut_and_stays_different() {
+    for long in ["x".repeat(10_000), "/".repeat(10_000), "é".repeat(5_000), "\u{1}é€".repeat(3_000)] {
+        let (one, two) = (path(&long), path(&(long.clone() + "y")));
+        assert_ne!(one, two);
+        let name = one.strip_prefix("/out/").unwrap().strip_suffix("/x.log").unwrap();
+        assert!((NAME_BYTES_MAX - 8..=NAME_BYTES_MAX).contains(&name.len()), "{}: {name}", name.len());
+        let (one, two) = (topic(&long), topic(&(long.clone() + "y")));
+        assert!(one != two && one.len() <= TOPIC_BYTES_MAX, "{one}");
+    }
+    // Several values share a name, and what stands behind them stays.
+    let template = "/out/a-{{ v }}-{{ message }}-%F.json.gz";
+    let mut batch = with_value(&"v".repeat(300));
+    batch.message = of(&[&b"m".repeat(300)[..], b"\n"].concat()).message;
+    let name = String::from_utf8(rendered(template, Use::Path, &batch, 0).0).unwrap();
+    assert!(name.ends_with("-2026-11-21.json.gz") && name.contains("vvv") && name.contains("mmm"), "{name}");
+    assert!(name.len() - "/out/".len() <= NAME_BYTES_MAX, "{name}");
+}
+
+#[test]
+fn a_topic_has_only_what_topics_may_have() {
+    assert_eq!(topic("a_b.c-D9"), "logs-a_b.c-D9");
+    assert_eq!(topic("a/b é"), "logs-a_2fb_20_c3_a9");
+    assert_eq!(
+        (topic("_2f"), topic("__"), topic("_-")),
+        ("logs-_5f2f".into(), "logs-__".into(), "logs-_5f-".into())
+    );
+    assert_eq!((topic(""), topic("..")), ("logs-".into(), "logs-..".into()));
+}
+
+#[test]
+fn what_is_wrong_is_said_with_what_to_write_instead() {
+    let error = |text, usage| Template::parse(text, usage).unwrap_err();
+    let all = [
+        (error("%q", Use::Text), "`%q` is no piece of time; write %Y"),
+        (error("50%", Use::Text), "`%` is no piece of time; write %Y"),
+        (error("{{ host", Use::Text), "`{{` is not closed; write for example {{ host }}"),
+        (error("{{ a {{ b }}", Use::Text), "`{{` is not closed; write"),
+        (error("{{ }}", Use::Text), "`{{  }}` names no field; write"),
+        (error("{{ a b }}", Use::Text), "`{{ a b }}` names no field; write"),
+        (error("{{ -a }}", Use::Text), "`{{ -a }}` names no field; write"),
+        (error("", Use::Path), "names no file; write"),
+        (error("/a/", Use::Path), "names no file; write"),
+        (error("/a\0", Use::Path), "names no file; write"),
+        (error("{{ host }}.log", Use::Path), "a field needs a folder before it"),
+        (error("/{{ host }}.log", Use::Path), "a field needs a folder before it"),
+        (error("app-{{ host }}.log", Use::Path), "a field needs a folder before it"),
+        (error("/a/{{ host }}/../b", Use::Path), "behind a field every folder needs a name; write"),
+        (error("/a/{{ host }}//b", Use::Path), "behind a field every folder needs a name; write"),
+        (
+            error(&format!("/a/{}{{{{ host }}}}", "x".repeat(170)), Use::Path),
+            "there is no room for the values",
+        ),
+        (error("{{ host }}", Use::Topic), "a field needs text before it; write"),
+        (error(".{{ host }}", Use::Topic), "a field needs text before it; write"),
+        (error("a b", Use::Topic), "no name of a topic; write"),
+        (error("a*", Use::Topic), "no name of a topic; write"),
+        (error("..", Use::Topic), "no name of a topic; write"),
+        (error(&"x".repeat(250), Use::Topic), "a topic has at most 249 bytes"),
+    ];
+    for (found, expected) in all {
+        assert!(found.starts_with(expected), "{found}\n{expected}");
+    }
+    for good in
+        ["out.log", "%F.log", "/%F/{{ host }}", "logs/{{ host }}", "./{{ host }}", "/a/../b-{{ host }}"]
+    {
+        Template::parse(good, Use::Path).unwrap();
+    }
+}
+
+fn value() -> impl Strategy<Value = String> {
+    prop_oneof![
+        "[./%_\u{0}a-]{0,8}",
+        "[_0-9a-f]{0,6}",
+        any::<String>(),
+        ("[a/é]{1,3}", 0..300usize).prop_map(|(text, times)| text.repeat(times)),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// No value leads out of the folder, and every name has a length that files may have.
+    #[test]
+    fn a_path_never_leaves_its_folder(value in value(), message in prop::collection::vec(any::<u8>(), 0..600)) {
+        let mut batch = with_value(&value);
+        let line = message.split(|b| *b == b'\n').next().unwrap();
+        batch.message = of(&[line, b"\n"].concat()).message;
+        for template in ["/out/{{ v }}", "/out/{{ v }}/{{ message }}.log", "/out/.{{v}}{{message}}/%F-{{v}}"] {
+            let path = String::from_utf8(rendered(template, Use::Path, &batch, 0).0).unwrap();
+            let parts: Vec<Component<'_>> = Path::new(&path).components().collect();
+            prop_assert!(!path.contains('\0') && path.split('/').count() == template.split('/').count());
+            prop_assert_eq!(parts.len(), template.split('/').count());
+            prop_assert_eq!(parts[1], Component::Normal("out".as_ref()));
+            for part in &parts[1..] {
+                prop_assert!(matches!(part, Component::Normal(name) if name.len() <= NAME_BYTES_MAX));
+            }
+        }
+    }
+
+    /// Different values give different paths and topics.
+    #[test]
+    fn different_values_stay_different(one in value(), two in value()) {
+        prop_assert_eq!(path(&one) == path(&two), one == two);
+        prop_assert_eq!(topic(&one) == topic(&two), one == two);
+        let legal = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+        prop_assert!(topic(&one).chars().all(legal) && topic(&one).len() <= TOPIC_BYTES_MAX);
+    }
+}

@@ -1,0 +1,190 @@
+//! What stands in a template beside literal text: fields and pieces of time.
+
+use super::Use;
+use crate::formats::{civil, push_decimal, push_rfc3339};
+use millstream_model::{Batch, Segment};
+use std::borrow::Cow;
+use std::io::Write;
+
+/// Bytes of what takes the place of the end of a value that was cut: a mark and a hash.
+const HASH_BYTES: usize = 34;
+
+/// Least room for a value: its first bytes and the hash.
+pub const FIELD_BYTES_MIN: usize = HASH_BYTES + 6;
+
+/// A field of an event.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Field {
+    Host,
+    Source,
+    File,
+    FileId,
+    Offset,
+    Id,
+    Timestamp,
+    Collected,
+    PreviousOffset,
+    Truncated,
+    Message,
+    /// A constant field of the source.
+    Attribute(String),
+}
+
+impl Field {
+    /// The field of this name; a name that no event has by itself is that of an attribute.
+    pub fn named(name: &str) -> Field {
+        match name {
+            "host" => Field::Host,
+            "source" => Field::Source,
+            "file" => Field::File,
+            "file_id" => Field::FileId,
+            "offset" => Field::Offset,
+            "id" => Field::Id,
+            "timestamp" => Field::Timestamp,
+            "collected" => Field::Collected,
+            "previous_offset" => Field::PreviousOffset,
+            "truncated" => Field::Truncated,
+            "message" => Field::Message,
+            name => Field::Attribute(name.to_owned()),
+        }
+    }
+
+    /// Whether it may differ between the rows of a segment.
+    pub fn per_row(&self) -> bool {
+        use Field::{Id, Message, Offset, PreviousOffset, Truncated};
+        matches!(self, Offset | Id | PreviousOffset | Truncated | Message)
+    }
+
+    /// The field's value; `None` if the event has no such field.
+    pub fn of<'b>(&self, batch: &'b Batch, segment: &'b Segment, row: usize) -> Option<Cow<'b, [u8]>> {
+        let value: &[u8] = match self {
+            Field::Host => batch.source.host.as_bytes(),
+            Field::Source => batch.source.id.as_bytes(),
+            Field::File => Some(segment.origin.name.as_bytes()).filter(|name| !name.is_empty())?,
+            Field::Message => batch.text(row),
+            Field::Attribute(name) => batch.source.attributes.get(name)?.as_bytes(),
+            Field::Truncated if batch.is_truncated(row) => b"true",
+            Field::Truncated => b"false",
+            Field::PreviousOffset if row == segment.first_row => return None,
+            made => return Some(made.made(batch, segment, row).into()),
+        };
+        Some(value.into())
+    }
+
+    /// The value of a field that is a number or a time.
+    fn made(&self, batch: &Batch, segment: &Segment, row: usize) -> Vec<u8> {
+        let mut out = Vec::new();
+        match self {
+            Field::Id => drop(write!(out, "{:016x}-{}", segment.origin.id, batch.offset(segment, row))),
+            Field::FileId => drop(write!(out, "{:016x}", segment.origin.id)),
+            Field::Offset => push_decimal(&mut out, batch.offset(segment, row)),
+            Field::PreviousOffset => push_decimal(&mut out, batch.offset(segment, row - 1)),
+            Field::Timestamp => push_rfc3339(&mut out, super::event_ns(batch, row)),
+            _ => push_rfc3339(&mut out, batch.read_ns),
+        }
+        out
+    }
+}
+
+/// A piece of an event's time, in UTC.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Piece(char);
+
+impl Piece {
+    /// The piece with this letter, as `strftime` has it.
+    pub fn of(letter: char) -> Option<Piece> {
+        "YmdHMSjyFs".contains(letter).then_some(Piece(letter))
+    }
+
+    /// Bytes it takes at most, for every time that nanoseconds in 64 bits can say.
+    pub fn bytes_max(self) -> usize {
+        match self.0 {
+            'Y' => 4,
+            'j' => 3,
+            'F' => 10,
+            's' => 11,
+            _ => 2,
+        }
+    }
+
+    /// Appends the piece of a time in nanoseconds since 1970.
+    pub fn push(self, ns: i64, out: &mut Vec<u8>) {
+        let seconds = ns.div_euclid(1_000_000_000);
+        let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+        let (year, month, day) = civil(days);
+        let written = match self.0 {
+            'Y' => write!(out, "{year:04}"),
+            'm' => write!(out, "{month:02}"),
+            'd' => write!(out, "{day:02}"),
+            'H' => write!(out, "{:02}", second / 3600),
+            'M' => write!(out, "{:02}", second / 60 % 60),
+            'S' => write!(out, "{:02}", second % 60),
+            'j' => write!(out, "{:03}", day_of_year(year, month, day)),
+            'y' => write!(out, "{:02}", year.rem_euclid(100)),
+            'F' => write!(out, "{year:04}-{month:02}-{day:02}"),
+            _ => write!(out, "{seconds}"),
+        };
+        // Writing to memory does not fail.
+        drop(written);
+    }
+}
+
+fn day_of_year(year: i64, month: u32, day: u32) -> u32 {
+    const BEFORE: [u32; 12] = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334];
+    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    BEFORE[month as usize - 1] + day + u32::from(is_leap && month > 2)
+}
+
+/// Appends a value as `usage` writes it, in at most `bytes_max` bytes.
+pub fn push(usage: Use, value: &[u8], bytes_max: usize, out: &mut Vec<u8>) {
+    let begin = out.len();
+    // More than fits is never looked at, but for the hash.
+    let looked_at = &value[..value.len().min(bytes_max)];
+    match usage {
+        Use::Text => return out.extend_from_slice(value),
+        Use::Path => push_path(looked_at, out),
+        Use::Topic => push_topic(looked_at, out),
+    }
+    if value.len() > bytes_max || out.len() - begin > bytes_max {
+        let mark = if usage == Use::Path { b'%' } else { b'_' };
+        let mut end = begin + bytes_max - HASH_BYTES;
+        end -= out[end - 2..end].iter().rev().position(|byte| *byte == mark).map_or(0, |at| at + 1);
+        while out[end] & 0xC0 == 0x80 {
+            end -= 1;
+        }
+        out.truncate(end);
+        // A mark before `-` is in no value that was not cut.
+        drop(write!(out, "{}-{:032x}", mark as char, xxhash_rust::xxh3::xxh3_128(value)));
+    }
+}
+
+fn push_path(value: &[u8], out: &mut Vec<u8>) {
+    let percent = |byte: &u8, out: &mut Vec<u8>| drop(write!(out, "%{byte:02X}"));
+    match value {
+        b"" => return out.push(b'%'),
+        b"." | b".." => return value.iter().for_each(|byte| percent(byte, out)),
+        _ => {}
+    }
+    for chunk in value.utf8_chunks() {
+        for byte in chunk.valid().as_bytes() {
+            match byte {
+                b'/' | b'%' | 0x7F | 0..0x20 => percent(byte, out),
+                byte => out.push(*byte),
+            }
+        }
+        chunk.invalid().iter().for_each(|byte| percent(byte, out));
+    }
+}
+
+fn push_topic(value: &[u8], out: &mut Vec<u8>) {
+    let is_hex = |byte: Option<&u8>| byte.is_some_and(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+    for (at, byte) in value.iter().enumerate() {
+        // An underscore stays where it cannot be taken for an escape.
+        let looks_escaped = || is_hex(value.get(at + 1)) && is_hex(value.get(at + 2));
+        match byte {
+            b'_' if value.get(at + 1) == Some(&b'-') || looks_escaped() => out.extend_from_slice(b"_5f"),
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'_' | b'-' => out.push(*byte),
+            byte => drop(write!(out, "_{byte:02x}")),
+        }
+    }
+}
