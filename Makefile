@@ -1,10 +1,10 @@
 # Every task of the project. `make help` lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test bench check toolchain
+.PHONY: help build run test bench bench-peers check toolchain
 
 help: ## list the tasks
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: toolchain ## compile the program to target/release/millstream
 	cargo build --release
@@ -17,6 +17,10 @@ test: toolchain ## check the formatting and run every test
 
 bench: build ## measure the program beside the limits of this host
 	cargo run --release -p millstream-bench -- short
+
+bench-peers: build ## measure it beside rsyslog, the OpenTelemetry Collector and kcat, and into Kafka
+	scripts/bench-peers
+	cargo run --release -p millstream-bench -- --repetitions 3 peers
 
 check: toolchain ## formatting, lints, API documentation, licences and advisories
 	scripts/check

@@ -4,8 +4,9 @@ use crate::Options;
 use crate::header::Header;
 use crate::limits::Limit;
 use crate::measure::{Samples, progress};
+use crate::places::Places;
 use crate::plot::Bars;
-use crate::process::{Outcome, Program};
+use crate::process::{Outcome, Program, Subject};
 use crate::report::{Report, Table};
 use crate::scratch::{Input, Scratch};
 use std::io;
@@ -55,7 +56,9 @@ pub fn run(
     let empty = Input::empty(scratch)?;
     let mut table = Table::new("agent", "The agent over one file, one core", COLUMNS);
     let mut results = Vec::new();
-    for scenario in Header::read_folder(&options.folder.join("scenarios"), names)? {
+    let mut scenarios = Header::read_folder(&options.folder.join("scenarios"), names)?;
+    scenarios.retain(|scenario| scenario.text("broker").is_empty());
+    for scenario in scenarios {
         let measured = measure(options, &scenario, input, &empty, scratch)?;
         table.row(cells(&scenario, input, &measured)?);
         table.note(format!("{}: {}.", scenario.name, scenario.text("title")));
@@ -138,8 +141,9 @@ fn measure(
 }
 
 fn run_once(options: &Options, scenario: &Header, input: &Input, scratch: &Scratch) -> io::Result<Outcome> {
-    let outcome =
-        Program::start(&options.agent, &["--until-eof"], &scenario.path, &input.path, scratch)?.wait()?;
+    let places = Places::fresh(scratch, &input.path)?;
+    let subject = Subject::agent(&options.agent, "--until-eof", scenario);
+    let outcome = Program::start(&subject, &places, &[options.core])?.wait(input.lines)?;
     scratch.empty_folder("out")?;
     Ok(outcome)
 }

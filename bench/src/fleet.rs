@@ -4,8 +4,9 @@
 use crate::Options;
 use crate::header::Header;
 use crate::measure::{pin, progress, sorted_quantile};
+use crate::places::Places;
 use crate::plot::{Axes, Series};
-use crate::process::Program;
+use crate::process::{Program, Subject};
 use crate::report::{Report, Table};
 use crate::scratch::Scratch;
 use std::fs::{self, File};
@@ -105,7 +106,8 @@ fn measure(options: &Options, header: &Header, scratch: &Scratch) -> io::Result<
     let clock = Instant::now();
     let paths = create_files(&scratch.empty_folder("logs")?, load, clock)?;
     let input = scratch.path("logs/*.log");
-    let program = Program::start(&options.agent, &[], &header.path, &input, scratch)?;
+    let places = Places::fresh(scratch, &input)?;
+    let program = Program::start(&Subject::agent(&options.agent, "", header), &places, &[options.core])?;
     let (stop, lines_seen) = (AtomicBool::new(false), AtomicU64::new(0));
     let (cpu_seconds, delays_ms) = thread::scope(|scope| {
         let tail =
@@ -121,7 +123,7 @@ fn measure(options: &Options, header: &Header, scratch: &Scratch) -> io::Result<
         Ok::<_, io::Error>((after? - before?, finished(delays)?))
     })?;
     program.terminate()?;
-    let outcome = program.wait()?;
+    let outcome = program.wait(0)?;
     Ok(Measured {
         cpu_percent: cpu_seconds / load.seconds as f64 * 100.0,
         rss_mb: outcome.peak_rss_bytes as f64 / 1e6,

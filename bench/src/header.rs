@@ -1,16 +1,48 @@
-//! The comment lines at the top of a scenario: `# key: value`, read by the benchmark and not by the agent.
+//! Scenario files: a configuration of the agent, then one of each peer, parted by lines of `---`. The comment lines
+//! at the top of each part, `# key: value`, are for the benchmark.
 
 use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A configuration of the agent with what the benchmark is to do with it.
+/// What may stand at the top of a scenario. README.md says what each key means.
+const KEYS: &[&str] = &[
+    "title",
+    "limit",
+    "output_ratio",
+    "input_mb",
+    "files",
+    "cores",
+    "broker",
+    "partitions",
+    "measure",
+    "appends_per_s",
+    "lines_per_append",
+    "line_bytes",
+    "seconds",
+    "bar_ratio",
+    "bar_cpu_ms",
+    "bar_cpu_percent",
+    "bar_p99_ms",
+    "bar_rss_mb",
+    "bar_peers",
+    "bar_scenarios",
+    "bar_mb_per_s",
+];
+/// What may stand at the top of a peer's part.
+const PEER_KEYS: &[&str] = &["peer", "title", "run", "until", "env", "version"];
+
+/// A configuration with what the benchmark is to do with it.
 pub struct Header {
-    /// The file's name without `.yaml`.
+    /// The scenario's name, that of the file without `.yaml`; or the peer's.
     pub name: String,
-    /// The configuration to give to the agent.
+    /// The file it stands in.
     pub path: PathBuf,
+    /// What the program is given to read.
+    pub config: String,
+    /// The peers' parts, in the order of the file.
+    pub peers: Vec<Header>,
     values: HashMap<String, String>,
 }
 
@@ -31,13 +63,26 @@ impl Header {
 
     fn read(path: PathBuf) -> io::Result<Header> {
         let text = fs::read_to_string(&path)?;
+        let mut parts = text.split("\n---\n");
+        let mut header = Header::part(&path, parts.next().unwrap_or_default(), KEYS)?;
+        header.name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        header.peers = parts.map(|part| Header::part(&path, part, PEER_KEYS)).collect::<io::Result<_>>()?;
+        Ok(header)
+    }
+
+    fn part(path: &Path, config: &str, keys: &[&str]) -> io::Result<Header> {
         let pair = |line: &str| {
             let (key, value) = line.strip_prefix("# ")?.split_once(": ")?;
             Some((key.to_owned(), value.trim().to_owned()))
         };
-        let values = text.lines().map_while(pair).collect();
-        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        Ok(Header { name, path, values })
+        let values: HashMap<String, String> = config.lines().map_while(pair).collect();
+        let name = values.get("peer").cloned().unwrap_or_default();
+        let header =
+            Header { name, path: path.to_owned(), config: format!("{config}\n"), peers: Vec::new(), values };
+        match header.values.keys().find(|key| !keys.contains(&key.as_str())) {
+            Some(key) => Err(header.fault(key, "no such key")),
+            None => Ok(header),
+        }
     }
 
     /// The value of `key`, or "".
@@ -47,17 +92,59 @@ impl Header {
 
     /// The number under `key`; `None` if the key is not there.
     pub fn number(&self, key: &str) -> io::Result<Option<f64>> {
-        let parse = |value: &String| {
-            value.parse().map_err(|_| {
-                io::Error::other(format!("{}: {key}: not a number: {value}", self.path.display()))
-            })
-        };
+        let parse =
+            |value: &String| value.parse().map_err(|_| self.fault(key, &format!("not a number: {value}")));
         self.values.get(key).map(parse).transpose()
     }
 
     /// The number under `key`, which has to be there.
     pub fn required(&self, key: &str) -> io::Result<f64> {
-        self.number(key)?
-            .ok_or_else(|| io::Error::other(format!("{}: `# {key}: ` is missing", self.path.display())))
+        self.number(key)?.ok_or_else(|| self.fault(key, "is missing"))
+    }
+
+    /// The count under `key`, or `default`.
+    pub fn count(&self, key: &str, default: usize) -> io::Result<usize> {
+        Ok(self.number(key)?.map_or(default, |number| number as usize))
+    }
+
+    /// The pairs under `key`, written `name number, name number`.
+    pub fn pairs(&self, key: &str) -> io::Result<Vec<(String, f64)>> {
+        let pair = |pair: &str| {
+            let parsed = pair
+                .trim()
+                .split_once(' ')
+                .and_then(|(name, number)| Some((name.to_owned(), number.parse().ok()?)));
+            parsed.ok_or_else(|| self.fault(key, &format!("not a name and a number: {pair}")))
+        };
+        self.text(key).split(',').filter(|pair| !pair.is_empty()).map(pair).collect()
+    }
+
+    fn fault(&self, key: &str, what: &str) -> io::Error {
+        io::Error::other(format!("{}: `# {key}: `: {what}", self.path.display()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scenario_has_the_parts_of_its_peers() {
+        let path = std::env::temp_dir().join(format!("millstream-bench-header-{}.yaml", std::process::id()));
+        fs::write(
+            &path,
+            "# title: t\n# bar_peers: a 8, b 0.9\nsinks: {}\n---\n# peer: a\n# run: a -f x\nx=1\n",
+        )
+        .unwrap();
+        let header = Header::read(path.clone()).unwrap();
+        fs::remove_file(path).unwrap();
+        assert_eq!(header.pairs("bar_peers").unwrap(), [("a".to_owned(), 8.0), ("b".to_owned(), 0.9)]);
+        assert!(header.config.ends_with("sinks: {}\n"), "{}", header.config);
+        assert_eq!((header.peers[0].name.as_str(), header.peers[0].text("run")), ("a", "a -f x"));
+    }
+
+    #[test]
+    fn a_key_that_nobody_reads_is_refused() {
+        assert!(Header::part(Path::new("x"), "# bar_rattio: 1\n", KEYS).is_err());
     }
 }

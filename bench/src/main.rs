@@ -2,15 +2,20 @@
 //! README.md says what each figure means.
 
 mod agent;
+mod broker;
+mod delivered;
 mod fleet;
 mod header;
 mod limits;
 mod measure;
+mod peers;
+mod places;
 mod plot;
 mod process;
 mod report;
 mod scan;
 mod scratch;
+mod sinkhole;
 mod weblog;
 
 use clap::{Parser, Subcommand};
@@ -19,6 +24,9 @@ use scratch::{Input, Scratch};
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
+
+/// Size of the input where nothing else is said, in megabytes.
+const INPUT_MB: usize = 1000;
 
 /// Measures the agent and the host it runs on.
 ///
@@ -31,13 +39,13 @@ struct Options {
     /// Repetitions of each measurement; the tables show medians
     #[arg(long, default_value_t = 5)]
     repetitions: usize,
-    /// Size of the generated web log in megabytes
-    #[arg(long, default_value_t = 1000)]
-    input_mb: usize,
-    /// The core of the agent and of the limits
+    /// Size of the generated web log in megabytes: 1000, or what a scenario says
+    #[arg(long)]
+    input_mb: Option<usize>,
+    /// The core of the agent, its peers and the limits
     #[arg(long, default_value_t = 1)]
     core: usize,
-    /// The core of the load in `fleet`
+    /// The core of the load in `fleet` and of brokers; also that of programs with two cores
     #[arg(long, default_value_t = 0)]
     load_core: usize,
     /// Folder with scenarios/ and fleet/; results go to its results/
@@ -57,6 +65,11 @@ enum Part {
     Scan,
     /// The agent over one big file, scenario by scenario
     Agent {
+        /// Only these scenarios
+        names: Vec<String>,
+    },
+    /// The agent beside its peers, and scenarios with a broker
+    Peers {
         /// Only these scenarios
         names: Vec<String>,
     },
@@ -89,6 +102,7 @@ fn run(options: &Options) -> io::Result<()> {
         Part::Agent { names } => {
             agent::run(options, names, &options.weblog(&scratch)?, &scratch, &mut report)?
         }
+        Part::Peers { names } => peers::run(options, names, &scratch, &mut report)?,
         Part::Fleet { names } => fleet::run(options, names, &scratch, &mut report)?,
     }
     println!("results: {}", report.folder().display());
@@ -100,7 +114,7 @@ fn short(options: &Options, scratch: &Scratch, report: &mut Report) -> io::Resul
     let input = options.weblog(scratch)?;
     limits::run(&input, scratch, options.repetitions, report)?;
     agent::run(options, &[], &input, scratch, report)?;
-    std::fs::remove_file(&input.path)?;
+    Input::remove(scratch)?;
     fleet::run(options, &[], scratch, report)
 }
 
@@ -112,6 +126,7 @@ impl Part {
             Part::Limits => "limits",
             Part::Scan => "scan",
             Part::Agent { .. } => "agent",
+            Part::Peers { .. } => "peers",
             Part::Fleet { .. } => "fleet",
         }
     }
@@ -119,6 +134,11 @@ impl Part {
 
 impl Options {
     fn weblog(&self, scratch: &Scratch) -> io::Result<Input> {
-        Input::weblog(scratch, self.input_mb * 1_000_000)
+        Input::weblog(scratch, self.input_mb.unwrap_or(INPUT_MB) * 1_000_000, 1)
+    }
+
+    /// The cores of a program, that of one that has a single one first.
+    fn cores(&self) -> [usize; 2] {
+        [self.core, self.load_core]
     }
 }

@@ -1,6 +1,6 @@
 //! What a figure is made of: a pinned core, CPU time instead of wall time, medians of repetitions.
 
-use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 use std::io::{self, IsTerminal, Write};
 use std::sync::Mutex;
@@ -13,6 +13,17 @@ pub fn pin(core: usize) -> io::Result<()> {
     let mut cores = CpuSet::new();
     cores.set(core);
     Ok(sched_setaffinity(None, &cores)?)
+}
+
+/// Does `work` with the calling thread, and the processes it starts, tied to `cores`; it goes back to its own after.
+pub fn pinned<T>(cores: &[usize], work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    let own = sched_getaffinity(None)?;
+    let mut set = CpuSet::new();
+    cores.iter().for_each(|core| set.set(*core));
+    sched_setaffinity(None, &set)?;
+    let done = work();
+    sched_setaffinity(None, &own)?;
+    done
 }
 
 /// CPU seconds that `work` takes on the calling thread, user and system.

@@ -72,7 +72,8 @@ fn message<E: std::error::Error + Send + Sync>(error: DrawingAreaErrorKind<E>) -
     error.to_string()
 }
 
-/// Draws one group of bars for each label, a bar for each series.
+/// Draws one group of bars for each label, a bar for each series; a single series has its values written on the bars
+/// instead of a legend.
 pub fn bars(path: &Path, title: &str, labels: &[String], series: &[Bars]) -> Result<(), String> {
     let y_max = series.iter().flat_map(|series| &series.values).copied().fold(0.0, f64::max) * 1.4;
     let area = SVGBackend::new(path, (900, 420)).into_drawing_area();
@@ -97,12 +98,26 @@ pub fn bars(path: &Path, title: &str, labels: &[String], series: &[Bars]) -> Res
         let legend = move |(x, y)| Rectangle::new([(x, y - 4), (x + 12, y + 4)], color.filled());
         chart.draw_series(bars).map_err(message)?.label(*label).legend(legend);
     }
-    let name = |(group, label): (usize, &String)| {
-        Text::new(label.clone(), (group as f64 + 0.1, y_max * 0.97), ("sans-serif", 14))
-    };
-    chart.draw_series(labels.iter().enumerate().map(name)).map_err(message)?;
-    let legend = SeriesLabelPosition::UpperRight;
-    let mut labels = chart.configure_series_labels();
-    labels.position(legend).border_style(BLACK).background_style(WHITE).draw().map_err(message)?;
+    chart.draw_series(texts(labels.iter().cloned(), |_| y_max * 0.97)).map_err(message)?;
+    if let [Bars { values, .. }] = series {
+        let above = |group: usize| values[group] + y_max * 0.05;
+        let numbers = values.iter().map(|value| format!("{value:.0}"));
+        chart.draw_series(texts(numbers, above)).map_err(message)?;
+        return area.present().map_err(message);
+    }
+    let mut legend = chart.configure_series_labels();
+    legend.position(SeriesLabelPosition::UpperRight).border_style(BLACK).background_style(WHITE);
+    legend.draw().map_err(message)?;
     area.present().map_err(message)
+}
+
+/// A text at the left of each group, at the height that `y` says.
+fn texts(
+    texts: impl Iterator<Item = String>,
+    y: impl Fn(usize) -> f64,
+) -> impl Iterator<Item = Text<'static, (f64, f64), String>> {
+    texts.enumerate().map(move |(group, text)| {
+        let at = (group as f64 + 0.1, y(group));
+        Text::new(text, at, ("sans-serif", 14).into_font())
+    })
 }

@@ -1,60 +1,131 @@
-//! A program under measurement: started on a core, watched from outside, counted by what it delivered.
+//! A program under measurement: started on its cores, watched from outside, counted by what it delivered.
 
-use crate::scratch::Scratch;
-use rustix::process::{Pid, Signal, kill_process};
+use crate::delivered::{self, Delivered};
+use crate::header::Header;
+use crate::measure::pinned;
+use crate::places::Places;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io;
 use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
-/// A running program. It is killed if it is dropped before [`Program::wait`].
+/// A run that takes longer has failed.
+const RUN_MAX: Duration = Duration::from_secs(300);
+/// A program that has delivered nothing for so long will deliver no more.
+const STALLED: Duration = Duration::from_secs(20);
+/// How long a program that does not end by itself gets to start, where there is nothing to deliver.
+const EMPTY_RUN: Duration = Duration::from_millis(1500);
+/// What the agent's blackhole sink logs.
+const TOTAL: &str = "total #";
+
+/// A program and what it is given: the agent with a scenario's configuration, or a peer with its own.
+pub struct Subject<'a> {
+    /// What the results call it.
+    pub name: &'a str,
+    /// Its command line; places are filled in.
+    pub run: String,
+    /// Where it shows how far it is, if it does not end by itself.
+    pub until: &'a str,
+    /// Environment variables as `NAME=value`, parted by spaces.
+    pub env: &'a str,
+    /// The text of its configuration.
+    pub config: &'a str,
+}
+
+impl<'a> Subject<'a> {
+    /// The agent with a scenario's configuration.
+    pub fn agent(agent: &Path, arguments: &str, scenario: &'a Header) -> Self {
+        let run = format!("{} run -c ${{BENCH_CONFIG}} {arguments}", agent.display());
+        Subject { name: AGENT, run, until: "", env: "", config: &scenario.config }
+    }
+
+    /// A peer as its part of the scenario says.
+    pub fn peer(part: &'a Header) -> Self {
+        let run = part.text("run").to_owned();
+        Subject {
+            name: &part.name,
+            run,
+            until: part.text("until"),
+            env: part.text("env"),
+            config: &part.config,
+        }
+    }
+
+    /// Whether its program can be started.
+    pub fn is_installed(&self) -> bool {
+        let program = self.run.split_whitespace().next().unwrap_or_default();
+        let folders = std::env::var_os("PATH").unwrap_or_default();
+        Path::new(program).is_file()
+            || std::env::split_paths(&folders).chain(["/usr/sbin".into()]).any(|f| f.join(program).is_file())
+    }
+}
+
+/// What the results call the agent.
+pub const AGENT: &str = "millstream";
+
+/// A running program. It is killed if it is dropped before it has ended.
 pub struct Program {
+    name: String,
     child: Child,
+    pidfd: OwnedFd,
+    started: Instant,
     log: PathBuf,
     output: PathBuf,
+    until: Option<Delivered>,
     finished: bool,
 }
 
 /// What a finished program has used and done.
 pub struct Outcome {
-    /// User and system CPU time in seconds.
+    /// User and system CPU time in seconds, of the process and of the children it has waited for.
     pub cpu_seconds: f64,
     /// The part of it that the kernel took on its behalf.
     pub kernel_seconds: f64,
+    /// From its start to its end, or to when everything was delivered if it does not end by itself.
+    pub wall_seconds: f64,
     /// Largest resident set in bytes.
     pub peak_rss_bytes: u64,
-    /// Lines in its output file, or the total that its blackhole sink logged.
+    /// Lines in its output file, or in the number it publishes.
     pub lines: u64,
 }
 
 impl Program {
-    /// Starts the agent on the core of the calling thread, with a fresh data folder. The configuration finds
-    /// its paths in the environment: `BENCH_INPUT`, `BENCH_OUTPUT`, `BENCH_DATA`.
-    pub fn start(
-        agent: &Path,
-        arguments: &[&str],
-        config: &Path,
-        input: &Path,
-        scratch: &Scratch,
-    ) -> io::Result<Self> {
-        let data = scratch.empty_folder("data")?;
-        let output = scratch.empty_folder("out")?.join("out.log");
-        let log = scratch.path("agent.log");
-        let child = Command::new(agent)
-            .arg("run")
-            .arg("-c")
-            .arg(config)
-            .args(arguments)
-            .env("BENCH_INPUT", input)
-            .env("BENCH_OUTPUT", &output)
-            .env("BENCH_DATA", data)
+    /// Starts it on `cores`.
+    pub fn start(subject: &Subject, places: &Places, cores: &[usize]) -> io::Result<Self> {
+        let (log, output) = (places.path("LOG"), places.path("OUTPUT"));
+        fs::write(places.path("CONFIG"), places.fill(subject.config)?)?;
+        let until = match subject.until {
+            "" => None,
+            until => Some(Delivered::of(&places.fill(until)?, output.clone())?),
+        };
+        let words: Vec<String> =
+            subject.run.split_whitespace().map(|word| places.fill(word)).collect::<io::Result<_>>()?;
+        let mut command = Command::new(words.first().map_or("", String::as_str));
+        command
+            .args(words.get(1..).unwrap_or_default())
+            .envs(subject.env.split_whitespace().filter_map(|pair| pair.split_once('=')))
             .stdin(Stdio::null())
             .stdout(File::create(&log)?)
-            .stderr(File::options().append(true).open(&log)?)
-            .spawn()
-            .map_err(|error| io::Error::other(format!("{}: {error}", agent.display())))?;
-        Ok(Program { child, log, output, finished: false })
+            .stderr(File::options().append(true).open(&log)?);
+        let started = Instant::now();
+        let child = pinned(cores, || command.spawn())
+            .map_err(|error| io::Error::other(format!("{}: {error}", subject.run)))?;
+        let pidfd = pidfd_open(pid_of(&child)?, PidfdFlags::empty())?;
+        Ok(Program {
+            name: subject.name.to_owned(),
+            child,
+            pidfd,
+            started,
+            log,
+            output,
+            until,
+            finished: false,
+        })
     }
 
     /// Where its file sink writes.
@@ -79,12 +150,62 @@ impl Program {
 
     /// Asks it to drain and exit.
     pub fn terminate(&self) -> io::Result<()> {
-        let pid = Pid::from_raw(self.child.id() as i32).ok_or_else(|| io::Error::other("no process id"))?;
-        Ok(kill_process(pid, Signal::TERM)?)
+        Ok(kill_process(pid_of(&self.child)?, Signal::TERM)?)
     }
 
-    /// Waits for its end, which must be a success.
-    pub fn wait(mut self) -> io::Result<Outcome> {
+    /// Waits for its end, which must be a success; one that does not end by itself is ended when it has delivered
+    /// `expected` lines, or no more.
+    pub fn wait(mut self, expected: u64) -> io::Result<Outcome> {
+        let mut seen = 0;
+        let wall_seconds = match self.until.take() {
+            Some(mut delivered) => {
+                let last = self.deliver(&mut delivered, expected)?;
+                seen = delivered.lines()?.max(seen);
+                self.terminate()?;
+                Some(last.duration_since(self.started).as_secs_f64())
+            }
+            None => None,
+        };
+        if !self.ends_within(RUN_MAX)? {
+            return Err(self.failure("does not end"));
+        }
+        let wall_seconds = wall_seconds.unwrap_or_else(|| self.started.elapsed().as_secs_f64());
+        let usage = self.reap()?;
+        let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
+        Ok(Outcome {
+            cpu_seconds: seconds(usage.ru_utime) + seconds(usage.ru_stime),
+            kernel_seconds: seconds(usage.ru_stime),
+            wall_seconds,
+            peak_rss_bytes: usage.ru_maxrss as u64 * 1024,
+            lines: self.delivered(seen)?,
+        })
+    }
+
+    /// Waits until everything is delivered; returns when the last line was.
+    fn deliver(&self, delivered: &mut Delivered, expected: u64) -> io::Result<Instant> {
+        let (mut lines, mut last) = (0, Instant::now());
+        let patience = if expected == 0 { EMPTY_RUN } else { STALLED };
+        while last.elapsed() < patience && self.started.elapsed() < RUN_MAX {
+            if self.ends_within(delivered.interval())? {
+                return Err(self.failure("has ended too early"));
+            }
+            let now = delivered.lines()?;
+            if now != lines {
+                (lines, last) = (now, Instant::now());
+            }
+            if expected > 0 && lines >= expected {
+                break;
+            }
+        }
+        Ok(last)
+    }
+
+    fn ends_within(&self, time: Duration) -> io::Result<bool> {
+        let timeout = Timespec::try_from(time).map_err(io::Error::other)?;
+        Ok(poll(&mut [PollFd::new(&self.pidfd, PollFlags::IN)], Some(&timeout))? > 0)
+    }
+
+    fn reap(&mut self) -> io::Result<libc::rusage> {
         let (mut status, mut usage) = (0, MaybeUninit::<libc::rusage>::uninit());
         // SAFETY: `wait4` fills both variables when it returns the process's id, and only then they are read.
         let usage = unsafe {
@@ -94,23 +215,19 @@ impl Program {
             usage.assume_init()
         };
         self.finished = true;
-        if status != 0 {
-            return Err(self.failure(&format!("has failed (wait status {status:#x})")));
+        match status {
+            0 => Ok(usage),
+            _ => Err(self.failure(&format!("has failed (wait status {status:#x})"))),
         }
-        let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
-        Ok(Outcome {
-            cpu_seconds: seconds(usage.ru_utime) + seconds(usage.ru_stime),
-            kernel_seconds: seconds(usage.ru_stime),
-            peak_rss_bytes: usage.ru_maxrss as u64 * 1024,
-            lines: self.delivered()?,
-        })
     }
 
-    fn delivered(&self) -> io::Result<u64> {
+    fn delivered(&self, seen: u64) -> io::Result<u64> {
         if self.output.exists() {
-            count_lines(&self.output)
+            delivered::lines_of(&self.output)
+        } else if seen > 0 {
+            Ok(seen)
         } else {
-            Ok(logged_total(&fs::read_to_string(&self.log)?))
+            Ok(delivered::last_number(&fs::read_to_string(&self.log)?, TOTAL))
         }
     }
 
@@ -118,7 +235,8 @@ impl Program {
         let log = fs::read_to_string(&self.log).unwrap_or_default();
         let tail: Vec<&str> = log.lines().rev().take(10).collect();
         io::Error::other(format!(
-            "the agent {what}; the end of its log:\n{}",
+            "{} {what}; the end of its log:\n{}",
+            self.name,
             tail.into_iter().rev().collect::<Vec<_>>().join("\n")
         ))
     }
@@ -132,37 +250,6 @@ impl Drop for Program {
     }
 }
 
-fn count_lines(path: &Path) -> io::Result<u64> {
-    let (mut file, mut block, mut lines) = (File::open(path)?, vec![0; 256 << 10], 0);
-    loop {
-        match file.read(&mut block)? {
-            0 => return Ok(lines),
-            len => lines += millstream_scan::count_newlines(&block[..len]) as u64,
-        }
-    }
-}
-
-/// The last number after "total" in the log of a blackhole sink with `report`; 0 if there is none.
-fn logged_total(log: &str) -> u64 {
-    let total = |line: &str| {
-        let (_, rest) = line.split_once("total")?;
-        let digits =
-            rest.split(|character: char| !character.is_ascii_digit()).find(|part| !part.is_empty())?;
-        digits.parse().ok()
-    };
-    log.lines().rev().find_map(total).unwrap_or(0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_last_total_counts() {
-        assert_eq!(
-            logged_total("sink out: 5 events/s, total 5 events\nsink out: 1 events/s, total=77 events\nbye"),
-            77
-        );
-        assert_eq!(logged_total("nothing"), 0);
-    }
+fn pid_of(child: &Child) -> io::Result<Pid> {
+    Pid::from_raw(child.id() as i32).ok_or_else(|| io::Error::other("no process id"))
 }

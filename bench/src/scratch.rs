@@ -13,6 +13,9 @@ const PARENT: &str = "/dev/shm";
 const REPORTING_DELAY: Duration = Duration::from_millis(2300);
 const PREFIX: &str = "millstream-bench-";
 
+/// The folder of the web log.
+const INPUT: &str = "input";
+
 /// A fresh folder on tmpfs; removed when it is dropped, or by the next run if this one is killed.
 pub struct Scratch(PathBuf);
 
@@ -89,20 +92,35 @@ impl Input {
         Ok(Input { path, bytes: 0, lines: 0 })
     }
 
-    /// A web log of about `bytes`.
-    pub fn weblog(scratch: &Scratch, bytes: usize) -> io::Result<Self> {
-        const CHUNK_BYTES: usize = 16 << 20;
-        let mut input = Input { path: scratch.path("web.log"), bytes: 0, lines: 0 };
-        let mut file = BufWriter::with_capacity(1 << 20, File::create(&input.path)?);
-        let mut log = WebLog::new(1);
-        while input.bytes < bytes as u64 {
-            let missing = bytes - input.bytes as usize;
-            let (bytes, lines) = log.write(missing.min(CHUNK_BYTES), &mut file)?;
-            input.bytes += bytes as u64;
-            input.lines += lines as u64;
-            crate::measure::progress(&format!("web log: {} MB written", input.bytes / 1_000_000));
+    /// A web log of about `bytes` in one file, or in several of the same size that `path` is a pattern for.
+    pub fn weblog(scratch: &Scratch, bytes: usize, files: usize) -> io::Result<Self> {
+        let folder = scratch.empty_folder(INPUT)?;
+        let name = |file: usize| folder.join(format!("web-{file}.log"));
+        let path = if files == 1 { name(1) } else { folder.join("web-*.log") };
+        let mut input = Input { path, bytes: 0, lines: 0 };
+        // Another seed for each file, as files that begin alike would count as one.
+        for file in 1..=files {
+            input.fill(&name(file), bytes / files, WebLog::new(file as u64))?;
         }
-        file.flush()?;
         Ok(input)
+    }
+
+    fn fill(&mut self, path: &Path, bytes: usize, mut log: WebLog) -> io::Result<()> {
+        const CHUNK_BYTES: usize = 16 << 20;
+        let mut file = BufWriter::with_capacity(1 << 20, File::create(path)?);
+        let mut written = 0;
+        while written < bytes {
+            let (bytes, lines) = log.write((bytes - written).min(CHUNK_BYTES), &mut file)?;
+            written += bytes;
+            self.bytes += bytes as u64;
+            self.lines += lines as u64;
+            crate::measure::progress(&format!("web log: {} MB written", self.bytes / 1_000_000));
+        }
+        file.flush()
+    }
+
+    /// Gives its memory back.
+    pub fn remove(scratch: &Scratch) -> io::Result<()> {
+        scratch.empty_folder(INPUT).map(|_| ())
     }
 }

@@ -1,0 +1,116 @@
+//! How far a running program is: the lines in its output, or a number that it publishes.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+const TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Where a program shows how far it is.
+pub enum Delivered {
+    /// The lines of its output; what was counted is not read again.
+    Output {
+        /// The output.
+        path: PathBuf,
+        /// Opened once it exists.
+        file: Option<File>,
+        /// The lines so far.
+        lines: u64,
+    },
+    /// A number in a file.
+    File(PathBuf, String),
+    /// A number on a page, at an address with a path.
+    Page(String, String),
+}
+
+impl Delivered {
+    /// From `until` in a scenario: `output`, or a file or an `http` address with a pattern behind it.
+    pub fn of(until: &str, output: PathBuf) -> io::Result<Self> {
+        let Some((place, pattern)) = until.split_once(' ') else {
+            return match until {
+                "output" => Ok(Delivered::Output { path: output, file: None, lines: 0 }),
+                _ => Err(io::Error::other(format!("`until: {until}`: `output`, or a place and a pattern"))),
+            };
+        };
+        Ok(match place.strip_prefix("http://") {
+            Some(address) => Delivered::Page(address.to_owned(), pattern.to_owned()),
+            None => Delivered::File(place.into(), pattern.to_owned()),
+        })
+    }
+
+    /// How often it may be asked: a page is work for the program that is measured.
+    pub fn interval(&self) -> Duration {
+        Duration::from_millis(if matches!(self, Delivered::Page(..)) { 200 } else { 20 })
+    }
+
+    /// Lines so far; 0 as long as there is nothing to be seen.
+    pub fn lines(&mut self) -> io::Result<u64> {
+        match self {
+            Delivered::Output { path, file, lines } => {
+                *file = file.take().or_else(|| File::open(path).ok());
+                *lines += file.as_mut().map_or(Ok(0), count_lines)?;
+                Ok(*lines)
+            }
+            Delivered::File(path, pattern) => {
+                Ok(last_number(&fs::read_to_string(path).unwrap_or_default(), pattern))
+            }
+            Delivered::Page(address, pattern) => Ok(last_number(&page(address).unwrap_or_default(), pattern)),
+        }
+    }
+}
+
+/// The lines of the file at `path`.
+pub fn lines_of(path: &Path) -> io::Result<u64> {
+    count_lines(&mut File::open(path)?)
+}
+
+/// Newlines from where `file` stands to its end.
+fn count_lines(file: &mut File) -> io::Result<u64> {
+    let (mut block, mut lines) = (vec![0; 256 << 10], 0);
+    loop {
+        match file.read(&mut block)? {
+            0 => return Ok(lines),
+            len => lines += millstream_scan::count_newlines(&block[..len]) as u64,
+        }
+    }
+}
+
+fn page(address: &str) -> io::Result<String> {
+    let (host, path) = address.split_once('/').unwrap_or((address, ""));
+    let mut stream = TcpStream::connect(host)?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    write!(stream, "GET /{path} HTTP/1.0\r\nHost: {host}\r\n\r\n")?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// The number in the last line that fits `pattern`, in which `*` is any text and `#` the number; 0 if none does.
+pub fn last_number(text: &str, pattern: &str) -> u64 {
+    text.lines().rev().find_map(|line| number_in(line, pattern)).unwrap_or(0)
+}
+
+fn number_in(line: &str, pattern: &str) -> Option<u64> {
+    let rest = pattern.trim_end_matches('#').split('*').try_fold(line, |rest, piece| {
+        let at = rest.find(piece)?;
+        Some(&rest[at + piece.len()..])
+    })?;
+    let end = rest.find(|c: char| !(c.is_ascii_digit() || ".e+".contains(c))).unwrap_or(rest.len());
+    rest[..end].parse::<f64>().ok().map(|number| number as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_number_counts() {
+        let log = "sink out: 5 events/s, total 5 events\nsink out: 1 events/s, total 77 events\nbye";
+        assert_eq!(last_number(log, "total #"), 77);
+        assert_eq!(last_number("nothing", "total #"), 0);
+        assert_eq!(last_number("{ \"lines\": 1500 } }", "\"lines\": #"), 1500);
+        assert_eq!(last_number("a_total{version=\"0.1\"} 1.5e+06\nb 2", "a_total*} #"), 1_500_000);
+    }
+}

@@ -1,0 +1,343 @@
+//! The agent beside its peers: the same input through each of them, and scenarios that need a broker.
+
+use crate::broker::Brokers;
+use crate::header::Header;
+use crate::measure::{Samples, pin, progress};
+use crate::places::Places;
+use crate::plot::Bars;
+use crate::process::{AGENT, Outcome, Program, Subject};
+use crate::report::{Report, Table};
+use crate::scratch::{Input, Scratch};
+use crate::{INPUT_MB, Options};
+use std::io;
+use std::process::Command;
+use std::rc::Rc;
+
+const COLUMNS: &[&str] = &[
+    "scenario: program",
+    "cores",
+    "CPU s",
+    "min",
+    "max",
+    "in the kernel",
+    "MB per CPU s",
+    "lines per CPU s",
+    "wall s",
+    "MB per wall s",
+    "peak RSS MB",
+    "lost",
+    "repeated",
+];
+const BAR_COLUMNS: &[&str] = &["scenario: what", "measured", "bar", "verdict"];
+
+/// One program in one scenario.
+struct Run<'a> {
+    subject: Subject<'a>,
+    /// Why it was not measured.
+    fault: Option<String>,
+    /// CPU seconds over the input.
+    full: Samples,
+    /// CPU seconds over an empty file.
+    empty: Samples,
+    kernel: Samples,
+    wall: Samples,
+    rss_mb: Samples,
+    lost: u64,
+    repeated: u64,
+}
+
+/// What one program has shown in one scenario.
+struct Figures {
+    scenario: String,
+    program: String,
+    mb_per_cpu_s: f64,
+    mb_per_wall_s: f64,
+    rss_mb: f64,
+    lost_or_repeated: u64,
+}
+
+/// What scenarios share.
+struct Bench<'a> {
+    options: &'a Options,
+    scratch: &'a Scratch,
+    /// Megabytes and files of the last input, and the input.
+    input: Option<((usize, usize), Rc<Input>)>,
+    brokers: Brokers,
+}
+
+/// Measures the scenarios in `names`, or all that have peers or need a broker.
+pub fn run(options: &Options, names: &[String], scratch: &Scratch, report: &mut Report) -> io::Result<()> {
+    // What watches the programs, and the brokers, are not where the programs are.
+    pin(options.load_core)?;
+    let mut bench = Bench { options, scratch, input: None, brokers: Brokers::new(options.load_core) };
+    let mut scenarios = Header::read_folder(&options.folder.join("scenarios"), names)?;
+    scenarios.retain(|scenario| !scenario.peers.is_empty() || !scenario.text("broker").is_empty());
+    let mut table = Table::new("peers", "The agent beside its peers", COLUMNS);
+    let mut figures = Vec::new();
+    for scenario in &scenarios {
+        let input = &*bench.input(scenario)?;
+        let mut runs = runs(options, scenario);
+        bench.measure(scenario, input, &mut runs)?;
+        for run in &runs {
+            table.row(run.cells(scenario, input)?);
+            figures.extend(run.figures(scenario, input));
+        }
+        notes(scenario, input, &runs, &mut table);
+    }
+    table.note(format!(
+        "Medians of {}; CPU s, user and system, less the run over an empty file. Every program has the cores that \
+         its scenario names; brokers run on core {}.",
+        options.repetitions, options.load_core,
+    ));
+    report.add(table)?;
+    for scenario in &scenarios {
+        plot(scenario, &figures, report)?;
+    }
+    report.add(bars(&scenarios, &figures)?)
+}
+
+/// The agent and the scenario's peers, those marked that are not there.
+fn runs<'a>(options: &Options, scenario: &'a Header) -> Vec<Run<'a>> {
+    let agent = Subject::agent(&options.agent, "--until-eof", scenario);
+    let run = |subject: Subject<'a>| Run {
+        fault: (!subject.is_installed())
+            .then(|| "not installed, skipped; `make bench-peers` fetches it".to_owned()),
+        subject,
+        full: Samples::default(),
+        empty: Samples::default(),
+        kernel: Samples::default(),
+        wall: Samples::default(),
+        rss_mb: Samples::default(),
+        lost: 0,
+        repeated: 0,
+    };
+    std::iter::once(agent).chain(scenario.peers.iter().map(Subject::peer)).map(run).collect()
+}
+
+impl Bench<'_> {
+    /// The scenario's input; the last one is kept as long as it fits.
+    fn input(&mut self, scenario: &Header) -> io::Result<Rc<Input>> {
+        let default = self.options.input_mb.unwrap_or(INPUT_MB);
+        let mb = self.options.input_mb.map_or_else(|| scenario.count("input_mb", default), Ok)?;
+        let wanted = (mb, scenario.count("files", 1)?);
+        let input = match self.input.take() {
+            Some((of, input)) if of == wanted => input,
+            _ => Rc::new(Input::weblog(self.scratch, mb * 1_000_000, wanted.1)?),
+        };
+        self.input = Some((wanted, input.clone()));
+        Ok(input)
+    }
+
+    /// All repetitions, the programs in turn, so that a change of the host's speed meets all of them. A program
+    /// that fails is left out from then on.
+    fn measure(&mut self, scenario: &Header, input: &Input, runs: &mut [Run]) -> io::Result<()> {
+        let repetitions = self.options.repetitions;
+        for repetition in 1..=repetitions {
+            for run in runs.iter_mut().filter(|run| run.fault.is_none()) {
+                progress(&format!("{}: {} {repetition}/{repetitions}", scenario.name, run.subject.name));
+                if let Err(error) = self.repeat(scenario, input, run) {
+                    run.fault = Some(error.to_string());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// One run over nothing and one over the input. A broker is warm before it counts.
+    fn repeat(&mut self, scenario: &Header, input: &Input, run: &mut Run) -> io::Result<()> {
+        let broker = scenario.text("broker");
+        if !broker.is_empty() && self.brokers.is_cold(broker) {
+            self.once(scenario, input, &run.subject)?;
+        }
+        let empty = Input::empty(self.scratch)?;
+        run.empty.push(self.once(scenario, &empty, &run.subject)?.cpu_seconds);
+        let outcome = self.once(scenario, input, &run.subject)?;
+        run.full.push(outcome.cpu_seconds);
+        run.kernel.push(outcome.kernel_seconds);
+        run.wall.push(outcome.wall_seconds);
+        run.rss_mb.push(outcome.peak_rss_bytes as f64 / 1e6);
+        run.lost += input.lines.saturating_sub(outcome.lines);
+        run.repeated += outcome.lines.saturating_sub(input.lines);
+        Ok(())
+    }
+
+    fn once(&mut self, scenario: &Header, input: &Input, subject: &Subject) -> io::Result<Outcome> {
+        let mut places = Places::fresh(self.scratch, &input.path)?;
+        let topic = match scenario.text("broker") {
+            "" => None,
+            broker => Some(self.brokers.topic(broker, scenario.count("partitions", 1)?)?),
+        };
+        if let Some(topic) = &topic {
+            places = places.with_broker(&topic.address, &topic.name);
+        }
+        let output_bytes = input.bytes as f64 * scenario.number("output_ratio")?.unwrap_or(0.0);
+        if output_bytes > 0.0 {
+            self.scratch.warm_memory(output_bytes as u64)?;
+        }
+        let cores = &self.options.cores()[..scenario.count("cores", 1)?.clamp(1, 2)];
+        let outcome = Program::start(subject, &places, cores).and_then(|program| program.wait(input.lines));
+        let arrived = topic.map(|topic| self.brokers.take(&topic));
+        self.scratch.empty_folder("out")?;
+        outcome.map(|outcome| Outcome { lines: arrived.unwrap_or(outcome.lines), ..outcome })
+    }
+}
+
+impl Run<'_> {
+    /// CPU seconds that the input takes beyond starting and stopping.
+    fn busy_seconds(&self) -> f64 {
+        self.full.median() - self.empty.median()
+    }
+
+    fn figures(&self, scenario: &Header, input: &Input) -> Option<Figures> {
+        let mb = input.bytes as f64 / 1e6;
+        self.fault.is_none().then(|| Figures {
+            scenario: scenario.name.clone(),
+            program: self.subject.name.to_owned(),
+            mb_per_cpu_s: mb / self.busy_seconds(),
+            mb_per_wall_s: mb / self.wall.median(),
+            rss_mb: self.rss_mb.max(),
+            lost_or_repeated: self.lost + self.repeated,
+        })
+    }
+
+    fn cells(&self, scenario: &Header, input: &Input) -> io::Result<Vec<String>> {
+        let mut cells = vec![
+            format!("{}: {}", scenario.name, self.subject.name),
+            scenario.count("cores", 1)?.to_string(),
+        ];
+        let Some(figures) = self.figures(scenario, input) else {
+            cells.resize(COLUMNS.len(), String::new());
+            return Ok(cells);
+        };
+        let idle = self.empty.median();
+        let seconds = [self.full.median(), self.full.min(), self.full.max()];
+        cells.extend(seconds.map(|seconds| format!("{:.3}", seconds - idle)));
+        cells.extend([
+            format!("{:.3}", self.kernel.median()),
+            format!("{:.0}", figures.mb_per_cpu_s),
+            format!("{:.0}", input.lines as f64 / self.busy_seconds()),
+            format!("{:.2}", self.wall.median()),
+            format!("{:.0}", figures.mb_per_wall_s),
+            format!("{:.1}", figures.rss_mb),
+            self.lost.to_string(),
+            self.repeated.to_string(),
+        ]);
+        Ok(cells)
+    }
+}
+
+/// What the scenario is, which versions ran, and what could not be measured.
+fn notes(scenario: &Header, input: &Input, runs: &[Run], table: &mut Table) {
+    let mb = input.bytes / 1_000_000;
+    table.note(format!("{}: {}; {mb} MB, {} lines.", scenario.name, scenario.text("title"), input.lines));
+    for part in &scenario.peers {
+        let version = version(part.text("version"));
+        table.note(format!("- {}: {}{version}", part.name, part.text("title")));
+    }
+    for run in runs {
+        if let Some(fault) = &run.fault {
+            table.note(format!("- {}: {}", run.subject.name, fault.replace('\n', "; ")));
+        }
+    }
+}
+
+/// The version that a command prints, in brackets.
+fn version(command: &str) -> String {
+    let mut words = command.split_whitespace();
+    let Some(program) = words.next() else { return String::new() };
+    let output = Command::new(program).args(words).output().map(|output| output.stdout).unwrap_or_default();
+    let text = String::from_utf8_lossy(&output).into_owned();
+    let is_version = |word: &&str| word.contains('.') && word.starts_with(|c: char| c.is_ascii_digit());
+    let found = text.split_whitespace().find(is_version);
+    found.map_or(String::new(), |version| format!(" ({version})"))
+}
+
+/// A plot for each scenario with peers.
+fn plot(scenario: &Header, figures: &[Figures], report: &mut Report) -> io::Result<()> {
+    let here: Vec<&Figures> = figures.iter().filter(|of| of.scenario == scenario.name).collect();
+    if here.len() < 2 {
+        return Ok(());
+    }
+    let labels: Vec<String> = here.iter().map(|of| of.program.clone()).collect();
+    let values = here.iter().map(|of| of.mb_per_cpu_s).collect();
+    let series = [Bars { label: "", values }];
+    let title = format!("MB per CPU second: {}", scenario.text("title"));
+    report.bars(&format!("peers_{}", scenario.name), &title, &labels, &series)
+}
+
+/// Something that a scenario promises.
+struct Bar {
+    what: String,
+    measured: f64,
+    bar: f64,
+    /// Whether the bar is the least, and not the most.
+    is_least: bool,
+}
+
+impl Bar {
+    fn least(what: String, measured: f64, bar: f64) -> Self {
+        Bar { what, measured, bar, is_least: true }
+    }
+
+    fn most(what: &str, measured: f64, bar: f64) -> Self {
+        Bar { what: what.to_owned(), measured, bar, is_least: false }
+    }
+
+    fn cells(&self, scenario: &Header) -> Vec<String> {
+        let (sign, met) =
+            if self.is_least { (">=", self.measured >= self.bar) } else { ("<=", self.measured <= self.bar) };
+        let verdict = match (self.measured.is_nan(), met) {
+            (true, _) => "not measured",
+            (false, true) => "holds",
+            (false, false) => "MISSED",
+        };
+        vec![
+            format!("{}: {}", scenario.name, self.what),
+            format!("{:.2}", self.measured),
+            format!("{sign} {}", self.bar),
+            verdict.to_owned(),
+        ]
+    }
+}
+
+/// A row for each bar of each scenario.
+fn bars(scenarios: &[Header], figures: &[Figures]) -> io::Result<Table> {
+    let mut table = Table::new("bars", "The bars", BAR_COLUMNS);
+    for scenario in scenarios {
+        for bar in bars_of(scenario, figures)? {
+            table.row(bar.cells(scenario));
+        }
+    }
+    table.note("Ratios are those of the medians in the table above.".to_owned());
+    Ok(table)
+}
+
+fn bars_of(scenario: &Header, figures: &[Figures]) -> io::Result<Vec<Bar>> {
+    let find = |scenario: &str, program: &str| {
+        figures.iter().find(|of| of.scenario == scenario && of.program == program)
+    };
+    let agent = find(&scenario.name, AGENT);
+    let by_wall = scenario.text("measure") == "wall";
+    let unit = if by_wall { "MB per wall s" } else { "MB per CPU s" };
+    let speed = |of: Option<&Figures>| {
+        of.map_or(f64::NAN, |of| if by_wall { of.mb_per_wall_s } else { of.mb_per_cpu_s })
+    };
+    let mut bars = Vec::new();
+    for (peer, bar) in scenario.pairs("bar_peers")? {
+        let ratio = speed(agent) / speed(find(&scenario.name, &peer));
+        bars.push(Bar::least(format!("{unit}, times {peer}"), ratio, bar));
+    }
+    for (other, bar) in scenario.pairs("bar_scenarios")? {
+        let ratio = speed(agent) / speed(find(&other, AGENT));
+        bars.push(Bar::least(format!("{unit}, times {other}"), ratio, bar));
+    }
+    let measured = |of: fn(&Figures) -> f64| agent.map_or(f64::NAN, of);
+    if let Some(bar) = scenario.number("bar_mb_per_s")? {
+        bars.push(Bar::least("MB per wall s".to_owned(), measured(|of| of.mb_per_wall_s), bar));
+    }
+    if let Some(bar) = scenario.number("bar_rss_mb")? {
+        bars.push(Bar::most("peak RSS MB", measured(|of| of.rss_mb), bar));
+    }
+    bars.push(Bar::most("lines lost or repeated", measured(|of| of.lost_or_repeated as f64), 0.0));
+    Ok(bars)
+}

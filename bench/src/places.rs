@@ -1,0 +1,71 @@
+//! What `${BENCH_…}` stands for in a scenario: paths and addresses of one run.
+
+use crate::scratch::Scratch;
+use std::io;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+
+const OPEN: &str = "${BENCH_";
+
+/// The places of one run of one program.
+pub struct Places(Vec<(&'static str, String)>);
+
+impl Places {
+    /// Fresh folders for data and output, and a free port.
+    pub fn fresh(scratch: &Scratch, input: &Path) -> io::Result<Self> {
+        let data = scratch.empty_folder("data")?;
+        let output = scratch.empty_folder("out")?.join("out.log");
+        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let text = |path: &Path| path.to_string_lossy().into_owned();
+        Ok(Places(vec![
+            ("INPUT", text(input)),
+            ("OUTPUT", text(&output)),
+            ("DATA", text(&data)),
+            ("CONFIG", text(&scratch.path("program.conf"))),
+            ("LOG", text(&scratch.path("program.log"))),
+            ("PORT", port.to_string()),
+        ]))
+    }
+
+    /// Adds a broker's address and a topic on it.
+    pub fn with_broker(mut self, address: &str, topic: &str) -> Self {
+        self.0.extend([("BROKER", address.to_owned()), ("TOPIC", topic.to_owned())]);
+        self
+    }
+
+    /// The path that `name` stands for.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.value(name).map_or_else(PathBuf::new, PathBuf::from)
+    }
+
+    /// `text` with every `${BENCH_…}` replaced.
+    pub fn fill(&self, text: &str) -> io::Result<String> {
+        let mut parts = text.split(OPEN);
+        let mut filled = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            let (name, rest) = part.split_once('}').unwrap_or((part, ""));
+            let value = self.value(name).ok_or_else(|| {
+                io::Error::other(format!("{OPEN}{name}}} stands for nothing in this scenario"))
+            })?;
+            filled.push_str(value);
+            filled.push_str(rest);
+        }
+        Ok(filled)
+    }
+
+    fn value(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(of, _)| *of == name).map(|(_, value)| value.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_replaced_and_unknown_ones_refused() {
+        let places = Places(vec![("INPUT", "/in".to_owned())]);
+        assert_eq!(places.fill("a ${BENCH_INPUT} ${b} ${BENCH_INPUT}!").unwrap(), "a /in ${b} /in!");
+        assert!(places.fill("${BENCH_BROKER}").is_err());
+    }
+}

@@ -1,0 +1,353 @@
+//! A cluster that answers producers at once and keeps nothing but counts, so that what is seen is the producer.
+//!
+//! It speaks one version of each request that a producer of librdkafka sends. Of a record batch it reads the
+//! header: the number of records, and the sequence by which Kafka drops what is sent twice.
+
+use std::collections::HashMap;
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+const PRODUCE: i16 = 0;
+const FETCH: i16 = 1;
+const METADATA: i16 = 3;
+const FIND_COORDINATOR: i16 = 10;
+const API_VERSIONS: i16 = 18;
+const INIT_PRODUCER_ID: i16 = 22;
+/// What it says it takes, from version to version; a client uses the last. Older ones, and requests that no
+/// producer sends, are here because librdkafka concludes from them what a broker can do: today's batches, lz4.
+const VERSIONS: &[(i16, i16, i16)] = &[
+    (PRODUCE, 3, 7),
+    (FETCH, 4, 11),
+    (METADATA, 4, 4),
+    (FIND_COORDINATOR, 0, 0),
+    (API_VERSIONS, 0, 3),
+    (INIT_PRODUCER_ID, 0, 1),
+];
+/// From this version on the answer to API_VERSIONS is in the compact form.
+const API_VERSIONS_COMPACT: i16 = 3;
+const NONE: i16 = 0;
+const OUT_OF_ORDER: i16 = 45;
+const DUPLICATE: i16 = 46;
+const UNKNOWN_TOPIC: i16 = 3;
+/// Longer ones are not requests.
+const REQUEST_BYTES_MAX: usize = 256 << 20;
+/// Where in a record batch its sequence and its count stand.
+const PRODUCER_ID_AT: usize = 43;
+const SEQUENCE_AT: usize = 53;
+const COUNT_AT: usize = 57;
+
+type Topics = HashMap<String, Vec<Partition>>;
+
+#[derive(Default)]
+struct Partition {
+    records: i64,
+    /// By producer, the sequence of its next batch.
+    sequences: HashMap<i64, i32>,
+}
+
+/// Brokers of the cluster: more than one, as a client may well do its work by broker.
+const NODES: usize = 2;
+
+/// A cluster on ports of loopback. Its threads end with the connections.
+pub struct Sinkhole {
+    ports: [u16; NODES],
+    topics: Arc<Mutex<Topics>>,
+}
+
+impl Sinkhole {
+    /// Listens, on the cores of the calling thread.
+    pub fn start() -> io::Result<Self> {
+        let topics = Arc::new(Mutex::new(Topics::new()));
+        let mut ports = [0; NODES];
+        let mut listeners = Vec::new();
+        for port in &mut ports {
+            let listener = TcpListener::bind("127.0.0.1:0")?;
+            *port = listener.local_addr()?.port();
+            listeners.push(listener);
+        }
+        for listener in listeners {
+            let connection = Connection { ports, topics: topics.clone() };
+            thread::spawn(move || {
+                for stream in listener.incoming().flatten() {
+                    let connection = connection.clone();
+                    thread::spawn(move || connection.serve(stream));
+                }
+            });
+        }
+        Ok(Sinkhole { ports, topics })
+    }
+
+    /// As clients want it.
+    pub fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.ports[0])
+    }
+
+    /// Makes a topic.
+    pub fn create_topic(&self, name: &str, partitions: usize) {
+        let partitions = (0..partitions).map(|_| Partition::default()).collect();
+        lock(&self.topics).insert(name.to_owned(), partitions);
+    }
+
+    /// Records in a topic, which is removed.
+    pub fn take(&self, name: &str) -> u64 {
+        let partitions = lock(&self.topics).remove(name).unwrap_or_default();
+        partitions.iter().map(|partition| partition.records as u64).sum()
+    }
+}
+
+fn lock(topics: &Mutex<Topics>) -> MutexGuard<'_, Topics> {
+    topics.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[derive(Clone)]
+struct Connection {
+    ports: [u16; NODES],
+    topics: Arc<Mutex<Topics>>,
+}
+
+impl Connection {
+    fn serve(self, mut stream: TcpStream) -> io::Result<()> {
+        stream.set_nodelay(true)?;
+        let (mut size, mut request) = ([0; 4], Vec::new());
+        loop {
+            stream.read_exact(&mut size)?;
+            let len = u32::from_be_bytes(size) as usize;
+            if len > REQUEST_BYTES_MAX {
+                return Err(bad("a request that is too long"));
+            }
+            if request.len() < len {
+                request.resize(len, 0);
+            }
+            stream.read_exact(&mut request[..len])?;
+            if let Some(mut answer) = self.answer(&mut Reader(&request[..len]))? {
+                let len = answer.0.len() as u32 - 4;
+                answer.0[..4].copy_from_slice(&len.to_be_bytes());
+                stream.write_all(&answer.0)?;
+            }
+        }
+    }
+
+    /// The answer behind room for its length; none for a produce request that wants none.
+    fn answer(&self, request: &mut Reader) -> io::Result<Option<Writer>> {
+        let (key, version, correlation) = (request.i16()?, request.i16()?, request.i32()?);
+        let mut answer = Writer(vec![0; 4]);
+        answer.i32(correlation);
+        if key == API_VERSIONS {
+            api_versions(version, &mut answer);
+            return Ok(Some(answer));
+        }
+        // Both versions of this one are the same.
+        let is_last =
+            |(of, _, last): &(i16, i16, i16)| *of == key && (*last == version || key == INIT_PRODUCER_ID);
+        if !VERSIONS.iter().any(is_last) {
+            return Err(bad("a request this broker does not know"));
+        }
+        request.text()?;
+        match key {
+            PRODUCE => return self.produce(request, &mut answer).map(|wanted| wanted.then_some(answer)),
+            METADATA => self.metadata(request, &mut answer)?,
+            INIT_PRODUCER_ID => {
+                static PRODUCERS: AtomicI64 = AtomicI64::new(1);
+                answer.i32(0).i16(NONE).i64(PRODUCERS.fetch_add(1, Ordering::Relaxed)).i16(0);
+            }
+            _ => return Err(bad("a request of a consumer")),
+        }
+        Ok(Some(answer))
+    }
+
+    fn metadata(&self, request: &mut Reader, answer: &mut Writer) -> io::Result<()> {
+        // A count of -1 asks for all topics.
+        let count = request.i32()?;
+        let topics = lock(&self.topics);
+        let wanted = match count {
+            -1 => topics.keys().cloned().collect(),
+            count => (0..count).map(|_| request.text()).collect::<io::Result<Vec<String>>>()?,
+        };
+        answer.i32(0).i32(NODES as i32);
+        for (node, port) in self.ports.iter().enumerate() {
+            answer.i32(node as i32).text("127.0.0.1").i32(i32::from(*port)).no_text();
+        }
+        answer.no_text().i32(0).i32(wanted.len() as i32);
+        for name in wanted {
+            let partitions = topics.get(&name).map_or(0, Vec::len);
+            answer
+                .i16(if partitions > 0 { NONE } else { UNKNOWN_TOPIC })
+                .text(&name)
+                .i8(0)
+                .i32(partitions as i32);
+            for partition in 0..partitions as i32 {
+                let node = partition % NODES as i32;
+                answer.i16(NONE).i32(partition).i32(node).i32(1).i32(node).i32(1).i32(node);
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts the batches; returns whether the producer wants an answer.
+    fn produce(&self, request: &mut Reader, answer: &mut Writer) -> io::Result<bool> {
+        request.text()?;
+        let acks = request.i16()?;
+        request.i32()?;
+        let topics = request.i32()?;
+        answer.i32(topics);
+        for _ in 0..topics {
+            let name = request.text()?;
+            let partitions = request.i32()?;
+            answer.text(&name).i32(partitions);
+            for _ in 0..partitions {
+                let index = request.i32()?;
+                let len = request.i32()?;
+                let (error, offset) = self.take_batch(&name, index, request.bytes(len.max(0) as usize)?)?;
+                answer.i32(index).i16(error).i64(offset).i64(-1).i64(0);
+            }
+        }
+        answer.i32(0);
+        Ok(acks != 0)
+    }
+
+    /// Counts a batch that is new to its partition; an error code and the offset of its first record.
+    fn take_batch(&self, topic: &str, partition: i32, batch: &[u8]) -> io::Result<(i16, i64)> {
+        let at = |at: usize| Reader(batch.get(at..).unwrap_or_default());
+        let (producer, sequence) = (at(PRODUCER_ID_AT).i64()?, at(SEQUENCE_AT).i32()?);
+        let count = at(COUNT_AT).i32()?;
+        let mut topics = lock(&self.topics);
+        let Some(partition) = topics.get_mut(topic).and_then(|of| of.get_mut(partition as usize)) else {
+            return Ok((UNKNOWN_TOPIC, -1));
+        };
+        if producer >= 0 {
+            let next = partition.sequences.entry(producer).or_insert(sequence);
+            if sequence != *next {
+                return Ok((if sequence < *next { DUPLICATE } else { OUT_OF_ORDER }, -1));
+            }
+            *next = sequence.wrapping_add(count) & i32::MAX;
+        }
+        let offset = partition.records;
+        partition.records += i64::from(count);
+        Ok((NONE, offset))
+    }
+}
+
+fn api_versions(version: i16, answer: &mut Writer) {
+    answer.i16(NONE);
+    if version < API_VERSIONS_COMPACT {
+        answer.i32(VERSIONS.len() as i32);
+    } else {
+        answer.i8(VERSIONS.len() as i8 + 1);
+    }
+    for (key, first, last) in VERSIONS {
+        answer.i16(*key).i16(*first).i16(*last);
+        if version >= API_VERSIONS_COMPACT {
+            answer.i8(0);
+        }
+    }
+    if version > 0 {
+        answer.i32(0);
+    }
+    if version >= API_VERSIONS_COMPACT {
+        answer.i8(0);
+    }
+}
+
+/// Reads a request from its beginning.
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn bytes(&mut self, len: usize) -> io::Result<&'a [u8]> {
+        let (bytes, rest) = self.0.split_at_checked(len).ok_or_else(|| bad("a request that is cut"))?;
+        self.0 = rest;
+        Ok(bytes)
+    }
+
+    fn array<const N: usize>(&mut self) -> io::Result<[u8; N]> {
+        self.bytes(N)?.try_into().map_err(io::Error::other)
+    }
+
+    fn i16(&mut self) -> io::Result<i16> {
+        self.array().map(i16::from_be_bytes)
+    }
+
+    fn i32(&mut self) -> io::Result<i32> {
+        self.array().map(i32::from_be_bytes)
+    }
+
+    fn i64(&mut self) -> io::Result<i64> {
+        self.array().map(i64::from_be_bytes)
+    }
+
+    /// A text, which may be null: that is an empty one here.
+    fn text(&mut self) -> io::Result<String> {
+        let len = self.i16()?.max(0) as usize;
+        Ok(String::from_utf8_lossy(self.bytes(len)?).into_owned())
+    }
+}
+
+/// Writes an answer.
+struct Writer(Vec<u8>);
+
+impl Writer {
+    fn i8(&mut self, value: i8) -> &mut Self {
+        self.0.extend_from_slice(&value.to_be_bytes());
+        self
+    }
+
+    fn i16(&mut self, value: i16) -> &mut Self {
+        self.0.extend_from_slice(&value.to_be_bytes());
+        self
+    }
+
+    fn i32(&mut self, value: i32) -> &mut Self {
+        self.0.extend_from_slice(&value.to_be_bytes());
+        self
+    }
+
+    fn i64(&mut self, value: i64) -> &mut Self {
+        self.0.extend_from_slice(&value.to_be_bytes());
+        self
+    }
+
+    fn text(&mut self, text: &str) -> &mut Self {
+        self.i16(text.len() as i16);
+        self.0.extend_from_slice(text.as_bytes());
+        self
+    }
+
+    fn no_text(&mut self) -> &mut Self {
+        self.i16(-1)
+    }
+}
+
+fn bad(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A batch of `count` records as its header tells it.
+    fn batch(producer: i64, sequence: i32, count: i32) -> Vec<u8> {
+        let mut batch = vec![0; COUNT_AT + 4];
+        batch[PRODUCER_ID_AT..][..8].copy_from_slice(&producer.to_be_bytes());
+        batch[SEQUENCE_AT..][..4].copy_from_slice(&sequence.to_be_bytes());
+        batch[COUNT_AT..][..4].copy_from_slice(&count.to_be_bytes());
+        batch
+    }
+
+    #[test]
+    fn a_batch_that_a_producer_sends_twice_counts_once() {
+        let sinkhole = Sinkhole::start().unwrap();
+        sinkhole.create_topic("t", 2);
+        let connection = Connection { ports: sinkhole.ports, topics: sinkhole.topics.clone() };
+        let send = |partition, producer, sequence| {
+            connection.take_batch("t", partition, &batch(producer, sequence, 10)).unwrap()
+        };
+        assert_eq!([send(0, 7, 0), send(0, 7, 10), send(0, 7, 0)], [(NONE, 0), (NONE, 10), (DUPLICATE, -1)]);
+        assert_eq!(send(0, 7, 30), (OUT_OF_ORDER, -1));
+        assert_eq!([send(1, -1, -1), send(1, -1, -1)], [(NONE, 0), (NONE, 10)]);
+        assert_eq!(send(2, 7, 0), (UNKNOWN_TOPIC, -1));
+        assert_eq!((sinkhole.take("t"), sinkhole.take("t")), (40, 0));
+    }
+}
