@@ -15,17 +15,6 @@ use tokio::time::{Instant, timeout};
 /// to a far broker takes; the bytes are bounded by the engine.
 pub const RECORDS_MAX: usize = 100_000;
 
-/// Bytes after which a group is closed. With one more payload on top, and what the protocol adds,
-/// it still fits into one request of librdkafka's default size (`batch.size`, 1,000,000 bytes).
-const GROUP_BYTES: u64 = 640 * 1024;
-
-/// Records after which a group is closed (`batch.num.messages` is 10,000 by default).
-const GROUP_RECORDS: u64 = 8_000;
-
-/// Groups on their way at once. The library has five requests per partition in flight at most, and
-/// while it has one more to send its thread spins: so it never gets one more.
-const GROUPS_MAX: u64 = 4;
-
 /// How long a question about a topic waits for its answer.
 const ANSWER: Duration = Duration::from_secs(3);
 
@@ -61,34 +50,8 @@ struct Pending {
     shipment: Arc<Shipment>,
     state: State,
     refused: u64,
-    /// The group it was handed over with.
-    group: u64,
-}
-
-/// What the library will put into one request: payloads that come within its `linger.ms`.
-struct Group {
-    number: u64,
-    begun: Instant,
-    bytes: u64,
-    records: u64,
-    linger: Duration,
-}
-
-impl Group {
-    fn is_open(&self) -> bool {
-        self.bytes < GROUP_BYTES && self.records < GROUP_RECORDS && self.begun.elapsed() < self.linger
-    }
-
-    /// Takes a payload in, in a new group if this one is closed; returns the group's number.
-    fn join(&mut self, payload: &Payload) -> u64 {
-        if !self.is_open() {
-            self.number += 1;
-            (self.begun, self.bytes, self.records) = (Instant::now(), 0, 0);
-        }
-        self.bytes += payload.bytes;
-        self.records += payload.events;
-        self.number
-    }
+    /// When it was handed over.
+    sent: Instant,
 }
 
 #[derive(PartialEq)]
@@ -120,7 +83,7 @@ pub struct KafkaLane {
     /// Number of the oldest.
     first: u64,
     flying_records: usize,
-    group: Group,
+    linger: Duration,
     pace: Pace,
     fault: Option<Fault>,
     /// When something last went well, or begun.
@@ -144,7 +107,7 @@ impl KafkaLane {
             pending: VecDeque::new(),
             first: 0,
             flying_records: 0,
-            group: Group { number: 0, begun: Instant::now(), bytes: GROUP_BYTES, records: 0, linger },
+            linger,
             pace: Pace::default(),
             fault: None,
             heard: Instant::now(),
@@ -231,14 +194,14 @@ impl KafkaLane {
         }
     }
 
-    /// Whether one more payload may be handed over.
+    /// Whether one more payload may be handed over. With idempotence librdkafka (2.12) sends up to
+    /// five requests to a partition, then none until all of them are answered; from the moment that
+    /// one more is due, by `linger.ms`, until it may go, its thread spins. So what would wait longer
+    /// for a slow answer than the library lingers waits here.
     fn has_room(&self) -> bool {
         let flying = |pending: &&Pending| pending.state == State::Flying;
         let Some(oldest) = self.pending.iter().find(flying) else { return true };
-        let groups = self.group.number - oldest.group + 1;
-        !self.pace.one_by_one
-            && self.flying_records < RECORDS_MAX
-            && (self.group.is_open() || groups < GROUPS_MAX)
+        !self.pace.one_by_one && self.flying_records < RECORDS_MAX && oldest.sent.elapsed() < self.linger / 2
     }
 
     fn is_flying(&self) -> bool {
@@ -358,7 +321,7 @@ impl KafkaLane {
             let State::Waiting(only) = &mut pending.state else { continue };
             let (only, shipment) = (only.take(), pending.shipment.clone());
             let only = without_homeless(only, &shipment, &self.topics, &self.counters, &mut pending.refused);
-            pending.state = State::Flying;
+            (pending.state, pending.sent) = (State::Flying, Instant::now());
             self.flying_records += shipment.records();
             let (topics, by, turn) = (&self.topics, self.config.partitioner(), self.turn);
             let partition = |run: &Run, key: Option<&[u8]>| {
@@ -453,8 +416,12 @@ impl Lane for KafkaLane {
                 self.listen().await?;
             }
             self.look_up(shipment).await?;
-            let (shipment, group) = (shipment.clone(), self.group.join(payload));
-            self.pending.push_back(Pending { shipment, state: State::Waiting(None), refused: 0, group });
+            self.pending.push_back(Pending {
+                shipment: shipment.clone(),
+                state: State::Waiting(None),
+                refused: 0,
+                sent: Instant::now(),
+            });
             // Should the client refuse now, the next call of `mend` sends it.
             let _ = self.send_waiting();
             Ok(Delivery::Sent)

@@ -11,8 +11,9 @@ const BATCH_BYTES: usize = 1_000_000;
 /// Smallest batch in bytes that is still worth trying: below it, records go one by one.
 const BATCH_BYTES_MIN: usize = 1_024;
 
-/// librdkafka's default of `linger.ms`.
-const LINGER_MS: f64 = 5.0;
+/// Milliseconds for which a batch waits for more: the library's own default of 5 costs a fifth more
+/// CPU, and lines come in steps of 100 ms anyway.
+const LINGER_MS: f64 = 50.0;
 
 /// Settings that follow from the sink's own options.
 const OWN: &[(&str, &str)] = &[
@@ -75,6 +76,7 @@ pub fn of(config: &KafkaConfig, pace: &Pace) -> Vec<(String, String)> {
     // The engine bounds what is on its way; the library's own bounds must not come first.
     set("queue.buffering.max.messages", (RECORDS_MAX * 4).to_string());
     set("queue.buffering.max.kbytes", "2097151".into());
+    set("linger.ms", LINGER_MS.to_string());
     set("reconnect.backoff.max.ms", "2000".into());
     set("socket.keepalive.enable", "true".into());
     let protocol = match (&config.tls, &config.sasl) {
@@ -87,7 +89,8 @@ pub fn of(config: &KafkaConfig, pace: &Pace) -> Vec<(String, String)> {
     config.tls.iter().for_each(|options| tls(options, &mut set));
     config.sasl.iter().for_each(|options| sasl(options, &mut set));
     for (key, value) in &config.options {
-        set(key, text(value));
+        // Another name of the same setting: the library must not get both.
+        set(if key == "queue.buffering.max.ms" { "linger.ms" } else { key }, text(value));
     }
     finish(settings, pace)
 }
