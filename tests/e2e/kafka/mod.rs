@@ -112,7 +112,10 @@ fn without_a_key_a_file_stays_in_one_partition() {
     for file in 0..12 {
         write(dir.path(), &format!("{file}.log"), (0..2000).map(|n| format!("{file} {n}")));
     }
-    finish(start(dir.path(), &config(&kafka.bootstrap(), "origins", "encoding: { codec: text }")));
+    finish(start(
+        dir.path(),
+        &config(&kafka.bootstrap(), "origins", "encoding: { codec: text }, connections: 3"),
+    ));
     let mut places: HashMap<String, (i32, usize)> = HashMap::new();
     for record in kafka.read("origins") {
         let (file, line) = record.text().split_once(' ').unwrap();

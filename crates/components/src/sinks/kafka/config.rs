@@ -47,6 +47,10 @@ pub struct KafkaConfig {
     #[serde(default = "default_topics_max")]
     #[schemars(range(min = 1))]
     pub topics_max: usize,
+    /// Clients of the library, each with a thread that compresses; files are spread over them.
+    #[serde(default = "default_connections")]
+    #[schemars(range(min = 1, max = 64))]
+    pub connections: usize,
     /// Settings of librdkafka, handed on as they are.
     #[serde(default)]
     pub options: BTreeMap<String, OptionValue>,
@@ -54,6 +58,10 @@ pub struct KafkaConfig {
 
 fn default_topics_max() -> usize {
     1000
+}
+
+fn default_connections() -> usize {
+    1
 }
 
 /// How a partition is chosen.

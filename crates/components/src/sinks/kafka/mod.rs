@@ -40,6 +40,10 @@ impl Sink for KafkaSink {
         self.config.encoding.payload_bytes_max(block_bytes, rows) + records
     }
 
+    fn lanes(&self) -> usize {
+        self.config.connections
+    }
+
     fn lane(&self, cx: LaneCx) -> Box<dyn Lane> {
         Box::new(KafkaLane::new(self.config.clone(), cx.counters))
     }
