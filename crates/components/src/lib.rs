@@ -6,5 +6,6 @@ pub mod registry;
 pub mod sinks;
 pub mod sources;
 pub mod template;
+pub mod transforms;
 
 mod stream;

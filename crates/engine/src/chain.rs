@@ -169,6 +169,9 @@ fn applied(
     if let Err(error) = apply(batch, &mut out) {
         refused(node, events, &error);
     }
+    for warning in out.report(&node.counters) {
+        log::warn!("{} {}: {warning}", node.kind, node.id);
+    }
     let mut next = Vec::new();
     for (output, batch) in out.take() {
         node.counters.sent(batch.events() as u64, batch.text_bytes());

@@ -5,6 +5,7 @@
 
 use crate::batch::Batch;
 use crate::error::ComponentError;
+use crate::metrics::Counters;
 use crate::time::Now;
 use std::sync::Arc;
 
@@ -20,10 +21,13 @@ pub enum Transform {
     Offload(Arc<dyn Offload>),
 }
 
-/// Where a transform puts what it makes.
+/// Where a transform puts what it makes, and says what became of the rest.
 #[derive(Default)]
 pub struct Outputs {
     batches: Vec<(usize, Batch)>,
+    noted: Vec<(&'static str, u64)>,
+    dropped: Vec<(&'static str, u64)>,
+    warnings: Vec<String>,
 }
 
 impl Outputs {
@@ -35,6 +39,28 @@ impl Outputs {
     /// Everything sent, in order.
     pub fn take(&mut self) -> Vec<(usize, Batch)> {
         std::mem::take(&mut self.batches)
+    }
+
+    /// Counts events that went through, but not unharmed.
+    pub fn noted(&mut self, what: &'static str, events: u64) {
+        self.noted.push((what, events));
+    }
+
+    /// Counts events that were left out for `reason`.
+    pub fn dropped(&mut self, reason: &'static str, events: u64) {
+        self.dropped.push((reason, events));
+    }
+
+    /// Says something in the agent's log, behind the name of the component. Once a batch at most.
+    pub fn warn(&mut self, message: String) {
+        self.warnings.push(message);
+    }
+
+    /// Adds what was counted; returns what is to be logged.
+    pub fn report(&mut self, counters: &Counters) -> Vec<String> {
+        self.noted.drain(..).for_each(|(what, events)| counters.noted(what, events));
+        self.dropped.drain(..).for_each(|(reason, events)| counters.dropped(reason, events));
+        std::mem::take(&mut self.warnings)
     }
 }
 

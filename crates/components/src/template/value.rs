@@ -48,10 +48,14 @@ impl Field {
         }
     }
 
-    /// Whether it may differ between the rows of a segment.
-    pub fn per_row(&self) -> bool {
-        use Field::{Id, Message, Offset, PreviousOffset, Truncated};
-        matches!(self, Offset | Id | PreviousOffset | Truncated | Message)
+    /// Whether it may differ between the rows of a segment of this batch.
+    pub fn per_row(&self, batch: &Batch) -> bool {
+        use Field::{Id, Message, Offset, PreviousOffset, Timestamp, Truncated};
+        match self {
+            Offset | Id | PreviousOffset | Truncated | Message => true,
+            Timestamp => batch.time.is_some(),
+            _ => false,
+        }
     }
 
     /// Hands the field's value to `write`; `None` if the event has no such field.
@@ -85,7 +89,7 @@ impl Field {
                     Field::FileId => drop(write!(made, "{:016x}", segment.origin.id)),
                     Field::Offset => push_decimal(&mut made, batch.offset(segment, row)),
                     Field::PreviousOffset => push_decimal(&mut made, batch.offset(segment, row - 1)),
-                    Field::Timestamp => made = time(super::event_ns(batch, row)),
+                    Field::Timestamp => made = time(batch.event_ns(row)),
                     _ => made = time(batch.read_ns),
                 }
                 &made

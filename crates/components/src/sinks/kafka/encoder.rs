@@ -83,7 +83,8 @@ impl KafkaEncoder {
         records: &[Record],
         runs: &mut Vec<Run>,
     ) {
-        let per_row = self.config.topic.0.per_row() || self.headers.iter().any(|(_, value)| value.per_row());
+        let per_row =
+            self.config.topic.0.per_row(batch) || self.headers.iter().any(|(_, value)| value.per_row(batch));
         let mut begin = 0;
         while begin < rows.len() {
             let address = self.address(batch, segment, rows[begin]);
@@ -134,7 +135,7 @@ impl KafkaEncoder {
         let mut render = |row: usize, bytes: &mut Vec<u8>| {
             self.incomplete += u64::from(!template.render(batch, segment, row, bytes));
         };
-        if !template.per_row() {
+        if !template.per_row(batch) {
             render(rows[0], &mut bytes);
             return Key::Same(bytes);
         }
