@@ -9,11 +9,14 @@
 //! | `sh norun REASON` | not run, for this reason |
 //! | `text` behind `sh run` | its standard output: a line `...` stands for any lines, `…` for any text within a line |
 //!
+//! `KAFKA` is the address of a broker with the topics that the page's configurations name.
+//!
 //! The blocks of a page run in order in one folder of their own. Shell and YAML blocks without such
 //! a mark are faults, so that no example escapes.
 
 use crate::support;
 use millstream_components::registry::{ROWS, Row};
+use millstream_testkit::kafka::Kafka;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -245,9 +248,19 @@ fn is_checked_elsewhere(page: &str) -> bool {
     })
 }
 
+/// Makes the topics that the configurations of a page name.
+fn make_topics(page: &str) {
+    for topic in page.lines().filter_map(|line| line.trim().strip_prefix("topic: ")) {
+        Kafka::shared().create_topic(topic, 1);
+    }
+}
+
 /// Works off the blocks of a page; the first failure ends it, as later blocks may need the earlier.
 fn try_page(page: &str) -> Option<(usize, String)> {
     let dir = tempfile::tempdir().unwrap();
+    if page.contains("${KAFKA") {
+        make_topics(page);
+    }
     let blocks = blocks(page);
     for (index, block) in blocks.iter().enumerate() {
         let output = blocks.get(index + 1).filter(|next| next.info == "text");
@@ -335,6 +348,7 @@ fn run(dir: &Path, script: &str) -> Result<String, String> {
         .env_clear()
         .envs([("PATH", path.as_str()), ("LC_ALL", "C.UTF-8")])
         .env("HOME", dir)
+        .env("KAFKA", Kafka::shared().bootstrap())
         .stdin(Stdio::null())
         .stdout(File::create(&stdout).unwrap())
         .stderr(File::create(&stderr).unwrap())

@@ -161,11 +161,11 @@ fn has_shape(text: &[u8], shape: &[u8]) -> bool {
 }
 
 fn is_json_time(text: &[u8]) -> bool {
-    has_shape(text, b"\"9999-99-99T99:99:99.999Z\"") && text[1..5] >= *b"2025"
+    has_shape(text, b"\"9999-99-99T99:99:99.999Z\"") && text[1..5] >= b"2025"[..]
 }
 
 fn is_log_time(text: &[u8]) -> bool {
-    has_shape(text, b"[99/AAA/9999:99:99:99 +9999]") && text[8..12] >= *b"2025"
+    has_shape(text, b"[99/AAA/9999:99:99:99 +9999]") && text[8..12] >= b"2025"[..]
 }
 
 /// 16 digits of a hexadecimal number, and no more.

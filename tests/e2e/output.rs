@@ -114,6 +114,46 @@ sinks: { out: { type: file, inputs: [app], path: DIR/disk/out, encoding: { codec
     assert!(fs::read_to_string(dir.path().join("result")).unwrap() == input, "{log}");
 }
 
+/// The same over several compressed files: `zcat -f` reads as much as there is.
+const FULL_DISK_OF_FILES: &str = r#"
+set -eu
+mount -t tmpfs -o size=96k none "$DIR/disk"
+"$AGENT" run -c "$DIR/millstream.yaml" 2>>"$DIR/agent.log" &
+pid=$!
+for i in $(seq 200); do grep -q 'No space left' "$DIR/agent.log" && break; sleep 0.05; done
+grep -q 'No space left' "$DIR/agent.log"
+sleep 0.5
+mount -o remount,size=16m "$DIR/disk"
+for i in $(seq 400); do [ "$(cat "$DIR"/disk/* | zcat -f 2>/dev/null | wc -l)" -ge 40000 ] && break; sleep 0.05; done
+kill -TERM $pid
+wait $pid
+for file in "$DIR"/disk/*; do zcat "$file" > "$DIR/result-${file##*%2F}"; done
+"#;
+
+#[test]
+fn a_full_disk_under_several_files_neither_loses_nor_repeats() {
+    let dir = folder();
+    fs::create_dir(dir.path().join("disk")).unwrap();
+    let mut inputs = Vec::new();
+    for name in ["a.log", "b.log"] {
+        let mut random = millstream_testkit::Random::new(7);
+        let input: String = (0..20_000).map(|n| format!("{n} {:x}\n", random.below(u64::MAX))).collect();
+        fs::write(dir.path().join(name), &input).unwrap();
+        inputs.push((name, input));
+    }
+    let config = "
+sources: { app: { type: file, include: ['DIR/*.log'], exclude: [agent.log] } }
+sinks:
+  out: { type: file, inputs: [app], path: 'DIR/disk/{{ file }}', compression: gzip, encoding: { codec: text } }
+";
+    let (status, log) = in_a_mount_namespace(dir.path(), config, FULL_DISK_OF_FILES);
+    assert!(status, "{log}");
+    for (name, input) in inputs {
+        let result = fs::read_to_string(dir.path().join(format!("result-{name}"))).unwrap();
+        assert!(result == input, "{name}: {} of {} bytes\n{log}", result.len(), input.len());
+    }
+}
+
 #[test]
 fn after_a_kill_the_output_is_cut_back_and_read_again_without_repeats() {
     let dir = folder();

@@ -1,11 +1,16 @@
 //! The components of Millstream: one folder each, and the registry that lists them.
 
 pub mod codec;
+pub mod compress;
+pub mod disk;
 pub mod formats;
 pub mod registry;
+pub mod rotation;
+pub mod route;
 pub mod sinks;
 pub mod sources;
 pub mod template;
 pub mod transforms;
 
 mod stream;
+mod synced;

@@ -91,6 +91,17 @@ impl Template {
         })
     }
 
+    /// Whether two rows of one segment give the same text for sure, without making it.
+    pub fn is_same(&self, batch: &Batch, one: usize, other: usize) -> bool {
+        self.parts.iter().all(|part| match part {
+            Part::Literal(_) => true,
+            Part::Time(piece) => {
+                batch.time.is_none() || piece.is_same(batch.event_ns(one), batch.event_ns(other))
+            }
+            Part::Field(field, _) => !field.per_row(batch),
+        })
+    }
+
     /// Appends the text for one row of `segment`. False if the event has not all of the fields.
     pub fn render(&self, batch: &Batch, segment: &Segment, row: usize, out: &mut Vec<u8>) -> bool {
         let mut complete = true;
@@ -98,13 +109,13 @@ impl Template {
             match part {
                 Part::Literal(text) => out.extend_from_slice(text.as_bytes()),
                 Part::Time(piece) => piece.push(batch.event_ns(row), out),
-                Part::Field(field, bytes_max) => {
-                    let write = |value: &[u8]| value::push(self.usage, value, *bytes_max, out);
-                    if field.with(batch, segment, row, write).is_none() {
+                Part::Field(field, bytes_max) => match field.of(batch, segment, row) {
+                    Some(value) => value::push(self.usage, &value, *bytes_max, out),
+                    None => {
                         complete = false;
                         out.extend_from_slice(MISSING.as_bytes());
                     }
-                }
+                },
             }
         }
         complete

@@ -65,7 +65,10 @@ fn options(row: &Row) -> Value {
 fn connected(mut options: Value, row: &Row) -> Value {
     if (row.kind(), row.name) == (Kind::Sink, "kafka") {
         let options = options.as_object_mut().unwrap();
-        options.insert("brokers".into(), json!([Kafka::shared().bootstrap()]));
+        let kafka = Kafka::shared();
+        kafka.create_topic("harness", 3);
+        options.insert("brokers".into(), json!([kafka.bootstrap()]));
+        options.insert("topic".into(), json!("harness"));
         // Their files and users are not there; tests/e2e has them.
         options.shift_remove("tls");
         options.shift_remove("sasl");
@@ -89,7 +92,6 @@ fn samples_are_configurations_of_their_component() {
     for row in ROWS {
         let options = options(row);
         assert_eq!((row.check)(options.clone()), [], "{} {}", row.kind(), row.name);
-        let options = connected(options, row);
         let built = match row.build {
             Build::Source(build) => build(options).map(drop),
             Build::Transform(build) => build(options).map(drop),
@@ -319,7 +321,8 @@ fn a_sink_takes_every_batch() {
         let Build::Sink(build) = row.build else { panic!("no sink") };
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        for (codec, options) in by_codec(connected(options, row)) {
+        let options = connected(options, row);
+        for (codec, options) in by_codec(options) {
             let (make, sink) =
                 (Maker { grant: Grant::new(1 << 30), ledger: Ledger::new() }, build(options).unwrap());
             let mut lanes: Vec<_> = (0..sink.lanes()).map(|lane| sink.lane(lane_cx(lane))).collect();

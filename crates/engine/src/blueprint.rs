@@ -139,7 +139,7 @@ impl Blueprint {
         let sink_ids: Vec<String> = self.sinks.iter().map(|s| s.id.clone()).collect();
         let nodes = nodes(&graph, self.transforms, self.sinks, &shared, &mut drivers)?;
         let sources = sources(&graph, self.sources, &nodes, &sink_ids, &shared, settings.until_eof)?;
-        let core = Core {
+        let core = Arc::new(Core {
             clock: settings.clock,
             started: Instant::now(),
             until_eof: settings.until_eof,
@@ -149,8 +149,10 @@ impl Blueprint {
             scheduler,
             sources,
             nodes,
-        };
-        Ok(Built { core: Arc::new(core), drivers, threads: settings.threads.max(1) })
+        });
+        let keeper = Arc::downgrade(&core);
+        core.store.on_keep(move || keeper.upgrade().map_or(Ok(()), |core| core.commit()));
+        Ok(Built { core, drivers, threads: settings.threads.max(1) })
     }
 
     /// Refuses a memory limit in which not even one batch per worker fits.

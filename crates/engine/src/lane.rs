@@ -178,7 +178,9 @@ impl LaneDriver {
             let payload = if due { None } else { self.queue.lock().queue.pop_front() };
             if let Some(payload) = payload {
                 if self.deliver(&mut *lane, payload).await == Some(Delivery::Taken) {
-                    sync_due.get_or_insert_with(|| Instant::now() + lane.sync_interval());
+                    let wait = if lane.wants_sync() { Duration::ZERO } else { lane.sync_interval() };
+                    let due = Instant::now() + wait;
+                    sync_due = Some(sync_due.map_or(due, |before| before.min(due)));
                 }
                 continue;
             }
@@ -200,10 +202,7 @@ impl LaneDriver {
 
     fn keeper(&self) -> Arc<dyn Fn(Vec<u8>) -> std::io::Result<()> + Send + Sync> {
         let (store, sink_id, lane) = (self.store.clone(), self.sink_id.clone(), self.lane);
-        Arc::new(move |state| {
-            store.note_lane(&sink_id, lane, state);
-            store.commit(|_| {})
-        })
+        Arc::new(move |state| store.keep_lane(&sink_id, lane, state))
     }
 
     /// Waits for the far side, until the lane is closed and has nothing to deliver.

@@ -69,6 +69,7 @@ pub struct Store {
     pending: Mutex<Pending>,
     gate: RwLock<()>,
     on_sync: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    on_keep: OnceLock<Box<dyn Fn() -> io::Result<()> + Send + Sync>>,
     _lock: File,
 }
 
@@ -96,6 +97,7 @@ impl Store {
             pending: Mutex::default(),
             gate: RwLock::default(),
             on_sync: OnceLock::new(),
+            on_keep: OnceLock::new(),
             _lock: lock,
         })
     }
@@ -136,6 +138,18 @@ impl Store {
         if let Some(on_sync) = self.on_sync.get() {
             on_sync();
         }
+    }
+
+    /// Calls `f` to commit when a lane keeps a state: with it go the checkpoints that moved, for what
+    /// other lanes have noted belongs to theirs.
+    pub(crate) fn on_keep(&self, f: impl Fn() -> io::Result<()> + Send + Sync + 'static) {
+        let _ = self.on_keep.set(Box::new(f));
+    }
+
+    /// Keeps a lane's state with everything that was settled before; durable on return.
+    pub(crate) fn keep_lane(&self, sink: &Arc<str>, lane: usize, state: Vec<u8>) -> io::Result<()> {
+        self.note_lane(sink, lane, state);
+        self.on_keep.get().map_or_else(|| self.commit(|_| {}), |commit| commit())
     }
 
     /// Notes what a lane's sync returned, for the next commit.
@@ -423,6 +437,24 @@ mod tests {
     fn commit(store: &Store, offset: u64) {
         let (source, sink) = (Arc::from("app"), Arc::from("out"));
         store.commit(|note| note(&source, 7, &sink, offset)).expect("the store takes it");
+    }
+
+    /// What a lane noted is durable only together with the checkpoints that belong to it.
+    #[test]
+    fn a_lane_that_keeps_a_state_takes_the_checkpoints_along() {
+        let folder = folder();
+        let store = Arc::new(Store::open(folder.path()).unwrap());
+        store.of_source("app").keep(&[(7, b"file".to_vec())]).unwrap();
+        let (source, sink): (Arc<str>, Arc<str>) = ("app".into(), "out".into());
+        let weak = Arc::downgrade(&store);
+        let (from, to) = (source.clone(), sink.clone());
+        store.on_keep(move || weak.upgrade().unwrap().commit(|note| note(&from, 7, &to, 42)));
+        store.note_lane(&sink, 0, b"synced up to 42".to_vec());
+        store.keep_lane(&Arc::from("other"), 0, b"about to write".to_vec()).unwrap();
+        drop(store);
+        let store = Arc::new(Store::open(folder.path()).unwrap());
+        assert_eq!(store.lane(&sink, 0), Some(b"synced up to 42".to_vec()));
+        assert_eq!(store.of_source("app").origins().0[0].checkpoints, vec![("out".into(), 42)]);
     }
 
     #[test]

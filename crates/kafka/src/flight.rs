@@ -54,6 +54,8 @@ impl Drop for Flight {
         let mut failures =
             std::mem::take(self.failures.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner()));
         failures.sort_by_key(|failure| failure.record);
+        // First the memory, then the word of it.
+        drop(std::mem::take(&mut self.shipment));
         (self.take)(Receipt { tag: self.tag, failures });
     }
 }

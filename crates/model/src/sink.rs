@@ -74,7 +74,8 @@ pub struct LaneCx {
     pub state: Option<Vec<u8>>,
     /// The sink's counters.
     pub counters: Arc<Counters>,
-    /// Keeps a state at once, durable on return: for what must be known before the first write.
+    /// Keeps a state at once, durable on return: for what must be known before the first write. With it
+    /// go all checkpoints that were settled before.
     pub keep: Arc<dyn Fn(Vec<u8>) -> std::io::Result<()> + Send + Sync>,
 }
 
@@ -131,6 +132,11 @@ pub trait Lane: Send {
     /// How long what was taken may wait for its sync.
     fn sync_interval(&self) -> Duration {
         Duration::from_secs(1)
+    }
+
+    /// Whether what was taken should be synced before anything else is delivered.
+    fn wants_sync(&self) -> bool {
+        false
     }
 
     /// Called last, after everything was delivered and synced; returns what to keep from then on,

@@ -50,10 +50,7 @@ fn records_over_the_limit_are_refused_one_by_one_and_the_others_arrive_in_order(
 
 #[test]
 fn a_topic_that_is_not_there_is_waited_for() {
-    let dir = folder();
-    let options =
-        KafkaOptions { properties: vec!["auto.create.topics.enable=false".into()], ..Default::default() };
-    let kafka = Kafka::with(options);
+    let (dir, kafka) = (folder(), Kafka::shared());
     write(dir.path(), "a.log", numbered(1000));
     let agent = start(dir.path(), &config(&kafka.bootstrap(), "late", "encoding: { codec: text }"));
     wait_for_trouble(&agent, "topic late");
@@ -66,6 +63,7 @@ fn a_topic_that_is_not_there_is_waited_for() {
 #[test]
 fn a_broker_that_is_down_at_the_start_is_waited_for() {
     let (dir, mut kafka) = (folder(), Kafka::start());
+    kafka.create_topic("down", 1);
     kafka.stop();
     write(dir.path(), "a.log", numbered(1000));
     let agent = start(dir.path(), &config(&kafka.bootstrap(), "down", "encoding: { codec: text }"));
@@ -79,6 +77,7 @@ fn a_broker_that_is_down_at_the_start_is_waited_for() {
 #[test]
 fn a_stop_does_not_wait_for_a_broker_that_is_away() {
     let (dir, mut kafka) = (folder(), Kafka::start());
+    kafka.create_topic("down", 1);
     kafka.stop();
     write(dir.path(), "a.log", numbered(1000));
     let config = "shutdown_timeout: 2s\n".to_owned()
@@ -103,6 +102,8 @@ fn a_topic_that_is_deleted_midway_costs_nothing_but_itself() {
     wait_until("the first lines", PATIENCE, || kafka.count("gone") == 1000);
     kafka.delete_topic("gone");
     append(dir.path(), "a.log", "after the deletion\n");
+    wait_for_trouble(&agent, "topic gone");
+    kafka.create_topic("gone", 1);
     wait_until("the line in the new topic", PATIENCE * 2, || {
         texts(&kafka.read("gone")).contains(&"after the deletion")
     });
@@ -111,10 +112,12 @@ fn a_topic_that_is_deleted_midway_costs_nothing_but_itself() {
 
 #[test]
 fn distinct_topics_are_bounded() {
-    let (dir, kafka) = (folder(), Kafka::shared());
+    let properties = vec!["auto.create.topics.enable=true".into()];
+    let (dir, kafka) = (folder(), Kafka::with(KafkaOptions { properties, ..Default::default() }));
     write(dir.path(), "a.log", (0..40).map(|n| format!("{n}")));
     let more = "topics_max: 5, encoding: { codec: text }";
-    let agent = Agent::start(dir.path(), &config(&kafka.bootstrap(), "many-{{ message }}", more), &[]);
+    let topic = "many-{{ message }}";
+    let agent = Agent::start(dir.path(), &config(&kafka.bootstrap(), topic, more), &[]);
     wait_until("those over the bound are counted", PATIENCE, || dropped(&agent, "too_many_topics") == 35.0);
     wait_until("the others", PATIENCE, || (0..5).all(|n| kafka.count(&format!("many-{n}")) == 1));
 }

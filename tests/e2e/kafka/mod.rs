@@ -2,6 +2,7 @@
 //! do as expected.
 
 mod faults;
+mod kill;
 mod security;
 
 use crate::support::{Agent, folder, wait_until};

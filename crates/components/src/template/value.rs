@@ -3,6 +3,7 @@
 use super::Use;
 use crate::formats::{civil, push_decimal, push_rfc3339};
 use millstream_model::{Batch, Segment};
+use std::borrow::Cow;
 use std::io::Write;
 
 /// Bytes of what takes the place of the end of a value that was cut: a mark and a hash.
@@ -58,21 +59,9 @@ impl Field {
         }
     }
 
-    /// Hands the field's value to `write`; `None` if the event has no such field.
-    pub fn with(
-        &self,
-        batch: &Batch,
-        segment: &Segment,
-        row: usize,
-        write: impl FnOnce(&[u8]),
-    ) -> Option<()> {
-        let mut made = Vec::new();
-        let time = |ns| {
-            let mut text = Vec::new();
-            push_rfc3339(&mut text, ns);
-            text
-        };
-        write(match self {
+    /// The field's value; `None` if the event has no such field.
+    pub fn of<'b>(&self, batch: &'b Batch, segment: &'b Segment, row: usize) -> Option<Cow<'b, [u8]>> {
+        let value: &[u8] = match self {
             Field::Host => batch.source.host.as_bytes(),
             Field::Source => batch.source.id.as_bytes(),
             Field::File => Some(segment.origin.name.as_bytes()).filter(|name| !name.is_empty())?,
@@ -81,21 +70,23 @@ impl Field {
             Field::Truncated if batch.is_truncated(row) => b"true",
             Field::Truncated => b"false",
             Field::PreviousOffset if row == segment.first_row => return None,
-            other => {
-                match other {
-                    Field::Id => {
-                        let _ = write!(made, "{:016x}-{}", segment.origin.id, batch.offset(segment, row));
-                    }
-                    Field::FileId => drop(write!(made, "{:016x}", segment.origin.id)),
-                    Field::Offset => push_decimal(&mut made, batch.offset(segment, row)),
-                    Field::PreviousOffset => push_decimal(&mut made, batch.offset(segment, row - 1)),
-                    Field::Timestamp => made = time(batch.event_ns(row)),
-                    _ => made = time(batch.read_ns),
-                }
-                &made
-            }
-        });
-        Some(())
+            made => return Some(made.made(batch, segment, row).into()),
+        };
+        Some(value.into())
+    }
+
+    /// The value of a field that is a number or a time.
+    fn made(&self, batch: &Batch, segment: &Segment, row: usize) -> Vec<u8> {
+        let mut out = Vec::new();
+        match self {
+            Field::Id => drop(write!(out, "{:016x}-{}", segment.origin.id, batch.offset(segment, row))),
+            Field::FileId => drop(write!(out, "{:016x}", segment.origin.id)),
+            Field::Offset => push_decimal(&mut out, batch.offset(segment, row)),
+            Field::PreviousOffset => push_decimal(&mut out, batch.offset(segment, row - 1)),
+            Field::Timestamp => push_rfc3339(&mut out, batch.event_ns(row)),
+            _ => push_rfc3339(&mut out, batch.read_ns),
+        }
+        out
     }
 }
 
@@ -118,6 +109,18 @@ impl Piece {
             's' => 11,
             _ => 2,
         }
+    }
+
+    /// Whether two times have the same piece for sure.
+    pub fn is_same(self, one_ns: i64, other_ns: i64) -> bool {
+        let seconds = match self.0 {
+            'S' | 's' => 1,
+            'M' => 60,
+            'H' => 3600,
+            _ => 86_400,
+        };
+        let period = seconds * 1_000_000_000;
+        one_ns.div_euclid(period) == other_ns.div_euclid(period)
     }
 
     /// Appends the piece of a time in nanoseconds since 1970.

@@ -1,8 +1,13 @@
 //! Configuration of sink `file`.
 
 use super::FileSink;
+use super::files::Settings;
 use crate::codec::Encoding;
+use crate::compress::Compression;
+use crate::disk::now_ns;
 use crate::registry::{Component, SinkComponent};
+use crate::rotation::{Rotate, example};
+use crate::template::PathTemplate;
 use millstream_model::{BuildError, Interval, Sink};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -14,38 +19,105 @@ use std::time::Duration;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FileConfig {
-    /// File to append to; missing folders are made.
-    #[schemars(with = "String", length(min = 1))]
-    pub path: PathBuf,
+    /// File to append to; missing folders are made. A template: `{{ host }}` is a field of the event,
+    /// `%F` a part of its time, `%%` a percent sign.
+    pub path: PathTemplate,
     /// How events are encoded.
     #[serde(default)]
     pub encoding: Encoding,
+    /// How files are compressed.
+    #[serde(default)]
+    pub compression: Compression,
+    /// 1 to 9 for `gzip` (6 if nothing is said), 1 to 19 for `zstd` (3).
+    pub compression_level: Option<u32>,
+    /// When files are renamed and begun anew.
+    pub rotate: Option<Rotate>,
     /// Longest time until what is written is synced to the disk and counts as delivered.
     #[serde(default = "default_sync")]
     pub sync: Interval,
+    /// Files that are open at the same time at most.
+    #[serde(default = "default_open_files_max")]
+    #[schemars(range(min = 1, max = 10_000))]
+    pub open_files_max: usize,
+    /// Files not written to for this long are closed.
+    #[serde(default = "default_idle_timeout")]
+    pub idle_timeout: Interval,
 }
 
 fn default_sync() -> Interval {
     Interval(Duration::from_secs(1))
 }
 
+fn default_open_files_max() -> usize {
+    100
+}
+
+fn default_idle_timeout() -> Interval {
+    Interval(Duration::from_secs(300))
+}
+
 impl Component for FileConfig {
+    /// With `*` for each field, and what a rotated file is called.
     fn writes(&self) -> Vec<PathBuf> {
-        vec![std::path::absolute(&self.path).unwrap_or_else(|_| self.path.clone())]
+        let path = PathBuf::from(self.path.0.outline(now_ns()));
+        let path = std::path::absolute(&path).unwrap_or(path);
+        let rotated = self.rotate.map(|_| example(&path));
+        [path].into_iter().chain(rotated).collect()
     }
 
     fn check(&self) -> Vec<(String, String)> {
-        let text = self.path.as_os_str().to_string_lossy();
         let mut faults = self.encoding.check();
-        if text.ends_with('/') || text.contains('\0') {
-            faults.push(("/path".into(), "names no file; write a folder and a file name".into()));
-        }
+        let wrong = self.rotate.and_then(|rotate| rotate.check(self.path.0.text()));
+        faults.extend(wrong.map(|(key, message)| (format!("/rotate{key}"), message.into())));
+        let wrong = self.compression_level.and_then(|level| self.compression.check_level(level).err());
+        faults.extend(wrong.map(|message| ("/compression_level".into(), message)));
         faults
     }
 }
 
 impl SinkComponent for FileConfig {
     fn build(self) -> Result<Arc<dyn Sink>, BuildError> {
-        Ok(Arc::new(FileSink { path: self.path, encoding: self.encoding, sync: self.sync.0 }))
+        let level = self.compression_level.unwrap_or(self.compression.levels().1);
+        let settings = Settings {
+            compression: (self.compression, level),
+            rotate: self.rotate.unwrap_or_default(),
+            open_files_max: self.open_files_max,
+            idle_timeout: self.idle_timeout.0,
+        };
+        Ok(Arc::new(FileSink { path: self.path.0, encoding: self.encoding, sync: self.sync.0, settings }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn faults(options: Value) -> Vec<(String, String)> {
+        serde_json::from_value::<FileConfig>(options).unwrap().check()
+    }
+
+    #[test]
+    fn what_a_schema_cannot_say_is_said_with_advice() {
+        let found = faults(
+            json!({ "path": "/o/{{ host }}.log", "compression_level": 3, "rotate": { "every": "1h", "keep": 3 } }),
+        );
+        let found: Vec<(&str, bool)> = found.iter().map(|(at, text)| (&**at, text.contains("; "))).collect();
+        assert_eq!(found, [("/rotate/keep", true), ("/compression_level", true)]);
+        let found = faults(
+            json!({ "path": "/o/a.gz", "compression": "gzip", "compression_level": 10, "rotate": { "keep": 3 } }),
+        );
+        let found: Vec<&str> = found.iter().map(|(at, _)| &**at).collect();
+        assert_eq!(found, ["/rotate", "/compression_level"]);
+        let all = json!({ "size": "1MiB", "every": "1h", "keep": 3 });
+        assert_eq!(faults(json!({ "path": "/o/{{ host }}/a-%F.gz", "rotate": all })), []);
+    }
+
+    #[test]
+    fn what_it_writes_has_a_star_for_each_field_and_the_names_of_rotated_files() {
+        let writes = |options: Value| serde_json::from_value::<FileConfig>(options).unwrap().writes();
+        let all = json!({ "path": "/o/{{ host }}/a.log", "rotate": { "size": "1MiB" } });
+        assert_eq!(writes(all), ["/o/*/a.log", "/o/*/a-19700101T000000Z.log"].map(PathBuf::from));
+        assert_eq!(writes(json!({ "path": "/o/100%%" })), [PathBuf::from("/o/100%")]);
     }
 }

@@ -1,96 +1,136 @@
-//! Sink `file`: appends events to a file, durably.
+//! Sink `file`: appends events to files, durably.
 //!
 //! Events count as delivered after `fdatasync`, once per `sync` interval for all that were written
-//! since. The length that was synced is kept with the checkpoints. After a crash the file is cut
-//! back to it, so that nothing is torn and what is read again is not there twice.
+//! since. The lengths that were synced are kept with the checkpoints. After a crash files are cut back
+//! to them, so that nothing is torn and what is read again is not there twice.
 
 mod config;
+mod files;
 mod writer;
 
 pub use config::FileConfig;
 
 use crate::codec::Encoding;
+use crate::route::{Route, Routes, RoutingEncoder};
+use crate::template::Template;
+use files::{Files, Settings};
 use millstream_model::{BoxFuture, DeliverError, Delivery, Encoder, Lane, LaneCx, Payload, Sink};
 use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
-use writer::Writer;
 
 /// The sink.
 struct FileSink {
-    path: PathBuf,
+    path: Template,
     encoding: Encoding,
     sync: Duration,
+    settings: Settings,
 }
 
 impl Sink for FileSink {
     fn encoder(&self) -> Box<dyn Encoder> {
-        self.encoding.encoder()
+        match self.path.is_constant() {
+            true => self.encoding.encoder(),
+            false => Box::new(RoutingEncoder::new(&self.encoding, &self.path)),
+        }
     }
 
     fn payload_bytes_max(&self, block_bytes: u64, rows: u64) -> u64 {
-        self.encoding.payload_bytes_max(block_bytes, rows)
+        // Events of several files are encoded, and then put together by file.
+        let times = if self.path.is_constant() { 1 } else { 2 };
+        times * self.encoding.payload_bytes_max(block_bytes, rows)
     }
 
     fn lane(&self, cx: LaneCx) -> Box<dyn Lane> {
-        let mut writer = Writer::new(self.path.clone(), cx.state.as_deref(), cx.keep);
         // What a crash left torn is mended now, not when the next event happens to come.
-        if writer.resumes()
-            && let Err(error) = writer.open()
-        {
-            log::warn!("{}: {error}; trying again with the first event", self.path.display());
-        }
-        Box::new(FileLane { path: self.path.clone(), writer: Arc::new(Mutex::new(writer)), sync: self.sync })
+        let files = Files::new(self.settings, cx.state.as_deref(), cx.keep, cx.counters);
+        let only: Routes = Arc::new([Route { name: self.path.literal_prefix().into(), parts: usize::MAX }]);
+        Box::new(FileLane {
+            only,
+            files: Arc::new(Mutex::new(files)),
+            sync: self.sync,
+            wants_sync: false,
+            idle_timeout: Some(self.settings.idle_timeout),
+        })
     }
 }
 
 struct FileLane {
-    path: PathBuf,
-    writer: Arc<Mutex<Writer>>,
+    /// The way of payloads that say nothing else.
+    only: Routes,
+    files: Arc<Mutex<Files>>,
     sync: Duration,
+    wants_sync: bool,
+    /// Taken by the task that closes idle files.
+    idle_timeout: Option<Duration>,
 }
 
 impl FileLane {
     /// Disks may block for seconds: off the runtime's thread.
     async fn blocking<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut Writer) -> io::Result<T> + Send + 'static,
+        work: impl FnOnce(&mut Files) -> io::Result<T> + Send + 'static,
     ) -> Result<T, DeliverError> {
-        let writer = self.writer.clone();
-        let run = move || work(&mut writer.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
+        let files = self.files.clone();
+        let run = move || work(&mut lock(&files));
         let result =
             tokio::task::spawn_blocking(run).await.unwrap_or_else(|error| Err(io::Error::other(error)));
-        result.map_err(|error| failed(&self.path, &error))
+        result.map_err(|error| failed(&error))
     }
 }
 
-fn failed(path: &Path, error: &io::Error) -> DeliverError {
+fn lock(files: &Mutex<Files>) -> MutexGuard<'_, Files> {
+    files.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// Closes idle files for as long as there is a lane.
+async fn close_idle(files: Weak<Mutex<Files>>, idle_timeout: Duration) {
+    loop {
+        tokio::time::sleep(idle_timeout / 2).await;
+        let Some(files) = files.upgrade() else { return };
+        let _ = tokio::task::spawn_blocking(move || lock(&files).close_idle()).await;
+    }
+}
+
+fn failed(error: &io::Error) -> DeliverError {
     let kind = match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "disk_full",
         io::ErrorKind::PermissionDenied => "permission",
         _ => "write",
     };
-    DeliverError::retry(kind, format!("cannot write {}: {error}", path.display()))
+    DeliverError::retry(kind, format!("cannot write {error}"))
 }
 
 impl Lane for FileLane {
     fn deliver<'a>(&'a mut self, payload: &'a Payload) -> BoxFuture<'a, Result<Delivery, DeliverError>> {
         Box::pin(async move {
-            let parts = payload.parts.clone();
-            self.blocking(move |writer| writer.append(&parts)).await.map(|()| Delivery::Taken)
+            if let Some(idle_timeout) = self.idle_timeout.take() {
+                tokio::spawn(close_idle(Arc::downgrade(&self.files), idle_timeout));
+            }
+            let routes = payload.routing.as_ref().and_then(|routing| routing.downcast_ref::<Routes>());
+            let (parts, routes) = (payload.parts.clone(), routes.unwrap_or(&self.only).clone());
+            let deliver = move |files: &mut Files| {
+                files.deliver(&parts, &routes)?;
+                Ok(files.wants_sync())
+            };
+            self.wants_sync = self.blocking(deliver).await?;
+            Ok(Delivery::Taken)
         })
     }
 
     fn sync(&mut self) -> BoxFuture<'_, Result<Option<Vec<u8>>, DeliverError>> {
-        Box::pin(async move { self.blocking(|writer| writer.sync().map(Some)).await })
+        Box::pin(async move { self.blocking(|files| files.sync().map(Some)).await })
     }
 
     fn sync_interval(&self) -> Duration {
         self.sync
     }
 
+    fn wants_sync(&self) -> bool {
+        self.wants_sync
+    }
+
     fn close(&mut self) -> Option<Vec<u8>> {
-        self.writer.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).close()
+        Some(lock(&self.files).close())
     }
 }

@@ -83,13 +83,14 @@ impl KafkaEncoder {
         records: &[Record],
         runs: &mut Vec<Run>,
     ) {
-        let per_row =
-            self.config.topic.0.per_row(batch) || self.headers.iter().any(|(_, value)| value.per_row(batch));
         let mut begin = 0;
         while begin < rows.len() {
             let address = self.address(batch, segment, rows[begin]);
-            let mut end = if per_row { begin + 1 } else { rows.len() };
-            while end < rows.len() && self.address(batch, segment, rows[end]) == address {
+            let mut end = begin + 1;
+            while end < rows.len()
+                && (self.goes_along(batch, rows[begin], rows[end])
+                    || self.address(batch, segment, rows[end]) == address)
+            {
                 end += 1;
             }
             runs.push(Run {
@@ -102,6 +103,12 @@ impl KafkaEncoder {
             });
             begin = end;
         }
+    }
+
+    /// Whether a row has the address of another for sure.
+    fn goes_along(&self, batch: &Batch, one: usize, other: usize) -> bool {
+        self.config.topic.0.is_same(batch, one, other)
+            && self.headers.iter().all(|(_, value)| value.is_same(batch, one, other))
     }
 
     fn address(&mut self, batch: &Batch, segment: &Segment, row: usize) -> Address {

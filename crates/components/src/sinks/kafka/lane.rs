@@ -5,7 +5,7 @@ use super::faults;
 use super::settings::{self, Pace};
 use millstream_kafka::{ErrorCode, Failure, KeyHash, Producer, Receipt, RecordId, Run, Shipment};
 use millstream_model::{BoxFuture, Counters, DeliverError, Delivery, Lane, Outcome, Payload, Settled};
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -305,8 +305,10 @@ impl KafkaLane {
 
     /// Makes sure that the topics of a shipment are there and their partitions known.
     async fn look_up(&mut self, shipment: &Shipment) -> Result<(), DeliverError> {
-        let topics: HashSet<&Arc<str>> = shipment.runs.iter().map(|run| &run.topic).collect();
-        for topic in topics {
+        for (index, Run { topic, .. }) in shipment.runs.iter().enumerate() {
+            if index > 0 && shipment.runs[index - 1].topic == *topic {
+                continue;
+            }
             let known = self.topics.get(topic).copied();
             if known.is_some_and(|(_, asked)| asked.elapsed() < ASK_AGAIN) {
                 continue;

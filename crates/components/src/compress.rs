@@ -1,0 +1,210 @@
+//! Compression of what is appended to a file, in members that can be read by themselves.
+//!
+//! A file is a row of gzip members or zstd frames, which readers put together. Behind each stands a
+//! mark, an empty member: a file that ends in it is whole.
+
+use bytes::Bytes;
+use flate2::write::GzEncoder;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::io::{self, Write};
+use zstd::stream::write::Encoder as ZstdEncoder;
+
+/// Memory of a zstd frame in progress is about twice this window (2 to this power, in bytes): many
+/// files may be written at a time.
+const ZSTD_WINDOW_LOG: u32 = 19;
+
+/// An empty gzip member.
+const GZIP_END: &[u8] = &[0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 0xFF, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+
+/// A zstd frame that readers skip, with nothing in it.
+const ZSTD_END: &[u8] = &[0x50, 0x2A, 0x4D, 0x18, 0, 0, 0, 0];
+
+/// How bytes are compressed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Compression {
+    /// Not at all.
+    #[default]
+    None,
+    /// As gzip, which everything reads.
+    Gzip,
+    /// As zstd: several times as fast, and smaller.
+    Zstd,
+}
+
+impl Compression {
+    /// Levels there are, and the one to take if nothing else is said.
+    pub fn levels(self) -> (std::ops::RangeInclusive<u32>, u32) {
+        match self {
+            Compression::None => (0..=0, 0),
+            Compression::Gzip => (1..=9, 6),
+            Compression::Zstd => (1..=19, 3),
+        }
+    }
+
+    /// What is wrong with a level that was asked for, and what to write instead.
+    pub fn check_level(self, level: u32) -> Result<(), String> {
+        let (levels, _) = self.levels();
+        match self {
+            Compression::None => Err("compresses nothing; add compression: gzip or zstd".to_owned()),
+            _ if levels.contains(&level) => Ok(()),
+            _ => Err(format!("out of range; write {} to {}", levels.start(), levels.end())),
+        }
+    }
+
+    /// What a whole file ends in.
+    pub fn end(self) -> &'static [u8] {
+        match self {
+            Compression::None => b"\n",
+            Compression::Gzip => GZIP_END,
+            Compression::Zstd => ZSTD_END,
+        }
+    }
+}
+
+/// Compresses what is on its way to a file, in memory, and holds it until it is there.
+///
+/// Members cannot be taken back: what was compressed once is written, however often that has to be
+/// tried.
+pub struct Compressor {
+    compression: Compression,
+    level: u32,
+    member: Option<Member>,
+    /// Compressed, and not in the file yet.
+    pub out: Vec<Bytes>,
+    /// Whether the parts in delivery are compressed already.
+    pub taken: bool,
+}
+
+impl Compressor {
+    /// With nothing in progress.
+    pub fn new(compression: Compression, level: u32) -> Compressor {
+        Compressor { compression, level, member: None, out: Vec::new(), taken: false }
+    }
+
+    /// Whether a member is in progress, which takes memory.
+    pub fn has_member(&self) -> bool {
+        self.member.is_some()
+    }
+
+    /// Leaves the member in progress, whose beginning is gone.
+    pub fn forget(&mut self) {
+        self.member = None;
+    }
+
+    /// Compresses the parts of a delivery, if that was not done before. Not compressed they go as they
+    /// are.
+    pub fn take(&mut self, parts: &[Bytes]) -> io::Result<()> {
+        if self.taken {
+            return Ok(());
+        }
+        if self.member.is_none() {
+            self.member = Member::begin(self.compression, self.level)?;
+        }
+        match &mut self.member {
+            Some(member) => self.out.push(member.write(parts)?.into()),
+            None => self.out.extend_from_slice(parts),
+        }
+        self.taken = true;
+        Ok(())
+    }
+
+    /// Ends the member in progress.
+    pub fn end(&mut self) -> io::Result<()> {
+        if let Some(member) = self.member.take() {
+            self.out.push(member.finish()?.into());
+        }
+        Ok(())
+    }
+}
+
+/// A member in progress, in memory.
+enum Member {
+    /// A gzip member.
+    Gzip(GzEncoder<Vec<u8>>),
+    /// A zstd frame.
+    Zstd(ZstdEncoder<'static, Vec<u8>>),
+}
+
+impl Member {
+    /// Begins a member; `None` where nothing is compressed.
+    fn begin(compression: Compression, level: u32) -> io::Result<Option<Member>> {
+        Ok(match compression {
+            Compression::None => None,
+            Compression::Gzip => {
+                Some(Member::Gzip(GzEncoder::new(Vec::new(), flate2::Compression::new(level))))
+            }
+            Compression::Zstd => {
+                let mut encoder = ZstdEncoder::new(Vec::new(), level as i32)?;
+                encoder.window_log(ZSTD_WINDOW_LOG)?;
+                encoder.include_checksum(true)?;
+                Some(Member::Zstd(encoder))
+            }
+        })
+    }
+
+    /// Compresses all parts; what comes out holds all of them.
+    fn write(&mut self, parts: &[Bytes]) -> io::Result<Vec<u8>> {
+        match self {
+            Member::Gzip(encoder) => {
+                parts.iter().try_for_each(|part| encoder.write_all(part))?;
+                encoder.flush()?;
+                Ok(std::mem::take(encoder.get_mut()))
+            }
+            Member::Zstd(encoder) => {
+                parts.iter().try_for_each(|part| encoder.write_all(part))?;
+                encoder.flush()?;
+                Ok(std::mem::take(encoder.get_mut()))
+            }
+        }
+    }
+
+    /// Ends the member: the rest of it, and the mark.
+    fn finish(self) -> io::Result<Vec<u8>> {
+        let (mut rest, end) = match self {
+            Member::Gzip(encoder) => (encoder.finish()?, GZIP_END),
+            Member::Zstd(encoder) => (encoder.finish()?, ZSTD_END),
+        };
+        rest.extend_from_slice(end);
+        Ok(rest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+
+    /// Reads back as `zcat` and `zstd -d` do.
+    fn read(compression: Compression, bytes: &[u8]) -> io::Result<String> {
+        let mut text = String::new();
+        match compression {
+            Compression::Gzip => flate2::read::MultiGzDecoder::new(bytes).read_to_string(&mut text)?,
+            _ => zstd::stream::read::Decoder::new(bytes)?.read_to_string(&mut text)?,
+        };
+        Ok(text)
+    }
+
+    #[test]
+    fn members_in_a_row_read_back_as_one_text() {
+        for compression in [Compression::Gzip, Compression::Zstd] {
+            let (mut file, mut expected) = (Vec::new(), String::new());
+            for level in compression.levels().0 {
+                let mut member = Member::begin(compression, level).unwrap().unwrap();
+                for number in 0..3 {
+                    let line = format!("level {level} line {number}\n");
+                    let out = member.write(&[line.clone().into(), "more\n".into()]).unwrap();
+                    assert!(!out.is_empty(), "what was taken comes out");
+                    file.extend(out);
+                    expected += &(line + "more\n");
+                }
+                file.extend(member.finish().unwrap());
+                assert!(file.ends_with(compression.end()));
+                assert_eq!(read(compression, &file).unwrap(), expected);
+            }
+            assert!(read(compression, &file[..file.len() - compression.end().len() - 1]).is_err());
+            assert_eq!(read(compression, compression.end()).unwrap(), "");
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! What files need beyond the standard library: names that are free, writes of many parts.
+
+use bytes::Bytes;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use std::fs::File;
+use std::io::{self, IoSlice, Write};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Names tried before that is an error.
+const NAMES_MAX: u32 = 1000;
+
+/// Slices handed to one `writev` at most (Linux takes 1,024).
+const SLICES_MAX: usize = 256;
+
+/// Wall clock, in nanoseconds since 1970.
+pub fn now_ns() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// Renames a file to the first name that is free, with the number `first` or a higher one. Nothing is
+/// ever replaced.
+pub fn rename_to_free(path: &Path, first: u32, name: impl Fn(u32) -> String) -> io::Result<PathBuf> {
+    for number in first..NAMES_MAX {
+        let free = path.with_file_name(name(number));
+        match renameat_with(CWD, path, CWD, &free, RenameFlags::NOREPLACE) {
+            Ok(()) => return Ok(free),
+            Err(rustix::io::Errno::EXIST) => {}
+            // Not every file system can say that nothing is to be replaced.
+            Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) if !free.exists() => {
+                return std::fs::rename(path, &free).map(|()| free);
+            }
+            Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(io::Error::new(io::ErrorKind::AlreadyExists, "no name is free for the file to be renamed"))
+}
+
+/// The folder a file is in.
+pub fn folder(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Makes the names in the folder of a file durable.
+pub fn sync_folder(path: &Path) -> io::Result<()> {
+    File::open(folder(path))?.sync_all()
+}
+
+/// Writes all parts; returns the bytes written.
+pub fn write_all(file: &mut File, parts: &[Bytes]) -> io::Result<u64> {
+    let mut total = 0;
+    for group in parts.chunks(SLICES_MAX) {
+        let mut slices: Vec<IoSlice<'_>> = group.iter().map(|part| IoSlice::new(part)).collect();
+        let mut slices = &mut slices[..];
+        while slices.iter().any(|slice| !slice.is_empty()) {
+            match file.write_vectored(slices) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(n) => {
+                    total += n as u64;
+                    IoSlice::advance_slices(&mut slices, n);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(total)
+}

@@ -1,0 +1,170 @@
+//! Rotation of files: when a file is full, what it is called from then on, which ones are deleted.
+
+use crate::disk::{folder, rename_to_free};
+use crate::formats::push_rfc3339;
+use millstream_model::{Interval, Size};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Endings that stand behind the one that says what a file holds.
+const COMPRESSED: &[&str] = &["gz", "zst", "zstd", "bz2", "xz", "lz4"];
+
+/// When a file is closed, renamed and begun anew.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Rotate {
+    /// As soon as it has this size.
+    pub size: Option<Size>,
+    /// With the first event of each such span of time, counted in UTC: `1h` is on the hour.
+    pub every: Option<Interval>,
+    /// Rotated files to keep of each path; the oldest are deleted.
+    #[schemars(range(min = 1))]
+    pub keep: Option<u32>,
+}
+
+impl Rotate {
+    /// What is wrong with it, as (key, "what is wrong; what to write instead"), for a sink whose path is
+    /// this template.
+    pub fn check(&self, path: &str) -> Option<(&'static str, &'static str)> {
+        if self.size.is_none() && self.every.is_none() {
+            return Some(("", "says not when; give it size: 100MiB or every: 1h"));
+        }
+        // A value could look like the name of another one's rotated file.
+        let name_has_field = path.rsplit('/').next().is_some_and(|name| name.contains("{{"));
+        let advice = "counts files by name, which a field in it would confuse; put fields into the folder: \
+                      /var/log/millstream/{{ host }}/app.log";
+        (self.keep.is_some() && name_has_field).then_some(("/keep", advice))
+    }
+
+    /// Whether a file of `bytes`, begun at `begun_ns`, is to be rotated.
+    pub fn is_due(&self, bytes: u64, begun_ns: i64, now_ns: i64) -> bool {
+        let span = |every: Interval| i64::try_from(every.0.as_nanos()).unwrap_or(i64::MAX).max(1);
+        let is_old = |every| begun_ns.div_euclid(span(every)) < now_ns.div_euclid(span(every));
+        bytes > 0 && (self.size.is_some_and(|size| bytes >= size.0) || self.every.is_some_and(is_old))
+    }
+
+    /// Gives the file its name for good, and deletes what is more than `keep`.
+    pub fn rotate(&self, path: &Path, now_ns: i64) -> io::Result<()> {
+        let (stem, ending) = split(path);
+        let stamp = stamp(now_ns);
+        let mut rotated = if self.keep.is_some() { rotated(path)? } else { Vec::new() };
+        // Behind the last one, also where those before it were deleted: names keep their order.
+        let last = rotated.last().filter(|((last, _), _)| *last == stamp);
+        let first = last.map_or(0, |((_, number), _)| number + 1);
+        rename_to_free(path, first, |n| match n {
+            0 => format!("{stem}-{stamp}{ending}"),
+            n => format!("{stem}-{stamp}_{n:03}{ending}"),
+        })?;
+        let Some(keep) = self.keep else { return Ok(()) };
+        let extra = (rotated.len() + 1).saturating_sub(keep as usize);
+        let delete = |(_, name): (_, OsString)| std::fs::remove_file(folder(path).join(name));
+        rotated.drain(..extra.min(rotated.len())).try_for_each(delete)
+    }
+}
+
+/// Rotated files of this path: time and number, and name; the oldest first.
+fn rotated(path: &Path) -> io::Result<Vec<((String, u32), OsString)>> {
+    let (stem, ending) = split(path);
+    let mut rotated = Vec::new();
+    for entry in std::fs::read_dir(folder(path))? {
+        let name = entry?.file_name();
+        let inside = name.to_str().and_then(|name| name.strip_prefix(&*stem)?.strip_suffix(&*ending));
+        rotated.extend(inside.and_then(parse).map(|age| (age, name)));
+    }
+    rotated.sort();
+    Ok(rotated)
+}
+
+/// What a rotated file of this path is called, as an example.
+pub fn example(path: &Path) -> PathBuf {
+    let (stem, ending) = split(path);
+    path.with_file_name(format!("{stem}-{}{ending}", stamp(0)))
+}
+
+/// The file's name and its ending, `.log` or `.json.gz`, which stays last.
+fn split(path: &Path) -> (String, String) {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let cut = |name: &str| name.rfind('.').filter(|at| *at > 0).unwrap_or(name.len());
+    let mut at = cut(&name);
+    if COMPRESSED.contains(&name[at..].trim_start_matches('.')) {
+        at = cut(&name[..at]);
+    }
+    (name[..at].to_owned(), name[at..].to_owned())
+}
+
+/// `20261121T101500Z`.
+fn stamp(ns: i64) -> String {
+    let mut text = Vec::new();
+    push_rfc3339(&mut text, ns);
+    text.truncate("2026-11-21T10:15:00".len());
+    text.retain(|byte| !b"-:".contains(byte));
+    String::from_utf8_lossy(&text).into_owned() + "Z"
+}
+
+/// Time and number of `-20261121T101500Z_002`.
+fn parse(inside: &str) -> Option<(String, u32)> {
+    let (stamp, number) = inside.strip_prefix('-')?.split_at_checked("20261121T101500Z".len())?;
+    let fits = stamp.bytes().enumerate().all(|(at, byte)| match at {
+        8 => byte == b'T',
+        15 => byte == b'Z',
+        _ => byte.is_ascii_digit(),
+    });
+    let number = if number.is_empty() { 0 } else { number.strip_prefix('_')?.parse().ok()? };
+    fits.then(|| (stamp.to_owned(), number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::time::Duration;
+
+    const NOW_NS: i64 = 1_795_292_986_123_000_000;
+
+    #[test]
+    fn a_name_keeps_its_ending() {
+        let named = |name: &str| example(&Path::new("/a").join(name)).display().to_string();
+        assert_eq!(named("app.json.gz"), "/a/app-19700101T000000Z.json.gz");
+        assert_eq!(named("app-1.2.log"), "/a/app-1.2-19700101T000000Z.log");
+        assert_eq!(
+            (named("app"), named(".app")),
+            ("/a/app-19700101T000000Z".into(), "/a/.app-19700101T000000Z".into())
+        );
+    }
+
+    #[test]
+    fn a_file_is_due_by_its_size_and_on_the_hour() {
+        let size = Rotate { size: Some(Size(100)), ..Rotate::default() };
+        assert!(size.is_due(100, 0, 0) && !size.is_due(99, 0, i64::MAX));
+        let hour = Rotate { every: Some(Interval(Duration::from_secs(3600))), ..Rotate::default() };
+        let at = |hour: i64, second: i64| (hour * 3600 + second) * 1_000_000_000;
+        assert!(hour.is_due(1, at(3, 3599), at(4, 0)) && !hour.is_due(1, at(3, 0), at(3, 3599)));
+        assert!(!hour.is_due(0, at(3, 0), at(9, 0)), "nothing to rotate");
+        assert!(!hour.is_due(1, at(3, 0), at(2, 0)), "a clock that was put back");
+    }
+
+    #[test]
+    fn the_newest_files_are_kept_and_nothing_is_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("app.log");
+        for other in
+            ["app-x.log", "app-20261121T202946Z-x.log", "apps-20201121T202946Z.log", "app-20201121T202946Z"]
+        {
+            fs::write(dir.path().join(other), "not ours").unwrap();
+        }
+        let rotate = Rotate { keep: Some(11), ..Rotate::default() };
+        for number in 0..14 {
+            fs::write(&path, number.to_string()).unwrap();
+            rotate.rotate(&path, NOW_NS).unwrap();
+        }
+        let files = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path());
+        let texts: BTreeSet<String> = files.map(|path| fs::read_to_string(path).unwrap()).collect();
+        let expected = (3..14).map(|n| n.to_string()).chain(["not ours".into()]).collect();
+        assert_eq!(texts, expected);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 15);
+    }
+}

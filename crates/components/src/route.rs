@@ -1,0 +1,153 @@
+//! Sends each event of a batch where a template says, and encodes what goes the same way together.
+
+use crate::codec::{Codec, Encoding};
+use crate::template::Template;
+use bytes::Bytes;
+use millstream_model::{Batch, ComponentError, Counters, EncodeCx, Encoder, Payload};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Where the next parts of a payload go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// What the template made.
+    pub name: Arc<str>,
+    /// How many parts.
+    pub parts: usize,
+}
+
+/// Where the parts of a payload go, in their order; a name is there once. Found in its `routing`.
+pub type Routes = Arc<[Route]>;
+
+/// Encodes events and routes them by a template.
+pub struct RoutingEncoder {
+    template: Template,
+    codec: Codec,
+    encoder: Box<dyn Encoder>,
+    names: Vec<Arc<str>>,
+    by_name: HashMap<Vec<u8>, u32>,
+    /// For each selected row the index of its name.
+    of_row: Vec<u32>,
+}
+
+impl RoutingEncoder {
+    /// An encoder as `encoding` says, and whatever the template makes of an event is its name.
+    pub fn new(encoding: &Encoding, template: &Template) -> RoutingEncoder {
+        RoutingEncoder {
+            template: template.clone(),
+            codec: encoding.codec,
+            encoder: encoding.encoder(),
+            names: Vec::new(),
+            by_name: HashMap::new(),
+            of_row: Vec::new(),
+        }
+    }
+
+    /// Finds the name of every selected row.
+    fn assign(&mut self, batch: &Batch, counters: &Counters) {
+        self.names.clear();
+        self.by_name.clear();
+        self.of_row.clear();
+        let (mut name, mut missing) = (Vec::new(), 0);
+        for segment in batch.segments.iter() {
+            let mut last = None;
+            for (begin, end) in batch.runs(segment.first_row, segment.first_row + segment.rows) {
+                for row in begin..end {
+                    let (index, complete) = match last {
+                        Some((of, found)) if self.template.is_same(batch, of, row) => found,
+                        _ => {
+                            name.clear();
+                            let complete = self.template.render(batch, segment, row, &mut name);
+                            (self.index(&name), complete)
+                        }
+                    };
+                    last = Some((row, (index, complete)));
+                    self.of_row.push(index);
+                    missing += u64::from(!complete);
+                }
+            }
+        }
+        counters.noted("missing_field", missing);
+    }
+
+    fn index(&mut self, name: &[u8]) -> u32 {
+        if let Some(index) = self.by_name.get(name) {
+            return *index;
+        }
+        let index = self.names.len() as u32;
+        self.names.push(String::from_utf8_lossy(name).into());
+        self.by_name.insert(name.to_vec(), index);
+        index
+    }
+
+    /// Puts the records of each name together.
+    fn gather(&self, batch: &Batch, parts: &[Bytes], payload: &mut Payload, cx: &mut EncodeCx<'_>) {
+        let records = records(self.codec, batch, parts);
+        let mut ends = vec![0; self.names.len()];
+        self.of_row.iter().zip(&records).for_each(|(name, record)| ends[*name as usize] += record.len());
+        let mut total = 0;
+        for end in &mut ends {
+            total += *end;
+            *end = total - *end;
+        }
+        let mut out = cx.pool.buffer();
+        out.resize(total, 0);
+        for (name, record) in self.of_row.iter().zip(&records) {
+            let at = &mut ends[*name as usize];
+            out[*at..*at + record.len()].copy_from_slice(record);
+            *at += record.len();
+        }
+        let (out, mut begin) = (cx.freeze(out), 0);
+        for end in ends {
+            payload.push(out.slice(begin..end));
+            begin = end;
+        }
+    }
+}
+
+/// The encoded rows, one by one.
+fn records<'p>(codec: Codec, batch: &Batch, parts: &'p [Bytes]) -> Vec<&'p [u8]> {
+    match codec {
+        // Text may hold line ends of its own.
+        Codec::Text => {
+            let (mut parts, mut rest): (_, &[u8]) = (parts.iter(), &[]);
+            let rows = batch.runs(0, batch.rows()).flat_map(|(begin, end)| begin..end);
+            let record = |row| {
+                while rest.is_empty() {
+                    rest = parts.next()?;
+                }
+                let record;
+                (record, rest) = rest.split_at(batch.text_len(row) + 1);
+                Some(record)
+            };
+            rows.map_while(record).collect()
+        }
+        Codec::Json => parts.iter().flat_map(|part| part.split_inclusive(|byte| *byte == b'\n')).collect(),
+    }
+}
+
+impl Encoder for RoutingEncoder {
+    fn encode(
+        &mut self,
+        batch: &Batch,
+        payload: &mut Payload,
+        cx: &mut EncodeCx<'_>,
+    ) -> Result<(), ComponentError> {
+        self.assign(batch, cx.counters);
+        let mut routes: Vec<Route> =
+            self.names.iter().map(|name| Route { name: name.clone(), parts: 1 }).collect();
+        if let [only] = &mut routes[..] {
+            self.encoder.encode(batch, payload, cx)?;
+            only.parts = payload.parts.len();
+        } else if !routes.is_empty() {
+            let mut whole = Payload::default();
+            self.encoder.encode(batch, &mut whole, cx)?;
+            self.gather(batch, &whole.parts, payload, cx);
+        }
+        payload.routing = Some(Box::new(Routes::from(routes)));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,402 @@
+//! What files hold after crashes, moves, cuts, rotations and hostile names.
+
+use super::*;
+use millstream_model::{Interval, Size};
+use std::fs;
+use std::io::Read;
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+const PLAIN: Settings = Settings {
+    compression: (Compression::None, 0),
+    rotate: Rotate { size: None, every: None, keep: None },
+    open_files_max: 100,
+    idle_timeout: Duration::from_secs(300),
+};
+
+/// The far side of a [`Keep`]: what a restart would find.
+#[derive(Clone, Default)]
+struct Kept(Arc<Mutex<(Vec<u8>, usize)>>);
+
+impl Kept {
+    /// Files over a restart, with what was kept.
+    fn files(&self, settings: Settings) -> Files {
+        let (kept, state) = (self.clone(), self.state());
+        let keep: Keep = Arc::new(move |state| {
+            let mut kept = kept.0.lock().unwrap();
+            *kept = (state, kept.1 + 1);
+            Ok(())
+        });
+        Files::new(settings, Some(&state), keep, Arc::default())
+    }
+
+    fn state(&self) -> Vec<u8> {
+        self.0.lock().unwrap().0.clone()
+    }
+
+    fn commits(&self) -> usize {
+        self.0.lock().unwrap().1
+    }
+
+    fn sync(&self, files: &mut Files) {
+        self.0.lock().unwrap().0 = files.sync().unwrap();
+    }
+}
+
+fn route(path: &Path) -> Route {
+    Route { name: path.to_str().unwrap().into(), parts: 1 }
+}
+
+fn try_append(files: &mut Files, path: &Path, text: &str) -> io::Result<()> {
+    files.deliver(&[Bytes::from(text.to_owned())], &[route(path)])
+}
+
+fn append(files: &mut Files, path: &Path, text: &str) {
+    try_append(files, path, text).unwrap();
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap()
+}
+
+/// Everything in the folder, decompressed, oldest name first.
+fn texts(dir: &Path) -> Vec<(String, String)> {
+    let mut all: Vec<(String, String)> = Vec::new();
+    for path in fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file()) {
+        let (bytes, mut text) = (fs::read(&path).unwrap(), String::new());
+        match path.extension().and_then(|e| e.to_str()) {
+            Some("gz") => {
+                flate2::read::MultiGzDecoder::new(&bytes[..]).read_to_string(&mut text).unwrap();
+            }
+            Some("zst") => text = String::from_utf8(zstd::stream::decode_all(&bytes[..]).unwrap()).unwrap(),
+            _ => text = String::from_utf8(bytes).unwrap(),
+        }
+        all.push((path.file_name().unwrap().to_string_lossy().into_owned(), text));
+    }
+    all.sort();
+    all
+}
+
+fn with(compression: Compression) -> Settings {
+    Settings { compression: (compression, compression.levels().1), ..PLAIN }
+}
+
+fn folder() -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("out.log");
+    (dir, path)
+}
+
+#[test]
+fn after_a_crash_the_file_is_cut_back_to_what_was_synced() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, compression) in
+        [("a.log", Compression::None), ("a.gz", Compression::Gzip), ("a.zst", Compression::Zstd)]
+    {
+        let (folder, kept) = (dir.path().join(name).join("new"), Kept::default());
+        let path = folder.join(name);
+        let mut files = kept.files(with(compression));
+        append(&mut files, &path, "synced\n");
+        kept.sync(&mut files);
+        append(&mut files, &path, "written, not synced\ntorn");
+        let mut files = kept.files(with(compression));
+        assert_eq!(texts(&folder), [(name.to_owned(), "synced\n".to_owned())]);
+        append(&mut files, &path, "again\n");
+        kept.sync(&mut files);
+        append(&mut files, &path, "more\n");
+        files.sync().unwrap();
+        assert_eq!(texts(&folder), [(name.to_owned(), "synced\nagain\nmore\n".to_owned())]);
+    }
+}
+
+#[test]
+fn after_a_clean_stop_what_others_append_stays() {
+    let ((_dir, path), kept) = (folder(), Kept::default());
+    let mut files = kept.files(PLAIN);
+    append(&mut files, &path, "ours\n");
+    files.sync().unwrap();
+    kept.0.lock().unwrap().0 = files.close();
+    fs::write(&path, "ours\ntheirs\n").unwrap();
+    append(&mut kept.files(PLAIN), &path, "more\n");
+    assert_eq!(read(&path), "ours\ntheirs\nmore\n");
+}
+
+#[test]
+fn a_crash_before_the_first_sync_leaves_nothing_of_ours() {
+    let ((_dir, path), kept) = (folder(), Kept::default());
+    fs::write(&path, "was there\n").unwrap();
+    append(&mut kept.files(PLAIN), &path, "to");
+    kept.files(PLAIN);
+    assert_eq!(read(&path), "was there\n");
+}
+
+#[test]
+fn foreign_bytes_are_never_cut() {
+    let ((dir, path), kept) = (folder(), Kept::default());
+    let mut files = kept.files(PLAIN);
+    append(&mut files, &path, "ours\n");
+    kept.sync(&mut files);
+    fs::write(&path, "replaced by somebody, no line end").unwrap();
+    append(&mut kept.files(PLAIN), &path, "new\n");
+    let texts: Vec<String> = texts(dir.path()).into_iter().map(|(_, text)| text).collect();
+    assert_eq!(texts, ["new\n", "replaced by somebody, no line end"]);
+}
+
+/// Nothing is appended to a compressed file that may not be whole.
+#[test]
+fn a_foreign_compressed_file_is_set_aside_and_one_of_ours_goes_on() {
+    for (name, compression) in [("a.gz", Compression::Gzip), ("a.zst", Compression::Zstd)] {
+        let (dir, kept) = (tempfile::tempdir().unwrap(), Kept::default());
+        let path = dir.path().join(name);
+        let mut files = kept.files(with(compression));
+        append(&mut files, &path, "1\n");
+        files.sync().unwrap();
+        let mut files = Kept::default().files(with(compression));
+        append(&mut files, &path, "2\n");
+        files.sync().unwrap();
+        assert_eq!(texts(dir.path()), [(name.to_owned(), "1\n2\n".to_owned())]);
+        fs::write(&path, "foreign").unwrap();
+        let mut files = Kept::default().files(with(compression));
+        append(&mut files, &path, "3\n");
+        files.sync().unwrap();
+        let texts = texts(dir.path());
+        assert_eq!((texts.len(), &*texts[0].1, &*texts[1].1), (2, "3\n", "foreign"));
+    }
+}
+
+#[test]
+fn a_file_that_was_moved_away_or_deleted_is_begun_anew() {
+    let (dir, path) = folder();
+    let moved = dir.path().join("out.log.1");
+    let mut files = Kept::default().files(PLAIN);
+    append(&mut files, &path, "1\n");
+    fs::rename(&path, &moved).unwrap();
+    append(&mut files, &path, "2\n");
+    assert_eq!((read(&moved), read(&path)), ("1\n".into(), "2\n".into()));
+    fs::remove_file(&path).unwrap();
+    append(&mut files, &path, "3\n");
+    files.sync().unwrap();
+    assert_eq!(read(&path), "3\n");
+    fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(0).unwrap();
+    append(&mut files, &path, "4\n");
+    assert_eq!(read(&path), "4\n");
+}
+
+#[test]
+fn a_compressed_file_that_is_moved_or_cut_stays_readable() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, moved) = (dir.path().join("a.gz"), dir.path().join("b.gz"));
+    let mut files = Kept::default().files(with(Compression::Gzip));
+    append(&mut files, &path, "1\n");
+    fs::rename(&path, &moved).unwrap();
+    append(&mut files, &path, "2\n");
+    fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(0).unwrap();
+    append(&mut files, &path, "3\n");
+    files.sync().unwrap();
+    assert_eq!(texts(dir.path()), [("a.gz".into(), "3\n".into()), ("b.gz".into(), "1\n".into())]);
+}
+
+#[test]
+fn a_file_that_is_out_of_reach_for_a_while_keeps_what_was_not_synced_yet() {
+    let dir = tempfile::tempdir().unwrap();
+    let (folder, away) = (dir.path().join("out"), dir.path().join("away"));
+    let path = folder.join("out.log");
+    let mut files = Kept::default().files(PLAIN);
+    append(&mut files, &path, "1\n");
+    fs::rename(&folder, &away).unwrap();
+    fs::write(&folder, "in the way").unwrap();
+    assert!(try_append(&mut files, &path, "2\n").is_err());
+    fs::remove_file(&folder).unwrap();
+    fs::rename(&away, &folder).unwrap();
+    append(&mut files, &path, "2\n");
+    assert_eq!(read(&path), "1\n2\n");
+}
+
+#[test]
+fn many_parts_are_written_in_order() {
+    let (_dir, path) = folder();
+    let parts: Vec<Bytes> = (0..1000).map(|i| Bytes::from(format!("{i}\n"))).collect();
+    Kept::default().files(PLAIN).deliver(&parts, &[Route { parts: usize::MAX, ..route(&path) }]).unwrap();
+    let expected: String = (0..1000).map(|i| format!("{i}\n")).collect();
+    assert_eq!(read(&path), expected);
+}
+
+/// A payload that fails in the middle goes on there: no file has anything twice.
+#[test]
+fn a_delivery_over_several_files_goes_on_where_it_failed() {
+    for compression in [Compression::None, Compression::Gzip] {
+        let (dir, kept) = (tempfile::tempdir().unwrap(), Kept::default());
+        let name = if compression == Compression::None { "x.log" } else { "x.gz" };
+        let paths: Vec<PathBuf> =
+            ["a", "b", "c"].iter().map(|folder| dir.path().join(folder).join(name)).collect();
+        let routes: Vec<Route> = paths.iter().map(|path| route(path)).collect();
+        let parts: Vec<Bytes> = ["1\n", "2\n", "3\n"].map(Bytes::from).into();
+        let mut files = kept.files(Settings { open_files_max: 1, ..with(compression) });
+        files.deliver(&parts, &routes).unwrap();
+        assert_eq!(kept.commits(), 1, "one commit for all files of a payload");
+        // Placed, and then out of reach: the second route fails after the first was written.
+        files.done = 1;
+        fs::remove_dir_all(dir.path().join("b")).unwrap();
+        fs::write(dir.path().join("b"), "in the way").unwrap();
+        for _ in 0..3 {
+            assert!(files.deliver(&parts, &routes).is_err());
+        }
+        fs::remove_file(dir.path().join("b")).unwrap();
+        files.deliver(&parts, &routes).unwrap();
+        files.sync().unwrap();
+        let found: Vec<String> =
+            paths.iter().map(|path| texts(path.parent().unwrap())[0].1.clone()).collect();
+        assert_eq!(found, ["1\n", "2\n", "3\n3\n"], "the first was done before, the third twice asked for");
+    }
+}
+
+/// Whatever was evicted since the last sync is cut back after a crash like an open file.
+#[test]
+fn files_that_were_closed_since_the_last_sync_are_cut_back_too() {
+    let (dir, kept) = (tempfile::tempdir().unwrap(), Kept::default());
+    let paths: Vec<PathBuf> = (0..9).map(|n| dir.path().join(n.to_string())).collect();
+    let two = Settings { open_files_max: 2, ..PLAIN };
+    let mut files = kept.files(two);
+    for round in ["settled\n", "not settled\n", "torn"] {
+        paths.iter().for_each(|path| append(&mut files, path, round));
+        assert!(files.open.len() <= 2);
+        if round == "settled\n" {
+            kept.sync(&mut files);
+            assert!(files.known.len() <= 2, "what is settled and closed need not be known");
+        }
+    }
+    kept.files(two);
+    paths.iter().for_each(|path| assert_eq!(read(path), "settled\n"));
+}
+
+#[test]
+fn what_is_kept_stays_bounded_over_100_000_names() {
+    // In memory where the machine has that: every name costs a sync.
+    let memory = Path::new("/dev/shm");
+    let dir = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap();
+    let kept = Kept::default();
+    let mut files = kept.files(PLAIN);
+    let (mut syncs, mut most) = (0, 0);
+    for chunk in 0..1000 {
+        let routes: Vec<Route> = (0..100).map(|n| route(&dir.path().join(format!("{chunk}-{n}")))).collect();
+        files.deliver(&vec![Bytes::from_static(b"line\n"); 100], &routes).unwrap();
+        most = most.max(kept.state().len());
+        assert!(files.open.len() <= 100);
+        if files.wants_sync() {
+            kept.sync(&mut files);
+            assert!(!files.wants_sync());
+            syncs += 1;
+        }
+    }
+    assert!((80..100).contains(&syncs), "{syncs} syncs");
+    assert!(most < 1300 * 300, "{most} bytes kept");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 100_000);
+}
+
+#[test]
+fn idle_files_are_closed_once_they_are_synced() {
+    let (_dir, path) = folder();
+    let mut files = Kept::default().files(Settings { idle_timeout: Duration::ZERO, ..PLAIN });
+    append(&mut files, &path, "1\n");
+    files.close_idle();
+    assert_eq!(files.open.len(), 1);
+    files.sync().unwrap();
+    files.close_idle();
+    assert_eq!(files.open.len(), 0);
+    append(&mut files, &path, "2\n");
+    assert_eq!(read(&path), "1\n2\n");
+}
+
+#[test]
+fn few_members_are_in_progress_at_a_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut files = Kept::default().files(with(Compression::Zstd));
+    for round in 0..3 {
+        for n in 0..40 {
+            append(&mut files, &dir.path().join(format!("{n}.zst")), &format!("{round}\n"));
+            assert!(files.open.values().filter(|writer| writer.has_member()).count() <= MEMBERS_MAX);
+        }
+    }
+    files.sync().unwrap();
+    texts(dir.path()).into_iter().for_each(|(_, text)| assert_eq!(text, "0\n1\n2\n"));
+}
+
+/// A crash at any point of a rotation: every settled line is there once, the others not at all.
+#[test]
+fn a_rotated_file_is_settled_and_never_touched_again() {
+    for (ending, compression) in
+        [("log", Compression::None), ("gz", Compression::Gzip), ("zst", Compression::Zstd)]
+    {
+        let (dir, kept) = (tempfile::tempdir().unwrap(), Kept::default());
+        let path = dir.path().join(format!("out.{ending}"));
+        let settings =
+            Settings { rotate: Rotate { size: Some(Size(10)), ..Rotate::default() }, ..with(compression) };
+        let mut files = kept.files(settings);
+        append(&mut files, &path, "more than ten bytes\n");
+        assert!(files.wants_sync());
+        append(&mut files, &path, "not settled: it stays\n");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+        kept.sync(&mut files);
+        append(&mut files, &path, "in a new file\n");
+        // A crash: the rotated file is whole, the new one is cut back to nothing.
+        drop(files);
+        let mut files = kept.files(settings);
+        let found = texts(dir.path());
+        assert_eq!(found.len(), 2);
+        assert_eq!((&*found[0].1, &*found[1].1), ("more than ten bytes\nnot settled: it stays\n", ""));
+        append(&mut files, &path, "in a new file\n");
+        kept.sync(&mut files);
+        assert_eq!(texts(dir.path())[1].1, "in a new file\n");
+        // Another one, and the crash comes between the name and the new file.
+        files.rotate(&[route(&path)]).unwrap();
+        kept.files(settings);
+        let all: String = texts(dir.path()).into_iter().map(|(_, text)| text).collect();
+        assert_eq!(all, "more than ten bytes\nnot settled: it stays\nin a new file\n");
+    }
+}
+
+/// A name changes only once the checkpoints know what is in the file.
+#[test]
+fn a_file_is_not_renamed_before_its_events_are_known_to_be_settled() {
+    let (dir, path) = folder();
+    let kept = Kept::default();
+    let settings = Settings { rotate: Rotate { size: Some(Size(1)), ..Rotate::default() }, ..PLAIN };
+    let mut files = kept.files(settings);
+    append(&mut files, &path, "1\n");
+    files.sync().unwrap();
+    let keep = std::mem::replace(&mut files.keep, Arc::new(|_| Err(io::ErrorKind::StorageFull.into())));
+    assert!(try_append(&mut files, &path, "2\n").is_err());
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    files.keep = keep;
+    append(&mut files, &path, "2\n");
+    assert_eq!((fs::read_dir(dir.path()).unwrap().count(), read(&path)), (2, "2\n".into()));
+}
+
+#[test]
+fn files_are_rotated_with_the_time_and_over_a_restart() {
+    let ((dir, path), kept) = (folder(), Kept::default());
+    let every = Some(Interval(Duration::from_secs(1)));
+    let settings = Settings { rotate: Rotate { every, ..Rotate::default() }, ..PLAIN };
+    for line in ["1\n", "2\n", "3\n"] {
+        let mut files = kept.files(settings);
+        append(&mut files, &path, line);
+        kept.sync(&mut files);
+        std::thread::sleep(Duration::from_millis(1100));
+    }
+    let found: Vec<String> = texts(dir.path()).into_iter().map(|(_, text)| text).collect();
+    assert_eq!(found, ["1\n", "2\n", "3\n"]);
+}
+
+#[test]
+fn a_rotation_that_fails_does_not_stop_the_sink() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x".repeat(250));
+    let settings = Settings { rotate: Rotate { size: Some(Size(1)), ..Rotate::default() }, ..PLAIN };
+    let mut files = Kept::default().files(settings);
+    for line in ["1\n", "2\n", "3\n"] {
+        append(&mut files, &path, line);
+        files.sync().unwrap();
+    }
+    assert_eq!(read(&path), "1\n2\n3\n");
+    assert_eq!(files.counters.snapshot().errors["rotate"], 1);
+}

@@ -1,0 +1,132 @@
+//! How far a file of a sink is on the disk: to cut back after a crash what lies behind, and nothing
+//! that is not ours.
+
+use crate::compress::Compression;
+use crate::disk::{folder, now_ns, rename_to_free};
+use rustix::fs::{Stat, fstat};
+use serde::{Deserialize, Serialize};
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+
+/// Bytes before the synced length that are hashed, to know our own bytes again.
+const TAIL_BYTES: u64 = 4096;
+
+/// How far a file is ours and on the disk: kept with the checkpoints, as JSON.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Synced {
+    device: u64,
+    inode: u64,
+    /// Length of the file when it was last synced.
+    length: u64,
+    /// XXH3 of the last bytes before that length.
+    tail_hash: u64,
+}
+
+impl Synced {
+    /// What is to be known of an open file that is on the disk up to `length`.
+    pub fn new(file: &File, stat: &Stat, length: u64) -> io::Result<Synced> {
+        let tail_hash = tail_hash(file, length)?;
+        Ok(Synced { device: stat.st_dev, inode: stat.st_ino, length, tail_hash })
+    }
+
+    /// Whether this is the file that was synced.
+    fn is_of(&self, stat: &Stat) -> bool {
+        (self.device, self.inode) == (stat.st_dev, stat.st_ino)
+    }
+
+    /// Whether both are of one file.
+    pub fn is_same_file(&self, other: &Synced) -> bool {
+        (self.device, self.inode) == (other.device, other.inode)
+    }
+
+    /// Whether `file` is the file that was synced and still has our bytes before the synced length.
+    fn is_in(&self, file: &File, stat: &Stat) -> bool {
+        self.is_of(stat)
+            && stat.st_size as u64 >= self.length
+            && tail_hash(file, self.length).is_ok_and(|hash| hash == self.tail_hash)
+    }
+
+    /// Cuts back what a crash left behind this length. False if that has to wait for a disk that is
+    /// not there.
+    pub fn mend(&self, path: &Path) -> io::Result<bool> {
+        let file = match OpenOptions::new().read(true).write(true).open(path) {
+            Ok(file) => file,
+            // Moved or deleted, unless the whole disk is away.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let there = path.ancestors().skip(1).find_map(|folder| rustix::fs::stat(folder).ok());
+                return Ok(there.is_some_and(|folder| folder.st_dev == self.device));
+            }
+            Err(error) => return Err(error),
+        };
+        let stat = fstat(&file)?;
+        if self.is_in(&file, &stat) && stat.st_size as u64 > self.length {
+            file.set_len(self.length)?;
+            file.sync_all()?;
+        }
+        Ok(true)
+    }
+}
+
+/// A file that is not ours and ends in the middle of something: left whole, under another name.
+fn set_aside(path: &Path) -> io::Result<()> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let seconds = now_ns() / 1_000_000_000;
+    let aside = rename_to_free(path, 0, |n| match n {
+        0 => format!("{name}.{seconds}"),
+        n => format!("{name}.{seconds}-{n}"),
+    })?;
+    log::warn!(
+        "{} does not end as a file of ours does; it is kept as {} and a new file is begun",
+        path.display(),
+        aside.display()
+    );
+    Ok(())
+}
+
+/// Opens a file to append to. Where it is the one in `torn`, it is cut back; where it is not the one in
+/// `ours` either and not whole, it is set aside.
+pub fn open_whole(
+    path: &Path,
+    compression: Compression,
+    torn: Option<&Synced>,
+    ours: Option<&Synced>,
+) -> io::Result<File> {
+    std::fs::create_dir_all(folder(path))?;
+    let file = open_append(path)?;
+    let stat = fstat(&file)?;
+    if let Some(torn) = torn.filter(|torn| torn.is_in(&file, &stat)) {
+        file.set_len(torn.length)?;
+    } else if !ours.is_some_and(|ours| ours.is_of(&stat)) && !is_whole(&file, &stat, compression)? {
+        set_aside(path)?;
+        return open_append(path);
+    }
+    Ok(file)
+}
+
+fn open_append(path: &Path) -> io::Result<File> {
+    OpenOptions::new().create(true).append(true).read(true).mode(0o640).open(path)
+}
+
+fn tail_hash(file: &File, length: u64) -> io::Result<u64> {
+    let bytes = TAIL_BYTES.min(length);
+    let mut tail = vec![0; bytes as usize];
+    file.read_exact_at(&mut tail, length - bytes)?;
+    Ok(xxhash_rust::xxh3::xxh3_64(&tail))
+}
+
+/// What is in a file without events.
+pub fn empty(compression: Compression) -> &'static [u8] {
+    if compression == Compression::None { b"" } else { compression.end() }
+}
+
+/// Whether the file is empty or ends as a whole one does.
+fn is_whole(file: &File, stat: &Stat, compression: Compression) -> io::Result<bool> {
+    let (size, end) = (stat.st_size as u64, compression.end());
+    let mut last = vec![0; end.len()];
+    if size >= end.len() as u64 {
+        file.read_exact_at(&mut last, size - end.len() as u64)?;
+    }
+    Ok(size == 0 || last == end)
+}

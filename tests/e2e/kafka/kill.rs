@@ -1,0 +1,66 @@
+//! The agent killed over and over, and the broker stopped and killed, under load.
+
+use super::config;
+use crate::e2e::kill::{check_json, write_load};
+use crate::support::{Agent, folder};
+use millstream_testkit::Random;
+use millstream_testkit::kafka::{Kafka, Record};
+use std::collections::HashMap;
+use std::fs;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+const KILLS: u64 = 10;
+
+/// How long the broker is away when it is stopped.
+const AWAY: Duration = Duration::from_secs(20);
+
+#[test]
+fn a_million_lines_survive_ten_kills_of_the_agent_and_two_falls_of_the_broker() {
+    let (dir, mut kafka) = (folder(), Kafka::start());
+    kafka.create_topic("all", 4);
+    fs::create_dir(dir.path().join("in")).unwrap();
+    let (path, config) = (dir.path().to_path_buf(), all(&kafka));
+    let writer =
+        std::thread::spawn(move || write_load(&path, Duration::from_secs(30), &AtomicBool::new(false)));
+    let mut random = Random::new(std::process::id().into());
+    kill_agents(&dir, &config, &mut random, KILLS / 2);
+    let mut agent = Agent::start(dir.path(), &config, &[]);
+    std::thread::sleep(Duration::from_millis(500));
+    kafka.stop();
+    std::thread::sleep(AWAY);
+    kafka.restart();
+    std::thread::sleep(Duration::from_millis(700));
+    kafka.kill();
+    kafka.restart();
+    agent.kill();
+    kill_agents(&dir, &config, &mut random, KILLS - KILLS / 2 - 1);
+    writer.join().unwrap();
+    let mut agent = Agent::start(dir.path(), &config, &["--until-eof"]);
+    assert_eq!(agent.wait(Duration::from_secs(120)).code(), Some(0), "{}", agent.log());
+    check(&kafka.read("all"));
+}
+
+fn all(kafka: &Kafka) -> String {
+    let more = "compression: lz4, encoding: { metadata: [offset, id, file_id] }";
+    config(&kafka.bootstrap(), "all", more).replace("DIR/in/*.log", "DIR/in/*.log*")
+}
+
+fn kill_agents(dir: &tempfile::TempDir, config: &str, random: &mut Random, times: u64) {
+    for _ in 0..times {
+        let mut agent = Agent::start(dir.path(), config, &[]);
+        std::thread::sleep(Duration::from_millis(300 + random.below(1400)));
+        agent.kill();
+    }
+}
+
+/// An origin is in one partition, so that its order in the topic is the order of arrival.
+fn check(records: &[Record]) {
+    let mut partitions: HashMap<String, i32> = HashMap::new();
+    for record in records {
+        let event: serde_json::Value = serde_json::from_slice(&record.payload).unwrap();
+        let file_id = event["meta"]["file_id"].as_str().unwrap().to_owned();
+        assert_eq!(*partitions.entry(file_id).or_insert(record.partition), record.partition);
+    }
+    check_json(records.iter().map(|record| &record.payload[..]));
+}
