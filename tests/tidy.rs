@@ -23,7 +23,10 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("millstream-bench", &["millstream-scan", "millstream-testkit"]),
-    ("millstream-components", &["millstream-kafka", "millstream-model", "millstream-scan", "millstream-timestamps"]),
+    (
+        "millstream-components",
+        &["millstream-kafka", "millstream-model", "millstream-scan", "millstream-timestamps"],
+    ),
     ("millstream-console", &["millstream-engine", "millstream-model"]),
     ("millstream-engine", &["millstream-model"]),
     ("millstream-kafka", &[]),

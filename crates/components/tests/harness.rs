@@ -269,7 +269,7 @@ impl Maker {
     /// The same with a time for two of three rows.
     fn timed(&self, lines: usize) -> Batch {
         let mut batch = self.of(ordinary(lines), 1000);
-        let time = |row: usize| if row % 3 == 0 { TIME_UNKNOWN } else { row as i64 * 1_000_000_007 };
+        let time = |row: usize| if row.is_multiple_of(3) { TIME_UNKNOWN } else { row as i64 * 1_000_000_007 };
         batch.time = Some((0..batch.rows()).map(time).collect::<Vec<_>>().into());
         batch
     }
@@ -469,7 +469,7 @@ fn applied(map: &mut dyn Map, batch: &Batch) -> Events {
     let mut out = Outputs::default();
     map.apply(batch.clone(), &mut out).unwrap();
     let mut events = Events::new();
-    for (output, made) in out.take() {
+    for (output, made) in out.batches {
         assert_whole(&made);
         assert_eq!((made.sinks, made.read_ns), (batch.sinks, batch.read_ns));
         for segment in made.segments.iter() {

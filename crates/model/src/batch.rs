@@ -134,7 +134,6 @@ impl Batch {
     }
 
     /// Time of a row in nanoseconds since 1970: its own if it is known, else when it was read.
-    #[inline]
     pub fn event_ns(&self, row: usize) -> i64 {
         let own = self.time.as_ref().map_or(TIME_UNKNOWN, |time| time[row]);
         if own == TIME_UNKNOWN { self.read_ns } else { own }

@@ -24,43 +24,18 @@ pub enum Transform {
 /// Where a transform puts what it makes, and says what became of the rest.
 #[derive(Default)]
 pub struct Outputs {
-    batches: Vec<(usize, Batch)>,
-    noted: Vec<(&'static str, u64)>,
-    dropped: Vec<(&'static str, u64)>,
-    warnings: Vec<String>,
+    /// Everything sent, with its output, in order.
+    pub batches: Vec<(usize, Batch)>,
+    /// Counters of the transform: it counts there what it drops, and what goes through incomplete.
+    pub counters: Arc<Counters>,
+    /// What is to be said in the agent's log, behind the transform's name.
+    pub warning: Option<String>,
 }
 
 impl Outputs {
     /// Sends `batch` to `output`.
     pub fn send(&mut self, output: usize, batch: Batch) {
         self.batches.push((output, batch));
-    }
-
-    /// Everything sent, in order.
-    pub fn take(&mut self) -> Vec<(usize, Batch)> {
-        std::mem::take(&mut self.batches)
-    }
-
-    /// Counts events that went through, but not unharmed.
-    pub fn noted(&mut self, what: &'static str, events: u64) {
-        self.noted.push((what, events));
-    }
-
-    /// Counts events that were left out for `reason`.
-    pub fn dropped(&mut self, reason: &'static str, events: u64) {
-        self.dropped.push((reason, events));
-    }
-
-    /// Says something in the agent's log, behind the name of the component. Once a batch at most.
-    pub fn warn(&mut self, message: String) {
-        self.warnings.push(message);
-    }
-
-    /// Adds what was counted; returns what is to be logged.
-    pub fn report(&mut self, counters: &Counters) -> Vec<String> {
-        self.noted.drain(..).for_each(|(what, events)| counters.noted(what, events));
-        self.dropped.drain(..).for_each(|(reason, events)| counters.dropped(reason, events));
-        std::mem::take(&mut self.warnings)
     }
 }
 

@@ -29,7 +29,7 @@ impl Fields {
     #[inline]
     pub fn resolve(&self, day: Day, reference_ns: i64) -> Result<i64, Fault> {
         if day == Day::Epoch {
-            return self.epoch_ns.checked_add(i64::from(self.fraction_ns)).ok_or(Fault::Range);
+            return self.epoch_ns.checked_add(self.fraction_ns).ok_or(Fault::Range);
         }
         let [hour, minute, second] = [Part::Hour, Part::Minute, Part::Second].map(|part| self.get(part));
         if hour > 23 || minute > 59 || second > 60 {
@@ -37,7 +37,7 @@ impl Fields {
         }
         let of_day = hour * 3600 + minute * 60 + second - i64::from(self.offset_seconds);
         let (month, day_of_month) = (self.get(Part::Month), self.get(Part::Day));
-        let to_ns = |days: i64| (days * DAY_SECONDS + of_day) * SECOND_NS + i64::from(self.fraction_ns);
+        let to_ns = |days: i64| (days * DAY_SECONDS + of_day) * SECOND_NS + self.fraction_ns;
         let days = match day {
             Day::OfMonth => days_of_date(self.year()?, month, day_of_month),
             Day::OfYear => days_of_year(self.year()?, self.get(Part::DayOfYear)),

@@ -56,22 +56,27 @@ impl Format {
     /// later than `reference_ns`.
     #[inline]
     pub fn parse(&self, text: &[u8], reference_ns: i64) -> Result<Stamp, Fault> {
-        self.read(text, reference_ns).map(|(stamp, _)| stamp)
+        self.read(text, reference_ns, &mut self.fields())
     }
 
     #[inline]
-    pub(crate) fn read(&self, text: &[u8], reference_ns: i64) -> Result<(Stamp, Fields), Fault> {
-        let (mut fields, mut len) = (Fields::new(self.offset_seconds), 0);
+    pub(crate) fn fields(&self) -> Fields {
+        Fields::new(self.offset_seconds)
+    }
+
+    #[inline]
+    pub(crate) fn read(&self, text: &[u8], reference_ns: i64, fields: &mut Fields) -> Result<Stamp, Fault> {
+        let mut len = 0;
         for step in &self.steps {
-            len = step.read(text, len, &mut fields).ok_or(Fault::Text(len))?;
+            len = step.read(text, len, fields).ok_or(Fault::Text(len))?;
         }
-        Ok((Stamp { ns: fields.resolve(self.day, reference_ns)?, len }, fields))
+        Ok(Stamp { ns: fields.resolve(self.day, reference_ns)?, len })
     }
 
     /// The time `ns` without second and fraction, if every second of its minute adds to it: not of a
     /// number of seconds, nor where the years meet that are found.
     pub(crate) fn minute_ns(&self, ns: i64, fields: &Fields, reference_ns: i64) -> Option<i64> {
-        let minute_ns = ns - fields.get(Part::Second) * SECOND_NS - i64::from(fields.fraction_ns);
+        let minute_ns = ns - fields.get(Part::Second) * SECOND_NS - fields.fraction_ns;
         match self.day {
             Day::Epoch => None,
             Day::WithoutYear => has_one_year(minute_ns, reference_ns).then_some(minute_ns),
@@ -126,7 +131,7 @@ fn preset(text: &str) -> Option<Vec<Step>> {
 
 /// The steps of pieces that are known.
 fn of_letters(letters: &str) -> Vec<Step> {
-    letters.chars().filter_map(|letter| piece(letter)).flatten().collect()
+    letters.chars().filter_map(piece).flatten().collect()
 }
 
 fn pieces(text: &str) -> Result<Vec<Step>, String> {
@@ -184,7 +189,22 @@ fn unpadded(letter: char) -> Option<Step> {
     }
 }
 
+/// The steps of a piece.
 fn piece(letter: char) -> Option<Vec<Step>> {
+    use Part::{Day, Hour, Minute, Month, Second};
+    use Step::{Byte, Two};
+    let steps = match letter {
+        'F' => vec![Step::Year, Byte(b'-'), Two(Month), Byte(b'-'), Two(Day)],
+        'D' => vec![Two(Month), Byte(b'/'), Two(Day), Byte(b'/'), Step::YearOfCentury],
+        'T' => vec![Two(Hour), Byte(b':'), Two(Minute), Byte(b':'), Two(Second)],
+        'R' => vec![Two(Hour), Byte(b':'), Two(Minute)],
+        letter => vec![single(letter)?],
+    };
+    Some(steps)
+}
+
+/// The step of a piece that has only one.
+fn single(letter: char) -> Option<Step> {
     use Part::{Day, Hour, Minute, Month, Second};
     let step = match letter {
         'Y' => Step::Year,
@@ -209,29 +229,9 @@ fn piece(letter: char) -> Option<Vec<Step>> {
         'Z' => Step::Utc,
         's' => Step::Epoch(SECOND_NS),
         '%' => Step::Byte(b'%'),
-        'F' => {
-            return Some(vec![
-                Step::Year,
-                Step::Byte(b'-'),
-                Step::Two(Month),
-                Step::Byte(b'-'),
-                Step::Two(Day),
-            ]);
-        }
-        'D' => {
-            return Some(vec![
-                Step::Two(Month),
-                Step::Byte(b'/'),
-                Step::Two(Day),
-                Step::Byte(b'/'),
-                Step::YearOfCentury,
-            ]);
-        }
-        'T' => return Some([of_letters("R"), vec![Step::Byte(b':'), Step::Two(Second)]].concat()),
-        'R' => return Some(vec![Step::Two(Hour), Step::Byte(b':'), Step::Two(Minute)]),
         _ => return None,
     };
-    Some(vec![step])
+    Some(step)
 }
 
 impl Step {

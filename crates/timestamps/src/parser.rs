@@ -1,6 +1,6 @@
 //! A parser that remembers the text it read last.
 
-use crate::step::{fraction_ns, two_digits};
+use crate::step::{number, scaled, two_digits};
 use crate::{Fault, Format, SECOND_NS, Stamp};
 use std::sync::Arc;
 
@@ -67,7 +67,8 @@ impl Parser {
     }
 
     fn anew(&mut self, text: &[u8], reference_ns: i64) -> Result<Stamp, Fault> {
-        let (stamp, fields) = self.format.read(text, reference_ns)?;
+        let mut fields = self.format.fields();
+        let stamp = self.format.read(text, reference_ns, &mut fields)?;
         let ahead = if self.format.looks_ahead() { AHEAD } else { 0 };
         let bytes = text.len().min(stamp.len + ahead);
         let minute_ns = self.format.minute_ns(stamp.ns, &fields, reference_ns).filter(|_| bytes <= WINDOW);
@@ -126,8 +127,11 @@ impl Last {
             ns += i64::from(second) * SECOND_NS;
         }
         if shape.fraction_len > 0 {
-            let digits = text.get(shape.fraction_at..shape.fraction_at + shape.fraction_len)?;
-            ns += i64::from(fraction_ns(digits)?);
+            let (fraction, len) = number(text.get(shape.fraction_at..)?, shape.fraction_len);
+            if len < shape.fraction_len {
+                return None;
+            }
+            ns += scaled(fraction, len);
         }
         Some(ns)
     }

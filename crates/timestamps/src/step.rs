@@ -61,7 +61,7 @@ pub enum Step {
 #[derive(Clone, Copy, Debug)]
 pub struct Fields {
     parts: [u16; 8],
-    pub fraction_ns: u32,
+    pub fraction_ns: i64,
     pub offset_seconds: i32,
     pub epoch_ns: i64,
     /// Where the digits of the second are, if there are any.
@@ -106,39 +106,52 @@ pub fn two_digits(text: &[u8], at: usize) -> Option<u16> {
     (tens < 10 && ones < 10).then_some(u16::from(tens) * 10 + u16::from(ones))
 }
 
-/// Value of the digits; `None` if one is none.
+/// Value and number of the digits with which a text begins, `most` of them at most. The value is
+/// right up to 19 digits.
 #[inline]
-fn digits(text: &[u8]) -> Option<u64> {
-    let (value, len) = number(text, text.len());
-    (len == text.len()).then_some(value)
-}
-
-/// Value and number of the digits with which a text begins, `most` of them at most.
-#[inline]
-fn number(text: &[u8], most: usize) -> (u64, usize) {
+pub fn number(text: &[u8], most: usize) -> (u64, usize) {
     let (mut value, mut len) = (0_u64, 0);
-    for byte in text.iter().take(most) {
-        if digit(*byte) > 9 {
-            break;
+    while let Some(chunk) = text[len..].first_chunk() {
+        let (more, count) = up_to_eight(u64::from_le_bytes(*chunk), most - len);
+        value = value.wrapping_mul(TENS[count]).wrapping_add(more);
+        len += count;
+        if count < 8 {
+            return (value, len);
         }
+    }
+    for byte in text[len..].iter().take(most - len).take_while(|byte| byte.is_ascii_digit()) {
         value = value.wrapping_mul(10).wrapping_add(u64::from(digit(*byte)));
         len += 1;
     }
     (value, len)
 }
 
-/// Nanoseconds of the digits behind the point of a second.
+const TENS: [u64; 10] =
+    [1, 10, 100, 1000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000];
+
+/// The same of eight bytes at once, the first one lowest.
 #[inline]
-pub fn fraction_ns(text: &[u8]) -> Option<u32> {
-    digits(text).map(|value| scaled(value, text.len()))
+fn up_to_eight(bytes: u64, most: usize) -> (u64, usize) {
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    let values = bytes ^ (EACH * 0x30);
+    // The highest bit of each byte that is more than 9; no sum reaches into the next byte.
+    let others = (((values & (EACH * 0x7F)) + EACH * 0x76) | values) & (EACH * 0x80);
+    let count = (others.trailing_zeros() as usize / 8).min(most);
+    if count == 0 {
+        return (0, 0);
+    }
+    // Zeros come in from below: they are in front, as the first digit is lowest.
+    let ones = values << (64 - 8 * count);
+    // Neighbours make a pair, pairs four digits, those eight.
+    let pairs = ((ones * 10) + (ones >> 8)) & 0x00FF_00FF_00FF_00FF;
+    let fours = ((pairs * 100) + (pairs >> 16)) & 0x0000_FFFF_0000_FFFF;
+    (((fours * 10_000) + (fours >> 32)) & 0xFFFF_FFFF, count)
 }
 
 /// Nanoseconds of a fraction of so many digits, nine at most.
 #[inline]
-fn scaled(value: u64, len: usize) -> u32 {
-    const SCALE: [u32; 10] =
-        [1_000_000_000, 100_000_000, 10_000_000, 1_000_000, 100_000, 10_000, 1000, 100, 10, 1];
-    value as u32 * SCALE[len]
+pub fn scaled(value: u64, len: usize) -> i64 {
+    (value * TENS[9 - len]) as i64
 }
 
 impl Step {
@@ -163,30 +176,53 @@ impl Step {
                 Some(at + 3)
             }
             Step::Offset { optional } => offset(text, at, optional, fields),
+            Step::Fraction(least, most) => fraction(text, at, (least, most), fields),
+            Step::PointFraction => match text.get(at) {
+                // A point without digits ends a sentence.
+                Some(b'.' | b',') => fraction(text, at + 1, (1, 9), fields).or(Some(at)),
+                _ => Some(at),
+            },
+            Step::Epoch(unit_ns) => {
+                // One digit more than any number that fits has.
+                let (value, len) = number(text.get(at..)?, 20);
+                fields.epoch_ns = i64::try_from(value).ok()?.checked_mul(unit_ns)?;
+                (1..20).contains(&len).then_some(at + len)
+            }
             other => other.read_rare(text, at, fields),
         }
     }
 
+    /// Numbers that are not in the usual formats.
     fn read_rare(self, text: &[u8], at: usize, fields: &mut Fields) -> Option<usize> {
-        match self {
-            Step::Padded(part) => padded(text, at).map(|(value, end)| {
-                fields.set(part, value);
-                end
-            }),
-            Step::Year => {
-                let (century, year) = (two_digits(text, at)?, two_digits(text, at + 2)?);
-                fields.set(Part::Year, century * 100 + year);
-                Some(at + 4)
+        let (part, value, end) = match self {
+            Step::Padded(part) => {
+                let (value, end) = padded(text, at)?;
+                (part, value, end)
             }
+            Step::Year => (Part::Year, two_digits(text, at)? * 100 + two_digits(text, at + 2)?, at + 4),
             Step::YearOfCentury => {
                 let year = two_digits(text, at)?;
-                fields.set(Part::Year, year + if year < 69 { 2000 } else { 1900 });
-                Some(at + 2)
+                (Part::Year, year + if year < 69 { 2000 } else { 1900 }, at + 2)
             }
             Step::DayOfYear => {
-                fields.set(Part::DayOfYear, digits(text.get(at..at + 3)?)? as u16);
-                Some(at + 3)
+                let (day, len) = number(text.get(at..)?, 3);
+                (Part::DayOfYear, day as u16, if len == 3 { at + 3 } else { return None })
             }
+            Step::Hour12 { padded: is_padded } => {
+                let (hour, end) = if is_padded { padded(text, at)? } else { (two_digits(text, at)?, at + 2) };
+                // The hour 12 comes before 1. What is none becomes no hour of the day either.
+                let hour = if (1..=12).contains(&hour) { hour % 12 } else { 99 };
+                (Part::Hour, fields.get(Part::Hour) as u16 + hour, end)
+            }
+            other => return other.read_word(text, at, fields),
+        };
+        fields.set(part, value);
+        Some(end)
+    }
+
+    /// Names and other words.
+    fn read_word(self, text: &[u8], at: usize, fields: &mut Fields) -> Option<usize> {
+        match self {
             Step::Month { .. } => name(text, at, &MONTHS).map(|(index, end)| {
                 fields.set(Part::Month, index as u16 + 1);
                 end
@@ -196,13 +232,6 @@ impl Step {
                 let short = text.get(at..at + 3)?;
                 WEEKDAYS.iter().any(|day| day[..3].eq_ignore_ascii_case(short)).then_some(at + 3)
             }
-            Step::Hour12 { padded: is_padded } => {
-                let (hour, end) = if is_padded { padded(text, at)? } else { (two_digits(text, at)?, at + 2) };
-                // The hour 12 comes before 1. What is none becomes no hour of the day either.
-                let hour = if (1..=12).contains(&hour) { hour % 12 } else { 99 };
-                fields.set(Part::Hour, fields.get(Part::Hour) as u16 + hour);
-                Some(end)
-            }
             Step::Meridiem => {
                 let word = text.get(at..at + 2)?;
                 let is_after_noon = word.eq_ignore_ascii_case(b"PM");
@@ -210,28 +239,9 @@ impl Step {
                 fields.set(Part::Hour, hour);
                 (is_after_noon || word.eq_ignore_ascii_case(b"AM")).then_some(at + 2)
             }
-            other => other.read_end(text, at, fields),
-        }
-    }
-
-    /// What mostly stands at the end: fraction, offset; and what stands alone.
-    fn read_end(self, text: &[u8], at: usize, fields: &mut Fields) -> Option<usize> {
-        match self {
-            Step::Fraction(least, most) => fraction(text, at, (least, most), fields),
-            Step::PointFraction => match text.get(at) {
-                // A point without digits ends a sentence.
-                Some(b'.' | b',') => fraction(text, at + 1, (1, 9), fields).or(Some(at)),
-                _ => Some(at),
-            },
             Step::Utc => {
                 fields.offset_seconds = 0;
                 matches!(text.get(at..at + 3)?, b"UTC" | b"GMT").then_some(at + 3)
-            }
-            Step::Epoch(unit_ns) => {
-                // One digit more than any number that fits has.
-                let (value, len) = number(text.get(at..)?, 20);
-                fields.epoch_ns = i64::try_from(value).ok()?.checked_mul(unit_ns)?;
-                (1..20).contains(&len).then_some(at + len)
             }
             _ => None,
         }
@@ -356,7 +366,7 @@ const WEEKDAYS: [&[u8]; 7] =
 fn name(text: &[u8], at: usize, names: &[&[u8]]) -> Option<(usize, usize)> {
     let rest = text.get(at..)?;
     let begins = |name: &&[u8]| rest.get(..name.len()).is_some_and(|text| text.eq_ignore_ascii_case(name));
-    let index = names.iter().position(|name| begins(name))?;
+    let index = names.iter().position(begins)?;
     Some((index, at + names[index].len()))
 }
 

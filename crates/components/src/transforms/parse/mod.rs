@@ -18,7 +18,7 @@ enum Place {
     /// Behind the n-th of these bytes, counted from 0.
     Byte(u8, usize),
     /// The same of a longer text; occurrences do not overlap.
-    Text(Finder<'static>, usize),
+    Text(Box<Finder<'static>>, usize),
 }
 
 impl Place {
@@ -27,7 +27,7 @@ impl Place {
         match after.map(str::as_bytes) {
             None | Some([]) => Place::Beginning,
             Some([byte]) => Place::Byte(*byte, skipped),
-            Some(text) => Place::Text(Finder::new(text).into_owned(), skipped),
+            Some(text) => Place::Text(Box::new(Finder::new(text).into_owned()), skipped),
         }
     }
 
@@ -129,11 +129,11 @@ impl Map for Parse {
             batch.time = Some(times.into());
         }
         if let Some(message) = failed.message(&batch) {
-            out.warn(message);
+            out.warning = Some(message);
             match self.on_error {
-                OnError::Pass => out.noted("bad_time", count as u64),
+                OnError::Pass => out.counters.noted("bad_time", count as u64),
                 OnError::Drop => {
-                    out.dropped("bad_time", count as u64);
+                    out.counters.dropped("bad_time", count as u64);
                     batch.select(failed.others(batch.rows()));
                 }
             }

@@ -25,12 +25,11 @@ fn of(text: &str) -> Batch {
 }
 
 /// What becomes of a batch, what is counted, and what is logged.
-fn applied(map: &mut dyn Map, batch: Batch) -> (Batch, Counters, Vec<String>) {
-    let (mut out, counters) = (Outputs::default(), Counters::default());
+fn applied(map: &mut dyn Map, batch: Batch) -> (Batch, Arc<Counters>, Option<String>) {
+    let mut out = Outputs::default();
     map.apply(batch, &mut out).unwrap();
-    let warnings = out.report(&counters);
-    let [(0, batch)] = &out.take()[..] else { panic!("one batch at the main output") };
-    (batch.clone(), counters, warnings)
+    let [(0, batch)] = &out.batches[..] else { panic!("one batch at the main output") };
+    (batch.clone(), out.counters.clone(), out.warning)
 }
 
 fn seconds(options: Value, text: &str) -> Vec<i64> {
@@ -64,7 +63,7 @@ fn the_time_begins_where_it_is_said_to_begin() {
 #[test]
 fn a_line_without_a_time_keeps_that_of_its_reading_and_is_counted() {
     let mut map = map(json!({ "time": { "format": "epoch_ms", "after": "[" } }));
-    let (batch, counters, warnings) = applied(&mut *map, of("[1\nrubbish\n[x\n[2\n"));
+    let (batch, counters, warning) = applied(&mut *map, of("[1\nrubbish\n[x\n[2\n"));
     let times: Vec<_> = (0..4).map(|row| batch.event_ns(row)).collect();
     assert_eq!((times, batch.events()), (vec![1_000_000, READ_NS, READ_NS, 2_000_000], 4));
     let snapshot = counters.snapshot();
@@ -72,19 +71,19 @@ fn a_line_without_a_time_keeps_that_of_its_reading_and_is_counted() {
     assert!(snapshot.dropped_events.is_empty());
     let expected =
         "no time in 2 of 4 events: what stands before it is not in the line (/a.log offset 3): \"rubbish\"";
-    assert_eq!(warnings, [expected]);
+    assert_eq!(warning.as_deref(), Some(expected));
 }
 
 #[test]
 fn a_batch_without_any_time_has_no_column_of_times() {
     let mut map = map(json!({ "time": { "format": "iso8601" } }));
-    let (batch, _, warnings) = applied(&mut *map, of("rubbish\n"));
+    let (batch, _, warning) = applied(&mut *map, of("rubbish\n"));
     assert!(batch.time.is_none());
     let expected =
         "no time in 1 of 1 events: does not fit the format from byte 0 on (/a.log offset 0): \"rubbish\"";
-    assert_eq!(warnings, [expected]);
-    let (empty, _, warnings) = applied(&mut *map, of(""));
-    assert!(empty.time.is_none() && warnings.is_empty());
+    assert_eq!(warning.as_deref(), Some(expected));
+    let (empty, _, warning) = applied(&mut *map, of(""));
+    assert!(empty.time.is_none() && warning.is_none());
 }
 
 #[test]
