@@ -54,7 +54,8 @@ impl Fields {
     }
 }
 
-/// The time in the latest year that has this day and puts it at most a day behind the reference.
+/// The time in the latest year that has this day and with which it is at most a day after the
+/// reference.
 fn latest(month: i64, day: i64, reference_ns: i64, to_ns: impl Fn(i64) -> i64) -> Option<i64> {
     let limit = reference_ns.saturating_add(AHEAD_NS_MAX);
     // Close enough: a year too far is above the limit.

@@ -47,7 +47,8 @@ impl Format {
         Ok(Format { steps: fused(&steps), day, offset_seconds: offset_seconds.unwrap_or(0) })
     }
 
-    /// Whether the times have no year: it is found so that a time lies at most a day behind the reference.
+    /// Whether the times have no year: it is the latest with which a time is
+    /// at most a day after the reference.
     pub fn finds_year(&self) -> bool {
         self.day == Day::WithoutYear
     }
@@ -86,9 +87,9 @@ impl Format {
 
     /// Whether what follows a time can decide where it ends.
     pub(crate) fn looks_ahead(&self) -> bool {
-        use Step::{Fraction, Offset, Padded, PointFraction};
-        let is_open = |step: &Step| matches!(step, Fraction(..) | PointFraction | Offset { .. } | Padded(_));
-        self.steps.last().is_some_and(is_open)
+        use Step::{Fraction, Hour12, Offset, Padded, PointFraction};
+        let last = self.steps.last();
+        matches!(last, Some(Fraction(..) | PointFraction | Offset { .. } | Padded(_) | Hour12 { .. }))
     }
 }
 

@@ -23,6 +23,8 @@ const FORMATS: &[(&str, &str)] = &[
     ("%A, %d %B %Y %H.%M", "%A, %d %B %Y %H.%M"),
     ("%m/%d/%Y %I:%M:%S %p", "%m/%d/%Y %I:%M:%S %p"),
     ("%p %l:%M %D", "%p %l:%M %D"),
+    ("%D %p %-I", "%D %p %-I"),
+    ("%Y %H:%M:%S %-m/%-d", "%Y %H:%M:%S %-m/%-d"),
     ("%D %R", "%D %R"),
     ("%-m/%-d/%Y %-H:%M:%S", "%-m/%-d/%Y %-H:%M:%S"),
     ("%Y/%j %k:%M:%S %Z", "%Y/%j %k:%M:%S UTC"),
@@ -74,7 +76,8 @@ fn chrono_ns(text: &str, theirs: &str, time: DateTime<Utc>) -> i64 {
         () if theirs.contains("6f") => 1000,
         () if theirs.contains("3f") => 1_000_000,
         () if theirs.contains("%S") || theirs.contains("%T") || theirs.contains("%s") => 1_000_000_000,
-        () => 60_000_000_000,
+        () if theirs.contains("%M") || theirs.contains("%R") => 60_000_000_000,
+        () => 3_600_000_000_000,
     };
     assert!(!text.is_empty());
     ns - ns.rem_euclid(unit)
