@@ -23,13 +23,17 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("millstream-bench", &["millstream-scan", "millstream-testkit"]),
-    ("millstream-components", &["millstream-kafka", "millstream-model", "millstream-scan"]),
+    (
+        "millstream-components",
+        &["millstream-kafka", "millstream-model", "millstream-scan", "millstream-timestamps"],
+    ),
     ("millstream-console", &["millstream-engine", "millstream-model"]),
     ("millstream-engine", &["millstream-model"]),
     ("millstream-kafka", &[]),
     ("millstream-model", &[]),
     ("millstream-scan", &[]),
     ("millstream-testkit", &["millstream-model"]),
+    ("millstream-timestamps", &[]),
 ];
 
 /// Folders a newcomer reads, and how many lines of code that may be, without blank lines, comments

@@ -10,6 +10,7 @@ pub mod route;
 pub mod sinks;
 pub mod sources;
 pub mod template;
+pub mod transforms;
 
 mod stream;
 mod synced;

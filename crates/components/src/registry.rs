@@ -3,7 +3,7 @@
 //! Adding a component is its folder and one row of [`ROWS`].
 
 use crate::template::{Template, Use};
-use crate::{sinks, sources};
+use crate::{sinks, sources, transforms};
 use millstream_model::{BuildError, Kind, Sink, Source, SourceOpen, Transform};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -128,6 +128,7 @@ pub static ROWS: &[Row] = &[
     row!(source, sources::file::FileConfig, "file", "sources/file"),
     row!(source, sources::generate::GenerateConfig, "generate", "sources/generate"),
     row!(source, sources::stdin::StdinConfig, "stdin", "sources/stdin"),
+    row!(transform, transforms::parse::ParseConfig, "parse", "transforms/parse"),
     row!(sink, sinks::blackhole::BlackholeConfig, "blackhole", "sinks/blackhole"),
     row!(sink, sinks::console::ConsoleConfig, "console", "sinks/console"),
     row!(sink, sinks::file::FileConfig, "file", "sinks/file"),
@@ -144,6 +145,10 @@ const fn source<C: SourceComponent>() -> Build {
         let config: C = decode(options)?;
         Ok(Box::new(move |open| config.open(open)))
     })
+}
+
+const fn transform<C: TransformComponent>() -> Build {
+    Build::Transform(|options| decode::<C>(options)?.build())
 }
 
 const fn sink<C: SinkComponent>() -> Build {

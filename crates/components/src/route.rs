@@ -54,14 +54,14 @@ impl RoutingEncoder {
             for (begin, end) in batch.runs(segment.first_row, segment.first_row + segment.rows) {
                 for row in begin..end {
                     let (index, complete) = match last {
-                        Some(found) if !self.template.per_row() => found,
+                        Some((of, found)) if self.template.is_same(batch, of, row) => found,
                         _ => {
                             name.clear();
                             let complete = self.template.render(batch, segment, row, &mut name);
                             (self.index(&name), complete)
                         }
                     };
-                    last = Some((index, complete));
+                    last = Some((row, (index, complete)));
                     self.of_row.push(index);
                     missing += u64::from(!complete);
                 }

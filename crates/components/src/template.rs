@@ -82,9 +82,24 @@ impl Template {
         self.parts.iter().all(|part| matches!(part, Part::Literal(_)))
     }
 
-    /// Whether rows of one segment may give different texts. If not, any row speaks for all.
-    pub fn per_row(&self) -> bool {
-        self.parts.iter().any(|part| matches!(part, Part::Field(field, _) if field.per_row()))
+    /// Whether rows of one segment of this batch may give different texts. If not, any row speaks for all.
+    pub fn per_row(&self, batch: &Batch) -> bool {
+        self.parts.iter().any(|part| match part {
+            Part::Literal(_) => false,
+            Part::Time(_) => batch.time.is_some(),
+            Part::Field(field, _) => field.per_row(batch),
+        })
+    }
+
+    /// Whether two rows of one segment give the same text for sure, without making it.
+    pub fn is_same(&self, batch: &Batch, one: usize, other: usize) -> bool {
+        self.parts.iter().all(|part| match part {
+            Part::Literal(_) => true,
+            Part::Time(piece) => {
+                batch.time.is_none() || piece.is_same(batch.event_ns(one), batch.event_ns(other))
+            }
+            Part::Field(field, _) => !field.per_row(batch),
+        })
     }
 
     /// Appends the text for one row of `segment`. False if the event has not all of the fields.
@@ -93,7 +108,7 @@ impl Template {
         for part in &self.parts {
             match part {
                 Part::Literal(text) => out.extend_from_slice(text.as_bytes()),
-                Part::Time(piece) => piece.push(event_ns(batch, row), out),
+                Part::Time(piece) => piece.push(batch.event_ns(row), out),
                 Part::Field(field, bytes_max) => match field.of(batch, segment, row) {
                     Some(value) => value::push(self.usage, &value, *bytes_max, out),
                     None => {
@@ -118,11 +133,6 @@ impl Template {
         }
         String::from_utf8_lossy(&out).into_owned()
     }
-}
-
-/// The time of an event, in nanoseconds since 1970: today, when it was read first.
-fn event_ns(batch: &Batch, _row: usize) -> i64 {
-    batch.read_ns
 }
 
 macro_rules! option {

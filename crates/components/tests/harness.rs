@@ -5,12 +5,13 @@
 
 use millstream_components::registry::{Build, ROWS, Row};
 use millstream_model::{
-    Batch, BlockPool, Counters, Delivery, EncodeCx, Encoder, Grant, Kind, Lane, LaneCx, Ledger, Outcome,
-    Payload, Polled, Selection, Settled, Sink, SinkSet, Source,
+    Batch, BlockPool, Counters, Delivery, EncodeCx, Encoder, Grant, Kind, Lane, LaneCx, Ledger, Map, Outcome,
+    Outputs, Payload, Polled, Selection, Settled, Sink, SinkSet, Source, TIME_UNKNOWN, Transform,
 };
 use millstream_testkit::kafka::Kafka;
 use millstream_testkit::{Rows, SourceRig, assert_whole, batch, yaml};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::Command;
@@ -232,7 +233,7 @@ fn check_batch(batch: &Batch, rig: &SourceRig) {
     checkpoints(&|checkpoint, _, last| checkpoint > last);
 }
 
-// Sinks.
+// Sinks and transforms.
 
 /// The sample's options, once for each codec if it has codecs.
 fn by_codec(options: Value) -> Vec<(Option<&'static str>, Value)> {
@@ -265,6 +266,14 @@ impl Maker {
         batch
     }
 
+    /// The same with a time for two of three rows.
+    fn timed(&self, lines: usize) -> Batch {
+        let mut batch = self.of(ordinary(lines), 1000);
+        let time = |row: usize| if row.is_multiple_of(3) { TIME_UNKNOWN } else { row as i64 * 1_000_000_007 };
+        batch.time = Some((0..batch.rows()).map(time).collect::<Vec<_>>().into());
+        batch
+    }
+
     fn segments(&self, count: usize) -> Batch {
         let rows: Vec<Rows<'_>> =
             (0..count).map(|_| Rows { name: "/var/log/b.log", text: b"1\n\n3\n" }).collect();
@@ -276,10 +285,19 @@ fn ordinary(lines: usize) -> String {
     (0..lines).map(|n| format!("203.0.113.7 - - \"GET /?seq={n} HTTP/1.1\" 200\n")).collect()
 }
 
+/// Lines of which three in four have a time.
+fn timed(lines: usize) -> String {
+    let line = |n: usize| match n % 4 {
+        3 => format!("no time {n}\n"),
+        _ => format!("a [21/Nov/2026:10:{:02}:{:02} +0000] {n}\n", n / 60 % 60, n % 60),
+    };
+    (0..lines).map(line).collect()
+}
+
 /// Makes a batch of some kind.
 type Make = fn(&Maker) -> Batch;
 
-/// Every kind of batch a sink may get.
+/// Every kind of batch a transform or a sink may get.
 const BATCHES: &[(&str, Make)] = &[
     ("ordinary lines", |make| make.of(ordinary(1000), 1000)),
     ("a full block", |make| make.of(ordinary(5000), 1000)),
@@ -291,6 +309,8 @@ const BATCHES: &[(&str, Make)] = &[
     ("empty rows", |make| make.of("\n".repeat(16 * 1024), 1000)),
     ("cut rows", |make| make.of("a long line\nshort\n\u{20ac}\u{20ac}\u{20ac}\u{20ac}\n", 7)),
     ("many segments", |make| make.segments(300)),
+    ("lines with a time", |make| make.of(timed(3000), 1000)),
+    ("rows with times of their own", |make| make.timed(1000)),
 ];
 
 /// Whatever a batch holds, a sink encodes it within what it declared for ordinary text, lets
@@ -389,4 +409,77 @@ async fn deliver(lane: &mut dyn Lane, batch: Batch, mut payload: Payload) {
         }
     }
     payload.settle(Outcome::Delivered);
+}
+
+// Transforms.
+
+/// The events of some batches: output, origin and offset; text and time.
+type Events = BTreeMap<(usize, u64, u64), (Vec<u8>, i64)>;
+
+/// Whatever a batch holds, a map takes it, gives whole batches with the same debt, and makes the
+/// same of a row whatever rows come with it, in whatever order.
+#[test]
+fn a_map_takes_every_batch_and_gives_the_same_however_it_is_cut() {
+    for_each(
+        Kind::Transform,
+        "a_map_takes_every_batch_and_gives_the_same_however_it_is_cut",
+        |options, row| {
+            let Build::Transform(build) = row.build else { panic!("no transform") };
+            let Transform::Map(instance) = build(options).unwrap() else { return };
+            let make = Maker { grant: Grant::new(1 << 30), ledger: Ledger::new() };
+            let mut used = instance();
+            for (what, batch) in BATCHES.iter().map(|(what, batch)| (what, batch(&make))) {
+                let whole = applied(&mut *instance(), &batch);
+                assert_eq!(applied(&mut *used, &batch), whole, "{what}: a second time");
+                for piece_rows in [1, 7, 1000] {
+                    let mut pieces = pieces(&batch, piece_rows);
+                    assert_eq!(all(&mut *used, &pieces), whole, "{what}: in pieces of {piece_rows}");
+                    pieces.reverse();
+                    assert_eq!(
+                        all(&mut *used, &pieces),
+                        whole,
+                        "{what}: in pieces of {piece_rows}, from the end"
+                    );
+                }
+                batch.segments.iter().for_each(|segment| segment.ack.finish());
+                drop(batch);
+                assert!(make.ledger.is_idle(), "{what}: settled");
+                assert_eq!(make.grant.used(), 0, "{what}: memory is given back");
+            }
+        },
+    );
+}
+
+/// The batch in pieces of so many rows; at most a few of them, as each looks at all rows.
+fn pieces(batch: &Batch, rows: usize) -> Vec<Batch> {
+    let rows = rows.max(batch.rows() / 100);
+    let piece = |begin: usize| {
+        let mut piece = batch.clone();
+        piece.select_range(begin, begin + rows);
+        piece
+    };
+    (0..batch.rows()).step_by(rows).map(piece).collect()
+}
+
+fn all(map: &mut dyn Map, batches: &[Batch]) -> Events {
+    batches.iter().flat_map(|batch| applied(map, batch)).collect()
+}
+
+fn applied(map: &mut dyn Map, batch: &Batch) -> Events {
+    let mut out = Outputs::default();
+    map.apply(batch.clone(), &mut out).unwrap();
+    let mut events = Events::new();
+    for (output, made) in out.batches {
+        assert_whole(&made);
+        assert_eq!((made.sinks, made.read_ns), (batch.sinks, batch.read_ns));
+        for segment in made.segments.iter() {
+            let rows = segment.first_row..segment.first_row + segment.rows;
+            for row in rows.filter(|row| made.is_selected(*row)) {
+                let key = (output, segment.origin.id, made.offset(segment, row));
+                let before = events.insert(key, (made.text(row).to_vec(), made.event_ns(row)));
+                assert!(before.is_none(), "an event twice at one output");
+            }
+        }
+    }
+    events
 }

@@ -165,12 +165,15 @@ fn applied(
     let begun = Instant::now();
     let events = batch.events() as u64;
     node.counters.received(events, batch.text_bytes());
-    let mut out = Outputs::default();
+    let mut out = Outputs { counters: node.counters.clone(), ..Outputs::default() };
     if let Err(error) = apply(batch, &mut out) {
         refused(node, events, &error);
     }
+    if let Some(warning) = out.warning.take() {
+        log::warn!("{} {}: {warning}", node.kind, node.id);
+    }
     let mut next = Vec::new();
-    for (output, batch) in out.take() {
+    for (output, batch) in out.batches {
         node.counters.sent(batch.events() as u64, batch.text_bytes());
         if let Some(readers) = node.outputs.get(output) {
             fan_out(readers, batch, &mut next);

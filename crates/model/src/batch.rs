@@ -70,7 +70,13 @@ pub struct Batch {
     pub truncated: Arc<[u32]>,
     /// Wall clock when the block was read, in nanoseconds since 1970.
     pub read_ns: i64,
+    /// The time each row says it is of, in nanoseconds since 1970, or [`TIME_UNKNOWN`]; `None` where
+    /// no row's was looked for.
+    pub time: Option<ScalarBuffer<i64>>,
 }
+
+/// Stands in [`Batch::time`] for a row whose time is not known.
+pub const TIME_UNKNOWN: i64 = i64::MIN;
 
 impl Batch {
     /// Rows, selected or not.
@@ -125,6 +131,12 @@ impl Batch {
         let views = self.message.views();
         let sum = |(b, e): (usize, usize)| views[b..e].iter().map(|v| u64::from(*v as u32)).sum::<u64>();
         self.runs(0, self.rows()).map(sum).sum()
+    }
+
+    /// Time of a row in nanoseconds since 1970: its own if it is known, else when it was read.
+    pub fn event_ns(&self, row: usize) -> i64 {
+        let own = self.time.as_ref().map_or(TIME_UNKNOWN, |time| time[row]);
+        if own == TIME_UNKNOWN { self.read_ns } else { own }
     }
 
     /// Offset of a row in its origin.
@@ -275,6 +287,7 @@ impl BatchBuilder {
             selection: None,
             truncated: self.truncated.into(),
             read_ns,
+            time: None,
         }
     }
 }
@@ -374,6 +387,15 @@ mod tests {
         assert_eq!(texts(&split)[..4], expected);
         assert_eq!(split.starts[..], [0, 2, 6, 10, 12]);
         assert_eq!(texts(&batch_with(b"aaaaa\nok\n", 4, LongLine::Drop)), [b"ok"]);
+    }
+
+    #[test]
+    fn a_row_without_a_time_of_its_own_has_that_of_its_reading() {
+        let mut batch = batch(b"0\n1\n", 100);
+        batch.read_ns = 7;
+        assert_eq!([batch.event_ns(0), batch.event_ns(1)], [7, 7]);
+        batch.time = Some(vec![TIME_UNKNOWN, -5].into());
+        assert_eq!([batch.event_ns(0), batch.event_ns(1)], [7, -5]);
     }
 
     #[test]

@@ -30,7 +30,7 @@ mod units;
 pub use arrow_buffer::BooleanBuffer as Selection;
 
 pub use ack::{Ack, Hold, Outcome};
-pub use batch::{Batch, BatchBuilder, LongLine, Origin, Segment, SourceInfo, char_boundary};
+pub use batch::{Batch, BatchBuilder, LongLine, Origin, Segment, SourceInfo, TIME_UNKNOWN, char_boundary};
 pub use block::{Block, BlockPool};
 pub use cursor::{Choice, Cursor, Cursors};
 pub use error::{BuildError, ComponentError, DeliverError};

@@ -5,6 +5,7 @@
 
 use crate::batch::Batch;
 use crate::error::ComponentError;
+use crate::metrics::Counters;
 use crate::time::Now;
 use std::sync::Arc;
 
@@ -20,21 +21,21 @@ pub enum Transform {
     Offload(Arc<dyn Offload>),
 }
 
-/// Where a transform puts what it makes.
+/// Where a transform puts what it makes, and says what became of the rest.
 #[derive(Default)]
 pub struct Outputs {
-    batches: Vec<(usize, Batch)>,
+    /// Everything sent, with its output, in order.
+    pub batches: Vec<(usize, Batch)>,
+    /// Counters of the transform: it counts there what it drops, and what goes through incomplete.
+    pub counters: Arc<Counters>,
+    /// What is to be said in the agent's log, behind the transform's name.
+    pub warning: Option<String>,
 }
 
 impl Outputs {
     /// Sends `batch` to `output`.
     pub fn send(&mut self, output: usize, batch: Batch) {
         self.batches.push((output, batch));
-    }
-
-    /// Everything sent, in order.
-    pub fn take(&mut self) -> Vec<(usize, Batch)> {
-        std::mem::take(&mut self.batches)
     }
 }
 

@@ -44,6 +44,7 @@ pub fn batch(parts: &[Rows<'_>], line_max: usize, grant: &Arc<Grant>, ledger: &A
 pub fn assert_whole(batch: &Batch) {
     assert_eq!(batch.message.len(), batch.rows());
     batch.message.to_data().validate_full().expect("a valid column");
+    assert!(batch.time.as_ref().is_none_or(|time| time.len() == batch.rows()), "length of the times");
     assert!(batch.selection.as_ref().is_none_or(|s| s.len() == batch.rows()), "length of the selection");
     assert!(batch.truncated.is_sorted_by(|a, b| a < b), "cut rows ascend");
     assert!(batch.truncated.last().is_none_or(|row| (*row as usize) < batch.rows()), "cut rows are rows");

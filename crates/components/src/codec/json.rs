@@ -1,10 +1,11 @@
 //! The `json` codec: `{"timestamp":…,"message":…,"meta":{…},…attributes}` and `\n` per event.
 //!
 //! Everything that is the same for all rows of a segment is rendered once; per row there is the
-//! escaped text and one copy of what lies between two texts, with the offset put in.
+//! escaped text and one copy of what lies between two texts, with the offset put in, and the time
+//! where rows have times of their own.
 
 use super::{Encoding, Metadata};
-use crate::formats::{DIGITS_MAX, decimal, push_decimal, push_rfc3339};
+use crate::formats::{DIGITS_MAX, RFC3339_BYTES, Rfc3339, decimal, push_decimal, push_rfc3339};
 use millstream_model::{Batch, ComponentError, EncodeCx, Encoder, Payload, Segment};
 use millstream_scan::escape_json;
 
@@ -17,7 +18,11 @@ pub struct JsonEncoder {
     /// What stands behind each message.
     pieces: Vec<Piece>,
     between: Between,
+    times: Rfc3339,
 }
+
+/// Where the time stands in the head.
+const TIME_AT: usize = b"{\"timestamp\":\"".len();
 
 /// A part of the text behind the message.
 enum Piece {
@@ -47,6 +52,7 @@ impl JsonEncoder {
             head: Vec::new(),
             pieces: Vec::new(),
             between: Between::default(),
+            times: Rfc3339::default(),
         }
     }
 
@@ -92,6 +98,9 @@ impl JsonEncoder {
         out.extend_from_slice(&self.head);
         for (begin, end) in batch.runs(segment.first_row, segment.first_row + segment.rows) {
             for row in begin..end {
+                if batch.time.is_some() {
+                    self.stamp(batch.event_ns(row), out);
+                }
                 let text = batch.text(row);
                 if utf8 || simdutf8::basic::from_utf8(text).is_ok() {
                     escape_json(text, out);
@@ -105,6 +114,13 @@ impl JsonEncoder {
         // The beginning of a row that does not come.
         out.truncate(out.len() - self.head.len());
         replaced
+    }
+
+    /// Puts the row's time into the head, which is the end of `out`.
+    #[inline]
+    fn stamp(&mut self, ns: i64, out: &mut [u8]) {
+        let at = out.len() - self.head.len() + TIME_AT;
+        out[at..at + RFC3339_BYTES].copy_from_slice(self.times.text(ns));
     }
 
     /// Ends the row and begins the next.

@@ -58,6 +58,15 @@ fn fields_and_time_are_those_of_the_event() {
 }
 
 #[test]
+fn an_event_with_a_time_of_its_own_has_it_in_its_texts() {
+    let mut batch = of(b"one\ntwo\n");
+    batch.time = Some(vec![951_827_696_000_000_000, millstream_model::TIME_UNKNOWN].into());
+    assert_eq!(text("%F %H {{ timestamp }}", &batch, 0), "2000-02-29 12 2000-02-29T12:34:56.000Z");
+    assert_eq!(text("%F {{ timestamp }}", &batch, 1), "2026-11-21 2026-11-21T20:29:46.123Z");
+    assert_eq!(text("{{ collected }}", &batch, 0), "2026-11-21T20:29:46.123Z");
+}
+
+#[test]
 fn the_day_of_the_year_counts_leap_days() {
     let day = |seconds: i64| {
         let mut out = Vec::new();
@@ -80,7 +89,13 @@ fn a_field_that_is_missing_has_a_placeholder_and_says_so() {
 fn what_differs_between_rows_is_known_beforehand() {
     let of = |text| Template::parse(text, Use::Text).unwrap();
     assert!(of("a %% b").is_constant() && !of("%F").is_constant() && !of("{{ host }}").is_constant());
-    assert!(of("{{ offset }}").per_row() && of("x{{message}}").per_row() && !of("{{ file }} %H").per_row());
+    let mut batch = self::of(b"line\n");
+    let per_row = |text, batch: &Batch| of(text).per_row(batch);
+    assert!(per_row("{{ offset }}", &batch) && per_row("x{{message}}", &batch));
+    assert!(!per_row("{{ file }} %H {{ timestamp }}", &batch));
+    batch.time = Some(vec![0].into());
+    assert!(per_row("%H", &batch) && per_row("{{ timestamp }}", &batch));
+    assert!(!per_row("{{ file }} {{ collected }}", &batch));
     assert_eq!((of("/a/b-%F").literal_prefix(), of("{{ host }}").literal_prefix()), ("/a/b-", ""));
     assert_eq!(of("/a/{{ host }}-%F").outline(0), "/a/*-1970-01-01");
 }

@@ -49,10 +49,14 @@ impl Field {
         }
     }
 
-    /// Whether it may differ between the rows of a segment.
-    pub fn per_row(&self) -> bool {
-        use Field::{Id, Message, Offset, PreviousOffset, Truncated};
-        matches!(self, Offset | Id | PreviousOffset | Truncated | Message)
+    /// Whether it may differ between the rows of a segment of this batch.
+    pub fn per_row(&self, batch: &Batch) -> bool {
+        use Field::{Id, Message, Offset, PreviousOffset, Timestamp, Truncated};
+        match self {
+            Offset | Id | PreviousOffset | Truncated | Message => true,
+            Timestamp => batch.time.is_some(),
+            _ => false,
+        }
     }
 
     /// The field's value; `None` if the event has no such field.
@@ -79,7 +83,7 @@ impl Field {
             Field::FileId => drop(write!(out, "{:016x}", segment.origin.id)),
             Field::Offset => push_decimal(&mut out, batch.offset(segment, row)),
             Field::PreviousOffset => push_decimal(&mut out, batch.offset(segment, row - 1)),
-            Field::Timestamp => push_rfc3339(&mut out, super::event_ns(batch, row)),
+            Field::Timestamp => push_rfc3339(&mut out, batch.event_ns(row)),
             _ => push_rfc3339(&mut out, batch.read_ns),
         }
         out
@@ -105,6 +109,18 @@ impl Piece {
             's' => 11,
             _ => 2,
         }
+    }
+
+    /// Whether two times have the same piece for sure.
+    pub fn is_same(self, one_ns: i64, other_ns: i64) -> bool {
+        let seconds = match self.0 {
+            'S' | 's' => 1,
+            'M' => 60,
+            'H' => 3600,
+            _ => 86_400,
+        };
+        let period = seconds * 1_000_000_000;
+        one_ns.div_euclid(period) == other_ns.div_euclid(period)
     }
 
     /// Appends the piece of a time in nanoseconds since 1970.

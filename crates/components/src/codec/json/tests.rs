@@ -2,7 +2,7 @@
 
 use super::*;
 use arrow_buffer::BooleanBuffer;
-use millstream_model::{BlockPool, Counters, Grant, Ledger, SourceInfo};
+use millstream_model::{BlockPool, Counters, Grant, Ledger, SourceInfo, TIME_UNKNOWN};
 use millstream_testkit::{Rows, batch};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -74,6 +74,24 @@ fn metadata_stands_where_it_is_wanted() {
     for key in ["meta", ""] {
         let bare = parse(&encode(&batch, json!({ "metadata": [], "metadata_key": key })).0);
         assert_eq!(bare[0], json!({ "timestamp": "2026-11-21T20:29:46.123Z", "message": "123" }));
+    }
+}
+
+/// Rows with times of their own have them, in milliseconds; the others have that of the reading.
+#[test]
+fn a_row_has_its_own_time() {
+    let mut batch = small(b"1\n2\n3\n4\n5\n", 100);
+    let times = [951_827_696_123_999_999, TIME_UNKNOWN, 951_827_696_123_999_999, -1, 0];
+    batch.time = Some(times.to_vec().into());
+    batch.select(BooleanBuffer::from(vec![true, true, true, false, true]));
+    for metadata in [json!([]), json!(["offset"]), json!(["previous_offset", "collected"])] {
+        let events = parse(&encode(&batch, json!({ "metadata": metadata })).0);
+        let seen: Vec<_> = events.iter().map(|event| event["timestamp"].as_str().unwrap()).collect();
+        let own = "2000-02-29T12:34:56.123Z";
+        assert_eq!(seen, [own, "2026-11-21T20:29:46.123Z", own, "1970-01-01T00:00:00.000Z"]);
+        if let Some(collected) = events[0]["meta"].get("collected") {
+            assert_eq!(collected, "2026-11-21T20:29:46.123Z");
+        }
     }
 }
 

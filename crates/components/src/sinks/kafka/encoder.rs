@@ -83,12 +83,14 @@ impl KafkaEncoder {
         records: &[Record],
         runs: &mut Vec<Run>,
     ) {
-        let per_row = self.config.topic.0.per_row() || self.headers.iter().any(|(_, value)| value.per_row());
         let mut begin = 0;
         while begin < rows.len() {
             let address = self.address(batch, segment, rows[begin]);
-            let mut end = if per_row { begin + 1 } else { rows.len() };
-            while end < rows.len() && self.address(batch, segment, rows[end]) == address {
+            let mut end = begin + 1;
+            while end < rows.len()
+                && (self.goes_along(batch, rows[begin], rows[end])
+                    || self.address(batch, segment, rows[end]) == address)
+            {
                 end += 1;
             }
             runs.push(Run {
@@ -101,6 +103,12 @@ impl KafkaEncoder {
             });
             begin = end;
         }
+    }
+
+    /// Whether a row has the address of another for sure.
+    fn goes_along(&self, batch: &Batch, one: usize, other: usize) -> bool {
+        self.config.topic.0.is_same(batch, one, other)
+            && self.headers.iter().all(|(_, value)| value.is_same(batch, one, other))
     }
 
     fn address(&mut self, batch: &Batch, segment: &Segment, row: usize) -> Address {
@@ -134,7 +142,7 @@ impl KafkaEncoder {
         let mut render = |row: usize, bytes: &mut Vec<u8>| {
             self.incomplete += u64::from(!template.render(batch, segment, row, bytes));
         };
-        if !template.per_row() {
+        if !template.per_row(batch) {
             render(rows[0], &mut bytes);
             return Key::Same(bytes);
         }

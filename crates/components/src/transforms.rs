@@ -1,0 +1,3 @@
+//! Components that change data.
+
+pub mod parse;

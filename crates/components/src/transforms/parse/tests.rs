@@ -1,0 +1,134 @@
+//! What `parse` makes of batches.
+
+use super::*;
+use crate::registry::Component;
+use crate::registry::TransformComponent;
+use millstream_model::{Counters, Grant, Ledger, Transform};
+use millstream_testkit::{Rows, batch};
+use serde_json::{Value, json};
+
+/// When the batches were read: 2026-11-21 20:29:46.123.
+const READ_NS: i64 = 1_795_292_986_123_000_000;
+
+fn map(options: Value) -> Box<dyn Map> {
+    let config: ParseConfig = serde_json::from_value(options).unwrap();
+    assert_eq!(config.check(), []);
+    match config.build().unwrap() {
+        Transform::Map(make) => make(),
+        _ => panic!("no map"),
+    }
+}
+
+fn of(text: &str) -> Batch {
+    let rows = [Rows { name: "/a.log", text: text.as_bytes() }];
+    batch(&rows, 1000, &Grant::new(1 << 30), &Ledger::new())
+}
+
+/// What becomes of a batch, what is counted, and what is logged.
+fn applied(map: &mut dyn Map, batch: Batch) -> (Batch, Arc<Counters>, Option<String>) {
+    let mut out = Outputs::default();
+    map.apply(batch, &mut out).unwrap();
+    let [(0, batch)] = &out.batches[..] else { panic!("one batch at the main output") };
+    (batch.clone(), out.counters.clone(), out.warning)
+}
+
+fn seconds(options: Value, text: &str) -> Vec<i64> {
+    let (batch, ..) = applied(&mut *map(options), of(text));
+    (0..batch.rows()).map(|row| batch.event_ns(row) / 1_000_000_000).collect()
+}
+
+#[test]
+fn the_time_begins_where_it_is_said_to_begin() {
+    let time = |more: Value| {
+        let mut time = json!({ "format": "%Y-%m-%d %H:%M:%S" });
+        time.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json!({ "time": time })
+    };
+    let begin = 951_827_696;
+    assert_eq!(seconds(time(json!({})), "2000-02-29 12:34:56 x\n"), [begin]);
+    assert_eq!(seconds(time(json!({ "after": "[" })), "a [2000-02-29 12:34:56] x\n"), [begin]);
+    assert_eq!(seconds(time(json!({ "after": "|", "nth": 3 })), "|a|b|2000-02-29 12:34:56\n"), [begin]);
+    assert_eq!(
+        seconds(time(json!({ "after": "at=", "nth": 2 })), "at=1 at=2000-02-29 12:34:56 at=3\n"),
+        [begin]
+    );
+    assert_eq!(
+        seconds(time(json!({ "timezone": "+02:00" })), "2000-02-29 12:34:56\n2000-02-29 12:34:57\n"),
+        [begin - 7200, begin - 7199]
+    );
+    // Nothing is skipped but what is said.
+    assert_eq!(seconds(time(json!({})), " 2000-02-29 12:34:56 x\n"), [READ_NS / 1_000_000_000]);
+}
+
+#[test]
+fn a_line_without_a_time_keeps_that_of_its_reading_and_is_counted() {
+    let mut map = map(json!({ "time": { "format": "epoch_ms", "after": "[" } }));
+    let (batch, counters, warning) = applied(&mut *map, of("[1\nrubbish\n[x\n[2\n"));
+    let times: Vec<_> = (0..4).map(|row| batch.event_ns(row)).collect();
+    assert_eq!((times, batch.events()), (vec![1_000_000, READ_NS, READ_NS, 2_000_000], 4));
+    let snapshot = counters.snapshot();
+    assert_eq!(snapshot.noted_events.into_iter().collect::<Vec<_>>(), [("bad_time", 2)]);
+    assert!(snapshot.dropped_events.is_empty());
+    let expected =
+        "no time in 2 of 4 events: what stands before it is not in the line (/a.log offset 3): \"rubbish\"";
+    assert_eq!(warning.as_deref(), Some(expected));
+}
+
+#[test]
+fn a_batch_without_any_time_has_no_column_of_times() {
+    let mut map = map(json!({ "time": { "format": "iso8601" } }));
+    let (batch, _, warning) = applied(&mut *map, of("rubbish\n"));
+    assert!(batch.time.is_none());
+    let expected =
+        "no time in 1 of 1 events: does not fit the format from byte 0 on (/a.log offset 0): \"rubbish\"";
+    assert_eq!(warning.as_deref(), Some(expected));
+    let (empty, _, warning) = applied(&mut *map, of(""));
+    assert!(empty.time.is_none() && warning.is_none());
+}
+
+#[test]
+fn lines_without_a_time_are_dropped_if_that_is_wanted() {
+    let mut map = map(json!({ "time": { "format": "epoch_s" }, "on_error": "drop" }));
+    let mut batch = of("1\nx\n2\ny\n3\n");
+    batch.select(Selection::from(vec![true, true, true, false, true]));
+    let (batch, counters, _) = applied(&mut *map, batch);
+    let kept: Vec<_> = (0..5).filter(|row| batch.is_selected(*row)).collect();
+    assert_eq!(kept, [0, 2, 4]);
+    assert_eq!(counters.snapshot().dropped_events.into_iter().collect::<Vec<_>>(), [("bad_time", 1)]);
+}
+
+#[test]
+fn a_second_format_takes_what_the_first_did_not() {
+    let (first, ..) = applied(&mut *map(json!({ "time": { "format": "epoch_s" } })), of("1\n@2\n"));
+    let (both, ..) = applied(&mut *map(json!({ "time": { "format": "epoch_s", "after": "@" } })), first);
+    assert_eq!([both.event_ns(0), both.event_ns(1)], [1_000_000_000, 2_000_000_000]);
+}
+
+#[test]
+fn what_is_wrong_is_said_with_what_to_write_instead() {
+    let faults = |options: Value| {
+        let config: ParseConfig = serde_json::from_value(options).unwrap();
+        config.check()
+    };
+    let all = [
+        (json!({}), "", "does nothing; write for example time:"),
+        (json!({ "time": { "format": "yyyy" } }), "/time/format", "no format of a time; write"),
+        (
+            json!({ "time": { "format": "iso8601", "timezone": "CET" } }),
+            "/time/timezone",
+            "\"CET\" is no distance",
+        ),
+        (
+            json!({ "time": { "format": "iso8601", "after": "" } }),
+            "/time/after",
+            "an empty text is everywhere",
+        ),
+        (json!({ "time": { "format": "iso8601", "after": "\n" } }), "/time/after", "no line has a line end"),
+        (json!({ "time": { "format": "iso8601", "after": "[", "nth": 0 } }), "/time/nth", "counts from 1"),
+        (json!({ "time": { "format": "iso8601", "nth": 2 } }), "/time/nth", "counts what `after` names"),
+    ];
+    for (options, pointer, message) in all {
+        let [(found, text)] = &faults(options)[..] else { panic!("one fault") };
+        assert!(found == pointer && text.starts_with(message), "{found}: {text}");
+    }
+}

@@ -1,0 +1,313 @@
+//! From the text of a format to its steps, and what is refused.
+
+use crate::civil::{Day, has_one_year};
+use crate::step::{EPOCH_UNITS, Fields, Part, Step};
+use crate::{Fault, SECOND_NS, Stamp};
+
+/// Longest format in bytes: a longer one is a slip.
+const FORMAT_BYTES_MAX: usize = 128;
+
+/// A format of times, compiled.
+#[derive(Clone, Debug)]
+pub struct Format {
+    steps: Vec<Step>,
+    day: Day,
+    /// Of texts that say none.
+    offset_seconds: i32,
+}
+
+impl Format {
+    /// Compiles a format: a preset (`iso8601`, `rfc3339`, `epoch_s`, `epoch_ms`, `epoch_us`, `epoch_ns`)
+    /// or pieces as `strptime` has them. `offset_seconds` is the distance to UTC of times that do not
+    /// say theirs.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong; what to write instead.
+    pub fn new(text: &str, offset_seconds: Option<i32>) -> Result<Format, String> {
+        let steps = match preset(text) {
+            Some(steps) => steps,
+            None => pieces(text)?,
+        };
+        let has = |part| steps.iter().any(|step| step.gives(part));
+        let is_epoch = steps.iter().any(|step| matches!(step, Step::Epoch(_)));
+        let says_zone = |step: &Step| matches!(step, Step::Offset { optional: false } | Step::Utc);
+        if offset_seconds.is_some() && (is_epoch || steps.iter().any(says_zone)) {
+            return Err("every text of this format says its own time zone; leave out timezone".into());
+        }
+        let day = if is_epoch { Day::Epoch } else { day(&has)? };
+        if !is_epoch && !has(Part::Hour) {
+            return Err("gives no hour; add %H, or %I and %p".into());
+        }
+        let is_meridiem = |step: &&Step| matches!(step, Step::Meridiem | Step::Hour12 { .. });
+        if steps.iter().filter(is_meridiem).count() % 2 == 1 {
+            return Err("%I needs %p, and %p needs %I; write both, or %H for an hour of 24".into());
+        }
+        twice(&steps)?;
+        Ok(Format { steps: fused(&steps), day, offset_seconds: offset_seconds.unwrap_or(0) })
+    }
+
+    /// Whether the times have no year: it is the latest with which a time is
+    /// at most a day after the reference.
+    pub fn finds_year(&self) -> bool {
+        self.day == Day::WithoutYear
+    }
+
+    /// Reads the time with which `text` begins. Of a format without a year, it is at most a day
+    /// later than `reference_ns`.
+    #[inline]
+    pub fn parse(&self, text: &[u8], reference_ns: i64) -> Result<Stamp, Fault> {
+        self.read(text, reference_ns, &mut self.fields())
+    }
+
+    #[inline]
+    pub(crate) fn fields(&self) -> Fields {
+        Fields::new(self.offset_seconds)
+    }
+
+    #[inline]
+    pub(crate) fn read(&self, text: &[u8], reference_ns: i64, fields: &mut Fields) -> Result<Stamp, Fault> {
+        let mut len = 0;
+        for step in &self.steps {
+            len = step.read(text, len, fields).ok_or(Fault::Text(len))?;
+        }
+        Ok(Stamp { ns: fields.resolve(self.day, reference_ns)?, len })
+    }
+
+    /// The time `ns` without second and fraction, if every second of its minute adds to it: not of a
+    /// number of seconds, nor where the years meet that are found.
+    pub(crate) fn minute_ns(&self, ns: i64, fields: &Fields, reference_ns: i64) -> Option<i64> {
+        let minute_ns = ns - fields.get(Part::Second) * SECOND_NS - fields.fraction_ns;
+        match self.day {
+            Day::Epoch => None,
+            Day::WithoutYear => has_one_year(minute_ns, reference_ns).then_some(minute_ns),
+            Day::OfMonth | Day::OfYear => Some(minute_ns),
+        }
+    }
+
+    /// Whether what follows a time can decide where it ends.
+    pub(crate) fn looks_ahead(&self) -> bool {
+        use Step::{Fraction, Hour12, Offset, Padded, PointFraction};
+        let last = self.steps.last();
+        matches!(last, Some(Fraction(..) | PointFraction | Offset { .. } | Padded(_) | Hour12 { .. }))
+    }
+}
+
+/// Distance to UTC in seconds of a time zone: `UTC`, `+02:00`.
+///
+/// # Errors
+///
+/// What is wrong; what to write instead.
+pub fn zone(text: &str) -> Result<i32, String> {
+    let wrong = || {
+        format!(
+            "{text:?} is no distance to UTC; write UTC or for example +02:00 (names of places are not known)"
+        )
+    };
+    if text == "UTC" {
+        return Ok(0);
+    }
+    let mut fields = Fields::new(0);
+    let is_whole = |end: usize| end == text.len() && text.len() == "+02:00".len();
+    let end = Step::Offset { optional: false }.read(text.as_bytes(), 0, &mut fields);
+    end.filter(|end| is_whole(*end)).map(|_| fields.offset_seconds).ok_or_else(wrong)
+}
+
+fn preset(text: &str) -> Option<Vec<Step>> {
+    if let Some((_, unit_ns)) = EPOCH_UNITS.iter().find(|(name, _)| *name == text) {
+        let whole = Step::Epoch(*unit_ns);
+        return Some(if *unit_ns == SECOND_NS { vec![whole, Step::PointFraction] } else { vec![whole] });
+    }
+    let optional = match text {
+        "iso8601" => true,
+        "rfc3339" => false,
+        _ => return None,
+    };
+    let mut steps = of_letters("F");
+    steps.push(Step::DateEnd);
+    steps.extend(of_letters("T"));
+    steps.extend([Step::PointFraction, Step::Offset { optional }]);
+    Some(steps)
+}
+
+/// The steps of pieces that are known.
+fn of_letters(letters: &str) -> Vec<Step> {
+    letters.chars().filter_map(piece).flatten().collect()
+}
+
+fn pieces(text: &str) -> Result<Vec<Step>, String> {
+    if text.len() > FORMAT_BYTES_MAX {
+        return Err(format!("longer than {FORMAT_BYTES_MAX} bytes; write a shorter format"));
+    }
+    if !text.contains('%') {
+        return Err(
+            "no format of a time; write for example \"%Y-%m-%d %H:%M:%S\", or one of iso8601, rfc3339, \
+                    epoch_s, epoch_ms, epoch_us, epoch_ns"
+                .into(),
+        );
+    }
+    let (mut steps, mut rest) = (Vec::new(), text);
+    while let Some(at) = rest.find('%') {
+        steps.extend(rest[..at].bytes().map(Step::Byte));
+        let (found, after) = one_piece(&rest[at + 1..])?;
+        steps.extend(found);
+        rest = after;
+    }
+    steps.extend(rest.bytes().map(Step::Byte));
+    Ok(steps)
+}
+
+/// The piece behind a percent sign, and what follows it.
+fn one_piece(rest: &str) -> Result<(Vec<Step>, &str), String> {
+    let special = |len: usize, steps: Vec<Step>| Ok((steps, &rest[len..]));
+    if rest.starts_with(".f") {
+        return special(2, vec![Step::PointFraction]);
+    }
+    if let [count @ b'1'..=b'9', b'f', ..] = rest.as_bytes() {
+        return special(2, vec![Step::Fraction(count - b'0', count - b'0')]);
+    }
+    if let Some(part) = rest.strip_prefix('-').and_then(|rest| rest.chars().next()).and_then(unpadded) {
+        return special(2, vec![part]);
+    }
+    let letter = rest.chars().next();
+    match letter.and_then(piece) {
+        Some(steps) => special(1, steps),
+        None => Err(format!(
+            "`%{}` is no piece of a time; the pieces are %Y %y %m %d %e %j %b %B %a %A %H %I %p %k %l %M %S %f %3f \
+             %.f %z %Z %s %F %T %D %R, and %% for a percent sign",
+            letter.map_or(String::new(), String::from),
+        )),
+    }
+}
+
+fn unpadded(letter: char) -> Option<Step> {
+    match letter {
+        'd' => Some(Step::Padded(Part::Day)),
+        'm' => Some(Step::Padded(Part::Month)),
+        'H' => Some(Step::Padded(Part::Hour)),
+        'I' => Some(Step::Hour12 { padded: true }),
+        _ => None,
+    }
+}
+
+/// The steps of a piece.
+fn piece(letter: char) -> Option<Vec<Step>> {
+    use Part::{Day, Hour, Minute, Month, Second};
+    use Step::{Byte, Two};
+    let steps = match letter {
+        'F' => vec![Step::Year, Byte(b'-'), Two(Month), Byte(b'-'), Two(Day)],
+        'D' => vec![Two(Month), Byte(b'/'), Two(Day), Byte(b'/'), Step::YearOfCentury],
+        'T' => vec![Two(Hour), Byte(b':'), Two(Minute), Byte(b':'), Two(Second)],
+        'R' => vec![Two(Hour), Byte(b':'), Two(Minute)],
+        letter => vec![single(letter)?],
+    };
+    Some(steps)
+}
+
+/// The step of a piece that has only one.
+fn single(letter: char) -> Option<Step> {
+    use Part::{Day, Hour, Minute, Month, Second};
+    let step = match letter {
+        'Y' => Step::Year,
+        'y' => Step::YearOfCentury,
+        'm' => Step::Two(Month),
+        'b' | 'h' => Step::Month { full: false },
+        'B' => Step::Month { full: true },
+        'd' => Step::Two(Day),
+        'e' => Step::Padded(Day),
+        'j' => Step::DayOfYear,
+        'a' => Step::Weekday { full: false },
+        'A' => Step::Weekday { full: true },
+        'H' => Step::Two(Hour),
+        'k' => Step::Padded(Hour),
+        'I' => Step::Hour12 { padded: false },
+        'l' => Step::Hour12 { padded: true },
+        'p' => Step::Meridiem,
+        'M' => Step::Two(Minute),
+        'S' => Step::Two(Second),
+        'f' => Step::Fraction(1, 9),
+        'z' => Step::Offset { optional: false },
+        'Z' => Step::Utc,
+        's' => Step::Epoch(SECOND_NS),
+        '%' => Step::Byte(b'%'),
+        _ => return None,
+    };
+    Some(step)
+}
+
+impl Step {
+    /// Whether it reads this part of a time.
+    fn gives(&self, part: Part) -> bool {
+        match self {
+            Step::Two(own) | Step::Padded(own) => *own == part,
+            Step::Year | Step::YearOfCentury => part == Part::Year,
+            Step::DayOfYear => part == Part::DayOfYear,
+            Step::Month { .. } => part == Part::Month,
+            Step::Hour12 { .. } => part == Part::Hour,
+            _ => false,
+        }
+    }
+}
+
+/// What says the day, of a format that gives these parts.
+fn day(has: &dyn Fn(Part) -> bool) -> Result<Day, String> {
+    match [Part::Year, Part::Month, Part::Day, Part::DayOfYear].map(has) {
+        [true, true, true, false] => Ok(Day::OfMonth),
+        [true, false, false, true] => Ok(Day::OfYear),
+        [false, true, true, false] => Ok(Day::WithoutYear),
+        [_, _, _, true] => {
+            Err("%j is the day of the year; write it with %Y, and without month and day".into())
+        }
+        _ => Err("gives no day; write %Y, %m (or %b) and %d (or %e)".into()),
+    }
+}
+
+/// Refuses a format that says the same twice.
+fn twice(steps: &[Step]) -> Result<(), String> {
+    use Part::{Day, DayOfYear, Hour, Minute, Month, Second, Year};
+    let named = [
+        ("the year", Year),
+        ("the month", Month),
+        ("the day", Day),
+        ("the day", DayOfYear),
+        ("the hour", Hour),
+        ("the minute", Minute),
+        ("the second", Second),
+    ];
+    let count = |is: &dyn Fn(&&Step) -> bool| steps.iter().filter(is).count();
+    let more = [
+        ("the fraction", count(&|step| matches!(step, Step::Fraction(..) | Step::PointFraction))),
+        ("the time zone", count(&|step| matches!(step, Step::Offset { .. } | Step::Utc))),
+        ("the time since 1970", count(&|step| matches!(step, Step::Epoch(_)))),
+        ("%p", count(&|step| matches!(step, Step::Meridiem))),
+    ];
+    let parts = named.iter().map(|(name, part)| (*name, count(&|step| step.gives(*part))));
+    match parts.chain(more).find(|(_, count)| *count > 1) {
+        Some((name, _)) => Err(format!("gives {name} twice; leave one of them out")),
+        None => Ok(()),
+    }
+}
+
+/// The same with `%H:%M:%S`, `%Y-%m-%d` and `%d/%b/%Y` as one step each, whatever stands between.
+fn fused(steps: &[Step]) -> Vec<Step> {
+    use Part::{Day, Hour, Minute, Month, Second};
+    use Step::{Byte, Two};
+    let (mut fused, mut rest) = (Vec::new(), steps);
+    while let Some((first, after)) = rest.split_first() {
+        let (step, after) = match rest {
+            [Two(Hour), Byte(a), Two(Minute), Byte(b), Two(Second), after @ ..] if a == b => {
+                (Step::Clock(*a), after)
+            }
+            [Step::Year, Byte(a), Two(Month), Byte(b), Two(Day), after @ ..] if a == b => {
+                (Step::YearMonthDay(*a), after)
+            }
+            [Two(Day), Byte(a), Step::Month { full: false }, Byte(b), Step::Year, after @ ..] if a == b => {
+                (Step::DayMonthYear(*a), after)
+            }
+            _ => (*first, after),
+        };
+        fused.push(step);
+        rest = after;
+    }
+    fused
+}

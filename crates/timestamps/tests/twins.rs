@@ -1,0 +1,290 @@
+//! The compiled format, the parser with its memory, the plain twin and another library agree.
+
+mod naive;
+
+use chrono::{DateTime, Datelike, TimeDelta, Utc};
+use millstream_timestamps::{Fault, Format, Parser, Stamp, zone};
+use proptest::prelude::*;
+use std::sync::Arc;
+
+/// Formats, and how the other library writes them.
+const FORMATS: &[(&str, &str)] = &[
+    ("%d/%b/%Y:%H:%M:%S %z", "%d/%b/%Y:%H:%M:%S +0000"),
+    ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M:%S"),
+    ("%Y-%m-%d %H:%M:%S,%3f", "%Y-%m-%d %H:%M:%S,%3f"),
+    ("%F %T.%f", "%F %T.%6f"),
+    ("iso8601", "%FT%T%.9f+00:00"),
+    ("iso8601", "%F %T%.3f"),
+    ("iso8601", "%FT%TZ"),
+    ("rfc3339", "%FT%T%.6fZ"),
+    ("%FT%T%z", "%FT%T+00"),
+    ("%b %e %H:%M:%S", "%b %e %H:%M:%S"),
+    ("%a %b %d %T %Y", "%a %b %d %T %Y"),
+    ("%A, %d %B %Y %H.%M", "%A, %d %B %Y %H.%M"),
+    ("%m/%d/%Y %I:%M:%S %p", "%m/%d/%Y %I:%M:%S %p"),
+    ("%p %l:%M %D", "%p %l:%M %D"),
+    ("%D %p %-I", "%D %p %-I"),
+    ("%Y %H:%M:%S %-m/%-d", "%Y %H:%M:%S %-m/%-d"),
+    ("%D %R", "%D %R"),
+    ("%-m/%-d/%Y %-H:%M:%S", "%-m/%-d/%Y %-H:%M:%S"),
+    ("%Y/%j %k:%M:%S %Z", "%Y/%j %k:%M:%S UTC"),
+    ("%S.%f %M %H %e.%m.%y 100%%", "%S.%3f %M %H %e.%m.%y 100%%"),
+    ("epoch_s", "%s"),
+    ("epoch_s", "%s%.3f"),
+    ("epoch_ms", "%s%3f"),
+    ("epoch_us", "%s%6f"),
+    ("epoch_ns", "%s%9f"),
+    ("[%s]", "[%s]"),
+];
+
+/// 2026-11-21 20:29:46.123.
+const REFERENCE_NS: i64 = 1_795_292_986_123_000_000;
+
+fn format(text: &str) -> Arc<Format> {
+    Arc::new(Format::new(text, None).unwrap_or_else(|fault| panic!("{text}: {fault}")))
+}
+
+fn time(text: &str, line: &str) -> Result<i64, Fault> {
+    format(text).parse(line.as_bytes(), REFERENCE_NS).map(|stamp| stamp.ns)
+}
+
+/// Every day of 1970 to 2100 at another time of the day.
+#[test]
+fn every_day_is_that_of_another_library() {
+    for (ours, theirs) in FORMATS.iter().filter(|(ours, _)| *ours != "%b %e %H:%M:%S") {
+        let mut parser = Parser::new(format(ours));
+        for day in 0..=47_846_i64 {
+            let of_day = TimeDelta::nanoseconds(day * 1_777_777_777_777 % 86_400_000_000_000);
+            let time = DateTime::<Utc>::UNIX_EPOCH + TimeDelta::days(day) + of_day;
+            // Two digits of a year hold until 2068.
+            if time.year() > 2068 && (ours.contains("%y") || ours.contains("%D")) {
+                break;
+            }
+            let text = time.format(theirs).to_string();
+            let stamp = parser.parse(text.as_bytes(), REFERENCE_NS);
+            let exact = chrono_ns(&text, theirs, time);
+            assert_eq!(stamp, Ok(Stamp { ns: exact, len: text.len() }), "{ours}: {text}");
+        }
+    }
+}
+
+/// The time as far as the text says it.
+fn chrono_ns(text: &str, theirs: &str, time: DateTime<Utc>) -> i64 {
+    let ns = time.timestamp_nanos_opt().unwrap();
+    let unit = match () {
+        () if theirs.contains("9f") => 1,
+        () if theirs.contains("6f") => 1000,
+        () if theirs.contains("3f") => 1_000_000,
+        () if theirs.contains("%S") || theirs.contains("%T") || theirs.contains("%s") => 1_000_000_000,
+        () if theirs.contains("%M") || theirs.contains("%R") => 60_000_000_000,
+        () => 3_600_000_000_000,
+    };
+    assert!(!text.is_empty());
+    ns - ns.rem_euclid(unit)
+}
+
+#[test]
+fn the_year_that_is_missing_puts_a_time_at_most_a_day_ahead() {
+    let day = 86_400_000_000_000;
+    let at = |text: &str| time("iso8601", text).unwrap();
+    let with = |text: &str, reference: &str| {
+        let stamp = format("%b %e %T").parse(text.as_bytes(), at(reference)).map(|stamp| stamp.ns);
+        let twin = naive::parse("%b %e %T", text.as_bytes(), 0, at(reference)).map(|(ns, _)| ns);
+        assert_eq!(stamp.ok(), twin);
+        stamp
+    };
+    assert_eq!(with("Nov 21 20:29:46", "2026-11-21T20:29:46"), Ok(at("2026-11-21T20:29:46")));
+    assert_eq!(with("Nov 22 20:29:46", "2026-11-21T20:29:46"), Ok(at("2026-11-22T20:29:46")));
+    assert_eq!(with("Nov 22 20:29:47", "2026-11-21T20:29:46"), Ok(at("2025-11-22T20:29:47")));
+    assert_eq!(with("Dec 31 23:59:59", "2027-01-01T00:00:01"), Ok(at("2026-12-31T23:59:59")));
+    assert_eq!(with("Jan  1 00:10:00", "2026-12-31T23:30:00"), Ok(at("2027-01-01T00:10:00")));
+    assert_eq!(with("Jan  1 00:10:00", "2026-12-30T23:30:00"), Ok(at("2026-01-01T00:10:00")));
+    assert_eq!(with("Feb 29 12:00:00", "2026-11-21T00:00:00"), Ok(at("2024-02-29T12:00:00")));
+    assert_eq!(with("Feb 29 12:00:00", "2103-11-21T00:00:00"), Ok(at("2096-02-29T12:00:00")));
+    assert_eq!(with("Feb 30 12:00:00", "2026-11-21T00:00:00"), Err(Fault::Date));
+    // The line between two years runs through a minute, and moves with the reference.
+    let mut parser = Parser::new(format("%b %e %T"));
+    for second in [46, 47, 0, 59, 30] {
+        let text = format!("Nov 22 20:29:{second:02}");
+        for reference in ["2026-11-21T20:29:46", "2026-11-21T20:29:20", "2026-11-20T20:29:46"] {
+            let read = parser.parse(text.as_bytes(), at(reference)).map(|stamp| stamp.ns);
+            assert_eq!(read, with(&text, reference), "{text} {reference}");
+        }
+    }
+    assert!(format("%b %e %T").finds_year() && !format("iso8601").finds_year());
+    assert!(at("2026-11-22T00:00:00") - at("2026-11-21T00:00:00") == day);
+}
+
+#[test]
+fn zones_are_distances_to_utc() {
+    let base = time("iso8601", "2026-11-21T10:00:00Z").unwrap();
+    let hours = 3_600_000_000_000;
+    for (text, offset) in [("+02:00", 2 * hours), ("-0230", -5 * hours / 2), ("+02", 2 * hours), ("z", 0)] {
+        assert_eq!(time("iso8601", &format!("2026-11-21T10:00:00{text}")), Ok(base - offset));
+    }
+    assert_eq!(time("iso8601", "2026-11-21 10:00:00 -0230"), Ok(base), "a blank ends the time");
+    assert_eq!(time("iso8601", "2026-11-21 10:00:00+2"), Err(Fault::Text(19)));
+    assert_eq!(time("rfc3339", "2026-11-21T10:00:00"), Err(Fault::Text(19)));
+    let berlin = Format::new("iso8601", Some(zone("+01:00").unwrap())).unwrap();
+    let ns = |text: &str| berlin.parse(text.as_bytes(), 0).unwrap().ns;
+    assert_eq!((ns("2026-11-21T10:00:00"), ns("2026-11-21T10:00:00Z")), (base - hours, base));
+    assert_eq!((zone("UTC"), zone("-00:30"), zone("+23:59")), (Ok(0), Ok(-1800), Ok(86_340)));
+    for bad in ["", "CET", "+2", "+02", "+0200", "+24:00", "+02:60", "Z", "+02:00 ", "Europe/Berlin"] {
+        assert!(zone(bad).unwrap_err().contains("is no distance to UTC; write"), "{bad}");
+    }
+}
+
+#[test]
+fn what_does_not_exist_is_no_time() {
+    let of = |text: &str| time("iso8601", text);
+    for bad in ["2026-02-29", "2026-04-31", "2026-13-01", "2026-00-01", "2026-01-00", "2100-02-29"] {
+        assert_eq!(of(&format!("{bad}T00:00:00")), Err(Fault::Date), "{bad}");
+    }
+    for bad in ["24:00:00", "10:60:00", "10:00:61"] {
+        assert_eq!(of(&format!("2026-01-01T{bad}")), Err(Fault::Date), "{bad}");
+    }
+    assert_eq!(of("2016-12-31T23:59:60Z"), of("2017-01-01T00:00:00Z"));
+    assert_eq!(
+        (of("1677-12-31T00:00:00"), of("2262-01-01T00:00:00")),
+        (Err(Fault::Range), Err(Fault::Range))
+    );
+    assert!(of("1678-01-01T00:00:00+23:59").is_ok() && of("2261-12-31T23:59:60.999999999-23:59").is_ok());
+    assert_eq!((of(""), of("2026-1-01T00:00:00")), (Err(Fault::Text(0)), Err(Fault::Text(0))));
+    assert_eq!(time("%Y/%j %H", "2026/366 00"), Err(Fault::Date));
+    assert_eq!(time("%Y/%j %H", "2024/366 00"), of("2024-12-31T00:00:00"));
+    assert_eq!(time("%F %I %p", "2026-01-01 13 AM"), Err(Fault::Date));
+    assert_eq!(time("%F %I %p", "2026-01-01 00 PM"), Err(Fault::Date));
+    assert_eq!(time("epoch_ns", "9223372036854775807"), Ok(i64::MAX));
+    assert_eq!(time("epoch_ns", "9223372036854775808"), Err(Fault::Text(0)));
+    assert_eq!(time("epoch_ns", "99999999999999999999999"), Err(Fault::Text(0)));
+    assert_eq!(time("epoch_s", "9223372036.999"), Err(Fault::Range));
+}
+
+#[test]
+fn formats_that_make_no_sense_are_refused_with_advice() {
+    let fault = |text: &str| Format::new(text, None).unwrap_err();
+    let all = [
+        ("", "no format of a time; write"),
+        ("yyyy-MM-dd", "no format of a time; write"),
+        ("%F %T %q", "`%q` is no piece of a time; the pieces are"),
+        ("%F %T %", "`%` is no piece of a time; the pieces are"),
+        ("%F %T %-S", "`%-` is no piece of a time; the pieces are"),
+        ("%H:%M", "gives no day; write"),
+        ("%Y-%m %H", "gives no day; write"),
+        ("%F", "gives no hour; add"),
+        ("%j %H", "%j is the day of the year; write it with %Y"),
+        ("%F %j %H", "%j is the day of the year; write it with %Y"),
+        ("%F %I", "%I needs %p"),
+        ("%F %H %p", "%I needs %p"),
+        ("%F %T %H", "gives the hour twice; leave"),
+        ("%F %T %f %.f", "gives the fraction twice; leave"),
+        ("%F %T %z %Z", "gives the time zone twice; leave"),
+        ("%F %b %T", "gives the month twice; leave"),
+        ("%s %s", "gives the time since 1970 twice; leave"),
+    ];
+    for (text, expected) in all {
+        assert!(fault(text).starts_with(expected), "{text}: {}", fault(text));
+    }
+    assert!(fault(&format!("%F %T{}", "x".repeat(200))).starts_with("longer than 128 bytes; write"));
+    for own_zone in ["%F %T %z", "rfc3339", "epoch_ms", "%F %T %Z"] {
+        assert!(Format::new(own_zone, Some(0)).unwrap_err().contains("leave out timezone"), "{own_zone}");
+    }
+    assert!(Format::new("iso8601", Some(3600)).is_ok() && Format::new("%F é %T", None).is_ok());
+}
+
+/// One change of a text.
+#[derive(Clone, Debug)]
+enum Change {
+    None,
+    Byte(usize, u8),
+    Digit(usize, u8),
+    Cut(usize),
+    Insert(usize, u8),
+    Append(String),
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    let byte = || prop_oneof![Just(b' '), Just(b'.'), Just(b':'), Just(b'+'), b'0'..=b'9', any::<u8>()];
+    prop_oneof![
+        3 => Just(Change::None),
+        2 => (0..40usize, byte()).prop_map(|(at, byte)| Change::Byte(at, byte)),
+        2 => (0..40usize, b'0'..=b'9').prop_map(|(at, byte)| Change::Digit(at, byte)),
+        1 => (0..40usize).prop_map(Change::Cut),
+        1 => (0..40usize, byte()).prop_map(|(at, byte)| Change::Insert(at, byte)),
+        3 => "[ .:+Z0-9x]{0,4}( [a-z ]{0,40})?".prop_map(Change::Append),
+    ]
+}
+
+impl Change {
+    fn of(&self, text: &str) -> Vec<u8> {
+        let mut text = text.as_bytes().to_vec();
+        let at = |at: &usize| at % (text.len() + 1);
+        match self {
+            Change::None => {}
+            Change::Byte(index, byte) if at(index) < text.len() => {
+                let index = at(index);
+                text[index] = *byte;
+            }
+            Change::Digit(index, byte) if at(index) < text.len() && text[at(index)].is_ascii_digit() => {
+                let index = at(index);
+                text[index] = *byte;
+            }
+            Change::Byte(..) | Change::Digit(..) => {}
+            Change::Cut(index) => text.truncate(at(index)),
+            Change::Insert(index, byte) => text.insert(at(index), *byte),
+            Change::Append(more) => text.extend_from_slice(more.as_bytes()),
+        }
+        text
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 4000, ..ProptestConfig::default() })]
+
+    /// Texts that follow each other, mostly of the same minute, some of them spoilt.
+    #[test]
+    fn the_parser_answers_what_its_format_and_the_twin_answer(
+        index in 0..FORMATS.len(),
+        begin in 0..4_000_000_000_i64,
+        lines in prop::collection::vec((0..120_000_i64, change(), -1..2_i64), 1..12),
+        offset in prop_oneof![Just(0), Just(3600)],
+    ) {
+        let (ours, theirs) = FORMATS[index];
+        let own_zone = Format::new(ours, Some(0)).is_err();
+        let offset = if own_zone { 0 } else { offset };
+        let format = Arc::new(Format::new(ours, (!own_zone).then_some(offset)).unwrap());
+        let mut parser = Parser::new(format.clone());
+        for (ms, change, reference) in lines {
+            let time = DateTime::<Utc>::UNIX_EPOCH + TimeDelta::seconds(begin) + TimeDelta::milliseconds(ms);
+            // Times that have no year lie around the end of the day that may be ahead.
+            let reference = (begin + reference * 30 - 86_400) * 1_000_000_000;
+            let text = change.of(&time.format(theirs).to_string());
+            let plain = format.parse(&text, reference);
+            let twin = naive::parse(ours, &text, i64::from(offset), reference);
+            prop_assert_eq!(plain.ok().map(|stamp| (stamp.ns, stamp.len)), twin, "{} {:?}", ours, String::from_utf8_lossy(&text));
+            prop_assert_eq!(parser.parse(&text, reference), plain, "{} {:?}", ours, String::from_utf8_lossy(&text));
+        }
+    }
+
+    /// No bytes are too strange.
+    #[test]
+    fn rubbish_is_read_without_a_panic(
+        index in 0..FORMATS.len(),
+        texts in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..60), 0..4),
+        reference in any::<i64>(),
+    ) {
+        let format = format(FORMATS[index].0);
+        let mut parser = Parser::new(format.clone());
+        for text in texts {
+            prop_assert_eq!(parser.parse(&text, reference), format.parse(&text, reference));
+        }
+    }
+
+    /// No text is too strange for a format either.
+    #[test]
+    fn formats_are_compiled_or_refused(text in "(%[-.0-9a-zA-Z%]{1,2}|[ -~é]){0,12}") {
+        if let Ok(format) = Format::new(&text, None) {
+            let _ = format.parse(b"2026-11-21 10:00:00", 0);
+        }
+    }
+}
