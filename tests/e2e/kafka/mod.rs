@@ -100,7 +100,7 @@ fn topic_key_and_headers_come_from_the_event() {
     for records in by_key.values() {
         assert!(records.iter().all(|record| record.partition == records[0].partition));
         let offset = |record: &&Record| record.header("place").unwrap().parse::<u64>().unwrap();
-        assert!(records.iter().map(|r| offset(r)).is_sorted());
+        assert!(records.iter().map(offset).is_sorted());
     }
     assert!(records.iter().map(|record| record.partition).max() > Some(2), "keys are spread");
 }
