@@ -24,6 +24,9 @@ const SILENCE: Duration = Duration::from_secs(3);
 /// How often the number of a topic's partitions is asked for.
 const ASK_AGAIN: Duration = Duration::from_secs(300);
 
+/// How long after a refusal batches become larger again.
+const LARGER_AFTER: Duration = Duration::from_secs(60);
+
 /// How often refused records are shown in the log.
 const SAY_AGAIN: Duration = Duration::from_secs(30);
 
@@ -49,6 +52,10 @@ impl Receipts {
 struct Pending {
     shipment: Arc<Shipment>,
     state: State,
+    /// Records of a batch that was refused, to be sent one by one before everything else.
+    suspects: Vec<RecordId>,
+    /// What waits while they are.
+    rest: Vec<RecordId>,
     refused: u64,
     /// When it was handed over.
     sent: Instant,
@@ -85,6 +92,8 @@ pub struct KafkaLane {
     flying_records: usize,
     linger: Duration,
     pace: Pace,
+    /// When the pace last changed.
+    paced: Instant,
     fault: Option<Fault>,
     /// When something last went well, or begun.
     heard: Instant,
@@ -109,6 +118,7 @@ impl KafkaLane {
             flying_records: 0,
             linger,
             pace: Pace::default(),
+            paced: Instant::now(),
             fault: None,
             heard: Instant::now(),
             complaint: None,
@@ -143,21 +153,26 @@ impl KafkaLane {
             let Some(shipment) = self.pending.get(index).map(|pending| pending.shipment.clone()) else {
                 continue;
             };
-            let (mut left, mut refused) = (Vec::new(), 0);
+            let (mut left, mut suspects, mut refused) = (Vec::new(), Vec::new(), 0);
             for failure in &receipt.failures {
                 if self.is_refused(failure) {
                     refused += 1;
                     self.refuse(&shipment, failure);
-                } else {
-                    left.push(failure.record);
-                    self.note_fault(&shipment, failure);
+                    continue;
+                }
+                left.push(failure.record);
+                self.note_fault(&shipment, failure);
+                if faults::is_about_record(failure.code) {
+                    suspects.push(failure.record);
                 }
             }
             self.flying_records = self.flying_records.saturating_sub(shipment.records());
             let pending = &mut self.pending[index];
-            pending.refused += refused;
+            (pending.refused, pending.suspects) = (pending.refused + refused, suspects);
+            left.append(&mut pending.rest);
+            left.sort_unstable();
             pending.state = if left.is_empty() { State::Done } else { State::Waiting(Some(left)) };
-            if pending.state == State::Done {
+            if receipt.failures.is_empty() {
                 (self.heard, self.complaint) = (Instant::now(), None);
             }
         }
@@ -219,6 +234,9 @@ impl KafkaLane {
                 self.adapt(fault)?;
             }
         }
+        if !self.is_flying() {
+            self.hurry();
+        }
         let waits = |pending: &Pending| matches!(pending.state, State::Waiting(_));
         if self.pending.iter().any(waits) {
             let shipments: Vec<_> =
@@ -228,11 +246,27 @@ impl KafkaLane {
             }
             self.send_waiting()?;
         }
-        if self.pace.one_by_one && !self.is_flying() {
-            self.pace = self.pace.faster();
+        Ok(())
+    }
+
+    /// With nothing on its way: back to batches once the suspects are through, and to larger ones
+    /// after a while without a refusal.
+    fn hurry(&mut self) {
+        let suspects = self.pending.iter().any(|pending| !pending.suspects.is_empty());
+        let pace = match self.pace.one_by_one {
+            true if suspects => self.pace,
+            true => Pace { one_by_one: false, ..self.pace },
+            false if self.paced.elapsed() >= LARGER_AFTER => self.pace.larger(),
+            false => self.pace,
+        };
+        self.set_pace(pace);
+    }
+
+    fn set_pace(&mut self, pace: Pace) {
+        if pace != self.pace {
+            (self.pace, self.paced) = (pace, Instant::now());
             self.close_client();
         }
-        Ok(())
     }
 
     /// Waits until nothing is on its way any more.
@@ -249,14 +283,12 @@ impl KafkaLane {
     /// Prepares for the next attempt; an error is for the engine to say and to wait for.
     fn adapt(&mut self, fault: Fault) -> Result<(), DeliverError> {
         if faults::is_about_record(fault.code) {
+            let (topic, bytes) = (&fault.topic, self.pace.batch_bytes);
             log::info!(
-                "topic {}: a batch of up to {} bytes is refused ({}); its records are sent one by one, and the \
-                 next batches are half as large",
-                fault.topic,
-                self.pace.batch_bytes,
+                "topic {topic}: a batch of up to {bytes} bytes is refused ({}); smaller ones follow",
                 fault.code
             );
-            self.pace = self.pace.slower();
+            self.set_pace(self.pace.smaller());
             return Ok(());
         }
         if faults::is_about_topic(fault.code) {
@@ -319,7 +351,18 @@ impl KafkaLane {
         for index in 0..self.pending.len() {
             let pending = &mut self.pending[index];
             let State::Waiting(only) = &mut pending.state else { continue };
-            let (only, shipment) = (only.take(), pending.shipment.clone());
+            let (mut only, shipment) = (only.take(), pending.shipment.clone());
+            if self.pace.one_by_one {
+                if pending.suspects.is_empty() {
+                    pending.state = State::Waiting(only);
+                    continue;
+                }
+                let suspects = std::mem::take(&mut pending.suspects);
+                pending.rest = only.unwrap_or_default();
+                pending.rest.retain(|record| suspects.binary_search(record).is_err());
+                only = Some(suspects);
+            }
+            pending.suspects.clear();
             let only = without_homeless(only, &shipment, &self.topics, &self.counters, &mut pending.refused);
             (pending.state, pending.sent) = (State::Flying, Instant::now());
             self.flying_records += shipment.records();
@@ -419,6 +462,8 @@ impl Lane for KafkaLane {
             self.pending.push_back(Pending {
                 shipment: shipment.clone(),
                 state: State::Waiting(None),
+                suspects: Vec::new(),
+                rest: Vec::new(),
                 refused: 0,
                 sent: Instant::now(),
             });

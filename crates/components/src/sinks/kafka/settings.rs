@@ -8,7 +8,10 @@ use std::time::Duration;
 /// Bytes of a record batch, before compression, as librdkafka has it by default.
 const BATCH_BYTES: usize = 1_000_000;
 
-/// Smallest batch in bytes that is still worth trying: below it, records go one by one.
+/// Bytes of a batch that is small enough to send its records one by one when it is refused.
+const BATCH_BYTES_SMALL: usize = 16_384;
+
+/// Smallest batch in bytes.
 const BATCH_BYTES_MIN: usize = 1_024;
 
 /// Milliseconds for which a batch waits for more: the library's own default of 5 costs a fifth more
@@ -52,14 +55,17 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// Record by record, to find those that are too large; afterwards in batches half as large.
-    pub fn slower(self) -> Pace {
+    /// After a refusal: smaller batches; the records of a small one, one by one.
+    pub fn smaller(self) -> Pace {
+        if self.batch_bytes > BATCH_BYTES_SMALL {
+            return Pace { batch_bytes: (self.batch_bytes / 4).max(BATCH_BYTES_SMALL), one_by_one: false };
+        }
         Pace { batch_bytes: (self.batch_bytes / 2).max(BATCH_BYTES_MIN), one_by_one: true }
     }
 
-    /// In batches again.
-    pub fn faster(self) -> Pace {
-        Pace { one_by_one: false, ..self }
+    /// Larger batches.
+    pub fn larger(self) -> Pace {
+        Pace { batch_bytes: (self.batch_bytes * 4).min(BATCH_BYTES), ..self }
     }
 }
 
