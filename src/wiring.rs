@@ -6,7 +6,8 @@ use millstream_engine::{Blueprint, Input, SinkPart, SourcePart, TransformPart};
 use millstream_model::{BuildError, Kind, SourceInfo};
 use serde_json::Value;
 use std::collections::HashMap;
-use std::fmt;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// The registry, as the configuration loader sees it.
@@ -36,27 +37,11 @@ impl Catalog for Registry {
     }
 }
 
-/// What only one component may have.
-#[derive(Clone, PartialEq, Eq, Hash)]
-enum Claim {
-    Words(String),
-    File(PathBuf),
-}
-
-impl fmt::Display for Claim {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Claim::Words(words) => f.write_str(words),
-            // Not its path, which may come from a variable that is a secret.
-            Claim::File(_) => f.write_str("the same file"),
-        }
-    }
-}
-
 /// What is wrong between components, or with what a source adds to its events.
 pub fn faults(config: &Config) -> Vec<Fault> {
     let mut faults = Vec::new();
-    let mut claimed: HashMap<Claim, &Component> = HashMap::new();
+    let mut claimed: HashMap<String, &Component> = HashMap::new();
+    let mut written: Vec<(&Component, Vec<PathBuf>)> = Vec::new();
     for component in &config.components {
         for claim in claims(component) {
             if let Some(first) = claimed.insert(claim.clone(), component) {
@@ -68,16 +53,70 @@ pub fn faults(config: &Config) -> Vec<Fault> {
                 ));
             }
         }
+        let writes = writes(component);
+        faults.extend(written.iter().filter_map(|(first, files)| meet(first, files, component, &writes)));
+        faults.extend(writes.first().and_then(|file| in_data_dir(config, component, file)));
+        written.push((component, writes));
         faults.extend(loops(config, component));
         faults.extend(hidden_attributes(component));
     }
     faults
 }
 
-fn claims(component: &Component) -> Vec<Claim> {
-    let Some(row) = find(component.kind, &component.type_name) else { return Vec::new() };
-    let words = (row.claims)(component.options.clone()).into_iter().map(Claim::Words);
-    words.chain(writes(component).into_iter().map(Claim::File)).collect()
+/// What only one component may have.
+fn claims(component: &Component) -> Vec<String> {
+    find(component.kind, &component.type_name)
+        .map_or_else(Vec::new, |row| (row.claims)(component.options.clone()))
+}
+
+/// Two components that may write one file: after a crash each would cut off what the other wrote. Paths
+/// are not shown, which may come from a variable that is a secret.
+fn meet(first: &Component, files: &[PathBuf], second: &Component, others: &[PathBuf]) -> Option<Fault> {
+    let pairs = || files.iter().flat_map(|file| others.iter().map(move |other| (file, other)));
+    let (what, advice) = if pairs().any(|(file, other)| file == other) {
+        ("both use the same file", "keep one of them, and name it in several inputs")
+    } else if pairs().any(|(file, other)| may_meet(file, other)) {
+        ("may write the same file, for some values of fields", "write into different folders")
+    } else {
+        return None;
+    };
+    Some(Fault::new(&second.place, format!("`{}` and `{}` {what}", first.id, second.id), advice))
+}
+
+/// Whether two paths with `*` in place of fields can be the same. No value is empty or has a `/`.
+fn may_meet(one: &Path, other: &Path) -> bool {
+    let (one, other) = (one.as_os_str().as_bytes(), other.as_os_str().as_bytes());
+    // For each end in the other path: whether all up to there can be the same as `one` so far.
+    let mut fits = vec![false; other.len() + 1];
+    fits[0] = true;
+    // A star stands for one byte and, as long as one likes, for the next.
+    for &byte in one {
+        let mut next = vec![false; other.len() + 1];
+        for (at, &against) in other.iter().enumerate() {
+            let is_same =
+                byte == against || (byte == b'*' && against != b'/') || (against == b'*' && byte != b'/');
+            let longer = byte == b'*' && next[at] && against != b'/';
+            let other_longer = against == b'*' && fits[at + 1] && byte != b'/';
+            next[at + 1] = (fits[at] && is_same) || longer || other_longer;
+        }
+        fits = next;
+    }
+    fits[other.len()]
+}
+
+/// The agent's own files, which a value could name or a rotation could move, are in `data_dir`.
+fn in_data_dir(config: &Config, sink: &Component, file: &Path) -> Option<Fault> {
+    let data_dir = &config.globals.data_dir;
+    let data_dir = canonical(&std::path::absolute(data_dir).unwrap_or_else(|_| data_dir.clone()));
+    let bytes = file.as_os_str().as_bytes();
+    let before_field = bytes.split(|byte| *byte == b'*').next().unwrap_or_default();
+    let folder_end = before_field.iter().rposition(|byte| *byte == b'/').unwrap_or_default();
+    let is_folder = Path::new(OsStr::from_bytes(&bytes[..folder_end])) == data_dir;
+    let may_be_folder = || file.parent().is_some_and(|folder| may_meet(folder, &data_dir));
+    (is_folder || may_be_folder()).then(|| {
+        let what = format!("`{}` writes into `data_dir`, among the files of this agent", sink.id);
+        Fault::new(&sink.place, what, "write elsewhere, for example to /var/log/millstream-out/app.json")
+    })
 }
 
 /// Files a component writes, as the file system knows them.
@@ -190,3 +229,6 @@ fn inputs(config: &Config, component: &Component) -> Vec<Input> {
     };
     component.inputs.iter().map(resolve).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -88,9 +88,15 @@ impl Compressor {
         self.member.is_some()
     }
 
-    /// Leaves the member in progress, whose beginning is gone.
-    pub fn forget(&mut self) {
-        self.member = None;
+    /// Leaves the member in progress, whose beginning is gone, and what of it was to be written. What is
+    /// in delivery is taken anew. `is_empty`: whether nothing is left of the file.
+    pub fn forget(&mut self, is_empty: bool) {
+        (self.member, self.taken) = (None, false);
+        self.out.clear();
+        if is_empty && self.compression != Compression::None {
+            // Readers take no empty file for a compressed one.
+            self.out.push(Bytes::from_static(self.compression.end()));
+        }
     }
 
     /// Compresses the parts of a delivery, if that was not done before. Not compressed they go as they

@@ -1,7 +1,7 @@
 //! What files need beyond the standard library: names that are free, writes of many parts.
 
 use bytes::Bytes;
-use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::fs::{CWD, RenameFlags, fstat, renameat_with};
 use std::fs::File;
 use std::io::{self, IoSlice, Write};
 use std::path::{Path, PathBuf};
@@ -12,6 +12,56 @@ const NAMES_MAX: u32 = 1000;
 
 /// Slices handed to one `writev` at most (Linux takes 1,024).
 const SLICES_MAX: usize = 256;
+
+/// A file that is appended to.
+pub struct Appended {
+    /// The file, open to append and to read.
+    pub file: File,
+    /// Length of the file as far as we wrote it.
+    pub length: u64,
+    /// A length to cut back to, where that failed.
+    cut: Option<u64>,
+}
+
+impl Appended {
+    /// A file of which `length` bytes count as ours.
+    pub fn new(file: File, length: u64) -> Appended {
+        Appended { file, length, cut: None }
+    }
+
+    /// Whether somebody cut the file (copytruncate) since we wrote to it: what is left of it then. Says
+    /// so once.
+    pub fn was_cut(&mut self) -> io::Result<Option<u64>> {
+        let size = fstat(&self.file)?.st_size as u64;
+        if size >= self.length {
+            return Ok(None);
+        }
+        // What was to be cut off is gone with it.
+        (self.length, self.cut) = (size, None);
+        Ok(Some(size))
+    }
+
+    /// Appends all parts, or none: a write that fails half way is taken back.
+    pub fn append(&mut self, parts: &[Bytes]) -> io::Result<()> {
+        if let Some(length) = self.cut {
+            self.file.set_len(length)?;
+            self.cut = None;
+        }
+        // Not our own count: somebody may have cut the file meanwhile.
+        let before = fstat(&self.file)?.st_size as u64;
+        let written = write_all(&mut self.file, parts);
+        match written {
+            Ok(bytes) => self.length = before + bytes,
+            Err(_) => {
+                self.cut = Some(before);
+                if self.file.set_len(before).is_ok() {
+                    self.cut = None;
+                }
+            }
+        }
+        written.map(drop)
+    }
+}
 
 /// Wall clock, in nanoseconds since 1970.
 pub fn now_ns() -> i64 {
@@ -49,7 +99,7 @@ pub fn sync_folder(path: &Path) -> io::Result<()> {
 }
 
 /// Writes all parts; returns the bytes written.
-pub fn write_all(file: &mut File, parts: &[Bytes]) -> io::Result<u64> {
+fn write_all(file: &mut File, parts: &[Bytes]) -> io::Result<u64> {
     let mut total = 0;
     for group in parts.chunks(SLICES_MAX) {
         let mut slices: Vec<IoSlice<'_>> = group.iter().map(|part| IoSlice::new(part)).collect();

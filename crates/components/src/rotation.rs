@@ -32,11 +32,17 @@ impl Rotate {
         if self.size.is_none() && self.every.is_none() {
             return Some(("", "says not when; give it size: 100MiB or every: 1h"));
         }
+        let name = path.rsplit('/').next().filter(|_| self.keep.is_some())?;
         // A value could look like the name of another one's rotated file.
-        let name_has_field = path.rsplit('/').next().is_some_and(|name| name.contains("{{"));
-        let advice = "counts files by name, which a field in it would confuse; put fields into the folder: \
-                      /var/log/millstream/{{ host }}/app.log";
-        (self.keep.is_some() && name_has_field).then_some(("/keep", advice))
+        if name.contains("{{") {
+            let advice = "counts files by name, which a field in it would confuse; put fields into the \
+                          folder: /var/log/millstream/{{ host }}/app.log";
+            return Some(("/keep", advice));
+        }
+        let advice = "counts the files of one name, and a time in it makes a new name each time; write \
+                      app.log with `every: 1d`, as rotated files have the time in their name, put the time \
+                      into a folder, or leave `keep` out";
+        name.replace("%%", "").contains('%').then_some(("/keep", advice))
     }
 
     /// Whether a file of `bytes`, begun at `begun_ns`, is to be rotated.
@@ -60,8 +66,14 @@ impl Rotate {
         })?;
         let Some(keep) = self.keep else { return Ok(()) };
         let extra = (rotated.len() + 1).saturating_sub(keep as usize);
-        let delete = |(_, name): (_, OsString)| std::fs::remove_file(folder(path).join(name));
-        rotated.drain(..extra.min(rotated.len())).try_for_each(delete)
+        for (_, name) in rotated.drain(..extra.min(rotated.len())) {
+            let old = folder(path).join(name);
+            // The file has its name for good: nothing is to be tried again.
+            if let Err(error) = std::fs::remove_file(&old) {
+                log::warn!("{} is more than `keep` and cannot be deleted: {error}", old.display());
+            }
+        }
+        Ok(())
     }
 }
 
@@ -70,7 +82,12 @@ fn rotated(path: &Path) -> io::Result<Vec<((String, u32), OsString)>> {
     let (stem, ending) = split(path);
     let mut rotated = Vec::new();
     for entry in std::fs::read_dir(folder(path))? {
-        let name = entry?.file_name();
+        let entry = entry?;
+        // A folder or a link is not ours, whatever its name.
+        if !entry.file_type()?.is_file() {
+            continue;
+        }
+        let name = entry.file_name();
         let inside = name.to_str().and_then(|name| name.strip_prefix(&*stem)?.strip_suffix(&*ending));
         rotated.extend(inside.and_then(parse).map(|age| (age, name)));
     }
@@ -145,6 +162,31 @@ mod tests {
         assert!(hour.is_due(1, at(3, 3599), at(4, 0)) && !hour.is_due(1, at(3, 0), at(3, 3599)));
         assert!(!hour.is_due(0, at(3, 0), at(9, 0)), "nothing to rotate");
         assert!(!hour.is_due(1, at(3, 0), at(2, 0)), "a clock that was put back");
+    }
+
+    #[test]
+    fn folders_and_links_that_look_rotated_neither_count_nor_stop_anything() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("app.log");
+        fs::create_dir(dir.path().join("app-20200101T000000Z.log")).unwrap();
+        std::os::unix::fs::symlink("x", dir.path().join("app-20200102T000000Z.log")).unwrap();
+        let rotate = Rotate { keep: Some(1), ..Rotate::default() };
+        for number in 0..3 {
+            fs::write(&path, number.to_string()).unwrap();
+            rotate.rotate(&path, NOW_NS + number * 1_000_000_000).unwrap();
+        }
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3);
+        assert_eq!(fs::read_to_string(dir.path().join("app-20261121T202948Z.log")).unwrap(), "2");
+    }
+
+    #[test]
+    fn keep_wants_names_that_stay() {
+        let rotate = Rotate { size: Some(Size(1)), keep: Some(1), ..Rotate::default() };
+        let refused =
+            |path: &str| rotate.check(path).is_some_and(|(key, text)| key == "/keep" && text.contains("; "));
+        assert!(refused("/o/app-%F.log") && refused("/o/{{ host }}.log"));
+        assert!(!refused("/o/%F/{{ host }}/100%%.log"));
+        assert!(Rotate { keep: None, ..rotate }.check("/o/app-%F.log").is_none());
     }
 
     #[test]

@@ -3,12 +3,15 @@
 
 use crate::compress::Compression;
 use crate::disk::{folder, now_ns, rename_to_free};
-use rustix::fs::{Stat, fstat};
+use rustix::fs::{OFlags, Stat, fstat};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::Arc;
 
 /// Bytes before the synced length that are hashed, to know our own bytes again.
 const TAIL_BYTES: u64 = 4096;
@@ -39,6 +42,20 @@ impl Synced {
     /// Whether both are of one file.
     pub fn is_same_file(&self, other: &Synced) -> bool {
         (self.device, self.inode) == (other.device, other.inode)
+    }
+
+    /// Refuses a file that is written under another name already: each would be cut back to its own
+    /// length after a crash, and take the other's events with it.
+    pub fn refuse_second_name(&self, path: &str, known: &BTreeMap<Arc<str>, Synced>) -> io::Result<()> {
+        // A file that was moved has its old name no more.
+        let has_name = |name: &str| rustix::fs::stat(name).is_ok_and(|stat| self.is_of(&stat));
+        let mut others = known.iter().filter(|(name, other)| &***name != path && self.is_same_file(other));
+        match others.find(|(name, _)| has_name(name)) {
+            Some((name, _)) => Err(io::Error::other(format!(
+                "is the same file as {name}, which this sink writes too; remove one of the two names"
+            ))),
+            None => Ok(()),
+        }
     }
 
     /// Whether `file` is the file that was synced and still has our bytes before the synced length.
@@ -90,23 +107,33 @@ fn set_aside(path: &Path) -> io::Result<()> {
 pub fn open_whole(
     path: &Path,
     compression: Compression,
+    follow_links: bool,
     torn: Option<&Synced>,
     ours: Option<&Synced>,
 ) -> io::Result<File> {
     std::fs::create_dir_all(folder(path))?;
-    let file = open_append(path)?;
+    let file = open_append(path, follow_links)?;
     let stat = fstat(&file)?;
     if let Some(torn) = torn.filter(|torn| torn.is_in(&file, &stat)) {
         file.set_len(torn.length)?;
     } else if !ours.is_some_and(|ours| ours.is_of(&stat)) && !is_whole(&file, &stat, compression)? {
         set_aside(path)?;
-        return open_append(path);
+        return open_append(path, follow_links);
     }
     Ok(file)
 }
 
-fn open_append(path: &Path) -> io::Result<File> {
-    OpenOptions::new().create(true).append(true).read(true).mode(0o640).open(path)
+fn open_append(path: &Path, follow_links: bool) -> io::Result<File> {
+    let flags = if follow_links { OFlags::empty() } else { OFlags::NOFOLLOW };
+    let mut options = OpenOptions::new();
+    options.create(true).append(true).read(true).mode(0o640).custom_flags(flags.bits() as i32);
+    let is_link = || path.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
+    options.open(path).map_err(|error| match error.raw_os_error() {
+        Some(code) if code == Errno::LOOP.raw_os_error() && !follow_links && is_link() => {
+            io::Error::new(error.kind(), "is a symbolic link; remove it, or give `path` no fields")
+        }
+        _ => error,
+    })
 }
 
 fn tail_hash(file: &File, length: u64) -> io::Result<u64> {

@@ -82,6 +82,11 @@ impl Template {
         self.parts.iter().all(|part| matches!(part, Part::Literal(_)))
     }
 
+    /// Whether values go into it, which may be chosen by others.
+    pub fn has_field(&self) -> bool {
+        self.parts.iter().any(|part| matches!(part, Part::Field(..)))
+    }
+
     /// Whether rows of one segment of this batch may give different texts. If not, any row speaks for all.
     pub fn per_row(&self, batch: &Batch) -> bool {
         self.parts.iter().any(|part| match part {

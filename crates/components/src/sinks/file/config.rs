@@ -80,6 +80,7 @@ impl SinkComponent for FileConfig {
         let level = self.compression_level.unwrap_or(self.compression.levels().1);
         let settings = Settings {
             compression: (self.compression, level),
+            follow_links: !self.path.0.has_field(),
             rotate: self.rotate.unwrap_or_default(),
             open_files_max: self.open_files_max,
             idle_timeout: self.idle_timeout.0,
@@ -110,7 +111,7 @@ mod tests {
         let found: Vec<&str> = found.iter().map(|(at, _)| &**at).collect();
         assert_eq!(found, ["/rotate", "/compression_level"]);
         let all = json!({ "size": "1MiB", "every": "1h", "keep": 3 });
-        assert_eq!(faults(json!({ "path": "/o/{{ host }}/a-%F.gz", "rotate": all })), []);
+        assert_eq!(faults(json!({ "path": "/o/{{ host }}/%F/a.gz", "rotate": all })), []);
     }
 
     #[test]

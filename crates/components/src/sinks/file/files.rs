@@ -35,6 +35,8 @@ pub type Keep = Arc<dyn Fn(Vec<u8>) -> io::Result<()> + Send + Sync>;
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     pub compression: (Compression, u32),
+    /// Whether the last name of a path may be a symbolic link.
+    pub follow_links: bool,
     pub rotate: Rotate,
     pub open_files_max: usize,
     pub idle_timeout: Duration,
@@ -135,7 +137,8 @@ impl Files {
             oldest.iter().try_for_each(|path| self.shut(path))?;
         }
         let (torn, ours) = (self.torn.get(path), self.known.get(path));
-        let writer = Writer::open(Path::new(&**path), self.settings.compression, torn, ours)
+        let writer = Writer::open(Path::new(&**path), &self.settings, torn, ours)
+            .and_then(|writer| writer.synced.refuse_second_name(path, &self.known).map(|()| writer))
             .map_err(|error| at(path, error))?;
         self.torn.remove(path);
         if !ours.is_some_and(|ours| ours.is_same_file(&writer.synced)) {

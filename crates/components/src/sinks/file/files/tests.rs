@@ -9,6 +9,7 @@ use std::sync::Mutex;
 
 const PLAIN: Settings = Settings {
     compression: (Compression::None, 0),
+    follow_links: false,
     rotate: Rotate { size: None, every: None, keep: None },
     open_files_max: 100,
     idle_timeout: Duration::from_secs(300),
@@ -194,6 +195,63 @@ fn a_compressed_file_that_is_moved_or_cut_stays_readable() {
     append(&mut files, &path, "3\n");
     files.sync().unwrap();
     assert_eq!(texts(dir.path()), [("a.gz".into(), "3\n".into()), ("b.gz".into(), "1\n".into())]);
+}
+
+/// Neither the end of a member nor what failed to be written goes into a file that was cut meanwhile.
+#[test]
+fn what_is_written_to_a_file_that_was_cut_does_not_go_on_a_lost_member() {
+    for (compression, name) in [(Compression::Gzip, "a.gz"), (Compression::Zstd, "a.zst")] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(name);
+        let cut = || fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(0).unwrap();
+        let mut files = Kept::default().files(with(compression));
+        append(&mut files, &path, "1\n");
+        cut();
+        files.sync().unwrap();
+        assert_eq!(texts(dir.path()), [(name.into(), String::new())]);
+        append(&mut files, &path, "2\n");
+        cut();
+        files.open.values_mut().for_each(|writer| writer.end_member().unwrap());
+        append(&mut files, &path, "3\n");
+        files.sync().unwrap();
+        assert_eq!(texts(dir.path()), [(name.into(), "3\n".into())]);
+    }
+}
+
+#[test]
+fn a_symbolic_link_in_place_of_a_file_is_refused_where_values_make_names() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, link) = (dir.path().join("a.log"), dir.path().join("b.log"));
+    std::os::unix::fs::symlink("a.log", &link).unwrap();
+    let mut files = Kept::default().files(PLAIN);
+    append(&mut files, &path, "1\n");
+    let error = try_append(&mut files, &link, "2\n").unwrap_err().to_string();
+    assert!(error.contains("b.log: is a symbolic link; remove it"), "{error}");
+    fs::remove_file(&link).unwrap();
+    append(&mut files, &link, "2\n");
+    assert_eq!((read(&path), read(&link)), ("1\n".into(), "2\n".into()));
+    // A constant path may be a link, as an operator made it.
+    fs::remove_file(&link).unwrap();
+    std::os::unix::fs::symlink("a.log", &link).unwrap();
+    append(&mut Kept::default().files(Settings { follow_links: true, ..PLAIN }), &link, "3\n");
+    assert_eq!(read(&path), "1\n3\n");
+}
+
+#[test]
+fn one_file_is_not_written_under_two_names() {
+    for open_files_max in [1, 100] {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, other) = (dir.path().join("a.log"), dir.path().join("b.log"));
+        let mut files = Kept::default().files(Settings { open_files_max, ..PLAIN });
+        append(&mut files, &path, "1\n");
+        fs::hard_link(&path, &other).unwrap();
+        let error = try_append(&mut files, &other, "2\n").unwrap_err().to_string();
+        assert!(error.contains("a.log, which this sink writes too; remove one"), "{error}");
+        // Moved, it has one name.
+        fs::remove_file(&path).unwrap();
+        append(&mut files, &other, "2\n");
+        assert_eq!(read(&other), "1\n2\n");
+    }
 }
 
 #[test]
