@@ -262,7 +262,10 @@ impl LaneDriver {
                     self.counters.busy(begun.elapsed());
                     return Some(delivery);
                 }
-                Err(error) if error.retry => self.pause(&error, backoff.next(random())).await,
+                Err(error) if error.retry => {
+                    self.pause(&error, backoff.next(random())).await;
+                    self.settle_sent(lane);
+                }
                 Err(error) => {
                     self.counters.error(error.kind);
                     self.counters.dropped(error.kind, payload.events);

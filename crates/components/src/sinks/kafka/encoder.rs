@@ -6,13 +6,16 @@ use crate::template::Template;
 use bytes::Bytes;
 use millstream_kafka::{Headers, Key, Record, Run, Shipment};
 use millstream_model::limits::COMPACT_BELOW;
-use millstream_model::{Batch, ComponentError, EncodeCx, Encoder, Payload, Segment};
+use millstream_model::{Batch, ComponentError, EncodeCx, Encoder, Payload, Permit, Segment};
 use std::collections::HashMap;
 use std::ffi::CString;
 use std::sync::Arc;
 
 /// Names of topics that an encoder remembers.
 const TOPICS_KEPT: usize = 1024;
+
+/// Bytes of a header beside its texts: two allocations and where they are.
+const HEADER_BYTES: usize = 72;
 
 /// Encodes for Kafka.
 pub struct KafkaEncoder {
@@ -24,6 +27,26 @@ pub struct KafkaEncoder {
     newlines: Vec<u32>,
     /// Events in which a template found a field missing.
     incomplete: u64,
+}
+
+/// A shipment, with what it takes of the grant beside the text: keys and headers may be more than that.
+pub struct Cargo {
+    /// What is sent.
+    pub shipment: Arc<Shipment>,
+    _paid: Permit,
+}
+
+/// Bytes that a run takes beside the text of its records.
+fn memory(run: &Run) -> u64 {
+    let key = match &run.key {
+        Key::None => 0,
+        Key::Same(key) => key.capacity(),
+        Key::Each(keys, ends) => keys.capacity() + 4 * ends.capacity(),
+    };
+    let headers =
+        run.headers.iter().map(|(name, value)| HEADER_BYTES + name.as_bytes().len() + value.capacity());
+    let records = run.records.capacity() * size_of::<Record>();
+    (size_of::<Run>() + records + key + headers.sum::<usize>()) as u64
 }
 
 /// Where the records of one run go.
@@ -174,7 +197,9 @@ impl Encoder for KafkaEncoder {
         parts.iter().for_each(|part| payload.push(part.clone()));
         // What is sent, not the block around it.
         payload.bytes = records.iter().map(|record| u64::from(record.len) + 1).sum();
-        payload.routing = Some(Box::new(Arc::new(Shipment { parts, runs })));
+        let paid = cx.permit.split(runs.iter().map(memory).sum());
+        let shipment = Arc::new(Shipment { parts, runs });
+        payload.routing = Some(Box::new(Arc::new(Cargo { shipment, _paid: paid })));
         Ok(())
     }
 }

@@ -1,6 +1,7 @@
 //! The lane: hands shipments to the client, follows their reports, and mends what fails.
 
 use super::config::{KafkaConfig, Partitioner};
+use super::encoder::Cargo;
 use super::faults;
 use super::settings::{self, Pace};
 use millstream_kafka::{ErrorCode, Failure, KeyHash, Producer, Receipt, RecordId, Run, Shipment};
@@ -51,6 +52,8 @@ impl Receipts {
 /// A shipment that is not settled.
 struct Pending {
     shipment: Arc<Shipment>,
+    /// Holds what the shipment takes of the grant.
+    _cargo: Arc<Cargo>,
     state: State,
     /// Records of a batch that was refused, to be sent one by one before everything else.
     suspects: Vec<RecordId>,
@@ -446,9 +449,8 @@ impl Lane for KafkaLane {
 
     fn deliver<'a>(&'a mut self, payload: &'a Payload) -> BoxFuture<'a, Result<Delivery, DeliverError>> {
         Box::pin(async move {
-            let shipment =
-                payload.routing.as_ref().and_then(|routing| routing.downcast_ref::<Arc<Shipment>>());
-            let Some(shipment) = shipment else {
+            let cargo = payload.routing.as_ref().and_then(|routing| routing.downcast_ref::<Arc<Cargo>>());
+            let Some(cargo) = cargo else {
                 return Err(DeliverError::reject("panic", "a payload of another sink: this is a bug"));
             };
             loop {
@@ -458,9 +460,10 @@ impl Lane for KafkaLane {
                 }
                 self.listen().await?;
             }
-            self.look_up(shipment).await?;
+            self.look_up(&cargo.shipment).await?;
             self.pending.push_back(Pending {
-                shipment: shipment.clone(),
+                shipment: cargo.shipment.clone(),
+                _cargo: cargo.clone(),
                 state: State::Waiting(None),
                 suspects: Vec::new(),
                 rest: Vec::new(),

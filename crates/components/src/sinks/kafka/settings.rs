@@ -34,10 +34,25 @@ const OWN: &[(&str, &str)] = &[
     ("ssl.certificate.location", "tls.cert_file"),
     ("ssl.key.location", "tls.key_file"),
     ("ssl.key.password", "tls.key_password"),
+    ("enable.ssl.certificate.verification", "tls.verify"),
+    ("ssl.endpoint.identification.algorithm", "tls.verify_hostname"),
 ];
 
-/// Settings that would take the delivery reports away or mix them with others.
-const REFUSED: &[&str] = &["delivery.report.only.error", "transactional.id", "queuing.strategy", "log.queue"];
+/// Settings that would take away what the sink promises: reports, order, room.
+const REFUSED: &[&str] = &[
+    "delivery.report.only.error",
+    "enable.gapless.guarantee",
+    "enabled_events",
+    "log.queue",
+    "queue.buffering.max.kbytes",
+    "queue.buffering.max.messages",
+    "queuing.strategy",
+    "topic.blacklist",
+    "transactional.id",
+];
+
+/// Beginnings of settings that are for tests of the library.
+const REFUSED_PREFIXES: &[&str] = &["test.", "internal."];
 
 /// How records are put into batches: all is well until a broker refuses a batch for its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,14 +129,21 @@ fn finish(mut settings: BTreeMap<String, String>, pace: &Pace) -> Vec<(String, S
         settings.insert("batch.num.messages".into(), "1".into());
     } else {
         // A record that is refused alone may leave a gap; one in a batch may not.
-        if settings["enable.idempotence"] == "true" {
+        if is_true(&settings["enable.idempotence"]) {
             settings.insert("enable.gapless.guarantee".into(), "true".into());
         }
         if *pace != Pace::default() {
-            settings.insert("batch.size".into(), pace.batch_bytes.to_string());
+            let chosen = settings.get("batch.size").and_then(|bytes| bytes.parse().ok());
+            let bytes = chosen.map_or(pace.batch_bytes, |chosen: usize| chosen.min(pace.batch_bytes));
+            settings.insert("batch.size".into(), bytes.to_string());
         }
     }
     settings.into_iter().collect()
+}
+
+/// Whether the library reads this as true.
+fn is_true(value: &str) -> bool {
+    matches!(value.trim().to_ascii_lowercase().as_str(), "true" | "t" | "1")
 }
 
 fn codec(compression: Compression) -> &'static str {
@@ -188,10 +210,50 @@ fn check_option(key: &str, value: &OptionValue) -> Option<String> {
     if let Some((_, own)) = OWN.iter().find(|(name, _)| *name == key) {
         return Some(format!("is an option of the sink itself; write it as `{own}`"));
     }
-    if REFUSED.contains(&key) {
+    let silent = matches!(key, "acks" | "request.required.acks") && text(value).trim() == "0";
+    if silent || REFUSED.contains(&key) || REFUSED_PREFIXES.iter().any(|prefix| key.starts_with(prefix)) {
         return Some("would break what the sink promises; leave it out".into());
     }
     // The value is not shown: it may be a secret.
     let refused = millstream_kafka::check(key, &text(value)).err()?;
     Some(format!("librdkafka refuses it ({refused}); see the list of its settings"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_that_break_a_promise_are_refused_and_others_are_not() {
+        let fault = |key: &str, value: &str| check_option(key, &OptionValue::Text(value.into()));
+        let refused = [
+            ("acks", "0"),
+            ("request.required.acks", "0"),
+            ("test.mock.num.brokers", "1"),
+            ("internal.termination.signal", "15"),
+            ("queue.buffering.max.messages", "1"),
+            ("enable.ssl.certificate.verification", "false"),
+            ("bootstrap.servers", "other:9092"),
+            ("linger.ms", "soon"),
+            ("no.such.setting", "1"),
+        ];
+        assert!(refused.iter().all(|(key, value)| fault(key, value).is_some()));
+        let taken = [("acks", "1"), ("enable.idempotence", "1"), ("linger.ms", "5"), ("batch.size", "50000")];
+        assert!(taken.iter().all(|(key, value)| fault(key, value).is_none()));
+    }
+
+    #[test]
+    fn idempotence_leaves_no_gap_however_it_is_written() {
+        for (written, gapless) in
+            [("true", true), ("1", true), ("TRUE", true), ("false", false), ("0", false)]
+        {
+            let settings = BTreeMap::from([("enable.idempotence".to_owned(), written.to_owned())]);
+            let finished = finish(settings, &Pace::default());
+            assert_eq!(
+                finished.iter().any(|(key, _)| key == "enable.gapless.guarantee"),
+                gapless,
+                "{written}"
+            );
+        }
+    }
 }
