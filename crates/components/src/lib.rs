@@ -3,6 +3,7 @@
 pub mod codec;
 pub mod compress;
 pub mod disk;
+mod files;
 pub mod formats;
 pub mod registry;
 pub mod rotation;

@@ -195,7 +195,7 @@ pub static FORMATS: &[(&str, CheckText)] = &[
 ];
 
 fn glob(pattern: &str) -> Result<(), String> {
-    sources::file::check_glob(pattern)
+    crate::files::discover::check_glob(pattern)
 }
 
 fn regex(pattern: &str) -> Result<(), String> {

@@ -1,7 +1,8 @@
 //! Configuration of source `file`.
 
-use super::discover::{Exclude, Pattern, matcher};
 use super::source::FileSource;
+use crate::files::discover::{Exclude, Glob, Pattern, matcher};
+use crate::files::select::LineFilter;
 use crate::registry::{Component, SourceComponent};
 use millstream_model::{BuildError, Interval, LongLine, Size, Source, SourceOpen};
 use schemars::JsonSchema;
@@ -52,28 +53,6 @@ pub enum ReadFrom {
     /// At its end.
     End,
 }
-
-/// Lines by content: those that contain one of the texts or match one of the expressions.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct LineFilter {
-    /// Texts, compared byte for byte.
-    #[serde(default)]
-    pub contains: Vec<String>,
-    /// Regular expressions, in linear time: no look-around, no back-references.
-    #[serde(default)]
-    pub regex: Vec<Regex>,
-}
-
-/// A pattern of paths.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[schemars(inline, extend("format" = "glob"))]
-pub struct Glob(pub String);
-
-/// A regular expression.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[schemars(inline, extend("format" = "regex"))]
-pub struct Regex(pub String);
 
 fn default_max_line() -> Size {
     Size(256 * 1024)

@@ -1,18 +1,15 @@
 //! Source `file`: tails files, follows them through rotation, and never skips a line.
 //!
-//! - `discover` finds the files the globs name, `watch` notices when there is news.
-//! - `identity` says which file is which, over renames and restarts.
+//! - `source` decides when to look at which file, and `source/finding` which file is which.
+//! - `identity` recognises a file, over renames, copies and restarts.
 //! - `tail` is one file: its cursors, and reading lines of it into a block.
-//! - `select` keeps or drops lines by content.
+//!
+//! It stands on `files`: finding names, noticing news, opening, choosing lines.
 
 mod config;
-mod discover;
 mod identity;
-mod select;
 mod source;
 mod tail;
-mod watch;
 
-pub use config::{FileConfig, LineFilter, ReadFrom};
-pub use discover::check_glob;
+pub use config::{FileConfig, ReadFrom};
 pub use source::FileSource;

@@ -3,11 +3,11 @@
 mod finding;
 
 use super::config::{FileConfig, ReadFrom};
-use super::discover::{Exclude, Pattern};
 use super::identity::{Descriptor, HEAD_BYTES_MAX, Head, Inode, open_regular};
-use super::select::Select;
 use super::tail::{ALONE_FROM, Fill, Limits, Read, Tail};
-use super::watch::Watch;
+use crate::files::discover::{Exclude, Pattern};
+use crate::files::select::Select;
+use crate::files::watch::Watch;
 use millstream_model::{
     BuildError, Choice, Cursors, Now, Origin, OriginRecord, OriginStore, Polled, Reread, SinkSet, Source,
     SourceCx, SourceOpen,

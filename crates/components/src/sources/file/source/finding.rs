@@ -1,7 +1,7 @@
 //! Finding files: the walk, which file is which, and what is kept of it.
 
-use super::super::discover::walk;
 use super::*;
+use crate::files::discover::walk;
 
 impl FileSource {
     /// Walks the folders: takes in new files, notices moved and vanished ones.

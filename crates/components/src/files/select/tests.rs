@@ -1,6 +1,5 @@
 //! Which lines are kept, compared with looking at each line alone.
 
-use super::super::config::Regex;
 use super::*;
 use millstream_model::{Grant, Ledger};
 use millstream_testkit::{Rows, batch};

@@ -1,13 +1,19 @@
 //! Finds the files that patterns name, and the folders in which new ones may appear.
 
-use super::config::Glob;
 use globset::{GlobBuilder, GlobMatcher};
+use schemars::JsonSchema;
+use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
 /// Folders below a `**` at most: a link or a mount must not make the walk endless.
 const DEPTH_MAX: usize = 32;
+
+/// A pattern of paths.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[schemars(inline, extend("format" = "glob"))]
+pub struct Glob(pub String);
 
 /// An absolute path with wildcards, one matcher per path component.
 pub struct Pattern {

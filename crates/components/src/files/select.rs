@@ -1,9 +1,27 @@
 //! Keeps or drops lines by content, before anything else looks at them.
 
-use super::config::LineFilter;
 use memchr::memmem::Finder;
 use millstream_model::{Batch, Selection};
 use regex::bytes::RegexSet;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Lines by content: those that contain one of the texts or match one of the expressions.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LineFilter {
+    /// Texts, compared byte for byte.
+    #[serde(default)]
+    pub contains: Vec<String>,
+    /// Regular expressions, in linear time: no look-around, no back-references.
+    #[serde(default)]
+    pub regex: Vec<Regex>,
+}
+
+/// A regular expression.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[schemars(inline, extend("format" = "regex"))]
+pub struct Regex(pub String);
 
 /// Lines that contain one of some texts or match one of some expressions.
 struct Matcher {
