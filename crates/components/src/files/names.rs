@@ -1,0 +1,116 @@
+//! What names say: whether one is what a rotation makes of another, and of which container a log is.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Endings of compressed files.
+const PACKED_ENDINGS: &[&str] = &[".gz", ".gzip", ".zst", ".zstd"];
+
+/// Words that rotations put into names.
+const ROTATION_WORDS: &[&str] = &["old", "bak", "backup", "prev", "log", "txt"];
+
+/// Whether `other` is a name that a rotation could give to the file `original`, or to what it makes
+/// of it: a number, a date, an ending.
+pub fn is_rotation_name(original: &str, other: &str) -> bool {
+    let ending = PACKED_ENDINGS.iter().find_map(|ending| other.strip_suffix(ending));
+    if original == ending.unwrap_or(other) {
+        return ending.is_some();
+    }
+    let stem = original.rsplit_once('.').map_or(original, |(stem, _)| stem);
+    let Some(rest) = other.strip_prefix(stem).map(|_| &ending.unwrap_or(other)[stem.len()..]) else {
+        return false;
+    };
+    let extension = &original[stem.len()..];
+    let parts = rest.strip_prefix(extension).or_else(|| rest.strip_suffix(extension)).unwrap_or(rest);
+    let is_part = |part: &str| {
+        part.chars().all(|c| c.is_ascii_digit() || matches!(c, 'T' | 'Z' | ':'))
+            || ROTATION_WORDS.contains(&part)
+    };
+    rest.starts_with(['.', '-', '_']) && parts.split(['.', '-', '_']).all(is_part)
+}
+
+/// What the path of a container's log says of the container: `namespace`, `pod`, `container`, and
+/// what else is in it. Empty for other paths.
+///
+/// Kubernetes lays logs out as `/var/log/pods/NAMESPACE_POD_UID/CONTAINER/N.log`, with links
+/// `/var/log/containers/POD_NAMESPACE_CONTAINER-ID.log`.
+pub fn container(path: &Path) -> BTreeMap<String, String> {
+    let text = path.to_string_lossy();
+    let found = pods_path(&text).or_else(|| containers_path(&text)).unwrap_or_default();
+    found.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+}
+
+fn pods_path(path: &str) -> Option<Vec<(&'static str, &str)>> {
+    let (_, rest) = path.split_once("/pods/")?;
+    let mut parts = rest.split('/');
+    let (folder, container, _) = (parts.next()?, parts.next()?, parts.next()?);
+    let mut names = folder.splitn(3, '_');
+    let (namespace, pod, uid) = (names.next()?, names.next()?, names.next()?);
+    Some(vec![("namespace", namespace), ("pod", pod), ("pod_uid", uid), ("container", container)])
+}
+
+fn containers_path(path: &str) -> Option<Vec<(&'static str, &str)>> {
+    let (_, file) = path.split_once("/containers/")?;
+    let (names, id) = file.strip_suffix(".log")?.rsplit_once('-')?;
+    let mut names = names.splitn(3, '_');
+    let (pod, namespace, container) = (names.next()?, names.next()?, names.next()?);
+    let is_id = id.len() == 64 && id.bytes().all(|b| b.is_ascii_hexdigit());
+    is_id
+        .then(|| vec![("namespace", namespace), ("pod", pod), ("container", container), ("container_id", id)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rotations_are_known_by_their_names() {
+        for (original, others) in [
+            (
+                "app.log",
+                &["app.log.1", "app.log.1.gz", "app.log-20261122", "app-2026-11-22.log.zst", "app.log.gz"][..],
+            ),
+            (
+                "app.log",
+                &["app.2026-11-22-10.3.log", "app.log.old", "app.log-2026-11-22T10:00:00Z.gz", "app.1.log"],
+            ),
+            ("syslog", &["syslog.1", "syslog.2.gz", "syslog-20261122"]),
+            ("app.log.1", &["app.log.1.gz", "app.log.2.gz"]),
+            ("0.log", &["0.log.20261122-101010", "0.log.20261122-101010.gz"]),
+        ] {
+            others.iter().for_each(|other| assert!(is_rotation_name(original, other), "{original} {other}"));
+        }
+    }
+
+    #[test]
+    fn other_files_are_not_taken_for_rotations() {
+        for (original, other) in [
+            ("app.log", "app.log"),
+            ("app.log", "app-worker.log"),
+            ("app1.log", "app10.log"),
+            ("a.log", "b.log"),
+            ("app.log", "applog.1"),
+            ("app.log", "app.log.1.tmp"),
+            ("sample.log", "sample2.log"),
+        ] {
+            assert!(!is_rotation_name(original, other), "{original} {other}");
+        }
+    }
+
+    #[test]
+    fn paths_of_containers_name_them() {
+        let of = |path: &str| container(Path::new(path));
+        let pod = of("/var/log/pods/shop_cart-7d4_0a1b/web/0.log");
+        assert_eq!(
+            (&pod["namespace"][..], &pod["pod"][..], &pod["container"][..]),
+            ("shop", "cart-7d4", "web")
+        );
+        let id = "0123456789abcdef".repeat(4);
+        let linked = of(&format!("/var/log/containers/cart-7d4_shop_web-sidecar-{id}.log"));
+        assert_eq!((&linked["pod"][..], &linked["container"][..]), ("cart-7d4", "web-sidecar"));
+        assert_eq!(linked["container_id"], id);
+        for other in ["/var/log/app.log", "/var/log/pods/x/0.log", "/var/log/containers/a_b-c.log"] {
+            assert!(of(other).is_empty(), "{other}");
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Opens files: regular ones only, and through links only where that is allowed.
+
+use rustix::fs::{FileType, OFlags, Stat, fstat, lstat};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// Folders of container logs: the links in them are made by the container runtime.
+const CONTAINER_ROOTS: &[&str] = &["/var/log/pods", "/var/log/containers", "/var/lib/docker/containers"];
+
+/// Which symbolic links to files are followed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Symlinks {
+    /// To files of the link's owner, and into the folders of container logs.
+    #[default]
+    SameOwner,
+    /// None.
+    Never,
+    /// To files below these folders.
+    Allow(Vec<PathBuf>),
+}
+
+/// Opens a path that must be a regular file; `None` if it is something else.
+///
+/// What was opened is checked, not what the path named before: nothing can be put in its place in
+/// between. A link that must not be followed is an error that says so.
+pub fn open_regular(path: &Path, links: &Symlinks) -> io::Result<Option<(File, Stat)>> {
+    let (file, link) = match open(path, OFlags::NOFOLLOW) {
+        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
+            (open(path, OFlags::empty())?, Some(lstat(path)?))
+        }
+        opened => (opened?, None),
+    };
+    let stat = fstat(&file)?;
+    if !FileType::from_raw_mode(stat.st_mode).is_file() {
+        return Ok(None);
+    }
+    if link.is_some_and(|link| !links.allows(&link, &stat, &file)) {
+        return Err(io::Error::other("a symbolic link that must not be followed: see the option symlinks"));
+    }
+    Ok(Some((file, stat)))
+}
+
+fn open(path: &Path, flags: OFlags) -> io::Result<File> {
+    // Opening a FIFO without a writer would wait for ever.
+    let flags = OFlags::NONBLOCK | flags;
+    OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path)
+}
+
+impl Symlinks {
+    fn allows(&self, link: &Stat, target: &Stat, file: &File) -> bool {
+        match self {
+            Symlinks::Never => false,
+            Symlinks::SameOwner => {
+                link.st_uid == target.st_uid || is_below(file, CONTAINER_ROOTS.iter().map(Path::new))
+            }
+            Symlinks::Allow(roots) => is_below(file, roots.iter().map(PathBuf::as_path)),
+        }
+    }
+}
+
+/// Whether the open file lies below one of the folders, as the kernel names it.
+fn is_below<'a>(file: &File, mut roots: impl Iterator<Item = &'a Path>) -> bool {
+    let path = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()));
+    let real = |root: &Path| std::fs::canonicalize(root).unwrap_or_else(|_| root.to_path_buf());
+    path.is_ok_and(|path| roots.any(|root| path.starts_with(real(root))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{CWD, Mode, chown, mknodat};
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn folders_and_fifos_are_no_regular_files() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(open_regular(dir.path(), &Symlinks::Never).unwrap().is_none());
+        let fifo = dir.path().join("fifo");
+        mknodat(CWD, &fifo, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+        assert!(open_regular(&fifo, &Symlinks::Never).unwrap().is_none());
+    }
+
+    #[test]
+    fn links_are_followed_as_far_as_is_allowed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (target, link) = (dir.path().join("target"), dir.path().join("link"));
+        fs::write(&target, "x").unwrap();
+        symlink(&target, &link).unwrap();
+        let opens = |links: &Symlinks| open_regular(&link, links).is_ok_and(|file| file.is_some());
+        let below = |folder: &str| Symlinks::Allow(vec![folder.into()]);
+        assert!(opens(&Symlinks::SameOwner) && !opens(&Symlinks::Never));
+        assert!(opens(&below(dir.path().to_str().unwrap())) && !opens(&below("/var/log")));
+        assert!(open_regular(&target, &Symlinks::Never).unwrap().is_some());
+        // Only root may give files away; for others there is no other owner to be had.
+        if chown(&target, Some(rustix::fs::Uid::from_raw(1)), None).is_ok() {
+            assert!(!opens(&Symlinks::SameOwner));
+            assert!(opens(&below(dir.path().to_str().unwrap())));
+        }
+    }
+}
