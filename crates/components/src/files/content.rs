@@ -4,8 +4,9 @@
 //! members or frames make one content. Offsets count unpacked bytes.
 
 use flate2::bufread::MultiGzDecoder;
-use rustix::fs::fstat;
+use rustix::fs::{Stat, fstat};
 use rustix::io::pread;
+use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::sync::Arc;
@@ -26,6 +27,18 @@ const SKIP_BYTES: usize = 64 * 1024;
 pub struct Content {
     file: Arc<File>,
     packed: Option<Packed>,
+}
+
+/// A compressed file that was unpacked to its end: it need not be unpacked again as long as it is
+/// the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stamp {
+    /// Size of the file in bytes.
+    size: u64,
+    /// When it was written last, in nanoseconds since 1970.
+    modified_ns: i64,
+    /// Unpacked bytes.
+    bytes: u64,
 }
 
 /// How a file is compressed.
@@ -51,6 +64,8 @@ struct Packed {
     stream: Option<Box<dyn Read + Send>>,
     /// Unpacked bytes that the stream has given.
     at: u64,
+    /// Bytes that were given and handed back.
+    back: Vec<u8>,
     /// Size of the file when it gave no more.
     ended_at: Option<u64>,
 }
@@ -67,7 +82,7 @@ impl Content {
 
     fn look_at(&mut self, beginning: &[u8]) {
         let packing = Packing::of(beginning);
-        self.packed = packing.map(|packing| Packed { packing, stream: None, at: 0, ended_at: None });
+        self.packed = packing.map(Packed::new);
     }
 
     /// The file itself.
@@ -77,8 +92,7 @@ impl Content {
 
     /// Another handle on the same content.
     pub fn again(&self) -> Content {
-        let packed = self.packed.as_ref();
-        let packed = packed.map(|p| Packed { packing: p.packing, stream: None, at: 0, ended_at: None });
+        let packed = self.packed.as_ref().map(|packed| Packed::new(packed.packing));
         Content { file: self.file.clone(), packed }
     }
 
@@ -90,7 +104,8 @@ impl Content {
     /// Gives back the memory that unpacking takes; reading on costs unpacking from the beginning.
     pub fn rest(&mut self) {
         if let Some(packed) = &mut self.packed {
-            packed.stream = None;
+            packed.at += packed.back.len() as u64;
+            (packed.stream, packed.back) = (None, Vec::new());
         }
     }
 
@@ -122,6 +137,40 @@ impl Content {
         Ok(filled)
     }
 
+    /// Hands back the last bytes that were read: they are read next, without unpacking again.
+    pub fn hand_back(&mut self, bytes: &[u8]) {
+        if let Some(packed) = self.packed.as_mut().filter(|_| !bytes.is_empty()) {
+            packed.at -= bytes.len() as u64;
+            packed.back.splice(..0, bytes.iter().copied());
+        }
+    }
+
+    /// Whether there is nothing at `offset` and behind it.
+    pub fn is_end(&mut self, offset: u64) -> io::Result<bool> {
+        match &self.packed {
+            Some(packed) => Ok(packed.ended_at.is_some() && packed.at + packed.back.len() as u64 <= offset),
+            None => Ok(pread(&self.file, &mut [0u8; 1][..], offset)? == 0),
+        }
+    }
+
+    /// How a compressed file is that was read to its end; `None` for others.
+    pub fn stamp(&self) -> Option<Stamp> {
+        let packed = self.packed.as_ref()?;
+        let (stat, ended_at) = (fstat(&self.file).ok()?, packed.ended_at?);
+        let bytes = packed.at + packed.back.len() as u64;
+        Some(Stamp { size: ended_at, modified_ns: modified_ns(&stat), bytes })
+    }
+
+    /// Whether it is still as it was then; if so, its end is known.
+    pub fn is_still(&mut self, stamp: Stamp) -> bool {
+        let Ok(stat) = fstat(&self.file) else { return false };
+        let same = (stamp.size, stamp.modified_ns) == (stat.st_size as u64, modified_ns(&stat));
+        if let Some(packed) = self.packed.as_mut().filter(|_| same) {
+            (packed.at, packed.ended_at) = (stamp.bytes, Some(stamp.size));
+        }
+        same
+    }
+
     /// Number of bytes; what is compressed is unpacked for it.
     pub fn bytes(&mut self) -> io::Result<u64> {
         match &mut self.packed {
@@ -131,7 +180,15 @@ impl Content {
     }
 }
 
+fn modified_ns(stat: &Stat) -> i64 {
+    stat.st_mtime.saturating_mul(1_000_000_000).saturating_add(stat.st_mtime_nsec as i64)
+}
+
 impl Packed {
+    fn new(packing: Packing) -> Packed {
+        Packed { packing, stream: None, at: 0, back: Vec::new(), ended_at: None }
+    }
+
     fn read_at(&mut self, file: &Arc<File>, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         self.skip_to(file, offset)?;
         let mut filled = 0;
@@ -147,7 +204,7 @@ impl Packed {
     /// Unpacks up to `offset`, or to the end.
     fn skip_to(&mut self, file: &Arc<File>, offset: u64) -> io::Result<()> {
         if offset < self.at {
-            (self.stream, self.at, self.ended_at) = (None, 0, None);
+            *self = Packed::new(self.packing);
         }
         let mut passed = vec![0; if offset > self.at { SKIP_BYTES } else { 0 }];
         while self.at < offset {
@@ -161,12 +218,23 @@ impl Packed {
 
     /// The next unpacked bytes; 0 if there are no more.
     fn step(&mut self, file: &Arc<File>, buffer: &mut [u8]) -> io::Result<usize> {
+        if !self.back.is_empty() {
+            let n = self.back.len().min(buffer.len());
+            buffer[..n].copy_from_slice(&self.back[..n]);
+            self.back.drain(..n);
+            self.at += n as u64;
+            return Ok(n);
+        }
+        self.unpack(file, buffer)
+    }
+
+    fn unpack(&mut self, file: &Arc<File>, buffer: &mut [u8]) -> io::Result<usize> {
         let size = |file: &File| fstat(file).map(|stat| stat.st_size as u64);
         if let Some(ended_at) = self.ended_at {
             if ended_at == size(file)? {
                 return Ok(0);
             }
-            return self.begin_again(file).and_then(|()| self.step(file, buffer));
+            return self.begin_again(file).and_then(|()| self.unpack(file, buffer));
         }
         if self.stream.is_none() && self.at > 0 {
             self.begin_again(file)?;
@@ -175,18 +243,7 @@ impl Packed {
             Some(stream) => stream,
             None => self.stream.insert(unpack(self.packing, file)?),
         };
-        let n = match stream.read(buffer) {
-            Ok(n) => n,
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => 0,
-            Err(error) if error.raw_os_error().is_some() => return Err(error),
-            Err(error) => {
-                log::warn!(
-                    "compressed file: {error} at byte {} of its content; what follows is not read",
-                    self.at
-                );
-                0
-            }
-        };
+        let n = give(stream.read(buffer), self.at)?;
         self.at += n as u64;
         if n == 0 {
             (self.stream, self.ended_at) = (None, Some(size(file)?));
@@ -199,6 +256,18 @@ impl Packed {
         let at = std::mem::take(&mut self.at);
         (self.stream, self.ended_at) = (Some(unpack(self.packing, file)?), None);
         self.skip_to(file, at)
+    }
+}
+
+/// What a read gave; damaged data is an end.
+fn give(read: io::Result<usize>, at: u64) -> io::Result<usize> {
+    match read {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0),
+        Err(error) if error.raw_os_error().is_none() => {
+            log::warn!("compressed file: {error} at byte {at} of its content; what follows is not read");
+            Ok(0)
+        }
+        read => read,
     }
 }
 

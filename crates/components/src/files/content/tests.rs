@@ -59,6 +59,27 @@ fn any_offset_of_plain_gzip_and_zstd_reads_the_same() {
 }
 
 #[test]
+fn what_is_handed_back_is_read_next() {
+    let text = text(9000);
+    for packed in [gzip(&text), zstd(&text)] {
+        let file = file(&packed);
+        let (mut content, mut all, mut buffer) = (open(file.path()), Vec::new(), vec![0; 1000]);
+        loop {
+            let n = content.read_at(&mut buffer, all.len() as u64).unwrap();
+            if n == 0 {
+                break;
+            }
+            let used = n - n / 3;
+            content.hand_back(&buffer[used..n]);
+            all.extend_from_slice(&buffer[..used]);
+            assert_eq!(content.is_end(text.len() as u64 - 1).unwrap(), false);
+        }
+        assert_eq!(all, text);
+        assert!(content.is_end(text.len() as u64).unwrap());
+    }
+}
+
+#[test]
 fn a_compressed_file_that_grows_is_read_as_far_as_it_goes() {
     let (text, packed) = (text(9000), gzip(&text(9000)));
     let file = file(b"");

@@ -2,6 +2,7 @@
 
 use super::source::FileSource;
 use crate::files::discover::{Exclude, Glob, Pattern, matcher};
+use crate::files::open::Symlinks;
 use crate::files::select::LineFilter;
 use crate::registry::{Component, SourceComponent};
 use millstream_model::{BuildError, Interval, LongLine, Size, Source, SourceOpen};
@@ -31,6 +32,10 @@ pub struct FileConfig {
     pub read_from: ReadFrom,
     /// At the very first start: files not written to for this long are read from their end.
     pub ignore_older: Option<Interval>,
+    /// Which symbolic links to files are followed: to files of the same owner, `never`, or to files
+    /// below the folders of `allow`.
+    #[serde(default)]
+    pub symlinks: Symlinks,
     /// Keeps only lines with one of these.
     pub keep_lines: Option<LineFilter>,
     /// Drops lines with one of these.

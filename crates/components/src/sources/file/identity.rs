@@ -1,16 +1,23 @@
-//! Which file is which: inode and device, and a hash of the file's head.
+//! Which file is which: inode and device, a hash of the file's head, and one of what was read last.
 //!
-//! An inode number alone is reused as soon as a file is deleted. A file counts as known only if
-//! its head hashes to what is kept; in doubt it is a new file, and is read again.
+//! An inode number alone is reused as soon as a file is deleted, a head alone may be that of many
+//! files, and a file can be cut and written again to any length. A file counts as known only if head
+//! and mark agree with what is kept; in doubt it is a new file, and is read again.
 
-use rustix::fs::{Stat, fstat};
-use rustix::io::pread;
+use crate::files::content::{Content, Stamp};
+use rustix::fs::Stat;
 use serde::{Deserialize, Serialize};
-use std::fs::File;
+use std::collections::VecDeque;
 use std::io;
 
 /// Bytes of the head that are hashed at most.
 pub const HEAD_BYTES_MAX: u64 = 1024;
+
+/// Bytes before a position that are hashed at most.
+const MARK_BYTES_MAX: u64 = 256;
+
+/// Marks kept of an open file: what was copied of it may be a little shorter than what was read.
+const MARKS_MAX: usize = 8;
 
 /// A file on its file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -38,24 +45,88 @@ pub struct Head {
 }
 
 impl Head {
-    /// Hashes the first `bytes` of `file`, or fewer if there are no more.
-    pub fn read(file: &File, bytes: u64) -> io::Result<Head> {
+    /// Hashes the first `bytes` of a content, or fewer if there are no more.
+    pub fn read(content: &mut Content, bytes: u64) -> io::Result<Head> {
         let mut buffer = [0; HEAD_BYTES_MAX as usize];
-        let wanted = &mut buffer[..bytes.min(HEAD_BYTES_MAX) as usize];
-        let mut filled = 0;
-        while filled < wanted.len() {
-            match pread(file, &mut wanted[filled..], filled as u64)? {
-                0 => break,
-                n => filled += n,
-            }
-        }
-        Ok(Head { bytes: filled as u64, hash: xxhash_rust::xxh3::xxh3_64(&wanted[..filled]) })
+        let filled = content.read_all_at(&mut buffer[..bytes.min(HEAD_BYTES_MAX) as usize], 0)?;
+        Ok(Head { bytes: filled as u64, hash: hash(&buffer[..filled]) })
+    }
+
+    /// Whether `content` begins like this.
+    pub fn agrees(&self, content: &mut Content) -> io::Result<bool> {
+        Ok(Head::read(content, self.bytes)? == *self)
     }
 
     /// Whether it cannot grow any more.
     pub fn is_whole(&self) -> bool {
         self.bytes == HEAD_BYTES_MAX
     }
+}
+
+/// Hash of the bytes before a position that was read to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mark {
+    /// The position.
+    pub end: u64,
+    /// Number of bytes hashed.
+    pub bytes: u64,
+    /// XXH3 of them.
+    pub hash: u64,
+}
+
+impl Mark {
+    /// Hashes the bytes of a content before `end`.
+    pub fn read(content: &mut Content, end: u64) -> io::Result<Mark> {
+        let bytes = end.min(MARK_BYTES_MAX);
+        let mut buffer = [0; MARK_BYTES_MAX as usize];
+        let n = content.read_all_at(&mut buffer[..bytes as usize], end - bytes)?;
+        Ok(Mark { end, bytes: n as u64, hash: hash(&buffer[..n]) })
+    }
+
+    /// The mark behind `text`, which ends at `end`; `None` if it is too short to tell much.
+    pub fn behind(text: &[u8], end: u64) -> Option<Mark> {
+        let bytes = end.min(MARK_BYTES_MAX);
+        let text = &text[text.len().checked_sub(bytes as usize)?..];
+        Some(Mark { end, bytes, hash: hash(text) })
+    }
+
+    /// Whether the same bytes are in `content`.
+    pub fn agrees(&self, content: &mut Content) -> io::Result<bool> {
+        Ok(self.end == 0 || Mark::read(content, self.end)? == *self)
+    }
+}
+
+/// The last marks of a file, the newest at the back.
+#[derive(Default)]
+pub struct Marks(VecDeque<Mark>);
+
+impl Marks {
+    /// With one mark, if it says anything.
+    pub fn new(mark: Mark) -> Marks {
+        Marks(Some(mark).filter(|mark| mark.end > 0).into_iter().collect())
+    }
+
+    /// The newest.
+    pub fn last(&self) -> Mark {
+        self.0.back().copied().unwrap_or_default()
+    }
+
+    /// Adds one if it is further on than the others.
+    pub fn add(&mut self, mark: Mark) {
+        if mark.end > self.last().end {
+            self.0.drain(..self.0.len().saturating_sub(MARKS_MAX - 1));
+            self.0.push_back(mark);
+        }
+    }
+
+    /// The newest at or before `end`.
+    pub fn before(&self, end: u64) -> Option<Mark> {
+        self.0.iter().rev().find(|mark| mark.end <= end).copied()
+    }
+}
+
+fn hash(bytes: &[u8]) -> u64 {
+    xxhash_rust::xxh3::xxh3_64(bytes)
 }
 
 /// What is kept of a file over a restart, as JSON.
@@ -67,6 +138,12 @@ pub struct Descriptor {
     pub inode: u64,
     /// The head.
     pub head: Head,
+    /// What was read last.
+    #[serde(default)]
+    pub mark: Mark,
+    /// Of a compressed file that was unpacked to its end: how it was then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packed: Option<Stamp>,
     /// Where reading began at first sight: checkpoint of a sink that has none yet.
     pub start: u64,
     /// Path at first sight.
@@ -84,44 +161,57 @@ impl Descriptor {
         serde_json::from_slice(bytes).ok()
     }
 
-    /// Whether `file` is the file that was described, of which `checkpoint` bytes were settled.
+    /// Whether `content` is that of the file that was described, of which `checkpoint` bytes were
+    /// settled.
     ///
-    /// The head that is kept must cover what was settled (or be whole): with a shorter one, a new
-    /// file in the same inode could pass for the old one, and its first lines would be skipped.
-    pub fn is(&self, file: &File, stat: &Stat, checkpoint: u64) -> bool {
-        let covered = self.head.is_whole() || self.head.bytes >= checkpoint;
-        covered
-            && stat.st_size as u64 >= checkpoint
-            && Head::read(file, self.head.bytes).is_ok_and(|head| head == self.head)
+    /// Head or mark must cover what was settled (or the head be whole): with less, a new file in the
+    /// same inode could pass for the old one, and its first lines would be skipped.
+    pub fn is(&self, content: &mut Content, checkpoint: u64) -> io::Result<bool> {
+        if content.is_packed() && self.packed.is_some_and(|stamp| content.is_still(stamp)) {
+            return Ok(true);
+        }
+        let covered = self.head.is_whole() || self.head.bytes.max(self.mark.end) >= checkpoint;
+        Ok(covered
+            && self.head.agrees(content)?
+            && self.mark.agrees(content)?
+            && reaches(content, checkpoint)?)
     }
 }
 
-/// Opens a path that must be a regular file; checked after opening, so that nothing can be put in
-/// its place between the check and the opening.
-pub fn open_regular(path: &std::path::Path) -> io::Result<Option<(File, Stat)>> {
-    use std::os::unix::fs::OpenOptionsExt;
-    // Opening a FIFO without a writer would wait for ever.
-    let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
-    let file = std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-    let stat = fstat(&file)?;
-    let regular = rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file();
-    Ok(regular.then_some((file, stat)))
+/// Whether there are at least `bytes` of it. Sizes are not asked: on network file systems they lag.
+fn reaches(content: &mut Content, bytes: u64) -> io::Result<bool> {
+    Ok(bytes == 0 || content.read_at(&mut [0], bytes - 1)? == 1)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
+    use rustix::fs::fstat;
+    use std::fs::{self, File};
+    use std::path::Path;
 
-    fn describe(path: &std::path::Path, head_bytes: u64) -> Descriptor {
-        let (file, stat) = open_regular(path).unwrap().unwrap();
-        let head = Head::read(&file, head_bytes).unwrap();
-        Descriptor { device: stat.st_dev, inode: stat.st_ino, head, start: 0, path: String::new() }
+    fn open(path: &Path) -> Content {
+        Content::new(File::open(path).unwrap()).unwrap()
     }
 
-    fn is(descriptor: &Descriptor, path: &std::path::Path, checkpoint: u64) -> bool {
-        let (file, stat) = open_regular(path).unwrap().unwrap();
-        descriptor.is(&file, &stat, checkpoint)
+    fn describe(path: &Path, read_to: u64) -> Descriptor {
+        let mut content = open(path);
+        let stat = fstat(content.file()).unwrap();
+        let head = Head::read(&mut content, HEAD_BYTES_MAX).unwrap();
+        let mark = Mark::read(&mut content, read_to).unwrap();
+        Descriptor {
+            device: stat.st_dev,
+            inode: stat.st_ino,
+            head,
+            mark,
+            packed: None,
+            start: 0,
+            path: String::new(),
+        }
+    }
+
+    fn is(descriptor: &Descriptor, path: &Path, checkpoint: u64) -> bool {
+        descriptor.is(&mut open(path), checkpoint).unwrap()
     }
 
     #[test]
@@ -129,7 +219,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
         fs::write(&path, "head\n").unwrap();
-        let descriptor = describe(&path, HEAD_BYTES_MAX);
+        let descriptor = describe(&path, 5);
         fs::write(&path, "head\nmore\n").unwrap();
         assert!(is(&descriptor, &path, 5));
         fs::write(&path, "tail\nmore\n").unwrap();
@@ -139,29 +229,44 @@ mod tests {
     }
 
     #[test]
-    fn a_head_shorter_than_what_was_settled_proves_nothing() {
+    fn files_with_the_same_head_are_told_apart_by_what_was_read_last() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        let content = |end: &str| format!("{}\n{end}\n", "the same head ".repeat(100));
+        fs::write(&path, content("one end")).unwrap();
+        let bytes = content("one end").len() as u64;
+        let descriptor = describe(&path, bytes);
+        assert!(is(&descriptor, &path, bytes));
+        fs::write(&path, content("any end") + "and more\n").unwrap();
+        assert!(!is(&descriptor, &path, bytes));
+    }
+
+    #[test]
+    fn what_covers_less_than_what_was_settled_proves_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
         fs::write(&path, "").unwrap();
-        let descriptor = describe(&path, HEAD_BYTES_MAX);
+        let descriptor = describe(&path, 0);
         fs::write(&path, "something else entirely\n").unwrap();
         assert!(!is(&descriptor, &path, 10));
         assert!(is(&descriptor, &path, 0));
     }
 
     #[test]
-    fn folders_and_fifos_are_no_regular_files() {
+    fn marks_of_a_text_and_of_the_file_are_the_same() {
         let dir = tempfile::tempdir().unwrap();
-        assert!(open_regular(dir.path()).unwrap().is_none());
-        let fifo = dir.path().join("fifo");
-        rustix::fs::mknodat(
-            rustix::fs::CWD,
-            &fifo,
-            rustix::fs::FileType::Fifo,
-            rustix::fs::Mode::from_raw_mode(0o600),
-            0,
-        )
-        .unwrap();
-        assert!(open_regular(&fifo).unwrap().is_none());
+        let path = dir.path().join("f");
+        let text: Vec<u8> = (0..1000).map(|n| (n % 251) as u8).collect();
+        fs::write(&path, &text).unwrap();
+        for end in [1, 100, 256, 257, 1000] {
+            let mark = Mark::read(&mut open(&path), end as u64).unwrap();
+            assert_eq!(Mark::behind(&text[..end], end as u64), Some(mark));
+        }
+        assert_eq!(Mark::behind(&text[900..], 1000), None);
+        let mut marks = Marks::default();
+        (1..=20).for_each(|n| marks.add(Mark { end: n * 10, ..Mark::default() }));
+        assert_eq!(marks.last().end, 200);
+        assert_eq!(marks.before(155).map(|mark| mark.end), Some(150));
+        assert_eq!(marks.before(100), None);
     }
 }

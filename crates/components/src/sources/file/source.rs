@@ -1,22 +1,24 @@
 //! The source itself: when to look at which file, and filling blocks from them.
 
+mod copies;
 mod finding;
 
 use super::config::{FileConfig, ReadFrom};
-use super::identity::{Descriptor, HEAD_BYTES_MAX, Head, Inode, open_regular};
+use super::identity::{Descriptor, HEAD_BYTES_MAX, Head, Inode};
 use super::tail::{ALONE_FROM, Fill, Limits, Read, Tail};
+use crate::files::content::Content;
 use crate::files::discover::{Exclude, Pattern};
+use crate::files::open::{Symlinks, open_regular};
 use crate::files::select::Select;
 use crate::files::watch::Watch;
+use copies::{missing, stranger_of};
 use millstream_model::{
     BuildError, Choice, Cursors, Now, Origin, OriginRecord, OriginStore, Polled, Reread, SinkSet, Source,
     SourceCx, SourceOpen,
 };
 use rustix::fs::{Stat, fstat};
-use rustix::io::pread;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet, VecDeque};
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -63,6 +65,12 @@ const WALK_PAUSE: Duration = Duration::from_millis(100);
 /// Walks take one part in this many of the time at most, however many names change.
 const WALK_SHARE: u32 = 20;
 
+/// A compressed file is complete when its size has been the same for this long.
+const PACKED_SILENCE: Duration = Duration::from_secs(2);
+
+/// One that was written to longer ago than this is complete at first sight.
+const PACKED_OLD: Duration = Duration::from_secs(10);
+
 /// File descriptors that are left for sinks, the store, connections and folders.
 const OPEN_RESERVE: usize = 128;
 
@@ -82,6 +90,7 @@ pub struct FileSource {
     patterns: Vec<Pattern>,
     exclude: Exclude,
     select: Select,
+    symlinks: Symlinks,
     limits: Limits,
     read_from: ReadFrom,
     ignore_older: Option<Duration>,
@@ -110,6 +119,10 @@ pub struct FileSource {
     ends_noted: Duration,
     /// Truncated files of which something may still be in flight.
     closing: Vec<u64>,
+    /// Compressed files that are perhaps being written: size, and since when it is that.
+    packing: HashMap<Inode, (u64, Duration)>,
+    /// Compressed files that wait for their turn: one is unpacked at a time.
+    packed: VecDeque<u64>,
 }
 
 impl FileSource {
@@ -122,6 +135,7 @@ impl FileSource {
             patterns: patterns.map_err(BuildError)?,
             exclude: Exclude::new(&config.exclude).map_err(BuildError)?,
             select: Select::new(keep, drop).map_err(BuildError)?,
+            symlinks: config.symlinks,
             limits: Limits { line_max: config.max_line.0 as usize, long: config.on_long_line },
             read_from: config.read_from,
             ignore_older: config.ignore_older.map(|interval| interval.0),
@@ -143,6 +157,8 @@ impl FileSource {
             active: 0,
             ends_noted: Duration::ZERO,
             closing: Vec::new(),
+            packing: HashMap::new(),
+            packed: VecDeque::new(),
         })
     }
 }
@@ -222,7 +238,8 @@ impl FileSource {
 
     fn is_walk_due(&self, now: Duration) -> bool {
         let Some(walked) = self.walked else { return true };
-        let interval = if self.folders_watched { WALK_INTERVAL } else { UNWATCHED_WALK_INTERVAL };
+        let polled = !self.folders_watched || !self.packing.is_empty();
+        let interval = if polled { UNWATCHED_WALK_INTERVAL } else { WALK_INTERVAL };
         now.saturating_sub(walked) >= if self.walk_wanted { self.walk_pause } else { interval }
     }
 
@@ -231,7 +248,7 @@ impl FileSource {
         while let Some(Reverse((next, id))) = self.looks.peek().copied().filter(|look| look.0.0 <= now) {
             self.looks.pop();
             if let Some(tail) = self.tails.get_mut(&id).filter(|tail| tail.next == next) {
-                tail.end = None;
+                (tail.end, tail.unchecked) = (None, true);
                 if !tail.queued {
                     tail.queued = true;
                     self.due.push_back(id);
@@ -259,6 +276,9 @@ impl FileSource {
         let mut fill: Option<Fill> = None;
         let (mut blocked, mut empty_reads) = (Vec::new(), 0);
         while let Some(id) = self.due.pop_front() {
+            if !self.may_read(id, cx) {
+                continue;
+            }
             let Some(choice) = self.choose(id, cx, &mut blocked) else { continue };
             let Some(tail) = self.tails.get_mut(&id) else { continue };
             let alone = choice.cursor.attempt >= ALONE_FROM;
@@ -289,6 +309,17 @@ impl FileSource {
         (fill, waits)
     }
 
+    /// Whether the file is to be read now: of a copy only what its original has not.
+    fn may_read(&mut self, id: u64, cx: &SourceCx<'_>) -> bool {
+        let is_copy = self.tails.get(&id).is_some_and(|tail| tail.copy_of.is_some());
+        let ready = !is_copy || self.follow_copy(id, cx).unwrap_or(false);
+        if let Some(tail) = self.tails.get_mut(&id).filter(|_| !ready) {
+            (tail.queued, tail.end) = (false, Some(tail.cursors.head()));
+            schedule(&mut self.looks, tail, cx.now.since_start + TICK);
+        }
+        ready
+    }
+
     /// Picks a cursor of the file. Without one it waits for room, or has been read to its end.
     fn choose(&mut self, id: u64, cx: &SourceCx<'_>, blocked: &mut Vec<u64>) -> Option<Choice> {
         let tail = self.tails.get_mut(&id)?;
@@ -317,8 +348,13 @@ impl FileSource {
                 return true;
             }
             Ok(Read::More) => {}
+            Ok(Read::Changed) => return self.truncated(id, cx),
             Ok(Read::Nothing) if tail.is_truncated() => return self.truncated(id, cx),
             Ok(Read::End | Read::Nothing) => {
+                if tail.frozen && position < head {
+                    missing(tail, head, cx);
+                }
+                tail.note_packed();
                 tail.end = Some(head);
                 let pause = look_again(tail, &mut self.watch, &mut self.active, now);
                 schedule(&mut self.looks, tail, now + pause);
@@ -340,13 +376,14 @@ impl FileSource {
         let Some(tail) = self.tails.get_mut(&id) else { return };
         tail.queued = false;
         if is_silent(tail, cx.now.since_start) && cx.ledger.close(id) {
-            let deleted = fstat(&tail.file).is_ok_and(|stat| stat.st_nlink == 0);
+            let stat = tail.content().and_then(|content| Ok(fstat(content.file())?));
+            let deleted = stat.is_ok_and(|stat| stat.st_nlink == 0);
             self.by_inode.remove(&tail.inode);
             if let Some(tail) = self.remove(id).filter(|_| !deleted) {
                 self.lay_by(tail);
             }
-            if deleted && let Err(error) = self.open.store.forget(&[id]) {
-                log::warn!("source {}: a deleted file could not be forgotten: {error}", cx.info.id);
+            if deleted {
+                self.forget(id, cx);
             }
         }
     }
@@ -365,15 +402,21 @@ impl FileSource {
         self.records.entry(tail.inode.number).or_default().push((record, tail.descriptor));
     }
 
-    /// The file was cut: what is in it now is a new file in the same place.
+    /// The file was cut: what is in it now is a new file in the same place. What was in it before goes
+    /// on in its copy, if there is one.
     fn truncated(&mut self, id: u64, cx: &SourceCx<'_>) -> bool {
-        let Some(old) = self.tails.get(&id) else { return false };
+        let copy = self.find_copy(id);
+        let Some(old) = self.tails.get_mut(&id) else { return false };
         log::info!("source {}: {} was truncated; it is read from its beginning", cx.info.id, old.origin.name);
-        cx.counters.noted("truncations", 1);
-        let opened = old.file.try_clone().and_then(|file| Ok((fstat(&file)?, file)));
-        match opened.and_then(|(stat, file)| self.adopt(file, &stat, &old.path.clone(), 0, cx)) {
+        let path = old.path.clone();
+        let again = old.content().and_then(|content| stranger_of(path, content.again()));
+        match again.and_then(|stranger| self.adopt(stranger, 0)) {
             Ok(tail) => {
-                self.forget_truncated(id, cx);
+                cx.counters.noted("truncations", 1);
+                match copy {
+                    Some((copy, known)) => self.go_on_in_copy(id, copy, known, cx),
+                    None => self.forget_truncated(id, cx),
+                }
                 self.insert(vec![tail], cx);
             }
             Err(error) => {
@@ -403,8 +446,12 @@ impl FileSource {
         self.by_inode.remove(&old.inode);
         self.closing.push(id);
         // Kept, it could pass for the new file after a restart: they share the inode.
+        self.forget(id, cx);
+    }
+
+    fn forget(&self, id: u64, cx: &SourceCx<'_>) {
         if let Err(error) = self.open.store.forget(&[id]) {
-            log::warn!("source {}: a truncated file could not be forgotten: {error}", cx.info.id);
+            log::warn!("source {}: a file that is gone could not be forgotten: {error}", cx.info.id);
         }
     }
 
@@ -422,7 +469,7 @@ impl FileSource {
 /// Hashes a head that is not whole again when more was read, and notes it before that can be
 /// settled: a checkpoint is worth nothing without a head that covers it.
 fn grow_head(tail: &mut Tail, store: &dyn OriginStore) {
-    if !tail.descriptor.head.is_whole() && tail.update_head() {
+    if !tail.descriptor.head.is_whole() && tail.update() {
         store.note(tail.origin.id, tail.descriptor.to_bytes());
     }
 }
@@ -435,7 +482,8 @@ fn schedule(looks: &mut BinaryHeap<Reverse<(Duration, u64)>>, tail: &mut Tail, n
 
 /// How long ago the file was written to.
 fn age(tail: &Tail, now: Now) -> Duration {
-    let written = fstat(&tail.file).map_or(i64::MAX, |stat| stat.st_mtime);
+    let stat = tail.content.as_ref().map(|content| fstat(content.file()));
+    let written = stat.and_then(Result::ok).map_or(i64::MAX, |stat| stat.st_mtime);
     Duration::from_secs((now.unix_ns / 1_000_000_000).saturating_sub(written).max(0) as u64)
 }
 
@@ -450,7 +498,7 @@ fn look_again(tail: &mut Tail, watch: &mut Watch, active: &mut u32, now: Duratio
     if tail.watched {
         return QUIET_LOOK;
     }
-    tail.watched = watch.file(tail.origin.id, &tail.file);
+    tail.watched = tail.content.as_ref().is_some_and(|content| watch.file(tail.origin.id, content.file()));
     *active -= u32::from(tail.watched);
     // What was written just before the watch was set is found by one more look.
     if tail.watched { TICK } else { UNWATCHED_LOOK }
@@ -467,8 +515,13 @@ impl FileSource {
     fn note_ends(&mut self, now: Duration) {
         self.ends_noted = now;
         self.closing.retain(|id| !self.open.ledger.close(*id));
-        for tail in self.tails.values().filter(|tail| tail.queued) {
-            if let Ok(stat) = fstat(&tail.file) {
+        let since = now.saturating_sub(END_INTERVAL * 2);
+        for tail in self.tails.values_mut() {
+            if tail.grown >= since && tail.update() {
+                self.open.store.note(tail.origin.id, tail.descriptor.to_bytes());
+            }
+            let content = tail.content.as_ref().filter(|content| tail.queued && !content.is_packed());
+            if let Some(Ok(stat)) = content.map(|content| fstat(content.file())) {
                 self.open.ledger.reaches(tail.origin.id, stat.st_size as u64);
             }
         }

@@ -1,12 +1,11 @@
 //! One file: its cursors, and reading lines of it into a block.
 
-use super::identity::{Descriptor, HEAD_BYTES_MAX, Head, Inode};
+use super::identity::{Descriptor, HEAD_BYTES_MAX, Head, Inode, Mark, Marks};
+use crate::files::content::Content;
 use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES};
 use millstream_model::{
     BatchBuilder, Block, Choice, Cursors, LongLine, Origin, Outcome, Permit, SinkSet, SourceCx, char_boundary,
 };
-use rustix::io::pread;
-use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -66,6 +65,8 @@ pub enum Read {
     Nothing,
     /// The next line needs a block of its own.
     Full,
+    /// What was read before is no longer there.
+    Changed,
 }
 
 /// A line longer than `max_line` whose end is being looked for.
@@ -83,10 +84,11 @@ pub struct Limits {
     pub long: LongLine,
 }
 
-/// An open file.
+/// A file that is read.
 pub struct Tail {
     pub origin: Arc<Origin>,
-    pub file: File,
+    /// Its content; `None` while it is closed for want of room.
+    pub content: Option<Content>,
     pub inode: Inode,
     pub descriptor: Descriptor,
     pub cursors: Cursors,
@@ -106,6 +108,13 @@ pub struct Tail {
     pub gone_since: Option<Duration>,
     /// Where the last look found nothing more.
     pub end: Option<u64>,
+    /// The file of which this is a copy, as far as it was read.
+    pub copy_of: Option<u64>,
+    /// Whether nothing is appended to it any more: what others have of it may be longer.
+    pub frozen: bool,
+    /// Whether it is to be looked at if it is still what it was, before it is read on.
+    pub unchecked: bool,
+    marks: Marks,
     /// Long lines whose ends are being looked for, one per cursor at most.
     long: Vec<LongScan>,
     read_bytes: usize,
@@ -116,7 +125,7 @@ impl Tail {
     /// A file to be read from `cursors` on.
     pub fn new(
         origin: Arc<Origin>,
-        file: File,
+        content: Content,
         descriptor: Descriptor,
         cursors: Cursors,
         path: PathBuf,
@@ -124,8 +133,9 @@ impl Tail {
         let inode = Inode { device: descriptor.device, number: descriptor.inode };
         Tail {
             origin,
-            file,
+            content: Some(content),
             inode,
+            marks: Marks::new(descriptor.mark),
             descriptor,
             cursors,
             path,
@@ -136,6 +146,9 @@ impl Tail {
             watched: false,
             gone_since: None,
             end: None,
+            copy_of: None,
+            frozen: false,
+            unchecked: true,
             long: Vec::new(),
             read_bytes: usize::MAX,
             block_bytes: BLOCK_BYTES,
@@ -147,6 +160,16 @@ impl Tail {
         self.block_bytes
     }
 
+    /// Its content, which must not be closed.
+    pub fn content(&mut self) -> io::Result<&mut Content> {
+        self.content.as_mut().ok_or_else(|| io::Error::other("closed for want of room"))
+    }
+
+    /// Whether it is compressed.
+    pub fn is_packed(&self) -> bool {
+        self.content.as_ref().is_some_and(Content::is_packed)
+    }
+
     /// Reads lines at the chosen cursor into `fill`. With `finish`, an unfinished last line is one.
     pub fn read(
         &mut self,
@@ -156,6 +179,9 @@ impl Tail {
         limits: Limits,
         finish: bool,
     ) -> io::Result<Read> {
+        if std::mem::take(&mut self.unchecked) && !self.is_same()? {
+            return Ok(Read::Changed);
+        }
         let position = choice.cursor.position;
         if self.long.iter().any(|long| long.start == position) {
             return self.scan_long(choice, fill, cx, limits, finish);
@@ -164,7 +190,7 @@ impl Tail {
             choice.limit.map_or(usize::MAX, |limit| (limit - position).min(usize::MAX as u64) as usize);
         let wanted = fill.room().min(left).min(self.read_bytes);
         let (begin, end) = (fill.used, fill.used + wanted);
-        let n = pread(&self.file, &mut fill.block.memory()[begin..end], position)?;
+        let n = self.content()?.read_at(&mut fill.block.memory()[begin..end], position)?;
         let mut newlines = std::mem::take(&mut fill.newlines);
         newlines.clear();
         millstream_scan::newlines(&fill.block.filled(begin + n)[begin..], &mut newlines);
@@ -176,6 +202,8 @@ impl Tail {
             Ok(if n < wanted && !finish { Read::End } else { Read::More })
         };
         fill.newlines = newlines;
+        let text = &fill.block.filled(begin + n)[..];
+        self.content()?.hand_back(&text[fill.used.clamp(begin, begin + n)..]);
         read
     }
 
@@ -206,9 +234,19 @@ impl Tail {
         let long = fill.builder.lines(block, begin, newlines, limits.line_max, limits.long);
         limits.long.count(cx.counters, long);
         let rows = fill.builder.rows() - rows_before;
+        self.mark(&fill.block.filled(begin + bytes)[begin..], choice.cursor.position + bytes as u64);
         self.segment(choice, fill, cx, bytes as u64, bytes);
         self.block_bytes = BLOCK_BYTES;
         self.read_bytes = (bytes / rows.max(1) * BATCH_ROWS_MAX).max(READ_BYTES_MIN);
+    }
+
+    /// Notes what was read last: `text`, which ends at `end`.
+    fn mark(&mut self, text: &[u8], end: u64) {
+        if end > self.marks.last().end {
+            let content = self.content.as_mut().filter(|content| !content.is_packed());
+            let read = || content.and_then(|content| Mark::read(content, end).ok());
+            Mark::behind(text, end).or_else(read).into_iter().for_each(|mark| self.marks.add(mark));
+        }
     }
 
     /// Closes a segment over `source_bytes` of the file, which took `block_bytes` of the block.
@@ -265,9 +303,8 @@ impl Tail {
         Ok(Read::Full)
     }
 
-    /// Whether the file ends at `offset`: a read there gives nothing.
-    fn is_end(&self, offset: u64) -> io::Result<bool> {
-        Ok(pread(&self.file, &mut [0u8; 1][..], offset)? == 0)
+    fn is_end(&mut self, offset: u64) -> io::Result<bool> {
+        self.content()?.is_end(offset)
     }
 
     /// Delivers the `n` bytes of a last line that has no end.
@@ -283,6 +320,7 @@ impl Tail {
             let cuts = fill.builder.long_row(text, begin, limits.line_max, limits.long);
             limits.long.count(cx.counters, cuts);
         }
+        self.mark(&fill.block.filled(line)[begin..], choice.cursor.position + n as u64);
         self.segment(choice, fill, cx, n as u64, n);
     }
 
@@ -312,6 +350,7 @@ impl Tail {
             let cut = char_boundary(&fill.block.filled(begin + n)[begin..], limits.line_max);
             fill.builder.row(&fill.block.filled(begin + cut)[begin..], begin);
             limits.long.count(cx.counters, 1);
+            self.mark(&fill.block.filled(begin + cut)[begin..], start + cut as u64);
             self.segment(choice, fill, cx, cut as u64, cut);
         } else {
             self.long.push(LongScan { start, scanned: start + n as u64 });
@@ -330,21 +369,20 @@ impl Tail {
     ) -> io::Result<Read> {
         let at = |long: &LongScan| long.start == choice.cursor.position;
         let Some(index) = self.long.iter().position(at) else { return Ok(Read::More) };
-        let long = &mut self.long[index];
-        let begin = fill.used;
+        let (begin, long_start, scanned) = (fill.used, self.long[index].start, self.long[index].scanned);
         if fill.room() < limits.line_max + 4 {
             if begin == 0 {
                 self.block_bytes = limits.line_max + READ_BYTES_MIN;
             }
             return Ok(Read::Full);
         }
-        let n = pread(&self.file, &mut fill.block.memory()[begin..], long.scanned)?;
+        let n = self.content()?.read_at(&mut fill.block.memory()[begin..], scanned)?;
         let newline = memchr::memchr(b'\n', &fill.block.filled(begin + n)[begin..]);
         let (start, end) = match newline {
-            Some(at) => (long.start, long.scanned + at as u64 + 1),
-            None if n == 0 && finish => (long.start, long.scanned),
+            Some(at) => (long_start, scanned + at as u64 + 1),
+            None if n == 0 && finish => (long_start, scanned),
             None => {
-                long.scanned += n as u64;
+                self.long[index].scanned += n as u64;
                 return Ok(if n == 0 { Read::Nothing } else { Read::More });
             }
         };
@@ -370,31 +408,65 @@ impl Tail {
         let begin = fill.used;
         let mut kept = 0;
         if limits.long == LongLine::Truncate {
-            kept = pread(&self.file, &mut fill.block.memory()[begin..begin + limits.line_max + 4], start)?;
+            let room = &mut fill.block.memory()[begin..begin + limits.line_max + 4];
+            kept = self.content()?.read_all_at(room, start)?;
             let text = &fill.block.filled(begin + kept)[begin..];
             fill.builder.long_row(text, begin, limits.line_max, limits.long);
         }
+        self.mark(&[], end);
         self.segment(choice, fill, cx, end - start, kept);
         Ok(())
     }
 
     /// Whether the file has become shorter than what was read of it: the byte before the furthest
     /// position is gone. Sizes are not asked: on network file systems they lag.
-    pub fn is_truncated(&self) -> bool {
+    pub fn is_truncated(&mut self) -> bool {
         let scanned = self.long.iter().map(|long| long.scanned).max().unwrap_or(0);
         let furthest = self.cursors.head().max(scanned);
-        furthest > 0 && self.is_end(furthest - 1).unwrap_or(false)
+        furthest > 0 && !self.frozen && !self.is_packed() && self.is_end(furthest - 1).unwrap_or(false)
     }
 
-    /// Hashes the head again if the file has grown; whether that changed the descriptor.
-    pub fn update_head(&mut self) -> bool {
-        match Head::read(&self.file, HEAD_BYTES_MAX) {
-            Ok(head) if head.bytes > self.descriptor.head.bytes => {
-                self.descriptor.head = head;
-                true
-            }
-            _ => false,
+    /// Whether what was read of it is still there: it may have been cut, and written again to any
+    /// length. What is compressed cannot be cut like this.
+    pub fn is_same(&mut self) -> io::Result<bool> {
+        let (head, mark, frozen) = (self.descriptor.head, self.marks.last(), self.frozen);
+        let content = self.content()?;
+        Ok(frozen || content.is_packed() || mark.agrees(content)? && head.agrees(content)?)
+    }
+
+    /// The newest mark at or before `end`.
+    pub fn mark_before(&self, end: u64) -> Option<Mark> {
+        self.marks.before(end)
+    }
+
+    /// Brings the descriptor up to what was read; whether that changed it.
+    pub fn update(&mut self) -> bool {
+        let before = self.descriptor.clone();
+        self.descriptor.mark = self.marks.last();
+        if !self.descriptor.head.is_whole()
+            && let Some(content) = &mut self.content
+            && let Ok(head) = Head::read(content, HEAD_BYTES_MAX)
+            && head.bytes > self.descriptor.head.bytes
+        {
+            self.descriptor.head = head;
         }
+        before != self.descriptor
+    }
+
+    /// Notes that a compressed file was unpacked to its end.
+    pub fn note_packed(&mut self) {
+        if let Some(content) = self.content.as_mut().filter(|content| content.is_packed()) {
+            self.descriptor.packed = content.stamp();
+            content.rest();
+        }
+    }
+
+    /// Goes on in another file, which holds what was read of this one, and perhaps more.
+    pub fn go_on_in(&mut self, content: Content, inode: Inode, path: PathBuf) -> Option<Content> {
+        (self.descriptor.device, self.descriptor.inode) = (inode.device, inode.number);
+        (self.inode, self.path, self.frozen) = (inode, path, true);
+        (self.end, self.watched, self.copy_of) = (None, false, None);
+        self.content.replace(content)
     }
 }
 

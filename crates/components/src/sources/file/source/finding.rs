@@ -1,5 +1,7 @@
 //! Finding files: the walk, which file is which, and what is kept of it.
 
+use super::super::identity::Mark;
+use super::copies::Stranger;
 use super::*;
 use crate::files::discover::walk;
 
@@ -15,11 +17,12 @@ impl FileSource {
         self.walk_wanted = self.folders_watched && !watched_before;
         self.walked = Some(now);
         let mut trouble = found.unreadable;
-        let (mut seen, mut new) = (HashSet::new(), Vec::new());
+        let (mut seen, mut new, mut strangers) = (HashSet::new(), Vec::new(), Vec::new());
         for path in &found.files {
-            match self.identify(path, &new, cx) {
+            match self.identify(path, &new, &strangers, cx) {
                 Ok(Some(Named::Known(id))) => _ = seen.insert(id),
-                Ok(Some(Named::New(tail))) => new.push(*tail),
+                Ok(Some(Named::Kept(tail))) => new.push(*tail),
+                Ok(Some(Named::Stranger(stranger))) => strangers.push(*stranger),
                 Ok(None) => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => _ = trouble.insert(path.clone(), error.to_string()),
@@ -32,9 +35,12 @@ impl FileSource {
             }
         }
         if !self.searched {
-            self.searched = true;
             new.extend(self.search(&new, cx));
             self.say_found(found.files.len(), cx);
+        }
+        self.place(strangers, &mut new, cx, &mut trouble);
+        if !std::mem::replace(&mut self.searched, true) {
+            self.forget_missing(&new, cx);
         }
         if self.insert(new, cx) {
             self.first_start = false;
@@ -54,25 +60,35 @@ impl FileSource {
     }
 
     /// Looks, at the start, for files that were moved out of the patterns while nobody looked, in
-    /// the folders they were in: what was written before the move is still owed. Files that are
-    /// not there any more are forgotten, unless their whole folder is away.
+    /// the folders they were in: what was written before the move is still owed.
     fn search(&mut self, new: &[Tail], cx: &SourceCx<'_>) -> Vec<Tail> {
-        let parent = |descriptor: &Descriptor| Path::new(&descriptor.path).parent().map(Path::to_path_buf);
-        let folders: HashSet<PathBuf> =
-            self.records.values().flatten().filter_map(|(_, descriptor)| parent(descriptor)).collect();
-        let (mut found, mut gone) = (Vec::new(), Vec::new());
-        for folder in folders {
+        let mut found = Vec::new();
+        for folder in self.folders_of_records() {
             let Ok(entries) = std::fs::read_dir(&folder) else { continue };
-            let mut inodes = HashSet::new();
             for path in entries.flatten().map(|entry| entry.path()) {
-                inodes.extend(rustix::fs::lstat(&path).map(|stat| stat.st_ino));
                 found.extend(self.moved(&path, new, cx));
             }
+        }
+        found
+    }
+
+    fn folders_of_records(&self) -> HashSet<PathBuf> {
+        let records = self.records.values().flatten();
+        records.filter_map(|(_, descriptor)| folder_of(descriptor)).collect()
+    }
+
+    /// Forgets files that are not there any more, unless their whole folder is away.
+    fn forget_missing(&mut self, new: &[Tail], cx: &SourceCx<'_>) {
+        let mut gone = Vec::new();
+        for folder in self.folders_of_records() {
+            let Ok(entries) = std::fs::read_dir(&folder) else { continue };
+            let inode = |path: &Path| rustix::fs::lstat(path).map(|stat| stat.st_ino);
+            let mut inodes: HashSet<u64> = entries.flatten().flat_map(|entry| inode(&entry.path())).collect();
             // One that is there and cannot be opened now is not forgotten; one whose inode another
             // file has taken is.
             new.iter().for_each(|tail| _ = inodes.remove(&tail.inode.number));
             for (record, descriptor) in self.records.values().flatten() {
-                if parent(descriptor).as_ref() == Some(&folder) && !inodes.contains(&descriptor.inode) {
+                if folder_of(descriptor).as_ref() == Some(&folder) && !inodes.contains(&descriptor.inode) {
                     gone.push(record.id);
                 }
             }
@@ -85,7 +101,6 @@ impl FileSource {
         {
             log::warn!("source {}: {} deleted files could not be forgotten: {error}", cx.info.id, gone.len());
         }
-        found
     }
 
     /// The file behind `path`, if it is one we knew under another name.
@@ -94,17 +109,18 @@ impl FileSource {
         if !self.records.contains_key(&inode.number) || new.iter().any(|tail| tail.inode == inode) {
             return None;
         }
-        let (file, stat) = open_regular(path).ok()??;
-        let (record, descriptor) = self.take_record(&file, &stat)?;
+        let (file, stat) = open_regular(path, &self.symlinks).ok()??;
+        let mut content = Content::new(file).ok()?;
+        let (record, descriptor) = self.take_record(&mut content, &stat)?;
         log::debug!("source {}: {} was moved to {}", cx.info.id, descriptor.path, path.display());
-        let mut tail = self.resume(file, &stat, path, record, descriptor);
+        let mut tail = self.resume(content, &stat, path, record, descriptor);
         tail.gone_since = Some(cx.now.since_start);
         Some(tail)
     }
 
     /// Says that a file is not what it was before the restart: what was appended to the old one
     /// after it was read last is lost.
-    fn say_replaced(&self, path: &Path, stat: &Stat, cx: &SourceCx<'_>) {
+    pub(super) fn say_replaced(&self, path: &Path, stat: &Stat, cx: &SourceCx<'_>) {
         let records = self.records.get(&stat.st_ino).map_or(&[][..], Vec::as_slice);
         if records.iter().any(|(_, old)| old.device == stat.st_dev && Path::new(&old.path) == path) {
             cx.counters.noted("truncations", 1);
@@ -118,7 +134,13 @@ impl FileSource {
     }
 
     /// Which file a path names. A file that is open already is not opened again.
-    fn identify(&mut self, path: &Path, new: &[Tail], cx: &SourceCx<'_>) -> io::Result<Option<Named>> {
+    fn identify(
+        &mut self,
+        path: &Path,
+        new: &[Tail],
+        strangers: &[Stranger],
+        cx: &SourceCx<'_>,
+    ) -> io::Result<Option<Named>> {
         let inode = Inode::of(&rustix::fs::stat(path)?);
         if let Some(id) = self.by_inode.get(&inode) {
             if let Some(tail) = self.tails.get_mut(id) {
@@ -126,42 +148,60 @@ impl FileSource {
             }
             return Ok(Some(Named::Known(*id)));
         }
-        if new.iter().any(|tail| tail.inode == inode) {
+        let is_there = |other: &Stranger| Inode::of(&other.stat) == inode;
+        if new.iter().any(|tail| tail.inode == inode) || strangers.iter().any(is_there) {
             return Ok(None);
         }
-        if self.tails.len() + new.len() >= self.open_max {
+        if self.tails.len() + new.len() + strangers.len() >= self.open_max {
             return Err(io::Error::other(format!("{} files are open, no more are allowed", self.open_max)));
         }
-        let Some((file, stat)) = open_regular(path)? else { return Ok(None) };
-        if let Some((record, descriptor)) = self.take_record(&file, &stat) {
-            return Ok(Some(Named::New(Box::new(self.resume(file, &stat, path, record, descriptor)))));
+        let Some((file, stat)) = open_regular(path, &self.symlinks)? else { return Ok(None) };
+        let mut content = Content::new(file)?;
+        if let Some((record, descriptor)) = self.take_record(&mut content, &stat) {
+            return Ok(Some(Named::Kept(Box::new(self.resume(content, &stat, path, record, descriptor)))));
         }
-        self.say_replaced(path, &stat, cx);
-        let start = if self.first_start { self.first_offset(&file, &stat, cx.now)? } else { 0 };
-        Ok(Some(Named::New(Box::new(self.adopt(file, &stat, path, start, cx)?))))
+        if content.is_packed() && !self.is_complete(inode, &stat, cx) {
+            return Ok(None);
+        }
+        let head = Head::read(&mut content, HEAD_BYTES_MAX)?;
+        Ok(Some(Named::Stranger(Box::new(Stranger { path: path.to_path_buf(), content, stat, head }))))
+    }
+
+    /// Whether a compressed file is complete: its size stays the same, or it was not written for long.
+    fn is_complete(&mut self, inode: Inode, stat: &Stat, cx: &SourceCx<'_>) -> bool {
+        let (now, size) = (cx.now.since_start, stat.st_size as u64);
+        let old =
+            (cx.now.unix_ns / 1_000_000_000).saturating_sub(stat.st_mtime) >= PACKED_OLD.as_secs() as i64;
+        let seen = self.packing.entry(inode).or_insert((size, now));
+        if seen.0 != size {
+            *seen = (size, now);
+        }
+        let complete = old || cx.until_eof || now.saturating_sub(seen.1) >= PACKED_SILENCE;
+        if complete {
+            self.packing.remove(&inode);
+        }
+        complete
     }
 
     /// The record of a file from before the restart, if it is this file.
-    fn take_record(&mut self, file: &File, stat: &Stat) -> Option<(OriginRecord, Descriptor)> {
+    fn take_record(&mut self, content: &mut Content, stat: &Stat) -> Option<(OriginRecord, Descriptor)> {
         let records = self.records.get_mut(&stat.st_ino)?;
         let settled = |record: &OriginRecord, descriptor: &Descriptor| {
             record.checkpoints.iter().map(|(_, offset)| *offset).max().unwrap_or(0).max(descriptor.start)
         };
+        // The device tells nothing but the order: it may have another number after a reboot.
+        records.sort_by_key(|(_, descriptor)| descriptor.device != stat.st_dev);
         let fits = |(record, descriptor): &(OriginRecord, Descriptor)| {
-            descriptor.is(file, stat, settled(record, descriptor))
+            descriptor.is(content, settled(record, descriptor)).unwrap_or(false)
         };
-        let same_device = |(_, descriptor): &(OriginRecord, Descriptor)| descriptor.device == stat.st_dev;
-        let index = records
-            .iter()
-            .position(|r| same_device(r) && fits(r))
-            .or_else(|| records.iter().position(fits))?;
+        let index = records.iter().position(fits)?;
         Some(records.swap_remove(index))
     }
 
     /// Goes on with a file from before the restart: each sink from its own checkpoint.
-    fn resume(
+    pub(super) fn resume(
         &self,
-        file: File,
+        content: Content,
         stat: &Stat,
         path: &Path,
         record: OriginRecord,
@@ -174,33 +214,27 @@ impl FileSource {
         let resumed = self.open.sinks.iter().map(|(index, id)| (*index, checkpoint(id).unwrap_or(start)));
         let cursors = Cursors::resume(resumed);
         let origin = Arc::new(Origin { id: record.id, name: descriptor.path.clone() });
-        Tail::new(origin, file, descriptor, cursors, path.to_path_buf())
+        Tail::new(origin, content, descriptor, cursors, path.to_path_buf())
     }
 
     /// Takes in a file that was never seen, under a new name.
-    pub(super) fn adopt(
-        &self,
-        file: File,
-        stat: &Stat,
-        path: &Path,
-        start: u64,
-        _: &SourceCx<'_>,
-    ) -> io::Result<Tail> {
+    pub(super) fn adopt(&self, stranger: Stranger, start: u64) -> io::Result<Tail> {
+        let Stranger { path, content, stat, head } = stranger;
         let id = getrandom::u64().map_err(io::Error::other)?;
-        let head = Head::read(&file, HEAD_BYTES_MAX)?;
         let name = path.to_string_lossy().into_owned();
-        let descriptor =
-            Descriptor { device: stat.st_dev, inode: stat.st_ino, head, start, path: name.clone() };
+        let (device, inode, mark) = (stat.st_dev, stat.st_ino, Mark::default());
+        let descriptor = Descriptor { device, inode, head, mark, packed: None, start, path: name.clone() };
         let cursors = Cursors::resume(self.open.sinks.iter().map(|(index, _)| (*index, start)));
-        Ok(Tail::new(Arc::new(Origin { id, name }), file, descriptor, cursors, path.to_path_buf()))
+        Ok(Tail::new(Arc::new(Origin { id, name }), content, descriptor, cursors, path))
     }
 
     /// Where to begin with a file that is there at the very first start.
-    fn first_offset(&self, file: &File, stat: &Stat, now: Now) -> io::Result<u64> {
-        let age_s = now.unix_ns / 1_000_000_000 - stat.st_mtime;
+    pub(super) fn first_offset(&self, stranger: &mut Stranger, now: Now) -> io::Result<u64> {
+        let age_s = now.unix_ns / 1_000_000_000 - stranger.stat.st_mtime;
         let old = self.ignore_older.is_some_and(|limit| age_s > limit.as_secs() as i64);
         if old || self.read_from == ReadFrom::End {
-            last_line_start(file, stat.st_size as u64)
+            let bytes = stranger.content.bytes()?;
+            last_line_start(&mut stranger.content, bytes)
         } else {
             Ok(0)
         }
@@ -256,20 +290,27 @@ pub(super) fn open_max() -> usize {
     limit.saturating_sub(OPEN_RESERVE).max(limit / 2)
 }
 
+fn folder_of(descriptor: &Descriptor) -> Option<PathBuf> {
+    Path::new(&descriptor.path).parent().map(Path::to_path_buf)
+}
+
 /// A file behind a path.
 enum Named {
+    /// It is read already.
     Known(u64),
-    New(Box<Tail>),
+    /// It is known from before the restart, or from before it left the patterns.
+    Kept(Box<Tail>),
+    Stranger(Box<Stranger>),
 }
 
 /// Start of the unfinished last line of a file, or its size: where reading "from the end" begins,
 /// so that no line is torn.
-fn last_line_start(file: &File, size: u64) -> io::Result<u64> {
+fn last_line_start(content: &mut Content, size: u64) -> io::Result<u64> {
     let mut buffer = vec![0; 64 * 1024];
     let mut end = size;
     while end > 0 {
         let begin = end.saturating_sub(buffer.len() as u64);
-        let n = pread(file, &mut buffer[..(end - begin) as usize], begin)?;
+        let n = content.read_all_at(&mut buffer[..(end - begin) as usize], begin)?;
         if let Some(at) = millstream_scan::last_newline(&buffer[..n]) {
             return Ok(begin + at as u64 + 1);
         }
