@@ -173,7 +173,7 @@ impl FileSource {
         let start = descriptor.start;
         let resumed = self.open.sinks.iter().map(|(index, id)| (*index, checkpoint(id).unwrap_or(start)));
         let cursors = Cursors::resume(resumed);
-        let origin = Arc::new(Origin { id: record.id, name: descriptor.path.clone() });
+        let origin = Arc::new(Origin::new(record.id, descriptor.path.clone()));
         Tail::new(origin, file, descriptor, cursors, path.to_path_buf())
     }
 
@@ -192,7 +192,7 @@ impl FileSource {
         let descriptor =
             Descriptor { device: stat.st_dev, inode: stat.st_ino, head, start, path: name.clone() };
         let cursors = Cursors::resume(self.open.sinks.iter().map(|(index, _)| (*index, start)));
-        Ok(Tail::new(Arc::new(Origin { id, name }), file, descriptor, cursors, path.to_path_buf()))
+        Ok(Tail::new(Arc::new(Origin::new(id, name)), file, descriptor, cursors, path.to_path_buf()))
     }
 
     /// Where to begin with a file that is there at the very first start.
@@ -224,7 +224,7 @@ impl FileSource {
         for mut tail in new {
             let checkpoints =
                 tail.cursors.list().iter().flat_map(|c| c.sinks.iter().map(|sink| (sink, c.position)));
-            self.open.ledger.open(tail.origin.id, checkpoints.collect::<Vec<_>>());
+            self.open.ledger.open(&tail.origin, checkpoints.collect::<Vec<_>>());
             tail.quiet_at = cx.now.since_start + QUIET_AFTER.saturating_sub(age(&tail, cx.now));
             schedule(&mut self.looks, &mut tail, cx.now.since_start);
             self.active += 1;
