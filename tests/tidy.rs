@@ -30,10 +30,12 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("millstream-console", &["millstream-engine", "millstream-model"]),
     ("millstream-engine", &["millstream-model"]),
     ("millstream-kafka", &[]),
-    ("millstream-model", &[]),
+    ("millstream-model", &["millstream-origin", "millstream-units"]),
+    ("millstream-origin", &[]),
     ("millstream-scan", &[]),
     ("millstream-testkit", &["millstream-model"]),
     ("millstream-timestamps", &[]),
+    ("millstream-units", &[]),
 ];
 
 /// Folders a newcomer reads, and how many lines of code that may be, without blank lines, comments

@@ -346,6 +346,7 @@ fn source_slot(
     let roots = graph.of(&part.info.id, 0);
     let reach = roots.iter().fold(SinkSet::EMPTY, |all, node| all | nodes[*node].reach);
     let (info, ledger, counters) = (Arc::new(part.info), Ledger::new(), Arc::<Counters>::default());
+    let troubles = Arc::<millstream_model::Troubles>::default();
     let (wake, wake_again) = (waker(shared.scheduler, index), waker(shared.scheduler, index));
     ledger.on_reread(move || wake_again());
     let open = SourceOpen {
@@ -354,6 +355,7 @@ fn source_slot(
         store: shared.store.of_source(&info.id),
         ledger: ledger.clone(),
         counters: counters.clone(),
+        troubles: troubles.clone(),
         wake,
         until_eof,
     };
@@ -369,6 +371,7 @@ fn source_slot(
         reach,
         ledger,
         counters,
+        troubles,
         release: Mutex::new(Release::default()),
     })
 }

@@ -10,7 +10,7 @@ use crate::store::Store;
 use crate::ticket::Ticket;
 use millstream_model::{
     BlockPool, Counters, Grant, Kind, Ledger, Map, Now, Offload, Polled, Sink, SinkSet, Source, SourceCx,
-    SourceInfo,
+    SourceInfo, Troubles,
 };
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -30,6 +30,7 @@ pub(crate) struct SourceSlot {
     pub reach: SinkSet,
     pub ledger: Arc<Ledger>,
     pub counters: Arc<Counters>,
+    pub troubles: Arc<Troubles>,
     pub release: Mutex<Release>,
     /// Bytes its chain may make of one block.
     pub expansion: u64,

@@ -4,6 +4,7 @@ use crate::core::{Core, SinkSlot};
 use crate::limits::FULL_AFTER;
 use millstream_model::CountersSnapshot;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The whole engine.
@@ -41,6 +42,9 @@ pub struct ComponentSnapshot {
     /// Of a sink: why it does not get on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
+    /// Of a source: why it cannot read something, by path or pattern.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub troubles: BTreeMap<String, String>,
 }
 
 /// How far behind a sink is with the events of a source.
@@ -130,6 +134,7 @@ fn of_source(core: &Core, index: usize, now: Duration) -> ComponentSnapshot {
         sinks: sinks.collect(),
         buffer_bytes: None,
         trouble: None,
+        troubles: source.troubles.list(),
     }
 }
 
@@ -151,5 +156,6 @@ fn of_node(core: &Core, index: usize, now: Duration) -> ComponentSnapshot {
         sinks: Vec::new(),
         buffer_bytes: slot.map(|slot| slot.queued()),
         trouble: slot.and_then(|slot| trouble(slot, now)),
+        troubles: BTreeMap::new(),
     }
 }

@@ -64,6 +64,11 @@ impl Ack {
         self.0.sinks
     }
 
+    /// The range in its origin, from its first byte to after its last.
+    pub fn range(&self) -> (u64, u64) {
+        (self.0.begin, self.0.end)
+    }
+
     /// How often this range was abandoned before.
     pub fn attempt(&self) -> u8 {
         self.0.attempt

@@ -11,6 +11,7 @@ use crate::sinkset::SinkSet;
 use arrow_array::BinaryViewArray;
 use arrow_buffer::{BooleanBuffer, Buffer, ScalarBuffer};
 use bytes::Bytes;
+use millstream_origin::{Origin, TIME_UNKNOWN};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -23,15 +24,6 @@ pub struct SourceInfo {
     pub host: String,
     /// Constant fields of every event.
     pub attributes: BTreeMap<String, String>,
-}
-
-/// Where events come from: a file, a partition, a peer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Origin {
-    /// Random 64-bit name, stable over renames and restarts (`file_id` of a file).
-    pub id: u64,
-    /// What a person calls it: the path of a file. Empty where there is nothing to say.
-    pub name: String,
 }
 
 /// The rows of a batch that come from one origin: consecutive, in order of their offset.
@@ -49,6 +41,12 @@ pub struct Segment {
     pub ack: Ack,
 }
 
+impl Segment {
+    fn offset(&self, start: u32) -> u64 {
+        self.shift.wrapping_add(u64::from(start))
+    }
+}
+
 /// Many events of one source. Cheap to clone: columns are shared.
 #[derive(Clone)]
 pub struct Batch {
@@ -62,6 +60,9 @@ pub struct Batch {
     pub segments: Arc<[Segment]>,
     /// Where each row starts in the block, in bytes.
     pub starts: ScalarBuffer<u32>,
+    /// Offset of each row in its origin, in bytes, where that does not follow from its start
+    /// because the text was decoded on its way into the block.
+    pub offsets: Option<ScalarBuffer<u64>>,
     /// The text of each row, without its line end.
     pub message: BinaryViewArray,
     /// The rows that are still in; all if `None`.
@@ -74,9 +75,6 @@ pub struct Batch {
     /// no row's was looked for.
     pub time: Option<ScalarBuffer<i64>>,
 }
-
-/// Stands in [`Batch::time`] for a row whose time is not known.
-pub const TIME_UNKNOWN: i64 = i64::MIN;
 
 impl Batch {
     /// Rows, selected or not.
@@ -141,7 +139,10 @@ impl Batch {
 
     /// Offset of a row in its origin.
     pub fn offset(&self, segment: &Segment, row: usize) -> u64 {
-        segment.shift.wrapping_add(u64::from(self.starts[row]))
+        match &self.offsets {
+            None => segment.offset(self.starts[row]),
+            Some(offsets) => offsets[row],
+        }
     }
 
     /// Whether the row was cut at `max_line`.
@@ -181,7 +182,14 @@ pub struct BatchBuilder {
     starts: Vec<u32>,
     segments: Vec<Segment>,
     truncated: Vec<u32>,
+    /// As long as the rows up to the last one that was given an offset; empty if none was.
+    offsets: Vec<u64>,
+    /// The same of times.
+    times: Vec<i64>,
 }
+
+/// Stands for the offset of a row that follows from its start.
+const OFFSET_FROM_START: u64 = u64::MAX;
 
 impl BatchBuilder {
     /// An empty builder with room for `rows`.
@@ -235,18 +243,43 @@ impl BatchBuilder {
     /// Adds a line over `line_max` bytes, or what `long` leaves of it. Returns the number of cuts.
     #[cold]
     pub fn long_row(&mut self, line: &[u8], start: usize, line_max: usize, long: LongLine) -> u64 {
+        self.long_rows(line, start, line_max, long, Self::row)
+    }
+
+    /// The same for decoded text: `offset` gives the offset in the origin of a position in the
+    /// block. It must grow with the position.
+    #[cold]
+    pub fn long_row_at(
+        &mut self,
+        line: &[u8],
+        start: usize,
+        line_max: usize,
+        long: LongLine,
+        offset: impl Fn(usize) -> u64,
+    ) -> u64 {
+        self.long_rows(line, start, line_max, long, |to, text, at| to.row_at(text, at, offset(at)))
+    }
+
+    fn long_rows(
+        &mut self,
+        line: &[u8],
+        start: usize,
+        line_max: usize,
+        long: LongLine,
+        row: impl Fn(&mut Self, &[u8], usize),
+    ) -> u64 {
         let rows = self.rows();
         match long {
             LongLine::Drop => {}
             LongLine::Truncate => {
                 self.truncated.push(self.rows() as u32);
-                self.row(&line[..char_boundary(line, line_max)], start);
+                row(self, &line[..char_boundary(line, line_max)], start);
             }
             LongLine::Split => {
                 let (mut rest, mut start) = (line, start);
                 while !rest.is_empty() {
                     let (piece, next) = rest.split_at(char_boundary(rest, line_max));
-                    self.row(piece, start);
+                    row(self, piece, start);
                     (rest, start) = (next, start + piece.len());
                 }
                 return (self.rows() - rows) as u64 - 1;
@@ -262,6 +295,20 @@ impl BatchBuilder {
         self.starts.push(start as u32);
     }
 
+    /// The same for text that was decoded: `offset` is where the row begins in its origin.
+    pub fn row_at(&mut self, text: &[u8], start: usize, offset: u64) {
+        self.offsets.resize(self.rows(), OFFSET_FROM_START);
+        self.offsets.push(offset);
+        self.row(text, start);
+    }
+
+    /// Gives the last row its time, in nanoseconds since 1970.
+    pub fn time(&mut self, ns: i64) {
+        let Some(last) = self.rows().checked_sub(1) else { return };
+        self.times.resize(last, TIME_UNKNOWN);
+        self.times.push(ns);
+    }
+
     /// Closes a segment over the rows added since the last one.
     pub fn segment(&mut self, origin: Arc<Origin>, shift: u64, ack: Ack) {
         let first_row = self.segments.last().map_or(0, |s| s.first_row + s.rows);
@@ -270,9 +317,10 @@ impl BatchBuilder {
     }
 
     /// Makes the batch over `block`, the same bytes the rows were taken from.
-    pub fn finish(self, block: Bytes, source: Arc<SourceInfo>, sinks: SinkSet, read_ns: i64) -> Batch {
+    pub fn finish(mut self, block: Bytes, source: Arc<SourceInfo>, sinks: SinkSet, read_ns: i64) -> Batch {
         let last = self.starts.last().map_or(0, |s| *s as usize);
         assert!(last <= block.len(), "a row starts outside its block");
+        let (offsets, times) = (self.take_offsets(), self.take_times());
         let (views, buffers) = (ScalarBuffer::from(self.views), Arc::from([Buffer::from(block.clone())]));
         // SAFETY: every view was made by `view` from a slice of this block at the given start, so
         // length, prefix and offset are right and in bounds, and buffer 0 is the only one.
@@ -283,12 +331,40 @@ impl BatchBuilder {
             block,
             segments: self.segments.into(),
             starts: ScalarBuffer::from(self.starts),
+            offsets,
             message,
             selection: None,
             truncated: self.truncated.into(),
             read_ns,
-            time: None,
+            time: times,
         }
+    }
+
+    /// The offset of every row, if any was given one.
+    fn take_offsets(&mut self) -> Option<ScalarBuffer<u64>> {
+        let mut offsets = std::mem::take(&mut self.offsets);
+        if offsets.is_empty() {
+            return None;
+        }
+        offsets.resize(self.rows(), OFFSET_FROM_START);
+        for segment in &self.segments {
+            for row in segment.first_row..segment.first_row + segment.rows {
+                if offsets[row] == OFFSET_FROM_START {
+                    offsets[row] = segment.offset(self.starts[row]);
+                }
+            }
+        }
+        Some(offsets.into())
+    }
+
+    /// The time of every row, if any was given one.
+    fn take_times(&mut self) -> Option<ScalarBuffer<i64>> {
+        let mut times = std::mem::take(&mut self.times);
+        if times.is_empty() {
+            return None;
+        }
+        times.resize(self.rows(), TIME_UNKNOWN);
+        Some(times.into())
     }
 }
 
@@ -341,7 +417,7 @@ mod tests {
         builder.lines(block, 0, &newlines, line_max, long);
         let ledger = Ledger::new();
         let ack = ledger.issue(1, (100, 100 + block.len() as u64), SinkSet::one(0), 0, Duration::ZERO);
-        builder.segment(Arc::new(Origin { id: 1, name: "f".into() }), 100, ack);
+        builder.segment(Arc::new(Origin::new(1, "f")), 100, ack);
         builder.finish(Bytes::from_static(block), Arc::default(), SinkSet::one(0), 0)
     }
 
@@ -396,6 +472,27 @@ mod tests {
         assert_eq!([batch.event_ns(0), batch.event_ns(1)], [7, 7]);
         batch.time = Some(vec![TIME_UNKNOWN, -5].into());
         assert_eq!([batch.event_ns(0), batch.event_ns(1)], [7, -5]);
+    }
+
+    #[test]
+    fn rows_of_decoded_text_keep_their_own_offsets_and_the_others_follow_from_their_start() {
+        let block = b"plain\ndecoded too long\nlast";
+        let (ledger, mut builder) = (Ledger::new(), BatchBuilder::default());
+        let ack = || ledger.issue(1, (0, 1), SinkSet::one(0), 0, Duration::ZERO);
+        builder.row(&block[..5], 0);
+        builder.segment(Arc::new(Origin::new(1, "a")), 40, ack());
+        builder.row_at(&block[6..13], 6, 500);
+        let twice = |at: usize| 500 + 2 * (at as u64 - 6);
+        assert_eq!(builder.long_row_at(&block[14..22], 14, 4, LongLine::Split, twice), 1);
+        builder.time(77);
+        builder.row(&block[23..], 23);
+        builder.segment(Arc::new(Origin::new(2, "b")), 1000, ack());
+        let batch = builder.finish(Bytes::from_static(block), Arc::default(), SinkSet::one(0), 0);
+        let offset = |row| batch.offset(&batch.segments[usize::from(row > 0)], row);
+        assert_eq!([0, 1, 2, 3, 4].map(offset), [40, 500, 516, 524, 1023]);
+        assert_eq!(texts(&batch), [&b"plain"[..], b"decoded", b"too ", b"long", b"last"]);
+        let times = batch.time.as_deref().unwrap();
+        assert_eq!(times, [TIME_UNKNOWN, TIME_UNKNOWN, TIME_UNKNOWN, 77, TIME_UNKNOWN]);
     }
 
     #[test]

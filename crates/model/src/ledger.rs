@@ -6,6 +6,7 @@
 
 use crate::ack::{Ack, Outcome};
 use crate::sinkset::SinkSet;
+use millstream_origin::{Origin, OriginTotals};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
@@ -22,10 +23,21 @@ struct State {
     rereads: Vec<Reread>,
     moved: HashSet<u64>,
     stopped: bool,
+    /// What was counted of origins that are no longer open.
+    closed: OriginTotals,
+}
+
+impl State {
+    fn remove(&mut self, origin: u64) {
+        if let Some(accounts) = self.origins.remove(&origin) {
+            self.closed += accounts.origin.state.take_totals();
+        }
+    }
 }
 
 /// One origin.
 struct Accounts {
+    origin: Arc<Origin>,
     /// Furthest offset that is known to exist.
     end: u64,
     sinks: Vec<Account>,
@@ -34,6 +46,10 @@ struct Accounts {
 impl Accounts {
     fn of(&self, sink: usize) -> Option<&Account> {
         self.sinks.iter().find(|a| a.sink == sink)
+    }
+
+    fn checkpoints(&self) -> Vec<(usize, u64)> {
+        self.sinks.iter().map(|a| (a.sink, a.checkpoint)).collect()
     }
 
     fn is_idle(&self) -> bool {
@@ -78,6 +94,17 @@ pub struct Reread {
     pub attempt: u8,
 }
 
+/// An open origin and what is settled of it.
+#[derive(Clone, Debug)]
+pub struct OriginProgress {
+    /// The origin.
+    pub origin: Arc<Origin>,
+    /// Furthest offset that is known to exist.
+    pub end: u64,
+    /// The checkpoint of each sink.
+    pub checkpoints: Vec<(usize, u64)>,
+}
+
 /// Where a sink stands, over all origins of a source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
@@ -105,11 +132,37 @@ impl Ledger {
     }
 
     /// Makes an origin known with the checkpoints it resumes from.
-    pub fn open(&self, origin: u64, checkpoints: impl IntoIterator<Item = (usize, u64)>) {
+    pub fn open(&self, origin: &Arc<Origin>, checkpoints: impl IntoIterator<Item = (usize, u64)>) {
         let account = |(sink, checkpoint)| Account { sink, checkpoint, out: VecDeque::new() };
         let sinks: Vec<Account> = checkpoints.into_iter().map(account).collect();
         let end = sinks.iter().map(|a| a.checkpoint).max().unwrap_or(0);
-        self.lock().origins.insert(origin, Accounts { end, sinks });
+        let mut state = self.lock();
+        state.remove(origin.id);
+        state.origins.insert(origin.id, Accounts { origin: origin.clone(), end, sinks });
+    }
+
+    /// The open origins, in no order, with what is settled of them.
+    pub fn origins(&self) -> Vec<OriginProgress> {
+        let state = self.lock();
+        let progress = |accounts: &Accounts| OriginProgress {
+            origin: accounts.origin.clone(),
+            end: accounts.end,
+            checkpoints: accounts.checkpoints(),
+        };
+        state.origins.values().map(progress).collect()
+    }
+
+    /// What was counted of all origins since the start, closed ones included.
+    pub fn totals(&self) -> OriginTotals {
+        let state = self.lock();
+        let mut totals = state.closed;
+        state.origins.values().for_each(|accounts| totals += accounts.origin.state.totals());
+        totals
+    }
+
+    /// Closes a sampling interval for the rates of all origins. Called by one thread only.
+    pub fn sample(&self, interval: Duration) {
+        self.lock().origins.values().for_each(|accounts| accounts.origin.state.sample(interval));
     }
 
     /// Notes that the origin reaches up to `end`, so that what is not read yet counts as lag.
@@ -119,12 +172,13 @@ impl Ledger {
         }
     }
 
-    /// Forgets an origin if nothing of it is out, and says whether it did.
+    /// Forgets an origin if nothing of it is out, and says whether it did. What the origin's state
+    /// has counted is moved to the totals: its counts begin at zero again.
     pub fn close(&self, origin: u64) -> bool {
         let mut state = self.lock();
         let idle = state.origins.get(&origin).is_none_or(Accounts::is_idle);
         if idle {
-            state.origins.remove(&origin);
+            state.remove(origin);
         }
         idle
     }
@@ -185,8 +239,7 @@ impl Ledger {
     pub fn take_moved(&self) -> Vec<(u64, Vec<(usize, u64)>)> {
         let mut state = self.lock();
         let moved = std::mem::take(&mut state.moved);
-        let checkpoints = |a: &Account| (a.sink, a.checkpoint);
-        let of = |id| state.origins.get(&id).map(|a| (id, a.sinks.iter().map(checkpoints).collect()));
+        let of = |id| state.origins.get(&id).map(|accounts| (id, accounts.checkpoints()));
         moved.into_iter().filter_map(of).collect()
     }
 
@@ -257,7 +310,7 @@ mod tests {
 
     fn ledger() -> Arc<Ledger> {
         let ledger = Ledger::new();
-        ledger.open(ORIGIN, [(0, 0), (1, 0)]);
+        ledger.open(&Arc::new(Origin::new(ORIGIN, "")), [(0, 0), (1, 0)]);
         ledger
     }
 
@@ -317,6 +370,21 @@ mod tests {
         let sinks: Vec<_> = ledger.take_rereads().iter().map(|r| (r.sink, r.attempt)).collect();
         assert_eq!(sinks, [(0, 2), (1, 2)]);
         assert_eq!(ledger.checkpoint(ORIGIN, 1), Some(0));
+    }
+
+    #[test]
+    fn what_an_origin_has_counted_outlives_it() {
+        let (ledger, origin) = (Ledger::new(), Arc::new(Origin::new(ORIGIN, "log")));
+        ledger.open(&origin, [(0, 5), (3, 9)]);
+        origin.state.rotations.fetch_add(2, std::sync::atomic::Ordering::Relaxed);
+        let open = ledger.origins();
+        assert_eq!((open[0].origin.name.as_str(), open[0].end), ("log", 9));
+        assert_eq!((open.len(), &open[0].checkpoints), (1, &vec![(0, 5), (3, 9)]));
+        assert_eq!(ledger.totals().rotations, 2);
+        assert!(ledger.close(ORIGIN) && ledger.origins().is_empty());
+        ledger.open(&origin, [(0, 5)]);
+        origin.state.rotations.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(ledger.totals().rotations, 3);
     }
 
     #[test]

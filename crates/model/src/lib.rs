@@ -24,20 +24,21 @@ mod source;
 mod store;
 mod time;
 mod transform;
-mod units;
 
 /// A set of rows as a bitmap.
 pub use arrow_buffer::BooleanBuffer as Selection;
 
 pub use ack::{Ack, Hold, Outcome};
-pub use batch::{Batch, BatchBuilder, LongLine, Origin, Segment, SourceInfo, TIME_UNKNOWN, char_boundary};
+pub use batch::{Batch, BatchBuilder, LongLine, Segment, SourceInfo, char_boundary};
 pub use block::{Block, BlockPool};
 pub use cursor::{Choice, Cursor, Cursors};
 pub use error::{BuildError, ComponentError, DeliverError};
 pub use grant::{Grant, Permit};
 pub use kind::Kind;
-pub use ledger::{Ledger, Progress, Reread};
+pub use ledger::{Ledger, OriginProgress, Progress, Reread};
 pub use metrics::{Counters, CountersSnapshot};
+pub use millstream_origin::{Origin, OriginState, OriginTotals, Standing, TIME_UNKNOWN, Troubles};
+pub use millstream_units::{Interval, Size};
 pub use payload::Payload;
 pub use sink::{BoxFuture, Delivery, EncodeCx, Encoder, Lane, LaneCx, Settled, Sink};
 pub use sinkset::SinkSet;
@@ -45,4 +46,3 @@ pub use source::{Polled, Source, SourceCx, SourceOpen, Wake};
 pub use store::{OriginRecord, OriginStore};
 pub use time::Now;
 pub use transform::{Map, Merge, Offload, Outputs, Serial, Shard, Transform};
-pub use units::{Interval, Size};

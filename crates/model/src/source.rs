@@ -9,6 +9,7 @@ use crate::metrics::Counters;
 use crate::sinkset::SinkSet;
 use crate::store::OriginStore;
 use crate::time::Now;
+use millstream_origin::Troubles;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,6 +39,8 @@ pub struct SourceOpen {
     pub ledger: Arc<Ledger>,
     /// Its counters.
     pub counters: Arc<Counters>,
+    /// Where it says what it cannot read.
+    pub troubles: Arc<Troubles>,
     /// Wakes it.
     pub wake: Wake,
     /// Read what is there, then end.

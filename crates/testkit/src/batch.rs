@@ -29,10 +29,10 @@ pub fn batch(parts: &[Rows<'_>], line_max: usize, grant: &Arc<Grant>, ledger: &A
         let newlines: Vec<u32> = (begin..end).filter(is_end).map(|at| at as u32).collect();
         builder.lines(block.filled(end), begin, &newlines, line_max, LongLine::Truncate);
         let (id, offset) = (0xA000_0000_0000_0001 + index as u64, 1000 * index as u64);
-        ledger.open(id, [(0, offset)]);
+        let origin = Arc::new(Origin::new(id, part.name));
+        ledger.open(&origin, [(0, offset)]);
         let ack =
             ledger.issue(id, (offset, offset + part.text.len() as u64), SinkSet::one(0), 0, Duration::ZERO);
-        let origin = Arc::new(Origin { id, name: part.name.to_owned() });
         builder.segment(origin, offset.wrapping_sub(begin as u64), ack);
         used = end;
     }

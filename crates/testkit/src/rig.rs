@@ -3,6 +3,7 @@
 use crate::store::MemoryStore;
 use millstream_model::{
     BlockPool, Counters, Grant, Ledger, Now, Polled, SinkSet, Source, SourceCx, SourceInfo, SourceOpen,
+    Troubles,
 };
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
@@ -20,6 +21,8 @@ pub struct SourceRig {
     pub ledger: Arc<Ledger>,
     /// The source's counters.
     pub counters: Arc<Counters>,
+    /// What it cannot read.
+    pub troubles: Arc<Troubles>,
     /// What its events share.
     pub info: Arc<SourceInfo>,
     /// The memory allowance.
@@ -52,6 +55,7 @@ impl SourceRig {
             sinks: sinks.iter().enumerate().map(|(index, id)| (index, (*id).to_owned())).collect(),
             ledger: Ledger::new(),
             counters: Arc::default(),
+            troubles: Arc::default(),
             info: Arc::new(SourceInfo { id: "app".into(), host: "here".into(), ..SourceInfo::default() }),
             grant: Grant::new(256 << 20),
             pool: BlockPool::new(),
@@ -73,6 +77,7 @@ impl SourceRig {
             store: self.store.clone(),
             ledger: self.ledger.clone(),
             counters: self.counters.clone(),
+            troubles: self.troubles.clone(),
             wake: Arc::new(move || {
                 *woken.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = true;
                 woken.1.notify_all();

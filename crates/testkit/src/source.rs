@@ -43,8 +43,8 @@ impl MemoryLog {
             };
             let checkpoints: Vec<(usize, u64)> =
                 open.sinks.iter().map(|(i, id)| (*i, checkpoint(id))).collect();
-            open.ledger.open(id, checkpoints.iter().copied());
-            let origin = Arc::new(Origin { id, name: index.to_string() });
+            let origin = Arc::new(Origin::new(id, index.to_string()));
+            open.ledger.open(&origin, checkpoints.iter().copied());
             tails.push((origin, Cursors::resume(checkpoints)));
         }
         let ids: Vec<(u64, Vec<u8>)> = tails.iter().map(|(origin, _)| (origin.id, Vec::new())).collect();

@@ -76,7 +76,9 @@ impl JsonEncoder {
             tail.metadata(*item, batch, segment);
         }
         tail.text(if nested { b"}" } else { b"" });
-        for (name, value) in batch.source.attributes.iter().filter(|(name, _)| !self.is_own(name)) {
+        let (shared, own) = (&batch.source.attributes, &segment.origin.attributes);
+        let own = own.iter().filter(|(name, _)| !shared.contains_key(*name));
+        for (name, value) in shared.iter().chain(own).filter(|(name, _)| !self.is_own(name)) {
             tail.text(b",");
             tail.string(name);
             tail.text(b":");

@@ -17,6 +17,7 @@ pub struct Glob(pub String);
 
 /// An absolute path with wildcards, one matcher per path component.
 pub struct Pattern {
+    text: String,
     parts: Vec<Part>,
 }
 
@@ -38,7 +39,7 @@ impl Pattern {
             None | Some(Part::AnyDepth) => {
                 Err(format!("{pattern:?} names no file; end it with /* or a file name"))
             }
-            Some(_) => Ok(Pattern { parts }),
+            Some(_) => Ok(Pattern { text: pattern.to_owned(), parts }),
         }
     }
 }
@@ -97,15 +98,22 @@ pub struct Found {
     pub folders: BTreeSet<PathBuf>,
     /// Folders that could not be read, with the reason.
     pub unreadable: BTreeMap<PathBuf, String>,
+    /// Patterns that match nothing.
+    pub missing: Vec<String>,
 }
 
 /// Walks the file system for `patterns`. A folder that is not there is no fault: it may come.
 pub fn walk(patterns: &[Pattern], exclude: &Exclude) -> Found {
     let mut found = Found::default();
     for pattern in patterns {
+        let mut files = std::mem::take(&mut found.files);
         step(Path::new("/"), &pattern.parts, 0, &mut found);
+        found.files.retain(|path| !exclude.matches(path));
+        if found.files.is_empty() {
+            found.missing.push(pattern.text.clone());
+        }
+        found.files.append(&mut files);
     }
-    found.files.retain(|path| !exclude.matches(path));
     found
 }
 

@@ -25,8 +25,8 @@ struct Run {
 impl Run {
     fn new(line_max: usize, long: LongLine) -> Run {
         let rig = SourceRig::new(&["out"]);
-        rig.ledger.open(ORIGIN, [(0, 0)]);
-        let origin = Arc::new(Origin { id: ORIGIN, name: String::new() });
+        let origin = Arc::new(Origin::new(ORIGIN, ""));
+        rig.ledger.open(&origin, [(0, 0)]);
         Run { rig, stream: Stream(StreamLines::new(origin, line_max, long)), got: Vec::new() }
     }
 

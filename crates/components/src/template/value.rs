@@ -66,7 +66,10 @@ impl Field {
             Field::Source => batch.source.id.as_bytes(),
             Field::File => Some(segment.origin.name.as_bytes()).filter(|name| !name.is_empty())?,
             Field::Message => batch.text(row),
-            Field::Attribute(name) => batch.source.attributes.get(name)?.as_bytes(),
+            Field::Attribute(name) => {
+                let own = || segment.origin.attributes.get(name);
+                batch.source.attributes.get(name).or_else(own)?.as_bytes()
+            }
             Field::Truncated if batch.is_truncated(row) => b"true",
             Field::Truncated => b"false",
             Field::PreviousOffset if row == segment.first_row => return None,

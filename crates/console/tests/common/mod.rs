@@ -117,6 +117,7 @@ pub fn snapshot() -> Snapshot {
         sinks: Vec::new(),
         buffer_bytes: None,
         trouble: None,
+        troubles: Default::default(),
     };
     let lag = |sink: &str, lag| SinkProgress {
         sink: sink.to_owned(),

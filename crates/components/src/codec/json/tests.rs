@@ -2,7 +2,7 @@
 
 use super::*;
 use arrow_buffer::BooleanBuffer;
-use millstream_model::{BlockPool, Counters, Grant, Ledger, SourceInfo, TIME_UNKNOWN};
+use millstream_model::{BlockPool, Counters, Grant, Ledger, Origin, SourceInfo, TIME_UNKNOWN};
 use millstream_testkit::{Rows, batch};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -46,6 +46,26 @@ fn an_event_is_one_line_with_its_metadata_in_an_object() {
         )
     };
     assert_eq!(text, event("one", 0) + &event("\\\"two\\\"", 4));
+}
+
+/// What an origin says of its events stands beside what its source says, which wins.
+#[test]
+fn attributes_of_the_origin_stand_beside_those_of_the_source() {
+    let mut batch = small(b"one\n", 100);
+    let map = |pairs: &[(&str, &str)]| {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    };
+    batch.source = Arc::new(SourceInfo { attributes: map(&[("env", "prod")]), ..(*batch.source).clone() });
+    let own = map(&[("container", "web"), ("env", "test"), ("message", "no"), ("meta", "no")]);
+    let mut segments = batch.segments.to_vec();
+    segments[0].origin = Arc::new(Origin::new(1, "log").with_attributes(own));
+    batch.segments = segments.into();
+    let event = &parse(&encode(&batch, json!({ "metadata": ["file"] })).0)[0];
+    let expected = json!({
+        "timestamp": "2026-11-21T20:29:46.123Z", "message": "one", "meta": { "file": "log" },
+        "env": "prod", "container": "web",
+    });
+    assert_eq!(event, &expected);
 }
 
 /// Every kind of metadata, in an object and at the top level, and none at all.

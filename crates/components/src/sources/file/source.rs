@@ -22,6 +22,7 @@ use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet, VecDeque};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 /// How often files that grow are looked at. Ten looks a second keep the delay low at little cost;
@@ -84,6 +85,9 @@ const END_INTERVAL: Duration = Duration::from_secs(1);
 /// Reads without a line in them, after which a poll ends: a line without end must not hold up the
 /// other files, or the stop.
 const EMPTY_READS_MAX: usize = 64;
+
+/// What is wrong with a pattern that matches nothing.
+const MISSING: &str = "no file matches";
 
 /// Source `file`.
 pub struct FileSource {
@@ -408,11 +412,13 @@ impl FileSource {
         let copy = self.find_copy(id);
         let Some(old) = self.tails.get_mut(&id) else { return false };
         log::info!("source {}: {} was truncated; it is read from its beginning", cx.info.id, old.origin.name);
-        let path = old.path.clone();
+        let (path, before) = (old.path.clone(), old.origin.clone());
         let again = old.content().and_then(|content| stranger_of(path, content.again()));
         match again.and_then(|stranger| self.adopt(stranger, 0)) {
             Ok(tail) => {
                 cx.counters.noted("truncations", 1);
+                let before = before.state.truncations.swap(0, Relaxed);
+                tail.origin.state.truncations.store(before + 1, Relaxed);
                 match copy {
                     Some((copy, known)) => self.go_on_in_copy(id, copy, known, cx),
                     None => self.forget_truncated(id, cx),
@@ -523,6 +529,7 @@ impl FileSource {
             let content = tail.content.as_ref().filter(|content| tail.queued && !content.is_packed());
             if let Some(Ok(stat)) = content.map(|content| fstat(content.file())) {
                 self.open.ledger.reaches(tail.origin.id, stat.st_size as u64);
+                tail.origin.state.size.fetch_max(stat.st_size as u64, Relaxed);
             }
         }
     }

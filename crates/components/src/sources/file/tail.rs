@@ -4,11 +4,14 @@ use super::identity::{Descriptor, HEAD_BYTES_MAX, Head, Inode, Mark, Marks};
 use crate::files::content::Content;
 use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES};
 use millstream_model::{
-    BatchBuilder, Block, Choice, Cursors, LongLine, Origin, Outcome, Permit, SinkSet, SourceCx, char_boundary,
+    BatchBuilder, Block, Choice, Cursors, LongLine, Origin, Outcome, Permit, SinkSet, SourceCx, Standing,
+    char_boundary,
 };
+use rustix::fs::fstat;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 /// Smallest read, in bytes, however short the lines are.
@@ -165,6 +168,28 @@ impl Tail {
         self.content.as_mut().ok_or_else(|| io::Error::other("closed for want of room"))
     }
 
+    /// Notes that it was moved.
+    pub fn is_at(&mut self, path: &Path) {
+        self.path = path.to_path_buf();
+        self.origin.state.set_path(path.to_string_lossy());
+        self.origin.state.rotations.fetch_add(1, Relaxed);
+    }
+
+    /// Notes whether more can come.
+    pub fn note_standing(&self) {
+        let deleted = || {
+            let stat = self.content.as_ref().map(|content| fstat(content.file()));
+            stat.is_some_and(|stat| stat.is_ok_and(|stat| stat.st_nlink == 0))
+        };
+        self.origin.state.set_standing(match self.gone_since {
+            Some(_) if deleted() => Standing::Deleted,
+            Some(_) => Standing::Gone,
+            None if self.frozen || self.is_packed() && self.end.is_some() => Standing::Finished,
+            None if self.content.is_none() => Standing::Waiting,
+            None => Standing::Active,
+        });
+    }
+
     /// Whether it is compressed.
     pub fn is_packed(&self) -> bool {
         self.content.as_ref().is_some_and(Content::is_packed)
@@ -265,6 +290,7 @@ impl Tail {
         fill.builder.segment(self.origin.clone(), begin.wrapping_sub(fill.used as u64), ack);
         fill.used += block_bytes;
         self.cursors.advance(choice.index, end);
+        self.origin.state.read(source_bytes, end);
         cx.counters.received(0, source_bytes);
     }
 

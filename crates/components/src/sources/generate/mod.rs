@@ -34,14 +34,15 @@ struct Generate {
 impl Generate {
     fn new(config: &GenerateConfig, open: &SourceOpen) -> Result<Generate, String> {
         let id = getrandom::u64().map_err(|error| error.to_string())?;
-        open.ledger.open(id, open.sinks.iter().map(|(sink, _)| (*sink, 0)));
+        let origin = Arc::new(Origin::new(id, ""));
+        open.ledger.open(&origin, open.sinks.iter().map(|(sink, _)| (*sink, 0)));
         Ok(Generate {
             lines: WebLog::new(config.seed, config.size.0 as usize),
             rate: config.rate,
             count: config.count,
             made: 0,
             begun: None,
-            origin: Arc::new(Origin { id, name: String::new() }),
+            origin,
             offset: 0,
             line: Vec::new(),
         })

@@ -40,9 +40,8 @@ impl Stdin {
             drop(sender);
             wake();
         })?;
-        let origin =
-            Arc::new(Origin { id: getrandom::u64().map_err(io::Error::other)?, name: String::new() });
-        open.ledger.open(origin.id, open.sinks.iter().map(|(sink, _)| (*sink, 0)));
+        let origin = Arc::new(Origin::new(getrandom::u64().map_err(io::Error::other)?, ""));
+        open.ledger.open(&origin, open.sinks.iter().map(|(sink, _)| (*sink, 0)));
         let line_max = config.max_line.0 as usize;
         let lines = StreamLines::new(origin, line_max, config.on_long_line);
         Ok(Stdin { chunks, lines, line_max, ledger: open.ledger })

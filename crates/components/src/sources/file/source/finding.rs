@@ -4,6 +4,7 @@ use super::super::identity::Mark;
 use super::copies::Stranger;
 use super::*;
 use crate::files::discover::walk;
+use crate::files::names::container;
 
 impl FileSource {
     /// Walks the folders: takes in new files, notices moved and vanished ones.
@@ -17,6 +18,7 @@ impl FileSource {
         self.walk_wanted = self.folders_watched && !watched_before;
         self.walked = Some(now);
         let mut trouble = found.unreadable;
+        trouble.extend(found.missing.into_iter().map(|pattern| (pattern.into(), MISSING.to_owned())));
         let (mut seen, mut new, mut strangers) = (HashSet::new(), Vec::new(), Vec::new());
         for path in &found.files {
             match self.identify(path, &new, &strangers, cx) {
@@ -33,6 +35,7 @@ impl FileSource {
                 true => tail.gone_since = None,
                 false => _ = tail.gone_since.get_or_insert(now),
             }
+            tail.note_standing();
         }
         if !self.searched {
             new.extend(self.search(&new, cx));
@@ -143,8 +146,11 @@ impl FileSource {
     ) -> io::Result<Option<Named>> {
         let inode = Inode::of(&rustix::fs::stat(path)?);
         if let Some(id) = self.by_inode.get(&inode) {
-            if let Some(tail) = self.tails.get_mut(id) {
-                tail.path = path.to_path_buf();
+            // Of several names the first one counts as long as it leads to the file.
+            let still = |path: &Path| rustix::fs::stat(path).is_ok_and(|stat| Inode::of(&stat) == inode);
+            if let Some(tail) = self.tails.get_mut(id).filter(|tail| tail.path != path && !still(&tail.path))
+            {
+                tail.is_at(path);
             }
             return Ok(Some(Named::Known(*id)));
         }
@@ -213,7 +219,7 @@ impl FileSource {
         let start = descriptor.start;
         let resumed = self.open.sinks.iter().map(|(index, id)| (*index, checkpoint(id).unwrap_or(start)));
         let cursors = Cursors::resume(resumed);
-        let origin = Arc::new(Origin { id: record.id, name: descriptor.path.clone() });
+        let origin = self.origin(record.id, descriptor.path.clone(), path);
         Tail::new(origin, content, descriptor, cursors, path.to_path_buf())
     }
 
@@ -225,7 +231,15 @@ impl FileSource {
         let (device, inode, mark) = (stat.st_dev, stat.st_ino, Mark::default());
         let descriptor = Descriptor { device, inode, head, mark, packed: None, start, path: name.clone() };
         let cursors = Cursors::resume(self.open.sinks.iter().map(|(index, _)| (*index, start)));
-        Ok(Tail::new(Arc::new(Origin { id, name }), content, descriptor, cursors, path))
+        Ok(Tail::new(self.origin(id, name, &path), content, descriptor, cursors, path))
+    }
+
+    /// An origin, with what its path says of a container.
+    fn origin(&self, id: u64, name: String, path: &Path) -> Arc<Origin> {
+        let attributes = container(Path::new(&name));
+        let origin = Origin::new(id, name).with_attributes(attributes);
+        origin.state.set_path(path.to_string_lossy());
+        Arc::new(origin)
     }
 
     /// Where to begin with a file that is there at the very first start.
@@ -258,7 +272,7 @@ impl FileSource {
         for mut tail in new {
             let checkpoints =
                 tail.cursors.list().iter().flat_map(|c| c.sinks.iter().map(|sink| (sink, c.position)));
-            self.open.ledger.open(tail.origin.id, checkpoints.collect::<Vec<_>>());
+            self.open.ledger.open(&tail.origin, checkpoints.collect::<Vec<_>>());
             tail.quiet_at = cx.now.since_start + QUIET_AFTER.saturating_sub(age(&tail, cx.now));
             schedule(&mut self.looks, &mut tail, cx.now.since_start);
             self.active += 1;
@@ -270,12 +284,16 @@ impl FileSource {
 
     /// Says what cannot be read, once per change.
     fn report(&mut self, trouble: BTreeMap<PathBuf, String>, cx: &SourceCx<'_>) {
-        for (path, reason) in trouble.iter().filter(|(path, reason)| self.trouble.get(*path) != Some(reason))
-        {
+        let named =
+            trouble.iter().map(|(path, reason)| (path.to_string_lossy().into_owned(), reason.clone()));
+        self.open.troubles.set(named.collect());
+        let is_new = |(path, reason): &(&PathBuf, &String)| self.trouble.get(*path) != Some(reason);
+        for (path, reason) in trouble.iter().filter(is_new).filter(|(_, reason)| *reason != MISSING) {
             cx.counters.error("unreadable");
             log::warn!("source {}: cannot read {}: {reason}; trying again", cx.info.id, path.display());
         }
-        for path in self.trouble.keys().filter(|path| !trouble.contains_key(*path)) {
+        let over = |(path, reason): &(&PathBuf, &String)| !trouble.contains_key(*path) && *reason != MISSING;
+        for (path, _) in self.trouble.iter().filter(over) {
             log::info!("source {}: {} is readable or gone", cx.info.id, path.display());
         }
         self.trouble = trouble;

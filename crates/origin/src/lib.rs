@@ -1,0 +1,383 @@
+//! Where events come from, and what an origin says of itself while it is read.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+/// Stands for a time that is not known.
+pub const TIME_UNKNOWN: i64 = i64::MIN;
+
+/// How far an event's time may lie before the newest of its origin without being out of order, in
+/// nanoseconds: threads of one program write their lines a little late.
+const DISORDER_NS: i64 = 1_000_000_000;
+
+/// Ranges whose times are remembered one by one: workers finish neighbours in any order, but no
+/// worker is this many batches behind.
+const RANGES_MAX: usize = 64;
+
+/// How fast the rate of reading forgets, in seconds.
+const RATE_SECONDS: f64 = 5.0;
+
+/// Where events come from: a file, a partition, a peer.
+#[derive(Debug, Default)]
+pub struct Origin {
+    /// Random 64-bit name, stable over renames and restarts (`file_id` of a file).
+    pub id: u64,
+    /// What a person calls it: the path of a file. Empty where there is nothing to say.
+    pub name: String,
+    /// Constant fields of its events, beside those of the source.
+    pub attributes: BTreeMap<String, String>,
+    /// How it stands now.
+    pub state: OriginState,
+}
+
+impl Origin {
+    /// An origin without attributes, of which nothing was read yet.
+    pub fn new(id: u64, name: impl Into<String>) -> Origin {
+        Origin { id, name: name.into(), ..Origin::default() }
+    }
+
+    /// The same with these attributes.
+    pub fn with_attributes(self, attributes: BTreeMap<String, String>) -> Origin {
+        Origin { attributes, ..self }
+    }
+}
+
+/// Whether more can come of an origin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Standing {
+    /// It is read, or looked at for more.
+    #[default]
+    Active = 0,
+    /// It is known, but cannot be read yet.
+    Waiting = 1,
+    /// It was read to its end, and no more will come.
+    Finished = 2,
+    /// No path leads to it any more; it is read to its end.
+    Gone = 3,
+    /// It was deleted; it is read to its end.
+    Deleted = 4,
+}
+
+impl Standing {
+    const ALL: [Standing; 5] =
+        [Standing::Active, Standing::Waiting, Standing::Finished, Standing::Gone, Standing::Deleted];
+
+    /// As it is written: `active`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Standing::Active => "active",
+            Standing::Waiting => "waiting",
+            Standing::Finished => "finished",
+            Standing::Gone => "gone",
+            Standing::Deleted => "deleted",
+        }
+    }
+}
+
+/// How an origin stands. The source and the transforms write, whoever shows it reads; no field
+/// waits for another, so two of them may be of different moments.
+#[derive(Debug)]
+pub struct OriginState {
+    /// Offset up to which the furthest cursor has read, in bytes.
+    pub position: AtomicU64,
+    /// Furthest byte that is known to exist.
+    pub size: AtomicU64,
+    /// Bytes read in all, those read again included.
+    pub bytes: AtomicU64,
+    /// Rows that do not fit their slice: what the options look for in them is not there.
+    pub misfits: AtomicU64,
+    /// How often it got another name.
+    pub rotations: AtomicU64,
+    /// How often it was cut short.
+    pub truncations: AtomicU64,
+    /// Lines over the limit.
+    pub long_lines: AtomicU64,
+    standing: AtomicU8,
+    path: Mutex<String>,
+    newest: AtomicI64,
+    disorder: AtomicU64,
+    times: Mutex<Times>,
+    rate: AtomicU64,
+    sampled: AtomicU64,
+}
+
+impl Default for OriginState {
+    fn default() -> OriginState {
+        OriginState {
+            position: AtomicU64::new(0),
+            size: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            misfits: AtomicU64::new(0),
+            rotations: AtomicU64::new(0),
+            truncations: AtomicU64::new(0),
+            long_lines: AtomicU64::new(0),
+            standing: AtomicU8::new(0),
+            path: Mutex::default(),
+            newest: AtomicI64::new(TIME_UNKNOWN),
+            disorder: AtomicU64::new(0),
+            times: Mutex::default(),
+            rate: AtomicU64::new(0),
+            sampled: AtomicU64::new(0),
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+impl OriginState {
+    /// Where it is found now; empty while that is its name.
+    pub fn path(&self) -> String {
+        lock(&self.path).clone()
+    }
+
+    /// Notes where it is found now.
+    pub fn set_path(&self, path: impl Into<String>) {
+        *lock(&self.path) = path.into();
+    }
+
+    /// Whether more can come.
+    pub fn standing(&self) -> Standing {
+        Standing::ALL[usize::from(self.standing.load(Relaxed))]
+    }
+
+    /// Notes whether more can come.
+    pub fn set_standing(&self, standing: Standing) {
+        self.standing.store(standing as u8, Relaxed);
+    }
+
+    /// Notes that `bytes` were read, up to `position` by the furthest cursor.
+    pub fn read(&self, bytes: u64, position: u64) {
+        self.bytes.fetch_add(bytes, Relaxed);
+        self.position.fetch_max(position, Relaxed);
+        self.size.fetch_max(position, Relaxed);
+    }
+
+    /// The newest time its lines name, in nanoseconds since 1970; [`TIME_UNKNOWN`] if none did.
+    pub fn newest(&self) -> i64 {
+        self.newest.load(Relaxed)
+    }
+
+    /// Events whose time is more than a second before the newest seen before them.
+    pub fn disorder(&self) -> u64 {
+        self.disorder.load(Relaxed)
+    }
+
+    /// Notes the times of the rows of `range`, in nanoseconds since 1970 and in the order of the
+    /// rows; [`TIME_UNKNOWN`] is passed over. Ranges may come in any order. One that comes again is
+    /// not counted again.
+    pub fn saw_times(&self, range: (u64, u64), times: &[i64]) {
+        let mut seen = lock(&self.times);
+        let Some(mut newest) = seen.newest_before(range) else { return };
+        let mut late = 0;
+        for &time in times.iter().filter(|time| **time != TIME_UNKNOWN) {
+            late += u64::from(time < newest.saturating_sub(DISORDER_NS));
+            newest = newest.max(time);
+        }
+        seen.insert(range, newest);
+        self.newest.fetch_max(newest, Relaxed);
+        self.disorder.fetch_add(late, Relaxed);
+    }
+
+    /// Bytes read per second, over the last seconds.
+    pub fn rate(&self) -> f64 {
+        f64::from_bits(self.rate.load(Relaxed))
+    }
+
+    /// Closes a sampling interval for the rate. Called by one thread only.
+    pub fn sample(&self, interval: Duration) {
+        let bytes = self.bytes.load(Relaxed);
+        let read = bytes.saturating_sub(self.sampled.swap(bytes, Relaxed)) as f64;
+        let seconds = interval.as_secs_f64().max(1e-6);
+        let weight = 1.0 - (-seconds / RATE_SECONDS).exp();
+        let rate = self.rate() + weight * (read / seconds - self.rate());
+        // Below a byte per second it is over: no file shows a rate of 1e-30.
+        self.rate.store(if rate < 1.0 { 0.0 } else { rate }.to_bits(), Relaxed);
+    }
+
+    /// Takes what it has counted, and leaves zeros.
+    pub fn take_totals(&self) -> OriginTotals {
+        OriginTotals {
+            disorder: self.disorder.swap(0, Relaxed),
+            misfits: self.misfits.swap(0, Relaxed),
+            rotations: self.rotations.swap(0, Relaxed),
+            truncations: self.truncations.swap(0, Relaxed),
+            long_lines: self.long_lines.swap(0, Relaxed),
+        }
+    }
+
+    /// What it has counted.
+    pub fn totals(&self) -> OriginTotals {
+        OriginTotals {
+            disorder: self.disorder(),
+            misfits: self.misfits.load(Relaxed),
+            rotations: self.rotations.load(Relaxed),
+            truncations: self.truncations.load(Relaxed),
+            long_lines: self.long_lines.load(Relaxed),
+        }
+    }
+}
+
+/// What was counted of one origin or of several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OriginTotals {
+    /// Events whose time is more than a second before the newest seen before them.
+    pub disorder: u64,
+    /// Rows that do not fit their slice.
+    pub misfits: u64,
+    /// Changes of name.
+    pub rotations: u64,
+    /// Cuts.
+    pub truncations: u64,
+    /// Lines over the limit.
+    pub long_lines: u64,
+}
+
+impl std::ops::AddAssign for OriginTotals {
+    fn add_assign(&mut self, other: OriginTotals) {
+        self.disorder += other.disorder;
+        self.misfits += other.misfits;
+        self.rotations += other.rotations;
+        self.truncations += other.truncations;
+        self.long_lines += other.long_lines;
+    }
+}
+
+/// The newest time up to the end of each of the last ranges.
+///
+/// Workers run batches of one origin side by side, so that a later range may come first. Its times
+/// say nothing about the order of an earlier one, which is why a single newest time will not do.
+#[derive(Debug, Default)]
+struct Times {
+    /// In order of their offset; the time is that of the range and of all before it.
+    ranges: Vec<((u64, u64), i64)>,
+    /// Before this offset ranges are no longer told apart.
+    forgotten: u64,
+}
+
+impl Times {
+    /// The newest time before a range; `None` if the range was seen, or may have been.
+    fn newest_before(&self, (begin, _): (u64, u64)) -> Option<i64> {
+        let at = self.ranges.partition_point(|(range, _)| range.0 <= begin);
+        let Some(((_, end), newest)) = at.checked_sub(1).map(|at| self.ranges[at]) else {
+            return (begin >= self.forgotten).then_some(TIME_UNKNOWN);
+        };
+        (begin >= end).then_some(newest)
+    }
+
+    fn insert(&mut self, range: (u64, u64), newest: i64) {
+        let at = self.ranges.partition_point(|(other, _)| other.0 < range.0);
+        self.ranges.insert(at, (range, newest));
+        self.ranges[at..].iter_mut().for_each(|(_, time)| *time = newest.max(*time));
+        if self.ranges.len() > RANGES_MAX {
+            self.forgotten = self.ranges.remove(0).0.1;
+        }
+    }
+}
+
+/// Why a source cannot read something, by path or pattern. The source writes, whoever shows it reads.
+#[derive(Debug, Default)]
+pub struct Troubles(Mutex<BTreeMap<String, String>>);
+
+impl Troubles {
+    /// Notes the trouble with a path or pattern, in place of what was noted of it.
+    pub fn note(&self, what: impl Into<String>, reason: impl Into<String>) {
+        lock(&self.0).insert(what.into(), reason.into());
+    }
+
+    /// The trouble with a path or pattern is over.
+    pub fn clear(&self, what: &str) {
+        lock(&self.0).remove(what);
+    }
+
+    /// Notes all troubles there are, in place of what was noted.
+    pub fn set(&self, all: BTreeMap<String, String>) {
+        *lock(&self.0) = all;
+    }
+
+    /// All troubles there are.
+    pub fn list(&self) -> BTreeMap<String, String> {
+        lock(&self.0).clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: i64 = 1_000_000_000;
+
+    #[test]
+    fn disorder_is_more_than_a_second_before_the_newest_so_far() {
+        let state = OriginState::default();
+        state.saw_times((0, 10), &[10 * S, TIME_UNKNOWN, 9 * S, 9 * S - 1, 11 * S]);
+        assert_eq!((state.newest(), state.disorder()), (11 * S, 1));
+        state.saw_times((10, 20), &[9 * S, 12 * S]);
+        assert_eq!((state.newest(), state.disorder()), (12 * S, 2));
+    }
+
+    #[test]
+    fn ranges_that_come_in_another_order_are_no_disorder_and_what_comes_again_is_not_counted_again() {
+        let state = OriginState::default();
+        state.saw_times((20, 30), &[30 * S]);
+        state.saw_times((0, 10), &[10 * S]);
+        state.saw_times((10, 20), &[20 * S, 5 * S]);
+        assert_eq!((state.newest(), state.disorder()), (30 * S, 1));
+        // Again, whole and in part.
+        state.saw_times((10, 20), &[20 * S, 5 * S]);
+        state.saw_times((15, 20), &[5 * S]);
+        assert_eq!(state.disorder(), 1);
+        state.saw_times((30, 40), &[28 * S]);
+        assert_eq!(state.disorder(), 2);
+    }
+
+    #[test]
+    fn a_range_from_before_what_is_remembered_is_passed_over() {
+        let state = OriginState::default();
+        let ranges = 3 * RANGES_MAX as u64;
+        (0..ranges).for_each(|n| state.saw_times((n, n + 1), &[n as i64 * S]));
+        (0..ranges).for_each(|n| state.saw_times((n, n + 1), &[0]));
+        assert_eq!((state.newest(), state.disorder()), ((ranges as i64 - 1) * S, 0));
+        assert!(lock(&state.times).ranges.len() <= RANGES_MAX);
+    }
+
+    #[test]
+    fn the_rate_follows_what_is_read_and_ends_at_zero() {
+        let state = OriginState::default();
+        for second in 1..=30 {
+            state.read(1000, second * 1000);
+            state.sample(Duration::from_secs(1));
+        }
+        assert!((950.0..=1000.0).contains(&state.rate()), "{}", state.rate());
+        assert_eq!((state.size.load(Relaxed), state.totals()), (30_000, OriginTotals::default()));
+        (0..60).for_each(|_| state.sample(Duration::from_secs(1)));
+        assert_eq!(state.rate(), 0.0);
+    }
+
+    #[test]
+    fn standings_and_paths_read_back() {
+        let state = OriginState::default();
+        assert_eq!((state.standing(), state.path()), (Standing::Active, String::new()));
+        for standing in Standing::ALL {
+            state.set_standing(standing);
+            assert_eq!(state.standing(), standing);
+        }
+        state.set_path("/var/log/app.log.1");
+        assert_eq!(state.path(), "/var/log/app.log.1");
+    }
+
+    #[test]
+    fn troubles_come_and_go() {
+        let troubles = Troubles::default();
+        troubles.note("/a/*.log", "matches no file");
+        troubles.note("/b", "permission denied");
+        troubles.clear("/a/*.log");
+        assert_eq!(troubles.list(), BTreeMap::from([("/b".to_owned(), "permission denied".to_owned())]));
+        troubles.set(BTreeMap::new());
+        assert!(troubles.list().is_empty());
+    }
+}
