@@ -519,9 +519,8 @@ fn is_silent(tail: &Tail, now: Duration) -> bool {
 impl FileSource {
     /// Notes how far the files reach that are not read to their end: the lag.
     fn note_ends(&mut self, now: Duration) {
-        self.ends_noted = now;
+        let since = std::mem::replace(&mut self.ends_noted, now);
         self.closing.retain(|id| !self.open.ledger.close(*id));
-        let since = now.saturating_sub(END_INTERVAL * 2);
         for tail in self.tails.values_mut() {
             if tail.grown >= since && tail.update() {
                 self.open.store.note(tail.origin.id, tail.descriptor.to_bytes());

@@ -17,27 +17,31 @@ pub(super) struct Stranger {
     pub head: Head,
 }
 
-/// Where copies look for their originals: by hash of a whole head, or by the first word of the name.
+/// Where copies look for their originals: by hash of a whole head; where one of the
+/// two heads is short, by the first word of the name.
 #[derive(Default)]
 pub(super) struct Originals {
     by_head: HashMap<u64, Vec<u64>>,
     by_word: HashMap<String, Vec<u64>>,
+    short_by_word: HashMap<String, Vec<u64>>,
 }
 
 impl Originals {
     pub fn add(&mut self, tail: &Tail) {
-        let (id, head) = (tail.origin.id, tail.descriptor.head);
+        let (id, head, word) = (tail.origin.id, tail.descriptor.head, first_word(&tail.origin.name));
         if head.is_whole() {
             self.by_head.entry(head.hash).or_default().push(id);
         } else {
-            self.by_word.entry(first_word(&tail.origin.name)).or_default().push(id);
+            self.short_by_word.entry(word.clone()).or_default().push(id);
         }
+        self.by_word.entry(word).or_default().push(id);
     }
 
     /// Ids of files that `stranger` may be a copy of.
     fn of(&self, stranger: &Stranger) -> Vec<u64> {
-        let by_head = self.by_head.get(&stranger.head.hash).filter(|_| stranger.head.is_whole());
-        let by_word = self.by_word.get(&first_word(&stranger.path.to_string_lossy()));
+        let (whole, word) = (stranger.head.is_whole(), first_word(&stranger.path.to_string_lossy()));
+        let by_head = self.by_head.get(&stranger.head.hash).filter(|_| whole);
+        let by_word = if whole { self.short_by_word.get(&word) } else { self.by_word.get(&word) };
         by_head.into_iter().chain(by_word).flatten().copied().collect()
     }
 }

@@ -39,11 +39,13 @@ impl FileSource {
         }
         if !self.searched {
             new.extend(self.search(&new, cx));
-            self.say_found(found.files.len(), cx);
         }
         self.place(strangers, &mut new, cx, &mut trouble);
-        if !std::mem::replace(&mut self.searched, true) {
+        // A compressed file that is being written may be what became of one that is missing.
+        if !self.searched && self.packing.is_empty() {
+            self.searched = true;
             self.forget_missing(&new, cx);
+            self.say_found(found.files.len(), cx);
         }
         if self.insert(new, cx) {
             self.first_start = false;

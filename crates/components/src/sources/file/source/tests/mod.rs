@@ -1,5 +1,6 @@
 //! Source `file` through its trait, with time, sinks and the store in the test's hands.
 
+mod copies;
 mod cursors;
 mod finding;
 mod hostile;

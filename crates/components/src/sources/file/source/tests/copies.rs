@@ -1,0 +1,196 @@
+//! Files that hold what others held: copies of a copy-truncate, compressed rotations.
+
+use super::*;
+use flate2::write::GzEncoder;
+
+/// Lines with numbers from `from` to before `to`, of more than a whole head.
+fn numbered(from: usize, to: usize) -> String {
+    (from..to).map(|n| format!("{n:08} a line of the log\n")).collect()
+}
+
+fn numbers(lines: &[Line]) -> Vec<usize> {
+    lines.iter().map(|line| String::from_utf8_lossy(&line.text)[..8].parse().unwrap()).collect()
+}
+
+fn gzip(fixture: &Fixture, name: &str) {
+    let mut packed = GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packed.write_all(&fs::read(fixture.path(name)).unwrap()).unwrap();
+    fs::write(fixture.path(&format!("{name}.gz")), packed.finish().unwrap()).unwrap();
+}
+
+fn compress(fixture: &Fixture, name: &str) {
+    gzip(fixture, name);
+    fs::remove_file(fixture.path(name)).unwrap();
+}
+
+fn copy_truncate(fixture: &Fixture, name: &str, to: &str) {
+    fs::copy(fixture.path(name), fixture.path(to)).unwrap();
+    File::options().write(true).open(fixture.path(name)).unwrap().set_len(0).unwrap();
+}
+
+/// Time for a compressed file to count as complete.
+fn settle(fixture: &mut Fixture) -> Vec<Line> {
+    let mut all = Vec::new();
+    for _ in 0..4 {
+        all.extend(fixture.read());
+        fixture.rig.advance(super::super::PACKED_SILENCE);
+    }
+    all
+}
+
+/// What the copy holds was read of the original; what was not read of it before the cut is read
+/// from the copy, under the ids of the original.
+#[test]
+fn a_copy_of_a_copy_truncate_is_not_read_again_and_lacks_nothing() {
+    for lines in [3, 200] {
+        let mut fixture = Fixture::new(json!({}), &["out"]);
+        fixture.append("a.log", numbered(0, lines));
+        let first = fixture.read();
+        fixture.append("a.log", numbered(lines, lines + 5));
+        copy_truncate(&fixture, "a.log", "a.log.1");
+        fixture.append("a.log", numbered(lines + 5, lines + 10));
+        let second = settle(&mut fixture);
+        let mut seen = numbers(&second);
+        seen.sort_unstable();
+        assert_eq!(seen, (lines..lines + 10).collect::<Vec<_>>());
+        let of_copy = second.iter().filter(|line| line.file_id == first[0].file_id);
+        let rows: Vec<Line> = of_copy.cloned().collect();
+        assert_eq!(numbers(&rows), (lines..lines + 5).collect::<Vec<_>>());
+        assert_eq!(rows[0].offset as usize, numbered(0, lines).len());
+        fixture.restart(true);
+        assert_eq!(settle(&mut fixture), []);
+    }
+}
+
+/// The same if the new content is longer than the old when it is looked at again.
+#[test]
+fn a_file_that_was_cut_and_has_grown_past_its_old_length_is_a_new_file() {
+    let mut fixture = Fixture::new(json!({}), &["out"]);
+    fixture.append("a.log", numbered(0, 100));
+    fixture.read();
+    copy_truncate(&fixture, "a.log", "a.log.1");
+    fixture.append("a.log", numbered(1000, 1300));
+    assert_eq!(numbers(&settle(&mut fixture)), (1000..1300).collect::<Vec<_>>());
+    let truncations = fixture.rig.counters.snapshot().noted_events.get("truncations").copied();
+    assert_eq!(truncations, Some(1));
+}
+
+/// And if it has the same length, and if there is no copy.
+#[test]
+fn a_file_that_was_written_again_to_the_same_length_is_a_new_file() {
+    let mut fixture = Fixture::new(json!({}), &["out"]);
+    fixture.append("a.log", numbered(0, 100));
+    fixture.read();
+    fs::write(fixture.path("a.log"), numbered(500, 600)).unwrap();
+    end(&mut fixture);
+    assert_eq!(numbers(&fixture.read()), (500..600).collect::<Vec<_>>());
+}
+
+/// A cut and a copy while the agent was down.
+#[test]
+fn a_copy_truncate_while_the_agent_is_down_loses_and_repeats_nothing() {
+    let mut fixture = Fixture::new(json!({}), &["out"]);
+    fixture.append("a.log", numbered(0, 100));
+    let first = fixture.read();
+    fixture.rig.advance(STEP * 10);
+    fixture.read();
+    fixture.restart(true);
+    fixture.append("a.log", numbered(100, 110));
+    copy_truncate(&fixture, "a.log", "a.log.1");
+    fixture.append("a.log", numbered(110, 120));
+    let second = settle(&mut fixture);
+    let mut seen = numbers(&second);
+    seen.sort_unstable();
+    assert_eq!(seen, (100..120).collect::<Vec<_>>());
+    assert_eq!(second.iter().filter(|line| line.file_id == first[0].file_id).count(), 10);
+}
+
+/// A rotated file that is compressed is the same file; what was not read of it is.
+#[test]
+fn a_compressed_rotation_is_not_read_again() {
+    let mut fixture = Fixture::new(json!({}), &["out"]);
+    fixture.append("a.log", numbered(0, 200));
+    fixture.read();
+    fixture.rename("a.log", "a.log.1");
+    fixture.append("a.log", numbered(200, 300));
+    compress(&fixture, "a.log.1");
+    assert_eq!(numbers(&settle(&mut fixture)), (200..300).collect::<Vec<_>>());
+    fixture.restart(true);
+    assert_eq!(settle(&mut fixture), []);
+}
+
+/// The same while the agent is down: what was not read is read from the compressed file, under the
+/// same id.
+#[test]
+fn a_file_compressed_while_the_agent_is_down_goes_on_in_the_compressed_one() {
+    let mut fixture = Fixture::new(json!({}), &["out"]);
+    fixture.append("a.log", numbered(0, 200));
+    let first = fixture.read();
+    fixture.rig.advance(STEP * 10);
+    fixture.read();
+    fixture.restart(true);
+    fixture.append("a.log", numbered(200, 210));
+    fixture.rename("a.log", "a.log.1");
+    compress(&fixture, "a.log.1");
+    fixture.append("a.log", numbered(300, 305));
+    let second = settle(&mut fixture);
+    let of_first: Vec<Line> =
+        second.iter().filter(|line| line.file_id == first[0].file_id).cloned().collect();
+    assert_eq!(numbers(&of_first), (200..210).collect::<Vec<_>>());
+    assert_eq!(second.len(), 15);
+}
+
+/// A compressed file of which nothing is known is read like any other, with offsets in its content.
+#[test]
+fn a_new_compressed_file_is_read() {
+    let mut fixture = Fixture::new(json!({}), &["out"]);
+    fixture.append("a.log", numbered(0, 50_000));
+    compress(&fixture, "a.log");
+    let lines = settle(&mut fixture);
+    assert_eq!(numbers(&lines), (0..50_000).collect::<Vec<_>>());
+    assert_eq!(lines[1].offset as usize, numbered(0, 1).len());
+    fixture.restart(true);
+    assert_eq!(settle(&mut fixture), []);
+}
+
+/// Files with the same beginning are different files, even if a rotation could have named them.
+#[test]
+fn files_with_the_same_head_are_read_each() {
+    let mut fixture = Fixture::new(json!({}), &["out"]);
+    let head = numbered(0, 100);
+    fixture.append("a.log", format!("{head}{}", numbered(100, 200)));
+    fixture.append("a.log.1", format!("{head}{}", numbered(300, 350)));
+    assert_eq!(fixture.read().len(), 350);
+    // The same content under an unrelated name is read as well.
+    fs::copy(fixture.path("a.log"), fixture.path("b.log")).unwrap();
+    assert_eq!(fixture.read().len(), 200);
+}
+
+/// What is appended to a copy is read.
+#[test]
+fn a_copy_that_goes_its_own_way_is_read_from_there_on() {
+    let mut fixture = Fixture::new(json!({}), &["out"]);
+    fixture.append("a.log", numbered(0, 100));
+    fixture.read();
+    fs::copy(fixture.path("a.log"), fixture.path("a.log.1")).unwrap();
+    assert_eq!(fixture.read(), []);
+    fixture.append("a.log.1", numbered(500, 510));
+    assert_eq!(numbers(&fixture.read()), (500..510).collect::<Vec<_>>());
+    fixture.append("a.log", numbered(100, 110));
+    assert_eq!(numbers(&fixture.read()), (100..110).collect::<Vec<_>>());
+}
+
+/// A copy in progress is not read piece by piece.
+#[test]
+fn a_growing_copy_is_not_read() {
+    let mut fixture = Fixture::new(json!({}), &["out"]);
+    let text = numbered(0, 300);
+    fixture.append("a.log", &text);
+    fixture.read();
+    for piece in text.as_bytes().chunks(1000) {
+        fixture.append("a.log.1", piece);
+        assert_eq!(fixture.read(), []);
+    }
+    fixture.restart(true);
+    assert_eq!(settle(&mut fixture), []);
+}
