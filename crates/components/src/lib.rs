@@ -4,6 +4,7 @@ pub mod codec;
 pub mod compress;
 pub mod disk;
 pub mod formats;
+pub mod framing;
 pub mod registry;
 pub mod rotation;
 pub mod route;
