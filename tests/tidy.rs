@@ -25,10 +25,17 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("millstream-bench", &["millstream-scan", "millstream-testkit"]),
     (
         "millstream-components",
-        &["millstream-kafka", "millstream-model", "millstream-scan", "millstream-timestamps"],
+        &[
+            "millstream-framing",
+            "millstream-kafka",
+            "millstream-model",
+            "millstream-scan",
+            "millstream-timestamps",
+        ],
     ),
     ("millstream-console", &["millstream-engine", "millstream-model"]),
     ("millstream-engine", &["millstream-model"]),
+    ("millstream-framing", &["millstream-scan", "millstream-timestamps"]),
     ("millstream-kafka", &[]),
     ("millstream-model", &["millstream-origin", "millstream-units"]),
     ("millstream-origin", &[]),

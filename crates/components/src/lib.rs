@@ -5,6 +5,7 @@ pub mod compress;
 pub mod disk;
 mod files;
 pub mod formats;
+pub mod framing;
 pub mod registry;
 pub mod rotation;
 pub mod route;

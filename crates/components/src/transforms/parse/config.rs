@@ -1,9 +1,9 @@
 //! Configuration of transform `parse`.
 
-use super::{Parse, Place};
+use super::Parse;
 use crate::registry::{Component, TransformComponent};
+use millstream_framing::TimeSpec;
 use millstream_model::{BuildError, Transform};
-use millstream_timestamps::{Format, Parser, zone};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::sync::Arc;
@@ -59,24 +59,9 @@ pub struct TimeConfig {
 }
 
 impl TimeConfig {
-    fn compiled(&self) -> Result<Format, (&'static str, String)> {
-        let offset = self.timezone.as_deref().map(zone).transpose();
-        let offset = offset.map_err(|message| ("/timezone", message))?;
-        Format::new(&self.format, offset).map_err(|message| ("/format", message))
-    }
-
-    fn place_fault(&self) -> Option<(&'static str, String)> {
-        match (self.after.as_deref(), self.nth) {
-            (Some(""), _) => {
-                Some(("/after", "an empty text is everywhere; write the text before the time".into()))
-            }
-            (Some(text), _) if text.contains('\n') => {
-                Some(("/after", "no line has a line end within; write the text before the time".into()))
-            }
-            (_, Some(0)) => Some(("/nth", "counts from 1; write 1 for the first".into())),
-            (None, Some(_)) => Some(("/nth", "counts what `after` names; write after as well".into())),
-            _ => None,
-        }
+    fn spec(&self) -> TimeSpec {
+        let TimeConfig { format, after, nth, timezone } = self.clone();
+        TimeSpec { format, after, nth, timezone }
     }
 }
 
@@ -86,18 +71,16 @@ impl Component for ParseConfig {
             let message = "does nothing; write for example time: { format: iso8601 }";
             return vec![(String::new(), message.into())];
         };
-        let faults = [time.compiled().err(), time.place_fault()];
-        faults.into_iter().flatten().map(|(key, message)| (format!("/time{key}"), message)).collect()
+        time.spec().faults().into_iter().map(|(key, message)| (format!("/time{key}"), message)).collect()
     }
 }
 
 impl TransformComponent for ParseConfig {
     fn build(self) -> Result<Transform, BuildError> {
         let time = self.time.ok_or_else(|| BuildError("nothing to parse; give it time:".into()))?;
-        let format = Arc::new(time.compiled().map_err(|(_, message)| BuildError(message))?);
-        let place = Arc::new(Place::new(time.after.as_deref(), time.nth.unwrap_or(1)));
+        let reader = time.spec().reader().map_err(|(_, message)| BuildError(message))?;
         let on_error = self.on_error;
-        let make = move || Parse { place: place.clone(), parser: Parser::new(format.clone()), on_error };
+        let make = move || Parse { time: reader.clone(), on_error };
         Ok(Transform::Map(Arc::new(move || Box::new(make()))))
     }
 }

@@ -4,57 +4,16 @@ mod config;
 
 pub use config::{LineFormat, OnError, ParseConfig, TimeConfig};
 
-use memchr::memmem::Finder;
+use millstream_framing::{TimeReader, Unread};
 use millstream_model::{Batch, ComponentError, Map, Outputs, Selection, TIME_UNKNOWN};
-use millstream_timestamps::{Fault, Parser};
-use std::sync::Arc;
 
 /// Bytes of a line that are shown in the log.
 const SHOWN_BYTES_MAX: usize = 200;
 
-/// Where in a line the time begins.
-enum Place {
-    Beginning,
-    /// Behind the n-th of these bytes, counted from 0.
-    Byte(u8, usize),
-    /// The same of a longer text; occurrences do not overlap.
-    Text(Box<Finder<'static>>, usize),
-}
-
-impl Place {
-    fn new(after: Option<&str>, nth: u32) -> Place {
-        let skipped = nth.saturating_sub(1) as usize;
-        match after.map(str::as_bytes) {
-            None | Some([]) => Place::Beginning,
-            Some([byte]) => Place::Byte(*byte, skipped),
-            Some(text) => Place::Text(Box::new(Finder::new(text).into_owned()), skipped),
-        }
-    }
-
-    #[inline]
-    fn find(&self, line: &[u8]) -> Option<usize> {
-        match self {
-            Place::Beginning => Some(0),
-            Place::Byte(byte, 0) => memchr::memchr(*byte, line).map(|at| at + 1),
-            Place::Byte(byte, skipped) => memchr::memchr_iter(*byte, line).nth(*skipped).map(|at| at + 1),
-            Place::Text(finder, skipped) => {
-                finder.find_iter(line).nth(*skipped).map(|at| at + finder.needle().len())
-            }
-        }
-    }
-}
-
 /// The transform.
 struct Parse {
-    place: Arc<Place>,
-    parser: Parser,
+    time: TimeReader,
     on_error: OnError,
-}
-
-/// Why a line has no time.
-enum Unread {
-    NoPlace,
-    Fault(Fault),
 }
 
 /// The lines of a batch that have no time.
@@ -65,12 +24,6 @@ struct Failed {
 }
 
 impl Parse {
-    #[inline]
-    fn time(&mut self, line: &[u8], read_ns: i64) -> Result<i64, Unread> {
-        let at = self.place.find(line).ok_or(Unread::NoPlace)?;
-        self.parser.parse(&line[at..], read_ns).map(|stamp| stamp.ns).map_err(Unread::Fault)
-    }
-
     /// The times of the selected rows. A row that fails keeps what an earlier transform found.
     fn times(&mut self, batch: &Batch, failed: &mut Failed) -> Vec<i64> {
         let mut times = match &batch.time {
@@ -79,7 +32,7 @@ impl Parse {
         };
         for (begin, end) in batch.runs(0, batch.rows()) {
             for (row, time) in (begin..end).zip(&mut times[begin..end]) {
-                match self.time(batch.text(row), batch.read_ns) {
+                match self.time.time(batch.text(row), batch.read_ns) {
                     Ok(ns) => *time = ns,
                     Err(why) => {
                         failed.rows.push(row);
@@ -96,10 +49,6 @@ impl Failed {
     /// Says what was wrong with the first of them.
     fn message(&self, batch: &Batch) -> Option<String> {
         let (row, why) = (*self.rows.first()?, self.first.as_ref()?);
-        let why = match why {
-            Unread::NoPlace => "what stands before it is not in the line".to_owned(),
-            Unread::Fault(fault) => fault.to_string(),
-        };
         let segment = batch.segments.iter().find(|s| (s.first_row..s.first_row + s.rows).contains(&row));
         let place =
             segment.map_or(String::new(), |s| format!("{} offset {}", s.origin.name, batch.offset(s, row)));

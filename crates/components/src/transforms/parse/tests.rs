@@ -6,6 +6,7 @@ use crate::registry::TransformComponent;
 use millstream_model::{Counters, Grant, Ledger, Transform};
 use millstream_testkit::{Rows, batch};
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 /// When the batches were read: 2026-11-21 20:29:46.123.
 const READ_NS: i64 = 1_795_292_986_123_000_000;

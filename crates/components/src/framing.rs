@@ -1,0 +1,227 @@
+//! How the bytes of files become events, as it is configured.
+
+use millstream_framing::{
+    Container, LINES_MAX_DEFAULT, Multiline, Preset, Rules, Spec, Start, TIME_UNKNOWN as UNKNOWN, TimeSpec,
+};
+use millstream_model::{Interval, Size, TIME_UNKNOWN};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::sync::Arc;
+use std::time::Duration;
+
+// Both crates call an unknown time the same, without depending on each other.
+const _: () = assert!(UNKNOWN == TIME_UNKNOWN);
+
+/// Which lines belong together.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MultilineConfig {
+    /// A whole rule for what a language prints; instead of the keys below up to `end`.
+    pub preset: Option<PresetName>,
+    /// What the first line of an event looks like.
+    pub start: Option<StartName>,
+    /// With `start: timestamp`: pieces as `strptime` has them, or `iso8601`, `rfc3339`, `epoch_s`, `epoch_ms`,
+    /// `epoch_us`, `epoch_ns`. The event has that time.
+    pub format: Option<String>,
+    /// The time begins right behind this text; without it, at the beginning of the line.
+    pub after: Option<String>,
+    /// Behind which occurrence of `after` it begins, counted from 1; the first if left out.
+    pub nth: Option<u32>,
+    /// Distance to UTC of times that do not say it: `UTC`, which it is without this option, or
+    /// `+02:00`.
+    pub timezone: Option<String>,
+    /// With `start: regex`: the expression that the first line of an event matches.
+    pub pattern: Option<String>,
+    /// Lines that match this expression belong to the event before them.
+    #[serde(rename = "continue")]
+    pub more: Option<String>,
+    /// An event ends with a line that matches this expression.
+    pub end: Option<String>,
+    /// Most lines of an event.
+    #[serde(default = "default_lines_max")]
+    pub lines_max: usize,
+    /// An event ends when its file has not grown for this long.
+    #[serde(default = "default_timeout")]
+    pub timeout: Interval,
+}
+
+/// What a language prints over several lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PresetName {
+    /// Stack traces of Java.
+    Java,
+    /// Tracebacks of Python.
+    Python,
+    /// Panics and fatal errors of Go with their goroutines.
+    Go,
+    /// JSON objects and arrays.
+    Json,
+}
+
+/// What the first line of an event looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StartName {
+    /// It has a time, see `format`.
+    Timestamp,
+    /// It matches `pattern`.
+    Regex,
+    /// It does not begin with a blank or tab.
+    Indentation,
+}
+
+/// An encoding.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub struct EncodingName(pub String);
+
+impl Default for EncodingName {
+    fn default() -> EncodingName {
+        EncodingName("utf-8".into())
+    }
+}
+
+/// What the lines of files are wrapped in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ContainerFormat {
+    /// Nothing.
+    #[default]
+    None,
+    /// Time, stream and tags, as containerd and CRI-O write them.
+    Cri,
+    /// A JSON object, as Docker writes it.
+    Docker,
+    /// One of both or nothing, as the first line of each file says.
+    Auto,
+}
+
+fn default_lines_max() -> usize {
+    LINES_MAX_DEFAULT
+}
+
+fn default_timeout() -> Interval {
+    Interval(Duration::from_secs(1))
+}
+
+/// Compiles the rules; `None` if every line is an event as it stands.
+///
+/// # Errors
+///
+/// A JSON pointer below the options that hold `multiline`, `encoding` and `format`; what is wrong and what to
+/// write instead.
+pub fn rules(
+    multiline: Option<&MultilineConfig>,
+    encoding: &EncodingName,
+    format: ContainerFormat,
+    max_line: Size,
+) -> Result<Option<Arc<Rules>>, (String, String)> {
+    let container = match format {
+        ContainerFormat::None => Container::None,
+        ContainerFormat::Cri => Container::Cri,
+        ContainerFormat::Docker => Container::Docker,
+        ContainerFormat::Auto => Container::Auto,
+    };
+    let multiline = multiline.map(MultilineConfig::spec);
+    let spec =
+        Spec { multiline, encoding: Some(encoding.0.clone()), container, bytes_max: max_line.0 as usize };
+    let rules = Rules::new(&spec).map_err(|(pointer, message)| (pointer.to_owned(), message))?;
+    Ok((!rules.is_plain()).then(|| Arc::new(rules)))
+}
+
+impl MultilineConfig {
+    fn spec(&self) -> Multiline {
+        let preset = self.preset.map(|preset| match preset {
+            PresetName::Java => Preset::Java,
+            PresetName::Python => Preset::Python,
+            PresetName::Go => Preset::Go,
+            PresetName::Json => Preset::Json,
+        });
+        let start = self.start.map(|start| match start {
+            StartName::Timestamp => Start::Timestamp,
+            StartName::Regex => Start::Regex,
+            StartName::Indentation => Start::Indentation,
+        });
+        let MultilineConfig { pattern, more, end, lines_max, .. } = self.clone();
+        Multiline { preset, start, time: self.time(), pattern, more, end, lines_max }
+    }
+
+    /// Where a line says its time, if anything is said about that.
+    fn time(&self) -> Option<TimeSpec> {
+        let MultilineConfig { format, after, nth, timezone, .. } = self.clone();
+        let is_said = format.is_some() || after.is_some() || nth.is_some() || timezone.is_some();
+        is_said.then(|| TimeSpec { format: format.unwrap_or_default(), after, nth, timezone })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn compiled(multiline: Value, encoding: &str, format: &str) -> Result<bool, (String, String)> {
+        let multiline: Option<MultilineConfig> = serde_json::from_value(multiline).unwrap();
+        let format = serde_json::from_value(json!(format)).unwrap();
+        rules(multiline.as_ref(), &EncodingName(encoding.into()), format, Size(1000))
+            .map(|rules| rules.is_some())
+    }
+
+    #[test]
+    fn plain_lines_need_no_rules() {
+        assert_eq!(compiled(Value::Null, "utf-8", "none"), Ok(false));
+        assert_eq!(compiled(Value::Null, "UTF8", "none"), Ok(false));
+        assert_eq!(compiled(Value::Null, "gbk", "none"), Ok(true));
+        assert_eq!(compiled(Value::Null, "utf-8", "auto"), Ok(true));
+        assert_eq!(compiled(json!({ "preset": "go" }), "utf-16", "none"), Ok(true));
+    }
+
+    #[test]
+    fn rules_that_make_sense_are_accepted() {
+        for multiline in [
+            json!({ "start": "timestamp", "format": "%F %T", "after": "[", "nth": 2, "timezone": "+02:00" }),
+            json!({ "start": "timestamp", "format": "%F %T", "continue": "^ " }),
+            json!({ "start": "regex", "pattern": "^a", "end": "z$" }),
+            json!({ "start": "indentation", "lines_max": 20, "timeout": "5s" }),
+            json!({ "continue": "^ " }),
+            json!({ "end": ";$" }),
+            json!({ "preset": "java" }),
+        ] {
+            assert_eq!(compiled(multiline.clone(), "utf-8", "cri"), Ok(true), "{multiline}");
+        }
+    }
+
+    #[test]
+    fn faults_have_their_place_and_advice() {
+        let cases = [
+            (json!({}), "/multiline", "write preset:"),
+            (json!({ "preset": "go", "end": "x" }), "/multiline/preset", "leave it out"),
+            (json!({ "start": "regex" }), "/multiline/pattern", "needs it"),
+            (json!({ "pattern": "x" }), "/multiline/pattern", "start: regex"),
+            (json!({ "start": "timestamp" }), "/multiline/format", "needs it"),
+            (json!({ "start": "timestamp", "after": "[" }), "/multiline/format", "needs it"),
+            (json!({ "start": "regex", "pattern": "x", "format": "%T" }), "/multiline/format", "only start"),
+            (json!({ "start": "timestamp", "format": "%Q" }), "/multiline/format", "%Q"),
+            (json!({ "start": "timestamp", "format": "%F %T", "nth": 1 }), "/multiline/nth", "after"),
+            (
+                json!({ "start": "timestamp", "format": "%F %T", "timezone": "CET" }),
+                "/multiline/timezone",
+                "+02:00",
+            ),
+            (json!({ "start": "indentation", "end": "x" }), "/multiline/start", "leave out"),
+            (json!({ "continue": "x", "end": "x" }), "/multiline/end", "leave out"),
+            (json!({ "end": "(" }), "/multiline/end", "regular expression"),
+            (json!({ "end": "x", "lines_max": 0 }), "/multiline/lines_max", "1 or more"),
+        ];
+        for (multiline, pointer, advice) in cases {
+            let (at, message) = compiled(multiline.clone(), "utf-8", "none").unwrap_err();
+            assert!(at == pointer && message.contains(advice), "{multiline}: {at}: {message}");
+        }
+        for (encoding, format, advice) in
+            [("latin-7x", "none", "gb18030"), ("iso-2022-jp", "none", "utf-8"), ("gbk", "cri", "leave out")]
+        {
+            let (at, message) = compiled(Value::Null, encoding, format).unwrap_err();
+            assert!(at == "/encoding" && message.contains(advice), "{encoding}: {at}: {message}");
+        }
+    }
+}

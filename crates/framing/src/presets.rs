@@ -1,0 +1,205 @@
+//! What languages print over several lines.
+
+/// Java: a stack trace goes on with lines of these kinds.
+pub mod java {
+    /// Whether `line` goes on with the event before it.
+    #[inline]
+    pub fn continues(line: &[u8]) -> bool {
+        match line {
+            [] | [b' ' | b'\t', ..] => true,
+            [b'C', ..] => line.starts_with(b"Caused by:"),
+            [b'S', ..] => line.starts_with(b"Suppressed:"),
+            [b'.', ..] => line.starts_with(b"... ") && is_count(&line[4..]),
+            _ => false,
+        }
+    }
+
+    /// `12 more`, `12 common frames omitted`.
+    fn is_count(text: &[u8]) -> bool {
+        let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let rest = &text[digits..];
+        digits > 0 && (rest.starts_with(b" more") || rest.starts_with(b" common frames"))
+    }
+}
+
+/// Python: a traceback with its exception, and those that are chained to it.
+pub mod python {
+    const TRACEBACK: &[u8] = b"Traceback (most recent call last):";
+    const GROUP: &[u8] = b"+ Exception Group Traceback (most recent call last):";
+    const CHAINS: [&[u8]; 2] = [
+        b"During handling of the above exception, another exception occurred:",
+        b"The above exception was the direct cause of the following exception:",
+    ];
+
+    /// Where in a traceback an event is.
+    #[derive(Clone, Copy, Debug)]
+    pub enum State {
+        /// It is none.
+        Line,
+        /// Among the frames; the next line without indentation names the exception.
+        Frames,
+        /// Within a group, all lines of which are indented.
+        Group,
+        /// Behind the exception.
+        Exception,
+        /// Behind the sentence that says there is another.
+        Chained,
+    }
+
+    impl State {
+        /// Behind the first line of an event.
+        pub fn first(line: &[u8]) -> State {
+            if line.starts_with(TRACEBACK) {
+                State::Frames
+            } else if line.trim_ascii_start().starts_with(GROUP) {
+                State::Group
+            } else {
+                State::Line
+            }
+        }
+
+        /// Behind one more line; `None` if it is not of this event.
+        #[inline]
+        pub fn next(self, line: &[u8]) -> Option<State> {
+            let is_indented = matches!(line, [] | [b' ' | b'\t', ..]);
+            match self {
+                _ if line.is_empty() => Some(self),
+                State::Line => None,
+                State::Frames if is_indented => Some(State::Frames),
+                State::Frames => Some(State::Exception),
+                State::Group if is_indented => Some(State::Group),
+                State::Group | State::Exception => CHAINS.contains(&line).then_some(State::Chained),
+                State::Chained => match State::first(line) {
+                    State::Line => None,
+                    begun => Some(begun),
+                },
+            }
+        }
+    }
+}
+
+/// Go: a panic or fatal error with the goroutines it dumps.
+pub mod go {
+    /// Where in a dump an event is.
+    #[derive(Clone, Copy, Debug)]
+    pub enum State {
+        /// It is none.
+        Line,
+        /// Before the first goroutine.
+        Head,
+        /// Behind it.
+        Goroutines,
+    }
+
+    impl State {
+        /// Behind the first line of an event.
+        pub fn first(line: &[u8]) -> State {
+            if is_head(line) {
+                State::Head
+            } else if is_goroutine(line) {
+                State::Goroutines
+            } else {
+                State::Line
+            }
+        }
+
+        /// Behind one more line; `None` if it is not of this event.
+        #[inline]
+        pub fn next(self, line: &[u8]) -> Option<State> {
+            let goes_on = match self {
+                State::Line => line.is_empty(),
+                State::Head => is_detail(line) || is_head(line),
+                State::Goroutines => is_detail(line) || is_frame(line),
+            };
+            match self {
+                State::Line => goes_on.then_some(self),
+                _ if is_goroutine(line) => Some(State::Goroutines),
+                _ => goes_on.then_some(self),
+            }
+        }
+    }
+
+    fn is_head(line: &[u8]) -> bool {
+        let heads: [&[u8]; 5] = [b"panic: ", b"fatal error: ", b"SIGQUIT: ", b"SIGSEGV: ", b"SIGABRT: "];
+        heads.iter().any(|head| line.starts_with(head))
+    }
+
+    fn is_goroutine(line: &[u8]) -> bool {
+        (line.starts_with(b"goroutine ") && line.ends_with(b":")) || line == b"runtime stack:"
+    }
+
+    /// Lines that stand anywhere in a dump.
+    fn is_detail(line: &[u8]) -> bool {
+        let begins: [&[u8]; 5] = [b" ", b"\t", b"[signal ", b"PC=", b"exit status "];
+        line.is_empty() || begins.iter().any(|begin| line.starts_with(begin)) || is_register(line)
+    }
+
+    /// `rip    0x46a1c1`.
+    fn is_register(line: &[u8]) -> bool {
+        let name = line.iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
+        (2..=6).contains(&name) && line[name..].trim_ascii_start().starts_with(b"0x")
+    }
+
+    /// `main.(*T).run(0xc000012345, {0x1, 0x2})`, `created by main.main in goroutine 1`.
+    fn is_frame(line: &[u8]) -> bool {
+        let names_function = || {
+            let name = line.iter().take_while(|byte| !b" (".contains(byte)).count();
+            name > 0 && line.get(name) == Some(&b'(') && line.ends_with(b")")
+        };
+        line.starts_with(b"created by ") || line.starts_with(b"...additional frames") || names_function()
+    }
+}
+
+/// JSON: an object or array over several lines.
+pub mod json {
+    use memchr::memchr2;
+
+    /// How deep within an object or array an event is.
+    #[derive(Clone, Copy, Debug)]
+    pub struct State {
+        depth: u32,
+        in_text: bool,
+    }
+
+    impl State {
+        /// Behind the first line of an event, if it opens an object or array.
+        pub fn first(line: &[u8]) -> Option<State> {
+            let opens = matches!(line.trim_ascii_start(), [b'{' | b'[', ..]);
+            opens.then(|| State { depth: 0, in_text: false }.after(line))
+        }
+
+        /// Behind one more line.
+        pub fn after(mut self, line: &[u8]) -> State {
+            let mut rest = line;
+            while let Some(length) = self.step(rest) {
+                rest = &rest[length..];
+            }
+            self
+        }
+
+        /// Whether everything that was opened is closed.
+        pub fn is_done(self) -> bool {
+            self.depth == 0 && !self.in_text
+        }
+
+        /// Goes up to and past the next byte that matters; its length, or `None` if there is none.
+        fn step(&mut self, rest: &[u8]) -> Option<usize> {
+            if self.in_text {
+                let at = memchr2(b'"', b'\\', rest)?;
+                self.in_text = rest[at] == b'\\';
+                // What is escaped does not matter.
+                return Some((at + 1 + usize::from(self.in_text)).min(rest.len()));
+            }
+            let at = rest.iter().position(|byte| b"\"{}[]".contains(byte))?;
+            match rest[at] {
+                b'"' => self.in_text = true,
+                b'{' | b'[' => self.depth += 1,
+                _ => self.depth = self.depth.saturating_sub(1),
+            }
+            Some(at + 1)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {}

@@ -1,0 +1,234 @@
+//! However the bytes of a file arrive, the events are the same.
+
+use millstream_framing::{
+    Close, Container, Event, Found, Framer, HEAD_BYTES, Input, Multiline, Preset, Rules, Spec, Start, Tally,
+    TimeSpec,
+};
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+use std::sync::Arc;
+
+/// An event with its text, and its place in the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Got {
+    text: Vec<u8>,
+    offset: u64,
+    time_ns: i64,
+}
+
+fn framer(rules: &Arc<Rules>, file: &[u8]) -> Framer {
+    let mut framer = Framer::new(rules.clone());
+    framer.see_head(&file[..file.len().min(HEAD_BYTES)], true);
+    framer
+}
+
+/// Frames `raw`, which begins at `position` of the file; the events with their texts, and what was used.
+fn frame(
+    framer: &mut Framer,
+    raw: &[u8],
+    close: Close,
+    rows_max: usize,
+) -> (Vec<(Got, Event)>, usize, Tally) {
+    let mut out = vec![0; raw.len() * framer.expansion() + 16];
+    let mut found = Found::default();
+    let input = Input { raw, close, rows_max, reference_ns: 0 };
+    let framed = framer.frame(input, &mut out, &mut found);
+    let text: &[u8] = if framer.is_decoding() { &out[..framed.written] } else { raw };
+    let got = found.events.iter().map(|event| {
+        let text = text[event.start as usize..event.end as usize].to_vec();
+        (Got { text, offset: event.offset.into(), time_ns: event.time_ns }, *event)
+    });
+    assert!(framed.used <= raw.len() && found.events.len() <= rows_max);
+    assert_eq!(framed.used, found.events.last().map_or(0, |event| event.next as usize));
+    (got.collect(), framed.used, found.tally)
+}
+
+fn whole(rules: &Arc<Rules>, file: &[u8]) -> (Vec<Got>, Tally) {
+    let (got, used, tally) = frame(&mut framer(rules, file), file, Close::All, usize::MAX);
+    assert_eq!(used, file.len(), "everything is used up");
+    (got.into_iter().map(|(got, _)| got).collect(), tally)
+}
+
+/// Frames the file as it grows to each of `lengths`, delivering up to some event each time, each time with
+/// another framer.
+fn grown(rules: &Arc<Rules>, file: &[u8], steps: &[(Index, Index, Index)]) -> (Vec<Got>, Tally) {
+    let (mut all, mut tally, mut position) = (Vec::new(), Tally::default(), 0);
+    let mut lengths: Vec<usize> = steps.iter().map(|(length, ..)| length.index(file.len() + 1)).collect();
+    lengths.sort_unstable();
+    let closes = steps.iter().map(|_| Close::No).chain(std::iter::repeat(Close::All));
+    let mut rest = lengths.into_iter().chain(std::iter::repeat(file.len())).zip(closes).enumerate();
+    while let Some((index, (length, close))) = rest.next().filter(|_| position < file.len()) {
+        if length < position {
+            continue;
+        }
+        let raw = &file[position..length];
+        let rows_max = steps.get(index).map_or(usize::MAX, |(_, rows, _)| 1000 + rows.index(9));
+        let (got, used, counted) = frame(&mut framer(rules, file), raw, close, rows_max);
+        let stop = steps.get(index).map_or(got.len(), |(.., stop)| stop.index(got.len() + 1));
+        let (kept, next, is_all) = delivered(&got, stop);
+        let next = if is_all { used } else { next };
+        all.extend(kept.iter().map(|(got, _)| Got { offset: got.offset + position as u64, ..got.clone() }));
+        if is_all {
+            tally = Tally {
+                misfits: tally.misfits + counted.misfits,
+                cut: tally.cut + counted.cut,
+                broken: tally.broken + counted.broken,
+            };
+        }
+        assert!(close != Close::All || next > 0, "no progress at {position} of {}", file.len());
+        position += next;
+    }
+    (all, tally)
+}
+
+/// The events up to `stop` that can be used up without those behind, where that ends, and whether it is all.
+fn delivered(got: &[(Got, Event)], stop: usize) -> (&[(Got, Event)], usize, bool) {
+    let moves = |index: usize| {
+        let before = if index == 0 { 0 } else { got[index - 1].1.next };
+        got[index].1.next > before
+    };
+    let end = (0..stop).rev().find(|index| moves(*index)).map_or(0, |index| index + 1);
+    (&got[..end], end.checked_sub(1).map_or(0, |last| got[last].1.next as usize), end == got.len())
+}
+
+fn multiline(rule: Multiline) -> Spec {
+    Spec { multiline: Some(rule), bytes_max: 120, ..Spec::default() }
+}
+
+fn regex(pattern: &str) -> Multiline {
+    Multiline { start: Some(Start::Regex), pattern: Some(pattern.into()), ..few() }
+}
+
+fn few() -> Multiline {
+    Multiline { lines_max: 6, ..Multiline::default() }
+}
+
+fn timestamp() -> Multiline {
+    let time = TimeSpec { format: "%Y-%m-%d %H:%M:%S".into(), ..TimeSpec::default() };
+    Multiline { start: Some(Start::Timestamp), time: Some(time), ..few() }
+}
+
+fn preset(preset: Preset) -> Multiline {
+    Multiline { preset: Some(preset), ..few() }
+}
+
+fn rules_of_lines() -> Vec<Multiline> {
+    vec![
+        timestamp(),
+        regex("^a"),
+        Multiline { end: Some("z$".into()), ..regex("^a") },
+        Multiline { more: Some("^ ".into()), ..regex("^a") },
+        Multiline { more: Some("^b|z$".into()), ..few() },
+        Multiline { end: Some("z$".into()), ..few() },
+        Multiline { start: Some(Start::Indentation), ..few() },
+        preset(Preset::Java),
+        preset(Preset::Python),
+        preset(Preset::Go),
+        preset(Preset::Json),
+    ]
+}
+
+fn specs() -> Vec<Spec> {
+    let mut specs: Vec<Spec> = rules_of_lines().into_iter().map(multiline).collect();
+    for container in [Container::Cri, Container::Docker, Container::Auto] {
+        specs.push(Spec { container, bytes_max: 300, ..Spec::default() });
+        for rule in rules_of_lines() {
+            specs.push(Spec { container, bytes_max: 300, ..multiline(rule) });
+        }
+    }
+    for name in ["utf-16le", "utf-16be", "utf-16", "gbk", "gb18030", "big5", "shift_jis", "euc-kr", "euc-jp"]
+    {
+        specs.push(Spec { encoding: Some(name.into()), ..Spec::default() });
+        specs.push(Spec { encoding: Some(name.into()), ..multiline(regex("^a")) });
+    }
+    specs
+}
+
+const LINES: &[&str] = &[
+    "",
+    "\r",
+    "a",
+    "az",
+    "a long enough line to reach the limit of bytes soon",
+    "b",
+    "bz",
+    " c",
+    "\tat A.b(A.java:1)",
+    "Caused by: x",
+    "... 3 more",
+    "2026-11-21 20:29:46 x",
+    "2026-11-21 20:29:47 y",
+    "\u{FEFF}a",
+    "Traceback (most recent call last):",
+    "  File \"x\", line 1",
+    "ValueError: x",
+    "During handling of the above exception, another exception occurred:",
+    "panic: x",
+    "goroutine 1 [running]:",
+    "main.main()",
+    "{",
+    "}",
+    "{\"a\": \"}\\\"\"}",
+    "[1, {",
+    "2026-11-21T20:29:46.5Z stdout F a full one",
+    "2026-11-21T20:29:46.5Z stdout P the first ",
+    "2026-11-21T20:29:47.5Z stdout F and last\r",
+    "2026-11-21T20:29:48.5Z stderr P 1",
+    "2026-11-21T20:29:48.5Z stderr P 2",
+    "2026-11-21T20:29:49.5Z stderr F",
+    "{\"log\":\"a\\n\",\"stream\":\"stdout\",\"time\":\"2026-11-21T20:29:46.5Z\"}",
+    "{\"log\":\"part \\u00e9\\ud83d\\ude00\\ud83d\\x\",\"stream\":\"stdout\",\"time\":\"2026-11-21T20:29:46.5Z\"}",
+    "{\"log\":\" c\\\\n\",\"stream\":\"stderr\",\"time\":\"2026-11-21T20:29:46.5Z\"}",
+    "{\"log\":\"z\\r\\n\",\"attrs\":{\"a\":[1]},\"stream\":\"stderr\",\"time\":\"2026-11-21T20:29:46.5Z\"}",
+    "你好世界",
+    "こんにちは",
+];
+
+/// Lines as above, in an encoding, with some bytes that are anything.
+fn file(spec: &Spec, lines: &[&str], noise: &[(Index, u8)]) -> Vec<u8> {
+    let text = lines.join("\n");
+    let wide = |bytes: fn(u16) -> [u8; 2]| text.encode_utf16().flat_map(bytes).collect();
+    let mut file: Vec<u8> = match spec.encoding.as_deref() {
+        Some("utf-16be") => wide(u16::to_be_bytes),
+        Some("utf-16le" | "utf-16") => wide(u16::to_le_bytes),
+        Some(name) => encoding_rs::Encoding::for_label(name.as_bytes()).unwrap().encode(&text).0.into(),
+        None => text.into(),
+    };
+    for (at, byte) in noise.iter().filter(|_| !lines.is_empty()) {
+        let length = file.len();
+        file.get_mut(at.index(length.max(1))).into_iter().for_each(|place| *place = *byte);
+    }
+    file
+}
+
+fn steps() -> impl Strategy<Value = Vec<(Index, Index, Index)>> {
+    prop::collection::vec(any::<(Index, Index, Index)>(), 0..12)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(3000))]
+
+    #[test]
+    fn events_do_not_depend_on_how_bytes_arrive(
+        spec in select(specs()),
+        lines in prop::collection::vec(select(LINES), 0..40),
+        noise in prop::collection::vec(any::<(Index, u8)>(), 0..3),
+        steps in steps(),
+    ) {
+        let rules = Arc::new(Rules::new(&spec).unwrap());
+        let file = file(&spec, &lines, &noise);
+        let (expected, tally) = whole(&rules, &file);
+        let (got, _) = grown(&rules, &file, &steps);
+        prop_assert_eq!(&got, &expected);
+        // Nothing is left over, and nothing comes twice.
+        prop_assert!(expected.windows(2).all(|pair| pair[0].offset < pair[1].offset));
+        prop_assert!(tally.misfits <= expected.len() as u64);
+    }
+
+    #[test]
+    fn any_bytes_are_used_up(spec in select(specs()), file in prop::collection::vec(any::<u8>(), 0..300), steps in steps()) {
+        let rules = Arc::new(Rules::new(&spec).unwrap());
+        let (expected, _) = whole(&rules, &file);
+        prop_assert_eq!(grown(&rules, &file, &steps).0, expected);
+    }
+}
