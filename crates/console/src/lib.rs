@@ -9,6 +9,7 @@
 
 mod access;
 mod control;
+mod files;
 mod listener;
 mod process;
 mod prometheus;

@@ -133,7 +133,7 @@ async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, via: Via, service: A
 
 fn answer(service: &Service, via: Via, request: &Request<Incoming>) -> Reply {
     match access::check(request.uri().path(), request.headers(), via, &service.token) {
-        Ok(()) => service.router.answer(request.method(), request.uri().path()),
+        Ok(()) => service.router.answer(request.method(), request.uri()),
         Err(refusal) => refusal.reply(),
     }
 }
@@ -141,7 +141,7 @@ fn answer(service: &Service, via: Via, request: &Request<Incoming>) -> Reply {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millstream_engine::Snapshot;
+    use millstream_snapshot::Snapshot;
     use std::sync::atomic::AtomicBool;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
     use tokio::time::Instant;

@@ -1,8 +1,9 @@
 //! The agent's metrics in the Prometheus text format, version 0.0.4.
 
+use crate::files;
 use crate::process::ProcessStats;
-use millstream_engine::{ComponentSnapshot, SinkProgress, Snapshot};
 use millstream_model::CountersSnapshot;
+use millstream_snapshot::{ComponentSnapshot, SinkProgress, Snapshot};
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Write};
 
@@ -36,6 +37,7 @@ pub fn prometheus(snapshot: &Snapshot, process: &ProcessStats, version: &str, co
     let mut text = Text(String::with_capacity(4096 + 2048 * snapshot.components.len()));
     flow(&mut text, &snapshot.components);
     progress(&mut text, &snapshot.components);
+    files::metrics(&mut text, &snapshot.components);
     agent(&mut text, snapshot, version, config_hash);
     process_figures(&mut text, process);
     text.0
@@ -89,6 +91,10 @@ fn progress(text: &mut Text, components: &[ComponentSnapshot]) {
     let help = "Age in seconds of the oldest event that is not settled at the sink; 0 if all are.";
     let name = "millstream_oldest_unsettled_seconds";
     per_sink(text, components, (name, help), |sink| Float(sink.oldest_seconds).to_string());
+    let help = "How far the sink is behind in log time, in seconds: 0 if all is settled, else the log delay of \
+                what is not, or the age of the oldest of it if that is more.";
+    let name = "millstream_source_lag_seconds";
+    per_sink(text, components, (name, help), |sink| Float(sink.lag_seconds).to_string());
     let name = "millstream_buffer_bytes";
     text.family(name, "gauge", "Bytes that wait at the sink for delivery.");
     for component in components {
@@ -149,7 +155,8 @@ fn process_figures(text: &mut Text, process: &ProcessStats) {
     }
 }
 
-fn labels(component: &ComponentSnapshot) -> [(&'static str, &str); 3] {
+/// The labels that every metric of a component has.
+pub fn labels(component: &ComponentSnapshot) -> [(&'static str, &str); 3] {
     [
         ("component_id", &component.id),
         ("component_type", component.type_name),
@@ -158,14 +165,16 @@ fn labels(component: &ComponentSnapshot) -> [(&'static str, &str); 3] {
 }
 
 /// Text under construction.
-struct Text(String);
+pub struct Text(String);
 
 impl Text {
-    fn family(&mut self, name: &str, kind: &str, help: &str) {
+    /// Begins a metric of the type `kind`.
+    pub fn family(&mut self, name: &str, kind: &str, help: &str) {
         self.line(format_args!("# HELP {name} {help}\n# TYPE {name} {kind}\n"));
     }
 
-    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
+    /// A figure of the metric begun last.
+    pub fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
         self.0.push_str(name);
         for (index, (label, of)) in labels.iter().enumerate() {
             let before = if index == 0 { '{' } else { ',' };
@@ -204,7 +213,7 @@ impl Display for Escaped<'_> {
 }
 
 /// A number with its special values as the format spells them.
-struct Float(f64);
+pub struct Float(pub f64);
 
 impl Display for Float {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

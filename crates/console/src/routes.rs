@@ -1,12 +1,13 @@
 //! What is answered to what.
 
+use crate::files;
 use crate::process::ProcessStats;
 use crate::prometheus::prometheus;
 use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
-use hyper::{Method, Response, StatusCode};
-use millstream_engine::Snapshot;
+use hyper::{Method, Response, StatusCode, Uri};
+use millstream_snapshot::Snapshot;
 use serde::Serialize;
 use serde_json::json;
 use std::sync::Arc;
@@ -26,15 +27,16 @@ struct Route {
     path: &'static str,
     /// Whether it needs no token.
     open: bool,
-    answer: fn(&Router) -> Reply,
+    answer: fn(&Router, query: &str) -> Reply,
 }
 
 /// Every path that is served.
-const ROUTES: [Route; 4] = [
-    Route { path: "/metrics", open: true, answer: Router::metrics },
-    Route { path: "/health", open: true, answer: Router::health },
-    Route { path: "/ready", open: true, answer: Router::ready },
-    Route { path: "/api/snapshot", open: false, answer: Router::snapshot },
+const ROUTES: [Route; 5] = [
+    Route { path: "/metrics", open: true, answer: |router, _| router.metrics() },
+    Route { path: "/health", open: true, answer: |router, _| router.health() },
+    Route { path: "/ready", open: true, answer: |router, _| router.ready() },
+    Route { path: "/api/snapshot", open: false, answer: |router, _| router.snapshot() },
+    Route { path: "/api/files", open: false, answer: Router::files },
 ];
 
 /// Whether a path needs no token.
@@ -66,13 +68,13 @@ struct SinkState {
 
 impl Router {
     /// The answer to a request that may be answered.
-    pub fn answer(&self, method: &Method, path: &str) -> Reply {
-        let Some(route) = ROUTES.iter().find(|route| route.path == path) else {
+    pub fn answer(&self, method: &Method, uri: &Uri) -> Reply {
+        let Some(route) = ROUTES.iter().find(|route| route.path == uri.path()) else {
             return not_found();
         };
         // The body of an answer to HEAD is left out by the connection.
         if matches!(*method, Method::GET | Method::HEAD) {
-            return (route.answer)(self);
+            return (route.answer)(self, uri.query().unwrap_or_default());
         }
         let mut reply = error(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are allowed here");
         reply.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
@@ -100,6 +102,10 @@ impl Router {
     fn snapshot(&self) -> Reply {
         as_json(StatusCode::OK, &(self.snapshot)())
     }
+
+    fn files(&self, query: &str) -> Reply {
+        files::answer(&(self.snapshot)(), query)
+    }
 }
 
 fn not_found() -> Reply {
@@ -112,7 +118,8 @@ pub fn error(status: StatusCode, text: &str) -> Reply {
     as_json(status, &json!({ "error": text }))
 }
 
-fn as_json(status: StatusCode, value: &impl Serialize) -> Reply {
+/// An answer in JSON.
+pub fn as_json(status: StatusCode, value: &impl Serialize) -> Reply {
     match serde_json::to_vec(value) {
         Ok(mut bytes) => {
             bytes.push(b'\n');

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Fixture, ask_socket, exchange};
+use common::{FILES, Fixture, ask_socket, exchange};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener};
@@ -48,6 +48,41 @@ fn a_snapshot_over_tcp_needs_the_token() {
 }
 
 #[test]
+fn files_are_sorted_by_lag_chosen_by_source_and_counted() {
+    let fixture = Fixture::new();
+    assert_eq!(fixture.ask("/api/files", &[]).status, 401);
+    let ask = |query: &str| fixture.ask(&format!("/api/files{query}"), &[&fixture.bearer()]);
+    let all = ask("").json();
+    let lags: Vec<u64> = all["files"].as_array().unwrap().iter().map(lag_of).collect();
+    assert!(lags.iter().copied().eq((0..FILES).rev()), "{lags:?}");
+    let first = serde_json::json!({
+        "source": "app", "file_id": "0000000000000077", "name": "/var/log/a \"b\".log",
+        "path": "/var/log/a \"b\".log.1", "standing": "active", "position": 1000, "size": 1119,
+        "checkpoints": { "copy": 1119, "out": 1000 }, "lag_bytes": 119,
+        "newest_log_time": "2026-11-21T20:29:46.123Z", "log_delay_seconds": 2.5,
+        "rate_bytes_per_second": 512.0, "disorder_events": 0, "slice_errors": 0, "rotations": 1,
+        "truncations": 0, "long_lines": 0,
+    });
+    assert_eq!(all["files"][0], first);
+    let trouble =
+        serde_json::json!([{"source": "app", "path": "/var/log/*.txt", "reason": "matches no file"}]);
+    assert_eq!(all["troubles"], trouble);
+    let few = ask("?source=app&limit=2").json();
+    assert_eq!((few["total"].as_u64(), few["files"].as_array().unwrap().len()), (Some(FILES), 2));
+    assert_eq!((ask("?source=none").status, ask("?source=out").status), (404, 404));
+    assert_eq!((ask("?limit=some").status, ask("?limit=-1").status, ask("?limit=0").status), (400, 400, 200));
+    // They may be many, and are no part of the snapshot.
+    let snapshot = fixture.ask("/api/snapshot", &[&fixture.bearer()]).json();
+    let source = &snapshot["components"][0];
+    assert_eq!((source.get("files"), source["rotations"].as_u64()), (None, Some(7)));
+    assert_eq!(source["troubles"], serde_json::json!({ "/var/log/*.txt": "matches no file" }));
+}
+
+fn lag_of(file: &serde_json::Value) -> u64 {
+    file["lag_bytes"].as_u64().unwrap()
+}
+
+#[test]
 fn the_control_socket_needs_neither_token_nor_host() {
     let fixture = Fixture::new();
     let socket = &fixture.console().socket_path;
@@ -87,7 +122,7 @@ fn unknown_paths_and_methods_say_what_there_is() {
     let missing = fixture.ask("/nowhere", &[&fixture.bearer()]);
     assert_eq!(missing.status, 404);
     let routes = missing.json()["routes"].clone();
-    assert_eq!(routes, serde_json::json!(["/metrics", "/health", "/ready", "/api/snapshot"]));
+    assert_eq!(routes, serde_json::json!(["/metrics", "/health", "/ready", "/api/snapshot", "/api/files"]));
     let host = format!("Host: {}", fixture.console().tcp);
     let posted = exchange(fixture.tcp(), "POST", "/metrics", &[&host, "Content-Length: 0"]);
     assert_eq!(posted.status, 405);

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{VERSION, snapshot};
+use common::{FILES, VERSION, snapshot};
 use millstream_console::{ProcessStats, prometheus};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -99,7 +99,7 @@ fn of_app(more: &[(&str, &str)]) -> Vec<(String, String)> {
 #[test]
 fn counters_carry_the_figures_of_the_snapshot() {
     let families = rendered();
-    let expected: [(&str, Labels, f64); 13] = [
+    let expected: [(&str, Labels, f64); 14] = [
         ("received_events_total", &[], 1_000.0),
         ("received_bytes_total", &[], 178_000.0),
         ("sent_events_total", &[], 990.0),
@@ -113,15 +113,50 @@ fn counters_carry_the_figures_of_the_snapshot() {
         ("utilization_ratio", &[], 1.25),
         ("lag", &[("sink", "out")], 4096.0),
         ("oldest", &[("sink", "copy")], 0.75),
+        ("lag_seconds", &[("sink", "out")], 4.0),
     ];
     for (name, more, value) in expected {
         let name = match name {
             "lag" => "millstream_source_lag_bytes".to_owned(),
+            "lag_seconds" => "millstream_source_lag_seconds".to_owned(),
             "oldest" => "millstream_oldest_unsettled_seconds".to_owned(),
             of_component => format!("millstream_component_{of_component}"),
         };
         assert_eq!(families[&name].samples.get(&of_app(more)), Some(&value), "{name} {more:?}");
     }
+}
+
+#[test]
+fn sources_say_what_was_counted_of_their_files() {
+    let families = rendered();
+    let expected = [
+        ("disorder_events_total", 5.0),
+        ("slice_errors_total", 6.0),
+        ("rotations_total", 7.0),
+        ("truncations_total", 8.0),
+        ("files", FILES as f64),
+        ("troubles", 1.0),
+        ("log_delay_seconds", 2.5),
+    ];
+    for (name, value) in expected {
+        let samples = &families[&format!("millstream_source_{name}")].samples;
+        assert_eq!(samples, &BTreeMap::from([(of_app(&[]), value)]), "{name}");
+    }
+}
+
+/// However many files there are, only those with most lag have series.
+#[test]
+fn the_hundred_files_with_most_lag_have_metrics() {
+    let families = rendered();
+    for (name, of) in [("lag_bytes", 0), ("size_bytes", 1000)] {
+        let samples = &families[&format!("millstream_file_{name}")].samples;
+        let mut values: Vec<u64> = samples.values().map(|value| *value as u64 - of).collect();
+        values.sort_unstable();
+        assert!(values.into_iter().eq(FILES - 100..FILES), "{name}");
+    }
+    let last = of_app(&[("file", "/var/log/a \"b\".log.1"), ("file_id", "0000000000000077")]);
+    assert_eq!(families["millstream_file_lag_bytes"].samples[&last], 119.0);
+    assert_eq!(families["millstream_file_log_delay_seconds"].samples[&last], 2.5);
 }
 
 #[test]

@@ -36,6 +36,14 @@ pub(crate) struct SourceSlot {
     pub expansion: u64,
 }
 
+impl SourceSlot {
+    /// Closes a sampling interval.
+    pub fn sample(&self, interval: Duration) {
+        self.counters.sample(interval);
+        self.ledger.sample(interval);
+    }
+}
+
 /// A transform or a sink in the topology.
 pub(crate) struct Node {
     pub id: Arc<str>,

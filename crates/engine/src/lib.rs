@@ -24,9 +24,10 @@ mod ticket;
 #[cfg(test)]
 mod simulation;
 
+pub use millstream_snapshot::{ComponentSnapshot, FileSnapshot, SinkProgress, Snapshot};
+
 pub use blueprint::{
     Blueprint, Built, Clock, EngineError, Input, OpenSource, Settings, SinkPart, SourcePart, TransformPart,
 };
 pub use running::{Running, Stopped};
-pub use snapshot::{ComponentSnapshot, SinkProgress, Snapshot};
 pub use store::{Store, StoreError};

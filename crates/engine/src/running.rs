@@ -4,8 +4,9 @@ use crate::blueprint::{Built, offloads};
 use crate::chain::{Worker, at_cut};
 use crate::core::Core;
 use crate::limits::COMMIT_INTERVAL;
-use crate::snapshot::Snapshot;
+use crate::snapshot;
 use crate::stage::OffloadQueue;
+use millstream_snapshot::Snapshot;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -58,13 +59,13 @@ impl Running {
 
     /// What the engine is doing.
     pub fn snapshot(&self) -> Snapshot {
-        Snapshot::take(&self.core)
+        snapshot::take(&self.core)
     }
 
     /// A handle that gives snapshots and outlives this value.
     pub fn observer(&self) -> impl Fn() -> Snapshot + Send + Sync + 'static {
         let core = self.core.clone();
-        move || Snapshot::take(&core)
+        move || snapshot::take(&core)
     }
 
     /// Waits until every source has ended and all they gave is settled.
@@ -119,7 +120,7 @@ impl Running {
             log::error!("checkpoints could not be written: {error}; some data will be repeated");
         });
         let committed = committed.is_ok();
-        Stopped { drained: drained && committed, snapshot: Snapshot::take(&self.core) }
+        Stopped { drained: drained && committed, snapshot: snapshot::take(&self.core) }
     }
 }
 
@@ -167,7 +168,7 @@ impl Committer {
             if elapsed >= COMMIT_INTERVAL {
                 sampled = Instant::now();
                 core.nodes.iter().for_each(|node| node.counters.sample(elapsed));
-                core.sources.iter().for_each(|source| source.counters.sample(elapsed));
+                core.sources.iter().for_each(|source| source.sample(elapsed));
                 core.watch_sinks();
             }
         }

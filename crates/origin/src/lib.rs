@@ -223,11 +223,13 @@ impl OriginState {
 }
 
 /// What was counted of one origin or of several.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct OriginTotals {
     /// Events whose time is more than a second before the newest seen before them.
+    #[serde(rename = "disorder_events")]
     pub disorder: u64,
     /// Rows that do not fit their slice.
+    #[serde(rename = "slice_errors")]
     pub misfits: u64,
     /// Changes of name.
     pub rotations: u64,

@@ -1,5 +1,5 @@
-//! The time of a log line: a format, compiled once, reads it from the beginning of a text. No I/O,
-//! no clock, no dependencies.
+//! The time of a log line: a format, compiled once, reads it from the beginning of a text; and
+//! times written as RFC 3339. No I/O, no clock, no dependencies.
 //!
 //! A [`Format`] reads every text by itself. A [`Parser`] remembers the text it read last: lines
 //! that follow each other mostly share their minute, and then only the digits of the second and of
@@ -16,10 +16,12 @@
 mod civil;
 mod compile;
 mod parser;
+mod rfc3339;
 mod step;
 
 pub use compile::{Format, zone};
 pub use parser::Parser;
+pub use rfc3339::{RFC3339_BYTES, Rfc3339, civil, push_rfc3339};
 
 use std::fmt;
 

@@ -3,8 +3,8 @@
 #![allow(dead_code, missing_docs)]
 
 use millstream_console::{Console, ConsoleConfig, start};
-use millstream_engine::{ComponentSnapshot, SinkProgress, Snapshot};
-use millstream_model::CountersSnapshot;
+use millstream_model::{CountersSnapshot, OriginTotals};
+use millstream_snapshot::{ComponentSnapshot, FileSnapshot, SinkProgress, Snapshot};
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
@@ -14,6 +14,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
+
+/// Files of the one source.
+pub const FILES: u64 = 120;
 
 pub const VERSION: &str = "1.2.3";
 
@@ -114,19 +117,24 @@ pub fn snapshot() -> Snapshot {
         type_name,
         kind,
         counters: counters.clone(),
-        sinks: Vec::new(),
-        buffer_bytes: None,
-        trouble: None,
-        troubles: Default::default(),
+        ..ComponentSnapshot::default()
     };
     let lag = |sink: &str, lag| SinkProgress {
         sink: sink.to_owned(),
         lag,
         unsettled: lag / 2,
         oldest_seconds: 0.75,
+        lag_seconds: lag as f64 / 1024.0,
     };
-    let source =
-        ComponentSnapshot { sinks: vec![lag("out", 4096), lag("copy", 0)], ..part("app", "file", "source") };
+    let totals = OriginTotals { disorder: 5, misfits: 6, rotations: 7, truncations: 8, long_lines: 9 };
+    let source = ComponentSnapshot {
+        sinks: vec![lag("out", 4096), lag("copy", 0)],
+        troubles: [("/var/log/*.txt".to_owned(), "matches no file".to_owned())].into(),
+        totals: Some(totals),
+        log_delay_seconds: Some(2.5),
+        files: files(),
+        ..part("app", "file", "source")
+    };
     let out = ComponentSnapshot { buffer_bytes: Some(512), ..part("out", "file", "sink") };
     let trouble = Some("disk \"full\"\nthe second line".to_owned());
     let copy = ComponentSnapshot { buffer_bytes: Some(0), trouble, ..part("copy", "blackhole", "sink") };
@@ -136,4 +144,24 @@ pub fn snapshot() -> Snapshot {
         memory_grant_bytes_max: 1 << 28,
         components: vec![source, part("back\\slash\"quote\nline", "filter", "transform"), out, copy],
     }
+}
+
+/// More files than have metrics of their own, all of one path, in no order. The lag of the n-th is n
+/// bytes.
+fn files() -> Vec<FileSnapshot> {
+    let file = |n: u64| FileSnapshot {
+        file_id: format!("{n:016x}"),
+        name: "/var/log/a \"b\".log".to_owned(),
+        path: "/var/log/a \"b\".log.1".to_owned(),
+        standing: "active",
+        position: 1000,
+        size: 1000 + n,
+        checkpoints: [("out".to_owned(), 1000), ("copy".to_owned(), 1000 + n)].into(),
+        lag_bytes: n,
+        newest_log_time: Some("2026-11-21T20:29:46.123Z".to_owned()),
+        log_delay_seconds: Some(2.5),
+        rate_bytes_per_second: 512.0,
+        totals: OriginTotals { rotations: 1, ..OriginTotals::default() },
+    };
+    (0..FILES).map(|n| file(n * 7 % FILES)).collect()
 }

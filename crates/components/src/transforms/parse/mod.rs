@@ -73,6 +73,10 @@ impl Map for Parse {
         let mut failed = Failed::default();
         let times = self.times(&batch, &mut failed);
         let count = failed.rows.len();
+        for segment in batch.segments.iter() {
+            let rows = segment.first_row..segment.first_row + segment.rows;
+            segment.origin.state.saw_times(segment.ack.range(), &times[rows]);
+        }
         // Without one time, rows need not be looked at one by one behind here.
         if count < batch.events() {
             batch.time = Some(times.into());

@@ -133,3 +133,15 @@ fn what_is_wrong_is_said_with_what_to_write_instead() {
         assert!(found == pointer && text.starts_with(message), "{found}: {text}");
     }
 }
+
+/// The newest time and what is out of order reach the origin, once however often a range comes.
+#[test]
+fn the_times_reach_the_state_of_their_origin() {
+    let batch = of("100\n200\nno time\n150\n");
+    let mut map = map(json!({ "time": { "format": "epoch_s" } }));
+    let state = &batch.segments[0].origin.state;
+    for _ in 0..2 {
+        applied(&mut *map, batch.clone());
+        assert_eq!((state.newest(), state.disorder()), (200_000_000_000, 1));
+    }
+}

@@ -1,0 +1,147 @@
+//! The files of the sources: `/api/files` and their metrics.
+
+use crate::prometheus::{Float, Text, labels};
+use crate::routes::{Reply, as_json, error};
+use hyper::StatusCode;
+use millstream_model::OriginTotals;
+use millstream_snapshot::{ComponentSnapshot, FileSnapshot, Snapshot};
+use serde::Serialize;
+use std::cmp::Reverse;
+
+/// Files in an answer, if the request does not say how many.
+const FILES_SHOWN: usize = 1000;
+
+/// Files of a source that have metrics of their own, those with most lag: each is three series, and
+/// a host may have ten thousand files.
+const FILES_MEASURED: usize = 100;
+
+/// What `/api/files` answers.
+#[derive(Serialize)]
+struct Answer<'a> {
+    /// Files there are, shown or not.
+    total: usize,
+    /// The files with most lag, that with the most first.
+    files: Vec<Row<'a>>,
+    troubles: Vec<Trouble<'a>>,
+}
+
+#[derive(Serialize)]
+struct Row<'a> {
+    source: &'a str,
+    #[serde(flatten)]
+    file: &'a FileSnapshot,
+}
+
+/// Why a source cannot read something.
+#[derive(Serialize)]
+struct Trouble<'a> {
+    source: &'a str,
+    /// A path or a pattern.
+    path: &'a str,
+    reason: &'a str,
+}
+
+/// Answers with the files of all sources, or of the one that the query names.
+pub fn answer(snapshot: &Snapshot, query: &str) -> Reply {
+    let value_of = |name: &str| {
+        query.split('&').find_map(|part| part.split_once('=').filter(|(of, _)| *of == name)).map(|(_, v)| v)
+    };
+    let Ok(limit) = value_of("limit").map_or(Ok(FILES_SHOWN), str::parse) else {
+        return error(StatusCode::BAD_REQUEST, "limit is no whole number; write for example limit=100");
+    };
+    let wanted = value_of("source");
+    let is_wanted = |c: &&ComponentSnapshot| c.kind == "source" && wanted.is_none_or(|id| id == c.id);
+    let sources: Vec<&ComponentSnapshot> = snapshot.components.iter().filter(is_wanted).collect();
+    if wanted.is_some() && sources.is_empty() {
+        return error(StatusCode::NOT_FOUND, "there is no source of this id; /api/snapshot lists them");
+    }
+    let mut files: Vec<Row> = Vec::new();
+    for source in &sources {
+        files.extend(source.files.iter().map(|file| Row { source: &source.id, file }));
+    }
+    let total = files.len();
+    files.sort_by_key(|row| (Reverse(row.file.lag_bytes), row.source, row.file.path.as_str()));
+    files.truncate(limit);
+    let troubles = sources.iter().flat_map(|source| {
+        let list = source.troubles.iter();
+        list.map(|(path, reason)| Trouble { source: &source.id, path, reason })
+    });
+    as_json(StatusCode::OK, &Answer { total, files, troubles: troubles.collect() })
+}
+
+/// A counter of a source: its name, what it is, and how it is read.
+type Total = (&'static str, &'static str, fn(&OriginTotals) -> u64);
+
+const TOTALS: [Total; 4] = [
+    (
+        "millstream_source_disorder_events_total",
+        "Events whose time is more than a second before the newest of their file so far.",
+        |totals| totals.disorder,
+    ),
+    ("millstream_source_slice_errors_total", "Rows that do not fit their slice.", |totals| totals.misfits),
+    ("millstream_source_rotations_total", "Files that got another name.", |totals| totals.rotations),
+    ("millstream_source_truncations_total", "Files that were cut short.", |totals| totals.truncations),
+];
+
+/// A gauge of a source: its name, what it is, and how it is read; none where it is not known.
+type OfSource = (&'static str, &'static str, fn(&ComponentSnapshot) -> Option<f64>);
+
+const OF_SOURCE: [OfSource; 3] = [
+    ("millstream_source_files", "Open files.", |source| Some(source.files.len() as f64)),
+    ("millstream_source_troubles", "Paths and patterns that cannot be read.", |source| {
+        Some(source.troubles.len() as f64)
+    }),
+    (
+        "millstream_source_log_delay_seconds",
+        "Seconds since the newest log time of an active file, of the file where that is longest.",
+        |source| source.log_delay_seconds,
+    ),
+];
+
+/// The same of a file.
+type OfFile = (&'static str, &'static str, fn(&FileSnapshot) -> Option<f64>);
+
+const OF_FILE: [OfFile; 3] = [
+    ("millstream_file_lag_bytes", "Bytes of the file that are not settled at some sink.", |file| {
+        Some(file.lag_bytes as f64)
+    }),
+    ("millstream_file_size_bytes", "Known length of the file in bytes.", |file| Some(file.size as f64)),
+    ("millstream_file_log_delay_seconds", "Seconds since the newest log time of the file.", |file| {
+        file.log_delay_seconds
+    }),
+];
+
+/// Appends the metrics of all sources and of the files with most lag.
+pub fn metrics(text: &mut Text, components: &[ComponentSnapshot]) {
+    let sources: Vec<&ComponentSnapshot> = components.iter().filter(|c| c.kind == "source").collect();
+    for (name, help, of) in TOTALS {
+        text.family(name, "counter", help);
+        for (source, totals) in sources.iter().filter_map(|source| Some((source, source.totals.as_ref()?))) {
+            text.sample(name, &labels(source), of(totals));
+        }
+    }
+    for (name, help, of) in OF_SOURCE {
+        text.family(name, "gauge", help);
+        for (source, value) in sources.iter().filter_map(|source| Some((source, of(source)?))) {
+            text.sample(name, &labels(source), Float(value));
+        }
+    }
+    let measured: Vec<_> = sources.iter().flat_map(|source| with_most_lag(source)).collect();
+    for (name, help, of) in OF_FILE {
+        text.family(name, "gauge", help);
+        for (source, file, value) in measured.iter().filter_map(|(s, file)| Some((s, file, of(file)?))) {
+            let [id, type_name, kind] = labels(source);
+            // A path alone may be that of two files: of one, and of its predecessor.
+            let own = [("file", file.path.as_str()), ("file_id", file.file_id.as_str())];
+            text.sample(name, &[id, type_name, kind, own[0], own[1]], Float(value));
+        }
+    }
+}
+
+/// The files of a source that have metrics of their own.
+fn with_most_lag(source: &ComponentSnapshot) -> Vec<(&ComponentSnapshot, &FileSnapshot)> {
+    let mut files: Vec<&FileSnapshot> = source.files.iter().collect();
+    files.sort_by_key(|file| (Reverse(file.lag_bytes), file.path.as_str(), file.file_id.as_str()));
+    files.truncate(FILES_MEASURED);
+    files.into_iter().map(|file| (source, file)).collect()
+}
