@@ -274,7 +274,7 @@ fn live(scenario: &Scenario, log: &MemoryLog, shelves: &[Shelf; 2], folder: &Pat
                 return true;
             }
         }
-        assert!(!last, "stuck: {:?}", crate::Snapshot::take(&running.core));
+        assert!(!last, "stuck: {:?}", crate::snapshot::take(&running.core));
         false
     })
 }

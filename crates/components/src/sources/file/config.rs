@@ -1,14 +1,17 @@
 //! Configuration of source `file`.
 
 use super::source::FileSource;
+use super::tail::Framing;
 use crate::files::discover::{Exclude, Glob, Pattern, matcher};
 use crate::files::open::Symlinks;
 use crate::files::select::LineFilter;
+use crate::framing::{ContainerFormat, EncodingName, MultilineConfig, rules};
 use crate::registry::{Component, SourceComponent};
 use millstream_model::{BuildError, Interval, LongLine, Size, Source, SourceOpen};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::path::Path;
+use std::time::Duration;
 
 /// Smallest `max_line`, in bytes: every character fits, so that none is ever cut.
 const MAX_LINE_BYTES_MIN: u64 = 4;
@@ -40,6 +43,14 @@ pub struct FileConfig {
     pub keep_lines: Option<LineFilter>,
     /// Drops lines with one of these.
     pub drop_lines: Option<LineFilter>,
+    /// Lines that are one event together.
+    pub multiline: Option<MultilineConfig>,
+    /// Encoding of the files.
+    #[serde(default)]
+    pub encoding: EncodingName,
+    /// What container runtimes wrap each line in: `cri`, `docker`, `auto` or `none`.
+    #[serde(default)]
+    pub format: ContainerFormat,
     /// Longest line, 16MiB at most.
     #[serde(default = "default_max_line")]
     pub max_line: Size,
@@ -63,6 +74,15 @@ fn default_max_line() -> Size {
     Size(256 * 1024)
 }
 
+impl FileConfig {
+    /// How the bytes of files become events; `None` if each line is one.
+    pub fn framing(&self) -> Result<Option<Framing>, (String, String)> {
+        let rules = rules(self.multiline.as_ref(), &self.encoding, self.format, self.max_line)?;
+        let timeout = self.multiline.as_ref().map_or(Duration::ZERO, |multiline| multiline.timeout.0);
+        Ok(rules.map(|rules| Framing { rules, timeout }))
+    }
+}
+
 impl Component for FileConfig {
     fn reads(&self, path: &Path) -> bool {
         let included = self.include.iter().any(|glob| matcher(&glob.0).is_ok_and(|m| m.is_match(path)));
@@ -70,7 +90,7 @@ impl Component for FileConfig {
     }
 
     fn check(&self) -> Vec<(String, String)> {
-        let mut faults = Vec::new();
+        let mut faults: Vec<_> = self.framing().err().into_iter().collect();
         for (index, pattern) in self.include.iter().enumerate() {
             if let Err(message) = Pattern::new(&pattern.0) {
                 faults.push((format!("/include/{index}"), message));

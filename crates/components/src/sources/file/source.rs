@@ -5,7 +5,7 @@ mod finding;
 
 use super::config::{FileConfig, ReadFrom};
 use super::identity::{Descriptor, HEAD_BYTES_MAX, Head, Inode};
-use super::tail::{ALONE_FROM, Fill, Limits, Read, Tail};
+use super::tail::{ALONE_FROM, Buffers, Fill, Framing, Limits, Read, Request, Tail};
 use crate::files::content::Content;
 use crate::files::discover::{Exclude, Pattern};
 use crate::files::open::{Symlinks, open_regular};
@@ -96,6 +96,8 @@ pub struct FileSource {
     select: Select,
     symlinks: Symlinks,
     limits: Limits,
+    framing: Option<Framing>,
+    buffers: Buffers,
     read_from: ReadFrom,
     ignore_older: Option<Duration>,
     open: SourceOpen,
@@ -139,8 +141,10 @@ impl FileSource {
             patterns: patterns.map_err(BuildError)?,
             exclude: Exclude::new(&config.exclude).map_err(BuildError)?,
             select: Select::new(keep, drop).map_err(BuildError)?,
-            symlinks: config.symlinks,
+            symlinks: config.symlinks.clone(),
             limits: Limits { line_max: config.max_line.0 as usize, long: config.on_long_line },
+            framing: config.framing().map_err(|(key, message)| BuildError(format!("{key}: {message}")))?,
+            buffers: Buffers::default(),
             read_from: config.read_from,
             ignore_older: config.ignore_older.map(|interval| interval.0),
             records: records(kept, &open.info.id),
@@ -296,12 +300,13 @@ impl FileSource {
                     blocked.push(id);
                     break;
                 };
-                fill = Some(Fill::new(block, permit, choice.cursor.sinks));
+                let buffers = std::mem::take(&mut self.buffers);
+                fill = Some(Fill::new(block, permit, choice.cursor.sinks, buffers));
             }
             let Some(open) = &mut fill else { break };
             let finish = cx.until_eof || is_silent(tail, cx.now.since_start);
             empty_reads += usize::from(!open.builder.has_segments());
-            let read = tail.read(choice, open, cx, self.limits, finish);
+            let read = tail.read(Request { choice, cx, limits: self.limits, finish }, open);
             let full = self.after_read(id, choice.cursor.position, read, cx);
             let enough = open.is_full() || empty_reads >= EMPTY_READS_MAX;
             if full || enough || (alone && open.builder.has_segments()) {
@@ -310,6 +315,9 @@ impl FileSource {
         }
         let waits = !blocked.is_empty();
         blocked.into_iter().rev().for_each(|id| self.due.push_front(id));
+        if let Some(fill) = &mut fill {
+            self.buffers = fill.take_buffers();
+        }
         (fill, waits)
     }
 
@@ -498,7 +506,7 @@ fn look_again(tail: &mut Tail, watch: &mut Watch, active: &mut u32, now: Duratio
     if tail.gone_since.is_some() {
         return UNWATCHED_LOOK;
     }
-    if now < tail.quiet_at {
+    if now < tail.quiet_at || tail.is_open() {
         return TICK * (1 + *active / LOOKS_PER_TICK);
     }
     if tail.watched {

@@ -1,11 +1,19 @@
-//! One file: its cursors, and reading lines of it into a block.
+//! One file: its cursors, what is known of it, and reading events of it into a block.
+
+mod framed;
+mod lines;
+mod long;
+
+use framed::FileFramer;
+pub use framed::Framing;
+use long::LongScan;
 
 use super::identity::{Descriptor, HEAD_BYTES_MAX, Head, Inode, Mark, Marks};
 use crate::files::content::Content;
-use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES};
+use millstream_framing::Found;
+use millstream_model::limits::BLOCK_BYTES;
 use millstream_model::{
-    BatchBuilder, Block, Choice, Cursors, LongLine, Origin, Outcome, Permit, SinkSet, SourceCx, Standing,
-    char_boundary,
+    BatchBuilder, Block, Choice, Cursors, LongLine, Origin, Permit, SinkSet, SourceCx, Standing,
 };
 use rustix::fs::fstat;
 use std::io;
@@ -20,9 +28,6 @@ const READ_BYTES_MIN: usize = 64 * 1024;
 /// From this attempt on an abandoned range travels alone, to answer for itself.
 pub const ALONE_FROM: u8 = 2;
 
-/// From this attempt on, having travelled alone before, an abandoned range is halved.
-const HALVED_FROM: u8 = 3;
-
 /// A block being filled with lines of one or more files.
 pub struct Fill {
     pub block: Block,
@@ -31,15 +36,30 @@ pub struct Fill {
     /// The sinks of every line in it.
     pub sinks: SinkSet,
     used: usize,
-    /// Positions of newlines in the last read; kept for its memory.
+    buffers: Buffers,
+}
+
+/// What reading needs besides a block; kept for its memory.
+#[derive(Default)]
+pub struct Buffers {
+    /// Positions of newlines in the last read.
     newlines: Vec<u32>,
+    /// Bytes whose text is not a part of them.
+    raw: Vec<u8>,
+    found: Found,
+    times: Vec<i64>,
 }
 
 impl Fill {
     /// An empty fill for lines to `sinks`.
-    pub fn new(block: Block, permit: Permit, sinks: SinkSet) -> Fill {
+    pub fn new(block: Block, permit: Permit, sinks: SinkSet, buffers: Buffers) -> Fill {
         let builder = BatchBuilder::with_capacity(BLOCK_BYTES / 128);
-        Fill { block, permit, builder, sinks, used: 0, newlines: Vec::new() }
+        Fill { block, permit, builder, sinks, used: 0, buffers }
+    }
+
+    /// Gives back what can be used again.
+    pub fn take_buffers(&mut self) -> Buffers {
+        std::mem::take(&mut self.buffers)
     }
 
     /// Bytes filled.
@@ -47,7 +67,7 @@ impl Fill {
         self.used
     }
 
-    fn room(&self) -> usize {
+    pub(super) fn room(&self) -> usize {
         self.block.capacity() - self.used
     }
 
@@ -72,12 +92,6 @@ pub enum Read {
     Changed,
 }
 
-/// A line longer than `max_line` whose end is being looked for.
-struct LongScan {
-    start: u64,
-    scanned: u64,
-}
-
 /// Options of reading.
 #[derive(Clone, Copy)]
 pub struct Limits {
@@ -85,6 +99,29 @@ pub struct Limits {
     pub line_max: usize,
     /// What becomes of a longer one.
     pub long: LongLine,
+}
+
+/// What to read.
+#[derive(Clone, Copy)]
+pub struct Request<'a> {
+    /// Where, and for whom.
+    pub choice: Choice,
+    pub cx: &'a SourceCx<'a>,
+    pub limits: Limits,
+    /// Nothing more will come: an unfinished last line is a line.
+    pub finish: bool,
+}
+
+impl Request<'_> {
+    fn position(&self) -> u64 {
+        self.choice.cursor.position
+    }
+
+    /// Bytes up to the cursor's limit.
+    fn left(&self) -> usize {
+        let left = |limit: u64| (limit - self.position()).min(usize::MAX as u64) as usize;
+        self.choice.limit.map_or(usize::MAX, left)
+    }
 }
 
 /// A file that is read.
@@ -118,6 +155,8 @@ pub struct Tail {
     /// Whether it is to be looked at if it is still what it was, before it is read on.
     pub unchecked: bool,
     marks: Marks,
+    /// How its bytes become events; `None` where each line is one.
+    framer: Option<FileFramer>,
     /// Long lines whose ends are being looked for, one per cursor at most.
     long: Vec<LongScan>,
     read_bytes: usize,
@@ -152,10 +191,22 @@ impl Tail {
             copy_of: None,
             frozen: false,
             unchecked: true,
+            framer: None,
             long: Vec::new(),
             read_bytes: usize::MAX,
             block_bytes: BLOCK_BYTES,
         }
+    }
+
+    /// The same, its bytes becoming events like this.
+    pub fn with_framing(mut self, framing: Option<&Framing>) -> Tail {
+        self.framer = framing.map(FileFramer::new);
+        self
+    }
+
+    /// Whether an event is open that ends once the file has been silent for long enough.
+    pub fn is_open(&self) -> bool {
+        self.framer.as_ref().is_some_and(FileFramer::is_open)
     }
 
     /// Size of the block the next line needs.
@@ -195,253 +246,33 @@ impl Tail {
         self.content.as_ref().is_some_and(Content::is_packed)
     }
 
-    /// Reads lines at the chosen cursor into `fill`. With `finish`, an unfinished last line is one.
-    pub fn read(
-        &mut self,
-        choice: Choice,
-        fill: &mut Fill,
-        cx: &SourceCx<'_>,
-        limits: Limits,
-        finish: bool,
-    ) -> io::Result<Read> {
+    /// Reads events at the chosen cursor into `fill`.
+    pub fn read(&mut self, request: Request<'_>, fill: &mut Fill) -> io::Result<Read> {
         if std::mem::take(&mut self.unchecked) && !self.is_same()? {
             return Ok(Read::Changed);
         }
-        let position = choice.cursor.position;
-        if self.long.iter().any(|long| long.start == position) {
-            return self.scan_long(choice, fill, cx, limits, finish);
+        if self.long.iter().any(|long| long.start == request.position()) {
+            return self.scan_long(request, fill);
         }
-        let left =
-            choice.limit.map_or(usize::MAX, |limit| (limit - position).min(usize::MAX as u64) as usize);
-        let wanted = fill.room().min(left).min(self.read_bytes);
-        let (begin, end) = (fill.used, fill.used + wanted);
-        let n = self.content()?.read_at(&mut fill.block.memory()[begin..end], position)?;
-        let mut newlines = std::mem::take(&mut fill.newlines);
-        newlines.clear();
-        millstream_scan::newlines(&fill.block.filled(begin + n)[begin..], &mut newlines);
-        let read = if newlines.is_empty() {
-            self.unfinished(choice, fill, cx, limits, (n, wanted, left), finish)
-        } else {
-            self.lines(choice, fill, cx, limits, &mut newlines);
-            // Only a read that gives nothing proves the end, and only who finishes needs the proof.
-            Ok(if n < wanted && !finish { Read::End } else { Read::More })
-        };
-        fill.newlines = newlines;
-        let text = &fill.block.filled(begin + n)[..];
-        self.content()?.hand_back(&text[fill.used.clamp(begin, begin + n)..]);
-        read
-    }
-
-    /// Adds whole lines that end at `newlines`, which count from the end of what is filled.
-    fn lines(
-        &mut self,
-        choice: Choice,
-        fill: &mut Fill,
-        cx: &SourceCx<'_>,
-        limits: Limits,
-        newlines: &mut Vec<u32>,
-    ) {
-        newlines.truncate(BATCH_ROWS_MAX - fill.builder.rows());
-        if is_suspect(choice) {
-            let first = u64::from(newlines[0]) + 1;
-            if choice.cursor.until == Some(choice.cursor.position + first) {
-                return self.reject(choice, first, cx);
+        let mut buffers = std::mem::take(&mut fill.buffers);
+        let read = match self.framer.take() {
+            None => self.read_lines(request, fill, &mut buffers.newlines),
+            Some(mut framer) => {
+                let read = self.read_framed(&mut framer, request, fill, &mut buffers);
+                self.framer = Some(framer);
+                match read {
+                    Ok(None) => self.begin_long(request, fill, request.limits.line_max),
+                    Ok(Some(read)) => Ok(read),
+                    Err(error) => Err(error),
+                }
             }
-            newlines.truncate((newlines.len() / 2).max(1));
-        }
-        let Some(&last) = newlines.last() else { return };
-        let (begin, bytes) = (fill.used, last as usize + 1);
-        if begin > 0 {
-            newlines.iter_mut().for_each(|newline| *newline += begin as u32);
-        }
-        let rows_before = fill.builder.rows();
-        let block = fill.block.filled(begin + bytes);
-        let long = fill.builder.lines(block, begin, newlines, limits.line_max, limits.long);
-        limits.long.count(cx.counters, long);
-        let rows = fill.builder.rows() - rows_before;
-        self.mark(&fill.block.filled(begin + bytes)[begin..], choice.cursor.position + bytes as u64);
-        self.segment(choice, fill, cx, bytes as u64, bytes);
-        self.block_bytes = BLOCK_BYTES;
-        self.read_bytes = (bytes / rows.max(1) * BATCH_ROWS_MAX).max(READ_BYTES_MIN);
-    }
-
-    /// Notes what was read last: `text`, which ends at `end`.
-    fn mark(&mut self, text: &[u8], end: u64) {
-        if end > self.marks.last().end {
-            let content = self.content.as_mut().filter(|content| !content.is_packed());
-            let read = || content.and_then(|content| Mark::read(content, end).ok());
-            Mark::behind(text, end).or_else(read).into_iter().for_each(|mark| self.marks.add(mark));
-        }
-    }
-
-    /// Closes a segment over `source_bytes` of the file, which took `block_bytes` of the block.
-    fn segment(
-        &mut self,
-        choice: Choice,
-        fill: &mut Fill,
-        cx: &SourceCx<'_>,
-        source_bytes: u64,
-        block_bytes: usize,
-    ) {
-        let (cursor, begin) = (choice.cursor, choice.cursor.position);
-        let end = begin + source_bytes;
-        let ack =
-            cx.ledger.issue(self.origin.id, (begin, end), cursor.sinks, cursor.attempt, cx.now.since_start);
-        fill.builder.segment(self.origin.clone(), begin.wrapping_sub(fill.used as u64), ack);
-        fill.used += block_bytes;
-        self.cursors.advance(choice.index, end);
-        self.origin.state.read(source_bytes, end);
-        cx.counters.received(0, source_bytes);
-    }
-
-    /// No line end in the `n` bytes read of `wanted`; `left` are left up to the cursor's limit.
-    fn unfinished(
-        &mut self,
-        choice: Choice,
-        fill: &mut Fill,
-        cx: &SourceCx<'_>,
-        limits: Limits,
-        (n, wanted, left): (usize, usize, usize),
-        finish: bool,
-    ) -> io::Result<Read> {
-        let position = choice.cursor.position;
-        if n > limits.line_max + 1 {
-            return Ok(self.begin_long(choice, fill, cx, limits, n));
-        }
-        if n == 0 {
-            return Ok(Read::Nothing);
-        }
-        if n == left || finish && self.is_end(position + n as u64)? {
-            self.last_line(choice, fill, cx, limits, n);
-            return Ok(Read::More);
-        }
-        if n < wanted {
-            return Ok(if finish { Read::More } else { Read::End });
-        }
-        if fill.used > 0 {
-            return Ok(Read::Full);
-        }
-        if wanted < fill.room() {
-            self.read_bytes = usize::MAX;
-            return Ok(Read::More);
-        }
-        self.block_bytes = limits.line_max + READ_BYTES_MIN;
-        Ok(Read::Full)
+        };
+        fill.buffers = buffers;
+        read
     }
 
     fn is_end(&mut self, offset: u64) -> io::Result<bool> {
         self.content()?.is_end(offset)
-    }
-
-    /// Delivers the `n` bytes of a last line that has no end.
-    fn last_line(&mut self, choice: Choice, fill: &mut Fill, cx: &SourceCx<'_>, limits: Limits, n: usize) {
-        if is_suspect(choice) {
-            return self.reject(choice, n as u64, cx);
-        }
-        let (begin, line) = (fill.used, fill.used + n);
-        let text = &fill.block.filled(line)[begin..];
-        if text.len() <= limits.line_max {
-            fill.builder.row(text, begin);
-        } else {
-            let cuts = fill.builder.long_row(text, begin, limits.line_max, limits.long);
-            limits.long.count(cx.counters, cuts);
-        }
-        self.mark(&fill.block.filled(line)[begin..], choice.cursor.position + n as u64);
-        self.segment(choice, fill, cx, n as u64, n);
-    }
-
-    /// A range that panics wherever it goes, down to one line: given up, and counted.
-    fn reject(&mut self, choice: Choice, bytes: u64, cx: &SourceCx<'_>) {
-        let (cursor, begin) = (choice.cursor, choice.cursor.position);
-        let range = (begin, begin + bytes);
-        let ack = cx.ledger.issue(self.origin.id, range, cursor.sinks, cursor.attempt, cx.now.since_start);
-        cursor.sinks.iter().filter_map(|sink| ack.hold(sink)).for_each(|hold| hold.settle(Outcome::Rejected));
-        ack.finish();
-        cx.counters.dropped("panic", 1);
-        log::error!("{}: line at offset {begin} rejected: a sink panics on it", self.origin.name);
-        self.cursors.advance(choice.index, range.1);
-    }
-
-    fn begin_long(
-        &mut self,
-        choice: Choice,
-        fill: &mut Fill,
-        cx: &SourceCx<'_>,
-        limits: Limits,
-        n: usize,
-    ) -> Read {
-        let start = choice.cursor.position;
-        if limits.long == LongLine::Split {
-            let begin = fill.used;
-            let cut = char_boundary(&fill.block.filled(begin + n)[begin..], limits.line_max);
-            fill.builder.row(&fill.block.filled(begin + cut)[begin..], begin);
-            limits.long.count(cx.counters, 1);
-            self.mark(&fill.block.filled(begin + cut)[begin..], start + cut as u64);
-            self.segment(choice, fill, cx, cut as u64, cut);
-        } else {
-            self.long.push(LongScan { start, scanned: start + n as u64 });
-        }
-        Read::More
-    }
-
-    /// Looks for the end of a long line; then cuts its beginning out, or drops it.
-    fn scan_long(
-        &mut self,
-        choice: Choice,
-        fill: &mut Fill,
-        cx: &SourceCx<'_>,
-        limits: Limits,
-        finish: bool,
-    ) -> io::Result<Read> {
-        let at = |long: &LongScan| long.start == choice.cursor.position;
-        let Some(index) = self.long.iter().position(at) else { return Ok(Read::More) };
-        let (begin, long_start, scanned) = (fill.used, self.long[index].start, self.long[index].scanned);
-        if fill.room() < limits.line_max + 4 {
-            if begin == 0 {
-                self.block_bytes = limits.line_max + READ_BYTES_MIN;
-            }
-            return Ok(Read::Full);
-        }
-        let n = self.content()?.read_at(&mut fill.block.memory()[begin..], scanned)?;
-        let newline = memchr::memchr(b'\n', &fill.block.filled(begin + n)[begin..]);
-        let (start, end) = match newline {
-            Some(at) => (long_start, scanned + at as u64 + 1),
-            None if n == 0 && finish => (long_start, scanned),
-            None => {
-                self.long[index].scanned += n as u64;
-                return Ok(if n == 0 { Read::Nothing } else { Read::More });
-            }
-        };
-        self.long.swap_remove(index);
-        self.block_bytes = BLOCK_BYTES;
-        self.end_long(choice, fill, cx, limits, (start, end))?;
-        Ok(Read::More)
-    }
-
-    fn end_long(
-        &mut self,
-        choice: Choice,
-        fill: &mut Fill,
-        cx: &SourceCx<'_>,
-        limits: Limits,
-        (start, end): (u64, u64),
-    ) -> io::Result<()> {
-        if is_suspect(choice) && choice.cursor.until == Some(end) {
-            self.reject(choice, end - start, cx);
-            return Ok(());
-        }
-        limits.long.count(cx.counters, 1);
-        let begin = fill.used;
-        let mut kept = 0;
-        if limits.long == LongLine::Truncate {
-            let room = &mut fill.block.memory()[begin..begin + limits.line_max + 4];
-            kept = self.content()?.read_all_at(room, start)?;
-            let text = &fill.block.filled(begin + kept)[begin..];
-            fill.builder.long_row(text, begin, limits.line_max, limits.long);
-        }
-        self.mark(&[], end);
-        self.segment(choice, fill, cx, end - start, kept);
-        Ok(())
     }
 
     /// Whether the file has become shorter than what was read of it: the byte before the furthest
@@ -494,12 +325,6 @@ impl Tail {
         (self.end, self.watched, self.copy_of) = (None, false, None);
         self.content.replace(content)
     }
-}
-
-/// Whether what begins here was abandoned although it travelled alone: one line is the culprit, of
-/// several the first half is tried alone, then (further on in the same range) the second.
-fn is_suspect(choice: Choice) -> bool {
-    choice.cursor.attempt >= HALVED_FROM && choice.cursor.position == choice.cursor.begin
 }
 
 #[cfg(test)]

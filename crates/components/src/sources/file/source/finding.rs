@@ -223,6 +223,7 @@ impl FileSource {
         let cursors = Cursors::resume(resumed);
         let origin = self.origin(record.id, descriptor.path.clone(), path);
         Tail::new(origin, content, descriptor, cursors, path.to_path_buf())
+            .with_framing(self.framing.as_ref())
     }
 
     /// Takes in a file that was never seen, under a new name.
@@ -233,7 +234,8 @@ impl FileSource {
         let (device, inode, mark) = (stat.st_dev, stat.st_ino, Mark::default());
         let descriptor = Descriptor { device, inode, head, mark, packed: None, start, path: name.clone() };
         let cursors = Cursors::resume(self.open.sinks.iter().map(|(index, _)| (*index, start)));
-        Ok(Tail::new(self.origin(id, name, &path), content, descriptor, cursors, path))
+        let origin = self.origin(id, name, &path);
+        Ok(Tail::new(origin, content, descriptor, cursors, path).with_framing(self.framing.as_ref()))
     }
 
     /// An origin, with what its path says of a container.

@@ -3,6 +3,7 @@
 mod copies;
 mod cursors;
 mod finding;
+mod framed;
 mod hostile;
 
 use super::FileSource;

@@ -1,0 +1,189 @@
+//! Events that are not simply lines, read as their files grow.
+
+use super::*;
+use proptest::prelude::*;
+
+const TRACE: &str = "2026-11-22 10:00:01 ERROR no\njava.io.IOException: no\n\tat A.b(A.java:1)\n\n";
+const NEXT: &str = "2026-11-22 10:00:02 INFO next\n";
+
+fn timestamps() -> Value {
+    json!({ "multiline": { "start": "timestamp", "format": "%Y-%m-%d %H:%M:%S", "timeout": "150ms" } })
+}
+
+/// An event is delivered whole once the next begins, the last one after a silence; its offset and
+/// its checkpoint are those of its first line.
+#[test]
+fn an_event_of_several_lines_is_delivered_whole() {
+    let mut fixture = Fixture::new(timestamps(), &["out"]);
+    let (first, second) = TRACE.split_at(40);
+    fixture.append("a.log", first);
+    assert!(matches!(fixture.poll(), Polled::Wait(_)));
+    fixture.append("a.log", format!("{second}{NEXT}"));
+    fixture.rig.advance(STEP);
+    let (batch, _) = fixture.next();
+    assert_eq!(texts_of(&batch), [&TRACE[..TRACE.len() - 1]]);
+    assert_eq!(batch.event_ns(0), 1_795_341_601_000_000_000);
+    deliver(&batch);
+    let open = fixture.read();
+    assert_eq!((texts(&open), open[0].offset), (vec![NEXT.trim_end().to_owned()], TRACE.len() as u64));
+    fixture.append("a.log", "\tat C\n");
+    let rest = fixture.read();
+    assert_eq!(texts(&rest), ["\tat C"]);
+    let state = &batch.segments[0].origin.state;
+    assert_eq!((state.totals().misfits, state.newest()), (1, 1_795_341_602_000_000_000));
+}
+
+/// What is open at a crash is read again from its first line.
+#[test]
+fn an_open_event_survives_a_crash() {
+    let mut fixture = Fixture::new(timestamps(), &["out"]);
+    fixture.append("a.log", format!("{NEXT}{TRACE}"));
+    deliver(&fixture.next().0);
+    fixture.restart(true);
+    fixture.append("a.log", NEXT);
+    let texts = fixture.read_texts();
+    assert_eq!(texts, [&TRACE[..TRACE.len() - 1], NEXT.trim_end()]);
+}
+
+/// With `--until-eof`, and once it is gone, a file's last event is whole as it is.
+#[test]
+fn the_last_event_of_a_file_is_never_lost() {
+    let mut fixture = Fixture::new(timestamps(), &["out"]);
+    fixture.append("a.log", TRACE.trim_end());
+    end(&mut fixture);
+    assert_eq!(fixture.read_texts(), [TRACE.trim_end()]);
+}
+
+/// GBK and UTF-16: texts are UTF-8, offsets those of the file, and reading goes on at the right byte.
+#[test]
+fn encoded_files_have_their_own_offsets() {
+    let gbk = |text: &str| match text {
+        "中文\n" => vec![0xD6, 0xD0, 0xCE, 0xC4, b'\n'],
+        other => other.as_bytes().to_vec(),
+    };
+    let utf16 = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
+    let cases: [(&str, &dyn Fn(&str) -> Vec<u8>, u64); 2] = [("gbk", &gbk, 5), ("utf-16le", &utf16, 6)];
+    for (encoding, encode, bytes) in cases {
+        let mut fixture = Fixture::new(json!({ "encoding": encoding }), &["out"]);
+        fixture.append("a.log", encode("中文\n"));
+        fixture.append("a.log", encode("plain\n"));
+        let first = fixture.read();
+        assert_eq!(texts(&first), ["中文", "plain"], "{encoding}");
+        assert_eq!(first[1].offset, bytes, "{encoding}");
+        fixture.restart(true);
+        fixture.append("a.log", encode("中文\n"));
+        let second = fixture.read();
+        assert_eq!(
+            (texts(&second), second[0].offset),
+            (vec!["中文".to_owned()], bytes + encode("plain\n").len() as u64)
+        );
+        assert_eq!(second[0].file_id, first[0].file_id);
+    }
+}
+
+/// Lines over the limit in an encoding: cut, split or dropped, and the next line is whole.
+#[test]
+fn long_encoded_lines_are_treated_as_configured() {
+    let utf16 = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
+    let long = "é0".repeat(300_000);
+    for (treatment, first) in [("truncate", Some(100)), ("split", Some(100)), ("drop", None)] {
+        let options = json!({ "encoding": "utf-16le", "max_line": "100B", "on_long_line": treatment });
+        let mut fixture = Fixture::new(options, &["out"]);
+        fixture.append("a.log", utf16(&format!("{long}\nshort\n")));
+        let lines = fixture.read();
+        assert_eq!(texts(&lines).last().unwrap(), "short", "{treatment}");
+        if let Some(most) = first {
+            let length = lines[0].text.len();
+            assert!(
+                length <= most && length >= most / 3 && long.as_bytes().starts_with(&lines[0].text),
+                "{treatment}: {length}"
+            );
+        }
+        let all: Vec<u8> = lines.iter().flat_map(|line| line.text.clone()).collect();
+        assert!(treatment != "split" || all == format!("{long}short").as_bytes(), "{treatment}");
+        assert_eq!(lines.len() == 1, treatment == "drop");
+    }
+}
+
+/// Containers: partial lines are one event, with the runtime's time; the path names the container.
+#[test]
+fn container_logs_are_unwrapped() {
+    let mut fixture = Fixture::new(json!({ "format": "auto" }), &["out"]);
+    fixture.append("cri.log", "2026-11-22T10:00:01.5Z stdout P one \n2026-11-22T10:00:01.6Z stdout F line\n");
+    fixture.append(
+        "docker.log",
+        "{\"log\":\"t\\u0061b\\t\\n\",\"stream\":\"stdout\",\"time\":\"2026-11-22T10:00:02Z\"}\n",
+    );
+    fixture.append("plain.log", "just a line\n");
+    let batches = fixture.batches();
+    let mut all: Vec<String> = batches.iter().flat_map(texts_of).collect();
+    all.sort();
+    assert_eq!(all, ["just a line", "one line", "tab\t"]);
+    let times: Vec<i64> = batches.iter().flat_map(|b| (0..b.rows()).map(|row| b.event_ns(row))).collect();
+    assert!(
+        times.contains(&1_795_341_601_500_000_000) && times.contains(&1_795_341_602_000_000_000),
+        "{times:?}"
+    );
+}
+
+/// A row that makes a sink panic is found among events of several lines too, and only it is given up.
+#[test]
+fn a_poisonous_event_is_rejected_and_no_other() {
+    let mut fixture = Fixture::new(timestamps(), &["out"]);
+    for n in 0..8 {
+        fixture.append("a.log", format!("2026-11-22 10:00:0{n} event\n more of {n}\n"));
+    }
+    let (mut delivered, mut polls) = (Vec::new(), 0);
+    while delivered.len() < 7 && polls < 200 {
+        polls += 1;
+        match fixture.poll() {
+            Polled::Batch(batch, _) if texts_of(&batch).iter().any(|text| text.contains("more of 5")) => {
+                drop(batch)
+            }
+            Polled::Batch(batch, _) => {
+                deliver(&batch);
+                delivered.extend(texts_of(&batch));
+            }
+            _ => fixture.rig.advance(STEP),
+        }
+    }
+    assert_eq!(fixture.dropped("panic"), 1);
+    assert_eq!(delivered.len(), 7, "{delivered:?}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// However a file grows, and whenever the agent ends, its events are those of the whole.
+    #[test]
+    fn events_do_not_depend_on_how_a_file_grows(
+        lines in prop::collection::vec((any::<bool>(), 0usize..60), 1..80),
+        cuts in prop::collection::vec(1usize..400, 1..20),
+        restarts in prop::collection::vec(any::<bool>(), 20),
+    ) {
+        let mut text = String::new();
+        for (n, (starts, length)) in lines.iter().enumerate() {
+            let head = if *starts || n == 0 { "2026-11-22 10:00:00 " } else { " " };
+            text.push_str(&format!("{head}{}\n", "x".repeat(*length)));
+        }
+        let mut fixture = Fixture::new(json!({ "multiline": {
+            "start": "timestamp", "format": "%Y-%m-%d %H:%M:%S", "timeout": "100s" } }), &["out"]);
+        let (mut rest, mut got) = (text.as_bytes(), Vec::new());
+        for (cut, restart) in cuts.iter().zip(&restarts) {
+            let (piece, next) = rest.split_at((*cut).min(rest.len()));
+            fixture.append("a.log", piece);
+            got.extend(fixture.read());
+            rest = next;
+            if *restart {
+                fixture.restart(true);
+            }
+        }
+        fixture.append("a.log", rest);
+        end(&mut fixture);
+        got.extend(fixture.read());
+        let whole: String = got.iter().map(|line| format!("{}\n", String::from_utf8_lossy(&line.text))).collect();
+        prop_assert_eq!(&whole, &text);
+        let starts = text.match_indices("2026").map(|(at, _)| at as u64).collect::<Vec<_>>();
+        prop_assert_eq!(got.iter().map(|line| line.offset).collect::<Vec<_>>(), starts);
+    }
+}

@@ -1,0 +1,296 @@
+//! Events that are not simply lines: multi-line, encodings, container formats.
+//!
+//! A cursor always stands at the beginning of an event. An event that is open is read again with what
+//! was added to it, until it is whole or its file has been silent for long enough.
+
+use super::lines::{is_suspect, is_whole_range};
+use super::{Buffers, Fill, READ_BYTES_MIN, Read, Request, Tail};
+use millstream_framing::{Close, Event, Framed, Framer, GROUP_ROWS_MAX, HEAD_BYTES, Input, Rules};
+use millstream_model::TIME_UNKNOWN;
+use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES};
+use std::io;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+/// Bytes a decoder may need beside those for the text.
+pub(super) const OUT_MARGIN: usize = 16;
+
+/// An event whose last line is unfinished stays open this many times as long: its writer is in the
+/// middle of it.
+const UNFINISHED_PATIENCE: u32 = 10;
+
+/// How the bytes of a source's files become events.
+#[derive(Clone)]
+pub struct Framing {
+    /// The rules.
+    pub rules: Arc<Rules>,
+    /// How long an event stays open in a silent file.
+    pub timeout: Duration,
+}
+
+/// The framer of one file.
+pub struct FileFramer {
+    framer: Framer,
+    timeout: Duration,
+    open: Option<Open>,
+}
+
+/// An event that may go on.
+#[derive(Clone, Copy)]
+struct Open {
+    position: u64,
+    /// Bytes there are of it.
+    bytes: usize,
+    since: Duration,
+}
+
+/// Bytes that were read.
+#[derive(Clone, Copy)]
+struct Portion {
+    bytes: usize,
+    wanted: usize,
+    is_all: bool,
+}
+
+impl Deref for FileFramer {
+    type Target = Framer;
+
+    fn deref(&self) -> &Framer {
+        &self.framer
+    }
+}
+
+impl DerefMut for FileFramer {
+    fn deref_mut(&mut self) -> &mut Framer {
+        &mut self.framer
+    }
+}
+
+impl FileFramer {
+    /// For one file.
+    pub fn new(framing: &Framing) -> FileFramer {
+        FileFramer { framer: Framer::new(framing.rules.clone()), timeout: framing.timeout, open: None }
+    }
+
+    /// Whether an event is open that ends when its file has been silent for long enough.
+    pub fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// Whether the open event is to end. An event may wait for its file only while nothing is added.
+    fn close(&mut self, request: Request<'_>, portion: Portion, raw: &[u8]) -> Close {
+        let (position, bytes, now) = (request.position(), portion.bytes, request.cx.now.since_start);
+        let same = self.open.filter(|open| (open.position, open.bytes) == (position, bytes));
+        let since = same.map_or(now, |open| open.since);
+        self.open = Some(Open { position, bytes, since });
+        let is_unfinished = !raw[bytes.saturating_sub(2)..].contains(&b'\n');
+        let patience = if is_unfinished { self.timeout * UNFINISHED_PATIENCE } else { self.timeout };
+        match portion.is_all {
+            true => Close::All,
+            false if portion.bytes < portion.wanted && now.saturating_sub(since) >= patience => Close::Lines,
+            false => Close::No,
+        }
+    }
+
+    /// Most bytes of a file that stand for `bytes` of text.
+    pub fn raw_bytes(&self, bytes: usize) -> usize {
+        if self.is_decoding() { bytes * 2 } else { bytes }
+    }
+
+    /// Bytes of a block that can hold an event of any length.
+    fn block_bytes(&self, line_max: usize) -> usize {
+        let expansion = if self.is_decoding() { self.expansion() } else { 1 };
+        (self.raw_bytes(line_max) + READ_BYTES_MIN) * expansion + OUT_MARGIN
+    }
+}
+
+impl Tail {
+    /// `None` if the first line is too long for a block.
+    pub(super) fn read_framed(
+        &mut self,
+        framer: &mut FileFramer,
+        request: Request<'_>,
+        fill: &mut Fill,
+        buffers: &mut Buffers,
+    ) -> io::Result<Option<Read>> {
+        if BATCH_ROWS_MAX - fill.builder.rows() < GROUP_ROWS_MAX {
+            return Ok(Some(Read::Full));
+        }
+        if framer.needs_head() {
+            let mut head = [0; HEAD_BYTES];
+            let n = self.content()?.read_all_at(&mut head, 0)?;
+            framer.see_head(&head[..n], request.finish);
+        }
+        let begin = fill.used;
+        let portion = self.portion(framer, request, fill, buffers)?;
+        if portion.bytes == 0 {
+            framer.open = None;
+            return Ok(Some(Read::Nothing));
+        }
+        let framed = find(framer, request, fill, buffers, portion);
+        let used = self.take(framer, request, fill, buffers, framed);
+        let raw = match framer.is_decoding() {
+            true => &buffers.raw[used..portion.bytes],
+            false => &fill.block.filled(begin + portion.bytes)[begin + used..],
+        };
+        self.content()?.hand_back(raw);
+        if used == 0 {
+            let first = framer.line_end(raw).unwrap_or(raw.len());
+            let is_long = first > framer.raw_bytes(request.limits.line_max) + 2;
+            return Ok(if is_long { None } else { Some(self.nothing_whole(framer, request, fill, portion)) });
+        }
+        if used == portion.bytes {
+            framer.open = None;
+        }
+        self.block_bytes = BLOCK_BYTES;
+        Ok(Some(if portion.bytes < portion.wanted && !request.finish { Read::End } else { Read::More }))
+    }
+
+    /// Reads raw bytes: into the block where texts are parts of them, else beside it.
+    fn portion(
+        &mut self,
+        framer: &FileFramer,
+        request: Request<'_>,
+        fill: &mut Fill,
+        buffers: &mut Buffers,
+    ) -> io::Result<Portion> {
+        let (begin, decoding) = (fill.used, framer.is_decoding());
+        let room = match decoding {
+            true => fill.room().saturating_sub(OUT_MARGIN) / framer.expansion(),
+            false => fill.room(),
+        };
+        let wanted = room.min(request.left());
+        let into = if decoding {
+            buffers.raw.resize(wanted.max(buffers.raw.len()), 0);
+            &mut buffers.raw[..wanted]
+        } else {
+            &mut fill.block.memory()[begin..begin + wanted]
+        };
+        let bytes = self.content()?.read_at(into, request.position())?;
+        let is_all =
+            bytes == request.left() || request.finish && self.is_end(request.position() + bytes as u64)?;
+        Ok(Portion { bytes, wanted, is_all })
+    }
+
+    /// Adds what was found to the batch; returns the bytes of the file it takes.
+    fn take(
+        &mut self,
+        framer: &FileFramer,
+        request: Request<'_>,
+        fill: &mut Fill,
+        buffers: &mut Buffers,
+        framed: Framed,
+    ) -> usize {
+        let (mut count, mut used) = (buffers.found.events.len(), framed.used);
+        if is_suspect(request.choice) && used > 0 {
+            let first = together(&buffers.found.events, 1);
+            if is_whole_range(request.choice, first.1) {
+                self.reject(request, first.1 as u64);
+                return first.1;
+            }
+            (count, used) = together(&buffers.found.events, (count / 2).max(1));
+        }
+        if used == 0 {
+            return 0;
+        }
+        let (begin, decoding) = (fill.used, framer.is_decoding());
+        let block_bytes = if decoding { framed.written } else { used };
+        buffers.times.clear();
+        for event in &buffers.found.events[..count] {
+            self.add(request, fill, *event, decoding, begin);
+            buffers.times.resize(fill.builder.rows(), event.time_ns);
+        }
+        self.tell(request, buffers, used);
+        let raw = if decoding { &buffers.raw[..used] } else { &fill.block.filled(begin + used)[begin..] };
+        self.mark(raw, request.position() + used as u64);
+        self.segment(request, fill, used as u64, block_bytes);
+        used
+    }
+
+    fn add(&mut self, request: Request<'_>, fill: &mut Fill, event: Event, decoding: bool, begin: usize) {
+        let (start, limits) = (begin + event.start as usize, request.limits);
+        let text = &fill.block.filled(begin + event.end as usize)[start..];
+        let offset = request.position() + u64::from(event.offset);
+        if text.len() > limits.line_max {
+            // Text may be longer than the bytes it stands for: its parts get offsets among those.
+            let bytes = u64::from(event.next.max(event.offset + 1) - event.offset);
+            let part = |at: usize| offset + (at - start) as u64 * bytes / text.len() as u64;
+            let cuts = fill.builder.long_row_at(text, start, limits.line_max, limits.long, part);
+            self.count_long(request, cuts);
+        } else if decoding {
+            fill.builder.row_at(text, start, offset);
+        } else {
+            fill.builder.row(text, start);
+        }
+        if event.time_ns != TIME_UNKNOWN {
+            fill.builder.time(event.time_ns);
+        }
+    }
+
+    /// Says what was seen of the file's order and of its rules.
+    fn tell(&self, request: Request<'_>, buffers: &Buffers, used: usize) {
+        let (tally, state) = (buffers.found.tally, &self.origin.state);
+        state.misfits.fetch_add(tally.misfits, Relaxed);
+        if buffers.times.iter().any(|time| *time != TIME_UNKNOWN) {
+            state.saw_times((request.position(), request.position() + used as u64), &buffers.times);
+        }
+        for (what, count) in [("slice_errors", tally.misfits), ("cut", tally.cut), ("broken", tally.broken)] {
+            if count > 0 {
+                request.cx.counters.noted(what, count);
+            }
+        }
+    }
+
+    /// No event is whole in what was read.
+    fn nothing_whole(
+        &mut self,
+        framer: &FileFramer,
+        request: Request<'_>,
+        fill: &Fill,
+        portion: Portion,
+    ) -> Read {
+        if portion.bytes < portion.wanted {
+            return if request.finish { Read::More } else { Read::End };
+        }
+        if fill.used == 0 {
+            // What containers wrap lines in comes on top: the block grows until it is enough.
+            let bytes = framer.block_bytes(request.limits.line_max);
+            self.block_bytes = bytes.max(fill.block.capacity() * 2);
+        }
+        Read::Full
+    }
+}
+
+fn find(
+    framer: &mut FileFramer,
+    request: Request<'_>,
+    fill: &mut Fill,
+    buffers: &mut Buffers,
+    portion: Portion,
+) -> Framed {
+    let (begin, rows_max) = (fill.used, BATCH_ROWS_MAX - fill.builder.rows());
+    let reference_ns = request.cx.now.unix_ns;
+    buffers.found.events.clear();
+    buffers.found.tally = Default::default();
+    if framer.is_decoding() {
+        let raw = &buffers.raw[..portion.bytes];
+        let close = framer.close(request, portion, raw);
+        let input = Input { raw, close, rows_max, reference_ns };
+        framer.frame(input, &mut fill.block.memory()[begin..], &mut buffers.found)
+    } else {
+        let raw = &fill.block.filled(begin + portion.bytes)[begin..];
+        let close = framer.close(request, portion, raw);
+        framer.frame(Input { raw, close, rows_max, reference_ns }, &mut [], &mut buffers.found)
+    }
+}
+
+/// The first events, at least `count`, that are used up together, and the bytes they take.
+fn together(events: &[Event], count: usize) -> (usize, usize) {
+    let mut end = count.min(events.len()).max(1);
+    while end < events.len() && events[end].next == events[end - 1].next {
+        end += 1;
+    }
+    (end, events.get(end - 1).map_or(0, |event| event.next as usize))
+}

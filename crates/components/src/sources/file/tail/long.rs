@@ -1,0 +1,135 @@
+//! Lines over the limit that do not fit into a block as they are.
+
+use super::lines::{is_suspect, is_whole_range};
+use super::{Fill, READ_BYTES_MIN, Read, Request, Tail};
+use millstream_model::limits::BLOCK_BYTES;
+use millstream_model::{LongLine, char_boundary};
+use std::io;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// A line longer than `max_line` whose end is being looked for.
+pub(super) struct LongScan {
+    /// Where it begins.
+    pub start: u64,
+    /// Up to where it has no end.
+    pub scanned: u64,
+}
+
+impl Tail {
+    pub(super) fn count_long(&self, request: Request<'_>, cuts: u64) {
+        request.limits.long.count(request.cx.counters, cuts);
+        self.origin.state.long_lines.fetch_add(cuts, Relaxed);
+    }
+
+    /// A line has no end within `n` bytes: cuts a piece off, or looks for its end from now on.
+    pub(super) fn begin_long(&mut self, request: Request<'_>, fill: &mut Fill, n: usize) -> io::Result<Read> {
+        let (start, line_max) = (request.position(), request.limits.line_max);
+        if request.limits.long != LongLine::Split {
+            self.long.push(LongScan { start, scanned: start + self.whole_units(n) as u64 });
+            return Ok(Read::More);
+        }
+        let begin = fill.used;
+        let (used, written) = self.piece(request, fill, line_max, n)?;
+        self.count_long(request, 1);
+        fill.builder.row_at(&fill.block.filled(begin + written)[begin..], begin, start);
+        self.mark(&[], start + used as u64);
+        self.segment(request, fill, used as u64, written);
+        Ok(Read::More)
+    }
+
+    /// Puts the text of the first `bytes` at the cursor, of `n`, into the block; returns the bytes of
+    /// the file and of the text. No character is torn.
+    fn piece(
+        &mut self,
+        request: Request<'_>,
+        fill: &mut Fill,
+        bytes: usize,
+        n: usize,
+    ) -> io::Result<(usize, usize)> {
+        let begin = fill.used;
+        let mut raw = vec![0; n];
+        let n = self.content()?.read_all_at(&mut raw, request.position())?;
+        match self.framer.as_ref().filter(|framer| framer.is_decoding()) {
+            Some(framer) => Ok(framer.piece(&raw[..bytes.min(n)], &mut fill.block.memory()[begin..])),
+            None => {
+                let cut = char_boundary(&raw[..n], bytes);
+                fill.block.memory()[begin..begin + cut].copy_from_slice(&raw[..cut]);
+                Ok((cut, cut))
+            }
+        }
+    }
+
+    /// Of `n` bytes those that are whole code units.
+    fn whole_units(&self, n: usize) -> usize {
+        let is_decoding = self.framer.as_ref().is_some_and(|framer| framer.is_decoding());
+        if is_decoding && n > 1 { n & !1 } else { n }
+    }
+
+    /// Looks for the end of a long line; then cuts its beginning out, or drops it.
+    pub(super) fn scan_long(&mut self, request: Request<'_>, fill: &mut Fill) -> io::Result<Read> {
+        let at = |long: &LongScan| long.start == request.position();
+        let Some(index) = self.long.iter().position(at) else { return Ok(Read::More) };
+        let (begin, start, scanned) = (fill.used, self.long[index].start, self.long[index].scanned);
+        let need = self.long_block_bytes(request.limits.line_max);
+        if fill.room() < need {
+            if begin == 0 {
+                self.block_bytes = need + READ_BYTES_MIN;
+            }
+            return Ok(Read::Full);
+        }
+        let n = self.content()?.read_at(&mut fill.block.memory()[begin..], scanned)?;
+        let text = &fill.block.filled(begin + n)[begin..];
+        let line_end = match self.framer.as_ref() {
+            Some(framer) => framer.line_end(text),
+            None => memchr::memchr(b'\n', text).map(|at| at + 1),
+        };
+        let end = match line_end {
+            Some(bytes) => scanned + bytes as u64,
+            None if n == 0 && request.finish => scanned,
+            None => {
+                self.long[index].scanned += self.whole_units(n) as u64;
+                return Ok(if n == 0 { Read::Nothing } else { Read::More });
+            }
+        };
+        self.long.swap_remove(index);
+        self.block_bytes = BLOCK_BYTES;
+        self.end_long(request, fill, (start, end))?;
+        Ok(Read::More)
+    }
+
+    /// Bytes of a block that the beginning of a long line may take.
+    fn long_block_bytes(&self, line_max: usize) -> usize {
+        let expansion = self.framer.as_ref().map_or(1, |framer| framer.expansion());
+        self.long_raw_bytes(line_max) * expansion + super::framed::OUT_MARGIN
+    }
+
+    /// Bytes of the file that give `line_max` bytes of text, and a little more.
+    fn long_raw_bytes(&self, line_max: usize) -> usize {
+        self.framer.as_ref().map_or(line_max, |framer| framer.raw_bytes(line_max)) + 4
+    }
+
+    fn end_long(
+        &mut self,
+        request: Request<'_>,
+        fill: &mut Fill,
+        (start, end): (u64, u64),
+    ) -> io::Result<()> {
+        let bytes = (end - start) as usize;
+        if is_suspect(request.choice) && is_whole_range(request.choice, bytes) {
+            self.reject(request, bytes as u64);
+            return Ok(());
+        }
+        self.count_long(request, 1);
+        let (begin, line_max) = (fill.used, request.limits.line_max);
+        let mut kept = 0;
+        if request.limits.long == LongLine::Truncate {
+            let raw = self.long_raw_bytes(line_max).min(bytes);
+            kept = self.piece(request, fill, raw, raw)?.1;
+            let text = &fill.block.filled(begin + kept)[begin..];
+            fill.builder.long_row(text, begin, line_max, LongLine::Truncate);
+        }
+        self.mark(&[], end);
+        self.segment(request, fill, bytes as u64, kept);
+        Ok(())
+    }
+}
