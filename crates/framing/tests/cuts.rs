@@ -206,7 +206,7 @@ fn steps() -> impl Strategy<Value = Vec<(Index, Index, Index)>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(3000))]
+    #![proptest_config(ProptestConfig { cases: 4000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn events_do_not_depend_on_how_bytes_arrive(
