@@ -316,6 +316,8 @@ fn docker_lines_lose_their_wrapping() {
     let other =
         r#"{ "stream": "stderr", "attrs": {"a": ["}"]}, "time": "2026-11-21T20:29:46.5Z", "log": "x\n"}"#;
     assert_eq!(texts(&spec, other), ["x"]);
+    let behind = format!("{} x", line(r"x\n", "stdout").trim_end());
+    assert_eq!(texts(&spec, &behind), [behind.as_str()]);
     let broken = [r#"{"log":"x\n"}"#, r#"{"log":"x"#, "{}", "[]", r#"{"log":"x\n","stream":"x","time":"y"}"#];
     let got = frame(&spec, broken.join("\n").as_bytes(), Close::All);
     assert_eq!(
