@@ -22,7 +22,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "millstream-scan",
         ],
     ),
-    ("millstream-bench", &["millstream-scan", "millstream-testkit"]),
+    ("millstream-bench", &["millstream-framing", "millstream-scan", "millstream-testkit"]),
     (
         "millstream-components",
         &[

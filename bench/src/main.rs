@@ -5,6 +5,7 @@ mod agent;
 mod broker;
 mod delivered;
 mod fleet;
+mod framing;
 mod header;
 mod limits;
 mod measure;
@@ -63,6 +64,8 @@ enum Part {
     Limits,
     /// The scanners by block size
     Scan,
+    /// Bytes to events: multi-line, encodings, container formats
+    Framing,
     /// The agent over one big file, scenario by scenario
     Agent {
         /// Only these scenarios
@@ -99,6 +102,7 @@ fn run(options: &Options) -> io::Result<()> {
         Part::Short => short(options, &scratch, &mut report)?,
         Part::Limits => limits::run(&options.weblog(&scratch)?, &scratch, options.repetitions, &mut report)?,
         Part::Scan => scan::run(&mut report)?,
+        Part::Framing => framing::run(options.repetitions, &mut report)?,
         Part::Agent { names } => {
             agent::run(options, names, &options.weblog(&scratch)?, &scratch, &mut report)?
         }
@@ -125,6 +129,7 @@ impl Part {
             Part::Short => "results",
             Part::Limits => "limits",
             Part::Scan => "scan",
+            Part::Framing => "framing",
             Part::Agent { .. } => "agent",
             Part::Peers { .. } => "peers",
             Part::Fleet { .. } => "fleet",

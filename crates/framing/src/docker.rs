@@ -24,6 +24,9 @@ pub fn fields(line: &[u8]) -> Option<Fields<'_>> {
             break;
         }
     }
+    if !line[at.at..].trim_ascii_start().is_empty() {
+        return None;
+    }
     let (log, time, stream_of) = (log?, time?, stream_of?);
     let text = &line[log.0..log.1];
     let is_whole = ends_with_newline(text);

@@ -150,14 +150,24 @@ impl Coding {
     }
 
     /// Decodes the beginning of `raw`, up to a character of which bytes may be missing: the bytes used
-    /// and written. Makes progress where `out` has room for a character.
+    /// and written. Makes progress where `out` has room for 16 bytes.
     pub fn piece(self, raw: &[u8], out: &mut [u8]) -> (usize, usize) {
-        // One byte becomes one at least: what is longer than that cannot have room.
-        let raw = &raw[..raw.len().min(2 * out.len())];
-        let whole = raw.len() - self.pending(raw);
+        // Two bytes become one at least: what is longer than that cannot have room.
+        let mut bytes = raw.len().min(2 * out.len());
         let mut faults = Vec::new();
-        let decoded = self.decode(&raw[..if whole > 0 { whole } else { raw.len() }], out, &mut faults);
-        (decoded.used, decoded.written)
+        while bytes > 0 {
+            let whole = match bytes - self.pending(&raw[..bytes]) {
+                0 => bytes,
+                whole => whole,
+            };
+            let decoded = self.decode(&raw[..whole], out, &mut faults);
+            if !decoded.is_full {
+                return (decoded.used, decoded.written);
+            }
+            // The decoder may hold back some of what it has taken: again, without that.
+            bytes = decoded.used.min(whole - 1);
+        }
+        (0, 0)
     }
 
     /// Bytes at the end of `raw` that begin a character.

@@ -144,7 +144,7 @@ impl Framer {
     }
 
     /// Decodes the beginning of a line that is too long to frame into `out`; the raw bytes used
-    /// and the bytes written. No character is torn, and at least one is used where `out` has room for four bytes.
+    /// and the bytes written. No character is torn, and at least one is used where `out` has room for 16 bytes.
     /// A container's line goes through as it stands.
     pub fn piece(&self, raw: &[u8], out: &mut [u8]) -> (usize, usize) {
         if let Reading::Coded(coding) = &self.reading {

@@ -200,6 +200,3 @@ pub mod json {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {}

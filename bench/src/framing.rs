@@ -1,0 +1,251 @@
+//! From bytes to events: multi-line rules, encodings and container formats, each beside the least that has to be done.
+
+use crate::measure::{Samples, progress, thread_cpu_seconds};
+use crate::report::{Report, Table};
+use crate::weblog::WebLog;
+use encoding_rs::Encoding;
+use millstream_framing::{
+    Close, Container, Found, Framer, HEAD_BYTES, Input, Multiline, Preset, Rules, Spec, Start, TimeSpec,
+};
+use std::fmt::Write;
+use std::hint::black_box;
+use std::io;
+
+const TEXT_BYTES: usize = 64 << 20;
+const BLOCK_BYTES: usize = 256 << 10;
+/// Events of one call: more than a block has.
+const ROWS_MAX: usize = 1 << 16;
+/// Least speed of a decoder beside the decoding alone.
+const BAR_RATIO: f64 = 0.7;
+/// Most time that a multi-line rule takes for a line beside the scan: single lines take 40 ns through the agent.
+const BAR_LINE_NS: f64 = 26.0;
+
+/// What is measured: a specification, the text for it, and what it is held against.
+struct Case {
+    name: &'static str,
+    spec: Spec,
+    text: fn(usize) -> Vec<u8>,
+    limit: Limit,
+}
+
+/// The least that has to be done.
+#[derive(Clone, Copy)]
+enum Limit {
+    Newlines,
+    Decode(&'static str),
+    Copy,
+}
+
+fn cases() -> Vec<Case> {
+    let time = TimeSpec { format: "%Y-%m-%d %H:%M:%S%.f".into(), ..TimeSpec::default() };
+    let timestamp = Multiline { start: Some(Start::Timestamp), time: Some(time), ..Multiline::default() };
+    let pattern = Some(r"^\d{4}-\d\d-\d\d ".into());
+    let regex = Multiline { start: Some(Start::Regex), pattern, ..Multiline::default() };
+    let java = Multiline { preset: Some(Preset::Java), ..Multiline::default() };
+    let rule = |rule| Spec { multiline: Some(rule), ..Spec::default() };
+    let encoding = |name: &str| Spec { encoding: Some(name.into()), ..Spec::default() };
+    let container = |container| Spec { container, ..Spec::default() };
+    let case = |name, spec, text, limit| Case { name, spec, text, limit };
+    vec![
+        case("start: timestamp", rule(timestamp), traces, Limit::Newlines),
+        case("start: regex", rule(regex), traces, Limit::Newlines),
+        case("preset: java", rule(java), traces, Limit::Newlines),
+        case("gbk", encoding("gbk"), gbk, Limit::Decode("gbk")),
+        case("utf-16le", encoding("utf-16le"), utf16, Limit::Decode("utf-16le")),
+        case("windows-1252", encoding("windows-1252"), weblog, Limit::Decode("windows-1252")),
+        case("cri", container(Container::Cri), cri, Limit::Copy),
+        case("docker", container(Container::Docker), docker, Limit::Copy),
+    ]
+}
+
+/// Measures and reports all cases.
+pub fn run(repetitions: usize, report: &mut Report) -> io::Result<()> {
+    let columns = ["input", "GB/s", "limit", "GB/s of limit", "ratio", "ns per line", "events", "bar"];
+    let mut table = Table::new("framing", "From bytes to events: GB of raw bytes per CPU second", &columns);
+    for case in cases() {
+        progress(&format!("framing: {}", case.name));
+        table.row(row(&case, repetitions));
+    }
+    table.note(format!(
+        "Bars: decoders at least {BAR_RATIO} of decoding alone; a multi-line rule at most {BAR_LINE_NS} ns for a line \
+         more than the scan."
+    ));
+    report.add(table)
+}
+
+fn row(case: &Case, repetitions: usize) -> Vec<String> {
+    let text = (case.text)(TEXT_BYTES);
+    let lines = millstream_scan::count_newlines(&text) as f64;
+    let mut out = vec![0; BLOCK_BYTES * 3 + 16];
+    let (mut ours, mut least, mut events) = (Samples::default(), Samples::default(), 0);
+    for _ in 0..repetitions {
+        least.push(seconds(|| alone(case.limit, &text, &mut out)));
+        ours.push(seconds(|| events = frame(&case.spec, &text, &mut out)));
+    }
+    let (ours, least) = (ours.median(), least.median());
+    let (name, holds) = match case.limit {
+        Limit::Newlines => ("scan::newlines", Some((ours - least) * 1e9 / lines <= BAR_LINE_NS)),
+        Limit::Decode(_) => ("encoding_rs", Some(least / ours >= BAR_RATIO)),
+        Limit::Copy => ("copy", None),
+    };
+    let speed = |seconds: f64| format!("{:.2}", text.len() as f64 / seconds / 1e9);
+    let ratio = format!("{:.2}", least / ours);
+    let line_ns = format!("{:.1}", ours * 1e9 / lines);
+    let bar = holds.map_or("", |holds| if holds { "holds" } else { "MISSED" });
+    vec![
+        case.name.into(),
+        speed(ours),
+        name.into(),
+        speed(least),
+        ratio,
+        line_ns,
+        events.to_string(),
+        bar.into(),
+    ]
+}
+
+fn seconds(work: impl FnOnce()) -> f64 {
+    let start = thread_cpu_seconds();
+    work();
+    thread_cpu_seconds() - start
+}
+
+/// Frames the text as the file source does: a block at a time, from where the last open event begins.
+fn frame(spec: &Spec, text: &[u8], out: &mut [u8]) -> usize {
+    let rules = Rules::new(spec).unwrap_or_else(|(key, message)| panic!("{key}: {message}"));
+    let mut framer = Framer::new(rules.into());
+    framer.see_head(&text[..HEAD_BYTES], false);
+    let (mut found, mut position, mut events) = (Found::default(), 0, 0);
+    while position < text.len() {
+        let end = text.len().min(position + BLOCK_BYTES);
+        let close = if end == text.len() { Close::All } else { Close::No };
+        let input =
+            Input { raw: black_box(&text[position..end]), close, rows_max: ROWS_MAX, reference_ns: 0 };
+        let framed = framer.frame(input, out, &mut found);
+        assert!(framed.used > 0, "no progress at {position}");
+        events += black_box(&found).events.len();
+        position += framed.used;
+    }
+    events
+}
+
+/// Does the least that has to be done.
+fn alone(limit: Limit, text: &[u8], out: &mut [u8]) {
+    let mut positions = Vec::new();
+    for block in text.chunks(BLOCK_BYTES) {
+        let block = black_box(block);
+        match limit {
+            Limit::Newlines => {
+                positions.clear();
+                millstream_scan::newlines(block, &mut positions);
+                black_box(&positions);
+            }
+            Limit::Decode(name) => {
+                let encoding = Encoding::for_label(name.as_bytes()).expect("an encoding");
+                let mut decoder = encoding.new_decoder_without_bom_handling();
+                let _ = black_box(decoder.decode_to_utf8(block, out, true));
+            }
+            Limit::Copy => out[..block.len()].copy_from_slice(block),
+        }
+        black_box(&mut *out);
+    }
+}
+
+/// Access lines.
+fn weblog(bytes: usize) -> Vec<u8> {
+    let mut text = Vec::with_capacity(bytes + 1024);
+    WebLog::new(4).write(bytes, &mut text).expect("to memory");
+    text
+}
+
+/// `bytes` of what `entry` writes for each access line and its number.
+fn written(bytes: usize, entry: impl Fn(&mut String, usize, &str)) -> String {
+    let source = weblog(bytes);
+    let mut text = String::with_capacity(bytes + 4096);
+    for (number, line) in source.split(|byte| *byte == b'\n').enumerate() {
+        if text.len() >= bytes {
+            break;
+        }
+        entry(&mut text, number, std::str::from_utf8(line).expect("ASCII"));
+    }
+    text
+}
+
+/// A time of day, some events a second.
+fn time_of_day(number: usize) -> String {
+    let (second, milli) = (number / 50, number % 50 * 20);
+    format!("{:02}:{:02}:{:02}.{milli:03}", second / 3600 % 24, second / 60 % 60, second % 60)
+}
+
+/// Lines of an application, every 20th with a stack trace.
+fn traces(bytes: usize) -> Vec<u8> {
+    let entry = |text: &mut String, number: usize, line: &str| {
+        let _ = writeln!(text, "2026-11-21 {} INFO [main] c.e.Web - {line}", time_of_day(number));
+        if number.is_multiple_of(20) {
+            text.push_str("java.lang.IllegalStateException: no such order\n");
+            for frame in 0..12 {
+                let _ =
+                    writeln!(text, "\tat com.example.shop.OrderStore.get{frame}(OrderStore.java:{number})");
+            }
+            text.push_str("Caused by: java.io.IOException: closed\n\t... 12 more\n");
+        }
+    };
+    written(bytes, entry).into_bytes()
+}
+
+fn chinese(text: &mut String, number: usize, line: &str) {
+    let _ = writeln!(
+        text,
+        "2026-11-21 {} 信息 订单服务：用户 {number} 提交的订单已经写入数据库，等待支付 {}",
+        time_of_day(number),
+        &line[..line.len() / 2]
+    );
+}
+
+fn gbk(bytes: usize) -> Vec<u8> {
+    encoding_rs::GBK.encode(&written(bytes, chinese)).0.into_owned()
+}
+
+fn utf16(bytes: usize) -> Vec<u8> {
+    written(bytes / 2, chinese).encode_utf16().flat_map(u16::to_le_bytes).collect()
+}
+
+fn cri(bytes: usize) -> Vec<u8> {
+    let entry = |text: &mut String, number: usize, line: &str| {
+        let tag = if number % 10 == 3 { 'P' } else { 'F' };
+        let _ = writeln!(text, "2026-11-21T{}456789Z stdout {tag} {line}", time_of_day(number));
+    };
+    written(bytes, entry).into_bytes()
+}
+
+fn docker(bytes: usize) -> Vec<u8> {
+    let entry = |text: &mut String, number: usize, line: &str| {
+        let log = line.replace('"', "\\\"");
+        let time = time_of_day(number);
+        let _ = writeln!(
+            text,
+            "{{\"log\":\"{log}\\n\",\"stream\":\"stdout\",\"time\":\"2026-11-21T{time}456789Z\"}}"
+        );
+    };
+    written(bytes, entry).into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cases_give_the_events_their_texts_have() {
+        let counts: Vec<usize> = cases()
+            .iter()
+            .map(|case| frame(&case.spec, &(case.text)(1 << 20), &mut vec![0; BLOCK_BYTES * 3 + 16]))
+            .collect();
+        let lines = |text: Vec<u8>| millstream_scan::count_newlines(&text);
+        let entries = traces(1 << 20).windows(5).filter(|window| window == b" INFO").count();
+        assert_eq!((counts[0], counts[1]), (entries, entries));
+        // The line of an exception begins an event besides.
+        assert_eq!(counts[2], entries + entries.div_ceil(20));
+        assert_eq!((counts[3], counts[5]), (lines(gbk(1 << 20)), lines(weblog(1 << 20))));
+        assert_eq!(counts[7], lines(docker(1 << 20)));
+    }
+}

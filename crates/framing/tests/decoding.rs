@@ -1,0 +1,132 @@
+//! Decoders beside encoding_rs, which decodes the whole text at once.
+
+use encoding_rs::Encoding;
+use millstream_framing::{Close, Found, Framer, Input, Rules, Spec};
+use proptest::prelude::*;
+use proptest::sample::select;
+
+const NAMES: &[&str] = &[
+    "gbk",
+    "gb18030",
+    "big5",
+    "shift_jis",
+    "euc-kr",
+    "euc-jp",
+    "utf-16le",
+    "utf-16be",
+    "windows-1250",
+    "windows-1251",
+    "windows-1252",
+    "windows-1258",
+    "iso-8859-1",
+    "iso-8859-2",
+    "iso-8859-15",
+    "koi8-r",
+];
+
+fn framer(name: &str) -> Framer {
+    let spec = Spec { encoding: Some(name.into()), ..Spec::default() };
+    Framer::new(Rules::new(&spec).unwrap().into())
+}
+
+/// The text of a file by the reference, and by ours with its lines put together again.
+fn both(name: &str, raw: &[u8], room: usize) -> (String, String, usize, u64) {
+    let encoding = Encoding::for_label(name.as_bytes()).unwrap();
+    let expected = encoding.decode_without_bom_handling(raw).0.into_owned();
+    let mut framer = framer(name);
+    let (mut got, mut position, mut broken) = (Vec::new(), 0, 0);
+    let (mut out, mut found) = (vec![0; room], Found::default());
+    loop {
+        let input = Input { raw: &raw[position..], close: Close::All, rows_max: 7, reference_ns: 0 };
+        let framed = framer.frame(input, &mut out, &mut found);
+        for event in &found.events {
+            got.extend_from_slice(&out[event.start as usize..event.end as usize]);
+            got.push(b'\n');
+        }
+        broken += found.tally.broken;
+        position += framed.used;
+        if framed.used == 0 {
+            break;
+        }
+    }
+    (expected, String::from_utf8(got).expect("text is UTF-8"), position, broken)
+}
+
+/// The lines of a text as events have them, each with a line end.
+fn lines(text: &str) -> String {
+    let line = |line: &str| {
+        let text = match line.strip_suffix('\n') {
+            Some(whole) => whole.strip_suffix('\r').unwrap_or(whole),
+            None => line,
+        };
+        text.strip_prefix('\u{FEFF}').unwrap_or(text).to_owned() + "\n"
+    };
+    text.split_inclusive('\n').map(line).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_bytes_decode_as_they_do_at_once(
+        name in select(NAMES),
+        raw in prop::collection::vec(
+            prop_oneof![any::<u8>(), Just(b'\n'), Just(0), 0x81..=0xFEu8, 0x30..=0x7Eu8], 1..400),
+        short in any::<bool>(),
+    ) {
+        // With less room fewer lines are decoded at a time.
+        let room = raw.len() * 3 + if short { 0 } else { 16 };
+        let (expected, got, used, broken) = both(name, &raw, room);
+        if used == raw.len() {
+            prop_assert_eq!(got, lines(&expected));
+            let characters = expected.matches('\u{FFFD}').count() as u64;
+            // Where the character itself cannot be written, each stands for a fault.
+            let can_write_it = name.starts_with("gb") || name.starts_with("utf");
+            prop_assert!(broken == characters || can_write_it && broken < characters);
+        } else {
+            prop_assert!(short, "with enough room everything is used up");
+        }
+    }
+
+    #[test]
+    fn pieces_put_together_are_the_whole(
+        name in select(NAMES),
+        raw in prop::collection::vec(prop_oneof![any::<u8>(), 0x81..=0xFEu8, 0x30..=0x7Eu8], 1..400),
+        room in 16..60usize,
+    ) {
+        let encoding = Encoding::for_label(name.as_bytes()).unwrap();
+        let framer = framer(name);
+        let (mut got, mut position, mut out) = (Vec::new(), 0, vec![0; room]);
+        while position < raw.len() {
+            let (used, written) = framer.piece(&raw[position..], &mut out);
+            prop_assert!(used > 0);
+            prop_assert!(std::str::from_utf8(&out[..written]).is_ok());
+            got.extend_from_slice(&out[..written]);
+            position += used;
+        }
+        prop_assert_eq!(String::from_utf8(got).unwrap(), encoding.decode_without_bom_handling(&raw).0.into_owned());
+    }
+
+    #[test]
+    fn plain_pieces_tear_no_character(text in "\\PC{1,60}", room in 4..20usize) {
+        let framer = Framer::new(Rules::new(&Spec::default()).unwrap().into());
+        let (mut rest, mut out) = (text.as_bytes(), vec![0; room]);
+        while !rest.is_empty() {
+            let (used, written) = framer.piece(rest, &mut out);
+            prop_assert!(used > 0 && std::str::from_utf8(&out[..written]).is_ok());
+            rest = &rest[used..];
+        }
+    }
+
+    #[test]
+    fn the_first_line_end_is_the_end_of_the_first_line(
+        name in select(NAMES),
+        raw in prop::collection::vec(prop_oneof![any::<u8>(), Just(b'\n'), Just(0)], 0..60),
+    ) {
+        let mut framer = framer(name);
+        let (mut out, mut found) = (vec![0; raw.len() * 3 + 16], Found::default());
+        framer.frame(Input { raw: &raw, close: Close::No, rows_max: 1, reference_ns: 0 }, &mut out, &mut found);
+        let next = found.events.first().map(|event| event.next as usize);
+        prop_assert_eq!(framer.line_end(&raw), next);
+    }
+}
