@@ -85,7 +85,7 @@ pub struct Limits {
     /// Memory for everything the agent does; at least 32MiB.
     pub memory: Size,
     /// Cores the whole agent may use, on average over a fifth of a second; all of them if left out.
-    #[schemars(range(min = 0.01))]
+    #[schemars(range(min = 0.01), extend("examples" = [0.5]))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu: Option<f64>,
 }
@@ -186,6 +186,7 @@ fn memory_fault(globals: &Globals, node: &Node) -> Option<Fault> {
 fn cpu_fault(globals: &Globals, node: &Node) -> Option<Fault> {
     globals.limits.cpu.filter(|cores| *cores < CPU_MIN)?;
     let cpu = node.nearest("/limits/cpu");
-    let what = format!("`cpu`: {} is too small", cpu.quoted());
+    let shown = cpu.template.as_ref().map_or(cpu.shown().to_owned(), |template| format!("`{template}`"));
+    let what = format!("`cpu`: {shown} is too small");
     Some(Fault::new(&cpu.place, what, format!("write at least {CPU_MIN}")))
 }
