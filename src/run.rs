@@ -100,6 +100,7 @@ fn settings(config: &Config, until_eof: bool) -> Settings {
     Settings {
         threads: config.globals.limits.threads.min(available),
         memory_bytes: config.globals.limits.memory.0,
+        cpu: config.globals.limits.cpu,
         sink_bytes_max: millstream_engine::limits::SINK_BYTES_MAX,
         until_eof,
         clock: Clock::System,

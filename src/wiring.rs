@@ -191,7 +191,12 @@ fn add(
     match row.build {
         Build::Source(build) => {
             let open = build(component.options.clone())?;
-            blueprint.sources.push(SourcePart { info: source_info(component), type_name, open });
+            blueprint.sources.push(SourcePart {
+                info: source_info(component),
+                type_name,
+                pace: component.pace,
+                open,
+            });
         }
         Build::Transform(build) => {
             let (inputs, transform) = (inputs(config, component), build(component.options.clone())?);

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use millstream_model::Kind;
+use millstream_engine::{Pace, Priority};
+use millstream_model::{Kind, Size};
 
 use super::check::describe::found;
 use super::check::{self, Spot};
@@ -148,6 +149,7 @@ fn component(kind: Kind, type_name: &str, entry: &Entry) -> Component {
         },
         attributes: if kind == Kind::Source { attributes(node) } else { BTreeMap::new() },
         host: node.get("host").filter(|_| kind == Kind::Source).and_then(Node::text).map(String::from),
+        pace: if kind == Kind::Source { pace(node) } else { Pace::default() },
         options: entries_to_json(own),
         place: entry.place.clone(),
     }
@@ -159,6 +161,18 @@ fn attributes(node: &Node) -> BTreeMap<String, String> {
     let pairs =
         entries.iter().filter_map(|entry| Some((entry.key.clone(), entry.node.scalar()?.text.clone())));
     pairs.collect()
+}
+
+/// How fast the source is read, of keys that fit their schema.
+fn pace(node: &Node) -> Pace {
+    let text = |key| node.get(key).and_then(Node::text);
+    let priority = match text("priority") {
+        Some("high") => Priority::High,
+        Some("low") => Priority::Low,
+        _ => Priority::Normal,
+    };
+    let rate_limit = text("rate_limit").and_then(|text| text.parse::<Size>().ok()).map(|size| size.0);
+    Pace { priority, rate_limit }
 }
 
 /// What the component itself finds wrong with options that fit their schema.

@@ -13,6 +13,9 @@ use super::check::{self, Spot};
 use super::fault::{Fault, Place};
 use super::node::{Entry, Node, Value};
 
+/// The least share of a core the agent can work with.
+const CPU_MIN: f64 = 0.01;
+
 /// The least memory the agent can work in.
 const MEMORY_MIN: Size = Size(32 << 20);
 
@@ -81,6 +84,10 @@ pub struct Limits {
     pub threads: usize,
     /// Memory for everything the agent does; at least 32MiB.
     pub memory: Size,
+    /// Cores the whole agent may use, on average over a fifth of a second; all of them if left out.
+    #[schemars(range(min = 0.01), extend("examples" = [0.5]))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<f64>,
 }
 
 /// The agent's HTTP interface.
@@ -106,7 +113,7 @@ impl Default for Globals {
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { threads: 2, memory: Size(512 << 20) }
+        Limits { threads: 2, memory: Size(512 << 20), cpu: None }
     }
 }
 
@@ -162,6 +169,7 @@ pub fn read(entries: Vec<Entry>, start: &Place, faults: &mut Vec<Fault>) -> Glob
         Globals::default()
     });
     faults.extend(memory_fault(&globals, &node));
+    faults.extend(cpu_fault(&globals, &node));
     globals
 }
 
@@ -172,4 +180,13 @@ fn memory_fault(globals: &Globals, node: &Node) -> Option<Fault> {
     let memory = node.nearest("/limits/memory");
     let what = format!("`memory`: {} is too small", memory.quoted());
     Some(Fault::new(&memory.place, what, format!("write at least {MEMORY_MIN}")))
+}
+
+/// A whole number that is too small; of others the schema says it.
+fn cpu_fault(globals: &Globals, node: &Node) -> Option<Fault> {
+    globals.limits.cpu.filter(|cores| *cores < CPU_MIN)?;
+    let cpu = node.nearest("/limits/cpu");
+    let shown = cpu.template.as_ref().map_or(cpu.shown().to_owned(), |template| format!("`{template}`"));
+    let what = format!("`cpu`: {shown} is too small");
+    Some(Fault::new(&cpu.place, what, format!("write at least {CPU_MIN}")))
 }

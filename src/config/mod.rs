@@ -29,6 +29,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use millstream_engine::Pace;
 use millstream_model::Kind;
 use serde_json::Value as Json;
 
@@ -87,6 +88,8 @@ pub struct Component {
     pub attributes: BTreeMap<String, String>,
     /// What a source gives as the host's name instead of the real one.
     pub host: Option<String>,
+    /// How fast a source is read.
+    pub pace: Pace,
     /// Its own keys as a JSON object. May hold secrets: never to be shown.
     pub options: Json,
     /// Where its id stands.

@@ -11,11 +11,13 @@ const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 const VARIABLE_PATTERN: &str = r"\$\{[^}]+\}";
 
 /// The keys that are not a component's own, and the kinds that have them.
-pub const COMMON_KEYS: [(&str, &[Kind]); 4] = [
+pub const COMMON_KEYS: [(&str, &[Kind]); 6] = [
     ("type", &Kind::ALL),
     ("inputs", &[Kind::Transform, Kind::Sink]),
     ("attributes", &[Kind::Source]),
     ("host", &[Kind::Source]),
+    ("priority", &[Kind::Source]),
+    ("rate_limit", &[Kind::Source]),
 ];
 
 /// The schema of one component: its own options and the common keys.
@@ -52,6 +54,18 @@ fn common_property(key: &str, type_name: &str) -> Json {
             "description": "Constant fields of every event; numbers and booleans are kept as text.",
             "type": "object",
             "additionalProperties": { "type": ["string", "number", "boolean"] },
+        }),
+        "priority" => json!({
+            "description": "Which of the sources that have something is read first.",
+            "type": "string",
+            "enum": ["high", "normal", "low"],
+            "default": "normal",
+        }),
+        "rate_limit" => json!({
+            "description": "Bytes per second that are read at most. What is not read yet waits.",
+            "type": "string",
+            "format": "size",
+            "examples": ["10MiB"],
         }),
         _ => {
             json!({ "description": "Replaces the host's name in every event.", "type": "string", "minLength": 1 })

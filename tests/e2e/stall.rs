@@ -2,7 +2,7 @@
 
 use crate::support::{folder, lines};
 use millstream_components::registry::{Build, find};
-use millstream_engine::{Blueprint, Clock, Running, Settings, SinkPart, SourcePart, Store};
+use millstream_engine::{Blueprint, Clock, Pace, Running, Settings, SinkPart, SourcePart, Store};
 use millstream_model::{Kind, SourceInfo};
 use millstream_testkit::{FakeSink, Shelf, Temper};
 use serde_json::json;
@@ -45,7 +45,7 @@ fn blueprint(dir: &Path, shelves: &[Shelf; 2]) -> Blueprint {
         sink: Arc::new(FakeSink { shelf: shelves[index].clone(), temper: Temper::default(), seed: 1 }),
     };
     Blueprint {
-        sources: vec![SourcePart { info, type_name: "file", open }],
+        sources: vec![SourcePart { info, type_name: "file", pace: Pace::default(), open }],
         transforms: vec![],
         sinks: vec![sink(0), sink(1)],
     }
@@ -56,6 +56,7 @@ fn start(dir: &Path, shelves: &[Shelf; 2], until_eof: bool, runtime: &tokio::run
     let settings = Settings {
         threads: 2,
         memory_bytes: 64 << 20,
+        cpu: None,
         // Four megabytes in a dead sink's queue: it is full within a second or two.
         sink_bytes_max: 4 << 20,
         until_eof,

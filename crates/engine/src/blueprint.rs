@@ -13,6 +13,7 @@ use millstream_model::{
     BlockPool, BuildError, Counters, Grant, Kind, Ledger, Now, Sink, SinkSet, Source, SourceInfo, SourceOpen,
     Transform,
 };
+use millstream_pace::{CpuCeiling, Pace, Rate};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -44,6 +45,8 @@ pub struct Settings {
     pub threads: usize,
     /// `limits.memory` in bytes; data in flight gets a part of it.
     pub memory_bytes: u64,
+    /// Cores the process may use, more than zero; all there are if `None`.
+    pub cpu: Option<f64>,
     /// Bytes one sink may have waiting at most, if less than its part of the memory.
     pub sink_bytes_max: u64,
     /// Read what is there, deliver it, and finish.
@@ -64,6 +67,8 @@ pub struct SourcePart {
     pub info: SourceInfo,
     /// Component type.
     pub type_name: &'static str,
+    /// How fast it is read.
+    pub pace: Pace,
     /// Opens it.
     pub open: OpenSource,
 }
@@ -129,24 +134,26 @@ impl Blueprint {
     pub fn build(self, settings: &Settings, store: Arc<Store>) -> Result<Built, EngineError> {
         self.check(settings)?;
         let grant = Grant::new(grant_bytes(settings));
-        let scheduler = Arc::new(Scheduler::new(self.sources.len()));
+        let scheduler = Arc::new(Scheduler::new(self.sources.iter().map(|s| s.pace.priority).collect()));
         let for_room = Arc::downgrade(&scheduler);
         grant.on_room(move || wake_for_room(&for_room));
         let graph = Graph::new(&self)?;
         let mut drivers = Vec::new();
         let share = (grant.bytes_max() / (2 * self.sinks.len().max(1) as u64)).min(settings.sink_bytes_max);
-        let shared = Shared { store: &store, scheduler: &scheduler, share };
-        let sink_ids: Vec<String> = self.sinks.iter().map(|s| s.id.clone()).collect();
+        let sink_ids = self.sinks.iter().map(|s| s.id.clone()).collect();
+        let until_eof = settings.until_eof;
+        let shared = Shared { store: &store, scheduler: &scheduler, share, sink_ids, until_eof };
         let nodes = nodes(&graph, self.transforms, self.sinks, &shared, &mut drivers)?;
-        let sources = sources(&graph, self.sources, &nodes, &sink_ids, &shared, settings.until_eof)?;
+        let sources = sources(&graph, self.sources, &nodes, &shared)?;
         let core = Arc::new(Core {
             clock: settings.clock,
             started: Instant::now(),
-            until_eof: settings.until_eof,
+            until_eof,
             grant,
             pool: BlockPool::new(),
             store,
             scheduler,
+            ceiling: settings.cpu.map(|cores| Mutex::new(CpuCeiling::new(cores))),
             sources,
             nodes,
         });
@@ -181,6 +188,8 @@ struct Shared<'a> {
     scheduler: &'a Arc<Scheduler>,
     /// Bytes one sink may have waiting.
     share: u64,
+    sink_ids: Vec<String>,
+    until_eof: bool,
 }
 
 fn wake_for_room(scheduler: &Weak<Scheduler>) {
@@ -326,11 +335,9 @@ fn sources(
     graph: &Graph,
     parts: Vec<SourcePart>,
     nodes: &[Node],
-    sink_ids: &[String],
     shared: &Shared<'_>,
-    until_eof: bool,
 ) -> Result<Vec<SourceSlot>, EngineError> {
-    let slot = |(index, part)| source_slot(graph, index, part, nodes, sink_ids, shared, until_eof);
+    let slot = |(index, part)| source_slot(graph, index, part, nodes, shared);
     parts.into_iter().enumerate().map(slot).collect()
 }
 
@@ -339,32 +346,20 @@ fn source_slot(
     index: usize,
     part: SourcePart,
     nodes: &[Node],
-    sink_ids: &[String],
     shared: &Shared<'_>,
-    until_eof: bool,
 ) -> Result<SourceSlot, EngineError> {
     let roots = graph.of(&part.info.id, 0);
     let reach = roots.iter().fold(SinkSet::EMPTY, |all, node| all | nodes[*node].reach);
-    let (info, ledger, counters) = (Arc::new(part.info), Ledger::new(), Arc::<Counters>::default());
-    let troubles = Arc::<millstream_model::Troubles>::default();
-    let (wake, wake_again) = (waker(shared.scheduler, index), waker(shared.scheduler, index));
-    ledger.on_reread(move || wake_again());
-    let open = SourceOpen {
-        info: info.clone(),
-        sinks: reach.iter().map(|sink| (sink, sink_ids[sink].clone())).collect(),
-        store: shared.store.of_source(&info.id),
-        ledger: ledger.clone(),
-        counters: counters.clone(),
-        troubles: troubles.clone(),
-        wake,
-        until_eof,
-    };
+    let open = source_open(index, part.info, reach, shared);
+    let (info, ledger) = (open.info.clone(), open.ledger.clone());
+    let (counters, troubles) = (open.counters.clone(), open.troubles.clone());
     let source = (part.open)(open).map_err(|error| EngineError(format!("source {}: {error}", info.id)))?;
     Ok(SourceSlot {
         id: info.id.as_str().into(),
         type_name: part.type_name,
         cuts: cuts(&roots, nodes),
         expansion: chain_expansion(reach, nodes),
+        rate: part.pace.rate_limit.map(|rate| Mutex::new(Rate::new(rate))),
         info,
         source: Mutex::new(source),
         roots,
@@ -374,6 +369,23 @@ fn source_slot(
         troubles,
         release: Mutex::new(Release::default()),
     })
+}
+
+/// What the source with this index is opened with.
+fn source_open(index: usize, info: SourceInfo, reach: SinkSet, shared: &Shared<'_>) -> SourceOpen {
+    let (ledger, wake) = (Ledger::new(), waker(shared.scheduler, index));
+    let wake_again = wake.clone();
+    ledger.on_reread(move || wake_again());
+    SourceOpen {
+        sinks: reach.iter().map(|sink| (sink, shared.sink_ids[sink].clone())).collect(),
+        store: shared.store.of_source(&info.id),
+        info: Arc::new(info),
+        ledger,
+        counters: Arc::default(),
+        troubles: Arc::default(),
+        wake,
+        until_eof: shared.until_eof,
+    }
 }
 
 fn waker(scheduler: &Arc<Scheduler>, source: usize) -> millstream_model::Wake {

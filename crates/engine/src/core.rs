@@ -12,6 +12,7 @@ use millstream_model::{
     BlockPool, Counters, Grant, Kind, Ledger, Map, Now, Offload, Polled, Sink, SinkSet, Source, SourceCx,
     SourceInfo, Troubles,
 };
+use millstream_pace::{CpuCeiling, Rate};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -34,9 +35,29 @@ pub(crate) struct SourceSlot {
     pub release: Mutex<Release>,
     /// Bytes its chain may make of one block.
     pub expansion: u64,
+    /// The ceiling on what it reads, if it has one.
+    pub rate: Option<Mutex<Rate>>,
 }
 
 impl SourceSlot {
+    /// Whether it may read now; if not, how long it must wait.
+    fn may_read(&self, now: Duration) -> Result<(), Duration> {
+        let Some(rate) = &self.rate else { return Ok(()) };
+        let waited = rate.lock().unwrap_or_else(|p| p.into_inner()).ask(now)?;
+        if !waited.is_zero() {
+            self.counters.waited("rate_limit", waited);
+        }
+        Ok(())
+    }
+
+    /// Notes what a poll read, if `before` is what had been read before it.
+    fn has_read(&self, now: Duration, before: u64) {
+        if let Some(rate) = &self.rate {
+            let bytes = self.counters.received_bytes() - before;
+            rate.lock().unwrap_or_else(|p| p.into_inner()).read(now, bytes);
+        }
+    }
+
     /// Closes a sampling interval.
     pub fn sample(&self, interval: Duration) {
         self.counters.sample(interval);
@@ -119,6 +140,8 @@ pub(crate) struct Core {
     pub pool: Arc<BlockPool>,
     pub store: Arc<Store>,
     pub scheduler: Arc<Scheduler>,
+    /// The ceiling on CPU time, if there is one.
+    pub ceiling: Option<Mutex<CpuCeiling>>,
     pub sources: Vec<SourceSlot>,
     /// Transforms in the order of the flow, then sinks.
     pub nodes: Vec<Node>,
@@ -143,7 +166,15 @@ impl Core {
         let slot = &self.sources[source];
         let now = self.now();
         let begun = std::time::Instant::now();
-        let polled = self.poll_guarded(slot, now);
+        let polled = match slot.may_read(now.since_start) {
+            Ok(()) => {
+                let before = slot.counters.received_bytes();
+                let polled = self.poll_guarded(slot, now);
+                slot.has_read(now.since_start, before);
+                polled
+            }
+            Err(pause) => Polled::Wait(pause),
+        };
         slot.counters.busy(begun.elapsed());
         let (again, ticket) = match polled {
             Polled::Batch(batch, permit) => (Again::Now, Some(self.ticket(source, *batch, permit))),
@@ -278,6 +309,29 @@ impl Core {
                 }
             }
         })
+    }
+
+    /// The next job for a worker; `None` when stopped. While the process is ahead of its CPU time no
+    /// source is polled; what was polled runs on.
+    pub fn next_job(&self) -> Option<Job> {
+        let begun = self.now().since_start;
+        let held = self.hold(begun);
+        let job = self.scheduler.wait(|| self.now().since_start)?;
+        if let (Job::Poll(source), false) = (&job, held.is_zero()) {
+            let waited = self.now().since_start.saturating_sub(begun).min(held);
+            self.sources[*source].counters.waited("cpu", waited);
+        }
+        Some(job)
+    }
+
+    /// Holds the polls back if the process is ahead of its CPU time; for how long.
+    fn hold(&self, now: Duration) -> Duration {
+        let Some(ceiling) = &self.ceiling else { return Duration::ZERO };
+        let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+        let used = Duration::new(used.tv_sec as u64, used.tv_nsec as u32);
+        let wait = ceiling.lock().unwrap_or_else(|p| p.into_inner()).wait(now, used);
+        self.scheduler.hold(now + wait);
+        wait
     }
 
     /// What a worker does with a job.

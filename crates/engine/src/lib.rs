@@ -24,6 +24,7 @@ mod ticket;
 #[cfg(test)]
 mod simulation;
 
+pub use millstream_pace::{Pace, Priority};
 pub use millstream_snapshot::{ComponentSnapshot, FileSnapshot, SinkProgress, Snapshot};
 
 pub use blueprint::{

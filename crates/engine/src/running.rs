@@ -42,7 +42,7 @@ impl Running {
             let core = core.clone();
             threads.push(spawn(&format!("worker-{number}"), move || {
                 let mut worker = Worker::new(&core);
-                while let Some(job) = core.scheduler.wait(|| core.now().since_start) {
+                while let Some(job) = core.next_job() {
                     core.work(&mut worker, job);
                 }
             }));

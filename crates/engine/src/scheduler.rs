@@ -2,6 +2,7 @@
 
 use crate::limits::{FOLLOWER_LOOK, ROOM_RETRY};
 use crate::ticket::Ticket;
+use millstream_pace::{Priority, pick};
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
@@ -42,7 +43,12 @@ enum Standing {
 struct State {
     ready: VecDeque<Job>,
     sources: Vec<Standing>,
+    priorities: Vec<Priority>,
+    /// Polls so far.
+    turn: u64,
     paused: bool,
+    /// No polls before this time.
+    held_until: Duration,
     stopped: bool,
     /// Until when the leading worker sleeps; `None` if no worker sleeps.
     leader_until: Option<Duration>,
@@ -55,11 +61,18 @@ pub(crate) struct Scheduler {
 }
 
 impl Scheduler {
-    /// All sources ready.
-    pub fn new(sources: usize) -> Scheduler {
-        let ready = (0..sources).map(Job::Poll).collect();
-        let sources = vec![Standing::Queued; sources];
-        let state = State { ready, sources, paused: false, stopped: false, leader_until: None };
+    /// All sources ready, of these priorities.
+    pub fn new(priorities: Vec<Priority>) -> Scheduler {
+        let state = State {
+            ready: (0..priorities.len()).map(Job::Poll).collect(),
+            sources: vec![Standing::Queued; priorities.len()],
+            priorities,
+            turn: 0,
+            paused: false,
+            held_until: Duration::ZERO,
+            stopped: false,
+            leader_until: None,
+        };
         Scheduler { state: Mutex::new(state), changed: Condvar::new() }
     }
 
@@ -82,7 +95,13 @@ impl Scheduler {
         loop {
             let time = now();
             let until = match state.next(time) {
-                Next::Job(job) => return Some(job),
+                Next::Job(job) => {
+                    // The end of a hold woke one worker, and there is work for another.
+                    if !state.held_until.is_zero() && !state.ready.is_empty() {
+                        self.changed.notify_one();
+                    }
+                    return Some(job);
+                }
                 Next::Stopped => return None,
                 Next::Idle(until) => until.unwrap_or(Duration::MAX),
             };
@@ -152,6 +171,11 @@ impl Scheduler {
         self.changed.notify_all();
     }
 
+    /// Lets no source be polled before this time; tickets that are out run on.
+    pub fn hold(&self, until: Duration) {
+        self.lock().held_until = until;
+    }
+
     /// Whether a source is being polled this moment.
     pub fn is_polling(&self) -> bool {
         self.lock().sources.iter().any(|s| matches!(s, Standing::Polling { .. }))
@@ -179,10 +203,7 @@ impl State {
                 self.wake(source);
             }
         }
-        let paused = self.paused;
-        let takes = |job: &Job| !paused || matches!(job, Job::Resume(_));
-        let Some(index) = self.ready.iter().position(takes) else { return Next::Idle(self.next_timer()) };
-        match self.ready.remove(index) {
+        match self.pick(now).and_then(|index| self.ready.remove(index)) {
             Some(Job::Poll(source)) => {
                 self.sources[source] = Standing::Polling { woken: false };
                 Next::Job(Job::Poll(source))
@@ -192,12 +213,29 @@ impl State {
         }
     }
 
+    /// Index of the next job: tickets, which are in front, go before polls.
+    fn pick(&mut self, now: Duration) -> Option<usize> {
+        if let Some(Job::Resume(_)) = self.ready.front() {
+            return Some(0);
+        }
+        if self.paused || now < self.held_until || self.ready.is_empty() {
+            return None;
+        }
+        let priority = |job: &Job| match job {
+            Job::Poll(source) => self.priorities[*source],
+            Job::Resume(_) => Priority::High,
+        };
+        self.turn += 1;
+        pick(self.ready.iter().map(priority), self.turn)
+    }
+
     fn next_timer(&self) -> Option<Duration> {
         let until = |s: &Standing| match s {
             Standing::Waiting { until, .. } if !self.paused => Some(*until),
             _ => None,
         };
-        self.sources.iter().filter_map(until).min()
+        let held = (!self.paused && !self.ready.is_empty()).then_some(self.held_until);
+        self.sources.iter().filter_map(until).chain(held).min()
     }
 
     fn wake(&mut self, source: usize) {
@@ -209,5 +247,60 @@ impl State {
             }
             Standing::Queued => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Priority::{High, Low, Normal};
+
+    const MS: Duration = Duration::from_millis(1);
+
+    /// The source that is polled next, if one is.
+    fn polled(scheduler: &Scheduler, now: Duration) -> Option<usize> {
+        match scheduler.next(now) {
+            Next::Job(Job::Poll(source)) => Some(source),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn a_ready_source_of_higher_priority_goes_first_and_the_lower_are_not_starved() {
+        let scheduler = Scheduler::new(vec![Low, High, Normal]);
+        let mut polls = [0; 3];
+        for _ in 0..1600 {
+            let source = polled(&scheduler, Duration::ZERO).unwrap();
+            polls[source] += 1;
+            scheduler.polled(source, Again::Now, Duration::ZERO);
+        }
+        assert!(polls[1] >= 1450 && polls[0] >= 45 && polls[2] >= 45, "{polls:?}");
+        // While it waits, it holds nobody up.
+        while polled(&scheduler, Duration::ZERO) != Some(1) {}
+        scheduler.polled(1, Again::At(10 * MS), Duration::ZERO);
+        [0, 2].into_iter().for_each(|source| scheduler.polled(source, Again::Now, Duration::ZERO));
+        let before = polled(&scheduler, Duration::ZERO).unwrap();
+        assert!(before != 1);
+        scheduler.polled(before, Again::Now, Duration::ZERO);
+        assert_eq!((0..2).filter(|_| polled(&scheduler, 10 * MS) == Some(1)).count(), 1);
+    }
+
+    #[test]
+    fn a_hold_keeps_polls_back_until_its_time_and_no_stop() {
+        let scheduler = Scheduler::new(vec![Normal; 2]);
+        scheduler.hold(20 * MS);
+        assert!(matches!(scheduler.next(5 * MS), Next::Idle(Some(until)) if until == 20 * MS));
+        assert_eq!(polled(&scheduler, 20 * MS), Some(0));
+        // A hold ends earlier if the next look at the time says so.
+        scheduler.hold(60 * MS);
+        assert_eq!(polled(&scheduler, 30 * MS), None);
+        scheduler.hold(30 * MS);
+        assert_eq!(polled(&scheduler, 30 * MS), Some(1));
+        scheduler.hold(Duration::MAX);
+        scheduler.pause(true);
+        scheduler.polled(0, Again::Now, 30 * MS);
+        assert!(matches!(scheduler.next(30 * MS), Next::Idle(None)));
+        scheduler.stop();
+        assert!(matches!(scheduler.next(30 * MS), Next::Stopped));
     }
 }

@@ -10,6 +10,7 @@ use crate::scheduler::{Job, Next};
 use crate::store::Store;
 use crate::ticket::Ticket;
 use millstream_model::{Batch, ComponentError, Map, Now, Offload, Outputs, Serial, SourceInfo, Transform};
+use millstream_pace::Pace;
 use millstream_testkit::{FakeSink, MemoryLog, Random, Shelf, Temper};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::Path;
@@ -128,8 +129,12 @@ fn transform(name: &str) -> Transform {
 fn blueprint(scenario: &Scenario, log: &MemoryLog, shelves: &[Shelf; 2], life: u64) -> Blueprint {
     let (log, seed) = (log.clone(), scenario.seed ^ life << 32);
     let info = SourceInfo { id: "log".into(), ..SourceInfo::default() };
-    let source =
-        SourcePart { info, type_name: "memory", open: Box::new(move |open| Ok(log.open(&open, seed))) };
+    let source = SourcePart {
+        info,
+        type_name: "memory",
+        pace: Pace::default(),
+        open: Box::new(move |open| Ok(log.open(&open, seed))),
+    };
     let mut blueprint = Blueprint { sources: vec![source], ..Blueprint::default() };
     let mut last = "log".to_owned();
     for (index, name) in scenario.transforms.iter().enumerate() {
@@ -164,6 +169,7 @@ impl Life {
         let settings = Settings {
             threads: 1,
             memory_bytes: 64 << 20,
+            cpu: None,
             sink_bytes_max: 300,
             until_eof: true,
             clock: Clock::Simulated(0),

@@ -6,11 +6,11 @@
 
 use crate::ack::Ack;
 use crate::limits::BATCH_ROWS_MAX;
-use crate::metrics::Counters;
 use crate::sinkset::SinkSet;
 use arrow_array::BinaryViewArray;
 use arrow_buffer::{BooleanBuffer, Buffer, ScalarBuffer};
 use bytes::Bytes;
+use millstream_counters::Counters;
 use millstream_origin::{Origin, TIME_UNKNOWN};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -348,9 +348,10 @@ impl BatchBuilder {
         }
         offsets.resize(self.rows(), OFFSET_FROM_START);
         for segment in &self.segments {
-            for row in segment.first_row..segment.first_row + segment.rows {
-                if offsets[row] == OFFSET_FROM_START {
-                    offsets[row] = segment.offset(self.starts[row]);
+            let rows = segment.first_row..segment.first_row + segment.rows;
+            for (offset, start) in offsets[rows.clone()].iter_mut().zip(&self.starts[rows]) {
+                if *offset == OFFSET_FROM_START {
+                    *offset = segment.offset(*start);
                 }
             }
         }

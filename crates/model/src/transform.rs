@@ -5,8 +5,8 @@
 
 use crate::batch::Batch;
 use crate::error::ComponentError;
-use crate::metrics::Counters;
 use crate::time::Now;
+use millstream_counters::Counters;
 use std::sync::Arc;
 
 /// A transform as the registry builds it.

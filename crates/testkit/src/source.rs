@@ -111,6 +111,7 @@ impl MemorySource {
         let ack =
             cx.ledger.issue(origin.id, range, choice.cursor.sinks, choice.cursor.attempt, cx.now.since_start);
         builder.segment(origin.clone(), range.0, ack);
+        origin.state.read(bytes as u64, range.1);
         cursors.advance(choice.index, range.1);
         let sinks = choice.cursor.sinks;
         let batch = builder.finish(block.freeze(bytes), cx.info.clone(), sinks, cx.now.unix_ns);

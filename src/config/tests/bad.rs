@@ -30,8 +30,8 @@ fn unknown_keys() {
     assert_eq!(
         source("    include: [a]\n    colour: 1\n"),
         [
-            "m.yaml:6:5: unknown key `colour`; the keys here are `type`, `attributes`, `host`, `include`, `exclude`, \
-         `read_from`, `ignore_older`, `max_line` and `keep_lines`"
+            "m.yaml:6:5: unknown key `colour`; the keys here are `type`, `attributes`, `host`, `priority`, `rate_limit`, \
+         `include`, `exclude`, `read_from`, `ignore_older`, `max_line` and `keep_lines`"
         ]
     );
     assert_eq!(
@@ -76,6 +76,14 @@ fn wrong_types() {
         (
             "    include: [a]\n    host: ''\n",
             "6:11: `host`: the text is empty; write something, or leave the key out",
+        ),
+        (
+            "    include: [a]\n    priority: hihg\n",
+            "6:15: `priority`: unknown value \"hihg\"; did you mean `high`?",
+        ),
+        (
+            "    include: [a]\n    rate_limit: 100\n",
+            "6:17: `rate_limit`: \"100\" has no unit; write for example",
         ),
         (
             "    include: [a]\n    attributes: {a: [b]}\n",
@@ -216,6 +224,14 @@ fn globals() {
     assert_eq!(
         faults_of(&format!("limits: {{memory: 1MiB}}\n{REST}")),
         ["m.yaml:1:18: `memory`: \"1MiB\" is too small; write at least 32MiB"]
+    );
+    for (cpu, shown) in [("0", "0"), ("-1", "-1"), ("0.001", "0.001")] {
+        let faults = faults_of(&format!("limits: {{cpu: {cpu}}}\n{REST}"));
+        assert_eq!(faults, [format!("m.yaml:1:15: `cpu`: {shown} is too small; write at least 0.01")]);
+    }
+    assert_eq!(
+        faults_of(&format!("limits: {{cpu: 50%}}\n{REST}")),
+        ["m.yaml:1:15: `cpu`: expected a number, found text; write for example 0.5"]
     );
 }
 

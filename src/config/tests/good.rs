@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 
+use millstream_engine::{Pace, Priority};
 use millstream_model::{Interval, Kind, Size};
 use serde_json::json;
 
@@ -19,6 +20,7 @@ fn defaults() {
     assert_eq!(globals.data_dir.to_str(), Some("/var/lib/millstream"));
     assert_eq!((globals.log.level, globals.log.to), (LogLevel::Info, LogTarget::Stderr));
     assert_eq!((globals.limits.threads, globals.limits.memory), (2, Size(512 << 20)));
+    assert_eq!(globals.limits.cpu, None);
     assert_eq!(globals.shutdown_timeout, Interval(Duration::from_secs(20)));
     assert_eq!(globals.api.listen.to_string(), "127.0.0.1:7878");
 }
@@ -26,7 +28,7 @@ fn defaults() {
 /// Every global key is taken over; a key left out of a map keeps its default.
 #[test]
 fn globals() {
-    let text = "data_dir: /d\nlog: {level: trace, to: /var/log/m.log}\nlimits: {memory: 64MiB}\n\
+    let text = "data_dir: /d\nlog: {level: trace, to: /var/log/m.log}\nlimits: {memory: 64MiB, cpu: 1.5}\n\
                 shutdown_timeout: 1m30s\napi: {listen: '[::1]:80'}\n";
     let globals = good(&format!("{text}{REST}")).globals;
     assert_eq!(globals.data_dir.to_str(), Some("/d"));
@@ -35,6 +37,8 @@ fn globals() {
         (LogLevel::Trace, LogTarget::File("/var/log/m.log".into()))
     );
     assert_eq!((globals.limits.threads, globals.limits.memory), (2, Size(64 << 20)));
+    assert_eq!(globals.limits.cpu, Some(1.5));
+    assert_eq!(good(&format!("limits: {{cpu: 2}}\n{REST}")).globals.limits.cpu, Some(2.0));
     assert_eq!(globals.shutdown_timeout, Interval(Duration::from_secs(90)));
     assert_eq!(globals.api.listen.to_string(), "[::1]:80");
 }
@@ -59,6 +63,20 @@ fn components() {
     assert_eq!(p.options, json!({ "format": "regex", "pattern": "^a$" }));
     assert_eq!(out.inputs, ["p", "p.rejected"]);
     assert_eq!(out.options, json!({ "retries": 3, "endpoint": ["a", "b"], "encoding": { "codec": "text" } }));
+}
+
+/// How fast a source is read is taken out of the options; what is left out is the default.
+#[test]
+fn paces() {
+    let config = good(
+        "sources: {a: {type: stdin, priority: low, rate_limit: 1.5MiB}, b: {type: stdin, priority: high}, c: {type: stdin}}\n\
+         sinks: {o: {type: blackhole, inputs: [a, b, c]}}\n",
+    );
+    let paces: Vec<Pace> = config.components.iter().map(|component| component.pace).collect();
+    let pace = |priority, rate_limit| Pace { priority, rate_limit };
+    let default = Pace::default();
+    assert_eq!(paces, [pace(Priority::Low, Some(3 << 19)), pace(Priority::High, None), default, default]);
+    assert_eq!(config.components[0].options, json!({}));
 }
 
 /// Files add up: components from both, globals from either.

@@ -66,6 +66,11 @@ impl Counters {
         self.received_bytes.fetch_add(bytes, Relaxed);
     }
 
+    /// Bytes taken in so far.
+    pub fn received_bytes(&self) -> u64 {
+        self.received_bytes.load(Relaxed)
+    }
+
     /// Counts events and bytes let out.
     pub fn sent(&self, events: u64, bytes: u64) {
         self.sent_events.fetch_add(events, Relaxed);
@@ -86,7 +91,7 @@ impl Counters {
         self.utilization_ppm.store(ppm as u64, Relaxed);
     }
 
-    /// Counts time spent waiting for something (`room`, `retry`, `input`).
+    /// Counts time spent waiting for something (`retry`, `cpu`, `rate_limit`).
     pub fn waited(&self, what: &'static str, time: Duration) {
         add(&self.waits, what, time);
     }

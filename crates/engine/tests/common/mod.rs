@@ -1,0 +1,73 @@
+//! A source without end, and an engine that runs it.
+
+#![allow(dead_code, missing_docs)]
+
+use millstream_engine::{Blueprint, Clock, Pace, Running, Settings, SinkPart, SourcePart, Store};
+use millstream_model::{BatchBuilder, LongLine, Origin, Polled, Source, SourceCx, SourceInfo, SourceOpen};
+use millstream_testkit::{FakeSink, Shelf, Temper};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Always has lines, and computes for `work` at each poll.
+struct Busy {
+    origin: Arc<Origin>,
+    offset: u64,
+    work: Duration,
+    bytes: usize,
+}
+
+impl Source for Busy {
+    fn poll(&mut self, cx: &mut SourceCx<'_>) -> Polled {
+        if !cx.sinks.is_subset(cx.room) {
+            return Polled::NoRoom;
+        }
+        let Some((mut block, permit)) = cx.block(1) else { return Polled::NoRoom };
+        let begun = Instant::now();
+        while begun.elapsed() < self.work {
+            std::hint::spin_loop();
+        }
+        block.memory()[..self.bytes].fill(b'x');
+        block.memory()[self.bytes - 1] = b'\n';
+        let mut builder = BatchBuilder::default();
+        builder.lines(block.filled(self.bytes), 0, &[self.bytes as u32 - 1], 1 << 20, LongLine::Split);
+        let range = (self.offset, self.offset + self.bytes as u64);
+        let ack = cx.ledger.issue(self.origin.id, range, cx.sinks, 0, cx.now.since_start);
+        builder.segment(self.origin.clone(), range.0, ack);
+        self.offset = range.1;
+        self.origin.state.read(self.bytes as u64, range.1);
+        cx.counters.received(1, self.bytes as u64);
+        let batch = builder.finish(block.freeze(self.bytes), cx.info.clone(), cx.sinks, cx.now.unix_ns);
+        Polled::Batch(Box::new(batch), permit)
+    }
+}
+
+/// A source that gives a line of `bytes` bytes, its end included, after `work`, over and over.
+pub fn busy(id: &str, work: Duration, bytes: usize, pace: Pace) -> SourcePart {
+    let info = SourceInfo { id: id.to_owned(), ..SourceInfo::default() };
+    let open = move |open: SourceOpen| {
+        let origin = Arc::new(Origin::new(7, open.info.id.clone()));
+        open.ledger.open(&origin, open.sinks.iter().map(|(sink, _)| (*sink, 0)));
+        Ok(Box::new(Busy { origin, offset: 0, work, bytes }) as Box<dyn Source>)
+    };
+    SourcePart { info, type_name: "busy", pace, open: Box::new(open) }
+}
+
+/// An engine that runs these sources into one shelf.
+pub fn start(sources: Vec<SourcePart>, cpu: Option<f64>, until_eof: bool, folder: &Path) -> (Running, Shelf) {
+    let shelf = Shelf::default();
+    let inputs = sources.iter().map(|source| (source.info.id.clone(), 0)).collect();
+    let sink = Arc::new(FakeSink { shelf: shelf.clone(), temper: Temper::default(), seed: 1 });
+    let sinks = vec![SinkPart { id: "out".to_owned(), type_name: "fake", inputs, sink }];
+    let settings = Settings {
+        threads: 2,
+        memory_bytes: 64 << 20,
+        cpu,
+        sink_bytes_max: 4 << 20,
+        until_eof,
+        clock: Clock::System,
+    };
+    let store = Arc::new(Store::open(folder).unwrap());
+    let built = Blueprint { sources, transforms: Vec::new(), sinks }.build(&settings, store).unwrap();
+    (built.start(&tokio::runtime::Handle::current()), shelf)
+}
