@@ -7,3 +7,4 @@ mod kafka;
 mod kill;
 mod output;
 mod stall;
+mod verify;
