@@ -1,7 +1,7 @@
 //! The command line.
 
 use crate::wiring::{self, Registry};
-use crate::{config, generate, run};
+use crate::{config, generate, run, verify};
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -43,6 +43,9 @@ enum Command {
         /// Show the rates of all sources and sinks on standard error
         #[arg(long)]
         progress: bool,
+        /// End at once when the process that started this one ends
+        #[arg(long, hide = true)]
+        with_parent: bool,
     },
     /// Check a configuration without connecting to anything
     #[command(after_help = "Example:\n  millstream validate -c /etc/millstream/conf.d\n\n\
@@ -55,6 +58,9 @@ enum Command {
     /// Print the JSON Schema of the configuration, for editors
     #[command(after_help = "Example:\n  millstream schema > millstream.schema.json")]
     Schema,
+    /// Prove on this host that nothing is lost
+    #[command(after_help = verify::HELP)]
+    Verify(verify::VerifyArgs),
     /// Make log lines for tests and benchmarks
     #[command(after_help = "Example:\n  millstream generate logs --count 1000000 -o /tmp/web.log\n  \
         millstream generate logs --rate 500 --size 512B >> app.log")]
@@ -89,11 +95,15 @@ pub fn main() -> ExitCode {
         }
     };
     ExitCode::from(match cli.command {
-        Command::Run { files, until_eof, progress } => {
+        Command::Run { files, until_eof, progress, with_parent } => {
+            if with_parent {
+                verify::end_with_parent();
+            }
             run::run(&files.config, run::Options { until_eof, progress })
         }
         Command::Validate { files } => validate(&files.config),
         Command::Schema => schema(),
+        Command::Verify(args) => verify::verify(&args),
         Command::Generate { what: Generate::Logs(args) } => generate::logs(&args),
     })
 }

@@ -8,7 +8,8 @@ mod line;
 #[cfg(test)]
 mod tests;
 
-use line::{cut, escaped, format_line};
+pub use line::{Rfc3339, date, escaped};
+use line::{cut, format_line};
 use log::{Level, LevelFilter, Log, Metadata, Record};
 use std::collections::{HashMap, VecDeque};
 use std::fs::OpenOptions;

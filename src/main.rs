@@ -6,6 +6,7 @@ mod generate;
 mod logging;
 mod progress;
 mod run;
+mod verify;
 mod wiring;
 
 use std::process::ExitCode;

@@ -54,7 +54,7 @@ pub fn cut(text: &str, bytes_max: usize) -> &str {
 }
 
 /// A time in UTC with milliseconds.
-struct Rfc3339(SystemTime);
+pub struct Rfc3339(pub SystemTime);
 
 impl fmt::Display for Rfc3339 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,7 +1,7 @@
 //! `kill -9` under load: nothing lost, nothing torn, in order, repeats under known ids.
 
 use crate::support::{Agent, folder, lines, wait_until};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -110,8 +110,9 @@ fn check_text(lines: &[String]) {
     assert_eq!(lost, 0, "lost of {LINES}; {} lines in all", lines.len());
 }
 
-/// Checks JSON events in the order they arrived: every line, no other id for the same line, and the
-/// first arrivals of each file in order.
+/// Checks JSON events in the order they arrived: every line, no other id for the same line, no id for
+/// two lines (so that without repeated ids each line is there once), and the first arrivals of each
+/// file in order.
 pub fn check_json<'e>(events: impl Iterator<Item = &'e [u8]>) {
     let mut ids: HashMap<(usize, usize), String> = HashMap::new();
     let mut last: HashMap<String, u64> = HashMap::new();
@@ -131,6 +132,8 @@ pub fn check_json<'e>(events: impl Iterator<Item = &'e [u8]>) {
         assert!(before.is_none_or(|before| before < offset), "line {key:?} is out of order");
     }
     assert_eq!(ids.len(), LINES, "lost");
+    let different: HashSet<&String> = ids.values().collect();
+    assert_eq!(different.len(), LINES, "an id stands for two lines");
 }
 
 #[test]

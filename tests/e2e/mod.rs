@@ -6,4 +6,6 @@ mod input;
 mod kafka;
 mod kill;
 mod output;
+mod rotation;
 mod stall;
+mod verify;

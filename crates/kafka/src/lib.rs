@@ -1,4 +1,5 @@
-//! The border to librdkafka: batches of records in without copies, every delivery report out.
+//! The border to librdkafka: batches of records in without copies, every delivery report out, and a
+//! reader for tests of a host.
 //!
 //! A [`Shipment`] is many records over shared buffers. [`Producer::send`] hands their addresses to
 //! the library, which keeps the addresses, not copies, until it reports each record. So a shipment
@@ -10,10 +11,12 @@
 mod flight;
 mod hash;
 mod producer;
+mod reader;
 mod shipment;
 
 pub use flight::{Failure, Receipt};
 pub use hash::KeyHash;
 pub use producer::{OpenError, Producer, TopicError, check};
 pub use rdkafka::types::RDKafkaErrorCode as ErrorCode;
+pub use reader::Reader;
 pub use shipment::{Headers, Key, Record, RecordId, Run, Shipment};

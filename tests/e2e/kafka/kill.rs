@@ -10,13 +10,13 @@ use std::fs;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-const KILLS: u64 = 10;
+const KILLS: u64 = 20;
 
 /// How long the broker is away when it is stopped.
 const AWAY: Duration = Duration::from_secs(20);
 
 #[test]
-fn a_million_lines_survive_ten_kills_of_the_agent_and_two_falls_of_the_broker() {
+fn a_million_lines_survive_twenty_kills_of_the_agent_and_two_falls_of_the_broker() {
     let (dir, mut kafka) = (folder(), Kafka::start());
     kafka.create_topic("all", 4);
     fs::create_dir(dir.path().join("in")).unwrap();
@@ -49,7 +49,7 @@ fn all(kafka: &Kafka) -> String {
 fn kill_agents(dir: &tempfile::TempDir, config: &str, random: &mut Random, times: u64) {
     for _ in 0..times {
         let mut agent = Agent::start(dir.path(), config, &[]);
-        std::thread::sleep(Duration::from_millis(300 + random.below(1400)));
+        std::thread::sleep(Duration::from_millis(250 + random.below(500)));
         agent.kill();
     }
 }

@@ -1,0 +1,172 @@
+//! `millstream verify`: proves on a host that nothing is lost.
+//!
+//! An agent runs as a child over log files that are written and rotated in every way, is killed
+//! again and again, and what it delivered is compared with what was written.
+
+mod agent;
+mod drive;
+mod lines;
+mod logfile;
+mod rotation;
+mod scratch;
+mod show;
+mod sink;
+mod tally;
+mod writer;
+
+pub use agent::end_with_parent;
+
+use crate::cli::{DONE, FAILED, USAGE};
+use agent::Agent;
+use drive::{Drive, Plan, drain};
+use lines::{Lines, Random, mix};
+use millstream_model::Interval;
+use rotation::Rotation;
+use scratch::Scratch;
+use show::Report;
+use sink::{Sink, Target};
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tally::Tally;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// What stands below the options.
+pub const HELP: &str = "Example:\n  millstream verify -d 60s\n  \
+    millstream verify -d 5m --dir /var/log --sink kafka://127.0.0.1:9092/verify\n\n\
+    Writes numbered lines to files in a temporary folder, rotates them in turn, kills and stops an\n\
+    agent that delivers them, and compares line by line. Ctrl-C ends it with the report so far.\n\
+    Needs room for 10 MB per second at the rate of the default; a topic has to be there.\n\
+    The last line is: lost N repeated N torn N\n\
+    Exit status: 0 nothing lost or torn; 1 something was, or the run failed; 2 usage.";
+
+/// Options of `verify`.
+#[derive(clap::Args)]
+pub struct VerifyArgs {
+    /// How long lines are written
+    #[arg(short, long, default_value = "60s")]
+    duration: Interval,
+    /// Where to deliver to: file:///PATH or kafka://HOST:PORT/TOPIC [default: a file in the folder]
+    #[arg(long, value_name = "URI")]
+    sink: Option<Target>,
+    /// Lines per second in all
+    #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..))]
+    rate: u64,
+    /// Files written at a time
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u8).range(1..=99))]
+    files: u8,
+    /// Rotations that take turns: rename, date, copytruncate, move, delete, gzip
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "rename,date,copytruncate,move,delete"
+    )]
+    rotate: Vec<Rotation>,
+    /// Leave lines out of what is read back, to see the verifier notice: lose=N
+    #[arg(long, value_name = "lose=N", value_parser = injected)]
+    inject: Option<u64>,
+    /// Folder in which the temporary one is made: its file system is put to the test
+    /// [default: the system's]
+    #[arg(long)]
+    dir: Option<PathBuf>,
+    /// Keep the temporary folder; after a failure it is kept in any case
+    #[arg(long)]
+    keep: bool,
+    /// Replays the random choices of a run, though not its timing [default: another each time]
+    #[arg(long)]
+    seed: Option<u64>,
+}
+
+fn injected(text: &str) -> Result<u64, String> {
+    let number = text.strip_prefix("lose=").and_then(|number| number.parse().ok());
+    number.ok_or_else(|| "write lose= and a number, such as lose=3".into())
+}
+
+/// Runs it; returns the exit status.
+pub fn verify(args: &VerifyArgs) -> u8 {
+    let (mut scratch, sink) = match prepare(args) {
+        Ok(prepared) => prepared,
+        Err((status, message)) => {
+            eprintln!("{message}");
+            return status;
+        }
+    };
+    let passed = prove(args, &scratch, sink).unwrap_or_else(|message| {
+        eprintln!("{message}");
+        false
+    });
+    scratch.keep |= !passed;
+    if scratch.keep {
+        eprintln!("everything is in {}", scratch.path.display());
+    }
+    if passed { DONE } else { FAILED }
+}
+
+fn prepare(args: &VerifyArgs) -> Result<(Scratch, Sink), (u8, String)> {
+    let parent = args.dir.clone().unwrap_or_else(std::env::temp_dir);
+    let scratch = Scratch::make(&parent, args.keep).map_err(|message| (USAGE, message))?;
+    let target = args.sink.clone().unwrap_or_else(|| Target::File(scratch.path.join("out.json")));
+    let sink = Sink::open(target).map_err(|message| (FAILED, message))?;
+    Ok((scratch, sink))
+}
+
+/// Whether nothing was lost or torn.
+fn prove(args: &VerifyArgs, scratch: &Scratch, mut sink: Sink) -> Result<bool, String> {
+    let seed = args.seed.unwrap_or_else(|| mix(logfile::now().as_nanos() as u64) % 1_000_000);
+    eprintln!("seed {seed}, folder {}", scratch.path.display());
+    let plan = Plan {
+        duration: args.duration.0,
+        rate: args.rate,
+        files: args.files.into(),
+        rotations: args.rotate.clone(),
+        seed,
+    };
+    let interrupts = count_interrupts().map_err(|error| format!("signals cannot be received: {error}"))?;
+    let lines = Arc::new(Lines::new(seed));
+    let mut agent = Agent::start(&scratch.path, &sink)?;
+    let (written, deeds) = Drive::new(&plan, scratch, &mut agent, &interrupts, &lines)?.run()?;
+    let counts = written.iter().map(|written| written.lines).collect();
+    let mut tally = Tally::new(lines.clone(), counts, args.inject.unwrap_or(0), &mut Random::new(seed));
+    drain(&mut agent, &mut sink, &mut tally, &interrupts)?;
+    let interrupted = interrupts.load(Ordering::Relaxed) > 0;
+    let (starts, tally) = (agent.starts, &tally);
+    let report = Report {
+        plan: &plan,
+        scratch,
+        written: &written,
+        deeds: &deeds,
+        starts,
+        tally,
+        lines: &lines,
+        interrupted,
+    };
+    // A closed pipe changes nothing about the result.
+    let _ = io::stdout().write_all(report.text().as_bytes());
+    Ok(tally.lost() == 0 && tally.torn == 0)
+}
+
+/// Counts SIGINT and SIGTERM, which end the writing first and then the reading back.
+fn count_interrupts() -> io::Result<Arc<AtomicUsize>> {
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = count.clone();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let (ready, is_ready) = std::sync::mpsc::channel();
+    let listen = async move {
+        let signals = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
+        let (Ok(mut interrupt), Ok(mut terminate)) = signals else { return };
+        let _ = ready.send(());
+        loop {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+            counted.fetch_add(1, Ordering::Relaxed);
+        }
+    };
+    std::thread::Builder::new().name("signals".into()).spawn(move || runtime.block_on(listen))?;
+    // A thread that could not listen has dropped its end.
+    is_ready.recv().map_err(io::Error::other)?;
+    Ok(count)
+}

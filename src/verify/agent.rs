@@ -1,0 +1,189 @@
+//! The agent under test: this same program as a child, with a configuration of its own.
+
+use super::sink::Sink;
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Longest time for a start, and for an answer of the control socket.
+const START_MAX: Duration = Duration::from_secs(20);
+
+/// Longest time for a stop; the agent itself gives up after `shutdown_timeout` (20 s).
+const STOP_MAX: Duration = Duration::from_secs(30);
+
+/// How often the agent is looked at while something is waited for.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Bytes of the end of the agent's log that a fault shows.
+const LOG_TAIL_BYTES: usize = 2000;
+
+/// How the agent is: it is brought back by [`Agent::look`] after each end that was ordered.
+enum State {
+    Up(Child),
+    Stopping(Child, Instant),
+    Down(Instant),
+}
+
+/// The child. It is killed when dropped.
+pub struct Agent {
+    folder: PathBuf,
+    state: State,
+    /// When it was last started.
+    started: Instant,
+    /// How often it was started.
+    pub starts: u64,
+}
+
+impl Agent {
+    /// Writes the configuration, starts the agent in `folder` and waits until it answers. The error
+    /// has the end of its log.
+    pub fn start(folder: &Path, sink: &Sink) -> Result<Agent, String> {
+        fs::write(folder.join("millstream.yaml"), configuration(folder, sink))
+            .map_err(|error| format!("{}: {error}", folder.display()))?;
+        let mut agent = Agent {
+            folder: folder.to_path_buf(),
+            state: State::Down(Instant::now()),
+            started: Instant::now(),
+            starts: 0,
+        };
+        agent.look()?;
+        while agent.get("/health").is_none() {
+            agent.look()?;
+            if agent.started.elapsed() > START_MAX {
+                return Err(agent.fault(&format!("the agent does not answer within {START_MAX:?}")));
+            }
+            std::thread::sleep(LOOK);
+        }
+        Ok(agent)
+    }
+
+    /// Starts the agent again when it is time, and sees to it that a stop ends. An end that nobody
+    /// ordered is an error.
+    pub fn look(&mut self) -> Result<(), String> {
+        let failed = |error: io::Error| format!("the agent's process: {error}");
+        match &mut self.state {
+            State::Up(child) => match child.try_wait().map_err(failed)? {
+                None => Ok(()),
+                Some(status) => Err(self.fault(&format!("the agent ended by itself: {status}"))),
+            },
+            State::Stopping(child, since) => {
+                if since.elapsed() > STOP_MAX {
+                    return Err(
+                        self.fault(&format!("the agent does not stop within {STOP_MAX:?} of SIGTERM"))
+                    );
+                }
+                if child.try_wait().map_err(failed)?.is_some() {
+                    self.state = State::Down(Instant::now());
+                }
+                Ok(())
+            }
+            State::Down(until) if *until > Instant::now() => Ok(()),
+            State::Down(_) => {
+                self.state =
+                    State::Up(self.spawn().map_err(|error| format!("the agent cannot be started: {error}"))?);
+                (self.started, self.starts) = (Instant::now(), self.starts + 1);
+                Ok(())
+            }
+        }
+    }
+
+    fn spawn(&self) -> io::Result<Child> {
+        let log = File::options().create(true).append(true).open(self.folder.join("agent.log"))?;
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["run", "--with-parent", "-c"]).arg(self.folder.join("millstream.yaml"));
+        // A group of its own: Ctrl-C is meant for the verifier.
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).process_group(0);
+        command.spawn()
+    }
+
+    /// Whether it runs and was not told to stop.
+    pub fn is_up(&self) -> bool {
+        matches!(self.state, State::Up(_))
+    }
+
+    /// Sends SIGKILL, and starts the agent again after `pause`.
+    pub fn kill(&mut self, pause: Duration) {
+        if let State::Up(child) = &mut self.state {
+            let _ = child.kill();
+            let _ = child.wait();
+            self.state = State::Down(Instant::now() + pause);
+        }
+    }
+
+    /// Sends SIGTERM; the agent is started again once it has ended.
+    pub fn terminate(&mut self) {
+        let state = std::mem::replace(&mut self.state, State::Down(Instant::now()));
+        self.state = match state {
+            State::Up(child) => {
+                let _ = kill_process(Pid::from_child(&child), Signal::TERM);
+                State::Stopping(child, Instant::now())
+            }
+            other => other,
+        };
+    }
+
+    /// Stops the agent for good.
+    pub fn stop(&mut self) -> Result<(), String> {
+        self.terminate();
+        while matches!(self.state, State::Stopping(..)) {
+            self.look()?;
+            std::thread::sleep(LOOK);
+        }
+        Ok(())
+    }
+
+    /// Bytes that the sink has not settled, in the agent's own words; none if it does not answer.
+    pub fn lag(&self) -> Option<u64> {
+        let metrics = self.get("/metrics")?;
+        let line = metrics.lines().find(|line| line.starts_with("millstream_source_lag_bytes{"))?;
+        line.rsplit(' ').next()?.parse().ok()
+    }
+
+    /// Body of an answer over the control socket.
+    fn get(&self, path: &str) -> Option<String> {
+        let mut stream = UnixStream::connect(self.folder.join("data/control.sock")).ok()?;
+        stream.set_read_timeout(Some(START_MAX)).ok()?;
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).ok()?;
+        answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned())
+    }
+
+    /// A fault with the end of the agent's log.
+    fn fault(&self, what: &str) -> String {
+        let log = fs::read(self.folder.join("agent.log")).unwrap_or_default();
+        let tail = String::from_utf8_lossy(&log[log.len().saturating_sub(LOG_TAIL_BYTES)..]);
+        format!("{what}; its log ends with:\n{}", tail.trim_end())
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        if let State::Up(child) | State::Stopping(child, _) = &mut self.state {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn configuration(folder: &Path, sink: &Sink) -> String {
+    let folder = folder.display();
+    format!(
+        "data_dir: {folder}/data\n\
+         api: {{ listen: '127.0.0.1:0' }}\n\
+         sources:\n  app: {{ type: file, include: ['{folder}/in/*.log*', '{folder}/old/*'] }}\n\
+         sinks:\n  out:\n    inputs: [app]\n    encoding: {{ metadata: [file, offset, id, file_id] }}\n{}",
+        sink.options()
+    )
+}
+
+/// Ends this process when the one that started it ends, however that ends.
+pub fn end_with_parent() {
+    // An agent that outlives its verifier harms nothing but order: a kernel that refuses is no fault.
+    let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
+}

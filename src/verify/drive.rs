@@ -1,0 +1,248 @@
+//! The run itself: writers, rotations, kills, and the waits that make deleting a file fair.
+
+use super::agent::Agent;
+use super::lines::{Lines, Random, mix};
+use super::logfile::Written;
+use super::rotation::Rotation;
+use super::scratch::Scratch;
+use super::show::Progress;
+use super::sink::Sink;
+use super::tally::Tally;
+use super::writer::Writer;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// How often it is looked what is due.
+const TICK: Duration = Duration::from_millis(5);
+
+/// Shortest time between two rotations, and what chance adds at most, in milliseconds.
+const ROTATE_MS: (u64, u64) = (150, 200);
+
+/// The same between two ends of the agent.
+const END_MS: (u64, u64) = (500, 1500);
+
+/// One end in so many is a SIGTERM, the others are SIGKILL.
+const TERM_ONE_IN: u64 = 4;
+
+/// Longest time the agent is away after a kill, in milliseconds.
+const AWAY_MS_MAX: u64 = 400;
+
+/// How often everything is brought to rest, so that files can be deleted.
+const REST_EVERY: Duration = Duration::from_secs(15);
+
+/// How long there is nothing to deliver until the agent surely knows every file.
+const KNOWN_AFTER: Duration = Duration::from_secs(1);
+
+/// How long there is nothing to deliver until that surely stands in the checkpoints, which are
+/// saved once a second.
+const SAVED_AFTER: Duration = Duration::from_millis(2500);
+
+/// Longest wait for everything to be delivered.
+const REST_MAX: Duration = Duration::from_secs(60);
+
+/// At the end: how long nothing moves until the rest counts as lost.
+const DRAIN_MAX: Duration = Duration::from_secs(20);
+
+/// At the end: how long repeats are waited for when every line is there.
+const REPEATS_MAX: Duration = Duration::from_millis(1500);
+
+/// What is to be done.
+pub struct Plan {
+    /// Time for writing.
+    pub duration: Duration,
+    /// Lines per second of all writers.
+    pub rate: u64,
+    /// Writers.
+    pub files: usize,
+    /// Rotations that take turns.
+    pub rotations: Vec<Rotation>,
+    /// Decides every random choice.
+    pub seed: u64,
+}
+
+/// What was done beside writing.
+#[derive(Debug, Default)]
+pub struct Deeds {
+    /// Rotations, one entry each.
+    pub rotations: Vec<Rotation>,
+    /// SIGKILLs.
+    pub kills: u64,
+    /// SIGTERMs.
+    pub stops: u64,
+    /// Times that not everything was delivered though nothing was written for a minute.
+    pub unrest: u64,
+    /// Time in which everything was brought to rest.
+    pub resting: Duration,
+}
+
+/// A run.
+pub struct Drive<'a> {
+    plan: &'a Plan,
+    scratch: &'a Scratch,
+    agent: &'a mut Agent,
+    interrupts: &'a AtomicUsize,
+    writers: Vec<Writer>,
+    random: Random,
+    begun: Instant,
+    deeds: Deeds,
+}
+
+impl<'a> Drive<'a> {
+    /// Starts the writers.
+    pub fn new(
+        plan: &'a Plan,
+        scratch: &'a Scratch,
+        agent: &'a mut Agent,
+        interrupts: &'a AtomicUsize,
+        lines: &Arc<Lines>,
+    ) -> Result<Drive<'a>, String> {
+        let rate = plan.rate as f64 / plan.files as f64;
+        let start = |index| Writer::start(&scratch.path, index, rate, lines.clone(), plan.seed);
+        let writers = (0..plan.files).map(start).collect::<Result<_, _>>().map_err(writing)?;
+        let random = Random::new(mix(plan.seed));
+        Ok(Drive {
+            plan,
+            scratch,
+            agent,
+            interrupts,
+            writers,
+            random,
+            begun: Instant::now(),
+            deeds: Deeds::default(),
+        })
+    }
+
+    /// Writes, rotates and kills until the time is over or Ctrl-C comes; what was written and done.
+    pub fn run(mut self) -> Result<(Vec<Written>, Deeds), String> {
+        let mut progress = Progress::new();
+        let mut rotate_at = self.later(ROTATE_MS);
+        let mut end_at = self.later(END_MS);
+        let mut rest_at = Instant::now() + REST_EVERY.min(self.plan.duration / 2);
+        while self.begun.elapsed() < self.plan.duration && self.interrupts.load(Ordering::Relaxed) == 0 {
+            std::thread::sleep(TICK);
+            self.agent.look()?;
+            let now = Instant::now();
+            if rotate_at <= now {
+                self.rotate()?;
+                rotate_at = self.later(ROTATE_MS);
+            }
+            if end_at <= now && self.agent.is_up() {
+                self.end_agent();
+                end_at = self.later(END_MS);
+            }
+            if rest_at <= now {
+                self.rest()?;
+                rest_at = Instant::now() + REST_EVERY;
+            }
+            progress.show(|| self.state());
+        }
+        let written = self.writers.into_iter().map(Writer::end).collect::<Result<_, _>>().map_err(writing)?;
+        Ok((written, self.deeds))
+    }
+
+    fn later(&mut self, (least, more): (u64, u64)) -> Instant {
+        Instant::now() + Duration::from_millis(least + self.random.below(more))
+    }
+
+    fn state(&self) -> String {
+        let lines: u64 = self.writers.iter().map(Writer::lines).sum();
+        let Deeds { rotations, kills, stops, .. } = &self.deeds;
+        format!(
+            "{:.0} s: {lines} lines written, {} rotations, {kills} kills, {stops} stops",
+            self.begun.elapsed().as_secs_f64(),
+            rotations.len()
+        )
+    }
+
+    /// Files and ways of rotation take turns so that each file meets each way. Deletions are left to
+    /// [`Drive::rest`].
+    fn rotate(&mut self) -> Result<(), String> {
+        let kinds: Vec<Rotation> =
+            self.plan.rotations.iter().copied().filter(|kind| *kind != Rotation::Delete).collect();
+        if kinds.is_empty() {
+            return Ok(());
+        }
+        let (turn, files) = (self.deeds.rotations.len(), self.writers.len());
+        let kind = kinds[(turn + turn / files) % kinds.len()];
+        self.writers[turn % files].rotate(kind).map_err(writing)?;
+        self.deeds.rotations.push(kind);
+        Ok(())
+    }
+
+    fn end_agent(&mut self) {
+        if self.random.below(TERM_ONE_IN) == 0 {
+            self.deeds.stops += 1;
+            self.agent.terminate();
+        } else {
+            self.deeds.kills += 1;
+            self.agent.kill(Duration::from_millis(self.random.below(AWAY_MS_MAX)));
+        }
+    }
+
+    /// Deletes a file that the agent has not read to its end, and the rotated files. What is deleted
+    /// while no agent runs, or before one knows of it, is lost to any agent: so everything is
+    /// delivered first, and nobody kills until what was deleted is delivered too.
+    fn rest(&mut self) -> Result<(), String> {
+        let begun = Instant::now();
+        self.writers.iter().try_for_each(Writer::pause).map_err(writing)?;
+        let deletes = self.plan.rotations.contains(&Rotation::Delete);
+        if self.settled(KNOWN_AFTER)? && deletes {
+            let file = self.random.below(self.writers.len() as u64) as usize;
+            self.writers[file].rotate(Rotation::Delete).map_err(writing)?;
+            self.deeds.rotations.push(Rotation::Delete);
+        }
+        match self.settled(SAVED_AFTER)? {
+            true => self.scratch.sweep().map_err(writing)?,
+            false => self.deeds.unrest += 1,
+        }
+        self.deeds.resting += begun.elapsed();
+        self.writers.iter().try_for_each(Writer::resume).map_err(writing)
+    }
+
+    /// Waits until there was nothing to deliver for `quiet`, and nothing ended the agent meanwhile.
+    fn settled(&mut self, quiet: Duration) -> Result<bool, String> {
+        let (begun, mut since) = (Instant::now(), None);
+        while begun.elapsed() < REST_MAX && self.interrupts.load(Ordering::Relaxed) == 0 {
+            self.agent.look()?;
+            let is_still = self.agent.is_up() && self.agent.lag() == Some(0);
+            since = if is_still { since.or(Some(Instant::now())) } else { None };
+            if since.is_some_and(|since| since.elapsed() >= quiet) {
+                return Ok(true);
+            }
+            std::thread::sleep(TICK * 10);
+        }
+        Ok(false)
+    }
+}
+
+/// Reads back until every line is there or nothing moves any more, then stops the agent.
+pub fn drain(
+    agent: &mut Agent,
+    sink: &mut Sink,
+    tally: &mut Tally,
+    interrupts: &AtomicUsize,
+) -> Result<(), String> {
+    let reading = |error| format!("what was delivered cannot be read: {error}");
+    let (mut heard, before) = (Instant::now(), interrupts.load(Ordering::Relaxed));
+    let mut progress = Progress::new();
+    loop {
+        agent.look()?;
+        if sink.read(|event| tally.take(event)).map_err(reading)? > 0 {
+            heard = Instant::now();
+        }
+        let limit = if tally.is_complete() { REPEATS_MAX } else { DRAIN_MAX };
+        if heard.elapsed() > limit || interrupts.load(Ordering::Relaxed) > before {
+            break;
+        }
+        progress.show(|| format!("reading back: {} of {} lines", tally.found, tally.written()));
+        std::thread::sleep(TICK * 10);
+    }
+    agent.stop()?;
+    sink.read(|event| tally.take(event)).map_err(reading)?;
+    Ok(())
+}
+
+fn writing(error: std::io::Error) -> String {
+    format!("the log files cannot be written: {error}")
+}

@@ -1,0 +1,96 @@
+//! The lines that are written: each can be made again from its number, so that a delivered one is
+//! compared byte for byte and none has to be kept.
+
+/// Bytes of text that lines are cut from.
+const POOL_BYTES: usize = 64 * 1024;
+
+/// Longest text of the few long lines.
+const LONG_BYTES_MAX: u64 = 20_000;
+
+/// What a line is made of: quotes, backslashes and tabs among it are escaped in JSON.
+const ALPHABET: &[u8] = b"abcdefghijklmnopqrstuvwxyz ABCDEFGHIJKLM 0123456789 \"\\\t:=/{}[]";
+
+/// Repeatable random numbers: SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number
+/// generators", 2014).
+#[derive(Clone, Debug)]
+pub struct Random(u64);
+
+impl Random {
+    /// The same seed gives the same numbers.
+    pub fn new(seed: u64) -> Random {
+        Random(seed)
+    }
+
+    /// A number below `n`, which is at least 1.
+    pub fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        mix(self.0) % n.max(1)
+    }
+}
+
+/// Spreads every bit of a number over all bits.
+pub fn mix(number: u64) -> u64 {
+    let number = (number ^ (number >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let number = (number ^ (number >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    number ^ (number >> 31)
+}
+
+/// All lines of one seed.
+pub struct Lines {
+    seed: u64,
+    pool: Vec<u8>,
+}
+
+impl Lines {
+    /// The lines of a seed.
+    pub fn new(seed: u64) -> Lines {
+        let mut random = Random::new(seed);
+        let letter = |_| ALPHABET[random.below(ALPHABET.len() as u64) as usize];
+        Lines { seed, pool: (0..POOL_BYTES).map(letter).collect() }
+    }
+
+    /// Appends line `number` of writer `writer`, without a line end.
+    pub fn append(&self, writer: usize, number: u64, out: &mut Vec<u8>) {
+        let hash = mix(self.seed ^ mix((writer as u64) << 48 | number));
+        let length = match hash % 1000 {
+            0 => hash >> 16 & 0xFFFF,
+            _ => 20 + (hash >> 16) % 180,
+        };
+        let length = (length % LONG_BYTES_MAX) as usize;
+        let begin = (hash >> 32) as usize % (POOL_BYTES - length);
+        out.extend_from_slice(format!("w{writer:02} {number:010} ").as_bytes());
+        out.extend_from_slice(&self.pool[begin..begin + length]);
+        out.push(b'.');
+    }
+
+    /// Writer and number of a delivered line; none if no such line was made.
+    pub fn find(&self, text: &[u8], made: &mut Vec<u8>) -> Option<(usize, u64)> {
+        let number = |part: &[u8]| std::str::from_utf8(part).ok()?.parse::<u64>().ok();
+        let (head, rest) = text.strip_prefix(b"w")?.split_at_checked(2)?;
+        let (writer, number) = (number(head)? as usize, number(rest.get(1..11)?)?);
+        made.clear();
+        self.append(writer, number, made);
+        (text == made).then_some((writer, number))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_found_again_only_if_it_is_whole() {
+        let (lines, mut line, mut made) = (Lines::new(7), Vec::new(), Vec::new());
+        for number in 0..3000 {
+            line.clear();
+            lines.append(3, number, &mut line);
+            assert_eq!(lines.find(&line, &mut made), Some((3, number)));
+            assert!(!line.contains(&b'\n') && line.len() < LONG_BYTES_MAX as usize + 20);
+            assert_eq!(lines.find(&line[..line.len() - 1], &mut made), None);
+            assert_eq!(lines.find(&line[1..], &mut made), None);
+            let twice = [&line[..10], &line[..]].concat();
+            assert_eq!(lines.find(&twice, &mut made), None);
+        }
+        assert_eq!(Lines::new(8).find(&line, &mut made), None, "another seed makes other lines");
+    }
+}

@@ -1,0 +1,264 @@
+//! One log file as an application writes it, and as it is rotated.
+
+use super::lines::{Lines, Random};
+use super::rotation::Rotation;
+use crate::logging::date;
+use flate2::{Compression, write::GzEncoder};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// What is written at once at most.
+const WRITE_BYTES: usize = 64 * 1024;
+
+/// One in so many lines is written in pieces, with pauses between them.
+const PIECES_ONE_IN: u64 = 400;
+
+/// Longest pause between two pieces, in milliseconds.
+const PIECE_PAUSE_MS_MAX: u64 = 20;
+
+/// How long an application goes on with a file that was renamed, at most, in milliseconds.
+const LINGER_MS_MAX: u64 = 200;
+
+/// How often a place is noted besides at each new file.
+const MARK_EVERY: Duration = Duration::from_secs(1);
+
+/// Where and when a line was written; the lines behind it follow up to the next mark.
+#[derive(Clone, Copy, Debug)]
+pub struct Mark {
+    /// Number of the line.
+    pub number: u64,
+    /// Its offset in bytes.
+    pub offset: u64,
+    /// How many files this log had before.
+    pub file: u64,
+    /// Time since 1970.
+    pub at: Duration,
+}
+
+/// What one writer has written.
+#[derive(Debug, Default)]
+pub struct Written {
+    /// Number of lines.
+    pub lines: u64,
+    /// Bytes with line ends.
+    pub bytes: u64,
+    /// Lines that were written in pieces.
+    pub in_pieces: u64,
+    /// Where they are, in order.
+    pub marks: Vec<Mark>,
+}
+
+/// A log file.
+pub struct Log {
+    index: usize,
+    folder: PathBuf,
+    lines: Arc<Lines>,
+    random: Random,
+    file: File,
+    offset: u64,
+    buffer: Vec<u8>,
+    /// The application still writes to the file that was renamed, until then.
+    reopen_at: Option<Instant>,
+    rotations: u64,
+    /// What was written so far.
+    pub written: Written,
+}
+
+impl Log {
+    /// Makes log `index` in `FOLDER/in`.
+    pub fn create(folder: &Path, index: usize, lines: Arc<Lines>, seed: u64) -> io::Result<Log> {
+        let file = open(&live(folder, index))?;
+        let random = Random::new(seed ^ super::lines::mix(index as u64 + 1));
+        let mut log = Log {
+            index,
+            folder: folder.to_path_buf(),
+            lines,
+            random,
+            file,
+            offset: 0,
+            buffer: Vec::new(),
+            reopen_at: None,
+            rotations: 0,
+            written: Written::default(),
+        };
+        log.mark(0);
+        Ok(log)
+    }
+
+    /// Appends lines until there are `until`.
+    pub fn write(&mut self, until: u64) -> io::Result<()> {
+        if self.reopen_at.is_some_and(|at| at <= Instant::now()) {
+            self.reopen()?;
+        }
+        let last = self.written.marks.last().copied();
+        if let Some(last) = last.filter(|last| now().saturating_sub(last.at) >= MARK_EVERY) {
+            self.mark(last.file);
+        }
+        while self.written.lines < until {
+            let begin = self.buffer.len();
+            self.lines.append(self.index, self.written.lines, &mut self.buffer);
+            self.buffer.push(b'\n');
+            let length = (self.buffer.len() - begin) as u64;
+            if self.random.below(PIECES_ONE_IN) == 0 {
+                self.write_in_pieces(begin)?;
+            } else if self.buffer.len() >= WRITE_BYTES {
+                self.flush()?;
+            }
+            self.offset += length;
+            self.written.lines += 1;
+            self.written.bytes += length;
+        }
+        self.flush()
+    }
+
+    /// Writes the last line in the buffer, which begins at `begin`, in two or three pieces.
+    fn write_in_pieces(&mut self, begin: usize) -> io::Result<()> {
+        let line = self.buffer.split_off(begin);
+        self.flush()?;
+        let mut rest = &line[..];
+        for _ in 0..=self.random.below(2) {
+            let (piece, behind) = rest.split_at(self.random.below(rest.len() as u64) as usize);
+            self.file.write_all(piece)?;
+            std::thread::sleep(Duration::from_millis(self.random.below(PIECE_PAUSE_MS_MAX)));
+            rest = behind;
+        }
+        self.written.in_pieces += 1;
+        self.file.write_all(rest)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let result = self.file.write_all(&self.buffer);
+        self.buffer.clear();
+        result
+    }
+
+    /// Rotates the file. After a rename the application may go on with the old file for a while.
+    pub fn rotate(&mut self, rotation: Rotation) -> io::Result<()> {
+        self.settle_down()?;
+        self.rotations += 1;
+        let path = live(&self.folder, self.index);
+        match rotation {
+            Rotation::Rename => {
+                make_room(&path)?;
+                fs::rename(&path, numbered(&path, 1))?;
+                self.linger();
+            }
+            Rotation::Date => {
+                fs::rename(&path, self.dated(&path))?;
+                self.linger();
+            }
+            Rotation::Move => {
+                let name = format!("w{:02}.log.{}", self.index, self.rotations);
+                fs::rename(&path, self.folder.join("old").join(name))?;
+                self.linger();
+            }
+            Rotation::Copytruncate => {
+                make_room(&path)?;
+                fs::copy(&path, numbered(&path, 1))?;
+                self.file.set_len(0)?;
+                self.begin_file();
+            }
+            Rotation::Delete => {
+                fs::remove_file(&path)?;
+                self.reopen()?;
+            }
+            Rotation::Gzip => {
+                make_room(&path)?;
+                fs::rename(&path, numbered(&path, 1))?;
+                self.reopen()?;
+                compress(&numbered(&path, 1))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes on with the file of the log's own name, if it still writes to a renamed one.
+    pub fn settle_down(&mut self) -> io::Result<()> {
+        if self.reopen_at.is_some() { self.reopen() } else { Ok(()) }
+    }
+
+    fn linger(&mut self) {
+        let time = Duration::from_millis(self.random.below(LINGER_MS_MAX));
+        self.reopen_at = Some(Instant::now() + time);
+    }
+
+    fn reopen(&mut self) -> io::Result<()> {
+        self.file = open(&live(&self.folder, self.index))?;
+        self.reopen_at = None;
+        self.begin_file();
+        Ok(())
+    }
+
+    fn begin_file(&mut self) {
+        self.offset = 0;
+        self.mark(self.written.marks.last().map_or(0, |mark| mark.file + 1));
+    }
+
+    fn mark(&mut self, file: u64) {
+        let mark = Mark { number: self.written.lines, offset: self.offset, file, at: now() };
+        self.written.marks.push(mark);
+    }
+
+    /// `w00.log-20261122-1795000000-7`
+    fn dated(&self, path: &Path) -> PathBuf {
+        let seconds = now().as_secs();
+        let (year, month, day) = date(seconds / 86_400);
+        let ending = format!("-{year}{month:02}{day:02}-{seconds}-{}", self.rotations);
+        with_ending(path, &ending)
+    }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().create(true).append(true).open(path)
+}
+
+/// Where log `index` is written.
+fn live(folder: &Path, index: usize) -> PathBuf {
+    folder.join(format!("in/w{index:02}.log"))
+}
+
+fn with_ending(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
+}
+
+fn numbered(path: &Path, number: u64) -> PathBuf {
+    with_ending(path, &format!(".{number}"))
+}
+
+fn zipped(path: &Path) -> PathBuf {
+    with_ending(path, ".gz")
+}
+
+/// Moves each numbered file up by one, so that number 1 is free.
+fn make_room(path: &Path) -> io::Result<()> {
+    let is_taken =
+        |number: &u64| numbered(path, *number).exists() || zipped(&numbered(path, *number)).exists();
+    let count = (1..).take_while(is_taken).count() as u64;
+    for number in (1..=count).rev() {
+        let (from, to) = (numbered(path, number), numbered(path, number + 1));
+        for (from, to) in [(zipped(&from), zipped(&to)), (from, to)] {
+            if from.exists() {
+                fs::rename(from, to)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Compresses a file beside itself, then deletes it, as gzip(1) does.
+fn compress(path: &Path) -> io::Result<()> {
+    let mut out = GzEncoder::new(File::create(zipped(path))?, Compression::fast());
+    io::copy(&mut File::open(path)?, &mut out)?;
+    out.finish()?;
+    fs::remove_file(path)
+}
+
+/// Time since 1970.
+pub fn now() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}

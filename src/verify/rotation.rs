@@ -1,0 +1,54 @@
+//! The ways in which a log file makes room for the next one.
+
+use std::str::FromStr;
+
+/// One way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rotation {
+    /// `app.log` becomes `.1`, `.1` becomes `.2`, and so on.
+    Rename,
+    /// The file gets a name with the date.
+    Date,
+    /// The file is copied to `.1` and cut to nothing.
+    Copytruncate,
+    /// The file is deleted and made anew.
+    Delete,
+    /// The file goes to another folder that is watched too.
+    Move,
+    /// Renamed as by [`Rotation::Rename`], compressed, and the uncompressed one deleted.
+    Gzip,
+}
+
+impl Rotation {
+    /// Every way, in the order in which they take turns.
+    pub const ALL: [Rotation; 6] = [
+        Rotation::Rename,
+        Rotation::Date,
+        Rotation::Copytruncate,
+        Rotation::Move,
+        Rotation::Gzip,
+        Rotation::Delete,
+    ];
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Rotation::Rename => "rename",
+            Rotation::Date => "date",
+            Rotation::Copytruncate => "copytruncate",
+            Rotation::Delete => "delete",
+            Rotation::Move => "move",
+            Rotation::Gzip => "gzip",
+        }
+    }
+}
+
+impl FromStr for Rotation {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Rotation, String> {
+        let names = || Rotation::ALL.map(Rotation::name).join(", ");
+        let found = Rotation::ALL.into_iter().find(|rotation| rotation.name() == text);
+        found.ok_or_else(|| format!("no such rotation; write some of {}", names()))
+    }
+}

@@ -1,0 +1,82 @@
+//! The folder of a run.
+
+use super::logfile::now;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+/// How long a rotated file is left alone at least.
+const SWEEP_AFTER: Duration = Duration::from_secs(5);
+
+/// A folder that is removed when dropped, unless it is to be kept.
+pub struct Scratch {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Whether it stays.
+    pub keep: bool,
+}
+
+impl Scratch {
+    /// Makes a folder in `parent` with room for the log files.
+    pub fn make(parent: &Path, keep: bool) -> Result<Scratch, String> {
+        let failed =
+            |error: io::Error| format!("{}: {error}; name another folder by --dir", parent.display());
+        let parent = parent.canonicalize().map_err(failed)?;
+        // Others mean something in patterns, templates or YAML.
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@".contains(c);
+        if !parent.to_str().is_some_and(|text| text.chars().all(is_plain)) {
+            return Err(format!(
+                "{}: a path of other characters than letters, digits and /._-+@; name another folder by --dir",
+                parent.display()
+            ));
+        }
+        let name = format!("millstream-verify-{}-{}", std::process::id(), now().as_millis());
+        let scratch = Scratch { path: parent.join(name), keep };
+        for folder in ["in", "old"] {
+            fs::create_dir_all(scratch.path.join(folder)).map_err(failed)?;
+        }
+        Ok(scratch)
+    }
+
+    /// Removes rotated files that nobody has written to for a while.
+    pub fn sweep(&self) -> io::Result<()> {
+        for folder in ["in", "old"] {
+            for entry in fs::read_dir(self.path.join(folder))? {
+                let entry = entry?;
+                let age = SystemTime::now().duration_since(entry.metadata()?.modified()?).unwrap_or_default();
+                let is_live = entry.file_name().to_string_lossy().ends_with(".log");
+                if !is_live && age >= SWEEP_AFTER {
+                    fs::remove_file(entry.path())?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Type of the file system it is on.
+    pub fn file_system(&self) -> String {
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let path = self.path.display().to_string();
+        // `36 35 98:0 /root /point options - type source`; of several on one point the last one counts.
+        let mount = |line: &str| {
+            let point = line.split(' ').nth(4)?.to_owned();
+            let kind = line.split_once(" - ")?.1.split(' ').next()?.to_owned();
+            let inside = point == "/" || path == point || path.starts_with(&format!("{point}/"));
+            inside.then_some((point.len(), kind))
+        };
+        let found = mounts.lines().filter_map(mount).max_by_key(|(length, _)| *length);
+        found.map_or("an unknown file system".to_owned(), |(_, kind)| kind)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if !self.keep {
+            // What cannot be removed is said by name: nothing may lie around unnoticed.
+            if let Err(error) = fs::remove_dir_all(&self.path) {
+                eprintln!("{} could not be removed: {error}", self.path.display());
+            }
+        }
+    }
+}

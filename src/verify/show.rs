@@ -1,0 +1,162 @@
+//! What is printed: progress while it runs, and the report.
+
+use super::drive::{Deeds, Plan};
+use super::lines::Lines;
+use super::logfile::{Mark, Written};
+use super::rotation::Rotation;
+use super::scratch::Scratch;
+use super::tally::{SAMPLES_MAX, Tally};
+use crate::logging::Rfc3339;
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant, UNIX_EPOCH};
+
+/// How often progress is shown: on a terminal, and elsewhere.
+const SHOW_EVERY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(5));
+
+/// Progress on standard error: on a terminal one line that changes, elsewhere a line each time.
+pub struct Progress {
+    is_terminal: bool,
+    shown: Instant,
+    is_open: bool,
+}
+
+impl Progress {
+    /// Nothing is shown at once.
+    pub fn new() -> Progress {
+        Progress { is_terminal: std::io::stderr().is_terminal(), shown: Instant::now(), is_open: false }
+    }
+
+    /// Shows the state when it is time.
+    pub fn show(&mut self, state: impl FnOnce() -> String) {
+        let every = if self.is_terminal { SHOW_EVERY.0 } else { SHOW_EVERY.1 };
+        if self.shown.elapsed() < every {
+            return;
+        }
+        (self.shown, self.is_open) = (Instant::now(), self.is_terminal);
+        let (state, mut out) = (state(), std::io::stderr());
+        // Nobody to show it to is no reason to stop.
+        let _ = if self.is_terminal { write!(out, "\r{state}   ") } else { writeln!(out, "{state}") };
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if self.is_open {
+            let _ = writeln!(std::io::stderr());
+        }
+    }
+}
+
+/// What a run has come to.
+pub struct Report<'a> {
+    /// What was to be done.
+    pub plan: &'a Plan,
+    /// Where.
+    pub scratch: &'a Scratch,
+    /// What each writer has written.
+    pub written: &'a [Written],
+    /// What was done beside.
+    pub deeds: &'a Deeds,
+    /// Starts of the agent.
+    pub starts: u64,
+    /// What was delivered.
+    pub tally: &'a Tally,
+    /// All lines.
+    pub lines: &'a Lines,
+    /// Whether it was cut short.
+    pub interrupted: bool,
+}
+
+impl Report<'_> {
+    /// Lines of the report; the last one is `lost N repeated N torn N`.
+    pub fn text(&self) -> String {
+        let mut text = self.load() + &self.result();
+        self.tally.samples.iter().for_each(|sample| text += &format!("{sample}\n"));
+        for (writer, number) in self.tally.missing().take(SAMPLES_MAX as usize) {
+            text += &format!("lost: {}\n", self.place(writer, number));
+        }
+        let (lost, torn) = (self.tally.lost(), self.tally.torn);
+        text + &format!(
+            "lost {lost} repeated {} torn {torn}\n",
+            self.tally.repeated + self.tally.repeated_anew
+        )
+    }
+
+    /// The host, and what was done on it.
+    fn load(&self) -> String {
+        let system = rustix::system::uname();
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let (lines, bytes) = (self.sum(|w| w.lines), self.sum(|w| w.bytes) as f64 / 1e6);
+        let Deeds { kills, stops, resting, unrest, .. } = self.deeds;
+        let mut text = format!(
+            "millstream {}, seed {}\nhost: {} {}, {cores} cores, {} on {}\n",
+            env!("CARGO_PKG_VERSION"),
+            self.plan.seed,
+            system.sysname().to_string_lossy(),
+            system.release().to_string_lossy(),
+            self.scratch.path.display(),
+            self.scratch.file_system(),
+        );
+        text += &format!(
+            "written: {lines} lines ({} in pieces), {bytes:.1} MB, {} files at a time, {} in all\n",
+            self.sum(|w| w.in_pieces),
+            self.written.len(),
+            self.sum(|w| w.marks.last().map_or(0, |mark| mark.file + 1)),
+        );
+        text += &format!("rotations: {}\n", self.rotations());
+        text += &format!(
+            "agent: {kills} kills, {stops} stops, {} starts; writers at rest for {:.0} s\n",
+            self.starts,
+            resting.as_secs_f64()
+        );
+        if *unrest > 0 {
+            text += &format!("not everything was delivered within a minute of rest, {unrest} times\n");
+        }
+        if self.interrupted {
+            text += "interrupted: less was written than planned\n";
+        }
+        text
+    }
+
+    fn result(&self) -> String {
+        let tally = self.tally;
+        format!(
+            "delivered: {} events, {:.1} MB, {} different lines\n\
+             repeated: {} under an id that had come, {} under another\nout of order: {}\n",
+            tally.events,
+            tally.bytes as f64 / 1e6,
+            tally.found,
+            tally.repeated,
+            tally.repeated_anew,
+            tally.out_of_order
+        )
+    }
+
+    fn rotations(&self) -> String {
+        let count = |kind: &Rotation| self.deeds.rotations.iter().filter(|done| *done == kind).count();
+        let shown = Rotation::ALL.iter().filter(|kind| self.plan.rotations.contains(kind));
+        shown.map(|kind| format!("{} {}", kind.name(), count(kind))).collect::<Vec<_>>().join(", ")
+    }
+
+    fn sum(&self, of: impl Fn(&Written) -> u64) -> u64 {
+        self.written.iter().map(of).sum()
+    }
+
+    /// Where and when a line was written: the mark before it, and the lines from there on.
+    fn place(&self, writer: usize, number: u64) -> String {
+        let marks = &self.written[writer].marks;
+        let at = marks.partition_point(|mark| mark.number <= number).saturating_sub(1);
+        let Mark { number: first, offset, file, at } = marks[at];
+        let mut text = Vec::new();
+        let mut length = |number| {
+            text.clear();
+            self.lines.append(writer, number, &mut text);
+            text.len() as u64 + 1
+        };
+        let offset = offset + (first..number).map(&mut length).sum::<u64>();
+        let time = Rfc3339(UNIX_EPOCH + at);
+        format!(
+            "w{writer:02} {number:010}, file {file} of w{writer:02}.log, offset {offset}, within a second of {time}"
+        )
+    }
+}

@@ -1,0 +1,233 @@
+//! Compares what was delivered with what was written, line by line.
+
+use super::lines::{Lines, Random};
+use crate::logging::escaped;
+use serde::Deserialize;
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Lines of each fault that are shown.
+pub const SAMPLES_MAX: u64 = 5;
+
+/// Bytes of a line that are shown.
+const SAMPLE_BYTES_MAX: usize = 160;
+
+/// A delivered event, as far as it matters here.
+#[derive(Deserialize)]
+struct Event<'a> {
+    #[serde(borrow)]
+    message: Cow<'a, str>,
+    #[serde(borrow)]
+    meta: Meta<'a>,
+}
+
+#[derive(Deserialize)]
+struct Meta<'a> {
+    #[serde(borrow)]
+    file: Cow<'a, str>,
+    offset: u64,
+    #[serde(borrow)]
+    id: Cow<'a, str>,
+    #[serde(borrow)]
+    file_id: Cow<'a, str>,
+}
+
+/// What has become of all lines.
+pub struct Tally {
+    lines: Arc<Lines>,
+    /// Lines of each writer.
+    written: Vec<u64>,
+    /// Of each writer and line a hash of the id it first came under; 0 if it has not come. A line
+    /// costs four bytes here, so that long runs fit in memory.
+    ids: Vec<Vec<u32>>,
+    /// Hashes of the ids under which lines came that had come under another.
+    other_ids: HashSet<u64>,
+    /// Lines that are left out, to see whether that is noticed.
+    hidden: HashSet<(usize, u64)>,
+    /// Offset of the last first arrival of each file.
+    last: HashMap<String, u64>,
+    made: Vec<u8>,
+    /// Different lines that have come.
+    pub found: u64,
+    /// Events.
+    pub events: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Lines that came again under an id that had come.
+    pub repeated: u64,
+    /// Lines that came again under another id.
+    pub repeated_anew: u64,
+    /// Events that are no line that was written.
+    pub torn: u64,
+    /// Lines that came behind a later one of their file.
+    pub out_of_order: u64,
+    /// The first few of those that are torn, out of order or repeated anew.
+    pub samples: Vec<String>,
+}
+
+impl Tally {
+    /// A tally of writers that have each written so many lines; `hide` of them are left out.
+    pub fn new(lines: Arc<Lines>, written: Vec<u64>, hide: u64, random: &mut Random) -> Tally {
+        let ids = written.iter().map(|count| vec![0; *count as usize]).collect();
+        let mut tally = Tally {
+            lines,
+            ids,
+            written,
+            other_ids: HashSet::new(),
+            hidden: HashSet::new(),
+            last: HashMap::new(),
+            made: Vec::new(),
+            found: 0,
+            events: 0,
+            bytes: 0,
+            repeated: 0,
+            repeated_anew: 0,
+            torn: 0,
+            out_of_order: 0,
+            samples: Vec::new(),
+        };
+        while (tally.hidden.len() as u64) < hide.min(tally.written()) {
+            let writer = random.below(tally.written.len() as u64) as usize;
+            if tally.written[writer] > 0 {
+                tally.hidden.insert((writer, random.below(tally.written[writer])));
+            }
+        }
+        tally
+    }
+
+    /// Lines that were written.
+    pub fn written(&self) -> u64 {
+        self.written.iter().sum()
+    }
+
+    /// Whether every line has come that is not left out.
+    pub fn is_complete(&self) -> bool {
+        self.found + self.hidden.len() as u64 == self.written()
+    }
+
+    /// Lines that have not come.
+    pub fn lost(&self) -> u64 {
+        self.written() - self.found
+    }
+
+    /// Writer and number of lines that have not come.
+    pub fn missing(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
+        let of_writer = |(writer, ids): (usize, &'_ Vec<u32>)| {
+            let missing = ids.iter().enumerate().filter(|(_, id)| **id == 0);
+            missing.map(move |(number, _)| (writer, number as u64)).collect::<Vec<_>>()
+        };
+        self.ids.iter().enumerate().flat_map(of_writer)
+    }
+
+    /// Takes one delivered event.
+    pub fn take(&mut self, event: &[u8]) {
+        let Ok(parsed) = serde_json::from_slice::<Event>(event) else {
+            return self.tear(&String::from_utf8_lossy(event), "no JSON event");
+        };
+        let mut made = std::mem::take(&mut self.made);
+        let found = self.lines.find(parsed.message.as_bytes(), &mut made);
+        self.made = made;
+        let found = found.filter(|(writer, number)| self.written.get(*writer).is_some_and(|n| number < n));
+        match found {
+            Some(line) if self.hidden.contains(&line) => return,
+            Some(line) => self.arrive(line, &parsed.meta),
+            None => self.tear(&parsed.message, &place(&parsed.meta)),
+        }
+        self.events += 1;
+        self.bytes += event.len() as u64;
+    }
+
+    fn tear(&mut self, text: &str, place: &str) {
+        self.torn += 1;
+        self.sample(self.torn, || format!("torn: {place}: {}", escaped(text, SAMPLE_BYTES_MAX)));
+    }
+
+    fn arrive(&mut self, (writer, number): (usize, u64), meta: &Meta<'_>) {
+        let hash = xxh3_64(meta.id.as_bytes());
+        let (short, known) = (hash as u32 | 1, self.ids[writer][number as usize]);
+        if known == 0 {
+            self.ids[writer][number as usize] = short;
+            self.found += 1;
+            return self.order(meta);
+        }
+        if known == short || !self.other_ids.insert(hash) {
+            self.repeated += 1;
+            return;
+        }
+        self.repeated_anew += 1;
+        self.sample(self.repeated_anew, || {
+            format!("under another id: w{writer:02} {number:010}, {}", place(meta))
+        });
+    }
+
+    /// First arrivals of a file come in the order of their offsets.
+    fn order(&mut self, meta: &Meta<'_>) {
+        let Some(last) = self.last.get_mut(&*meta.file_id) else {
+            self.last.insert(meta.file_id.clone().into_owned(), meta.offset);
+            return;
+        };
+        let before = *last;
+        *last = before.max(meta.offset);
+        if meta.offset <= before {
+            self.out_of_order += 1;
+            self.sample(self.out_of_order, || {
+                format!("out of order: {} came behind offset {before}", place(meta))
+            });
+        }
+    }
+
+    /// Keeps the first few of a fault.
+    fn sample(&mut self, count: u64, text: impl FnOnce() -> String) {
+        if count <= SAMPLES_MAX {
+            self.samples.push(text());
+        }
+    }
+}
+
+fn place(meta: &Meta<'_>) -> String {
+    format!("{} offset {} id {}", meta.file, meta.offset, meta.id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(lines: &Lines, writer: usize, number: u64, id: &str, offset: u64) -> Vec<u8> {
+        let mut text = Vec::new();
+        lines.append(writer, number, &mut text);
+        let meta = serde_json::json!({ "file": "f", "offset": offset, "id": id, "file_id": "F" });
+        serde_json::json!({ "message": String::from_utf8(text).unwrap(), "meta": meta })
+            .to_string()
+            .into_bytes()
+    }
+
+    #[test]
+    fn every_fate_of_a_line_is_told_apart() {
+        let lines = Arc::new(Lines::new(1));
+        let mut tally = Tally::new(lines.clone(), vec![4, 2], 0, &mut Random::new(1));
+        let send =
+            |tally: &mut Tally, number, id: &str, offset| tally.take(&event(&lines, 0, number, id, offset));
+        send(&mut tally, 0, "F-0", 0);
+        send(&mut tally, 1, "F-50", 50);
+        send(&mut tally, 1, "F-50", 50);
+        send(&mut tally, 1, "G-50", 50);
+        send(&mut tally, 1, "G-50", 50);
+        send(&mut tally, 3, "F-200", 200);
+        send(&mut tally, 2, "F-100", 100);
+        tally.take(b"{\"message\":\"w00 00000\",\"meta\":{}}");
+        send(&mut tally, 4, "F-300", 300);
+        assert_eq!((tally.found, tally.lost(), tally.torn), (4, 2, 2));
+        assert_eq!((tally.repeated, tally.repeated_anew, tally.out_of_order), (2, 1, 1));
+        assert_eq!(tally.missing().collect::<Vec<_>>(), [(1, 0), (1, 1)]);
+    }
+
+    #[test]
+    fn lines_that_are_left_out_are_missing() {
+        let lines = Arc::new(Lines::new(1));
+        let mut tally = Tally::new(lines.clone(), vec![50], 3, &mut Random::new(1));
+        (0..50).for_each(|number| tally.take(&event(&lines, 0, number, &number.to_string(), number)));
+        assert!(tally.is_complete() && tally.lost() == 3);
+    }
+}

@@ -1,0 +1,176 @@
+//! Files that logrotate(8) rotates, with its usual options, while they are written.
+
+use super::{assert_every_line_once, config, finish, line};
+use crate::support::{Agent, folder};
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+const ROTATIONS: usize = 8;
+
+/// Rotation during which the agent is away.
+const AWAY_AT: usize = 4;
+
+/// An application that looks for a new file under its name before it writes, a hundred times a
+/// second. It writes while it holds the lock.
+struct Writer {
+    lock: Arc<Mutex<()>>,
+    done: Arc<AtomicBool>,
+    thread: JoinHandle<usize>,
+}
+
+impl Writer {
+    fn start(path: PathBuf) -> Writer {
+        let (lock, done) = (Arc::new(Mutex::new(())), Arc::new(AtomicBool::new(false)));
+        let (held, ended) = (lock.clone(), done.clone());
+        let thread = std::thread::spawn(move || {
+            let (mut file, mut number) = (open(&path), 0);
+            while !ended.load(Ordering::SeqCst) {
+                let guard = held.lock().unwrap();
+                if fs::metadata(&path).is_ok_and(|meta| meta.ino() != file.metadata().unwrap().ino()) {
+                    file = open(&path);
+                }
+                let text: String = (number..number + 100).map(|number| line(number) + "\n").collect();
+                file.write_all(text.as_bytes()).unwrap();
+                number += 100;
+                drop(guard);
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            number
+        });
+        Writer { lock, done, thread }
+    }
+
+    /// Keeps it from writing.
+    fn pause(&self) -> MutexGuard<'_, ()> {
+        self.lock.lock().unwrap()
+    }
+
+    /// Lines in all.
+    fn end(self) -> usize {
+        self.done.store(true, Ordering::SeqCst);
+        self.thread.join().unwrap()
+    }
+}
+
+fn open(path: &Path) -> File {
+    OpenOptions::new().create(true).append(true).open(path).unwrap()
+}
+
+/// Rotates everything now.
+fn rotate(dir: &Path) {
+    let mut command = Command::new("/usr/sbin/logrotate");
+    command.args(["--force", "--state"]).arg(dir.join("state")).arg(dir.join("rotate.conf"));
+    let output = command.output().expect("logrotate runs; scripts/servers installs it");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// How much is asked of the agent.
+#[derive(PartialEq, Eq)]
+enum Care {
+    /// It rotates at once, and the agent is killed before one rotation.
+    None,
+    /// Everything is read before each rotation, and the agent is stopped, not killed.
+    Read,
+}
+
+/// Rotates a log that is written, with `options`, the agent being away during one rotation.
+fn run(include: &str, options: &str, care: Care) {
+    let dir = folder();
+    fs::create_dir(dir.path().join("in")).unwrap();
+    let log = dir.path().join("in/app.log");
+    let conf = format!("{} {{\n  rotate 100\n  {options}\n}}\n", log.display());
+    fs::write(dir.path().join("rotate.conf"), conf).unwrap();
+    let copies = options.contains("copytruncate");
+    let config = config(include);
+    let writer = Writer::start(log);
+    let mut agent = Agent::start(dir.path(), &config, &[]);
+    // A name with the time is free again after a second.
+    let between = Duration::from_millis(if options.contains("%s") { 1050 } else { 200 });
+    for turn in 0..ROTATIONS {
+        std::thread::sleep(between);
+        // What is written between copy and cut is lost to everybody.
+        let pause = copies.then(|| writer.pause());
+        if care == Care::Read {
+            std::thread::sleep(Duration::from_millis(500));
+        }
+        match turn == AWAY_AT {
+            true if care == Care::Read => assert_eq!(agent.stop().code(), Some(0), "{}", agent.log()),
+            true => agent.kill(),
+            false => {}
+        }
+        rotate(dir.path());
+        drop(pause);
+        if turn == AWAY_AT {
+            agent = Agent::start(dir.path(), &config, &[]);
+        }
+    }
+    let count = writer.end();
+    assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
+    finish(dir.path(), &config);
+    assert!(count > ROTATIONS * 100, "the writer writes");
+    assert_every_line_once(dir.path(), count);
+}
+
+/// Also what was rotated.
+const ALL: &str = "['DIR/in/app.log*']";
+
+/// Only what is written.
+const LIVE: &str = "['DIR/in/app.log']";
+
+#[test]
+fn create() {
+    run(ALL, "create", Care::None);
+    run(LIVE, "create", Care::None);
+}
+
+#[test]
+fn create_with_dates() {
+    run(ALL, "create\n  dateext\n  dateformat -%Y%m%d-%s", Care::None);
+}
+
+#[test]
+fn create_and_compress_with_rotated_names_matched() {
+    run(ALL, "create\n  compress", Care::None);
+}
+
+#[test]
+fn create_and_compress_with_rotated_names_not_matched() {
+    run(LIVE, "create\n  compress", Care::None);
+}
+
+#[test]
+fn create_and_compress_the_time_after_with_rotated_names_matched() {
+    run(ALL, "create\n  compress\n  delaycompress", Care::None);
+}
+
+#[test]
+fn create_and_compress_the_time_after_with_rotated_names_not_matched() {
+    run(LIVE, "create\n  compress\n  delaycompress", Care::None);
+}
+
+#[test]
+fn copytruncate_with_copies_matched() {
+    run(ALL, "copytruncate", Care::None);
+}
+
+#[test]
+fn copytruncate_with_copies_not_matched_of_what_is_read() {
+    run(LIVE, "copytruncate", Care::Read);
+}
+
+#[test]
+fn copytruncate_and_compress_with_copies_matched() {
+    run(ALL, "copytruncate\n  compress", Care::None);
+}
+
+#[test]
+fn copytruncate_and_compress_the_time_after_with_copies_matched() {
+    run(ALL, "copytruncate\n  compress\n  delaycompress", Care::None);
+}

@@ -1,0 +1,63 @@
+//! Log files that real programs write and rotate: logrotate, Python's handlers, log4j; and inode
+//! numbers that a real file system gives out again.
+
+mod inodes;
+mod logrotate;
+mod writers;
+
+use crate::support::Agent;
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+use std::time::Duration;
+
+/// Longest time for the agent to deliver what is left.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Reads `include`, a list of patterns in YAML, into `DIR/out.json`.
+fn config(include: &str) -> String {
+    format!(
+        "sources:\n  app: {{ type: file, include: {include} }}\nsinks:\n  out:\n    type: file\n    inputs: [app]\n    \
+         path: DIR/out.json\n    sync: 100ms\n    encoding: {{ metadata: [id, file, file_id, offset] }}\n"
+    )
+}
+
+/// The text of a numbered line.
+fn line(number: usize) -> String {
+    format!("line {number:07} and some words behind it")
+}
+
+/// Runs the agent until everything that is there is delivered.
+fn finish(dir: &Path, config: &str) {
+    let mut agent = Agent::start(dir, config, &["--until-eof"]);
+    let status = agent.wait(PATIENCE);
+    assert_eq!(status.code(), Some(0), "{}", agent.log());
+}
+
+/// Checks what was delivered: when repeated ids are dropped, every line up to `count` is there once,
+/// and nothing else.
+fn assert_every_line_once(dir: &Path, count: usize) {
+    let events = crate::support::lines(&dir.join("out.json"));
+    let (mut ids, mut times) = (HashSet::new(), HashMap::<String, usize>::new());
+    for event in &events {
+        let event: serde_json::Value = serde_json::from_str(event).unwrap();
+        if ids.insert(event["meta"]["id"].as_str().unwrap().to_owned()) {
+            *times.entry(event["message"].as_str().unwrap().to_owned()).or_default() += 1;
+        }
+    }
+    let lost: Vec<usize> = (0..count).filter(|number| !times.contains_key(&line(*number))).collect();
+    let repeated = times.values().filter(|times| **times > 1).count();
+    let torn = times.keys().filter(|text| !is_line(text, count)).take(3);
+    // Compressed bytes would fill pages.
+    let torn: Vec<String> = torn.map(|text| text.chars().take(40).collect()).collect();
+    assert!(
+        lost.is_empty() && repeated == 0 && torn.is_empty(),
+        "of {count} lines {} are lost, such as {:?}; {repeated} came under several ids; no lines: {torn:?}",
+        lost.len(),
+        lost.first().map(|number| line(*number)),
+    );
+}
+
+fn is_line(text: &str, count: usize) -> bool {
+    let number = text.get(5..12).and_then(|number| number.parse().ok());
+    number.is_some_and(|number| number < count && text == line(number))
+}

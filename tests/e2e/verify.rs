@@ -1,0 +1,122 @@
+//! `millstream verify`: that it passes, that it notices what is lost, and that it leaves nothing.
+
+use crate::support::{folder, millstream};
+use millstream_testkit::kafka::Kafka;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+/// Runs it in `dir`, at a rate that leaves room for other tests.
+fn verify(dir: &Path, args: &[&str]) -> Output {
+    let mut command = Command::new(millstream());
+    command.args(["verify", "--rate", "5000", "--dir"]).arg(dir).args(args);
+    command.output().unwrap()
+}
+
+fn last_line(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).lines().last().unwrap_or_default().to_owned()
+}
+
+fn count(dir: &Path) -> usize {
+    fs::read_dir(dir).unwrap().count()
+}
+
+/// Number behind a word of the report.
+fn number(output: &Output, word: &str) -> u64 {
+    let text = String::from_utf8_lossy(&output.stdout).replace(',', "");
+    let mut words = text.split_whitespace().skip_while(|w| *w != word).skip(1);
+    words.next().and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("no {word} in:\n{text}"))
+}
+
+#[test]
+fn every_rotation_and_kills_lose_nothing() {
+    let dir = folder();
+    let output = verify(dir.path(), &["-d", "8s"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let last = last_line(&output);
+    assert!(last.starts_with("lost 0 repeated ") && last.ends_with(" torn 0"), "{output:?}");
+    for rotation in ["rename", "date", "copytruncate", "move", "delete"] {
+        assert!(number(&output, rotation) > 0, "{output:?}");
+    }
+    assert!(number(&output, "agent:") > 0 && number(&output, "written:") > 10_000, "{output:?}");
+    assert_eq!(count(dir.path()), 0, "nothing is left");
+}
+
+#[test]
+fn lines_that_vanish_are_lost_and_shown() {
+    let dir = folder();
+    let output = verify(dir.path(), &["-d", "3s", "--inject", "lose=3", "--rotate", "rename"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(last_line(&output).starts_with("lost 3 repeated 0 torn 0"), "{output:?}");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let shown: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("lost: ")).collect();
+    assert_eq!(shown.len(), 3, "{text}");
+    // The place is right: with rotated files kept, the line stands there.
+    let kept = fs::read_dir(dir.path()).unwrap().next().expect("the folder is kept").unwrap().path();
+    for line in shown {
+        let (name, behind) = line.split_once(", file ").unwrap();
+        let offset = behind.split("offset ").nth(1).unwrap().split(',').next().unwrap();
+        let offset: usize = offset.parse().unwrap();
+        let files =
+            fs::read_dir(kept.join("in")).unwrap().map(|entry| fs::read(entry.unwrap().path()).unwrap());
+        let is_there = |file: Vec<u8>| file.get(offset..).is_some_and(|at| at.starts_with(name.as_bytes()));
+        assert!(files.into_iter().any(is_there), "{line}");
+    }
+}
+
+#[test]
+fn ctrl_c_ends_with_the_report_so_far() {
+    let dir = folder();
+    let mut command = Command::new(millstream());
+    command.args(["verify", "-d", "10m", "--rate", "1000", "--dir"]).arg(dir.path());
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(Duration::from_secs(2));
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("interrupted"), "{output:?}");
+    assert!(last_line(&output).starts_with("lost 0 "), "{output:?}");
+    assert_eq!(count(dir.path()), 0, "nothing is left");
+}
+
+#[test]
+fn a_topic_is_read_back_and_repeats_have_known_ids() {
+    let (dir, kafka) = (folder(), Kafka::shared());
+    kafka.create_topic("verify", 3);
+    let sink = format!("kafka://{}/verify", kafka.bootstrap());
+    // What was there before is none of its business.
+    let other = folder();
+    let before = other.path().join("before");
+    fs::write(&before, "before\n").unwrap();
+    kafka.kcat(&["-P", "-t", "verify", "-l", before.to_str().unwrap()]);
+    let output = verify(dir.path(), &["-d", "6s", "--sink", &sink, "--rotate", "rename,date,move,delete"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains(" under an id that had come, 0 under another\nout of order: 0\n"), "{text}");
+    assert!(last_line(&output).starts_with("lost 0 "), "{text}");
+}
+
+#[test]
+fn wrong_use_is_refused() {
+    let dir = folder();
+    let taken = dir.path().join("taken.json");
+    fs::write(&taken, "").unwrap();
+    let taken = format!("file://{}", taken.display());
+    for (args, status) in [
+        (&["--rotate", "renam"][..], 2),
+        (&["--inject", "3"], 2),
+        (&["--sink", "http://x/y"], 2),
+        (&["--dir", "/no/such/folder"], 2),
+        (&["--sink", &taken], 1),
+    ] {
+        let mut command = Command::new(millstream());
+        command.args(["verify", "-d", "1s"]).args(args);
+        if !args.contains(&"--dir") {
+            command.arg("--dir").arg(dir.path());
+        }
+        assert_eq!(command.output().unwrap().status.code(), Some(status), "{args:?}");
+    }
+    assert_eq!(count(dir.path()), 1, "nothing is left");
+}

@@ -1,0 +1,20 @@
+import org.apache.logging.log4j.LogManager;
+import org.apache.logging.log4j.Logger;
+
+/** Logs so many numbered lines in so many milliseconds; log4j2.xml says where to. */
+class Writer {
+    public static void main(String[] args) throws InterruptedException {
+        int count = Integer.parseInt(args[0]);
+        long time = Long.parseLong(args[1]);
+        Logger logger = LogManager.getLogger(Writer.class);
+        long begun = System.nanoTime();
+        for (int number = 0; number < count; number++) {
+            logger.info(String.format("line %07d and some words behind it", number));
+            long ahead = number * time / count - (System.nanoTime() - begun) / 1_000_000;
+            if (ahead > 5) {
+                Thread.sleep(ahead);
+            }
+        }
+        LogManager.shutdown();
+    }
+}
