@@ -4,5 +4,6 @@ pub mod content;
 pub mod discover;
 pub mod names;
 pub mod open;
+pub mod range;
 pub mod select;
 pub mod watch;

@@ -4,6 +4,7 @@ use super::source::FileSource;
 use super::tail::Framing;
 use crate::files::discover::{Exclude, Glob, Pattern, matcher};
 use crate::files::open::Symlinks;
+use crate::files::range::{BackfillConfig, Range};
 use crate::files::select::LineFilter;
 use crate::framing::{ContainerFormat, EncodingName, MultilineConfig, rules};
 use crate::registry::{Component, SourceComponent};
@@ -39,6 +40,16 @@ pub struct FileConfig {
     /// below the folders of `allow`.
     #[serde(default)]
     pub symlinks: Symlinks,
+    /// Files that are open at a time, at most; as many as the system allows, if left out. Files that
+    /// have been quiet for longest are closed, and opened again when they are written.
+    #[schemars(range(min = 1))]
+    pub open_files_max: Option<usize>,
+    /// Bytes that deleted files may take on disk because they are not read to their end yet. Beyond
+    /// that those deleted first are given up, and what was not read of them is counted.
+    #[serde(default = "default_max_held")]
+    pub max_held: Size,
+    /// Reads only events of a range of time, from the beginning of every file, then ends.
+    pub backfill: Option<BackfillConfig>,
     /// Keeps only lines with one of these.
     pub keep_lines: Option<LineFilter>,
     /// Drops lines with one of these.
@@ -70,6 +81,10 @@ pub enum ReadFrom {
     End,
 }
 
+fn default_max_held() -> Size {
+    Size(10 << 30)
+}
+
 fn default_max_line() -> Size {
     Size(256 * 1024)
 }
@@ -83,6 +98,16 @@ impl FileConfig {
     }
 }
 
+impl FileConfig {
+    /// The range of time that is to be read, if only one is.
+    pub fn range(&self) -> Result<Option<Range>, (String, String)> {
+        let by_start = self.multiline.as_ref().is_some_and(|multiline| multiline.format.is_some());
+        let finds_times = by_start || self.format != ContainerFormat::None;
+        let range = self.backfill.as_ref().map(|backfill| Range::new(backfill, finds_times)).transpose();
+        range.map_err(|(pointer, message)| (format!("/backfill{pointer}"), message))
+    }
+}
+
 impl Component for FileConfig {
     fn reads(&self, path: &Path) -> bool {
         let included = self.include.iter().any(|glob| matcher(&glob.0).is_ok_and(|m| m.is_match(path)));
@@ -90,7 +115,7 @@ impl Component for FileConfig {
     }
 
     fn check(&self) -> Vec<(String, String)> {
-        let mut faults: Vec<_> = self.framing().err().into_iter().collect();
+        let mut faults: Vec<_> = self.framing().err().into_iter().chain(self.range().err()).collect();
         for (index, pattern) in self.include.iter().enumerate() {
             if let Err(message) = Pattern::new(&pattern.0) {
                 faults.push((format!("/include/{index}"), message));

@@ -2,6 +2,7 @@
 
 mod copies;
 mod finding;
+mod held;
 
 use super::config::{FileConfig, ReadFrom};
 use super::identity::{Descriptor, HEAD_BYTES_MAX, Head, Inode};
@@ -9,6 +10,7 @@ use super::tail::{ALONE_FROM, Buffers, Fill, Framing, Limits, Read, Request, Tai
 use crate::files::content::Content;
 use crate::files::discover::{Exclude, Pattern};
 use crate::files::open::{Symlinks, open_regular};
+use crate::files::range::Range;
 use crate::files::select::Select;
 use crate::files::watch::Watch;
 use copies::{missing, stranger_of};
@@ -127,8 +129,13 @@ pub struct FileSource {
     closing: Vec<u64>,
     /// Compressed files that are perhaps being written: size, and since when it is that.
     packing: HashMap<Inode, (u64, Duration)>,
-    /// Compressed files that wait for their turn: one is unpacked at a time.
+    /// The compressed file that is unpacked, and those that wait for their turn: each takes memory.
+    unpacking: Option<u64>,
     packed: VecDeque<u64>,
+    /// Bytes that deleted files may hold.
+    held_max: u64,
+    /// The events to read, after which the source ends.
+    range: Option<Range>,
 }
 
 impl FileSource {
@@ -158,7 +165,7 @@ impl FileSource {
             walked: None,
             walk_wanted: true,
             walk_pause: WALK_PAUSE,
-            open_max: finding::open_max(),
+            open_max: config.open_files_max.unwrap_or(usize::MAX).min(finding::open_max()),
             searched: false,
             folders_watched: false,
             looks: BinaryHeap::new(),
@@ -166,7 +173,10 @@ impl FileSource {
             ends_noted: Duration::ZERO,
             closing: Vec::new(),
             packing: HashMap::new(),
+            unpacking: None,
             packed: VecDeque::new(),
+            held_max: config.max_held.0,
+            range: config.range().map_err(|(key, message)| BuildError(format!("{key}: {message}")))?,
         })
     }
 }
@@ -195,12 +205,13 @@ impl Source for FileSource {
         let (fill, blocked) = self.fill(cx);
         if now.saturating_sub(self.ends_noted) >= END_INTERVAL {
             self.note_ends(now);
+            self.bound_held(cx);
         }
         match fill {
             Some(fill) if fill.builder.has_segments() => self.batch(fill, cx),
             _ if blocked => Polled::NoRoom,
             _ if !self.due.is_empty() => Polled::Wait(Duration::ZERO),
-            _ if cx.until_eof && self.is_ended() => Polled::Ended,
+            _ if self.is_finite(cx) && self.is_ended() => Polled::Ended,
             _ => Polled::Wait(self.pause(now)),
         }
     }
@@ -271,6 +282,11 @@ impl FileSource {
         next.saturating_sub(now).clamp(PAUSE_MIN, PAUSE_MAX)
     }
 
+    /// Whether what is there is all there will be.
+    pub(super) fn is_finite(&self, cx: &SourceCx<'_>) -> bool {
+        cx.until_eof || self.range.is_some()
+    }
+
     fn is_ended(&self) -> bool {
         let at_end = |tail: &Tail| tail.end.is_some_and(|end| !tail.cursors.is_behind(end));
         self.due.is_empty() && self.tails.values().all(at_end)
@@ -282,7 +298,7 @@ impl FileSource {
     /// Fills one block from the files that are due; says whether some file waits for room.
     fn fill(&mut self, cx: &SourceCx<'_>) -> (Option<Fill>, bool) {
         let mut fill: Option<Fill> = None;
-        let (mut blocked, mut empty_reads) = (Vec::new(), 0);
+        let (mut blocked, mut empty_reads, finite) = (Vec::new(), 0, self.is_finite(cx));
         while let Some(id) = self.due.pop_front() {
             if !self.may_read(id, cx) {
                 continue;
@@ -304,7 +320,7 @@ impl FileSource {
                 fill = Some(Fill::new(block, permit, choice.cursor.sinks, buffers));
             }
             let Some(open) = &mut fill else { break };
-            let finish = cx.until_eof || is_silent(tail, cx.now.since_start);
+            let finish = finite || is_silent(tail, cx.now.since_start);
             empty_reads += usize::from(!open.builder.has_segments());
             let read = tail.read(Request { choice, cx, limits: self.limits, finish }, open);
             let full = self.after_read(id, choice.cursor.position, read, cx);
@@ -321,8 +337,16 @@ impl FileSource {
         (fill, waits)
     }
 
-    /// Whether the file is to be read now: of a copy only what its original has not.
+    /// Whether the file is to be read now: of a copy only what its original has not, and one
+    /// compressed file at a time.
     fn may_read(&mut self, id: u64, cx: &SourceCx<'_>) -> bool {
+        if !self.unpark(id, cx) {
+            return false;
+        }
+        if self.tails.get(&id).is_some_and(Tail::is_packed) && *self.unpacking.get_or_insert(id) != id {
+            self.packed.push_back(id);
+            return false;
+        }
         let is_copy = self.tails.get(&id).is_some_and(|tail| tail.copy_of.is_some());
         let ready = !is_copy || self.follow_copy(id, cx).unwrap_or(false);
         if let Some(tail) = self.tails.get_mut(&id).filter(|_| !ready) {
@@ -385,6 +409,7 @@ impl FileSource {
     /// The file has been read to its end by all cursors: it leaves the queue, and if no path leads
     /// to it any more and it is silent, it is closed.
     fn rest(&mut self, id: u64, cx: &SourceCx<'_>) {
+        self.unpacked(id);
         let Some(tail) = self.tails.get_mut(&id) else { return };
         tail.queued = false;
         if is_silent(tail, cx.now.since_start) && cx.ledger.close(id) {
@@ -400,7 +425,16 @@ impl FileSource {
         }
     }
 
+    /// A compressed file needs no more memory: the next one has its turn.
+    fn unpacked(&mut self, id: u64) {
+        if self.unpacking == Some(id) {
+            self.unpacking = None;
+            self.due.extend(self.packed.pop_front());
+        }
+    }
+
     fn remove(&mut self, id: u64) -> Option<Tail> {
+        self.unpacked(id);
         let tail = self.tails.remove(&id)?;
         self.active -= u32::from(!tail.watched);
         Some(tail)
@@ -474,6 +508,7 @@ impl FileSource {
         let block = fill.block.freeze(used);
         let mut batch = fill.builder.finish(block, cx.info.clone(), fill.sinks, cx.now.unix_ns);
         cx.counters.received(batch.rows() as u64, 0);
+        cx.counters.dropped("filtered", self.range.as_mut().map_or(0, |range| range.apply(&mut batch)));
         cx.counters.dropped("filtered", self.select.apply(&mut batch));
         cx.counters.sent(batch.events() as u64, batch.text_bytes());
         Polled::Batch(Box::new(batch), fill.permit)

@@ -219,6 +219,11 @@ impl Tail {
         self.content.as_mut().ok_or_else(|| io::Error::other("closed for want of room"))
     }
 
+    /// Closes it for want of room; it is opened again when it is read.
+    pub fn park(&mut self) {
+        self.content = None;
+    }
+
     /// Notes that it was moved.
     pub fn is_at(&mut self, path: &Path) {
         self.path = path.to_path_buf();

@@ -71,22 +71,21 @@ impl Stranger {
         (head.bytes > 0 || mark.is_some()) && agrees(&mut self.content).unwrap_or(false)
     }
 
-    /// Whether all of it is in the file behind `tail` too.
-    fn is_within(&mut self, tail: &mut Tail) -> io::Result<bool> {
+    /// Whether all of it is in `original` too.
+    fn is_within(&mut self, mut original: Content) -> io::Result<bool> {
         let bytes = self.content.bytes()?;
-        let original = tail.content()?;
-        let mut original = original.again();
         Ok(bytes > 0
             && self.head.agrees(&mut original)?
             && Mark::read(&mut self.content, bytes)? == Mark::read(&mut original, bytes)?)
     }
 
     /// Whether it is a copy of the file behind `tail`.
-    fn is_copy_of(&mut self, tail: &mut Tail) -> bool {
+    fn is_copy_of(&mut self, tail: &mut Tail, reopened: Option<Content>) -> bool {
         if !is_related(&tail.origin.name, &tail.path, &self.path) {
             return false;
         }
-        if self.is_within(tail).unwrap_or(false) {
+        let original = reopened.or_else(|| tail.content.as_ref().map(Content::again));
+        if original.is_some_and(|original| self.is_within(original).unwrap_or(false)) {
             return true;
         }
         let Ok(bytes) = self.content.bytes() else { return false };
@@ -99,7 +98,7 @@ impl FileSource {
     /// Takes in files that are not known by their inode: as copies, if they are some.
     pub(super) fn place(
         &mut self,
-        strangers: Vec<Stranger>,
+        strangers: Vec<(PathBuf, Inode)>,
         new: &mut Vec<Tail>,
         cx: &SourceCx<'_>,
         trouble: &mut BTreeMap<PathBuf, String>,
@@ -108,8 +107,9 @@ impl FileSource {
         if !strangers.is_empty() {
             self.tails.values().chain(new.iter()).for_each(|tail| originals.add(tail));
         }
-        for mut stranger in strangers {
-            let path = stranger.path.clone();
+        for (path, inode) in strangers {
+            let stranger = self.stranger(&path).filter(|stranger| Inode::of(&stranger.stat) == inode);
+            let Some(mut stranger) = stranger else { continue };
             let tail = match self.resume_in_copy(&mut stranger, cx) {
                 Some(known) => Ok(self.resume_stranger(stranger, known)),
                 None => self.take_in(stranger, &originals, new, cx),
@@ -117,7 +117,7 @@ impl FileSource {
             match tail {
                 Ok(tail) => {
                     originals.add(&tail);
-                    new.push(tail);
+                    self.add_new(new, tail);
                 }
                 Err(error) => _ = trouble.insert(path, error.to_string()),
             }
@@ -167,10 +167,13 @@ impl FileSource {
         cx: &SourceCx<'_>,
     ) -> io::Result<Tail> {
         for id in originals.of(&stranger) {
+            let known = self.tails.get(&id).or_else(|| new.iter().find(|tail| tail.origin.id == id));
+            let closed = known.filter(|tail| tail.content.is_none());
+            let reopened = closed.and_then(|tail| self.open_inode(&tail.path, tail.inode));
             let known = self.tails.get_mut(&id);
             let known = known.or_else(|| new.iter_mut().find(|tail| tail.origin.id == id));
             if let Some(original) = known.filter(|tail| tail.inode != Inode::of(&stranger.stat))
-                && stranger.is_copy_of(original)
+                && stranger.is_copy_of(original, reopened)
             {
                 let (of, start) = (original.origin.id, stranger.content.bytes()?);
                 log::debug!(

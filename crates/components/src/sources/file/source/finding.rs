@@ -23,8 +23,8 @@ impl FileSource {
         for path in &found.files {
             match self.identify(path, &new, &strangers, cx) {
                 Ok(Some(Named::Known(id))) => _ = seen.insert(id),
-                Ok(Some(Named::Kept(tail))) => new.push(*tail),
-                Ok(Some(Named::Stranger(stranger))) => strangers.push(*stranger),
+                Ok(Some(Named::Kept(tail))) => self.add_new(&mut new, *tail),
+                Ok(Some(Named::Stranger(inode))) => strangers.push((path.clone(), inode)),
                 Ok(None) => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => _ = trouble.insert(path.clone(), error.to_string()),
@@ -52,6 +52,14 @@ impl FileSource {
         }
         self.report(trouble, cx);
         self.walk_pause = (begun.elapsed() * WALK_SHARE).max(WALK_PAUSE);
+    }
+
+    /// Adds a file that is to be taken in; of very many at once not all stay open.
+    pub(super) fn add_new(&self, new: &mut Vec<Tail>, mut tail: Tail) {
+        if new.len() >= self.open_max / 2 {
+            tail.park();
+        }
+        new.push(tail);
     }
 
     /// Says once what the patterns match: a wrong one would be silent otherwise.
@@ -143,7 +151,7 @@ impl FileSource {
         &mut self,
         path: &Path,
         new: &[Tail],
-        strangers: &[Stranger],
+        strangers: &[(PathBuf, Inode)],
         cx: &SourceCx<'_>,
     ) -> io::Result<Option<Named>> {
         let inode = Inode::of(&rustix::fs::stat(path)?);
@@ -156,14 +164,14 @@ impl FileSource {
             }
             return Ok(Some(Named::Known(*id)));
         }
-        let is_there = |other: &Stranger| Inode::of(&other.stat) == inode;
-        if new.iter().any(|tail| tail.inode == inode) || strangers.iter().any(is_there) {
+        if new.iter().any(|tail| tail.inode == inode) || strangers.iter().any(|(_, other)| *other == inode) {
             return Ok(None);
         }
-        if self.tails.len() + new.len() + strangers.len() >= self.open_max {
-            return Err(io::Error::other(format!("{} files are open, no more are allowed", self.open_max)));
-        }
+        self.make_room(new.len().min(self.open_max / 2) + 1, None);
         let Some((file, stat)) = open_regular(path, &self.symlinks)? else { return Ok(None) };
+        if self.range.as_ref().is_some_and(|range| !range.may_be_in(stat.st_mtime)) {
+            return Ok(None);
+        }
         let mut content = Content::new(file)?;
         if let Some((record, descriptor)) = self.take_record(&mut content, &stat) {
             return Ok(Some(Named::Kept(Box::new(self.resume(content, &stat, path, record, descriptor)))));
@@ -171,20 +179,19 @@ impl FileSource {
         if content.is_packed() && !self.is_complete(inode, &stat, cx) {
             return Ok(None);
         }
-        let head = Head::read(&mut content, HEAD_BYTES_MAX)?;
-        Ok(Some(Named::Stranger(Box::new(Stranger { path: path.to_path_buf(), content, stat, head }))))
+        Ok(Some(Named::Stranger(inode)))
     }
 
     /// Whether a compressed file is complete: its size stays the same, or it was not written for long.
     fn is_complete(&mut self, inode: Inode, stat: &Stat, cx: &SourceCx<'_>) -> bool {
-        let (now, size) = (cx.now.since_start, stat.st_size as u64);
+        let (now, size, finite) = (cx.now.since_start, stat.st_size as u64, self.is_finite(cx));
         let old =
             (cx.now.unix_ns / 1_000_000_000).saturating_sub(stat.st_mtime) >= PACKED_OLD.as_secs() as i64;
         let seen = self.packing.entry(inode).or_insert((size, now));
         if seen.0 != size {
             *seen = (size, now);
         }
-        let complete = old || cx.until_eof || now.saturating_sub(seen.1) >= PACKED_SILENCE;
+        let complete = old || finite || now.saturating_sub(seen.1) >= PACKED_SILENCE;
         if complete {
             self.packing.remove(&inode);
         }
@@ -249,6 +256,9 @@ impl FileSource {
     /// Where to begin with a file that is there at the very first start.
     pub(super) fn first_offset(&self, stranger: &mut Stranger, now: Now) -> io::Result<u64> {
         let age_s = now.unix_ns / 1_000_000_000 - stranger.stat.st_mtime;
+        if self.range.is_some() {
+            return Ok(0);
+        }
         let old = self.ignore_older.is_some_and(|limit| age_s > limit.as_secs() as i64);
         if old || self.read_from == ReadFrom::End {
             let bytes = stranger.content.bytes()?;
@@ -322,7 +332,7 @@ enum Named {
     Known(u64),
     /// It is known from before the restart, or from before it left the patterns.
     Kept(Box<Tail>),
-    Stranger(Box<Stranger>),
+    Stranger(Inode),
 }
 
 /// Start of the unfinished last line of a file, or its size: where reading "from the end" begins,

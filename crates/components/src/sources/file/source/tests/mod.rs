@@ -4,6 +4,7 @@ mod copies;
 mod cursors;
 mod finding;
 mod framed;
+mod held;
 mod hostile;
 
 use super::FileSource;

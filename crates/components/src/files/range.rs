@@ -1,0 +1,105 @@
+//! Events of a range of time: back-fill.
+
+use millstream_framing::{TimeReader, TimeSpec};
+use millstream_model::{Batch, Selection, TIME_UNKNOWN};
+use millstream_timestamps::Format;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::collections::HashMap;
+
+/// A range of time to read, after which the source ends.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BackfillConfig {
+    /// Events from this time on, as in `2026-11-22T10:00:00Z`.
+    pub from: Option<String>,
+    /// Events before this time.
+    pub until: Option<String>,
+    /// How a line says its time, where `multiline` or `format` of the source do not find it: pieces as
+    /// `strptime` has them, or `iso8601`, `rfc3339`, `epoch_s`, `epoch_ms`, `epoch_us`, `epoch_ns`.
+    pub format: Option<String>,
+    /// The time begins right behind this text; without it, at the beginning of the line.
+    pub after: Option<String>,
+    /// Behind which occurrence of `after` it begins, counted from 1; the first if left out.
+    pub nth: Option<u32>,
+    /// Distance to UTC of times that do not say it: `UTC`, which it is without this option, or
+    /// `+02:00`.
+    pub timezone: Option<String>,
+}
+
+/// Chooses the events of a range of time.
+pub struct Range {
+    from_ns: i64,
+    until_ns: i64,
+    reader: Option<TimeReader>,
+    /// By origin, whether its last event was chosen: one without a time belongs to the one before it.
+    last: HashMap<u64, bool>,
+}
+
+impl Range {
+    /// Compiles the options; `finds_times` if the source finds the times of events by itself.
+    ///
+    /// # Errors
+    /// A JSON pointer below the options, and what to write instead.
+    pub fn new(config: &BackfillConfig, finds_times: bool) -> Result<Range, (String, String)> {
+        let from_ns = bound("/from", config.from.as_deref(), i64::MIN)?;
+        let until_ns = bound("/until", config.until.as_deref(), i64::MAX)?;
+        if config.from.is_none() && config.until.is_none() || from_ns >= until_ns {
+            return Err((String::new(), "names no time; write from: and until:, or one of them".into()));
+        }
+        let BackfillConfig { after, nth, timezone, .. } = config.clone();
+        let spec = |format: &String| TimeSpec { format: format.clone(), after, nth, timezone };
+        let reader = config.format.as_ref().map(|format| spec(format).reader()).transpose();
+        let reader = reader.map_err(|(pointer, message)| (pointer.to_owned(), message))?;
+        if reader.is_none() && !finds_times {
+            let message =
+                "is needed, as nothing else says the times of events; write for example format: iso8601";
+            return Err(("/format".into(), message.into()));
+        }
+        Ok(Range { from_ns, until_ns, reader, last: HashMap::new() })
+    }
+
+    /// Narrows the batch; returns the number of events left out.
+    pub fn apply(&mut self, batch: &mut Batch) -> u64 {
+        let before = batch.events();
+        let mut kept = vec![false; batch.rows()];
+        let segments = batch.segments.clone();
+        for segment in segments.iter() {
+            let mut chosen = self.last.get(&segment.origin.id).copied().unwrap_or(true);
+            for row in segment.first_row..segment.first_row + segment.rows {
+                let time = self.time(batch, row);
+                if time != TIME_UNKNOWN {
+                    chosen = (self.from_ns..self.until_ns).contains(&time);
+                }
+                kept[row] = chosen;
+            }
+            self.last.insert(segment.origin.id, chosen);
+        }
+        batch.select(Selection::from(kept));
+        (before - batch.events()) as u64
+    }
+
+    fn time(&mut self, batch: &Batch, row: usize) -> i64 {
+        let known = batch.time.as_ref().map_or(TIME_UNKNOWN, |times| times[row]);
+        match &mut self.reader {
+            Some(reader) if known == TIME_UNKNOWN => {
+                reader.time(batch.text(row), batch.read_ns).unwrap_or(TIME_UNKNOWN)
+            }
+            _ => known,
+        }
+    }
+
+    /// Whether a file that was last written at this time, in seconds since 1970, may have events in it.
+    pub fn may_be_in(&self, modified_s: i64) -> bool {
+        modified_s.saturating_add(1).saturating_mul(1_000_000_000) >= self.from_ns
+    }
+}
+
+fn bound(key: &str, text: Option<&str>, default: i64) -> Result<i64, (String, String)> {
+    let Some(text) = text else { return Ok(default) };
+    let format = Format::new("rfc3339", None).map_err(|message| (key.to_owned(), message))?;
+    match format.parse(text.as_bytes(), 0) {
+        Ok(stamp) if stamp.len == text.len() => Ok(stamp.ns),
+        _ => Err((key.into(), format!("{text:?} is no time; write for example 2026-11-22T10:00:00Z"))),
+    }
+}

@@ -1,0 +1,96 @@
+//! How many files are open, which of them wait closed, and how much deleted files may hold.
+
+use super::*;
+
+/// Of the files that may be open, one in this many is closed when there are too many: closing one by
+/// one would look at all of them each time.
+const PARK_SHARE: usize = 8;
+
+impl FileSource {
+    /// Makes room for `more` open files: those that have been quiet for longest are closed, then those
+    /// that wait for their turn. Files that no path leads to are not: they could not be opened again.
+    pub(super) fn make_room(&mut self, more: usize, keep: Option<u64>) {
+        let is_open = |tail: &&mut Tail| tail.content.is_some();
+        let open = self.tails.values_mut().filter(is_open).count();
+        if open + more <= self.open_max {
+            return;
+        }
+        let may_close = |tail: &&mut Tail| tail.gone_since.is_none() && Some(tail.origin.id) != keep;
+        let mut closable: Vec<&mut Tail> =
+            self.tails.values_mut().filter(is_open).filter(may_close).collect();
+        closable.sort_by_key(|tail| (tail.queued, tail.grown));
+        let count = open + more - self.open_max + self.open_max / PARK_SHARE;
+        closable.into_iter().take(count).for_each(Tail::park);
+    }
+
+    /// Opens a file again that was closed for want of room; whether it can be read.
+    pub(super) fn unpark(&mut self, id: u64, cx: &SourceCx<'_>) -> bool {
+        let Some(tail) = self.tails.get(&id).filter(|tail| tail.content.is_none()) else { return true };
+        let (path, inode) = (tail.path.clone(), tail.inode);
+        self.make_room(1, Some(id));
+        let found = self.open_inode(&path, inode).or_else(|| {
+            let names = std::fs::read_dir(path.parent()?).ok()?;
+            names.flatten().find_map(|entry| self.open_inode(&entry.path(), inode))
+        });
+        let Some(tail) = self.tails.get_mut(&id) else { return false };
+        match found {
+            Some(content) => {
+                (tail.content, tail.unchecked) = (Some(content), true);
+                true
+            }
+            None => {
+                let end = tail.origin.state.size.load(Relaxed);
+                self.let_go(id, end, "closed_unread", cx);
+                false
+            }
+        }
+    }
+
+    pub(super) fn open_inode(&self, path: &Path, inode: Inode) -> Option<Content> {
+        if rustix::fs::stat(path).ok().map(|stat| Inode::of(&stat)) != Some(inode) {
+            return None;
+        }
+        let (file, stat) = open_regular(path, &self.symlinks).ok()??;
+        (Inode::of(&stat) == inode).then(|| Content::new(file).ok()).flatten()
+    }
+
+    /// Lets go of deleted files, those first that were deleted first, until they hold no more than is
+    /// allowed on their file systems.
+    pub(super) fn bound_held(&mut self, cx: &SourceCx<'_>) {
+        let mut held: Vec<(Duration, u64, u64)> = self.tails.values().filter_map(held).collect();
+        held.sort_unstable();
+        let mut bytes: u64 = held.iter().map(|(_, _, bytes)| bytes).sum();
+        for (_, id, size) in held {
+            if bytes <= self.held_max {
+                break;
+            }
+            bytes -= size;
+            self.let_go(id, size, "max_held", cx);
+        }
+    }
+
+    /// Gives a file up of which `end` bytes are known; what was not read of it is said and counted.
+    fn let_go(&mut self, id: u64, end: u64, reason: &'static str, cx: &SourceCx<'_>) {
+        let Some(tail) = self.remove(id) else { return };
+        self.by_inode.remove(&tail.inode);
+        let read = tail.cursors.list().iter().map(|cursor| cursor.position).min().unwrap_or(end);
+        let (name, unread) = (&tail.origin.name, end.saturating_sub(read));
+        if unread > 0 {
+            cx.counters.error(reason);
+            cx.counters.dropped(reason, 1);
+            log::error!(
+                "source {}: {name} is gone, {unread} bytes of it were not read ({reason})",
+                cx.info.id
+            );
+        }
+        self.closing.push(id);
+        self.forget(id, cx);
+    }
+}
+
+/// Of a deleted file: since when it is gone, its id, and the bytes it holds.
+fn held(tail: &Tail) -> Option<(Duration, u64, u64)> {
+    let since = tail.gone_since?;
+    let stat = fstat(tail.content.as_ref()?.file()).ok()?;
+    (stat.st_nlink == 0).then_some((since, tail.origin.id, stat.st_size as u64))
+}

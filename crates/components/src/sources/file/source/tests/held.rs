@@ -1,0 +1,109 @@
+//! Many files with few open, deleted files that hold their bytes, ranges of time.
+
+use super::*;
+use std::collections::BTreeSet;
+
+fn sorted(mut texts: Vec<String>) -> Vec<String> {
+    texts.sort();
+    texts
+}
+
+/// Files beyond the number that may be open wait closed, and lose nothing: neither when they grow
+/// nor when they are renamed, nor when others take their turns.
+#[test]
+fn more_files_than_may_be_open_are_read_in_turns() {
+    let mut fixture = Fixture::new(json!({ "open_files_max": 4 }), &["out"]);
+    let expected = |round: usize| sorted((0..40).map(|n| format!("{round} {n}")).collect());
+    for round in 0..4 {
+        for n in 0..40 {
+            fixture.append(&format!("{n}.log"), format!("{round} {n}\n"));
+        }
+        assert_eq!(sorted(fixture.read_texts()), expected(round));
+        let open = fixture.source.tails.values().filter(|tail| tail.content.is_some()).count();
+        assert!(open <= 4, "{open} files are open");
+        if round == 1 {
+            (0..40).for_each(|n| fixture.rename(&format!("{n}.log"), &format!("{n}.log.1")));
+            (0..40).for_each(|n| fixture.rename(&format!("{n}.log.1"), &format!("{n}.log")));
+        }
+        if round == 2 {
+            fixture.restart(true);
+        }
+        fixture.rig.advance(super::super::QUIET_LOOK);
+    }
+}
+
+/// A file that waits closed is known again under another name; one that is another file by now is
+/// read from its beginning.
+#[test]
+fn a_closed_file_is_told_from_another_in_its_place() {
+    let mut fixture = Fixture::new(json!({ "open_files_max": 1 }), &["out"]);
+    fixture.append("a.log", "a 1\n");
+    fixture.read();
+    fixture.append("b.log", "b 1\n");
+    fixture.read();
+    fixture.rename("a.log", "a.log.1");
+    fixture.append("a.log.1", "a 2\n");
+    fixture.append("a.log", "other\n");
+    fixture.rig.advance(super::super::QUIET_LOOK);
+    let texts: BTreeSet<String> = fixture.read_texts().into_iter().collect();
+    assert_eq!(texts, ["a 2".to_owned(), "other".to_owned()].into());
+}
+
+/// Deleted files whose sink is stuck hold their bytes only up to the limit; what is given up is
+/// counted.
+#[test]
+fn deleted_files_hold_no_more_than_they_may() {
+    let mut fixture = Fixture::new(json!({ "max_held": "1000B" }), &["out"]);
+    let room = fixture.rig.room;
+    fixture.rig.room = Default::default();
+    for name in ["a.log", "b.log", "c.log"] {
+        fixture.append(name, format!("{name}\n").repeat(100));
+        fixture.batches();
+        fs::remove_file(fixture.path(name)).unwrap();
+        fixture.batches();
+        fixture.rig.advance(STEP * 10);
+    }
+    fixture.batches();
+    assert_eq!(fixture.dropped("max_held"), 2);
+    fixture.rig.room = room;
+    assert_eq!(fixture.read().len(), 100);
+}
+
+/// Only events of the range are read, those without a time with the one before them; then the source
+/// ends by itself.
+#[test]
+fn a_range_of_time_is_read_and_the_source_ends() {
+    let backfill =
+        json!({ "from": "2024-11-22T10:00:01Z", "until": "2024-11-22T10:00:03Z", "format": "rfc3339" });
+    let mut fixture = Fixture::new(json!({ "backfill": backfill, "read_from": "end" }), &["out"]);
+    for n in 0..5 {
+        fixture.append("a.log", format!("2024-11-22T10:00:0{n}Z event\n more of {n}\n"));
+    }
+    let texts = fixture.read_texts();
+    assert_eq!(texts.len(), 4, "{texts:?}");
+    assert!(texts[0].starts_with("2024-11-22T10:00:01Z") && texts[3] == " more of 2");
+    assert!(matches!(fixture.poll(), Polled::Ended));
+    assert_eq!(fixture.dropped("filtered"), 6);
+}
+
+/// A link to a file of another owner is not followed, and the reason can be read.
+#[test]
+fn links_are_followed_by_policy() {
+    let mut fixture = Fixture::new(json!({ "symlinks": "never" }), &["out"]);
+    fixture.append("target", "linked\n");
+    std::os::unix::fs::symlink(fixture.path("target"), fixture.path("a.log")).unwrap();
+    assert_eq!(fixture.read_texts(), Vec::<String>::new());
+    let troubles = fixture.rig.troubles.list();
+    assert!(troubles.values().any(|reason| reason.contains("symlinks")), "{troubles:?}");
+}
+
+/// A pattern without files is a trouble until there is one.
+#[test]
+fn a_pattern_that_matches_nothing_is_said() {
+    let mut fixture = Fixture::new(json!({}), &["out"]);
+    fixture.read();
+    assert!(fixture.rig.troubles.list().values().any(|reason| reason == super::super::MISSING));
+    fixture.append("a.log", "1\n");
+    fixture.read();
+    assert!(fixture.rig.troubles.list().is_empty());
+}
