@@ -87,6 +87,11 @@ impl Ack {
     pub fn finish(&self) {
         self.0.sinks.iter().for_each(|sink| self.0.close(sink, Outcome::Delivered));
     }
+
+    /// The segment does not go out: the source reads its range again.
+    pub fn give_back(&self) {
+        self.0.sinks.iter().for_each(|sink| self.0.close(sink, Outcome::Returned));
+    }
 }
 
 impl Debt {

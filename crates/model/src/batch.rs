@@ -309,6 +309,11 @@ impl BatchBuilder {
         self.times.push(ns);
     }
 
+    /// What is owed for its segments.
+    pub fn acks(&self) -> impl Iterator<Item = &Ack> {
+        self.segments.iter().map(|segment| &segment.ack)
+    }
+
     /// Closes a segment over the rows added since the last one.
     pub fn segment(&mut self, origin: Arc<Origin>, shift: u64, ack: Ack) {
         let first_row = self.segments.last().map_or(0, |s| s.first_row + s.rows);

@@ -54,7 +54,7 @@ impl Head {
 
     /// Whether `content` begins like this.
     pub fn agrees(&self, content: &mut Content) -> io::Result<bool> {
-        Ok(Head::read(content, self.bytes)? == *self)
+        Ok(self.bytes == 0 || Head::read(content, self.bytes)? == *self)
     }
 
     /// Whether it cannot grow any more.

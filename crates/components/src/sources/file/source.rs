@@ -15,8 +15,8 @@ use crate::files::select::Select;
 use crate::files::watch::Watch;
 use copies::{missing, stranger_of};
 use millstream_model::{
-    BuildError, Choice, Cursors, Now, Origin, OriginRecord, OriginStore, Polled, Reread, SinkSet, Source,
-    SourceCx, SourceOpen,
+    Ack, BuildError, Choice, Cursors, Now, Origin, OriginRecord, Polled, Reread, SinkSet, Source, SourceCx,
+    SourceOpen,
 };
 use rustix::fs::{Stat, fstat};
 use std::cmp::Reverse;
@@ -132,6 +132,8 @@ pub struct FileSource {
     /// The compressed file that is unpacked, and those that wait for their turn: each takes memory.
     unpacking: Option<u64>,
     packed: VecDeque<u64>,
+    /// Files whose heads were hashed again and are to be kept.
+    grown_heads: Vec<(u64, Vec<u8>)>,
     /// Bytes that deleted files may hold.
     held_max: u64,
     /// The events to read, after which the source ends.
@@ -175,6 +177,7 @@ impl FileSource {
             packing: HashMap::new(),
             unpacking: None,
             packed: VecDeque::new(),
+            grown_heads: Vec::new(),
             held_max: config.max_held.0,
             range: config.range().map_err(|(key, message)| BuildError(format!("{key}: {message}")))?,
         })
@@ -329,12 +332,30 @@ impl FileSource {
                 break;
             }
         }
-        let waits = !blocked.is_empty();
+        let mut waits = !blocked.is_empty();
         blocked.into_iter().rev().for_each(|id| self.due.push_front(id));
         if let Some(fill) = &mut fill {
             self.buffers = fill.take_buffers();
         }
+        if !self.keep_heads(cx) {
+            fill.take().iter().flat_map(|fill| fill.builder.acks()).for_each(Ack::give_back);
+            waits = true;
+        }
         (fill, waits)
+    }
+
+    /// Keeps the heads that have grown, before what was read goes out. With a shorter one, other
+    /// content could pass for this file after a crash, and its lines would go out under the same ids.
+    fn keep_heads(&mut self, cx: &SourceCx<'_>) -> bool {
+        let heads = std::mem::take(&mut self.grown_heads);
+        let kept = if heads.is_empty() { Ok(()) } else { self.open.store.keep(&heads) };
+        if let Err(error) = &kept {
+            cx.counters.error("checkpoint");
+            log::error!("source {}: the heads of files cannot be kept: {error}; trying again", cx.info.id);
+            let ids = heads.iter().map(|(id, _)| id);
+            ids.for_each(|id| _ = self.tails.get_mut(id).map(Tail::forget_head));
+        }
+        kept.is_ok()
     }
 
     /// Whether the file is to be read now: of a copy only what its original has not, and one
@@ -375,7 +396,9 @@ impl FileSource {
         let head = tail.cursors.head();
         if head > position {
             tail.grown = now;
-            grow_head(tail, &*self.open.store);
+            if !tail.descriptor.head.is_whole() && tail.update() {
+                self.grown_heads.push((id, tail.descriptor.to_bytes()));
+            }
             tail.quiet_at = now + if self.active > CROWD { QUIET_AFTER_CROWDED } else { QUIET_AFTER };
         }
         match read {
@@ -512,14 +535,6 @@ impl FileSource {
         cx.counters.dropped("filtered", self.select.apply(&mut batch));
         cx.counters.sent(batch.events() as u64, batch.text_bytes());
         Polled::Batch(Box::new(batch), fill.permit)
-    }
-}
-
-/// Hashes a head that is not whole again when more was read, and notes it before that can be
-/// settled: a checkpoint is worth nothing without a head that covers it.
-fn grow_head(tail: &mut Tail, store: &dyn OriginStore) {
-    if !tail.descriptor.head.is_whole() && tail.update() {
-        store.note(tail.origin.id, tail.descriptor.to_bytes());
     }
 }
 

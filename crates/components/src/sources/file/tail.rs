@@ -315,6 +315,11 @@ impl Tail {
         before != self.descriptor
     }
 
+    /// Has the head hashed and kept once more with the next read.
+    pub fn forget_head(&mut self) {
+        self.descriptor.head = Head::default();
+    }
+
     /// Notes that a compressed file was unpacked to its end.
     pub fn note_packed(&mut self) {
         if let Some(content) = self.content.as_mut().filter(|content| content.is_packed()) {

@@ -247,3 +247,35 @@ fn raise_open_files(wanted: u64) {
         setrlimit(Resource::Nofile, limit).expect("the right to open some thousand files");
     }
 }
+
+/// A short head is durable before what it covers goes out: after a crash other content in the same
+/// file does not go out under the ids of what was delivered.
+#[test]
+fn other_content_after_a_crash_has_other_ids_although_nothing_was_committed() {
+    let mut fixture = Fixture::new(json!({}), &["out"]);
+    fixture.append("a.log", "");
+    fixture.read();
+    fixture.rig.commit();
+    fixture.append("a.log", "old 1\nold 2\n");
+    let first = fixture.read();
+    fixture.restart(false);
+    fs::write(fixture.path("a.log"), "new 1\nnew 2\n").unwrap();
+    let second = fixture.read();
+    assert_eq!((texts(&first).len(), texts(&second)), (2, vec!["new 1".to_owned(), "new 2".to_owned()]));
+    assert_ne!(first[0].file_id, second[0].file_id);
+}
+
+/// While the store fails, what a growing short head does not cover yet stays here, and is read again
+/// afterwards, as often as it takes.
+#[test]
+fn nothing_goes_out_before_its_head_is_kept() {
+    let mut fixture = Fixture::new(json!({}), &["out"]);
+    fixture.append("a.log", "1\n");
+    fixture.read();
+    fixture.rig.store.fail(true);
+    fixture.append("a.log", "2\n");
+    (0..10).for_each(|_| assert_eq!(fixture.read(), []));
+    fixture.rig.store.fail(false);
+    assert_eq!(fixture.read_texts(), ["2"]);
+    assert_eq!(fixture.dropped("panic"), 0);
+}
