@@ -31,6 +31,7 @@ struct Scenario {
     transforms: Vec<&'static str>,
     kills: u64,
     stall: bool,
+    rate_limit: Option<u64>,
 }
 
 impl Scenario {
@@ -61,6 +62,7 @@ impl Scenario {
             transforms,
             kills: random.below(4),
             stall: random.one_in(3),
+            rate_limit: random.one_in(8).then(|| 1000 + random.below(4000)),
         }
     }
 
@@ -128,13 +130,10 @@ fn transform(name: &str) -> Transform {
 /// A log, through a chain of transforms, to two sinks.
 fn blueprint(scenario: &Scenario, log: &MemoryLog, shelves: &[Shelf; 2], life: u64) -> Blueprint {
     let (log, seed) = (log.clone(), scenario.seed ^ life << 32);
+    let pace = Pace { rate_limit: scenario.rate_limit, ..Pace::default() };
     let info = SourceInfo { id: "log".into(), ..SourceInfo::default() };
-    let source = SourcePart {
-        info,
-        type_name: "memory",
-        pace: Pace::default(),
-        open: Box::new(move |open| Ok(log.open(&open, seed))),
-    };
+    let source =
+        SourcePart { info, type_name: "memory", pace, open: Box::new(move |open| Ok(log.open(&open, seed))) };
     let mut blueprint = Blueprint { sources: vec![source], ..Blueprint::default() };
     let mut last = "log".to_owned();
     for (index, name) in scenario.transforms.iter().enumerate() {

@@ -164,23 +164,27 @@ impl Store {
         &self,
         moved: impl FnOnce(&mut dyn FnMut(&Arc<str>, u64, &Arc<str>, u64)),
     ) -> io::Result<()> {
-        let due = {
-            let _gate = self.gate.write().unwrap_or_else(|poisoned| poisoned.into_inner());
-            let mut pending = self.pending();
-            moved(&mut |source, origin, sink, offset| {
-                pending.checkpoints.insert((source.clone(), origin, sink.clone()), offset);
-            });
-            pending.clone()
-        };
-        if due.checkpoints.is_empty() && due.lanes.is_empty() && due.origins.is_empty() {
-            return Ok(());
-        }
-        self.with(|database| write(database, &due))?;
+        // Taken with the database in hand: what is kept meanwhile must not be overwritten by an older
+        // note of the same.
+        let due = self.with(|database| {
+            let due = self.due(moved);
+            let is_empty = due.checkpoints.is_empty() && due.lanes.is_empty() && due.origins.is_empty();
+            if is_empty { Ok(due) } else { write(database, &due).map(|()| due) }
+        })?;
         let mut pending = self.pending();
         pending.checkpoints.retain(|key, offset| due.checkpoints.get(key) != Some(offset));
         pending.lanes.retain(|key, state| due.lanes.get(key) != Some(state));
         pending.origins.retain(|key, descriptor| due.origins.get(key) != Some(descriptor));
         Ok(())
+    }
+
+    fn due(&self, moved: impl FnOnce(&mut dyn FnMut(&Arc<str>, u64, &Arc<str>, u64))) -> Pending {
+        let _gate = self.gate.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut pending = self.pending();
+        moved(&mut |source, origin, sink, offset| {
+            pending.checkpoints.insert((source.clone(), origin, sink.clone()), offset);
+        });
+        pending.clone()
     }
 
     /// What the lane's last sync returned, committed or about to be.
@@ -407,7 +411,12 @@ impl OriginStore for SourceStore {
     }
 
     fn keep(&self, origins: &[(u64, Vec<u8>)]) -> io::Result<()> {
-        self.store.with(|database| self.write(database, origins))
+        self.store.with(|database| {
+            self.write(database, origins)?;
+            let mut pending = self.store.pending();
+            origins.iter().for_each(|(id, _)| _ = pending.origins.remove(&(self.source.clone(), *id)));
+            Ok(())
+        })
     }
 
     fn note(&self, origin: u64, descriptor: Vec<u8>) {

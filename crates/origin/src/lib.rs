@@ -167,12 +167,15 @@ impl OriginState {
         self.disorder.load(Relaxed)
     }
 
-    /// Notes the times of the rows of `range`, in nanoseconds since 1970 and in the order of the
-    /// rows; [`TIME_UNKNOWN`] is passed over. Ranges may come in any order. One that comes again is
-    /// not counted again.
+    /// Notes the times of the rows of `range`, a range of offsets, in nanoseconds since 1970 and in
+    /// the order of the rows; [`TIME_UNKNOWN`] is passed over. Ranges may come in any order. Of one
+    /// that comes again, as from a second transform, the newest time counts and its disorder does not.
     pub fn saw_times(&self, range: (u64, u64), times: &[i64]) {
         let mut seen = lock(&self.times);
-        let Some(mut newest) = seen.newest_before(range) else { return };
+        let Some(mut newest) = seen.newest_before(range) else {
+            self.newest.fetch_max(times.iter().copied().max().unwrap_or(TIME_UNKNOWN), Relaxed);
+            return;
+        };
         let mut late = 0;
         for &time in times.iter().filter(|time| **time != TIME_UNKNOWN) {
             late += u64::from(time < newest.saturating_sub(DISORDER_NS));
@@ -331,8 +334,8 @@ mod tests {
         assert_eq!((state.newest(), state.disorder()), (30 * S, 1));
         // Again, whole and in part.
         state.saw_times((10, 20), &[20 * S, 5 * S]);
-        state.saw_times((15, 20), &[5 * S]);
-        assert_eq!(state.disorder(), 1);
+        state.saw_times((15, 20), &[5 * S, 31 * S]);
+        assert_eq!((state.newest(), state.disorder()), (31 * S, 1));
         state.saw_times((30, 40), &[28 * S]);
         assert_eq!(state.disorder(), 2);
     }

@@ -7,9 +7,6 @@ use std::time::Duration;
 /// is not cut up by the wait, short enough that nobody else notices the burst.
 const BURST: Duration = Duration::from_millis(200);
 
-/// Longest wait before the time is looked at again.
-const WAIT_MAX: Duration = Duration::from_millis(500);
-
 /// Holds the process to a number of cores: its allowance of CPU time grows with the wall clock.
 #[derive(Clone, Copy, Debug)]
 pub struct CpuCeiling {
@@ -31,7 +28,7 @@ impl CpuCeiling {
         let spent = used.saturating_sub(before);
         self.used = Some(before.max(used));
         self.bucket.spend(now, spent.as_secs_f64());
-        self.bucket.wait(now).min(WAIT_MAX)
+        self.bucket.wait(now)
     }
 }
 
@@ -78,6 +75,7 @@ mod tests {
         assert_eq!(ceiling.wait(later, Duration::from_millis(100)), Duration::ZERO);
         assert_eq!(ceiling.wait(later, Duration::from_millis(200)), Duration::ZERO);
         assert_eq!(ceiling.wait(later, Duration::from_millis(250)), Duration::from_millis(100));
-        assert_eq!(ceiling.wait(later, Duration::from_secs(60)), WAIT_MAX);
+        // A large debt is waited for whole.
+        assert_eq!(ceiling.wait(later, Duration::from_millis(1250)), Duration::from_millis(2100));
     }
 }

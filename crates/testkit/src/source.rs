@@ -111,6 +111,7 @@ impl MemorySource {
         let ack =
             cx.ledger.issue(origin.id, range, choice.cursor.sinks, choice.cursor.attempt, cx.now.since_start);
         builder.segment(origin.clone(), range.0, ack);
+        cx.counters.received(newlines.len() as u64, bytes as u64);
         origin.state.read(bytes as u64, range.1);
         cursors.advance(choice.index, range.1);
         let sinks = choice.cursor.sinks;

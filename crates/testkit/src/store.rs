@@ -88,6 +88,7 @@ impl OriginStore for MemoryStore {
         }
         state.ran_before = true;
         for (id, descriptor) in origins {
+            state.noted.remove(id);
             state.kept.entry(*id).or_default().descriptor.clone_from(descriptor);
         }
         Ok(())

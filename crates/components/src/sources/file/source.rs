@@ -396,7 +396,8 @@ impl FileSource {
         let head = tail.cursors.head();
         if head > position {
             tail.grown = now;
-            if !tail.descriptor.head.is_whole() && tail.update() {
+            if !tail.descriptor.head.is_whole() && tail.update_head() {
+                tail.update_mark();
                 self.grown_heads.push((id, tail.descriptor.to_bytes()));
             }
             tail.quiet_at = now + if self.active > CROWD { QUIET_AFTER_CROWDED } else { QUIET_AFTER };
@@ -580,7 +581,7 @@ impl FileSource {
         let since = std::mem::replace(&mut self.ends_noted, now);
         self.closing.retain(|id| !self.open.ledger.close(*id));
         for tail in self.tails.values_mut() {
-            if tail.grown >= since && tail.update() {
+            if tail.grown >= since && tail.update_mark() {
                 self.open.store.note(tail.origin.id, tail.descriptor.to_bytes());
             }
             let content = tail.content.as_ref().filter(|content| tail.queued && !content.is_packed());

@@ -301,10 +301,15 @@ impl Tail {
         self.marks.before(end)
     }
 
-    /// Brings the descriptor up to what was read; whether that changed it.
-    pub fn update(&mut self) -> bool {
-        let before = self.descriptor.clone();
-        self.descriptor.mark = self.marks.last();
+    /// Brings the descriptor's mark up to what was read; whether that changed it.
+    pub fn update_mark(&mut self) -> bool {
+        let mark = self.marks.last();
+        std::mem::replace(&mut self.descriptor.mark, mark) != mark
+    }
+
+    /// The same of a head that is not whole. Nothing may go out before it is kept.
+    pub fn update_head(&mut self) -> bool {
+        let before = self.descriptor.head;
         if !self.descriptor.head.is_whole()
             && let Some(content) = &mut self.content
             && let Ok(head) = Head::read(content, HEAD_BYTES_MAX)
@@ -312,7 +317,7 @@ impl Tail {
         {
             self.descriptor.head = head;
         }
-        before != self.descriptor
+        before != self.descriptor.head
     }
 
     /// Has the head hashed and kept once more with the next read.

@@ -234,7 +234,7 @@ impl FileSource {
         tail.go_on_in(copy.content, inode, copy.path);
         tail.gone_since = Some(cx.now.since_start);
         tail.queued = false;
-        tail.update();
+        tail.update_mark();
         self.open.store.note(id, tail.descriptor.to_bytes());
         schedule(&mut self.looks, tail, cx.now.since_start);
         self.by_inode.insert(inode, id);
