@@ -39,7 +39,8 @@ pub const HELP: &str = "Example:\n  millstream verify -d 60s\n  \
     agent that delivers them, and compares line by line. Ctrl-C ends it with the report so far.\n\
     Needs room for 10 MB per second at the rate of the default; a topic has to be there.\n\
     The last line is: lost N repeated N torn N\n\
-    Exit status: 0 nothing lost or torn; 1 something was, or the run failed; 2 usage.";
+    Exit status: 0 nothing lost or torn; 1 something was, or one id stood for two lines, or the\n\
+    run failed; 2 usage.";
 
 /// Options of `verify`.
 #[derive(clap::Args)]
@@ -112,7 +113,7 @@ fn prepare(args: &VerifyArgs) -> Result<(Scratch, Sink), (u8, String)> {
     Ok((scratch, sink))
 }
 
-/// Whether nothing was lost or torn.
+/// Whether nothing was lost, torn, or under an id of another line.
 fn prove(args: &VerifyArgs, scratch: &Scratch, mut sink: Sink) -> Result<bool, String> {
     let seed = args.seed.unwrap_or_else(|| mix(logfile::now().as_nanos() as u64) % 1_000_000);
     eprintln!("seed {seed}, folder {}", scratch.path.display());
@@ -144,7 +145,7 @@ fn prove(args: &VerifyArgs, scratch: &Scratch, mut sink: Sink) -> Result<bool, S
     };
     // A closed pipe changes nothing about the result.
     let _ = io::stdout().write_all(report.text().as_bytes());
-    Ok(tally.lost() == 0 && tally.torn == 0)
+    Ok(tally.lost() == 0 && tally.torn == 0 && tally.shadowed() == 0)
 }
 
 /// Counts SIGINT and SIGTERM, which end the writing first and then the reading back.

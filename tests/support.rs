@@ -60,8 +60,13 @@ impl Agent {
 
     /// Sends SIGTERM.
     pub fn terminate(&self) {
+        self.send(rustix::process::Signal::TERM);
+    }
+
+    /// Sends a signal.
+    pub fn send(&self, signal: rustix::process::Signal) {
         let pid = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("the agent gets SIGTERM");
+        rustix::process::kill_process(pid, signal).expect("the agent gets the signal");
     }
 
     /// Stops the agent and waits; its exit status.

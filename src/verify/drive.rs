@@ -164,7 +164,7 @@ impl<'a> Drive<'a> {
             return Ok(());
         }
         let (turn, files) = (self.deeds.rotations.len(), self.writers.len());
-        let kind = kinds[(turn + turn / files) % kinds.len()];
+        let kind = kinds[(turn % files + turn / files) % kinds.len()];
         self.writers[turn % files].rotate(kind).map_err(writing)?;
         self.deeds.rotations.push(kind);
         Ok(())

@@ -122,13 +122,15 @@ impl Report<'_> {
         let tally = self.tally;
         format!(
             "delivered: {} events, {:.1} MB, {} different lines\n\
-             repeated: {} under an id that had come, {} under another\nout of order: {}\n",
+             repeated: {} under an id that had come, {} under another\n\
+             out of order: {}; under an id of another line: {}\n",
             tally.events,
             tally.bytes as f64 / 1e6,
             tally.found,
             tally.repeated,
             tally.repeated_anew,
-            tally.out_of_order
+            tally.out_of_order,
+            tally.shadowed()
         )
     }
 

@@ -40,8 +40,10 @@ pub struct Tally {
     /// Lines of each writer.
     written: Vec<u64>,
     /// Of each writer and line a hash of the id it first came under; 0 if it has not come. A line
-    /// costs four bytes here, so that long runs fit in memory.
-    ids: Vec<Vec<u32>>,
+    /// costs eight bytes here, so that long runs fit in memory.
+    ids: Vec<Vec<u64>>,
+    /// Hashes of ids that may stand for two lines.
+    suspects: HashSet<u64>,
     /// Hashes of the ids under which lines came that had come under another.
     other_ids: HashSet<u64>,
     /// Lines that are left out, to see whether that is noticed.
@@ -75,6 +77,7 @@ impl Tally {
             lines,
             ids,
             written,
+            suspects: HashSet::new(),
             other_ids: HashSet::new(),
             hidden: HashSet::new(),
             last: HashMap::new(),
@@ -112,9 +115,16 @@ impl Tally {
         self.written() - self.found
     }
 
+    /// Lines under an id that stands for another line too: whoever drops repeated ids loses them.
+    pub fn shadowed(&self) -> u64 {
+        let suspects = || self.ids.iter().flatten().filter(|id| self.suspects.contains(id));
+        let different: HashSet<&u64> = suspects().collect();
+        (suspects().count() - different.len()) as u64
+    }
+
     /// Writer and number of lines that have not come.
     pub fn missing(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
-        let of_writer = |(writer, ids): (usize, &'_ Vec<u32>)| {
+        let of_writer = |(writer, ids): (usize, &'_ Vec<u64>)| {
             let missing = ids.iter().enumerate().filter(|(_, id)| **id == 0);
             missing.map(move |(number, _)| (writer, number as u64)).collect::<Vec<_>>()
         };
@@ -145,14 +155,15 @@ impl Tally {
     }
 
     fn arrive(&mut self, (writer, number): (usize, u64), meta: &Meta<'_>) {
-        let hash = xxh3_64(meta.id.as_bytes());
-        let (short, known) = (hash as u32 | 1, self.ids[writer][number as usize]);
+        // Not 0, which stands for none.
+        let hash = xxh3_64(meta.id.as_bytes()) | 1;
+        let known = self.ids[writer][number as usize];
         if known == 0 {
-            self.ids[writer][number as usize] = short;
+            self.ids[writer][number as usize] = hash;
             self.found += 1;
-            return self.order(meta);
+            return self.order(meta, hash);
         }
-        if known == short || !self.other_ids.insert(hash) {
+        if known == hash || !self.other_ids.insert(hash) {
             self.repeated += 1;
             return;
         }
@@ -163,7 +174,7 @@ impl Tally {
     }
 
     /// First arrivals of a file come in the order of their offsets.
-    fn order(&mut self, meta: &Meta<'_>) {
+    fn order(&mut self, meta: &Meta<'_>, hash: u64) {
         let Some(last) = self.last.get_mut(&*meta.file_id) else {
             self.last.insert(meta.file_id.clone().into_owned(), meta.offset);
             return;
@@ -172,6 +183,8 @@ impl Tally {
         *last = before.max(meta.offset);
         if meta.offset <= before {
             self.out_of_order += 1;
+            // An id that was used before can only come behind the end of its file.
+            self.suspects.insert(hash);
             self.sample(self.out_of_order, || {
                 format!("out of order: {} came behind offset {before}", place(meta))
             });
@@ -221,6 +234,9 @@ mod tests {
         assert_eq!((tally.found, tally.lost(), tally.torn), (4, 2, 2));
         assert_eq!((tally.repeated, tally.repeated_anew, tally.out_of_order), (2, 1, 1));
         assert_eq!(tally.missing().collect::<Vec<_>>(), [(1, 0), (1, 1)]);
+        assert_eq!(tally.shadowed(), 0);
+        tally.take(&event(&lines, 1, 0, "F-50", 50));
+        assert_eq!((tally.lost(), tally.shadowed(), tally.out_of_order), (1, 1, 2));
     }
 
     #[test]

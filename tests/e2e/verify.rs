@@ -94,7 +94,12 @@ fn a_topic_is_read_back_and_repeats_have_known_ids() {
     let output = verify(dir.path(), &["-d", "6s", "--sink", &sink, "--rotate", "rename,date,move,delete"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(text.contains(" under an id that had come, 0 under another\nout of order: 0\n"), "{text}");
+    assert!(
+        text.contains(
+            " under an id that had come, 0 under another\nout of order: 0; under an id of another line: 0\n"
+        ),
+        "{text}"
+    );
     assert!(last_line(&output).starts_with("lost 0 "), "{text}");
 }
 

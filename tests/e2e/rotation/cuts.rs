@@ -1,0 +1,101 @@
+//! Files that are cut and written anew while the agent is dead, or does not get to look.
+
+use crate::support::{Agent, folder, lines, wait_until};
+use rustix::process::Signal;
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_secs(10);
+
+const LINES: usize = 200;
+
+/// A sink that takes nothing back at the next start.
+const CONFIG: &str = "
+sources: { app: { type: file, include: ['DIR/app.log'] } }
+sinks: { out: { type: console, inputs: [app] } }
+";
+
+fn start(dir: &Path, args: &[&str]) -> Agent {
+    let out = File::options().create(true).append(true).open(dir.join("out.json")).unwrap();
+    Agent::spawn(dir, CONFIG, args, |command| {
+        command.stdout(out);
+    })
+}
+
+/// Lines of a word, as many in each call.
+fn append(path: &Path, word: &str) {
+    let text: String = (0..LINES).map(|number| format!("{word} line {number:04}\n")).collect();
+    OpenOptions::new().append(true).open(path).unwrap().write_all(text.as_bytes()).unwrap();
+}
+
+/// The file is known while it is empty, delivered, and replaced in the same inode after a kill that
+/// came before the next checkpoint.
+fn replaced_after_a_kill(wait: Duration) {
+    let dir = folder();
+    let (log, out) = (dir.path().join("app.log"), dir.path().join("out.json"));
+    fs::write(&log, "").unwrap();
+    let mut agent = start(dir.path(), &[]);
+    wait_until("an answer", LIMIT, || agent.get("/health").is_some());
+    std::thread::sleep(wait);
+    append(&log, "old");
+    wait_until("the old lines", LIMIT, || lines(&out).len() == LINES);
+    agent.kill();
+    cut(&log);
+    append(&log, "new");
+    let mut agent = start(dir.path(), &["--until-eof"]);
+    assert_eq!(agent.wait(LIMIT).code(), Some(0), "{}", agent.log());
+    let mut ids: HashMap<String, String> = HashMap::new();
+    for line in lines(&out) {
+        let event: serde_json::Value = serde_json::from_str(&line).unwrap();
+        let (id, message) = (event["meta"]["id"].to_string(), event["message"].to_string());
+        let before = ids.insert(id.clone(), message.clone());
+        assert!(
+            before.as_ref().is_none_or(|before| *before == message),
+            "id {id}: {before:?}, then {message}"
+        );
+    }
+    assert_eq!(ids.len(), 2 * LINES, "every line under an id of its own");
+}
+
+#[test]
+fn no_id_stands_for_two_lines_when_a_file_is_cut_after_a_kill() {
+    for wait in [50, 400, 800] {
+        replaced_after_a_kill(Duration::from_millis(wait));
+    }
+}
+
+/// Cuts a file without giving it another inode.
+fn cut(path: &Path) {
+    File::options().write(true).open(path).unwrap().set_len(0).unwrap();
+}
+
+#[test]
+fn a_file_that_is_cut_and_grows_past_the_old_offset_between_two_looks_is_read_anew() {
+    let dir = folder();
+    let (log, out) = (dir.path().join("app.log"), dir.path().join("out.json"));
+    fs::write(&log, "").unwrap();
+    append(&log, "old");
+    let mut agent = start(dir.path(), &[]);
+    wait_until("the old lines", LIMIT, || lines(&out).len() == LINES);
+    // A busy host, or a sink that is full.
+    agent.send(Signal::STOP);
+    cut(&log);
+    append(&log, "new and longer");
+    agent.send(Signal::CONT);
+    append(&log, "last");
+    let is_last = |line: &String| line.contains(&format!("\"last line {:04}\"", LINES - 1));
+    wait_until("the last line", LIMIT, || lines(&out).iter().any(is_last));
+    assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
+    let message = |line: &String| {
+        let event: serde_json::Value = serde_json::from_str(line).unwrap();
+        event["message"].as_str().unwrap().to_owned()
+    };
+    let delivered: Vec<String> = lines(&out)[LINES..].iter().map(message).collect();
+    let of = |word: &'static str| (0..LINES).map(move |number| format!("{word} line {number:04}"));
+    let wanted: Vec<String> = of("new and longer").chain(of("last")).collect();
+    let first = delivered.first();
+    assert!(delivered == wanted, "{} of {} lines, the first {first:?}", delivered.len(), wanted.len());
+}
