@@ -145,6 +145,12 @@ impl Reader {
             stream: NO_STREAM,
             is_partial: false,
         });
+        if writer.scratch.records.is_empty() && !record.is_partial {
+            // Most lines are whole and alone.
+            let before = writer.scratch.lines.len();
+            writer.line(&[record], next as u32, false);
+            return writer.set_apart(before);
+        }
         writer.open[record.stream] = record.is_partial;
         writer.scratch.records.push(record);
         if writer.open == [false; STREAMS] {

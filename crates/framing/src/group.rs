@@ -104,6 +104,15 @@ impl Events<'_> {
 
 /// Makes every line an event; the raw bytes used up.
 pub fn single(lines: &[Line], rows_max: usize, found: &mut Found) -> usize {
+    let lines_max = lines.len().min(rows_max);
+    if lines.iter().all(|line| !line.glued && !line.cut) {
+        let event = |line: &Line| {
+            let Line { start, end, offset, next, time_ns, .. } = *line;
+            Event { start, end, offset, next, time_ns }
+        };
+        found.events.extend(lines[..lines_max].iter().map(event));
+        return found.events.last().map_or(0, |event| event.next as usize);
+    }
     let mut events = Events { found, used: 0, kept: 0, pending: Tally::default() };
     for (index, line) in lines.iter().enumerate().take(rows_max) {
         events.pending.cut += u64::from(line.cut);
