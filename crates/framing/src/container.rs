@@ -72,10 +72,16 @@ struct Writer<'a> {
 }
 
 impl Kind {
-    /// The format of a file that begins with `line`; `None` if it is no container's.
-    pub fn of(line: &[u8]) -> Option<Kind> {
-        let kinds = [Kind::Cri, Kind::Docker];
-        kinds.into_iter().find(|kind| kind.fields(line).is_some())
+    /// The format of a file that begins with `head`; `None` if it is no container's.
+    pub fn of(head: &[u8]) -> Option<Kind> {
+        let end = memchr::memchr(b'\n', head);
+        let line = &head[..end.unwrap_or(head.len())];
+        // Of a longer line there is only the beginning.
+        let is_docker = || Kind::Docker.fields(line).is_some() || end.is_none() && docker::begins(line);
+        match Kind::Cri.fields(line) {
+            Some(_) => Some(Kind::Cri),
+            None => is_docker().then_some(Kind::Docker),
+        }
     }
 
     fn fields(self, line: &[u8]) -> Option<Fields<'_>> {

@@ -50,11 +50,11 @@ impl Framer {
     /// Decides by the beginning of the file what it holds: its first line, or [`HEAD_BYTES`]. Less
     /// decides nothing, unless `is_all` says that there is no more.
     pub fn see_head(&mut self, head: &[u8], is_all: bool) {
-        let end = memchr::memchr(b'\n', head);
-        if !self.needs_head() || (end.is_none() && head.len() < HEAD_BYTES && !is_all) {
+        let is_enough = is_all || head.len() >= HEAD_BYTES || head.contains(&b'\n');
+        if !self.needs_head() || !is_enough {
             return;
         }
-        self.reading = match (self.rules.form, Kind::of(&head[..end.unwrap_or(head.len())])) {
+        self.reading = match (self.rules.form, Kind::of(head)) {
             (Form::Utf16, _) => Reading::Coded(Coding::utf16(head)),
             (_, Some(kind)) => reader(kind, &self.rules),
             (_, None) => Reading::Plain,

@@ -20,8 +20,20 @@ pub struct Pattern {
 /// The ASCII characters that may stand at a place, by their bits; and whether others may.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bytes {
-    ascii: u128,
+    ascii: [u64; 2],
     others: bool,
+}
+
+impl Bytes {
+    fn add(&mut self, byte: u8) {
+        self.ascii[usize::from(byte >> 6)] |= 1 << (byte & 63);
+    }
+
+    /// Whether an ASCII character may stand there.
+    #[inline]
+    fn has(&self, byte: u8) -> bool {
+        self.ascii[usize::from(byte >> 6 & 1)] >> (byte & 63) & 1 == 1
+    }
 }
 
 impl Pattern {
@@ -42,11 +54,15 @@ impl Pattern {
     /// Whether it is found in `line`.
     #[inline]
     pub fn is_match(&self, line: &[u8]) -> bool {
-        for (index, bytes) in self.prefix.iter().enumerate() {
-            match line.get(index) {
-                Some(byte) if *byte >= 0x80 && bytes.others => return self.regex.is_match(line),
-                Some(byte) if *byte < 0x80 && bytes.ascii >> byte & 1 == 1 => {}
-                _ => return false,
+        if line.len() < self.prefix.len() {
+            return false;
+        }
+        for (bytes, byte) in self.prefix.iter().zip(line) {
+            if *byte >= 0x80 {
+                return bytes.others && self.regex.is_match(line);
+            }
+            if !bytes.has(*byte) {
+                return false;
             }
         }
         self.is_prefix || self.regex.is_match(line)
@@ -70,7 +86,11 @@ fn read(hir: &Hir, prefix: &mut Vec<Bytes>) -> bool {
     match hir.kind() {
         HirKind::Look(Look::Start) => prefix.is_empty(),
         HirKind::Literal(literal) if literal.0.is_ascii() => {
-            prefix.extend(literal.0.iter().map(|byte| Bytes { ascii: 1 << byte, others: false }));
+            prefix.extend(literal.0.iter().map(|byte| {
+                let mut bytes = Bytes::default();
+                bytes.add(*byte);
+                bytes
+            }));
             true
         }
         HirKind::Class(class) => {
@@ -90,7 +110,7 @@ fn read(hir: &Hir, prefix: &mut Vec<Bytes>) -> bool {
 fn of(class: &Class) -> Bytes {
     let mut bytes = Bytes::default();
     let mut add = |start: u32, end: u32| {
-        (start..=end.min(0x7F)).for_each(|byte| bytes.ascii |= 1 << byte);
+        (start..=end.min(0x7F)).for_each(|byte| bytes.add(byte as u8));
         bytes.others |= end >= 0x80;
     };
     match class {
