@@ -2,7 +2,7 @@
 //! ones come in parts.
 
 use crate::group::Limits;
-use crate::line::{Line, Scratch};
+use crate::line::{APART, Line, Scratch};
 use crate::{Close, GROUP_ROWS_MAX, TIME_UNKNOWN, cri, docker};
 use millstream_timestamps::{Format, Parser};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ pub enum Kind {
 }
 
 /// Standard output, standard error, and what is neither.
-const STREAMS: usize = 3;
+const STREAMS: usize = APART as usize;
 const NO_STREAM: usize = 2;
 
 /// What a line says.
@@ -216,7 +216,7 @@ impl Writer<'_> {
         }
         self.apart += 1;
         for (index, line) in lines.iter_mut().enumerate() {
-            line.stream += self.apart * STREAMS as u32;
+            line.stream += self.apart * APART;
             line.glued = index > 0;
         }
     }

@@ -77,7 +77,9 @@ impl Framer {
 
     /// Finds the events of `input`, and writes their texts to `out` if it is decoding.
     ///
-    /// Without its head, a file that needs one gives nothing.
+    /// It always gets on: more than `bytes_max` + 2 raw bytes, with one whole line among them, room for
+    /// [`GROUP_ROWS_MAX`](crate::GROUP_ROWS_MAX) events and for their texts give an event at least. So do
+    /// any bytes with [`Close::All`]. Without its head, a file that needs one gives nothing.
     ///
     /// # Panics
     /// If the raw bytes are 4 GiB or more.

@@ -1,6 +1,6 @@
 //! From lines to events.
 
-use crate::line::Line;
+use crate::line::{APART, Line};
 use crate::rule::{Judge, Seen, State};
 use crate::{Event, Found, TIME_UNKNOWN, Tally};
 
@@ -172,7 +172,7 @@ impl Grouping<'_> {
     /// Ends the last event, where it ends here.
     fn end(&mut self, of: &Lines<'_>) {
         let Some(open) = &self.open else { return };
-        let is_over = open.is_done || of.ends;
+        let is_over = open.is_done || open.stream >= APART || of.ends;
         // The next line does not fit in, whatever it is.
         let is_full = self.limits.exceeded_by(of.raw_bytes - open.event.offset as usize);
         if is_over || is_full {
