@@ -2,7 +2,7 @@
 //! ones come in parts.
 
 use crate::group::Limits;
-use crate::line::{Line, Scratch};
+use crate::line::{APART, Line, Scratch};
 use crate::{Close, GROUP_ROWS_MAX, TIME_UNKNOWN, cri, docker};
 use millstream_timestamps::{Format, Parser};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ pub enum Kind {
 }
 
 /// Standard output, standard error, and what is neither.
-const STREAMS: usize = 3;
+const STREAMS: usize = APART as usize;
 const NO_STREAM: usize = 2;
 
 /// What a line says.
@@ -72,10 +72,16 @@ struct Writer<'a> {
 }
 
 impl Kind {
-    /// The format of a file that begins with `line`; `None` if it is no container's.
-    pub fn of(line: &[u8]) -> Option<Kind> {
-        let kinds = [Kind::Cri, Kind::Docker];
-        kinds.into_iter().find(|kind| kind.fields(line).is_some())
+    /// The format of a file that begins with `head`; `None` if it is no container's.
+    pub fn of(head: &[u8]) -> Option<Kind> {
+        let end = memchr::memchr(b'\n', head);
+        let line = &head[..end.unwrap_or(head.len())];
+        // Of a longer line there is only the beginning.
+        let is_docker = || Kind::Docker.fields(line).is_some() || end.is_none() && docker::begins(line);
+        match Kind::Cri.fields(line) {
+            Some(_) => Some(Kind::Cri),
+            None => is_docker().then_some(Kind::Docker),
+        }
     }
 
     fn fields(self, line: &[u8]) -> Option<Fields<'_>> {
@@ -145,6 +151,12 @@ impl Reader {
             stream: NO_STREAM,
             is_partial: false,
         });
+        if writer.scratch.records.is_empty() && !record.is_partial {
+            // Most lines are whole and alone.
+            let before = writer.scratch.lines.len();
+            writer.line(&[record], next as u32, false);
+            return writer.set_apart(before);
+        }
         writer.open[record.stream] = record.is_partial;
         writer.scratch.records.push(record);
         if writer.open == [false; STREAMS] {
@@ -204,7 +216,7 @@ impl Writer<'_> {
         }
         self.apart += 1;
         for (index, line) in lines.iter_mut().enumerate() {
-            line.stream += self.apart * STREAMS as u32;
+            line.stream += self.apart * APART;
             line.glued = index > 0;
         }
     }

@@ -35,6 +35,11 @@ pub fn fields(line: &[u8]) -> Option<Fields<'_>> {
     Some(Fields { time: &line[time.0..time.1], stream, is_partial: !is_whole, text, start: log.0 })
 }
 
+/// Whether `line` begins as Docker's lines do.
+pub fn begins(line: &[u8]) -> bool {
+    line.starts_with(b"{\"log\":\"")
+}
+
 /// Whether a text ends with an escaped `\n`: the backslash before the `n` is not escaped itself.
 fn ends_with_newline(text: &[u8]) -> bool {
     let Some(before) = text.strip_suffix(b"n") else { return false };

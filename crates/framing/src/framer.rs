@@ -50,11 +50,11 @@ impl Framer {
     /// Decides by the beginning of the file what it holds: its first line, or [`HEAD_BYTES`]. Less
     /// decides nothing, unless `is_all` says that there is no more.
     pub fn see_head(&mut self, head: &[u8], is_all: bool) {
-        let end = memchr::memchr(b'\n', head);
-        if !self.needs_head() || (end.is_none() && head.len() < HEAD_BYTES && !is_all) {
+        let is_enough = is_all || head.len() >= HEAD_BYTES || head.contains(&b'\n');
+        if !self.needs_head() || !is_enough {
             return;
         }
-        self.reading = match (self.rules.form, Kind::of(&head[..end.unwrap_or(head.len())])) {
+        self.reading = match (self.rules.form, Kind::of(head)) {
             (Form::Utf16, _) => Reading::Coded(Coding::utf16(head)),
             (_, Some(kind)) => reader(kind, &self.rules),
             (_, None) => Reading::Plain,
@@ -77,7 +77,9 @@ impl Framer {
 
     /// Finds the events of `input`, and writes their texts to `out` if it is decoding.
     ///
-    /// Without its head, a file that needs one gives nothing.
+    /// It always gets on: more than `bytes_max` + 2 raw bytes, with one whole line among them, room for
+    /// [`GROUP_ROWS_MAX`](crate::GROUP_ROWS_MAX) events and for their texts give an event at least. So do
+    /// any bytes with [`Close::All`]. Without its head, a file that needs one gives nothing.
     ///
     /// # Panics
     /// If the raw bytes are 4 GiB or more.

@@ -1,6 +1,6 @@
 //! From lines to events.
 
-use crate::line::Line;
+use crate::line::{APART, Line};
 use crate::rule::{Judge, Seen, State};
 use crate::{Event, Found, TIME_UNKNOWN, Tally};
 
@@ -104,6 +104,15 @@ impl Events<'_> {
 
 /// Makes every line an event; the raw bytes used up.
 pub fn single(lines: &[Line], rows_max: usize, found: &mut Found) -> usize {
+    let lines_max = lines.len().min(rows_max);
+    if lines.iter().all(|line| !line.glued && !line.cut) {
+        let event = |line: &Line| {
+            let Line { start, end, offset, next, time_ns, .. } = *line;
+            Event { start, end, offset, next, time_ns }
+        };
+        found.events.extend(lines[..lines_max].iter().map(event));
+        return found.events.last().map_or(0, |event| event.next as usize);
+    }
     let mut events = Events { found, used: 0, kept: 0, pending: Tally::default() };
     for (index, line) in lines.iter().enumerate().take(rows_max) {
         events.pending.cut += u64::from(line.cut);
@@ -163,7 +172,7 @@ impl Grouping<'_> {
     /// Ends the last event, where it ends here.
     fn end(&mut self, of: &Lines<'_>) {
         let Some(open) = &self.open else { return };
-        let is_over = open.is_done || of.ends;
+        let is_over = open.is_done || open.stream >= APART || of.ends;
         // The next line does not fit in, whatever it is.
         let is_full = self.limits.exceeded_by(of.raw_bytes - open.event.offset as usize);
         if is_over || is_full {

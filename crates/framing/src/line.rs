@@ -5,6 +5,9 @@ use crate::{Close, TIME_UNKNOWN};
 /// The byte order mark of UTF-8. It says nothing that a reader of lines needs.
 pub const BOM: &[u8] = "\u{FEFF}".as_bytes();
 
+/// Nothing behind the lines of one call joins a stream of this number or a higher one.
+pub const APART: u32 = 3;
+
 /// One line.
 #[derive(Clone, Copy, Debug)]
 pub struct Line {

@@ -1,15 +1,39 @@
-//! Regular expressions over lines, with a short cut for those that begin with fixed text.
+//! Regular expressions over lines, with a short cut for those that begin with fixed characters.
 
 use regex::bytes::Regex;
+use regex_syntax::ParserBuilder;
+use regex_syntax::hir::{Class, Hir, HirKind, Look};
+
+/// Most bytes of a line that the short cut looks at.
+const PREFIX_BYTES_MAX: usize = 32;
 
 /// A regular expression.
 #[derive(Clone, Debug)]
 pub struct Pattern {
-    /// What every match begins with, at the beginning of the line; may be empty.
-    prefix: Vec<u8>,
+    /// What a match at the beginning of the line begins with; empty if a match may begin elsewhere.
+    prefix: Vec<Bytes>,
     /// The prefix is the whole expression.
     is_prefix: bool,
     regex: Regex,
+}
+
+/// The ASCII characters that may stand at a place, by their bits; and whether others may.
+#[derive(Clone, Copy, Debug, Default)]
+struct Bytes {
+    ascii: [u64; 2],
+    others: bool,
+}
+
+impl Bytes {
+    fn add(&mut self, byte: u8) {
+        self.ascii[usize::from(byte >> 6)] |= 1 << (byte & 63);
+    }
+
+    /// Whether an ASCII character may stand there.
+    #[inline]
+    fn has(&self, byte: u8) -> bool {
+        self.ascii[usize::from(byte >> 6 & 1)] >> (byte & 63) & 1 == 1
+    }
 }
 
 impl Pattern {
@@ -20,65 +44,147 @@ impl Pattern {
     /// What is wrong with it.
     pub fn new(text: &str) -> Result<Pattern, String> {
         let regex = Regex::new(text).map_err(|error| error.to_string())?;
-        let prefix = prefix(text);
-        let is_prefix = text.strip_prefix('^').is_some_and(|rest| rest.as_bytes() == prefix);
+        // The same options as those of the expression, which was accepted.
+        let parsed = ParserBuilder::new().utf8(false).build().parse(text);
+        let mut prefix = Vec::new();
+        let is_prefix = parsed.is_ok_and(|parsed| is_anchored(&parsed) && read(&parsed, &mut prefix));
         Ok(Pattern { prefix, is_prefix, regex })
     }
 
     /// Whether it is found in `line`.
     #[inline]
     pub fn is_match(&self, line: &[u8]) -> bool {
-        line.starts_with(&self.prefix) && (self.is_prefix || self.regex.is_match(line))
+        if line.len() < self.prefix.len() {
+            return false;
+        }
+        for (bytes, byte) in self.prefix.iter().zip(line) {
+            if *byte >= 0x80 {
+                return bytes.others && self.regex.is_match(line);
+            }
+            if !bytes.has(*byte) {
+                return false;
+            }
+        }
+        self.is_prefix || self.regex.is_match(line)
     }
 }
 
-/// The fixed text behind `^`. Where an alternative could begin otherwise, there is none.
-fn prefix(text: &str) -> Vec<u8> {
-    let Some(rest) = text.strip_prefix('^').filter(|rest| !rest.contains('|')) else { return Vec::new() };
-    let is_fixed = |c: &char| c.is_ascii_alphanumeric() || " :;,<>=!@#%&/\"'_-".contains(*c);
-    let mut fixed: Vec<u8> = rest.chars().take_while(is_fixed).map(|c| c as u8).collect();
-    // What is repeated may be missing.
-    if rest[fixed.len()..].starts_with(['?', '*', '{']) {
-        fixed.pop();
+/// Whether it matches at the beginning of a line only.
+fn is_anchored(hir: &Hir) -> bool {
+    let first = match hir.kind() {
+        HirKind::Concat(parts) => parts[0].kind(),
+        kind => kind,
+    };
+    *first == HirKind::Look(Look::Start)
+}
+
+/// Appends what `hir` begins with; whether that is all of it.
+fn read(hir: &Hir, prefix: &mut Vec<Bytes>) -> bool {
+    if prefix.len() >= PREFIX_BYTES_MAX {
+        return false;
     }
-    fixed
+    match hir.kind() {
+        HirKind::Look(Look::Start) => prefix.is_empty(),
+        HirKind::Literal(literal) if literal.0.is_ascii() => {
+            prefix.extend(literal.0.iter().map(|byte| {
+                let mut bytes = Bytes::default();
+                bytes.add(*byte);
+                bytes
+            }));
+            true
+        }
+        HirKind::Class(class) => {
+            prefix.push(of(class));
+            true
+        }
+        HirKind::Capture(capture) => read(&capture.sub, prefix),
+        HirKind::Concat(parts) => parts.iter().all(|part| read(part, prefix)),
+        HirKind::Repetition(repetition) => {
+            let is_whole = (0..repetition.min).all(|_| read(&repetition.sub, prefix));
+            is_whole && repetition.max == Some(repetition.min)
+        }
+        _ => false,
+    }
+}
+
+fn of(class: &Class) -> Bytes {
+    let mut bytes = Bytes::default();
+    let mut add = |start: u32, end: u32| {
+        (start..=end.min(0x7F)).for_each(|byte| bytes.add(byte as u8));
+        bytes.others |= end >= 0x80;
+    };
+    match class {
+        Class::Unicode(class) => class.iter().for_each(|range| add(range.start().into(), range.end().into())),
+        Class::Bytes(class) => class.iter().for_each(|range| add(range.start().into(), range.end().into())),
+    }
+    bytes
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+    use proptest::sample::select;
+
+    const PATTERNS: &[&str] = &[
+        "",
+        "^",
+        "^abc",
+        "abc",
+        "^a?b",
+        "^ab*",
+        "^ab+",
+        "^ab{0,1}c",
+        "^a{2}b",
+        "^a{2,3}",
+        "^(a|b)c",
+        "^a|b",
+        "^(?i)ab",
+        "(?i)^ab",
+        "(?m)^a",
+        "(?s)^.a",
+        "^.a",
+        "^a.c$",
+        "^$",
+        "^(?:^a)",
+        "^a^b",
+        r"^\d{2}-\d\d",
+        r"^(\d\d)-",
+        r"^\w[^a]",
+        r"^(?-u)\d[\x80-\xff]",
+        "^[0-9]+ ",
+        "^é",
+        r"\Aab",
+        r"\bab",
+        "(^ab)",
+    ];
 
     #[test]
-    fn a_prefix_is_what_every_match_begins_with() {
-        let cases = [
-            ("^abc", "abc"),
-            ("abc", ""),
-            ("^a?b", ""),
-            ("^ab*", "a"),
-            ("^ab+", "ab"),
-            ("^ab{0,1}", "a"),
-            ("^a|b", ""),
-            ("^(?i)a", ""),
-            ("^<[0-9]+>", "<"),
-            (r"^\d", ""),
-            ("^", ""),
-        ];
-        for (text, expected) in cases {
-            assert_eq!(prefix(text), expected.as_bytes(), "{text}");
+    fn common_expressions_are_known_by_their_prefix() {
+        for (text, bytes, is_all) in [
+            ("^abc", 3, true),
+            (r"^\d{4}-\d\d-\d\d ", 11, true),
+            (r"^\[\d+", 2, false),
+            ("^(?i)error", 5, true),
+            ("^a|b", 0, false),
+            ("abc", 0, false),
+            ("(?m)^a", 0, false),
+        ] {
+            let pattern = Pattern::new(text).unwrap();
+            assert_eq!((pattern.prefix.len(), pattern.is_prefix), (bytes, is_all), "{text}");
         }
     }
 
-    #[test]
-    fn the_short_cut_answers_what_the_expression_answers() {
-        for text in ["^abc", "abc", "^a?b", "^ab*", "^a|b", "^(?i)a", "^", "^a.c$"] {
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 4000, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn the_short_cut_answers_what_the_expression_answers(
+            text in select(PATTERNS),
+            line in prop::collection::vec(select(b"aAbBc01- \xc3\xa9\xd9\xa1\x80".to_vec()), 0..8),
+        ) {
             let (pattern, regex) = (Pattern::new(text).unwrap(), Regex::new(text).unwrap());
-            for line in ["", "a", "b", "ab", "abc", "aXc", "Abc", " abc", "abcd"] {
-                assert_eq!(
-                    pattern.is_match(line.as_bytes()),
-                    regex.is_match(line.as_bytes()),
-                    "{text} {line}"
-                );
-            }
+            prop_assert_eq!(pattern.is_match(&line), regex.is_match(&line), "{}", text);
         }
     }
 }

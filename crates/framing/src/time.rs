@@ -36,6 +36,7 @@ impl TimeSpec {
             Some(fault) => Err(fault),
             None => Ok(TimeReader {
                 place: Arc::new(Place::new(self.after.as_deref(), self.nth.unwrap_or(1))),
+                is_never_indented: self.after.is_none() && is_never_indented(&self.format),
                 parser: Parser::new(Arc::new(format)),
             }),
         }
@@ -59,6 +60,16 @@ impl TimeSpec {
             (None, Some(_)) => Some(("/nth", "counts what `after` names; write after as well".into())),
             _ => None,
         }
+    }
+}
+
+/// Whether no text of this format begins with white space: it is a preset, or its first piece stands
+/// for letters or digits.
+fn is_never_indented(format: &str) -> bool {
+    match format.as_bytes() {
+        [b'%', piece, ..] => b"YymdbBjaAHIMSsFTRD".contains(piece),
+        [first, ..] => first.is_ascii_alphanumeric(),
+        [] => false,
     }
 }
 
@@ -99,6 +110,8 @@ impl Place {
 #[derive(Clone, Debug)]
 pub struct TimeReader {
     place: Arc<Place>,
+    /// The time stands at the beginning of lines, which is no white space then.
+    is_never_indented: bool,
     parser: Parser,
 }
 
@@ -111,6 +124,9 @@ impl TimeReader {
     /// Why it has none.
     #[inline]
     pub fn time(&mut self, line: &[u8], reference_ns: i64) -> Result<i64, Unread> {
+        if self.is_never_indented && matches!(line, [b' ' | b'\t', ..]) {
+            return Err(Unread::Fault(TimeFault::Text(0)));
+        }
         let at = self.place.find(line).ok_or(Unread::NoPlace)?;
         self.parser.parse(&line[at..], reference_ns).map(|stamp| stamp.ns).map_err(Unread::Fault)
     }
@@ -130,6 +146,27 @@ impl fmt::Display for Unread {
         match self {
             Unread::NoPlace => f.write_str("what stands before it is not in the line"),
             Unread::Fault(fault) => fault.fmt(f),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_begins_with_white_space_is_only_skipped_where_no_time_does() {
+        let reads = |format: &str, line: &str| {
+            let spec = TimeSpec { format: format.into(), ..TimeSpec::default() };
+            spec.reader().unwrap().time(line.as_bytes(), 0).is_ok()
+        };
+        assert!(reads("%e %b %Y %T", " 9 Nov 2025 01:02:03") && reads(" %F %T", " 2025-11-09 01:02:03"));
+        assert!(reads("%k:%M %F", " 1:02 2025-11-09") && reads("%FT%T", "2025-11-09T01:02:03"));
+        for format in ["%Y-%m-%d %T", "%F %T", "%d %m %Y %T", "%H %F", "iso8601", "rfc3339", "epoch_s", "%s"]
+        {
+            // Neither the short cut nor the format takes it.
+            let parsed = Format::new(format, None).unwrap().parse(b" 2025-11-09 01:02:03", 0);
+            assert!(parsed.is_err() && !reads(format, " 2025-11-09 01:02:03"), "{format}");
         }
     }
 }

@@ -263,4 +263,20 @@ proptest! {
         let expected = file.split_inclusive('\n').map(|line| format!("{}\n", line.trim_end_matches('\n')));
         prop_assert_eq!(String::from_utf8(got).unwrap(), expected.collect::<String>());
     }
+
+    /// So that a reader with room for more than the longest event and its line end always gets on.
+    #[test]
+    fn more_bytes_than_an_event_may_have_give_one(
+        spec in select(specs()),
+        lines in prop::collection::vec(select(LINES), 0..80),
+        noise in prop::collection::vec(any::<(Index, u8)>(), 0..3),
+        bytes_max in 4..200usize,
+    ) {
+        let rules = Arc::new(Rules::new(&Spec { bytes_max, ..spec.clone() }).unwrap());
+        let file = file(&spec, &lines, &noise);
+        let mut framer = framer(&rules, &file);
+        let (_, used, _) = frame(&mut framer, &file, Close::No, usize::MAX);
+        let rest = &file[used..];
+        prop_assert!(rest.len() <= bytes_max + 2 || framer.line_end(rest).is_none(), "{} bytes wait", rest.len());
+    }
 }

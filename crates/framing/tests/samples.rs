@@ -332,6 +332,8 @@ fn the_first_line_of_a_file_tells_its_format() {
     assert_eq!(frame(&spec, &cri(&["stdout F a"]), Close::No).texts, ["a"]);
     let docker = format!("{{\"log\":\"a\\n\",\"stream\":\"stdout\",\"time\":\"{PREFIX}\"}}\nb\n");
     assert_eq!(texts(&spec, &docker), ["a", "b"]);
+    let long = docker.replace("\"a", &format!("\"{}", "a".repeat(2 * HEAD_BYTES)));
+    assert_eq!(texts(&spec, &long), ["a".repeat(2 * HEAD_BYTES).as_str(), "b"]);
     assert_eq!(texts(&spec, "plain\n{\"log\":1}\n"), ["plain", "{\"log\":1}"]);
     let mut framer = Framer::new(Rules::new(&spec).unwrap().into());
     framer.see_head(b"too litt", false);
