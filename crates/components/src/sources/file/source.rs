@@ -13,7 +13,7 @@ use crate::files::open::{Symlinks, open_regular};
 use crate::files::range::Range;
 use crate::files::select::Select;
 use crate::files::watch::Watch;
-use copies::{missing, stranger_of};
+use copies::{Orphan, missing, stranger_of};
 use millstream_model::{
     Ack, BuildError, Choice, Cursors, Now, Origin, OriginRecord, Polled, Reread, SinkSet, Source, SourceCx,
     SourceOpen,
@@ -67,6 +67,9 @@ const WALK_PAUSE: Duration = Duration::from_millis(100);
 
 /// Walks take one part in this many of the time at most, however many names change.
 const WALK_SHARE: u32 = 20;
+
+/// How long a copy of a file that was cut may take to turn up: it may be compressed first.
+const ORPHAN_TIME: Duration = Duration::from_secs(60);
 
 /// A compressed file is complete when its size has been the same for this long.
 const PACKED_SILENCE: Duration = Duration::from_secs(2);
@@ -127,6 +130,8 @@ pub struct FileSource {
     ends_noted: Duration,
     /// Truncated files of which something may still be in flight.
     closing: Vec<u64>,
+    /// Files that were cut, and of which a copy may turn up yet.
+    orphans: Vec<Orphan>,
     /// Compressed files that are perhaps being written: size, and since when it is that.
     packing: HashMap<Inode, (u64, Duration)>,
     /// The compressed file that is unpacked, and those that wait for their turn: each takes memory.
@@ -174,6 +179,7 @@ impl FileSource {
             active: 0,
             ends_noted: Duration::ZERO,
             closing: Vec::new(),
+            orphans: Vec::new(),
             packing: HashMap::new(),
             unpacking: None,
             packed: VecDeque::new(),
@@ -209,6 +215,7 @@ impl Source for FileSource {
         if now.saturating_sub(self.ends_noted) >= END_INTERVAL {
             self.note_ends(now);
             self.bound_held(cx);
+            self.give_up_orphans(cx);
         }
         match fill {
             Some(fill) if fill.builder.has_segments() => self.batch(fill, cx),
@@ -396,9 +403,12 @@ impl FileSource {
         let head = tail.cursors.head();
         if head > position {
             tail.grown = now;
+            let marked = tail.update_mark();
             if !tail.descriptor.head.is_whole() && tail.update_head() {
-                tail.update_mark();
                 self.grown_heads.push((id, tail.descriptor.to_bytes()));
+            } else if marked {
+                // Kept with the checkpoint that covers it: by then the file may be gone, and a copy left.
+                self.open.store.note(id, tail.descriptor.to_bytes());
             }
             tail.quiet_at = now + if self.active > CROWD { QUIET_AFTER_CROWDED } else { QUIET_AFTER };
         }
@@ -408,12 +418,10 @@ impl FileSource {
                 return true;
             }
             Ok(Read::More) => {}
+            Ok(Read::Nothing) if tail.frozen && position < head => missing(tail, head, cx),
             Ok(Read::Changed) => return self.truncated(id, cx),
             Ok(Read::Nothing) if tail.is_truncated() => return self.truncated(id, cx),
             Ok(Read::End | Read::Nothing) => {
-                if tail.frozen && position < head {
-                    missing(tail, head, cx);
-                }
                 tail.note_packed();
                 tail.end = Some(head);
                 let pause = look_again(tail, &mut self.watch, &mut self.active, now);
@@ -487,7 +495,7 @@ impl FileSource {
                 tail.origin.state.truncations.store(before + 1, Relaxed);
                 match copy {
                     Some((copy, known)) => self.go_on_in_copy(id, copy, known, cx),
-                    None => self.forget_truncated(id, cx),
+                    None => self.orphan(id, cx),
                 }
                 self.insert(vec![tail], cx);
             }
@@ -500,25 +508,6 @@ impl FileSource {
             }
         }
         false
-    }
-
-    /// What a sink had not read yet of a file that was cut is gone; that is said, for each sink.
-    fn forget_truncated(&mut self, id: u64, cx: &SourceCx<'_>) {
-        let Some(old) = self.remove(id) else { return };
-        let head = old.cursors.head();
-        for cursor in old.cursors.list().iter().filter(|c| c.position < head) {
-            let lost = head - cursor.position;
-            cx.counters.error("truncated_unread");
-            log::error!(
-                "source {}: {lost} bytes of {} were truncated before every sink had them",
-                cx.info.id,
-                old.origin.name
-            );
-        }
-        self.by_inode.remove(&old.inode);
-        self.closing.push(id);
-        // Kept, it could pass for the new file after a restart: they share the inode.
-        self.forget(id, cx);
     }
 
     fn forget(&self, id: u64, cx: &SourceCx<'_>) {
@@ -578,12 +567,9 @@ fn is_silent(tail: &Tail, now: Duration) -> bool {
 impl FileSource {
     /// Notes how far the files reach that are not read to their end: the lag.
     fn note_ends(&mut self, now: Duration) {
-        let since = std::mem::replace(&mut self.ends_noted, now);
+        self.ends_noted = now;
         self.closing.retain(|id| !self.open.ledger.close(*id));
         for tail in self.tails.values_mut() {
-            if tail.grown >= since && tail.update_mark() {
-                self.open.store.note(tail.origin.id, tail.descriptor.to_bytes());
-            }
             let content = tail.content.as_ref().filter(|content| tail.queued && !content.is_packed());
             if let Some(Ok(stat)) = content.map(|content| fstat(content.file())) {
                 self.open.ledger.reaches(tail.origin.id, stat.st_size as u64);

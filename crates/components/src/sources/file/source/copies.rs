@@ -8,6 +8,7 @@ use super::super::identity::Mark;
 use super::*;
 use crate::files::content::Content;
 use crate::files::names::is_rotation_name;
+use millstream_model::Cursor;
 
 /// A file that is not known by its inode.
 pub(super) struct Stranger {
@@ -60,6 +61,16 @@ fn file_name(path: &Path) -> String {
 fn is_related(name: &str, path: &Path, other: &Path) -> bool {
     let other = file_name(other);
     is_rotation_name(&file_name(Path::new(name)), &other) || is_rotation_name(&file_name(path), &other)
+}
+
+/// A file that was cut before a copy of it was seen.
+pub(super) struct Orphan {
+    since: Duration,
+    record: OriginRecord,
+    descriptor: Descriptor,
+    name: String,
+    /// Bytes that were not read by every sink.
+    unread: u64,
 }
 
 impl Stranger {
@@ -135,6 +146,13 @@ impl FileSource {
                 && descriptor.mark.end > 0
                 && stranger.holds(descriptor.head, Some(descriptor.mark))
         };
+        let is_free = |orphan: &Orphan| !self.closing.contains(&orphan.record.id);
+        let found = |orphan: &Orphan| is_free(orphan) && holds(&orphan.descriptor, stranger);
+        if let Some(index) = self.orphans.iter().position(found) {
+            let orphan = self.orphans.swap_remove(index);
+            log::info!("source {}: {} goes on in {}", cx.info.id, orphan.name, stranger.path.display());
+            return Some((orphan.record, orphan.descriptor));
+        }
         for records in self.records.values_mut() {
             if let Some(index) = records.iter().position(|(_, descriptor)| holds(descriptor, stranger)) {
                 log::info!(
@@ -147,6 +165,32 @@ impl FileSource {
             }
         }
         None
+    }
+
+    /// Looks, at the start, for what became of files that are gone, beside the patterns too: what was
+    /// not read of them is owed.
+    pub(super) fn recover(&mut self, new: &mut Vec<Tail>, cx: &SourceCx<'_>) {
+        for folder in self.folders_of_records() {
+            let Ok(entries) = std::fs::read_dir(&folder) else { continue };
+            for path in entries.flatten().map(|entry| entry.path()) {
+                let records = self.records.values().flatten();
+                let mut originals = records.map(|(_, descriptor)| Path::new(&descriptor.path));
+                let related = |original: &Path| is_related(&original.to_string_lossy(), original, &path);
+                if !originals.any(related) {
+                    continue;
+                }
+                let Some(mut stranger) = self.stranger(&path) else { continue };
+                let inode = Inode::of(&stranger.stat);
+                if self.by_inode.contains_key(&inode) || new.iter().any(|tail| tail.inode == inode) {
+                    continue;
+                }
+                if let Some(known) = self.resume_in_copy(&mut stranger, cx) {
+                    let mut tail = self.resume_stranger(stranger, known);
+                    tail.gone_since = Some(cx.now.since_start);
+                    self.add_new(new, tail);
+                }
+            }
+        }
     }
 
     fn resume_stranger(&self, stranger: Stranger, (record, descriptor): (OriginRecord, Descriptor)) -> Tail {
@@ -192,8 +236,57 @@ impl FileSource {
         self.adopt(stranger, start)
     }
 
-    /// The copy of a file that was cut, in the folder it is in, with the id under which it is known.
+    /// A file was cut and no copy of it is known. What was read of it is remembered for a while.
+    pub(super) fn orphan(&mut self, id: u64, cx: &SourceCx<'_>) {
+        let Some(mut old) = self.remove(id) else { return };
+        old.update_mark();
+        let position = |sink: usize| {
+            let of_sink = |cursor: &&Cursor| cursor.sinks.contains(sink) && cursor.until.is_none();
+            old.cursors.list().iter().find(of_sink).map_or(old.cursors.head(), |cursor| cursor.position)
+        };
+        let checkpoints: Vec<(String, u64)> =
+            self.open.sinks.iter().map(|(sink, name)| (name.clone(), position(*sink))).collect();
+        let least = checkpoints.iter().map(|(_, position)| *position).min().unwrap_or(0);
+        let unread = old.cursors.head() - least;
+        self.by_inode.remove(&old.inode);
+        self.closing.push(id);
+        // Kept, it could pass for the new file after a restart: they share the inode.
+        self.forget(id, cx);
+        let record = OriginRecord { id, descriptor: Vec::new(), checkpoints };
+        let (since, name) = (cx.now.since_start, old.origin.name.clone());
+        self.orphans.push(Orphan { since, record, descriptor: old.descriptor, name, unread });
+        if self.is_finite(cx) {
+            self.give_up_orphans(cx);
+        }
+    }
+
+    /// Forgets what was cut so long ago that no copy of it will come; says what was lost.
+    pub(super) fn give_up_orphans(&mut self, cx: &SourceCx<'_>) {
+        let (now, finite) = (cx.now.since_start, self.is_finite(cx));
+        let late = |orphan: &mut Orphan| finite || now.saturating_sub(orphan.since) >= ORPHAN_TIME;
+        for orphan in self.orphans.extract_if(.., late).filter(|orphan| orphan.unread > 0) {
+            cx.counters.error("truncated_unread");
+            cx.counters.dropped("truncated_unread", 1);
+            log::error!(
+                "source {}: {} bytes of {} were truncated before every sink had them",
+                cx.info.id,
+                orphan.unread,
+                orphan.name
+            );
+        }
+    }
+
+    /// The copy of a file that was cut, which is known already, or is in the folder it is in; with the
+    /// id under which it is known.
     pub(super) fn find_copy(&mut self, id: u64) -> Option<(Stranger, Option<u64>)> {
+        let copy = self.tails.values().find(|tail| tail.copy_of == Some(id) && tail.content.is_some());
+        if let Some((known, path, content)) =
+            copy.and_then(|tail| Some((tail.origin.id, tail.path.clone(), tail.content.as_ref()?.again())))
+            && let Ok(mut stranger) = stranger_of(path, content)
+            && stranger.content.bytes().ok()? >= self.tails.get(&id)?.mark_before(u64::MAX)?.end
+        {
+            return Some((stranger, Some(known)));
+        }
         let tail = self.tails.get(&id)?;
         let names = std::fs::read_dir(tail.path.parent()?).ok()?;
         let paths: Vec<PathBuf> = names.flatten().map(|entry| entry.path()).collect();

@@ -44,6 +44,7 @@ impl FileSource {
         // A compressed file that is being written may be what became of one that is missing.
         if !self.searched && self.packing.is_empty() {
             self.searched = true;
+            self.recover(&mut new, cx);
             self.forget_missing(&new, cx);
             self.say_found(found.files.len(), cx);
         }
@@ -85,7 +86,7 @@ impl FileSource {
         found
     }
 
-    fn folders_of_records(&self) -> HashSet<PathBuf> {
+    pub(super) fn folders_of_records(&self) -> HashSet<PathBuf> {
         let records = self.records.values().flatten();
         records.filter_map(|(_, descriptor)| folder_of(descriptor)).collect()
     }
