@@ -5,6 +5,7 @@ mod cursors;
 mod finding;
 mod framed;
 mod hostile;
+mod model;
 
 use super::FileSource;
 use crate::sources::file::FileConfig;
