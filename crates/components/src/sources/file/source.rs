@@ -13,7 +13,7 @@ use crate::files::select::Select;
 use crate::files::watch::Watch;
 use copies::{missing, stranger_of};
 use millstream_model::{
-    BuildError, Choice, Cursors, Now, Origin, OriginRecord, OriginStore, Polled, Reread, SinkSet, Source,
+    BuildError, Choice, Cursor, Cursors, Now, Origin, OriginRecord, OriginStore, Polled, Reread, SinkSet, Source,
     SourceCx, SourceOpen,
 };
 use rustix::fs::{Stat, fstat};
@@ -307,7 +307,7 @@ impl FileSource {
             let finish = cx.until_eof || is_silent(tail, cx.now.since_start);
             empty_reads += usize::from(!open.builder.has_segments());
             let read = tail.read(Request { choice, cx, limits: self.limits, finish }, open);
-            let full = self.after_read(id, choice.cursor.position, read, cx);
+            let full = self.after_read(id, choice.cursor, read, cx);
             let enough = open.is_full() || empty_reads >= EMPTY_READS_MAX;
             if full || enough || (alone && open.builder.has_segments()) {
                 break;
@@ -345,8 +345,8 @@ impl FileSource {
     }
 
     /// Says when to look at the file again; whether the block must go first.
-    fn after_read(&mut self, id: u64, position: u64, read: io::Result<Read>, cx: &SourceCx<'_>) -> bool {
-        let now = cx.now.since_start;
+    fn after_read(&mut self, id: u64, cursor: Cursor, read: io::Result<Read>, cx: &SourceCx<'_>) -> bool {
+        let (now, position) = (cx.now.since_start, cursor.position);
         let Some(tail) = self.tails.get_mut(&id) else { return false };
         let head = tail.cursors.head();
         if head > position {
@@ -363,8 +363,9 @@ impl FileSource {
             Ok(Read::Changed) => return self.truncated(id, cx),
             Ok(Read::Nothing) if tail.is_truncated() => return self.truncated(id, cx),
             Ok(Read::End | Read::Nothing) => {
-                if tail.frozen && position < head {
-                    missing(tail, head, cx);
+                // The cursor did not move, and others have read on: what it stands before is not there.
+                if tail.frozen && position < head && tail.cursors.list().contains(&cursor) {
+                    missing(tail, position, head, cx);
                 }
                 tail.note_packed();
                 tail.end = Some(head);

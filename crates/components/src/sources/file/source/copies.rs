@@ -262,7 +262,7 @@ impl FileSource {
             }
             Some((true, mut original)) if bytes > head => {
                 if Mark::read(tail.content()?, bytes)? == Mark::read(&mut original, bytes)? {
-                    pass_over(tail, bytes, cx);
+                    pass_over(tail, 0, bytes, cx);
                 } else {
                     tail.copy_of = None;
                 }
@@ -282,18 +282,19 @@ pub(super) fn stranger_of(path: PathBuf, mut content: Content) -> io::Result<Str
 }
 
 /// Says what a copy lacks: what was written between the copy and the cut is nowhere any more.
-pub(super) fn missing(tail: &mut Tail, end: u64, cx: &SourceCx<'_>) {
-    let bytes = end - tail.cursors.list().iter().map(|cursor| cursor.position).min().unwrap_or(end);
+pub(super) fn missing(tail: &mut Tail, begin: u64, end: u64, cx: &SourceCx<'_>) {
+    let bytes = end - begin;
     cx.counters.error("truncated_unread");
     cx.counters.dropped("truncated_unread", 1);
     log::error!("source {}: {bytes} bytes of {} are not in its copy", cx.info.id, tail.origin.name);
-    pass_over(tail, end, cx);
+    pass_over(tail, begin, end, cx);
 }
 
-/// Settles what lies before `end` without reading it.
-pub(super) fn pass_over(tail: &mut Tail, end: u64, cx: &SourceCx<'_>) {
+/// Settles what cursors from `begin` on have before `end`, without reading it.
+pub(super) fn pass_over(tail: &mut Tail, begin: u64, end: u64, cx: &SourceCx<'_>) {
+    let is_in = |cursor: &Cursor| (begin..end).contains(&cursor.position);
     while let Some((index, cursor)) =
-        tail.cursors.list().iter().copied().enumerate().find(|(_, c)| c.position < end)
+        tail.cursors.list().iter().copied().enumerate().find(|(_, cursor)| is_in(cursor))
     {
         let range = (cursor.position, cursor.until.unwrap_or(end).min(end));
         cx.ledger.issue(tail.origin.id, range, cursor.sinks, cursor.attempt, cx.now.since_start).finish();
