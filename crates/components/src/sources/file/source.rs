@@ -13,8 +13,8 @@ use crate::files::select::Select;
 use crate::files::watch::Watch;
 use copies::{missing, stranger_of};
 use millstream_model::{
-    BuildError, Choice, Cursor, Cursors, Now, Origin, OriginRecord, OriginStore, Polled, Reread, SinkSet, Source,
-    SourceCx, SourceOpen,
+    BuildError, Choice, Cursor, Cursors, Now, Origin, OriginRecord, OriginStore, Polled, Reread, SinkSet,
+    Source, SourceCx, SourceOpen,
 };
 use rustix::fs::{Stat, fstat};
 use std::cmp::Reverse;
@@ -147,7 +147,7 @@ impl FileSource {
             buffers: Buffers::default(),
             read_from: config.read_from,
             ignore_older: config.ignore_older.map(|interval| interval.0),
-            records: records(kept, &open.info.id),
+            records: records(kept, &open),
             open,
             first_start: !ran_before,
             watch: Watch::new(),
@@ -171,15 +171,21 @@ impl FileSource {
     }
 }
 
-/// What is kept of files, by inode number.
-fn records(kept: Vec<OriginRecord>, source: &str) -> HashMap<u64, Vec<(OriginRecord, Descriptor)>> {
-    let mut records: HashMap<u64, Vec<(OriginRecord, Descriptor)>> = HashMap::new();
+/// What is kept of files, by inode number. Copies of one another are told anew: what a copy holds may
+/// have been read of its original, and not settled.
+fn records(kept: Vec<OriginRecord>, open: &SourceOpen) -> HashMap<u64, Vec<(OriginRecord, Descriptor)>> {
+    let (mut records, mut copies) = (HashMap::<u64, Vec<_>>::new(), Vec::new());
+    let ids: HashSet<u64> = kept.iter().map(|record| record.id).collect();
     for record in kept {
         match Descriptor::from_bytes(&record.descriptor) {
+            Some(copy) if copy.copy_of.is_some_and(|of| ids.contains(&of)) => copies.push(record.id),
             Some(descriptor) => records.entry(descriptor.inode).or_default().push((record, descriptor)),
-            None => log::error!("source {source}: what is kept of a file cannot be read; it is read anew"),
+            None => {
+                log::error!("source {}: what is kept of a file cannot be read; it is read anew", open.info.id)
+            }
         }
     }
+    forget(&copies, &*open.store, &open.info.id);
     records
 }
 
@@ -323,7 +329,7 @@ impl FileSource {
 
     /// Whether the file is to be read now: of a copy only what its original has not.
     fn may_read(&mut self, id: u64, cx: &SourceCx<'_>) -> bool {
-        let is_copy = self.tails.get(&id).is_some_and(|tail| tail.copy_of.is_some());
+        let is_copy = self.tails.get(&id).is_some_and(|tail| tail.descriptor.copy_of.is_some());
         let ready = !is_copy || self.follow_copy(id, cx).unwrap_or(false);
         if let Some(tail) = self.tails.get_mut(&id).filter(|_| !ready) {
             (tail.queued, tail.end) = (false, Some(tail.cursors.head()));
@@ -465,9 +471,7 @@ impl FileSource {
     }
 
     fn forget(&self, id: u64, cx: &SourceCx<'_>) {
-        if let Err(error) = self.open.store.forget(&[id]) {
-            log::warn!("source {}: a file that is gone could not be forgotten: {error}", cx.info.id);
-        }
+        forget(&[id], &*self.open.store, &cx.info.id);
     }
 
     fn batch(&mut self, fill: Fill, cx: &SourceCx<'_>) -> Polled {
@@ -482,10 +486,20 @@ impl FileSource {
 }
 
 /// Hashes a head that is not whole again when more was read, and notes it before that can be
-/// settled: a checkpoint is worth nothing without a head that covers it.
+/// settled: a checkpoint is worth nothing without a head that covers it. So with the first mark, by
+/// which a copy is known.
 fn grow_head(tail: &mut Tail, store: &dyn OriginStore) {
-    if !tail.descriptor.head.is_whole() && tail.update() {
+    let is_new = !tail.descriptor.head.is_whole() || tail.descriptor.mark.end == 0;
+    if is_new && tail.update() {
         store.note(tail.origin.id, tail.descriptor.to_bytes());
+    }
+}
+
+fn forget(gone: &[u64], store: &dyn OriginStore, source: &str) {
+    if !gone.is_empty()
+        && let Err(error) = store.forget(gone)
+    {
+        log::warn!("source {source}: {} files that are gone could not be forgotten: {error}", gone.len());
     }
 }
 

@@ -180,7 +180,7 @@ impl FileSource {
                     original.origin.name
                 );
                 let mut tail = self.adopt(stranger, start)?;
-                tail.copy_of = Some(of);
+                tail.descriptor.copy_of = Some(of);
                 return Ok(tail);
             }
         }
@@ -199,7 +199,7 @@ impl FileSource {
             let Some(mut stranger) = self.stranger(&path) else { continue };
             let known = self.by_inode.get(&Inode::of(&stranger.stat)).copied();
             let is_free = known.is_none_or(|known| {
-                known != id && self.tails.get(&known).is_some_and(|tail| tail.copy_of == Some(id))
+                known != id && self.tails.get(&known).is_some_and(|tail| tail.descriptor.copy_of == Some(id))
             });
             let tail = self.tails.get(&id)?;
             let mark = stranger.content.bytes().ok().and_then(|bytes| tail.mark_before(bytes));
@@ -242,7 +242,7 @@ impl FileSource {
     /// what to do. Where the original itself was cut, that must be found first.
     pub(super) fn follow_copy(&mut self, id: u64, cx: &SourceCx<'_>) -> io::Result<bool> {
         let Some((of, head)) =
-            self.tails.get(&id).and_then(|tail| Some((tail.copy_of?, tail.cursors.head())))
+            self.tails.get(&id).and_then(|tail| Some((tail.descriptor.copy_of?, tail.cursors.head())))
         else {
             return Ok(true);
         };
@@ -264,14 +264,20 @@ impl FileSource {
                 if Mark::read(tail.content()?, bytes)? == Mark::read(&mut original, bytes)? {
                     pass_over(tail, 0, bytes, cx);
                 } else {
-                    tail.copy_of = None;
+                    go_own_way(tail, &*self.open.store);
                 }
             }
             Some(_) => {}
-            None => tail.copy_of = None,
+            None => go_own_way(tail, &*self.open.store),
         }
         Ok(true)
     }
+}
+
+/// Notes that a file is no copy any more: it has more than its original, or that is gone.
+fn go_own_way(tail: &mut Tail, store: &dyn OriginStore) {
+    tail.descriptor.copy_of = None;
+    store.note(tail.origin.id, tail.descriptor.to_bytes());
 }
 
 /// The file behind an open content.

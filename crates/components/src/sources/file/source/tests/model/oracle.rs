@@ -92,9 +92,10 @@ impl Oracle {
         }
     }
 
-    /// The checkpoints are committed: in each file, up to the first line that has not arrived.
-    pub fn commit(&mut self) {
-        for id in self.delivered.keys() {
+    /// The checkpoints are committed: in each file that is open, up to the first line that has not
+    /// arrived.
+    pub fn commit(&mut self, is_open: impl Fn(u64) -> bool) {
+        for id in self.delivered.keys().filter(|id| is_open(id.0)) {
             if self.outstanding.range((id.0, 0)..*id).next().is_none() {
                 self.committed.insert(*id);
             }

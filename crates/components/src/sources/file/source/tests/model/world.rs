@@ -55,11 +55,10 @@ impl World {
             Switch => self.disk.switch(),
             Compress(name, slowly) => self.compress(NAMES[name], slowly)?,
             Poll(times) => (0..times).try_for_each(|_| self.poll().map(drop))?,
-            Advance(ms) => self.fixture.rig.advance(Duration::from_millis(ms)),
+            Advance(ms) => self.advance(ms),
             Deliver(count) => self.deliver(count)?,
             Lose(own_fault) => self.lose(own_fault),
-            Commit if self.up => self.commit(),
-            Commit => {}
+            Commit => self.commit(),
             Stop(clean) => self.stop(clean)?,
             Start => self.start(),
             Settle => self.settle()?,
@@ -165,9 +164,21 @@ impl World {
         }
     }
 
+    /// Time passes. The checkpoints are committed once a second, which is relied on.
+    fn advance(&mut self, ms: u64) {
+        if ms >= 1000 {
+            self.commit();
+        }
+        self.fixture.rig.advance(Duration::from_millis(ms));
+    }
+
     fn commit(&mut self) {
+        if !self.up {
+            return;
+        }
         self.fixture.rig.commit();
-        self.oracle.commit();
+        let tails = &self.fixture.source.tails;
+        self.oracle.commit(|file_id| tails.contains_key(&file_id));
     }
 
     fn stop(&mut self, clean: bool) -> Result<(), String> {
@@ -204,7 +215,7 @@ impl World {
                 }
             }
             self.deliver(usize::MAX)?;
-            self.fixture.rig.advance(Duration::from_millis(ms));
+            self.advance(ms);
         }
         self.look();
         self.oracle.is_complete()
