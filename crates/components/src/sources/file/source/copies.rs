@@ -8,6 +8,7 @@ use super::super::identity::Mark;
 use super::*;
 use crate::files::content::Content;
 use crate::files::names::is_rotation_name;
+use std::collections::BTreeSet;
 
 /// A file that is not known by its inode.
 pub(super) struct Stranger {
@@ -81,17 +82,9 @@ impl Stranger {
             && Mark::read(&mut self.content, bytes)? == Mark::read(&mut original, bytes)?)
     }
 
-    /// Whether it is a copy of the file behind `tail`.
+    /// Whether it is a copy of the file behind `tail`: to begin like it is not enough.
     fn is_copy_of(&mut self, tail: &mut Tail) -> bool {
-        if !is_related(&tail.origin.name, &tail.path, &self.path) {
-            return false;
-        }
-        if self.is_within(tail).unwrap_or(false) {
-            return true;
-        }
-        let Ok(bytes) = self.content.bytes() else { return false };
-        let mark = tail.mark_before(bytes);
-        mark.is_some() && self.holds(tail.descriptor.head, mark)
+        is_related(&tail.origin.name, &tail.path, &self.path) && self.is_within(tail).unwrap_or(false)
     }
 }
 
@@ -108,7 +101,15 @@ impl FileSource {
         if !strangers.is_empty() {
             self.tails.values().chain(new.iter()).for_each(|tail| originals.add(tail));
         }
+        if self.take_cuts(&strangers, &originals, cx) {
+            originals = Originals::default();
+            self.tails.values().chain(new.iter()).for_each(|tail| originals.add(tail));
+        }
         for mut stranger in strangers {
+            // The copy in which a file goes on that was cut.
+            if self.by_inode.contains_key(&Inode::of(&stranger.stat)) {
+                continue;
+            }
             let path = stranger.path.clone();
             let tail = match self.resume_in_copy(&mut stranger, cx) {
                 Some(known) => Ok(self.resume_stranger(stranger, known)),
@@ -122,6 +123,17 @@ impl FileSource {
                 Err(error) => _ = trouble.insert(path, error.to_string()),
             }
         }
+    }
+
+    /// Looks whether files of which there may be a copy were cut: what is in them now is not what a copy
+    /// is to be compared with. Whether some were.
+    fn take_cuts(&mut self, strangers: &[Stranger], originals: &Originals, cx: &SourceCx<'_>) -> bool {
+        let ids: HashSet<u64> = strangers.iter().flat_map(|stranger| originals.of(stranger)).collect();
+        let mut is_cut =
+            |id: &u64| self.tails.get_mut(id).is_some_and(|tail| !tail.is_same().unwrap_or(true));
+        let cut: Vec<u64> = ids.into_iter().filter(|id| is_cut(id)).collect();
+        cut.iter().for_each(|id| _ = self.truncated(*id, cx));
+        !cut.is_empty()
     }
 
     /// The record of a file that is gone and of which the stranger holds all that was read.
@@ -193,7 +205,8 @@ impl FileSource {
     pub(super) fn find_copy(&mut self, id: u64) -> Option<(Stranger, Option<u64>)> {
         let tail = self.tails.get(&id)?;
         let names = std::fs::read_dir(tail.path.parent()?).ok()?;
-        let paths: Vec<PathBuf> = names.flatten().map(|entry| entry.path()).collect();
+        // A copy comes before what it is perhaps being compressed into: that is not complete.
+        let paths: BTreeSet<PathBuf> = names.flatten().map(|entry| entry.path()).collect();
         let related = |path: &&PathBuf| is_related(&tail.origin.name, &tail.path, path);
         for path in paths.iter().filter(related).cloned().collect::<Vec<_>>() {
             let Some(mut stranger) = self.stranger(&path) else { continue };

@@ -238,3 +238,27 @@ fn a_file_that_was_read_once_goes_on_in_its_copy() {
     copy_truncate(&fixture, "a.log", "a.log.1");
     assert_eq!(settle(&mut fixture), []);
 }
+
+/// A file that was never seen under its first name, and begins like all that was read of another.
+#[test]
+fn a_file_that_only_begins_like_a_rotated_one_is_no_copy() {
+    let mut fixture = Fixture::new(json!({}), &["out"]);
+    fixture.append("a.log", "started\n");
+    assert_eq!(fixture.read_texts(), ["started"]);
+    fixture.rename("a.log", "a.log.2");
+    fixture.append("a.log.1", "started\na line\n");
+    assert_eq!(fixture.read_texts(), ["started", "a line"]);
+}
+
+/// A file is written again, copied, and cut before what was written is read.
+#[test]
+fn a_copy_of_what_was_written_again_is_read() {
+    let mut fixture = Fixture::new(json!({}), &["out"]);
+    fixture.append("a.log", numbered(0, 3));
+    fixture.read();
+    fs::write(fixture.path("a.log"), numbered(10, 13)).unwrap();
+    fs::copy(fixture.path("a.log"), fixture.path("a.log.1")).unwrap();
+    fixture.poll();
+    File::options().write(true).open(fixture.path("a.log")).unwrap().set_len(0).unwrap();
+    assert_eq!(numbers(&settle(&mut fixture)), (10..13).collect::<Vec<_>>());
+}

@@ -24,9 +24,13 @@ pub struct Oracle {
     committed: BTreeSet<Id>,
     /// What had arrived before the agent ended, and was not committed.
     may_repeat: BTreeSet<Id>,
-    /// What was ever read.
+    /// What was read since the start of the agent.
     seen: BTreeSet<Id>,
-    /// Offset of the last line that was read for the first time, by file id.
+    /// Files of which nothing was committed when the agent was killed. If they are cut or moved then,
+    /// they may get another id: all that is kept of them is how they began.
+    unsure: HashSet<u64>,
+    /// Offset of the last line that was read for the first time, by file id. What was lost on the way
+    /// is read again, and comes late.
     furthest: HashMap<u64, u64>,
 }
 
@@ -83,12 +87,11 @@ impl Oracle {
                 return Err(format!("{text:?} came twice, {id:?}"));
             }
         }
-        let other = self.ids.insert(text.clone(), id).filter(|before| *before != id);
-        match other {
-            Some(before) if text != STARTED && !self.fragments.contains(&text) => {
-                Err(format!("{text:?} was {before:?} and is {id:?}"))
-            }
-            _ => Ok(()),
+        let before = self.ids.insert(text.clone(), id).filter(|before| *before != id);
+        let before = before.filter(|_| text != STARTED && !self.fragments.contains(&text));
+        match before.filter(|before| !self.unsure.contains(&before.0)) {
+            Some(before) => Err(format!("{text:?} was {before:?} and is {id:?}")),
+            None => Ok(()),
         }
     }
 
@@ -106,7 +109,12 @@ impl Oracle {
     pub fn stop(&mut self) {
         let open = self.delivered.keys().filter(|id| !self.committed.contains(id));
         self.may_repeat.extend(open.copied());
+        let committed: HashSet<u64> = self.committed.iter().map(|id| id.0).collect();
+        let not_committed = self.seen.iter().map(|id| id.0).filter(|id| !committed.contains(id));
+        self.unsure.extend(not_committed);
         self.outstanding.clear();
+        self.seen.clear();
+        self.furthest.clear();
     }
 
     /// Everything that could be read has arrived.
