@@ -1,7 +1,7 @@
 # Every task of the project. `make help` lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test bench bench-peers check toolchain
+.PHONY: help build run test soak bench bench-peers check toolchain
 
 help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -14,6 +14,9 @@ run: build ## build, then start the agent with millstream.yaml; Ctrl-C drains an
 
 test: toolchain ## check the formatting and run every test
 	scripts/test
+
+soak: toolchain ## play the tests with randomness for some minutes, from another seed each time
+	scripts/soak
 
 bench: build ## measure the program beside the limits of this host
 	cargo run --release -p millstream-bench -- short

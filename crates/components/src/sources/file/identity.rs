@@ -144,6 +144,9 @@ pub struct Descriptor {
     /// Of a compressed file that was unpacked to its end: how it was then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packed: Option<Stamp>,
+    /// The file of which this is a copy, as far as it was read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copy_of: Option<u64>,
     /// Where reading began at first sight: checkpoint of a sink that has none yet.
     pub start: u64,
     /// Path at first sight.
@@ -205,6 +208,7 @@ mod tests {
             head,
             mark,
             packed: None,
+            copy_of: None,
             start: 0,
             path: String::new(),
         }

@@ -15,8 +15,8 @@ use crate::files::select::Select;
 use crate::files::watch::Watch;
 use copies::{Orphan, missing, stranger_of};
 use millstream_model::{
-    Ack, BuildError, Choice, Cursors, Now, Origin, OriginRecord, Polled, Reread, SinkSet, Source, SourceCx,
-    SourceOpen,
+    Ack, BuildError, Choice, Cursor, Cursors, Now, Origin, OriginRecord, OriginStore, Polled, Reread,
+    SinkSet, Source, SourceCx, SourceOpen,
 };
 use rustix::fs::{Stat, fstat};
 use std::cmp::Reverse;
@@ -161,7 +161,7 @@ impl FileSource {
             buffers: Buffers::default(),
             read_from: config.read_from,
             ignore_older: config.ignore_older.map(|interval| interval.0),
-            records: records(kept, &open.info.id),
+            records: records(kept, &open),
             open,
             first_start: !ran_before,
             watch: Watch::new(),
@@ -190,15 +190,21 @@ impl FileSource {
     }
 }
 
-/// What is kept of files, by inode number.
-fn records(kept: Vec<OriginRecord>, source: &str) -> HashMap<u64, Vec<(OriginRecord, Descriptor)>> {
-    let mut records: HashMap<u64, Vec<(OriginRecord, Descriptor)>> = HashMap::new();
+/// What is kept of files, by inode number. Copies of one another are told anew: what a copy holds may
+/// have been read of its original, and not settled.
+fn records(kept: Vec<OriginRecord>, open: &SourceOpen) -> HashMap<u64, Vec<(OriginRecord, Descriptor)>> {
+    let (mut records, mut copies) = (HashMap::<u64, Vec<_>>::new(), Vec::new());
+    let ids: HashSet<u64> = kept.iter().map(|record| record.id).collect();
     for record in kept {
         match Descriptor::from_bytes(&record.descriptor) {
+            Some(copy) if copy.copy_of.is_some_and(|of| ids.contains(&of)) => copies.push(record.id),
             Some(descriptor) => records.entry(descriptor.inode).or_default().push((record, descriptor)),
-            None => log::error!("source {source}: what is kept of a file cannot be read; it is read anew"),
+            None => {
+                log::error!("source {}: what is kept of a file cannot be read; it is read anew", open.info.id)
+            }
         }
     }
+    forget(&copies, &*open.store, &open.info.id);
     records
 }
 
@@ -333,7 +339,7 @@ impl FileSource {
             let finish = finite || is_silent(tail, cx.now.since_start);
             empty_reads += usize::from(!open.builder.has_segments());
             let read = tail.read(Request { choice, cx, limits: self.limits, finish }, open);
-            let full = self.after_read(id, choice.cursor.position, read, cx);
+            let full = self.after_read(id, choice.cursor, read, cx);
             let enough = open.is_full() || empty_reads >= EMPTY_READS_MAX;
             if full || enough || (alone && open.builder.has_segments()) {
                 break;
@@ -375,7 +381,7 @@ impl FileSource {
             self.packed.push_back(id);
             return false;
         }
-        let is_copy = self.tails.get(&id).is_some_and(|tail| tail.copy_of.is_some());
+        let is_copy = self.tails.get(&id).is_some_and(|tail| tail.descriptor.copy_of.is_some());
         let ready = !is_copy || self.follow_copy(id, cx).unwrap_or(false);
         if let Some(tail) = self.tails.get_mut(&id).filter(|_| !ready) {
             (tail.queued, tail.end) = (false, Some(tail.cursors.head()));
@@ -397,8 +403,8 @@ impl FileSource {
     }
 
     /// Says when to look at the file again; whether the block must go first.
-    fn after_read(&mut self, id: u64, position: u64, read: io::Result<Read>, cx: &SourceCx<'_>) -> bool {
-        let now = cx.now.since_start;
+    fn after_read(&mut self, id: u64, cursor: Cursor, read: io::Result<Read>, cx: &SourceCx<'_>) -> bool {
+        let (now, position) = (cx.now.since_start, cursor.position);
         let Some(tail) = self.tails.get_mut(&id) else { return false };
         let head = tail.cursors.head();
         if head > position {
@@ -418,10 +424,13 @@ impl FileSource {
                 return true;
             }
             Ok(Read::More) => {}
-            Ok(Read::Nothing) if tail.frozen && position < head => missing(tail, head, cx),
             Ok(Read::Changed) => return self.truncated(id, cx),
             Ok(Read::Nothing) if tail.is_truncated() => return self.truncated(id, cx),
             Ok(Read::End | Read::Nothing) => {
+                // The cursor did not move, and others have read on: what it stands before is not there.
+                if tail.frozen && position < head && tail.cursors.list().contains(&cursor) {
+                    missing(tail, position, head, cx);
+                }
                 tail.note_packed();
                 tail.end = Some(head);
                 let pause = look_again(tail, &mut self.watch, &mut self.active, now);
@@ -511,9 +520,7 @@ impl FileSource {
     }
 
     fn forget(&self, id: u64, cx: &SourceCx<'_>) {
-        if let Err(error) = self.open.store.forget(&[id]) {
-            log::warn!("source {}: a file that is gone could not be forgotten: {error}", cx.info.id);
-        }
+        forget(&[id], &*self.open.store, &cx.info.id);
     }
 
     fn batch(&mut self, fill: Fill, cx: &SourceCx<'_>) -> Polled {
@@ -525,6 +532,14 @@ impl FileSource {
         cx.counters.dropped("filtered", self.select.apply(&mut batch));
         cx.counters.sent(batch.events() as u64, batch.text_bytes());
         Polled::Batch(Box::new(batch), fill.permit)
+    }
+}
+
+fn forget(gone: &[u64], store: &dyn OriginStore, source: &str) {
+    if !gone.is_empty()
+        && let Err(error) = store.forget(gone)
+    {
+        log::warn!("source {source}: {} files that are gone could not be forgotten: {error}", gone.len());
     }
 }
 

@@ -148,8 +148,6 @@ pub struct Tail {
     pub gone_since: Option<Duration>,
     /// Where the last look found nothing more.
     pub end: Option<u64>,
-    /// The file of which this is a copy, as far as it was read.
-    pub copy_of: Option<u64>,
     /// Whether nothing is appended to it any more: what others have of it may be longer.
     pub frozen: bool,
     /// Whether it is to be looked at if it is still what it was, before it is read on.
@@ -188,7 +186,6 @@ impl Tail {
             watched: false,
             gone_since: None,
             end: None,
-            copy_of: None,
             frozen: false,
             unchecked: true,
             framer: None,
@@ -337,7 +334,7 @@ impl Tail {
     pub fn go_on_in(&mut self, content: Content, inode: Inode, path: PathBuf) -> Option<Content> {
         (self.descriptor.device, self.descriptor.inode) = (inode.device, inode.number);
         (self.inode, self.path, self.frozen) = (inode, path, true);
-        (self.end, self.watched, self.copy_of) = (None, false, None);
+        (self.end, self.watched, self.descriptor.copy_of) = (None, false, None);
         self.content.replace(content)
     }
 }

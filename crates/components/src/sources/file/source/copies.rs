@@ -8,7 +8,7 @@ use super::super::identity::Mark;
 use super::*;
 use crate::files::content::Content;
 use crate::files::names::is_rotation_name;
-use millstream_model::Cursor;
+use std::collections::BTreeSet;
 
 /// A file that is not known by its inode.
 pub(super) struct Stranger {
@@ -90,18 +90,11 @@ impl Stranger {
             && Mark::read(&mut self.content, bytes)? == Mark::read(&mut original, bytes)?)
     }
 
-    /// Whether it is a copy of the file behind `tail`.
-    fn is_copy_of(&mut self, tail: &mut Tail, reopened: Option<Content>) -> bool {
-        if !is_related(&tail.origin.name, &tail.path, &self.path) {
-            return false;
-        }
+    /// Whether it is a copy of the file behind `tail`: to begin like it is not enough.
+    fn is_copy_of(&mut self, tail: &Tail, reopened: Option<Content>) -> bool {
         let original = reopened.or_else(|| tail.content.as_ref().map(Content::again));
-        if original.is_some_and(|original| self.is_within(original).unwrap_or(false)) {
-            return true;
-        }
-        let Ok(bytes) = self.content.bytes() else { return false };
-        let mark = tail.mark_before(bytes);
-        mark.is_some() && self.holds(tail.descriptor.head, mark)
+        is_related(&tail.origin.name, &tail.path, &self.path)
+            && original.is_some_and(|original| self.is_within(original).unwrap_or(false))
     }
 }
 
@@ -121,6 +114,11 @@ impl FileSource {
         for (path, inode) in strangers {
             let stranger = self.stranger(&path).filter(|stranger| Inode::of(&stranger.stat) == inode);
             let Some(mut stranger) = stranger else { continue };
+            self.take_cuts(&stranger, &originals, cx);
+            // The copy in which a file goes on that was cut.
+            if self.by_inode.contains_key(&inode) {
+                continue;
+            }
             let tail = match self.resume_in_copy(&mut stranger, cx) {
                 Some(known) => Ok(self.resume_stranger(stranger, known)),
                 None => self.take_in(stranger, &originals, new, cx),
@@ -131,6 +129,16 @@ impl FileSource {
                     self.add_new(new, tail);
                 }
                 Err(error) => _ = trouble.insert(path, error.to_string()),
+            }
+        }
+    }
+
+    /// Looks whether files that the stranger may be a copy of were cut: what is in them now is not what
+    /// a copy is to be compared with.
+    fn take_cuts(&mut self, stranger: &Stranger, originals: &Originals, cx: &SourceCx<'_>) {
+        for id in originals.of(stranger) {
+            if self.tails.get_mut(&id).is_some_and(|tail| !tail.is_same().unwrap_or(true)) {
+                self.truncated(id, cx);
             }
         }
     }
@@ -227,7 +235,7 @@ impl FileSource {
                     original.origin.name
                 );
                 let mut tail = self.adopt(stranger, start)?;
-                tail.copy_of = Some(of);
+                tail.descriptor.copy_of = Some(of);
                 return Ok(tail);
             }
         }
@@ -279,7 +287,8 @@ impl FileSource {
     /// The copy of a file that was cut, which is known already, or is in the folder it is in; with the
     /// id under which it is known.
     pub(super) fn find_copy(&mut self, id: u64) -> Option<(Stranger, Option<u64>)> {
-        let copy = self.tails.values().find(|tail| tail.copy_of == Some(id) && tail.content.is_some());
+        let copy =
+            self.tails.values().find(|tail| tail.descriptor.copy_of == Some(id) && tail.content.is_some());
         if let Some((known, path, content)) =
             copy.and_then(|tail| Some((tail.origin.id, tail.path.clone(), tail.content.as_ref()?.again())))
             && let Ok(mut stranger) = stranger_of(path, content)
@@ -289,13 +298,14 @@ impl FileSource {
         }
         let tail = self.tails.get(&id)?;
         let names = std::fs::read_dir(tail.path.parent()?).ok()?;
-        let paths: Vec<PathBuf> = names.flatten().map(|entry| entry.path()).collect();
+        // A copy comes before what it is perhaps being compressed into: that is not complete.
+        let paths: BTreeSet<PathBuf> = names.flatten().map(|entry| entry.path()).collect();
         let related = |path: &&PathBuf| is_related(&tail.origin.name, &tail.path, path);
         for path in paths.iter().filter(related).cloned().collect::<Vec<_>>() {
             let Some(mut stranger) = self.stranger(&path) else { continue };
             let known = self.by_inode.get(&Inode::of(&stranger.stat)).copied();
             let is_free = known.is_none_or(|known| {
-                known != id && self.tails.get(&known).is_some_and(|tail| tail.copy_of == Some(id))
+                known != id && self.tails.get(&known).is_some_and(|tail| tail.descriptor.copy_of == Some(id))
             });
             let tail = self.tails.get(&id)?;
             let mark = stranger.content.bytes().ok().and_then(|bytes| tail.mark_before(bytes));
@@ -338,7 +348,7 @@ impl FileSource {
     /// what to do. Where the original itself was cut, that must be found first.
     pub(super) fn follow_copy(&mut self, id: u64, cx: &SourceCx<'_>) -> io::Result<bool> {
         let Some((of, head)) =
-            self.tails.get(&id).and_then(|tail| Some((tail.copy_of?, tail.cursors.head())))
+            self.tails.get(&id).and_then(|tail| Some((tail.descriptor.copy_of?, tail.cursors.head())))
         else {
             return Ok(true);
         };
@@ -358,16 +368,22 @@ impl FileSource {
             }
             Some((true, mut original)) if bytes > head => {
                 if Mark::read(tail.content()?, bytes)? == Mark::read(&mut original, bytes)? {
-                    pass_over(tail, bytes, cx);
+                    pass_over(tail, 0, bytes, cx);
                 } else {
-                    tail.copy_of = None;
+                    go_own_way(tail, &*self.open.store);
                 }
             }
             Some(_) => {}
-            None => tail.copy_of = None,
+            None => go_own_way(tail, &*self.open.store),
         }
         Ok(true)
     }
+}
+
+/// Notes that a file is no copy any more: it has more than its original, or that is gone.
+fn go_own_way(tail: &mut Tail, store: &dyn OriginStore) {
+    tail.descriptor.copy_of = None;
+    store.note(tail.origin.id, tail.descriptor.to_bytes());
 }
 
 /// The file behind an open content.
@@ -378,18 +394,19 @@ pub(super) fn stranger_of(path: PathBuf, mut content: Content) -> io::Result<Str
 }
 
 /// Says what a copy lacks: what was written between the copy and the cut is nowhere any more.
-pub(super) fn missing(tail: &mut Tail, end: u64, cx: &SourceCx<'_>) {
-    let bytes = end - tail.cursors.list().iter().map(|cursor| cursor.position).min().unwrap_or(end);
+pub(super) fn missing(tail: &mut Tail, begin: u64, end: u64, cx: &SourceCx<'_>) {
+    let bytes = end - begin;
     cx.counters.error("truncated_unread");
     cx.counters.dropped("truncated_unread", 1);
     log::error!("source {}: {bytes} bytes of {} are not in its copy", cx.info.id, tail.origin.name);
-    pass_over(tail, end, cx);
+    pass_over(tail, begin, end, cx);
 }
 
-/// Settles what lies before `end` without reading it.
-pub(super) fn pass_over(tail: &mut Tail, end: u64, cx: &SourceCx<'_>) {
+/// Settles what cursors from `begin` on have before `end`, without reading it.
+pub(super) fn pass_over(tail: &mut Tail, begin: u64, end: u64, cx: &SourceCx<'_>) {
+    let is_in = |cursor: &Cursor| (begin..end).contains(&cursor.position);
     while let Some((index, cursor)) =
-        tail.cursors.list().iter().copied().enumerate().find(|(_, c)| c.position < end)
+        tail.cursors.list().iter().copied().enumerate().find(|(_, cursor)| is_in(cursor))
     {
         let range = (cursor.position, cursor.until.unwrap_or(end).min(end));
         cx.ledger.issue(tail.origin.id, range, cursor.sinks, cursor.attempt, cx.now.since_start).finish();

@@ -110,11 +110,7 @@ impl FileSource {
         self.records
             .values_mut()
             .for_each(|records| records.retain(|(record, _)| !gone.contains(&record.id)));
-        if !gone.is_empty()
-            && let Err(error) = self.open.store.forget(&gone)
-        {
-            log::warn!("source {}: {} deleted files could not be forgotten: {error}", cx.info.id, gone.len());
-        }
+        forget(&gone, &*self.open.store, &cx.info.id);
     }
 
     /// The file behind `path`, if it is one we knew under another name.
@@ -240,7 +236,9 @@ impl FileSource {
         let id = getrandom::u64().map_err(io::Error::other)?;
         let name = path.to_string_lossy().into_owned();
         let (device, inode, mark) = (stat.st_dev, stat.st_ino, Mark::default());
-        let descriptor = Descriptor { device, inode, head, mark, packed: None, start, path: name.clone() };
+        let path_kept = name.clone();
+        let descriptor =
+            Descriptor { device, inode, head, mark, packed: None, copy_of: None, start, path: path_kept };
         let cursors = Cursors::resume(self.open.sinks.iter().map(|(index, _)| (*index, start)));
         let origin = self.origin(id, name, &path);
         Ok(Tail::new(origin, content, descriptor, cursors, path).with_framing(self.framing.as_ref()))

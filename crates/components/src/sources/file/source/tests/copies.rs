@@ -194,3 +194,71 @@ fn a_growing_copy_is_not_read() {
     fixture.restart(true);
     assert_eq!(settle(&mut fixture), []);
 }
+
+/// A copy is made and the original cut; the agent is killed before what it read of the original has
+/// arrived.
+#[test]
+fn a_copy_has_what_was_read_of_its_original_and_did_not_arrive() {
+    for committed in [0, 100] {
+        let mut fixture = Fixture::new(json!({}), &["out"]);
+        fixture.append("a.log", numbered(0, committed));
+        fixture.read();
+        fixture.rig.commit();
+        fixture.append("a.log", numbered(committed, 200));
+        fs::copy(fixture.path("a.log"), fixture.path("a.log.1")).unwrap();
+        let in_flight = fixture.batches();
+        assert_eq!(in_flight.iter().map(Batch::rows).sum::<usize>(), 200 - committed);
+        File::options().write(true).open(fixture.path("a.log")).unwrap().set_len(0).unwrap();
+        fixture.restart(false);
+        assert_eq!(numbers(&settle(&mut fixture)), (committed..200).collect::<Vec<_>>());
+    }
+}
+
+/// What comes back undelivered is read again from the copy, though more was read since.
+#[test]
+fn what_comes_back_is_read_again_from_the_copy() {
+    let mut fixture = Fixture::new(json!({}), &["out"]);
+    fixture.append("a.log", numbered(0, 100));
+    let (in_flight, _) = fixture.next();
+    drop(in_flight);
+    fixture.append("a.log", numbered(100, 110));
+    copy_truncate(&fixture, "a.log", "a.log.1");
+    let mut seen = numbers(&settle(&mut fixture));
+    seen.sort_unstable();
+    assert_eq!(seen, (0..110).collect::<Vec<_>>());
+}
+
+/// A copy and a cut between a clean stop, right after the file was seen first, and the next start.
+#[test]
+fn a_file_that_was_read_once_goes_on_in_its_copy() {
+    let mut fixture = Fixture::new(json!({}), &["out"]);
+    fixture.append("a.log", numbered(0, 100));
+    deliver(&fixture.next().0);
+    fixture.restart(true);
+    copy_truncate(&fixture, "a.log", "a.log.1");
+    assert_eq!(settle(&mut fixture), []);
+}
+
+/// A file that was never seen under its first name, and begins like all that was read of another.
+#[test]
+fn a_file_that_only_begins_like_a_rotated_one_is_no_copy() {
+    let mut fixture = Fixture::new(json!({}), &["out"]);
+    fixture.append("a.log", "started\n");
+    assert_eq!(fixture.read_texts(), ["started"]);
+    fixture.rename("a.log", "a.log.2");
+    fixture.append("a.log.1", "started\na line\n");
+    assert_eq!(fixture.read_texts(), ["started", "a line"]);
+}
+
+/// A file is written again, copied, and cut before what was written is read.
+#[test]
+fn a_copy_of_what_was_written_again_is_read() {
+    let mut fixture = Fixture::new(json!({}), &["out"]);
+    fixture.append("a.log", numbered(0, 3));
+    fixture.read();
+    fs::write(fixture.path("a.log"), numbered(10, 13)).unwrap();
+    fs::copy(fixture.path("a.log"), fixture.path("a.log.1")).unwrap();
+    fixture.poll();
+    File::options().write(true).open(fixture.path("a.log")).unwrap().set_len(0).unwrap();
+    assert_eq!(numbers(&settle(&mut fixture)), (10..13).collect::<Vec<_>>());
+}

@@ -6,6 +6,7 @@ mod finding;
 mod framed;
 mod held;
 mod hostile;
+mod model;
 
 use super::FileSource;
 use crate::sources::file::FileConfig;

@@ -1,0 +1,156 @@
+//! Anything may happen to the files and to the agent, in any order: what was written is held against
+//! what came out.
+//!
+//! `MODEL_SEED` is the first seed and `MODEL_CASES` the number of cases. A failure prints its seed
+//! and the shortest list of operations that fails; `MODEL_SEED=… MODEL_CASES=1` repeats it.
+
+mod disk;
+mod oracle;
+mod world;
+
+use super::*;
+use disk::{Heads, NAMES};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::test_runner::{RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
+use world::World;
+
+/// Cases of an ordinary test run.
+const CASES: u64 = 1500;
+
+/// Operations of one case at most.
+const OPERATIONS_MAX: usize = 40;
+
+/// What happens next. Where a `usize` stands first, it is the log of that number, see [`NAMES`].
+#[derive(Clone, Debug)]
+enum Operation {
+    /// Whole lines; by a late writer, to the file that was renamed last.
+    Append(usize, Late, usize),
+    /// The beginning of a line.
+    Begin(usize, Late),
+    /// Its end.
+    Complete(usize, Late),
+    /// `.1` becomes `.2` and so on, the log `.1`.
+    Rotate(usize),
+    /// The log gets a date in its name.
+    Date(usize),
+    /// Copied and cut, with polls in between or not.
+    CopyTruncate(usize, bool),
+    /// Cut, and written again to the same size, or longer.
+    Rewrite(usize, Size),
+    Delete(usize),
+    /// Deleted and made again. On a file system that gives the same inode number again this is
+    /// `Rewrite` for an agent that is down; for one that is up it is not, it has the file open.
+    Replace(usize),
+    HardLink(usize),
+    /// The log is a link that leads to a new file from now on.
+    Switch,
+    /// A rotated file is compressed, in one go or slowly; then the original is deleted.
+    Compress(usize, bool),
+    Poll(usize),
+    /// Milliseconds.
+    Advance(u64),
+    /// Batches in flight arrive.
+    Deliver(usize),
+    /// One in flight does not, by its own fault or not.
+    Lose(bool),
+    Commit,
+    /// The agent stops: cleanly, or it is killed.
+    Stop(bool),
+    Start,
+    /// Time passes until nothing happens any more, and everything arrives.
+    Settle,
+}
+
+/// Whether a writer still has the file that was renamed.
+type Late = bool;
+
+/// To which size a file is written again.
+#[derive(Clone, Copy, Debug)]
+enum Size {
+    Same,
+    Longer,
+    Shorter,
+}
+
+fn operation() -> impl Strategy<Value = Operation> {
+    use Operation::*;
+    let name = || 0..NAMES.len();
+    let late = || prop::bool::weighted(0.15);
+    let size = prop::sample::select(vec![Size::Same, Size::Longer, Size::Shorter]);
+    let pause = prop::sample::select(vec![60, 200, 1100, 2500, 6000, 12_000, 35_000]);
+    let files = prop_oneof![
+        12 => (name(), late(), 1..40usize).prop_map(|(name, late, lines)| Append(name, late, lines)),
+        3 => (name(), late()).prop_map(|(name, late)| Begin(name, late)),
+        2 => (name(), late()).prop_map(|(name, late)| Complete(name, late)),
+        4 => name().prop_map(Rotate),
+        1 => name().prop_map(Date),
+        4 => (name(), any::<bool>()).prop_map(|(name, polled)| CopyTruncate(name, polled)),
+        3 => (name(), size).prop_map(|(name, size)| Rewrite(name, size)),
+        1 => name().prop_map(Delete),
+        2 => name().prop_map(Replace),
+        1 => name().prop_map(HardLink),
+        1 => Just(Switch),
+        2 => (name(), any::<bool>()).prop_map(|(name, slowly)| Compress(name, slowly)),
+    ];
+    let agent = prop_oneof![
+        8 => (1..4usize).prop_map(Poll),
+        5 => pause.prop_map(Advance),
+        5 => (1..4usize).prop_map(Deliver),
+        2 => any::<bool>().prop_map(Lose),
+        3 => Just(Commit),
+        3 => any::<bool>().prop_map(Stop),
+        4 => Just(Start),
+        2 => Just(Settle),
+    ];
+    prop_oneof![files, agent]
+}
+
+fn heads() -> impl Strategy<Value = Heads> {
+    prop_oneof![2 => Just(Heads::Differ), 1 => Just(Heads::Short), 1 => Just(Heads::Long)]
+}
+
+/// Plays one case.
+fn play(heads: Heads, operations: &[Operation]) -> Result<(), String> {
+    let mut world = World::new(heads);
+    for operation in operations {
+        world.step(operation)?;
+    }
+    world.finish()
+}
+
+fn number(variable: &str, default: u64) -> u64 {
+    std::env::var(variable).map_or(default, |text| text.parse().expect(variable))
+}
+
+/// Plays the case of one seed; if it fails, says the shortest one that fails too.
+fn try_seed(seed: u64) -> Result<(), String> {
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    let config = ProptestConfig {
+        cases: 1,
+        failure_persistence: None,
+        max_shrink_iters: 4000,
+        ..ProptestConfig::default()
+    };
+    let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
+    let cases = (heads(), vec(operation(), 1..OPERATIONS_MAX));
+    let played =
+        runner.run(&cases, |(heads, operations)| play(heads, &operations).map_err(TestCaseError::fail));
+    played.map_err(|error| match error {
+        TestError::Fail(reason, (heads, operations)) => {
+            format!("MODEL_SEED={seed}: {reason}\nwith heads that are {heads:?}:\n{operations:#?}")
+        }
+        TestError::Abort(reason) => format!("MODEL_SEED={seed}: {reason}"),
+    })
+}
+
+#[test]
+fn every_line_that_can_be_read_comes_out_under_one_id() {
+    let (first, cases) = (number("MODEL_SEED", 0), number("MODEL_CASES", CASES));
+    for seed in first..first.saturating_add(cases) {
+        if let Err(failure) = try_seed(seed) {
+            panic!("{failure}");
+        }
+    }
+}

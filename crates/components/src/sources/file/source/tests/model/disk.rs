@@ -1,0 +1,227 @@
+//! The folder of logs: what programs and rotations do to it, and what is in it.
+
+use super::Size;
+use flate2::read::MultiGzDecoder;
+use flate2::write::GzEncoder;
+use std::collections::{HashMap, HashSet};
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::{Path, PathBuf};
+
+/// The logs. The last may be a link.
+pub const NAMES: [&str; 3] = ["a.log", "b.log", "c.log"];
+
+/// Rotated files of each log at most.
+const KEPT: usize = 3;
+
+/// Line at the beginning of every file with [`Heads::Short`].
+pub const STARTED: &str = "started";
+
+/// How files begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heads {
+    /// With a line that is in no other file.
+    Differ,
+    /// With the same short line.
+    Short,
+    /// With the same lines, longer than the head that is compared.
+    Long,
+}
+
+impl Heads {
+    fn text(self) -> String {
+        match self {
+            Heads::Differ => String::new(),
+            Heads::Short => format!("{STARTED}\n"),
+            Heads::Long => format!("{STARTED}\n").repeat(140),
+        }
+    }
+}
+
+/// One file, by whatever names.
+#[derive(Clone, Default)]
+pub struct Content {
+    /// Complete lines.
+    pub lines: Vec<String>,
+    /// What follows the last line end.
+    pub rest: String,
+    /// Whether a pattern of the agent names it.
+    pub named: bool,
+}
+
+/// The folder.
+pub struct Disk {
+    dir: PathBuf,
+    heads: Heads,
+    /// Number of the next line, and of whatever needs one.
+    next: usize,
+    /// Copies: no writer has one open.
+    copies: HashSet<u64>,
+}
+
+impl Disk {
+    pub fn new(dir: &Path, heads: Heads) -> Disk {
+        Disk { dir: dir.to_path_buf(), heads, next: 0, copies: HashSet::new() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
+    }
+
+    fn next(&mut self) -> usize {
+        self.next += 1;
+        self.next
+    }
+
+    /// Every file with its inode number.
+    pub fn contents(&self) -> HashMap<u64, Content> {
+        let mut contents: HashMap<u64, Content> = HashMap::new();
+        for entry in fs::read_dir(&self.dir).unwrap().map(Result::unwrap) {
+            let Ok(stat) = fs::metadata(entry.path()) else { continue };
+            let named = entry.file_name().to_string_lossy().contains(".log");
+            let content = contents.entry(stat.ino()).or_insert_with(|| content(&entry.path()));
+            content.named |= named;
+        }
+        contents
+    }
+
+    /// Where to write: to the log, or late to the file it was; a copy has no late writer.
+    fn target(&self, name: &str, late: bool) -> Option<PathBuf> {
+        if !late {
+            return Some(self.path(name));
+        }
+        let renamed = self.path(&format!("{name}.1"));
+        let stat = fs::metadata(&renamed).ok()?;
+        (!self.copies.contains(&stat.ino())).then_some(renamed)
+    }
+
+    fn lines(&mut self, count: usize) -> String {
+        (0..count).map(|_| self.next()).map(|n| format!("{n:06} {}\n", "x".repeat(n * 7 % 40))).collect()
+    }
+
+    pub fn append(&mut self, name: &str, late: bool, count: usize) {
+        let Some(path) = self.target(name, late) else { return };
+        let lines = self.lines(count);
+        self.write(&path, &lines);
+    }
+
+    pub fn begin(&mut self, name: &str, late: bool) {
+        let Some(path) = self.target(name, late) else { return };
+        let text = format!("{:06} begun,", self.next());
+        self.write(&path, &text);
+    }
+
+    pub fn complete(&self, name: &str, late: bool) {
+        let path = self.target(name, late).filter(|path| path.exists());
+        if let Some(path) = path.filter(|path| !content(path).rest.is_empty()) {
+            self.write(&path, " completed\n");
+        }
+    }
+
+    fn write(&self, path: &Path, text: &str) {
+        let mut file = OpenOptions::new().create(true).append(true).open(path).unwrap();
+        if file.metadata().unwrap().len() == 0 {
+            file.write_all(self.heads.text().as_bytes()).unwrap();
+        }
+        file.write_all(text.as_bytes()).unwrap();
+    }
+
+    /// Makes place for a new `.1`.
+    fn shift(&self, name: &str) {
+        for ending in ["", ".gz"] {
+            let _ = fs::remove_file(self.path(&format!("{name}.{KEPT}{ending}")));
+            for n in (1..KEPT).rev() {
+                let to = self.path(&format!("{name}.{}{ending}", n + 1));
+                let _ = fs::rename(self.path(&format!("{name}.{n}{ending}")), to);
+            }
+        }
+    }
+
+    pub fn rotate(&self, name: &str) {
+        if self.path(name).exists() {
+            self.shift(name);
+            fs::rename(self.path(name), self.path(&format!("{name}.1"))).unwrap();
+        }
+    }
+
+    pub fn date(&mut self, name: &str) {
+        let to = format!("{name}-20261122-{:06}", self.next());
+        let _ = fs::rename(self.path(name), self.path(&to));
+    }
+
+    pub fn copy(&mut self, name: &str) {
+        if self.path(name).exists() {
+            self.shift(name);
+            let to = self.path(&format!("{name}.1"));
+            fs::copy(self.path(name), &to).unwrap();
+            self.copies.insert(fs::metadata(to).unwrap().ino());
+        }
+    }
+
+    pub fn cut(&self, name: &str) {
+        if let Ok(file) = File::options().write(true).open(self.path(name)) {
+            file.set_len(0).unwrap();
+        }
+    }
+
+    pub fn rewrite(&mut self, name: &str, size: Size) {
+        let Ok(stat) = fs::metadata(self.path(name)) else { return };
+        let before = stat.len() as usize;
+        let mut text = self.heads.text();
+        let wanted = match size {
+            Size::Same => before,
+            Size::Longer => before + 500,
+            Size::Shorter => before / 2,
+        };
+        while text.len() + 60 < wanted {
+            text += &self.lines(1);
+        }
+        let n = self.next();
+        let padding = wanted.saturating_sub(text.len() + 8);
+        text += &format!("{n:06} {}\n", "y".repeat(padding));
+        fs::write(self.path(name), text).unwrap();
+    }
+
+    pub fn delete(&self, name: &str) {
+        let _ = fs::remove_file(self.path(name));
+    }
+
+    pub fn hard_link(&mut self, name: &str) {
+        let to = format!("link-{}.log", self.next());
+        let _ = fs::hard_link(self.path(name), self.path(&to));
+    }
+
+    /// Lets the last log be a link to a new file, at one stroke.
+    pub fn switch(&mut self) {
+        let name = format!("target-{}", self.next());
+        let target = self.path(&name);
+        let lines = self.lines(2);
+        self.write(&target, &lines);
+        let link = self.path("link");
+        symlink(&target, &link).unwrap();
+        fs::rename(link, self.path(NAMES[NAMES.len() - 1])).unwrap();
+    }
+
+    /// The file to compress, and what it becomes.
+    pub fn pack(&self, name: &str) -> Option<(PathBuf, PathBuf, Vec<u8>)> {
+        let from = self.path(&format!("{name}.1"));
+        let mut packed = GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        packed.write_all(&fs::read(&from).ok()?).unwrap();
+        Some((from, self.path(&format!("{name}.1.gz")), packed.finish().unwrap()))
+    }
+}
+
+fn content(path: &Path) -> Content {
+    let mut bytes = fs::read(path).unwrap();
+    if bytes.starts_with(&[0x1F, 0x8B]) {
+        let mut unpacked = Vec::new();
+        // One that is not written to its end yet.
+        let _ = MultiGzDecoder::new(&bytes[..]).read_to_end(&mut unpacked);
+        bytes = unpacked;
+    }
+    let text = String::from_utf8(bytes).unwrap();
+    let (whole, rest) = text.rsplit_once('\n').unwrap_or(("", &text));
+    let lines = if whole.is_empty() { Vec::new() } else { whole.split('\n').map(str::to_owned).collect() };
+    Content { lines, rest: rest.to_owned(), named: false }
+}

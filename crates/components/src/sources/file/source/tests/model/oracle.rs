@@ -1,0 +1,130 @@
+//! What was written, what could be read, and what came out.
+
+use super::Line;
+use super::disk::{Content, STARTED};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+/// File id and offset.
+type Id = (u64, u64);
+
+/// Everything the test knows.
+#[derive(Default)]
+pub struct Oracle {
+    /// Every complete line that ever stood in a file.
+    written: HashSet<String>,
+    /// Lines that were nowhere any more before they arrived: no agent could read them.
+    excused: HashSet<String>,
+    /// Unfinished last lines of files that are gone: they are delivered as they are.
+    fragments: HashSet<String>,
+    /// What arrived.
+    delivered: BTreeMap<Id, String>,
+    ids: HashMap<String, Id>,
+    /// What was read and has not arrived.
+    outstanding: BTreeSet<Id>,
+    committed: BTreeSet<Id>,
+    /// What had arrived before the agent ended, and was not committed.
+    may_repeat: BTreeSet<Id>,
+    /// What was read since the start of the agent.
+    seen: BTreeSet<Id>,
+    /// Files of which nothing was committed when the agent was killed. If they are cut or moved then,
+    /// they may get another id: all that is kept of them is how they began.
+    unsure: HashSet<u64>,
+    /// Offset of the last line that was read for the first time, by file id. What was lost on the way
+    /// is read again, and comes late.
+    furthest: HashMap<u64, u64>,
+}
+
+impl Oracle {
+    /// Takes note of what can be read now.
+    pub fn look<'a>(
+        &mut self,
+        readable: impl Iterator<Item = &'a Content>,
+        named: impl Iterator<Item = &'a Content>,
+    ) {
+        let there: HashSet<&String> = readable.flat_map(|content| &content.lines).collect();
+        self.written.extend(named.flat_map(|content| &content.lines).cloned());
+        self.written.extend(there.iter().map(|line| (*line).clone()));
+        let lost = self.written.iter().filter(|line| !there.contains(line) && !self.ids.contains_key(*line));
+        self.excused.extend(lost.cloned());
+    }
+
+    pub fn fragment(&mut self, content: &Content) {
+        self.fragments.insert(content.rest.clone());
+    }
+
+    /// Takes note of lines that were read.
+    pub fn read(&mut self, lines: &[Line]) -> Result<(), String> {
+        for line in lines {
+            let id = (line.file_id, line.offset);
+            if !self.delivered.contains_key(&id) {
+                self.outstanding.insert(id);
+            }
+            let furthest = self.furthest.entry(id.0).or_insert(id.1);
+            if self.seen.insert(id) && id.1 < *furthest {
+                return Err(format!("{id:?} was read after offset {furthest}"));
+            }
+            *furthest = id.1.max(*furthest);
+        }
+        Ok(())
+    }
+
+    pub fn deliver(&mut self, lines: &[Line]) -> Result<(), String> {
+        lines.iter().try_for_each(|line| self.arrive(line))
+    }
+
+    fn arrive(&mut self, line: &Line) -> Result<(), String> {
+        let id = (line.file_id, line.offset);
+        let text = String::from_utf8_lossy(&line.text).into_owned();
+        self.outstanding.remove(&id);
+        if !self.written.contains(&text) && !self.fragments.contains(&text) {
+            return Err(format!("{text:?} never was a line"));
+        }
+        if let Some(before) = self.delivered.insert(id, text.clone()) {
+            if before != text {
+                return Err(format!("{id:?} was {before:?} and is {text:?}"));
+            }
+            if !self.may_repeat.contains(&id) {
+                return Err(format!("{text:?} came twice, {id:?}"));
+            }
+        }
+        let before = self.ids.insert(text.clone(), id).filter(|before| *before != id);
+        let before = before.filter(|_| text != STARTED && !self.fragments.contains(&text));
+        match before.filter(|before| !self.unsure.contains(&before.0)) {
+            Some(before) => Err(format!("{text:?} was {before:?} and is {id:?}")),
+            None => Ok(()),
+        }
+    }
+
+    /// The checkpoints are committed: in each file that is open, up to the first line that has not
+    /// arrived.
+    pub fn commit(&mut self, is_open: impl Fn(u64) -> bool) {
+        for id in self.delivered.keys().filter(|id| is_open(id.0)) {
+            if self.outstanding.range((id.0, 0)..*id).next().is_none() {
+                self.committed.insert(*id);
+            }
+        }
+    }
+
+    /// The agent ended.
+    pub fn stop(&mut self) {
+        let open = self.delivered.keys().filter(|id| !self.committed.contains(id));
+        self.may_repeat.extend(open.copied());
+        let committed: HashSet<u64> = self.committed.iter().map(|id| id.0).collect();
+        let not_committed = self.seen.iter().map(|id| id.0).filter(|id| !committed.contains(id));
+        self.unsure.extend(not_committed);
+        self.outstanding.clear();
+        self.seen.clear();
+        self.furthest.clear();
+    }
+
+    /// Everything that could be read has arrived.
+    pub fn is_complete(&self) -> Result<(), String> {
+        let missing = self.written.iter().filter(|line| !self.ids.contains_key(*line));
+        let mut missing: Vec<&String> = missing.filter(|line| !self.excused.contains(*line)).collect();
+        missing.sort();
+        match missing.is_empty() {
+            true => Ok(()),
+            false => Err(format!("{} lines are missing: {missing:?}", missing.len())),
+        }
+    }
+}

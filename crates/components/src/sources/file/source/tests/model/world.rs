@@ -1,0 +1,223 @@
+//! Plays operations on real files and a real source.
+
+use super::disk::{Content, Disk, Heads, NAMES};
+use super::oracle::Oracle;
+use super::*;
+use millstream_model::Outcome;
+use std::collections::HashMap;
+
+/// Pauses after which nothing is left to be noticed: compressed files count as complete, quiet files
+/// were looked at, files that are gone were closed.
+const PAUSES_MS: [u64; 10] = [200, 200, 2500, 2500, 35_000, 200, 2500, 2500, 200, 200];
+
+/// The files, the agent and what is known of them.
+pub struct World {
+    fixture: Fixture,
+    disk: Disk,
+    oracle: Oracle,
+    up: bool,
+    in_flight: Vec<Batch>,
+    /// Files at the last look, by inode number.
+    files: HashMap<u64, Content>,
+    /// Files that have no name any more and that the agent has open.
+    held: HashMap<u64, Content>,
+}
+
+impl World {
+    pub fn new(heads: Heads) -> World {
+        let fixture = Fixture::new(json!({}), &["out"]);
+        let disk = Disk::new(fixture.dir.path(), heads);
+        World {
+            fixture,
+            disk,
+            oracle: Oracle::default(),
+            up: true,
+            in_flight: Vec::new(),
+            files: HashMap::new(),
+            held: HashMap::new(),
+        }
+    }
+
+    /// Plays one operation.
+    pub fn step(&mut self, operation: &Operation) -> Result<(), String> {
+        use Operation::*;
+        match *operation {
+            Append(name, late, lines) => self.disk.append(NAMES[name], late, lines),
+            Begin(name, late) => self.disk.begin(NAMES[name], late),
+            Complete(name, late) => self.disk.complete(NAMES[name], late),
+            Rotate(name) => self.disk.rotate(NAMES[name]),
+            Date(name) => self.disk.date(NAMES[name]),
+            CopyTruncate(name, polled) => self.copy_truncate(NAMES[name], polled)?,
+            Rewrite(name, size) => self.disk.rewrite(NAMES[name], size),
+            Delete(name) => self.disk.delete(NAMES[name]),
+            Replace(name) => self.replace(NAMES[name]),
+            HardLink(name) => self.disk.hard_link(NAMES[name]),
+            Switch => self.disk.switch(),
+            Compress(name, slowly) => self.compress(NAMES[name], slowly)?,
+            Poll(times) => (0..times).try_for_each(|_| self.poll().map(drop))?,
+            Advance(ms) => self.advance(ms),
+            Deliver(count) => self.deliver(count)?,
+            Lose(own_fault) => self.lose(own_fault),
+            Commit => self.commit(),
+            Stop(clean) => self.stop(clean)?,
+            Start => self.start(),
+            Settle => self.settle()?,
+        }
+        self.look();
+        Ok(())
+    }
+
+    /// Starts the agent if it is down, lets it read everything, and starts it once more.
+    pub fn finish(mut self) -> Result<(), String> {
+        self.settle()?;
+        self.stop(true)?;
+        self.settle()
+    }
+
+    fn copy_truncate(&mut self, name: &str, polled: bool) -> Result<(), String> {
+        self.disk.copy(name);
+        self.look();
+        if polled {
+            self.poll()?;
+        }
+        self.disk.cut(name);
+        Ok(())
+    }
+
+    fn replace(&mut self, name: &str) {
+        self.disk.delete(name);
+        self.look();
+        self.disk.append(name, false, 3);
+    }
+
+    fn compress(&mut self, name: &str, slowly: bool) -> Result<(), String> {
+        let Some((from, to, packed)) = self.disk.pack(name) else { return Ok(()) };
+        if slowly {
+            fs::write(&to, &packed[..packed.len() / 2]).unwrap();
+            self.look();
+            self.poll()?;
+        }
+        fs::write(&to, &packed).unwrap();
+        self.look();
+        if slowly {
+            self.poll()?;
+        }
+        fs::remove_file(from).unwrap();
+        Ok(())
+    }
+
+    /// Takes note of what can be read now: what has a name that a pattern matches, and what the agent
+    /// has open.
+    fn look(&mut self) {
+        let files = self.disk.contents();
+        let open = |inode: &u64| self.fixture.source.by_inode.keys().any(|known| known.number == *inode);
+        for (inode, before) in &self.files {
+            let named = files.get(inode).is_some_and(|content| content.named);
+            if before.named && !named {
+                self.oracle.fragment(before);
+            }
+            if !files.contains_key(inode) && self.up && open(inode) {
+                self.held.insert(*inode, before.clone());
+            }
+        }
+        let readable = files.iter().filter(|(inode, content)| content.named || open(inode));
+        let readable = readable.map(|(_, content)| content).chain(self.held.values());
+        self.oracle.look(readable, files.values());
+        self.files = files;
+    }
+
+    /// Polls once; whether something came.
+    fn poll(&mut self) -> Result<bool, String> {
+        if !self.up {
+            return Ok(false);
+        }
+        let polled = self.fixture.poll();
+        let more = matches!(polled, Polled::Batch(..) | Polled::Wait(Duration::ZERO));
+        if let Polled::Batch(batch, _) = polled {
+            self.oracle.read(&lines(&batch))?;
+            self.in_flight.push(*batch);
+        }
+        Ok(more)
+    }
+
+    /// The oldest batches arrive.
+    fn deliver(&mut self, count: usize) -> Result<(), String> {
+        for batch in self.in_flight.drain(..count.min(self.in_flight.len())) {
+            self.oracle.deliver(&lines(&batch))?;
+            deliver(&batch);
+        }
+        Ok(())
+    }
+
+    /// The oldest batch does not arrive. A range that is lost by its own fault again and again is
+    /// given up in the end; that is not tried here.
+    fn lose(&mut self, own_fault: bool) {
+        if self.in_flight.is_empty() {
+            return;
+        }
+        let batch = self.in_flight.remove(0);
+        for segment in batch.segments.iter() {
+            if !own_fault || segment.ack.attempt() > 1 {
+                segment.ack.hold(0).into_iter().for_each(|hold| hold.settle(Outcome::Returned));
+                segment.ack.finish();
+            }
+        }
+    }
+
+    /// Time passes. The checkpoints are committed once a second, which is relied on.
+    fn advance(&mut self, ms: u64) {
+        if ms >= 1000 {
+            self.commit();
+        }
+        self.fixture.rig.advance(Duration::from_millis(ms));
+    }
+
+    fn commit(&mut self) {
+        if !self.up {
+            return;
+        }
+        self.fixture.rig.commit();
+        let tails = &self.fixture.source.tails;
+        self.oracle.commit(|file_id| tails.contains_key(&file_id));
+    }
+
+    fn stop(&mut self, clean: bool) -> Result<(), String> {
+        if !self.up {
+            return Ok(());
+        }
+        if clean {
+            self.deliver(usize::MAX)?;
+            self.commit();
+        }
+        self.oracle.stop();
+        self.up = false;
+        self.in_flight.clear();
+        self.held.clear();
+        Ok(())
+    }
+
+    fn start(&mut self) {
+        if !self.up {
+            self.fixture.restart(false);
+            self.up = true;
+        }
+    }
+
+    fn settle(&mut self) -> Result<(), String> {
+        self.start();
+        for ms in PAUSES_MS {
+            let mut polls = 0;
+            while self.poll()? {
+                self.deliver(usize::MAX)?;
+                polls += 1;
+                if polls > 1000 {
+                    return Err("the source does not come to rest".into());
+                }
+            }
+            self.deliver(usize::MAX)?;
+            self.advance(ms);
+        }
+        self.look();
+        self.oracle.is_complete()
+    }
+}
