@@ -114,7 +114,10 @@ impl FileSource {
         for (path, inode) in strangers {
             let stranger = self.stranger(&path).filter(|stranger| Inode::of(&stranger.stat) == inode);
             let Some(mut stranger) = stranger else { continue };
-            self.take_cuts(&stranger, &originals, cx);
+            if self.take_cuts(&stranger, &originals, cx) {
+                originals = Originals::default();
+                self.tails.values().chain(new.iter()).for_each(|tail| originals.add(tail));
+            }
             // The copy in which a file goes on that was cut.
             if self.by_inode.contains_key(&inode) {
                 continue;
@@ -134,13 +137,13 @@ impl FileSource {
     }
 
     /// Looks whether files that the stranger may be a copy of were cut: what is in them now is not what
-    /// a copy is to be compared with.
-    fn take_cuts(&mut self, stranger: &Stranger, originals: &Originals, cx: &SourceCx<'_>) {
-        for id in originals.of(stranger) {
-            if self.tails.get_mut(&id).is_some_and(|tail| !tail.is_same().unwrap_or(true)) {
-                self.truncated(id, cx);
-            }
-        }
+    /// a copy is to be compared with. Whether some were.
+    fn take_cuts(&mut self, stranger: &Stranger, originals: &Originals, cx: &SourceCx<'_>) -> bool {
+        let mut is_cut =
+            |id: &u64| self.tails.get_mut(id).is_some_and(|tail| !tail.is_same().unwrap_or(true));
+        let cut: Vec<u64> = originals.of(stranger).into_iter().filter(|id| is_cut(id)).collect();
+        cut.iter().for_each(|id| _ = self.truncated(*id, cx));
+        !cut.is_empty()
     }
 
     /// The record of a file that is gone and of which the stranger holds all that was read.
