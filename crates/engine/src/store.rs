@@ -322,7 +322,8 @@ fn guarded<T>(work: impl FnOnce() -> Result<T, redb::Error>) -> Result<T, Unusab
 
 fn set_aside(path: &Path, reason: &str) -> io::Result<()> {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let aside = path.with_extension(format!("corrupt-{seconds}"));
+    let mut names = (seconds..).map(|number| path.with_extension(format!("corrupt-{number}")));
+    let aside = names.find(|name| !name.exists()).unwrap_or_default();
     log::error!(
         "checkpoint store {} cannot be read ({reason}); it is kept as {} and a new one is begun: data will be repeated",
         path.display(),

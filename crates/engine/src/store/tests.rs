@@ -99,3 +99,89 @@ fn a_folder_of_another_format_or_in_use_is_refused() {
     std::fs::write(folder.path().join("format"), "99\n").unwrap();
     assert!(matches!(Store::open(folder.path()), Err(StoreError::Format(..))));
 }
+
+/// What a crash can leave of the folder before the store had promised anything: each of its files
+/// is missing, empty or whole, whatever the order in which the disk took them.
+#[test]
+fn a_start_that_a_crash_cut_off_is_made_again() {
+    let whole = folder();
+    drop(Store::open(whole.path()).unwrap());
+    let names = ["lock", "format", DATABASE];
+    for left in 0..27 {
+        let folder = folder();
+        for (index, name) in names.iter().enumerate() {
+            match left / 3usize.pow(index as u32) % 3 {
+                0 => {}
+                1 => std::fs::write(folder.path().join(name), "").unwrap(),
+                _ => _ = std::fs::copy(whole.path().join(name), folder.path().join(name)).unwrap(),
+            }
+        }
+        let store = Arc::new(Store::open(folder.path()).unwrap());
+        store.of_source("app").keep(&[(7, vec![])]).unwrap();
+        commit(&store, 42);
+        drop(store);
+        let store = Arc::new(Store::open(folder.path()).unwrap());
+        assert_eq!(checkpoint(&store), 42, "files {left}");
+        assert_eq!(std::fs::read_to_string(folder.path().join("format")).unwrap(), "1\n");
+    }
+}
+
+/// A crash between the renaming of a damaged database and the making of a new one; the one that was set
+/// aside is never touched again.
+#[test]
+fn a_database_that_was_set_aside_stays_aside() {
+    let folder = folder();
+    let path = folder.path().join(DATABASE);
+    std::fs::write(&path, [7; 10]).unwrap();
+    set_aside(&path, "it is damaged").unwrap();
+    drop(Store::open(folder.path()).unwrap());
+    std::fs::write(&path, [8; 20]).unwrap();
+    drop(Store::open(folder.path()).unwrap());
+    let aside = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
+    let mut aside: Vec<Vec<u8>> = aside
+        .filter(|path| path.to_string_lossy().contains("corrupt-"))
+        .map(|path| std::fs::read(path).unwrap())
+        .collect();
+    aside.sort();
+    assert_eq!(aside, [vec![7; 10], vec![8; 20]]);
+}
+
+fn checkpoint(store: &Arc<Store>) -> u64 {
+    store.of_source("app").origins().0[0].checkpoints[0].1
+}
+
+/// Two threads commit, as a lane that keeps a state and the one that does so every second.
+#[test]
+fn what_was_gathered_earlier_is_not_written_later() {
+    let folder = memory_folder();
+    let store = Arc::new(Store::open(folder.path()).unwrap());
+    store.of_source("app").keep(&[(7, vec![])]).unwrap();
+    let (source, sink): (Arc<str>, Arc<str>) = ("app".into(), "out".into());
+    let next = std::sync::atomic::AtomicU64::new(1);
+    let commits = || {
+        for _ in 0..300 {
+            let mut mine = 0;
+            let moved = |note: &mut dyn FnMut(&Arc<str>, u64, &Arc<str>, u64)| {
+                mine = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                note(&source, 7, &sink, mine);
+            };
+            store.commit(moved).unwrap();
+            let found = checkpoint(&store);
+            assert!(found >= mine, "{mine} was committed, {found} is there");
+        }
+    };
+    std::thread::scope(|scope| (0..3).for_each(|_| _ = scope.spawn(commits)));
+    assert_eq!(checkpoint(&store), 900);
+}
+
+/// The library panics over what it does not expect; the thread that commits goes on.
+#[test]
+fn a_panic_of_the_library_is_an_error_and_the_database_is_opened_again() {
+    let folder = folder();
+    let store = Arc::new(Store::open(folder.path()).unwrap());
+    store.of_source("app").keep(&[(7, vec![])]).unwrap();
+    let panics = |_: &Database| -> Result<(), redb::Error> { panic!("as the library does") };
+    assert!(store.with(panics).is_err());
+    commit(&store, 42);
+    assert_eq!(checkpoint(&store), 42);
+}
