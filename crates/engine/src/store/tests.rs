@@ -159,10 +159,8 @@ fn what_was_gathered_earlier_is_not_written_later() {
     let (source, sink): (Arc<str>, Arc<str>) = ("app".into(), "out".into());
     let next = std::sync::atomic::AtomicU64::new(1);
     let commit = || {
-        let moved = |note: &mut dyn FnMut(&Arc<str>, u64, &Arc<str>, u64)| {
-            note(&source, 7, &sink, next.fetch_add(1, std::sync::atomic::Ordering::Relaxed));
-        };
-        store.commit(moved).unwrap();
+        let number = || next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        store.commit(|note| note(&source, 7, &sink, number())).unwrap();
     };
     for round in 1..=200 {
         std::thread::scope(|scope| (0..4).for_each(|_| _ = scope.spawn(commit)));
