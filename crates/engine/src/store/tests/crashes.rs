@@ -123,3 +123,32 @@ fn one_failure(seed: u64, fails_at: usize, data_dir: &Path) {
     let store = Arc::new(Disk::of(disk.bytes()).open(data_dir).unwrap());
     assert_eq!(Contents::of(&store), expected.durable);
 }
+
+/// A disk that is full is no reason to take the database for a damaged one.
+#[test]
+fn a_start_on_a_disk_that_fails_loses_nothing() {
+    let folder = memory_folder();
+    let run = Run::new(&mut Random::new(5), folder.path());
+    let mut replay = Replay::new(Vec::new());
+    run.changes.iter().for_each(|change| replay.push(change));
+    // One after a stop, one after a crash.
+    let cut = run.promises[run.promises.len() - 2].0;
+    let mut crashed = Replay::new(Vec::new());
+    run.changes[..cut].iter().for_each(|change| crashed.push(change));
+    let expected = &run.promises.last().unwrap().1;
+    let mut random = Random::new(6);
+    for left in [replay.crash(&mut random), crashed.crash(&mut random)] {
+        let disk = Disk::of(left.clone());
+        drop(disk.open(folder.path()).unwrap());
+        for number in 0..disk.len().max(disk.reads()) {
+            for fail in [Disk::fail_at, Disk::fail_read_at] {
+                let disk = Disk::of(left.clone());
+                fail(&disk, number);
+                drop(disk.open(folder.path()));
+                fail(&disk, usize::MAX);
+                let store = Arc::new(disk.open(folder.path()).unwrap());
+                assert_eq!(&Contents::of(&store), expected, "number {number} failed");
+            }
+        }
+    }
+}

@@ -25,6 +25,9 @@ struct State {
     changes: Vec<Change>,
     /// The number of the change that fails, from 0.
     fails_at: Option<usize>,
+    reads: usize,
+    /// The number of the read that fails, from 0.
+    read_fails_at: Option<usize>,
 }
 
 /// A disk with one file. Clones are the same disk.
@@ -59,6 +62,16 @@ impl Disk {
     /// Lets the change with this number fail, once.
     pub fn fail_at(&self, number: usize) {
         self.state().fails_at = Some(number);
+    }
+
+    /// How often it was read.
+    pub fn reads(&self) -> usize {
+        self.state().reads
+    }
+
+    /// Lets the read with this number fail.
+    pub fn fail_read_at(&self, number: usize) {
+        self.state().read_fails_at = Some(number);
     }
 
     /// Opens a store whose database is on this disk; its other files are in `data_dir`. Where the
@@ -96,7 +109,12 @@ impl StorageBackend for Disk {
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        let state = self.state();
+        let mut state = self.state();
+        state.reads += 1;
+        if state.read_fails_at == Some(state.reads - 1) {
+            // "Input/output error"
+            return Err(io::Error::from_raw_os_error(5));
+        }
         let rest = state.bytes.get(offset as usize..).and_then(|rest| rest.get(..out.len()));
         out.copy_from_slice(rest.ok_or(io::ErrorKind::UnexpectedEof)?);
         Ok(())
