@@ -21,8 +21,9 @@ const PREFIX: &str = "millstream-bench-";
 const INPUT: &str = "input";
 /// The folder of the inputs that single scenarios have.
 const MADE: &str = "made";
-/// Bytes of text that such an input repeats.
-const MADE_TEXT_BYTES: usize = 16 << 20;
+/// Bytes of text that such an input repeats. Few: the memory of the benchmark is the least that the kernel counts for
+/// the programs it starts.
+const MADE_TEXT_BYTES: usize = 1 << 20;
 
 /// A fresh folder on tmpfs; removed when it is dropped, or by the next run if this one is killed.
 pub struct Scratch(PathBuf);
