@@ -29,9 +29,14 @@ const COLUMNS: &[&str] = &[
     "verdict",
 ];
 
+/// Size of an input that is not the web log, in megabytes; less, as there are many of them.
+const MADE_MB: usize = 256;
+
 /// The repetitions of one scenario.
 #[derive(Default)]
 struct Measured {
+    /// Size of the input in 10^9 bytes.
+    gb: f64,
     /// CPU seconds over the input.
     full: Samples,
     /// Of those, what the kernel took: reading, writing, page faults.
@@ -49,47 +54,64 @@ struct Measured {
 pub fn run(
     options: &Options,
     names: &[String],
-    input: &Input,
+    weblog: &Input,
     scratch: &Scratch,
     report: &mut Report,
 ) -> io::Result<()> {
-    let empty = Input::empty(scratch)?;
     let mut table = Table::new("agent", "The agent over one file, one core", COLUMNS);
     let mut results = Vec::new();
     let mut scenarios = Header::read_folder(&options.folder.join("scenarios"), names)?;
     scenarios.retain(|scenario| scenario.text("broker").is_empty());
     for scenario in scenarios {
-        let measured = measure(options, &scenario, input, &empty, scratch)?;
-        table.row(cells(&scenario, input, &measured)?);
-        table.note(format!("{}: {}.", scenario.name, scenario.text("title")));
+        let made = made_input(options, &scenario, scratch)?;
+        let input = made.as_ref().unwrap_or(weblog);
+        let measured = measure(options, &scenario, input, scratch)?;
+        table.row(cells(&scenario, &measured)?);
+        table.note(format!(
+            "{}: {}; {} MB, {} events.",
+            scenario.name,
+            scenario.text("title"),
+            input.bytes / 1_000_000,
+            input.lines
+        ));
         results.push((scenario, measured));
     }
     table.note(format!(
-        "{} MB web log, {} lines; medians of {}; CPU s less the run over an empty file, except where that run is \
-         what is measured.",
-        input.bytes / 1_000_000,
-        input.lines,
+        "Medians of {}; CPU s less the run over an empty file, except where that run is what is measured.",
         options.repetitions,
     ));
     report.add(table)?;
-    results.retain(|(_, measured)| measured.limit.median().is_finite());
-    plot(input, &results, report)
+    results.retain(|(scenario, _)| !scenario.text("bar_ratio").is_empty());
+    plot(&results, report)
 }
 
-fn plot(input: &Input, results: &[(Header, Measured)], report: &mut Report) -> io::Result<()> {
-    let gb = input.bytes as f64 / 1e9;
+/// The input of a scenario that has one of its own.
+fn made_input(options: &Options, scenario: &Header, scratch: &Scratch) -> io::Result<Option<Input>> {
+    let kind = scenario.text("input");
+    if kind.is_empty() {
+        return Ok(None);
+    }
+    progress(&format!("agent: {}, input {kind}", scenario.name));
+    let mb = options.input_mb.map_or_else(|| scenario.count("input_mb", MADE_MB), Ok)?;
+    Input::made(scratch, kind, mb * 1_000_000).map(Some)
+}
+
+fn plot(results: &[(Header, Measured)], report: &mut Report) -> io::Result<()> {
     let values = |of: &dyn Fn(&Header, &Measured) -> io::Result<f64>| {
         results.iter().map(|(scenario, measured)| of(scenario, measured)).collect::<io::Result<Vec<f64>>>()
     };
     let series = [
-        Bars { label: "agent", values: values(&|_, measured| Ok(gb / measured.busy_seconds()))? },
+        Bars { label: "agent", values: values(&|_, measured| Ok(measured.gb / measured.busy_seconds()))? },
         Bars {
             label: "its bar",
             values: values(&|scenario, measured| {
-                Ok(scenario.required("bar_ratio")? * gb / measured.limit.median())
+                Ok(scenario.required("bar_ratio")? * measured.gb / measured.limit.median())
             })?,
         },
-        Bars { label: "the limit", values: values(&|_, measured| Ok(gb / measured.limit.median()))? },
+        Bars {
+            label: "the limit",
+            values: values(&|_, measured| Ok(measured.gb / measured.limit.median()))?,
+        },
     ];
     let labels: Vec<String> = results.iter().map(|(scenario, _)| scenario.name.clone()).collect();
     if labels.is_empty() {
@@ -106,25 +128,52 @@ impl Measured {
     }
 }
 
+/// What a scenario is held against.
+enum Least {
+    Loop(Limit),
+    /// The agent with another scenario's configuration.
+    Agent(Box<Header>),
+}
+
+impl Least {
+    /// `None` if the scenario names none: then what is measured is the run over the empty file.
+    fn of(options: &Options, scenario: &Header) -> io::Result<Option<Least>> {
+        match scenario.text("limit") {
+            "" => Ok(None),
+            name => match Limit::by_name(name) {
+                Some(limit) => Ok(Some(Least::Loop(limit))),
+                None => Header::read_folder(&options.folder.join("scenarios"), &[name.to_owned()])
+                    .map(|mut found| Some(Least::Agent(Box::new(found.remove(0))))),
+            },
+        }
+    }
+
+    /// CPU seconds over `input`.
+    fn run(&self, options: &Options, input: &Input, empty: &Input, scratch: &Scratch) -> io::Result<f64> {
+        match self {
+            Least::Loop(limit) => limit.run(input, scratch),
+            Least::Agent(scenario) => {
+                let idle = run_once(options, scenario, empty, scratch)?.cpu_seconds;
+                Ok(run_once(options, scenario, input, scratch)?.cpu_seconds - idle)
+            }
+        }
+    }
+}
+
 /// Runs limit, empty file and full file in turn, so that a change of the host's speed meets all three.
-fn measure(
-    options: &Options,
-    scenario: &Header,
-    input: &Input,
-    empty: &Input,
-    scratch: &Scratch,
-) -> io::Result<Measured> {
-    let limit = limit_of(scenario)?;
-    let mut measured = Measured::default();
+fn measure(options: &Options, scenario: &Header, input: &Input, scratch: &Scratch) -> io::Result<Measured> {
+    let least = Least::of(options, scenario)?;
+    let empty = Input::empty(scratch)?;
+    let mut measured = Measured { gb: input.bytes as f64 / 1e9, ..Measured::default() };
     for repetition in 1..=options.repetitions {
         progress(&format!("agent: {} {repetition}/{}", scenario.name, options.repetitions));
-        if let Some(limit) = limit {
-            measured.limit.push(limit.run(input, scratch)?);
+        if let Some(least) = &least {
+            measured.limit.push(least.run(options, input, &empty, scratch)?);
         }
-        let mut outcome = run_once(options, scenario, empty, scratch)?;
+        let mut outcome = run_once(options, scenario, &empty, scratch)?;
         measured.empty.push(outcome.cpu_seconds);
         let mut expected = 0;
-        if limit.is_some() {
+        if least.is_some() {
             if let Some(ratio) = scenario.number("output_ratio")? {
                 scratch.warm_memory((input.bytes as f64 * ratio) as u64)?;
             }
@@ -148,20 +197,10 @@ fn run_once(options: &Options, scenario: &Header, input: &Input, scratch: &Scrat
     Ok(outcome)
 }
 
-/// `None` if the scenario names none: then what is measured is the run over the empty file.
-fn limit_of(scenario: &Header) -> io::Result<Option<Limit>> {
-    match scenario.text("limit") {
-        "" => Ok(None),
-        name => Limit::by_name(name).map(Some).ok_or_else(|| {
-            io::Error::other(format!("{}: there is no limit {name}", scenario.path.display()))
-        }),
-    }
-}
-
-fn cells(scenario: &Header, input: &Input, measured: &Measured) -> io::Result<Vec<String>> {
-    let (figures, met) = match limit_of(scenario)? {
-        Some(limit) => throughput_cells(scenario, limit, input, measured)?,
-        None => cpu_cells(scenario, measured)?,
+fn cells(scenario: &Header, measured: &Measured) -> io::Result<Vec<String>> {
+    let (figures, met) = match scenario.text("limit") {
+        "" => cpu_cells(scenario, measured)?,
+        _ => throughput_cells(scenario, measured)?,
     };
     let rss_mb = measured.rss_mb.max();
     let rss_bar = scenario.number("bar_rss_mb")?;
@@ -177,26 +216,21 @@ fn cells(scenario: &Header, input: &Input, measured: &Measured) -> io::Result<Ve
 }
 
 /// The figures of a scenario that is held against a limit, and whether its bar is met.
-fn throughput_cells(
-    scenario: &Header,
-    limit: Limit,
-    input: &Input,
-    measured: &Measured,
-) -> io::Result<(Vec<String>, bool)> {
-    let bar = scenario.required("bar_ratio")?;
+fn throughput_cells(scenario: &Header, measured: &Measured) -> io::Result<(Vec<String>, bool)> {
+    let bar = scenario.number("bar_ratio")?;
     let idle = measured.empty.median();
     let seconds =
         [measured.full.median(), measured.full.min(), measured.full.max()].map(|seconds| seconds - idle);
     let ratio = measured.limit.median() / measured.busy_seconds();
-    let gb = input.bytes as f64 / 1e9;
+    let gb = measured.gb;
     let mut cells = seconds.map(|seconds| format!("{seconds:.3}")).to_vec();
     cells.push(format!("{:.3}", measured.kernel.median()));
     cells.push(format!("{:.2}", gb / seconds[0]));
-    cells.push(limit.name.to_owned());
+    cells.push(scenario.text("limit").to_owned());
     cells.push(format!("{:.2}", gb / measured.limit.median()));
     cells.push(format!("{ratio:.2}"));
-    cells.push(format!(">= {bar}"));
-    Ok((cells, ratio >= bar))
+    cells.push(bar.map_or(String::new(), |bar| format!(">= {bar}")));
+    Ok((cells, bar.is_none_or(|bar| ratio >= bar)))
 }
 
 /// The figures of a scenario whose CPU time is the result, and whether its bar is met.

@@ -20,6 +20,8 @@ const COLUMNS: &[&str] = &[
     "load",
     "CPU % of a core",
     "CPU bar",
+    "checkpoints % of that",
+    "their bar",
     "peak RSS MB",
     "RSS bar",
     "delay p50 ms",
@@ -35,6 +37,8 @@ const COLUMNS: &[&str] = &[
 const SETTLE: Duration = Duration::from_secs(3);
 /// How long after the last write everything has to be delivered.
 const DRAIN_MAX: Duration = Duration::from_secs(10);
+/// The agent's thread that commits checkpoints.
+const CHECKPOINTS: &str = "checkpoint";
 /// With more files than this each append opens its file, as a program that logs rarely would.
 const OPEN_FILES_MAX: usize = 500;
 
@@ -42,7 +46,9 @@ const OPEN_FILES_MAX: usize = 500;
 #[derive(Clone, Copy)]
 struct Load {
     files: usize,
-    /// Appends in a second over all files, in turn; 0 writes nothing.
+    /// How many of them are written.
+    growing: usize,
+    /// Appends in a second over those, in turn; 0 writes nothing.
     appends_per_s: usize,
     lines_per_append: usize,
     /// Newline included.
@@ -53,6 +59,8 @@ struct Load {
 /// What one load has shown.
 struct Measured {
     cpu_percent: f64,
+    /// Of that, what the thread that commits checkpoints took.
+    checkpoint_percent: f64,
     rss_mb: f64,
     /// Sorted; empty if the sink is not a file.
     delays_ms: Vec<f64>,
@@ -65,6 +73,7 @@ impl Load {
         let number = |key: &str| header.required(key).map(|value| value as usize);
         Ok(Load {
             files: number("files")?,
+            growing: header.count("growing", number("files")?)?,
             appends_per_s: number("appends_per_s")?,
             lines_per_append: number("lines_per_append")?,
             line_bytes: number("line_bytes")?,
@@ -109,23 +118,25 @@ fn measure(options: &Options, header: &Header, scratch: &Scratch) -> io::Result<
     let places = Places::fresh(scratch, &input)?;
     let program = Program::start(&Subject::agent(&options.agent, "", header), &places, &[options.core])?;
     let (stop, lines_seen) = (AtomicBool::new(false), AtomicU64::new(0));
-    let (cpu_seconds, delays_ms) = thread::scope(|scope| {
+    let ((cpu_seconds, checkpoint_seconds), delays_ms) = thread::scope(|scope| {
         let tail =
             scope.spawn(|| on_core(options.load_core, || tail(program.output(), clock, &stop, &lines_seen)));
         thread::sleep(SETTLE);
-        let before = program.cpu_seconds();
-        let written = scope.spawn(|| on_core(options.load_core, || write(&paths, load, clock))).join();
-        let after = program.cpu_seconds();
+        let before = (program.cpu_seconds()?, program.thread_cpu_seconds(CHECKPOINTS)?);
+        let written =
+            scope.spawn(|| on_core(options.load_core, || write(&paths[..load.growing], load, clock))).join();
+        let after = (program.cpu_seconds(), program.thread_cpu_seconds(CHECKPOINTS));
         drain(load, program.output(), &lines_seen);
         stop.store(true, Ordering::Relaxed);
         let delays = tail.join();
         finished(written)?;
-        Ok::<_, io::Error>((after? - before?, finished(delays)?))
+        Ok::<_, io::Error>(((after.0? - before.0, after.1? - before.1), finished(delays)?))
     })?;
     program.terminate()?;
     let outcome = program.wait(0)?;
     Ok(Measured {
         cpu_percent: cpu_seconds / load.seconds as f64 * 100.0,
+        checkpoint_percent: checkpoint_seconds / cpu_seconds * 100.0,
         rss_mb: outcome.peak_rss_bytes as f64 / 1e6,
         delays_ms,
         written: load.lines_total(),
@@ -243,6 +254,7 @@ fn delay_series(name: &str, delays_ms: &[f64]) -> Series {
 fn cells(header: &Header, measured: &Measured) -> io::Result<Vec<String>> {
     let (cpu_bar, rss_bar) = (header.number("bar_cpu_percent")?, header.number("bar_rss_mb")?);
     let p99_bar = header.number("bar_p99_ms")?;
+    let checkpoint_bar = header.number("bar_checkpoint_percent")?;
     let delay = |quantile: f64| sorted_quantile(&measured.delays_ms, quantile);
     let (lost, repeated) = (
         measured.written.saturating_sub(measured.delivered),
@@ -250,6 +262,7 @@ fn cells(header: &Header, measured: &Measured) -> io::Result<Vec<String>> {
     );
     let met = |value: f64, bar: Option<f64>| bar.is_none_or(|bar| value <= bar);
     let all_met = met(measured.cpu_percent, cpu_bar)
+        && met(measured.checkpoint_percent, checkpoint_bar)
         && met(measured.rss_mb, rss_bar)
         && met(delay(0.99).unwrap_or(0.0), p99_bar)
         && lost + repeated == 0;
@@ -259,6 +272,8 @@ fn cells(header: &Header, measured: &Measured) -> io::Result<Vec<String>> {
         header.name.clone(),
         format!("{:.3}", measured.cpu_percent),
         bar(cpu_bar),
+        format!("{:.1}", measured.checkpoint_percent),
+        bar(checkpoint_bar),
         format!("{:.1}", measured.rss_mb),
         bar(rss_bar),
         ms(delay(0.5)),

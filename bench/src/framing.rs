@@ -2,12 +2,11 @@
 
 use crate::measure::{Samples, progress, thread_cpu_seconds};
 use crate::report::{Report, Table};
-use crate::weblog::WebLog;
+use crate::texts::{cri, docker, gbk, traces, utf16, weblog};
 use encoding_rs::Encoding;
 use millstream_framing::{
     Close, Container, Found, Framer, HEAD_BYTES, Input, Multiline, Preset, Rules, Spec, Start, TimeSpec,
 };
-use std::fmt::Write;
 use std::hint::black_box;
 use std::io;
 
@@ -47,9 +46,9 @@ fn cases() -> Vec<Case> {
     let container = |container| Spec { container, ..Spec::default() };
     let case = |name, spec, text, limit| Case { name, spec, text, limit };
     vec![
-        case("start: timestamp", rule(timestamp), traces, Limit::Newlines),
-        case("start: regex", rule(regex), traces, Limit::Newlines),
-        case("preset: java", rule(java), traces, Limit::Newlines),
+        case("start: timestamp", rule(timestamp), seldom_traces, Limit::Newlines),
+        case("start: regex", rule(regex), seldom_traces, Limit::Newlines),
+        case("preset: java", rule(java), seldom_traces, Limit::Newlines),
         case("gbk", encoding("gbk"), gbk, Limit::Decode("gbk")),
         case("utf-16le", encoding("utf-16le"), utf16, Limit::Decode("utf-16le")),
         case("windows-1252", encoding("windows-1252"), weblog, Limit::Decode("windows-1252")),
@@ -151,83 +150,9 @@ fn alone(limit: Limit, text: &[u8], out: &mut [u8]) {
     }
 }
 
-/// Access lines.
-fn weblog(bytes: usize) -> Vec<u8> {
-    let mut text = Vec::with_capacity(bytes + 1024);
-    WebLog::new(4).write(bytes, &mut text).expect("to memory");
-    text
-}
-
-/// `bytes` of what `entry` writes for each access line and its number.
-fn written(bytes: usize, entry: impl Fn(&mut String, usize, &str)) -> String {
-    let source = weblog(bytes);
-    let mut text = String::with_capacity(bytes + 4096);
-    for (number, line) in source.split(|byte| *byte == b'\n').enumerate() {
-        if text.len() >= bytes {
-            break;
-        }
-        entry(&mut text, number, std::str::from_utf8(line).expect("ASCII"));
-    }
-    text
-}
-
-/// A time of day, some events a second.
-fn time_of_day(number: usize) -> String {
-    let (second, milli) = (number / 50, number % 50 * 20);
-    format!("{:02}:{:02}:{:02}.{milli:03}", second / 3600 % 24, second / 60 % 60, second % 60)
-}
-
 /// Lines of an application, every 20th with a stack trace.
-fn traces(bytes: usize) -> Vec<u8> {
-    let entry = |text: &mut String, number: usize, line: &str| {
-        let _ = writeln!(text, "2026-11-21 {} INFO [main] c.e.Web - {line}", time_of_day(number));
-        if number.is_multiple_of(20) {
-            text.push_str("java.lang.IllegalStateException: no such order\n");
-            for frame in 0..12 {
-                let _ =
-                    writeln!(text, "\tat com.example.shop.OrderStore.get{frame}(OrderStore.java:{number})");
-            }
-            text.push_str("Caused by: java.io.IOException: closed\n\t... 12 more\n");
-        }
-    };
-    written(bytes, entry).into_bytes()
-}
-
-fn chinese(text: &mut String, number: usize, line: &str) {
-    let _ = writeln!(
-        text,
-        "2026-11-21 {} 信息 订单服务：用户 {number} 提交的订单已经写入数据库，等待支付 {}",
-        time_of_day(number),
-        &line[..line.len() / 2]
-    );
-}
-
-fn gbk(bytes: usize) -> Vec<u8> {
-    encoding_rs::GBK.encode(&written(bytes, chinese)).0.into_owned()
-}
-
-fn utf16(bytes: usize) -> Vec<u8> {
-    written(bytes / 2, chinese).encode_utf16().flat_map(u16::to_le_bytes).collect()
-}
-
-fn cri(bytes: usize) -> Vec<u8> {
-    let entry = |text: &mut String, number: usize, line: &str| {
-        let tag = if number % 10 == 3 { 'P' } else { 'F' };
-        let _ = writeln!(text, "2026-11-21T{}456789Z stdout {tag} {line}", time_of_day(number));
-    };
-    written(bytes, entry).into_bytes()
-}
-
-fn docker(bytes: usize) -> Vec<u8> {
-    let entry = |text: &mut String, number: usize, line: &str| {
-        let log = line.replace('"', "\\\"");
-        let time = time_of_day(number);
-        let _ = writeln!(
-            text,
-            "{{\"log\":\"{log}\\n\",\"stream\":\"stdout\",\"time\":\"2026-11-21T{time}456789Z\"}}"
-        );
-    };
-    written(bytes, entry).into_bytes()
+fn seldom_traces(bytes: usize) -> Vec<u8> {
+    traces(bytes, 20, 12)
 }
 
 #[cfg(test)]
@@ -241,7 +166,7 @@ mod tests {
             .map(|case| frame(&case.spec, &(case.text)(1 << 20), &mut vec![0; BLOCK_BYTES * 3 + 16]))
             .collect();
         let lines = |text: Vec<u8>| millstream_scan::count_newlines(&text);
-        let entries = traces(1 << 20).windows(5).filter(|window| window == b" INFO").count();
+        let entries = seldom_traces(1 << 20).windows(5).filter(|window| window == b" INFO").count();
         assert_eq!((counts[0], counts[1]), (entries, entries));
         // The line of an exception begins an event besides.
         assert_eq!(counts[2], entries + entries.div_ceil(20));

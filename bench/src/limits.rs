@@ -3,10 +3,12 @@
 use crate::measure::{Samples, cpu_seconds, progress};
 use crate::report::{Report, Table};
 use crate::scratch::{Input, Scratch};
+use encoding_rs::Encoding;
+use flate2::bufread::MultiGzDecoder;
 use memchr::memchr_iter;
 use std::fs::File;
 use std::hint::black_box;
-use std::io::{self, Read, Write};
+use std::io::{self, BufReader, Read, Write};
 use std::path::Path;
 
 /// A loop over the input file.
@@ -28,6 +30,8 @@ enum Work {
     LinesScan,
     Write,
     EscapeNaive,
+    Decode(&'static Encoding),
+    Gunzip,
 }
 
 /// All of them, in the order of the table.
@@ -42,6 +46,13 @@ pub const LIMITS: &[Limit] = &[
     limit("read_escape", "read, escape as JSON byte by byte", 512, Work::EscapeNaive),
 ];
 
+/// Those over an input of their own, which only scenarios have.
+const DECODERS: &[Limit] = &[
+    limit("decode_gbk", "read, decode with encoding_rs", 256, Work::Decode(encoding_rs::GBK)),
+    limit("decode_utf16", "read, decode with encoding_rs", 256, Work::Decode(encoding_rs::UTF_16LE)),
+    limit("gunzip", "read, decompress with flate2", 256, Work::Gunzip),
+];
+
 const fn limit(name: &'static str, title: &'static str, block_kib: usize, work: Work) -> Limit {
     Limit { name, title, block_bytes: block_kib << 10, work }
 }
@@ -49,7 +60,7 @@ const fn limit(name: &'static str, title: &'static str, block_kib: usize, work: 
 impl Limit {
     /// The limit that a scenario names.
     pub fn by_name(name: &str) -> Option<Limit> {
-        LIMITS.iter().copied().find(|limit| limit.name == name)
+        LIMITS.iter().chain(DECODERS).copied().find(|limit| limit.name == name)
     }
 
     /// CPU seconds of one pass over the input on the calling thread.
@@ -67,6 +78,8 @@ impl Limit {
             Work::LinesScan => self.collect_lines(&input.path, millstream_scan::newlines),
             Work::Write => self.copy(&input.path, &copy_path),
             Work::EscapeNaive => self.escape(&input.path),
+            Work::Decode(encoding) => self.decode(&input.path, encoding),
+            Work::Gunzip => self.gunzip(&input.path),
         });
         if copy_path.exists() {
             std::fs::remove_file(copy_path)?;
@@ -108,6 +121,25 @@ impl Limit {
             black_box(&json);
             Ok(())
         })
+    }
+
+    fn decode(self, path: &Path, encoding: &'static Encoding) -> io::Result<()> {
+        let mut decoder = encoding.new_decoder_without_bom_handling();
+        let mut text = vec![0; decoder.max_utf8_buffer_length(self.block_bytes).unwrap_or(0)];
+        self.for_each_block(path, |block| {
+            let _ = decoder.decode_to_utf8(block, &mut text, false);
+            black_box(&mut text);
+            Ok(())
+        })
+    }
+
+    fn gunzip(self, path: &Path) -> io::Result<()> {
+        let packed = BufReader::with_capacity(self.block_bytes, File::open(path)?);
+        let (mut unpacked, mut block) = (MultiGzDecoder::new(packed), vec![0; self.block_bytes]);
+        while unpacked.read(&mut block)? > 0 {
+            black_box(&mut block);
+        }
+        Ok(())
     }
 }
 

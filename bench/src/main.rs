@@ -17,6 +17,7 @@ mod report;
 mod scan;
 mod scratch;
 mod sinkhole;
+mod texts;
 mod weblog;
 
 use clap::{Parser, Subcommand};

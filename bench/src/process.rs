@@ -148,6 +148,20 @@ impl Program {
         Ok(time.tv_sec as f64 + time.tv_nsec as f64 / 1e9)
     }
 
+    /// CPU seconds so far of its threads with this name.
+    pub fn thread_cpu_seconds(&self, name: &str) -> io::Result<f64> {
+        let mut nanoseconds = 0;
+        for thread in fs::read_dir(format!("/proc/{}/task", self.child.id()))? {
+            let folder = thread?.path();
+            if fs::read_to_string(folder.join("comm"))?.trim() == name {
+                let times = fs::read_to_string(folder.join("schedstat"))?;
+                let running = times.split(' ').next().and_then(|time| time.parse::<u64>().ok());
+                nanoseconds += running.ok_or_else(|| io::Error::other("schedstat has no times"))?;
+            }
+        }
+        Ok(nanoseconds as f64 / 1e9)
+    }
+
     /// Asks it to drain and exit.
     pub fn terminate(&self) -> io::Result<()> {
         Ok(kill_process(pid_of(&self.child)?, Signal::TERM)?)

@@ -1,6 +1,10 @@
 //! A folder in memory for inputs, outputs and the agent's data, gone at the end.
 
+use crate::texts;
 use crate::weblog::WebLog;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use memchr::memmem;
 use rustix::fs::{FallocateFlags, fallocate};
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -15,6 +19,11 @@ const PREFIX: &str = "millstream-bench-";
 
 /// The folder of the web log.
 const INPUT: &str = "input";
+/// The folder of the inputs that single scenarios have.
+const MADE: &str = "made";
+/// Bytes of text that such an input repeats. Few: the memory of the benchmark is the least that the kernel counts for
+/// the programs it starts.
+const MADE_TEXT_BYTES: usize = 1 << 20;
 
 /// A fresh folder on tmpfs; removed when it is dropped, or by the next run if this one is killed.
 pub struct Scratch(PathBuf);
@@ -119,8 +128,47 @@ impl Input {
         file.flush()
     }
 
-    /// Gives its memory back.
+    /// A file of about `bytes` of what `kind` names, in a folder of its own; `lines` are the events in it.
+    pub fn made(scratch: &Scratch, kind: &str, bytes: usize) -> io::Result<Self> {
+        let (text, lines) = made_text(kind)
+            .ok_or_else(|| io::Error::other(format!("`# input: `: there is no input {kind}")))?;
+        let path = scratch.empty_folder(MADE)?.join(if kind == "gzip" { "web.log.gz" } else { "made.log" });
+        let mut file = BufWriter::with_capacity(1 << 20, File::create(&path)?);
+        let times = bytes.div_ceil(text.len());
+        if kind == "gzip" {
+            let mut packed = GzEncoder::new(&mut file, Compression::default());
+            (0..times).try_for_each(|_| packed.write_all(&text))?;
+            packed.finish()?;
+        } else {
+            (0..times).try_for_each(|_| file.write_all(&text))?;
+        }
+        file.flush()?;
+        Ok(Input { bytes: path.metadata()?.len(), path, lines: times as u64 * lines })
+    }
+
+    /// Gives the memory of all inputs back.
     pub fn remove(scratch: &Scratch) -> io::Result<()> {
+        scratch.empty_folder(MADE)?;
         scratch.empty_folder(INPUT).map(|_| ())
     }
+}
+
+/// The text that an input of this kind repeats, and the number of its events.
+fn made_text(kind: &str) -> Option<(Vec<u8>, u64)> {
+    let text = match kind {
+        // A trace of ten lines for every fifth event.
+        "traces" => texts::traces(MADE_TEXT_BYTES, 5, 7),
+        "gbk" => texts::gbk(MADE_TEXT_BYTES),
+        "utf16" => texts::utf16(MADE_TEXT_BYTES),
+        "cri" => texts::cri(MADE_TEXT_BYTES),
+        "gzip" => texts::weblog(MADE_TEXT_BYTES),
+        _ => return None,
+    };
+    let count = |mark: &[u8]| memmem::find_iter(&text, mark).count();
+    let events = match kind {
+        "traces" => count(b" INFO [main] "),
+        "cri" => count(b" stdout F "),
+        _ => millstream_scan::count_newlines(&text),
+    };
+    Some((text, events as u64))
 }

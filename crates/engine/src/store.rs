@@ -18,7 +18,7 @@ use millstream_model::{OriginRecord, OriginStore};
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, RwLock, RwLockReadGuard};
@@ -28,6 +28,9 @@ const SOURCES: TableDefinition<&str, &[u8]> = TableDefinition::new("sources");
 const ORIGINS: TableDefinition<(&str, u64), &[u8]> = TableDefinition::new("origins");
 const CHECKPOINTS: TableDefinition<(&str, u64, &str), &[u8]> = TableDefinition::new("checkpoints");
 const LANES: TableDefinition<(&str, u64), &[u8]> = TableDefinition::new("lanes");
+
+/// The database's file in `data_dir`.
+const DATABASE: &str = "checkpoints.redb";
 
 /// Version of the layout of `data_dir`, in its file `format`.
 const FORMAT: &str = "1";
@@ -61,9 +64,12 @@ struct Pending {
     origins: BTreeMap<(Arc<str>, u64), Vec<u8>>,
 }
 
+/// Where the database is: a file, or in a test a disk that loses power.
+type Create = Box<dyn Fn(&redb::Builder) -> Result<Database, redb::DatabaseError> + Send + Sync>;
+
 /// The checkpoint store of one `data_dir`, which it keeps locked.
 pub struct Store {
-    path: PathBuf,
+    create: Create,
     /// `None` after an error: the library refuses to go on then, and the file is opened again.
     database: Mutex<Option<Database>>,
     pending: Mutex<Pending>,
@@ -76,24 +82,29 @@ pub struct Store {
 impl Store {
     /// Opens the store in `data_dir`, making the folder if it is missing.
     pub fn open(data_dir: &Path) -> Result<Store, StoreError> {
+        let path = data_dir.join(DATABASE);
+        Store::open_at(data_dir, Box::new(move |builder| builder.create(&path)))
+    }
+
+    fn open_at(data_dir: &Path, create: Create) -> Result<Store, StoreError> {
         let failed = |error| StoreError::Io(data_dir.to_path_buf(), error);
         std::fs::create_dir_all(data_dir).map_err(failed)?;
         let lock = take_lock(data_dir)?;
         check_format(data_dir)?;
-        let path = data_dir.join("checkpoints.redb");
-        let database = match open_checked(&path) {
+        let database = match open_checked(&create) {
             Err(Unusable::Damaged(reason)) => {
-                set_aside(&path, &reason).map_err(failed)?;
-                open_checked(&path)
+                set_aside(&data_dir.join(DATABASE), &reason).map_err(failed)?;
+                open_checked(&create)
             }
             opened => opened,
         };
         let database =
             database.map_err(|error| StoreError::Database(data_dir.to_path_buf(), error.to_string()))?;
-        let database = Mutex::new(Some(database));
+        // What is synced into a file is lost all the same if the folder does not know the file.
+        File::open(data_dir).and_then(|folder| folder.sync_all()).map_err(failed)?;
         Ok(Store {
-            path,
-            database,
+            create,
+            database: Mutex::new(Some(database)),
             pending: Mutex::default(),
             gate: RwLock::default(),
             on_sync: OnceLock::new(),
@@ -102,19 +113,17 @@ impl Store {
         })
     }
 
-    /// Works on the database. After an error it is opened again the next time: the library does
-    /// not recover from a full disk by itself.
+    /// Works on the database, alone. After an error it is opened again the next time: the library
+    /// does not recover from a full disk by itself.
     fn with<T>(&self, work: impl FnOnce(&Database) -> Result<T, redb::Error>) -> io::Result<T> {
         let mut slot = self.database.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let database = match slot.take() {
             Some(database) => database,
-            None => open_checked(&self.path).map_err(io::Error::other)?,
+            None => open_checked(&self.create).map_err(io::Error::other)?,
         };
-        let result = work(&database);
-        if result.is_ok() {
-            *slot = Some(database);
-        }
-        result.map_err(io::Error::other)
+        let (value, database) = guarded(|| Ok((work(&database)?, database))).map_err(io::Error::other)?;
+        *slot = Some(database);
+        Ok(value)
     }
 
     fn pending(&self) -> MutexGuard<'_, Pending> {
@@ -164,21 +173,22 @@ impl Store {
         &self,
         moved: impl FnOnce(&mut dyn FnMut(&Arc<str>, u64, &Arc<str>, u64)),
     ) -> io::Result<()> {
-        // Taken with the database in hand: what is kept meanwhile must not be overwritten by an older
-        // note of the same.
-        let due = self.with(|database| {
-            let due = self.due(moved);
-            let is_empty = due.checkpoints.is_empty() && due.lanes.is_empty() && due.origins.is_empty();
-            if is_empty { Ok(due) } else { write(database, &due).map(|()| due) }
-        })?;
-        let mut pending = self.pending();
-        pending.checkpoints.retain(|key, offset| due.checkpoints.get(key) != Some(offset));
-        pending.lanes.retain(|key, state| due.lanes.get(key) != Some(state));
-        pending.origins.retain(|key, descriptor| due.origins.get(key) != Some(descriptor));
-        Ok(())
+        // Gathered and written under one lock: what was gathered earlier must not be written later.
+        self.with(|database| {
+            let due = self.gather(moved);
+            if due.checkpoints.is_empty() && due.lanes.is_empty() && due.origins.is_empty() {
+                return Ok(());
+            }
+            write(database, &due)?;
+            let mut pending = self.pending();
+            pending.checkpoints.retain(|key, offset| due.checkpoints.get(key) != Some(offset));
+            pending.lanes.retain(|key, state| due.lanes.get(key) != Some(state));
+            pending.origins.retain(|key, descriptor| due.origins.get(key) != Some(descriptor));
+            Ok(())
+        })
     }
 
-    fn due(&self, moved: impl FnOnce(&mut dyn FnMut(&Arc<str>, u64, &Arc<str>, u64))) -> Pending {
+    fn gather(&self, moved: impl FnOnce(&mut dyn FnMut(&Arc<str>, u64, &Arc<str>, u64))) -> Pending {
         let _gate = self.gate.write().unwrap_or_else(|poisoned| poisoned.into_inner());
         let mut pending = self.pending();
         moved(&mut |source, origin, sink, offset| {
@@ -212,13 +222,17 @@ impl Store {
 fn write(database: &Database, due: &Pending) -> Result<(), redb::Error> {
     let transaction = database.begin_write()?;
     {
-        let mut table = transaction.open_table(ORIGINS)?;
+        let mut origins = transaction.open_table(ORIGINS)?;
         for ((source, origin), descriptor) in &due.origins {
             let value = sealed(&origin_key(source, *origin), descriptor);
-            table.insert((&**source, *origin), &value[..])?;
+            origins.insert((&**source, *origin), &value[..])?;
         }
         let mut table = transaction.open_table(CHECKPOINTS)?;
         for ((source, origin, sink), offset) in &due.checkpoints {
+            // Forgotten while it was on its way: nobody would remove this row again.
+            if origins.get((&**source, *origin))?.is_none() {
+                continue;
+            }
             let value = sealed(&checkpoint_key(source, *origin, sink), &offset.to_le_bytes());
             table.insert((&**source, *origin, &**sink), &value[..])?;
         }
@@ -250,14 +264,22 @@ fn take_lock(data_dir: &Path) -> Result<File, StoreError> {
 fn check_format(data_dir: &Path) -> Result<(), StoreError> {
     let failed = |error| StoreError::Io(data_dir.to_path_buf(), error);
     let path = data_dir.join("format");
-    match std::fs::read_to_string(&path) {
-        Ok(found) if found.trim() == FORMAT => Ok(()),
-        Ok(found) => Err(StoreError::Format(data_dir.to_path_buf(), found.trim().to_owned())),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            std::fs::write(&path, format!("{FORMAT}\n")).map_err(failed)
-        }
-        Err(error) => Err(failed(error)),
+    let found = match std::fs::read_to_string(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        found => found.map_err(failed)?,
+    };
+    match found.trim() {
+        FORMAT => Ok(()),
+        // An empty file is one whose writing a crash cut off.
+        "" => write_synced(&path, &format!("{FORMAT}\n")).map_err(failed),
+        other => Err(StoreError::Format(data_dir.to_path_buf(), other.to_owned())),
     }
+}
+
+fn write_synced(path: &Path, text: &str) -> io::Result<()> {
+    let mut file = File::create(path)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
 }
 
 /// Why the database cannot be opened.
@@ -271,20 +293,26 @@ enum Unusable {
     Refused(io::Error),
 }
 
-/// Opens the database and walks every table once. A damaged file can make the library panic.
-fn open_checked(path: &Path) -> Result<Database, Unusable> {
-    let open = || -> Result<Database, redb::Error> {
-        let database = Database::builder().set_cache_size(STORE_CACHE_BYTES).create(path)?;
+/// Opens the database, verifies every page of it, and makes the tables.
+fn open_checked(create: &Create) -> Result<Database, Unusable> {
+    guarded(|| {
+        let mut builder = Database::builder();
+        builder.set_cache_size(STORE_CACHE_BYTES).set_check_integrity_on_open(true);
+        let database = create(&builder)?;
         let transaction = database.begin_write()?;
-        transaction.open_table(SOURCES)?.iter()?.try_for_each(|row| row.map(drop))?;
-        transaction.open_table(ORIGINS)?.iter()?.try_for_each(|row| row.map(drop))?;
-        transaction.open_table(CHECKPOINTS)?.iter()?.try_for_each(|row| row.map(drop))?;
-        transaction.open_table(LANES)?.iter()?.try_for_each(|row| row.map(drop))?;
+        transaction.open_table(SOURCES)?;
+        transaction.open_table(ORIGINS)?;
+        transaction.open_table(CHECKPOINTS)?;
+        transaction.open_table(LANES)?;
         transaction.commit()?;
         Ok(database)
-    };
-    match catch_unwind(AssertUnwindSafe(open)) {
-        Ok(Ok(database)) => Ok(database),
+    })
+}
+
+/// Calls the library, which a damaged file can make panic.
+fn guarded<T>(work: impl FnOnce() -> Result<T, redb::Error>) -> Result<T, Unusable> {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(Ok(value)) => Ok(value),
         // An error of the system has its number; what the library finds in the file has none.
         Ok(Err(redb::Error::Io(error))) if error.raw_os_error().is_some() => Err(Unusable::Refused(error)),
         Ok(Err(error)) => Err(Unusable::Damaged(error.to_string())),
@@ -294,7 +322,8 @@ fn open_checked(path: &Path) -> Result<Database, Unusable> {
 
 fn set_aside(path: &Path, reason: &str) -> io::Result<()> {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let aside = path.with_extension(format!("corrupt-{seconds}"));
+    let mut names = (seconds..).map(|number| path.with_extension(format!("corrupt-{number}")));
+    let aside = names.find(|name| !name.exists()).unwrap_or_default();
     log::error!(
         "checkpoint store {} cannot be read ({reason}); it is kept as {} and a new one is begun: data will be repeated",
         path.display(),
@@ -414,6 +443,7 @@ impl OriginStore for SourceStore {
         self.store.with(|database| {
             self.write(database, origins)?;
             let mut pending = self.store.pending();
+            // An older note of the same must not be written later.
             origins.iter().for_each(|(id, _)| _ = pending.origins.remove(&(self.source.clone(), *id)));
             Ok(())
         })
@@ -436,90 +466,4 @@ impl OriginStore for SourceStore {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn folder() -> tempfile::TempDir {
-        tempfile::tempdir().expect("a folder")
-    }
-
-    fn commit(store: &Store, offset: u64) {
-        let (source, sink) = (Arc::from("app"), Arc::from("out"));
-        store.commit(|note| note(&source, 7, &sink, offset)).expect("the store takes it");
-    }
-
-    /// What a lane noted is durable only together with the checkpoints that belong to it.
-    #[test]
-    fn a_lane_that_keeps_a_state_takes_the_checkpoints_along() {
-        let folder = folder();
-        let store = Arc::new(Store::open(folder.path()).unwrap());
-        store.of_source("app").keep(&[(7, b"file".to_vec())]).unwrap();
-        let (source, sink): (Arc<str>, Arc<str>) = ("app".into(), "out".into());
-        let weak = Arc::downgrade(&store);
-        let (from, to) = (source.clone(), sink.clone());
-        store.on_keep(move || weak.upgrade().unwrap().commit(|note| note(&from, 7, &to, 42)));
-        store.note_lane(&sink, 0, b"synced up to 42".to_vec());
-        store.keep_lane(&Arc::from("other"), 0, b"about to write".to_vec()).unwrap();
-        drop(store);
-        let store = Arc::new(Store::open(folder.path()).unwrap());
-        assert_eq!(store.lane(&sink, 0), Some(b"synced up to 42".to_vec()));
-        assert_eq!(store.of_source("app").origins().0[0].checkpoints, vec![("out".into(), 42)]);
-    }
-
-    #[test]
-    fn what_is_committed_is_there_after_a_restart() {
-        let folder = folder();
-        let store = Arc::new(Store::open(folder.path()).unwrap());
-        store.of_source("app").keep(&[(7, b"old".to_vec())]).unwrap();
-        store.of_source("app").note(7, b"new".to_vec());
-        store.note_lane(&Arc::from("out"), 0, b"state".to_vec());
-        commit(&store, 42);
-        drop(store);
-        let store = Arc::new(Store::open(folder.path()).unwrap());
-        let record =
-            OriginRecord { id: 7, descriptor: b"new".to_vec(), checkpoints: vec![("out".into(), 42)] };
-        assert_eq!(store.of_source("app").origins(), (vec![record], true));
-        assert_eq!(store.of_source("other").origins(), (vec![], false));
-        assert_eq!(store.lane(&Arc::from("out"), 0), Some(b"state".to_vec()));
-    }
-
-    #[test]
-    fn what_is_forgotten_is_gone_with_all_that_waits() {
-        let folder = folder();
-        let store = Arc::new(Store::open(folder.path()).unwrap());
-        let app = store.of_source("app");
-        app.keep(&[(7, vec![]), (8, vec![])]).unwrap();
-        commit(&store, 42);
-        app.note(7, b"again".to_vec());
-        app.forget(&[7]).unwrap();
-        store.commit(|_| {}).unwrap();
-        let ids: Vec<u64> = app.origins().0.iter().map(|record| record.id).collect();
-        assert_eq!(ids, [8]);
-    }
-
-    #[test]
-    fn a_value_that_fails_its_checksum_or_stands_at_the_wrong_key_is_left_out() {
-        let key = checkpoint_key("app", 7, "out");
-        let sealed = sealed(&key, &42u64.to_le_bytes());
-        assert_eq!(opened(&key, &sealed), Some(42u64.to_le_bytes().to_vec()));
-        assert_eq!(opened(&checkpoint_key("app", 8, "out"), &sealed), None);
-        for byte in 0..sealed.len() {
-            for bit in 0..8 {
-                let mut flipped = sealed.clone();
-                flipped[byte] ^= 1 << bit;
-                assert_eq!(opened(&key, &flipped), None, "byte {byte}, bit {bit}");
-            }
-        }
-        assert_eq!(opened(&key, &sealed[..5]), None);
-    }
-
-    #[test]
-    fn a_folder_of_another_format_or_in_use_is_refused() {
-        let folder = folder();
-        let first = Store::open(folder.path()).unwrap();
-        assert!(matches!(Store::open(folder.path()), Err(StoreError::InUse(..))));
-        drop(first);
-        std::fs::write(folder.path().join("format"), "99\n").unwrap();
-        assert!(matches!(Store::open(folder.path()), Err(StoreError::Format(..))));
-    }
-}
+mod tests;

@@ -9,6 +9,12 @@ const PACKED_ENDINGS: &[&str] = &[".gz", ".gzip", ".zst", ".zstd"];
 /// Words that rotations put into names.
 const ROTATION_WORDS: &[&str] = &["old", "bak", "backup", "prev", "log", "txt"];
 
+/// Whether a file is called like a compressed one.
+pub fn is_packed_name(path: &Path) -> bool {
+    let name = path.to_string_lossy();
+    PACKED_ENDINGS.iter().any(|ending| name.ends_with(ending))
+}
+
 /// Whether `other` is a name that a rotation could give to the file `original`, or to what it makes
 /// of it: a number, a date, an ending.
 pub fn is_rotation_name(original: &str, other: &str) -> bool {

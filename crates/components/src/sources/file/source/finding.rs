@@ -4,7 +4,7 @@ use super::super::identity::Mark;
 use super::copies::Stranger;
 use super::*;
 use crate::files::discover::walk;
-use crate::files::names::container;
+use crate::files::names::{container, is_packed_name};
 
 impl FileSource {
     /// Walks the folders: takes in new files, notices moved and vanished ones.
@@ -173,7 +173,9 @@ impl FileSource {
         if let Some((record, descriptor)) = self.take_record(&mut content, &stat) {
             return Ok(Some(Named::Kept(Box::new(self.resume(content, &stat, path, record, descriptor)))));
         }
-        if content.is_packed() && !self.is_complete(inode, &stat, cx) {
+        // One that has just been begun does not say yet what it is.
+        let packed = content.is_packed() || stat.st_size == 0 && is_packed_name(path);
+        if packed && !self.is_complete(inode, &stat, cx) {
             return Ok(None);
         }
         Ok(Some(Named::Stranger(inode)))

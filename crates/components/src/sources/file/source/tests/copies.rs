@@ -262,3 +262,16 @@ fn a_copy_of_what_was_written_again_is_read() {
     File::options().write(true).open(fixture.path("a.log")).unwrap().set_len(0).unwrap();
     assert_eq!(numbers(&settle(&mut fixture)), (10..13).collect::<Vec<_>>());
 }
+
+/// A compressed file that has just been begun is not taken for a plain one.
+#[test]
+fn a_compressed_file_in_progress_waits_until_it_is_complete() {
+    let mut fixture = Fixture::new(json!({}), &["out"]);
+    fixture.append("a.log", numbered(0, 200));
+    fixture.read();
+    fixture.rename("a.log", "a.log.1");
+    fixture.append("a.log.1.gz", "");
+    assert_eq!(fixture.read(), []);
+    compress(&fixture, "a.log.1");
+    assert_eq!(settle(&mut fixture), []);
+}

@@ -1,0 +1,90 @@
+//! Texts as programs write them, all made of the web log's lines: with stack traces, in Chinese, in the formats of
+//! containers.
+
+use crate::weblog::WebLog;
+use std::fmt::Write;
+
+/// Access lines.
+pub fn weblog(bytes: usize) -> Vec<u8> {
+    let mut text = Vec::with_capacity(bytes + 1024);
+    WebLog::new(4).write(bytes, &mut text).expect("to memory");
+    text
+}
+
+/// `bytes` of what `entry` writes for each access line and its number.
+fn written(bytes: usize, entry: impl Fn(&mut String, usize, &str)) -> String {
+    let source = weblog(bytes);
+    let mut text = String::with_capacity(bytes + 4096);
+    for (number, line) in source.split(|byte| *byte == b'\n').enumerate() {
+        if text.len() >= bytes {
+            break;
+        }
+        entry(&mut text, number, std::str::from_utf8(line).expect("ASCII"));
+    }
+    text
+}
+
+/// A time of day, some events a second.
+fn time_of_day(number: usize) -> String {
+    let (second, milli) = (number / 50, number % 50 * 20);
+    format!("{:02}:{:02}:{:02}.{milli:03}", second / 3600 % 24, second / 60 % 60, second % 60)
+}
+
+/// Lines of an application, each with a time; one in `one_in` has a stack trace of `frames` frames and three lines
+/// more.
+pub fn traces(bytes: usize, one_in: usize, frames: usize) -> Vec<u8> {
+    let entry = |text: &mut String, number: usize, line: &str| {
+        let _ = writeln!(text, "2026-11-21 {} INFO [main] c.e.Web - {line}", time_of_day(number));
+        if number.is_multiple_of(one_in) {
+            text.push_str("java.lang.IllegalStateException: no such order\n");
+            for frame in 0..frames {
+                let _ =
+                    writeln!(text, "\tat com.example.shop.OrderStore.get{frame}(OrderStore.java:{number})");
+            }
+            text.push_str("Caused by: java.io.IOException: closed\n");
+            let _ = writeln!(text, "\t... {frames} more");
+        }
+    };
+    written(bytes, entry).into_bytes()
+}
+
+fn chinese(text: &mut String, number: usize, line: &str) {
+    let _ = writeln!(
+        text,
+        "2026-11-21 {} 信息 订单服务：用户 {number} 提交的订单已经写入数据库，等待支付 {}",
+        time_of_day(number),
+        &line[..line.len() / 2]
+    );
+}
+
+/// Chinese lines, a third of their characters ASCII, in GBK.
+pub fn gbk(bytes: usize) -> Vec<u8> {
+    encoding_rs::GBK.encode(&written(bytes, chinese)).0.into_owned()
+}
+
+/// The same lines in UTF-16, little endian, without a mark.
+pub fn utf16(bytes: usize) -> Vec<u8> {
+    written(bytes / 2, chinese).encode_utf16().flat_map(u16::to_le_bytes).collect()
+}
+
+/// What containerd writes; one line in ten is a part of the event that ends with the next.
+pub fn cri(bytes: usize) -> Vec<u8> {
+    let entry = |text: &mut String, number: usize, line: &str| {
+        let tag = if number % 10 == 3 { 'P' } else { 'F' };
+        let _ = writeln!(text, "2026-11-21T{}456789Z stdout {tag} {line}", time_of_day(number));
+    };
+    written(bytes, entry).into_bytes()
+}
+
+/// What Docker writes.
+pub fn docker(bytes: usize) -> Vec<u8> {
+    let entry = |text: &mut String, number: usize, line: &str| {
+        let log = line.replace('"', "\\\"");
+        let time = time_of_day(number);
+        let _ = writeln!(
+            text,
+            "{{\"log\":\"{log}\\n\",\"stream\":\"stdout\",\"time\":\"2026-11-21T{time}456789Z\"}}"
+        );
+    };
+    written(bytes, entry).into_bytes()
+}

@@ -1,0 +1,181 @@
+//! What the store keeps, and what a crash or damage may do to it.
+
+mod contents;
+mod crashes;
+mod damage;
+mod disk;
+
+use super::*;
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a folder")
+}
+
+/// A folder that costs no time to sync, if the system has one.
+fn memory_folder() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").unwrap_or_else(|_| folder())
+}
+
+/// A number of the environment.
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().expect("a number"))
+}
+
+fn commit(store: &Store, offset: u64) {
+    let (source, sink) = (Arc::from("app"), Arc::from("out"));
+    store.commit(|note| note(&source, 7, &sink, offset)).expect("the store takes it");
+}
+
+/// What a lane noted is durable only together with the checkpoints that belong to it.
+#[test]
+fn a_lane_that_keeps_a_state_takes_the_checkpoints_along() {
+    let folder = folder();
+    let store = Arc::new(Store::open(folder.path()).unwrap());
+    store.of_source("app").keep(&[(7, b"file".to_vec())]).unwrap();
+    let (source, sink): (Arc<str>, Arc<str>) = ("app".into(), "out".into());
+    let weak = Arc::downgrade(&store);
+    let (from, to) = (source.clone(), sink.clone());
+    store.on_keep(move || weak.upgrade().unwrap().commit(|note| note(&from, 7, &to, 42)));
+    store.note_lane(&sink, 0, b"synced up to 42".to_vec());
+    store.keep_lane(&Arc::from("other"), 0, b"about to write".to_vec()).unwrap();
+    drop(store);
+    let store = Arc::new(Store::open(folder.path()).unwrap());
+    assert_eq!(store.lane(&sink, 0), Some(b"synced up to 42".to_vec()));
+    assert_eq!(store.of_source("app").origins().0[0].checkpoints, vec![("out".into(), 42)]);
+}
+
+#[test]
+fn what_is_committed_is_there_after_a_restart() {
+    let folder = folder();
+    let store = Arc::new(Store::open(folder.path()).unwrap());
+    store.of_source("app").keep(&[(7, b"old".to_vec())]).unwrap();
+    store.of_source("app").note(7, b"new".to_vec());
+    store.note_lane(&Arc::from("out"), 0, b"state".to_vec());
+    commit(&store, 42);
+    drop(store);
+    let store = Arc::new(Store::open(folder.path()).unwrap());
+    let record = OriginRecord { id: 7, descriptor: b"new".to_vec(), checkpoints: vec![("out".into(), 42)] };
+    assert_eq!(store.of_source("app").origins(), (vec![record], true));
+    assert_eq!(store.of_source("other").origins(), (vec![], false));
+    assert_eq!(store.lane(&Arc::from("out"), 0), Some(b"state".to_vec()));
+}
+
+#[test]
+fn what_is_forgotten_is_gone_with_all_that_waits() {
+    let folder = folder();
+    let store = Arc::new(Store::open(folder.path()).unwrap());
+    let app = store.of_source("app");
+    app.keep(&[(7, vec![]), (8, vec![])]).unwrap();
+    commit(&store, 42);
+    app.note(7, b"again".to_vec());
+    app.forget(&[7]).unwrap();
+    store.commit(|_| {}).unwrap();
+    let ids: Vec<u64> = app.origins().0.iter().map(|record| record.id).collect();
+    assert_eq!(ids, [8]);
+}
+
+#[test]
+fn a_value_that_fails_its_checksum_or_stands_at_the_wrong_key_is_left_out() {
+    let key = checkpoint_key("app", 7, "out");
+    let sealed = sealed(&key, &42u64.to_le_bytes());
+    assert_eq!(opened(&key, &sealed), Some(42u64.to_le_bytes().to_vec()));
+    assert_eq!(opened(&checkpoint_key("app", 8, "out"), &sealed), None);
+    for byte in 0..sealed.len() {
+        for bit in 0..8 {
+            let mut flipped = sealed.clone();
+            flipped[byte] ^= 1 << bit;
+            assert_eq!(opened(&key, &flipped), None, "byte {byte}, bit {bit}");
+        }
+    }
+    assert_eq!(opened(&key, &sealed[..5]), None);
+}
+
+#[test]
+fn a_folder_of_another_format_or_in_use_is_refused() {
+    let folder = folder();
+    let first = Store::open(folder.path()).unwrap();
+    assert!(matches!(Store::open(folder.path()), Err(StoreError::InUse(..))));
+    drop(first);
+    std::fs::write(folder.path().join("format"), "99\n").unwrap();
+    assert!(matches!(Store::open(folder.path()), Err(StoreError::Format(..))));
+}
+
+/// What a crash can leave of the folder before the store had promised anything: each of its files
+/// is missing, empty or whole, whatever the order in which the disk took them.
+#[test]
+fn a_start_that_a_crash_cut_off_is_made_again() {
+    let whole = folder();
+    drop(Store::open(whole.path()).unwrap());
+    let names = ["lock", "format", DATABASE];
+    for left in 0..27 {
+        let folder = folder();
+        for (index, name) in names.iter().enumerate() {
+            match left / 3usize.pow(index as u32) % 3 {
+                0 => {}
+                1 => std::fs::write(folder.path().join(name), "").unwrap(),
+                _ => _ = std::fs::copy(whole.path().join(name), folder.path().join(name)).unwrap(),
+            }
+        }
+        let store = Arc::new(Store::open(folder.path()).unwrap());
+        store.of_source("app").keep(&[(7, vec![])]).unwrap();
+        commit(&store, 42);
+        drop(store);
+        let store = Arc::new(Store::open(folder.path()).unwrap());
+        assert_eq!(checkpoint(&store), 42, "files {left}");
+        assert_eq!(std::fs::read_to_string(folder.path().join("format")).unwrap(), "1\n");
+    }
+}
+
+/// A crash between the renaming of a damaged database and the making of a new one; the one that was set
+/// aside is never touched again.
+#[test]
+fn a_database_that_was_set_aside_stays_aside() {
+    let folder = folder();
+    let path = folder.path().join(DATABASE);
+    std::fs::write(&path, [7; 10]).unwrap();
+    set_aside(&path, "it is damaged").unwrap();
+    drop(Store::open(folder.path()).unwrap());
+    std::fs::write(&path, [8; 20]).unwrap();
+    drop(Store::open(folder.path()).unwrap());
+    let aside = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
+    let mut aside: Vec<Vec<u8>> = aside
+        .filter(|path| path.to_string_lossy().contains("corrupt-"))
+        .map(|path| std::fs::read(path).unwrap())
+        .collect();
+    aside.sort();
+    assert_eq!(aside, [vec![7; 10], vec![8; 20]]);
+}
+
+fn checkpoint(store: &Arc<Store>) -> u64 {
+    store.of_source("app").origins().0[0].checkpoints[0].1
+}
+
+/// Several threads commit, as lanes that keep a state and the one that does so every second.
+#[test]
+fn what_was_gathered_earlier_is_not_written_later() {
+    let folder = memory_folder();
+    let store = Arc::new(Store::open(folder.path()).unwrap());
+    store.of_source("app").keep(&[(7, vec![])]).unwrap();
+    let (source, sink): (Arc<str>, Arc<str>) = ("app".into(), "out".into());
+    let next = std::sync::atomic::AtomicU64::new(1);
+    let commit = || {
+        let number = || next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        store.commit(|note| note(&source, 7, &sink, number())).unwrap();
+    };
+    for round in 1..=200 {
+        std::thread::scope(|scope| (0..4).for_each(|_| _ = scope.spawn(commit)));
+        assert_eq!(checkpoint(&store), 4 * round, "the last of four commits");
+    }
+}
+
+/// The library panics over what it does not expect; the thread that commits goes on.
+#[test]
+fn a_panic_of_the_library_is_an_error_and_the_database_is_opened_again() {
+    let folder = folder();
+    let store = Arc::new(Store::open(folder.path()).unwrap());
+    store.of_source("app").keep(&[(7, vec![])]).unwrap();
+    let panics = |_: &Database| -> Result<(), redb::Error> { panic!("as the library does") };
+    assert!(store.with(panics).is_err());
+    commit(&store, 42);
+    assert_eq!(checkpoint(&store), 42);
+}

@@ -1,0 +1,153 @@
+//! What a store holds, as plain maps: what it says of itself, and what it should say.
+
+use crate::store::Store;
+use millstream_testkit::Random;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::Arc;
+
+const SOURCES: [&str; 2] = ["app", "sys"];
+const SINKS: [&str; 2] = ["far", "out"];
+const ORIGINS: u64 = 4;
+const LANES: u64 = 2;
+
+/// Everything that can be read from a store.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Contents {
+    pub sources: BTreeSet<&'static str>,
+    pub origins: BTreeMap<(&'static str, u64), Vec<u8>>,
+    pub checkpoints: BTreeMap<(&'static str, u64, &'static str), u64>,
+    pub lanes: BTreeMap<(&'static str, u64), Vec<u8>>,
+}
+
+impl Contents {
+    /// What `store` says that it holds. A sink that nobody has written is told, too.
+    pub fn of(store: &Arc<Store>) -> Contents {
+        let mut contents = Contents::default();
+        for source in SOURCES {
+            let (records, is_known) = store.of_source(source).origins();
+            contents.sources.extend(is_known.then_some(source));
+            for record in records {
+                contents.origins.insert((source, record.id), record.descriptor);
+                for (sink, offset) in record.checkpoints {
+                    let sink =
+                        SINKS.iter().find(|name| **name == sink).expect("a sink that was never written");
+                    contents.checkpoints.insert((source, record.id, sink), offset);
+                }
+            }
+        }
+        for (sink, lane) in SINKS.iter().flat_map(|sink| (0..LANES).map(move |lane| (*sink, lane))) {
+            let state = store.lane(&Arc::from(sink), lane as usize);
+            contents.lanes.extend(state.map(|state| ((sink, lane), state)));
+        }
+        contents
+    }
+
+    fn forget(&mut self, source: &str, origin: u64) {
+        self.origins.retain(|(of, id), _| (*of, *id) != (source, origin));
+        self.checkpoints.retain(|(of, id, _), _| (*of, *id) != (source, origin));
+    }
+}
+
+/// One call of the store.
+#[derive(Clone, Debug)]
+pub enum Call {
+    Keep(&'static str, u64, Vec<u8>),
+    Note(&'static str, u64, Vec<u8>),
+    NoteLane(&'static str, u64, Vec<u8>),
+    KeepLane(&'static str, u64, Vec<u8>),
+    Commit(BTreeMap<(&'static str, u64, &'static str), u64>),
+    Forget(&'static str, u64),
+}
+
+impl Call {
+    /// Draws the call with this number, which all values in it carry.
+    pub fn draw(number: u64, random: &mut Random) -> Call {
+        let source = SOURCES[random.below(2) as usize];
+        let sink = SINKS[random.below(2) as usize];
+        let (origin, lane) = (random.below(ORIGINS), random.below(LANES));
+        let text = |what: &str| format!("{what} {number}").into_bytes();
+        match random.below(12) {
+            0..2 => Call::Keep(source, origin, text("kept")),
+            2 => Call::Note(source, origin, text("noted")),
+            3..5 => Call::NoteLane(sink, lane, text("synced")),
+            5 => Call::KeepLane(sink, lane, text("about to write")),
+            6 => Call::Forget(source, origin),
+            _ => {
+                let count = 1 + random.below(6);
+                let any = |_| {
+                    let (source, sink) = (SOURCES[random.below(2) as usize], SINKS[random.below(2) as usize]);
+                    ((source, random.below(ORIGINS), sink), number)
+                };
+                Call::Commit((0..count).map(any).collect())
+            }
+        }
+    }
+
+    /// Calls the store.
+    pub fn make(&self, store: &Arc<Store>) -> io::Result<()> {
+        match self.clone() {
+            Call::Keep(source, origin, text) => store.of_source(source).keep(&[(origin, text)]),
+            Call::Note(source, origin, text) => {
+                store.of_source(source).note(origin, text);
+                Ok(())
+            }
+            Call::NoteLane(sink, lane, state) => {
+                store.note_lane(&Arc::from(sink), lane as usize, state);
+                Ok(())
+            }
+            Call::KeepLane(sink, lane, state) => store.keep_lane(&Arc::from(sink), lane as usize, state),
+            Call::Forget(source, origin) => store.of_source(source).forget(&[origin]),
+            Call::Commit(moved) => store.commit(|note| {
+                for ((source, origin, sink), offset) in &moved {
+                    note(&Arc::from(*source), *origin, &Arc::from(*sink), *offset);
+                }
+            }),
+        }
+    }
+}
+
+/// What a store should hold after some calls.
+#[derive(Clone, Debug, Default)]
+pub struct Expected {
+    /// What a restart finds.
+    pub durable: Contents,
+    noted: Contents,
+}
+
+impl Expected {
+    /// `call` has returned.
+    pub fn after(&mut self, call: &Call) {
+        match call.clone() {
+            Call::Keep(source, origin, text) => {
+                self.durable.sources.insert(source);
+                self.durable.origins.insert((source, origin), text);
+            }
+            Call::Note(source, origin, text) => _ = self.noted.origins.insert((source, origin), text),
+            Call::NoteLane(sink, lane, state) => _ = self.noted.lanes.insert((sink, lane), state),
+            Call::KeepLane(sink, lane, state) => {
+                self.noted.lanes.insert((sink, lane), state);
+                self.commit();
+            }
+            Call::Forget(source, origin) => {
+                self.durable.forget(source, origin);
+                self.noted.forget(source, origin);
+            }
+            Call::Commit(moved) => {
+                self.noted.checkpoints.extend(moved);
+                self.commit();
+            }
+        }
+    }
+
+    /// What was noted becomes durable, all of it; without its origin a checkpoint is of no use.
+    fn commit(&mut self) {
+        let noted = std::mem::take(&mut self.noted);
+        self.durable.origins.extend(noted.origins);
+        let origins = &self.durable.origins;
+        let of_known =
+            noted.checkpoints.into_iter().filter(|((of, id, _), _)| origins.contains_key(&(*of, *id)));
+        self.durable.checkpoints.extend(of_known);
+        self.durable.lanes.extend(noted.lanes);
+    }
+}

@@ -1,0 +1,154 @@
+//! The power goes at every write and every sync. `MILLSTREAM_SOAK=n` tries n workloads, n outcomes
+//! of each crash; `MILLSTREAM_SEED=n` only the workload of that seed.
+
+use super::contents::{Call, Contents, Expected};
+use super::disk::{Change, Disk, Replay};
+use super::{memory_folder, number};
+use millstream_testkit::Random;
+use std::path::Path;
+use std::sync::Arc;
+
+const CALLS: u64 = 70;
+
+/// Workloads, and outcomes of each crash.
+fn effort() -> (std::ops::Range<u64>, u64) {
+    let soak = number("MILLSTREAM_SOAK");
+    let seeds = number("MILLSTREAM_SEED").map_or(0..soak.unwrap_or(3), |seed| seed..seed + 1);
+    (seeds, soak.unwrap_or(4))
+}
+
+/// What happened to a disk, and what the store has promised meanwhile.
+struct Run {
+    changes: Vec<Change>,
+    /// Number of changes when a call had returned, and what is durable from then on.
+    promises: Vec<(usize, Contents)>,
+}
+
+impl Run {
+    fn new(random: &mut Random, data_dir: &Path) -> Run {
+        let disk = Disk::default();
+        let store = Arc::new(disk.open(data_dir).unwrap());
+        let mut expected = Expected::default();
+        let mut promises = vec![(disk.len(), Contents::default())];
+        for call in (1..=CALLS).map(|number| Call::draw(number, random)) {
+            call.make(&store).unwrap();
+            expected.after(&call);
+            promises.push((disk.len(), expected.durable.clone()));
+        }
+        drop(store);
+        promises.push((disk.len(), expected.durable));
+        Run { changes: disk.changes(), promises }
+    }
+
+    /// What may be there after a crash behind so many changes: all that was promised, and perhaps
+    /// what the call under way was about to promise.
+    fn allowed(&self, changes: usize) -> [&Contents; 2] {
+        let returned = self.promises.partition_point(|(at, _)| *at <= changes);
+        let begun = returned.min(self.promises.len() - 1);
+        [&self.promises[returned.saturating_sub(1)].1, &self.promises[begun].1]
+    }
+}
+
+/// Restarts over what a crash has left, and once more over what a crash of that restart leaves.
+fn restart(left: Vec<u8>, allowed: [&Contents; 2], random: &mut Random, data_dir: &Path) {
+    let disk = Disk::of(left.clone());
+    let store = Arc::new(disk.open(data_dir).unwrap());
+    let found = Contents::of(&store);
+    assert!(allowed.contains(&&found), "found {found:#?}, allowed are {allowed:#?}");
+    let opened = disk.len();
+    drop(store);
+    let changes = disk.changes();
+    let until = random.below(changes.len() as u64 + 1) as usize;
+    let mut replay = Replay::new(left);
+    changes[..until].iter().for_each(|change| replay.push(change));
+    let again = Arc::new(Disk::of(replay.crash(random)).open(data_dir).unwrap());
+    let found_again = Contents::of(&again);
+    let settled = if until >= opened { [&found; 2] } else { allowed };
+    assert!(settled.contains(&&found_again), "found {found_again:#?}, allowed are {settled:#?}");
+}
+
+#[test]
+fn what_was_promised_outlives_a_crash_at_any_write() {
+    let (seeds, outcomes) = effort();
+    let folder = memory_folder();
+    for seed in seeds {
+        let mut random = Random::new(seed);
+        let run = Run::new(&mut random, folder.path());
+        let mut replay = Replay::new(Vec::new());
+        for at in 0..=run.changes.len() {
+            if at > 0 {
+                replay.push(&run.changes[at - 1]);
+            }
+            for outcome in 0..outcomes {
+                println!("seed {seed}, change {at} of {}, outcome {outcome}", run.changes.len());
+                restart(replay.crash(&mut random), run.allowed(at), &mut random, folder.path());
+            }
+        }
+    }
+}
+
+/// A disk that is full, or fails, for a moment.
+#[test]
+fn what_was_promised_outlives_a_change_that_fails() {
+    let (seeds, _) = effort();
+    let folder = memory_folder();
+    for seed in seeds {
+        let changes = Run::new(&mut Random::new(seed), folder.path()).changes.len();
+        // The first changes make the database: a start that fails there is refused.
+        let first = {
+            let disk = Disk::default();
+            drop(disk.open(folder.path()).unwrap());
+            disk.len()
+        };
+        for fails_at in (first..changes).step_by(if effort().1 > 4 { 1 } else { 7 }) {
+            println!("seed {seed}, change {fails_at} fails");
+            one_failure(seed, fails_at, folder.path());
+        }
+    }
+}
+
+fn one_failure(seed: u64, fails_at: usize, data_dir: &Path) {
+    let disk = Disk::default();
+    disk.fail_at(fails_at);
+    let store = Arc::new(disk.open(data_dir).unwrap());
+    let mut expected = Expected::default();
+    let mut random = Random::new(seed);
+    for call in (1..=CALLS).map(|number| Call::draw(number, &mut random)) {
+        if call.make(&store).is_err() {
+            call.make(&store).unwrap();
+        }
+        expected.after(&call);
+    }
+    drop(store);
+    let store = Arc::new(Disk::of(disk.bytes()).open(data_dir).unwrap());
+    assert_eq!(Contents::of(&store), expected.durable);
+}
+
+/// A disk that is full is no reason to take the database for a damaged one.
+#[test]
+fn a_start_on_a_disk_that_fails_loses_nothing() {
+    let folder = memory_folder();
+    let run = Run::new(&mut Random::new(5), folder.path());
+    let mut replay = Replay::new(Vec::new());
+    run.changes.iter().for_each(|change| replay.push(change));
+    // One after a stop, one after a crash.
+    let cut = run.promises[run.promises.len() - 2].0;
+    let mut crashed = Replay::new(Vec::new());
+    run.changes[..cut].iter().for_each(|change| crashed.push(change));
+    let expected = &run.promises.last().unwrap().1;
+    let mut random = Random::new(6);
+    for left in [replay.crash(&mut random), crashed.crash(&mut random)] {
+        let disk = Disk::of(left.clone());
+        drop(disk.open(folder.path()).unwrap());
+        for number in 0..disk.len().max(disk.reads()) {
+            for fail in [Disk::fail_at, Disk::fail_read_at] {
+                let disk = Disk::of(left.clone());
+                fail(&disk, number);
+                drop(disk.open(folder.path()));
+                fail(&disk, usize::MAX);
+                let store = Arc::new(disk.open(folder.path()).unwrap());
+                assert_eq!(&Contents::of(&store), expected, "number {number} failed");
+            }
+        }
+    }
+}
