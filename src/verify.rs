@@ -62,7 +62,7 @@ pub struct VerifyArgs {
         long,
         value_name = "LIST",
         value_delimiter = ',',
-        default_value = "rename,date,copytruncate,move,delete"
+        default_value = "rename,date,copytruncate,move,delete,gzip"
     )]
     rotate: Vec<Rotation>,
     /// Leave lines out of what is read back, to see the verifier notice: lose=N

@@ -69,10 +69,20 @@ impl Agent {
         rustix::process::kill_process(pid, signal).expect("the agent gets the signal");
     }
 
-    /// Stops the agent and waits; its exit status.
+    /// Stops the agent and waits; its exit status. One that was started a moment ago does not answer
+    /// signals yet.
     pub fn stop(&mut self) -> ExitStatus {
+        let begun = Instant::now();
+        let is_up = |agent: &mut Agent| agent.get("/health").is_some() || agent.has_ended();
+        while !is_up(self) && begun.elapsed() < Duration::from_secs(10) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
         self.terminate();
         self.wait(Duration::from_secs(30))
+    }
+
+    fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("the agent's status").is_some()
     }
 
     /// Waits for the agent to end by itself.

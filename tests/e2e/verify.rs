@@ -91,7 +91,10 @@ fn a_topic_is_read_back_and_repeats_have_known_ids() {
     let before = other.path().join("before");
     fs::write(&before, "before\n").unwrap();
     kafka.kcat(&["-P", "-t", "verify", "-l", before.to_str().unwrap()]);
-    let output = verify(dir.path(), &["-d", "6s", "--sink", &sink, "--rotate", "rename,date,move,delete"]);
+    let output = verify(
+        dir.path(),
+        &["-d", "6s", "--sink", &sink, "--rotate", "rename,date,copytruncate,move,delete,gzip"],
+    );
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(
