@@ -297,7 +297,9 @@ impl Tail {
     pub fn update(&mut self) -> bool {
         let before = self.descriptor.clone();
         self.descriptor.mark = self.marks.last();
+        // If it was cut, what is in it now says nothing of what was read.
         if !self.descriptor.head.is_whole()
+            && self.is_same().unwrap_or(false)
             && let Some(content) = &mut self.content
             && let Ok(head) = Head::read(content, HEAD_BYTES_MAX)
             && head.bytes > self.descriptor.head.bytes

@@ -242,7 +242,8 @@ impl FileSource {
         self.by_inode.remove(&tail.inode);
         self.active += u32::from(std::mem::take(&mut tail.watched));
         tail.go_on_in(copy.content, inode, copy.path);
-        tail.gone_since = Some(cx.now.since_start);
+        // The next walk says whether a pattern names the copy.
+        tail.gone_since = None;
         tail.queued = false;
         tail.update();
         self.open.store.note(id, tail.descriptor.to_bytes());

@@ -262,3 +262,30 @@ fn a_copy_of_what_was_written_again_is_read() {
     File::options().write(true).open(fixture.path("a.log")).unwrap().set_len(0).unwrap();
     assert_eq!(numbers(&settle(&mut fixture)), (10..13).collect::<Vec<_>>());
 }
+
+/// A short file was cut and has grown past its old length; what is in it now is not taken for its head.
+#[test]
+fn the_copy_of_a_short_file_is_found_after_it_has_grown_again() {
+    let mut fixture = Fixture::new(json!({}), &["out"]);
+    fixture.append("a.log", numbered(0, 2));
+    let (in_flight, _) = fixture.next();
+    copy_truncate(&fixture, "a.log", "a.log.1");
+    fixture.append("a.log", numbered(10, 14));
+    drop(in_flight);
+    let mut seen = numbers(&settle(&mut fixture));
+    seen.sort_unstable();
+    assert_eq!(seen, [0, 1, 10, 11, 12, 13]);
+}
+
+/// The copy of a file that was cut is compressed, long after it was taken for it.
+#[test]
+fn a_copy_in_which_a_file_went_on_is_not_closed_at_once_when_it_is_compressed() {
+    let mut fixture = Fixture::new(json!({}), &["out"]);
+    fixture.append("a.log", numbered(0, 10));
+    fixture.read();
+    copy_truncate(&fixture, "a.log", "a.log.1");
+    fixture.poll();
+    fixture.rig.advance(super::super::GONE_SILENCE * 2);
+    compress(&fixture, "a.log.1");
+    assert_eq!(settle(&mut fixture), []);
+}

@@ -2,7 +2,8 @@
 //! what came out.
 //!
 //! `MODEL_SEED` is the first seed and `MODEL_CASES` the number of cases. A failure prints its seed
-//! and the shortest list of operations that fails; `MODEL_SEED=… MODEL_CASES=1` repeats it.
+//! and the shortest list of operations that fails; `MODEL_SEED=… MODEL_CASES=1` repeats it, and
+//! `MODEL_LOG=1` shows the agent's own log.
 
 mod disk;
 mod oracle;
@@ -145,8 +146,27 @@ fn try_seed(seed: u64) -> Result<(), String> {
     })
 }
 
+/// Shows what the agent says of itself.
+struct AgentLog;
+
+impl log::Log for AgentLog {
+    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        eprintln!("{}", record.args());
+    }
+
+    fn flush(&self) {}
+}
+
 #[test]
 fn every_line_that_can_be_read_comes_out_under_one_id() {
+    if std::env::var_os("MODEL_LOG").is_some() {
+        log::set_max_level(log::LevelFilter::Debug);
+        log::set_logger(&AgentLog).expect("no other logger");
+    }
     let (first, cases) = (number("MODEL_SEED", 0), number("MODEL_CASES", CASES));
     for seed in first..first.saturating_add(cases) {
         if let Err(failure) = try_seed(seed) {
