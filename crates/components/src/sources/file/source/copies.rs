@@ -147,18 +147,20 @@ impl FileSource {
                 && descriptor.mark.end > 0
                 && stranger.holds(descriptor.head, Some(descriptor.mark))
         };
-        for records in self.records.values_mut() {
-            if let Some(index) = records.iter().position(|(_, descriptor)| holds(descriptor, stranger)) {
-                log::info!(
-                    "source {}: {} goes on in {}",
-                    cx.info.id,
-                    records[index].1.path,
-                    stranger.path.display()
-                );
-                return Some(records.swap_remove(index));
+        // Of several that begin alike, the one of which it holds the most.
+        let mut best: Option<(u64, usize, u64)> = None;
+        for (inode, records) in &self.records {
+            for (index, (_, descriptor)) in records.iter().enumerate() {
+                let end = descriptor.mark.end;
+                if best.is_none_or(|(_, _, most)| most < end) && holds(descriptor, stranger) {
+                    best = Some((*inode, index, end));
+                }
             }
         }
-        None
+        let (inode, index, _) = best?;
+        let known = self.records.get_mut(&inode)?.swap_remove(index);
+        log::info!("source {}: {} goes on in {}", cx.info.id, known.1.path, stranger.path.display());
+        Some(known)
     }
 
     fn resume_stranger(&self, stranger: Stranger, (record, descriptor): (OriginRecord, Descriptor)) -> Tail {

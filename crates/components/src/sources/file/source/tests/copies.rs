@@ -269,7 +269,10 @@ fn the_copy_of_a_short_file_is_found_after_it_has_grown_again() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
     fixture.append("a.log", numbered(0, 2));
     let (in_flight, _) = fixture.next();
-    copy_truncate(&fixture, "a.log", "a.log.1");
+    fixture.rig.advance(STEP);
+    fs::copy(fixture.path("a.log"), fixture.path("a.log.1")).unwrap();
+    fixture.poll();
+    File::options().write(true).open(fixture.path("a.log")).unwrap().set_len(0).unwrap();
     fixture.append("a.log", numbered(10, 14));
     drop(in_flight);
     let mut seen = numbers(&settle(&mut fixture));
@@ -288,4 +291,22 @@ fn a_copy_in_which_a_file_went_on_is_not_closed_at_once_when_it_is_compressed() 
     fixture.rig.advance(super::super::GONE_SILENCE * 2);
     compress(&fixture, "a.log.1");
     assert_eq!(settle(&mut fixture), []);
+}
+
+/// Of two files that are gone and begin alike, one goes on in the compressed one: that whose end is in it.
+#[test]
+fn a_compressed_file_is_the_one_of_which_it_holds_the_most() {
+    let banner = numbered(0, 100);
+    for _ in 0..8 {
+        let mut fixture = Fixture::new(json!({}), &["out"]);
+        fixture.append("a.log", &banner);
+        fixture.read();
+        fixture.rename("a.log", "a.log.2");
+        fixture.append("a.log.1", format!("{banner}{}", numbered(100, 110)));
+        fixture.read();
+        fixture.restart(true);
+        fs::remove_file(fixture.path("a.log.2")).unwrap();
+        compress(&fixture, "a.log.1");
+        assert_eq!(settle(&mut fixture), []);
+    }
 }
