@@ -310,3 +310,23 @@ fn a_compressed_file_is_the_one_of_which_it_holds_the_most() {
         assert_eq!(settle(&mut fixture), []);
     }
 }
+
+/// A file that was in the same place before, and began alike, is still kept: it is not taken for it.
+#[test]
+fn of_files_in_one_place_that_begin_alike_the_last_is_known() {
+    let banner = numbered(0, 100);
+    for _ in 0..8 {
+        let mut fixture = Fixture::new(json!({}), &["out"]);
+        fixture.append("a.log", format!("{banner}{}", numbered(100, 101)));
+        let _ = fixture.next();
+        fixture.restart(false);
+        copy_truncate(&fixture, "a.log", "a.log.1");
+        compress(&fixture, "a.log.1");
+        fixture.poll();
+        fixture.append("a.log", format!("{banner}{}", numbered(200, 201)));
+        let seen = numbers(&settle(&mut fixture));
+        assert_eq!(seen.iter().filter(|number| **number == 200).count(), 1);
+        fixture.restart(true);
+        assert_eq!(settle(&mut fixture), []);
+    }
+}
