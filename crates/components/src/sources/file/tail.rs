@@ -307,7 +307,9 @@ impl Tail {
     /// The same of a head that is not whole. Nothing may go out before it is kept.
     pub fn update_head(&mut self) -> bool {
         let before = self.descriptor.head;
+        // If it was cut, what is in it now says nothing of what was read.
         if !self.descriptor.head.is_whole()
+            && self.is_same().unwrap_or(false)
             && let Some(content) = &mut self.content
             && let Ok(head) = Head::read(content, HEAD_BYTES_MAX)
             && head.bytes > self.descriptor.head.bytes

@@ -164,18 +164,20 @@ impl FileSource {
             log::info!("source {}: {} goes on in {}", cx.info.id, orphan.name, stranger.path.display());
             return Some((orphan.record, orphan.descriptor));
         }
-        for records in self.records.values_mut() {
-            if let Some(index) = records.iter().position(|(_, descriptor)| holds(descriptor, stranger)) {
-                log::info!(
-                    "source {}: {} goes on in {}",
-                    cx.info.id,
-                    records[index].1.path,
-                    stranger.path.display()
-                );
-                return Some(records.swap_remove(index));
+        // Of several that begin alike, the one of which it holds the most.
+        let mut best: Option<(u64, usize, u64)> = None;
+        for (inode, records) in &self.records {
+            for (index, (_, descriptor)) in records.iter().enumerate() {
+                let end = descriptor.mark.end;
+                if best.is_none_or(|(_, _, most)| most < end) && holds(descriptor, stranger) {
+                    best = Some((*inode, index, end));
+                }
             }
         }
-        None
+        let (inode, index, _) = best?;
+        let known = self.records.get_mut(&inode)?.swap_remove(index);
+        log::info!("source {}: {} goes on in {}", cx.info.id, known.1.path, stranger.path.display());
+        Some(known)
     }
 
     /// Looks, at the start, for what became of files that are gone, beside the patterns too: what was
@@ -338,7 +340,8 @@ impl FileSource {
         self.by_inode.remove(&tail.inode);
         self.active += u32::from(std::mem::take(&mut tail.watched));
         tail.go_on_in(copy.content, inode, copy.path);
-        tail.gone_since = Some(cx.now.since_start);
+        // The next walk says whether a pattern names the copy.
+        tail.gone_since = None;
         tail.queued = false;
         tail.update_mark();
         self.open.store.note(id, tail.descriptor.to_bytes());

@@ -116,7 +116,8 @@ impl FileSource {
     /// The file behind `path`, if it is one we knew under another name.
     fn moved(&mut self, path: &Path, new: &[Tail], cx: &SourceCx<'_>) -> Option<Tail> {
         let inode = Inode::of(&rustix::fs::lstat(path).ok()?);
-        if !self.records.contains_key(&inode.number) || new.iter().any(|tail| tail.inode == inode) {
+        let is_read = self.by_inode.contains_key(&inode) || new.iter().any(|tail| tail.inode == inode);
+        if is_read || !self.records.contains_key(&inode.number) {
             return None;
         }
         let (file, stat) = open_regular(path, &self.symlinks).ok()??;
@@ -203,8 +204,9 @@ impl FileSource {
         let settled = |record: &OriginRecord, descriptor: &Descriptor| {
             record.checkpoints.iter().map(|(_, offset)| *offset).max().unwrap_or(0).max(descriptor.start)
         };
-        // The device tells nothing but the order: it may have another number after a reboot.
-        records.sort_by_key(|(_, descriptor)| descriptor.device != stat.st_dev);
+        // The device tells nothing but the order: it may have another number after a reboot. Of several
+        // that begin alike, the file is the one of which it holds the most.
+        records.sort_by_key(|(_, known)| (known.device != stat.st_dev, Reverse(known.mark.end)));
         let fits = |(record, descriptor): &(OriginRecord, Descriptor)| {
             descriptor.is(content, settled(record, descriptor)).unwrap_or(false)
         };

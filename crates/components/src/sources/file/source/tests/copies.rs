@@ -275,3 +275,71 @@ fn a_compressed_file_in_progress_waits_until_it_is_complete() {
     compress(&fixture, "a.log.1");
     assert_eq!(settle(&mut fixture), []);
 }
+
+/// A short file was cut and has grown past its old length; what is in it now is not taken for its head.
+#[test]
+fn the_copy_of_a_short_file_is_found_after_it_has_grown_again() {
+    let mut fixture = Fixture::new(json!({}), &["out"]);
+    fixture.append("a.log", numbered(0, 2));
+    let (in_flight, _) = fixture.next();
+    fixture.rig.advance(STEP);
+    fs::copy(fixture.path("a.log"), fixture.path("a.log.1")).unwrap();
+    fixture.poll();
+    File::options().write(true).open(fixture.path("a.log")).unwrap().set_len(0).unwrap();
+    fixture.append("a.log", numbered(10, 14));
+    drop(in_flight);
+    let mut seen = numbers(&settle(&mut fixture));
+    seen.sort_unstable();
+    assert_eq!(seen, [0, 1, 10, 11, 12, 13]);
+}
+
+/// The copy of a file that was cut is compressed, long after it was taken for it.
+#[test]
+fn a_copy_in_which_a_file_went_on_is_not_closed_at_once_when_it_is_compressed() {
+    let mut fixture = Fixture::new(json!({}), &["out"]);
+    fixture.append("a.log", numbered(0, 10));
+    fixture.read();
+    copy_truncate(&fixture, "a.log", "a.log.1");
+    fixture.poll();
+    fixture.rig.advance(super::super::GONE_SILENCE * 2);
+    compress(&fixture, "a.log.1");
+    assert_eq!(settle(&mut fixture), []);
+}
+
+/// Of two files that are gone and begin alike, one goes on in the compressed one: that whose end is in it.
+#[test]
+fn a_compressed_file_is_the_one_of_which_it_holds_the_most() {
+    let banner = numbered(0, 100);
+    for _ in 0..8 {
+        let mut fixture = Fixture::new(json!({}), &["out"]);
+        fixture.append("a.log", &banner);
+        fixture.read();
+        fixture.rename("a.log", "a.log.2");
+        fixture.append("a.log.1", format!("{banner}{}", numbered(100, 110)));
+        fixture.read();
+        fixture.restart(true);
+        fs::remove_file(fixture.path("a.log.2")).unwrap();
+        compress(&fixture, "a.log.1");
+        assert_eq!(settle(&mut fixture), []);
+    }
+}
+
+/// A file that was in the same place before, and began alike, is still kept: it is not taken for it.
+#[test]
+fn of_files_in_one_place_that_begin_alike_the_last_is_known() {
+    let banner = numbered(0, 100);
+    for _ in 0..8 {
+        let mut fixture = Fixture::new(json!({}), &["out"]);
+        fixture.append("a.log", format!("{banner}{}", numbered(100, 101)));
+        let _ = fixture.next();
+        fixture.restart(false);
+        copy_truncate(&fixture, "a.log", "a.log.1");
+        compress(&fixture, "a.log.1");
+        fixture.poll();
+        fixture.append("a.log", format!("{banner}{}", numbered(200, 201)));
+        let seen = numbers(&settle(&mut fixture));
+        assert_eq!(seen.iter().filter(|number| **number == 200).count(), 1);
+        fixture.restart(true);
+        assert_eq!(settle(&mut fixture), []);
+    }
+}

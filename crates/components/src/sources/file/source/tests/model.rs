@@ -2,7 +2,8 @@
 //! what came out.
 //!
 //! `MODEL_SEED` is the first seed and `MODEL_CASES` the number of cases. A failure prints its seed
-//! and the shortest list of operations that fails; `MODEL_SEED=… MODEL_CASES=1` repeats it.
+//! and the shortest list of operations that fails; `MODEL_SEED=… MODEL_CASES=1` repeats it, and
+//! `MODEL_LOG=1` shows the agent's own log.
 
 mod disk;
 mod oracle;
@@ -13,10 +14,16 @@ use disk::{Heads, NAMES};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::thread;
 use world::World;
 
 /// Cases of an ordinary test run.
 const CASES: u64 = 1500;
+
+/// Cases that are played at a time: one mostly waits, for the kernel to close its watch.
+const THREADS: usize = 8;
 
 /// Operations of one case at most.
 const OPERATIONS_MAX: usize = 40;
@@ -145,12 +152,43 @@ fn try_seed(seed: u64) -> Result<(), String> {
     })
 }
 
+/// Shows what the agent says of itself.
+struct AgentLog;
+
+impl log::Log for AgentLog {
+    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        eprintln!("{}", record.args());
+    }
+
+    fn flush(&self) {}
+}
+
 #[test]
 fn every_line_that_can_be_read_comes_out_under_one_id() {
-    let (first, cases) = (number("MODEL_SEED", 0), number("MODEL_CASES", CASES));
-    for seed in first..first.saturating_add(cases) {
-        if let Err(failure) = try_seed(seed) {
-            panic!("{failure}");
-        }
+    if std::env::var_os("MODEL_LOG").is_some() {
+        log::set_max_level(log::LevelFilter::Debug);
+        log::set_logger(&AgentLog).expect("no other logger");
     }
+    let (first, cases) = (number("MODEL_SEED", 0), number("MODEL_CASES", CASES));
+    let (next, failed) = (AtomicU64::new(first), AtomicBool::new(false));
+    let play = || {
+        while !failed.load(Relaxed) {
+            let seed = next.fetch_add(1, Relaxed);
+            if seed >= first.saturating_add(cases) {
+                return Ok(());
+            }
+            try_seed(seed).inspect_err(|_| failed.store(true, Relaxed))?;
+        }
+        Ok(())
+    };
+    let played: Vec<Result<(), String>> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(play)).collect();
+        threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+    });
+    let failures: Vec<String> = played.into_iter().filter_map(Result::err).collect();
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
 }

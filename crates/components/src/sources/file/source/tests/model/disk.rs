@@ -151,7 +151,7 @@ impl Disk {
     }
 
     pub fn copy(&mut self, name: &str) {
-        if self.path(name).exists() {
+        if has_one_name(&self.path(name)) {
             self.shift(name);
             let to = self.path(&format!("{name}.1"));
             fs::copy(self.path(name), &to).unwrap();
@@ -206,10 +206,19 @@ impl Disk {
     /// The file to compress, and what it becomes.
     pub fn pack(&self, name: &str) -> Option<(PathBuf, PathBuf, Vec<u8>)> {
         let from = self.path(&format!("{name}.1"));
+        if !has_one_name(&from) {
+            return None;
+        }
         let mut packed = GzEncoder::new(Vec::new(), flate2::Compression::fast());
         packed.write_all(&fs::read(&from).ok()?).unwrap();
         Some((from, self.path(&format!("{name}.1.gz")), packed.finish().unwrap()))
     }
+}
+
+/// Whether it is there and has no other name. A copy of one that has may be found beside the
+/// other name, and is read then like any file.
+fn has_one_name(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|stat| stat.nlink() == 1)
 }
 
 fn content(path: &Path) -> Content {
