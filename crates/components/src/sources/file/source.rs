@@ -502,13 +502,15 @@ impl FileSource {
         false
     }
 
-    /// What a sink had not read yet of a file that was cut is gone; that is said, for each sink.
+    /// What a sink had not read yet of a file that was cut is gone; that is said, as far as it is known
+    /// how long the file was.
     fn forget_truncated(&mut self, id: u64, cx: &SourceCx<'_>) {
         let Some(old) = self.remove(id) else { return };
-        let head = old.cursors.head();
-        for cursor in old.cursors.list().iter().filter(|c| c.position < head) {
-            let lost = head - cursor.position;
+        let end = old.cursors.head().max(old.origin.state.size.load(Relaxed));
+        for cursor in old.cursors.list().iter().filter(|c| c.position < end) {
+            let lost = end - cursor.position;
             cx.counters.error("truncated_unread");
+            cx.counters.dropped("truncated_unread", 1);
             log::error!(
                 "source {}: {lost} bytes of {} were truncated before every sink had them",
                 cx.info.id,
