@@ -5,6 +5,7 @@ mod files;
 mod input;
 mod kafka;
 mod kill;
+mod late;
 mod output;
 mod rotation;
 mod stall;
