@@ -117,10 +117,9 @@ fn a_sink_that_is_stuck_shows_as_lag() {
     story.wait_for_metric(("file_lag_bytes", "slow", "slow.log"), |bytes| bytes == 7000.0);
 }
 
-/// The rate is far below what is there: what is not read yet is lag as well, and if it is cut off, it
-/// is lost and counted.
+/// The rate is far below what is there: what is not read yet is lag as well.
 #[test]
-fn what_is_not_read_yet_is_lag_and_once_it_is_cut_off_a_loss() {
+fn a_source_that_may_not_read_faster_shows_as_lag() {
     let story = Story::begin();
     story.append("in/paced.log", &"a line\n".repeat(200_000));
     let file = story.wait_for(("paced", "in/paced.log"), "lag", |file| {
@@ -129,10 +128,6 @@ fn what_is_not_read_yet_is_lag_and_once_it_is_cut_off_a_loss() {
     assert!(file["position"].as_u64() < Some(1_400_000), "{file}");
     story.wait_for_metric(("source_lag_bytes", "paced", ""), |bytes| bytes > 100_000.0);
     story.wait_for_metric(("component_wait_seconds_total", "paced", "rate_limit"), |seconds| seconds > 0.0);
-    File::options().write(true).open(story.path("in/paced.log")).unwrap().set_len(0).unwrap();
-    let lost = ("component_dropped_events_total", "paced", "truncated_unread");
-    story.wait_for_metric(lost, |count| count == 1.0);
-    assert!(story.agent.log().contains("were truncated before every sink had them"), "{}", story.agent.log());
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod kafka;
 mod kill;
 mod late;
 mod output;
+mod promises;
 mod rotation;
 mod stall;
 mod verify;
