@@ -14,6 +14,8 @@
 //! The blocks of a page run in order in one folder of their own. Shell and YAML blocks without such
 //! a mark are faults, so that no example escapes.
 
+mod promises;
+
 use crate::support;
 use millstream_components::registry::{ROWS, Row};
 use millstream_testkit::kafka::Kafka;

@@ -17,7 +17,7 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A configuration that sends `DIR/in/*.log` to `topic`, with more options of the sink.
-fn config(brokers: &str, topic: &str, more: &str) -> String {
+pub fn config(brokers: &str, topic: &str, more: &str) -> String {
     format!(
         "sources:\n  app: {{ type: file, include: ['DIR/in/*.log'], max_line: 2MiB, attributes: {{ env: prod }} }}\n\
          sinks:\n  out: {{ type: kafka, inputs: [app], brokers: ['{brokers}'], topic: '{topic}', {more} }}\n"

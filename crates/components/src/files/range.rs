@@ -66,12 +66,12 @@ impl Range {
         let segments = batch.segments.clone();
         for segment in segments.iter() {
             let mut chosen = self.last.get(&segment.origin.id).copied().unwrap_or(true);
-            for row in segment.first_row..segment.first_row + segment.rows {
+            for (row, kept) in kept.iter_mut().enumerate().skip(segment.first_row).take(segment.rows) {
                 let time = self.time(batch, row);
                 if time != TIME_UNKNOWN {
                     chosen = (self.from_ns..self.until_ns).contains(&time);
                 }
-                kept[row] = chosen;
+                *kept = chosen;
             }
             self.last.insert(segment.origin.id, chosen);
         }

@@ -67,7 +67,7 @@ pub(super) struct Orphan {
     record: OriginRecord,
     descriptor: Descriptor,
     name: String,
-    /// Bytes that were not read by every sink.
+    /// Bytes that were not read by every sink, as far as it is known how long the file was.
     unread: u64,
 }
 
@@ -258,7 +258,7 @@ impl FileSource {
         let checkpoints: Vec<(String, u64)> =
             self.open.sinks.iter().map(|(sink, name)| (name.clone(), position(*sink))).collect();
         let least = checkpoints.iter().map(|(_, position)| *position).min().unwrap_or(0);
-        let unread = old.cursors.head() - least;
+        let unread = old.cursors.head().max(old.origin.state.size.load(Relaxed)) - least;
         self.by_inode.remove(&old.inode);
         self.closing.push(id);
         // Kept, it could pass for the new file after a restart: they share the inode.

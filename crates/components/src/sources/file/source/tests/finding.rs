@@ -149,6 +149,27 @@ fn what_comes_back_of_a_truncated_file_is_counted_and_settled() {
     assert!(fixture.rig.ledger.is_idle());
 }
 
+/// What no sink had read when a file was cut is lost, and counted as far as its length was known.
+#[test]
+fn what_was_cut_off_before_it_was_read_is_counted() {
+    let mut fixture = Fixture::new(json!({}), &["out"]);
+    let file = fixture.append("a.log", "1\n");
+    assert_eq!(fixture.read_texts(), ["1"]);
+    let room = std::mem::take(&mut fixture.rig.room);
+    fixture.append("a.log", "never read\n");
+    fixture.rig.advance(super::super::QUIET_LOOK);
+    assert!(fixture.batches().is_empty());
+    fixture.rig.advance(super::super::END_INTERVAL);
+    assert!(fixture.batches().is_empty());
+    file.set_len(0).unwrap();
+    fixture.rig.room = room;
+    assert!(fixture.batches().is_empty());
+    // Until then a copy may turn up.
+    fixture.rig.advance(Duration::from_secs(120));
+    assert!(fixture.batches().is_empty());
+    assert_eq!(fixture.dropped("truncated_unread"), 1);
+}
+
 /// A deleted file that some program still has open is read on; after a silence its unfinished
 /// line is delivered, and when that is settled the file is closed and forgotten.
 #[test]

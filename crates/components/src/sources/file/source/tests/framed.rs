@@ -62,7 +62,7 @@ fn encoded_files_have_their_own_offsets() {
         other => other.as_bytes().to_vec(),
     };
     let utf16 = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
-    let cases: [(&str, &dyn Fn(&str) -> Vec<u8>, u64); 2] = [("gbk", &gbk, 5), ("utf-16le", &utf16, 6)];
+    let cases = [("gbk", &gbk as &dyn Fn(&str) -> Vec<u8>, 5), ("utf-16le", &utf16, 6)];
     for (encoding, encode, bytes) in cases {
         let mut fixture = Fixture::new(json!({ "encoding": encoding }), &["out"]);
         fixture.append("a.log", encode("中文\n"));
