@@ -7,13 +7,13 @@ use crate::release::Release;
 use crate::running::Running;
 use crate::scheduler::Scheduler;
 use crate::stage::{OffloadQueue, SerialStage};
-use crate::store::Store;
 use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES, ROW_BYTES, SINKS_MAX};
 use millstream_model::{
     BlockPool, BuildError, Counters, Grant, Kind, Ledger, Now, Sink, SinkSet, Source, SourceInfo, SourceOpen,
     Transform,
 };
 use millstream_pace::{CpuCeiling, Pace, Rate};
+use millstream_store::Store;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;

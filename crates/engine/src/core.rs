@@ -6,13 +6,13 @@ use crate::limits::{DETACH_AFTER, FULL_AFTER};
 use crate::release::Release;
 use crate::scheduler::{Again, Job, Scheduler};
 use crate::stage::{OffloadQueue, SerialStage};
-use crate::store::Store;
 use crate::ticket::Ticket;
 use millstream_model::{
     BlockPool, Counters, Grant, Kind, Ledger, Map, Now, Offload, Polled, Sink, SinkSet, Source, SourceCx,
     SourceInfo, Troubles,
 };
 use millstream_pace::{CpuCeiling, Rate};
+use millstream_store::Store;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

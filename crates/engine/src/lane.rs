@@ -2,10 +2,10 @@
 
 use crate::backoff::{Backoff, random};
 use crate::limits::{PANIC_PAUSE_MAX, TROUBLE_AGAIN};
-use crate::store::Store;
 use millstream_model::{
     Counters, DeliverError, Delivery, Hold, Lane, LaneCx, Outcome, Payload, Settled, Sink,
 };
+use millstream_store::Store;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};

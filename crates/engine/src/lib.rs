@@ -18,7 +18,6 @@ mod running;
 mod scheduler;
 mod snapshot;
 mod stage;
-mod store;
 mod ticket;
 
 #[cfg(test)]
@@ -30,5 +29,5 @@ pub use millstream_snapshot::{ComponentSnapshot, FileSnapshot, SinkProgress, Sna
 pub use blueprint::{
     Blueprint, Built, Clock, EngineError, Input, OpenSource, Settings, SinkPart, SourcePart, TransformPart,
 };
+pub use millstream_store::{Store, StoreError};
 pub use running::{Running, Stopped};
-pub use store::{Store, StoreError};

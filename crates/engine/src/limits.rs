@@ -31,9 +31,6 @@ pub const BACKOFF_MAX: Duration = Duration::from_secs(30);
 /// How often the same trouble of a sink is said in the log.
 pub const TROUBLE_AGAIN: Duration = Duration::from_secs(30);
 
-/// Cache of the checkpoint store in bytes: an agent's checkpoints are small and written, not read.
-pub const STORE_CACHE_BYTES: usize = 512 * 1024;
-
 /// Longest pause before a lane that panicked is opened again: the panic is about one payload, and
 /// the others wait for it to be found.
 pub const PANIC_PAUSE_MAX: Duration = Duration::from_millis(250);

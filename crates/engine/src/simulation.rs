@@ -7,10 +7,10 @@ use crate::blueprint::{Blueprint, Clock, Settings, SinkPart, SourcePart, Transfo
 use crate::chain::{Worker, at_cut};
 use crate::core::{Core, Op};
 use crate::scheduler::{Job, Next};
-use crate::store::Store;
 use crate::ticket::Ticket;
 use millstream_model::{Batch, ComponentError, Map, Now, Offload, Outputs, Serial, SourceInfo, Transform};
 use millstream_pace::Pace;
+use millstream_store::Store;
 use millstream_testkit::{FakeSink, MemoryLog, Random, Shelf, Temper};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::Path;

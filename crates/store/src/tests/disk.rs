@@ -1,6 +1,6 @@
 //! A disk that loses power: what was written since the last sync may be there, or not, or in part.
 
-use crate::store::{Create, DATABASE, Store, StoreError};
+use crate::{Create, DATABASE, Store, StoreError};
 use millstream_testkit::Random;
 use redb::StorageBackend;
 use std::fs::File;

@@ -1,6 +1,6 @@
 //! What a store holds, as plain maps: what it says of itself, and what it should say.
 
-use crate::store::Store;
+use crate::Store;
 use millstream_testkit::Random;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

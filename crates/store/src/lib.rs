@@ -13,7 +13,6 @@
 //! A store that cannot be read is set aside and a new one begun; a value that fails its hash is
 //! left out. Both only repeat data, and both are reported.
 
-use crate::limits::STORE_CACHE_BYTES;
 use millstream_model::{OriginRecord, OriginStore};
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
 use std::collections::BTreeMap;
@@ -28,6 +27,9 @@ const SOURCES: TableDefinition<&str, &[u8]> = TableDefinition::new("sources");
 const ORIGINS: TableDefinition<(&str, u64), &[u8]> = TableDefinition::new("origins");
 const CHECKPOINTS: TableDefinition<(&str, u64, &str), &[u8]> = TableDefinition::new("checkpoints");
 const LANES: TableDefinition<(&str, u64), &[u8]> = TableDefinition::new("lanes");
+
+/// Cache in bytes: an agent's checkpoints are small and written, not read.
+const STORE_CACHE_BYTES: usize = 512 * 1024;
 
 /// The database's file in `data_dir`.
 const DATABASE: &str = "checkpoints.redb";
@@ -132,18 +134,18 @@ impl Store {
 
     /// Held while a sync's lane state and its settlements are noted, so that no commit takes one
     /// without the other.
-    pub(crate) fn settling(&self) -> RwLockReadGuard<'_, ()> {
+    pub fn settling(&self) -> RwLockReadGuard<'_, ()> {
         self.gate.read().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     /// Calls `f` after every sync of a lane: a commit should follow soon, because a crash before it
     /// takes back what was synced.
-    pub(crate) fn on_sync(&self, f: impl Fn() + Send + Sync + 'static) {
+    pub fn on_sync(&self, f: impl Fn() + Send + Sync + 'static) {
         let _ = self.on_sync.set(Box::new(f));
     }
 
     /// A lane has synced and settled.
-    pub(crate) fn synced(&self) {
+    pub fn synced(&self) {
         if let Some(on_sync) = self.on_sync.get() {
             on_sync();
         }
@@ -151,25 +153,25 @@ impl Store {
 
     /// Calls `f` to commit when a lane keeps a state: with it go the checkpoints that moved, for what
     /// other lanes have noted belongs to theirs.
-    pub(crate) fn on_keep(&self, f: impl Fn() -> io::Result<()> + Send + Sync + 'static) {
+    pub fn on_keep(&self, f: impl Fn() -> io::Result<()> + Send + Sync + 'static) {
         let _ = self.on_keep.set(Box::new(f));
     }
 
     /// Keeps a lane's state with everything that was settled before; durable on return.
-    pub(crate) fn keep_lane(&self, sink: &Arc<str>, lane: usize, state: Vec<u8>) -> io::Result<()> {
+    pub fn keep_lane(&self, sink: &Arc<str>, lane: usize, state: Vec<u8>) -> io::Result<()> {
         self.note_lane(sink, lane, state);
         self.on_keep.get().map_or_else(|| self.commit(|_| {}), |commit| commit())
     }
 
     /// Notes what a lane's sync returned, for the next commit.
-    pub(crate) fn note_lane(&self, sink: &Arc<str>, lane: usize, state: Vec<u8>) {
+    pub fn note_lane(&self, sink: &Arc<str>, lane: usize, state: Vec<u8>) {
         self.pending().lanes.insert((sink.clone(), lane as u64), state);
     }
 
     /// Commits what `moved` notes, with the lane states noted before; durable on return.
     ///
     /// What could not be committed is kept for the next time.
-    pub(crate) fn commit(
+    pub fn commit(
         &self,
         moved: impl FnOnce(&mut dyn FnMut(&Arc<str>, u64, &Arc<str>, u64)),
     ) -> io::Result<()> {
@@ -198,7 +200,7 @@ impl Store {
     }
 
     /// What the lane's last sync returned, committed or about to be.
-    pub(crate) fn lane(&self, sink: &Arc<str>, lane: usize) -> Option<Vec<u8>> {
+    pub fn lane(&self, sink: &Arc<str>, lane: usize) -> Option<Vec<u8>> {
         if let Some(state) = self.pending().lanes.get(&(sink.clone(), lane as u64)) {
             return Some(state.clone());
         }
@@ -214,7 +216,7 @@ impl Store {
     }
 
     /// The part of the store that belongs to one source.
-    pub(crate) fn of_source(self: &Arc<Self>, source: &str) -> Arc<dyn OriginStore> {
+    pub fn of_source(self: &Arc<Self>, source: &str) -> Arc<dyn OriginStore> {
         Arc::new(SourceStore { store: self.clone(), source: source.into() })
     }
 }
