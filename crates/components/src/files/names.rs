@@ -9,6 +9,12 @@ const PACKED_ENDINGS: &[&str] = &[".gz", ".gzip", ".zst", ".zstd"];
 /// Words that rotations put into names.
 const ROTATION_WORDS: &[&str] = &["old", "bak", "backup", "prev", "log", "txt"];
 
+/// What the names of all rotations of a file begin with: its name up to the last dot. Behind it comes
+/// a dot, `-` or `_`.
+pub fn stem(name: &str) -> &str {
+    name.rsplit_once('.').map_or(name, |(stem, _)| stem)
+}
+
 /// Whether `other` is a name that a rotation could give to the file `original`, or to what it makes
 /// of it: a number, a date, an ending.
 pub fn is_rotation_name(original: &str, other: &str) -> bool {
@@ -16,7 +22,7 @@ pub fn is_rotation_name(original: &str, other: &str) -> bool {
     if original == ending.unwrap_or(other) {
         return ending.is_some();
     }
-    let stem = original.rsplit_once('.').map_or(original, |(stem, _)| stem);
+    let stem = stem(original);
     let Some(rest) = other.strip_prefix(stem).map(|_| &ending.unwrap_or(other)[stem.len()..]) else {
         return false;
     };

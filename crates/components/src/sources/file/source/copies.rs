@@ -7,7 +7,7 @@
 use super::super::identity::Mark;
 use super::*;
 use crate::files::content::Content;
-use crate::files::names::is_rotation_name;
+use crate::files::names::{is_rotation_name, stem};
 
 /// A file that is not known by its inode.
 pub(super) struct Stranger {
@@ -17,38 +17,36 @@ pub(super) struct Stranger {
     pub head: Head,
 }
 
-/// Where copies look for their originals: by hash of a whole head; where one of the
-/// two heads is short, by the first word of the name.
+/// Where copies look for their originals: by the stems of their names, as ten thousand files may
+/// begin alike, in name and in content.
 #[derive(Default)]
-pub(super) struct Originals {
-    by_head: HashMap<u64, Vec<u64>>,
-    by_word: HashMap<String, Vec<u64>>,
-    short_by_word: HashMap<String, Vec<u64>>,
-}
+pub(super) struct Originals(HashMap<String, Vec<(u64, Head)>>);
 
 impl Originals {
     pub fn add(&mut self, tail: &Tail) {
-        let (id, head, word) = (tail.origin.id, tail.descriptor.head, first_word(&tail.origin.name));
-        if head.is_whole() {
-            self.by_head.entry(head.hash).or_default().push(id);
-        } else {
-            self.short_by_word.entry(word.clone()).or_default().push(id);
+        let (first, now) = (file_name(Path::new(&tail.origin.name)), file_name(&tail.path));
+        self.insert(&first, tail.origin.id, tail.descriptor.head);
+        if now != first {
+            self.insert(&now, tail.origin.id, tail.descriptor.head);
         }
-        self.by_word.entry(word).or_default().push(id);
+    }
+
+    fn insert(&mut self, name: &str, id: u64, head: Head) {
+        self.0.entry(stem(name).to_owned()).or_default().push((id, head));
     }
 
     /// Ids of files that `stranger` may be a copy of.
     fn of(&self, stranger: &Stranger) -> Vec<u64> {
-        let (whole, word) = (stranger.head.is_whole(), first_word(&stranger.path.to_string_lossy()));
-        let by_head = self.by_head.get(&stranger.head.hash).filter(|_| whole);
-        let by_word = if whole { self.short_by_word.get(&word) } else { self.by_word.get(&word) };
-        by_head.into_iter().chain(by_word).flatten().copied().collect()
+        self.named(&file_name(&stranger.path), stranger.head)
     }
-}
 
-fn first_word(path: &str) -> String {
-    let name = path.rsplit('/').next().unwrap_or(path);
-    name.split(['.', '-', '_']).next().unwrap_or(name).to_owned()
+    /// Ids of files of which a rotation could be called `name`, and that may begin with `head`.
+    fn named(&self, name: &str, head: Head) -> Vec<u64> {
+        let stems = name.match_indices(['.', '-', '_']).map(|(end, _)| &name[..end]);
+        let named = stems.filter_map(|stem| self.0.get(stem)).flatten();
+        let differ = |other: &Head| other.is_whole() && head.is_whole() && other.hash != head.hash;
+        named.filter(|(_, other)| !differ(other)).map(|(id, _)| *id).collect()
+    }
 }
 
 fn file_name(path: &Path) -> String {
@@ -298,5 +296,25 @@ pub(super) fn pass_over(tail: &mut Tail, end: u64, cx: &SourceCx<'_>) {
         let range = (cursor.position, cursor.until.unwrap_or(end).min(end));
         cx.ledger.issue(tail.origin.id, range, cursor.sinks, cursor.attempt, cx.now.since_start).finish();
         tail.cursors.advance(index, range.1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each file is compared with the few that it can be a copy of, not with all.
+    #[test]
+    fn originals_are_found_by_name_among_many_that_are_alike() {
+        let mut originals = Originals::default();
+        let head = Head { hash: 1, ..Head::default() };
+        (0..1000).for_each(|id| originals.insert(&format!("app-{id:04}.log"), id, head));
+        originals.insert("app.log", 5000, head);
+        originals.insert("syslog", 6000, head);
+        assert_eq!(originals.named("app-0017.log", head), [5000, 17]);
+        assert_eq!(originals.named("app-0017.log.1.gz", head), [5000, 17]);
+        assert_eq!(originals.named("app.log-20261122", head), [5000]);
+        assert_eq!(originals.named("syslog.gz", head), [6000]);
+        assert!(originals.named("other.log", head).is_empty());
     }
 }
