@@ -1,7 +1,10 @@
-//! What a source of files stands on: finding names, noticing news, choosing lines.
+//! What a source of files stands on: finding names, noticing news, opening, recognising, choosing
+//! lines.
 
 pub mod content;
+pub mod copies;
 pub mod discover;
+pub mod identity;
 pub mod names;
 pub mod open;
 pub mod range;

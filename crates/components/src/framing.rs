@@ -1,5 +1,9 @@
 //! How the bytes of files become events, as it is configured.
 
+mod file;
+
+pub use file::{FileFramer, Framing, OUT_MARGIN, Portion, together};
+
 use millstream_framing::{
     Container, LINES_MAX_DEFAULT, Multiline, Preset, Rules, Spec, Start, TIME_UNKNOWN as UNKNOWN, TimeSpec,
 };

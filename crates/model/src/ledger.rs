@@ -22,6 +22,8 @@ struct State {
     origins: HashMap<u64, Accounts>,
     rereads: Vec<Reread>,
     moved: HashSet<u64>,
+    /// Checkpoints that have moved, of origins that are no longer open.
+    retired: Vec<(u64, Vec<(usize, u64)>)>,
     stopped: bool,
     /// What was counted of origins that are no longer open.
     closed: OriginTotals,
@@ -183,6 +185,16 @@ impl Ledger {
         idle
     }
 
+    /// The same of an origin that may come back: a checkpoint that has moved is handed out all the same.
+    pub fn retire(&self, origin: u64) -> bool {
+        let mut state = self.lock();
+        let moved = state.moved.contains(&origin).then(|| state.origins.get(&origin)).flatten();
+        let checkpoints = moved.filter(|accounts| accounts.is_idle()).map(Accounts::checkpoints);
+        state.retired.extend(checkpoints.map(|checkpoints| (origin, checkpoints)));
+        drop(state);
+        self.close(origin)
+    }
+
     /// Notes that `range` of `origin` goes out to `sinks`, and returns its acknowledgement.
     ///
     /// Ranges of one origin and sink do not overlap, except that a range issued again takes the
@@ -240,7 +252,9 @@ impl Ledger {
         let mut state = self.lock();
         let moved = std::mem::take(&mut state.moved);
         let of = |id| state.origins.get(&id).map(|accounts| (id, accounts.checkpoints()));
-        moved.into_iter().filter_map(of).collect()
+        let moved: Vec<_> = moved.into_iter().filter_map(of).collect();
+        // The older first: an origin may have been opened again.
+        state.retired.drain(..).chain(moved).collect()
     }
 
     /// The offset before which `sink` has settled everything of `origin`.
@@ -385,6 +399,15 @@ mod tests {
         ledger.open(&origin, [(0, 5)]);
         origin.state.rotations.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         assert_eq!(ledger.totals().rotations, 3);
+    }
+
+    #[test]
+    fn a_retired_origin_hands_out_the_checkpoint_that_moved() {
+        let ledger = ledger();
+        ledger.issue(ORIGIN, (0, 10), both(), 0, T).finish();
+        assert!(ledger.retire(ORIGIN));
+        assert_eq!(ledger.take_moved(), vec![(ORIGIN, vec![(0, 10), (1, 10)])]);
+        assert!(ledger.take_moved().is_empty());
     }
 
     #[test]

@@ -1,12 +1,11 @@
 //! Configuration of source `file`.
 
 use super::source::FileSource;
-use super::tail::Framing;
 use crate::files::discover::{Exclude, Glob, Pattern, matcher};
 use crate::files::open::Symlinks;
 use crate::files::range::{BackfillConfig, Range};
 use crate::files::select::LineFilter;
-use crate::framing::{ContainerFormat, EncodingName, MultilineConfig, rules};
+use crate::framing::{ContainerFormat, EncodingName, Framing, MultilineConfig, rules};
 use crate::registry::{Component, SourceComponent};
 use millstream_model::{BuildError, Interval, LongLine, Size, Source, SourceOpen};
 use schemars::JsonSchema;

@@ -1,13 +1,11 @@
 //! Source `file`: tails files, follows them through rotation, and never skips a line.
 //!
 //! - `source` decides when to look at which file, and `source/finding` which file is which.
-//! - `identity` recognises a file, over renames, copies and restarts.
 //! - `tail` is one file: its cursors, and reading lines of it into a block.
 //!
-//! It stands on `files`: finding names, noticing news, opening, choosing lines.
+//! It stands on `files`: finding names, noticing news, opening, recognising, choosing lines.
 
 mod config;
-mod identity;
 mod source;
 mod tail;
 

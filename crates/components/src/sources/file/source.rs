@@ -5,15 +5,17 @@ mod finding;
 mod held;
 
 use super::config::{FileConfig, ReadFrom};
-use super::identity::{Descriptor, HEAD_BYTES_MAX, Head, Inode};
-use super::tail::{ALONE_FROM, Buffers, Fill, Framing, Limits, Read, Request, Tail};
+use super::tail::{ALONE_FROM, Buffers, Fill, Limits, Read, Request, Tail};
 use crate::files::content::Content;
+use crate::files::copies::Stranger;
 use crate::files::discover::{Exclude, Pattern};
+use crate::files::identity::{Descriptor, Inode};
 use crate::files::open::{Symlinks, open_regular};
 use crate::files::range::Range;
 use crate::files::select::Select;
 use crate::files::watch::Watch;
-use copies::{Orphan, missing, stranger_of};
+use crate::framing::Framing;
+use copies::{Orphan, missing};
 use millstream_model::{
     Ack, BuildError, Choice, Cursor, Cursors, Now, Origin, OriginRecord, OriginStore, Polled, Reread,
     SinkSet, Source, SourceCx, SourceOpen,
@@ -322,20 +324,19 @@ impl FileSource {
             let Some(choice) = self.choose(id, cx, &mut blocked) else { continue };
             let Some(tail) = self.tails.get_mut(&id) else { continue };
             let alone = choice.cursor.attempt >= ALONE_FROM;
-            let fits = |f: &Fill| f.sinks == choice.cursor.sinks && !(alone && f.builder.has_segments());
-            if fill.as_ref().is_some_and(|f| !fits(f)) {
+            if fill.as_ref().is_some_and(|fill| !fill.takes(&choice.cursor, alone)) {
                 self.due.push_front(id);
                 break;
             }
             if fill.is_none() {
-                let Some((block, permit)) = cx.block(tail.block_bytes()) else {
-                    blocked.push(id);
-                    break;
-                };
-                let buffers = std::mem::take(&mut self.buffers);
-                fill = Some(Fill::new(block, permit, choice.cursor.sinks, buffers));
+                let block = cx.block(tail.block_bytes());
+                let (buffers, sinks) = (std::mem::take(&mut self.buffers), choice.cursor.sinks);
+                fill = block.map(|(block, permit)| Fill::new(block, permit, sinks, buffers));
             }
-            let Some(open) = &mut fill else { break };
+            let Some(open) = &mut fill else {
+                blocked.push(id);
+                break;
+            };
             let finish = finite || is_silent(tail, cx.now.since_start);
             empty_reads += usize::from(!open.builder.has_segments());
             let read = tail.read(Request { choice, cx, limits: self.limits, finish }, open);
@@ -345,16 +346,15 @@ impl FileSource {
                 break;
             }
         }
-        let mut waits = !blocked.is_empty();
+        let waits = !blocked.is_empty();
         blocked.into_iter().rev().for_each(|id| self.due.push_front(id));
-        if let Some(fill) = &mut fill {
-            self.buffers = fill.take_buffers();
+        let Some(mut fill) = fill else { return (None, waits) };
+        self.buffers = fill.take_buffers();
+        if self.keep_heads(cx) {
+            return (Some(fill), waits);
         }
-        if !self.keep_heads(cx) {
-            fill.take().iter().flat_map(|fill| fill.builder.acks()).for_each(Ack::give_back);
-            waits = true;
-        }
-        (fill, waits)
+        fill.builder.acks().for_each(Ack::give_back);
+        (None, true)
     }
 
     /// Keeps the heads that have grown, before what was read goes out. With a shorter one, other
@@ -408,15 +408,8 @@ impl FileSource {
         let Some(tail) = self.tails.get_mut(&id) else { return false };
         let head = tail.cursors.head();
         if head > position {
-            tail.grown = now;
-            let marked = tail.update_mark();
-            if !tail.descriptor.head.is_whole() && tail.update_head() {
-                self.grown_heads.push((id, tail.descriptor.to_bytes()));
-            } else if marked {
-                // Kept with the checkpoint that covers it: by then the file may be gone, and a copy left.
-                self.open.store.note(id, tail.descriptor.to_bytes());
-            }
-            tail.quiet_at = now + if self.active > CROWD { QUIET_AFTER_CROWDED } else { QUIET_AFTER };
+            (tail.grown, tail.quiet_at) = (now, now + quiet_after(self.active));
+            self.grown_heads.extend(describe(tail, &*self.open.store));
         }
         match read {
             Ok(Read::Full) => {
@@ -453,16 +446,14 @@ impl FileSource {
         self.unpacked(id);
         let Some(tail) = self.tails.get_mut(&id) else { return };
         tail.queued = false;
-        if is_silent(tail, cx.now.since_start) && cx.ledger.close(id) {
-            let stat = tail.content().and_then(|content| Ok(fstat(content.file())?));
-            let deleted = stat.is_ok_and(|stat| stat.st_nlink == 0);
-            self.by_inode.remove(&tail.inode);
-            if let Some(tail) = self.remove(id).filter(|_| !deleted) {
-                self.lay_by(tail);
-            }
-            if deleted {
-                self.forget(id, cx);
-            }
+        if !is_silent(tail, cx.now.since_start) {
+            return;
+        }
+        let (deleted, inode) = (tail.is_deleted(), tail.inode);
+        let closed = if deleted { cx.ledger.close(id) } else { cx.ledger.retire(id) };
+        if let Some(tail) = closed.then(|| self.remove(id)).flatten() {
+            self.by_inode.remove(&inode);
+            if deleted { self.forget(id, cx) } else { self.lay_by(tail) }
         }
     }
 
@@ -496,7 +487,7 @@ impl FileSource {
         let Some(old) = self.tails.get_mut(&id) else { return false };
         log::info!("source {}: {} was truncated; it is read from its beginning", cx.info.id, old.origin.name);
         let (path, before) = (old.path.clone(), old.origin.clone());
-        let again = old.content().and_then(|content| stranger_of(path, content.again()));
+        let again = old.content().and_then(|content| Stranger::of(path, content.again()));
         match again.and_then(|stranger| self.adopt(stranger, 0)) {
             Ok(tail) => {
                 cx.counters.noted("truncations", 1);
@@ -541,6 +532,24 @@ fn forget(gone: &[u64], store: &dyn OriginStore, source: &str) {
     {
         log::warn!("source {source}: {} files that are gone could not be forgotten: {error}", gone.len());
     }
+}
+
+/// Brings what is kept of a file up to what was read of it; what must be kept before that goes out.
+fn describe(tail: &mut Tail, store: &dyn OriginStore) -> Option<(u64, Vec<u8>)> {
+    let (id, marked) = (tail.origin.id, tail.update_mark());
+    if !tail.descriptor.head.is_whole() && tail.update_head() {
+        return Some((id, tail.descriptor.to_bytes()));
+    }
+    if marked {
+        // Kept with the checkpoint that covers it: by then the file may be gone, and a copy left.
+        store.note(id, tail.descriptor.to_bytes());
+    }
+    None
+}
+
+/// After how long without news a file is quiet, of so many that are looked at regularly.
+fn quiet_after(active: u32) -> Duration {
+    if active > CROWD { QUIET_AFTER_CROWDED } else { QUIET_AFTER }
 }
 
 /// Has the file looked at when the time has come.

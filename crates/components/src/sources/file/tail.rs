@@ -4,16 +4,16 @@ mod framed;
 mod lines;
 mod long;
 
-use framed::FileFramer;
-pub use framed::Framing;
 use long::LongScan;
 
-use super::identity::{Descriptor, HEAD_BYTES_MAX, Head, Inode, Mark, Marks};
 use crate::files::content::Content;
+use crate::files::copies::Originals;
+use crate::files::identity::{Descriptor, HEAD_BYTES_MAX, Head, Inode, Mark, Marks};
+use crate::framing::{FileFramer, Framing};
 use millstream_framing::Found;
 use millstream_model::limits::BLOCK_BYTES;
 use millstream_model::{
-    BatchBuilder, Block, Choice, Cursors, LongLine, Origin, Permit, SinkSet, SourceCx, Standing,
+    BatchBuilder, Block, Choice, Cursor, Cursors, LongLine, Origin, Permit, SinkSet, SourceCx, Standing,
 };
 use rustix::fs::fstat;
 use std::io;
@@ -60,6 +60,11 @@ impl Fill {
     /// Gives back what can be used again.
     pub fn take_buffers(&mut self) -> Buffers {
         std::mem::take(&mut self.buffers)
+    }
+
+    /// Whether what is read at `cursor` may be added to what is in it.
+    pub fn takes(&self, cursor: &Cursor, alone: bool) -> bool {
+        self.sinks == cursor.sinks && !(alone && self.builder.has_segments())
     }
 
     /// Bytes filled.
@@ -221,6 +226,11 @@ impl Tail {
         self.content = None;
     }
 
+    /// Adds it to those of which there may be copies.
+    pub fn add_to(&self, originals: &mut Originals) {
+        originals.add(self.origin.id, (&self.origin.name, &self.path), self.descriptor.head);
+    }
+
     /// Notes that it was moved.
     pub fn is_at(&mut self, path: &Path) {
         self.path = path.to_path_buf();
@@ -228,14 +238,16 @@ impl Tail {
         self.origin.state.rotations.fetch_add(1, Relaxed);
     }
 
+    /// Whether no name is left of it.
+    pub fn is_deleted(&self) -> bool {
+        let stat = self.content.as_ref().map(|content| fstat(content.file()));
+        stat.is_some_and(|stat| stat.is_ok_and(|stat| stat.st_nlink == 0))
+    }
+
     /// Notes whether more can come.
     pub fn note_standing(&self) {
-        let deleted = || {
-            let stat = self.content.as_ref().map(|content| fstat(content.file()));
-            stat.is_some_and(|stat| stat.is_ok_and(|stat| stat.st_nlink == 0))
-        };
         self.origin.state.set_standing(match self.gone_since {
-            Some(_) if deleted() => Standing::Deleted,
+            Some(_) if self.is_deleted() => Standing::Deleted,
             Some(_) => Standing::Gone,
             None if self.frozen || self.is_packed() && self.end.is_some() => Standing::Finished,
             None if self.content.is_none() => Standing::Waiting,

@@ -4,62 +4,11 @@
 //! was read of the other file, or with what is in it still. What a copy holds counts as read. When
 //! the original is cut or gone with something unread, reading goes on in the copy, under the same id.
 
-use super::super::identity::Mark;
 use super::*;
 use crate::files::content::Content;
-use crate::files::names::{is_rotation_name, stem};
+use crate::files::copies::{Originals, Stranger, is_related};
+use crate::files::identity::Mark;
 use std::collections::BTreeSet;
-
-/// A file that is not known by its inode.
-pub(super) struct Stranger {
-    pub path: PathBuf,
-    pub content: Content,
-    pub stat: Stat,
-    pub head: Head,
-}
-
-/// Where copies look for their originals: by the stems of their names, as ten thousand files may
-/// begin alike, in name and in content.
-#[derive(Default)]
-pub(super) struct Originals(HashMap<String, Vec<(u64, Head)>>);
-
-impl Originals {
-    pub fn add(&mut self, tail: &Tail) {
-        let (first, now) = (file_name(Path::new(&tail.origin.name)), file_name(&tail.path));
-        self.insert(&first, tail.origin.id, tail.descriptor.head);
-        if now != first {
-            self.insert(&now, tail.origin.id, tail.descriptor.head);
-        }
-    }
-
-    fn insert(&mut self, name: &str, id: u64, head: Head) {
-        self.0.entry(stem(name).to_owned()).or_default().push((id, head));
-    }
-
-    /// Ids of files that `stranger` may be a copy of.
-    fn of(&self, stranger: &Stranger) -> Vec<u64> {
-        self.named(&file_name(&stranger.path), stranger.head)
-    }
-
-    /// Ids of files of which a rotation could be called `name`, and that may begin with `head`.
-    fn named(&self, name: &str, head: Head) -> Vec<u64> {
-        let stems = name.match_indices(['.', '-', '_']).map(|(end, _)| &name[..end]);
-        let named = stems.filter_map(|stem| self.0.get(stem)).flatten();
-        let differ = |other: &Head| other.is_whole() && head.is_whole() && other.hash != head.hash;
-        named.filter(|(_, other)| !differ(other)).map(|(id, _)| *id).collect()
-    }
-}
-
-fn file_name(path: &Path) -> String {
-    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
-}
-
-/// Whether a rotation of the file that was first seen as `name`, and is `path` now, could be called
-/// like this.
-fn is_related(name: &str, path: &Path, other: &Path) -> bool {
-    let other = file_name(other);
-    is_rotation_name(&file_name(Path::new(name)), &other) || is_rotation_name(&file_name(path), &other)
-}
 
 /// A file that was cut before a copy of it was seen.
 pub(super) struct Orphan {
@@ -69,31 +18,6 @@ pub(super) struct Orphan {
     name: String,
     /// Bytes that were not read by every sink, as far as it is known how long the file was.
     unread: u64,
-}
-
-impl Stranger {
-    /// Whether it holds everything that was read of a file up to `mark`.
-    fn holds(&mut self, head: Head, mark: Option<Mark>) -> bool {
-        let agrees = |content: &mut Content| -> io::Result<bool> {
-            Ok(head.agrees(content)? && mark.is_none_or(|mark| mark.agrees(content).unwrap_or(false)))
-        };
-        (head.bytes > 0 || mark.is_some()) && agrees(&mut self.content).unwrap_or(false)
-    }
-
-    /// Whether all of it is in `original` too.
-    fn is_within(&mut self, mut original: Content) -> io::Result<bool> {
-        let bytes = self.content.bytes()?;
-        Ok(bytes > 0
-            && self.head.agrees(&mut original)?
-            && Mark::read(&mut self.content, bytes)? == Mark::read(&mut original, bytes)?)
-    }
-
-    /// Whether it is a copy of the file behind `tail`: to begin like it is not enough.
-    fn is_copy_of(&mut self, tail: &Tail, reopened: Option<Content>) -> bool {
-        let original = reopened.or_else(|| tail.content.as_ref().map(Content::again));
-        is_related(&tail.origin.name, &tail.path, &self.path)
-            && original.is_some_and(|original| self.is_within(original).unwrap_or(false))
-    }
 }
 
 impl FileSource {
@@ -107,14 +31,14 @@ impl FileSource {
     ) {
         let mut originals = Originals::default();
         if !strangers.is_empty() {
-            self.tails.values().chain(new.iter()).for_each(|tail| originals.add(tail));
+            self.tails.values().chain(new.iter()).for_each(|tail| tail.add_to(&mut originals));
         }
         for (path, inode) in strangers {
             let stranger = self.stranger(&path).filter(|stranger| Inode::of(&stranger.stat) == inode);
             let Some(mut stranger) = stranger else { continue };
             if self.take_cuts(&stranger, &originals, cx) {
                 originals = Originals::default();
-                self.tails.values().chain(new.iter()).for_each(|tail| originals.add(tail));
+                self.tails.values().chain(new.iter()).for_each(|tail| tail.add_to(&mut originals));
             }
             // The copy in which a file goes on that was cut.
             if self.by_inode.contains_key(&inode) {
@@ -126,7 +50,7 @@ impl FileSource {
             };
             match tail {
                 Ok(tail) => {
-                    originals.add(&tail);
+                    tail.add_to(&mut originals);
                     self.add_new(new, tail);
                 }
                 Err(error) => _ = trouble.insert(path, error.to_string()),
@@ -228,7 +152,7 @@ impl FileSource {
             let known = self.tails.get_mut(&id);
             let known = known.or_else(|| new.iter_mut().find(|tail| tail.origin.id == id));
             if let Some(original) = known.filter(|tail| tail.inode != Inode::of(&stranger.stat))
-                && stranger.is_copy_of(original, reopened)
+                && is_copy(&mut stranger, original, reopened)
             {
                 let (of, start) = (original.origin.id, stranger.content.bytes()?);
                 log::debug!(
@@ -294,7 +218,7 @@ impl FileSource {
             self.tails.values().find(|tail| tail.descriptor.copy_of == Some(id) && tail.content.is_some());
         if let Some((known, path, content)) =
             copy.and_then(|tail| Some((tail.origin.id, tail.path.clone(), tail.content.as_ref()?.again())))
-            && let Ok(mut stranger) = stranger_of(path, content)
+            && let Ok(mut stranger) = Stranger::of(path, content)
             && stranger.content.bytes().ok()? >= self.tails.get(&id)?.mark_before(u64::MAX)?.end
         {
             return Some((stranger, Some(known)));
@@ -322,7 +246,7 @@ impl FileSource {
 
     fn stranger(&self, path: &Path) -> Option<Stranger> {
         let (file, _) = open_regular(path, &self.symlinks).ok()??;
-        stranger_of(path.to_path_buf(), Content::new(file).ok()?).ok()
+        Stranger::of(path.to_path_buf(), Content::new(file).ok()?).ok()
     }
 
     /// A file that was cut goes on in its copy, which is known as `known` if it is read already.
@@ -390,11 +314,11 @@ fn go_own_way(tail: &mut Tail, store: &dyn OriginStore) {
     store.note(tail.origin.id, tail.descriptor.to_bytes());
 }
 
-/// The file behind an open content.
-pub(super) fn stranger_of(path: PathBuf, mut content: Content) -> io::Result<Stranger> {
-    let stat = fstat(content.file())?;
-    let head = Head::read(&mut content, HEAD_BYTES_MAX)?;
-    Ok(Stranger { path, content, stat, head })
+/// Whether a stranger is a copy of the file behind `tail`: to begin like it is not enough.
+fn is_copy(stranger: &mut Stranger, tail: &Tail, reopened: Option<Content>) -> bool {
+    let original = reopened.or_else(|| tail.content.as_ref().map(Content::again));
+    is_related(&tail.origin.name, &tail.path, &stranger.path)
+        && original.is_some_and(|original| stranger.is_within(original).unwrap_or(false))
 }
 
 /// Says what a copy lacks: what was written between the copy and the cut is nowhere any more.
@@ -415,25 +339,5 @@ pub(super) fn pass_over(tail: &mut Tail, begin: u64, end: u64, cx: &SourceCx<'_>
         let range = (cursor.position, cursor.until.unwrap_or(end).min(end));
         cx.ledger.issue(tail.origin.id, range, cursor.sinks, cursor.attempt, cx.now.since_start).finish();
         tail.cursors.advance(index, range.1);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Each file is compared with the few that it can be a copy of, not with all.
-    #[test]
-    fn originals_are_found_by_name_among_many_that_are_alike() {
-        let mut originals = Originals::default();
-        let head = Head { hash: 1, ..Head::default() };
-        (0..1000).for_each(|id| originals.insert(&format!("app-{id:04}.log"), id, head));
-        originals.insert("app.log", 5000, head);
-        originals.insert("syslog", 6000, head);
-        assert_eq!(originals.named("app-0017.log", head), [5000, 17]);
-        assert_eq!(originals.named("app-0017.log.1.gz", head), [5000, 17]);
-        assert_eq!(originals.named("app.log-20261122", head), [5000]);
-        assert_eq!(originals.named("syslog.gz", head), [6000]);
-        assert!(originals.named("other.log", head).is_empty());
     }
 }

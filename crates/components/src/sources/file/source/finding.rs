@@ -1,21 +1,17 @@
 //! Finding files: the walk, which file is which, and what is kept of it.
 
-use super::super::identity::Mark;
-use super::copies::Stranger;
 use super::*;
 use crate::files::discover::walk;
+use crate::files::identity::Mark;
 use crate::files::names::{container, is_packed_name};
+use std::collections::BTreeSet;
 
 impl FileSource {
     /// Walks the folders: takes in new files, notices moved and vanished ones.
     pub(super) fn walk(&mut self, cx: &SourceCx<'_>) {
         let (now, begun) = (cx.now.since_start, Instant::now());
         let found = walk(&self.patterns, &self.exclude);
-        let watched_before = self.watch.is_complete(&found.folders);
-        self.watch.folders(&found.folders);
-        self.folders_watched = self.watch.is_complete(&found.folders);
-        // A name that came between the walk and the watch is found by walking once more.
-        self.walk_wanted = self.folders_watched && !watched_before;
+        self.watch_folders(&found.folders);
         self.walked = Some(now);
         let mut trouble = found.unreadable;
         trouble.extend(found.missing.into_iter().map(|pattern| (pattern.into(), MISSING.to_owned())));
@@ -30,13 +26,7 @@ impl FileSource {
                 Err(error) => _ = trouble.insert(path.clone(), error.to_string()),
             }
         }
-        for (id, tail) in &mut self.tails {
-            match seen.contains(id) {
-                true => tail.gone_since = None,
-                false => _ = tail.gone_since.get_or_insert(now),
-            }
-            tail.note_standing();
-        }
+        self.note_seen(&seen, now);
         if !self.searched {
             new.extend(self.search(&new, cx));
         }
@@ -53,6 +43,25 @@ impl FileSource {
         }
         self.report(trouble, cx);
         self.walk_pause = (begun.elapsed() * WALK_SHARE).max(WALK_PAUSE);
+    }
+
+    fn watch_folders(&mut self, folders: &BTreeSet<PathBuf>) {
+        let watched_before = self.watch.is_complete(folders);
+        self.watch.folders(folders);
+        self.folders_watched = self.watch.is_complete(folders);
+        // A name that came between the walk and the watch is found by walking once more.
+        self.walk_wanted = self.folders_watched && !watched_before;
+    }
+
+    /// Notes since when no path leads to files that were not seen.
+    fn note_seen(&mut self, seen: &HashSet<u64>, now: Duration) {
+        for (id, tail) in &mut self.tails {
+            match seen.contains(id) {
+                true => tail.gone_since = None,
+                false => _ = tail.gone_since.get_or_insert(now),
+            }
+            tail.note_standing();
+        }
     }
 
     /// Adds a file that is to be taken in; of very many at once not all stay open.

@@ -4,107 +4,13 @@
 //! was added to it, until it is whole or its file has been silent for long enough.
 
 use super::lines::{is_suspect, is_whole_range};
-use super::{Buffers, Fill, READ_BYTES_MIN, Read, Request, Tail};
-use millstream_framing::{Close, Event, Framed, Framer, GROUP_ROWS_MAX, HEAD_BYTES, Input, Rules};
+use super::{Buffers, Fill, Read, Request, Tail};
+use crate::framing::{FileFramer, OUT_MARGIN, Portion, together};
+use millstream_framing::{Event, Framed, GROUP_ROWS_MAX, HEAD_BYTES, Input};
 use millstream_model::TIME_UNKNOWN;
 use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES};
 use std::io;
-use std::ops::{Deref, DerefMut};
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
-
-/// Bytes a decoder may need beside those for the text.
-pub(super) const OUT_MARGIN: usize = 16;
-
-/// An event whose last line is unfinished stays open this many times as long: its writer is in the
-/// middle of it.
-const UNFINISHED_PATIENCE: u32 = 10;
-
-/// How the bytes of a source's files become events.
-#[derive(Clone)]
-pub struct Framing {
-    /// The rules.
-    pub rules: Arc<Rules>,
-    /// How long an event stays open in a silent file.
-    pub timeout: Duration,
-}
-
-/// The framer of one file.
-pub struct FileFramer {
-    framer: Framer,
-    timeout: Duration,
-    open: Option<Open>,
-}
-
-/// An event that may go on.
-#[derive(Clone, Copy)]
-struct Open {
-    position: u64,
-    /// Bytes there are of it.
-    bytes: usize,
-    since: Duration,
-}
-
-/// Bytes that were read.
-#[derive(Clone, Copy)]
-struct Portion {
-    bytes: usize,
-    wanted: usize,
-    is_all: bool,
-}
-
-impl Deref for FileFramer {
-    type Target = Framer;
-
-    fn deref(&self) -> &Framer {
-        &self.framer
-    }
-}
-
-impl DerefMut for FileFramer {
-    fn deref_mut(&mut self) -> &mut Framer {
-        &mut self.framer
-    }
-}
-
-impl FileFramer {
-    /// For one file.
-    pub fn new(framing: &Framing) -> FileFramer {
-        FileFramer { framer: Framer::new(framing.rules.clone()), timeout: framing.timeout, open: None }
-    }
-
-    /// Whether an event is open that ends when its file has been silent for long enough.
-    pub fn is_open(&self) -> bool {
-        self.open.is_some()
-    }
-
-    /// Whether the open event is to end. An event may wait for its file only while nothing is added.
-    fn close(&mut self, request: Request<'_>, portion: Portion, raw: &[u8]) -> Close {
-        let (position, bytes, now) = (request.position(), portion.bytes, request.cx.now.since_start);
-        let same = self.open.filter(|open| (open.position, open.bytes) == (position, bytes));
-        let since = same.map_or(now, |open| open.since);
-        self.open = Some(Open { position, bytes, since });
-        let is_unfinished = !raw[bytes.saturating_sub(2)..].contains(&b'\n');
-        let patience = if is_unfinished { self.timeout * UNFINISHED_PATIENCE } else { self.timeout };
-        match portion.is_all {
-            true => Close::All,
-            false if portion.bytes < portion.wanted && now.saturating_sub(since) >= patience => Close::Lines,
-            false => Close::No,
-        }
-    }
-
-    /// Most bytes of a file that stand for `bytes` of text.
-    pub fn raw_bytes(&self, bytes: usize) -> usize {
-        if self.is_decoding() { bytes * 2 } else { bytes }
-    }
-
-    /// Bytes of a block that can hold an event of any length.
-    fn block_bytes(&self, line_max: usize) -> usize {
-        let expansion = if self.is_decoding() { self.expansion() } else { 1 };
-        (self.raw_bytes(line_max) + READ_BYTES_MIN) * expansion + OUT_MARGIN
-    }
-}
 
 impl Tail {
     /// `None` if the first line is too long for a block.
@@ -118,15 +24,11 @@ impl Tail {
         if BATCH_ROWS_MAX - fill.builder.rows() < GROUP_ROWS_MAX {
             return Ok(Some(Read::Full));
         }
-        if framer.needs_head() {
-            let mut head = [0; HEAD_BYTES];
-            let n = self.content()?.read_all_at(&mut head, 0)?;
-            framer.see_head(&head[..n], request.finish);
-        }
+        self.show_head(framer, request.finish)?;
         let begin = fill.used;
         let portion = self.portion(framer, request, fill, buffers)?;
         if portion.bytes == 0 {
-            framer.open = None;
+            framer.end();
             return Ok(Some(Read::Nothing));
         }
         let framed = find(framer, request, fill, buffers, portion);
@@ -142,10 +44,20 @@ impl Tail {
             return Ok(if is_long { None } else { Some(self.nothing_whole(framer, request, fill, portion)) });
         }
         if used == portion.bytes {
-            framer.open = None;
+            framer.end();
         }
         self.block_bytes = BLOCK_BYTES;
         Ok(Some(if portion.bytes < portion.wanted && !request.finish { Read::End } else { Read::More }))
+    }
+
+    /// Lets a framer see the beginning of its file, if it decides by that how to read it.
+    fn show_head(&mut self, framer: &mut FileFramer, is_all: bool) -> io::Result<()> {
+        if framer.needs_head() {
+            let mut head = [0; HEAD_BYTES];
+            let n = self.content()?.read_all_at(&mut head, 0)?;
+            framer.see_head(&head[..n], is_all);
+        }
+        Ok(())
     }
 
     /// Reads raw bytes: into the block where texts are parts of them, else beside it.
@@ -171,7 +83,7 @@ impl Tail {
         let bytes = self.content()?.read_at(into, request.position())?;
         let is_all =
             bytes == request.left() || request.finish && self.is_end(request.position() + bytes as u64)?;
-        Ok(Portion { bytes, wanted, is_all })
+        Ok(Portion { position: request.position(), bytes, wanted, is_all })
     }
 
     /// Adds what was found to the batch; returns the bytes of the file it takes.
@@ -271,26 +183,17 @@ fn find(
     portion: Portion,
 ) -> Framed {
     let (begin, rows_max) = (fill.used, BATCH_ROWS_MAX - fill.builder.rows());
-    let reference_ns = request.cx.now.unix_ns;
+    let (reference_ns, now) = (request.cx.now.unix_ns, request.cx.now.since_start);
     buffers.found.events.clear();
     buffers.found.tally = Default::default();
     if framer.is_decoding() {
         let raw = &buffers.raw[..portion.bytes];
-        let close = framer.close(request, portion, raw);
+        let close = framer.close(portion, raw, now);
         let input = Input { raw, close, rows_max, reference_ns };
         framer.frame(input, &mut fill.block.memory()[begin..], &mut buffers.found)
     } else {
         let raw = &fill.block.filled(begin + portion.bytes)[begin..];
-        let close = framer.close(request, portion, raw);
+        let close = framer.close(portion, raw, now);
         framer.frame(Input { raw, close, rows_max, reference_ns }, &mut [], &mut buffers.found)
     }
-}
-
-/// The first events, at least `count`, that are used up together, and the bytes they take.
-fn together(events: &[Event], count: usize) -> (usize, usize) {
-    let mut end = count.min(events.len()).max(1);
-    while end < events.len() && events[end].next == events[end - 1].next {
-        end += 1;
-    }
-    (end, events.get(end - 1).map_or(0, |event| event.next as usize))
 }

@@ -1,7 +1,7 @@
 //! Each line is an event.
 
 use super::{Fill, READ_BYTES_MIN, Read, Request, Tail};
-use crate::sources::file::identity::Mark;
+use crate::files::identity::Mark;
 use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES};
 use millstream_model::{Choice, Outcome};
 use std::io;

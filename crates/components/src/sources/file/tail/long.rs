@@ -100,7 +100,7 @@ impl Tail {
     /// Bytes of a block that the beginning of a long line may take.
     fn long_block_bytes(&self, line_max: usize) -> usize {
         let expansion = self.framer.as_ref().map_or(1, |framer| framer.expansion());
-        self.long_raw_bytes(line_max) * expansion + super::framed::OUT_MARGIN
+        self.long_raw_bytes(line_max) * expansion + crate::framing::OUT_MARGIN
     }
 
     /// Bytes of the file that give `line_max` bytes of text, and a little more.

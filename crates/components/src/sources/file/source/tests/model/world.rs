@@ -3,7 +3,7 @@
 use super::disk::{Content, Disk, Heads, NAMES};
 use super::oracle::Oracle;
 use super::*;
-use crate::sources::file::identity::Descriptor;
+use crate::files::identity::Descriptor;
 use millstream_model::{OriginRecord, OriginStore, Outcome};
 use std::collections::HashMap;
 

@@ -1,0 +1,110 @@
+//! Whether a file holds what another file held.
+
+use super::content::Content;
+use super::identity::{HEAD_BYTES_MAX, Head, Mark};
+use super::names::{is_rotation_name, stem};
+use rustix::fs::{Stat, fstat};
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A file that is not known by its inode.
+pub struct Stranger {
+    /// Where it was found.
+    pub path: PathBuf,
+    /// What is in it.
+    pub content: Content,
+    /// Its status.
+    pub stat: Stat,
+    /// The hash of its head.
+    pub head: Head,
+}
+
+/// Where copies look for their originals: by the stems of their names, as ten thousand files may
+/// begin alike, in name and in content.
+#[derive(Default)]
+pub struct Originals(HashMap<String, Vec<(u64, Head)>>);
+
+impl Originals {
+    /// Adds a file that was first seen as `name` and is `path` now.
+    pub fn add(&mut self, id: u64, (name, path): (&str, &Path), head: Head) {
+        let (first, now) = (file_name(Path::new(name)), file_name(path));
+        self.insert(&first, id, head);
+        if now != first {
+            self.insert(&now, id, head);
+        }
+    }
+
+    fn insert(&mut self, name: &str, id: u64, head: Head) {
+        self.0.entry(stem(name).to_owned()).or_default().push((id, head));
+    }
+
+    /// Ids of files that `stranger` may be a copy of.
+    pub fn of(&self, stranger: &Stranger) -> Vec<u64> {
+        self.named(&file_name(&stranger.path), stranger.head)
+    }
+
+    /// Ids of files of which a rotation could be called `name`, and that may begin with `head`.
+    fn named(&self, name: &str, head: Head) -> Vec<u64> {
+        let stems = name.match_indices(['.', '-', '_']).map(|(end, _)| &name[..end]);
+        let named = stems.filter_map(|stem| self.0.get(stem)).flatten();
+        let differ = |other: &Head| other.is_whole() && head.is_whole() && other.hash != head.hash;
+        named.filter(|(_, other)| !differ(other)).map(|(id, _)| *id).collect()
+    }
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// Whether a rotation of the file that was first seen as `name`, and is `path` now, could be called
+/// like this.
+pub fn is_related(name: &str, path: &Path, other: &Path) -> bool {
+    let other = file_name(other);
+    is_rotation_name(&file_name(Path::new(name)), &other) || is_rotation_name(&file_name(path), &other)
+}
+
+impl Stranger {
+    /// The file behind an open content.
+    pub fn of(path: PathBuf, mut content: Content) -> io::Result<Stranger> {
+        let stat = fstat(content.file())?;
+        let head = Head::read(&mut content, HEAD_BYTES_MAX)?;
+        Ok(Stranger { path, content, stat, head })
+    }
+
+    /// Whether it holds everything that was read of a file up to `mark`.
+    pub fn holds(&mut self, head: Head, mark: Option<Mark>) -> bool {
+        let agrees = |content: &mut Content| -> io::Result<bool> {
+            Ok(head.agrees(content)? && mark.is_none_or(|mark| mark.agrees(content).unwrap_or(false)))
+        };
+        (head.bytes > 0 || mark.is_some()) && agrees(&mut self.content).unwrap_or(false)
+    }
+
+    /// Whether all of it is in `original` too.
+    pub fn is_within(&mut self, mut original: Content) -> io::Result<bool> {
+        let bytes = self.content.bytes()?;
+        Ok(bytes > 0
+            && self.head.agrees(&mut original)?
+            && Mark::read(&mut self.content, bytes)? == Mark::read(&mut original, bytes)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each file is compared with the few that it can be a copy of, not with all.
+    #[test]
+    fn originals_are_found_by_name_among_many_that_are_alike() {
+        let mut originals = Originals::default();
+        let head = Head { hash: 1, ..Head::default() };
+        (0..1000).for_each(|id| originals.insert(&format!("app-{id:04}.log"), id, head));
+        originals.insert("app.log", 5000, head);
+        originals.insert("syslog", 6000, head);
+        assert_eq!(originals.named("app-0017.log", head), [5000, 17]);
+        assert_eq!(originals.named("app-0017.log.1.gz", head), [5000, 17]);
+        assert_eq!(originals.named("app.log-20261122", head), [5000]);
+        assert_eq!(originals.named("syslog.gz", head), [6000]);
+        assert!(originals.named("other.log", head).is_empty());
+    }
+}
