@@ -143,17 +143,12 @@ impl Log {
         match rotation {
             Rotation::Rename => {
                 make_room(&path)?;
-                fs::rename(&path, numbered(&path, 1))?;
-                self.linger();
+                self.move_to(&path, &numbered(&path, 1))?;
             }
-            Rotation::Date => {
-                fs::rename(&path, self.dated(&path))?;
-                self.linger();
-            }
+            Rotation::Date => self.move_to(&path, &self.dated(&path))?,
             Rotation::Move => {
                 let name = format!("w{:02}.log.{}", self.index, self.rotations);
-                fs::rename(&path, self.folder.join("old").join(name))?;
-                self.linger();
+                self.move_to(&path, &self.folder.join("old").join(name))?;
             }
             Rotation::Copytruncate => {
                 make_room(&path)?;
@@ -172,6 +167,13 @@ impl Log {
                 compress(&numbered(&path, 1))?;
             }
         }
+        Ok(())
+    }
+
+    /// Renames the file; its writer notices a little later.
+    fn move_to(&mut self, path: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(path, to)?;
+        self.linger();
         Ok(())
     }
 

@@ -7,6 +7,7 @@ pub mod discover;
 pub mod identity;
 pub mod names;
 pub mod open;
+pub mod packing;
 pub mod range;
 pub mod select;
 pub mod watch;

@@ -171,6 +171,22 @@ impl Content {
         same
     }
 
+    /// Start of the unfinished last line of the first `bytes`, or `bytes`: where reading "from the end"
+    /// begins, so that no line is torn.
+    pub fn last_line_start(&mut self, bytes: u64) -> io::Result<u64> {
+        let mut buffer = vec![0; SKIP_BYTES];
+        let mut end = bytes;
+        while end > 0 {
+            let begin = end.saturating_sub(buffer.len() as u64);
+            let n = self.read_all_at(&mut buffer[..(end - begin) as usize], begin)?;
+            if let Some(at) = millstream_scan::last_newline(&buffer[..n]) {
+                return Ok(begin + at as u64 + 1);
+            }
+            end = begin;
+        }
+        Ok(0)
+    }
+
     /// Number of bytes; what is compressed is unpacked for it.
     pub fn bytes(&mut self) -> io::Result<u64> {
         match &mut self.packed {

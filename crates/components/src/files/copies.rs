@@ -49,7 +49,11 @@ impl Originals {
         let stems = name.match_indices(['.', '-', '_']).map(|(end, _)| &name[..end]);
         let named = stems.filter_map(|stem| self.0.get(stem)).flatten();
         let differ = |other: &Head| other.is_whole() && head.is_whole() && other.hash != head.hash;
-        named.filter(|(_, other)| !differ(other)).map(|(id, _)| *id).collect()
+        let mut ids: Vec<u64> = named.filter(|(_, other)| !differ(other)).map(|(id, _)| *id).collect();
+        // A file may be there under two names.
+        ids.sort_unstable();
+        ids.dedup();
+        ids
     }
 }
 
@@ -101,8 +105,8 @@ mod tests {
         (0..1000).for_each(|id| originals.insert(&format!("app-{id:04}.log"), id, head));
         originals.insert("app.log", 5000, head);
         originals.insert("syslog", 6000, head);
-        assert_eq!(originals.named("app-0017.log", head), [5000, 17]);
-        assert_eq!(originals.named("app-0017.log.1.gz", head), [5000, 17]);
+        assert_eq!(originals.named("app-0017.log", head), [17, 5000]);
+        assert_eq!(originals.named("app-0017.log.1.gz", head), [17, 5000]);
         assert_eq!(originals.named("app.log-20261122", head), [5000]);
         assert_eq!(originals.named("syslog.gz", head), [6000]);
         assert!(originals.named("other.log", head).is_empty());

@@ -5,9 +5,10 @@
 //! and mark agree with what is kept; in doubt it is a new file, and is read again.
 
 use crate::files::content::{Content, Stamp};
+use millstream_model::{OriginRecord, OriginStore, SourceOpen};
 use rustix::fs::Stat;
 use serde::{Deserialize, Serialize};
-use std::collections::VecDeque;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
 
 /// Bytes of the head that are hashed at most.
@@ -178,6 +179,36 @@ impl Descriptor {
             && self.head.agrees(content)?
             && self.mark.agrees(content)?
             && reaches(content, checkpoint)?)
+    }
+}
+
+/// What is kept of files, by inode number. Copies of one another are told anew: what a copy holds may
+/// have been read of its original, and not settled.
+pub fn kept_files(
+    kept: Vec<OriginRecord>,
+    open: &SourceOpen,
+) -> HashMap<u64, Vec<(OriginRecord, Descriptor)>> {
+    let (mut records, mut copies) = (HashMap::<u64, Vec<_>>::new(), Vec::new());
+    let ids: HashSet<u64> = kept.iter().map(|record| record.id).collect();
+    for record in kept {
+        match Descriptor::from_bytes(&record.descriptor) {
+            Some(copy) if copy.copy_of.is_some_and(|of| ids.contains(&of)) => copies.push(record.id),
+            Some(descriptor) => records.entry(descriptor.inode).or_default().push((record, descriptor)),
+            None => {
+                log::error!("source {}: what is kept of a file cannot be read; it is read anew", open.info.id)
+            }
+        }
+    }
+    forget(&copies, &*open.store, &open.info.id);
+    records
+}
+
+/// Forgets files in the store; that this fails is said.
+pub fn forget(gone: &[u64], store: &dyn OriginStore, source: &str) {
+    if !gone.is_empty()
+        && let Err(error) = store.forget(gone)
+    {
+        log::warn!("source {source}: {} files that are gone could not be forgotten: {error}", gone.len());
     }
 }
 

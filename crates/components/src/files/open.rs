@@ -12,6 +12,17 @@ use std::path::{Path, PathBuf};
 /// Folders of container logs: the links in them are made by the container runtime.
 const CONTAINER_ROOTS: &[&str] = &["/var/log/pods", "/var/log/containers", "/var/lib/docker/containers"];
 
+/// File descriptors that are left for sinks, the store, connections and folders.
+const OPEN_RESERVE: usize = 128;
+
+/// Files one source may have open: what the system allows the process, less what the agent needs for
+/// itself.
+pub fn open_max() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let limit = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
+    limit.saturating_sub(OPEN_RESERVE).max(limit / 2)
+}
+
 /// Which symbolic links to files are followed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

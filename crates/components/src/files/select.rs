@@ -18,6 +18,23 @@ pub struct LineFilter {
     pub regex: Vec<Regex>,
 }
 
+impl LineFilter {
+    /// What is wrong with it: a JSON pointer below it, and what to write instead.
+    pub fn faults(&self) -> Vec<(&'static str, &'static str)> {
+        let mut faults = Vec::new();
+        if self.contains.is_empty() && self.regex.is_empty() {
+            faults.push(("", "selects nothing; give it contains: or regex:"));
+        }
+        if self.contains.iter().any(|text| text.contains('\n')) {
+            faults.push(("/contains", "a text with a line end is in no line; write one text per line"));
+        }
+        if self.contains.iter().any(String::is_empty) {
+            faults.push(("/contains", "an empty text is in every line; write a longer one"));
+        }
+        faults
+    }
+}
+
 /// A regular expression.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[schemars(inline, extend("format" = "regex"))]

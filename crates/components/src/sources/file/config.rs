@@ -124,20 +124,10 @@ impl Component for FileConfig {
             faults.push(("/max_line".into(), "out of range; write 4B to 16MiB".into()));
         }
         let filters = [("keep_lines", &self.keep_lines), ("drop_lines", &self.drop_lines)];
-        for (key, filter) in filters.iter().filter_map(|(key, f)| f.as_ref().map(|f| (key, f))) {
-            if filter.contains.is_empty() && filter.regex.is_empty() {
-                faults.push((format!("/{key}"), "selects nothing; give it contains: or regex:".into()));
-            }
-            if filter.contains.iter().any(|text| text.contains('\n')) {
-                let message = "a text with a line end is in no line; write one text per line";
-                faults.push((format!("/{key}/contains"), message.into()));
-            }
-            if filter.contains.iter().any(String::is_empty) {
-                faults.push((
-                    format!("/{key}/contains"),
-                    "an empty text is in every line; write a longer one".into(),
-                ));
-            }
+        for (key, filter) in filters.iter().filter_map(|(key, filter)| Some((key, filter.as_ref()?))) {
+            let named =
+                filter.faults().into_iter().map(|(at, what)| (format!("/{key}{at}"), what.to_owned()));
+            faults.extend(named);
         }
         faults
     }

@@ -9,8 +9,9 @@ use super::tail::{ALONE_FROM, Buffers, Fill, Limits, Read, Request, Tail};
 use crate::files::content::Content;
 use crate::files::copies::Stranger;
 use crate::files::discover::{Exclude, Pattern};
-use crate::files::identity::{Descriptor, Inode};
-use crate::files::open::{Symlinks, open_regular};
+use crate::files::identity::{Descriptor, Inode, forget, kept_files};
+use crate::files::open::{Symlinks, open_max, open_regular};
+use crate::files::packing::Packing;
 use crate::files::range::Range;
 use crate::files::select::Select;
 use crate::files::watch::Watch;
@@ -73,15 +74,6 @@ const WALK_SHARE: u32 = 20;
 /// How long a copy of a file that was cut may take to turn up: it may be compressed first.
 const ORPHAN_TIME: Duration = Duration::from_secs(60);
 
-/// A compressed file is complete when its size has been the same for this long.
-const PACKED_SILENCE: Duration = Duration::from_secs(2);
-
-/// One that was written to longer ago than this is complete at first sight.
-const PACKED_OLD: Duration = Duration::from_secs(10);
-
-/// File descriptors that are left for sinks, the store, connections and folders.
-const OPEN_RESERVE: usize = 128;
-
 /// A file to which no path leads is read until it has been silent for this long: its writer may
 /// still have it open.
 const GONE_SILENCE: Duration = Duration::from_secs(10);
@@ -95,6 +87,27 @@ const EMPTY_READS_MAX: usize = 64;
 
 /// What is wrong with a pattern that matches nothing.
 const MISSING: &str = "no file matches";
+
+/// What is to be done, and what waits for something.
+#[derive(Default)]
+struct Work {
+    due: VecDeque<u64>,
+    /// When to look at which file, the next first; an entry counts if the file still has that time.
+    looks: BinaryHeap<Reverse<(Duration, u64)>>,
+    /// Files that are looked at regularly, because the watch does not have them.
+    active: u32,
+    /// Truncated files of which something may still be in flight.
+    closing: Vec<u64>,
+    /// Files that were cut, and of which a copy may turn up yet.
+    orphans: Vec<Orphan>,
+    /// Compressed files that are perhaps being written: size, and since when it is that.
+    packing: Packing,
+    /// The compressed file that is unpacked, and those that wait for their turn: each takes memory.
+    unpacking: Option<u64>,
+    packed: VecDeque<u64>,
+    /// Files whose heads were hashed again and are to be kept.
+    grown_heads: Vec<(u64, Vec<u8>)>,
+}
 
 /// Source `file`.
 pub struct FileSource {
@@ -110,11 +123,12 @@ pub struct FileSource {
     open: SourceOpen,
     first_start: bool,
     watch: Watch,
+    /// What is to be done.
+    work: Work,
     tails: BTreeMap<u64, Tail>,
     by_inode: HashMap<Inode, u64>,
     /// Files known from before the restart and not found yet, by inode number.
     records: HashMap<u64, Vec<(OriginRecord, Descriptor)>>,
-    due: VecDeque<u64>,
     trouble: BTreeMap<PathBuf, String>,
     walked: Option<Duration>,
     walk_wanted: bool,
@@ -125,22 +139,7 @@ pub struct FileSource {
     /// Files that were moved while the agent was down were looked for.
     searched: bool,
     folders_watched: bool,
-    /// When to look at which file, the next first; an entry counts if the file still has that time.
-    looks: BinaryHeap<Reverse<(Duration, u64)>>,
-    /// Files that are looked at regularly, because the watch does not have them.
-    active: u32,
     ends_noted: Duration,
-    /// Truncated files of which something may still be in flight.
-    closing: Vec<u64>,
-    /// Files that were cut, and of which a copy may turn up yet.
-    orphans: Vec<Orphan>,
-    /// Compressed files that are perhaps being written: size, and since when it is that.
-    packing: HashMap<Inode, (u64, Duration)>,
-    /// The compressed file that is unpacked, and those that wait for their turn: each takes memory.
-    unpacking: Option<u64>,
-    packed: VecDeque<u64>,
-    /// Files whose heads were hashed again and are to be kept.
-    grown_heads: Vec<(u64, Vec<u8>)>,
     /// Bytes that deleted files may hold.
     held_max: u64,
     /// The events to read, after which the source ends.
@@ -163,51 +162,25 @@ impl FileSource {
             buffers: Buffers::default(),
             read_from: config.read_from,
             ignore_older: config.ignore_older.map(|interval| interval.0),
-            records: records(kept, &open),
+            records: kept_files(kept, &open),
             open,
             first_start: !ran_before,
             watch: Watch::new(),
+            work: Work::default(),
             tails: BTreeMap::new(),
             by_inode: HashMap::new(),
-            due: VecDeque::new(),
             trouble: BTreeMap::new(),
             walked: None,
             walk_wanted: true,
             walk_pause: WALK_PAUSE,
-            open_max: config.open_files_max.unwrap_or(usize::MAX).min(finding::open_max()),
+            open_max: config.open_files_max.unwrap_or(usize::MAX).min(open_max()),
             searched: false,
             folders_watched: false,
-            looks: BinaryHeap::new(),
-            active: 0,
             ends_noted: Duration::ZERO,
-            closing: Vec::new(),
-            orphans: Vec::new(),
-            packing: HashMap::new(),
-            unpacking: None,
-            packed: VecDeque::new(),
-            grown_heads: Vec::new(),
             held_max: config.max_held.0,
             range: config.range().map_err(|(key, message)| BuildError(format!("{key}: {message}")))?,
         })
     }
-}
-
-/// What is kept of files, by inode number. Copies of one another are told anew: what a copy holds may
-/// have been read of its original, and not settled.
-fn records(kept: Vec<OriginRecord>, open: &SourceOpen) -> HashMap<u64, Vec<(OriginRecord, Descriptor)>> {
-    let (mut records, mut copies) = (HashMap::<u64, Vec<_>>::new(), Vec::new());
-    let ids: HashSet<u64> = kept.iter().map(|record| record.id).collect();
-    for record in kept {
-        match Descriptor::from_bytes(&record.descriptor) {
-            Some(copy) if copy.copy_of.is_some_and(|of| ids.contains(&of)) => copies.push(record.id),
-            Some(descriptor) => records.entry(descriptor.inode).or_default().push((record, descriptor)),
-            None => {
-                log::error!("source {}: what is kept of a file cannot be read; it is read anew", open.info.id)
-            }
-        }
-    }
-    forget(&copies, &*open.store, &open.info.id);
-    records
 }
 
 impl Source for FileSource {
@@ -228,7 +201,7 @@ impl Source for FileSource {
         match fill {
             Some(fill) if fill.builder.has_segments() => self.batch(fill, cx),
             _ if blocked => Polled::NoRoom,
-            _ if !self.due.is_empty() => Polled::Wait(Duration::ZERO),
+            _ if !self.work.due.is_empty() => Polled::Wait(Duration::ZERO),
             _ if self.is_finite(cx) && self.is_ended() => Polled::Ended,
             _ => Polled::Wait(self.pause(now)),
         }
@@ -241,12 +214,12 @@ impl FileSource {
         let news = self.watch.news();
         self.walk_wanted |= news.names || news.overflow;
         if news.overflow {
-            self.tails.values_mut().for_each(|tail| schedule(&mut self.looks, tail, now));
+            self.tails.values_mut().for_each(|tail| schedule(&mut self.work.looks, tail, now));
         }
         for id in news.written {
             if let Some(tail) = self.tails.get_mut(&id) {
-                self.active += u32::from(std::mem::take(&mut tail.watched));
-                schedule(&mut self.looks, tail, now);
+                self.work.active += u32::from(std::mem::take(&mut tail.watched));
+                schedule(&mut self.work.looks, tail, now);
             }
         }
     }
@@ -256,7 +229,7 @@ impl FileSource {
             if let Some(tail) = self.tails.get_mut(&again.origin) {
                 tail.cursors.reread(&again);
                 tail.end = None;
-                schedule(&mut self.looks, tail, now);
+                schedule(&mut self.work.looks, tail, now);
             } else {
                 self.give_up(&again, now);
             }
@@ -275,20 +248,20 @@ impl FileSource {
 
     fn is_walk_due(&self, now: Duration) -> bool {
         let Some(walked) = self.walked else { return true };
-        let polled = !self.folders_watched || !self.packing.is_empty();
+        let polled = !self.folders_watched || !self.work.packing.is_empty();
         let interval = if polled { UNWATCHED_WALK_INTERVAL } else { WALK_INTERVAL };
         now.saturating_sub(walked) >= if self.walk_wanted { self.walk_pause } else { interval }
     }
 
     /// Puts every file whose time has come into the queue.
     fn queue_due(&mut self, now: Duration) {
-        while let Some(Reverse((next, id))) = self.looks.peek().copied().filter(|look| look.0.0 <= now) {
-            self.looks.pop();
+        while let Some(Reverse((next, id))) = self.work.looks.peek().copied().filter(|look| look.0.0 <= now) {
+            self.work.looks.pop();
             if let Some(tail) = self.tails.get_mut(&id).filter(|tail| tail.next == next) {
                 (tail.end, tail.unchecked) = (None, true);
                 if !tail.queued {
                     tail.queued = true;
-                    self.due.push_back(id);
+                    self.work.due.push_back(id);
                 }
             }
         }
@@ -296,7 +269,7 @@ impl FileSource {
 
     /// How long nothing needs to be done, but to ask the watch.
     fn pause(&self, now: Duration) -> Duration {
-        let next = self.looks.peek().map_or(Duration::MAX, |Reverse((next, _))| *next);
+        let next = self.work.looks.peek().map_or(Duration::MAX, |Reverse((next, _))| *next);
         next.saturating_sub(now).clamp(PAUSE_MIN, PAUSE_MAX)
     }
 
@@ -307,7 +280,7 @@ impl FileSource {
 
     fn is_ended(&self) -> bool {
         let at_end = |tail: &Tail| tail.end.is_some_and(|end| !tail.cursors.is_behind(end));
-        self.due.is_empty() && self.tails.values().all(at_end)
+        self.work.due.is_empty() && self.tails.values().all(at_end)
     }
 }
 
@@ -317,7 +290,7 @@ impl FileSource {
     fn fill(&mut self, cx: &SourceCx<'_>) -> (Option<Fill>, bool) {
         let mut fill: Option<Fill> = None;
         let (mut blocked, mut empty_reads, finite) = (Vec::new(), 0, self.is_finite(cx));
-        while let Some(id) = self.due.pop_front() {
+        while let Some(id) = self.work.due.pop_front() {
             if !self.may_read(id, cx) {
                 continue;
             }
@@ -325,7 +298,7 @@ impl FileSource {
             let Some(tail) = self.tails.get_mut(&id) else { continue };
             let alone = choice.cursor.attempt >= ALONE_FROM;
             if fill.as_ref().is_some_and(|fill| !fill.takes(&choice.cursor, alone)) {
-                self.due.push_front(id);
+                self.work.due.push_front(id);
                 break;
             }
             if fill.is_none() {
@@ -346,8 +319,18 @@ impl FileSource {
                 break;
             }
         }
+        self.after_fill(fill, blocked, cx)
+    }
+
+    /// What was read goes out once the heads of its files are kept.
+    fn after_fill(
+        &mut self,
+        fill: Option<Fill>,
+        blocked: Vec<u64>,
+        cx: &SourceCx<'_>,
+    ) -> (Option<Fill>, bool) {
         let waits = !blocked.is_empty();
-        blocked.into_iter().rev().for_each(|id| self.due.push_front(id));
+        blocked.into_iter().rev().for_each(|id| self.work.due.push_front(id));
         let Some(mut fill) = fill else { return (None, waits) };
         self.buffers = fill.take_buffers();
         if self.keep_heads(cx) {
@@ -360,7 +343,7 @@ impl FileSource {
     /// Keeps the heads that have grown, before what was read goes out. With a shorter one, other
     /// content could pass for this file after a crash, and its lines would go out under the same ids.
     fn keep_heads(&mut self, cx: &SourceCx<'_>) -> bool {
-        let heads = std::mem::take(&mut self.grown_heads);
+        let heads = std::mem::take(&mut self.work.grown_heads);
         let kept = if heads.is_empty() { Ok(()) } else { self.open.store.keep(&heads) };
         if let Err(error) = &kept {
             cx.counters.error("checkpoint");
@@ -377,15 +360,15 @@ impl FileSource {
         if !self.unpark(id, cx) {
             return false;
         }
-        if self.tails.get(&id).is_some_and(Tail::is_packed) && *self.unpacking.get_or_insert(id) != id {
-            self.packed.push_back(id);
+        if self.tails.get(&id).is_some_and(Tail::is_packed) && *self.work.unpacking.get_or_insert(id) != id {
+            self.work.packed.push_back(id);
             return false;
         }
         let is_copy = self.tails.get(&id).is_some_and(|tail| tail.descriptor.copy_of.is_some());
         let ready = !is_copy || self.follow_copy(id, cx).unwrap_or(false);
         if let Some(tail) = self.tails.get_mut(&id).filter(|_| !ready) {
             (tail.queued, tail.end) = (false, Some(tail.cursors.head()));
-            schedule(&mut self.looks, tail, cx.now.since_start + TICK);
+            schedule(&mut self.work.looks, tail, cx.now.since_start + TICK);
         }
         ready
     }
@@ -408,12 +391,12 @@ impl FileSource {
         let Some(tail) = self.tails.get_mut(&id) else { return false };
         let head = tail.cursors.head();
         if head > position {
-            (tail.grown, tail.quiet_at) = (now, now + quiet_after(self.active));
-            self.grown_heads.extend(describe(tail, &*self.open.store));
+            (tail.grown, tail.quiet_at) = (now, now + quiet_after(self.work.active));
+            self.work.grown_heads.extend(describe(tail, &*self.open.store));
         }
         match read {
             Ok(Read::Full) => {
-                self.due.push_front(id);
+                self.work.due.push_front(id);
                 return true;
             }
             Ok(Read::More) => {}
@@ -426,17 +409,17 @@ impl FileSource {
                 }
                 tail.note_packed();
                 tail.end = Some(head);
-                let pause = look_again(tail, &mut self.watch, &mut self.active, now);
-                schedule(&mut self.looks, tail, now + pause);
+                let pause = look_again(tail, &mut self.watch, &mut self.work.active, now);
+                schedule(&mut self.work.looks, tail, now + pause);
             }
             Err(error) => {
                 tail.end = Some(position);
-                schedule(&mut self.looks, tail, now + UNWATCHED_LOOK);
+                schedule(&mut self.work.looks, tail, now + UNWATCHED_LOOK);
                 cx.counters.error("read");
                 log::warn!("source {}: {}: {error}; trying again", cx.info.id, tail.origin.name);
             }
         }
-        self.due.push_back(id);
+        self.work.due.push_back(id);
         false
     }
 
@@ -459,16 +442,16 @@ impl FileSource {
 
     /// A compressed file needs no more memory: the next one has its turn.
     fn unpacked(&mut self, id: u64) {
-        if self.unpacking == Some(id) {
-            self.unpacking = None;
-            self.due.extend(self.packed.pop_front());
+        if self.work.unpacking == Some(id) {
+            self.work.unpacking = None;
+            self.work.due.extend(self.work.packed.pop_front());
         }
     }
 
     fn remove(&mut self, id: u64) -> Option<Tail> {
         self.unpacked(id);
         let tail = self.tails.remove(&id)?;
-        self.active -= u32::from(!tail.watched);
+        self.work.active -= u32::from(!tail.watched);
         Some(tail)
     }
 
@@ -503,7 +486,7 @@ impl FileSource {
                 log::warn!("source {}: truncated file: {error}; trying again", cx.info.id);
                 if let Some(old) = self.tails.get_mut(&id) {
                     (old.end, old.queued) = (Some(old.cursors.head()), false);
-                    schedule(&mut self.looks, old, cx.now.since_start + UNWATCHED_LOOK);
+                    schedule(&mut self.work.looks, old, cx.now.since_start + UNWATCHED_LOOK);
                 }
             }
         }
@@ -523,14 +506,6 @@ impl FileSource {
         cx.counters.dropped("filtered", self.select.apply(&mut batch));
         cx.counters.sent(batch.events() as u64, batch.text_bytes());
         Polled::Batch(Box::new(batch), fill.permit)
-    }
-}
-
-fn forget(gone: &[u64], store: &dyn OriginStore, source: &str) {
-    if !gone.is_empty()
-        && let Err(error) = store.forget(gone)
-    {
-        log::warn!("source {source}: {} files that are gone could not be forgotten: {error}", gone.len());
     }
 }
 
@@ -592,7 +567,7 @@ impl FileSource {
     /// Notes how far the files reach that are not read to their end: the lag.
     fn note_ends(&mut self, now: Duration) {
         self.ends_noted = now;
-        self.closing.retain(|id| !self.open.ledger.close(*id));
+        self.work.closing.retain(|id| !self.open.ledger.close(*id));
         for tail in self.tails.values_mut() {
             let content = tail.content.as_ref().filter(|content| tail.queued && !content.is_packed());
             if let Some(Ok(stat)) = content.map(|content| fstat(content.file())) {

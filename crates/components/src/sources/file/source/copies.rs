@@ -79,10 +79,10 @@ impl FileSource {
                 && descriptor.mark.end > 0
                 && stranger.holds(descriptor.head, Some(descriptor.mark))
         };
-        let is_free = |orphan: &Orphan| !self.closing.contains(&orphan.record.id);
+        let is_free = |orphan: &Orphan| !self.work.closing.contains(&orphan.record.id);
         let found = |orphan: &Orphan| is_free(orphan) && holds(&orphan.descriptor, stranger);
-        if let Some(index) = self.orphans.iter().position(found) {
-            let orphan = self.orphans.swap_remove(index);
+        if let Some(index) = self.work.orphans.iter().position(found) {
+            let orphan = self.work.orphans.swap_remove(index);
             log::info!("source {}: {} goes on in {}", cx.info.id, orphan.name, stranger.path.display());
             return Some((orphan.record, orphan.descriptor));
         }
@@ -184,12 +184,12 @@ impl FileSource {
         let least = checkpoints.iter().map(|(_, position)| *position).min().unwrap_or(0);
         let unread = old.cursors.head().max(old.origin.state.size.load(Relaxed)) - least;
         self.by_inode.remove(&old.inode);
-        self.closing.push(id);
+        self.work.closing.push(id);
         // Kept, it could pass for the new file after a restart: they share the inode.
         self.forget(id, cx);
         let record = OriginRecord { id, descriptor: Vec::new(), checkpoints };
         let (since, name) = (cx.now.since_start, old.origin.name.clone());
-        self.orphans.push(Orphan { since, record, descriptor: old.descriptor, name, unread });
+        self.work.orphans.push(Orphan { since, record, descriptor: old.descriptor, name, unread });
         if self.is_finite(cx) {
             self.give_up_orphans(cx);
         }
@@ -199,7 +199,7 @@ impl FileSource {
     pub(super) fn give_up_orphans(&mut self, cx: &SourceCx<'_>) {
         let (now, finite) = (cx.now.since_start, self.is_finite(cx));
         let late = |orphan: &mut Orphan| finite || now.saturating_sub(orphan.since) >= ORPHAN_TIME;
-        for orphan in self.orphans.extract_if(.., late).filter(|orphan| orphan.unread > 0) {
+        for orphan in self.work.orphans.extract_if(.., late).filter(|orphan| orphan.unread > 0) {
             cx.counters.error("truncated_unread");
             cx.counters.dropped("truncated_unread", 1);
             log::error!(
@@ -253,21 +253,21 @@ impl FileSource {
     pub(super) fn go_on_in_copy(&mut self, id: u64, copy: Stranger, known: Option<u64>, cx: &SourceCx<'_>) {
         if let Some(known) = known {
             self.remove(known);
-            self.closing.push(known);
+            self.work.closing.push(known);
             self.forget(known, cx);
         }
         let inode = Inode::of(&copy.stat);
         let Some(tail) = self.tails.get_mut(&id) else { return };
         log::info!("source {}: what was in {} is in {}", cx.info.id, tail.origin.name, copy.path.display());
         self.by_inode.remove(&tail.inode);
-        self.active += u32::from(std::mem::take(&mut tail.watched));
+        self.work.active += u32::from(std::mem::take(&mut tail.watched));
         tail.go_on_in(copy.content, inode, copy.path);
         // The next walk says whether a pattern names the copy.
         tail.gone_since = None;
         tail.queued = false;
         tail.update_mark();
         self.open.store.note(id, tail.descriptor.to_bytes());
-        schedule(&mut self.looks, tail, cx.now.since_start);
+        schedule(&mut self.work.looks, tail, cx.now.since_start);
         self.by_inode.insert(inode, id);
         self.walk_wanted = true;
     }
@@ -291,7 +291,7 @@ impl FileSource {
                 self.tails
                     .get_mut(&of)
                     .into_iter()
-                    .for_each(|tail| schedule(&mut self.looks, tail, cx.now.since_start));
+                    .for_each(|tail| schedule(&mut self.work.looks, tail, cx.now.since_start));
                 return Ok(false);
             }
             Some((true, mut original)) if bytes > head => {

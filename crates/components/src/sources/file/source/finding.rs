@@ -32,7 +32,7 @@ impl FileSource {
         }
         self.place(strangers, &mut new, cx, &mut trouble);
         // A compressed file that is being written may be what became of one that is missing.
-        if !self.searched && self.packing.is_empty() {
+        if !self.searched && self.work.packing.is_empty() {
             self.searched = true;
             self.recover(&mut new, cx);
             self.forget_missing(&new, cx);
@@ -185,26 +185,10 @@ impl FileSource {
         }
         // One that has just been begun does not say yet what it is.
         let packed = content.is_packed() || stat.st_size == 0 && is_packed_name(path);
-        if packed && !self.is_complete(inode, &stat, cx) {
+        if packed && !self.is_finite(cx) && !self.work.packing.is_complete(inode, &stat, cx.now) {
             return Ok(None);
         }
         Ok(Some(Named::Stranger(inode)))
-    }
-
-    /// Whether a compressed file is complete: its size stays the same, or it was not written for long.
-    fn is_complete(&mut self, inode: Inode, stat: &Stat, cx: &SourceCx<'_>) -> bool {
-        let (now, size, finite) = (cx.now.since_start, stat.st_size as u64, self.is_finite(cx));
-        let old =
-            (cx.now.unix_ns / 1_000_000_000).saturating_sub(stat.st_mtime) >= PACKED_OLD.as_secs() as i64;
-        let seen = self.packing.entry(inode).or_insert((size, now));
-        if seen.0 != size {
-            *seen = (size, now);
-        }
-        let complete = old || finite || now.saturating_sub(seen.1) >= PACKED_SILENCE;
-        if complete {
-            self.packing.remove(&inode);
-        }
-        complete
     }
 
     /// The record of a file from before the restart, if it is this file.
@@ -274,7 +258,7 @@ impl FileSource {
         let old = self.ignore_older.is_some_and(|limit| age_s > limit.as_secs() as i64);
         if old || self.read_from == ReadFrom::End {
             let bytes = stranger.content.bytes()?;
-            last_line_start(&mut stranger.content, bytes)
+            stranger.content.last_line_start(bytes)
         } else {
             Ok(0)
         }
@@ -300,8 +284,8 @@ impl FileSource {
                 tail.cursors.list().iter().flat_map(|c| c.sinks.iter().map(|sink| (sink, c.position)));
             self.open.ledger.open(&tail.origin, checkpoints.collect::<Vec<_>>());
             tail.quiet_at = cx.now.since_start + QUIET_AFTER.saturating_sub(age(&tail, cx.now));
-            schedule(&mut self.looks, &mut tail, cx.now.since_start);
-            self.active += 1;
+            schedule(&mut self.work.looks, &mut tail, cx.now.since_start);
+            self.work.active += 1;
             self.by_inode.insert(tail.inode, tail.origin.id);
             self.tails.insert(tail.origin.id, tail);
         }
@@ -326,14 +310,6 @@ impl FileSource {
     }
 }
 
-/// Files one source may have open: what the system allows the process, less what the agent needs for
-/// itself.
-pub(super) fn open_max() -> usize {
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    let limit = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
-    limit.saturating_sub(OPEN_RESERVE).max(limit / 2)
-}
-
 fn folder_of(descriptor: &Descriptor) -> Option<PathBuf> {
     Path::new(&descriptor.path).parent().map(Path::to_path_buf)
 }
@@ -345,20 +321,4 @@ enum Named {
     /// It is known from before the restart, or from before it left the patterns.
     Kept(Box<Tail>),
     Stranger(Inode),
-}
-
-/// Start of the unfinished last line of a file, or its size: where reading "from the end" begins,
-/// so that no line is torn.
-fn last_line_start(content: &mut Content, size: u64) -> io::Result<u64> {
-    let mut buffer = vec![0; 64 * 1024];
-    let mut end = size;
-    while end > 0 {
-        let begin = end.saturating_sub(buffer.len() as u64);
-        let n = content.read_all_at(&mut buffer[..(end - begin) as usize], begin)?;
-        if let Some(at) = millstream_scan::last_newline(&buffer[..n]) {
-            return Ok(begin + at as u64 + 1);
-        }
-        end = begin;
-    }
-    Ok(0)
 }

@@ -83,7 +83,7 @@ impl FileSource {
                 cx.info.id
             );
         }
-        self.closing.push(id);
+        self.work.closing.push(id);
         self.forget(id, cx);
     }
 }

@@ -1,0 +1,39 @@
+//! Compressed files that are perhaps still being written.
+
+use super::identity::Inode;
+use millstream_model::Now;
+use rustix::fs::Stat;
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// A compressed file is complete when its size has been the same for this long.
+pub const PACKED_SILENCE: Duration = Duration::from_secs(2);
+
+/// One that was written to longer ago than this is complete at first sight.
+const PACKED_OLD: Duration = Duration::from_secs(10);
+
+/// What is known of them: size, and since when it is that.
+#[derive(Default)]
+pub struct Packing(HashMap<Inode, (u64, Duration)>);
+
+impl Packing {
+    /// Whether none is waited for.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether a file is complete: its size stays the same, or it was not written for long.
+    pub fn is_complete(&mut self, inode: Inode, stat: &Stat, now: Now) -> bool {
+        let age_s = (now.unix_ns / 1_000_000_000).saturating_sub(stat.st_mtime);
+        let (now, size) = (now.since_start, stat.st_size as u64);
+        let seen = self.0.entry(inode).or_insert((size, now));
+        if seen.0 != size {
+            *seen = (size, now);
+        }
+        let complete = age_s >= PACKED_OLD.as_secs() as i64 || now.saturating_sub(seen.1) >= PACKED_SILENCE;
+        if complete {
+            self.0.remove(&inode);
+        }
+        complete
+    }
+}
