@@ -2,7 +2,7 @@
 
 mod file;
 
-pub use file::{FileFramer, Framing, OUT_MARGIN, Portion, together};
+pub use file::{FileFramer, Framing, LineLimits, OUT_MARGIN, Portion, count, together};
 
 use millstream_framing::{
     Container, LINES_MAX_DEFAULT, Multiline, Preset, Rules, Spec, Start, TIME_UNKNOWN as UNKNOWN, TimeSpec,

@@ -110,7 +110,7 @@ impl Snapshot {
         let sources = self.components.iter().filter(|c| c.kind == "source");
         let errors = sources.flat_map(|c| &c.counters.errors);
         errors
-            .filter(|(kind, _)| matches!(**kind, "read" | "unreadable" | "checkpoint"))
+            .filter(|(kind, _)| matches!(**kind, "read" | "unreadable" | "damaged" | "checkpoint"))
             .map(|(_, count)| count)
             .sum()
     }

@@ -68,6 +68,8 @@ struct Packed {
     back: Vec<u8>,
     /// Size of the file when it gave no more.
     ended_at: Option<u64>,
+    /// Why it gave no more, if that is not the end of what was compressed.
+    fault: Option<String>,
 }
 
 impl Content {
@@ -145,6 +147,11 @@ impl Content {
         }
     }
 
+    /// What is wrong with compressed data that ended too early, or is damaged.
+    pub fn fault(&self) -> Option<&str> {
+        self.packed.as_ref()?.fault.as_deref()
+    }
+
     /// Whether there is nothing at `offset` and behind it.
     pub fn is_end(&mut self, offset: u64) -> io::Result<bool> {
         match &self.packed {
@@ -202,7 +209,7 @@ fn modified_ns(stat: &Stat) -> i64 {
 
 impl Packed {
     fn new(packing: Packing) -> Packed {
-        Packed { packing, stream: None, at: 0, back: Vec::new(), ended_at: None }
+        Packed { packing, stream: None, at: 0, back: Vec::new(), ended_at: None, fault: None }
     }
 
     fn read_at(&mut self, file: &Arc<File>, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
@@ -259,7 +266,13 @@ impl Packed {
             Some(stream) => stream,
             None => self.stream.insert(unpack(self.packing, file)?),
         };
-        let n = give(stream.read(buffer), self.at)?;
+        let n = match stream.read(buffer) {
+            Err(error) if error.raw_os_error().is_none() => {
+                self.fault = Some(format!("compressed data: {error} behind byte {} of the content", self.at));
+                0
+            }
+            read => read?,
+        };
         self.at += n as u64;
         if n == 0 {
             (self.stream, self.ended_at) = (None, Some(size(file)?));
@@ -270,20 +283,8 @@ impl Packed {
     /// Unpacks once more up to where it stands: the file goes on.
     fn begin_again(&mut self, file: &Arc<File>) -> io::Result<()> {
         let at = std::mem::take(&mut self.at);
-        (self.stream, self.ended_at) = (Some(unpack(self.packing, file)?), None);
+        (self.stream, self.ended_at, self.fault) = (Some(unpack(self.packing, file)?), None, None);
         self.skip_to(file, at)
-    }
-}
-
-/// What a read gave; damaged data is an end.
-fn give(read: io::Result<usize>, at: u64) -> io::Result<usize> {
-    match read {
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0),
-        Err(error) if error.raw_os_error().is_none() => {
-            log::warn!("compressed file: {error} at byte {at} of its content; what follows is not read");
-            Ok(0)
-        }
-        read => read,
     }
 }
 

@@ -168,13 +168,14 @@ impl Descriptor {
     /// Whether `content` is that of the file that was described, of which `checkpoint` bytes were
     /// settled.
     ///
-    /// Head or mark must cover what was settled (or the head be whole): with less, a new file in the
-    /// same inode could pass for the old one, and its first lines would be skipped.
+    /// Head or mark must cover what was settled: with less, another file that begins alike could pass
+    /// for it, and lines of that would be skipped. Of what is compressed a whole head is enough.
     pub fn is(&self, content: &mut Content, checkpoint: u64) -> io::Result<bool> {
         if content.is_packed() && self.packed.is_some_and(|stamp| content.is_still(stamp)) {
             return Ok(true);
         }
-        let covered = self.head.is_whole() || self.head.bytes.max(self.mark.end) >= checkpoint;
+        let covered =
+            content.is_packed() && self.head.is_whole() || self.head.bytes.max(self.mark.end) >= checkpoint;
         Ok(covered
             && self.head.agrees(content)?
             && self.mark.agrees(content)?

@@ -41,6 +41,11 @@ pub enum Symlinks {
 /// What was opened is checked, not what the path named before: nothing can be put in its place in
 /// between. A link that must not be followed is an error that says so.
 pub fn open_regular(path: &Path, links: &Symlinks) -> io::Result<Option<(File, Stat)>> {
+    // A FIFO must not even be opened: its writer would take that for a reader. What is put in its place
+    // after this look is found out below.
+    if !FileType::from_raw_mode(rustix::fs::stat(path)?.st_mode).is_file() {
+        return Ok(None);
+    }
     let (file, link) = match open(path, OFlags::NOFOLLOW) {
         Err(error) if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
             (open(path, OFlags::empty())?, Some(lstat(path)?))
@@ -95,7 +100,14 @@ mod tests {
         assert!(open_regular(dir.path(), &Symlinks::Never).unwrap().is_none());
         let fifo = dir.path().join("fifo");
         mknodat(CWD, &fifo, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+        // A writer that waits for a reader goes on waiting.
+        let writer = std::thread::spawn(move || File::options().write(true).open(fifo).map(drop));
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        let fifo = dir.path().join("fifo");
         assert!(open_regular(&fifo, &Symlinks::Never).unwrap().is_none());
+        assert!(!writer.is_finished());
+        drop(File::open(fifo).unwrap());
+        writer.join().unwrap().unwrap();
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The framer of one file, and what it knows of the event that is open.
 
-use millstream_framing::{Close, Event, Framer, Rules};
+use millstream_framing::{Close, Event, Framer, Rules, Tally};
+use millstream_model::{BatchBuilder, Counters, LongLine, TIME_UNKNOWN};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,6 +39,24 @@ struct Open {
     /// Bytes there are of it.
     bytes: usize,
     since: Duration,
+}
+
+/// What becomes of long lines.
+#[derive(Clone, Copy)]
+pub struct LineLimits {
+    /// Longest line in bytes.
+    pub line_max: usize,
+    /// What becomes of a longer one.
+    pub long: LongLine,
+}
+
+/// Counts what was not as the rules have it.
+pub fn count(tally: Tally, counters: &Counters) {
+    for (what, count) in [("slice_errors", tally.misfits), ("cut", tally.cut), ("broken", tally.broken)] {
+        if count > 0 {
+            counters.noted(what, count);
+        }
+    }
 }
 
 /// Bytes that were read.
@@ -96,6 +115,40 @@ impl FileFramer {
             false if portion.bytes < portion.wanted && now.saturating_sub(since) >= patience => Close::Lines,
             false => Close::No,
         }
+    }
+
+    /// Adds an event, the end of `text`, to a batch. `begin` is where its texts begin in the block, and
+    /// `position` where its bytes begin in the file. Returns how often a long line was cut.
+    pub fn add(
+        &self,
+        event: Event,
+        text: &[u8],
+        (begin, position): (usize, u64),
+        limits: LineLimits,
+        builder: &mut BatchBuilder,
+    ) -> u64 {
+        let (start, offset) = (begin + event.start as usize, position + u64::from(event.offset));
+        let text = &text[start..];
+        let mut cuts = 0;
+        if text.len() > limits.line_max {
+            // Text may be longer than the bytes it stands for: its parts get offsets among those.
+            let bytes = u64::from(event.next.max(event.offset + 1) - event.offset);
+            let part = |at: usize| offset + (at - start) as u64 * bytes / text.len() as u64;
+            cuts = builder.long_row_at(text, start, limits.line_max, limits.long, part);
+        } else if self.is_decoding() {
+            builder.row_at(text, start, offset);
+        } else {
+            builder.row(text, start);
+        }
+        if event.time_ns != TIME_UNKNOWN {
+            builder.time(event.time_ns);
+        }
+        cuts
+    }
+
+    /// Whether the first line of `raw`, in which no event is whole, is longer than an event may be.
+    pub fn begins_long(&self, raw: &[u8], line_max: usize) -> bool {
+        self.line_end(raw).unwrap_or(raw.len()) > self.raw_bytes(line_max) + 2
     }
 
     /// Most bytes of a file that stand for `bytes` of text.

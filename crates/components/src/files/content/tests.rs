@@ -94,6 +94,7 @@ fn a_compressed_file_that_grows_is_read_as_far_as_it_goes() {
     let n = content.read_at(&mut buffer, half.len() as u64).unwrap();
     assert_eq!(buffer[..n], text[half.len()..half.len() + n]);
     assert_eq!(whole(&mut content), text);
+    assert_eq!(content.fault(), None);
 }
 
 #[test]
@@ -106,6 +107,7 @@ fn damaged_data_ends_and_is_no_error() {
         let mut content = open(file.path());
         let read = whole(&mut content);
         assert_ne!(read, text);
+        assert!(content.fault().is_some());
         assert_eq!(content.read_at(&mut [0; 10], read.len() as u64).unwrap(), 0);
     }
 }

@@ -5,7 +5,7 @@ mod finding;
 mod held;
 
 use super::config::{FileConfig, ReadFrom};
-use super::tail::{ALONE_FROM, Buffers, Fill, Limits, Read, Request, Tail};
+use super::tail::{ALONE_FROM, Buffers, Fill, Read, Request, Tail};
 use crate::files::content::Content;
 use crate::files::copies::Stranger;
 use crate::files::discover::{Exclude, Pattern};
@@ -15,7 +15,7 @@ use crate::files::packing::Packing;
 use crate::files::range::Range;
 use crate::files::select::Select;
 use crate::files::watch::Watch;
-use crate::framing::Framing;
+use crate::framing::{Framing, LineLimits};
 use copies::{Orphan, missing};
 use millstream_model::{
     Ack, BuildError, Choice, Cursor, Cursors, Now, Origin, OriginRecord, OriginStore, Polled, Reread,
@@ -74,6 +74,10 @@ const WALK_SHARE: u32 = 20;
 /// How long a copy of a file that was cut may take to turn up: it may be compressed first.
 const ORPHAN_TIME: Duration = Duration::from_secs(60);
 
+/// The last line of a file to which no path leads is whole, however it ends, once the file has been
+/// silent for this long: a stop of the agent takes a deleted file with it.
+const FINISH_SILENCE: Duration = Duration::from_secs(2);
+
 /// A file to which no path leads is read until it has been silent for this long: its writer may
 /// still have it open.
 const GONE_SILENCE: Duration = Duration::from_secs(10);
@@ -106,7 +110,7 @@ struct Work {
     unpacking: Option<u64>,
     packed: VecDeque<u64>,
     /// Files whose heads were hashed again and are to be kept.
-    grown_heads: Vec<(u64, Vec<u8>)>,
+    grown_heads: Vec<u64>,
 }
 
 /// Source `file`.
@@ -115,7 +119,7 @@ pub struct FileSource {
     exclude: Exclude,
     select: Select,
     symlinks: Symlinks,
-    limits: Limits,
+    limits: LineLimits,
     framing: Option<Framing>,
     buffers: Buffers,
     read_from: ReadFrom,
@@ -157,7 +161,7 @@ impl FileSource {
             exclude: Exclude::new(&config.exclude).map_err(BuildError)?,
             select: Select::new(keep, drop).map_err(BuildError)?,
             symlinks: config.symlinks.clone(),
-            limits: Limits { line_max: config.max_line.0 as usize, long: config.on_long_line },
+            limits: LineLimits { line_max: config.max_line.0 as usize, long: config.on_long_line },
             framing: config.framing().map_err(|(key, message)| BuildError(format!("{key}: {message}")))?,
             buffers: Buffers::default(),
             read_from: config.read_from,
@@ -310,7 +314,8 @@ impl FileSource {
                 blocked.push(id);
                 break;
             };
-            let finish = finite || is_silent(tail, cx.now.since_start);
+            let silent = is_silent(tail, cx.now.since_start, FINISH_SILENCE);
+            let finish = (finite || silent) && !tail.is_incomplete();
             empty_reads += usize::from(!open.builder.has_segments());
             let read = tail.read(Request { choice, cx, limits: self.limits, finish }, open);
             let full = self.after_read(id, choice.cursor, read, cx);
@@ -343,13 +348,14 @@ impl FileSource {
     /// Keeps the heads that have grown, before what was read goes out. With a shorter one, other
     /// content could pass for this file after a crash, and its lines would go out under the same ids.
     fn keep_heads(&mut self, cx: &SourceCx<'_>) -> bool {
-        let heads = std::mem::take(&mut self.work.grown_heads);
+        let grown = std::mem::take(&mut self.work.grown_heads);
+        let described = |id: &u64| Some((*id, self.tails.get(id)?.descriptor.to_bytes()));
+        let heads: Vec<(u64, Vec<u8>)> = grown.iter().filter_map(described).collect();
         let kept = if heads.is_empty() { Ok(()) } else { self.open.store.keep(&heads) };
         if let Err(error) = &kept {
             cx.counters.error("checkpoint");
             log::error!("source {}: the heads of files cannot be kept: {error}; trying again", cx.info.id);
-            let ids = heads.iter().map(|(id, _)| id);
-            ids.for_each(|id| _ = self.tails.get_mut(id).map(Tail::forget_head));
+            grown.iter().for_each(|id| _ = self.tails.get_mut(id).map(Tail::forget_head));
         }
         kept.is_ok()
     }
@@ -407,6 +413,7 @@ impl FileSource {
                 if tail.frozen && position < head && tail.cursors.list().contains(&cursor) {
                     missing(tail, position, head, cx);
                 }
+                tail.say_fault(cx);
                 tail.note_packed();
                 tail.end = Some(head);
                 let pause = look_again(tail, &mut self.watch, &mut self.work.active, now);
@@ -429,7 +436,7 @@ impl FileSource {
         self.unpacked(id);
         let Some(tail) = self.tails.get_mut(&id) else { return };
         tail.queued = false;
-        if !is_silent(tail, cx.now.since_start) {
+        if !is_silent(tail, cx.now.since_start, GONE_SILENCE) {
             return;
         }
         let (deleted, inode) = (tail.is_deleted(), tail.inode);
@@ -509,11 +516,12 @@ impl FileSource {
     }
 }
 
-/// Brings what is kept of a file up to what was read of it; what must be kept before that goes out.
-fn describe(tail: &mut Tail, store: &dyn OriginStore) -> Option<(u64, Vec<u8>)> {
+/// Brings what is kept of a file up to what was read of it; the file's id if that must be kept before
+/// what was read goes out.
+fn describe(tail: &mut Tail, store: &dyn OriginStore) -> Option<u64> {
     let (id, marked) = (tail.origin.id, tail.update_mark());
     if !tail.descriptor.head.is_whole() && tail.update_head() {
-        return Some((id, tail.descriptor.to_bytes()));
+        return Some(id);
     }
     if marked {
         // Kept with the checkpoint that covers it: by then the file may be gone, and a copy left.
@@ -558,8 +566,8 @@ fn look_again(tail: &mut Tail, watch: &mut Watch, active: &mut u32, now: Duratio
 }
 
 /// Whether no path leads to the file and its writer seems to be done.
-fn is_silent(tail: &Tail, now: Duration) -> bool {
-    tail.gone_since.is_some_and(|since| now.saturating_sub(since.max(tail.grown)) >= GONE_SILENCE)
+fn is_silent(tail: &Tail, now: Duration, silence: Duration) -> bool {
+    tail.gone_since.is_some_and(|since| now.saturating_sub(since.max(tail.grown)) >= silence)
 }
 
 // What is said about it.

@@ -9,11 +9,11 @@ use long::LongScan;
 use crate::files::content::Content;
 use crate::files::copies::Originals;
 use crate::files::identity::{Descriptor, HEAD_BYTES_MAX, Head, Inode, Mark, Marks};
-use crate::framing::{FileFramer, Framing};
+use crate::framing::{FileFramer, Framing, LineLimits};
 use millstream_framing::Found;
 use millstream_model::limits::BLOCK_BYTES;
 use millstream_model::{
-    BatchBuilder, Block, Choice, Cursor, Cursors, LongLine, Origin, Permit, SinkSet, SourceCx, Standing,
+    BatchBuilder, Block, Choice, Cursor, Cursors, Origin, Permit, SinkSet, SourceCx, Standing,
 };
 use rustix::fs::fstat;
 use std::io;
@@ -97,22 +97,13 @@ pub enum Read {
     Changed,
 }
 
-/// Options of reading.
-#[derive(Clone, Copy)]
-pub struct Limits {
-    /// Longest line in bytes.
-    pub line_max: usize,
-    /// What becomes of a longer one.
-    pub long: LongLine,
-}
-
 /// What to read.
 #[derive(Clone, Copy)]
 pub struct Request<'a> {
     /// Where, and for whom.
     pub choice: Choice,
     pub cx: &'a SourceCx<'a>,
-    pub limits: Limits,
+    pub limits: LineLimits,
     /// Nothing more will come: an unfinished last line is a line.
     pub finish: bool,
 }
@@ -153,6 +144,8 @@ pub struct Tail {
     pub gone_since: Option<Duration>,
     /// Where the last look found nothing more.
     pub end: Option<u64>,
+    /// Whether it was said what is wrong with it.
+    fault_said: bool,
     /// Whether nothing is appended to it any more: what others have of it may be longer.
     pub frozen: bool,
     /// Whether it is to be looked at if it is still what it was, before it is read on.
@@ -191,6 +184,7 @@ impl Tail {
             watched: false,
             gone_since: None,
             end: None,
+            fault_said: false,
             frozen: false,
             unchecked: true,
             framer: None,
@@ -329,6 +323,27 @@ impl Tail {
             self.descriptor.head = head;
         }
         before != self.descriptor.head
+    }
+
+    /// Whether compressed data of it is missing: its last line is not whole, and never may be.
+    pub fn is_incomplete(&self) -> bool {
+        self.content.as_ref().is_some_and(|content| content.fault().is_some())
+    }
+
+    /// Says once what is wrong with compressed data.
+    pub fn say_fault(&mut self, cx: &SourceCx<'_>) {
+        let fault = self.content.as_ref().and_then(Content::fault).filter(|_| !self.fault_said);
+        if let Some(fault) = fault {
+            cx.counters.error("damaged");
+            log::warn!("source {}: {}: {fault}; what follows is not read", cx.info.id, self.path.display());
+            self.fault_said = true;
+        }
+    }
+
+    /// What is there reaches up to `end`, read or not.
+    pub fn reaches(&self, end: u64, cx: &SourceCx<'_>) {
+        self.origin.state.size.fetch_max(end, Relaxed);
+        cx.ledger.reaches(self.origin.id, end);
     }
 
     /// Has the head hashed and kept once more with the next read.

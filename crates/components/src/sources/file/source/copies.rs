@@ -340,4 +340,5 @@ pub(super) fn pass_over(tail: &mut Tail, begin: u64, end: u64, cx: &SourceCx<'_>
         cx.ledger.issue(tail.origin.id, range, cursor.sinks, cursor.attempt, cx.now.since_start).finish();
         tail.cursors.advance(index, range.1);
     }
+    tail.mark(&[], end);
 }

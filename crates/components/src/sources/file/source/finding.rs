@@ -229,10 +229,11 @@ impl FileSource {
 
     /// Takes in a file that was never seen, under a new name.
     pub(super) fn adopt(&self, stranger: Stranger, start: u64) -> io::Result<Tail> {
-        let Stranger { path, content, stat, head } = stranger;
+        let Stranger { path, mut content, stat, head } = stranger;
         let id = getrandom::u64().map_err(io::Error::other)?;
         let name = path.to_string_lossy().into_owned();
-        let (device, inode, mark) = (stat.st_dev, stat.st_ino, Mark::default());
+        let (device, inode) = (stat.st_dev, stat.st_ino);
+        let mark = if content.is_packed() { Mark::default() } else { Mark::read(&mut content, start)? };
         let path_kept = name.clone();
         let descriptor =
             Descriptor { device, inode, head, mark, packed: None, copy_of: None, start, path: path_kept };

@@ -5,8 +5,8 @@
 
 use super::lines::{is_suspect, is_whole_range};
 use super::{Buffers, Fill, Read, Request, Tail};
-use crate::framing::{FileFramer, OUT_MARGIN, Portion, together};
-use millstream_framing::{Event, Framed, GROUP_ROWS_MAX, HEAD_BYTES, Input};
+use crate::framing::{FileFramer, OUT_MARGIN, Portion, count, together};
+use millstream_framing::{Framed, GROUP_ROWS_MAX, HEAD_BYTES, Input};
 use millstream_model::TIME_UNKNOWN;
 use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES};
 use std::io;
@@ -38,9 +38,11 @@ impl Tail {
             false => &fill.block.filled(begin + portion.bytes)[begin + used..],
         };
         self.content()?.hand_back(raw);
+        if used < portion.bytes {
+            self.reaches(portion.position + portion.bytes as u64, request.cx);
+        }
         if used == 0 {
-            let first = framer.line_end(raw).unwrap_or(raw.len());
-            let is_long = first > framer.raw_bytes(request.limits.line_max) + 2;
+            let is_long = framer.begins_long(raw, request.limits.line_max);
             return Ok(if is_long { None } else { Some(self.nothing_whole(framer, request, fill, portion)) });
         }
         if used == portion.bytes {
@@ -111,7 +113,10 @@ impl Tail {
         let block_bytes = if decoding { framed.written } else { used };
         buffers.times.clear();
         for event in &buffers.found.events[..count] {
-            self.add(request, fill, *event, decoding, begin);
+            let part = fill.block.filled(begin + event.end as usize);
+            let cuts =
+                framer.add(*event, part, (begin, request.position()), request.limits, &mut fill.builder);
+            self.count_long(request, cuts);
             buffers.times.resize(fill.builder.rows(), event.time_ns);
         }
         self.tell(request, buffers, used);
@@ -121,37 +126,13 @@ impl Tail {
         used
     }
 
-    fn add(&mut self, request: Request<'_>, fill: &mut Fill, event: Event, decoding: bool, begin: usize) {
-        let (start, limits) = (begin + event.start as usize, request.limits);
-        let text = &fill.block.filled(begin + event.end as usize)[start..];
-        let offset = request.position() + u64::from(event.offset);
-        if text.len() > limits.line_max {
-            // Text may be longer than the bytes it stands for: its parts get offsets among those.
-            let bytes = u64::from(event.next.max(event.offset + 1) - event.offset);
-            let part = |at: usize| offset + (at - start) as u64 * bytes / text.len() as u64;
-            let cuts = fill.builder.long_row_at(text, start, limits.line_max, limits.long, part);
-            self.count_long(request, cuts);
-        } else if decoding {
-            fill.builder.row_at(text, start, offset);
-        } else {
-            fill.builder.row(text, start);
-        }
-        if event.time_ns != TIME_UNKNOWN {
-            fill.builder.time(event.time_ns);
-        }
-    }
-
     /// Says what was seen of the file's order and of its rules.
     fn tell(&self, request: Request<'_>, buffers: &Buffers, used: usize) {
         let (tally, state) = (buffers.found.tally, &self.origin.state);
         state.misfits.fetch_add(tally.misfits, Relaxed);
+        count(tally, request.cx.counters);
         if buffers.times.iter().any(|time| *time != TIME_UNKNOWN) {
             state.saw_times((request.position(), request.position() + used as u64), &buffers.times);
-        }
-        for (what, count) in [("slice_errors", tally.misfits), ("cut", tally.cut), ("broken", tally.broken)] {
-            if count > 0 {
-                request.cx.counters.noted(what, count);
-            }
         }
     }
 

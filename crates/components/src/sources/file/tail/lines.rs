@@ -29,6 +29,9 @@ impl Tail {
             // Only a read that gives nothing proves the end, and only who finishes needs the proof.
             Ok(if n < wanted && !request.finish { Read::End } else { Read::More })
         };
+        if fill.used < begin + n {
+            self.reaches(request.position() + n as u64, request.cx);
+        }
         let text = fill.block.filled(begin + n);
         self.content()?.hand_back(&text[fill.used.clamp(begin, begin + n)..]);
         read
@@ -62,7 +65,7 @@ impl Tail {
     }
 
     /// Notes what was read last: `text`, which ends at `end`.
-    pub(super) fn mark(&mut self, text: &[u8], end: u64) {
+    pub fn mark(&mut self, text: &[u8], end: u64) {
         if end > self.marks.last().end {
             let content = self.content.as_mut().filter(|content| !content.is_packed());
             let read = || content.and_then(|content| Mark::read(content, end).ok());

@@ -14,7 +14,6 @@ const PAUSES_MS: [u64; 10] = [200, 200, 2500, 2500, 35_000, 200, 2500, 2500, 200
 /// The files, the agent and what is known of them.
 pub struct World {
     fixture: Fixture,
-    heads: Heads,
     disk: Disk,
     oracle: Oracle,
     up: bool,
@@ -31,7 +30,6 @@ impl World {
         let disk = Disk::new(fixture.dir.path(), heads);
         World {
             fixture,
-            heads,
             disk,
             oracle: Oracle::default(),
             up: true,
@@ -177,18 +175,9 @@ impl World {
     }
 
     /// Commits the checkpoints.
-    ///
-    /// Of a file it is noted once a second what was read last. Where files begin with the same
-    /// kilobyte, and this was all that was noted of one, another that takes its place or passes for
-    /// its copy while the agent is down is taken for it, and what is before the checkpoint is skipped.
-    /// That is known, and not tried: there a second passes first.
     fn commit(&mut self) -> Result<(), String> {
         if !self.up {
             return Ok(());
-        }
-        if self.heads == Heads::Long {
-            self.fixture.rig.advance(Duration::from_secs(1));
-            self.poll()?;
         }
         self.fixture.rig.commit();
         let tails = &self.fixture.source.tails;
