@@ -44,8 +44,11 @@ impl Range {
     pub fn new(config: &BackfillConfig, finds_times: bool) -> Result<Range, (String, String)> {
         let from_ns = bound("/from", config.from.as_deref(), i64::MIN)?;
         let until_ns = bound("/until", config.until.as_deref(), i64::MAX)?;
-        if config.from.is_none() && config.until.is_none() || from_ns >= until_ns {
+        if config.from.is_none() && config.until.is_none() {
             return Err((String::new(), "names no time; write from: and until:, or one of them".into()));
+        }
+        if from_ns >= until_ns {
+            return Err(("/until".into(), "is not after from:; write a later time".into()));
         }
         let BackfillConfig { after, nth, timezone, .. } = config.clone();
         let spec = |format: &String| TimeSpec { format: format.clone(), after, nth, timezone };

@@ -146,7 +146,7 @@ impl FileSource {
             cx.counters.noted("truncations", 1);
             log::warn!(
                 "source {}: {} was cut or replaced while the agent was down: it is read from its beginning, \
-                 and what was appended to it before and not read is lost",
+                 and what was appended to it before and not read is lost, unless a copy of it is found",
                 cx.info.id,
                 path.display()
             );
