@@ -87,7 +87,9 @@ const TOTALS: [Total; 4] = [
 type OfSource = (&'static str, &'static str, fn(&ComponentSnapshot) -> Option<f64>);
 
 const OF_SOURCE: [OfSource; 3] = [
-    ("millstream_source_files", "Files that are read, open or closed to make room.", |source| Some(source.files.len() as f64)),
+    ("millstream_source_files", "Files that are read, open or closed to make room.", |source| {
+        Some(source.files.len() as f64)
+    }),
     ("millstream_source_troubles", "Paths and patterns that cannot be read.", |source| {
         Some(source.troubles.len() as f64)
     }),

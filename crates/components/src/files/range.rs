@@ -106,3 +106,36 @@ fn bound(key: &str, text: Option<&str>, default: i64) -> Result<i64, (String, St
         _ => Err((key.into(), format!("{text:?} is no time; write for example 2026-11-22T10:00:00Z"))),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn fault(options: Value, finds_times: bool) -> Option<(String, String)> {
+        Range::new(&serde_json::from_value(options).unwrap(), finds_times).err()
+    }
+
+    #[test]
+    fn faults_have_their_place_and_advice() {
+        let (early, late) = ("2026-11-21T00:00:00Z", "2026-11-22T00:00:00+02:00");
+        for (options, pointer, advice) in [
+            (json!({}), "", "from: and until:"),
+            (json!({ "from": late, "until": early, "format": "iso8601" }), "/until", "later"),
+            (json!({ "from": "yesterday" }), "/from", "2026-11-22T10:00:00Z"),
+            (json!({ "from": early }), "/format", "iso8601"),
+            (json!({ "from": early, "format": "%Q" }), "/format", "%Q"),
+        ] {
+            let (at, message) = fault(options.clone(), false).unwrap();
+            assert!(at == pointer && message.contains(advice), "{options}: {at}: {message}");
+        }
+        assert_eq!(fault(json!({ "from": early, "until": late }), true), None);
+    }
+
+    #[test]
+    fn files_last_written_before_the_range_are_left_out() {
+        let config = serde_json::from_value(json!({ "from": "1970-01-01T00:01:40Z" })).unwrap();
+        let range = Range::new(&config, true).unwrap();
+        assert_eq!([98, 99, 100].map(|second| range.may_be_in(second)), [false, true, true]);
+    }
+}
