@@ -195,6 +195,10 @@ impl OriginState {
     pub fn sample(&self, interval: Duration) {
         let bytes = self.bytes.load(Relaxed);
         let read = bytes.saturating_sub(self.sampled.swap(bytes, Relaxed)) as f64;
+        // Thousands of quiet files cost next to nothing.
+        if read == 0.0 && self.rate() == 0.0 {
+            return;
+        }
         let seconds = interval.as_secs_f64().max(1e-6);
         let weight = 1.0 - (-seconds / RATE_SECONDS).exp();
         let rate = self.rate() + weight * (read / seconds - self.rate());
