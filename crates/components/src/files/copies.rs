@@ -81,7 +81,8 @@ impl Stranger {
         let agrees = |content: &mut Content| -> io::Result<bool> {
             Ok(head.agrees(content)? && mark.is_none_or(|mark| mark.agrees(content).unwrap_or(false)))
         };
-        (head.bytes > 0 || mark.is_some()) && agrees(&mut self.content).unwrap_or(false)
+        let differ = head.is_whole() && self.head.is_whole() && head != self.head;
+        !differ && (head.bytes > 0 || mark.is_some()) && agrees(&mut self.content).unwrap_or(false)
     }
 
     /// Whether all of it is in `original` too.

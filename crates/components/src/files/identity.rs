@@ -165,6 +165,12 @@ impl Descriptor {
         serde_json::from_slice(bytes).ok()
     }
 
+    /// Up to where it is known by a hash. The head is kept before what was read goes out, the mark with
+    /// the checkpoint: of a file that was killed in between there is only the head.
+    pub fn known_bytes(&self) -> u64 {
+        self.head.bytes.max(self.mark.end)
+    }
+
     /// Whether `content` is that of the file that was described, of which `checkpoint` bytes were
     /// settled.
     ///
@@ -174,8 +180,7 @@ impl Descriptor {
         if content.is_packed() && self.packed.is_some_and(|stamp| content.is_still(stamp)) {
             return Ok(true);
         }
-        let covered =
-            content.is_packed() && self.head.is_whole() || self.head.bytes.max(self.mark.end) >= checkpoint;
+        let covered = content.is_packed() && self.head.is_whole() || self.known_bytes() >= checkpoint;
         Ok(covered
             && self.head.agrees(content)?
             && self.mark.agrees(content)?

@@ -457,6 +457,7 @@ impl FileSource {
 
     fn remove(&mut self, id: u64) -> Option<Tail> {
         self.unpacked(id);
+        self.work.packed.retain(|waiting| *waiting != id);
         let tail = self.tails.remove(&id)?;
         self.work.active -= u32::from(!tail.watched);
         Some(tail)

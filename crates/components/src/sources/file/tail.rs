@@ -7,8 +7,8 @@ mod long;
 use long::LongScan;
 
 use crate::files::content::Content;
-use crate::files::copies::Originals;
-use crate::files::identity::{Descriptor, HEAD_BYTES_MAX, Head, Inode, Mark, Marks};
+use crate::files::copies::{Originals, Stranger};
+use crate::files::identity::{Descriptor, HEAD_BYTES_MAX, Head, Inode, Marks};
 use crate::framing::{FileFramer, Framing, LineLimits};
 use millstream_framing::Found;
 use millstream_model::limits::BLOCK_BYTES;
@@ -294,14 +294,16 @@ impl Tail {
     /// Whether what was read of it is still there: it may have been cut, and written again to any
     /// length. What is compressed cannot be cut like this.
     pub fn is_same(&mut self) -> io::Result<bool> {
-        let (head, mark, frozen) = (self.descriptor.head, self.marks.last(), self.frozen);
+        let (head, mark) = (self.descriptor.head, self.marks.last());
         let content = self.content()?;
-        Ok(frozen || content.is_packed() || mark.agrees(content)? && head.agrees(content)?)
+        Ok(content.is_packed() || mark.agrees(content)? && head.agrees(content)?)
     }
 
-    /// The newest mark at or before `end`.
-    pub fn mark_before(&self, end: u64) -> Option<Mark> {
-        self.marks.before(end)
+    /// Whether `copy` holds what was read of it, or all but what was read a moment before it was cut.
+    pub fn is_in(&self, copy: &mut Stranger) -> bool {
+        let mark = copy.content.bytes().ok().and_then(|bytes| self.marks.before(bytes));
+        let unread = self.marks.last().end == 0;
+        (mark.is_some() || unread) && copy.holds(self.descriptor.head, mark)
     }
 
     /// Brings the descriptor's mark up to what was read; whether that changed it.
@@ -360,9 +362,12 @@ impl Tail {
     }
 
     /// Goes on in another file, which holds what was read of this one, and perhaps more.
-    pub fn go_on_in(&mut self, content: Content, inode: Inode, path: PathBuf) -> Option<Content> {
+    pub fn go_on_in(&mut self, mut content: Content, inode: Inode, path: PathBuf) -> Option<Content> {
         (self.descriptor.device, self.descriptor.inode) = (inode.device, inode.number);
         (self.inode, self.path, self.frozen) = (inode, path, true);
+        // The copy may lack what was read last: what it is known by must be in it.
+        let bytes = content.bytes().unwrap_or(0);
+        self.marks = Marks::new(self.marks.before(bytes).unwrap_or_default());
         (self.end, self.watched, self.descriptor.copy_of) = (None, false, None);
         self.content.replace(content)
     }

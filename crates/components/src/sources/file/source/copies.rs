@@ -76,8 +76,7 @@ impl FileSource {
     ) -> Option<(OriginRecord, Descriptor)> {
         let holds = |descriptor: &Descriptor, stranger: &mut Stranger| {
             is_related(&descriptor.path, Path::new(&descriptor.path), &stranger.path)
-                && descriptor.mark.end > 0
-                && stranger.holds(descriptor.head, Some(descriptor.mark))
+                && stranger.holds(descriptor.head, Some(descriptor.mark).filter(|mark| mark.end > 0))
         };
         let is_free = |orphan: &Orphan| !self.work.closing.contains(&orphan.record.id);
         let found = |orphan: &Orphan| is_free(orphan) && holds(&orphan.descriptor, stranger);
@@ -90,7 +89,7 @@ impl FileSource {
         let mut best: Option<(u64, usize, u64)> = None;
         for (inode, records) in &self.records {
             for (index, (_, descriptor)) in records.iter().enumerate() {
-                let end = descriptor.mark.end;
+                let end = descriptor.known_bytes();
                 if best.is_none_or(|(_, _, most)| most < end) && holds(descriptor, stranger) {
                     best = Some((*inode, index, end));
                 }
@@ -219,7 +218,7 @@ impl FileSource {
         if let Some((known, path, content)) =
             copy.and_then(|tail| Some((tail.origin.id, tail.path.clone(), tail.content.as_ref()?.again())))
             && let Ok(mut stranger) = Stranger::of(path, content)
-            && stranger.content.bytes().ok()? >= self.tails.get(&id)?.mark_before(u64::MAX)?.end
+            && self.tails.get(&id)?.is_in(&mut stranger)
         {
             return Some((stranger, Some(known)));
         }
@@ -234,10 +233,7 @@ impl FileSource {
             let is_free = known.is_none_or(|known| {
                 known != id && self.tails.get(&known).is_some_and(|tail| tail.descriptor.copy_of == Some(id))
             });
-            let tail = self.tails.get(&id)?;
-            let mark = stranger.content.bytes().ok().and_then(|bytes| tail.mark_before(bytes));
-            let unread = tail.mark_before(u64::MAX).is_none();
-            if is_free && (mark.is_some() || unread) && stranger.holds(tail.descriptor.head, mark) {
+            if is_free && self.tails.get(&id)?.is_in(&mut stranger) {
                 return Some((stranger, known));
             }
         }

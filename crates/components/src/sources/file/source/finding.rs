@@ -199,7 +199,7 @@ impl FileSource {
         };
         // The device tells nothing but the order: it may have another number after a reboot. Of several
         // that begin alike, the file is the one of which it holds the most.
-        records.sort_by_key(|(_, known)| (known.device != stat.st_dev, Reverse(known.mark.end)));
+        records.sort_by_key(|(_, known)| (known.device != stat.st_dev, Reverse(known.known_bytes())));
         let fits = |(record, descriptor): &(OriginRecord, Descriptor)| {
             descriptor.is(content, settled(record, descriptor)).unwrap_or(false)
         };

@@ -34,9 +34,18 @@ impl FileSource {
         });
         let Some(tail) = self.tails.get_mut(&id) else { return false };
         match found {
-            Some(content) => {
+            Some(mut content) => {
+                // With its stamp its end is known, and it need not be unpacked again.
+                _ = tail.descriptor.packed.is_some_and(|stamp| content.is_still(stamp));
                 (tail.content, tail.unchecked) = (Some(content), true);
                 true
+            }
+            // It is there, and cannot be opened now.
+            None if rustix::fs::stat(&path).is_ok_and(|stat| Inode::of(&stat) == inode) => {
+                (tail.queued, tail.end) = (false, Some(tail.cursors.head()));
+                schedule(&mut self.work.looks, tail, cx.now.since_start + UNWATCHED_LOOK);
+                cx.counters.error("read");
+                false
             }
             None => {
                 let end = tail.origin.state.size.load(Relaxed);

@@ -343,3 +343,57 @@ fn of_files_in_one_place_that_begin_alike_the_last_is_known() {
         assert_eq!(settle(&mut fixture), []);
     }
 }
+
+/// A file was cut before anything of it was read, and its copy was known: all of it is read there.
+#[test]
+fn what_was_never_read_of_a_file_that_was_cut_is_read_from_its_copy() {
+    let mut fixture = Fixture::new(json!({}), &["out"]);
+    fixture.append("a.log", numbered(0, 200));
+    fs::copy(fixture.path("a.log"), fixture.path("a.log.1")).unwrap();
+    let room = std::mem::take(&mut fixture.rig.room);
+    assert!(matches!(fixture.poll(), Polled::NoRoom));
+    File::options().write(true).open(fixture.path("a.log")).unwrap().set_len(0).unwrap();
+    fixture.append("a.log", numbered(200, 210));
+    fixture.rig.room = room;
+    fixture.rig.advance(super::super::QUIET_LOOK);
+    let mut seen = numbers(&settle(&mut fixture));
+    seen.sort_unstable();
+    assert_eq!(seen, (0..210).collect::<Vec<_>>());
+}
+
+/// The copy in which a file went on is written again in place: nothing of what is in it now goes out
+/// under the ids of what was in it.
+#[test]
+fn a_copy_that_is_written_over_is_not_read_on_in_the_middle() {
+    let mut fixture = Fixture::new(json!({}), &["out"]);
+    fixture.append("a.log", numbered(0, 100));
+    let first = fixture.read();
+    copy_truncate(&fixture, "a.log", "a.log.1");
+    fixture.append("a.log", format!("{}\n", "x".repeat(7)) + &numbered(100, 300));
+    let mut lines = settle(&mut fixture);
+    copy_truncate(&fixture, "a.log", "a.log.1");
+    lines.extend(settle(&mut fixture));
+    let texts: Vec<String> = texts(&lines);
+    assert!(texts.iter().all(|text| text.len() == 26 || text == "xxxxxxx"), "a torn line");
+    assert!(lines.iter().all(|line| line.file_id != first[0].file_id));
+}
+
+/// The agent is killed before the first checkpoint of a file, which is compressed before the next
+/// start: its lines keep their ids.
+#[test]
+fn lines_keep_their_ids_if_nothing_but_the_head_was_kept_of_a_file_that_is_compressed() {
+    for count in [3, 200] {
+        let mut fixture = Fixture::new(json!({}), &["out"]);
+        fixture.append("a.log", numbered(0, count));
+        let first = fixture.read();
+        fixture.restart(false);
+        fixture.rename("a.log", "a.log.1");
+        compress(&fixture, "a.log.1");
+        fixture.append("a.log", numbered(1000, 1005));
+        let second = settle(&mut fixture);
+        let again: Vec<&Line> = second.iter().filter(|line| line.file_id == first[0].file_id).collect();
+        assert_eq!(again.len(), first.len());
+        assert!(again.iter().zip(&first).all(|(again, first)| again.offset == first.offset));
+        assert_eq!(second.len(), count + 5);
+    }
+}
