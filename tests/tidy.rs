@@ -24,6 +24,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("millstream-bench", &["millstream-framing", "millstream-scan", "millstream-testkit"]),
+    ("millstream-columns", &[]),
     (
         "millstream-components",
         &[
@@ -42,7 +43,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("millstream-framing", &["millstream-scan", "millstream-timestamps"]),
     ("millstream-kafka", &[]),
-    ("millstream-model", &["millstream-counters", "millstream-origin", "millstream-units"]),
+    (
+        "millstream-model",
+        &["millstream-columns", "millstream-counters", "millstream-origin", "millstream-units"],
+    ),
     ("millstream-origin", &[]),
     ("millstream-pace", &[]),
     ("millstream-scan", &[]),

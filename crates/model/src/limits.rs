@@ -4,11 +4,11 @@
 /// times over, small enough that the block and what is encoded from it stay in a core's L2 cache.
 pub const BLOCK_BYTES: usize = 256 * 1024;
 
-/// Rows of one batch at most: bounds the 20 bytes a row costs beside its text.
+/// Rows of one batch at most: bounds the 12 bytes a row costs beside its text.
 pub const BATCH_ROWS_MAX: usize = 16 * 1024;
 
-/// Bytes a row costs in a batch beside its text: a view (16) and a line start (4).
-pub const ROW_BYTES: usize = 20;
+/// Bytes a row costs in a batch beside its text: a cell (8) and a line start (4).
+pub const ROW_BYTES: usize = 12;
 
 /// Free blocks kept for reuse; more are given back to the system.
 pub const FREE_BLOCKS_MAX: usize = 8;

@@ -39,9 +39,9 @@ fn slices(batch: &Batch) -> Option<Vec<Range<usize>>> {
     let mut slices: Vec<Range<usize>> = Vec::new();
     for (begin, end) in batch.runs(0, batch.rows()) {
         for row in begin..end {
-            let start = batch.starts[row] as usize;
-            let after = start + batch.text_len(row);
-            if batch.block.get(after) != Some(&b'\n') {
+            let text = batch.message.cells()[row];
+            let (start, after) = (text.start(), text.start() + text.len());
+            if text.is_own() || batch.block.get(after) != Some(&b'\n') {
                 return None;
             }
             let count = slices.len();
