@@ -23,14 +23,26 @@ const ARROWS: &[(&str, &[&str])] = &[
             "millstream-scan",
         ],
     ),
-    ("millstream-bench", &["millstream-framing", "millstream-scan", "millstream-testkit"]),
+    (
+        "millstream-bench",
+        &[
+            "millstream-columns",
+            "millstream-expressions",
+            "millstream-framing",
+            "millstream-parsers",
+            "millstream-scan",
+            "millstream-testkit",
+        ],
+    ),
     ("millstream-columns", &[]),
     (
         "millstream-components",
         &[
+            "millstream-expressions",
             "millstream-framing",
             "millstream-kafka",
             "millstream-model",
+            "millstream-parsers",
             "millstream-scan",
             "millstream-timestamps",
         ],
@@ -41,6 +53,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "millstream-engine",
         &["millstream-model", "millstream-pace", "millstream-snapshot", "millstream-store"],
     ),
+    ("millstream-expressions", &["millstream-columns", "millstream-timestamps"]),
     ("millstream-framing", &["millstream-scan", "millstream-timestamps"]),
     ("millstream-kafka", &[]),
     (
@@ -49,6 +62,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("millstream-origin", &[]),
     ("millstream-pace", &[]),
+    (
+        "millstream-parsers",
+        &["millstream-columns", "millstream-framing", "millstream-scan", "millstream-timestamps"],
+    ),
     ("millstream-scan", &[]),
     ("millstream-snapshot", &["millstream-model", "millstream-timestamps"]),
     ("millstream-store", &["millstream-model"]),

@@ -99,6 +99,14 @@ impl Cell {
         KINDS[(self.0 >> 60) as usize]
     }
 
+    /// `len` bytes of its bytes, from `offset` on.
+    #[inline(always)]
+    pub fn part(self, kind: Kind, offset: usize, len: usize) -> Cell {
+        debug_assert!(offset + len <= self.len());
+        let start = self.0 & 0xFFFF_FFFF;
+        Cell((start + offset as u64) | (len as u64) << 32 | (kind as u64) << 60)
+    }
+
     /// The same bytes as something else.
     #[inline(always)]
     pub fn with_kind(self, kind: Kind) -> Cell {

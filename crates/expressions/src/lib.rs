@@ -1,0 +1,1 @@
+//! Conditions and computed fields: a subset of the Common Expression Language over columns.
