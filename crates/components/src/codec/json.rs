@@ -1,8 +1,10 @@
-//! The `json` codec: `{"timestamp":…,"message":…,"meta":{…},…attributes}` and `\n` per event.
+//! The `json` codec: `{"timestamp":…,"message":…,…fields,"meta":{…},…attributes}` and `\n` per event.
 //!
 //! Everything that is the same for all rows of a segment is rendered once; per row there is the
 //! escaped text and one copy of what lies between two texts, with the offset put in, and the time
-//! where rows have times of their own.
+//! where rows have times of their own. Events with fields go another way, in `fields`.
+
+mod fields;
 
 use super::{Encoding, Metadata};
 use crate::formats::{DIGITS_MAX, RFC3339_BYTES, Rfc3339, decimal, push_decimal, push_rfc3339};
@@ -19,6 +21,8 @@ pub struct JsonEncoder {
     pieces: Vec<Piece>,
     between: Between,
     times: Rfc3339,
+    /// Of an event with fields: which of them have the name of something the event has itself.
+    clashes: Vec<bool>,
 }
 
 /// Where the time stands in the head.
@@ -53,6 +57,7 @@ impl JsonEncoder {
             pieces: Vec::new(),
             between: Between::default(),
             times: Rfc3339::default(),
+            clashes: Vec::new(),
         }
     }
 
@@ -64,21 +69,32 @@ impl JsonEncoder {
         self.head.extend_from_slice(b"\",\"message\":\"");
         let mut tail = Tail::default();
         tail.text(b"\"");
-        let nested = !self.metadata_key.is_empty() && !self.metadata.is_empty();
+        self.tail(tail, batch, segment, |_| false);
+    }
+
+    /// Renders metadata and attributes behind what is in `tail`, but those whose names are taken.
+    fn tail(&mut self, mut tail: Tail, batch: &Batch, segment: &Segment, is_taken: impl Fn(&str) -> bool) {
+        let nested = !self.metadata_key.is_empty();
+        let there = |item: &&Metadata| {
+            (**item != Metadata::File || !segment.origin.name.is_empty())
+                && !is_taken(if nested { &self.metadata_key } else { item.name() })
+        };
+        let items: Vec<Metadata> = self.metadata.iter().filter(there).copied().collect();
+        let nested = nested && !items.is_empty();
         if nested {
             tail.text(b",");
             tail.string(&self.metadata_key);
             tail.text(b":{");
         }
-        let there = |item: &&Metadata| **item != Metadata::File || !segment.origin.name.is_empty();
-        for (index, item) in self.metadata.iter().filter(there).enumerate() {
+        for (index, item) in items.into_iter().enumerate() {
             tail.text(if nested && index == 0 { b"" } else { b"," });
-            tail.metadata(*item, batch, segment);
+            tail.metadata(item, batch, segment);
         }
         tail.text(if nested { b"}" } else { b"" });
         let (shared, own) = (&batch.source.attributes, &segment.origin.attributes);
         let own = own.iter().filter(|(name, _)| !shared.contains_key(*name));
-        for (name, value) in shared.iter().chain(own).filter(|(name, _)| !self.is_own(name)) {
+        let all = shared.iter().chain(own).filter(|(name, _)| !self.is_own(name) && !is_taken(name));
+        for (name, value) in all {
             tail.text(b",");
             tail.string(name);
             tail.text(b":");
@@ -103,13 +119,8 @@ impl JsonEncoder {
                 if batch.time.is_some() {
                     self.stamp(batch.event_ns(row), out);
                 }
-                let text = batch.text(row);
-                if utf8 || simdutf8::basic::from_utf8(text).is_ok() {
-                    escape_json(text, out);
-                } else {
-                    escape_json(String::from_utf8_lossy(text).as_bytes(), out);
-                    replaced += 1;
-                }
+                let cell = batch.message.cells()[row];
+                replaced += u64::from(push_text(batch.text(row), utf8 && !cell.is_own(), out));
                 self.between(batch, segment, row, out);
             }
         }
@@ -158,6 +169,17 @@ impl JsonEncoder {
     }
 }
 
+/// Appends text as the inside of a string; whether some of it was no UTF-8 and had to be replaced.
+#[inline]
+fn push_text(text: &[u8], utf8: bool, out: &mut Vec<u8>) -> bool {
+    if utf8 || simdutf8::basic::from_utf8(text).is_ok() {
+        escape_json(text, out);
+        return false;
+    }
+    escape_json(String::from_utf8_lossy(text).as_bytes(), out);
+    true
+}
+
 impl Between {
     /// Renders for offsets of `digits` digits; leaves `digits` 0 if something else differs by row.
     fn render(&mut self, pieces: &[Piece], head: &[u8], digits: usize) {
@@ -189,9 +211,15 @@ impl Encoder for JsonEncoder {
         let mut out = cx.pool.buffer();
         let utf8 = simdutf8::basic::from_utf8(&batch.block).is_ok();
         let mut replaced = 0;
-        for segment in batch.segments.iter().filter(|s| s.rows > 0) {
-            self.prepare(batch, segment);
-            replaced += self.rows(batch, segment, utf8, &mut out);
+        if batch.fields.is_empty() && batch.shown.is_none() {
+            for segment in batch.segments.iter().filter(|s| s.rows > 0) {
+                self.prepare(batch, segment);
+                replaced += self.rows(batch, segment, utf8, &mut out);
+            }
+        } else {
+            let tally = self.events(batch, utf8, &mut out);
+            replaced = tally.replaced;
+            cx.counters.noted("name_clash", tally.clashes);
         }
         cx.counters.noted("invalid_utf8", replaced);
         payload.push(cx.freeze(out));

@@ -26,12 +26,12 @@ pub enum Field {
     PreviousOffset,
     Truncated,
     Message,
-    /// A constant field of the source.
-    Attribute(String),
+    /// What was found in the line, or else a constant field of the source or the origin.
+    Named(String),
 }
 
 impl Field {
-    /// The field of this name; a name that no event has by itself is that of an attribute.
+    /// The field of this name; a name that no event has by itself is that of a field of the line or of an attribute.
     pub fn named(name: &str) -> Field {
         match name {
             "host" => Field::Host,
@@ -45,7 +45,7 @@ impl Field {
             "previous_offset" => Field::PreviousOffset,
             "truncated" => Field::Truncated,
             "message" => Field::Message,
-            name => Field::Attribute(name.to_owned()),
+            name => Field::Named(name.to_owned()),
         }
     }
 
@@ -55,6 +55,7 @@ impl Field {
         match self {
             Offset | Id | PreviousOffset | Truncated | Message => true,
             Timestamp => batch.time.is_some(),
+            Field::Named(name) => batch.fields.get(name).is_some(),
             _ => false,
         }
     }
@@ -66,7 +67,11 @@ impl Field {
             Field::Source => batch.source.id.as_bytes(),
             Field::File => Some(segment.origin.name.as_bytes()).filter(|name| !name.is_empty())?,
             Field::Message => batch.text(row),
-            Field::Attribute(name) => {
+            Field::Named(name) => {
+                let found = batch.fields.get(name).and_then(|column| batch.value(column, row).plain());
+                if found.is_some() {
+                    return found;
+                }
                 let own = || segment.origin.attributes.get(name);
                 batch.source.attributes.get(name).or_else(own)?.as_bytes()
             }

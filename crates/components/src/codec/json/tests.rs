@@ -2,7 +2,9 @@
 
 use super::*;
 use arrow_buffer::BooleanBuffer;
-use millstream_model::{BlockPool, Counters, Grant, Ledger, Origin, SourceInfo, TIME_UNKNOWN};
+use millstream_model::{
+    BlockPool, Cell, CellKind, Column, Counters, Grant, Ledger, Origin, SourceInfo, TIME_UNKNOWN,
+};
 use millstream_testkit::{Rows, batch};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -168,5 +170,96 @@ proptest! {
             }
         }
         prop_assert!(events.next().is_none(), "an event that was not selected");
+    }
+}
+
+/// A batch of the lines `text`, with columns that lie in the block or beside it.
+fn with_fields(text: &[u8], columns: Vec<Column>) -> Batch {
+    let mut batch = small(text, 100);
+    columns.into_iter().for_each(|column| batch.fields.set(column));
+    batch
+}
+
+fn column(name: &str, cells: &[Cell], own: &'static [u8]) -> Column {
+    Column::new(name.into(), cells.to_vec(), own)
+}
+
+/// Every kind of value, to the letter, and those that are not there.
+#[test]
+fn fields_stand_behind_the_message_as_json_has_them() {
+    use millstream_model::CellKind::*;
+    let text = b"GET 200 0.5 a\\nb {\"k\":1} [] \"q\"\nx\n";
+    let cells = |cell: Cell| [cell, Cell::ABSENT];
+    let batch = with_fields(
+        text,
+        vec![
+            column("method", &cells(Cell::new(Text, 0, 3)), b""),
+            column("status", &cells(Cell::new(Int, 4, 3)), b""),
+            column("took", &cells(Cell::new(Float, 8, 3)), b""),
+            column("escaped", &cells(Cell::new(Escaped, 12, 4)), b""),
+            column("object", &cells(Cell::new(Object, 17, 7)), b""),
+            column("array", &cells(Cell::new(Array, 25, 2)), b""),
+            column("quoted \"name\"", &cells(Cell::new(Text, 28, 3)), b""),
+            column("own", &cells(Cell::own(Text, 1, 3)), b"-\xFFy\n-"),
+            column("null", &cells(Cell::constant(Null)), b""),
+            column("flag", &[Cell::bool(true), Cell::bool(false)], b""),
+            column("", &[Cell::own(Members, 0, 11), Cell::ABSENT], b"\"a\":1,\"b\":2"),
+        ],
+    );
+    let (text, counters) = encode(&batch, json!({ "metadata": ["offset"] }));
+    let first = "{\"timestamp\":\"2026-11-21T20:29:46.123Z\",\
+        \"message\":\"GET 200 0.5 a\\\\nb {\\\"k\\\":1} [] \\\"q\\\"\",\"method\":\"GET\",\"status\":200,\
+        \"took\":0.5,\"escaped\":\"a\\nb\",\"object\":{\"k\":1},\"array\":[],\"quoted \\\"name\\\"\":\"\\\"q\\\"\",\
+        \"own\":\"\u{FFFD}y\\n\",\"null\":null,\"flag\":true,\"a\":1,\"b\":2,\"meta\":{\"offset\":0}}\n";
+    let second = "{\"timestamp\":\"2026-11-21T20:29:46.123Z\",\"message\":\"x\",\"flag\":false,\
+        \"meta\":{\"offset\":32}}\n";
+    assert_eq!(text, format!("{first}{second}"));
+    assert_eq!(counters.snapshot().noted_events.into_iter().collect::<Vec<_>>(), [("invalid_utf8", 1)]);
+}
+
+/// What a log says of itself is never touched: the event's own goes, and that is counted.
+#[test]
+fn a_field_takes_the_place_of_what_the_event_has_under_its_name() {
+    let text = b"1\n2\n3\n";
+    let own = |len| Cell::own(CellKind::Text, 0, len);
+    for name in ["timestamp", "message", "meta", "env", "container"] {
+        let mut batch = with_fields(text, vec![column(name, &[Cell::ABSENT, own(3), Cell::ABSENT], b"log")]);
+        let attributes = [("env".to_owned(), "prod".to_owned())].into();
+        batch.source = Arc::new(SourceInfo { attributes, ..(*batch.source).clone() });
+        let mut segments = batch.segments.to_vec();
+        let attributes = [("container".to_owned(), "web".to_owned())].into();
+        segments[0].origin = Arc::new(Origin::new(1, "f").with_attributes(attributes));
+        batch.segments = segments.into();
+        let (text, counters) = encode(&batch, json!({ "metadata": ["offset"] }));
+        let events = parse(&text);
+        let taken: Vec<bool> = events.iter().map(|event| event[name] == "log").collect();
+        assert_eq!(taken, [false, true, false], "{text}");
+        events.iter().for_each(|event| assert_eq!(event.as_object().unwrap().len(), 5, "{text}"));
+        assert_eq!(counters.snapshot().noted_events.into_iter().collect::<Vec<_>>(), [("name_clash", 1)]);
+    }
+}
+
+/// A message that is not shown is not there, and an event of nothing is an object all the same.
+#[test]
+fn what_is_not_shown_is_left_out() {
+    let mut batch = with_fields(b"1\n2\n", vec![]);
+    batch.shown = Some(BooleanBuffer::from(vec![false, true]));
+    let (text, _) = encode(&batch, json!({ "metadata": [] }));
+    let messages: Vec<Value> = parse(&text).into_iter().map(|event| event["message"].clone()).collect();
+    assert_eq!(messages, [Value::Null, json!("2")]);
+    let own = Cell::own(CellKind::Text, 0, 1);
+    let batch =
+        with_fields(b"1\n", vec![column("timestamp", &[Cell::ABSENT], b""), column("message", &[own], b"m")]);
+    let (text, _) = encode(&batch, json!({ "metadata": ["offset"] }));
+    assert_eq!(parse(&text)[0]["message"], "m");
+}
+
+/// A slice of a valid block can be cut within a character.
+#[test]
+fn a_value_that_is_cut_within_a_character_is_replaced() {
+    let text = "aé€\n".as_bytes();
+    for (start, len, expected) in [(1, 2, "é"), (2, 1, "\u{FFFD}"), (0, 2, "a\u{FFFD}"), (3, 3, "€")] {
+        let batch = with_fields(text, vec![column("v", &[Cell::new(CellKind::Text, start, len)], b"")]);
+        assert_eq!(parse(&encode(&batch, json!({})).0)[0]["v"], expected);
     }
 }

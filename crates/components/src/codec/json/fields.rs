@@ -1,0 +1,181 @@
+//! Events with fields.
+//!
+//! Where a field has the name of something the event has itself (its time, its message, the object of
+//! metadata, an attribute) the field stays and the other is left out: what a log says is never touched.
+
+use super::*;
+use millstream_model::{CellKind, Column};
+
+/// A column and what stands before its values.
+struct Field<'b> {
+    column: &'b Column,
+    /// A comma, the name and a colon.
+    key: Vec<u8>,
+    /// Whether the event has something of that name itself.
+    is_taken: bool,
+}
+
+/// What there is to count.
+#[derive(Default)]
+pub(super) struct Tally {
+    /// Texts in which something had to be replaced.
+    pub replaced: u64,
+    /// Events in which a field took the place of something of the event's own.
+    pub clashes: u64,
+}
+
+/// What the fields of an event leave of the event itself.
+#[derive(Clone, Copy)]
+struct Left {
+    time: bool,
+    message: bool,
+}
+
+impl JsonEncoder {
+    /// Appends the selected rows.
+    pub(super) fn events(&mut self, batch: &Batch, utf8: bool, out: &mut Vec<u8>) -> Tally {
+        let mut tally = Tally::default();
+        self.head.clear();
+        let mut read = Vec::new();
+        push_rfc3339(&mut read, batch.read_ns);
+        for segment in batch.segments.iter().filter(|s| s.rows > 0) {
+            let fields = self.fields(batch, segment);
+            let has_taken = fields.iter().any(|field| field.is_taken);
+            let mut left = self.leave(batch, segment, &fields, None);
+            for (begin, end) in batch.runs(segment.first_row, segment.first_row + segment.rows) {
+                for row in begin..end {
+                    if has_taken && self.note_clashes(&fields, row) {
+                        left = self.leave(batch, segment, &fields, Some(row));
+                    }
+                    tally.clashes += u64::from(has_taken && self.clashes.contains(&true));
+                    tally.replaced += self.event(batch, segment, (row, left, utf8), (&fields, &read), out);
+                }
+            }
+        }
+        tally
+    }
+
+    fn fields<'b>(&self, batch: &'b Batch, segment: &Segment) -> Vec<Field<'b>> {
+        let field = |column: &'b Column| {
+            let name = &*column.name;
+            let mut key = vec![b','];
+            if !name.is_empty() {
+                key.push(b'"');
+                escape_json(name.as_bytes(), &mut key);
+                key.extend_from_slice(b"\":");
+            }
+            let is_attribute =
+                batch.source.attributes.contains_key(name) || segment.origin.attributes.contains_key(name);
+            Field { column, key, is_taken: self.is_own(name) || is_attribute }
+        };
+        batch.fields.iter().map(field).collect()
+    }
+
+    /// Notes which fields of a row take something's place; whether they are others than before.
+    fn note_clashes(&mut self, fields: &[Field<'_>], row: usize) -> bool {
+        let clash = |field: &Field<'_>| field.is_taken && field.column.cells()[row].is_present();
+        if fields.iter().map(clash).eq(self.clashes.iter().copied()) {
+            return false;
+        }
+        self.clashes.clear();
+        self.clashes.extend(fields.iter().map(clash));
+        true
+    }
+
+    /// Renders what the fields of a row leave of metadata and attributes.
+    fn leave(&mut self, batch: &Batch, segment: &Segment, fields: &[Field<'_>], row: Option<usize>) -> Left {
+        if row.is_none() {
+            self.clashes.clear();
+            self.clashes.resize(fields.len(), false);
+        }
+        let clashes = std::mem::take(&mut self.clashes);
+        let is_taken = |name: &str| {
+            fields.iter().zip(&clashes).any(|(field, clash)| *clash && &*field.column.name == name)
+        };
+        self.tail(Tail::default(), batch, segment, is_taken);
+        let left = Left { time: !is_taken("timestamp"), message: !is_taken("message") };
+        self.clashes = clashes;
+        left
+    }
+
+    #[inline]
+    fn event(
+        &mut self,
+        batch: &Batch,
+        segment: &Segment,
+        (row, left, utf8): (usize, Left, bool),
+        (fields, read): (&[Field<'_>], &[u8]),
+        out: &mut Vec<u8>,
+    ) -> u64 {
+        let (begin, mut replaced) = (out.len(), 0);
+        if left.time {
+            out.extend_from_slice(b",\"timestamp\":\"");
+            match batch.time.is_some() {
+                true => out.extend_from_slice(self.times.text(batch.event_ns(row))),
+                false => out.extend_from_slice(read),
+            }
+            out.push(b'"');
+        }
+        if left.message && batch.is_shown(row) {
+            let utf8 = utf8 && !batch.message.cells()[row].is_own();
+            out.extend_from_slice(b",\"message\":\"");
+            replaced += u64::from(push_text(batch.text(row), utf8, out));
+            out.push(b'"');
+        }
+        for field in fields {
+            let cell = field.column.cells()[row];
+            if cell.is_present() {
+                out.extend_from_slice(&field.key);
+                let bytes = field.column.bytes(&batch.block, cell);
+                let utf8 = utf8 && !cell.is_own() && is_cut_well(&batch.block, cell.start(), cell.len());
+                replaced += u64::from(push_value(cell.kind(), bytes, utf8, out));
+            }
+        }
+        if out.len() == begin && !self.begins_with_comma() {
+            // The bracket takes the place of a comma, and there is none.
+            out.push(b',');
+        }
+        self.between(batch, segment, row, out);
+        out[begin] = b'{';
+        replaced
+    }
+}
+
+impl JsonEncoder {
+    /// Whether something comes behind the fields.
+    fn begins_with_comma(&self) -> bool {
+        matches!(self.pieces.first(), Some(Piece::Constant(text)) if text.first() == Some(&b','))
+    }
+}
+
+/// Whether a slice of valid UTF-8 begins and ends between two characters.
+#[inline]
+fn is_cut_well(block: &[u8], start: usize, len: usize) -> bool {
+    let is_between = |at: usize| block.get(at).is_none_or(|byte| byte & 0xC0 != 0x80);
+    is_between(start) && is_between(start + len)
+}
+
+/// Appends a value; whether some of it was no UTF-8 and had to be replaced.
+#[inline]
+fn push_value(kind: CellKind, bytes: &[u8], utf8: bool, out: &mut Vec<u8>) -> bool {
+    let mut replaced = false;
+    match kind {
+        CellKind::Text => {
+            out.push(b'"');
+            replaced = push_text(bytes, utf8, out);
+            out.push(b'"');
+        }
+        CellKind::Escaped | CellKind::Time => {
+            out.push(b'"');
+            out.extend_from_slice(bytes);
+            out.push(b'"');
+        }
+        CellKind::True => out.extend_from_slice(b"true"),
+        CellKind::False => out.extend_from_slice(b"false"),
+        CellKind::Null | CellKind::Absent => out.extend_from_slice(b"null"),
+        CellKind::Int | CellKind::Float | CellKind::Object | CellKind::Array | CellKind::Members => {
+            out.extend_from_slice(bytes);
+        }
+    }
+    replaced
+}
