@@ -31,6 +31,16 @@ impl Column {
         &self.cells
     }
 
+    /// The buffer for what does not lie in the block.
+    pub fn own(&self) -> &Bytes {
+        &self.own
+    }
+
+    /// Whether it is the same column, without looking at its values.
+    pub fn is_same(&self, other: &Column) -> bool {
+        Arc::ptr_eq(&self.cells, &other.cells)
+    }
+
     /// The bytes of a cell of this column, in a batch over `block`.
     #[inline(always)]
     pub fn bytes<'a>(&'a self, block: &'a [u8], cell: Cell) -> &'a [u8] {
@@ -161,6 +171,21 @@ impl Columns {
         }
     }
 
+    /// Puts a column in, in the place of one of the same name, whose values stay where the new one has
+    /// none.
+    pub fn merge(&mut self, column: Column, block: &[u8]) {
+        let Some(old) = self.get(&column.name) else { return self.set(column) };
+        let mut merged = column.edit();
+        for (row, cell) in old.cells().iter().enumerate() {
+            if column.cells()[row].is_present() || !cell.is_present() {
+                continue;
+            }
+            let kept = if cell.is_own() { merged.push(cell.kind(), old.bytes(block, *cell)) } else { *cell };
+            merged.set(row, kept);
+        }
+        self.set(merged.finish(column.name.clone()));
+    }
+
     /// Takes a column out.
     pub fn remove(&mut self, name: &str) -> Option<Column> {
         let index = self.0.iter().position(|column| &*column.name == name)?;
@@ -225,6 +250,24 @@ mod tests {
         );
         assert_eq!(value(0), Value::Text(b"/index"), "the other is not changed");
         assert_eq!(ColumnBuilder::new(1).float(f64::NAN), Cell::ABSENT);
+    }
+
+    #[test]
+    fn what_a_new_column_does_not_have_stays() {
+        let block = b"abc";
+        let mut old = ColumnBuilder::new(3);
+        old.set(0, Cell::new(Kind::Text, 0, 1));
+        old.text(1, b"old");
+        old.text(2, b"gone");
+        let mut new = ColumnBuilder::new(3);
+        new.text(2, b"new");
+        let mut columns = Columns::default();
+        columns.merge(old.finish("x".into()), block);
+        columns.merge(new.finish("x".into()), block);
+        let column = columns.get("x").unwrap();
+        let values = [0, 1, 2].map(|row| column.value(block, row));
+        assert_eq!(values, [Value::Text(b"a"), Value::Text(b"old"), Value::Text(b"new")]);
+        assert_eq!(columns.len(), 1);
     }
 
     #[test]

@@ -6,6 +6,7 @@ pub mod disk;
 mod files;
 pub mod formats;
 pub mod framing;
+pub mod on_error;
 pub mod registry;
 pub mod rotation;
 pub mod route;

@@ -175,8 +175,9 @@ fn applied(
     let mut next = Vec::new();
     for (output, batch) in out.batches {
         node.counters.sent(batch.events() as u64, batch.text_bytes());
-        if let Some(readers) = node.outputs.get(output) {
-            fan_out(readers, batch, &mut next);
+        match node.outputs.get(output) {
+            Some(readers) if !readers.is_empty() => fan_out(readers, batch, &mut next),
+            _ => node.counters.dropped("unread", batch.events() as u64),
         }
     }
     node.counters.busy(begun.elapsed());

@@ -36,8 +36,7 @@ pub struct Fields {
     list: Vec<Field>,
     own: Vec<u8>,
     failures: Vec<Failure>,
-    /// Values that are not of the type they should be, and are left out.
-    pub bad_types: u64,
+    bad_types: Vec<usize>,
     /// Names that came twice in a row; the last value counts.
     pub duplicates: u64,
 }
@@ -151,6 +150,18 @@ impl Fields {
     pub fn fail(&mut self, row: usize, reason: Reason, at: usize) {
         self.list.iter_mut().for_each(|field| field.cells[row] = Cell::ABSENT);
         self.failures.push(Failure { row, reason, at });
+    }
+
+    /// Notes that a value of a row is not of the type it should be; a cell to take its place.
+    #[cold]
+    pub fn bad_type(&mut self, row: usize) -> Cell {
+        self.bad_types.push(row);
+        Cell::constant(Kind::Null)
+    }
+
+    /// Takes the rows with such values.
+    pub fn take_bad_types(&mut self) -> Vec<usize> {
+        std::mem::take(&mut self.bad_types)
     }
 
     /// The rows that do not fit, in the order they were noted.

@@ -8,6 +8,8 @@ mod fields;
 mod input;
 mod types;
 
+use std::sync::Arc;
+
 pub use fields::{Failure, Field, Fields, Reason};
 pub use input::Input;
 pub use types::{Type, is_number};
@@ -17,6 +19,11 @@ pub trait Parser: Send {
     /// Takes the chosen rows of `input` apart. What is found is put into `fields`; of a row that does not
     /// fit there are no fields, and it is noted with [`Fields::fail`].
     fn parse(&mut self, input: &Input<'_>, fields: &mut Fields);
+
+    /// The field in which a line of this form says its own time, and the format of that.
+    fn time_field(&self) -> Option<(Arc<str>, &'static str)> {
+        None
+    }
 
     /// The same parser for another thread.
     fn again(&self) -> Box<dyn Parser>;

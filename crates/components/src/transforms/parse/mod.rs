@@ -1,98 +1,242 @@
-//! Transform `parse`: what a line says of itself. Today that is its time.
+//! Transform `parse`: takes lines apart into fields, and finds the time they say.
 
 mod config;
+mod form;
 
-pub use config::{LineFormat, OnError, ParseConfig, TimeConfig};
+pub use config::{
+    FieldConfig, FormConfig, FormattedType, ParseConfig, TimeConfig, TypeConfig, TypeName, TypedField,
+};
+pub use form::Format;
 
+use crate::on_error::{Failed, OnError};
 use millstream_framing::{TimeReader, Unread};
-use millstream_model::{Batch, ComponentError, Map, Outputs, Selection, TIME_UNKNOWN};
+use millstream_model::{Batch, CellKind, Column, ComponentError, Map, Outputs, Selection, TIME_UNKNOWN};
+use millstream_parsers::{Fields, Input, Parser};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::sync::Arc;
 
-/// Bytes of a line that are shown in the log.
-const SHOWN_BYTES_MAX: usize = 200;
+/// Whether what was taken apart is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Keep {
+    /// In every event.
+    Always,
+    /// Where it does not fit: the default where there is a format.
+    OnError,
+    /// In none.
+    Never,
+}
+
+/// Where the time is.
+#[derive(Clone)]
+struct TimeField {
+    /// The field that has it; the message if `None`.
+    field: Option<Arc<str>>,
+    reader: TimeReader,
+    keep: bool,
+    /// Whether it is an error if the field is not there.
+    is_required: bool,
+}
 
 /// The transform.
 struct Parse {
-    time: TimeReader,
+    parsers: Vec<Box<dyn Parser>>,
+    /// The field that is taken apart; the message if `None`.
+    field: Option<Arc<str>>,
+    keep: Keep,
+    time: Option<TimeField>,
     on_error: OnError,
-}
-
-/// The lines of a batch that have no time.
-#[derive(Default)]
-struct Failed {
-    rows: Vec<usize>,
-    first: Option<Unread>,
-}
-
-impl Parse {
-    /// The times of the selected rows. A row that fails keeps what an earlier transform found.
-    fn times(&mut self, batch: &Batch, failed: &mut Failed) -> Vec<i64> {
-        let mut times = match &batch.time {
-            Some(times) => times.to_vec(),
-            None => vec![TIME_UNKNOWN; batch.rows()],
-        };
-        for (begin, end) in batch.runs(0, batch.rows()) {
-            for (row, time) in (begin..end).zip(&mut times[begin..end]) {
-                match self.time.time(batch.text(row), batch.read_ns) {
-                    Ok(ns) => *time = ns,
-                    Err(why) => {
-                        failed.rows.push(row);
-                        failed.first.get_or_insert(why);
-                    }
-                }
-            }
-        }
-        times
-    }
-}
-
-impl Failed {
-    /// Says what was wrong with the first of them.
-    fn message(&self, batch: &Batch) -> Option<String> {
-        let (row, why) = (*self.rows.first()?, self.first.as_ref()?);
-        let segment = batch.segments.iter().find(|s| (s.first_row..s.first_row + s.rows).contains(&row));
-        let place =
-            segment.map_or(String::new(), |s| format!("{} offset {}", s.origin.name, batch.offset(s, row)));
-        let text = batch.text(row);
-        let shown = String::from_utf8_lossy(&text[..text.len().min(SHOWN_BYTES_MAX)]);
-        Some(format!(
-            "no time in {} of {} events: {why} ({place}): {shown:?}",
-            self.rows.len(),
-            batch.events()
-        ))
-    }
-
-    /// The rows that have not failed.
-    fn others(&self, rows: usize) -> Selection {
-        let mut failed = self.rows.iter().peekable();
-        Selection::collect_bool(rows, |row| failed.next_if(|failed| **failed == row).is_none())
-    }
 }
 
 impl Map for Parse {
     fn apply(&mut self, mut batch: Batch, out: &mut Outputs) -> Result<(), ComponentError> {
         let mut failed = Failed::default();
-        let times = self.times(&batch, &mut failed);
-        let count = failed.rows.len();
+        if !self.parsers.is_empty() {
+            self.take_apart(&mut batch, &mut failed, out);
+        }
+        if let Some(time) = &mut self.time {
+            time.apply(&mut batch, &mut failed);
+        }
+        failed.settle(batch, self.on_error, out);
+        Ok(())
+    }
+}
+
+// Fields.
+impl Parse {
+    fn take_apart(&mut self, batch: &mut Batch, failed: &mut Failed, out: &Outputs) {
+        let source = match &self.field {
+            None => batch.message.clone(),
+            Some(name) => text_of(batch, name),
+        };
+        let mut runs: Vec<(usize, usize)> = batch.runs(0, batch.rows()).collect();
+        if self.field.is_some() {
+            runs = present(&source, &runs, failed);
+        }
+        let mut fields = Fields::new(batch.rows(), source.own());
+        for parser in &mut self.parsers {
+            let input = Input {
+                block: &batch.block,
+                own: source.own(),
+                cells: source.cells(),
+                runs: &runs,
+                read_ns: batch.read_ns,
+            };
+            // What did not fit the format before is tried again as a whole.
+            fields.take_failures();
+            parser.parse(&input, &mut fields);
+            runs = runs_of(fields.failures());
+        }
+        out.counters.noted("duplicate_key", fields.duplicates);
+        for failure in fields.take_failures() {
+            failed.explain(|| format!("from byte {} on", failure.at));
+            failed.add(failure.row, failure.reason);
+        }
+        fields.take_bad_types().into_iter().for_each(|row| failed.add(row, "bad_type"));
+        for column in fields.finish() {
+            batch.fields.merge(column, &batch.block);
+        }
+        self.keep(batch, &source, failed);
+    }
+
+    /// Leaves out the text that was taken apart, where it is not wanted any more.
+    fn keep(&self, batch: &mut Batch, source: &Column, failed: &mut Failed) {
+        let left = match self.keep {
+            Keep::Always => return,
+            Keep::Never => Selection::new_unset(batch.rows()),
+            Keep::OnError => failed.selection(batch.rows()),
+        };
+        match &self.field {
+            None => {
+                let before = batch.shown.take();
+                batch.shown = Some(before.map_or(left.clone(), |before| &before & &left));
+            }
+            // A field that was found under the same name has taken its place.
+            Some(name) if batch.fields.get(name).is_some_and(|column| column.is_same(source)) => {
+                let mut column = source.edit();
+                let gone = (0..batch.rows()).filter(|row| !left.value(*row));
+                gone.for_each(|row| column.set(row, Default::default()));
+                batch.fields.set(column.finish(name.clone()));
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+/// The field as text: without escapes, and numbers, objects and arrays as they are written.
+fn text_of(batch: &mut Batch, name: &Arc<str>) -> Column {
+    let Some(column) = batch.fields.get(name) else {
+        return Column::new(name.clone(), vec![Default::default(); batch.rows()], Vec::new());
+    };
+    if column.cells().iter().all(|cell| cell.kind() != CellKind::Escaped) {
+        return column.clone();
+    }
+    let mut edit = column.edit();
+    for row in 0..batch.rows() {
+        if column.cells()[row].kind() == CellKind::Escaped
+            && let Some(text) = batch.value(column, row).text()
+        {
+            edit.text(row, &text);
+        }
+    }
+    let unescaped = edit.finish(name.clone());
+    batch.fields.set(unescaped.clone());
+    unescaped
+}
+
+/// The rows of `runs` in which there is something to take apart.
+fn present(column: &Column, runs: &[(usize, usize)], failed: &mut Failed) -> Vec<(usize, usize)> {
+    let mut there: Vec<(usize, usize)> = Vec::new();
+    for row in runs.iter().flat_map(|(begin, end)| *begin..*end) {
+        if matches!(column.cells()[row].kind(), CellKind::Absent | CellKind::Null) {
+            failed.add(row, "missing_field");
+        } else {
+            push_run(&mut there, row);
+        }
+    }
+    there
+}
+
+fn push_run(runs: &mut Vec<(usize, usize)>, row: usize) {
+    match runs.last_mut() {
+        Some((_, end)) if *end == row => *end += 1,
+        _ => runs.push((row, row + 1)),
+    }
+}
+
+/// The rows that do not fit, in rising order, as runs.
+fn runs_of(failures: &[millstream_parsers::Failure]) -> Vec<(usize, usize)> {
+    let mut rows: Vec<usize> = failures.iter().map(|failure| failure.row).collect();
+    rows.sort_unstable();
+    let mut runs = Vec::new();
+    rows.into_iter().for_each(|row| push_run(&mut runs, row));
+    runs
+}
+
+// Time.
+impl TimeField {
+    /// Finds the times of the selected rows. A row that fails keeps what an earlier transform found.
+    fn apply(&mut self, batch: &mut Batch, failed: &mut Failed) {
+        let mut times = match &batch.time {
+            Some(times) => times.to_vec(),
+            None => vec![TIME_UNKNOWN; batch.rows()],
+        };
+        let column = match &self.field {
+            None => Some(batch.message.clone()),
+            Some(name) => batch.fields.get(name).cloned(),
+        };
+        // A row that does not fit in another way has no such field.
+        let unfit = failed.selection(batch.rows());
+        let (mut read, is_line) = (0, self.field.is_none());
+        for (begin, end) in batch.runs(0, batch.rows()) {
+            for row in (begin..end).filter(|row| is_line || !unfit.value(*row)) {
+                match self.time(batch, column.as_ref(), row) {
+                    Ok(ns) => {
+                        times[row] = ns;
+                        read += 1;
+                    }
+                    // It was not asked for: some lines of the format have none.
+                    Err(None) if !self.is_required => {}
+                    Err(why) => {
+                        failed.explain(|| why.map_or("the field is not there".into(), |why| why.to_string()));
+                        failed.add(row, "bad_time");
+                    }
+                }
+            }
+        }
         for segment in batch.segments.iter() {
             let rows = segment.first_row..segment.first_row + segment.rows;
             segment.origin.state.saw_times(segment.ack.range(), &times[rows]);
         }
         // Without one time, rows need not be looked at one by one behind here.
-        if count < batch.events() {
+        if read > 0 {
             batch.time = Some(times.into());
         }
-        if let Some(message) = failed.message(&batch) {
-            out.warning = Some(message);
-            match self.on_error {
-                OnError::Pass => out.counters.noted("bad_time", count as u64),
-                OnError::Drop => {
-                    out.counters.dropped("bad_time", count as u64);
-                    batch.select(failed.others(batch.rows()));
-                }
-            }
+        self.leave_out(batch, failed);
+    }
+
+    #[inline]
+    fn time(&mut self, batch: &Batch, column: Option<&Column>, row: usize) -> Result<i64, Option<Unread>> {
+        let column = column.ok_or(None)?;
+        let cell = column.cells()[row];
+        if !cell.is_present() {
+            return Err(None);
         }
-        out.send(0, batch);
-        Ok(())
+        self.reader.time(column.bytes(&batch.block, cell), batch.read_ns).map_err(Some)
+    }
+
+    /// Takes the field out where its time was read.
+    fn leave_out(&self, batch: &mut Batch, failed: &mut Failed) {
+        let Some(name) = self.field.as_ref().filter(|_| !self.keep) else { return };
+        if failed.len() == 0 {
+            batch.fields.remove(name);
+            return;
+        }
+        let Some(column) = batch.fields.get(name) else { return };
+        let (left, mut edit) = (failed.selection(batch.rows()), column.edit());
+        (0..batch.rows()).filter(|row| !left.value(*row)).for_each(|row| edit.set(row, Default::default()));
+        batch.fields.set(edit.finish(name.clone()));
     }
 }
 

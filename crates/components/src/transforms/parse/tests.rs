@@ -71,7 +71,7 @@ fn a_line_without_a_time_keeps_that_of_its_reading_and_is_counted() {
     assert_eq!(snapshot.noted_events.into_iter().collect::<Vec<_>>(), [("bad_time", 2)]);
     assert!(snapshot.dropped_events.is_empty());
     let expected =
-        "no time in 2 of 4 events: what stands before it is not in the line (/a.log offset 3): \"rubbish\"";
+        "2 of 4 events: bad_time: what stands before it is not in the line (/a.log offset 3): \"rubbish\"";
     assert_eq!(warning.as_deref(), Some(expected));
 }
 
@@ -81,7 +81,7 @@ fn a_batch_without_any_time_has_no_column_of_times() {
     let (batch, _, warning) = applied(&mut *map, of("rubbish\n"));
     assert!(batch.time.is_none());
     let expected =
-        "no time in 1 of 1 events: does not fit the format from byte 0 on (/a.log offset 0): \"rubbish\"";
+        "1 of 1 events: bad_time: does not fit the format from byte 0 on (/a.log offset 0): \"rubbish\"";
     assert_eq!(warning.as_deref(), Some(expected));
     let (empty, _, warning) = applied(&mut *map, of(""));
     assert!(empty.time.is_none() && warning.is_none());
@@ -112,7 +112,7 @@ fn what_is_wrong_is_said_with_what_to_write_instead() {
         config.check()
     };
     let all = [
-        (json!({}), "", "does nothing; write for example time:"),
+        (json!({}), "", "does nothing; write for example format: json"),
         (json!({ "time": { "format": "yyyy" } }), "/time/format", "no format of a time; write"),
         (
             json!({ "time": { "format": "iso8601", "timezone": "CET" } }),
