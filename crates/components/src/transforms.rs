@@ -1,3 +1,6 @@
 //! Components that change data.
 
+pub mod dedupe;
 pub mod parse;
+pub mod sample;
+pub mod throttle;

@@ -1,0 +1,50 @@
+//! Configuration of transform `dedupe`.
+
+use super::Dedupe;
+use crate::registry::{Component, TransformComponent};
+use crate::template::TextTemplate;
+use millstream_model::{BuildError, Interval, Transform};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::time::Duration;
+
+/// Options of transform `dedupe`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DedupeConfig {
+    /// Events for which it gives the same text are the same; the message if left out.
+    pub key: Option<TextTemplate>,
+    /// How long an event is remembered.
+    #[serde(default = "minute")]
+    pub window: Interval,
+    /// Events that are remembered at most.
+    #[serde(default = "keys_max")]
+    pub keys_max: usize,
+}
+
+fn minute() -> Interval {
+    Interval(Duration::from_secs(60))
+}
+
+fn keys_max() -> usize {
+    100_000
+}
+
+impl Component for DedupeConfig {
+    fn check(&self) -> Vec<(String, String)> {
+        let mut faults = Vec::new();
+        if self.window.0.is_zero() {
+            faults.push(("/window".into(), "remembers nothing; write for example 60s".into()));
+        }
+        if self.keys_max == 0 {
+            faults.push(("/keys_max".into(), "remembers nothing; write for example 100000".into()));
+        }
+        faults
+    }
+}
+
+impl TransformComponent for DedupeConfig {
+    fn build(self) -> Result<Transform, BuildError> {
+        Ok(Transform::Serial(Box::new(Dedupe::new(self))))
+    }
+}

@@ -1,0 +1,36 @@
+//! Configuration of transform `sample`.
+
+use super::Sample;
+use crate::registry::{Component, TransformComponent};
+use crate::template::TextTemplate;
+use millstream_model::{BuildError, Transform};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::sync::Arc;
+
+/// Options of transform `sample`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SampleConfig {
+    /// One event in this many is kept.
+    pub one_in: u64,
+    /// Events with the same key are kept or dropped together; without it each event is by itself.
+    pub key: Option<TextTemplate>,
+}
+
+impl Component for SampleConfig {
+    fn check(&self) -> Vec<(String, String)> {
+        match self.one_in {
+            0 => vec![("/one_in".into(), "keeps nothing; write 1 for all, 10 for one in ten".into())],
+            _ => Vec::new(),
+        }
+    }
+}
+
+impl TransformComponent for SampleConfig {
+    fn build(self) -> Result<Transform, BuildError> {
+        let key = self.key.map(|key| key.0);
+        let one_in = self.one_in.max(1);
+        Ok(Transform::Map(Arc::new(move || Box::new(Sample::new(one_in, key.clone())))))
+    }
+}

@@ -1,0 +1,59 @@
+//! Transform `sample`: keeps one event in so many.
+//!
+//! Which ones is decided by a hash of the event's id, or of its key: an event that is read again is
+//! judged as it was before.
+
+mod config;
+
+pub use config::SampleConfig;
+
+use crate::template::Template;
+use millstream_model::{Batch, ComponentError, Map, Outputs, Segment, Selection};
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+
+/// The transform.
+struct Sample {
+    one_in: u64,
+    key: Option<Template>,
+    /// For the text of a key.
+    text: Vec<u8>,
+}
+
+impl Sample {
+    fn new(one_in: u64, key: Option<Template>) -> Sample {
+        Sample { one_in, key, text: Vec::new() }
+    }
+
+    fn is_kept(&mut self, batch: &Batch, segment: &Segment, row: usize) -> bool {
+        let hash = match &self.key {
+            None => xxh3_64_with_seed(&batch.offset(segment, row).to_le_bytes(), segment.origin.id),
+            Some(key) => {
+                self.text.clear();
+                key.render(batch, segment, row, &mut self.text);
+                xxh3_64(&self.text)
+            }
+        };
+        hash % self.one_in == 0
+    }
+}
+
+impl Map for Sample {
+    fn apply(&mut self, mut batch: Batch, out: &mut Outputs) -> Result<(), ComponentError> {
+        let mut kept = vec![false; batch.rows()];
+        for segment in batch.segments.iter() {
+            for (begin, end) in batch.runs(segment.first_row, segment.first_row + segment.rows) {
+                for row in begin..end {
+                    kept[row] = self.is_kept(&batch, segment, row);
+                }
+            }
+        }
+        let before = batch.events();
+        batch.select(Selection::from(kept));
+        out.counters.dropped("sampled", (before - batch.events()) as u64);
+        out.send(0, batch);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

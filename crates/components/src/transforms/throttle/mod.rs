@@ -1,0 +1,105 @@
+//! Transform `throttle`: so many events in a window pass.
+//!
+//! Each key has a *theoretical arrival time* (generic cell rate algorithm, ITU-T I.371): an event moves it
+//! on by one share of the window, and passes if it is not more than a window ahead of now.
+
+mod config;
+
+pub use config::{OnExcess, ThrottleConfig};
+
+use crate::template::Template;
+use millstream_model::{Batch, ComponentError, Now, Outputs, Segment, Selection, Serial};
+use std::collections::HashMap;
+use std::time::Duration;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// The key of events beyond the keys that are remembered: they share one window.
+const OVERFLOW: u64 = 0;
+
+/// The transform.
+struct Throttle {
+    /// One event's share of the window, in nanoseconds.
+    share_ns: u64,
+    window_ns: u64,
+    key: Option<Template>,
+    on_excess: OnExcess,
+    keys_max: usize,
+    /// By hash of the key: until when, in engine time, what has passed fills the rate.
+    filled_ns: HashMap<u64, u64>,
+    /// For the text of a key.
+    text: Vec<u8>,
+}
+
+impl Throttle {
+    fn new(config: ThrottleConfig) -> Throttle {
+        let window_ns = config.window.0.as_nanos().min(u64::MAX as u128 / 4) as u64;
+        Throttle {
+            share_ns: (window_ns / config.events.max(1)).max(1),
+            window_ns,
+            key: config.key.map(|key| key.0),
+            on_excess: config.on_excess,
+            keys_max: config.keys_max,
+            filled_ns: HashMap::new(),
+            text: Vec::new(),
+        }
+    }
+
+    /// Takes an event in; whether it may pass.
+    fn take(&mut self, hash: u64, now_ns: u64) -> bool {
+        let hash = self.known(hash, now_ns);
+        let filled = self.filled_ns.entry(hash).or_insert(0);
+        let next = (*filled).max(now_ns) + self.share_ns;
+        let passes = next <= now_ns + self.window_ns;
+        if passes || self.on_excess == OnExcess::Slow {
+            *filled = next;
+        }
+        passes
+    }
+
+    /// The key under which an event is counted: its own, if there is room.
+    fn known(&mut self, hash: u64, now_ns: u64) -> u64 {
+        if self.filled_ns.len() >= self.keys_max && !self.filled_ns.contains_key(&hash) {
+            self.filled_ns.retain(|_, filled| *filled > now_ns);
+        }
+        let is_full = self.filled_ns.len() >= self.keys_max && !self.filled_ns.contains_key(&hash);
+        if is_full { OVERFLOW } else { hash }
+    }
+
+    fn hash(&mut self, batch: &Batch, segment: &Segment, row: usize) -> u64 {
+        let Some(key) = &self.key else { return OVERFLOW };
+        self.text.clear();
+        key.render(batch, segment, row, &mut self.text);
+        xxh3_64(&self.text)
+    }
+
+    /// How long the source is to wait until what has passed is within the rate.
+    fn pause(&self, now_ns: u64) -> Option<Duration> {
+        let filled = *self.filled_ns.get(&OVERFLOW)?;
+        let ahead = filled.saturating_sub(now_ns + self.window_ns);
+        (self.on_excess == OnExcess::Slow && ahead > 0).then(|| Duration::from_nanos(ahead))
+    }
+}
+
+impl Serial for Throttle {
+    fn apply(&mut self, now: Now, mut batch: Batch, out: &mut Outputs) -> Result<(), ComponentError> {
+        let now_ns = now.since_start.as_nanos() as u64;
+        let mut passed = vec![false; batch.rows()];
+        for segment in batch.segments.iter() {
+            for (begin, end) in batch.runs(segment.first_row, segment.first_row + segment.rows) {
+                for row in begin..end {
+                    let hash = self.hash(&batch, segment, row);
+                    passed[row] = self.take(hash, now_ns) || self.on_excess == OnExcess::Slow;
+                }
+            }
+        }
+        let before = batch.events();
+        batch.select(Selection::from(passed));
+        out.counters.dropped("throttled", (before - batch.events()) as u64);
+        out.pause = self.pause(now_ns);
+        out.send(0, batch);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;
