@@ -33,9 +33,6 @@ fn keys_max() -> usize {
 impl Component for DedupeConfig {
     fn check(&self) -> Vec<(String, String)> {
         let mut faults = Vec::new();
-        if self.window.0.is_zero() {
-            faults.push(("/window".into(), "remembers nothing; write for example 60s".into()));
-        }
         if self.keys_max == 0 {
             faults.push(("/keys_max".into(), "remembers nothing; write for example 100000".into()));
         }

@@ -53,9 +53,6 @@ impl Component for ThrottleConfig {
         if self.events == 0 {
             fault("/events", "lets nothing pass; write how many events may pass in a window");
         }
-        if self.window.0.is_zero() {
-            fault("/window", "is no time; write for example 1s");
-        }
         if self.keys_max == 0 {
             fault("/keys_max", "remembers no key; write for example 10000");
         }
