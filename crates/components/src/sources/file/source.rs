@@ -363,7 +363,7 @@ impl FileSource {
     /// Whether the file is to be read now: of a copy only what its original has not, and one
     /// compressed file at a time.
     fn may_read(&mut self, id: u64, cx: &SourceCx<'_>) -> bool {
-        if !self.unpark(id, cx) {
+        if !self.unpark(id, &[], cx) {
             return false;
         }
         if self.tails.get(&id).is_some_and(Tail::is_packed) && *self.work.unpacking.get_or_insert(id) != id {

@@ -276,6 +276,8 @@ impl FileSource {
         else {
             return Ok(true);
         };
+        // One that is closed for want of room is not gone.
+        self.unpark(of, &[id], cx);
         let original = self
             .tails
             .get_mut(&of)

@@ -174,7 +174,7 @@ impl FileSource {
         if new.iter().any(|tail| tail.inode == inode) || strangers.iter().any(|(_, other)| *other == inode) {
             return Ok(None);
         }
-        self.make_room(new.len().min(self.open_max / 2) + 1, None);
+        self.make_room(new.len().min(self.open_max / 2) + 1, &[]);
         let Some((file, stat)) = open_regular(path, &self.symlinks)? else { return Ok(None) };
         if self.range.as_ref().is_some_and(|range| !range.may_be_in(stat.st_mtime)) {
             return Ok(None);

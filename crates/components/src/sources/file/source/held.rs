@@ -9,13 +9,13 @@ const PARK_SHARE: usize = 8;
 impl FileSource {
     /// Makes room for `more` open files: those that have been quiet for longest are closed, then those
     /// that wait for their turn. Files that no path leads to are not: they could not be opened again.
-    pub(super) fn make_room(&mut self, more: usize, keep: Option<u64>) {
+    pub(super) fn make_room(&mut self, more: usize, keep: &[u64]) {
         let is_open = |tail: &&mut Tail| tail.content.is_some();
         let open = self.tails.values_mut().filter(is_open).count();
         if open + more <= self.open_max {
             return;
         }
-        let may_close = |tail: &&mut Tail| tail.gone_since.is_none() && Some(tail.origin.id) != keep;
+        let may_close = |tail: &&mut Tail| tail.gone_since.is_none() && !keep.contains(&tail.origin.id);
         let mut closable: Vec<&mut Tail> =
             self.tails.values_mut().filter(is_open).filter(may_close).collect();
         closable.sort_by_key(|tail| (tail.queued, tail.grown));
@@ -24,10 +24,11 @@ impl FileSource {
     }
 
     /// Opens a file again that was closed for want of room; whether it can be read.
-    pub(super) fn unpark(&mut self, id: u64, cx: &SourceCx<'_>) -> bool {
+    /// Those in `beside` stay open.
+    pub(super) fn unpark(&mut self, id: u64, beside: &[u64], cx: &SourceCx<'_>) -> bool {
         let Some(tail) = self.tails.get(&id).filter(|tail| tail.content.is_none()) else { return true };
         let (path, inode) = (tail.path.clone(), tail.inode);
-        self.make_room(1, Some(id));
+        self.make_room(1, &[beside, &[id]].concat());
         let found = self.open_inode(&path, inode).or_else(|| {
             let names = std::fs::read_dir(path.parent()?).ok()?;
             names.flatten().find_map(|entry| self.open_inode(&entry.path(), inode))

@@ -397,3 +397,21 @@ fn lines_keep_their_ids_if_nothing_but_the_head_was_kept_of_a_file_that_is_compr
         assert_eq!(second.len(), count + 5);
     }
 }
+
+/// An original that is closed for want of room is not gone: its copy is compared with it all the same.
+#[test]
+fn a_copy_is_followed_although_its_original_is_closed() {
+    let mut fixture = Fixture::new(json!({ "open_files_max": 1 }), &["out"]);
+    fixture.append("a.log", numbered(0, 100));
+    let mut lines = settle(&mut fixture);
+    fs::copy(fixture.path("a.log"), fixture.path("a.log.1")).unwrap();
+    lines.extend(settle(&mut fixture));
+    fixture.append("a.log", numbered(100, 120));
+    lines.extend(settle(&mut fixture));
+    fs::copy(fixture.path("a.log"), fixture.path("a.log.1")).unwrap();
+    lines.extend(settle(&mut fixture));
+    copy_truncate(&fixture, "a.log", "a.log.1");
+    fixture.append("a.log", numbered(120, 130));
+    lines.extend(settle(&mut fixture));
+    assert_eq!(numbers(&lines), (0..130).collect::<Vec<_>>());
+}
