@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 const SECOND: i64 = 1_000_000_000;
 const DAY_SECONDS: i64 = 86_400;
 
-static RFC3339: LazyLock<Option<Format>> = LazyLock::new(|| Format::new("rfc3339", Some(0)).ok());
+static RFC3339: LazyLock<Option<Format>> = LazyLock::new(|| Format::new("rfc3339", None).ok());
 
 /// Nanoseconds since 1970 of a time as RFC 3339 writes it.
 pub fn timestamp(text: &[u8]) -> Option<i64> {

@@ -213,18 +213,8 @@ pub fn compare(a: &Value<'_>, b: &Value<'_>) -> Result<Option<Ordering>, Error> 
     })
 }
 
-/// The order of numbers of different types on one line, without rounding.
+/// The order of a whole number and another one, as CEL has it: compared as doubles.
+#[inline(always)]
 pub fn compare_mixed(a: i64, b: f64) -> Option<Ordering> {
-    const BEHIND_MAX: f64 = 9_223_372_036_854_775_808.0;
-    if b.is_nan() {
-        return None;
-    }
-    if b >= BEHIND_MAX {
-        return Some(Ordering::Less);
-    }
-    if b < -BEHIND_MAX {
-        return Some(Ordering::Greater);
-    }
-    // What is left of the point fits, and decides unless it is the same.
-    Some(a.cmp(&(b.trunc() as i64)).then_with(|| 0.0f64.total_cmp(&(b.fract() + 0.0))))
+    (a as f64).partial_cmp(&b)
 }
