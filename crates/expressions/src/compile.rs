@@ -1,0 +1,361 @@
+//! From an expression as it is written to one that can be computed: finds fields and functions, and
+//! refuses what can never have a value.
+
+use crate::ast::{Expr, Form, Operator};
+use crate::eval::{Evaluation, arithmetic_types};
+use crate::fault::Fault;
+use crate::functions::{FUNCTIONS, Function, OTHER_FUNCTIONS, OTHER_METHODS};
+use crate::input::Path;
+use crate::node::{Fold, FoldParts, Node};
+use crate::parser::near;
+use crate::types::Types;
+use crate::value::{Error, Value};
+use regex::bytes::Regex;
+use std::sync::Arc;
+
+/// Macros within each other: each multiplies the steps of those in it.
+const FOLDS_MAX: usize = 4;
+
+/// The name of the map of all fields.
+const EVENT: &str = "event";
+
+/// An expression that can be computed.
+#[derive(Debug)]
+pub struct Compiled {
+    pub node: Node,
+    pub types: Types,
+    pub paths: Vec<Path>,
+}
+
+/// Resolves an expression. Without `strict`, what can never have a value is left to be found when it is
+/// computed.
+pub fn compile(expr: &Expr, strict: bool) -> Result<Compiled, Fault> {
+    let mut compiler = Compiler { paths: Vec::new(), variables: Vec::new(), strict };
+    let (node, types) = compiler.node(expr)?;
+    Ok(Compiled { node, types, paths: compiler.paths })
+}
+
+type Typed = (Node, Types);
+
+struct Compiler {
+    paths: Vec<Path>,
+    /// Variables of the macros around.
+    variables: Vec<String>,
+    strict: bool,
+}
+
+impl Compiler {
+    fn node(&mut self, expr: &Expr) -> Result<Typed, Fault> {
+        if let Some(path) = self.path(expr) {
+            return self.field(path, expr.at).map(|path| (Node::Field(path), Types::ANY));
+        }
+        match &expr.form {
+            Form::Null => Ok(constant(Value::Null)),
+            Form::Bool(value) => Ok(constant(Value::Bool(*value))),
+            Form::Int(value) => Ok(constant(Value::Int(*value))),
+            Form::Double(value) => Ok(constant(Value::Double(*value))),
+            Form::Text(text) => Ok(constant(Value::owned(text.as_bytes()))),
+            Form::Name(name) => Ok((Node::Variable(self.variable(name).unwrap_or(0)), Types::ANY)),
+            Form::Member(of, name) => self.member(of, name, Node::Member, Types::ANY),
+            Form::Index(of, index) => self.index(of, index),
+            Form::Call(of, name, list) => self.call(expr.at, of.as_deref(), name, list),
+            Form::List(list) => self.list(list),
+            Form::Map(entries) => self.map(entries),
+            Form::Not(of) => {
+                let node = self.condition(of)?;
+                Ok((Node::Not(node.into()), Types::BOOL))
+            }
+            Form::Negate(of) => {
+                let (node, types) = self.node(of)?;
+                self.require(of.at, types, Types::NUMBER.or(Types::DURATION), "`-`")?;
+                self.folded(expr.at, Node::Negate(node.into()), types)
+            }
+            Form::Binary(operator, a, b) => self.binary(expr.at, *operator, a, b),
+            Form::All(list) => Ok((Node::All(self.conditions(list)?), Types::BOOL)),
+            Form::Any(list) => Ok((Node::Any(self.conditions(list)?), Types::BOOL)),
+            Form::Choice(a, b, c) => {
+                let (condition, b, c) = (self.condition(a)?, self.node(b)?, self.node(c)?);
+                Ok((Node::Choice(Box::new((condition, b.0, c.0))), b.1.or(c.1)))
+            }
+        }
+    }
+
+    /// The path that an expression is: `a.b`, `event.a`, `event["a"]`; empty for the event as a whole.
+    fn path(&self, expr: &Expr) -> Option<Vec<String>> {
+        let (of, part) = match &expr.form {
+            Form::Name(name) if self.variable(name).is_some() => return None,
+            Form::Name(name) if name == EVENT => return Some(Vec::new()),
+            Form::Name(name) => return Some(vec![name.clone()]),
+            Form::Member(of, name) => (of, name),
+            Form::Index(of, index) => match &index.form {
+                Form::Text(name) => (of, name),
+                _ => return None,
+            },
+            _ => return None,
+        };
+        let mut path = self.path(of)?;
+        path.push(part.clone());
+        Some(path)
+    }
+
+    fn is_event(&self, expr: &Expr) -> bool {
+        self.path(expr).is_some_and(|path| path.is_empty())
+    }
+
+    /// The number of a path.
+    fn field(&mut self, parts: Vec<String>, at: usize) -> Result<usize, Fault> {
+        if parts.is_empty() {
+            return Err(Fault::new(at, "the event as a whole is no value", "name a field, as event.status"));
+        }
+        let path = Path::new(parts);
+        let known = self.paths.iter().position(|known| *known == path);
+        Ok(known.unwrap_or_else(|| {
+            self.paths.push(path);
+            self.paths.len() - 1
+        }))
+    }
+
+    fn variable(&self, name: &str) -> Option<usize> {
+        self.variables.iter().rposition(|variable| variable == name)
+    }
+
+    /// Refuses a value that is never of these types.
+    fn require(&self, at: usize, types: Types, wanted: Types, what: &str) -> Result<(), Fault> {
+        if types.can_be(wanted) || !self.strict {
+            return Ok(());
+        }
+        let message = format!("{what} takes {}, not {}", wanted.words(), types.words());
+        let advice = match wanted {
+            Types::BOOL => "compare it with something, as in `x != 0`",
+            wanted if wanted.can_be(Types::TEXT) => "string(x) makes a string of it",
+            wanted if wanted.can_be(Types::NUMBER) && types.can_be(Types::TEXT) => {
+                "int(x) or double(x) makes a number of it"
+            }
+            _ => "",
+        };
+        Err(Fault::new(at, message, advice))
+    }
+
+    fn condition(&mut self, expr: &Expr) -> Result<Node, Fault> {
+        let (node, types) = self.node(expr)?;
+        self.require(expr.at, types, Types::BOOL, "a condition")?;
+        Ok(node)
+    }
+
+    fn conditions(&mut self, list: &[Expr]) -> Result<Vec<Node>, Fault> {
+        list.iter().map(|expr| self.condition(expr)).collect()
+    }
+
+    fn member(
+        &mut self,
+        of: &Expr,
+        name: &str,
+        build: fn(Box<Node>, String) -> Node,
+        result: Types,
+    ) -> Result<Typed, Fault> {
+        let (node, types) = self.node(of)?;
+        self.require(of.at, types, Types::MAP, &format!("`.{name}`"))?;
+        Ok((build(node.into(), name.to_owned()), result))
+    }
+
+    fn index(&mut self, of: &Expr, index: &Expr) -> Result<Typed, Fault> {
+        if self.is_event(of) {
+            let (name, types) = self.node(index)?;
+            self.require(index.at, types, Types::TEXT, "the name of a field")?;
+            return Ok((Node::NamedField(name.into()), Types::ANY));
+        }
+        let (node, types) = self.node(of)?;
+        self.require(of.at, types, Types::LIST.or(Types::MAP), "`[...]`")?;
+        let (index, _) = self.node(index)?;
+        Ok((Node::Index(Box::new((node, index))), Types::ANY))
+    }
+
+    fn list(&mut self, list: &[Expr]) -> Result<Typed, Fault> {
+        let nodes: Vec<Node> =
+            list.iter().map(|expr| Ok(self.node(expr)?.0)).collect::<Result<_, Fault>>()?;
+        let constants: Option<Vec<Value<'static>>> = nodes.iter().map(constant_of).collect();
+        let node = match constants {
+            Some(list) => Node::Constant(Value::List(Arc::new(list))),
+            None => Node::List(nodes),
+        };
+        Ok((node, Types::LIST))
+    }
+
+    fn map(&mut self, entries: &[(Expr, Expr)]) -> Result<Typed, Fault> {
+        let entries = entries.iter().map(|(key, value)| Ok((self.node(key)?.0, self.node(value)?.0)));
+        Ok((Node::Map(entries.collect::<Result<_, Fault>>()?), Types::MAP))
+    }
+
+    fn binary(&mut self, at: usize, operator: Operator, a: &Expr, b: &Expr) -> Result<Typed, Fault> {
+        if operator == Operator::In && self.is_event(b) {
+            let (name, types) = self.node(a)?;
+            self.require(a.at, types, Types::TEXT, "the name of a field")?;
+            return Ok((Node::HasNamedField(name.into()), Types::BOOL));
+        }
+        let ((a, left), (b, right)) = (self.node(a)?, self.node(b)?);
+        let result = result_types(operator, left, right);
+        if self.strict && result.is_none() {
+            let message =
+                format!("`{}` is not defined for {} and {}", operator.sign(), left.words(), right.words());
+            return Err(Fault::new(at, message, advice_for(operator, left.or(right))));
+        }
+        self.folded(at, Node::Binary(operator, Box::new((a, b))), result)
+    }
+
+    /// The value of what has only constants in it.
+    fn folded(&self, at: usize, node: Node, types: Types) -> Result<Typed, Fault> {
+        let is_constant = match &node {
+            Node::Negate(of) => constant_of(of).is_some(),
+            Node::Binary(_, parts) => constant_of(&parts.0).and(constant_of(&parts.1)).is_some(),
+            Node::Call(_, list) => list.iter().all(|node| constant_of(node).is_some()),
+            _ => false,
+        };
+        if !is_constant || !self.strict {
+            return Ok((node, types));
+        }
+        match Evaluation::of_constants(&node) {
+            Ok(value) => Ok(constant(value)),
+            Err(error) => {
+                let why = match error {
+                    Error::Missing => "there is nothing at this position",
+                    Error::Mistyped => "a value is not of the form it should have",
+                    Error::Arithmetic => "a number leaves its range, or is divided by zero",
+                };
+                Err(Fault::new(at, format!("this never has a value: {why}"), "write a value that has one"))
+            }
+        }
+    }
+
+    fn call(&mut self, at: usize, of: Option<&Expr>, name: &str, list: &[Expr]) -> Result<Typed, Fault> {
+        match (of, name, list) {
+            (None, "has", [path]) => return self.has(path),
+            (None, "has", _) => return Err(Fault::new(at, "`has` takes one field", "write has(event.x)")),
+            (Some(text), "matches", [pattern]) | (None, "matches", [text, pattern]) => {
+                return self.matches(text, pattern);
+            }
+            (Some(over), _, _) if Fold::of(name).is_some() => return self.fold(at, over, name, list),
+            _ => {}
+        }
+        let function = Function::find(name, of.is_some()).ok_or_else(|| unknown(at, name, of.is_some()))?;
+        let arguments: Vec<&Expr> = of.into_iter().chain(list).collect();
+        function.check_number(at, arguments.len())?;
+        let mut nodes = Vec::new();
+        for (expr, wanted) in arguments.into_iter().zip(function.parameters) {
+            let (node, types) = self.node(expr)?;
+            self.require(expr.at, types, *wanted, &format!("`{name}`"))?;
+            nodes.push(node);
+        }
+        self.folded(at, Node::Call(function, nodes), function.result)
+    }
+
+    fn has(&mut self, expr: &Expr) -> Result<Typed, Fault> {
+        if let Some(path) = self.path(expr) {
+            return self.field(path, expr.at).map(|path| (Node::HasField(path), Types::BOOL));
+        }
+        match &expr.form {
+            Form::Member(of, name) => self.member(of, name, Node::HasMember, Types::BOOL),
+            _ => Err(Fault::new(expr.at, "`has` takes a field", "write has(event.x)")),
+        }
+    }
+
+    fn matches(&mut self, text: &Expr, pattern: &Expr) -> Result<Typed, Fault> {
+        let (node, types) = self.node(text)?;
+        self.require(text.at, types, Types::TEXT, "`matches`")?;
+        let Form::Text(pattern_text) = &pattern.form else {
+            let advice = "write the pattern in quotes; r\"...\" needs no double backslashes";
+            return Err(Fault::new(
+                pattern.at,
+                "`matches` takes a pattern that stands in the expression",
+                advice,
+            ));
+        };
+        let regex = Regex::new(pattern_text).map_err(|error| {
+            let why = error.to_string();
+            let why = why.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
+            let advice = "patterns are those of RE2: no look-around, no back-references";
+            Fault::new(pattern.at, format!("this is no pattern: {why}"), advice)
+        })?;
+        Ok((Node::Matches(node.into(), regex), Types::BOOL))
+    }
+
+    fn fold(&mut self, at: usize, over: &Expr, name: &str, list: &[Expr]) -> Result<Typed, Fault> {
+        let usage = || {
+            let message = format!("`{name}` takes a variable and what to do with it");
+            Fault::new(at, message, format!("write list.{name}(x, ...x...)"))
+        };
+        let fold = Fold::of(name).ok_or_else(usage)?;
+        let (variable, condition, body) = match list {
+            [variable, body] => (variable, None, body),
+            [variable, condition, body] if fold == Fold::Map => (variable, Some(condition), body),
+            _ => return Err(usage()),
+        };
+        let Form::Name(variable) = &variable.form else { return Err(usage()) };
+        let (over_node, types) = self.node(over)?;
+        self.require(over.at, types, Types::LIST.or(Types::MAP), &format!("`{name}`"))?;
+        if self.variables.len() == FOLDS_MAX {
+            let message = format!("more than {FOLDS_MAX} of all, exists, filter, map within each other");
+            return Err(Fault::new(at, message, "leave one out"));
+        }
+        self.variables.push(variable.clone());
+        let condition = condition.map(|condition| self.condition(condition)).transpose()?;
+        let body = if fold == Fold::Map { self.node(body)?.0 } else { self.condition(body)? };
+        self.variables.pop();
+        let result = if matches!(fold, Fold::Filter | Fold::Map) { Types::LIST } else { Types::BOOL };
+        Ok((Node::Fold(fold, Box::new(FoldParts { over: over_node, condition, body })), result))
+    }
+}
+
+fn constant(value: Value<'static>) -> Typed {
+    let types = value.types();
+    (Node::Constant(value), types)
+}
+
+fn constant_of(node: &Node) -> Option<Value<'static>> {
+    match node {
+        Node::Constant(value) => Some(value.clone()),
+        _ => None,
+    }
+}
+
+fn unknown(at: usize, name: &str, is_method: bool) -> Fault {
+    if Function::find(name, !is_method).is_some() || !is_method && OTHER_METHODS.contains(&name) {
+        let advice = if is_method { format!("write {name}(x)") } else { format!("write x.{name}(...)") };
+        return Fault::new(at, format!("`{name}` is not called so"), advice);
+    }
+    let of_kind = FUNCTIONS.iter().filter(|function| function.is_method == is_method);
+    let others = if is_method { OTHER_METHODS } else { OTHER_FUNCTIONS };
+    let advice = near(name, of_kind.map(|function| function.name).chain(others.iter().copied()));
+    Fault::new(at, format!("there is no function `{name}`"), advice)
+}
+
+/// What an operator may give for values of these types; nothing if it is not defined for any of them.
+fn result_types(operator: Operator, a: Types, b: Types) -> Types {
+    let number_or_same = |a: Types, b: Types| a == b || a.or(b).and(Types::NUMBER) == a.or(b);
+    let any = |test: &dyn Fn(Types, Types) -> bool| a.each().any(|a| b.each().any(|b| test(a, b)));
+    let bool_if = |is_defined| if is_defined { Types::BOOL } else { Types::NONE };
+    match operator {
+        // `null` is compared with anything: a field may be it.
+        Operator::Equal | Operator::Unequal => {
+            bool_if(any(&|a, b| number_or_same(a, b) || a.or(b).can_be(Types::NULL)))
+        }
+        Operator::Less | Operator::LessEqual | Operator::Greater | Operator::GreaterEqual => {
+            let ordered = Types::LIST.or(Types::MAP).or(Types::NULL);
+            bool_if(any(&|a, b| number_or_same(a, b) && !a.can_be(ordered)))
+        }
+        Operator::In => bool_if(b.can_be(Types::LIST.or(Types::MAP))),
+        _ => {
+            let pairs = a.each().flat_map(|a| b.each().map(move |b| arithmetic_types(operator, a, b)));
+            pairs.fold(Types::NONE, Types::or)
+        }
+    }
+}
+
+fn advice_for(operator: Operator, types: Types) -> &'static str {
+    match operator {
+        Operator::In => "write `x in [1, 2]`, or `text.contains(\"part\")`",
+        Operator::Equal | Operator::Unequal => "compare values of one type; int(x), string(x) convert",
+        Operator::Add if types.can_be(Types::TEXT) => "string(x) makes a string of a number",
+        _ if types.can_be(Types::TEXT) => "int(x) or double(x) makes a number of a string",
+        _ => "docs/expressions.md says what the operators are defined for",
+    }
+}

@@ -1,0 +1,344 @@
+//! Computes an expression for one row. It is the reference: what works on whole columns gives the same.
+
+use crate::ast::Operator;
+use crate::functions::ARGUMENTS_MAX;
+use crate::input::Bound;
+use crate::node::{Fold, FoldParts, Node};
+use crate::text::check_len;
+use crate::types::Types;
+use crate::value::{Error, Outcome, Value, compare, is_equal};
+use std::borrow::Cow;
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+/// Elements that an expression looks at, for one row: without an end, a hostile line could stop the
+/// agent.
+const STEPS_MAX: usize = 1_000_000;
+/// Bytes of JSON that count as one.
+const STEP_BYTES: usize = 16;
+
+/// The computation for one row.
+pub struct Evaluation<'a, 'i> {
+    bound: Option<&'a Bound<'i>>,
+    row: usize,
+    /// Values of the variables of the macros around.
+    variables: Vec<Value<'a>>,
+    steps: usize,
+}
+
+/// Computes a part of an expression for a row.
+pub fn evaluate<'a>(node: &'a Node, bound: &'a Bound<'_>, row: usize) -> Outcome<'a> {
+    Evaluation { bound: Some(bound), row, variables: Vec::new(), steps: 0 }.value(node)
+}
+
+/// The same for a condition.
+pub fn evaluate_condition(node: &Node, bound: &Bound<'_>, row: usize) -> Result<bool, Error> {
+    evaluate(node, bound, row)?.bool()
+}
+
+impl<'a> Evaluation<'a, '_> {
+    /// The value of what names no field.
+    pub fn of_constants(node: &Node) -> Outcome<'static> {
+        let mut evaluation = Evaluation { bound: None, row: 0, variables: Vec::new(), steps: 0 };
+        evaluation.value(node).map(into_owned)
+    }
+
+    fn value(&mut self, node: &'a Node) -> Outcome<'a> {
+        match node {
+            Node::Constant(Value::Text(text)) => Ok(Value::Text(Cow::Borrowed(text))),
+            Node::Constant(value) => Ok(value.clone()),
+            Node::Field(path) => self.field(*path),
+            Node::HasField(path) => Ok(Value::Bool(self.raw(*path).is_some())),
+            Node::NamedField(name) => self.named(name)?.ok_or(Error::Missing),
+            Node::HasNamedField(name) => Ok(Value::Bool(self.named(name)?.is_some())),
+            Node::Member(of, name) => self.value(of)?.get(&name_value(name)),
+            Node::HasMember(of, name) => match self.value(of)?.get(&name_value(name)) {
+                Err(Error::Missing) => Ok(Value::Bool(false)),
+                found => found.map(|_| Value::Bool(true)),
+            },
+            Node::Index(parts) => {
+                let (of, index) = (self.value(&parts.0)?, self.value(&parts.1)?);
+                self.charge_json(&of)?;
+                of.at(&index)
+            }
+            Node::Not(of) => Ok(Value::Bool(!self.condition(of)?)),
+            Node::Negate(of) => negate(&self.value(of)?),
+            Node::All(list) => self.joined(list, false),
+            Node::Any(list) => self.joined(list, true),
+            Node::Variable(index) => self.variables.get(*index).cloned().ok_or(Error::Missing),
+            Node::Matches(of, regex) => Ok(Value::Bool(regex.is_match(self.value(of)?.text()?))),
+            _ => self.composed(node),
+        }
+    }
+
+    /// Nodes whose values need more room: apart, so that deep expressions take little of the stack.
+    fn composed(&mut self, node: &'a Node) -> Outcome<'a> {
+        match node {
+            Node::List(list) => {
+                Ok(Value::list(list.iter().map(|node| self.value(node)).collect::<Result<_, _>>()?))
+            }
+            Node::Map(entries) => self.map(entries),
+            Node::Binary(operator, parts) => {
+                let (a, b) = (self.value(&parts.0)?, self.value(&parts.1)?);
+                self.charge_json(&b)?;
+                binary(*operator, &a, &b)
+            }
+            Node::Choice(parts) => match self.condition(&parts.0)? {
+                true => self.value(&parts.1),
+                false => self.value(&parts.2),
+            },
+            Node::Call(function, list) => {
+                let mut arguments = [const { Value::Null }; ARGUMENTS_MAX];
+                for (argument, node) in arguments.iter_mut().zip(list) {
+                    *argument = self.value(node)?;
+                }
+                (function.run)(&arguments[..list.len()])
+            }
+            Node::Fold(fold, parts) => self.fold(*fold, parts),
+            _ => Err(Error::Missing),
+        }
+    }
+
+    /// Takes steps off what is allowed for a row.
+    fn charge(&mut self, steps: usize) -> Result<(), Error> {
+        self.steps += steps;
+        if self.steps > STEPS_MAX { Err(Error::Arithmetic) } else { Ok(()) }
+    }
+
+    /// The same for a walk through JSON.
+    fn charge_json(&mut self, value: &Value<'_>) -> Result<(), Error> {
+        match value {
+            Value::Array(text) | Value::Object(text) => self.charge(text.len() / STEP_BYTES),
+            _ => Ok(()),
+        }
+    }
+
+    fn condition(&mut self, node: &'a Node) -> Result<bool, Error> {
+        self.value(node)?.bool()
+    }
+
+    fn raw(&self, path: usize) -> Option<crate::input::Raw<'a>> {
+        self.bound?.raw(path, self.row)
+    }
+
+    fn field(&self, path: usize) -> Outcome<'a> {
+        self.raw(path).ok_or(Error::Missing)?.value()
+    }
+
+    fn named(&mut self, name: &'a Node) -> Result<Option<Value<'a>>, Error> {
+        let name = self.value(name)?;
+        let name = std::str::from_utf8(name.text()?).map_err(|_| Error::Missing)?;
+        let raw = self.bound.and_then(|bound| bound.named(name, self.row));
+        raw.map(|raw| raw.value()).transpose()
+    }
+
+    /// `&&` of the parts, or `||` if `decisive` is true: one part that is `decisive` decides, whatever
+    /// errors the others have.
+    fn joined(&mut self, list: &'a [Node], decisive: bool) -> Outcome<'a> {
+        let mut outcome = Ok(!decisive);
+        for node in list {
+            match self.condition(node) {
+                Ok(value) if value == decisive => return Ok(Value::Bool(decisive)),
+                Ok(_) => {}
+                Err(error) => outcome = outcome.and(Err(error)),
+            }
+        }
+        outcome.map(Value::Bool)
+    }
+
+    fn map(&mut self, entries: &'a [(Node, Node)]) -> Outcome<'a> {
+        let mut map: Vec<(Value, Value)> = Vec::with_capacity(entries.len());
+        for (key, value) in entries {
+            let key = self.value(key)?;
+            let is_key = key.types().can_be(Types::BOOL.or(Types::INT).or(Types::TEXT));
+            if !is_key || map.iter().any(|(there, _)| is_equal(there, &key) == Ok(true)) {
+                return Err(Error::Mistyped);
+            }
+            map.push((key, self.value(value)?));
+        }
+        Ok(Value::Map(Arc::new(map)))
+    }
+
+    fn fold(&mut self, fold: Fold, parts: &'a FoldParts) -> Outcome<'a> {
+        let over = self.value(&parts.over)?;
+        let elements: Vec<Value<'a>> = match over.types().can_be(Types::LIST) {
+            true => over.elements()?.into_owned(),
+            false => over.entries()?.iter().map(|(key, _)| key.clone()).collect(),
+        };
+        self.charge(elements.len())?;
+        let (mut found, mut error, mut list) = (0, None, Vec::new());
+        for element in elements {
+            match (fold, self.step(fold, parts, element)) {
+                (Fold::All, Ok(None)) => return Ok(Value::Bool(false)),
+                (Fold::Exists, Ok(Some(_))) => return Ok(Value::Bool(true)),
+                (Fold::All | Fold::Exists, Err(new)) => error = error.or(Some(new)),
+                (_, Err(new)) => return Err(new),
+                (Fold::Filter | Fold::Map, Ok(value)) => list.extend(value),
+                (_, Ok(value)) => found += usize::from(value.is_some()),
+            }
+        }
+        match (fold, error) {
+            (_, Some(error)) => Err(error),
+            (Fold::All, _) => Ok(Value::Bool(true)),
+            (Fold::Exists, _) => Ok(Value::Bool(false)),
+            (Fold::ExistsOne, _) => Ok(Value::Bool(found == 1)),
+            (Fold::Filter | Fold::Map, _) => Ok(Value::list(list)),
+        }
+    }
+
+    /// What a macro makes of one element; nothing if its condition is false.
+    fn step(
+        &mut self,
+        fold: Fold,
+        parts: &'a FoldParts,
+        element: Value<'a>,
+    ) -> Result<Option<Value<'a>>, Error> {
+        let kept = if fold == Fold::Filter { element.clone() } else { Value::Null };
+        self.variables.push(element);
+        let is_chosen = parts.condition.as_ref().map_or(Ok(true), |condition| self.condition(condition));
+        let result = match (is_chosen, fold) {
+            (Err(error), _) => Err(error),
+            (Ok(false), _) => Ok(None),
+            (Ok(true), Fold::Map) => self.value(&parts.body).map(Some),
+            (Ok(true), _) => self.condition(&parts.body).map(|holds| holds.then_some(kept)),
+        };
+        self.variables.pop();
+        result
+    }
+}
+
+fn name_value(name: &str) -> Value<'_> {
+    Value::Text(Cow::Borrowed(name.as_bytes()))
+}
+
+/// A constant without anything borrowed.
+fn into_owned(value: Value<'_>) -> Value<'static> {
+    match value {
+        Value::Null | Value::Array(_) | Value::Object(_) => Value::Null,
+        Value::Bool(value) => Value::Bool(value),
+        Value::Int(value) => Value::Int(value),
+        Value::Double(value) => Value::Double(value),
+        Value::Text(text) => Value::Text(Cow::Owned(text.into_owned())),
+        Value::Time(ns) => Value::Time(ns),
+        Value::Duration(ns) => Value::Duration(ns),
+        Value::List(list) => Value::list(list.iter().cloned().map(into_owned).collect()),
+        Value::Map(map) => {
+            let entries = map.iter().map(|(key, value)| (into_owned(key.clone()), into_owned(value.clone())));
+            Value::Map(Arc::new(entries.collect()))
+        }
+    }
+}
+
+fn negate<'a>(value: &Value<'a>) -> Outcome<'a> {
+    match value {
+        Value::Int(value) => value.checked_neg().map(Value::Int).ok_or(Error::Arithmetic),
+        Value::Double(value) => Ok(Value::Double(-value)),
+        Value::Duration(ns) => ns.checked_neg().map(Value::Duration).ok_or(Error::Arithmetic),
+        _ => Err(Error::Mistyped),
+    }
+}
+
+fn binary<'a>(operator: Operator, a: &Value<'a>, b: &Value<'a>) -> Outcome<'a> {
+    match operator {
+        Operator::Equal => is_equal(a, b).map(Value::Bool),
+        Operator::Unequal => is_equal(a, b).map(|equal| Value::Bool(!equal)),
+        Operator::In => is_in(a, b).map(Value::Bool),
+        Operator::Less | Operator::LessEqual | Operator::Greater | Operator::GreaterEqual => {
+            Ok(Value::Bool(holds(operator, compare(a, b)?)))
+        }
+        _ => arithmetic(operator, a, b),
+    }
+}
+
+/// Whether a comparison holds for this order; none does for what is no number.
+#[inline(always)]
+pub fn holds(operator: Operator, ordering: Option<Ordering>) -> bool {
+    match operator {
+        Operator::Equal => ordering == Some(Ordering::Equal),
+        Operator::Unequal => ordering != Some(Ordering::Equal),
+        Operator::Less => ordering == Some(Ordering::Less),
+        Operator::LessEqual => matches!(ordering, Some(Ordering::Less | Ordering::Equal)),
+        Operator::Greater => ordering == Some(Ordering::Greater),
+        Operator::GreaterEqual => matches!(ordering, Some(Ordering::Greater | Ordering::Equal)),
+        _ => false,
+    }
+}
+
+fn is_in(value: &Value<'_>, within: &Value<'_>) -> Result<bool, Error> {
+    if within.types().can_be(Types::MAP) {
+        return match within.get(value) {
+            Err(Error::Missing) => Ok(false),
+            found => found.map(|_| true),
+        };
+    }
+    for element in &*within.elements()? {
+        if is_equal(value, element)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// The type of the result for two types; nothing if it is not defined for them.
+pub fn arithmetic_types(operator: Operator, a: Types, b: Types) -> Types {
+    use Operator::{Add, Divide, Multiply, Remainder, Subtract};
+    let is = |of_a, of_b| a == of_a && b == of_b;
+    let is_number = a.or(b).and(Types::NUMBER) == a.or(b);
+    match operator {
+        Add | Subtract | Multiply | Divide | Remainder if is(Types::INT, Types::INT) => Types::INT,
+        Add | Subtract | Multiply | Divide if is_number => Types::DOUBLE,
+        Add if is(Types::TEXT, Types::TEXT) => Types::TEXT,
+        Add if is(Types::LIST, Types::LIST) => Types::LIST,
+        Add | Subtract if is(Types::TIME, Types::DURATION) => Types::TIME,
+        Add if is(Types::DURATION, Types::TIME) => Types::TIME,
+        Add | Subtract if is(Types::DURATION, Types::DURATION) => Types::DURATION,
+        Subtract if is(Types::TIME, Types::TIME) => Types::DURATION,
+        _ => Types::NONE,
+    }
+}
+
+fn arithmetic<'a>(operator: Operator, a: &Value<'a>, b: &Value<'a>) -> Outcome<'a> {
+    match (a, b) {
+        (Value::Int(a), Value::Int(b)) => whole(operator, *a, *b).map(Value::Int).ok_or(Error::Arithmetic),
+        (Value::Double(a), Value::Double(b)) => real(operator, *a, *b),
+        (Value::Int(a), Value::Double(b)) => real(operator, *a as f64, *b),
+        (Value::Double(a), Value::Int(b)) => real(operator, *a, *b as f64),
+        _ if arithmetic_types(operator, a.types(), b.types()).is_none() => Err(Error::Mistyped),
+        (Value::Text(a), Value::Text(b)) => {
+            check_len(a.len() + b.len())?;
+            Ok(Value::owned([&a[..], &b[..]].concat()))
+        }
+        (Value::Time(a), Value::Time(b)) | (Value::Duration(a), Value::Duration(b)) => {
+            whole(operator, *a, *b).map(Value::Duration).ok_or(Error::Arithmetic)
+        }
+        (Value::Time(a), Value::Duration(b)) | (Value::Duration(a), Value::Time(b)) => {
+            whole(operator, *a, *b).map(Value::Time).ok_or(Error::Arithmetic)
+        }
+        _ => {
+            let (a, b) = (a.elements()?, b.elements()?);
+            check_len((a.len() + b.len()) * size_of::<Value>())?;
+            Ok(Value::list([&a[..], &b[..]].concat()))
+        }
+    }
+}
+
+fn whole(operator: Operator, a: i64, b: i64) -> Option<i64> {
+    match operator {
+        Operator::Add => a.checked_add(b),
+        Operator::Subtract => a.checked_sub(b),
+        Operator::Multiply => a.checked_mul(b),
+        Operator::Divide => a.checked_div(b),
+        Operator::Remainder => a.checked_rem(b),
+        _ => None,
+    }
+}
+
+fn real<'a>(operator: Operator, a: f64, b: f64) -> Outcome<'a> {
+    Ok(Value::Double(match operator {
+        Operator::Add => a + b,
+        Operator::Subtract => a - b,
+        Operator::Multiply => a * b,
+        Operator::Divide => a / b,
+        _ => return Err(Error::Mistyped),
+    }))
+}

@@ -1,0 +1,407 @@
+//! Conditions over whole columns: a loop per comparison, without a value per row. What has no such loop
+//! is computed row by row, as `eval.rs` does it.
+
+use crate::ast::Operator;
+use crate::eval::{evaluate_condition, holds};
+use crate::input::{Bound, Field, Raw};
+use crate::node::Node;
+use crate::search::{Search, contains};
+use crate::time;
+use crate::value::{Error, Value, compare, compare_mixed, is_equal};
+use memchr::memmem::Finder;
+use millstream_columns::{Number, Value as Cell, parse_int};
+use regex::bytes::Regex;
+use std::collections::HashSet;
+
+/// What a condition is for a row: false, true, or without an answer.
+pub type Verdict = u8;
+pub const FALSE: Verdict = 0;
+pub const TRUE: Verdict = 1;
+pub const MISSING: Verdict = 2;
+pub const MISTYPED: Verdict = 3;
+pub const ARITHMETIC: Verdict = 4;
+
+/// The error of a verdict, if it is one.
+pub fn error_of(verdict: Verdict) -> Option<Error> {
+    match verdict {
+        MISSING => Some(Error::Missing),
+        MISTYPED => Some(Error::Mistyped),
+        ARITHMETIC => Some(Error::Arithmetic),
+        _ => None,
+    }
+}
+
+fn verdict_of(outcome: Result<bool, Error>) -> Verdict {
+    match outcome {
+        Ok(holds) => Verdict::from(holds),
+        Err(Error::Missing) => MISSING,
+        Err(Error::Mistyped) => MISTYPED,
+        Err(Error::Arithmetic) => ARITHMETIC,
+    }
+}
+
+/// A condition, made ready for columns.
+#[derive(Debug)]
+pub enum Kernel {
+    Constant(bool),
+    Compare(usize, Operator, Value<'static>),
+    Text(usize, TextTest),
+    In(usize, Set),
+    Has(usize),
+    /// A field that is the condition itself.
+    Field(usize),
+    Not(Box<Kernel>),
+    /// `&&` of the parts, `||` if the verdict that decides is true.
+    Joined(Vec<Kernel>, Verdict),
+    Row(Node),
+}
+
+/// A question to a text.
+#[derive(Debug)]
+pub enum TextTest {
+    StartsWith(Box<[u8]>),
+    EndsWith(Box<[u8]>),
+    Contains(Box<Search>),
+    Matches(Regex),
+}
+
+/// The elements of a list that is written in the expression.
+#[derive(Debug)]
+pub struct Set {
+    texts: HashSet<Box<[u8]>>,
+    /// In rising order.
+    ints: Vec<i64>,
+}
+
+/// The rows to look at.
+#[derive(Clone, Copy)]
+pub enum Chosen<'s> {
+    Runs(&'s [(usize, usize)]),
+    Rows(&'s [u32]),
+}
+
+impl Chosen<'_> {
+    #[inline(always)]
+    pub fn each(self, mut see: impl FnMut(usize)) {
+        match self {
+            Chosen::Runs(runs) => runs.iter().for_each(|(start, end)| (*start..*end).for_each(&mut see)),
+            Chosen::Rows(rows) => rows.iter().for_each(|row| see(*row as usize)),
+        }
+    }
+
+    fn count(self) -> usize {
+        match self {
+            Chosen::Runs(runs) => runs.iter().map(|(start, end)| end - start).sum(),
+            Chosen::Rows(rows) => rows.len(),
+        }
+    }
+}
+
+impl Kernel {
+    pub fn new(node: Node) -> Kernel {
+        let all = |list: Vec<Node>| list.into_iter().map(Kernel::new).collect();
+        match node {
+            Node::Constant(Value::Bool(value)) => Kernel::Constant(value),
+            Node::Field(path) => Kernel::Field(path),
+            Node::HasField(path) => Kernel::Has(path),
+            Node::Not(of) => Kernel::Not(Kernel::new(*of).into()),
+            Node::All(list) => Kernel::Joined(all(list), FALSE),
+            Node::Any(list) => Kernel::Joined(all(list), TRUE),
+            Node::Matches(of, regex) => match *of {
+                Node::Field(path) => Kernel::Text(path, TextTest::Matches(regex)),
+                of => Kernel::Row(Node::Matches(of.into(), regex)),
+            },
+            Node::Binary(operator, parts) => Kernel::of_binary(operator, *parts),
+            Node::Call(function, list) => match of_call(function.name, &list) {
+                Some((path, test)) => Kernel::Text(path, test),
+                None => Kernel::Row(Node::Call(function, list)),
+            },
+            node => Kernel::Row(node),
+        }
+    }
+
+    fn of_binary(operator: Operator, parts: (Node, Node)) -> Kernel {
+        match (operator, operator.mirrored(), parts) {
+            (Operator::In, _, (Node::Field(path), Node::Constant(list))) => match Set::new(&list) {
+                Some(set) => Kernel::In(path, set),
+                None => {
+                    Kernel::Row(Node::Binary(operator, Box::new((Node::Field(path), Node::Constant(list)))))
+                }
+            },
+            (_, Some(_), (Node::Field(path), Node::Constant(value))) => {
+                Kernel::Compare(path, operator, value)
+            }
+            (_, Some(mirrored), (Node::Constant(value), Node::Field(path))) => {
+                Kernel::Compare(path, mirrored, value)
+            }
+            (_, _, parts) => Kernel::Row(Node::Binary(operator, parts.into())),
+        }
+    }
+
+    /// Puts the verdict of each chosen row into its place in `out`.
+    pub fn run(&self, bound: &Bound<'_>, chosen: Chosen<'_>, out: &mut [Verdict]) {
+        match self {
+            Kernel::Constant(value) => chosen.each(|row| out[row] = Verdict::from(*value)),
+            Kernel::Compare(path, operator, literal) => {
+                Cells { bound, path: *path, chosen }.compare(*operator, literal, out);
+            }
+            Kernel::Text(path, test) => Cells { bound, path: *path, chosen }.text(test, out),
+            Kernel::In(path, set) => {
+                let is_in = |cell: Cell<'_>| set.verdict(cell);
+                Cells { bound, path: *path, chosen }.each(out, is_in, |_| FALSE);
+            }
+            Kernel::Has(path) => {
+                Cells { bound, path: *path, chosen }.each(out, |_| TRUE, |_| TRUE);
+                chosen.each(|row| out[row] &= TRUE);
+            }
+            Kernel::Field(path) => {
+                let is_true =
+                    |cell: Cell<'_>| verdict_of(Value::of_cell(cell).and_then(|value| value.bool()));
+                Cells { bound, path: *path, chosen }.each(out, is_true, |_| MISTYPED);
+            }
+            Kernel::Not(of) => {
+                of.run(bound, chosen, out);
+                chosen.each(|row| out[row] ^= Verdict::from(out[row] <= TRUE));
+            }
+            Kernel::Joined(parts, decisive) => joined(parts, *decisive, bound, chosen, out),
+            Kernel::Row(node) => {
+                chosen.each(|row| out[row] = verdict_of(evaluate_condition(node, bound, row)))
+            }
+        }
+    }
+}
+
+/// A part is asked only about rows that those before it have not decided.
+fn joined(parts: &[Kernel], decisive: Verdict, bound: &Bound<'_>, chosen: Chosen<'_>, out: &mut [Verdict]) {
+    let Some((first, others)) = parts.split_first() else { return };
+    first.run(bound, chosen, out);
+    let (mut undecided, mut own) = (Vec::new(), vec![FALSE; out.len()]);
+    for part in others {
+        undecided.clear();
+        chosen.each(|row| {
+            if out[row] != decisive {
+                undecided.push(row as u32);
+            }
+        });
+        let asked = if undecided.len() == chosen.count() { chosen } else { Chosen::Rows(&undecided) };
+        part.run(bound, asked, &mut own);
+        asked.each(|row| {
+            // The first error stays, unless the row is decided after all.
+            if own[row] == decisive || out[row] <= TRUE {
+                out[row] = own[row];
+            }
+        });
+    }
+}
+
+fn of_call(name: &str, list: &[Node]) -> Option<(usize, TextTest)> {
+    let [Node::Field(path), Node::Constant(Value::Text(text))] = list else { return None };
+    let text: Box<[u8]> = text[..].into();
+    let test = match name {
+        "startsWith" => TextTest::StartsWith(text),
+        "endsWith" => TextTest::EndsWith(text),
+        "contains" => TextTest::Contains(Search(Finder::new(&text).into_owned()).into()),
+        _ => return None,
+    };
+    Some((*path, test))
+}
+
+/// What the value of another type, or none, answers to a comparison; no operator is a question to texts.
+#[cold]
+fn other(cell: Cell<'_>, operator: Option<Operator>) -> Verdict {
+    match (Value::of_cell(cell), operator) {
+        (Err(error), _) => verdict_of(Err(error)),
+        (Ok(_), Some(Operator::Equal)) => FALSE,
+        (Ok(_), Some(Operator::Unequal)) => TRUE,
+        (Ok(_), _) => MISTYPED,
+    }
+}
+
+/// The chosen cells of a path.
+struct Cells<'b, 'a> {
+    bound: &'b Bound<'a>,
+    path: usize,
+    chosen: Chosen<'b>,
+}
+
+impl Cells<'_, '_> {
+    /// Asks each cell, or each time.
+    #[inline(always)]
+    fn each(
+        &self,
+        out: &mut [Verdict],
+        of_cell: impl Fn(Cell<'_>) -> Verdict,
+        of_time: impl Fn(i64) -> Verdict,
+    ) {
+        let (bound, path) = (self.bound, self.path);
+        match bound.only(path) {
+            Some(Field::Column(column)) => {
+                let block = bound.input.block;
+                return self.chosen.each(|row| {
+                    out[row] = match column.value(block, row) {
+                        Cell::Absent => MISSING,
+                        cell => of_cell(cell),
+                    }
+                });
+            }
+            Some(Field::Constants(list)) => return self.each_constant(list, out, of_cell),
+            _ => {}
+        }
+        self.chosen.each(|row| {
+            out[row] = match bound.raw(path, row) {
+                None => MISSING,
+                Some(Raw::Cell(cell)) => of_cell(cell),
+                Some(Raw::Time(ns)) => of_time(ns),
+            }
+        });
+    }
+
+    /// Asks each text once, for all its rows.
+    fn each_constant(
+        &self,
+        list: &[(usize, &str)],
+        out: &mut [Verdict],
+        of_cell: impl Fn(Cell<'_>) -> Verdict,
+    ) {
+        let (mut until, mut verdict) = (0, MISSING);
+        self.chosen.each(|row| {
+            if row >= until {
+                let behind = list.partition_point(|(first, _)| *first <= row);
+                let value = behind.checked_sub(1).map(|at| Cell::Text(list[at].1.as_bytes()));
+                verdict = value.map_or(MISSING, &of_cell);
+                until = list.get(behind).map_or(usize::MAX, |(first, _)| *first);
+            }
+            out[row] = verdict;
+        });
+    }
+
+    fn compare(&self, operator: Operator, literal: &Value<'static>, out: &mut [Verdict]) {
+        let of_other_time = |_| other(Cell::Bool(true), Some(operator));
+        match literal {
+            Value::Int(literal) => {
+                let of_cell = |cell: Cell<'_>| compare_int(cell, operator, *literal);
+                self.each(out, of_cell, of_other_time);
+            }
+            Value::Text(literal) => {
+                let of_cell = |cell: Cell<'_>| compare_text(cell, operator, literal);
+                self.each(out, of_cell, of_other_time);
+            }
+            Value::Time(literal) => {
+                let of_time = |ns: i64| Verdict::from(holds(operator, Some(ns.cmp(literal))));
+                let of_cell = |cell: Cell<'_>| match cell {
+                    Cell::Time(text) => time::timestamp(text).map_or(MISTYPED, of_time),
+                    cell => other(cell, Some(operator)),
+                };
+                self.each(out, of_cell, of_time);
+            }
+            literal => {
+                let of_value = |value: Value<'_>| match operator {
+                    Operator::Equal => is_equal(&value, literal),
+                    Operator::Unequal => is_equal(&value, literal).map(|equal| !equal),
+                    _ => compare(&value, literal).map(|ordering| holds(operator, ordering)),
+                };
+                let of_cell = |cell: Cell<'_>| verdict_of(Value::of_cell(cell).and_then(of_value));
+                self.each(out, of_cell, |ns| verdict_of(of_value(Value::Time(ns))));
+            }
+        }
+    }
+
+    fn text(&self, test: &TextTest, out: &mut [Verdict]) {
+        let of_time = |_| MISTYPED;
+        match test {
+            TextTest::StartsWith(prefix) => {
+                self.each(out, |cell| with_text(cell, |text| text.starts_with(prefix)), of_time);
+            }
+            TextTest::EndsWith(suffix) => {
+                self.each(out, |cell| with_text(cell, |text| text.ends_with(suffix)), of_time);
+            }
+            TextTest::Matches(regex) => {
+                self.each(out, |cell| with_text(cell, |text| regex.is_match(text)), of_time);
+            }
+            TextTest::Contains(search) => {
+                let of_cell = |cell: Cell<'_>| with_text(cell, |text| search.0.find(text).is_some());
+                match (self.bound.only(self.path), self.chosen) {
+                    (Some(Field::Column(column)), Chosen::Runs(runs))
+                        if contains(search, self.bound.input.block, column, runs, out, of_cell) => {}
+                    _ => self.each(out, of_cell, of_time),
+                }
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn with_text(cell: Cell<'_>, test: impl FnOnce(&[u8]) -> bool) -> Verdict {
+    match cell {
+        Cell::Text(text) => Verdict::from(test(text)),
+        Cell::Escaped(text) => Verdict::from(test(&millstream_columns::unescape(text))),
+        cell => other(cell, None),
+    }
+}
+
+#[inline(always)]
+fn compare_int(cell: Cell<'_>, operator: Operator, literal: i64) -> Verdict {
+    if let Cell::Int(text) = cell
+        && let Some(value) = parse_int(text)
+    {
+        return Verdict::from(holds(operator, Some(value.cmp(&literal))));
+    }
+    compare_float(cell, operator, literal)
+}
+
+fn compare_float(cell: Cell<'_>, operator: Operator, literal: i64) -> Verdict {
+    match cell.number() {
+        Some(Number::Int(value)) => Verdict::from(holds(operator, Some(value.cmp(&literal)))),
+        Some(Number::Float(value)) => {
+            let ordering = compare_mixed(literal, value).map(std::cmp::Ordering::reverse);
+            Verdict::from(holds(operator, ordering))
+        }
+        None => other(cell, Some(operator)),
+    }
+}
+
+#[inline(always)]
+fn compare_text(cell: Cell<'_>, operator: Operator, literal: &[u8]) -> Verdict {
+    let test = |text: &[u8]| match operator {
+        Operator::Equal => text == literal,
+        Operator::Unequal => text != literal,
+        _ => holds(operator, Some(text.cmp(literal))),
+    };
+    match cell {
+        Cell::Text(text) => Verdict::from(test(text)),
+        Cell::Escaped(text) => Verdict::from(test(&millstream_columns::unescape(text))),
+        cell => other(cell, Some(operator)),
+    }
+}
+
+impl Set {
+    /// Of a list that has only texts and whole numbers.
+    fn new(list: &Value<'static>) -> Option<Set> {
+        let Value::List(list) = list else { return None };
+        let mut set = Set { texts: HashSet::new(), ints: Vec::new() };
+        for value in &**list {
+            match value {
+                Value::Text(text) => _ = set.texts.insert(text[..].into()),
+                Value::Int(value) => set.ints.push(*value),
+                _ => return None,
+            }
+        }
+        set.ints.sort_unstable();
+        Some(set)
+    }
+
+    fn verdict(&self, cell: Cell<'_>) -> Verdict {
+        match cell {
+            Cell::Text(text) => Verdict::from(self.texts.contains(text)),
+            Cell::Escaped(text) => Verdict::from(self.texts.contains(&*millstream_columns::unescape(text))),
+            Cell::Int(_) | Cell::Float(_) => match cell.number() {
+                Some(Number::Int(value)) => Verdict::from(self.ints.binary_search(&value).is_ok()),
+                Some(Number::Float(value)) => Verdict::from(
+                    self.ints.iter().any(|int| compare_mixed(*int, value) == Some(std::cmp::Ordering::Equal)),
+                ),
+                None => MISTYPED,
+            },
+            cell => other(cell, Some(Operator::Equal)),
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Which rows contain a text: one search over the block instead of one per row.
+
+use crate::kernel::{FALSE, TRUE, Verdict};
+use memchr::memmem::Finder;
+use millstream_columns::{Cell, Column, Kind, Value};
+
+/// A text to search for.
+pub struct Search(pub Finder<'static>);
+
+impl std::fmt::Debug for Search {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{:?}", String::from_utf8_lossy(self.0.needle()))
+    }
+}
+
+/// Searches the block from the first chosen cell to the last one. False if that is not worth it: when
+/// the cells do not follow each other in the block, or are less than half of it. Cells that are no plain
+/// text of the block are asked alone.
+pub fn contains(
+    search: &Search,
+    block: &[u8],
+    column: &Column,
+    runs: &[(usize, usize)],
+    out: &mut [Verdict],
+    of_cell: impl Fn(Value<'_>) -> Verdict,
+) -> bool {
+    let Some(span) = span(column.cells(), runs).filter(|_| !search.0.needle().is_empty()) else {
+        return false;
+    };
+    for (start, end) in runs {
+        for row in *start..*end {
+            out[row] = match is_plain(column.cells()[row]) {
+                true => FALSE,
+                false => of_cell(column.value(block, row)),
+            };
+        }
+    }
+    let mut rows = runs.iter().flat_map(|(start, end)| *start..*end);
+    let mut from = span.0;
+    while let Some(hit) = search.0.find(&block[from..span.1]).map(|at| at + from) {
+        let ends_behind = |row: &usize| {
+            let cell = column.cells()[*row];
+            is_plain(cell) && cell.start() + cell.len() > hit
+        };
+        let Some(row) = rows.find(ends_behind) else { break };
+        let cell = column.cells()[row];
+        let end = cell.start() + cell.len();
+        from = next_start(search, block, (hit, cell.start(), end), &mut out[row]);
+    }
+    true
+}
+
+/// Judges the row whose cell is the first that ends behind a hit; where to search on.
+fn next_start(
+    search: &Search,
+    block: &[u8],
+    (hit, start, end): (usize, usize, usize),
+    out: &mut Verdict,
+) -> usize {
+    // The hit may lie before the cell, or go over its end: then the cell is searched alone.
+    let is_inside = hit >= start && hit + search.0.needle().len() <= end;
+    *out = if is_inside || search.0.find(&block[start..end]).is_some() { TRUE } else { FALSE };
+    end
+}
+
+#[inline(always)]
+fn is_plain(cell: Cell) -> bool {
+    cell.kind() == Kind::Text && !cell.is_own()
+}
+
+/// From where to where the plain cells reach, if they follow each other and are at least half of it.
+fn span(cells: &[Cell], runs: &[(usize, usize)]) -> Option<(usize, usize)> {
+    let (mut first, mut last, mut bytes, mut is_rising) = (None, 0, 0, true);
+    for (start, end) in runs {
+        for cell in cells[*start..*end].iter().filter(|cell| is_plain(**cell)) {
+            is_rising &= cell.start() >= last;
+            last = cell.start() + cell.len();
+            first = first.or(Some(cell.start()));
+            bytes += cell.len();
+        }
+    }
+    let first = first?;
+    (is_rising && bytes * 2 >= last - first).then_some((first, last))
+}

@@ -1,0 +1,38 @@
+//! Tests over the whole crate.
+
+mod conformance;
+
+use crate::compile::compile;
+use crate::eval::evaluate;
+use crate::input::{Bound, Field, Input};
+use crate::output::push_json;
+use crate::parser::parse;
+use crate::value::{Error, is_equal};
+
+/// An event without fields.
+fn no_fields(_: &str) -> Option<Field<'static>> {
+    None
+}
+
+/// The value of an expression over one event without fields, as its type and JSON.
+fn value_of(text: &str, strict: bool) -> Result<Result<(String, String), Error>, crate::Fault> {
+    let compiled = compile(&parse(text)?, strict)?;
+    let input = Input { block: b"", rows: 1, runs: &[(0, 1)], field: &no_fields, rest: None };
+    let bound = Bound::new(&compiled.paths, &input);
+    Ok(evaluate(&compiled.node, &bound, 0).map(|value| {
+        let mut json = Vec::new();
+        push_json(&value, &mut json);
+        (value.types().words(), String::from_utf8(json).expect("JSON is UTF-8"))
+    }))
+}
+
+/// Whether two expressions without fields have equal values of one type.
+fn have_one_value(a: &str, b: &str) -> bool {
+    let [a, b] = [a, b].map(|text| compile(&parse(text).expect("an expression"), false).expect("sound"));
+    let input = Input { block: b"", rows: 1, runs: &[(0, 1)], field: &no_fields, rest: None };
+    let (bound_a, bound_b) = (Bound::new(&a.paths, &input), Bound::new(&b.paths, &input));
+    match (evaluate(&a.node, &bound_a, 0), evaluate(&b.node, &bound_b, 0)) {
+        (Ok(a), Ok(b)) => a.types() == b.types() && is_equal(&a, &b) == Ok(true),
+        _ => false,
+    }
+}
