@@ -2,6 +2,7 @@
 
 pub mod codec;
 pub mod compress;
+pub mod condition;
 pub mod disk;
 mod files;
 pub mod formats;

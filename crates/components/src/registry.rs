@@ -129,7 +129,9 @@ pub static ROWS: &[Row] = &[
     row!(source, sources::generate::GenerateConfig, "generate", "sources/generate"),
     row!(source, sources::stdin::StdinConfig, "stdin", "sources/stdin"),
     row!(transform, transforms::dedupe::DedupeConfig, "dedupe", "transforms/dedupe"),
+    row!(transform, transforms::filter::FilterConfig, "filter", "transforms/filter"),
     row!(transform, transforms::parse::ParseConfig, "parse", "transforms/parse"),
+    row!(transform, transforms::route::RouteConfig, "route", "transforms/route"),
     row!(transform, transforms::sample::SampleConfig, "sample", "transforms/sample"),
     row!(transform, transforms::throttle::ThrottleConfig, "throttle", "transforms/throttle"),
     row!(sink, sinks::blackhole::BlackholeConfig, "blackhole", "sinks/blackhole"),
@@ -190,6 +192,8 @@ pub type CheckText = fn(&str) -> Result<(), String>;
 
 /// Checks of texts whose format a schema names, with a message that says what to write instead.
 pub static FORMATS: &[(&str, CheckText)] = &[
+    ("condition", crate::condition::check_condition),
+    ("expression", crate::condition::check_expression),
     ("glob", glob),
     ("regex", regex),
     ("path template", |text| Template::parse(text, Use::Path).map(drop)),

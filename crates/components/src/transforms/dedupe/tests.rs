@@ -60,10 +60,6 @@ fn the_oldest_is_forgotten_when_there_are_too_many() {
 
 #[test]
 fn what_makes_no_sense_is_refused() {
-    for (options, pointer) in
-        [(json!({ "window": "0s" }), "/window"), (json!({ "keys_max": 0 }), "/keys_max")]
-    {
-        let config: DedupeConfig = serde_json::from_value(options).unwrap();
-        assert_eq!(config.check()[0].0, pointer);
-    }
+    let config: DedupeConfig = serde_json::from_value(json!({ "keys_max": 0 })).unwrap();
+    assert_eq!(config.check()[0].0, "/keys_max");
 }

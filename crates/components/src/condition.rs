@@ -1,0 +1,123 @@
+//! Expressions over batches: conditions of transforms, and computed fields.
+
+use arrow_buffer::{BooleanBuffer, Buffer};
+use millstream_expressions::{Counts, Expression, Field, Input};
+use millstream_model::{Batch, CellKind, Column, ColumnBuilder, Counters, Selection};
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, de};
+use std::sync::Arc;
+
+/// An option that is a condition.
+#[derive(Clone, Debug, JsonSchema)]
+#[schemars(inline, extend("format" = "condition"))]
+pub struct Condition(#[schemars(with = "String")] Arc<Expression>);
+
+/// An option that is any expression.
+#[derive(Clone, Debug, JsonSchema)]
+#[schemars(inline, extend("format" = "expression"))]
+pub struct Formula(#[schemars(with = "String")] Arc<Expression>);
+
+/// Checks a condition; the message says where it is wrong and what to write instead.
+pub fn check_condition(text: &str) -> Result<(), String> {
+    Expression::condition(text).map(drop).map_err(|fault| fault.to_string())
+}
+
+/// The same of any expression.
+pub fn check_expression(text: &str) -> Result<(), String> {
+    Expression::new(text).map(drop).map_err(|fault| fault.to_string())
+}
+
+impl<'de> Deserialize<'de> for Condition {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Expression::condition(&text).map(|e| Condition(Arc::new(e))).map_err(de::Error::custom)
+    }
+}
+
+impl<'de> Deserialize<'de> for Formula {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Expression::new(&text).map(|e| Formula(Arc::new(e))).map_err(de::Error::custom)
+    }
+}
+
+impl Condition {
+    /// The selected rows for which it holds. Those for which it has no answer are counted.
+    pub fn holds(&self, batch: &Batch, counters: &Counters) -> Selection {
+        let (mut words, mut counts) = (Vec::new(), Counts::default());
+        with_input(&self.0, batch, |input| self.0.matches(input, &mut words, &mut counts));
+        count(counts, counters);
+        BooleanBuffer::new(Buffer::from_vec(words), 0, batch.rows())
+    }
+}
+
+impl Formula {
+    /// Its values in the selected rows. Rows for which it has none are counted.
+    pub fn compute(&self, batch: &Batch, counters: &Counters) -> ColumnBuilder {
+        let mut counts = Counts::default();
+        let column = with_input(&self.0, batch, |input| self.0.compute(input, &mut counts));
+        count(counts, counters);
+        column
+    }
+}
+
+fn count(counts: Counts, counters: &Counters) {
+    counters.noted("missing_field", counts.missing_field);
+    counters.noted("type_error", counts.type_error);
+    counters.noted("arithmetic_error", counts.arithmetic_error);
+}
+
+/// Lets `run` see a batch as expressions do: fields of the line by their names, then attributes, the
+/// message, the event's time, and `meta.host`, `meta.source` and `meta.file`.
+fn with_input<T>(expression: &Expression, batch: &Batch, run: impl FnOnce(&Input<'_>) -> T) -> T {
+    let runs: Vec<(usize, usize)> = batch.runs(0, batch.rows()).collect();
+    let constants = constants(expression, batch);
+    let times: Vec<i64> = match expression.fields().any(|name| name == "timestamp") {
+        true => (0..batch.rows()).map(|row| batch.event_ns(row)).collect(),
+        false => Vec::new(),
+    };
+    let field = |name: &str| match batch.fields.get(name) {
+        Some(column) => Some(Field::Column(column)),
+        None if name == "message" => Some(Field::Column(&batch.message)),
+        None if name == "timestamp" => Some(Field::Times(&times)).filter(|_| !times.is_empty()),
+        None => constants.iter().find(|column| &*column.name == name).map(Field::Column),
+    };
+    let rest = batch.fields.get("");
+    run(&Input { block: &batch.block, rows: batch.rows(), runs: &runs, field: &field, rest })
+}
+
+/// What holds for all rows of a segment, as columns, of the names that an expression reads.
+fn constants(expression: &Expression, batch: &Batch) -> Vec<Column> {
+    let mut all: Vec<Column> = Vec::new();
+    for path in expression.fields() {
+        let ends = path.match_indices('.').map(|(at, _)| at).chain([path.len()]);
+        for name in ends.map(|end| &path[..end]) {
+            if all.iter().all(|column| &*column.name != name) {
+                all.extend(constant(name, batch));
+            }
+        }
+    }
+    all
+}
+
+fn constant(name: &str, batch: &Batch) -> Option<Column> {
+    let mut column = ColumnBuilder::new(batch.rows());
+    let mut is_there = false;
+    for segment in batch.segments.iter() {
+        let value = match name {
+            "meta.host" => Some(batch.source.host.as_str()),
+            "meta.source" => Some(batch.source.id.as_str()),
+            "meta.file" => Some(segment.origin.name.as_str()),
+            _ => {
+                let own = segment.origin.attributes.get(name);
+                batch.source.attributes.get(name).or(own).map(String::as_str)
+            }
+        };
+        if let Some(value) = value {
+            let cell = column.push(CellKind::Text, value.as_bytes());
+            column.cells()[segment.first_row..segment.first_row + segment.rows].fill(cell);
+            is_there = true;
+        }
+    }
+    is_there.then(|| column.finish(name.into()))
+}

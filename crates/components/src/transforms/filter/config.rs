@@ -1,0 +1,26 @@
+//! Configuration of transform `filter`.
+
+use super::Filter;
+use crate::condition::Condition;
+use crate::registry::{Component, TransformComponent};
+use millstream_model::{BuildError, Transform};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::sync::Arc;
+
+/// Options of transform `filter`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FilterConfig {
+    /// The condition for an event to go on.
+    #[serde(rename = "where")]
+    pub condition: Condition,
+}
+
+impl Component for FilterConfig {}
+
+impl TransformComponent for FilterConfig {
+    fn build(self) -> Result<Transform, BuildError> {
+        Ok(Transform::Map(Arc::new(move || Box::new(Filter(self.condition.clone())))))
+    }
+}

@@ -1,0 +1,25 @@
+//! Transform `filter`: events for which a condition holds go on.
+
+mod config;
+
+pub use config::FilterConfig;
+
+use crate::condition::Condition;
+use millstream_model::{Batch, ComponentError, Map, Outputs};
+
+/// The transform.
+struct Filter(Condition);
+
+impl Map for Filter {
+    fn apply(&mut self, mut batch: Batch, out: &mut Outputs) -> Result<(), ComponentError> {
+        let before = batch.events();
+        let kept = self.0.holds(&batch, &out.counters);
+        batch.select(kept);
+        out.counters.dropped("filtered", (before - batch.events()) as u64);
+        out.send(0, batch);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,91 @@
+//! What `filter` keeps.
+
+use super::*;
+use crate::registry::TransformComponent;
+use millstream_model::{
+    Cell, CellKind, Column, Counters, Grant, Ledger, Origin, Selection, SourceInfo, Transform,
+};
+use millstream_testkit::{Rows, batch};
+use serde_json::json;
+use std::sync::Arc;
+
+/// Lines of two files, of which only the first has an attribute `pod`; the source has `env`.
+fn of(first: &str, second: &str) -> Batch {
+    let rows =
+        [Rows { name: "/a.log", text: first.as_bytes() }, Rows { name: "/b.log", text: second.as_bytes() }];
+    let mut batch = batch(&rows, 1000, &Grant::new(1 << 30), &Ledger::new());
+    let map = |key: &str, value: &str| [(key.to_owned(), value.to_owned())].into();
+    batch.source = Arc::new(SourceInfo { attributes: map("env", "prod"), ..(*batch.source).clone() });
+    let mut segments = batch.segments.to_vec();
+    segments[0].origin = Arc::new(Origin::new(1, "/a.log").with_attributes(map("pod", "web-1")));
+    batch.segments = segments.into();
+    batch
+}
+
+fn kept(condition: &str, batch: Batch) -> (Vec<usize>, Arc<Counters>) {
+    let config: FilterConfig = serde_json::from_value(json!({ "where": condition })).unwrap();
+    let Transform::Map(make) = config.build().unwrap() else { panic!("no map") };
+    let mut out = Outputs::default();
+    make().apply(batch, &mut out).unwrap();
+    let [(0, batch)] = &out.batches[..] else { panic!("one batch at the main output") };
+    ((0..batch.rows()).filter(|row| batch.is_selected(*row)).collect(), out.counters)
+}
+
+#[test]
+fn the_message_the_fields_and_what_holds_for_a_file_can_be_asked() {
+    let mut batch = of("GET 200\nPUT 500\n", "GET 503\n");
+    let status = [4, 12, 20].map(|at| Cell::new(CellKind::Int, at, 3));
+    batch.fields.set(Column::new("status".into(), status.to_vec(), Vec::new()));
+    for (condition, expected) in [
+        ("message.startsWith('GET')", &[0, 2][..]),
+        ("status >= 500", &[1, 2]),
+        ("event.status >= 500 && message.contains('GET')", &[2]),
+        ("env == 'prod' && status == 200", &[0]),
+        ("meta.file == '/b.log'", &[2]),
+        ("meta.host == 'here' && meta.source == 'app'", &[0, 1, 2]),
+        ("timestamp > timestamp('2026-01-01T00:00:00Z')", &[0, 1, 2]),
+        ("has(event.status) && !has(event.nothing)", &[0, 1, 2]),
+    ] {
+        let (rows, counters) = kept(condition, batch.clone());
+        assert_eq!(rows, expected, "{condition}");
+        let dropped = counters.snapshot().dropped_events.get("filtered").copied().unwrap_or(0);
+        assert_eq!(dropped as usize, 3 - expected.len(), "{condition}");
+    }
+}
+
+#[test]
+fn rows_without_an_answer_are_dropped_and_counted_by_reason() {
+    let (rows, counters) = kept("user == 'x'", of("1\n2\n", "3\n"));
+    assert_eq!((rows, counters.snapshot().noted_events["missing_field"]), (vec![], 3));
+    let (rows, counters) = kept("message > 5", of("1\n2\n", "3\n"));
+    assert_eq!((rows, counters.snapshot().noted_events["type_error"]), (vec![], 3));
+    let (rows, counters) = kept("int(message) / 0 == 1", of("1\n2\n", "3\n"));
+    assert_eq!((rows, counters.snapshot().noted_events["arithmetic_error"]), (vec![], 3));
+}
+
+/// What was left out before stays out, and is not asked.
+#[test]
+fn a_filter_narrows_what_is_selected() {
+    let mut batch = of("1\n2\n3\n", "4\n");
+    batch.select(Selection::from(vec![true, false, true, true]));
+    let (rows, counters) = kept("message != '3' && has(event.nothing) == false", batch);
+    assert_eq!((rows, counters.snapshot().dropped_events["filtered"]), (vec![0, 3], 1));
+}
+
+/// An attribute that only some files have is no field of the others.
+#[test]
+fn what_one_file_has_does_not_pass_to_another() {
+    let (rows, _) = kept("pod == 'web-1'", of("1\n", "2\n"));
+    assert_eq!(rows, [0]);
+}
+
+#[test]
+fn what_is_no_condition_is_refused_with_its_place() {
+    let refused = |text: &str| {
+        let config: Result<FilterConfig, _> = serde_json::from_value(json!({ "where": text }));
+        config.unwrap_err().to_string()
+    };
+    assert!(refused("status >=").contains("line 1"), "{}", refused("status >="));
+    assert!(refused("1 + 2").contains("not a condition"));
+    assert!(refused("path.startWith('/')").contains("startsWith"));
+}

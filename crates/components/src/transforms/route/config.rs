@@ -1,0 +1,49 @@
+//! Configuration of transform `route`.
+
+use super::{Match, Route};
+use crate::condition::Condition;
+use crate::registry::{Component, TransformComponent};
+use indexmap::IndexMap;
+use millstream_model::{BuildError, Transform};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::sync::Arc;
+
+/// Options of transform `route`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RouteConfig {
+    /// The outputs by name, each with the condition for an event to go there.
+    pub routes: IndexMap<String, Condition>,
+    /// Whether an event goes to every output whose condition holds, or to the first.
+    #[serde(default, rename = "match")]
+    pub matching: Match,
+}
+
+impl Component for RouteConfig {
+    fn check(&self) -> Vec<(String, String)> {
+        if self.routes.is_empty() {
+            let message = "has no output; write for example { errors: 'status >= 500' }";
+            return vec![("/routes".into(), message.into())];
+        }
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        let bad = |name: &&String| name.is_empty() || !name.chars().all(is_plain);
+        let fault = |name: &String| {
+            let message = "names an output; write letters, digits, `_` and `-`";
+            (format!("/routes/{}", name.replace('~', "~0").replace('/', "~1")), message.to_owned())
+        };
+        self.routes.keys().filter(bad).map(fault).collect()
+    }
+
+    fn outputs(&self) -> Vec<String> {
+        self.routes.keys().cloned().collect()
+    }
+}
+
+impl TransformComponent for RouteConfig {
+    fn build(self) -> Result<Transform, BuildError> {
+        let conditions: Arc<[Condition]> = self.routes.into_values().collect();
+        let matching = self.matching;
+        Ok(Transform::Map(Arc::new(move || Box::new(Route { conditions: conditions.clone(), matching }))))
+    }
+}

@@ -1,0 +1,48 @@
+//! Where `route` sends events.
+
+use super::*;
+use crate::registry::{Component, TransformComponent};
+use millstream_model::{Grant, Ledger, Transform};
+use millstream_testkit::{Rows, batch};
+use serde_json::{Value, json};
+
+/// The rows at each output.
+fn routed(options: Value, text: &str) -> Vec<(usize, Vec<usize>)> {
+    let config: RouteConfig = serde_json::from_value(options).unwrap();
+    assert_eq!(config.check(), []);
+    let Transform::Map(make) = config.build().unwrap() else { panic!("no map") };
+    let rows = [Rows { name: "/a.log", text: text.as_bytes() }];
+    let mut out = Outputs::default();
+    make().apply(batch(&rows, 1000, &Grant::new(1 << 30), &Ledger::new()), &mut out).unwrap();
+    let rows = |batch: &Batch| (0..batch.rows()).filter(|row| batch.is_selected(*row)).collect();
+    out.batches.iter().map(|(output, batch)| (*output, rows(batch))).collect()
+}
+
+const LINES: &str = "error disk\nwarning disk\ninfo\nerror net\n";
+
+#[test]
+fn an_event_goes_to_every_output_whose_condition_holds_and_else_to_the_main_one() {
+    let routes = json!({ "z": "message.startsWith('error')", "a": "message.contains('disk')" });
+    let expected = [(1, vec![0, 3]), (2, vec![0, 1]), (0, vec![2])];
+    assert_eq!(routed(json!({ "routes": routes }), LINES), expected);
+}
+
+#[test]
+fn an_event_goes_to_the_first_output_if_that_is_wanted() {
+    let routes = json!({ "z": "message.startsWith('error')", "a": "message.contains('disk')" });
+    let expected = [(1, vec![0, 3]), (2, vec![1]), (0, vec![2])];
+    assert_eq!(routed(json!({ "routes": routes, "match": "first" }), LINES), expected);
+    let all = json!({ "all": "true" });
+    assert_eq!(routed(json!({ "routes": all, "match": "first" }), LINES), [(1, vec![0, 1, 2, 3])]);
+}
+
+#[test]
+fn the_outputs_have_the_names_of_the_routes_in_their_order() {
+    let options = json!({ "routes": { "z": "true", "a": "false" } });
+    let config: RouteConfig = serde_json::from_value(options).unwrap();
+    assert_eq!(config.outputs(), ["z", "a"]);
+    for (routes, pointer) in [(json!({}), "/routes"), (json!({ "a.b": "true" }), "/routes/a.b")] {
+        let config: RouteConfig = serde_json::from_value(json!({ "routes": routes })).unwrap();
+        assert_eq!(config.check()[0].0, pointer);
+    }
+}
