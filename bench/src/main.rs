@@ -9,6 +9,7 @@ mod framing;
 mod header;
 mod limits;
 mod measure;
+mod parse;
 mod peers;
 mod places;
 mod plot;
@@ -67,6 +68,8 @@ enum Part {
     Scan,
     /// Bytes to events: multi-line, encodings, container formats
     Framing,
+    /// Lines to fields: each parser beside its limit
+    Parse,
     /// The agent over one big file, scenario by scenario
     Agent {
         /// Only these scenarios
@@ -104,6 +107,7 @@ fn run(options: &Options) -> io::Result<()> {
         Part::Limits => limits::run(&options.weblog(&scratch)?, &scratch, options.repetitions, &mut report)?,
         Part::Scan => scan::run(&mut report)?,
         Part::Framing => framing::run(options.repetitions, &mut report)?,
+        Part::Parse => parse::run(options.repetitions, &mut report)?,
         Part::Agent { names } => {
             agent::run(options, names, &options.weblog(&scratch)?, &scratch, &mut report)?
         }
@@ -116,6 +120,7 @@ fn run(options: &Options) -> io::Result<()> {
 
 fn short(options: &Options, scratch: &Scratch, report: &mut Report) -> io::Result<()> {
     scan::run(report)?;
+    parse::run(options.repetitions, report)?;
     let input = options.weblog(scratch)?;
     limits::run(&input, scratch, options.repetitions, report)?;
     agent::run(options, &[], &input, scratch, report)?;
@@ -131,6 +136,7 @@ impl Part {
             Part::Limits => "limits",
             Part::Scan => "scan",
             Part::Framing => "framing",
+            Part::Parse => "parse",
             Part::Agent { .. } => "agent",
             Part::Peers { .. } => "peers",
             Part::Fleet { .. } => "fleet",

@@ -4,12 +4,17 @@
 //! Nothing is copied but what must be written differently, such as a number with leading zeros. A line
 //! that does not fit leaves no field behind, and the reason why.
 
+mod access;
 mod fields;
 mod input;
+mod region;
+#[cfg(test)]
+mod samples;
 mod types;
 
 use std::sync::Arc;
 
+pub use access::{Access, AccessConfig, Escape, Server, TimeField};
 pub use fields::{Failure, Field, Fields, Reason};
 pub use input::Input;
 pub use types::{Type, is_number};

@@ -1,6 +1,7 @@
 //! The kernels by name: the choice for this CPU, and each available one for tests and benchmarks.
 
 use crate::scalar;
+use crate::set::ByteSet;
 #[cfg(target_arch = "x86_64")]
 use crate::x86::{avx2, avx512};
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -111,5 +112,20 @@ impl Kernel {
     #[inline]
     pub fn escape_json(self, text: &[u8], out: &mut Vec<u8>) {
         dispatch!(self.0, escape_json(text, out));
+    }
+
+    /// [`crate::find`] by this kernel.
+    ///
+    /// # Panics
+    /// If `block` is longer than `u32::MAX` bytes.
+    #[inline]
+    pub fn find(self, block: &[u8], set: &ByteSet, out: &mut Vec<u32>) {
+        dispatch!(self.0, find(block, set, out));
+    }
+
+    /// [`crate::bitmap`] by this kernel.
+    #[inline]
+    pub fn bitmap(self, block: &[u8], set: &ByteSet, out: &mut Vec<u8>) {
+        dispatch!(self.0, bitmap(block, set, out));
     }
 }

@@ -1,4 +1,4 @@
-//! Byte scanners: line ends and JSON escapes. No I/O, no dependencies.
+//! Byte scanners: line ends, bytes of a set, JSON escapes. No I/O, no dependencies.
 //!
 //! Every function has a byte-by-byte twin in [`scalar`], which serves the CPUs that have no kernel here, and
 //! SIMD kernels that are chosen once, at run time ([`kernels`]). A kernel answers exactly what its twin
@@ -12,10 +12,12 @@
 
 pub mod kernels;
 pub mod scalar;
+mod set;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
 use kernels::Kernel;
+pub use set::ByteSet;
 
 /// Appends to `out` the position of every `\n` in `block`, in rising order.
 ///
@@ -51,6 +53,22 @@ pub fn last_newline(block: &[u8]) -> Option<usize> {
 #[inline]
 pub fn escape_json(text: &[u8], out: &mut Vec<u8>) {
     Kernel::best().escape_json(text, out);
+}
+
+/// Appends to `out` the position of every byte of `block` that is in `set`, in rising order.
+///
+/// # Panics
+/// If `block` is longer than `u32::MAX` bytes.
+#[inline]
+pub fn find(block: &[u8], set: &ByteSet, out: &mut Vec<u32>) {
+    Kernel::best().find(block, set, out);
+}
+
+/// Appends to `out` a bit per byte of `block`, set where the byte is in `set`: bit i % 8 of byte i / 8. What
+/// is appended is filled up with zeros to whole 8 bytes.
+#[inline]
+pub fn bitmap(block: &[u8], set: &ByteSet, out: &mut Vec<u8>) {
+    Kernel::best().bitmap(block, set, out);
 }
 
 /// Name of the kernel chosen for this CPU: `avx512`, `avx2` or `scalar`.

@@ -1,5 +1,7 @@
 //! The byte-by-byte twins: what every kernel must answer, and what CPUs without a kernel run.
 
+use crate::ByteSet;
+
 /// Twin of [`crate::newlines`].
 ///
 /// # Panics
@@ -17,6 +19,22 @@ pub fn count_newlines(block: &[u8]) -> usize {
 /// Twin of [`crate::last_newline`].
 pub fn last_newline(block: &[u8]) -> Option<usize> {
     block.iter().rposition(|byte| *byte == b'\n')
+}
+
+/// Twin of [`crate::find`].
+///
+/// # Panics
+/// If `block` is longer than `u32::MAX` bytes.
+pub fn find(block: &[u8], set: &ByteSet, out: &mut Vec<u32>) {
+    assert!(u32::try_from(block.len()).is_ok(), "a block holds at most u32::MAX bytes");
+    out.extend((0u32..).zip(block).filter(|(_, byte)| set.contains(**byte)).map(|(at, _)| at));
+}
+
+/// Twin of [`crate::bitmap`].
+pub fn bitmap(block: &[u8], set: &ByteSet, out: &mut Vec<u8>) {
+    let bits =
+        |chunk: &[u8]| chunk.iter().rev().fold(0_u64, |bits, b| bits << 1 | u64::from(set.contains(*b)));
+    block.chunks(64).for_each(|chunk| out.extend_from_slice(&bits(chunk).to_le_bytes()));
 }
 
 /// Twin of [`crate::escape_json`]: copies the runs between the bytes that need an escape.

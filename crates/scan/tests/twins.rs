@@ -1,7 +1,7 @@
 //! Every kernel against its byte-by-byte twin: all lengths, alignments and hit positions, and random text.
 
 use millstream_scan::kernels::{self, Kernel};
-use millstream_scan::scalar;
+use millstream_scan::{ByteSet, scalar};
 use proptest::prelude::*;
 
 const LEN_MAX: usize = 300;
@@ -56,6 +56,38 @@ fn compare(block: &[u8]) {
         assert_eq!(kernel.count_newlines(block), lines.len(), "{kernel:?} {block:?}");
         assert_eq!(kernel.last_newline(block), lines.last().map(|at| *at as usize), "{kernel:?} {block:?}");
         assert_eq!(escape(kernel, block), json, "{kernel:?} {block:?}");
+    }
+    for set in [&b"\n"[..], b" \"\\]", b"0123456789", b"\0\x7f\x0f\x10oOaA", b""] {
+        compare_set(block, &ByteSet::new(set));
+    }
+}
+
+/// The scanners for sets against their twins.
+fn compare_set(block: &[u8], set: &ByteSet) {
+    let (mut positions, mut bits) = (vec![7], vec![7]);
+    scalar::find(block, set, &mut positions);
+    scalar::bitmap(block, set, &mut bits);
+    for kernel in kernels::available() {
+        let (mut found, mut map) = (vec![7], vec![7]);
+        kernel.find(block, set, &mut found);
+        kernel.bitmap(block, set, &mut map);
+        assert_eq!(found, positions, "{kernel:?} {set:?} {block:?}");
+        assert_eq!(map, bits, "{kernel:?} {set:?} {block:?}");
+    }
+}
+
+#[test]
+fn every_set_of_one_byte_has_that_byte_and_no_other() {
+    let all: Vec<u8> = (0..=u8::MAX).collect();
+    for byte in 0..128 {
+        let set = ByteSet::new(&[byte]);
+        let (mut positions, mut bits) = (Vec::new(), Vec::new());
+        millstream_scan::find(&all, &set, &mut positions);
+        millstream_scan::bitmap(&all, &set, &mut bits);
+        assert_eq!(positions, [u32::from(byte)]);
+        let expected = |at: usize| if at == usize::from(byte) / 8 { 1 << (byte % 8) } else { 0 };
+        assert_eq!(bits, (0..32).map(expected).collect::<Vec<u8>>());
+        compare_set(&all, &set);
     }
 }
 

@@ -2,7 +2,9 @@
 //! kernels: they lower their clock for wide registers and lack what makes these kernels better.
 
 use super::json::{self, CONTROL_LETTERS, Escape32};
+use super::sets::{self, Set64};
 use super::{Newlines64, lines};
+use crate::ByteSet;
 use std::arch::x86_64::*;
 
 /// Whether this CPU runs the kernels of this module.
@@ -58,6 +60,21 @@ impl Newlines64 for Avx512 {
             if hits > 48 {
                 store(48, _mm512_extracti32x4_epi32::<3>(numbers));
             }
+        }
+    }
+}
+
+impl Set64 for Avx512 {
+    /// A shuffle answers 0 for bytes that are no ASCII.
+    #[inline(always)]
+    unsafe fn set_mask(at: &[u8; 64], set: &ByteSet) -> u64 {
+        // SAFETY: 64 readable bytes, tables of 16 bytes; the features are the caller's condition.
+        unsafe {
+            let low = _mm512_broadcast_i32x4(_mm_loadu_si128(set.low.as_ptr().cast()));
+            let high = _mm512_broadcast_i32x4(_mm_loadu_si128(ByteSet::HIGH.as_ptr().cast()));
+            let bytes = _mm512_loadu_si512(at.as_ptr().cast());
+            let halves = _mm512_and_si512(_mm512_srli_epi16::<4>(bytes), _mm512_set1_epi8(15));
+            _mm512_test_epi8_mask(_mm512_shuffle_epi8(low, bytes), _mm512_shuffle_epi8(high, halves))
         }
     }
 }
@@ -190,4 +207,23 @@ pub unsafe fn last_newline(block: &[u8]) -> Option<usize> {
 pub unsafe fn escape_json(text: &[u8], out: &mut Vec<u8>) {
     // SAFETY: this function's own condition.
     unsafe { json::escape_json::<Avx512>(text, out) }
+}
+
+/// # Safety
+/// [`detected`] is true.
+///
+/// # Panics
+/// If `block` is longer than `u32::MAX` bytes.
+#[target_feature(enable = "avx512bw,avx512vl,avx512vbmi2,bmi1,bmi2,popcnt")]
+pub unsafe fn find(block: &[u8], set: &ByteSet, out: &mut Vec<u32>) {
+    // SAFETY: this function's own condition.
+    unsafe { sets::find::<Avx512>(block, set, out) }
+}
+
+/// # Safety
+/// [`detected`] is true.
+#[target_feature(enable = "avx512bw,avx512vl,avx512vbmi2,bmi1,bmi2,popcnt")]
+pub unsafe fn bitmap(block: &[u8], set: &ByteSet, out: &mut Vec<u8>) {
+    // SAFETY: this function's own condition.
+    unsafe { sets::bitmap::<Avx512>(block, set, out) }
 }

@@ -3,7 +3,7 @@
 use super::Newlines64;
 
 /// Bytes scanned between two looks at the room left in the output.
-const STRIDE: usize = 1024;
+pub const STRIDE: usize = 1024;
 
 /// How many values beyond the last hit [`newlines`] may write.
 pub const OVERSHOOT: usize = 16;
@@ -58,7 +58,7 @@ unsafe fn newlines_stride<V: Newlines64>(stride: &[u8], base: u32, out: *mut u32
 /// # Safety
 /// `out` is valid for writing `mask.count_ones() + OVERSHOOT` values, and the CPU has the features of `V`.
 #[inline(always)]
-unsafe fn write_positions<V: Newlines64>(mask: u64, base: u32, out: *mut u32) -> usize {
+pub unsafe fn write_positions<V: Newlines64>(mask: u64, base: u32, out: *mut u32) -> usize {
     // SAFETY: room for one value more than there are hits is the caller's condition.
     unsafe { *out = base.wrapping_add(mask.trailing_zeros()) };
     if mask & mask.wrapping_sub(1) != 0 {

@@ -1,9 +1,10 @@
-//! The x86-64 kernels: [`lines`], [`json`] and [`short`] hold what the vector widths share.
+//! The x86-64 kernels: [`lines`], [`sets`], [`json`] and [`short`] hold what the vector widths share.
 
 pub mod avx2;
 pub mod avx512;
 mod json;
 mod lines;
+mod sets;
 pub mod short;
 
 /// Blocks up to this many bytes are scanned with baseline instructions, without asking which kernel to run.

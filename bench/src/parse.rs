@@ -1,0 +1,209 @@
+//! Parsers of lines beside what they are held against: the `regex` crate on the same lines, and finding line ends
+//! as far apart as their fields are long.
+
+use crate::measure::{Samples, progress, thread_cpu_seconds};
+use crate::report::{Report, Table};
+use crate::weblog::WebLog;
+use millstream_columns::{Cell, Kind};
+use millstream_parsers::{Access, AccessConfig, Fields, Input, Parser};
+use regex::bytes::Regex;
+use std::hint::black_box;
+use std::io;
+
+/// Text of a case: more than the nearest caches hold.
+const TEXT_BYTES: usize = 4 << 20;
+/// What is parsed at once, as the file source reads it.
+const BLOCK_BYTES: usize = 256 << 10;
+/// CPU time of one sample.
+const SAMPLE_SECONDS: f64 = 0.1;
+
+/// The format of the example in the design, with 11 fields.
+const NGINX: &str = "$remote_addr - $remote_user [$time_local] \"$request\" $status $body_bytes_sent \
+     \"$http_referer\" \"$http_user_agent\" $request_time";
+const NGINX_REGEX: &str = r#"(?-u)^([^ ]*) - ([^ ]*) \[([^\]]*)\] "([A-Z]+) ([^" ]*) ([^" ]*)" ([0-9]+) ([0-9]+) "([^"]*)" "([^"]*)" ([0-9.]+)$"#;
+
+/// What is measured: a parser, its text, what it is held against, and the ratio that is asked for.
+struct Case {
+    name: &'static str,
+    parser: Box<dyn Parser>,
+    text: Vec<u8>,
+    against: Against,
+    /// Least speed beside `against`.
+    bar: f64,
+}
+
+enum Against {
+    /// Captures of this pattern on each line.
+    Regex(&'static str),
+    /// Finding line ends in this text.
+    Newlines(Vec<u8>),
+}
+
+fn cases() -> Vec<Case> {
+    let nginx = || -> Box<dyn Parser> {
+        let config = AccessConfig { format: NGINX.into(), ..AccessConfig::default() };
+        Box::new(Access::new(&config).expect("a format"))
+    };
+    let lines = access_lines();
+    vec![
+        Case {
+            name: "nginx, 11 fields",
+            parser: nginx(),
+            text: lines.clone(),
+            against: Against::Regex(NGINX_REGEX),
+            bar: 7.0,
+        },
+        Case {
+            name: "nginx, 11 fields",
+            parser: nginx(),
+            text: lines.clone(),
+            against: Against::Newlines(lines),
+            bar: 0.0,
+        },
+    ]
+}
+
+/// The web log with a duration at the end of each line.
+fn access_lines() -> Vec<u8> {
+    let mut text = Vec::new();
+    WebLog::new(5).write(TEXT_BYTES, &mut text).expect("to memory");
+    let mut out = Vec::with_capacity(text.len() * 2);
+    for (index, line) in text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).enumerate() {
+        out.extend_from_slice(line);
+        out.extend_from_slice(format!(" {}.{:03}\n", index % 13 / 12, index % 1000).as_bytes());
+    }
+    out
+}
+
+/// Measures and reports all cases.
+pub fn run(repetitions: usize, report: &mut Report) -> io::Result<()> {
+    let columns = ["parser", "GB/s", "ns per line", "beside", "GB/s of that", "ratio", "bar"];
+    let mut table = Table::new("parse", "Lines to fields, in memory", &columns);
+    for mut case in cases() {
+        progress(&format!("parse: {}", case.name));
+        table.row(row(&mut case, repetitions));
+    }
+    report.add(table)
+}
+
+fn row(case: &mut Case, repetitions: usize) -> Vec<String> {
+    let blocks = blocks(&case.text);
+    let lines: usize = blocks.iter().map(|(_, cells)| cells.len()).sum();
+    let (mut ours, mut other) = (Samples::default(), Samples::default());
+    let beside = match case.against {
+        Against::Regex(_) => "regex captures",
+        Against::Newlines(_) => "scan::newlines",
+    };
+    for _ in 0..repetitions {
+        ours.push(seconds(|| {
+            blocks.iter().for_each(|(block, cells)| parse(&mut *case.parser, block, cells))
+        }));
+        other.push(match &case.against {
+            Against::Regex(pattern) => {
+                let regex = Regex::new(pattern).expect("a pattern");
+                seconds(|| capture(&regex, &blocks))
+            }
+            Against::Newlines(text) => {
+                let per_byte = case.text.len() as f64 / text.len() as f64;
+                seconds(|| find_newlines(text)) * per_byte
+            }
+        });
+    }
+    let (ours, other) = (ours.median(), other.median());
+    let speed = |seconds: f64| format!("{:.2}", case.text.len() as f64 / seconds / 1e9);
+    let verdict = match other / ours >= case.bar {
+        _ if case.bar == 0.0 => String::new(),
+        true => format!("{} holds", case.bar),
+        false => format!("{} MISSED", case.bar),
+    };
+    let line_ns = format!("{:.1}", ours * 1e9 / lines as f64);
+    vec![
+        case.name.into(),
+        speed(ours),
+        line_ns,
+        beside.into(),
+        speed(other),
+        format!("{:.2}", other / ours),
+        verdict,
+    ]
+}
+
+/// The text in blocks of whole lines, with a cell for each line.
+fn blocks(text: &[u8]) -> Vec<(&[u8], Vec<Cell>)> {
+    let (mut rest, mut blocks) = (text, Vec::new());
+    while let Some(last) = millstream_scan::last_newline(&rest[..rest.len().min(BLOCK_BYTES)]) {
+        let (block, behind) = rest.split_at(last + 1);
+        let mut ends = Vec::new();
+        millstream_scan::newlines(block, &mut ends);
+        let mut start = 0;
+        let cell = |end: &u32| {
+            let cell = Cell::new(Kind::Text, start, *end as usize - start);
+            start = *end as usize + 1;
+            cell
+        };
+        blocks.push((block, ends.iter().map(cell).collect()));
+        rest = behind;
+    }
+    blocks
+}
+
+/// Parses a block, and makes the columns.
+fn parse(parser: &mut dyn Parser, block: &[u8], cells: &[Cell]) {
+    let runs = [(0, cells.len())];
+    let input = Input { block: black_box(block), own: b"", cells, runs: &runs, read_ns: 0 };
+    let mut fields = Fields::new(cells.len(), b"");
+    parser.parse(&input, &mut fields);
+    assert!(fields.failures().is_empty(), "{:?}", fields.failures());
+    black_box(fields.finish());
+}
+
+fn capture(regex: &Regex, blocks: &[(&[u8], Vec<Cell>)]) {
+    let mut found = regex.capture_locations();
+    for (block, cells) in blocks {
+        for cell in cells {
+            let line = &block[cell.start()..cell.start() + cell.len()];
+            assert!(regex.captures_read(&mut found, black_box(line)).is_some());
+            black_box(&found);
+        }
+    }
+}
+
+fn find_newlines(text: &[u8]) {
+    let mut found = Vec::new();
+    for block in text.chunks(BLOCK_BYTES) {
+        found.clear();
+        millstream_scan::newlines(black_box(block), &mut found);
+        black_box(&found);
+    }
+}
+
+/// CPU seconds of one pass, over passes of [`SAMPLE_SECONDS`].
+fn seconds(mut pass: impl FnMut()) -> f64 {
+    let (start, mut passes) = (thread_cpu_seconds(), 0);
+    loop {
+        pass();
+        passes += 1;
+        let seconds = thread_cpu_seconds() - start;
+        if seconds >= SAMPLE_SECONDS {
+            return seconds / f64::from(passes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_is_parsed_and_captured() {
+        for mut case in cases() {
+            let blocks = blocks(&case.text);
+            let whole: usize = blocks.iter().map(|(block, _)| block.len()).sum();
+            assert_eq!(whole, case.text.len());
+            parse(&mut *case.parser, blocks[0].0, &blocks[0].1);
+            if let Against::Regex(pattern) = case.against {
+                capture(&Regex::new(pattern).unwrap(), &blocks[..1]);
+            }
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! From the text of a format to its pieces.
+
+use super::variables::{Of, Piece, apache, nginx};
+
+pub(super) const NGINX_COMBINED: &str = "$remote_addr - $remote_user [$time_local] \"$request\" $status \
+     $body_bytes_sent \"$http_referer\" \"$http_user_agent\"";
+const APACHE_COMMON: &str = r#"%h %l %u %t "%r" %>s %b"#;
+const APACHE_COMBINED: &str = r#"%h %l %u %t "%r" %>s %b "%{Referer}i" "%{User-Agent}i""#;
+
+/// Collects pieces; literals that follow each other become one.
+#[derive(Default)]
+struct Pieces(Vec<Piece>);
+
+impl Pieces {
+    fn literal(&mut self, text: &[u8]) {
+        match self.0.last_mut() {
+            Some(Piece::Literal(last)) => last.extend_from_slice(text),
+            _ => self.0.push(Piece::Literal(text.to_vec())),
+        }
+    }
+}
+
+/// The pieces of a `log_format` of nginx.
+pub(super) fn of_nginx(format: &str) -> Result<Vec<Piece>, String> {
+    let format = if format.is_empty() || format == "combined" { NGINX_COMBINED } else { format };
+    let mut pieces = Pieces::default();
+    let mut rest = format;
+    while let Some(at) = rest.find('$') {
+        pieces.literal(&rest.as_bytes()[..at]);
+        let (name, behind) = nginx_name(&rest[at + 1..])?;
+        pieces.0.push(Piece::Variable(nginx(name)));
+        rest = behind;
+    }
+    pieces.literal(rest.as_bytes());
+    Ok(pieces.0)
+}
+
+/// The name of a variable, and what follows it.
+fn nginx_name(text: &str) -> Result<(&str, &str), String> {
+    if let Some(text) = text.strip_prefix('{') {
+        return text.split_once('}').ok_or_else(|| "${ has no end; write ${name}".into());
+    }
+    let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    match text.bytes().take_while(|byte| is_name(byte)).count() {
+        0 => Err("$ without a name; write $name, such as $status".into()),
+        len => Ok(text.split_at(len)),
+    }
+}
+
+/// The pieces of a `LogFormat` of Apache.
+pub(super) fn of_apache(format: &str) -> Result<Vec<Piece>, String> {
+    let format = match format {
+        "" | "combined" => APACHE_COMBINED,
+        "common" => APACHE_COMMON,
+        format => format,
+    };
+    let mut pieces = Pieces::default();
+    let mut rest = format;
+    while let Some(first) = rest.chars().next() {
+        rest = match first {
+            '%' => directive(&rest[1..], &mut pieces)?,
+            '\\' => {
+                let escaped = rest[1..].chars().next().unwrap_or('\\');
+                let byte = match escaped {
+                    't' => '\t',
+                    'n' => '\n',
+                    other => other,
+                };
+                pieces.literal(byte.encode_utf8(&mut [0; 4]).as_bytes());
+                rest[1..].strip_prefix(escaped).unwrap_or_default()
+            }
+            other => {
+                pieces.literal(&rest.as_bytes()[..other.len_utf8()]);
+                &rest[other.len_utf8()..]
+            }
+        };
+    }
+    Ok(pieces.0)
+}
+
+/// Reads what follows a `%`; returns what follows that.
+fn directive<'a>(text: &'a str, pieces: &mut Pieces) -> Result<&'a str, String> {
+    if let Some(rest) = text.strip_prefix('%') {
+        pieces.literal(b"%");
+        return Ok(rest);
+    }
+    // Which request of a redirect is meant, and for which statuses it is logged.
+    let is_condition = |c: char| c.is_ascii_digit() || "<>!,".contains(c);
+    let text = text.trim_start_matches(is_condition);
+    let (argument, text) = match text.strip_prefix('{') {
+        Some(text) => match text.split_once('}') {
+            Some((argument, rest)) => (Some(argument), rest),
+            None => return Err("%{ has no end; write %{name}i".into()),
+        },
+        None => (None, text),
+    };
+    let Some(letter) = text.chars().next() else {
+        return Err("% without a letter; write %% for a per cent sign".into());
+    };
+    // `%^ti` and `%^to` are two letters.
+    let (letter, len) = if text.starts_with("^ti") {
+        ('i', 3)
+    } else if text.starts_with("^to") {
+        ('o', 3)
+    } else {
+        (letter, letter.len_utf8())
+    };
+    let unknown =
+        || format!("%{letter} is no directive of LogFormat that is known; write %% for a per cent sign");
+    let variable = apache(letter, argument).ok_or_else(unknown)?;
+    let is_bracketed = matches!(variable.of, Of::Time { .. }) && argument.is_none();
+    if is_bracketed {
+        pieces.literal(b"[");
+    }
+    pieces.0.push(Piece::Variable(variable));
+    if is_bracketed {
+        pieces.literal(b"]");
+    }
+    Ok(&text[len..])
+}

@@ -1,0 +1,143 @@
+//! From the pieces of a format to steps.
+
+use super::literal::{Goes, Literal, Until};
+use super::variables::{Of, Piece, Variable};
+use super::{Escape, TimeField};
+use crate::region::Bits;
+use std::sync::Arc;
+
+/// What a step does with its value.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Take {
+    Text(usize),
+    Int(usize),
+    Float(usize),
+    /// The whole; method, path, protocol have the slots behind it.
+    Request(usize),
+}
+
+/// Takes one variable.
+#[derive(Clone, Debug)]
+pub(super) struct Step {
+    pub take: Take,
+    pub until: Until,
+}
+
+/// A field, or nothing for a variable that is there twice.
+#[derive(Clone, Debug)]
+pub(super) struct Slot {
+    pub name: Option<Arc<str>>,
+    /// What it becomes if it is not of its type.
+    pub or_text: bool,
+}
+
+/// A format, compiled.
+#[derive(Clone, Debug)]
+pub(super) struct Program {
+    pub prefix: Literal,
+    pub steps: Vec<Step>,
+    pub slots: Vec<Slot>,
+    /// For the first byte of each literal, see [`Until::bits`].
+    pub ends: Vec<Bits>,
+    end_bytes: Vec<u8>,
+    pub escape: Escape,
+    pub time: Option<TimeField>,
+}
+
+impl Program {
+    pub fn new(pieces: &[Piece], escape: Escape) -> Result<Program, String> {
+        let mut program = Program {
+            prefix: Literal::new(b"", false),
+            steps: Vec::new(),
+            slots: Vec::new(),
+            ends: Vec::new(),
+            end_bytes: Vec::new(),
+            escape,
+            time: None,
+        };
+        let mut pieces = pieces
+            .iter()
+            .filter(|piece| !matches!(piece, Piece::Literal(text) if text.is_empty()))
+            .peekable();
+        if let Some(Piece::Literal(text)) = pieces.next_if(|piece| matches!(piece, Piece::Literal(_))) {
+            program.prefix = Literal::new(text, false);
+        }
+        while let Some(piece) = pieces.next() {
+            let Piece::Variable(variable) = piece else { continue };
+            let until = match pieces.peek() {
+                Some(Piece::Literal(text)) => &text[..],
+                Some(Piece::Variable(next)) => return Err(adjacent(variable, next)),
+                None => &[],
+            };
+            pieces.next_if(|piece| matches!(piece, Piece::Literal(_)));
+            program.step(variable, until, pieces.peek().is_none())?;
+        }
+        match program.steps.is_empty() {
+            true => Err("names no variable; write for example $remote_addr (nginx) or %h (Apache)".into()),
+            false => Ok(program),
+        }
+    }
+
+    fn step(&mut self, variable: &Variable, literal: &[u8], last: bool) -> Result<(), String> {
+        if let Some(first) = literal.first().filter(|first| !first.is_ascii()) {
+            return Err(format!(
+                "what follows {} begins with the byte 0x{first:02X}; only ASCII can end a variable",
+                variable.name
+            ));
+        }
+        let goes = self.goes(variable, literal);
+        let bits = literal.first().map(|first| self.end(*first));
+        let until = Until { literal: Literal::new(literal, last), goes, bits };
+        let slot = self.slot(&variable.name, variable.list);
+        if let (Some(format), None) = (&variable.time, &self.time) {
+            self.time = Some(TimeField { name: (*variable.name).into(), format: (**format).into() });
+        }
+        let take = match variable.of {
+            Of::Text | Of::Time { .. } => Take::Text(slot),
+            Of::Int => Take::Int(slot),
+            Of::Float => Take::Float(slot),
+            Of::Request => {
+                for name in ["method", "path", "protocol"] {
+                    self.slot(name, false);
+                }
+                Take::Request(slot)
+            }
+        };
+        self.steps.push(Step { take, until });
+        Ok(())
+    }
+
+    fn goes(&self, variable: &Variable, literal: &[u8]) -> Goes {
+        let escapes = matches!(self.escape, Escape::Backslash | Escape::Json);
+        match (literal.first(), variable.of) {
+            (Some(b' '), Of::Time { spaced: true }) => Goes::OverOneSpace,
+            (Some(b' '), Of::Request) => Goes::ToProtocol,
+            (Some(b' '), _) if variable.list => Goes::OverLists,
+            (Some(b'"'), _) if escapes => Goes::OverEscapes,
+            _ => Goes::Anywhere,
+        }
+    }
+
+    /// Index of the bits of a byte.
+    fn end(&mut self, byte: u8) -> usize {
+        self.end_bytes.iter().position(|there| *there == byte).unwrap_or_else(|| {
+            self.end_bytes.push(byte);
+            self.ends.push(Bits::new(&[byte]));
+            self.ends.len() - 1
+        })
+    }
+
+    /// A slot for the field; the first variable of a name has it.
+    fn slot(&mut self, name: &str, or_text: bool) -> usize {
+        let is_free = self.slots.iter().all(|slot| slot.name.as_deref() != Some(name));
+        self.slots.push(Slot { name: is_free.then(|| name.into()), or_text });
+        self.slots.len() - 1
+    }
+}
+
+fn adjacent(variable: &Variable, next: &Variable) -> String {
+    let (one, two) = (&variable.name, &next.name);
+    format!(
+        "{one} and {two} follow each other, and nothing says where the first ends; write a character between them"
+    )
+}

@@ -1,0 +1,274 @@
+//! The steps of a format over the lines of a region: each step for all lines before the next one, so that
+//! the processor works on several lines at once.
+
+use super::literal::Until;
+use super::program::{Program, Slot, Take};
+use super::{Later, MISMATCH, Rework};
+use crate::region::{Bits, Line, Region};
+use crate::{Failure, Fields};
+use millstream_columns::{Cell, Kind};
+
+/// What is known of the bytes of a region beside where variables may end.
+#[derive(Clone, Debug)]
+pub(super) struct Classes {
+    pub digits: Bits,
+    /// What methods are made of.
+    pub tokens: Bits,
+    pub spaces: Bits,
+    pub backslashes: Bits,
+}
+
+impl Classes {
+    pub fn new() -> Classes {
+        Classes {
+            digits: Bits::new(b"0123456789"),
+            tokens: Bits::new(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ_-"),
+            spaces: Bits::new(b" "),
+            backslashes: Bits::new(b"\\"),
+        }
+    }
+
+    pub fn see(&mut self, text: &[u8]) {
+        let Classes { digits, tokens, spaces, backslashes } = self;
+        [digits, tokens, spaces, backslashes].into_iter().for_each(|bits| bits.see(text));
+    }
+}
+
+/// A region that is worked on.
+pub(super) struct Run<'a> {
+    pub region: Region<'a>,
+    pub classes: &'a Classes,
+    pub ends: &'a [Bits],
+    pub failures: &'a mut Vec<Failure>,
+    pub later: &'a mut Vec<Later>,
+}
+
+/// The cells of each slot.
+pub(super) type Table<'t> = Vec<&'t mut [Cell]>;
+
+/// The cells of all slots. Slots without a name have some that nobody sees.
+pub(super) fn table<'t>(fields: &'t mut Fields, slots: &[Slot], unseen: &'t mut [Vec<Cell>]) -> Table<'t> {
+    let indices: Vec<Option<usize>> =
+        slots.iter().map(|slot| slot.name.as_ref().map(|name| fields.named(name))).collect();
+    let mut list: Vec<Option<&mut [Cell]>> =
+        fields.list().iter_mut().map(|field| Some(&mut field.cells[..])).collect();
+    let mut unseen = unseen.iter_mut();
+    let mut take = |index: &Option<usize>| match index {
+        Some(index) => list[*index].take().unwrap_or_default(),
+        None => unseen.next().map(|cells| &mut cells[..]).unwrap_or_default(),
+    };
+    indices.iter().map(&mut take).collect()
+}
+
+impl Run<'_> {
+    pub fn run(&mut self, program: &Program, lines: &mut Vec<Line>, table: &mut Table<'_>) {
+        self.prefix(program, lines);
+        for step in &program.steps {
+            let all = match step.take {
+                Take::Text(slot) => self.text(&step.until, lines, table[slot]),
+                Take::Int(slot) => self.numbers::<false>(&step.until, lines, table[slot], slot),
+                Take::Float(slot) => self.numbers::<true>(&step.until, lines, table[slot], slot),
+                Take::Request(slot) => {
+                    let all = self.text(&step.until, lines, table[slot]);
+                    if let [request, method, path, protocol, ..] = &mut table[slot..] {
+                        self.request(lines, request, [method, path, protocol]);
+                    }
+                    all
+                }
+            };
+            if !all {
+                self.drop_misfits(lines);
+            }
+        }
+    }
+
+    fn prefix(&mut self, program: &Program, lines: &mut Vec<Line>) {
+        if program.prefix.len() == 0 {
+            return;
+        }
+        for line in lines.iter_mut() {
+            match program.prefix.fits(self.region.bytes, line.at as usize, line.end as usize) {
+                true => line.at += program.prefix.len() as u32,
+                false => line.misfit(),
+            }
+        }
+        self.drop_misfits(lines);
+    }
+
+    /// Takes a text from each line; false if some do not fit.
+    #[inline(always)]
+    fn text(&self, until: &Until, lines: &mut [Line], cells: &mut [Cell]) -> bool {
+        let (text, mut all) = (self.region.bytes, true);
+        for line in lines {
+            let start = line.at as usize;
+            let Some(end) = until.find(self.ends, text, start, line.end as usize) else {
+                line.misfit();
+                all = false;
+                continue;
+            };
+            cells[line.row as usize] = self.value(start, end);
+            line.at = (end + until.literal.len()) as u32;
+        }
+        all
+    }
+
+    /// A text, unless it stands for none: `-`, or nothing.
+    #[inline(always)]
+    fn value(&self, start: usize, end: usize) -> Cell {
+        let is_none = end - start <= 1 && (end == start || self.region.bytes[start] == b'-');
+        if is_none { Cell::ABSENT } else { self.region.part(Kind::Text, start, end) }
+    }
+
+    /// Takes a number from each line; false if some do not fit.
+    #[inline(always)]
+    fn numbers<const FLOAT: bool>(
+        &mut self,
+        until: &Until,
+        lines: &mut [Line],
+        cells: &mut [Cell],
+        slot: usize,
+    ) -> bool {
+        let (text, mut all) = (self.region.bytes, true);
+        for line in lines {
+            let (start, limit) = (line.at as usize, line.end as usize);
+            let (kind, end) = self.number::<FLOAT>(start);
+            if kind != Kind::Absent && until.fits(text, start, end, limit) {
+                cells[line.row as usize] = self.region.part(kind, start, end);
+                line.at = (end + until.literal.len()) as u32;
+            } else {
+                all &= self.other_number::<FLOAT>(until, line, cells, slot);
+            }
+        }
+        all
+    }
+
+    /// The number at `start` as it is mostly written, and where it ends.
+    #[inline(always)]
+    fn number<const FLOAT: bool>(&self, start: usize) -> (Kind, usize) {
+        let (text, digits) = (self.region.bytes, &self.classes.digits);
+        let point = digits.skip(start);
+        let whole = point - start;
+        let is_number = whole == 1 || (whole > 1 && whole <= 18 && text[start] != b'0');
+        let kind = if is_number { Kind::Int } else { Kind::Absent };
+        if !FLOAT || text.get(point) != Some(&b'.') {
+            return (kind, point);
+        }
+        let end = digits.skip(point + 1);
+        (if is_number && end > point + 1 && end - start < 300 { Kind::Float } else { Kind::Absent }, end)
+    }
+
+    /// The same for everything else that can stand where a number should.
+    #[cold]
+    fn other_number<const FLOAT: bool>(
+        &mut self,
+        until: &Until,
+        line: &mut Line,
+        cells: &mut [Cell],
+        slot: usize,
+    ) -> bool {
+        let start = line.at as usize;
+        let Some(end) = until.find(self.ends, self.region.bytes, start, line.end as usize) else {
+            line.misfit();
+            return false;
+        };
+        let row = line.row as usize;
+        cells[row] = self.value(start, end);
+        if cells[row].is_present() {
+            self.later.push(Later { row, slot, rework: if FLOAT { Rework::Float } else { Rework::Int } });
+        }
+        line.at = (end + until.literal.len()) as u32;
+        true
+    }
+
+    /// Notes the lines that do not fit, and goes on without them.
+    #[cold]
+    fn drop_misfits(&mut self, lines: &mut Vec<Line>) {
+        lines.retain(|line| {
+            if line.is_misfit() {
+                let at = ((line.at & !MISFIT) - line.begin) as usize;
+                self.failures.push(Failure { row: line.row as usize, reason: MISMATCH, at });
+            }
+            !line.is_misfit()
+        });
+    }
+
+    /// Takes requests apart.
+    #[inline(always)]
+    fn request(&self, lines: &[Line], request: &[Cell], parts: [&mut [Cell]; 3]) {
+        let [methods, paths, protocols] = parts;
+        let base = self.region.cell.start();
+        for line in lines.iter().filter(|line| !line.is_misfit()) {
+            let row = line.row as usize;
+            let (start, len) = (request[row].start().wrapping_sub(base), request[row].len());
+            let Some([method, path, protocol]) = (len > 0).then(|| self.parts(start, start + len)).flatten()
+            else {
+                continue;
+            };
+            methods[row] = self.region.part(Kind::Text, start, method);
+            paths[row] = self.region.part(Kind::Text, method + 1, path);
+            if protocol > path {
+                protocols[row] = self.region.part(Kind::Text, path + 1, protocol);
+            }
+        }
+    }
+
+    /// Where method, path and protocol of a request end.
+    #[inline(always)]
+    fn parts(&self, start: usize, end: usize) -> Option<[usize; 3]> {
+        let method = self.classes.tokens.skip(start);
+        let text = self.region.bytes;
+        if method == start || method >= end || text[method] != b' ' {
+            return None;
+        }
+        let path = match protocol_at(&text[method..end]) {
+            Some(at) => method + at,
+            // HTTP/0.9 has no protocol, and no spaces.
+            None => Some(end).filter(|end| self.classes.spaces.find(method + 1) >= *end)?,
+        };
+        (path > method + 1).then_some([method, path, end])
+    }
+
+    /// Notes the values that have escapes.
+    pub fn escapes(&mut self, lines: &[Line], table: &Table<'_>) {
+        let (base, backslashes) = (self.region.cell.start(), &self.classes.backslashes);
+        for line in lines.iter().filter(|line| backslashes.find(line.begin as usize) < line.end as usize) {
+            let row = line.row as usize;
+            for (slot, cells) in table.iter().enumerate() {
+                let cell = cells[row];
+                let is_text = cell.is_present() && cell.kind() == Kind::Text;
+                let start = cell.start().wrapping_sub(base);
+                if is_text && backslashes.find(start) < start + cell.len() {
+                    self.later.push(Later { row, slot, rework: Rework::Unescape });
+                }
+            }
+        }
+    }
+}
+
+/// Where the space before the protocol is in ` /path HTTP/1.1`.
+#[inline(always)]
+fn protocol_at(text: &[u8]) -> Option<usize> {
+    let (rest, protocol) = text.split_last_chunk::<9>()?;
+    if protocol.starts_with(b" HTTP/")
+        && protocol[7] == b'.'
+        && protocol[6].is_ascii_digit()
+        && protocol[8].is_ascii_digit()
+    {
+        return Some(rest.len());
+    }
+    let is_short = protocol[2..8] == *b" HTTP/" && protocol[8].is_ascii_digit();
+    is_short.then_some(rest.len() + 2)
+}
+
+/// The bit of [`Line::at`] that says that a line does not fit: no position has it.
+const MISFIT: u32 = 1 << 31;
+
+impl Line {
+    fn misfit(&mut self) {
+        self.at |= MISFIT;
+    }
+
+    fn is_misfit(&self) -> bool {
+        self.at & MISFIT != 0
+    }
+}

@@ -1,0 +1,225 @@
+//! Lines that are worked on together.
+
+use crate::Input;
+use millstream_columns::{Cell, Kind};
+use millstream_scan::{ByteSet, bitmap};
+
+/// Lines of a region at most: enough that the processor works on several at once, few enough that what is
+/// known of them stays in its nearest cache.
+const LINES_MAX: usize = 64;
+
+/// Bytes of a region at most, unless it is a single line.
+const REGION_BYTES_MAX: usize = 32 << 10;
+
+/// A place that no line reaches.
+pub(crate) const NOWHERE: usize = u32::MAX as usize;
+
+/// A line of a region, in bytes from the beginning of the region.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Line {
+    /// Its row.
+    pub row: u32,
+    /// Where it begins.
+    pub begin: u32,
+    /// How far it is read.
+    pub at: u32,
+    /// Where it ends.
+    pub end: u32,
+}
+
+/// Texts of rows that follow each other in one buffer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Region<'a> {
+    /// From the beginning of the first text on, to the end of the buffer: so that a word can be read where
+    /// a text ends.
+    pub bytes: &'a [u8],
+    /// All texts and what lies between them.
+    pub cell: Cell,
+}
+
+impl<'a> Region<'a> {
+    /// All texts and what lies between them.
+    pub fn text(&self) -> &'a [u8] {
+        &self.bytes[..self.cell.len()]
+    }
+
+    /// The bytes from `start` to `end`.
+    #[inline(always)]
+    pub fn part(&self, kind: Kind, start: usize, end: usize) -> Cell {
+        self.cell.part(kind, start, end - start)
+    }
+}
+
+/// Cuts an input into regions.
+pub(crate) struct Regions<'a> {
+    input: Input<'a>,
+    run: usize,
+    row: usize,
+}
+
+impl<'a> Regions<'a> {
+    pub fn new(input: &Input<'a>) -> Regions<'a> {
+        Regions { input: *input, run: 0, row: input.runs.first().map_or(0, |run| run.0) }
+    }
+
+    /// The next region; its lines are put in the place of those in `lines`.
+    pub fn next(&mut self, lines: &mut Vec<Line>) -> Option<Region<'a>> {
+        lines.clear();
+        let (own, low) = self.peek().map(|cell| (cell.is_own(), cell.start()))?;
+        let mut high = low;
+        while let Some(cell) = self.peek().filter(|_| lines.len() < LINES_MAX) {
+            let end = cell.start() + cell.len();
+            let follows = cell.is_own() == own && cell.start() >= high;
+            if !lines.is_empty() && !(follows && end - low <= REGION_BYTES_MAX) {
+                break;
+            }
+            let begin = (cell.start() - low) as u32;
+            lines.push(Line { row: self.row as u32, begin, at: begin, end: (end - low) as u32 });
+            high = end;
+            self.row += 1;
+        }
+        let buffer = if own { self.input.own } else { self.input.block };
+        let new = if own { Cell::own } else { Cell::new };
+        Some(Region { bytes: &buffer[low..], cell: new(Kind::Text, low, high - low) })
+    }
+
+    /// The cell of the next row.
+    #[inline]
+    fn peek(&mut self) -> Option<Cell> {
+        let mut run = self.input.runs.get(self.run)?;
+        while self.row >= run.1 {
+            self.run += 1;
+            run = self.input.runs.get(self.run)?;
+            self.row = run.0;
+        }
+        Some(self.input.cells[self.row])
+    }
+}
+
+/// Which bytes of a region are in a set, a bit each.
+#[derive(Clone, Debug)]
+pub(crate) struct Bits {
+    set: ByteSet,
+    bytes: Vec<u8>,
+}
+
+impl Bits {
+    pub fn new(set: &[u8]) -> Bits {
+        Bits { set: ByteSet::new(set), bytes: Vec::new() }
+    }
+
+    /// Looks at the bytes of a region.
+    pub fn see(&mut self, text: &[u8]) {
+        self.bytes.clear();
+        bitmap(text, &self.set, &mut self.bytes);
+        // For windows at the end.
+        self.bytes.extend_from_slice(&[0; 16]);
+    }
+
+    /// Whether no byte is in the set.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.iter().all(|bits| *bits == 0)
+    }
+
+    /// The first byte from `at` on that is in the set, or [`NOWHERE`].
+    #[inline(always)]
+    pub fn find(&self, at: usize) -> usize {
+        match self.window(at) {
+            0 => self.find_far(at),
+            window => at + window.trailing_zeros() as usize,
+        }
+    }
+
+    /// The first byte from `at` on that is not in the set.
+    #[inline(always)]
+    pub fn skip(&self, at: usize) -> usize {
+        // Shifted in are zeros, which end a run: one that is as long as the window goes on behind it.
+        let ones = (!self.window(at)).trailing_zeros() as usize;
+        if ones < WINDOW { at + ones } else { self.skip_far(at) }
+    }
+
+    /// At least [`WINDOW`] bits from `at` on.
+    #[inline(always)]
+    fn window(&self, at: usize) -> u64 {
+        let bytes = self.bytes.get(at / 8..).and_then(|bytes| bytes.first_chunk());
+        bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes)) >> (at % 8)
+    }
+
+    #[inline(never)]
+    fn find_far(&self, at: usize) -> usize {
+        let mut at = at & !7;
+        while at / 8 < self.bytes.len() {
+            at += 64;
+            match self.window(at) {
+                0 => {}
+                window => return at + window.trailing_zeros() as usize,
+            }
+        }
+        NOWHERE
+    }
+
+    #[cold]
+    fn skip_far(&self, mut at: usize) -> usize {
+        loop {
+            let ones = (!self.window(at)).trailing_zeros() as usize;
+            at += ones.min(WINDOW);
+            if ones < WINDOW {
+                return at;
+            }
+        }
+    }
+}
+
+/// Bits that a window has wherever it begins.
+const WINDOW: usize = 57;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_find_and_skip_over_every_distance() {
+        let mut bits = Bits::new(b"x");
+        for (len, from) in (0..200).flat_map(|len| (0..20).map(move |from| (len, from))) {
+            let mut text = vec![b'.'; from + len];
+            text.extend_from_slice(b"x.");
+            bits.see(&text);
+            assert_eq!((bits.find(from), bits.find(from + len + 1)), (from + len, NOWHERE));
+            assert_eq!(bits.skip(from), if len == 0 { from + 1 } else { from });
+            let mut text = vec![b'x'; from + len];
+            text.push(b'.');
+            bits.see(&text);
+            assert_eq!(bits.skip(from), from + len);
+            bits.see(&text[..from + len]);
+            assert_eq!(bits.skip(from), from + len, "it ends where the text ends");
+        }
+        bits.see(b"");
+        assert!(
+            bits.is_empty() && bits.find(0) == NOWHERE && bits.find(1 << 20) == NOWHERE && bits.skip(3) == 3
+        );
+    }
+
+    #[test]
+    fn regions_hold_every_chosen_row_once() {
+        let block = vec![b'a'; 200_000];
+        let cell = |row: usize| match row % 7 {
+            3 => Cell::own(Kind::Text, row, 5),
+            4 => Cell::new(Kind::Text, 0, 100_000),
+            _ => Cell::new(Kind::Text, row * 100, 90),
+        };
+        let cells: Vec<Cell> = (0..500).map(cell).collect();
+        let runs = [(0, 1), (3, 3), (10, 200), (210, 500)];
+        let input = Input { block: &block, own: &block, cells: &cells, runs: &runs, read_ns: 0 };
+        let (mut regions, mut lines, mut seen) = (Regions::new(&input), Vec::new(), Vec::new());
+        while let Some(region) = regions.next(&mut lines) {
+            assert!(lines.len() <= LINES_MAX);
+            for line in &lines {
+                let part = region.part(Kind::Text, line.begin as usize, line.end as usize);
+                assert_eq!(part, cells[line.row as usize]);
+                seen.push(line.row as usize);
+            }
+        }
+        assert_eq!(seen, input.rows().map(|(row, ..)| row).collect::<Vec<_>>());
+        assert_eq!(seen.len(), 1 + 190 + 290);
+    }
+}

@@ -1,0 +1,77 @@
+//! The loops over sets of bytes, compiled once per instruction set.
+
+use super::Newlines64;
+use super::lines::{OVERSHOOT, STRIDE, write_positions};
+use crate::ByteSet;
+
+/// Classifies 64 bytes at a time; one implementation per instruction set.
+pub trait Set64 {
+    /// Bit i is set if `at[i]` is in `set`.
+    ///
+    /// # Safety
+    /// The CPU has the implementor's features.
+    unsafe fn set_mask(at: &[u8; 64], set: &ByteSet) -> u64;
+}
+
+/// The same for up to 64 bytes; bits beyond are zero.
+///
+/// # Safety
+/// The CPU has the features of `V`.
+#[inline(always)]
+unsafe fn mask_partial<V: Set64>(rest: &[u8], set: &ByteSet) -> u64 {
+    let mut padded = [0; 64];
+    padded[..rest.len()].copy_from_slice(rest);
+    // SAFETY: the caller's condition.
+    unsafe { V::set_mask(&padded, set) & !u64::MAX.checked_shl(rest.len() as u32).unwrap_or(0) }
+}
+
+/// # Safety
+/// The CPU has the features of `V`.
+///
+/// # Panics
+/// If `block` is longer than `u32::MAX` bytes.
+#[inline(always)]
+pub unsafe fn find<V: Set64 + Newlines64>(block: &[u8], set: &ByteSet, out: &mut Vec<u32>) {
+    assert!(u32::try_from(block.len()).is_ok(), "a block holds at most u32::MAX bytes");
+    let (chunks, rest) = block.as_chunks::<64>();
+    let mut base = 0;
+    for stride in chunks.chunks(STRIDE / 64) {
+        out.reserve(STRIDE + OVERSHOOT);
+        for chunk in stride {
+            // SAFETY: the features are the caller's condition; there is room for every byte of the stride.
+            unsafe { append::<V>(V::set_mask(chunk, set), base, out) };
+            base += 64;
+        }
+    }
+    out.reserve(64 + OVERSHOOT);
+    // SAFETY: as above.
+    unsafe { append::<V>(mask_partial::<V>(rest, set), base, out) };
+}
+
+/// Appends `base + i` for every set bit i of `mask`.
+///
+/// # Safety
+/// There is room for `mask.count_ones() + OVERSHOOT` more values, and the CPU has the features of `V`.
+#[inline(always)]
+unsafe fn append<V: Newlines64>(mask: u64, base: u32, out: &mut Vec<u32>) {
+    let len = out.len();
+    // SAFETY: the caller's conditions; `write_positions` has written every value that it counts.
+    unsafe {
+        let found = write_positions::<V>(mask, base, out.as_mut_ptr().add(len));
+        out.set_len(len + found);
+    }
+}
+
+/// # Safety
+/// The CPU has the features of `V`.
+#[inline(always)]
+pub unsafe fn bitmap<V: Set64>(block: &[u8], set: &ByteSet, out: &mut Vec<u8>) {
+    let (chunks, rest) = block.as_chunks::<64>();
+    out.reserve(chunks.len() * 8 + 8);
+    // SAFETY: the caller's condition.
+    out.extend(chunks.iter().flat_map(|chunk| unsafe { V::set_mask(chunk, set) }.to_le_bytes()));
+    if !rest.is_empty() {
+        // SAFETY: as above.
+        out.extend_from_slice(&unsafe { mask_partial::<V>(rest, set) }.to_le_bytes());
+    }
+}
