@@ -9,6 +9,7 @@ mod framing;
 mod header;
 mod limits;
 mod measure;
+mod parse_text;
 mod peers;
 mod places;
 mod plot;
@@ -67,6 +68,8 @@ enum Part {
     Scan,
     /// Bytes to events: multi-line, encodings, container formats
     Framing,
+    /// Lines taken apart: JSON, regular expressions
+    ParseText,
     /// The agent over one big file, scenario by scenario
     Agent {
         /// Only these scenarios
@@ -104,6 +107,7 @@ fn run(options: &Options) -> io::Result<()> {
         Part::Limits => limits::run(&options.weblog(&scratch)?, &scratch, options.repetitions, &mut report)?,
         Part::Scan => scan::run(&mut report)?,
         Part::Framing => framing::run(options.repetitions, &mut report)?,
+        Part::ParseText => parse_text::run(options.repetitions, &mut report)?,
         Part::Agent { names } => {
             agent::run(options, names, &options.weblog(&scratch)?, &scratch, &mut report)?
         }
@@ -131,6 +135,7 @@ impl Part {
             Part::Limits => "limits",
             Part::Scan => "scan",
             Part::Framing => "framing",
+            Part::ParseText => "parse_text",
             Part::Agent { .. } => "agent",
             Part::Peers { .. } => "peers",
             Part::Fleet { .. } => "fleet",

@@ -13,6 +13,8 @@ pub struct Input<'a> {
     pub cells: &'a [Cell],
     /// The rows to take apart, as runs `(first, after last)`, ascending.
     pub runs: &'a [(usize, usize)],
+    /// When the texts were read, in nanoseconds since 1970: for times that do not say their year.
+    pub read_ns: i64,
 }
 
 impl<'a> Input<'a> {

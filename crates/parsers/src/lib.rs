@@ -6,17 +6,29 @@
 
 mod fields;
 mod input;
+mod json;
+#[cfg(test)]
+mod taken;
 mod types;
 
 pub use fields::{Failure, Field, Fields, Reason};
 pub use input::Input;
+pub use json::{Json, JsonConfig};
 pub use types::{Type, is_number};
+
+use std::sync::Arc;
 
 /// Takes lines apart.
 pub trait Parser: Send {
     /// Takes the chosen rows of `input` apart. What is found is put into `fields`; of a row that does not
     /// fit there are no fields, and it is noted with [`Fields::fail`].
     fn parse(&mut self, input: &Input<'_>, fields: &mut Fields);
+
+    /// The field that holds the time of the event, and the format of its text; `None` if it has none that
+    /// is known beforehand.
+    fn time_field(&self) -> Option<(Arc<str>, &'static str)> {
+        None
+    }
 
     /// The same parser for another thread.
     fn again(&self) -> Box<dyn Parser>;

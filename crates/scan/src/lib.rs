@@ -1,4 +1,4 @@
-//! Byte scanners: line ends and JSON escapes. No I/O, no dependencies.
+//! Byte scanners: line ends, JSON escapes and the ends of JSON strings. No I/O, no dependencies.
 //!
 //! Every function has a byte-by-byte twin in [`scalar`], which serves the CPUs that have no kernel here, and
 //! SIMD kernels that are chosen once, at run time ([`kernels`]). A kernel answers exactly what its twin
@@ -51,6 +51,16 @@ pub fn last_newline(block: &[u8]) -> Option<usize> {
 #[inline]
 pub fn escape_json(text: &[u8], out: &mut Vec<u8>) {
     Kernel::best().escape_json(text, out);
+}
+
+/// Position of the first `"`, `\\` or byte below 0x20 in `text` from `from` on, or else `text.len()` or `from`,
+/// whichever is more: where the plain part of a JSON string ends.
+#[inline(always)]
+pub fn string_end(text: &[u8], from: usize) -> usize {
+    #[cfg(target_arch = "x86_64")]
+    return x86::text::string_end(text, from);
+    #[cfg(not(target_arch = "x86_64"))]
+    scalar::string_end(text, from)
 }
 
 /// Name of the kernel chosen for this CPU: `avx512`, `avx2` or `scalar`.
