@@ -10,6 +10,7 @@ mod header;
 mod limits;
 mod measure;
 mod parse;
+mod parse_text;
 mod peers;
 mod places;
 mod plot;
@@ -70,6 +71,8 @@ enum Part {
     Framing,
     /// Lines to fields: each parser beside its limit
     Parse,
+    /// Lines taken apart: JSON, regular expressions
+    ParseText,
     /// The agent over one big file, scenario by scenario
     Agent {
         /// Only these scenarios
@@ -108,6 +111,7 @@ fn run(options: &Options) -> io::Result<()> {
         Part::Scan => scan::run(&mut report)?,
         Part::Framing => framing::run(options.repetitions, &mut report)?,
         Part::Parse => parse::run(options.repetitions, &mut report)?,
+        Part::ParseText => parse_text::run(options.repetitions, &mut report)?,
         Part::Agent { names } => {
             agent::run(options, names, &options.weblog(&scratch)?, &scratch, &mut report)?
         }
@@ -137,6 +141,7 @@ impl Part {
             Part::Scan => "scan",
             Part::Framing => "framing",
             Part::Parse => "parse",
+            Part::ParseText => "parse_text",
             Part::Agent { .. } => "agent",
             Part::Peers { .. } => "peers",
             Part::Fleet { .. } => "fleet",

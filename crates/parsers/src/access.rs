@@ -10,11 +10,10 @@ mod unescape;
 mod variables;
 
 use crate::region::{Bits, Line, Regions};
-use crate::{Failure, Fields, Input, Parser, Reason, Type};
+use crate::{Failure, Fields, Input, Parser, Reason, TimeField, Type};
 use millstream_columns::{Cell, Kind};
 use program::Program;
 use run::{Classes, Run, table};
-use std::sync::Arc;
 
 /// Why a line does not fit.
 const MISMATCH: Reason = "not_log_format";
@@ -53,15 +52,6 @@ pub struct AccessConfig {
     /// How values are escaped; [`Escape::Default`] for nginx and [`Escape::Backslash`] for Apache where
     /// nothing is said.
     pub escape: Option<Escape>,
-}
-
-/// Where the time of the event is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TimeField {
-    /// Name of the field.
-    pub name: Arc<str>,
-    /// What it looks like, see [`millstream_timestamps::Format`].
-    pub format: Arc<str>,
 }
 
 /// Takes access lines apart.
@@ -134,11 +124,6 @@ impl Access {
         Ok(Access { program, ends, classes: Classes::new(), lines, later, failures })
     }
 
-    /// Where the time of the event is, if the format has one.
-    pub fn time_field(&self) -> Option<&TimeField> {
-        self.program.time.as_ref()
-    }
-
     /// Finds the values of all lines.
     fn find(&mut self, input: &Input<'_>, fields: &mut Fields) {
         let nameless = self.program.slots.iter().filter(|slot| slot.name.is_none()).count();
@@ -175,8 +160,8 @@ impl Access {
             Rework::Float => Type::Float.cast(text, cell, input.read_ns, fields),
         };
         let new = new.or_else(|| slot.or_text.then_some(cell));
-        fields.bad_types += u64::from(new.is_none());
-        fields.set(index, later.row, new.unwrap_or_default());
+        let new = new.unwrap_or_else(|| fields.bad_type(later.row));
+        fields.set(index, later.row, new);
     }
 }
 
@@ -189,6 +174,10 @@ impl Parser for Access {
         for later in std::mem::take(&mut self.later) {
             self.rework(later, input, fields);
         }
+    }
+
+    fn time_field(&self) -> Option<TimeField> {
+        self.program.time.clone()
     }
 
     fn again(&self) -> Box<dyn Parser> {

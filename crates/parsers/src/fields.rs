@@ -149,6 +149,7 @@ impl Fields {
     #[cold]
     pub fn fail(&mut self, row: usize, reason: Reason, at: usize) {
         self.list.iter_mut().for_each(|field| field.cells[row] = Cell::ABSENT);
+        self.bad_types.retain(|bad| *bad != row);
         self.failures.push(Failure { row, reason, at });
     }
 
@@ -159,7 +160,12 @@ impl Fields {
         Cell::constant(Kind::Null)
     }
 
-    /// Takes the rows with such values.
+    /// The rows with such values.
+    pub fn bad_types(&self) -> &[usize] {
+        &self.bad_types
+    }
+
+    /// Takes them.
     pub fn take_bad_types(&mut self) -> Vec<usize> {
         std::mem::take(&mut self.bad_types)
     }

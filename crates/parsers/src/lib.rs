@@ -7,17 +7,30 @@
 mod access;
 mod fields;
 mod input;
+mod json;
 mod region;
 #[cfg(test)]
 mod samples;
+#[cfg(test)]
+mod taken;
 mod types;
+
+pub use access::{Access, AccessConfig, Escape, Server};
+pub use fields::{Failure, Field, Fields, Reason};
+pub use input::Input;
+pub use json::{Json, JsonConfig};
+pub use types::{Type, is_number};
 
 use std::sync::Arc;
 
-pub use access::{Access, AccessConfig, Escape, Server, TimeField};
-pub use fields::{Failure, Field, Fields, Reason};
-pub use input::Input;
-pub use types::{Type, is_number};
+/// Where lines of a form say their own time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TimeField {
+    /// Name of the field.
+    pub name: Arc<str>,
+    /// What it looks like, see [`millstream_timestamps::Format`].
+    pub format: Arc<str>,
+}
 
 /// Takes lines apart.
 pub trait Parser: Send {
@@ -25,8 +38,8 @@ pub trait Parser: Send {
     /// fit there are no fields, and it is noted with [`Fields::fail`].
     fn parse(&mut self, input: &Input<'_>, fields: &mut Fields);
 
-    /// The field in which a line of this form says its own time, and the format of that.
-    fn time_field(&self) -> Option<(Arc<str>, &'static str)> {
+    /// Where a line of this form says its own time, if it does.
+    fn time_field(&self) -> Option<TimeField> {
         None
     }
 

@@ -32,7 +32,8 @@ pub fn parse(parser: &mut dyn Parser, lines: &[&[u8]]) -> Parsed {
     let input = Input { block: &block, own: b"", cells: &cells, runs: &runs, read_ns: READ_NS };
     let mut fields = Fields::new(cells.len(), b"");
     parser.parse(&input, &mut fields);
-    let (failures, bad_types, duplicates) = (fields.take_failures(), fields.bad_types, fields.duplicates);
+    let (failures, bad_types, duplicates) =
+        (fields.take_failures(), fields.bad_types().len() as u64, fields.duplicates);
     let own_bytes = fields.own().len();
     let columns = fields.finish();
     columns.iter().for_each(|column| check(column, &cells, &block, own_bytes));
@@ -70,7 +71,8 @@ fn show(columns: &[Column], block: &[u8], row: usize) -> String {
     for column in columns {
         let cell = column.cells()[row];
         let mark = match cell.kind() {
-            Kind::Absent => continue,
+            // What is not of its type is told by its number.
+            Kind::Absent | Kind::Null => continue,
             Kind::Int | Kind::Float => "#",
             Kind::Time => "@",
             Kind::True => "?true",

@@ -1,4 +1,5 @@
-//! Byte scanners: line ends, bytes of a set, JSON escapes. No I/O, no dependencies.
+//! Byte scanners: line ends, bytes of a set, JSON escapes and the ends of JSON strings. No I/O, no
+//! dependencies.
 //!
 //! Every function has a byte-by-byte twin in [`scalar`], which serves the CPUs that have no kernel here, and
 //! SIMD kernels that are chosen once, at run time ([`kernels`]). A kernel answers exactly what its twin
@@ -69,6 +70,16 @@ pub fn find(block: &[u8], set: &ByteSet, out: &mut Vec<u32>) {
 #[inline]
 pub fn bitmap(block: &[u8], set: &ByteSet, out: &mut Vec<u8>) {
     Kernel::best().bitmap(block, set, out);
+}
+
+/// Position of the first `"`, `\\` or byte below 0x20 in `text` from `from` on, or else `text.len()` or `from`,
+/// whichever is more: where the plain part of a JSON string ends.
+#[inline(always)]
+pub fn string_end(text: &[u8], from: usize) -> usize {
+    #[cfg(target_arch = "x86_64")]
+    return x86::text::string_end(text, from);
+    #[cfg(not(target_arch = "x86_64"))]
+    scalar::string_end(text, from)
 }
 
 /// Name of the kernel chosen for this CPU: `avx512`, `avx2` or `scalar`.

@@ -51,6 +51,12 @@ pub fn escape_json(text: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&text[run_start..]);
 }
 
+/// Twin of [`crate::string_end`].
+pub fn string_end(text: &[u8], from: usize) -> usize {
+    let plain = text.iter().skip(from).take_while(|byte| LETTERS[**byte as usize] == PLAIN);
+    from + plain.count()
+}
+
 /// The longest escape of a byte: `\u00XX`.
 pub(crate) const ESCAPE_BYTES_MAX: usize = 6;
 

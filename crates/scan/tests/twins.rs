@@ -238,3 +238,28 @@ proptest! {
         compare(&bytes);
     }
 }
+
+#[test]
+fn the_end_of_a_string_is_found_at_every_length_alignment_and_place() {
+    for_every_block(b'a', b'"', |block| {
+        assert_eq!(millstream_scan::string_end(block, block.len() + 1), block.len() + 1);
+        for at in (0..=block.len()).step_by(7) {
+            assert_eq!(millstream_scan::string_end(block, at), block.len());
+            for hit in (at..block.len()).step_by(5) {
+                block[hit] = [b'"', b'\\', 0, 0x1f, b'\n'][hit % 5];
+                assert_eq!(millstream_scan::string_end(block, at), hit, "{block:?} from {at}");
+                block[hit] = b'a';
+            }
+        }
+    });
+}
+
+proptest! {
+    #[test]
+    fn the_end_of_a_string_is_where_the_twin_finds_it(
+        text in proptest::collection::vec(prop_oneof![4 => 0x20..=0xFFu8, 1 => any::<u8>()], 0..100),
+        from in 0..110usize,
+    ) {
+        prop_assert_eq!(millstream_scan::string_end(&text, from), scalar::string_end(&text, from));
+    }
+}

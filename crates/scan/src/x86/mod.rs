@@ -1,4 +1,5 @@
-//! The x86-64 kernels: [`lines`], [`sets`], [`json`] and [`short`] hold what the vector widths share.
+//! The x86-64 kernels: [`lines`], [`sets`], [`json`] and [`short`] hold what the vector widths share; [`text`]
+//! has one width.
 
 pub mod avx2;
 pub mod avx512;
@@ -6,6 +7,7 @@ mod json;
 mod lines;
 mod sets;
 pub mod short;
+pub mod text;
 
 /// Blocks up to this many bytes are scanned with baseline instructions, without asking which kernel to run.
 pub const SHORT_BYTES_MAX: usize = 32;

@@ -6,7 +6,7 @@ use crate::on_error::OnError;
 use crate::registry::{Component, TransformComponent};
 use millstream_framing::TimeSpec;
 use millstream_model::{BuildError, Transform};
-use millstream_parsers::Parser;
+use millstream_parsers::{Parser, TimeField as TimeOfFormat};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -206,8 +206,8 @@ impl ParseConfig {
         let from_format = parsers.iter().find_map(|parser| parser.time_field());
         let (field, spec, keep) = match (&self.time, from_format) {
             (Some(time), _) => (time.field.as_deref().map(Arc::from), time.spec(), time.keep),
-            (None, Some((field, format))) => {
-                (Some(field), TimeSpec { format: format.to_owned(), ..TimeSpec::default() }, false)
+            (None, Some(TimeOfFormat { name, format })) => {
+                (Some(name), TimeSpec { format: format.to_string(), ..TimeSpec::default() }, false)
             }
             (None, None) => return Ok(None),
         };

@@ -1,7 +1,7 @@
 //! From the options of a format to its parser.
 
 use super::config::{FieldConfig, FormConfig, FormattedType, TypeConfig, TypeName};
-use millstream_parsers::{Parser, Type};
+use millstream_parsers::{Access, AccessConfig, Json, JsonConfig, Parser, Server, Type};
 use millstream_timestamps::Format as TimeFormat;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -58,8 +58,34 @@ impl Form<'_> {
     /// The parser; `None` where nothing is to be taken apart.
     pub fn parser(&self) -> Result<Option<Box<dyn Parser>>, Fault> {
         self.check_keys()?;
-        let _types = self.types()?;
-        Ok(None)
+        let parser: Box<dyn Parser> = match self.0.format {
+            Format::None => return Ok(None),
+            Format::Json => Box::new(self.json()?),
+            Format::Nginx => Box::new(self.access(Server::Nginx)?),
+            Format::Apache => Box::new(self.access(Server::Apache)?),
+            _ => return Err(fault("/format", "is not there yet")),
+        };
+        Ok(Some(parser))
+    }
+
+    fn json(&self) -> Result<Json, Fault> {
+        let names = |(name, _): (Arc<str>, _)| name.to_string();
+        let fields = self.fields()?.into_iter();
+        let typed = fields.clone().filter_map(|(name, kind)| Some((name, kind?)));
+        let types = typed.chain(self.types()?).map(|(name, kind)| (name.to_string(), kind)).collect();
+        let config = JsonConfig {
+            flatten: self.0.flatten.unwrap_or(false),
+            fields: fields.map(names).collect(),
+            types,
+            ..JsonConfig::default()
+        };
+        Json::new(&config).map_err(|message| fault("", message))
+    }
+
+    fn access(&self, server: Server) -> Result<Access, Fault> {
+        let format = self.0.log_format.clone().unwrap_or_default();
+        let config = AccessConfig { server, format, escape: None };
+        Access::new(&config).map_err(|message| fault("/log_format", message))
     }
 
     /// Options that the format does not have are a mistake.

@@ -1,0 +1,201 @@
+//! Lines of JSON and patterns taken apart, beside the SIMD parsers and the regex crate used alone on the same lines.
+
+use crate::measure::{Samples, progress, thread_cpu_seconds};
+use crate::report::{Report, Table};
+use millstream_columns::{Cell, Kind};
+use millstream_parsers::{Fields, Input, Json, JsonConfig, Parser};
+use millstream_testkit::Random;
+use std::fmt::Write;
+use std::hint::black_box;
+use std::io;
+
+/// What is parsed at once: a block as the file source reads it.
+const BLOCK_BYTES: usize = 512 << 10;
+/// Bytes of one sample.
+const SAMPLE_BYTES: usize = 64 << 20;
+/// Least speed beside a SIMD parser alone.
+const JSON_RATIO: f64 = 0.8;
+
+/// A block, and where its lines are.
+struct Block {
+    text: Vec<u8>,
+    lines: Vec<Cell>,
+}
+
+impl Block {
+    fn new(line: impl Fn(&mut String, &mut Random)) -> Block {
+        let (mut text, mut random, mut lines) = (String::new(), Random::new(7), Vec::new());
+        while text.len() < BLOCK_BYTES {
+            let start = text.len();
+            line(&mut text, &mut random);
+            lines.push(Cell::new(Kind::Text, start, text.len() - start));
+            text.push('\n');
+        }
+        Block { text: text.into_bytes(), lines }
+    }
+
+    fn input<'a>(&'a self, runs: &'a [(usize, usize)]) -> Input<'a> {
+        Input { block: &self.text, own: &[], cells: &self.lines, runs, read_ns: 0 }
+    }
+
+    /// The fields that `parser` finds.
+    fn parse(&self, parser: &mut dyn Parser) -> Fields {
+        let mut fields = Fields::new(self.lines.len(), &[]);
+        parser.parse(&self.input(&[(0, self.lines.len())]), &mut fields);
+        fields
+    }
+
+    fn lines<'a>(&'a self) -> impl Iterator<Item = &'a [u8]> {
+        self.lines.iter().map(|line| &self.text[line.start()..line.start() + line.len()])
+    }
+
+    /// CPU seconds of `pass` over the text, of which each pass gets a copy of its own.
+    fn seconds(&self, mut pass: impl FnMut(&mut [u8])) -> f64 {
+        let (passes, mut copy, mut seconds) = (SAMPLE_BYTES / self.text.len(), self.text.clone(), 0.0);
+        for _ in 0..passes {
+            copy.copy_from_slice(&self.text);
+            let start = thread_cpu_seconds();
+            pass(black_box(&mut copy));
+            seconds += thread_cpu_seconds() - start;
+        }
+        seconds / passes as f64
+    }
+}
+
+/// Measures and reports everything.
+pub fn run(repetitions: usize, report: &mut Report) -> io::Result<()> {
+    let columns = ["lines", "GB/s", "ns per line", "limit", "GB/s of limit", "ratio", "bar"];
+    let mut table = Table::new("parse_text", "Lines taken apart: GB per CPU second", &columns);
+    for (name, block) in
+        [("flat", Block::new(flat)), ("nested", Block::new(nested)), ("long", Block::new(long))]
+    {
+        json(name, &block, repetitions, &mut table);
+    }
+    table.note(format!("Bars: JSON at least {JSON_RATIO} of the SIMD parser alone."));
+    report.add(table)
+}
+
+/// One measurement beside its limit.
+struct Pair<'a> {
+    name: String,
+    block: &'a Block,
+    limit: &'a str,
+    bar: f64,
+}
+
+impl Pair<'_> {
+    fn row(&self, ours: &Samples, theirs: &Samples) -> Vec<String> {
+        let (ours, theirs) = (ours.median(), theirs.median());
+        let speed = |seconds: f64| format!("{:.2}", self.block.text.len() as f64 / seconds / 1e9);
+        let bar = if theirs / ours >= self.bar { "holds" } else { "MISSED" };
+        vec![
+            self.name.clone(),
+            speed(ours),
+            format!("{:.1}", ours * 1e9 / self.block.lines.len() as f64),
+            self.limit.into(),
+            speed(theirs),
+            format!("{:.2}", theirs / ours),
+            bar.into(),
+        ]
+    }
+}
+
+fn json(name: &str, block: &Block, repetitions: usize, table: &mut Table) {
+    let [mut ours, mut flattened, mut simd, mut sonic] =
+        [const { None }; 4].map(|_: Option<()>| Samples::default());
+    let mut plain = Json::new(&JsonConfig::default()).expect("the defaults");
+    let mut flatten = Json::new(&JsonConfig { flatten: true, ..JsonConfig::default() }).expect("valid");
+    for _ in 0..repetitions {
+        progress(&format!("parse_text: json, {name}"));
+        ours.push(block.seconds(|_| _ = black_box(block.parse(&mut plain))));
+        flattened.push(block.seconds(|_| _ = black_box(block.parse(&mut flatten))));
+        simd.push(block.seconds(|text| simd_json_tapes(text, &block.lines)));
+        sonic.push(block.seconds(|_| block.lines().for_each(sonic_members)));
+    }
+    for (how, ours) in [("", &ours), (", flatten", &flattened)] {
+        for (limit, theirs) in [("simd-json, tape", &simd), ("sonic-rs, members", &sonic)] {
+            let pair = Pair { name: format!("json {name}{how}"), block, limit, bar: JSON_RATIO };
+            table.row(pair.row(ours, theirs));
+        }
+    }
+}
+
+/// simd-json writes into its input.
+fn simd_json_tapes(text: &mut [u8], lines: &[Cell]) {
+    let mut buffers = simd_json::Buffers::new(1024);
+    let mut tape = simd_json::Tape::null().reset();
+    for line in lines {
+        let line = &mut text[line.start()..line.start() + line.len()];
+        let mut filled = tape.reset();
+        simd_json::fill_tape(line, &mut buffers, &mut filled).expect("valid JSON");
+        black_box(&filled);
+        tape = filled.reset();
+    }
+}
+
+fn sonic_members(line: &[u8]) {
+    for member in sonic_rs::to_object_iter(line) {
+        black_box(member.expect("valid JSON"));
+    }
+}
+
+/// An entry of a web service, about 15 members and 300 bytes.
+fn flat(line: &mut String, random: &mut Random) {
+    let (time, id) = (random.below(86_400_000), random.draw());
+    let status = [200, 200, 200, 201, 304, 404, 500][random.below(7) as usize];
+    let path = ["/api/v1/orders", "/login", "/static/js/app.min.js", "/search"][random.below(4) as usize];
+    let _ = write!(
+        line,
+        r#"{{"time":"2026-11-21T{:02}:{:02}:{:02}.{:03}Z","level":"info","logger":"http.access","host":"web-{:02}","pid":{},"method":"GET","path":"{path}","status":{status},"bytes":{},"duration":{}.{:03},"client":"10.{}.{}.{}","user":null,"cached":{},"trace":"{id:016x}","msg":"request done"}}"#,
+        time / 3_600_000,
+        time / 60_000 % 60,
+        time / 1000 % 60,
+        time % 1000,
+        random.below(40),
+        1000 + random.below(30_000),
+        random.below(100_000),
+        random.below(4),
+        random.below(1000),
+        random.below(256),
+        random.below(256),
+        random.below(256),
+        random.one_in(3),
+    );
+}
+
+/// The same with what a cluster adds, in objects and an array.
+fn nested(line: &mut String, random: &mut Random) {
+    flat(line, random);
+    line.pop();
+    let _ = write!(
+        line,
+        r#","kubernetes":{{"namespace":"shop","pod":{{"name":"orders-{:05x}","uid":"{:016x}","labels":{{"app":"orders","tier":"backend"}}}},"node":"node-{}"}},"tags":["prod","eu-west",{}]}}"#,
+        random.below(1 << 20),
+        random.draw(),
+        random.below(30),
+        random.below(100),
+    );
+}
+
+/// Few members, and a message of 2 kB with escapes in some.
+fn long(line: &mut String, random: &mut Random) {
+    line.push_str(r#"{"time":"2026-11-21T20:29:46Z","level":"error","message":""#);
+    for word in 0..250 + random.below(60) {
+        let _ = write!(line, "{:07x}{}", random.below(1 << 28), if word % 40 == 39 { "\\n" } else { " " });
+    }
+    line.push_str("\"}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_is_taken_apart() {
+        for (block, names) in [(Block::new(flat), 15), (Block::new(nested), 17), (Block::new(long), 3)] {
+            let mut fields = block.parse(&mut Json::new(&JsonConfig::default()).expect("the defaults"));
+            assert_eq!((fields.len(), fields.failures().len()), (names, 0));
+            assert!(fields.list().iter().all(|field| field.cells.iter().all(|cell| cell.is_present())));
+        }
+    }
+}

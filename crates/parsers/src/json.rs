@@ -1,0 +1,310 @@
+//! Lines that are JSON objects.
+//!
+//! Each member of the object becomes a field; its value is the slice of the line it stands in, checked to
+//! its end (RFC 8259) but not converted: strings without quotes, numbers, objects and arrays as they are
+//! written.
+//!
+//! | in the line | what becomes of it |
+//! |---|---|
+//! | white space around the object or between its parts | is allowed |
+//! | an empty line, or nothing but white space | `not_json` |
+//! | an array, a string, a number, a word | `not_object` |
+//! | bytes behind the object, a comma too many, a byte below 0x20 in a string, an unknown escape, a byte order mark | `not_json` |
+//! | what is no UTF-8, anywhere in the line | `not_utf8` |
+//! | more levels than [`JsonConfig::depth_max`] | `too_deep` |
+//! | a number of any size or precision | is kept as it is written |
+//! | `\ud800` without its other half | is kept in a value; in a name it becomes U+FFFD |
+//! | a name twice | the last value counts, and [`Fields::duplicates`] |
+//! | an empty name, one of more than 1024 bytes, or one for which there is no column left | the member goes into the one field of the empty name, [`Kind::Members`], as it is written |
+//! | an object within it | is one field, or with [`JsonConfig::flatten`] a field for each of its members; one without members stays one |
+
+#[cfg(test)]
+#[rustfmt::skip] // Tables.
+mod cases;
+mod cursor;
+mod names;
+#[cfg(test)]
+mod tests;
+
+use crate::Parser;
+use crate::fields::{Fields, Reason};
+use crate::input::Input;
+use crate::types::Type;
+use cursor::{Cursor, DEPTH_MAX, NOT_JSON, TOO_DEEP};
+use millstream_columns::{Cell, Kind, push_json_string, unescape};
+use names::{MEMBERS, Names, ROOT, UNKNOWN, UNWANTED, Wanted};
+use std::sync::Arc;
+
+/// It is JSON, but no object.
+const NOT_OBJECT: Reason = "not_object";
+/// It is no UTF-8.
+const NOT_UTF8: Reason = "not_utf8";
+
+/// How lines of JSON are taken apart.
+#[derive(Clone, Debug)]
+pub struct JsonConfig {
+    /// Whether the members of objects within the object become fields, called `outer.inner`.
+    pub flatten: bool,
+    /// What stands between the names then.
+    pub separator: String,
+    /// The fields to keep, called as they are after flattening; a name keeps what is below it too. All if
+    /// there is none.
+    pub fields: Vec<String>,
+    /// Types of fields.
+    pub types: Vec<(String, Type)>,
+    /// Levels of objects and arrays, that of the line included: 1 to 128.
+    pub depth_max: u32,
+}
+
+impl Default for JsonConfig {
+    fn default() -> JsonConfig {
+        JsonConfig {
+            flatten: false,
+            separator: ".".into(),
+            fields: Vec::new(),
+            types: Vec::new(),
+            depth_max: 64,
+        }
+    }
+}
+
+/// Takes lines apart that are JSON objects.
+pub struct Json {
+    wanted: Arc<Wanted>,
+    depth_max: u32,
+    names: Names,
+    /// The objects around the one that is being taken apart, as the names they have.
+    around: Vec<usize>,
+    /// The members of this line that have no column.
+    members: Vec<u8>,
+}
+
+/// Where values go.
+struct Target<'a> {
+    row: usize,
+    read_ns: i64,
+    fields: &'a mut Fields,
+}
+
+impl Json {
+    /// A parser of this configuration.
+    ///
+    /// # Errors
+    /// What is wrong with the configuration; what to write instead.
+    pub fn new(config: &JsonConfig) -> Result<Json, String> {
+        if !(1..=DEPTH_MAX).contains(&config.depth_max) {
+            let given = config.depth_max;
+            return Err(format!("a depth of {given} is not possible; write a number from 1 to {DEPTH_MAX}"));
+        }
+        if config.flatten && config.separator.is_empty() {
+            return Err(
+                "the separator is empty, and names could be mistaken for each other; write for example `.`"
+                    .into(),
+            );
+        }
+        if config.fields.iter().any(String::is_empty) {
+            return Err("a field of the empty name cannot be kept alone; leave it out".into());
+        }
+        let wanted = Wanted {
+            separator: config.flatten.then(|| config.separator.clone()),
+            fields: config.fields.clone(),
+            types: config.types.clone(),
+        };
+        Ok(Json::of(wanted.into(), config.depth_max))
+    }
+
+    fn of(wanted: Arc<Wanted>, depth_max: u32) -> Json {
+        let names = Names::new(wanted.clone());
+        Json { wanted, depth_max, names, around: Vec::new(), members: Vec::new() }
+    }
+
+    #[inline]
+    fn line(&mut self, cursor: &mut Cursor<'_>, target: &mut Target<'_>) -> Result<(), Reason> {
+        if simdutf8::basic::from_utf8(cursor.text).is_err() {
+            cursor.at = std::str::from_utf8(cursor.text).map_or_else(|error| error.valid_up_to(), str::len);
+            return Err(NOT_UTF8);
+        }
+        if cursor.token() != b'{' {
+            return self.no_object(cursor);
+        }
+        cursor.at += 1;
+        if cursor.token() == b'}' {
+            cursor.at += 1;
+        } else {
+            self.object(cursor, target)?;
+        }
+        end(cursor)
+    }
+
+    /// Why a line that does not begin with a brace does not fit.
+    #[cold]
+    fn no_object(&self, cursor: &mut Cursor<'_>) -> Result<(), Reason> {
+        let (first, start) = (cursor.token(), cursor.at);
+        cursor.value(first, 0, self.depth_max)?;
+        end(cursor)?;
+        cursor.at = start;
+        Err(NOT_OBJECT)
+    }
+
+    /// Takes the line's object apart, behind its brace, and those in it that are opened.
+    #[inline]
+    fn object(&mut self, cursor: &mut Cursor<'_>, target: &mut Target<'_>) -> Result<(), Reason> {
+        let (mut parent, mut last) = (ROOT, ROOT);
+        self.around.clear();
+        self.members.clear();
+        loop {
+            last = self.names.read(cursor, (parent, last))?;
+            let first = cursor.token();
+            if first == b'{' && self.names.is_opened(last) && self.opens(cursor)? {
+                self.around.push(parent);
+                parent = last;
+                continue;
+            }
+            self.member(cursor, first, last, target)?;
+            loop {
+                let byte = cursor.token();
+                cursor.at += 1;
+                match (byte, self.around.is_empty()) {
+                    (b',', _) => break,
+                    (b'}', true) => return Ok(self.keep_members(target)),
+                    (b'}', false) => parent = self.around.pop().unwrap_or(ROOT),
+                    _ => {
+                        cursor.at -= 1;
+                        return Err(NOT_JSON);
+                    }
+                }
+            }
+            cursor.token();
+        }
+    }
+
+    /// Goes past a brace, unless nothing is in the object.
+    fn opens(&self, cursor: &mut Cursor<'_>) -> Result<bool, Reason> {
+        if self.depth() >= self.depth_max {
+            return Err(TOO_DEEP);
+        }
+        let brace = cursor.at;
+        cursor.at += 1;
+        let is_empty = cursor.token() == b'}';
+        if is_empty {
+            cursor.at = brace;
+        }
+        Ok(!is_empty)
+    }
+
+    /// Levels around a value.
+    #[inline(always)]
+    fn depth(&self) -> u32 {
+        self.around.len() as u32 + 1
+    }
+
+    #[inline(always)]
+    fn member(
+        &mut self,
+        cursor: &mut Cursor<'_>,
+        first: u8,
+        index: usize,
+        target: &mut Target<'_>,
+    ) -> Result<(), Reason> {
+        let start = cursor.at;
+        let mut cell = cursor.value(first, self.depth(), self.depth_max)?;
+        let mut field = self.names.get(index).field;
+        if field >= UNKNOWN {
+            if field == UNKNOWN {
+                field = self.names.find_field(index, target.fields);
+            }
+            if field == MEMBERS {
+                self.add_member(index, &cursor.text[start..cursor.at]);
+            }
+            if field >= UNWANTED {
+                return Ok(());
+            }
+        }
+        if let Some(of) = &self.names.get(index).cast {
+            cell = cast(of, cursor, cell, target);
+        }
+        let slot = &mut target.fields.list()[field].cells[target.row];
+        let is_duplicate = slot.is_present();
+        *slot = cell;
+        target.fields.duplicates += u64::from(is_duplicate);
+        Ok(())
+    }
+
+    /// Keeps a member that has no column.
+    #[cold]
+    fn add_member(&mut self, index: usize, value: &[u8]) {
+        if !self.members.is_empty() {
+            self.members.push(b',');
+        }
+        let name = self.names.get(index);
+        if name.parent == ROOT {
+            self.members.extend_from_slice(&name.raw);
+        } else {
+            push_json_string(name.full.as_bytes(), &mut self.members);
+            self.members.push(b':');
+        }
+        self.members.extend_from_slice(value);
+    }
+
+    /// Puts the members without a column into that of the empty name.
+    #[inline(always)]
+    fn keep_members(&self, target: &mut Target<'_>) {
+        if !self.members.is_empty() {
+            let cell = target.fields.push(Kind::Members, &self.members);
+            let field = target.fields.named(&"".into());
+            target.fields.set(field, target.row, cell);
+        }
+    }
+}
+
+/// There must be nothing more.
+#[inline(always)]
+fn end(cursor: &mut Cursor<'_>) -> Result<(), Reason> {
+    cursor.token();
+    if cursor.at == cursor.text.len() { Ok(()) } else { Err(NOT_JSON) }
+}
+
+/// The value as what it is to be; none, and counted, if it is not that.
+#[inline(never)]
+fn cast(of: &Type, cursor: &Cursor<'_>, cell: Cell, target: &mut Target<'_>) -> Cell {
+    let line = &cursor.text[cell.start().saturating_sub(cursor.line.start())..];
+    let text = line.get(..cell.len()).unwrap_or_default();
+    let (read_ns, fields) = (target.read_ns, &mut *target.fields);
+    let cast = match (of, cell.kind()) {
+        (_, Kind::Null) | (Type::Text, Kind::Text | Kind::Escaped) => Some(cell),
+        (Type::Bool, Kind::True | Kind::False) => Some(cell),
+        (Type::Text, Kind::True) => Some(fields.push(Kind::Text, b"true")),
+        (Type::Text, Kind::False) => Some(fields.push(Kind::Text, b"false")),
+        (Type::Text, _) => Some(cell.with_kind(Kind::Text)),
+        (_, Kind::Text | Kind::Int | Kind::Float) => {
+            of.cast(text, cell.with_kind(Kind::Text), read_ns, fields)
+        }
+        (_, Kind::Escaped) => {
+            let text = unescape(text);
+            let cell = fields.push(Kind::Text, &text);
+            of.cast(&text, cell, read_ns, fields)
+        }
+        _ => None,
+    };
+    cast.unwrap_or_else(|| fields.bad_type(target.row))
+}
+
+impl Parser for Json {
+    fn parse(&mut self, input: &Input<'_>, fields: &mut Fields) {
+        self.names.forget_fields();
+        for (row, line, text) in input.rows() {
+            self.names.make_room();
+            let counted = fields.duplicates;
+            let mut cursor = Cursor { text, line, at: 0 };
+            let mut target = Target { row, read_ns: input.read_ns, fields };
+            if let Err(reason) = self.line(&mut cursor, &mut target) {
+                fields.duplicates = counted;
+                fields.fail(row, reason, cursor.at);
+            }
+        }
+    }
+
+    fn again(&self) -> Box<dyn Parser> {
+        Box::new(Json::of(self.wanted.clone(), self.depth_max))
+    }
+}

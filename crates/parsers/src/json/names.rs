@@ -1,0 +1,225 @@
+//! The names of members that lines have had, and which one comes next.
+//!
+//! Lines that follow each other mostly have the same members in the same order. So each name notes which one
+//! came behind it last, and a line that goes on like that is compared with it instead of being searched for
+//! the end of the name.
+
+use super::cursor::Cursor;
+use crate::fields::{Fields, Reason};
+use crate::types::Type;
+use millstream_columns::unescape;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Different names that are remembered. One more is learnt anew each time.
+const NAMES_MAX: usize = 1024;
+
+/// Bytes of a name that can become a column's.
+const NAME_BYTES_MAX: usize = 1024;
+
+/// The line itself, as that in which the first members lie.
+pub const ROOT: usize = 0;
+
+/// The column of what has none of its own.
+pub const MEMBERS: usize = usize::MAX;
+/// Nobody wants it.
+pub const UNWANTED: usize = usize::MAX - 1;
+/// Not looked for yet.
+pub const UNKNOWN: usize = usize::MAX - 2;
+
+/// What a configuration says of names.
+#[derive(Debug)]
+pub struct Wanted {
+    /// Between the names of an object and its member, if objects are taken apart.
+    pub separator: Option<String>,
+    /// The members to keep; all if there is none.
+    pub fields: Vec<String>,
+    /// The types of some.
+    pub types: Vec<(String, Type)>,
+}
+
+/// A name.
+pub struct Name {
+    /// It with quotes and colon, as it stands in the line.
+    pub raw: Box<[u8]>,
+    /// The first bytes of `raw` in one number, and which of them count; none if `raw` is longer.
+    head: u128,
+    mask: u128,
+    /// Index of the field, [`MEMBERS`], [`UNWANTED`] or [`UNKNOWN`].
+    pub field: usize,
+    /// The name of the object in which it is.
+    pub parent: usize,
+    next: usize,
+    /// It with the names of the objects in which it is.
+    pub full: Arc<str>,
+    /// Whether an object of this name is taken apart.
+    pub is_opened: bool,
+    /// What its values are to be.
+    pub cast: Option<Type>,
+}
+
+impl Name {
+    fn new(raw: &[u8], parent: usize, full: &str) -> Name {
+        let mut head = [0; 16];
+        let mut mask = 0;
+        if raw.len() <= 16 {
+            head[..raw.len()].copy_from_slice(raw);
+            mask = u128::MAX >> (128 - 8 * raw.len());
+        }
+        Name {
+            raw: raw.into(),
+            head: u128::from_le_bytes(head),
+            mask,
+            field: UNKNOWN,
+            parent,
+            next: ROOT,
+            full: full.into(),
+            is_opened: false,
+            cast: None,
+        }
+    }
+
+    #[inline(always)]
+    fn begins(&self, rest: &[u8]) -> bool {
+        match rest.first_chunk::<16>() {
+            Some(bytes) if self.mask != 0 => u128::from_le_bytes(*bytes) & self.mask == self.head,
+            _ => rest.starts_with(&self.raw),
+        }
+    }
+}
+
+/// All names.
+pub struct Names {
+    wanted: Arc<Wanted>,
+    list: Vec<Name>,
+    /// By index of the parent (four bytes) and name.
+    by_path: HashMap<Vec<u8>, usize>,
+    path: Vec<u8>,
+}
+
+impl Names {
+    /// None but the root.
+    pub fn new(wanted: Arc<Wanted>) -> Names {
+        let mut names = Names { wanted, list: Vec::new(), by_path: HashMap::new(), path: Vec::new() };
+        names.clear();
+        names
+    }
+
+    fn clear(&mut self) {
+        self.by_path.clear();
+        self.list.clear();
+        self.list.push(Name::new(b"\"", usize::MAX, ""));
+    }
+
+    /// Begins with other fields.
+    pub fn forget_fields(&mut self) {
+        self.list.iter_mut().filter(|name| name.field != UNWANTED).for_each(|name| name.field = UNKNOWN);
+    }
+
+    /// Makes room between two lines.
+    #[inline(always)]
+    pub fn make_room(&mut self) {
+        if self.list.len() > NAMES_MAX {
+            self.clear();
+        }
+    }
+
+    /// What is known of a name.
+    #[inline(always)]
+    pub fn get(&self, index: usize) -> &Name {
+        &self.list[index]
+    }
+
+    /// Whether an object of this name is taken apart. One that is only learnt for the moment is not.
+    #[inline(always)]
+    pub fn is_opened(&self, index: usize) -> bool {
+        index < NAMES_MAX && self.list[index].is_opened
+    }
+
+    /// Looks for the field of a name whose field is unknown. The name of an object that is taken apart needs
+    /// none, so this is not done when it is read.
+    #[cold]
+    pub fn find_field(&mut self, index: usize, fields: &mut Fields) -> usize {
+        let name = &mut self.list[index];
+        name.field = match name.full.len() {
+            1..=NAME_BYTES_MAX => fields.seen(name.full.as_bytes(), index - 1).unwrap_or(MEMBERS),
+            _ => MEMBERS,
+        };
+        name.field
+    }
+
+    /// Goes past a name, its colon included; its index. It lies in `parent` and comes behind `last`.
+    #[inline(always)]
+    pub fn read(&mut self, cursor: &mut Cursor<'_>, (parent, last): (usize, usize)) -> Result<usize, Reason> {
+        let next = self.list[last].next;
+        let guess = &self.list[next];
+        if guess.parent == parent && guess.begins(&cursor.text[cursor.at..]) {
+            cursor.at += guess.raw.len();
+            return Ok(next);
+        }
+        self.search(cursor, (parent, last))
+    }
+
+    #[inline(never)]
+    fn search(&mut self, cursor: &mut Cursor<'_>, (parent, last): (usize, usize)) -> Result<usize, Reason> {
+        let (start, end) = cursor.key()?;
+        let inside = &cursor.text[start..end];
+        let key = unescape(inside);
+        self.path.clear();
+        self.path.extend_from_slice(&(parent as u32).to_le_bytes());
+        self.path.extend_from_slice(&key);
+        let index = match self.by_path.get(&self.path) {
+            Some(index) => *index,
+            None => self.learn(parent, inside, &key),
+        };
+        if index < NAMES_MAX {
+            self.list[last].next = index;
+        }
+        Ok(index)
+    }
+
+    #[cold]
+    fn learn(&mut self, parent: usize, inside: &[u8], key: &[u8]) -> usize {
+        let raw = [b"\"", inside, b"\":"].concat();
+        let key = String::from_utf8_lossy(key);
+        let full = match &self.wanted.separator {
+            Some(separator) if parent != ROOT => {
+                format!("{}{separator}{key}", self.list[parent].full)
+            }
+            _ => key.into_owned(),
+        };
+        let mut name = Name::new(&raw, parent, &full);
+        let is_wanted = self.wanted.has(&full);
+        name.is_opened = self.wanted.separator.is_some() && (is_wanted || self.wanted.has_below(&full));
+        name.field = if is_wanted { UNKNOWN } else { UNWANTED };
+        name.cast = self.wanted.types.iter().find(|(of, _)| *of == full).map(|(_, cast)| cast.clone());
+        if self.list.len() > NAMES_MAX {
+            // The last place is for names that are not remembered.
+            self.list[NAMES_MAX] = name;
+            return NAMES_MAX;
+        }
+        let index = self.list.len();
+        self.list.push(name);
+        if index < NAMES_MAX {
+            self.by_path.insert(self.path.clone(), index);
+        }
+        index
+    }
+}
+
+impl Wanted {
+    /// Whether this member is to be kept: it is in the list, or below one that is.
+    fn has(&self, full: &str) -> bool {
+        self.fields.is_empty() || self.fields.iter().any(|wanted| self.is_below(full, wanted))
+    }
+
+    /// Whether something below this one is to be kept.
+    fn has_below(&self, full: &str) -> bool {
+        self.fields.iter().any(|wanted| self.is_below(wanted, full))
+    }
+
+    fn is_below(&self, name: &str, above: &str) -> bool {
+        let Some(rest) = name.strip_prefix(above) else { return false };
+        rest.is_empty() || self.separator.as_ref().is_some_and(|separator| rest.starts_with(&**separator))
+    }
+}
