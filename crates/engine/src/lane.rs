@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 /// Payloads on their way to one lane.
@@ -20,7 +20,18 @@ pub(crate) struct LaneQueue {
     bytes: AtomicU64,
     closed: AtomicBool,
     flushing: AtomicBool,
+    phase: watch::Sender<Phase>,
     on_room: Box<dyn Fn() + Send + Sync>,
+}
+
+/// How far a lane is with its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
+enum Phase {
+    Runs,
+    /// It tries no longer, and gives back what it has.
+    LetGo,
+    /// It has nothing left, and its sink may be opened elsewhere.
+    Ended,
 }
 
 #[derive(Default)]
@@ -48,6 +59,7 @@ impl LaneQueue {
             bytes: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             flushing: AtomicBool::new(false),
+            phase: watch::Sender::new(Phase::Runs),
             on_room: Box::new(on_room),
         })
     }
@@ -93,6 +105,36 @@ impl LaneQueue {
         self.changed.notify_one();
     }
 
+    /// Ends the lane without delivering what it has: that is returned. A call to the sink that is under
+    /// way is waited for, because what it writes late would come between the writes of a successor.
+    pub fn let_go(&self) {
+        self.phase.send_if_modified(|phase| {
+            let runs = *phase == Phase::Runs;
+            *phase = if runs { Phase::LetGo } else { *phase };
+            runs
+        });
+        self.close();
+    }
+
+    fn is_let_go(&self) -> bool {
+        *self.phase.borrow() >= Phase::LetGo
+    }
+
+    async fn letting_go(&self) {
+        // Fails only without a sender, which is here.
+        let _ = self.phase.subscribe().wait_for(|phase| *phase >= Phase::LetGo).await;
+    }
+
+    /// Whether the lane has ended.
+    pub fn has_ended(&self) -> bool {
+        *self.phase.borrow() == Phase::Ended
+    }
+
+    /// Waits until the lane has ended.
+    pub async fn ended(&self) {
+        let _ = self.phase.subscribe().wait_for(|phase| *phase == Phase::Ended).await;
+    }
+
     /// Syncs as soon as the queue is empty, without waiting for the interval.
     pub fn flush(&self) {
         self.flushing.store(true, Ordering::Release);
@@ -120,6 +162,8 @@ pub(crate) struct LaneDriver {
     pub queue: Arc<LaneQueue>,
     pub counters: Arc<Counters>,
     pub store: Arc<Store>,
+    /// Lanes that may write where this one does, and end before it begins.
+    pub after: Vec<Arc<LaneQueue>>,
 }
 
 impl LaneDriver {
@@ -127,8 +171,20 @@ impl LaneDriver {
     /// lane is opened again, what it was delivering is abandoned, what it had taken is returned.
     pub async fn run(self) {
         let driver = Arc::new(self);
+        for before in &driver.after {
+            tokio::select! {
+                () = before.ended() => {}
+                () = driver.queue.letting_go() => {}
+            }
+        }
+        LaneDriver::drive_on(driver.clone()).await;
+        driver.give_back();
+        driver.queue.phase.send_replace(Phase::Ended);
+    }
+
+    async fn drive_on(driver: Arc<LaneDriver>) {
         let mut backoff = Backoff::default();
-        loop {
+        while !driver.queue.is_let_go() {
             let sent = driver.counters.snapshot().sent_events;
             let Err(failed) = tokio::spawn(driver.clone().drive()).await else { return };
             if !failed.is_panic() {
@@ -145,14 +201,19 @@ impl LaneDriver {
         }
     }
 
-    /// After a panic nobody knows what became of the payloads that were not settled.
+    /// After a panic nobody knows what became of the payloads that were not settled. A lane that was
+    /// let go returns what it did not come to as well.
     fn give_back(&self) {
-        let (taken, sent) = {
+        let (taken, back) = {
             let mut state = self.queue.lock();
-            (std::mem::take(&mut state.taken), std::mem::take(&mut state.sent))
+            let mut back = std::mem::take(&mut state.sent);
+            if self.queue.is_let_go() {
+                back.extend(std::mem::take(&mut state.queue));
+            }
+            (std::mem::take(&mut state.taken), back)
         };
         taken.into_iter().for_each(|hold| hold.settle(Outcome::Returned));
-        sent.into_iter().for_each(|payload| payload.settle(Outcome::Returned));
+        back.into_iter().for_each(|payload| payload.settle(Outcome::Returned));
     }
 
     /// After a panic the payload in delivery is gone: the queue's bytes are what is still queued.
@@ -172,7 +233,7 @@ impl LaneDriver {
         });
         self.start(&mut *lane).await;
         let mut sync_due: Option<Instant> = None;
-        loop {
+        while !self.queue.is_let_go() {
             self.settle_sent(&mut *lane);
             let due = sync_due.is_some_and(|due| due <= Instant::now());
             let payload = if due { None } else { self.queue.lock().queue.pop_front() };
@@ -210,7 +271,7 @@ impl LaneDriver {
         let mut backoff = Backoff::default();
         while let Err(error) = lane.start().await {
             let over = self.queue.closed.load(Ordering::Acquire) && self.queue.lock().queue.is_empty();
-            if over {
+            if over || self.queue.is_let_go() {
                 return;
             }
             tokio::select! {
@@ -231,6 +292,7 @@ impl LaneDriver {
         let result = tokio::select! {
             () = self.queue.changed.notified() => Ok(()),
             () = due => Ok(()),
+            () = self.queue.letting_go() => Ok(()),
             result = lane.progress(), if self.queue.has_sent() => result,
         };
         if let Err(error) = result {
@@ -265,6 +327,11 @@ impl LaneDriver {
                 Err(error) if error.retry => {
                     self.pause(&error, backoff.next(random())).await;
                     self.settle_sent(lane);
+                    if self.queue.is_let_go() {
+                        self.queue.leave(payload.bytes);
+                        payload.settle(Outcome::Returned);
+                        return None;
+                    }
                 }
                 Err(error) => {
                     self.counters.error(error.kind);
@@ -306,7 +373,10 @@ impl LaneDriver {
         if self.queue.fail(error.to_string()) {
             log::warn!("sink {}: {error}; trying again", self.sink_id);
         }
-        tokio::time::sleep(pause).await;
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = self.queue.letting_go() => {}
+        }
     }
 
     /// Syncs, again and again until it succeeds, then settles what was taken.
@@ -315,6 +385,7 @@ impl LaneDriver {
         let state = loop {
             match lane.sync().await {
                 Ok(state) => break state,
+                Err(_) if self.queue.is_let_go() => return,
                 Err(error) => self.pause(&error, backoff.next(random())).await,
             }
         };

@@ -3,9 +3,12 @@
 use crate::blueprint::{Built, offloads};
 use crate::chain::{Worker, at_cut};
 use crate::core::Core;
+use crate::current::Current;
 use crate::limits::COMMIT_INTERVAL;
+use crate::reload::Retired;
 use crate::snapshot;
 use crate::stage::OffloadQueue;
+use millstream_model::Offload;
 use millstream_snapshot::Snapshot;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
@@ -17,10 +20,12 @@ const BARRIER_POLL: Duration = Duration::from_millis(2);
 
 /// A running topology. Dropping it without [`Running::stop`] leaves its threads running.
 pub struct Running {
-    core: Arc<Core>,
+    pub(crate) current: Arc<Current>,
+    pub(crate) runtime: Handle,
     threads: Vec<JoinHandle<()>>,
-    lanes: Vec<tokio::task::JoinHandle<()>>,
-    offloads: Vec<Arc<OffloadQueue>>,
+    pub(crate) lanes: Vec<tokio::task::JoinHandle<()>>,
+    /// Sinks that a reload took out and whose lanes have not ended.
+    pub(crate) retired: Vec<Arc<Retired>>,
     committer: Arc<Committer>,
 }
 
@@ -36,43 +41,38 @@ pub struct Stopped {
 
 impl Running {
     pub(crate) fn start(built: Built, runtime: &Handle) -> Running {
-        let core = built.core;
-        let mut threads = Vec::new();
-        for number in 0..built.threads {
-            let core = core.clone();
-            threads.push(spawn(&format!("worker-{number}"), move || {
-                let mut worker = Worker::new(&core);
-                while let Some(job) = core.next_job() {
-                    core.work(&mut worker, job);
-                }
-            }));
-        }
-        let offload_queues = start_offloads(&core, &mut threads);
+        let (current, committer) = (built.current, Arc::new(Committer::default()));
+        let mut threads: Vec<_> = (0..built.threads).map(|number| start_worker(number, &current)).collect();
+        let core = current.core();
+        offloads(&core).iter().for_each(|(_, offload, queue)| {
+            threads.extend(start_offload(&current, offload, queue));
+        });
         let lanes = built.drivers.into_iter().map(|driver| runtime.spawn(driver.run())).collect();
-        let committer = Arc::new(Committer::default());
         let after_sync = committer.clone();
         core.store.on_sync(move || after_sync.commit_soon());
-        let (thread_core, thread_committer) = (core.clone(), committer.clone());
-        threads.push(spawn("checkpoint", move || thread_committer.run(&thread_core)));
-        Running { core, threads, lanes, offloads: offload_queues, committer }
+        let (of_thread, thread_committer) = (current.clone(), committer.clone());
+        threads.push(spawn("checkpoint", move || thread_committer.run(&of_thread)));
+        Running { current, runtime: runtime.clone(), threads, lanes, retired: Vec::new(), committer }
     }
 
     /// What the engine is doing.
     pub fn snapshot(&self) -> Snapshot {
-        snapshot::take(&self.core)
+        snapshot::take(&self.current.core())
     }
 
     /// A handle that gives snapshots and outlives this value.
     pub fn observer(&self) -> impl Fn() -> Snapshot + Send + Sync + 'static {
-        let core = self.core.clone();
-        move || snapshot::take(&core)
+        let current = self.current.clone();
+        move || snapshot::take(&current.core())
     }
 
-    /// Waits until every source has ended and all they gave is settled.
+    /// Waits until every source has ended and all they gave is settled. Of the topology that runs when
+    /// this is called.
     pub async fn finished(&self) {
-        while !self.core.is_finished() {
-            if self.core.scheduler.all_ended() {
-                self.core.sinks().flat_map(|(_, slot)| &slot.lanes).for_each(|lane| lane.flush());
+        let core = self.current.core();
+        while !core.is_finished() {
+            if core.scheduler.all_ended() {
+                core.sinks().flat_map(|(_, slot)| &slot.lanes).for_each(|lane| lane.flush());
             }
             tokio::time::sleep(BARRIER_POLL).await;
         }
@@ -81,46 +81,60 @@ impl Running {
     /// The barrier: stops polling and waits until every ticket issued so far is done and released.
     /// Nothing is polled until [`Running::resume`].
     pub async fn barrier(&self) {
-        self.core.scheduler.pause(true);
-        while !self.core.is_drained() {
+        let core = self.current.core();
+        core.scheduler.pause(true);
+        while !core.is_drained() {
             tokio::time::sleep(BARRIER_POLL).await;
         }
     }
 
     /// Lifts the barrier.
     pub fn resume(&self) {
-        self.core.scheduler.pause(false);
+        self.current.core().scheduler.pause(false);
+    }
+
+    /// Starts the threads of offload transforms that are new in `next`, ends those of `old`.
+    pub(crate) fn change_offloads(&mut self, old: &Core, next: &Core) {
+        let (before, now) = (offloads(old), offloads(next));
+        let has = |list: &[(usize, _, Arc<OffloadQueue>)], queue: &Arc<OffloadQueue>| {
+            list.iter().any(|(_, _, other)| Arc::ptr_eq(other, queue))
+        };
+        before.iter().filter(|(_, _, queue)| !has(&now, queue)).for_each(|(_, _, queue)| queue.stop());
+        for (_, offload, queue) in now.iter().filter(|(_, _, queue)| !has(&before, queue)) {
+            self.threads.extend(start_offload(&self.current, offload, queue));
+        }
     }
 
     /// Stops reading, delivers what is in flight within `timeout`, commits checkpoints, and ends
     /// all threads.
     pub async fn stop(mut self, timeout: Duration) -> Stopped {
+        let core = self.current.core();
         let deadline = tokio::time::Instant::now() + timeout;
         let lanes = std::mem::take(&mut self.lanes);
         let aborts: Vec<_> = lanes.iter().map(tokio::task::JoinHandle::abort_handle).collect();
         let drain = async {
             self.barrier().await;
-            self.core.sinks().flat_map(|(_, slot)| &slot.lanes).for_each(|lane| lane.close());
+            core.sinks().flat_map(|(_, slot)| &slot.lanes).for_each(|lane| lane.close());
             for lane in lanes {
                 let _ = lane.await;
             }
         };
         let drained = tokio::time::timeout_at(deadline, drain).await.is_ok();
         aborts.iter().for_each(tokio::task::AbortHandle::abort);
-        self.core.sinks().for_each(|(_, slot)| slot.sink.close());
-        self.core.sources.iter().for_each(|source| source.ledger.stop());
-        self.core.scheduler.stop();
-        self.offloads.iter().for_each(|queue| queue.stop());
+        core.sinks().for_each(|(_, slot)| slot.sink.close());
+        core.sources.iter().for_each(|source| source.ledger.stop());
+        core.scheduler.stop();
+        offloads(&core).iter().for_each(|(_, _, queue)| queue.stop());
         self.committer.stop();
         // A worker that is stuck in a component must not hold the exit: it is left behind.
         for thread in self.threads.drain(..).filter(|_| drained) {
             let _ = thread.join();
         }
-        let committed = self.core.commit().inspect_err(|error| {
+        let committed = self.current.commit().inspect_err(|error| {
             log::error!("checkpoints could not be written: {error}; some data will be repeated");
         });
         let committed = committed.is_ok();
-        Stopped { drained: drained && committed, snapshot: snapshot::take(&self.core) }
+        Stopped { drained: drained && committed, snapshot: snapshot::take(&core) }
     }
 }
 
@@ -129,19 +143,41 @@ fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
     builder.spawn(body).unwrap_or_else(|error| panic!("cannot start thread {name}: {error}"))
 }
 
-fn start_offloads(core: &Arc<Core>, threads: &mut Vec<JoinHandle<()>>) -> Vec<Arc<OffloadQueue>> {
-    let offloads = offloads(core);
-    for (node, offload, queue) in &offloads {
-        for number in 0..offload.threads().max(1) {
-            let (core, node, offload, queue) = (core.clone(), *node, offload.clone(), queue.clone());
-            threads.push(spawn(&format!("offload-{number}"), move || {
-                queue.serve(&core.scheduler, |ticket| {
-                    at_cut(&core, node, ticket, |b, out| offload.apply(b, out))
-                });
-            }));
+fn start_worker(number: usize, current: &Arc<Current>) -> JoinHandle<()> {
+    let current = current.clone();
+    spawn(&format!("worker-{number}"), move || {
+        let mut core = current.core();
+        let mut worker = Worker::new(&core);
+        while let Some(job) = core.next_job() {
+            // A job that comes after a reload is one of the new core.
+            if current.renew(&mut core) {
+                worker = Worker::new(&core);
+            }
+            core.work(&mut worker, job);
         }
-    }
-    offloads.into_iter().map(|(_, _, queue)| queue).collect()
+    })
+}
+
+/// The threads of one offload transform, wherever it is in the topology.
+pub(crate) fn start_offload(
+    current: &Arc<Current>,
+    offload: &Arc<dyn Offload>,
+    queue: &Arc<OffloadQueue>,
+) -> Vec<JoinHandle<()>> {
+    let start = |number| {
+        let (current, offload, queue) = (current.clone(), offload.clone(), queue.clone());
+        let scheduler = current.core().scheduler.clone();
+        spawn(&format!("offload-{number}"), move || {
+            queue.serve(&scheduler, |ticket| {
+                let core = current.core();
+                let node = offloads(&core).into_iter().find(|(_, _, other)| Arc::ptr_eq(other, &queue));
+                // What has tickets is in the topology.
+                let Some((node, ..)) = node else { return ticket };
+                at_cut(&core, node, ticket, |b, out| offload.apply(b, out))
+            });
+        })
+    };
+    (0..offload.threads().max(1)).map(start).collect()
 }
 
 /// Commits checkpoints once per interval and soon after each sync, and samples utilisation.
@@ -158,13 +194,13 @@ struct CommitterState {
 }
 
 impl Committer {
-    fn run(&self, core: &Core) {
+    fn run(&self, current: &Current) {
         let mut sampled = Instant::now();
         while !self.wait() {
-            if let Err(error) = core.commit() {
+            if let Err(error) = current.commit() {
                 log::error!("checkpoints could not be written: {error}; trying again");
             }
-            let elapsed = sampled.elapsed();
+            let (core, elapsed) = (current.core(), sampled.elapsed());
             if elapsed >= COMMIT_INTERVAL {
                 sampled = Instant::now();
                 core.nodes.iter().for_each(|node| node.counters.sample(elapsed));
