@@ -20,6 +20,8 @@ pub(crate) struct LaneQueue {
     bytes: AtomicU64,
     closed: AtomicBool,
     flushing: AtomicBool,
+    /// The far side was there once.
+    started: AtomicBool,
     phase: watch::Sender<Phase>,
     on_room: Box<dyn Fn() + Send + Sync>,
 }
@@ -59,6 +61,7 @@ impl LaneQueue {
             bytes: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             flushing: AtomicBool::new(false),
+            started: AtomicBool::new(false),
             phase: watch::Sender::new(Phase::Runs),
             on_room: Box::new(on_room),
         })
@@ -83,6 +86,11 @@ impl LaneQueue {
     /// Why the lane does not get on, if it does not.
     pub fn trouble(&self) -> Option<String> {
         self.lock().trouble.as_ref().map(|trouble| trouble.text.clone())
+    }
+
+    /// Whether the lane delivers, as far as is known.
+    pub fn gets_on(&self) -> bool {
+        self.started.load(Ordering::Relaxed) && self.lock().trouble.is_none()
     }
 
     fn has_sent(&self) -> bool {
@@ -279,6 +287,7 @@ impl LaneDriver {
                 () = self.queue.closing() => {}
             }
         }
+        self.queue.started.store(true, Ordering::Relaxed);
         self.recovered();
     }
 

@@ -129,9 +129,9 @@ pub(crate) async fn settle(core: &Core, blueprint: &Blueprint, kept: &IsKept<'_>
     let goes = |slot: &SourceSlot, node: &Node| !kept(Kind::Source, &slot.id) || !stays(node);
     let is_out = || {
         core.sinks().any(|(node, sink)| {
-            let is_stuck = sink.lanes.iter().any(|lane| lane.trouble().is_some());
+            let gets_on = sink.lanes.iter().all(|lane| lane.gets_on());
             let of_source = |slot: &SourceSlot| slot.ledger.progress(sink.index).unsettled > 0;
-            !is_stuck && core.sources.iter().filter(|slot| goes(slot, node)).any(of_source)
+            gets_on && core.sources.iter().filter(|slot| goes(slot, node)).any(of_source)
         })
     };
     let deadline = Instant::now() + SETTLE_TIME;

@@ -69,7 +69,7 @@ impl Scenario {
             kills: random.below(4),
             stall: random.one_in(3),
             rate_limit: random.one_in(8).then(|| 1000 + random.below(4000)),
-            reload_one_in: if random.one_in(2) { 20 + random.below(100) } else { 0 },
+            reload_one_in: if random.one_in(3) { 20 + random.below(100) } else { 0 },
         }
     }
 
