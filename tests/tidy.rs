@@ -64,11 +64,16 @@ const NEWCOMER: &[&str] = &[
 ];
 const NEWCOMER_LINES_MAX: usize = 6000;
 
-/// Reload in those folders: a line passes through none of it on its journey.
+/// What in those folders a line does not pass through on its journey: reload, the threads of offload
+/// transforms, of which there are none yet, and what is shown of all of it.
 const NOT_ON_THE_JOURNEY: &[&str] = &[
     "crates/model/src/ledger/reach.rs",
+    "crates/engine/src/blueprint/kept.rs",
     "crates/engine/src/current.rs",
+    "crates/engine/src/lane/ending.rs",
+    "crates/engine/src/offload.rs",
     "crates/engine/src/reload.rs",
+    "crates/engine/src/snapshot.rs",
     "crates/components/src/sources/file/source/reach.rs",
 ];
 

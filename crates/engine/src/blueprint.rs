@@ -1,5 +1,7 @@
 //! From a blueprint (who reads whom) to a built topology.
 
+mod kept;
+
 use crate::core::{Core, Node, Op, SinkSlot, SourceSlot};
 use crate::current::Current;
 use crate::lane::{LaneDriver, LaneQueue};
@@ -7,7 +9,8 @@ use crate::limits::GRANT_PERCENT;
 use crate::release::Release;
 use crate::running::Running;
 use crate::scheduler::Scheduler;
-use crate::stage::{OffloadQueue, SerialStage};
+use crate::stage::SerialStage;
+pub(crate) use kept::{IsKept, SinkPlaces};
 use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES, ROW_BYTES, SINKS_MAX};
 use millstream_model::{
     BlockPool, BuildError, Counters, Grant, Kind, Ledger, Now, Sink, SinkSet, Source, SourceInfo, SourceOpen,
@@ -215,24 +218,6 @@ impl Built {
     }
 }
 
-/// Whether a component goes on as it is, by kind and id.
-pub(crate) type IsKept<'a> = dyn Fn(Kind, &str) -> bool + 'a;
-
-/// Where the sinks of a blueprint are in sink sets.
-pub(crate) struct SinkPlaces {
-    /// Index of each sink, in the order of the blueprint.
-    pub indices: Vec<usize>,
-    /// For each, the lanes that must end before its own begin.
-    pub after: Vec<Vec<Arc<LaneQueue>>>,
-}
-
-impl SinkPlaces {
-    /// Of the sinks a start begins with.
-    fn first(sinks: &[SinkPart]) -> SinkPlaces {
-        SinkPlaces { indices: (0..sinks.len()).collect(), after: vec![Vec::new(); sinks.len()] }
-    }
-}
-
 fn ceiling(cpu: Option<f64>) -> Option<Arc<Mutex<CpuCeiling>>> {
     cpu.map(|cores| Arc::new(Mutex::new(CpuCeiling::new(cores))))
 }
@@ -243,20 +228,6 @@ struct Shared<'a> {
     share: u64,
     places: &'a SinkPlaces,
     kept: &'a IsKept<'a>,
-}
-
-impl Shared<'_> {
-    /// The node of a transform or sink that is kept.
-    fn kept_node(&self, kind: Kind, id: &str) -> Option<Node> {
-        let node = self.old.nodes.iter().find(|node| node.kind == kind && *node.id == *id);
-        node.filter(|_| (self.kept)(kind, id)).cloned()
-    }
-
-    /// The slot of a source that is kept.
-    fn kept_source(&self, id: &str) -> Option<&SourceSlot> {
-        let slot = self.old.sources.iter().find(|slot| *slot.id == *id);
-        slot.filter(|_| (self.kept)(Kind::Source, id))
-    }
 }
 
 fn wake_for_room(scheduler: &Weak<Scheduler>) {
@@ -524,13 +495,4 @@ fn cuts(roots: &[usize], nodes: &[Node]) -> Vec<usize> {
     }
     let is_cut = |index: &usize| matches!(nodes[*index].op, Op::Serial(_) | Op::Offload(..));
     (0..nodes.len()).filter(|index| reached[*index]).filter(is_cut).collect()
-}
-
-/// The queue and the threads' work of every offload node.
-pub(crate) fn offloads(core: &Core) -> Vec<(usize, Arc<dyn millstream_model::Offload>, Arc<OffloadQueue>)> {
-    let offload = |(index, node): (usize, &Node)| match &node.op {
-        Op::Offload(offload, queue) => Some((index, offload.clone(), queue.clone())),
-        _ => None,
-    };
-    core.nodes.iter().enumerate().filter_map(offload).collect()
 }

@@ -1,7 +1,10 @@
 //! A lane: the queue in front of it, and the task that drives it.
 
+mod ending;
+
 use crate::backoff::{Backoff, random};
 use crate::limits::{PANIC_PAUSE_MAX, TROUBLE_AGAIN};
+use ending::Phase;
 use millstream_model::{
     Counters, DeliverError, Delivery, Hold, Lane, LaneCx, Outcome, Payload, Settled, Sink,
 };
@@ -24,16 +27,6 @@ pub(crate) struct LaneQueue {
     started: AtomicBool,
     phase: watch::Sender<Phase>,
     on_room: Box<dyn Fn() + Send + Sync>,
-}
-
-/// How far a lane is with its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
-enum Phase {
-    Runs,
-    /// It tries no longer, and gives back what it has.
-    LetGo,
-    /// It has nothing left, and its sink may be opened elsewhere.
-    Ended,
 }
 
 #[derive(Default)]
@@ -88,11 +81,6 @@ impl LaneQueue {
         self.lock().trouble.as_ref().map(|trouble| trouble.text.clone())
     }
 
-    /// Whether the lane delivers, as far as is known.
-    pub fn gets_on(&self) -> bool {
-        self.started.load(Ordering::Relaxed) && self.lock().trouble.is_none()
-    }
-
     fn has_sent(&self) -> bool {
         !self.lock().sent.is_empty()
     }
@@ -111,36 +99,6 @@ impl LaneQueue {
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
         self.changed.notify_one();
-    }
-
-    /// Ends the lane without delivering what it has: that is returned. A call to the sink that is under
-    /// way is waited for, because what it writes late would come between the writes of a successor.
-    pub fn let_go(&self) {
-        self.phase.send_if_modified(|phase| {
-            let runs = *phase == Phase::Runs;
-            *phase = if runs { Phase::LetGo } else { *phase };
-            runs
-        });
-        self.close();
-    }
-
-    fn is_let_go(&self) -> bool {
-        *self.phase.borrow() >= Phase::LetGo
-    }
-
-    async fn letting_go(&self) {
-        // Fails only without a sender, which is here.
-        let _ = self.phase.subscribe().wait_for(|phase| *phase >= Phase::LetGo).await;
-    }
-
-    /// Whether the lane has ended.
-    pub fn has_ended(&self) -> bool {
-        *self.phase.borrow() == Phase::Ended
-    }
-
-    /// Waits until the lane has ended.
-    pub async fn ended(&self) {
-        let _ = self.phase.subscribe().wait_for(|phase| *phase == Phase::Ended).await;
     }
 
     /// Syncs as soon as the queue is empty, without waiting for the interval.
@@ -179,15 +137,10 @@ impl LaneDriver {
     /// lane is opened again, what it was delivering is abandoned, what it had taken is returned.
     pub async fn run(self) {
         let driver = Arc::new(self);
-        for before in &driver.after {
-            tokio::select! {
-                () = before.ended() => {}
-                () = driver.queue.letting_go() => {}
-            }
-        }
+        driver.queue.wait_for(&driver.after).await;
         LaneDriver::drive_on(driver.clone()).await;
         driver.give_back();
-        driver.queue.phase.send_replace(Phase::Ended);
+        driver.queue.end();
     }
 
     async fn drive_on(driver: Arc<LaneDriver>) {

@@ -14,6 +14,7 @@ mod core;
 mod current;
 mod lane;
 pub mod limits;
+mod offload;
 mod release;
 mod reload;
 mod running;

@@ -1,14 +1,12 @@
 //! A running engine: its threads, its barrier, and how it stops.
 
-use crate::blueprint::{Built, offloads};
-use crate::chain::{Worker, at_cut};
-use crate::core::Core;
+use crate::blueprint::Built;
+use crate::chain::Worker;
 use crate::current::Current;
 use crate::limits::COMMIT_INTERVAL;
+use crate::offload::{offloads, start_offload};
 use crate::reload::Retired;
 use crate::snapshot;
-use crate::stage::OffloadQueue;
-use millstream_model::Offload;
 use millstream_snapshot::Snapshot;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
@@ -22,7 +20,7 @@ const BARRIER_POLL: Duration = Duration::from_millis(2);
 pub struct Running {
     pub(crate) current: Arc<Current>,
     pub(crate) runtime: Handle,
-    threads: Vec<JoinHandle<()>>,
+    pub(crate) threads: Vec<JoinHandle<()>>,
     pub(crate) lanes: Vec<tokio::task::JoinHandle<()>>,
     /// Sinks that a reload took out and whose lanes have not ended.
     pub(crate) retired: Vec<Arc<Retired>>,
@@ -93,18 +91,6 @@ impl Running {
         self.current.core().scheduler.pause(false);
     }
 
-    /// Starts the threads of offload transforms that are new in `next`, ends those of `old`.
-    pub(crate) fn change_offloads(&mut self, old: &Core, next: &Core) {
-        let (before, now) = (offloads(old), offloads(next));
-        let has = |list: &[(usize, _, Arc<OffloadQueue>)], queue: &Arc<OffloadQueue>| {
-            list.iter().any(|(_, _, other)| Arc::ptr_eq(other, queue))
-        };
-        before.iter().filter(|(_, _, queue)| !has(&now, queue)).for_each(|(_, _, queue)| queue.stop());
-        for (_, offload, queue) in now.iter().filter(|(_, _, queue)| !has(&before, queue)) {
-            self.threads.extend(start_offload(&self.current, offload, queue));
-        }
-    }
-
     /// Stops reading, delivers what is in flight within `timeout`, commits checkpoints, and ends
     /// all threads.
     pub async fn stop(mut self, timeout: Duration) -> Stopped {
@@ -115,11 +101,18 @@ impl Running {
         let drain = async {
             self.barrier().await;
             core.sinks().flat_map(|(_, slot)| &slot.lanes).for_each(|lane| lane.close());
+            for lane in core.sinks().flat_map(|(_, slot)| &slot.lanes) {
+                lane.ended().await;
+            }
+        };
+        let drained = tokio::time::timeout_at(deadline, drain).await.is_ok();
+        // Sinks that a reload took out may use the rest of the time; nobody waits for what they have.
+        let left = async {
             for lane in lanes {
                 let _ = lane.await;
             }
         };
-        let drained = tokio::time::timeout_at(deadline, drain).await.is_ok();
+        let _ = tokio::time::timeout_at(deadline, left).await;
         aborts.iter().for_each(tokio::task::AbortHandle::abort);
         core.sinks().for_each(|(_, slot)| slot.sink.close());
         core.sources.iter().for_each(|source| source.ledger.stop());
@@ -138,7 +131,7 @@ impl Running {
     }
 }
 
-fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
+pub(crate) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
     let builder = std::thread::Builder::new().name(name.to_owned());
     builder.spawn(body).unwrap_or_else(|error| panic!("cannot start thread {name}: {error}"))
 }
@@ -156,28 +149,6 @@ fn start_worker(number: usize, current: &Arc<Current>) -> JoinHandle<()> {
             core.work(&mut worker, job);
         }
     })
-}
-
-/// The threads of one offload transform, wherever it is in the topology.
-pub(crate) fn start_offload(
-    current: &Arc<Current>,
-    offload: &Arc<dyn Offload>,
-    queue: &Arc<OffloadQueue>,
-) -> Vec<JoinHandle<()>> {
-    let start = |number| {
-        let (current, offload, queue) = (current.clone(), offload.clone(), queue.clone());
-        let scheduler = current.core().scheduler.clone();
-        spawn(&format!("offload-{number}"), move || {
-            queue.serve(&scheduler, |ticket| {
-                let core = current.core();
-                let node = offloads(&core).into_iter().find(|(_, _, other)| Arc::ptr_eq(other, &queue));
-                // What has tickets is in the topology.
-                let Some((node, ..)) = node else { return ticket };
-                at_cut(&core, node, ticket, |b, out| offload.apply(b, out))
-            });
-        })
-    };
-    (0..offload.threads().max(1)).map(start).collect()
 }
 
 /// Commits checkpoints once per interval and soon after each sync, and samples utilisation.
