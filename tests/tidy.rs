@@ -64,11 +64,14 @@ const NEWCOMER: &[&str] = &[
 ];
 const NEWCOMER_LINES_MAX: usize = 6000;
 
-/// What in those folders a line does not pass through on its journey: reload, the threads of offload
-/// transforms, of which there are none yet, and what is shown of all of it.
+/// What in those folders a line does not pass through on its journey: reload, the order in which a
+/// topology is put together, the thread that commits, the threads of offload transforms, of which there
+/// are none yet, and what is shown of all of it.
 const NOT_ON_THE_JOURNEY: &[&str] = &[
     "crates/model/src/ledger/reach.rs",
+    "crates/engine/src/blueprint/graph.rs",
     "crates/engine/src/blueprint/kept.rs",
+    "crates/engine/src/committer.rs",
     "crates/engine/src/current.rs",
     "crates/engine/src/lane/ending.rs",
     "crates/engine/src/offload.rs",

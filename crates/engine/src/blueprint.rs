@@ -1,5 +1,6 @@
 //! From a blueprint (who reads whom) to a built topology.
 
+mod graph;
 mod kept;
 
 use crate::core::{Core, Node, Op, SinkSlot, SourceSlot};
@@ -10,6 +11,7 @@ use crate::release::Release;
 use crate::running::Running;
 use crate::scheduler::Scheduler;
 use crate::stage::SerialStage;
+use graph::Graph;
 pub(crate) use kept::{IsKept, SinkPlaces};
 use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES, ROW_BYTES, SINKS_MAX};
 use millstream_model::{
@@ -18,7 +20,6 @@ use millstream_model::{
 };
 use millstream_pace::{CpuCeiling, Pace, Rate};
 use millstream_store::Store;
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -246,56 +247,6 @@ fn expansion(sinks: &[SinkPart]) -> u64 {
     let rows = BATCH_ROWS_MAX as u64;
     let payload = |s: &SinkPart| s.sink.payload_bytes_max(BLOCK_BYTES as u64, rows);
     sinks.iter().map(payload).sum::<u64>() + rows * ROW_BYTES as u64
-}
-
-/// Indices of the blueprint's nodes: transforms in the order of the flow, then sinks.
-struct Graph {
-    /// Blueprint index of each transform, in the order of the flow.
-    order: Vec<usize>,
-    /// Readers of (component id, output).
-    readers: HashMap<Input, Vec<usize>>,
-}
-
-impl Graph {
-    fn new(blueprint: &Blueprint) -> Result<Graph, EngineError> {
-        let order = flow_order(blueprint)?;
-        let transforms = order.iter().map(|i| &blueprint.transforms[*i].inputs);
-        let mut readers: HashMap<Input, Vec<usize>> = HashMap::new();
-        for (node, inputs) in transforms.chain(blueprint.sinks.iter().map(|s| &s.inputs)).enumerate() {
-            inputs.iter().for_each(|input| readers.entry(input.clone()).or_default().push(node));
-        }
-        Ok(Graph { order, readers })
-    }
-
-    fn of(&self, id: &str, output: usize) -> Vec<usize> {
-        self.readers.get(&(id.to_owned(), output)).cloned().unwrap_or_default()
-    }
-
-    /// Readers of every output of a component.
-    fn outputs(&self, id: &str) -> Vec<Vec<usize>> {
-        let count = self.readers.keys().filter(|(of, _)| of == id).map(|(_, output)| output + 1).max();
-        (0..count.unwrap_or(0)).map(|output| self.of(id, output)).collect()
-    }
-}
-
-/// Transforms sorted so that each comes after what it reads.
-fn flow_order(blueprint: &Blueprint) -> Result<Vec<usize>, EngineError> {
-    let mut done: Vec<&str> = blueprint.sources.iter().map(|s| s.info.id.as_str()).collect();
-    let mut order = Vec::new();
-    while order.len() < blueprint.transforms.len() {
-        let ready = |i: &usize| {
-            let inputs = &blueprint.transforms[*i].inputs;
-            !order.contains(i) && inputs.iter().all(|(id, _)| done.contains(&id.as_str()))
-        };
-        let Some(next) = (0..blueprint.transforms.len()).find(ready) else {
-            return Err(EngineError(
-                "the transforms form a cycle or read a component that is not there".into(),
-            ));
-        };
-        done.push(&blueprint.transforms[next].id);
-        order.push(next);
-    }
-    Ok(order)
 }
 
 /// The nodes of the topology: the transforms in the order of the flow, then the sinks.

@@ -10,6 +10,7 @@
 mod backoff;
 mod blueprint;
 mod chain;
+mod committer;
 mod core;
 mod current;
 mod lane;

@@ -2,15 +2,15 @@
 
 use crate::blueprint::Built;
 use crate::chain::Worker;
+use crate::committer::Committer;
 use crate::current::Current;
-use crate::limits::COMMIT_INTERVAL;
 use crate::offload::{offloads, start_offload};
 use crate::reload::Retired;
 use crate::snapshot;
 use millstream_snapshot::Snapshot;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::runtime::Handle;
 
 /// How often a barrier looks whether it is reached.
@@ -149,58 +149,4 @@ fn start_worker(number: usize, current: &Arc<Current>) -> JoinHandle<()> {
             core.work(&mut worker, job);
         }
     })
-}
-
-/// Commits checkpoints once per interval and soon after each sync, and samples utilisation.
-#[derive(Default)]
-struct Committer {
-    state: Mutex<CommitterState>,
-    wake: Condvar,
-}
-
-#[derive(Default)]
-struct CommitterState {
-    stopped: bool,
-    wanted: bool,
-}
-
-impl Committer {
-    fn run(&self, current: &Current) {
-        let mut sampled = Instant::now();
-        while !self.wait() {
-            if let Err(error) = current.commit() {
-                log::error!("checkpoints could not be written: {error}; trying again");
-            }
-            let (core, elapsed) = (current.core(), sampled.elapsed());
-            if elapsed >= COMMIT_INTERVAL {
-                sampled = Instant::now();
-                core.nodes.iter().for_each(|node| node.counters.sample(elapsed));
-                core.sources.iter().for_each(|source| source.sample(elapsed));
-                core.watch_sinks();
-            }
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, CommitterState> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
-    /// Waits for the next interval or a sync; whether it is time to end.
-    fn wait(&self) -> bool {
-        let idle = |state: &mut CommitterState| !state.stopped && !state.wanted;
-        let waited = self.wake.wait_timeout_while(self.lock(), COMMIT_INTERVAL, idle);
-        let mut state = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
-        state.wanted = false;
-        state.stopped
-    }
-
-    fn commit_soon(&self) {
-        self.lock().wanted = true;
-        self.wake.notify_all();
-    }
-
-    fn stop(&self) {
-        self.lock().stopped = true;
-        self.wake.notify_all();
-    }
 }
