@@ -33,7 +33,8 @@ enum Command {
         printf 'a\\nb\\n' | millstream run -c stdin-console.yaml --until-eof\n\n\
         Exit status: 0 done; 1 failed while running; 2 configuration or usage;\n\
         3 with --until-eof: everything settled, but some events were dropped.\n\
-        Signals: SIGTERM and SIGINT deliver what is in flight and exit; a second one exits at once.")]
+        Signals: SIGTERM and SIGINT deliver what is in flight and exit; a second one exits at once;\n\
+        SIGHUP reads the configuration again and goes on with it.")]
     Run {
         #[command(flatten)]
         files: ConfigFiles,
@@ -108,17 +109,21 @@ pub fn main() -> ExitCode {
     })
 }
 
-/// Loads a configuration and prints its faults and warnings; `None` if there are faults.
-pub fn load(files: &[PathBuf]) -> Option<config::Config> {
+/// Loads a configuration that could run.
+pub fn check(files: &[PathBuf]) -> Result<config::Config, Vec<config::Fault>> {
     let loaded = config::load(files, &Registry, &|name| std::env::var(name).ok());
-    let checked = loaded.and_then(|config| {
+    loaded.and_then(|config| {
         let mut faults = wiring::faults(&config);
         if faults.is_empty() {
             faults.extend(run::refused(&config).map(|message| config::Fault::anywhere(message, "see above")));
         }
         if faults.is_empty() { Ok(config) } else { Err(faults) }
-    });
-    match checked {
+    })
+}
+
+/// Loads a configuration and prints its faults and warnings; `None` if there are faults.
+pub fn load(files: &[PathBuf]) -> Option<config::Config> {
+    match check(files) {
         Ok(config) => {
             config.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
             Some(config)

@@ -58,12 +58,18 @@ pub struct Handle {
 ///
 /// A file that cannot be opened, a thread that cannot be started, or a logger that is already there.
 pub fn init(level: LevelFilter, to: Target) -> io::Result<Handle> {
-    let handle = start(level, open(to)?)?;
+    // The level can change, and every message asks for it before it comes here.
+    let handle = start(LevelFilter::Trace, open(to)?)?;
     // The process's logger lives as long as the process.
     let logger = Box::leak(Box::new(Logger { shared: handle.shared.clone() }));
     log::set_logger(logger).map_err(|error| io::Error::other(error.to_string()))?;
     log::set_max_level(level);
     Ok(handle)
+}
+
+/// Messages of `level` and more severe ones are logged from here on.
+pub fn set_level(level: LevelFilter) {
+    log::set_max_level(level);
 }
 
 /// Logs panics as errors, with their place and at the limited rate, instead of printing them. While

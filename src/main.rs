@@ -5,6 +5,7 @@ mod config;
 mod generate;
 mod logging;
 mod progress;
+mod reload;
 mod run;
 mod verify;
 mod wiring;

@@ -2,8 +2,9 @@
 
 use crate::cli::{self, DONE, DROPPED, FAILED, USAGE};
 use crate::config::{Config, LogLevel, LogTarget};
-use crate::{logging, progress, wiring};
-use millstream_console::{Console, ConsoleConfig, TakeSnapshot};
+use crate::reload::Reloader;
+use crate::{config, logging, progress, wiring};
+use millstream_console::{ConfigState, Console, ConsoleConfig, TakeSnapshot};
 use millstream_engine::{Clock, Running, Settings, Snapshot, Stopped, Store};
 use millstream_model::Interval;
 use std::path::PathBuf;
@@ -27,6 +28,8 @@ pub struct Options {
 
 /// Runs the agent; returns the exit status.
 pub fn run(files: &[PathBuf], options: Options) -> u8 {
+    // Before they are read: what changes meanwhile is read again.
+    let seen = config::fingerprint(files);
     let Some(config) = cli::load(files) else { return USAGE };
     let target = match &config.globals.log.to {
         LogTarget::Stderr => logging::Target::Stderr,
@@ -41,7 +44,7 @@ pub fn run(files: &[PathBuf], options: Options) -> u8 {
     };
     logging::install_panic_hook();
     raise_open_files();
-    let status = start(&config, options);
+    let status = start(config, (files, seen), options);
     log.flush();
     if log.dropped_lines() > 0 {
         eprintln!(
@@ -52,7 +55,8 @@ pub fn run(files: &[PathBuf], options: Options) -> u8 {
     status
 }
 
-fn level(level: LogLevel) -> log::LevelFilter {
+/// The level of the log.
+pub fn level(level: LogLevel) -> log::LevelFilter {
     match level {
         LogLevel::Error => log::LevelFilter::Error,
         LogLevel::Warn => log::LevelFilter::Warn,
@@ -71,10 +75,13 @@ fn raise_open_files() {
     }
 }
 
+/// The files of the configuration, and how they looked before they were read.
+type Files<'a> = (&'a [PathBuf], config::Fingerprint);
+
 /// Why the agent cannot go on: the exit status and what to say.
 type Refusal = (u8, String);
 
-fn start(config: &Config, options: Options) -> u8 {
+fn start(config: Config, files: Files<'_>, options: Options) -> u8 {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .max_blocking_threads(BLOCKING_THREADS_MAX)
@@ -82,7 +89,7 @@ fn start(config: &Config, options: Options) -> u8 {
         .enable_all()
         .build();
     let status = match &runtime {
-        Ok(runtime) => runtime.block_on(serve(config, options)),
+        Ok(runtime) => runtime.block_on(serve(config, files, options)),
         Err(error) => Err((FAILED, format!("the runtime cannot start: {error}"))),
     };
     if let Ok(runtime) = runtime {
@@ -117,22 +124,21 @@ pub fn refused(config: &Config) -> Option<String> {
 
 /// Opens everything, in an order in which nothing is read before it is certain that the agent can
 /// run: the folder, the addresses, then the sources.
-async fn serve(config: &Config, options: Options) -> Result<u8, Refusal> {
-    let mut signals = Signals::receive()?;
+async fn serve(config: Config, files: Files<'_>, options: Options) -> Result<u8, Refusal> {
+    let (mut signals, hangup) = (Signals::receive()?, receive(SignalKind::hangup())?);
     let store = Store::open(&config.globals.data_dir).map_err(|error| (FAILED, error.to_string()))?;
-    let console = Api::open(config, options).await.map_err(|message| (FAILED, message))?;
-    let blueprint = wiring::blueprint(config).map_err(|error| (USAGE, error.to_string()))?;
-    let built = blueprint.build(&settings(config, options.until_eof), Arc::new(store));
-    let running =
+    let console = Api::open(&config, options).await.map_err(|message| (FAILED, message))?;
+    let blueprint = wiring::blueprint(&config).map_err(|error| (USAGE, error.to_string()))?;
+    let settings = settings(&config, options.until_eof);
+    let built = blueprint.build(&settings, Arc::new(store));
+    let mut running =
         built.map_err(|error| (USAGE, error.to_string()))?.start(&tokio::runtime::Handle::current());
     console.show(&running);
     let progress = options.progress.then(|| tokio::spawn(progress::show(running.observer())));
-    tokio::select! {
-        () = running.finished(), if options.until_eof => {}
-        name = signals.stop() => log::info!("{name}: delivering what is in flight"),
-    }
+    let mut reloader = Reloader::new(config, files, hangup, settings, console.config.clone());
+    work(&mut running, &mut reloader, &mut signals, options.until_eof).await;
     console.ready.store(false, Ordering::Release);
-    let timeout = config.globals.shutdown_timeout;
+    let timeout = reloader.config.globals.shutdown_timeout;
     let stopped = tokio::select! {
         stopped = running.stop(timeout.0) => stopped,
         name = signals.second() => {
@@ -146,6 +152,22 @@ async fn serve(config: &Config, options: Options) -> Result<u8, Refusal> {
     }
     console.console.shutdown().await;
     Ok(ending(&stopped, options.until_eof, timeout))
+}
+
+/// Until a signal to stop, or the end of all sources.
+async fn work(running: &mut Running, reloader: &mut Reloader, signals: &mut Signals, until_eof: bool) {
+    let name = loop {
+        let why = tokio::select! {
+            () = running.finished(), if until_eof => return,
+            name = signals.stop() => break name,
+            why = reloader.wanted() => why,
+        };
+        tokio::select! {
+            () = reloader.reload(running, why) => {}
+            name = signals.stop() => break name,
+        }
+    };
+    log::info!("{name}: delivering what is in flight");
 }
 
 /// Says how the run ended; the exit status.
@@ -187,11 +209,12 @@ struct Signals {
 /// the same to its group.
 const SECOND_SIGNAL_AFTER: Duration = Duration::from_millis(500);
 
+fn receive(kind: SignalKind) -> Result<Signal, Refusal> {
+    signal(kind).map_err(|error| (FAILED, format!("signals cannot be received: {error}")))
+}
+
 impl Signals {
     fn receive() -> Result<Signals, Refusal> {
-        let receive =
-            |kind| signal(kind).map_err(|error| (FAILED, format!("signals cannot be received: {error}")));
-        tokio::spawn(answer_hangups(receive(SignalKind::hangup())?));
         let (terminate, interrupt) = (receive(SignalKind::terminate())?, receive(SignalKind::interrupt())?);
         Ok(Signals { terminate, interrupt })
     }
@@ -220,6 +243,7 @@ impl Signals {
 struct Api {
     console: Console,
     ready: Arc<AtomicBool>,
+    config: Arc<ConfigState>,
     observer: Arc<OnceLock<Box<dyn Fn() -> Snapshot + Send + Sync>>>,
 }
 
@@ -228,15 +252,16 @@ impl Api {
     /// agent that runs beside it.
     async fn open(config: &Config, options: Options) -> Result<Api, String> {
         let (listen, ready) = (config.globals.api.listen, Arc::new(AtomicBool::new(false)));
+        let state = Arc::new(ConfigState::new(config.hash));
         let observer: Arc<OnceLock<Box<dyn Fn() -> Snapshot + Send + Sync>>> = Arc::default();
         let observe = observer.clone();
         let snapshot: Arc<TakeSnapshot> =
             Arc::new(move || observe.get().map_or_else(Snapshot::default, |f| f()));
         let start = |listen| {
             let data_dir = config.globals.data_dir.clone();
-            let (version, config_hash) = (env!("CARGO_PKG_VERSION"), config.hash);
+            let (version, config) = (env!("CARGO_PKG_VERSION"), state.clone());
             millstream_console::start(
-                ConsoleConfig { listen, data_dir, version, config_hash },
+                ConsoleConfig { listen, data_dir, version, config },
                 snapshot.clone(),
                 ready.clone(),
             )
@@ -258,21 +283,12 @@ impl Api {
             console.socket_path.display(),
             console.token_path.display()
         );
-        Ok(Api { console, ready, observer })
+        Ok(Api { console, ready, config: state, observer })
     }
 
     /// Shows the running engine.
     fn show(&self, running: &Running) {
         let _ = self.observer.set(Box::new(running.observer()));
         self.ready.store(true, Ordering::Release);
-    }
-}
-
-/// A hang-up must not kill the agent, as it would by default.
-async fn answer_hangups(mut hangup: Signal) {
-    while hangup.recv().await.is_some() {
-        log::warn!(
-            "SIGHUP: this release does not reload; restart the agent to apply a changed configuration"
-        );
     }
 }

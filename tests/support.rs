@@ -19,6 +19,16 @@ pub fn folder() -> tempfile::TempDir {
     made.expect("a temporary folder")
 }
 
+/// Writes the configuration of the agent in `folder`, whole at any time; `DIR` stands for the folder.
+pub fn write_config(folder: &Path, config: &str) -> PathBuf {
+    let (path, draft) = (folder.join("millstream.yaml"), folder.join("draft"));
+    let head = format!("data_dir: {}/data\napi: {{ listen: '127.0.0.1:0' }}\n", folder.display());
+    let config = head + &config.replace("DIR", &folder.display().to_string());
+    fs::write(&draft, config).expect("the configuration is written");
+    fs::rename(&draft, &path).expect("the configuration is in its place");
+    path
+}
+
 /// A running agent; killed when dropped.
 pub struct Agent {
     child: Child,
@@ -33,10 +43,7 @@ impl Agent {
 
     /// The same, with a last word on the command.
     pub fn spawn(folder: &Path, config: &str, args: &[&str], prepare: impl FnOnce(&mut Command)) -> Agent {
-        let path = folder.join("millstream.yaml");
-        let head = format!("data_dir: {}/data\napi: {{ listen: '127.0.0.1:0' }}\n", folder.display());
-        let config = head + &config.replace("DIR", &folder.display().to_string());
-        fs::write(&path, config).expect("the configuration is written");
+        let path = write_config(folder, config);
         let log =
             File::options().create(true).append(true).open(folder.join("agent.log")).expect("a log file");
         let mut command = Command::new(millstream());
@@ -50,6 +57,17 @@ impl Agent {
             .stderr(log);
         prepare(&mut command);
         Agent { child: command.spawn().expect("the agent starts"), folder: folder.to_path_buf() }
+    }
+
+    /// Gives it another configuration and sends SIGHUP.
+    pub fn reload(&self, config: &str) {
+        write_config(&self.folder, config);
+        self.send(rustix::process::Signal::HUP);
+    }
+
+    /// Value of a metric without labels.
+    pub fn single(&self, name: &str) -> Option<f64> {
+        self.metric(&format!("{name} "))
     }
 
     /// Sends SIGKILL and waits.

@@ -85,6 +85,22 @@ const NEWCOMER: &[&str] = &[
 ];
 const NEWCOMER_LINES_MAX: usize = 6000;
 
+/// What in those folders a line does not pass through on its journey: reload, the order in which a
+/// topology is put together, the thread that commits, the threads of offload transforms, of which there
+/// are none yet, and what is shown of all of it.
+const NOT_ON_THE_JOURNEY: &[&str] = &[
+    "crates/model/src/ledger/reach.rs",
+    "crates/engine/src/blueprint/graph.rs",
+    "crates/engine/src/blueprint/kept.rs",
+    "crates/engine/src/committer.rs",
+    "crates/engine/src/current.rs",
+    "crates/engine/src/lane/ending.rs",
+    "crates/engine/src/offload.rs",
+    "crates/engine/src/reload.rs",
+    "crates/engine/src/snapshot.rs",
+    "crates/components/src/sources/file/source/reach.rs",
+];
+
 /// Longest file that is written by hand.
 const FILE_LINES_MAX: usize = 800;
 
@@ -230,7 +246,10 @@ fn a_component_is_a_folder_with_all_its_parts_and_a_row() {
 fn what_a_newcomer_reads_stays_short() {
     // Comments and tests are blank here.
     let lines_of = |text: &str| text.lines().filter(|line| !line.trim().is_empty()).count();
-    let lines = |folder: &&str| sources(&[folder]).iter().map(|(_, text)| lines_of(text)).sum();
+    let is_read = |path: &str| !NOT_ON_THE_JOURNEY.contains(&path);
+    let lines = |folder: &&str| {
+        sources(&[folder]).iter().filter(|(path, _)| is_read(path)).map(|(_, text)| lines_of(text)).sum()
+    };
     let counts: Vec<(&&str, usize)> = NEWCOMER.iter().map(|folder| (folder, lines(folder))).collect();
     let total: usize = counts.iter().map(|(_, lines)| lines).sum();
     println!("{total} lines of code: {counts:?}");

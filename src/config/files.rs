@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -23,6 +24,28 @@ pub struct Source {
 pub fn read_all(paths: &[PathBuf], faults: &mut Vec<Fault>) -> Vec<Source> {
     let files = if paths.is_empty() { default_file(&DEFAULT_FILES, faults) } else { list(paths, faults) };
     files.iter().filter_map(|path| read(path).map_err(|fault| faults.push(fault)).ok()).collect()
+}
+
+/// What tells whether the files have changed since: which there are, and of each what the system says.
+pub type Fingerprint = Vec<(PathBuf, Option<[i64; 6]>)>;
+
+/// The fingerprint of the files that `paths` name.
+pub fn fingerprint(paths: &[PathBuf]) -> Fingerprint {
+    let mut faults = Vec::new();
+    let files =
+        if paths.is_empty() { default_file(&DEFAULT_FILES, &mut faults) } else { list(paths, &mut faults) };
+    let told = |path: &Path| {
+        let stat = fs::metadata(path).ok()?;
+        let written = [stat.mtime(), stat.mtime_nsec(), stat.ctime(), stat.ctime_nsec()];
+        Some([written[0], written[1], written[2], written[3], stat.ino() as i64, stat.size() as i64])
+    };
+    files
+        .into_iter()
+        .map(|path| {
+            let told = told(&path);
+            (path, told)
+        })
+        .collect()
 }
 
 fn default_file(candidates: &[&str], faults: &mut Vec<Fault>) -> Vec<PathBuf> {

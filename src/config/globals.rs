@@ -34,6 +34,8 @@ pub struct Globals {
     pub shutdown_timeout: Interval,
     /// The agent's HTTP interface.
     pub api: Api,
+    /// Whether the configuration is read again when its files change, as it is at SIGHUP.
+    pub watch: bool,
 }
 
 /// The agent's own log.
@@ -107,6 +109,7 @@ impl Default for Globals {
             limits: Limits::default(),
             shutdown_timeout: Interval(std::time::Duration::from_secs(20)),
             api: Api::default(),
+            watch: false,
         }
     }
 }

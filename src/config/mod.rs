@@ -35,6 +35,7 @@ use serde_json::Value as Json;
 
 pub use check::Formats;
 pub use fault::{Fault, Place};
+pub use files::{Fingerprint, fingerprint};
 pub use globals::{Globals, LogLevel, LogTarget};
 pub use schema::schema;
 
@@ -94,6 +95,16 @@ pub struct Component {
     pub options: Json,
     /// Where its id stands.
     pub place: Place,
+}
+
+impl Component {
+    /// Whether this is the same component doing the same: who reads whom and how fast it is read may
+    /// differ.
+    pub fn is_same(&self, other: &Component) -> bool {
+        let of =
+            |c: &Component| (c.kind, c.id.clone(), c.type_name.clone(), c.attributes.clone(), c.host.clone());
+        of(self) == of(other) && self.options == other.options
+    }
 }
 
 impl fmt::Debug for Component {

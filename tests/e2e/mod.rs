@@ -8,6 +8,7 @@ mod kill;
 mod late;
 mod output;
 mod promises;
+mod reload;
 mod rotation;
 mod stall;
 mod verify;

@@ -50,6 +50,13 @@ impl StreamLines {
         self.ended = true;
     }
 
+    /// Takes the bytes that wait.
+    pub fn take_rest(&mut self) -> Vec<u8> {
+        let rest = self.chunks.iter().flatten().skip(self.used).copied().collect();
+        (self.chunks, self.used) = (VecDeque::new(), 0);
+        rest
+    }
+
     /// Bytes that wait.
     pub fn waiting(&self) -> usize {
         self.chunks.iter().map(Vec::len).sum::<usize>() - self.used

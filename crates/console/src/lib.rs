@@ -8,6 +8,7 @@
 //! snapshot, renders it and sends it. Connections are bounded in number and in time.
 
 mod access;
+mod config;
 mod control;
 mod files;
 mod listener;
@@ -16,6 +17,7 @@ mod prometheus;
 mod routes;
 mod token;
 
+pub use config::ConfigState;
 pub use process::ProcessStats;
 pub use prometheus::prometheus;
 pub use routes::TakeSnapshot;
@@ -39,8 +41,8 @@ pub struct ConsoleConfig {
     pub data_dir: PathBuf,
     /// Version of the agent.
     pub version: &'static str,
-    /// Hash of the configuration in use.
-    pub config_hash: u64,
+    /// What is shown of the configuration in use.
+    pub config: Arc<ConfigState>,
 }
 
 /// The running interface. Dropped without [`Console::shutdown`], it closes at once.
@@ -76,7 +78,7 @@ pub async fn start(
     let tcp = tcp_listener.local_addr()?;
     let socket_path = config.data_dir.join("control.sock");
     let unix_listener = control::bind(&config.data_dir, &socket_path)?;
-    let router = Router { snapshot, ready, version: config.version, config_hash: config.config_hash };
+    let router = Router { snapshot, ready, version: config.version, config: config.config };
     let service = Arc::new(Service { router, token: token.clone(), listen: tcp.ip() });
     let (stop, stopped) = watch::channel(());
     let listeners = [Listener::Tcp(tcp_listener), Listener::Unix(unix_listener)]

@@ -154,7 +154,8 @@ mod tests {
             components: Vec::new(),
         };
         let ready = Arc::new(AtomicBool::new(true));
-        let router = Router { snapshot: Arc::new(snapshot), ready, version: "1", config_hash: 0 };
+        let config = Arc::new(crate::ConfigState::new(0));
+        let router = Router { snapshot: Arc::new(snapshot), ready, version: "1", config };
         Arc::new(Service { router, token: "secret".to_owned(), listen: IpAddr::from([127, 0, 0, 1]) })
     }
 

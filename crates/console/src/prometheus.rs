@@ -1,5 +1,6 @@
 //! The agent's metrics in the Prometheus text format, version 0.0.4.
 
+use crate::config::ConfigState;
 use crate::files;
 use crate::process::ProcessStats;
 use millstream_model::CountersSnapshot;
@@ -33,12 +34,17 @@ const UTILIZATION: &str = "millstream_component_utilization_ratio";
 /// All metrics of the agent as text: one family after the other, each with HELP and TYPE.
 ///
 /// Figures of the process that are not known are left out, as is everything the snapshot does not hold.
-pub fn prometheus(snapshot: &Snapshot, process: &ProcessStats, version: &str, config_hash: u64) -> String {
+pub fn prometheus(
+    snapshot: &Snapshot,
+    process: &ProcessStats,
+    version: &str,
+    config: &ConfigState,
+) -> String {
     let mut text = Text(String::with_capacity(4096 + 2048 * snapshot.components.len()));
     flow(&mut text, &snapshot.components);
     progress(&mut text, &snapshot.components);
     files::metrics(&mut text, &snapshot.components);
-    agent(&mut text, snapshot, version, config_hash);
+    agent(&mut text, snapshot, version, config);
     process_figures(&mut text, process);
     text.0
 }
@@ -121,15 +127,15 @@ fn per_sink(
 }
 
 /// The agent as a whole.
-fn agent(text: &mut Text, snapshot: &Snapshot, version: &str, config_hash: u64) {
+fn agent(text: &mut Text, snapshot: &Snapshot, version: &str, config: &ConfigState) {
     let help = "Bytes of the memory grant in use.";
     text.single("millstream_memory_granted_bytes", "gauge", help, snapshot.memory_granted_bytes);
     text.family("millstream_build_info", "gauge", "Always 1; the label is the version of the agent.");
     text.sample("millstream_build_info", &[("version", version)], 1);
     let help = "A number that changes when the configuration does.";
-    text.single("millstream_config_hash", "gauge", help, config_hash >> (u64::BITS - CONFIG_HASH_BITS));
+    text.single("millstream_config_hash", "gauge", help, config.hash() >> (u64::BITS - CONFIG_HASH_BITS));
     let help = "1 if the configuration read last is in use, 0 if it was refused.";
-    text.single("millstream_config_reload_success", "gauge", help, 1);
+    text.single("millstream_config_reload_success", "gauge", help, u8::from(!config.is_refused()));
 }
 
 /// What the process uses of its host.
@@ -270,7 +276,7 @@ mod tests {
             memory_grant_bytes_max: 0,
             components: Vec::new(),
         };
-        let text = prometheus(&empty, &ProcessStats::default(), "1.2.3", u64::MAX);
+        let text = prometheus(&empty, &ProcessStats::default(), "1.2.3", &ConfigState::new(u64::MAX));
         let line = text.lines().find(|line| line.starts_with("millstream_config_hash ")).unwrap();
         assert_eq!(line, "millstream_config_hash 281474976710655");
     }

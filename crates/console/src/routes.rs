@@ -1,5 +1,6 @@
 //! What is answered to what.
 
+use crate::config::ConfigState;
 use crate::files;
 use crate::process::ProcessStats;
 use crate::prometheus::prometheus;
@@ -49,7 +50,7 @@ pub struct Router {
     pub snapshot: Arc<TakeSnapshot>,
     pub ready: Arc<AtomicBool>,
     pub version: &'static str,
-    pub config_hash: u64,
+    pub config: Arc<ConfigState>,
 }
 
 /// What `/ready` answers.
@@ -82,7 +83,7 @@ impl Router {
     }
 
     fn metrics(&self) -> Reply {
-        let text = prometheus(&(self.snapshot)(), &ProcessStats::read(), self.version, self.config_hash);
+        let text = prometheus(&(self.snapshot)(), &ProcessStats::read(), self.version, &self.config);
         reply(StatusCode::OK, PROMETHEUS_TEXT, text.into())
     }
 

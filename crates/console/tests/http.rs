@@ -180,7 +180,7 @@ fn an_address_in_use_is_named() {
         listen: taken.local_addr().unwrap(),
         data_dir: dir.path().to_path_buf(),
         version: common::VERSION,
-        config_hash: 0,
+        config: Arc::new(millstream_console::ConfigState::new(0)),
     };
     let started =
         millstream_console::start(config, Arc::new(common::snapshot), Arc::new(AtomicBool::new(false)));

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{FILES, VERSION, snapshot};
-use millstream_console::{ProcessStats, prometheus};
+use millstream_console::{ConfigState, ProcessStats, prometheus};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Labels as a test writes them.
@@ -81,7 +81,7 @@ fn quoted(text: &str) -> (String, &str) {
 }
 
 fn rendered() -> BTreeMap<String, Family> {
-    parse(&prometheus(&snapshot(), &ProcessStats::read(), VERSION, 0x1234_5678_9abc_def0))
+    parse(&prometheus(&snapshot(), &ProcessStats::read(), VERSION, &ConfigState::new(0x1234_5678_9abc_def0)))
 }
 
 fn labels(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
@@ -183,6 +183,10 @@ fn the_agent_and_its_process_are_there() {
     assert_eq!(single("millstream_memory_granted_bytes"), 1_048_576.0);
     assert_eq!(single("millstream_config_hash"), 0x1234_5678_9abc_u64 as f64);
     assert_eq!(single("millstream_config_reload_success"), 1.0);
+    let config = ConfigState::new(1);
+    config.refuse();
+    let refused = parse(&prometheus(&snapshot(), &ProcessStats::default(), VERSION, &config));
+    assert_eq!(refused["millstream_config_reload_success"].samples[&Vec::new()], 0.0);
     assert_eq!(families["millstream_build_info"].samples[&labels(&[("version", VERSION)])], 1.0);
     assert_eq!(families["millstream_process_cpu_seconds_total"].kind, "counter");
     for name in ["cpu_seconds_total", "resident_memory_bytes", "open_fds", "start_time_seconds", "threads"] {
@@ -192,7 +196,7 @@ fn the_agent_and_its_process_are_there() {
 
 #[test]
 fn figures_that_are_not_known_are_left_out() {
-    let known = parse(&prometheus(&snapshot(), &ProcessStats::default(), VERSION, 0));
+    let known = parse(&prometheus(&snapshot(), &ProcessStats::default(), VERSION, &ConfigState::new(0)));
     assert!(!known.keys().any(|name| name.starts_with("millstream_process_")));
 }
 
@@ -208,7 +212,7 @@ fn the_documentation_lists_exactly_these_metrics() {
         })
         .collect();
     let full = ProcessStats { max_fds: Some(1024), ..ProcessStats::read() };
-    let families = parse(&prometheus(&snapshot(), &full, VERSION, 0));
+    let families = parse(&prometheus(&snapshot(), &full, VERSION, &ConfigState::new(0)));
     let written: BTreeMap<String, String> =
         families.into_iter().map(|(name, family)| (name, family.kind)).collect();
     assert_eq!(documented, written);

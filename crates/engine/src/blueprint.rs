@@ -1,12 +1,18 @@
 //! From a blueprint (who reads whom) to a built topology.
 
+mod graph;
+mod kept;
+
 use crate::core::{Core, Node, Op, SinkSlot, SourceSlot};
+use crate::current::Current;
 use crate::lane::{LaneDriver, LaneQueue};
 use crate::limits::GRANT_PERCENT;
 use crate::release::Release;
 use crate::running::Running;
 use crate::scheduler::Scheduler;
-use crate::stage::{OffloadQueue, SerialStage};
+use crate::stage::SerialStage;
+use graph::Graph;
+pub(crate) use kept::{IsKept, SinkPlaces};
 use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES, ROW_BYTES, SINKS_MAX};
 use millstream_model::{
     BlockPool, BuildError, Counters, Grant, Kind, Ledger, Now, Sink, SinkSet, Source, SourceInfo, SourceOpen,
@@ -14,7 +20,7 @@ use millstream_model::{
 };
 use millstream_pace::{CpuCeiling, Pace, Rate};
 use millstream_store::Store;
-use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 use tokio::runtime::Handle;
@@ -110,7 +116,7 @@ pub struct Blueprint {
 
 /// A topology whose sources are open and that has not started yet.
 pub struct Built {
-    pub(crate) core: Arc<Core>,
+    pub(crate) current: Arc<Current>,
     pub(crate) drivers: Vec<LaneDriver>,
     pub(crate) threads: usize,
 }
@@ -137,29 +143,59 @@ impl Blueprint {
         let scheduler = Arc::new(Scheduler::new(self.sources.iter().map(|s| s.pace.priority).collect()));
         let for_room = Arc::downgrade(&scheduler);
         grant.on_room(move || wake_for_room(&for_room));
-        let graph = Graph::new(&self)?;
-        let mut drivers = Vec::new();
-        let share = (grant.bytes_max() / (2 * self.sinks.len().max(1) as u64)).min(settings.sink_bytes_max);
-        let sink_ids = self.sinks.iter().map(|s| s.id.clone()).collect();
-        let until_eof = settings.until_eof;
-        let shared = Shared { store: &store, scheduler: &scheduler, share, sink_ids, until_eof };
-        let nodes = nodes(&graph, self.transforms, self.sinks, &shared, &mut drivers)?;
-        let sources = sources(&graph, self.sources, &nodes, &shared)?;
-        let core = Arc::new(Core {
+        let core = Core {
+            generation: 0,
             clock: settings.clock,
             started: Instant::now(),
-            until_eof,
+            until_eof: settings.until_eof,
             grant,
             pool: BlockPool::new(),
             store,
             scheduler,
-            ceiling: settings.cpu.map(|cores| Mutex::new(CpuCeiling::new(cores))),
+            cpu: None,
+            ceiling: None,
+            sources: Vec::new(),
+            nodes: Vec::new(),
+        };
+        let places = SinkPlaces::first(&self.sinks);
+        let (core, drivers) = self.assemble(&core, settings, &places, &|_, _| false)?;
+        let store = core.store.clone();
+        let current = Arc::new(Current::new(core));
+        let keeper = Arc::downgrade(&current);
+        store.on_keep(move || keeper.upgrade().map_or(Ok(()), |current| current.commit()));
+        Ok(Built { current, drivers, threads: settings.threads.max(1) })
+    }
+
+    /// The core after `old`, in which the components that are `kept` are those of `old`, and the lanes
+    /// of the sinks that are not. `old` stays as it is.
+    pub(crate) fn assemble(
+        self,
+        old: &Core,
+        settings: &Settings,
+        places: &SinkPlaces,
+        kept: &IsKept<'_>,
+    ) -> Result<(Core, Vec<LaneDriver>), EngineError> {
+        let graph = Graph::new(&self)?;
+        let mut drivers = Vec::new();
+        let share = old.grant.bytes_max() / (2 * self.sinks.len().max(1) as u64);
+        let shared = Shared { old, share: share.min(settings.sink_bytes_max), places, kept };
+        let nodes = nodes(&graph, self.transforms, self.sinks, &shared, &mut drivers)?;
+        let sources = sources(&graph, self.sources, &nodes, &shared)?;
+        let core = Core {
+            generation: old.generation + 1,
+            clock: old.clock,
+            started: old.started,
+            until_eof: old.until_eof,
+            grant: old.grant.clone(),
+            pool: old.pool.clone(),
+            store: old.store.clone(),
+            scheduler: old.scheduler.clone(),
+            cpu: settings.cpu,
+            ceiling: if settings.cpu == old.cpu { old.ceiling.clone() } else { ceiling(settings.cpu) },
             sources,
             nodes,
-        });
-        let keeper = Arc::downgrade(&core);
-        core.store.on_keep(move || keeper.upgrade().map_or(Ok(()), |core| core.commit()));
-        Ok(Built { core, drivers, threads: settings.threads.max(1) })
+        };
+        Ok((core, drivers))
     }
 
     /// Refuses a memory limit in which not even one batch per worker fits.
@@ -183,13 +219,16 @@ impl Built {
     }
 }
 
+fn ceiling(cpu: Option<f64>) -> Option<Arc<Mutex<CpuCeiling>>> {
+    cpu.map(|cores| Arc::new(Mutex::new(CpuCeiling::new(cores))))
+}
+
 struct Shared<'a> {
-    store: &'a Arc<Store>,
-    scheduler: &'a Arc<Scheduler>,
+    old: &'a Core,
     /// Bytes one sink may have waiting.
     share: u64,
-    sink_ids: Vec<String>,
-    until_eof: bool,
+    places: &'a SinkPlaces,
+    kept: &'a IsKept<'a>,
 }
 
 fn wake_for_room(scheduler: &Weak<Scheduler>) {
@@ -210,56 +249,6 @@ fn expansion(sinks: &[SinkPart]) -> u64 {
     sinks.iter().map(payload).sum::<u64>() + rows * ROW_BYTES as u64
 }
 
-/// Indices of the blueprint's nodes: transforms in the order of the flow, then sinks.
-struct Graph {
-    /// Blueprint index of each transform, in the order of the flow.
-    order: Vec<usize>,
-    /// Readers of (component id, output).
-    readers: HashMap<Input, Vec<usize>>,
-}
-
-impl Graph {
-    fn new(blueprint: &Blueprint) -> Result<Graph, EngineError> {
-        let order = flow_order(blueprint)?;
-        let transforms = order.iter().map(|i| &blueprint.transforms[*i].inputs);
-        let mut readers: HashMap<Input, Vec<usize>> = HashMap::new();
-        for (node, inputs) in transforms.chain(blueprint.sinks.iter().map(|s| &s.inputs)).enumerate() {
-            inputs.iter().for_each(|input| readers.entry(input.clone()).or_default().push(node));
-        }
-        Ok(Graph { order, readers })
-    }
-
-    fn of(&self, id: &str, output: usize) -> Vec<usize> {
-        self.readers.get(&(id.to_owned(), output)).cloned().unwrap_or_default()
-    }
-
-    /// Readers of every output of a component.
-    fn outputs(&self, id: &str) -> Vec<Vec<usize>> {
-        let count = self.readers.keys().filter(|(of, _)| of == id).map(|(_, output)| output + 1).max();
-        (0..count.unwrap_or(0)).map(|output| self.of(id, output)).collect()
-    }
-}
-
-/// Transforms sorted so that each comes after what it reads.
-fn flow_order(blueprint: &Blueprint) -> Result<Vec<usize>, EngineError> {
-    let mut done: Vec<&str> = blueprint.sources.iter().map(|s| s.info.id.as_str()).collect();
-    let mut order = Vec::new();
-    while order.len() < blueprint.transforms.len() {
-        let ready = |i: &usize| {
-            let inputs = &blueprint.transforms[*i].inputs;
-            !order.contains(i) && inputs.iter().all(|(id, _)| done.contains(&id.as_str()))
-        };
-        let Some(next) = (0..blueprint.transforms.len()).find(ready) else {
-            return Err(EngineError(
-                "the transforms form a cycle or read a component that is not there".into(),
-            ));
-        };
-        done.push(&blueprint.transforms[next].id);
-        order.push(next);
-    }
-    Ok(order)
-}
-
 /// The nodes of the topology: the transforms in the order of the flow, then the sinks.
 fn nodes(
     graph: &Graph,
@@ -271,7 +260,11 @@ fn nodes(
     let mut parts: Vec<Option<TransformPart>> = transforms.into_iter().map(Some).collect();
     let mut nodes = Vec::new();
     for part in graph.order.iter().filter_map(|i| parts[*i].take()) {
-        nodes.push(transform_node(graph, part)?);
+        let outputs = graph.outputs(&part.id);
+        nodes.push(match shared.kept_node(Kind::Transform, &part.id) {
+            Some(kept) => Node { outputs, reach: SinkSet::EMPTY, ..kept },
+            None => transform_node(outputs, part)?,
+        });
     }
     for (index, part) in sinks.into_iter().enumerate() {
         nodes.push(sink_node(index, part, shared, drivers));
@@ -283,7 +276,7 @@ fn nodes(
     Ok(nodes)
 }
 
-fn transform_node(graph: &Graph, part: TransformPart) -> Result<Node, EngineError> {
+fn transform_node(outputs: Vec<Vec<usize>>, part: TransformPart) -> Result<Node, EngineError> {
     let op = match part.transform {
         Transform::Map(make) => Op::Map(make),
         Transform::Serial(serial) => Op::Serial(SerialStage::new(serial)),
@@ -294,7 +287,7 @@ fn transform_node(graph: &Graph, part: TransformPart) -> Result<Node, EngineErro
         }
     };
     Ok(Node {
-        outputs: graph.outputs(&part.id),
+        outputs,
         id: part.id.into(),
         type_name: part.type_name,
         kind: Kind::Transform,
@@ -305,10 +298,17 @@ fn transform_node(graph: &Graph, part: TransformPart) -> Result<Node, EngineErro
 }
 
 fn sink_node(index: usize, part: SinkPart, shared: &Shared<'_>, drivers: &mut Vec<LaneDriver>) -> Node {
+    let place = shared.places.indices[index];
+    if let Some(mut kept) = shared.kept_node(Kind::Sink, &part.id) {
+        if let Op::Sink(slot) = &mut kept.op {
+            slot.share = shared.share;
+        }
+        return kept;
+    }
     let (id, counters): (Arc<str>, Arc<Counters>) = (part.id.into(), Arc::default());
     let mut lanes = Vec::new();
     for lane in 0..part.sink.lanes().max(1) {
-        let scheduler = Arc::downgrade(shared.scheduler);
+        let scheduler = Arc::downgrade(&shared.old.scheduler);
         let queue = LaneQueue::new(move || wake_for_room(&scheduler));
         lanes.push(queue.clone());
         drivers.push(LaneDriver {
@@ -317,16 +317,17 @@ fn sink_node(index: usize, part: SinkPart, shared: &Shared<'_>, drivers: &mut Ve
             sink: part.sink.clone(),
             queue,
             counters: counters.clone(),
-            store: shared.store.clone(),
+            store: shared.old.store.clone(),
+            after: shared.places.after[index].clone(),
         });
     }
     Node {
         id,
         type_name: part.type_name,
         kind: Kind::Sink,
-        op: Op::Sink(SinkSlot::new(index, part.sink, lanes, shared.share)),
+        op: Op::Sink(SinkSlot::new(place, part.sink, lanes, shared.share)),
         outputs: Vec::new(),
-        reach: SinkSet::one(index),
+        reach: SinkSet::one(place),
         counters,
     }
 }
@@ -350,18 +351,25 @@ fn source_slot(
 ) -> Result<SourceSlot, EngineError> {
     let roots = graph.of(&part.info.id, 0);
     let reach = roots.iter().fold(SinkSet::EMPTY, |all, node| all | nodes[*node].reach);
-    let open = source_open(index, part.info, reach, shared);
+    let (cuts, expansion) = (cuts(&roots, nodes), chain_expansion(reach, nodes));
+    if let Some(kept) = shared.kept_source(&part.info.id) {
+        return Ok(kept.rewired(part.pace, roots, cuts, reach, expansion));
+    }
+    let place = Arc::new(AtomicUsize::new(index));
+    let open = source_open(&place, part.info, reach, nodes, shared);
     let (info, ledger) = (open.info.clone(), open.ledger.clone());
     let (counters, troubles) = (open.counters.clone(), open.troubles.clone());
     let source = (part.open)(open).map_err(|error| EngineError(format!("source {}: {error}", info.id)))?;
     Ok(SourceSlot {
         id: info.id.as_str().into(),
         type_name: part.type_name,
-        cuts: cuts(&roots, nodes),
-        expansion: chain_expansion(reach, nodes),
-        rate: part.pace.rate_limit.map(|rate| Mutex::new(Rate::new(rate))),
+        cuts,
+        expansion,
+        pace: part.pace,
+        rate: rate(part.pace),
         info,
-        source: Mutex::new(source),
+        source: Arc::new(Mutex::new(source)),
+        place,
         roots,
         reach,
         ledger,
@@ -371,28 +379,48 @@ fn source_slot(
     })
 }
 
-/// What the source with this index is opened with.
-fn source_open(index: usize, info: SourceInfo, reach: SinkSet, shared: &Shared<'_>) -> SourceOpen {
-    let (ledger, wake) = (Ledger::new(), waker(shared.scheduler, index));
+/// The ceiling on what a source of this pace reads.
+pub(crate) fn rate(pace: Pace) -> Option<Arc<Mutex<Rate>>> {
+    pace.rate_limit.map(|rate| Arc::new(Mutex::new(Rate::new(rate))))
+}
+
+/// The sinks in `reach` with their ids.
+pub(crate) fn sinks_of(reach: SinkSet, nodes: &[Node]) -> Vec<(usize, String)> {
+    let sink = |node: &Node| match &node.op {
+        Op::Sink(slot) if reach.contains(slot.index) => Some((slot.index, node.id.to_string())),
+        _ => None,
+    };
+    nodes.iter().filter_map(sink).collect()
+}
+
+/// What the source at this place is opened with.
+fn source_open(
+    place: &Arc<AtomicUsize>,
+    info: SourceInfo,
+    reach: SinkSet,
+    nodes: &[Node],
+    shared: &Shared<'_>,
+) -> SourceOpen {
+    let (ledger, wake) = (Ledger::new(), waker(&shared.old.scheduler, place.clone()));
     let wake_again = wake.clone();
     ledger.on_reread(move || wake_again());
     SourceOpen {
-        sinks: reach.iter().map(|sink| (sink, shared.sink_ids[sink].clone())).collect(),
-        store: shared.store.of_source(&info.id),
+        sinks: sinks_of(reach, nodes),
+        store: shared.old.store.of_source(&info.id),
         info: Arc::new(info),
         ledger,
         counters: Arc::default(),
         troubles: Arc::default(),
         wake,
-        until_eof: shared.until_eof,
+        until_eof: shared.old.until_eof,
     }
 }
 
-fn waker(scheduler: &Arc<Scheduler>, source: usize) -> millstream_model::Wake {
+fn waker(scheduler: &Arc<Scheduler>, place: Arc<AtomicUsize>) -> millstream_model::Wake {
     let scheduler = Arc::downgrade(scheduler);
     Arc::new(move || {
         if let Some(scheduler) = scheduler.upgrade() {
-            scheduler.wake(source);
+            scheduler.wake(place.load(Ordering::Relaxed));
         }
     })
 }
@@ -418,13 +446,4 @@ fn cuts(roots: &[usize], nodes: &[Node]) -> Vec<usize> {
     }
     let is_cut = |index: &usize| matches!(nodes[*index].op, Op::Serial(_) | Op::Offload(..));
     (0..nodes.len()).filter(|index| reached[*index]).filter(is_cut).collect()
-}
-
-/// The queue and the threads' work of every offload node.
-pub(crate) fn offloads(core: &Core) -> Vec<(usize, Arc<dyn millstream_model::Offload>, Arc<OffloadQueue>)> {
-    let offload = |(index, node): (usize, &Node)| match &node.op {
-        Op::Offload(offload, queue) => Some((index, offload.clone(), queue.clone())),
-        _ => None,
-    };
-    core.nodes.iter().enumerate().filter_map(offload).collect()
 }

@@ -11,19 +11,22 @@ use millstream_model::{
     BlockPool, Counters, Grant, Kind, Ledger, Map, Now, Offload, Polled, Sink, SinkSet, Source, SourceCx,
     SourceInfo, Troubles,
 };
-use millstream_pace::{CpuCeiling, Rate};
+use millstream_pace::{CpuCeiling, Pace, Rate};
 use millstream_store::Store;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A source in the topology.
+/// A source in the topology. What lasts over a reload is shared with the slot that takes its place.
 pub(crate) struct SourceSlot {
     pub id: Arc<str>,
     pub type_name: &'static str,
     pub info: Arc<SourceInfo>,
-    pub source: Mutex<Box<dyn Source>>,
+    pub source: Arc<Mutex<Box<dyn Source>>>,
+    /// Its index, as those know it who wake it.
+    pub place: Arc<AtomicUsize>,
     /// Nodes that read it.
     pub roots: Vec<usize>,
     /// Serial and offload nodes its batches come through, in the order of the flow.
@@ -35,8 +38,9 @@ pub(crate) struct SourceSlot {
     pub release: Mutex<Release>,
     /// Bytes its chain may make of one block.
     pub expansion: u64,
+    pub pace: Pace,
     /// The ceiling on what it reads, if it has one.
-    pub rate: Option<Mutex<Rate>>,
+    pub rate: Option<Arc<Mutex<Rate>>>,
 }
 
 impl SourceSlot {
@@ -65,7 +69,8 @@ impl SourceSlot {
     }
 }
 
-/// A transform or a sink in the topology.
+/// A transform or a sink in the topology. Clones are the same component, at another place in the flow.
+#[derive(Clone)]
 pub(crate) struct Node {
     pub id: Arc<str>,
     pub type_name: &'static str,
@@ -78,14 +83,16 @@ pub(crate) struct Node {
 }
 
 /// What a node does.
+#[derive(Clone)]
 pub(crate) enum Op {
     Map(Arc<dyn Fn() -> Box<dyn Map> + Send + Sync>),
-    Serial(SerialStage),
+    Serial(Arc<SerialStage>),
     Offload(Arc<dyn Offload>, Arc<OffloadQueue>),
     Sink(SinkSlot),
 }
 
 /// The sink part of a node.
+#[derive(Clone)]
 pub(crate) struct SinkSlot {
     /// Index in sink sets.
     pub index: usize,
@@ -94,21 +101,14 @@ pub(crate) struct SinkSlot {
     /// Bytes that may wait in its lanes.
     pub share: u64,
     /// Engine time in ms since when it has had no room, plus one; 0 while it has room.
-    full_since: AtomicU64,
+    full_since: Arc<AtomicU64>,
     /// Whether the log says that it is full.
-    reported: AtomicBool,
+    reported: Arc<AtomicBool>,
 }
 
 impl SinkSlot {
     pub fn new(index: usize, sink: Arc<dyn Sink>, lanes: Vec<Arc<LaneQueue>>, share: u64) -> SinkSlot {
-        SinkSlot {
-            index,
-            sink,
-            lanes,
-            share,
-            full_since: AtomicU64::new(0),
-            reported: AtomicBool::new(false),
-        }
+        SinkSlot { index, sink, lanes, share, full_since: Arc::default(), reported: Arc::default() }
     }
 
     /// Bytes queued or being delivered.
@@ -131,8 +131,10 @@ impl SinkSlot {
     }
 }
 
-/// Everything the threads of an engine share.
+/// Everything the threads of an engine share. A reload puts another in its place.
 pub(crate) struct Core {
+    /// Which one this is, counted from zero.
+    pub generation: u64,
     pub clock: Clock,
     pub started: Instant,
     pub until_eof: bool,
@@ -140,8 +142,10 @@ pub(crate) struct Core {
     pub pool: Arc<BlockPool>,
     pub store: Arc<Store>,
     pub scheduler: Arc<Scheduler>,
+    /// Cores the process may use, if that is limited.
+    pub cpu: Option<f64>,
     /// The ceiling on CPU time, if there is one.
-    pub ceiling: Option<Mutex<CpuCeiling>>,
+    pub ceiling: Option<Arc<Mutex<CpuCeiling>>>,
     pub sources: Vec<SourceSlot>,
     /// Transforms in the order of the flow, then sinks.
     pub nodes: Vec<Node>,
@@ -299,13 +303,13 @@ impl Core {
 
     /// Commits the checkpoints that moved.
     pub fn commit(&self) -> std::io::Result<()> {
-        let sink_ids: Vec<Arc<str>> = self.sinks().map(|(node, _)| node.id.clone()).collect();
+        let sink_ids: HashMap<usize, &Arc<str>> =
+            self.sinks().map(|(node, slot)| (slot.index, &node.id)).collect();
         self.store.commit(|note| {
             for source in &self.sources {
                 for (origin, checkpoints) in source.ledger.take_moved() {
-                    checkpoints
-                        .iter()
-                        .for_each(|(sink, offset)| note(&source.id, origin, &sink_ids[*sink], *offset));
+                    let known = checkpoints.iter().filter_map(|(sink, at)| Some((*sink_ids.get(sink)?, *at)));
+                    known.for_each(|(sink, offset)| note(&source.id, origin, sink, offset));
                 }
             }
         })
@@ -319,7 +323,8 @@ impl Core {
         let job = self.scheduler.wait(|| self.now().since_start)?;
         if let (Job::Poll(source), false) = (&job, held.is_zero()) {
             let waited = self.now().since_start.saturating_sub(begun).min(held);
-            self.sources[*source].counters.waited("cpu", waited);
+            // A reload may have come in between.
+            self.sources.get(*source).inspect(|slot| slot.counters.waited("cpu", waited));
         }
         Some(job)
     }

@@ -1,7 +1,10 @@
 //! A lane: the queue in front of it, and the task that drives it.
 
+mod ending;
+
 use crate::backoff::{Backoff, random};
 use crate::limits::{PANIC_PAUSE_MAX, TROUBLE_AGAIN};
+use ending::Phase;
 use millstream_model::{
     Counters, DeliverError, Delivery, Hold, Lane, LaneCx, Outcome, Payload, Settled, Sink,
 };
@@ -10,7 +13,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 /// Payloads on their way to one lane.
@@ -20,6 +23,9 @@ pub(crate) struct LaneQueue {
     bytes: AtomicU64,
     closed: AtomicBool,
     flushing: AtomicBool,
+    /// The far side was there once.
+    started: AtomicBool,
+    phase: watch::Sender<Phase>,
     on_room: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -48,6 +54,8 @@ impl LaneQueue {
             bytes: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             flushing: AtomicBool::new(false),
+            started: AtomicBool::new(false),
+            phase: watch::Sender::new(Phase::Runs),
             on_room: Box::new(on_room),
         })
     }
@@ -120,6 +128,8 @@ pub(crate) struct LaneDriver {
     pub queue: Arc<LaneQueue>,
     pub counters: Arc<Counters>,
     pub store: Arc<Store>,
+    /// Lanes that may write where this one does, and end before it begins.
+    pub after: Vec<Arc<LaneQueue>>,
 }
 
 impl LaneDriver {
@@ -127,8 +137,15 @@ impl LaneDriver {
     /// lane is opened again, what it was delivering is abandoned, what it had taken is returned.
     pub async fn run(self) {
         let driver = Arc::new(self);
+        driver.queue.wait_for(&driver.after).await;
+        LaneDriver::drive_on(driver.clone()).await;
+        driver.give_back();
+        driver.queue.end();
+    }
+
+    async fn drive_on(driver: Arc<LaneDriver>) {
         let mut backoff = Backoff::default();
-        loop {
+        while !driver.queue.is_let_go() {
             let sent = driver.counters.snapshot().sent_events;
             let Err(failed) = tokio::spawn(driver.clone().drive()).await else { return };
             if !failed.is_panic() {
@@ -145,14 +162,19 @@ impl LaneDriver {
         }
     }
 
-    /// After a panic nobody knows what became of the payloads that were not settled.
+    /// After a panic nobody knows what became of the payloads that were not settled. A lane that was
+    /// let go returns what it did not come to as well.
     fn give_back(&self) {
-        let (taken, sent) = {
+        let (taken, back) = {
             let mut state = self.queue.lock();
-            (std::mem::take(&mut state.taken), std::mem::take(&mut state.sent))
+            let mut back = std::mem::take(&mut state.sent);
+            if self.queue.is_let_go() {
+                back.extend(std::mem::take(&mut state.queue));
+            }
+            (std::mem::take(&mut state.taken), back)
         };
         taken.into_iter().for_each(|hold| hold.settle(Outcome::Returned));
-        sent.into_iter().for_each(|payload| payload.settle(Outcome::Returned));
+        back.into_iter().for_each(|payload| payload.settle(Outcome::Returned));
     }
 
     /// After a panic the payload in delivery is gone: the queue's bytes are what is still queued.
@@ -172,7 +194,7 @@ impl LaneDriver {
         });
         self.start(&mut *lane).await;
         let mut sync_due: Option<Instant> = None;
-        loop {
+        while !self.queue.is_let_go() {
             self.settle_sent(&mut *lane);
             let due = sync_due.is_some_and(|due| due <= Instant::now());
             let payload = if due { None } else { self.queue.lock().queue.pop_front() };
@@ -210,7 +232,7 @@ impl LaneDriver {
         let mut backoff = Backoff::default();
         while let Err(error) = lane.start().await {
             let over = self.queue.closed.load(Ordering::Acquire) && self.queue.lock().queue.is_empty();
-            if over {
+            if over || self.queue.is_let_go() {
                 return;
             }
             tokio::select! {
@@ -218,6 +240,7 @@ impl LaneDriver {
                 () = self.queue.closing() => {}
             }
         }
+        self.queue.started.store(true, Ordering::Relaxed);
         self.recovered();
     }
 
@@ -231,6 +254,7 @@ impl LaneDriver {
         let result = tokio::select! {
             () = self.queue.changed.notified() => Ok(()),
             () = due => Ok(()),
+            () = self.queue.letting_go() => Ok(()),
             result = lane.progress(), if self.queue.has_sent() => result,
         };
         if let Err(error) = result {
@@ -265,6 +289,11 @@ impl LaneDriver {
                 Err(error) if error.retry => {
                     self.pause(&error, backoff.next(random())).await;
                     self.settle_sent(lane);
+                    if self.queue.is_let_go() {
+                        self.queue.leave(payload.bytes);
+                        payload.settle(Outcome::Returned);
+                        return None;
+                    }
                 }
                 Err(error) => {
                     self.counters.error(error.kind);
@@ -306,7 +335,10 @@ impl LaneDriver {
         if self.queue.fail(error.to_string()) {
             log::warn!("sink {}: {error}; trying again", self.sink_id);
         }
-        tokio::time::sleep(pause).await;
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = self.queue.letting_go() => {}
+        }
     }
 
     /// Syncs, again and again until it succeeds, then settles what was taken.
@@ -315,6 +347,7 @@ impl LaneDriver {
         let state = loop {
             match lane.sync().await {
                 Ok(state) => break state,
+                Err(_) if self.queue.is_let_go() => return,
                 Err(error) => self.pause(&error, backoff.next(random())).await,
             }
         };

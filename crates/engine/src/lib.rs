@@ -10,10 +10,14 @@
 mod backoff;
 mod blueprint;
 mod chain;
+mod committer;
 mod core;
+mod current;
 mod lane;
 pub mod limits;
+mod offload;
 mod release;
+mod reload;
 mod running;
 mod scheduler;
 mod snapshot;

@@ -1,15 +1,16 @@
 //! A running engine: its threads, its barrier, and how it stops.
 
-use crate::blueprint::{Built, offloads};
-use crate::chain::{Worker, at_cut};
-use crate::core::Core;
-use crate::limits::COMMIT_INTERVAL;
+use crate::blueprint::Built;
+use crate::chain::Worker;
+use crate::committer::Committer;
+use crate::current::Current;
+use crate::offload::{offloads, start_offload};
+use crate::reload::Retired;
 use crate::snapshot;
-use crate::stage::OffloadQueue;
 use millstream_snapshot::Snapshot;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::runtime::Handle;
 
 /// How often a barrier looks whether it is reached.
@@ -17,10 +18,12 @@ const BARRIER_POLL: Duration = Duration::from_millis(2);
 
 /// A running topology. Dropping it without [`Running::stop`] leaves its threads running.
 pub struct Running {
-    core: Arc<Core>,
-    threads: Vec<JoinHandle<()>>,
-    lanes: Vec<tokio::task::JoinHandle<()>>,
-    offloads: Vec<Arc<OffloadQueue>>,
+    pub(crate) current: Arc<Current>,
+    pub(crate) runtime: Handle,
+    pub(crate) threads: Vec<JoinHandle<()>>,
+    pub(crate) lanes: Vec<tokio::task::JoinHandle<()>>,
+    /// Sinks that a reload took out and whose lanes have not ended.
+    pub(crate) retired: Vec<Arc<Retired>>,
     committer: Arc<Committer>,
 }
 
@@ -36,43 +39,38 @@ pub struct Stopped {
 
 impl Running {
     pub(crate) fn start(built: Built, runtime: &Handle) -> Running {
-        let core = built.core;
-        let mut threads = Vec::new();
-        for number in 0..built.threads {
-            let core = core.clone();
-            threads.push(spawn(&format!("worker-{number}"), move || {
-                let mut worker = Worker::new(&core);
-                while let Some(job) = core.next_job() {
-                    core.work(&mut worker, job);
-                }
-            }));
-        }
-        let offload_queues = start_offloads(&core, &mut threads);
+        let (current, committer) = (built.current, Arc::new(Committer::default()));
+        let mut threads: Vec<_> = (0..built.threads).map(|number| start_worker(number, &current)).collect();
+        let core = current.core();
+        offloads(&core).iter().for_each(|(_, offload, queue)| {
+            threads.extend(start_offload(&current, offload, queue));
+        });
         let lanes = built.drivers.into_iter().map(|driver| runtime.spawn(driver.run())).collect();
-        let committer = Arc::new(Committer::default());
         let after_sync = committer.clone();
         core.store.on_sync(move || after_sync.commit_soon());
-        let (thread_core, thread_committer) = (core.clone(), committer.clone());
-        threads.push(spawn("checkpoint", move || thread_committer.run(&thread_core)));
-        Running { core, threads, lanes, offloads: offload_queues, committer }
+        let (of_thread, thread_committer) = (current.clone(), committer.clone());
+        threads.push(spawn("checkpoint", move || thread_committer.run(&of_thread)));
+        Running { current, runtime: runtime.clone(), threads, lanes, retired: Vec::new(), committer }
     }
 
     /// What the engine is doing.
     pub fn snapshot(&self) -> Snapshot {
-        snapshot::take(&self.core)
+        snapshot::take(&self.current.core())
     }
 
     /// A handle that gives snapshots and outlives this value.
     pub fn observer(&self) -> impl Fn() -> Snapshot + Send + Sync + 'static {
-        let core = self.core.clone();
-        move || snapshot::take(&core)
+        let current = self.current.clone();
+        move || snapshot::take(&current.core())
     }
 
-    /// Waits until every source has ended and all they gave is settled.
+    /// Waits until every source has ended and all they gave is settled. Of the topology that runs when
+    /// this is called.
     pub async fn finished(&self) {
-        while !self.core.is_finished() {
-            if self.core.scheduler.all_ended() {
-                self.core.sinks().flat_map(|(_, slot)| &slot.lanes).for_each(|lane| lane.flush());
+        let core = self.current.core();
+        while !core.is_finished() {
+            if core.scheduler.all_ended() {
+                core.sinks().flat_map(|(_, slot)| &slot.lanes).for_each(|lane| lane.flush());
             }
             tokio::time::sleep(BARRIER_POLL).await;
         }
@@ -81,119 +79,74 @@ impl Running {
     /// The barrier: stops polling and waits until every ticket issued so far is done and released.
     /// Nothing is polled until [`Running::resume`].
     pub async fn barrier(&self) {
-        self.core.scheduler.pause(true);
-        while !self.core.is_drained() {
+        let core = self.current.core();
+        core.scheduler.pause(true);
+        while !core.is_drained() {
             tokio::time::sleep(BARRIER_POLL).await;
         }
     }
 
     /// Lifts the barrier.
     pub fn resume(&self) {
-        self.core.scheduler.pause(false);
+        self.current.core().scheduler.pause(false);
     }
 
     /// Stops reading, delivers what is in flight within `timeout`, commits checkpoints, and ends
     /// all threads.
     pub async fn stop(mut self, timeout: Duration) -> Stopped {
+        let core = self.current.core();
         let deadline = tokio::time::Instant::now() + timeout;
         let lanes = std::mem::take(&mut self.lanes);
         let aborts: Vec<_> = lanes.iter().map(tokio::task::JoinHandle::abort_handle).collect();
         let drain = async {
             self.barrier().await;
-            self.core.sinks().flat_map(|(_, slot)| &slot.lanes).for_each(|lane| lane.close());
+            core.sinks().flat_map(|(_, slot)| &slot.lanes).for_each(|lane| lane.close());
+            for lane in core.sinks().flat_map(|(_, slot)| &slot.lanes) {
+                lane.ended().await;
+            }
+        };
+        let drained = tokio::time::timeout_at(deadline, drain).await.is_ok();
+        // Sinks that a reload took out may use the rest of the time; nobody waits for what they have.
+        let left = async {
             for lane in lanes {
                 let _ = lane.await;
             }
         };
-        let drained = tokio::time::timeout_at(deadline, drain).await.is_ok();
+        let _ = tokio::time::timeout_at(deadline, left).await;
         aborts.iter().for_each(tokio::task::AbortHandle::abort);
-        self.core.sinks().for_each(|(_, slot)| slot.sink.close());
-        self.core.sources.iter().for_each(|source| source.ledger.stop());
-        self.core.scheduler.stop();
-        self.offloads.iter().for_each(|queue| queue.stop());
+        core.sinks().for_each(|(_, slot)| slot.sink.close());
+        core.sources.iter().for_each(|source| source.ledger.stop());
+        core.scheduler.stop();
+        offloads(&core).iter().for_each(|(_, _, queue)| queue.stop());
         self.committer.stop();
         // A worker that is stuck in a component must not hold the exit: it is left behind.
         for thread in self.threads.drain(..).filter(|_| drained) {
             let _ = thread.join();
         }
-        let committed = self.core.commit().inspect_err(|error| {
+        let committed = self.current.commit().inspect_err(|error| {
             log::error!("checkpoints could not be written: {error}; some data will be repeated");
         });
         let committed = committed.is_ok();
-        Stopped { drained: drained && committed, snapshot: snapshot::take(&self.core) }
+        Stopped { drained: drained && committed, snapshot: snapshot::take(&core) }
     }
 }
 
-fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
+pub(crate) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
     let builder = std::thread::Builder::new().name(name.to_owned());
     builder.spawn(body).unwrap_or_else(|error| panic!("cannot start thread {name}: {error}"))
 }
 
-fn start_offloads(core: &Arc<Core>, threads: &mut Vec<JoinHandle<()>>) -> Vec<Arc<OffloadQueue>> {
-    let offloads = offloads(core);
-    for (node, offload, queue) in &offloads {
-        for number in 0..offload.threads().max(1) {
-            let (core, node, offload, queue) = (core.clone(), *node, offload.clone(), queue.clone());
-            threads.push(spawn(&format!("offload-{number}"), move || {
-                queue.serve(&core.scheduler, |ticket| {
-                    at_cut(&core, node, ticket, |b, out| offload.apply(b, out))
-                });
-            }));
-        }
-    }
-    offloads.into_iter().map(|(_, _, queue)| queue).collect()
-}
-
-/// Commits checkpoints once per interval and soon after each sync, and samples utilisation.
-#[derive(Default)]
-struct Committer {
-    state: Mutex<CommitterState>,
-    wake: Condvar,
-}
-
-#[derive(Default)]
-struct CommitterState {
-    stopped: bool,
-    wanted: bool,
-}
-
-impl Committer {
-    fn run(&self, core: &Core) {
-        let mut sampled = Instant::now();
-        while !self.wait() {
-            if let Err(error) = core.commit() {
-                log::error!("checkpoints could not be written: {error}; trying again");
+fn start_worker(number: usize, current: &Arc<Current>) -> JoinHandle<()> {
+    let current = current.clone();
+    spawn(&format!("worker-{number}"), move || {
+        let mut core = current.core();
+        let mut worker = Worker::new(&core);
+        while let Some(job) = core.next_job() {
+            // A job that comes after a reload is one of the new core.
+            if current.renew(&mut core) {
+                worker = Worker::new(&core);
             }
-            let elapsed = sampled.elapsed();
-            if elapsed >= COMMIT_INTERVAL {
-                sampled = Instant::now();
-                core.nodes.iter().for_each(|node| node.counters.sample(elapsed));
-                core.sources.iter().for_each(|source| source.sample(elapsed));
-                core.watch_sinks();
-            }
+            core.work(&mut worker, job);
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, CommitterState> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
-    /// Waits for the next interval or a sync; whether it is time to end.
-    fn wait(&self) -> bool {
-        let idle = |state: &mut CommitterState| !state.stopped && !state.wanted;
-        let waited = self.wake.wait_timeout_while(self.lock(), COMMIT_INTERVAL, idle);
-        let mut state = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
-        state.wanted = false;
-        state.stopped
-    }
-
-    fn commit_soon(&self) {
-        self.lock().wanted = true;
-        self.wake.notify_all();
-    }
-
-    fn stop(&self) {
-        self.lock().stopped = true;
-        self.wake.notify_all();
-    }
+    })
 }

@@ -76,6 +76,14 @@ impl Scheduler {
         Scheduler { state: Mutex::new(state), changed: Condvar::new() }
     }
 
+    /// The sources are others from here on: all ready, of these priorities. No ticket is out.
+    pub fn rewire(&self, priorities: Vec<Priority>) {
+        let mut state = self.lock();
+        state.ready = (0..priorities.len()).map(Job::Poll).collect();
+        state.sources = vec![Standing::Queued; priorities.len()];
+        state.priorities = priorities;
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
@@ -239,10 +247,12 @@ impl State {
     }
 
     fn wake(&mut self, source: usize) {
-        match self.sources[source] {
-            Standing::Polling { .. } => self.sources[source] = Standing::Polling { woken: true },
+        // A source that a reload took out is at no place.
+        let Some(standing) = self.sources.get_mut(source) else { return };
+        match *standing {
+            Standing::Polling { .. } => *standing = Standing::Polling { woken: true },
             Standing::Waiting { .. } | Standing::Ended => {
-                self.sources[source] = Standing::Queued;
+                *standing = Standing::Queued;
                 self.ready.push_back(Job::Poll(source));
             }
             Standing::Queued => {}

@@ -1,4 +1,4 @@
-//! The engine under a simulated clock: workers, lanes, faults and kills in an order drawn from a
+//! The engine under a simulated clock: workers, lanes, faults, reloads and kills in an order drawn from a
 //! seed. A failing seed is printed; `MILLSTREAM_SEED=n` runs just that one.
 //!
 //! What it does not prove: anything about real threads, disks or networks.
@@ -6,9 +6,13 @@
 use crate::blueprint::{Blueprint, Clock, Settings, SinkPart, SourcePart, TransformPart};
 use crate::chain::{Worker, at_cut};
 use crate::core::{Core, Op};
+use crate::current::Current;
+use crate::reload::{Retired, settle, turn};
 use crate::scheduler::{Job, Next};
 use crate::ticket::Ticket;
-use millstream_model::{Batch, ComponentError, Map, Now, Offload, Outputs, Serial, SourceInfo, Transform};
+use millstream_model::{
+    Batch, BuildError, ComponentError, Kind, Map, Now, Offload, Outputs, Serial, SourceInfo, Transform,
+};
 use millstream_pace::Pace;
 use millstream_store::Store;
 use millstream_testkit::{FakeSink, MemoryLog, Random, Shelf, Temper};
@@ -27,11 +31,13 @@ struct Scenario {
     origins: usize,
     lines: usize,
     poison: Vec<(usize, usize)>,
-    tempers: [Temper; 2],
+    tempers: [Temper; 3],
     transforms: Vec<&'static str>,
     kills: u64,
     stall: bool,
     rate_limit: Option<u64>,
+    /// One step in this many is a reload; 0 for none.
+    reload_one_in: u64,
 }
 
 impl Scenario {
@@ -50,7 +56,7 @@ impl Scenario {
             sends: random.one_in(3),
             delay: Duration::from_millis(random.below(3) * random.below(40)),
         };
-        let tempers = [temper(&mut random), temper(&mut random)];
+        let tempers = [temper(&mut random), temper(&mut random), temper(&mut random)];
         let pool = ["panicky", "watch", "offload", "watch"];
         let transforms = pool.into_iter().filter(|_| random.one_in(2)).collect();
         Scenario {
@@ -63,12 +69,14 @@ impl Scenario {
             kills: random.below(4),
             stall: random.one_in(3),
             rate_limit: random.one_in(8).then(|| 1000 + random.below(4000)),
+            reload_one_in: if random.one_in(3) { 20 + random.below(100) } else { 0 },
         }
     }
 
     fn is_ordered(&self, sink: usize) -> bool {
-        // What a panic in a delivery abandons comes again later.
-        self.tempers[sink].panics_one_in == 0
+        // What a panic in a delivery abandons comes again later, and so does what a sink gives back
+        // that was changed.
+        self.tempers[sink].panics_one_in == 0 && (sink == 0 || self.reload_one_in == 0)
     }
 
     fn rejects_poison(&self) -> bool {
@@ -127,8 +135,48 @@ fn transform(name: &str) -> Transform {
     }
 }
 
-/// A log, through a chain of transforms, to two sinks.
-fn blueprint(scenario: &Scenario, log: &MemoryLog, shelves: &[Shelf; 2], life: u64) -> Blueprint {
+/// What a reload changes. A number that differs stands for other options.
+#[derive(Clone, Copy, Debug, Default)]
+struct Shape {
+    source: u64,
+    second_sink: u64,
+    transforms: u64,
+    /// A third sink, with what number.
+    third_sink: Option<u64>,
+    /// One more transform.
+    watched: bool,
+}
+
+impl Shape {
+    fn draw(self, random: &mut Random) -> Shape {
+        let mut bump = |number: u64, one_in| number + u64::from(random.one_in(one_in));
+        let (source, second_sink) = (bump(self.source, 4), bump(self.second_sink, 3));
+        let (transforms, third) = (bump(self.transforms, 3), bump(self.third_sink.unwrap_or(0), 3));
+        let third_sink = random.one_in(2).then_some(third);
+        Shape { source, second_sink, transforms, third_sink, watched: random.one_in(2) }
+    }
+
+    /// Whether a component is as it was.
+    fn keeps(self, before: Shape, id: &str) -> bool {
+        match id {
+            "log" => self.source == before.source,
+            "s0" => true,
+            "s1" => self.second_sink == before.second_sink,
+            "s2" => self.third_sink == before.third_sink,
+            "watched" => before.watched,
+            _ => self.transforms == before.transforms,
+        }
+    }
+}
+
+/// A log, through a chain of transforms, to two sinks or three.
+fn blueprint(
+    scenario: &Scenario,
+    log: &MemoryLog,
+    shelves: &[Shelf; 3],
+    life: u64,
+    shape: Shape,
+) -> Blueprint {
     let (log, seed) = (log.clone(), scenario.seed ^ life << 32);
     let pace = Pace { rate_limit: scenario.rate_limit, ..Pace::default() };
     let info = SourceInfo { id: "log".into(), ..SourceInfo::default() };
@@ -136,8 +184,9 @@ fn blueprint(scenario: &Scenario, log: &MemoryLog, shelves: &[Shelf; 2], life: u
         SourcePart { info, type_name: "memory", pace, open: Box::new(move |open| Ok(log.open(&open, seed))) };
     let mut blueprint = Blueprint { sources: vec![source], ..Blueprint::default() };
     let mut last = "log".to_owned();
-    for (index, name) in scenario.transforms.iter().enumerate() {
-        let id = format!("t{index}");
+    let names = scenario.transforms.iter().enumerate().map(|(index, name)| (format!("t{index}"), *name));
+    let watched = shape.watched.then(|| ("watched".to_owned(), "watch"));
+    for (id, name) in watched.into_iter().chain(names) {
         let inputs = vec![(std::mem::replace(&mut last, id.clone()), 0)];
         blueprint.transforms.push(TransformPart {
             id,
@@ -146,7 +195,8 @@ fn blueprint(scenario: &Scenario, log: &MemoryLog, shelves: &[Shelf; 2], life: u
             transform: transform(name),
         });
     }
-    for (index, (shelf, temper)) in shelves.iter().zip(scenario.tempers).enumerate() {
+    let sinks = 2 + usize::from(shape.third_sink.is_some());
+    for (index, (shelf, temper)) in shelves.iter().zip(scenario.tempers).enumerate().take(sinks) {
         let shelf = shelf.clone();
         let sink = Arc::new(FakeSink { shelf, temper, seed: seed ^ index as u64 });
         let inputs = vec![(last.clone(), 0)];
@@ -155,37 +205,86 @@ fn blueprint(scenario: &Scenario, log: &MemoryLog, shelves: &[Shelf; 2], life: u
     blueprint
 }
 
+/// What surrounds a life.
+#[derive(Clone, Copy)]
+struct World<'a> {
+    scenario: &'a Scenario,
+    log: &'a MemoryLog,
+    shelves: &'a [Shelf; 3],
+    folder: &'a Path,
+    life: u64,
+}
+
+impl World<'_> {
+    fn blueprint(self, shape: Shape) -> Blueprint {
+        blueprint(self.scenario, self.log, self.shelves, self.life, shape)
+    }
+}
+
+fn settings() -> Settings {
+    Settings {
+        threads: 1,
+        memory_bytes: 64 << 20,
+        cpu: None,
+        sink_bytes_max: 300,
+        until_eof: true,
+        clock: Clock::Simulated(0),
+    }
+}
+
 /// One life of the agent, until it has delivered everything or is killed.
-struct Life {
+struct Life<'a> {
+    world: World<'a>,
+    shape: Shape,
+    current: Arc<Current>,
+    retired: Vec<Arc<Retired>>,
     core: Arc<Core>,
     workers: Vec<Worker>,
     running: VecDeque<Box<Ticket>>,
     random: Random,
 }
 
-impl Life {
-    fn start(scenario: &Scenario, log: &MemoryLog, shelves: &[Shelf; 2], folder: &Path, life: u64) -> Life {
-        let settings = Settings {
-            threads: 1,
-            memory_bytes: 64 << 20,
-            cpu: None,
-            sink_bytes_max: 300,
-            until_eof: true,
-            clock: Clock::Simulated(0),
-        };
-        let store = Arc::new(Store::open(folder).expect("the store opens"));
-        let built =
-            blueprint(scenario, log, shelves, life).build(&settings, store).expect("the blueprint builds");
+impl Life<'_> {
+    fn start(world: World<'_>) -> Life<'_> {
+        let store = Arc::new(Store::open(world.folder).expect("the store opens"));
+        let shape = Shape::default();
+        let built = world.blueprint(shape).build(&settings(), store).expect("the blueprint builds");
         for driver in built.drivers {
             tokio::spawn(driver.run());
         }
-        let workers = (0..3).map(|_| Worker::new(&built.core)).collect();
-        Life {
-            core: built.core,
-            workers,
-            running: VecDeque::new(),
-            random: Random::new(scenario.seed ^ life),
+        let core = built.current.core();
+        let workers = (0..3).map(|_| Worker::new(&core)).collect();
+        let random = Random::new(world.scenario.seed ^ world.life);
+        let (current, running) = (built.current, VecDeque::new());
+        Life { world, shape, current, retired: Vec::new(), core, workers, running, random }
+    }
+
+    /// Goes on with another topology, or with the same if that one cannot be opened.
+    async fn reload(&mut self) {
+        self.pause().await;
+        let shape = self.shape.draw(&mut self.random);
+        let mut blueprint = self.world.blueprint(shape);
+        let fails = self.random.one_in(8) && shape.source != self.shape.source;
+        if fails {
+            blueprint.sources[0].open = Box::new(|_| Err(BuildError("planted".into())));
         }
+        let kept = |_: Kind, id: &str| shape.keeps(self.shape, id);
+        settle(&self.core, &blueprint, &kept).await;
+        let turned = turn(&self.current, &self.retired, blueprint, &settings(), &kept);
+        assert_eq!(turned.is_err(), fails);
+        if let Ok(turned) = turned {
+            for driver in turned.drivers {
+                tokio::spawn(driver.run());
+            }
+            for retired in turned.retired {
+                let drain = Duration::from_millis(self.random.below(2000));
+                tokio::spawn(retired.clone().drain(drain));
+                self.retired.push(retired);
+            }
+            (self.core, self.shape) = (turned.core, shape);
+            self.workers = (0..3).map(|_| Worker::new(&self.core)).collect();
+        }
+        self.core.scheduler.pause(false);
     }
 
     /// Does something that could happen next.
@@ -195,14 +294,25 @@ impl Life {
             3 | 4 => self.run_one(),
             5 => self.offloads(),
             6 => tokio::task::yield_now().await,
-            _ if self.random.one_in(20) => _ = self.core.commit(),
+            _ if self.reloads() => self.reload().await,
+            _ if self.random.one_in(20) => _ = self.current.commit(),
             _ if self.random.one_in(40) => self.barrier().await,
             _ => tokio::time::sleep(Duration::from_millis(self.random.below(30))).await,
         }
     }
 
-    /// Every ticket issued so far ends, and none is issued meanwhile.
+    fn reloads(&mut self) -> bool {
+        let one_in = self.world.scenario.reload_one_in;
+        one_in > 0 && self.random.one_in(one_in)
+    }
+
     async fn barrier(&mut self) {
+        self.pause().await;
+        self.core.scheduler.pause(false);
+    }
+
+    /// Every ticket issued so far ends, and none is issued meanwhile.
+    async fn pause(&mut self) {
         self.core.scheduler.pause(true);
         let issued = self.issued();
         for _ in 0..1000 {
@@ -216,7 +326,6 @@ impl Life {
         assert!(self.core.is_drained(), "the barrier is not reached");
         assert_eq!(issued, self.issued(), "a ticket was issued behind the barrier");
         assert!(self.running.is_empty());
-        self.core.scheduler.pause(false);
     }
 
     fn issued(&self) -> u64 {
@@ -260,12 +369,13 @@ impl Life {
 }
 
 /// Lives one life on a runtime of its own, so that a kill takes the lanes with it. Whether
-/// everything was delivered.
-fn live(scenario: &Scenario, log: &MemoryLog, shelves: &[Shelf; 2], folder: &Path, life: u64) -> bool {
+/// everything was delivered: the last shape.
+fn live(world: World<'_>) -> Option<Shape> {
+    let World { scenario, log, shelves, .. } = world;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     runtime.expect("a runtime").block_on(async {
-        let mut running = Life::start(scenario, log, shelves, folder, life);
-        let last = life == scenario.kills;
+        let mut running = Life::start(world);
+        let last = world.life == scenario.kills;
         let steps = if last { STEPS_MAX } else { running.random.below(600) as usize };
         shelves[1].stall(scenario.stall);
         for step in 0..steps {
@@ -275,12 +385,12 @@ fn live(scenario: &Scenario, log: &MemoryLog, shelves: &[Shelf; 2], folder: &Pat
                 shelves[1].stall(false);
             }
             if running.core.is_finished() && running.running.is_empty() {
-                running.core.commit().expect("checkpoints are written");
-                return true;
+                running.current.commit().expect("checkpoints are written");
+                return Some(running.shape);
             }
         }
         assert!(!last, "stuck: {:?}", crate::snapshot::take(&running.core));
-        false
+        None
     })
 }
 
@@ -288,12 +398,22 @@ fn live(scenario: &Scenario, log: &MemoryLog, shelves: &[Shelf; 2], folder: &Pat
 fn run(seed: u64) {
     let scenario = Scenario::draw(seed);
     let log = MemoryLog::new(scenario.origins, scenario.lines, &scenario.poison);
-    let shelves = [Shelf::default(), Shelf::default()];
+    let shelves = [Shelf::default(), Shelf::default(), Shelf::default()];
     let folder = tempfile::tempdir().expect("a folder");
     OUT_OF_ORDER.with(|flag| *flag.borrow_mut() = false);
-    let finished = (0..=scenario.kills).any(|life| live(&scenario, &log, &shelves, folder.path(), life));
-    assert!(finished);
-    shelves.iter().enumerate().for_each(|(sink, shelf)| check(&scenario, &log, shelf, sink));
+    let world =
+        |life| World { scenario: &scenario, log: &log, shelves: &shelves, folder: folder.path(), life };
+    let last = (0..=scenario.kills).find_map(|life| Some((life, live(world(life))?)));
+    let (life, shape) = last.expect("the last life ends by itself");
+    let sinks = 2 + usize::from(shape.third_sink.is_some());
+    shelves.iter().enumerate().take(sinks).for_each(|(sink, shelf)| check(&scenario, &log, shelf, sink));
+    if life == 0 && shape.source == 0 && scenario.is_ordered(0) {
+        let (lines, mut seen) = (shelves[0].lines(), HashSet::new());
+        assert!(
+            lines.iter().all(|line| seen.insert(line)),
+            "a sink that nothing happened to got a line twice"
+        );
+    }
     assert!(!OUT_OF_ORDER.with(|flag| *flag.borrow()), "a serial transform saw batches out of order");
 }
 

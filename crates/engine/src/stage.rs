@@ -25,8 +25,13 @@ struct Inbox {
 
 impl SerialStage {
     /// A stage around `transform`.
-    pub fn new(transform: Box<dyn Serial>) -> SerialStage {
-        SerialStage { transform: Mutex::new(transform), inbox: Mutex::default() }
+    pub fn new(transform: Box<dyn Serial>) -> Arc<SerialStage> {
+        Arc::new(SerialStage { transform: Mutex::new(transform), inbox: Mutex::default() })
+    }
+
+    /// Begins with the first ticket of every source again. Nothing is in it.
+    pub fn renew(&self) {
+        lock(&self.inbox).sources.clear();
     }
 
     /// Puts a ticket in and, unless another worker is at it, works off all tickets whose turn it

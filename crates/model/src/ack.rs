@@ -32,7 +32,8 @@ pub struct Ack(Arc<Debt>);
 
 struct Debt {
     ledger: Arc<Ledger>,
-    origin: u64,
+    /// The origin, and the epoch of the ledger in which the range was issued.
+    origin: (u64, u32),
     begin: u64,
     end: u64,
     attempt: u8,
@@ -49,7 +50,7 @@ impl Ack {
     /// Made by [`Ledger::issue`] only, which has noted the range as open.
     pub(crate) fn new(
         ledger: Arc<Ledger>,
-        origin: u64,
+        origin: (u64, u32),
         range: (u64, u64),
         attempt: u8,
         sinks: SinkSet,

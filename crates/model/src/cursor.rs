@@ -52,6 +52,14 @@ impl Cursors {
         cursors
     }
 
+    /// Goes on for the sinks in `kept` alone, and for those that come, each from its position.
+    pub fn reach(&mut self, kept: SinkSet, come: impl IntoIterator<Item = (usize, u64)>) {
+        self.list.iter_mut().for_each(|cursor| cursor.sinks = cursor.sinks & kept);
+        self.list.retain(|cursor| !cursor.sinks.is_empty());
+        self.list.extend(Cursors::resume(come).list);
+        self.join();
+    }
+
     /// The furthest position any sink has read to.
     pub fn head(&self) -> u64 {
         self.list.iter().map(|c| c.position).max().unwrap_or(0)
@@ -146,6 +154,16 @@ mod tests {
         let seen: Vec<_> = cursors.list().iter().map(|c| (c.position, c.sinks)).collect();
         assert_eq!(seen, [(10, set(&[0, 2])), (50, set(&[1]))]);
         assert_eq!(cursors.head(), 50);
+    }
+
+    #[test]
+    fn sinks_go_and_come_and_the_others_stay_where_they_are() {
+        let mut cursors = Cursors::resume([(0, 10), (1, 50), (2, 10)]);
+        cursors.reach(set(&[0, 2]), [(1, 10), (3, 0)]);
+        let seen: Vec<_> = cursors.list().iter().map(|c| (c.position, c.sinks)).collect();
+        assert_eq!(seen, [(0, set(&[3])), (10, set(&[0, 1, 2]))]);
+        cursors.reach(SinkSet::EMPTY, []);
+        assert_eq!(cursors.choose(set(&[0]), SinkSet::EMPTY, None), None);
     }
 
     #[test]

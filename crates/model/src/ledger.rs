@@ -4,6 +4,8 @@
 //! settled yet, in order of their offset, and the *checkpoint*: the offset before which everything
 //! is settled. It never moves past a gap.
 
+mod reach;
+
 use crate::ack::{Ack, Outcome};
 use crate::sinkset::SinkSet;
 use millstream_origin::{Origin, OriginTotals};
@@ -25,6 +27,8 @@ struct State {
     /// Checkpoints that have moved, of origins that are no longer open.
     retired: Vec<(u64, Vec<(usize, u64)>)>,
     stopped: bool,
+    /// Goes up whenever the sinks change.
+    epoch: u32,
     /// What was counted of origins that are no longer open.
     closed: OriginTotals,
 }
@@ -63,6 +67,8 @@ impl Accounts {
 struct Account {
     sink: usize,
     checkpoint: u64,
+    /// What was issued in an earlier epoch was for another sink.
+    epoch: u32,
     out: VecDeque<Entry>,
 }
 
@@ -135,10 +141,11 @@ impl Ledger {
 
     /// Makes an origin known with the checkpoints it resumes from.
     pub fn open(&self, origin: &Arc<Origin>, checkpoints: impl IntoIterator<Item = (usize, u64)>) {
-        let account = |(sink, checkpoint)| Account { sink, checkpoint, out: VecDeque::new() };
+        let mut state = self.lock();
+        let epoch = state.epoch;
+        let account = |(sink, checkpoint)| Account { sink, checkpoint, epoch, out: VecDeque::new() };
         let sinks: Vec<Account> = checkpoints.into_iter().map(account).collect();
         let end = sinks.iter().map(|a| a.checkpoint).max().unwrap_or(0);
-        let mut state = self.lock();
         state.remove(origin.id);
         state.origins.insert(origin.id, Accounts { origin: origin.clone(), end, sinks });
     }
@@ -214,14 +221,24 @@ impl Ledger {
                 account.issue(range, now);
             }
         }
-        Ack::new(self.clone(), origin, range, attempt, sinks)
+        Ack::new(self.clone(), (origin, state.epoch), range, attempt, sinks)
     }
 
-    pub(crate) fn settle(&self, origin: u64, sink: usize, range: (u64, u64), attempt: u8, outcome: Outcome) {
+    /// Ends the debt of a range that was issued in `epoch`.
+    pub(crate) fn settle(
+        &self,
+        (origin, epoch): (u64, u32),
+        sink: usize,
+        range: (u64, u64),
+        attempt: u8,
+        outcome: Outcome,
+    ) {
         let mut state = self.lock();
         let state = &mut *state;
         let Some(accounts) = state.origins.get_mut(&origin) else { return };
-        let Some(account) = accounts.sinks.iter_mut().find(|a| a.sink == sink) else { return };
+        let Some(account) = accounts.sinks.iter_mut().find(|a| a.sink == sink && a.epoch <= epoch) else {
+            return;
+        };
         if outcome <= Outcome::Rejected {
             account.mark(range, Standing::Settled);
             if account.advance() {

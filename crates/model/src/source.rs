@@ -22,6 +22,12 @@ use std::time::Duration;
 pub trait Source: Send {
     /// Produces the next batch, or says when to ask again.
     fn poll(&mut self, cx: &mut SourceCx<'_>) -> Polled;
+
+    /// From the next poll on the source reaches these sinks, with their ids: a reload. Those that it
+    /// reached before, under the same index and id, go on; the ledger has forgotten the others. A
+    /// source that can read twice gives each that comes a cursor and an account in the ledger. Without
+    /// one, which is all that other sources can do, it gets what is read from here on.
+    fn reach(&mut self, _: &[(usize, String)]) {}
 }
 
 /// Wakes a source that waits, from any thread.

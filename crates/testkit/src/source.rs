@@ -2,7 +2,8 @@
 
 use crate::Random;
 use millstream_model::{
-    BatchBuilder, Choice, Cursors, LongLine, Origin, Polled, Source, SourceCx, SourceOpen,
+    BatchBuilder, Choice, Cursors, Ledger, LongLine, Origin, OriginStore, Polled, Source, SourceCx,
+    SourceOpen,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,7 +50,9 @@ impl MemoryLog {
         }
         let ids: Vec<(u64, Vec<u8>)> = tails.iter().map(|(origin, _)| (origin.id, Vec::new())).collect();
         open.store.keep(&ids).expect("the store takes the origins");
-        Box::new(MemorySource { log: self.clone(), tails, random: Random::new(seed), turn: 0 })
+        let (log, random, sinks) = (self.clone(), Random::new(seed), open.sinks.clone());
+        let (store, ledger) = (open.store.clone(), open.ledger.clone());
+        Box::new(MemorySource { log, tails, random, turn: 0, sinks, store, ledger })
     }
 }
 
@@ -58,6 +61,9 @@ struct MemorySource {
     tails: Vec<(Arc<Origin>, Cursors)>,
     random: Random,
     turn: usize,
+    sinks: Vec<(usize, String)>,
+    store: Arc<dyn OriginStore>,
+    ledger: Arc<Ledger>,
 }
 
 impl Source for MemorySource {
@@ -86,6 +92,21 @@ impl Source for MemorySource {
             (false, true) => Polled::Ended,
             (false, false) => Polled::Wait(Duration::from_millis(10)),
         }
+    }
+
+    fn reach(&mut self, sinks: &[(usize, String)]) {
+        let (kept, _) = self.store.origins();
+        let (stay, come): (Vec<_>, Vec<_>) = sinks.iter().partition(|sink| self.sinks.contains(sink));
+        for (origin, cursors) in &mut self.tails {
+            let record = kept.iter().find(|record| record.id == origin.id);
+            let checkpoint =
+                |id: &str| record?.checkpoints.iter().find(|(of, _)| of == id).map(|(_, at)| *at);
+            let position = |(sink, id): &&(usize, String)| (*sink, checkpoint(id).unwrap_or(0));
+            let come: Vec<(usize, u64)> = come.iter().map(position).collect();
+            come.iter().for_each(|(sink, at)| self.ledger.join(origin.id, *sink, *at));
+            cursors.reach(stay.iter().map(|(sink, _)| *sink).collect(), come);
+        }
+        self.sinks = sinks.to_vec();
     }
 }
 

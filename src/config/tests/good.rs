@@ -23,6 +23,7 @@ fn defaults() {
     assert_eq!(globals.limits.cpu, None);
     assert_eq!(globals.shutdown_timeout, Interval(Duration::from_secs(20)));
     assert_eq!(globals.api.listen.to_string(), "127.0.0.1:7878");
+    assert!(!globals.watch);
 }
 
 /// Every global key is taken over; a key left out of a map keeps its default.

@@ -40,7 +40,7 @@ impl Fixture {
             listen: SocketAddr::new(listen, 0),
             data_dir: dir.path().to_path_buf(),
             version: VERSION,
-            config_hash: 0x1234_5678_9abc_def0,
+            config: Arc::new(millstream_console::ConfigState::new(0x1234_5678_9abc_def0)),
         };
         let console = runtime.block_on(start(config, Arc::new(snapshot), ready.clone())).unwrap();
         Fixture { console: Some(console), ready, dir, runtime }

@@ -3,6 +3,7 @@
 mod copies;
 mod finding;
 mod held;
+mod reach;
 
 use super::config::{FileConfig, ReadFrom};
 use super::tail::{ALONE_FROM, Buffers, Fill, Read, Request, Tail};
@@ -209,6 +210,10 @@ impl Source for FileSource {
             _ if self.is_finite(cx) && self.is_ended() => Polled::Ended,
             _ => Polled::Wait(self.pause(now)),
         }
+    }
+
+    fn reach(&mut self, sinks: &[(usize, String)]) {
+        self.change_sinks(sinks);
     }
 }
 

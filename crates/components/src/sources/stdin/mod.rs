@@ -4,52 +4,50 @@
 //! while a sink is down the reader waits.
 
 mod config;
+mod reader;
 
 pub use config::StdinConfig;
 
 use crate::stream::StreamLines;
-use millstream_model::{Ledger, Origin, Polled, Source, SourceCx, SourceOpen};
-use rustix::event::{PollFd, PollFlags};
-use std::io::{self, Read};
+use millstream_model::{Ledger, Origin, Polled, Source, SourceCx, SourceOpen, Wake};
+use reader::Reader;
+use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
-
-/// Bytes of one read.
-const CHUNK_BYTES: usize = 64 * 1024;
-
-/// Chunks between the reading thread and the source.
-const CHUNKS_MAX: usize = 4;
+use std::sync::mpsc::TryRecvError;
+use std::time::Duration;
 
 /// Bytes that wait in the source before it takes no more.
 const WAITING_BYTES_MAX: usize = millstream_model::limits::BLOCK_BYTES;
 
-/// The source. A thread of its own reads, because nothing else can wait for standard input.
+/// The source.
 struct Stdin {
-    chunks: Receiver<io::Result<Vec<u8>>>,
+    /// Taken at the first poll: before, it may be another's.
+    reader: Option<Reader>,
     lines: StreamLines,
     line_max: usize,
     ledger: Arc<Ledger>,
+    wake: Wake,
 }
 
 impl Stdin {
     fn start(config: &StdinConfig, open: SourceOpen) -> io::Result<Stdin> {
-        let (sender, chunks) = sync_channel(CHUNKS_MAX);
-        let wake = open.wake.clone();
-        std::thread::Builder::new().name("stdin".into()).spawn(move || {
-            read_chunks(&mut io::stdin().lock(), &sender, &*wake);
-            drop(sender);
-            wake();
-        })?;
         let origin = Arc::new(Origin::new(getrandom::u64().map_err(io::Error::other)?, ""));
         open.ledger.open(&origin, open.sinks.iter().map(|(sink, _)| (*sink, 0)));
         let line_max = config.max_line.0 as usize;
         let lines = StreamLines::new(origin, line_max, config.on_long_line);
-        Ok(Stdin { chunks, lines, line_max, ledger: open.ledger })
+        Ok(Stdin { reader: None, lines, line_max, ledger: open.ledger, wake: open.wake })
     }
 
     fn take_chunks(&mut self, cx: &SourceCx<'_>) {
+        let reader = match self.reader.take().map_or_else(|| Reader::take(&self.wake), Ok) {
+            Ok(reader) => self.reader.insert(reader),
+            Err(error) => {
+                cx.counters.error("read");
+                return log::error!("source {}: standard input: {error}; trying again", cx.info.id);
+            }
+        };
         while self.lines.waiting() < WAITING_BYTES_MAX.max(self.line_max + 2) {
-            match self.chunks.try_recv() {
+            match reader.next() {
                 Ok(Ok(chunk)) => self.lines.push(chunk),
                 Ok(Err(error)) => {
                     cx.counters.error("read");
@@ -75,42 +73,22 @@ impl Stdin {
     }
 }
 
-fn read_chunks(input: &mut impl Read, chunks: &SyncSender<io::Result<Vec<u8>>>, wake: &dyn Fn()) {
-    loop {
-        let mut chunk = vec![0; CHUNK_BYTES];
-        let read = match input.read(&mut chunk) {
-            Ok(0) => return,
-            Ok(n) => {
-                chunk.truncate(n);
-                Ok(chunk)
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                wait_for_input();
-                continue;
-            }
-            Err(error) => Err(error),
-        };
-        let failed = read.is_err();
-        if chunks.send(read).is_err() || failed {
-            return;
-        }
-        wake();
-    }
-}
-
-/// Waits on an input that somebody has made non-blocking.
-fn wait_for_input() {
-    let stdin = io::stdin();
-    let mut poll = [PollFd::new(&stdin, PollFlags::IN)];
-    // A wait that fails is as good as one that ends early: reading says what there is.
-    let _ = rustix::event::poll(&mut poll, None);
-}
-
 impl Source for Stdin {
     fn poll(&mut self, cx: &mut SourceCx<'_>) -> Polled {
         self.count_lost(cx);
         self.take_chunks(cx);
+        if self.reader.is_none() {
+            return Polled::Wait(Duration::from_secs(1));
+        }
         self.lines.batch(cx)
+    }
+}
+
+impl Drop for Stdin {
+    /// What is not a line yet is for the source that comes after this one.
+    fn drop(&mut self) {
+        if let Some(reader) = self.reader.take() {
+            reader.put_back(self.lines.take_rest());
+        }
     }
 }

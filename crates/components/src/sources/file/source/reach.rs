@@ -1,0 +1,30 @@
+//! Other sinks from here on: a reload.
+
+use super::{FileSource, schedule};
+use millstream_model::{OriginRecord, SinkSet};
+use std::collections::HashMap;
+use std::time::Duration;
+
+impl FileSource {
+    /// Sinks that come begin in every file where they would after a restart: at their checkpoint, or
+    /// where the reading of the file began. The others stay where they are.
+    pub(super) fn change_sinks(&mut self, sinks: &[(usize, String)]) {
+        let stays = |sink: &&(usize, String)| self.open.sinks.contains(sink);
+        let kept: SinkSet = sinks.iter().filter(stays).map(|(index, _)| *index).collect();
+        let come: Vec<&(usize, String)> = sinks.iter().filter(|sink| !stays(sink)).collect();
+        // Nothing is looked up where nobody comes: there may be many files.
+        let (records, _) = if come.is_empty() { Default::default() } else { self.open.store.origins() };
+        let records: HashMap<u64, OriginRecord> = records.into_iter().map(|r| (r.id, r)).collect();
+        for tail in self.tails.values_mut() {
+            let (id, start) = (tail.origin.id, tail.descriptor.start);
+            let checkpoints = records.get(&id).map_or(&[][..], |record| &record.checkpoints);
+            let checkpoint = |sink: &str| checkpoints.iter().find(|(of, _)| of == sink).map(|(_, at)| *at);
+            let position = |(index, id): &&(usize, String)| (*index, checkpoint(id).unwrap_or(start));
+            let come: Vec<(usize, u64)> = come.iter().map(position).collect();
+            come.iter().for_each(|(sink, at)| self.open.ledger.join(id, *sink, *at));
+            tail.cursors.reach(kept, come);
+            schedule(&mut self.work.looks, tail, Duration::ZERO);
+        }
+        self.open.sinks = sinks.to_vec();
+    }
+}

@@ -1,0 +1,98 @@
+//! The one thread that reads standard input.
+//!
+//! It waits in a system call that nothing can end, so it lasts as long as the process: a source that a
+//! reload puts in the place of another takes over what was read for that one.
+
+use millstream_model::Wake;
+use rustix::event::{PollFd, PollFlags};
+use std::io::{self, Read};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// Bytes of one read.
+const CHUNK_BYTES: usize = 64 * 1024;
+
+/// Chunks between the reading thread and the source.
+const CHUNKS_MAX: usize = 4;
+
+/// Between two sources.
+static WAITING: Mutex<Option<Reader>> = Mutex::new(None);
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// The source's end of the thread.
+pub struct Reader {
+    chunks: Receiver<io::Result<Vec<u8>>>,
+    /// What the source before took and did not use.
+    rest: Option<Vec<u8>>,
+    wake: Arc<Mutex<Wake>>,
+}
+
+impl Reader {
+    /// The reader of the process, which wakes with `wake` from here on. The first call starts it.
+    pub fn take(wake: &Wake) -> io::Result<Reader> {
+        if let Some(reader) = lock(&WAITING).take() {
+            *lock(&reader.wake) = wake.clone();
+            return Ok(reader);
+        }
+        let (sender, chunks) = sync_channel(CHUNKS_MAX);
+        let wake = Arc::new(Mutex::new(wake.clone()));
+        let of_thread = wake.clone();
+        let wake_source = move || {
+            let wake = lock(&of_thread).clone();
+            wake();
+        };
+        std::thread::Builder::new().name("stdin".into()).spawn(move || {
+            read_chunks(&mut io::stdin().lock(), &sender, &wake_source);
+            drop(sender);
+            wake_source();
+        })?;
+        Ok(Reader { chunks, rest: None, wake })
+    }
+
+    /// Leaves it to the next source, with bytes that come before all others.
+    pub fn put_back(mut self, bytes: Vec<u8>) {
+        let behind = self.rest.take().unwrap_or_default();
+        self.rest = Some([bytes, behind].concat()).filter(|rest| !rest.is_empty());
+        *lock(&WAITING) = Some(self);
+    }
+
+    /// The next chunk, if one is there.
+    pub fn next(&mut self) -> Result<io::Result<Vec<u8>>, TryRecvError> {
+        self.rest.take().map_or_else(|| self.chunks.try_recv(), |rest| Ok(Ok(rest)))
+    }
+}
+
+fn read_chunks(input: &mut impl Read, chunks: &SyncSender<io::Result<Vec<u8>>>, wake: &dyn Fn()) {
+    loop {
+        let mut chunk = vec![0; CHUNK_BYTES];
+        let read = match input.read(&mut chunk) {
+            Ok(0) => return,
+            Ok(n) => {
+                chunk.truncate(n);
+                Ok(chunk)
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                wait_for_input();
+                continue;
+            }
+            Err(error) => Err(error),
+        };
+        let failed = read.is_err();
+        if chunks.send(read).is_err() || failed {
+            return;
+        }
+        wake();
+    }
+}
+
+/// Waits on an input that somebody has made non-blocking.
+fn wait_for_input() {
+    let stdin = io::stdin();
+    let mut poll = [PollFd::new(&stdin, PollFlags::IN)];
+    // A wait that fails is as good as one that ends early: reading says what there is.
+    let _ = rustix::event::poll(&mut poll, None);
+}

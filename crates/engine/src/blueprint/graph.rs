@@ -1,0 +1,54 @@
+//! Who reads whom, and in which order.
+
+use super::{Blueprint, EngineError, Input};
+use std::collections::HashMap;
+
+/// Indices of the blueprint's nodes: transforms in the order of the flow, then sinks.
+pub struct Graph {
+    /// Blueprint index of each transform, in the order of the flow.
+    pub order: Vec<usize>,
+    /// Readers of (component id, output).
+    readers: HashMap<Input, Vec<usize>>,
+}
+
+impl Graph {
+    pub fn new(blueprint: &Blueprint) -> Result<Graph, EngineError> {
+        let order = flow_order(blueprint)?;
+        let transforms = order.iter().map(|i| &blueprint.transforms[*i].inputs);
+        let mut readers: HashMap<Input, Vec<usize>> = HashMap::new();
+        for (node, inputs) in transforms.chain(blueprint.sinks.iter().map(|s| &s.inputs)).enumerate() {
+            inputs.iter().for_each(|input| readers.entry(input.clone()).or_default().push(node));
+        }
+        Ok(Graph { order, readers })
+    }
+
+    pub fn of(&self, id: &str, output: usize) -> Vec<usize> {
+        self.readers.get(&(id.to_owned(), output)).cloned().unwrap_or_default()
+    }
+
+    /// Readers of every output of a component.
+    pub fn outputs(&self, id: &str) -> Vec<Vec<usize>> {
+        let count = self.readers.keys().filter(|(of, _)| of == id).map(|(_, output)| output + 1).max();
+        (0..count.unwrap_or(0)).map(|output| self.of(id, output)).collect()
+    }
+}
+
+/// Transforms sorted so that each comes after what it reads.
+fn flow_order(blueprint: &Blueprint) -> Result<Vec<usize>, EngineError> {
+    let mut done: Vec<&str> = blueprint.sources.iter().map(|s| s.info.id.as_str()).collect();
+    let mut order = Vec::new();
+    while order.len() < blueprint.transforms.len() {
+        let ready = |i: &usize| {
+            let inputs = &blueprint.transforms[*i].inputs;
+            !order.contains(i) && inputs.iter().all(|(id, _)| done.contains(&id.as_str()))
+        };
+        let Some(next) = (0..blueprint.transforms.len()).find(ready) else {
+            return Err(EngineError(
+                "the transforms form a cycle or read a component that is not there".into(),
+            ));
+        };
+        done.push(&blueprint.transforms[next].id);
+        order.push(next);
+    }
+    Ok(order)
+}

@@ -1,0 +1,63 @@
+//! The thread that commits checkpoints and samples counters.
+
+use crate::current::Current;
+use crate::limits::COMMIT_INTERVAL;
+use std::sync::{Condvar, Mutex, MutexGuard};
+use std::time::Instant;
+
+/// Commits checkpoints once per interval and soon after each sync, and samples utilisation.
+#[derive(Default)]
+pub(crate) struct Committer {
+    state: Mutex<CommitterState>,
+    wake: Condvar,
+}
+
+#[derive(Default)]
+struct CommitterState {
+    stopped: bool,
+    wanted: bool,
+}
+
+impl Committer {
+    /// The loop of its thread.
+    pub fn run(&self, current: &Current) {
+        let mut sampled = Instant::now();
+        while !self.wait() {
+            if let Err(error) = current.commit() {
+                log::error!("checkpoints could not be written: {error}; trying again");
+            }
+            let (core, elapsed) = (current.core(), sampled.elapsed());
+            if elapsed >= COMMIT_INTERVAL {
+                sampled = Instant::now();
+                core.nodes.iter().for_each(|node| node.counters.sample(elapsed));
+                core.sources.iter().for_each(|source| source.sample(elapsed));
+                core.watch_sinks();
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, CommitterState> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Waits for the next interval or a sync; whether it is time to end.
+    fn wait(&self) -> bool {
+        let idle = |state: &mut CommitterState| !state.stopped && !state.wanted;
+        let waited = self.wake.wait_timeout_while(self.lock(), COMMIT_INTERVAL, idle);
+        let mut state = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+        state.wanted = false;
+        state.stopped
+    }
+
+    /// Commits without waiting for the interval.
+    pub fn commit_soon(&self) {
+        self.lock().wanted = true;
+        self.wake.notify_all();
+    }
+
+    /// Ends the thread.
+    pub fn stop(&self) {
+        self.lock().stopped = true;
+        self.wake.notify_all();
+    }
+}

@@ -1,0 +1,201 @@
+//! Reload: the configuration is read again while the agent runs, at SIGHUP or when its files change.
+
+use crate::config::{Component, Config, Fault, Fingerprint, Globals, fingerprint};
+use crate::{cli, logging, run, wiring};
+use millstream_console::ConfigState;
+use millstream_engine::{Running, Settings};
+use millstream_model::Kind;
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::signal::unix::Signal;
+
+/// How often the files are looked at with `watch: true`.
+const LOOK_INTERVAL: Duration = Duration::from_millis(250);
+
+/// How long they must have stayed the same: who writes several files is not done with the first.
+const SETTLED_AFTER: Duration = Duration::from_secs(1);
+
+/// What is read again, and what runs.
+pub struct Reloader {
+    /// The configuration that runs.
+    pub config: Config,
+    files: Vec<PathBuf>,
+    /// The files as they were when they were read last.
+    seen: Fingerprint,
+    hangup: Signal,
+    settings: Settings,
+    state: Arc<ConfigState>,
+}
+
+/// What is different between two configurations.
+struct Changes {
+    kept: HashSet<(Kind, String)>,
+    added: Vec<String>,
+    changed: Vec<String>,
+    removed: Vec<String>,
+}
+
+impl Reloader {
+    /// `config` was read from `files` when they were as `seen`, and runs with `settings`.
+    pub fn new(
+        config: Config,
+        (files, seen): (&[PathBuf], Fingerprint),
+        hangup: Signal,
+        settings: Settings,
+        state: Arc<ConfigState>,
+    ) -> Reloader {
+        Reloader { config, files: files.to_vec(), seen, hangup, settings, state }
+    }
+
+    /// Waits until the configuration is to be read again; why.
+    pub async fn wanted(&mut self) -> &'static str {
+        let (files, seen) = (self.files.clone(), self.seen.clone());
+        let watched = self.config.globals.watch && !self.settings.until_eof;
+        tokio::select! {
+            Some(()) = self.hangup.recv() => "SIGHUP",
+            () = changed(files, seen), if watched => "the files of the configuration changed",
+        }
+    }
+
+    /// Reads the configuration and goes on with it, or with the one that runs if it is at fault.
+    pub async fn reload(&mut self, running: &mut Running, why: &str) {
+        if self.settings.until_eof {
+            return log::warn!("{why}: a run with --until-eof ends by itself and does not reload");
+        }
+        log::info!("{why}: the configuration is read again");
+        self.seen = look(self.files.clone()).await;
+        let files = self.files.clone();
+        let checked = tokio::task::spawn_blocking(move || cli::check(&files)).await;
+        let checked = checked.unwrap_or_else(|error| Err(vec![Fault::anywhere(error.to_string(), "")]));
+        if let Err(faults) = self.go_on(running, checked).await {
+            faults.iter().for_each(|fault| log::error!("{fault}"));
+            log::error!("the configuration was refused, see above; the one before goes on unchanged");
+            self.state.refuse();
+        }
+    }
+
+    async fn go_on(
+        &mut self,
+        running: &mut Running,
+        checked: Result<Config, Vec<Fault>>,
+    ) -> Result<(), Vec<Fault>> {
+        let mut next = checked?;
+        next.warnings.iter().for_each(|warning| log::warn!("{warning}"));
+        let restart = keep_fixed(&self.config.globals, &mut next.globals);
+        let faults = wiring::faults(&next);
+        if !faults.is_empty() {
+            return Err(faults);
+        }
+        let changes = Changes::between(&self.config, &next);
+        let is_same = changes.is_none(&self.config, &next);
+        if !is_same {
+            self.turn(running, &next, &changes).await?;
+        }
+        for key in restart {
+            log::warn!("`{key}` has changed, which takes effect with the next start of the agent");
+        }
+        log::info!("{}", if is_same { "nothing has changed".to_owned() } else { changes.told() });
+        self.state.took(next.hash);
+        self.config = next;
+        Ok(())
+    }
+
+    async fn turn(
+        &mut self,
+        running: &mut Running,
+        next: &Config,
+        changes: &Changes,
+    ) -> Result<(), Vec<Fault>> {
+        let refused = |message: String| vec![Fault::anywhere(message, "")];
+        let blueprint = wiring::blueprint(next).map_err(|error| refused(error.to_string()))?;
+        let settings = Settings { cpu: next.globals.limits.cpu, ..self.settings.clone() };
+        let kept = |kind: Kind, id: &str| changes.kept.contains(&(kind, id.to_owned()));
+        let reloaded = running.reload(blueprint, &settings, &kept, next.globals.shutdown_timeout.0).await;
+        reloaded.map_err(|error| refused(error.to_string()))?;
+        logging::set_level(run::level(next.globals.log.level));
+        self.settings = settings;
+        Ok(())
+    }
+}
+
+/// Sets what cannot change while the agent runs to what it was; the keys that differ.
+fn keep_fixed(running: &Globals, next: &mut Globals) -> Vec<&'static str> {
+    fn keep<T: PartialEq + Clone>(running: &T, next: &mut T) -> bool {
+        let differs = running != next;
+        next.clone_from(running);
+        differs
+    }
+    let differ = [
+        ("data_dir", keep(&running.data_dir, &mut next.data_dir)),
+        ("log.to", keep(&running.log.to, &mut next.log.to)),
+        ("limits.threads", keep(&running.limits.threads, &mut next.limits.threads)),
+        ("limits.memory", keep(&running.limits.memory, &mut next.limits.memory)),
+        ("api.listen", keep(&running.api.listen, &mut next.api.listen)),
+    ];
+    differ.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
+}
+
+impl Changes {
+    fn between(running: &Config, next: &Config) -> Changes {
+        let mut changes =
+            Changes { kept: HashSet::new(), added: Vec::new(), changed: Vec::new(), removed: Vec::new() };
+        let find = |config: &'_ Config, of: &Component| {
+            config.components.iter().find(|c| (c.kind, &c.id) == (of.kind, &of.id)).cloned()
+        };
+        for component in &next.components {
+            match find(running, component) {
+                Some(before) if before.is_same(component) => {
+                    _ = changes.kept.insert((component.kind, component.id.clone()));
+                }
+                Some(_) => changes.changed.push(component.id.clone()),
+                None => changes.added.push(component.id.clone()),
+            }
+        }
+        let gone = running.components.iter().filter(|component| find(next, component).is_none());
+        changes.removed = gone.map(|component| component.id.clone()).collect();
+        changes
+    }
+
+    /// Whether there is nothing to do.
+    fn is_none(&self, running: &Config, next: &Config) -> bool {
+        let joined = |config: &Config| {
+            let mut parts: Vec<_> =
+                config.components.iter().map(|c| (c.id.clone(), c.inputs.clone(), c.pace)).collect();
+            parts.sort_by(|one, other| one.0.cmp(&other.0));
+            parts
+        };
+        let is_same = self.added.is_empty() && self.changed.is_empty() && self.removed.is_empty();
+        is_same && running.globals == next.globals && joined(running) == joined(next)
+    }
+
+    fn told(&self) -> String {
+        let part = |what: &str, ids: &[String]| match ids {
+            [] => String::new(),
+            ids => format!("{what}: {}; ", ids.join(", ")),
+        };
+        let (added, changed) = (part("added", &self.added), part("changed", &self.changed));
+        let removed = part("removed", &self.removed);
+        format!("the new configuration runs; {added}{changed}{removed}unchanged: {}", self.kept.len())
+    }
+}
+
+async fn look(files: Vec<PathBuf>) -> Fingerprint {
+    // Disks may block. What cannot be looked at has nothing to compare.
+    tokio::task::spawn_blocking(move || fingerprint(&files)).await.unwrap_or_default()
+}
+
+/// Waits until the files are others than `seen`, and have been the same for a moment.
+async fn changed(files: Vec<PathBuf>, seen: Fingerprint) {
+    let (mut last, mut since) = (seen.clone(), Instant::now());
+    loop {
+        tokio::time::sleep(LOOK_INTERVAL).await;
+        let now = look(files.clone()).await;
+        if now != last {
+            (last, since) = (now, Instant::now());
+        } else if last != seen && since.elapsed() >= SETTLED_AFTER {
+            return;
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! The configuration changes while the agent runs: what did not change notices nothing.
+
+use crate::support::{Agent, folder, lines, wait_until, write_config};
+use rustix::process::Signal;
+use std::collections::{HashMap, HashSet};
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+const RELOADS: usize = 200;
+
+/// How long anything may take that should happen soon: a busy host, not a good one.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// One sink alone, which is in all of them.
+const ALONE: &str = "
+shutdown_timeout: 1s
+sources:
+  app: { type: file, include: ['DIR/in/*.log'] }
+sinks:
+  keep: { type: file, inputs: [app], path: DIR/keep.out, sync: 100ms, encoding: { codec: text } }
+";
+
+/// A second file, and a broker that nobody will ever answer for.
+const BLOCKED: &str = "
+shutdown_timeout: 1s
+sources:
+  app: { type: file, include: ['DIR/in/*.log'] }
+sinks:
+  keep: { type: file, inputs: [app], path: DIR/keep.out, sync: 100ms, encoding: { codec: text } }
+  more: { type: file, inputs: [app], path: DIR/more.out, sync: 100ms, encoding: { codec: text } }
+  dead: { type: kafka, inputs: [app], brokers: ['127.0.0.1:1'], topic: t, encoding: { codec: text } }
+";
+
+/// The second file with other options, the dead sink with others too, a transform and another source.
+const CHANGED: &str = "
+shutdown_timeout: 1s
+sources:
+  app: { type: file, include: ['DIR/in/*.log'], priority: high }
+  other: { type: file, include: ['DIR/other.log'] }
+transforms:
+  time: { type: parse, inputs: [app, other], time: { format: iso8601 } }
+sinks:
+  keep: { type: file, inputs: [app], path: DIR/keep.out, sync: 100ms, encoding: { codec: text } }
+  more: { type: file, inputs: [time], path: DIR/more.out, sync: 200ms, encoding: { codec: text } }
+  dead: { type: kafka, inputs: [time], brokers: ['127.0.0.1:2'], topic: t, encoding: { codec: text } }
+";
+
+fn append(path: &Path, text: &str) {
+    let mut file = OpenOptions::new().create(true).append(true).open(path).unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+}
+
+/// Ends the load, also when the test fails.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+/// Numbered lines into three files until `done`; how many each has.
+fn load(folder: &Path, done: &AtomicBool) -> usize {
+    let mut number = 0;
+    while !done.load(Ordering::SeqCst) {
+        for file in 0..3 {
+            let some = (number..number + 50).map(|n| format!("file {file} line {n:07} and some words\n"));
+            append(&folder.join(format!("in/{file}.log")), &some.collect::<String>());
+        }
+        number += 50;
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    number
+}
+
+fn expected(each: usize) -> HashSet<String> {
+    let file = |file: usize| (0..each).map(move |n| format!("file {file} line {n:07} and some words"));
+    (0..3).flat_map(file).collect()
+}
+
+fn hash(agent: &Agent) -> Option<f64> {
+    agent.single("millstream_config_hash")
+}
+
+/// Gives the agent another configuration, and waits until it runs.
+fn change(agent: &Agent, config: &str) {
+    let before = hash(agent);
+    agent.reload(config);
+    let is_there = || hash(agent).is_some_and(|now| Some(now) != before);
+    let is_refused = || agent.single("millstream_config_reload_success") == Some(0.0);
+    let refused_before = is_refused();
+    wait_until("the new configuration runs", PATIENCE, || {
+        assert!(refused_before || !is_refused(), "{}", agent.log());
+        is_there()
+    });
+    assert!(!is_refused(), "{}", agent.log());
+}
+
+fn has_lines(path: &Path, count: usize) -> bool {
+    lines(path).iter().collect::<HashSet<_>>().len() >= count
+}
+
+/// Every line of the sink that was there all the time: once, and in the order of its file.
+fn assert_once_in_order(got: &[String], each: usize) {
+    let mut last: HashMap<&str, &str> = HashMap::new();
+    for line in got {
+        let (file, number) = (&line[..6], &line[12..19]);
+        let before = last.insert(file, number);
+        assert!(before.is_none_or(|before| before < number), "{file}: {number} came after {before:?}");
+    }
+    assert_eq!(got.len(), 3 * each);
+}
+
+#[test]
+fn two_hundred_reloads_under_load_lose_nothing_and_repeat_nothing() {
+    let dir = folder();
+    fs::create_dir(dir.path().join("in")).unwrap();
+    fs::write(dir.path().join("other.log"), "other\n").unwrap();
+    let mut agent = Agent::start(dir.path(), ALONE, &[]);
+    wait_until("the agent runs", PATIENCE, || hash(&agent).is_some());
+    let done = AtomicBool::new(false);
+    let each = std::thread::scope(|scope| {
+        let writer = scope.spawn(|| load(dir.path(), &done));
+        let configs = [BLOCKED, CHANGED, ALONE];
+        let _stop = Stop(&done);
+        (0..RELOADS - 2).for_each(|n| change(&agent, configs[n % configs.len()]));
+        done.store(true, Ordering::SeqCst);
+        writer.join().unwrap()
+    });
+    assert!(each > 1000, "{each} lines are no load");
+    let (keep, more) = (dir.path().join("keep.out"), dir.path().join("more.out"));
+    change(&agent, BLOCKED);
+    wait_until("both files have all", PATIENCE, || [&keep, &more].iter().all(|p| has_lines(p, 3 * each)));
+    change(&agent, ALONE);
+    let sent = agent.metric("millstream_component_sent_events_total{component_id=\"keep\"");
+    assert_eq!(sent, Some(3.0 * each as f64), "an unchanged sink keeps its counters");
+    assert!(agent.stop().success(), "{}", agent.log());
+    let got: HashSet<String> = lines(&more).into_iter().filter(|line| line != "other").collect();
+    assert!(got == expected(each), "{} of {} lines", got.len(), 3 * each);
+    assert_once_in_order(&lines(&keep), each);
+}
+
+#[test]
+fn a_bad_configuration_leaves_the_old_one_running_and_says_why() {
+    let dir = folder();
+    fs::create_dir(dir.path().join("in")).unwrap();
+    let agent = Agent::start(dir.path(), ALONE, &[]);
+    wait_until("the agent runs", PATIENCE, || hash(&agent).is_some());
+    let (before, keep) = (hash(&agent), dir.path().join("keep.out"));
+    agent.reload(&ALONE.replace("inputs: [app]", "inputs: [ap]"));
+    wait_until("it is refused", PATIENCE, || agent.single("millstream_config_reload_success") == Some(0.0));
+    assert_eq!(hash(&agent), before);
+    let log = agent.log();
+    assert!(log.contains("millstream.yaml:8:32: the input `ap` does not exist"), "{log}");
+    assert!(log.contains("the one before goes on unchanged"), "{log}");
+    append(&dir.path().join("in/0.log"), "a line after that\n");
+    wait_until("it is delivered all the same", PATIENCE, || has_lines(&keep, 1));
+    change(&agent, &ALONE.replace("100ms", "110ms"));
+}
+
+#[test]
+fn with_watch_a_changed_file_is_enough() {
+    let dir = folder();
+    fs::create_dir(dir.path().join("in")).unwrap();
+    let watched = format!("{ALONE}watch: true\n");
+    let agent = Agent::start(dir.path(), &watched, &[]);
+    wait_until("the agent runs", PATIENCE, || hash(&agent).is_some());
+    let before = hash(&agent);
+    write_config(dir.path(), &watched.replace("keep.out", "other.out"));
+    wait_until("the change is found", PATIENCE, || hash(&agent) != before);
+    append(&dir.path().join("in/0.log"), "a line\n");
+    wait_until("it goes to the new place", PATIENCE, || has_lines(&dir.path().join("other.out"), 1));
+    write_config(dir.path(), "sources: 5\n");
+    wait_until("a fault is told", PATIENCE, || agent.single("millstream_config_reload_success") == Some(0.0));
+}
+
+#[test]
+fn without_a_change_and_for_what_needs_a_restart_it_says_so() {
+    let dir = folder();
+    fs::create_dir(dir.path().join("in")).unwrap();
+    let agent = Agent::start(dir.path(), ALONE, &[]);
+    wait_until("the agent runs", PATIENCE, || hash(&agent).is_some());
+    // Twice at once: the second finds nothing to do, or is one with the first.
+    agent.send(Signal::HUP);
+    agent.send(Signal::HUP);
+    wait_until("it says so", PATIENCE, || agent.log().contains("nothing has changed"));
+    change(&agent, &format!("{ALONE}limits: {{ threads: 1, cpu: 1.5 }}\nlog: {{ level: debug }}\n"));
+    let log = agent.log();
+    assert!(log.contains("`limits.threads` has changed, which takes effect with the next start"), "{log}");
+    assert!(!log.contains("`limits.cpu`"), "{log}");
+}
+
+#[test]
+fn a_file_goes_from_one_sink_to_its_successor_whole() {
+    let dir = folder();
+    fs::create_dir(dir.path().join("in")).unwrap();
+    let mut agent = Agent::start(dir.path(), ALONE, &[]);
+    wait_until("the agent runs", PATIENCE, || hash(&agent).is_some());
+    let done = AtomicBool::new(false);
+    let each = std::thread::scope(|scope| {
+        let writer = scope.spawn(|| load(dir.path(), &done));
+        let _stop = Stop(&done);
+        for n in 0..30 {
+            // Another sink under the same id, and one under another id with the same path; a source
+            // that is opened again.
+            let config = match n % 3 {
+                0 => ALONE.replace("100ms", "150ms"),
+                1 => ALONE.replace("keep:", "heir:"),
+                _ => ALONE.replace("*.log']", "*.log'], host: h"),
+            };
+            change(&agent, &config);
+        }
+        done.store(true, Ordering::SeqCst);
+        writer.join().unwrap()
+    });
+    let keep = dir.path().join("keep.out");
+    wait_until("the file has all", PATIENCE, || has_lines(&keep, 3 * each));
+    assert!(agent.stop().success(), "{}", agent.log());
+    let got: HashSet<String> = lines(&keep).into_iter().collect();
+    assert!(got == expected(each), "{} of {} lines", got.len(), 3 * each);
+}
+
+#[test]
+fn standard_input_goes_on_in_a_changed_source() {
+    let dir = folder();
+    let config = "
+sources:
+  in: { type: stdin, max_line: 1KiB }
+sinks:
+  out: { type: file, inputs: [in], path: DIR/out, sync: 50ms, encoding: { codec: text } }
+";
+    let mut stdin = None;
+    let (read, write) = std::io::pipe().unwrap();
+    let mut agent = Agent::spawn(dir.path(), config, &[], |command| {
+        command.stdin(Stdio::from(read));
+        stdin = Some(write);
+    });
+    let mut stdin = stdin.unwrap();
+    wait_until("the agent runs", PATIENCE, || hash(&agent).is_some());
+    let begun = Instant::now();
+    for n in 0..20 {
+        // Half a line before, the other half after.
+        write!(stdin, "line {n}\nhalf ").unwrap();
+        change(&agent, &config.replace("1KiB", &format!("{}KiB", 2 + n % 2)));
+        writeln!(stdin, "{n}").unwrap();
+    }
+    wait_until("all are there", PATIENCE, || has_lines(&dir.path().join("out"), 40));
+    assert!(begun.elapsed() < PATIENCE);
+    drop(stdin);
+    assert!(agent.stop().success(), "{}", agent.log());
+    let expected: Vec<String> = (0..20).flat_map(|n| [format!("line {n}"), format!("half {n}")]).collect();
+    assert_eq!(lines(&dir.path().join("out")), expected);
+}
