@@ -54,7 +54,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["millstream-model", "millstream-pace", "millstream-snapshot", "millstream-store"],
     ),
     ("millstream-expressions", &["millstream-columns", "millstream-timestamps"]),
-    ("millstream-framing", &["millstream-scan", "millstream-timestamps"]),
+    ("millstream-framing", &["millstream-scan", "millstream-timestamps", "millstream-zones"]),
     ("millstream-kafka", &[]),
     (
         "millstream-model",
@@ -72,6 +72,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("millstream-testkit", &["millstream-model"]),
     ("millstream-timestamps", &[]),
     ("millstream-units", &[]),
+    ("millstream-zones", &["millstream-timestamps"]),
 ];
 
 /// Folders a newcomer reads, and how many lines of code that may be, without blank lines, comments

@@ -25,14 +25,15 @@ pub struct MultilineConfig {
     /// What the first line of an event looks like.
     pub start: Option<StartName>,
     /// With `start: timestamp`: pieces as `strptime` has them, or `iso8601`, `rfc3339`, `epoch_s`, `epoch_ms`,
-    /// `epoch_us`, `epoch_ns`. The event has that time.
-    pub format: Option<String>,
+    /// `epoch_us`, `epoch_ns`; or a list of them, of which the first that fits is taken. The event has that
+    /// time.
+    pub format: Option<TimeFormats>,
     /// The time begins right behind this text; without it, at the beginning of the line.
     pub after: Option<String>,
     /// Behind which occurrence of `after` it begins, counted from 1; the first if left out.
     pub nth: Option<u32>,
-    /// Distance to UTC of times that do not say it: `UTC`, which it is without this option, or
-    /// `+02:00`.
+    /// Time zone of times that do not say it: `UTC`, which it is without this option, `+02:00`,
+    /// `Europe/Berlin`, or `local` for the host's.
     pub timezone: Option<String>,
     /// With `start: regex`: the expression that the first line of an event matches.
     pub pattern: Option<String>,
@@ -47,6 +48,25 @@ pub struct MultilineConfig {
     /// An event ends when its file has not grown for this long.
     #[serde(default = "default_timeout")]
     pub timeout: Interval,
+}
+
+/// How times are written.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum TimeFormats {
+    /// In one way.
+    One(String),
+    /// In several ways; the first that fits is taken.
+    Several(Vec<String>),
+}
+
+impl From<TimeFormats> for Vec<String> {
+    fn from(formats: TimeFormats) -> Vec<String> {
+        match formats {
+            TimeFormats::One(format) => vec![format],
+            TimeFormats::Several(formats) => formats,
+        }
+    }
 }
 
 /// What a language prints over several lines.
@@ -155,7 +175,7 @@ impl MultilineConfig {
     fn time(&self) -> Option<TimeSpec> {
         let MultilineConfig { format, after, nth, timezone, .. } = self.clone();
         let is_said = format.is_some() || after.is_some() || nth.is_some() || timezone.is_some();
-        is_said.then(|| TimeSpec { format: format.unwrap_or_default(), after, nth, timezone })
+        is_said.then(|| TimeSpec { formats: format.map(Vec::from).unwrap_or_default(), after, nth, timezone })
     }
 }
 
@@ -185,6 +205,7 @@ mod tests {
         for multiline in [
             json!({ "start": "timestamp", "format": "%F %T", "after": "[", "nth": 2, "timezone": "+02:00" }),
             json!({ "start": "timestamp", "format": "%F %T", "continue": "^ " }),
+            json!({ "start": "timestamp", "format": ["%F %T", "iso8601"], "timezone": "Europe/Berlin" }),
             json!({ "start": "regex", "pattern": "^a", "end": "z$" }),
             json!({ "start": "indentation", "lines_max": 20, "timeout": "5s" }),
             json!({ "continue": "^ " }),
@@ -203,12 +224,13 @@ mod tests {
             (json!({ "start": "regex" }), "/multiline/pattern", "needs it"),
             (json!({ "pattern": "x" }), "/multiline/pattern", "start: regex"),
             (json!({ "start": "timestamp" }), "/multiline/format", "needs it"),
+            (json!({ "start": "timestamp", "format": [] }), "/multiline/format", "needs it"),
             (json!({ "start": "timestamp", "after": "[" }), "/multiline/format", "needs it"),
             (json!({ "start": "regex", "pattern": "x", "format": "%T" }), "/multiline/format", "only start"),
             (json!({ "start": "timestamp", "format": "%Q" }), "/multiline/format", "%Q"),
             (json!({ "start": "timestamp", "format": "%F %T", "nth": 1 }), "/multiline/nth", "after"),
             (
-                json!({ "start": "timestamp", "format": "%F %T", "timezone": "CET" }),
+                json!({ "start": "timestamp", "format": "%F %T", "timezone": "XYT" }),
                 "/multiline/timezone",
                 "+02:00",
             ),

@@ -221,7 +221,7 @@ fn start(multiline: &Multiline, pattern: Option<Pattern>) -> Result<Option<First
             let missing = || ("/multiline/pattern", "start: regex needs it; write for example '^\\['".into());
             Some(First::Matcher(Matcher::Pattern(pattern.ok_or_else(missing)?)))
         }
-        Some(Start::Timestamp) if multiline.time.as_ref().is_none_or(|time| time.format.is_empty()) => {
+        Some(Start::Timestamp) if multiline.time.as_ref().is_none_or(|time| time.formats.is_empty()) => {
             let message = "start: timestamp needs it; write for example iso8601";
             return Err(("/multiline/format", message.into()));
         }

@@ -2,20 +2,22 @@
 
 use crate::Fault;
 use memchr::memmem::Finder;
-use millstream_timestamps::{Fault as TimeFault, Format, Parser, zone};
+use millstream_timestamps::{Fault as TimeFault, Format, Parser};
+use millstream_zones::zone;
 use std::fmt;
 use std::sync::Arc;
 
 /// Where a line says its own time, and how, as it is configured.
 #[derive(Clone, Debug, Default)]
 pub struct TimeSpec {
-    /// A format of `millstream-timestamps`.
-    pub format: String,
+    /// Formats of `millstream-timestamps`; the first that fits a line reads its time.
+    pub formats: Vec<String>,
     /// The time begins right behind this text; without it, at the beginning of the line.
     pub after: Option<String>,
     /// Behind which occurrence of `after` it begins, counted from 1; the first if left out.
     pub nth: Option<u32>,
-    /// Distance to UTC of times that do not say it: `UTC` or `+02:00`.
+    /// Time zone of times that do not say it, as `millstream-zones` has it: `UTC`, `+02:00`, `Europe/Berlin`,
+    /// `local`.
     pub timezone: Option<String>,
 }
 
@@ -31,21 +33,34 @@ impl TimeSpec {
     ///
     /// The first fault.
     pub fn reader(&self) -> Result<TimeReader, Fault> {
-        let format = self.compiled()?;
+        let (first, others) = self.compiled()?;
         match self.place_fault() {
             Some(fault) => Err(fault),
             None => Ok(TimeReader {
                 place: Arc::new(Place::new(self.after.as_deref(), self.nth.unwrap_or(1))),
-                is_never_indented: self.after.is_none() && is_never_indented(&self.format),
-                parser: Parser::new(Arc::new(format)),
+                is_never_indented: self.after.is_none()
+                    && self.formats.iter().all(|format| is_never_indented(format)),
+                parser: Parser::new(Arc::new(first)),
+                others: others.into_iter().map(|format| Parser::new(Arc::new(format))).collect(),
             }),
         }
     }
 
-    fn compiled(&self) -> Result<Format, Fault> {
-        let offset = self.timezone.as_deref().map(zone).transpose();
-        let offset = offset.map_err(|message| ("/timezone", message))?;
-        Format::new(&self.format, offset).map_err(|message| ("/format", message))
+    /// The first format and the others.
+    fn compiled(&self) -> Result<(Format, Vec<Format>), Fault> {
+        let zone = self.timezone.as_deref().map(zone).transpose();
+        let zone = zone.map_err(|message| ("/timezone", message))?;
+        let compile = |format: &String| {
+            let compiled = Format::new(format, zone.clone());
+            compiled.map_err(|message| match self.formats.len() {
+                1 => ("/format", message),
+                _ => ("/format", format!("{format:?}: {message}")),
+            })
+        };
+        let Some((first, others)) = self.formats.split_first() else {
+            return Err(("/format", "has no format; write for example iso8601".into()));
+        };
+        Ok((compile(first)?, others.iter().map(compile).collect::<Result<_, _>>()?))
     }
 
     fn place_fault(&self) -> Option<Fault> {
@@ -112,7 +127,9 @@ pub struct TimeReader {
     place: Arc<Place>,
     /// The time stands at the beginning of lines, which is no white space then.
     is_never_indented: bool,
+    /// That of the first format.
     parser: Parser,
+    others: Vec<Parser>,
 }
 
 impl TimeReader {
@@ -121,14 +138,24 @@ impl TimeReader {
     ///
     /// # Errors
     ///
-    /// Why it has none.
+    /// Why it has none by the first format.
     #[inline]
     pub fn time(&mut self, line: &[u8], reference_ns: i64) -> Result<i64, Unread> {
         if self.is_never_indented && matches!(line, [b' ' | b'\t', ..]) {
             return Err(Unread::Fault(TimeFault::Text(0)));
         }
         let at = self.place.find(line).ok_or(Unread::NoPlace)?;
-        self.parser.parse(&line[at..], reference_ns).map(|stamp| stamp.ns).map_err(Unread::Fault)
+        let text = &line[at..];
+        match self.parser.parse(text, reference_ns) {
+            Ok(stamp) => Ok(stamp.ns),
+            Err(fault) => self.otherwise(text, reference_ns).ok_or(Unread::Fault(fault)),
+        }
+    }
+
+    /// The time as the other formats read it. They are always tried in their order, as a text may fit
+    /// several of them.
+    fn otherwise(&mut self, text: &[u8], reference_ns: i64) -> Option<i64> {
+        self.others.iter_mut().find_map(|parser| parser.parse(text, reference_ns).ok()).map(|stamp| stamp.ns)
     }
 }
 
@@ -157,7 +184,7 @@ mod tests {
     #[test]
     fn what_begins_with_white_space_is_only_skipped_where_no_time_does() {
         let reads = |format: &str, line: &str| {
-            let spec = TimeSpec { format: format.into(), ..TimeSpec::default() };
+            let spec = TimeSpec { formats: vec![format.into()], ..TimeSpec::default() };
             spec.reader().unwrap().time(line.as_bytes(), 0).is_ok()
         };
         assert!(reads("%e %b %Y %T", " 9 Nov 2025 01:02:03") && reads(" %F %T", " 2025-11-09 01:02:03"));
@@ -168,5 +195,43 @@ mod tests {
             let parsed = Format::new(format, None).unwrap().parse(b" 2025-11-09 01:02:03", 0);
             assert!(parsed.is_err() && !reads(format, " 2025-11-09 01:02:03"), "{format}");
         }
+    }
+
+    #[test]
+    fn the_first_format_that_fits_reads_the_time() {
+        let formats = ["%d.%m.%Y %T", "%m.%d.%Y %T", "iso8601", "epoch_s"].map(str::to_owned).to_vec();
+        let spec = TimeSpec { formats, timezone: Some("Europe/Berlin".into()), ..TimeSpec::default() };
+        assert_eq!(spec.faults(), [("/format", EPOCH_FAULT.to_owned())]);
+        let spec = TimeSpec { formats: spec.formats[..3].to_vec(), ..spec };
+        let mut reader = spec.reader().unwrap();
+        let plain = Format::new("%F %T", None).unwrap();
+        for (line, expected) in [
+            ("01.02.2026 12:00:00", "2026-02-01 11:00:00"),
+            ("02.13.2026 12:00:00", "2026-02-13 11:00:00"),
+            // What fitted last is not preferred.
+            ("02.03.2026 12:00:00", "2026-03-02 11:00:00"),
+            ("2026-07-01T12:00:00", "2026-07-01 10:00:00"),
+            ("2026-07-01T12:00:01Z", "2026-07-01 12:00:01"),
+        ] {
+            let expected = plain.parse(expected.as_bytes(), 0).unwrap().ns;
+            assert_eq!(reader.time(line.as_bytes(), 0), Ok(expected), "{line}");
+        }
+        // The fault of the first format is told.
+        assert_eq!(reader.time(b"01.x", 0), Err(Unread::Fault(TimeFault::Text(3))));
+    }
+
+    const EPOCH_FAULT: &str =
+        "\"epoch_s\": every text of this format says its own time zone; leave out timezone";
+
+    #[test]
+    fn wrong_zones_and_formats_have_their_place_and_advice() {
+        let faults = |formats: &[&str], timezone: Option<&str>| {
+            let formats = formats.iter().map(|format| (*format).to_owned()).collect();
+            TimeSpec { formats, timezone: timezone.map(str::to_owned), ..TimeSpec::default() }.faults()
+        };
+        assert!(matches!(&faults(&[], None)[..], [("/format", message)] if message.contains("write")));
+        let wrong = faults(&["iso8601"], Some("Europe/Berln"));
+        assert!(matches!(&wrong[..], [("/timezone", message)] if message.contains("Europe/Berlin?")));
+        assert_eq!(faults(&["iso8601", "%F %T"], Some("America/New_York")), []);
     }
 }

@@ -107,7 +107,7 @@ fn few() -> Multiline {
 }
 
 fn timestamp() -> Multiline {
-    let time = TimeSpec { format: "%Y-%m-%d %H:%M:%S".into(), ..TimeSpec::default() };
+    let time = TimeSpec { formats: vec!["%Y-%m-%d %H:%M:%S".into()], ..TimeSpec::default() };
     Multiline { start: Some(Start::Timestamp), time: Some(time), ..few() }
 }
 

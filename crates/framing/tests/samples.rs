@@ -42,7 +42,8 @@ fn regex(pattern: &str) -> Multiline {
 }
 
 fn timestamp(format: &str, after: Option<&str>) -> Multiline {
-    let time = TimeSpec { format: format.into(), after: after.map(str::to_owned), ..TimeSpec::default() };
+    let time =
+        TimeSpec { formats: vec![format.into()], after: after.map(str::to_owned), ..TimeSpec::default() };
     Multiline { start: Some(Start::Timestamp), time: Some(time), ..Multiline::default() }
 }
 

@@ -1,7 +1,7 @@
 //! From the fields of a date to nanoseconds.
 
-use crate::step::{Fields, Part};
-use crate::{Fault, SECOND_NS};
+use crate::step::{Fields, Part, Said};
+use crate::{Fault, SECOND_NS, Zone};
 
 const DAY_SECONDS: i64 = 86_400;
 
@@ -27,7 +27,7 @@ pub enum Day {
 impl Fields {
     /// Nanoseconds since 1970 of what was read. A second 60 is the first of the next minute.
     #[inline]
-    pub fn resolve(&self, day: Day, reference_ns: i64) -> Result<i64, Fault> {
+    pub fn resolve(&self, day: Day, zone: &Zone, reference_ns: i64) -> Result<i64, Fault> {
         if day == Day::Epoch {
             return self.epoch_ns.checked_add(self.fraction_ns).ok_or(Fault::Range);
         }
@@ -35,9 +35,17 @@ impl Fields {
         if hour > 23 || minute > 59 || second > 60 {
             return Err(Fault::Date);
         }
-        let of_day = hour * 3600 + minute * 60 + second - i64::from(self.offset_seconds);
+        let of_day = hour * 3600 + minute * 60;
         let (month, day_of_month) = (self.get(Part::Month), self.get(Part::Day));
-        let to_ns = |days: i64| (days * DAY_SECONDS + of_day) * SECOND_NS + self.fraction_ns;
+        let to_ns = |days: i64| {
+            let minute = days * DAY_SECONDS + of_day;
+            (minute + second - self.offset(zone, minute)) * SECOND_NS + self.fraction_ns
+        };
+        if let Said::Name(name) = self.zone
+            && zone.named_seconds(0, name).is_none()
+        {
+            return Err(Fault::Zone);
+        }
         let days = match day {
             Day::OfMonth => days_of_date(self.year()?, month, day_of_month),
             Day::OfYear => days_of_year(self.year()?, self.get(Part::DayOfYear)),
@@ -46,6 +54,16 @@ impl Fields {
             }
         };
         days.map(to_ns).ok_or(Fault::Date)
+    }
+
+    /// Local time minus UTC in seconds at a local minute.
+    #[inline]
+    fn offset(&self, zone: &Zone, minute_seconds: i64) -> i64 {
+        i64::from(match self.zone {
+            Said::Offset(seconds) => seconds,
+            Said::Nothing => zone.offset_seconds(minute_seconds),
+            Said::Name(name) => zone.named_seconds(minute_seconds, name).unwrap_or_default(),
+        })
     }
 
     fn year(&self) -> Result<i64, Fault> {
@@ -67,8 +85,9 @@ fn latest(month: i64, day: i64, reference_ns: i64, to_ns: impl Fn(i64) -> i64) -
 /// Whether the year that was found for this minute is that of each of its seconds.
 pub fn has_one_year(minute_ns: i64, reference_ns: i64) -> bool {
     let behind = reference_ns.saturating_add(AHEAD_NS_MAX).saturating_sub(minute_ns);
-    // From within the minute to within the same minute of the next year.
-    (61 * SECOND_NS..(365 * DAY_SECONDS - 61) * SECOND_NS).contains(&behind)
+    // From within the minute to within the same minute of the next year, which may come up to a day
+    // earlier where a place has moved its clocks.
+    (61 * SECOND_NS..363 * DAY_SECONDS * SECOND_NS).contains(&behind)
 }
 
 /// Days from 1970-01-01, if there is such a date.

@@ -2,7 +2,7 @@
 
 use crate::civil::{Day, has_one_year};
 use crate::step::{EPOCH_UNITS, Fields, Part, Step};
-use crate::{Fault, SECOND_NS, Stamp};
+use crate::{Fault, SECOND_NS, Stamp, Zone};
 
 /// Longest format in bytes: a longer one is a slip.
 const FORMAT_BYTES_MAX: usize = 128;
@@ -13,26 +13,29 @@ pub struct Format {
     steps: Vec<Step>,
     day: Day,
     /// Of texts that say none.
-    offset_seconds: i32,
+    zone: Zone,
 }
 
 impl Format {
     /// Compiles a format: a preset (`iso8601`, `rfc3339`, `epoch_s`, `epoch_ms`, `epoch_us`, `epoch_ns`)
-    /// or pieces as `strptime` has them. `offset_seconds` is the distance to UTC of times that do not
-    /// say theirs.
+    /// or pieces as `strptime` has them. `zone` is that of times that do not say theirs, UTC without it;
+    /// `%Z` then takes the names of its distances.
     ///
     /// # Errors
     ///
     /// What is wrong; what to write instead.
-    pub fn new(text: &str, offset_seconds: Option<i32>) -> Result<Format, String> {
-        let steps = match preset(text) {
+    pub fn new(text: &str, zone: Option<Zone>) -> Result<Format, String> {
+        let mut steps = match preset(text) {
             Some(steps) => steps,
             None => pieces(text)?,
         };
+        if zone.as_ref().is_some_and(|zone| zone.fixed_seconds().is_none()) {
+            steps.iter_mut().filter(|step| **step == Step::Utc).for_each(|step| *step = Step::ZoneName);
+        }
         let has = |part| steps.iter().any(|step| step.gives(part));
         let is_epoch = steps.iter().any(|step| matches!(step, Step::Epoch(_)));
         let says_zone = |step: &Step| matches!(step, Step::Offset { optional: false } | Step::Utc);
-        if offset_seconds.is_some() && (is_epoch || steps.iter().any(says_zone)) {
+        if zone.is_some() && (is_epoch || steps.iter().any(says_zone)) {
             return Err("every text of this format says its own time zone; leave out timezone".into());
         }
         let day = if is_epoch { Day::Epoch } else { day(&has)? };
@@ -44,7 +47,7 @@ impl Format {
             return Err("%I needs %p, and %p needs %I; write both, or %H for an hour of 24".into());
         }
         twice(&steps)?;
-        Ok(Format { steps: fused(&steps), day, offset_seconds: offset_seconds.unwrap_or(0) })
+        Ok(Format { steps: fused(&steps), day, zone: zone.unwrap_or(Zone::fixed(0)) })
     }
 
     /// Whether the times have no year: it is the latest with which a time is
@@ -62,7 +65,7 @@ impl Format {
 
     #[inline]
     pub(crate) fn fields(&self) -> Fields {
-        Fields::new(self.offset_seconds)
+        Fields::new(self.zone.fixed_seconds())
     }
 
     #[inline]
@@ -71,7 +74,7 @@ impl Format {
         for step in &self.steps {
             len = step.read(text, len, fields).ok_or(Fault::Text(len))?;
         }
-        Ok(Stamp { ns: fields.resolve(self.day, reference_ns)?, len })
+        Ok(Stamp { ns: fields.resolve(self.day, &self.zone, reference_ns)?, len })
     }
 
     /// The time `ns` without second and fraction, if every second of its minute adds to it: not of a
@@ -87,30 +90,12 @@ impl Format {
 
     /// Whether what follows a time can decide where it ends.
     pub(crate) fn looks_ahead(&self) -> bool {
-        use Step::{Fraction, Hour12, Offset, Padded, PointFraction};
-        let last = self.steps.last();
-        matches!(last, Some(Fraction(..) | PointFraction | Offset { .. } | Padded(_) | Hour12 { .. }))
+        use Step::{Fraction, Hour12, Offset, Padded, PointFraction, ZoneName};
+        match self.steps.last() {
+            Some(Fraction(..) | PointFraction | Offset { .. } | Padded(_) | Hour12 { .. } | ZoneName) => true,
+            _ => false,
+        }
     }
-}
-
-/// Distance to UTC in seconds of a time zone: `UTC`, `+02:00`.
-///
-/// # Errors
-///
-/// What is wrong; what to write instead.
-pub fn zone(text: &str) -> Result<i32, String> {
-    let wrong = || {
-        format!(
-            "{text:?} is no distance to UTC; write UTC or for example +02:00 (names of places are not known)"
-        )
-    };
-    if text == "UTC" {
-        return Ok(0);
-    }
-    let mut fields = Fields::new(0);
-    let is_whole = |end: usize| end == text.len() && text.len() == "+02:00".len();
-    let end = Step::Offset { optional: false }.read(text.as_bytes(), 0, &mut fields);
-    end.filter(|end| is_whole(*end)).map(|_| fields.offset_seconds).ok_or_else(wrong)
 }
 
 fn preset(text: &str) -> Option<Vec<Step>> {
@@ -277,7 +262,7 @@ fn twice(steps: &[Step]) -> Result<(), String> {
     let count = |is: &dyn Fn(&&Step) -> bool| steps.iter().filter(is).count();
     let more = [
         ("the fraction", count(&|step| matches!(step, Step::Fraction(..) | Step::PointFraction))),
-        ("the time zone", count(&|step| matches!(step, Step::Offset { .. } | Step::Utc))),
+        ("the time zone", count(&|step| matches!(step, Step::Offset { .. } | Step::Utc | Step::ZoneName))),
         ("the time since 1970", count(&|step| matches!(step, Step::Epoch(_)))),
         ("%p", count(&|step| matches!(step, Step::Meridiem))),
     ];

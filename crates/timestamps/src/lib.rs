@@ -18,10 +18,12 @@ mod compile;
 mod parser;
 mod rfc3339;
 mod step;
+mod zone;
 
-pub use compile::{Format, zone};
+pub use compile::Format;
 pub use parser::Parser;
 pub use rfc3339::{RFC3339_BYTES, Rfc3339, civil, push_rfc3339};
+pub use zone::{Period, Zone, distance};
 
 use std::fmt;
 
@@ -44,6 +46,8 @@ pub enum Fault {
     Text(usize),
     /// It fits, but there is no such date or time of day: 30 February, 25 o'clock.
     Date,
+    /// It names a time zone that the place of the format does not have.
+    Zone,
     /// Before 1678 or after 2261: nanoseconds in 64 bits do not reach there.
     Range,
 }
@@ -53,6 +57,7 @@ impl fmt::Display for Fault {
         match self {
             Fault::Text(at) => write!(f, "does not fit the format from byte {at} on"),
             Fault::Date => f.write_str("there is no such date or time of day"),
+            Fault::Zone => f.write_str("the time zone that it names is not one of the configured place"),
             Fault::Range => f.write_str("not between the years 1678 and 2261"),
         }
     }

@@ -1,6 +1,6 @@
 //! The steps of a compiled format, and how each reads its piece of a text.
 
-use crate::SECOND_NS;
+use crate::{SECOND_NS, zone};
 
 /// A number that a piece of a text stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,8 +53,21 @@ pub enum Step {
     Offset { optional: bool },
     /// `UTC` or `GMT`.
     Utc,
+    /// These or a name of the time zone: `CEST`.
+    ZoneName,
     /// A number of units since 1970, each of so many nanoseconds.
     Epoch(i64),
+}
+
+/// What a text says of its time zone.
+#[derive(Clone, Copy, Debug)]
+pub enum Said {
+    /// Nothing: it is that of the format, which has more than one distance to UTC.
+    Nothing,
+    /// Its distance to UTC in seconds.
+    Offset(i32),
+    /// A name, as its number.
+    Name(u64),
 }
 
 /// What was read of a text.
@@ -62,7 +75,7 @@ pub enum Step {
 pub struct Fields {
     parts: [u16; 8],
     pub fraction_ns: i64,
-    pub offset_seconds: i32,
+    pub zone: Said,
     pub epoch_ns: i64,
     /// Where the digits of the second are, if there are any.
     pub second_at: Option<usize>,
@@ -71,15 +84,24 @@ pub struct Fields {
 }
 
 impl Fields {
-    pub fn new(offset_seconds: i32) -> Fields {
+    /// `offset_seconds` is the one distance to UTC of texts that say none, if there is one.
+    pub fn new(offset_seconds: Option<i32>) -> Fields {
         Fields {
             parts: [0; 8],
             fraction_ns: 0,
-            offset_seconds,
+            zone: offset_seconds.map_or(Said::Nothing, Said::Offset),
             epoch_ns: 0,
             second_at: None,
             fraction_at: 0,
             fraction_len: 0,
+        }
+    }
+
+    /// The distance to UTC in seconds, if it is said as a number.
+    pub fn offset_seconds(&self) -> Option<i32> {
+        match self.zone {
+            Said::Offset(seconds) => Some(seconds),
+            Said::Nothing | Said::Name(_) => None,
         }
     }
 
@@ -240,8 +262,13 @@ impl Step {
                 (is_after_noon || word.eq_ignore_ascii_case(b"AM")).then_some(at + 2)
             }
             Step::Utc => {
-                fields.offset_seconds = 0;
+                fields.zone = Said::Offset(0);
                 matches!(text.get(at..at + 3)?, b"UTC" | b"GMT").then_some(at + 3)
+            }
+            Step::ZoneName => {
+                let (name, len) = zone::name(text.get(at..)?)?;
+                fields.zone = if zone::is_utc(name) { Said::Offset(0) } else { Said::Name(name) };
+                Some(at + len)
             }
             _ => None,
         }
@@ -325,7 +352,7 @@ fn offset(text: &[u8], at: usize, optional: bool, fields: &mut Fields) -> Option
     let is_digit = |at: usize| text.get(at).is_some_and(u8::is_ascii_digit);
     let sign = match text.get(at) {
         Some(b'Z' | b'z') => {
-            fields.offset_seconds = 0;
+            fields.zone = Said::Offset(0);
             return Some(at + 1);
         }
         Some(b'+') if is_digit(at + 1) => 1,
@@ -340,7 +367,7 @@ fn offset(text: &[u8], at: usize, optional: bool, fields: &mut Fields) -> Option
         minutes = two_digits(text, end)?;
         end += 2;
     }
-    fields.offset_seconds = sign * (i32::from(hours) * 3600 + i32::from(minutes) * 60);
+    fields.zone = Said::Offset(sign * (i32::from(hours) * 3600 + i32::from(minutes) * 60));
     (hours < 24 && minutes < 60).then_some(end)
 }
 

@@ -1,5 +1,6 @@
 //! Events of a range of time: back-fill.
 
+use crate::framing::TimeFormats;
 use millstream_framing::{TimeReader, TimeSpec};
 use millstream_model::{Batch, Selection, TIME_UNKNOWN};
 use millstream_timestamps::Format;
@@ -16,14 +17,15 @@ pub struct BackfillConfig {
     /// Events before this time.
     pub until: Option<String>,
     /// How a line says its time, where `multiline` or `format` of the source do not find it: pieces as
-    /// `strptime` has them, or `iso8601`, `rfc3339`, `epoch_s`, `epoch_ms`, `epoch_us`, `epoch_ns`.
-    pub format: Option<String>,
+    /// `strptime` has them, or `iso8601`, `rfc3339`, `epoch_s`, `epoch_ms`, `epoch_us`, `epoch_ns`;
+    /// or a list of them, of which the first that fits is taken.
+    pub format: Option<TimeFormats>,
     /// The time begins right behind this text; without it, at the beginning of the line.
     pub after: Option<String>,
     /// Behind which occurrence of `after` it begins, counted from 1; the first if left out.
     pub nth: Option<u32>,
-    /// Distance to UTC of times that do not say it: `UTC`, which it is without this option, or
-    /// `+02:00`.
+    /// Time zone of times that do not say it: `UTC`, which it is without this option, `+02:00`,
+    /// `Europe/Berlin`, or `local` for the host's.
     pub timezone: Option<String>,
 }
 
@@ -51,7 +53,7 @@ impl Range {
             return Err(("/until".into(), "is not after from:; write a later time".into()));
         }
         let BackfillConfig { after, nth, timezone, .. } = config.clone();
-        let spec = |format: &String| TimeSpec { format: format.clone(), after, nth, timezone };
+        let spec = |format: &TimeFormats| TimeSpec { formats: format.clone().into(), after, nth, timezone };
         let reader = config.format.as_ref().map(|format| spec(format).reader()).transpose();
         let reader = reader.map_err(|(pointer, message)| (pointer.to_owned(), message))?;
         if reader.is_none() && !finds_times {

@@ -2,6 +2,7 @@
 
 use super::form::{Form, Format};
 use super::{Keep, Parse, TimeField};
+use crate::framing::TimeFormats;
 use crate::on_error::OnError;
 use crate::registry::{Component, TransformComponent};
 use millstream_framing::TimeSpec;
@@ -153,14 +154,14 @@ pub struct TimeConfig {
     /// The field that has the time; without it, the line. Once it was read, the field is left out.
     pub field: Option<String>,
     /// Pieces as `strptime` has them, or `iso8601`, `rfc3339`, `epoch_s`, `epoch_ms`, `epoch_us`,
-    /// `epoch_ns`.
-    pub format: String,
+    /// `epoch_ns`; or a list of them, of which the first that fits is taken.
+    pub format: TimeFormats,
     /// The time begins right behind this text; without it, at the beginning of the line.
     pub after: Option<String>,
     /// Behind which occurrence of `after` it begins, counted from 1; the first if left out.
     pub nth: Option<u32>,
-    /// Distance to UTC of times that do not say it: `UTC`, which it is without this option, or
-    /// `+02:00`.
+    /// Time zone of times that do not say it: `UTC`, which it is without this option, `+02:00`,
+    /// `Europe/Berlin`, or `local` for the host's.
     pub timezone: Option<String>,
     /// Whether the field is kept although its time was read.
     #[serde(default)]
@@ -170,7 +171,7 @@ pub struct TimeConfig {
 impl TimeConfig {
     fn spec(&self) -> TimeSpec {
         let TimeConfig { format, after, nth, timezone, .. } = self.clone();
-        TimeSpec { format, after, nth, timezone }
+        TimeSpec { formats: format.into(), after, nth, timezone }
     }
 }
 
@@ -207,7 +208,7 @@ impl ParseConfig {
         let (field, spec, keep) = match (&self.time, from_format) {
             (Some(time), _) => (time.field.as_deref().map(Arc::from), time.spec(), time.keep),
             (None, Some(TimeOfFormat { name, format })) => {
-                (Some(name), TimeSpec { format: format.to_string(), ..TimeSpec::default() }, false)
+                (Some(name), TimeSpec { formats: vec![format.to_string()], ..TimeSpec::default() }, false)
             }
             (None, None) => return Ok(None),
         };

@@ -62,6 +62,14 @@ fn the_time_begins_where_it_is_said_to_begin() {
 }
 
 #[test]
+fn a_place_and_several_formats_give_the_time() {
+    let time = json!({ "format": ["%d.%m.%Y %T", "iso8601"], "timezone": "Europe/Berlin" });
+    let lines = "01.07.2026 12:00:00\n2026-01-01 12:00:00\n2026-10-25 02:30:00\n2026-07-01T12:00:00Z\n";
+    let expected = [1_782_900_000, 1_767_265_200, 1_792_888_200, 1_782_907_200];
+    assert_eq!(seconds(json!({ "time": time }), lines), expected);
+}
+
+#[test]
 fn a_line_without_a_time_keeps_that_of_its_reading_and_is_counted() {
     let mut map = map(json!({ "time": { "format": "epoch_ms", "after": "[" } }));
     let (batch, counters, warning) = applied(&mut *map, of("[1\nrubbish\n[x\n[2\n"));
@@ -114,10 +122,16 @@ fn what_is_wrong_is_said_with_what_to_write_instead() {
     let all = [
         (json!({}), "", "does nothing; write for example format: json"),
         (json!({ "time": { "format": "yyyy" } }), "/time/format", "no format of a time; write"),
+        (json!({ "time": { "format": [] } }), "/time/format", "has no format; write"),
         (
-            json!({ "time": { "format": "iso8601", "timezone": "CET" } }),
+            json!({ "time": { "format": ["iso8601", "yyyy"] } }),
+            "/time/format",
+            "\"yyyy\": no format of a time; write",
+        ),
+        (
+            json!({ "time": { "format": "iso8601", "timezone": "Berlin" } }),
             "/time/timezone",
-            "\"CET\" is no distance",
+            "\"Berlin\" is no time zone that is known; did you mean Europe/Berlin?",
         ),
         (
             json!({ "time": { "format": "iso8601", "after": "" } }),
