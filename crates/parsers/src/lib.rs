@@ -5,16 +5,20 @@
 //! that does not fit leaves no field behind, and the reason why.
 
 mod access;
+mod delimited;
 mod fields;
 mod input;
+mod key_value;
 mod region;
 #[cfg(test)]
 mod samples;
 mod types;
 
 pub use access::{Access, AccessConfig, Escape, Server, TimeField};
+pub use delimited::{Delimited, DelimitedConfig, Unequal};
 pub use fields::{Failure, Field, Fields, Reason};
 pub use input::Input;
+pub use key_value::{Bare, KeyValue, KeyValueConfig};
 pub use types::{Type, is_number};
 
 /// Takes lines apart.
