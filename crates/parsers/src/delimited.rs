@@ -1,7 +1,7 @@
 //! Fields between delimiters: CSV, TSV and the like.
 
 use crate::fields::{table, unseen};
-use crate::region::{Line, Region, Regions};
+use crate::region::{Bits, Line, Region, Regions};
 use crate::{Failure, Fields, Input, Parser, Reason, Type};
 use millstream_columns::{Cell, Kind};
 use millstream_scan::{ByteSet, find};
@@ -64,6 +64,7 @@ impl Default for DelimitedConfig {
 pub struct Delimited {
     config: DelimitedConfig,
     set: ByteSet,
+    quotes: Bits,
     marks: Vec<u32>,
     lines: Vec<Line>,
     failures: Vec<Failure>,
@@ -103,7 +104,8 @@ impl Delimited {
             None => ByteSet::new(&[first]),
         };
         let (marks, lines, failures, unquoted) = Default::default();
-        Ok(Delimited { config, set, marks, lines, failures, unquoted })
+        let quotes = Bits::new(config.quote.as_slice());
+        Ok(Delimited { config, set, quotes, marks, lines, failures, unquoted })
     }
 
     fn find(&mut self, input: &Input<'_>, table: &mut [&mut [Cell]]) {
@@ -113,41 +115,53 @@ impl Delimited {
             find(region.text(), &self.set, &mut self.marks);
             // So that a whole line of marks can be looked at behind the last one.
             self.marks.resize(self.marks.len() + table.len() + 1, u32::MAX);
-            let mut first = 0;
-            for line in std::mem::take(&mut self.lines) {
-                while self.marks[first] < line.begin {
-                    first += 1;
-                }
-                first = self.line(&region, line, first, table);
+            self.quotes.see(region.text());
+            self.sort(&region, table);
+            self.columns(&region, table);
+        }
+    }
+
+    /// Takes the lines apart that have quotes or not as many fields as they should, and leaves the others in
+    /// `lines`, with the index of their first mark where they begin.
+    fn sort(&mut self, region: &Region<'_>, table: &mut [&mut [Cell]]) {
+        let is_simple = self.config.delimiter.len() == 1 && !self.config.trim;
+        let has_quotes = self.config.quote.is_some() && !self.quotes.is_empty();
+        let mut lines = std::mem::take(&mut self.lines);
+        let (mut first, mut kept) = (0, 0);
+        for index in 0..lines.len() {
+            let mut line = lines[index];
+            while self.marks[first] < line.begin {
+                first += 1;
+            }
+            let last = first + table.len() - 1;
+            let has_all = self.marks[last] >= line.end && (last == first || self.marks[last - 1] < line.end);
+            let is_quoted = has_quotes && self.quotes.find(line.begin as usize) < line.end as usize;
+            if is_simple && has_all && !is_quoted {
+                line.begin = first as u32;
+                lines[kept] = line;
+                kept += 1;
+                first = last;
+            } else {
+                first = self.other_line(region, line, first, table);
             }
         }
+        lines.truncate(kept);
+        self.lines = lines;
     }
 
-    /// Takes a line apart, whose first mark is the one of index `first`; the index behind its last one.
-    #[inline(always)]
-    fn line(&mut self, region: &Region<'_>, line: Line, first: usize, table: &mut [&mut [Cell]]) -> usize {
-        let last = first + table.len() - 1;
-        let is_plain = self.config.delimiter.len() == 1 && !self.config.trim;
-        let has_all = self.marks[last] >= line.end && (last == first || self.marks[last - 1] < line.end);
-        let marks = &self.marks[first..last];
-        if !(is_plain && has_all && self.has_no_quotes(region, marks, line)) {
-            return self.other_line(region, line, first, table);
+    /// Each field of all lines before the next one: so the processor works on several lines at once.
+    fn columns(&mut self, region: &Region<'_>, table: &mut [&mut [Cell]]) {
+        let Some(last) = table.len().checked_sub(1) else { return };
+        for (field, cells) in table.iter_mut().enumerate() {
+            let marks = &self.marks[field..];
+            for line in &mut self.lines {
+                let start = line.at as usize;
+                let end = if field == last { line.end } else { marks[line.begin as usize] };
+                let cell = region.part(Kind::Text, start, end as usize);
+                cells[line.row as usize] = if start == end as usize { Cell::ABSENT } else { cell };
+                line.at = end + 1;
+            }
         }
-        let mut start = line.begin as usize;
-        for (cells, end) in table.iter_mut().zip(marks.iter().chain([&line.end])) {
-            let end = *end as usize;
-            let cell = region.part(Kind::Text, start, end);
-            cells[line.row as usize] = if start == end { Cell::ABSENT } else { cell };
-            start = end + 1;
-        }
-        last
-    }
-
-    /// Whether all marks are delimiters.
-    #[inline(always)]
-    fn has_no_quotes(&self, region: &Region<'_>, marks: &[u32], _line: Line) -> bool {
-        let Some(quote) = self.config.quote else { return true };
-        marks.iter().fold(true, |all, mark| all & (region.bytes[*mark as usize] != quote))
     }
 
     #[inline(never)]

@@ -75,10 +75,39 @@ pub struct KeyValue {
     set: ByteSet,
     marks: Vec<u32>,
     lines: Vec<Line>,
-    /// The field of each pair of the line before.
-    order: Vec<usize>,
+    /// The key of each pair of the line before.
+    order: Vec<Key>,
     failures: Vec<Failure>,
     escaped: Vec<(usize, usize)>,
+}
+
+/// A key and its field.
+#[derive(Clone, Copy, Debug, Default)]
+struct Key {
+    /// The bytes of a key of up to eight, and which of them count.
+    word: u64,
+    mask: u64,
+    len: usize,
+    field: usize,
+}
+
+impl Key {
+    fn new(key: &[u8], field: usize) -> Key {
+        if key.len() > 8 {
+            return Key { field, ..Key::default() };
+        }
+        let mut word = [0; 8];
+        word[..key.len()].copy_from_slice(key);
+        let mask = u64::MAX.checked_shr(64 - 8 * key.len() as u32).unwrap_or(0);
+        Key { word: u64::from_le_bytes(word), mask, len: key.len(), field }
+    }
+
+    /// Whether it is the key that lies at the beginning of `text` with this length; false is no answer.
+    #[inline(always)]
+    fn is(&self, text: &[u8], len: usize) -> bool {
+        let chunk = text.first_chunk().map_or(!self.word, |chunk| u64::from_le_bytes(*chunk));
+        self.len == len && chunk & self.mask == self.word
+    }
 }
 
 /// A pair that was found.
@@ -237,15 +266,19 @@ impl KeyValue {
             None => return,
         };
         if *pairs == self.order.len() {
-            self.order.push(0);
+            self.order.push(Key::default());
         }
-        let hint = &mut self.order[*pairs];
+        let known = &mut self.order[*pairs];
         *pairs += 1;
-        let Some(field) = fields.seen(&region.bytes[at..pair.key_end], *hint) else {
-            fields.left_out += 1;
-            return;
-        };
-        *hint = field;
+        if !known.is(&region.bytes[at..], pair.key_end - at) {
+            let key = &region.bytes[at..pair.key_end];
+            let Some(field) = fields.seen(key, known.field) else {
+                fields.left_out += 1;
+                return;
+            };
+            *known = Key::new(key, field);
+        }
+        let field = known.field;
         fields.duplicates += u64::from(fields.get(field, row).is_present());
         fields.set(field, row, cell);
         if pair.quoted && region.bytes[cell_range(pair)].contains(&b'\\') {
@@ -272,6 +305,8 @@ fn cell_range(pair: &Pair) -> std::ops::Range<usize> {
 
 impl Parser for KeyValue {
     fn parse(&mut self, input: &Input<'_>, fields: &mut Fields) {
+        // What it says holds for these fields only.
+        self.order.clear();
         self.find(input, fields);
         for failure in std::mem::take(&mut self.failures) {
             fields.fail(failure.row, failure.reason, failure.at);

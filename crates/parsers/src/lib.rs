@@ -12,6 +12,7 @@ mod key_value;
 mod region;
 #[cfg(test)]
 mod samples;
+mod syslog;
 mod types;
 
 pub use access::{Access, AccessConfig, Escape, Server, TimeField};
@@ -19,6 +20,7 @@ pub use delimited::{Delimited, DelimitedConfig, Unequal};
 pub use fields::{Failure, Field, Fields, Reason};
 pub use input::Input;
 pub use key_value::{Bare, KeyValue, KeyValueConfig};
+pub use syslog::{Syslog, SyslogConfig};
 pub use types::{Type, is_number};
 
 /// Takes lines apart.

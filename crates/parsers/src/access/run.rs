@@ -80,16 +80,16 @@ impl Run<'_> {
     /// Takes a text from each line; false if some do not fit.
     #[inline(always)]
     fn text(&self, until: &Until, lines: &mut [Line], cells: &mut [Cell]) -> bool {
-        let (text, mut all) = (self.region.bytes, true);
+        let (text, quick, mut all) = (self.region.bytes, until.quick(), true);
         for line in lines {
             let start = line.at as usize;
-            let Some(end) = until.find(self.ends, text, start, line.end as usize) else {
+            let Some(end) = until.find(quick, self.ends, text, start, line.end as usize) else {
                 line.misfit();
                 all = false;
                 continue;
             };
             cells[line.row as usize] = self.value(start, end);
-            line.at = (end + until.literal.len()) as u32;
+            line.at = (end + quick.len) as u32;
         }
         all
     }
@@ -112,13 +112,13 @@ impl Run<'_> {
         cells: &mut [Cell],
         slot: usize,
     ) -> bool {
-        let (text, mut all) = (self.region.bytes, true);
+        let (text, quick, mut all) = (self.region.bytes, until.quick(), true);
         for line in lines {
             let (start, limit) = (line.at as usize, line.end as usize);
             let (kind, end) = self.number::<FLOAT>(start);
-            if kind != Kind::Absent && until.fits(text, start, end, limit) {
+            if kind != Kind::Absent && quick.fits(text, end, limit) {
                 cells[line.row as usize] = self.region.part(kind, start, end);
-                line.at = (end + until.literal.len()) as u32;
+                line.at = (end + quick.len) as u32;
             } else {
                 all &= self.other_number::<FLOAT>(until, line, cells, slot);
             }
@@ -151,7 +151,7 @@ impl Run<'_> {
         slot: usize,
     ) -> bool {
         let start = line.at as usize;
-        let Some(end) = until.find(self.ends, self.region.bytes, start, line.end as usize) else {
+        let Some(end) = until.find_on(self.ends, self.region.bytes, start, line.end as usize) else {
             line.misfit();
             return false;
         };
