@@ -5,13 +5,16 @@ use crate::measure::{Samples, progress, thread_cpu_seconds};
 use crate::report::{Report, Table};
 use crate::weblog::WebLog;
 use millstream_columns::{Cell, Kind};
-use millstream_parsers::{Access, AccessConfig, Fields, Input, Parser};
+use millstream_parsers::{
+    Access, AccessConfig, Delimited, DelimitedConfig, Fields, Input, KeyValue, KeyValueConfig, Parser,
+};
 use regex::bytes::Regex;
 use std::hint::black_box;
 use std::io;
 
-/// Text of a case: more than the nearest caches hold.
-const TEXT_BYTES: usize = 4 << 20;
+/// Text of a case: it fits the second-level cache, as a block just read does, and has too many lines for the branch
+/// predictor to learn.
+const TEXT_BYTES: usize = 512 << 10;
 /// What is parsed at once, as the file source reads it.
 const BLOCK_BYTES: usize = 256 << 10;
 /// CPU time of one sample.
@@ -45,22 +48,46 @@ fn cases() -> Vec<Case> {
         Box::new(Access::new(&config).expect("a format"))
     };
     let lines = access_lines();
+    let case =
+        |name, parser, text: &Vec<u8>, against, bar| Case { name, parser, text: text.clone(), against, bar };
+    let (csv, pairs) = (joined(",", false), joined(" ", true));
+    // A line end where a field ends.
+    let ends =
+        |text: &[u8], end: u8| text.iter().map(|byte| if *byte == end { b'\n' } else { *byte }).collect();
+    let (csv_ends, pair_ends) = (Against::Newlines(ends(&csv, b',')), Against::Newlines(ends(&pairs, b' ')));
     vec![
-        Case {
-            name: "nginx, 11 fields",
-            parser: nginx(),
-            text: lines.clone(),
-            against: Against::Regex(NGINX_REGEX),
-            bar: 7.0,
-        },
-        Case {
-            name: "nginx, 11 fields",
-            parser: nginx(),
-            text: lines.clone(),
-            against: Against::Newlines(lines),
-            bar: 0.0,
-        },
+        case("nginx, 11 fields", nginx(), &lines, Against::Regex(NGINX_REGEX), 7.0),
+        case("nginx, 11 fields", nginx(), &lines, Against::Newlines(lines.clone()), 0.0),
+        case("delimited, 10 fields", delimited(), &csv, csv_ends, 0.5),
+        case("key_value, 10 fields", key_value(), &pairs, pair_ends, 0.5),
     ]
+}
+
+const FIELDS: usize = 10;
+
+fn delimited() -> Box<dyn Parser> {
+    let fields = (0..FIELDS).map(|field| (format!("field{field}").into(), None)).collect();
+    Box::new(Delimited::new(DelimitedConfig { fields, ..DelimitedConfig::default() }).expect("a format"))
+}
+
+fn key_value() -> Box<dyn Parser> {
+    Box::new(KeyValue::new(KeyValueConfig::default()).expect("a format"))
+}
+
+/// Lines of [`FIELDS`] values of 4 to 19 bytes; before each stands its key if `keys`.
+fn joined(delimiter: &str, keys: bool) -> Vec<u8> {
+    let (mut out, mut line) = (Vec::with_capacity(TEXT_BYTES + 1000), 0_usize);
+    while out.len() < TEXT_BYTES {
+        let value = |field: usize| {
+            let hash = (line * FIELDS + field).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            let prefix = if keys { format!("key{field}=") } else { String::new() };
+            format!("{prefix}{}", &format!("{hash:020}")[..4 + hash % 16])
+        };
+        out.extend_from_slice((0..FIELDS).map(value).collect::<Vec<_>>().join(delimiter).as_bytes());
+        out.push(b'\n');
+        line += 1;
+    }
+    out
 }
 
 /// The web log with a duration at the end of each line.

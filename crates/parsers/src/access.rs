@@ -9,11 +9,12 @@ mod tests;
 mod unescape;
 mod variables;
 
+use crate::fields::{table, unseen};
 use crate::region::{Bits, Line, Regions};
 use crate::{Failure, Fields, Input, Parser, Reason, TimeField, Type};
-use millstream_columns::{Cell, Kind};
-use program::Program;
-use run::{Classes, Run, table};
+use millstream_columns::Kind;
+use program::{Program, Slot};
+use run::{Classes, Run};
 
 /// Why a line does not fit.
 const MISMATCH: Reason = "not_log_format";
@@ -126,9 +127,10 @@ impl Access {
 
     /// Finds the values of all lines.
     fn find(&mut self, input: &Input<'_>, fields: &mut Fields) {
-        let nameless = self.program.slots.iter().filter(|slot| slot.name.is_none()).count();
-        let mut unseen = vec![vec![Cell::ABSENT; fields.rows()]; nameless];
-        let mut table = table(fields, &self.program.slots, &mut unseen);
+        let named = |slot: &Slot| slot.name.as_ref().map(|name| fields.named(name));
+        let indices: Vec<Option<usize>> = self.program.slots.iter().map(named).collect();
+        let mut unseen = unseen(fields.rows(), &indices);
+        let mut table = table(fields, &indices, &mut unseen);
         let mut regions = Regions::new(input);
         while let Some(region) = regions.next(&mut self.lines) {
             self.classes.see(region.text());

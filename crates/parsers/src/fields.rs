@@ -39,6 +39,8 @@ pub struct Fields {
     bad_types: Vec<usize>,
     /// Names that came twice in a row; the last value counts.
     pub duplicates: u64,
+    /// Values that are left out because there was no room for one more field.
+    pub left_out: u64,
 }
 
 impl Fields {
@@ -187,4 +189,28 @@ impl Fields {
         let columns = self.list.into_iter().filter(used);
         columns.map(|field| Column::new(field.name, field.cells, own.clone())).collect()
     }
+}
+
+/// The cells of some fields.
+pub(crate) type Table<'t> = Vec<&'t mut [Cell]>;
+
+/// The cells of fields, each of which is there once. Where there is no index they are some of `unseen`.
+pub(crate) fn table<'t>(
+    fields: &'t mut Fields,
+    indices: &[Option<usize>],
+    unseen: &'t mut [Vec<Cell>],
+) -> Table<'t> {
+    let mut list: Vec<Option<&mut [Cell]>> =
+        fields.list().iter_mut().map(|field| Some(&mut field.cells[..])).collect();
+    let mut unseen = unseen.iter_mut();
+    let mut take = |index: &Option<usize>| match index {
+        Some(index) => list[*index].take().unwrap_or_default(),
+        None => unseen.next().map(|cells| &mut cells[..]).unwrap_or_default(),
+    };
+    indices.iter().map(&mut take).collect()
+}
+
+/// Cells for each index that is not there, see [`table`].
+pub(crate) fn unseen(rows: usize, indices: &[Option<usize>]) -> Vec<Vec<Cell>> {
+    vec![vec![Cell::ABSENT; rows]; indices.iter().filter(|index| index.is_none()).count()]
 }

@@ -5,20 +5,26 @@
 //! that does not fit leaves no field behind, and the reason why.
 
 mod access;
+mod delimited;
 mod fields;
 mod input;
 mod json;
+mod key_value;
 mod region;
 #[cfg(test)]
 mod samples;
+mod syslog;
 #[cfg(test)]
 mod taken;
 mod types;
 
 pub use access::{Access, AccessConfig, Escape, Server};
+pub use delimited::{Delimited, DelimitedConfig, Unequal};
 pub use fields::{Failure, Field, Fields, Reason};
 pub use input::Input;
 pub use json::{Json, JsonConfig};
+pub use key_value::{Bare, KeyValue, KeyValueConfig};
+pub use syslog::{Syslog, SyslogConfig};
 pub use types::{Type, is_number};
 
 use std::sync::Arc;

@@ -118,7 +118,8 @@ impl Bits {
 
     /// Whether no byte is in the set.
     pub fn is_empty(&self) -> bool {
-        self.bytes.iter().all(|bits| *bits == 0)
+        let (words, _) = self.bytes.as_chunks();
+        words.iter().fold(0, |all, word| all | u64::from_le_bytes(*word)) == 0
     }
 
     /// The first byte from `at` on that is in the set, or [`NOWHERE`].

@@ -8,6 +8,8 @@
 pub struct ByteSet {
     /// For each low half the high halves that are in the set with it, a bit each.
     pub(crate) low: [u8; 16],
+    /// The byte, if there is only one.
+    pub(crate) only: Option<u8>,
 }
 
 impl ByteSet {
@@ -25,7 +27,8 @@ impl ByteSet {
             low[(bytes[at] & 15) as usize] |= Self::HIGH[(bytes[at] >> 4) as usize];
             at += 1;
         }
-        ByteSet { low }
+        let only = if bytes.len() == 1 { Some(bytes[0]) } else { None };
+        ByteSet { low, only }
     }
 
     /// Whether the byte is in it.

@@ -94,22 +94,57 @@ impl Until {
         }
     }
 
+    /// What mostly decides; it is kept in registers over many lines.
+    pub fn quick(&self) -> Quick {
+        let literal = &self.literal;
+        let guard = self.goes == Goes::OverEscapes;
+        let is_simple = literal.len() <= 8 && (guard || self.goes == Goes::Anywhere);
+        // No word has bits that its mask has not.
+        let (word, mask) = if is_simple { (literal.word, literal.mask) } else { (1, 0) };
+        Quick { word, mask, len: literal.len(), last: literal.last, guard }
+    }
+
     /// Where the variable that begins at `start` ends.
     #[inline(always)]
-    pub fn find(&self, bits: &[Bits], text: &[u8], start: usize, end: usize) -> Option<usize> {
+    pub fn find(&self, quick: Quick, bits: &[Bits], text: &[u8], start: usize, end: usize) -> Option<usize> {
         let at = match self.bits {
             Some(index) => bits[index].find(start),
             None => end,
         };
-        if self.fits(text, start, at, end) { Some(at) } else { self.find_on(bits, text, start, end) }
+        if quick.fits(text, at, end) { Some(at) } else { self.find_on(bits, text, start, end) }
     }
 
-    /// The same where the first byte of the literal comes up in the value.
+    /// The same where more than a word decides, or the first byte of the literal comes up in the value.
     #[cold]
     pub fn find_on(&self, bits: &[Bits], text: &[u8], start: usize, end: usize) -> Option<usize> {
-        let bits = &bits[self.bits?];
+        let Some(index) = self.bits else { return self.fits(text, start, end, end).then_some(end) };
+        let bits = &bits[index];
         let next = |at: &usize| Some(bits.find(*at + 1));
         let places = std::iter::successors(Some(bits.find(start)), next);
         places.take_while(|at| *at < end && *at != NOWHERE).find(|at| self.fits(text, start, *at, end))
+    }
+}
+
+/// The part of [`Until`] that a word decides.
+#[derive(Clone, Copy)]
+pub(super) struct Quick {
+    word: u64,
+    mask: u64,
+    pub len: usize,
+    last: bool,
+    guard: bool,
+}
+
+impl Quick {
+    /// Whether a variable ends at `at`; false is no answer.
+    #[inline(always)]
+    pub fn fits(self, text: &[u8], at: usize, end: usize) -> bool {
+        let Some(chunk) = text.get(at..).and_then(|text| text.first_chunk()) else { return false };
+        let behind = at + self.len;
+        let is_escaped = self.guard && at > 0 && text[at - 1] == b'\\';
+        (u64::from_le_bytes(*chunk) & self.mask == self.word)
+            & (behind <= end)
+            & (!self.last | (behind == end))
+            & !is_escaped
     }
 }

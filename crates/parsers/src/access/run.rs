@@ -2,10 +2,11 @@
 //! the processor works on several lines at once.
 
 use super::literal::Until;
-use super::program::{Program, Slot, Take};
+use super::program::{Program, Take};
 use super::{Later, MISMATCH, Rework};
+use crate::Failure;
+use crate::fields::Table;
 use crate::region::{Bits, Line, Region};
-use crate::{Failure, Fields};
 use millstream_columns::{Cell, Kind};
 
 /// What is known of the bytes of a region beside where variables may end.
@@ -14,7 +15,6 @@ pub(super) struct Classes {
     pub digits: Bits,
     /// What methods are made of.
     pub tokens: Bits,
-    pub spaces: Bits,
     pub backslashes: Bits,
 }
 
@@ -23,14 +23,13 @@ impl Classes {
         Classes {
             digits: Bits::new(b"0123456789"),
             tokens: Bits::new(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ_-"),
-            spaces: Bits::new(b" "),
             backslashes: Bits::new(b"\\"),
         }
     }
 
     pub fn see(&mut self, text: &[u8]) {
-        let Classes { digits, tokens, spaces, backslashes } = self;
-        [digits, tokens, spaces, backslashes].into_iter().for_each(|bits| bits.see(text));
+        let Classes { digits, tokens, backslashes } = self;
+        [digits, tokens, backslashes].into_iter().for_each(|bits| bits.see(text));
     }
 }
 
@@ -41,23 +40,6 @@ pub(super) struct Run<'a> {
     pub ends: &'a [Bits],
     pub failures: &'a mut Vec<Failure>,
     pub later: &'a mut Vec<Later>,
-}
-
-/// The cells of each slot.
-pub(super) type Table<'t> = Vec<&'t mut [Cell]>;
-
-/// The cells of all slots. Slots without a name have some that nobody sees.
-pub(super) fn table<'t>(fields: &'t mut Fields, slots: &[Slot], unseen: &'t mut [Vec<Cell>]) -> Table<'t> {
-    let indices: Vec<Option<usize>> =
-        slots.iter().map(|slot| slot.name.as_ref().map(|name| fields.named(name))).collect();
-    let mut list: Vec<Option<&mut [Cell]>> =
-        fields.list().iter_mut().map(|field| Some(&mut field.cells[..])).collect();
-    let mut unseen = unseen.iter_mut();
-    let mut take = |index: &Option<usize>| match index {
-        Some(index) => list[*index].take().unwrap_or_default(),
-        None => unseen.next().map(|cells| &mut cells[..]).unwrap_or_default(),
-    };
-    indices.iter().map(&mut take).collect()
 }
 
 impl Run<'_> {
@@ -98,16 +80,16 @@ impl Run<'_> {
     /// Takes a text from each line; false if some do not fit.
     #[inline(always)]
     fn text(&self, until: &Until, lines: &mut [Line], cells: &mut [Cell]) -> bool {
-        let (text, mut all) = (self.region.bytes, true);
+        let (text, quick, mut all) = (self.region.bytes, until.quick(), true);
         for line in lines {
             let start = line.at as usize;
-            let Some(end) = until.find(self.ends, text, start, line.end as usize) else {
+            let Some(end) = until.find(quick, self.ends, text, start, line.end as usize) else {
                 line.misfit();
                 all = false;
                 continue;
             };
             cells[line.row as usize] = self.value(start, end);
-            line.at = (end + until.literal.len()) as u32;
+            line.at = (end + quick.len) as u32;
         }
         all
     }
@@ -115,7 +97,9 @@ impl Run<'_> {
     /// A text, unless it stands for none: `-`, or nothing.
     #[inline(always)]
     fn value(&self, start: usize, end: usize) -> Cell {
-        let is_none = end - start <= 1 && (end == start || self.region.bytes[start] == b'-');
+        let first = self.region.bytes.get(start).copied().unwrap_or_default();
+        // Without a branch: whether there is a value is hard to predict.
+        let is_none = (end == start) | ((end == start + 1) & (first == b'-'));
         if is_none { Cell::ABSENT } else { self.region.part(Kind::Text, start, end) }
     }
 
@@ -128,13 +112,13 @@ impl Run<'_> {
         cells: &mut [Cell],
         slot: usize,
     ) -> bool {
-        let (text, mut all) = (self.region.bytes, true);
+        let (text, quick, mut all) = (self.region.bytes, until.quick(), true);
         for line in lines {
             let (start, limit) = (line.at as usize, line.end as usize);
             let (kind, end) = self.number::<FLOAT>(start);
-            if kind != Kind::Absent && until.fits(text, start, end, limit) {
+            if kind != Kind::Absent && quick.fits(text, end, limit) {
                 cells[line.row as usize] = self.region.part(kind, start, end);
-                line.at = (end + until.literal.len()) as u32;
+                line.at = (end + quick.len) as u32;
             } else {
                 all &= self.other_number::<FLOAT>(until, line, cells, slot);
             }
@@ -167,7 +151,7 @@ impl Run<'_> {
         slot: usize,
     ) -> bool {
         let start = line.at as usize;
-        let Some(end) = until.find(self.ends, self.region.bytes, start, line.end as usize) else {
+        let Some(end) = until.find_on(self.ends, self.region.bytes, start, line.end as usize) else {
             line.misfit();
             return false;
         };
@@ -223,7 +207,7 @@ impl Run<'_> {
         let path = match protocol_at(&text[method..end]) {
             Some(at) => method + at,
             // HTTP/0.9 has no protocol, and no spaces.
-            None => Some(end).filter(|end| self.classes.spaces.find(method + 1) >= *end)?,
+            None => Some(end).filter(|end| !text[method + 1..*end].contains(&b' '))?,
         };
         (path > method + 1).then_some([method, path, end])
     }

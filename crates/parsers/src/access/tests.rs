@@ -1,5 +1,6 @@
 use super::*;
 use crate::samples::{mutant, mutate, one, parse};
+use millstream_columns::Cell;
 use millstream_testkit::Random;
 use proptest::prelude::*;
 use regex::bytes::Regex;

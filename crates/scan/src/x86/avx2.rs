@@ -53,9 +53,19 @@ impl Newlines64 for Avx2 {
 #[inline(always)]
 unsafe fn mask32(at: *const u8) -> u32 {
     // SAFETY: the caller's conditions.
+    unsafe { mask32_of(at, b'\n') }
+}
+
+/// Bit i is set if `at[i]` is `byte`.
+///
+/// # Safety
+/// `at` is valid for reading 32 bytes, and the CPU has AVX2.
+#[inline(always)]
+unsafe fn mask32_of(at: *const u8, byte: u8) -> u32 {
+    // SAFETY: the caller's conditions.
     unsafe {
         let bytes = _mm256_loadu_si256(at.cast());
-        _mm256_movemask_epi8(_mm256_cmpeq_epi8(bytes, _mm256_set1_epi8(b'\n' as i8))) as u32
+        _mm256_movemask_epi8(_mm256_cmpeq_epi8(bytes, _mm256_set1_epi8(byte as i8))) as u32
     }
 }
 
@@ -65,6 +75,15 @@ impl Set64 for Avx2 {
         // SAFETY: both halves are 32 bytes; AVX2 is the caller's condition.
         unsafe {
             let [low, high] = [0, 32].map(|half| set_mask32(at.as_ptr().add(half), set));
+            u64::from(low) | u64::from(high) << 32
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn byte_mask(at: &[u8; 64], byte: u8) -> u64 {
+        // SAFETY: both halves are 32 bytes; AVX2 is the caller's condition.
+        unsafe {
+            let [low, high] = [0, 32].map(|half| mask32_of(at.as_ptr().add(half), byte));
             u64::from(low) | u64::from(high) << 32
         }
     }

@@ -77,6 +77,14 @@ impl Set64 for Avx512 {
             _mm512_test_epi8_mask(_mm512_shuffle_epi8(low, bytes), _mm512_shuffle_epi8(high, halves))
         }
     }
+
+    #[inline(always)]
+    unsafe fn byte_mask(at: &[u8; 64], byte: u8) -> u64 {
+        // SAFETY: 64 readable bytes; the features are the caller's condition.
+        unsafe {
+            _mm512_cmpeq_epi8_mask(_mm512_loadu_si512(at.as_ptr().cast()), _mm512_set1_epi8(byte as i8))
+        }
+    }
 }
 
 impl Escape32 for Avx512 {

@@ -11,6 +11,12 @@ pub trait Set64 {
     /// # Safety
     /// The CPU has the implementor's features.
     unsafe fn set_mask(at: &[u8; 64], set: &ByteSet) -> u64;
+
+    /// Bit i is set if `at[i]` is `byte`.
+    ///
+    /// # Safety
+    /// The CPU has the implementor's features.
+    unsafe fn byte_mask(at: &[u8; 64], byte: u8) -> u64;
 }
 
 /// The same for up to 64 bytes; bits beyond are zero.
@@ -67,11 +73,21 @@ unsafe fn append<V: Newlines64>(mask: u64, base: u32, out: &mut Vec<u32>) {
 #[inline(always)]
 pub unsafe fn bitmap<V: Set64>(block: &[u8], set: &ByteSet, out: &mut Vec<u8>) {
     let (chunks, rest) = block.as_chunks::<64>();
-    out.reserve(chunks.len() * 8 + 8);
-    // SAFETY: the caller's condition.
-    out.extend(chunks.iter().flat_map(|chunk| unsafe { V::set_mask(chunk, set) }.to_le_bytes()));
-    if !rest.is_empty() {
+    let len = out.len();
+    out.resize(len + block.len().div_ceil(64) * 8, 0);
+    let (words, _) = out[len..].as_chunks_mut::<8>();
+    match set.only {
+        Some(byte) => words.iter_mut().zip(chunks).for_each(|(word, chunk)| {
+            // SAFETY: the caller's condition.
+            *word = unsafe { V::byte_mask(chunk, byte) }.to_le_bytes();
+        }),
+        None => words.iter_mut().zip(chunks).for_each(|(word, chunk)| {
+            // SAFETY: as above.
+            *word = unsafe { V::set_mask(chunk, set) }.to_le_bytes();
+        }),
+    }
+    if let Some(word) = words.get_mut(chunks.len()) {
         // SAFETY: as above.
-        out.extend_from_slice(&unsafe { mask_partial::<V>(rest, set) }.to_le_bytes());
+        *word = unsafe { mask_partial::<V>(rest, set) }.to_le_bytes();
     }
 }

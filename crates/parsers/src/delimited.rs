@@ -1,0 +1,362 @@
+//! Fields between delimiters: CSV, TSV and the like.
+
+use crate::fields::{table, unseen};
+use crate::region::{Bits, Line, Region, Regions};
+use crate::{Failure, Fields, Input, Parser, Reason, Type};
+use millstream_columns::{Cell, Kind};
+use millstream_scan::{ByteSet, find};
+use std::sync::Arc;
+
+#[cfg(test)]
+mod tests;
+
+const TOO_FEW: Reason = "too_few_fields";
+const TOO_MANY: Reason = "too_many_fields";
+const BAD_QUOTES: Reason = "bad_quotes";
+
+/// What to do with a line that has more or fewer fields than it should.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unequal {
+    /// It does not fit.
+    Fail,
+    /// Fields that are missing have no value, those too many are left out.
+    #[default]
+    Ignore,
+}
+
+/// What lines look like.
+#[derive(Clone, Debug)]
+pub struct DelimitedConfig {
+    /// What stands between two fields: ASCII, such as `,`, a tab or `||`.
+    pub delimiter: String,
+    /// Stands around fields that may hold delimiters, and twice for itself within (RFC 4180).
+    pub quote: Option<u8>,
+    /// The fields in order. One without a name is skipped; one without a type is text.
+    pub fields: Vec<(Arc<str>, Option<Type>)>,
+    /// What to do with a line that has more fields.
+    pub on_extra: Unequal,
+    /// What to do with a line that has fewer fields.
+    pub on_missing: Unequal,
+    /// Whether spaces and tabs around values are left out.
+    pub trim: bool,
+}
+
+impl Default for DelimitedConfig {
+    /// CSV without fields.
+    fn default() -> DelimitedConfig {
+        let (on_extra, on_missing, fields) = Default::default();
+        DelimitedConfig {
+            delimiter: ",".into(),
+            quote: Some(b'"'),
+            fields,
+            on_extra,
+            on_missing,
+            trim: false,
+        }
+    }
+}
+
+/// Takes lines apart that have delimiters between their fields.
+///
+/// A value that is empty and has no quotes is no value. A value in quotes is text as it stands between them;
+/// quotes that are no longer open must be followed by a delimiter or the end of the line.
+#[derive(Clone, Debug)]
+pub struct Delimited {
+    config: DelimitedConfig,
+    set: ByteSet,
+    quotes: Bits,
+    marks: Vec<u32>,
+    lines: Vec<Line>,
+    failures: Vec<Failure>,
+    unquoted: Vec<(usize, usize)>,
+}
+
+impl Delimited {
+    /// A parser of such lines.
+    ///
+    /// # Errors
+    /// What is wrong; what to write instead.
+    pub fn new(config: DelimitedConfig) -> Result<Delimited, String> {
+        let first = match config.delimiter.as_bytes() {
+            [] => return Err("delimiter is empty; write for example ','".into()),
+            [first, ..] if !first.is_ascii() => {
+                return Err("delimiter begins with a byte that is no ASCII; write for example ','".into());
+            }
+            [first, ..] => *first,
+        };
+        if config.fields.is_empty() {
+            return Err("fields is empty; name the fields in the order they stand in a line".into());
+        }
+        let mut names: Vec<&str> =
+            config.fields.iter().map(|(name, _)| &**name).filter(|name| !name.is_empty()).collect();
+        names.sort_unstable();
+        if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(format!("the field {:?} is there twice; give each a name of its own", pair[0]));
+        }
+        let set = match config.quote {
+            Some(quote) if quote == first || !quote.is_ascii() => {
+                return Err(
+                    "quote must be an ASCII character that the delimiter does not begin with; write '\"'"
+                        .into(),
+                );
+            }
+            Some(quote) => ByteSet::new(&[first, quote]),
+            None => ByteSet::new(&[first]),
+        };
+        let (marks, lines, failures, unquoted) = Default::default();
+        let quotes = Bits::new(config.quote.as_slice());
+        Ok(Delimited { config, set, quotes, marks, lines, failures, unquoted })
+    }
+
+    fn find(&mut self, input: &Input<'_>, table: &mut [&mut [Cell]]) {
+        let mut regions = Regions::new(input);
+        while let Some(region) = regions.next(&mut self.lines) {
+            self.marks.clear();
+            find(region.text(), &self.set, &mut self.marks);
+            // So that a whole line of marks can be looked at behind the last one.
+            self.marks.resize(self.marks.len() + table.len() + 1, u32::MAX);
+            self.quotes.see(region.text());
+            self.sort(&region, table);
+            self.columns(&region, table);
+        }
+    }
+
+    /// Takes the lines apart that have quotes or not as many fields as they should, and leaves the others in
+    /// `lines`, with the index of their first mark where they begin.
+    fn sort(&mut self, region: &Region<'_>, table: &mut [&mut [Cell]]) {
+        let is_simple = self.config.delimiter.len() == 1 && !self.config.trim;
+        let has_quotes = self.config.quote.is_some() && !self.quotes.is_empty();
+        let mut lines = std::mem::take(&mut self.lines);
+        let (mut first, mut kept) = (0, 0);
+        for index in 0..lines.len() {
+            let mut line = lines[index];
+            while self.marks[first] < line.begin {
+                first += 1;
+            }
+            let last = first + table.len() - 1;
+            let has_all = self.marks[last] >= line.end && (last == first || self.marks[last - 1] < line.end);
+            let is_quoted = has_quotes && self.quotes.find(line.begin as usize) < line.end as usize;
+            if is_simple && has_all && !is_quoted {
+                line.begin = first as u32;
+                lines[kept] = line;
+                kept += 1;
+                first = last;
+            } else {
+                first = self.other_line(region, line, first, table);
+            }
+        }
+        lines.truncate(kept);
+        self.lines = lines;
+    }
+
+    /// Each field of all lines before the next one: so the processor works on several lines at once.
+    fn columns(&mut self, region: &Region<'_>, table: &mut [&mut [Cell]]) {
+        let Some(last) = table.len().checked_sub(1) else { return };
+        for (field, cells) in table.iter_mut().enumerate() {
+            let marks = &self.marks[field..];
+            for line in &mut self.lines {
+                let start = line.at as usize;
+                let end = if field == last { line.end } else { marks[line.begin as usize] };
+                let cell = region.part(Kind::Text, start, end as usize);
+                cells[line.row as usize] = if start == end as usize { Cell::ABSENT } else { cell };
+                line.at = end + 1;
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn other_line(
+        &mut self,
+        region: &Region<'_>,
+        line: Line,
+        first: usize,
+        table: &mut [&mut [Cell]],
+    ) -> usize {
+        let row = line.row as usize;
+        let text = &region.bytes[..line.end as usize];
+        let mut at = line.begin as usize;
+        let mut index = first;
+        let mut fail =
+            |reason, at: usize| self.failures.push(Failure { row, reason, at: at - line.begin as usize });
+        for (field, cells) in table.iter_mut().enumerate() {
+            let (start, end) = match value(&self.config, &self.marks, &mut index, text, at) {
+                Ok(value) => value,
+                Err(place) => {
+                    fail(BAD_QUOTES, place);
+                    break;
+                }
+            };
+            if start.quoted {
+                cells[row] = region.part(Kind::Text, start.begin, start.end);
+                if start.doubled {
+                    self.unquoted.push((field, row));
+                }
+            } else if start.end > start.begin {
+                cells[row] = region.part(Kind::Text, start.begin, start.end);
+            }
+            at = end + self.config.delimiter.len();
+            let is_last = field + 1 == self.config.fields.len();
+            if end == text.len() {
+                if !is_last && self.config.on_missing == Unequal::Fail {
+                    fail(TOO_FEW, end);
+                }
+                break;
+            }
+            if is_last && self.config.on_extra == Unequal::Fail {
+                fail(TOO_MANY, end);
+            }
+        }
+        index
+    }
+
+    /// Casts values, and takes the second of two quotes out.
+    fn finish(&mut self, input: &Input<'_>, fields: &mut Fields, indices: &[Option<usize>]) {
+        let quote = self.config.quote.unwrap_or_default();
+        for (field, row) in std::mem::take(&mut self.unquoted) {
+            let Some(index) = indices[field] else { continue };
+            let cell = fields.get(index, row);
+            if cell.is_present() {
+                let cell = fields.push(Kind::Text, &undouble(input.text(cell), quote));
+                fields.set(index, row, cell);
+            }
+        }
+        for ((_, of), index) in self.config.fields.iter().zip(indices) {
+            if let (Some(of), Some(index)) = (of, index) {
+                cast_column(of, *index, input, fields);
+            }
+        }
+    }
+}
+
+/// Gives the values of a field their type.
+pub(crate) fn cast_column(of: &Type, index: usize, input: &Input<'_>, fields: &mut Fields) {
+    if matches!(of, Type::Text) {
+        return;
+    }
+    for row in input.runs.iter().flat_map(|run| run.0..run.1) {
+        let cell = fields.get(index, row);
+        if cell.is_present() {
+            cast(of, cell, (index, row), input, fields);
+        }
+    }
+}
+
+/// Gives a value its type.
+fn cast(of: &Type, cell: Cell, (index, row): (usize, usize), input: &Input<'_>, fields: &mut Fields) {
+    let copy;
+    let own_start = input.own.len();
+    let text = match cell.is_own() && cell.start() >= own_start {
+        true => {
+            copy = fields.bytes(input.block, cell).to_vec();
+            &copy[..]
+        }
+        false => input.text(cell),
+    };
+    let new = of.cast(text, cell, input.read_ns, fields);
+    fields.bad_types += u64::from(new.is_none());
+    fields.set(index, row, new.unwrap_or_default());
+}
+
+/// The bytes between quotes, with one quote where there are two.
+fn undouble(text: &[u8], quote: u8) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text.iter();
+    while let Some(byte) = rest.next() {
+        out.push(*byte);
+        if *byte == quote {
+            rest.next();
+        }
+    }
+    out
+}
+
+/// Where a value is.
+struct Place {
+    begin: usize,
+    end: usize,
+    quoted: bool,
+    /// Whether it has quotes within.
+    doubled: bool,
+}
+
+/// The value at `at`, and where it ends with what is around it. `index` is the next mark, and moves on. The
+/// error is where quotes are wrong.
+fn value(
+    config: &DelimitedConfig,
+    marks: &[u32],
+    index: &mut usize,
+    text: &[u8],
+    at: usize,
+) -> Result<(Place, usize), usize> {
+    let is_space = |byte: &u8| matches!(byte, b' ' | b'\t');
+    let mut begin = at;
+    if config.trim {
+        begin += text[at.min(text.len())..].iter().take_while(|byte| is_space(byte)).count();
+    }
+    let quoted = config.quote.is_some() && text.get(begin) == config.quote.as_ref();
+    if !quoted {
+        let end = next_delimiter(config, marks, index, text, at);
+        let mut last = end;
+        begin = begin.min(end);
+        if config.trim {
+            last -= text[begin..end].iter().rev().take_while(|byte| is_space(byte)).count();
+        }
+        return Ok((Place { begin, end: last, quoted, doubled: false }, end));
+    }
+    let (last, doubled) = closing(marks, index, text, begin).ok_or(begin)?;
+    let end = next_delimiter(config, marks, index, text, last + 1);
+    let between = &text[last + 1..end];
+    let is_clean = between.is_empty() || (config.trim && between.iter().all(|byte| is_space(byte)));
+    if is_clean { Ok((Place { begin: begin + 1, end: last, quoted, doubled }, end)) } else { Err(last + 1) }
+}
+
+/// Where the first delimiter from `at` on is, or the end of the text.
+fn next_delimiter(
+    config: &DelimitedConfig,
+    marks: &[u32],
+    index: &mut usize,
+    text: &[u8],
+    at: usize,
+) -> usize {
+    while let Some(mark) = marks.get(*index).map(|mark| *mark as usize).filter(|mark| *mark < text.len()) {
+        if mark >= at && text[mark..].starts_with(config.delimiter.as_bytes()) {
+            return mark;
+        }
+        *index += 1;
+    }
+    text.len()
+}
+
+/// Where the quotes end that begin at `begin`, and whether there are quotes within.
+fn closing(marks: &[u32], index: &mut usize, text: &[u8], begin: usize) -> Option<(usize, bool)> {
+    let (quote, mut doubled, mut from) = (text[begin], false, begin + 1);
+    while let Some(mark) = marks.get(*index).map(|mark| *mark as usize).filter(|mark| *mark < text.len()) {
+        *index += 1;
+        if mark < from || text[mark] != quote {
+            continue;
+        }
+        if text.get(mark + 1) != Some(&quote) {
+            return Some((mark, doubled));
+        }
+        (doubled, from) = (true, mark + 2);
+    }
+    None
+}
+
+impl Parser for Delimited {
+    fn parse(&mut self, input: &Input<'_>, fields: &mut Fields) {
+        let named = |(name, _): &(Arc<str>, Option<Type>)| (!name.is_empty()).then(|| fields.named(name));
+        let indices: Vec<Option<usize>> = self.config.fields.iter().map(named).collect();
+        let mut unseen = unseen(fields.rows(), &indices);
+        let mut table = table(fields, &indices, &mut unseen);
+        self.find(input, &mut table);
+        for failure in std::mem::take(&mut self.failures) {
+            fields.fail(failure.row, failure.reason, failure.at);
+        }
+        self.finish(input, fields, &indices);
+    }
+
+    fn again(&self) -> Box<dyn Parser> {
+        Box::new(self.clone())
+    }
+}

@@ -1,0 +1,124 @@
+use super::*;
+use crate::samples::{mutate, one, parse};
+
+fn csv(change: impl FnOnce(&mut DelimitedConfig)) -> Delimited {
+    let fields = vec![("a".into(), None), ("b".into(), Some(Type::Int)), ("c".into(), None)];
+    let mut config = DelimitedConfig { fields, ..DelimitedConfig::default() };
+    change(&mut config);
+    Delimited::new(config).unwrap()
+}
+
+#[test]
+fn lines_of_rfc_4180_are_read() {
+    let mut parser = csv(|_| ());
+    for (line, fields) in [
+        ("x,1,y", "a=x b=#1 c=y"),
+        ("x,,", "a=x"),
+        ("x", "a=x"),
+        ("", ""),
+        (",,,", ""),
+        ("x,1,y,z", "a=x b=#1 c=y"),
+        ("\"x,y\",\"1\",\"\"", "a=x,y b=#1 c="),
+        ("\"say \"\"hi\"\"\",2,\"\"\"\"", "a=say \"hi\" b=#2 c=\""),
+        ("a\"b,3,c\"", "a=a\"b b=#3 c=c\""),
+        ("\"open,1,2", "! bad_quotes 0"),
+        ("x,\"1\"2,y", "! bad_quotes 5"),
+        ("x, 1,y", "a=x c=y"),
+    ] {
+        assert_eq!(one(&mut parser, line), fields, "{line}");
+    }
+    assert_eq!(parse(&mut parser, &[b"x,y,z", b"1,2,3", b"1,2.5,3"]).bad_types, 2);
+}
+
+#[test]
+fn options_say_what_fits() {
+    let mut strict = csv(|config| (config.on_extra, config.on_missing) = (Unequal::Fail, Unequal::Fail));
+    assert_eq!(one(&mut strict, "x,1"), "! too_few_fields 3");
+    assert_eq!(one(&mut strict, "x,1,y,"), "! too_many_fields 5");
+    assert_eq!(one(&mut strict, "x,1,"), "a=x b=#1");
+    let mut trimmed = csv(|config| config.trim = true);
+    assert_eq!(one(&mut trimmed, " x ,\t1 , \" y \" "), "a=x b=#1 c= y ");
+    assert_eq!(one(&mut trimmed, "  ,  ,"), "");
+    let mut wide = csv(|config| config.delimiter = "||".into());
+    assert_eq!(one(&mut wide, "x|y||1||\"||\""), "a=x|y b=#1 c=||");
+    assert_eq!(one(&mut wide, "x|||1"), "a=x");
+    let mut tsv = csv(|config| (config.delimiter, config.quote) = ("\t".into(), None));
+    assert_eq!(one(&mut tsv, "\"x\t1\ty"), "a=\"x b=#1 c=y");
+    let mut skipping = csv(|config| config.fields[0].0 = "".into());
+    assert_eq!(one(&mut skipping, "\"x\"\"\",1,y"), "b=#1 c=y");
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let refused = |change: fn(&mut DelimitedConfig)| {
+        let mut config = DelimitedConfig { fields: vec![("a".into(), None)], ..DelimitedConfig::default() };
+        change(&mut config);
+        Delimited::new(config).unwrap_err()
+    };
+    assert!(refused(|config| config.delimiter = String::new()).contains("delimiter is empty"));
+    assert!(refused(|config| config.delimiter = "¦".into()).contains("no ASCII"));
+    assert!(refused(|config| config.quote = Some(b',')).contains("quote must be"));
+    assert!(refused(|config| config.fields.clear()).contains("fields is empty"));
+    assert!(refused(|config| config.fields.push(("a".into(), None))).contains("there twice"));
+}
+
+#[test]
+fn hostile_lines_never_leave_their_bounds() {
+    let lines = ["x,1,y", "\"a,b\",2,\"c\"\"d\"", "", "long,123456789,and a text with spaces", "||,||"];
+    let pieces = [",", "\"", "\"\"", "||", "\",", ",\"", " "];
+    mutate(&mut csv(|_| ()), &lines, &pieces);
+    mutate(&mut csv(|config| config.delimiter = "||".into()), &lines, &pieces);
+    mutate(&mut csv(|config| config.trim = true), &lines, &pieces);
+    mutate(&mut csv(|config| config.quote = None), &lines, &pieces);
+}
+
+/// A reader of RFC 4180, character by character.
+fn reference(line: &str) -> Option<Vec<String>> {
+    let (mut fields, mut chars) = (Vec::new(), line.chars().peekable());
+    loop {
+        let mut value = String::new();
+        if chars.next_if_eq(&'"').is_some() {
+            loop {
+                match chars.next()? {
+                    '"' if chars.next_if_eq(&'"').is_some() => value.push('"'),
+                    '"' => break,
+                    other => value.push(other),
+                }
+            }
+        } else {
+            while let Some(c) = chars.next_if(|c| *c != ',') {
+                value.push(c);
+            }
+        }
+        fields.push(value);
+        match chars.next() {
+            None => return Some(fields),
+            Some(',') => {}
+            Some(_) => return None,
+        }
+    }
+}
+
+#[test]
+fn it_reads_what_a_reader_by_characters_reads() {
+    let names = ["a", "b", "c"];
+    let fields = names.map(|name| (name.into(), None)).to_vec();
+    let mut parser =
+        Delimited::new(DelimitedConfig { fields, on_extra: Unequal::Fail, ..DelimitedConfig::default() })
+            .unwrap();
+    for seed in 0..5000 {
+        let mut random = millstream_testkit::Random::new(seed);
+        let line: String =
+            (0..random.below(14)).map(|_| ['x', 'y', ',', '"'][random.below(4) as usize]).collect();
+        let found = one(&mut parser, &line);
+        let Some(values) = reference(&line).filter(|values| values.len() <= 3) else {
+            assert!(found.starts_with("! "), "{line}: {found}");
+            continue;
+        };
+        // What is empty with and without quotes is told apart in other tests.
+        let shown = names.iter().zip(&values).filter(|(_, value)| !value.is_empty());
+        let shown: Vec<String> = shown.map(|(name, value)| format!("{name}={value}")).collect();
+        let found: Vec<&str> = found.split(' ').filter(|field| !field.ends_with('=')).collect();
+        assert_eq!(found.join(" "), shown.join(" "), "{line}");
+    }
+}

@@ -1,0 +1,325 @@
+//! Pairs of a key and a value: `a=b c="d e"`, logfmt, LTSV.
+
+use crate::delimited::cast_column;
+use crate::region::{Line, Region, Regions};
+use crate::{Failure, Fields, Input, Parser, Reason, Type};
+use millstream_columns::{Cell, Kind, unescape};
+use millstream_scan::{ByteSet, find};
+use std::sync::Arc;
+
+#[cfg(test)]
+mod tests;
+
+const NO_PAIRS: Reason = "no_pairs";
+const BAD_QUOTES: Reason = "bad_quotes";
+
+/// What a key without a value is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Bare {
+    /// Text between pairs, which is left out.
+    #[default]
+    Ignore,
+    /// `true`, as in logfmt.
+    True,
+}
+
+/// What lines look like.
+#[derive(Clone, Debug)]
+pub struct KeyValueConfig {
+    /// What stands between two pairs: ASCII, such as a space or `|`. It may be there several times.
+    pub field_delimiter: String,
+    /// What stands between a key and its value: ASCII, such as `=` or `:`.
+    pub key_value_delimiter: String,
+    /// Stands around values that may hold delimiters. Within, a backslash escapes as in JSON.
+    pub quote: Option<u8>,
+    /// What a key without a value is.
+    pub bare: Bare,
+    /// Types of fields; all others are text.
+    pub types: Vec<(Arc<str>, Type)>,
+}
+
+impl Default for KeyValueConfig {
+    /// `a=b c="d e"`
+    fn default() -> KeyValueConfig {
+        let (field_delimiter, key_value_delimiter) = (" ".into(), "=".into());
+        KeyValueConfig {
+            field_delimiter,
+            key_value_delimiter,
+            quote: Some(b'"'),
+            bare: Bare::Ignore,
+            types: Vec::new(),
+        }
+    }
+}
+
+impl KeyValueConfig {
+    /// `level=info msg="a text" done`, as the Go library logfmt reads it.
+    pub fn logfmt() -> KeyValueConfig {
+        KeyValueConfig { bare: Bare::True, ..KeyValueConfig::default() }
+    }
+
+    /// Labelled tab-separated values: `host:a<tab>status:200`.
+    pub fn ltsv() -> KeyValueConfig {
+        let (field_delimiter, key_value_delimiter) = ("\t".into(), ":".into());
+        KeyValueConfig { field_delimiter, key_value_delimiter, quote: None, ..KeyValueConfig::default() }
+    }
+}
+
+/// Takes lines of pairs apart.
+///
+/// A pair without a key is left out, one whose value is empty and has no quotes gives no field. Of a key that is
+/// there twice in a line the last value counts. A line without any pair does not fit.
+#[derive(Clone, Debug)]
+pub struct KeyValue {
+    config: KeyValueConfig,
+    set: ByteSet,
+    marks: Vec<u32>,
+    lines: Vec<Line>,
+    /// The key of each pair of the line before.
+    order: Vec<Key>,
+    failures: Vec<Failure>,
+    escaped: Vec<(usize, usize)>,
+}
+
+/// A key and its field.
+#[derive(Clone, Copy, Debug, Default)]
+struct Key {
+    /// The bytes of a key of up to eight, and which of them count.
+    word: u64,
+    mask: u64,
+    len: usize,
+    field: usize,
+}
+
+impl Key {
+    fn new(key: &[u8], field: usize) -> Key {
+        if key.len() > 8 {
+            return Key { field, ..Key::default() };
+        }
+        let mut word = [0; 8];
+        word[..key.len()].copy_from_slice(key);
+        let mask = u64::MAX.checked_shr(64 - 8 * key.len() as u32).unwrap_or(0);
+        Key { word: u64::from_le_bytes(word), mask, len: key.len(), field }
+    }
+
+    /// Whether it is the key that lies at the beginning of `text` with this length; false is no answer.
+    #[inline(always)]
+    fn is(&self, text: &[u8], len: usize) -> bool {
+        let chunk = text.first_chunk().map_or(!self.word, |chunk| u64::from_le_bytes(*chunk));
+        self.len == len && chunk & self.mask == self.word
+    }
+}
+
+/// A pair that was found.
+struct Pair {
+    key_end: usize,
+    /// No value for a key without one.
+    value: Option<(usize, usize)>,
+    quoted: bool,
+    /// Where the next pair may begin.
+    end: usize,
+}
+
+impl KeyValue {
+    /// A parser of such lines.
+    ///
+    /// # Errors
+    /// What is wrong; what to write instead.
+    pub fn new(config: KeyValueConfig) -> Result<KeyValue, String> {
+        let first = |name: &str, text: &str| match text.as_bytes() {
+            [first, ..] if first.is_ascii() => Ok(*first),
+            _ => Err(format!("{name} must begin with an ASCII character; write for example ' ' or '='")),
+        };
+        let field = first("field_delimiter", &config.field_delimiter)?;
+        let pair = first("key_value_delimiter", &config.key_value_delimiter)?;
+        if field == pair {
+            return Err("field_delimiter and key_value_delimiter begin alike; write different ones".into());
+        }
+        let set = match config.quote {
+            Some(quote) if !quote.is_ascii() || [field, pair, b'\\'].contains(&quote) => {
+                return Err("quote must be ASCII, and neither a delimiter nor a backslash; write '\"'".into());
+            }
+            Some(quote) => ByteSet::new(&[field, pair, quote, b'\\']),
+            None => ByteSet::new(&[field, pair]),
+        };
+        let (marks, lines, order, failures, escaped) = Default::default();
+        Ok(KeyValue { config, set, marks, lines, order, failures, escaped })
+    }
+
+    fn find(&mut self, input: &Input<'_>, fields: &mut Fields) {
+        let mut regions = Regions::new(input);
+        while let Some(region) = regions.next(&mut self.lines) {
+            self.marks.clear();
+            find(region.text(), &self.set, &mut self.marks);
+            self.marks.extend_from_slice(&[u32::MAX; 2]);
+            let mut index = 0;
+            for line in 0..self.lines.len() {
+                self.line(&region, self.lines[line], &mut index, fields);
+            }
+        }
+    }
+
+    /// Takes a line apart. `index` is the next mark, and moves on.
+    fn line(&mut self, region: &Region<'_>, line: Line, index: &mut usize, fields: &mut Fields) {
+        let text = &region.bytes[..line.end as usize];
+        let (mut at, mut pairs, mut found) = (line.begin as usize, 0, false);
+        while at < text.len() {
+            while (self.marks[*index] as usize) < at {
+                *index += 1;
+            }
+            let pair = match self.pair(text, at, index) {
+                Ok(pair) => pair,
+                Err(place) => {
+                    let at = place - line.begin as usize;
+                    self.failures.push(Failure { row: line.row as usize, reason: BAD_QUOTES, at });
+                    return;
+                }
+            };
+            found |= pair.value.is_some();
+            if pair.key_end > at {
+                self.keep(region, line.row as usize, at, &pair, &mut pairs, fields);
+            }
+            at = pair.end;
+        }
+        if !found {
+            self.failures.push(Failure { row: line.row as usize, reason: NO_PAIRS, at: 0 });
+        }
+    }
+
+    /// The pair at `at`.
+    #[inline(always)]
+    fn pair(&self, text: &[u8], at: usize, index: &mut usize) -> Result<Pair, usize> {
+        let (key_end, value_end) = (self.marks[*index] as usize, self.marks[*index + 1] as usize);
+        let single = self.config.field_delimiter.len() == 1 && self.config.key_value_delimiter.len() == 1;
+        if single && key_end < text.len() && text[key_end] == self.config.key_value_delimiter.as_bytes()[0] {
+            let is_end =
+                value_end >= text.len() || text[value_end] == self.config.field_delimiter.as_bytes()[0];
+            if is_end {
+                let value_end = value_end.min(text.len());
+                let value = Some((key_end + 1, value_end));
+                return Ok(Pair { key_end, value, quoted: false, end: value_end + 1 });
+            }
+        }
+        self.other_pair(text, at, index)
+    }
+
+    #[inline(never)]
+    fn other_pair(&self, text: &[u8], at: usize, index: &mut usize) -> Result<Pair, usize> {
+        let (field, key_value) =
+            (self.config.field_delimiter.as_bytes(), self.config.key_value_delimiter.as_bytes());
+        let is_end = |rest: &[u8]| rest.starts_with(field) || rest.starts_with(key_value);
+        let key_end = self.next(text, at, index, is_end);
+        if !text[key_end..].starts_with(key_value) {
+            return Ok(Pair { key_end, value: None, quoted: false, end: key_end + field.len() });
+        }
+        let begin = key_end + key_value.len();
+        if self.config.quote.is_none() || text.get(begin) != self.config.quote.as_ref() {
+            let end = self.next(text, begin, index, |rest| rest.starts_with(field));
+            return Ok(Pair { key_end, value: Some((begin, end)), quoted: false, end: end + field.len() });
+        }
+        let is_quote = |at: usize| {
+            let backslashes = text[begin + 1..at].iter().rev().take_while(|byte| **byte == b'\\').count();
+            text[at] == text[begin] && backslashes % 2 == 0
+        };
+        let mut end = begin;
+        loop {
+            end = self.next(text, end + 1, index, |rest| rest[0] == text[begin]);
+            if end >= text.len() {
+                return Err(begin);
+            }
+            if is_quote(end) {
+                break;
+            }
+        }
+        let behind = end + 1;
+        let next = if text[behind..].starts_with(field) { behind + field.len() } else { behind };
+        Ok(Pair { key_end, value: Some((begin + 1, end)), quoted: true, end: next })
+    }
+
+    /// The first mark from `at` on for which `is` holds of what follows, or the end of the text.
+    fn next(&self, text: &[u8], at: usize, index: &mut usize, is: impl Fn(&[u8]) -> bool) -> usize {
+        while (self.marks[*index] as usize) < text.len() {
+            let mark = self.marks[*index] as usize;
+            if mark >= at && is(&text[mark..]) {
+                return mark;
+            }
+            *index += 1;
+        }
+        text.len()
+    }
+
+    /// Puts a pair into its field.
+    #[inline(always)]
+    fn keep(
+        &mut self,
+        region: &Region<'_>,
+        row: usize,
+        at: usize,
+        pair: &Pair,
+        pairs: &mut usize,
+        fields: &mut Fields,
+    ) {
+        let cell = match pair.value {
+            Some((start, end)) if start == end && !pair.quoted => return,
+            Some((start, end)) => region.part(Kind::Text, start, end),
+            None if self.config.bare == Bare::True => Cell::constant(Kind::True),
+            None => return,
+        };
+        if *pairs == self.order.len() {
+            self.order.push(Key::default());
+        }
+        let known = &mut self.order[*pairs];
+        *pairs += 1;
+        if !known.is(&region.bytes[at..], pair.key_end - at) {
+            let key = &region.bytes[at..pair.key_end];
+            let Some(field) = fields.seen(key, known.field) else {
+                fields.left_out += 1;
+                return;
+            };
+            *known = Key::new(key, field);
+        }
+        let field = known.field;
+        fields.duplicates += u64::from(fields.get(field, row).is_present());
+        fields.set(field, row, cell);
+        if pair.quoted && region.bytes[cell_range(pair)].contains(&b'\\') {
+            self.escaped.push((field, row));
+        }
+    }
+
+    /// Writes the values that have escapes as they are meant.
+    fn unescape(&mut self, input: &Input<'_>, fields: &mut Fields) {
+        for (field, row) in std::mem::take(&mut self.escaped) {
+            let cell = fields.get(field, row);
+            // A pair that came later may have taken its place.
+            if cell.kind() == Kind::Text && (!cell.is_own() || cell.start() < input.own.len()) {
+                let cell = fields.push(Kind::Text, &unescape(input.text(cell)));
+                fields.set(field, row, cell);
+            }
+        }
+    }
+}
+
+fn cell_range(pair: &Pair) -> std::ops::Range<usize> {
+    pair.value.map_or(0..0, |(start, end)| start..end)
+}
+
+impl Parser for KeyValue {
+    fn parse(&mut self, input: &Input<'_>, fields: &mut Fields) {
+        // What it says holds for these fields only.
+        self.order.clear();
+        self.find(input, fields);
+        for failure in std::mem::take(&mut self.failures) {
+            fields.fail(failure.row, failure.reason, failure.at);
+        }
+        self.unescape(input, fields);
+        for (name, of) in &self.config.types {
+            if let Some(index) = fields.find(name.as_bytes()) {
+                cast_column(of, index, input, fields);
+            }
+        }
+    }
+
+    fn again(&self) -> Box<dyn Parser> {
+        Box::new(self.clone())
+    }
+}

@@ -1,0 +1,83 @@
+use super::*;
+use crate::samples::{mutate, one, parse};
+
+fn parser(config: KeyValueConfig) -> KeyValue {
+    KeyValue::new(config).unwrap()
+}
+
+#[test]
+fn logfmt_is_read_as_its_library_reads_it() {
+    let mut logfmt = parser(KeyValueConfig::logfmt());
+    for (line, fields) in [
+        ("level=info msg=\"a text\" n=3", "level=info msg=a text n=3"),
+        ("at=info  done err=", "at=info done=?true"),
+        (r#"a="x\"y\\" b="\u00e9\n""#, "a=x\"y\\ b=é\n"),
+        ("a=b=c d=", "a=b=c"),
+        ("a=\"\" b=1", "a= b=1"),
+        ("a=\"x\"b=1", "a=x b=1"),
+        (" lead=1 ", "lead=1"),
+        ("=x a=1", "a=1"),
+        ("a=x\"y z", "a=x\"y z=?true"),
+        ("a=\"open b=1", "! bad_quotes 2"),
+        ("a=\"open\\\"", "! bad_quotes 2"),
+        ("only words", "! no_pairs 0"),
+        ("", "! no_pairs 0"),
+    ] {
+        assert_eq!(one(&mut logfmt, line), fields, "{line}");
+    }
+}
+
+#[test]
+fn delimiters_are_chosen() {
+    let config = |field: &str, pair: &str| KeyValueConfig {
+        field_delimiter: field.into(),
+        key_value_delimiter: pair.into(),
+        ..KeyValueConfig::default()
+    };
+    assert_eq!(one(&mut parser(config("|", ":")), "a:b|c:d e|word|x:\"|\""), "a=b c=d e x=|");
+    assert_eq!(one(&mut parser(config(", ", " = ")), "a = b, c,d = \"e, f\", g = 1"), "a=b c,d=e, f g=1");
+    assert_eq!(
+        one(&mut parser(KeyValueConfig::ltsv()), "host:::1\tua:\"x\" y\tempty:\tlast:-"),
+        "host=::1 ua=\"x\" y last=-"
+    );
+}
+
+#[test]
+fn the_last_of_two_counts_and_types_are_given() {
+    let types = vec![("n".into(), Type::Int), ("never".into(), Type::Int)];
+    let mut typed = parser(KeyValueConfig { types, ..KeyValueConfig::default() });
+    let parsed = parse(&mut typed, &[b"n=1 n=\"2\\u0030\" x=1", b"x=2 n=3", b"n=four"]);
+    assert_eq!(parsed.lines, ["n=#20 x=1", "n=#3 x=2", ""]);
+    assert_eq!((parsed.duplicates, parsed.bad_types), (1, 1));
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let refused = |change: fn(&mut KeyValueConfig)| {
+        let mut config = KeyValueConfig::default();
+        change(&mut config);
+        KeyValue::new(config).unwrap_err()
+    };
+    assert!(refused(|config| config.field_delimiter = String::new()).contains("field_delimiter"));
+    assert!(refused(|config| config.key_value_delimiter = " =".into()).contains("begin alike"));
+    assert!(refused(|config| config.quote = Some(b'=')).contains("quote must be"));
+}
+
+#[test]
+fn many_names_do_not_fill_the_memory() {
+    let line: String = (0..1000).map(|n| format!("k{n}=v ")).collect();
+    let shown = one(&mut parser(KeyValueConfig::default()), &line);
+    assert_eq!(shown.split(' ').count(), millstream_columns::COLUMNS_MAX);
+}
+
+#[test]
+fn hostile_lines_never_leave_their_bounds() {
+    let lines =
+        ["level=info msg=\"a text\" n=3", "a:b|c:d", "", r#"x="\"" y="\\" z"#, "a=1 a=2 a=\"\\n\" a=3"];
+    let pieces = ["=", "\"", "\\\"", " ", "\\", "a=", "|", ":"];
+    mutate(&mut parser(KeyValueConfig::logfmt()), &lines, &pieces);
+    mutate(&mut parser(KeyValueConfig::ltsv()), &lines, &pieces);
+    let (field_delimiter, key_value_delimiter) = ("||".into(), "=\"".into());
+    let wide = KeyValueConfig { field_delimiter, key_value_delimiter, ..KeyValueConfig::default() };
+    mutate(&mut parser(wide), &lines, &pieces);
+}

@@ -1,0 +1,99 @@
+use super::*;
+use crate::samples::{mutate, one};
+
+fn syslog() -> Syslog {
+    Syslog::new(&SyslogConfig::default()).unwrap()
+}
+
+#[test]
+fn lines_of_rfc_5424_are_read() {
+    for (line, fields) in [
+        (
+            "<34>1 2003-10-11T22:14:15.003Z mymachine.example.com su - ID47 - \u{feff}'su root' failed",
+            "facility=auth severity=crit version=#1 timestamp=@2003-10-11T22:14:15.003Z \
+             hostname=mymachine.example.com app_name=su msg_id=ID47 message='su root' failed",
+        ),
+        (
+            r#"<165>1 2003-08-24T05:14:15.000003-07:00 192.0.2.1 myproc 8710 - [a@1 x="1" y="\"\]\\n"][b] m"#,
+            r#"facility=local4 severity=notice version=#1 timestamp=@2003-08-24T12:14:15.000Z hostname=192.0.2.1 app_name=myproc proc_id=8710 structured_data={"a@1":{"x":"1","y":"\"]\\n"},"b":{}} message=m"#,
+        ),
+        ("<0>1 - - - - - -", "facility=kern severity=emerg version=#1"),
+        (
+            r#"<14>1 - h a - - [e k="1" k="2"][e k="3"]"#,
+            r#"facility=user severity=info version=#1 hostname=h app_name=a structured_data={"e":{"k":"3"}}"#,
+        ),
+        // Broken, and so nothing but a message.
+        ("<14>1 - h a - - [e k=1] m", "facility=user severity=info message=1 - h a - - [e k=1] m"),
+        ("<14>1 2003-99-99T00:00:00Z h", "facility=user severity=info message=1 2003-99-99T00:00:00Z h"),
+    ] {
+        assert_eq!(one(&mut syslog(), line), fields, "{line}");
+    }
+}
+
+#[test]
+fn lines_of_rfc_3164_and_its_relatives_are_read() {
+    for (line, fields) in [
+        (
+            "<34>Oct 11 22:14:15 mymachine su: 'su root' failed",
+            "facility=auth severity=crit timestamp=@2025-10-11T22:14:15.000Z hostname=mymachine app_name=su message='su root' failed",
+        ),
+        (
+            "Feb  5 17:32:18 host postfix/smtpd[123]: connect from x",
+            "timestamp=@2026-02-05T17:32:18.000Z hostname=host app_name=postfix/smtpd proc_id=123 message=connect from x",
+        ),
+        (
+            "2026-02-03T04:05:06.789012+01:00 host kernel: [    1.0] Linux",
+            "timestamp=@2026-02-03T03:05:06.789Z hostname=host app_name=kernel message=[    1.0] Linux",
+        ),
+        (
+            "<13>Feb  5 17:32:18 tag[7]: without a host",
+            "facility=user severity=notice timestamp=@2026-02-05T17:32:18.000Z app_name=tag proc_id=7 message=without a host",
+        ),
+        (
+            "Feb  5 17:32:18 fe80::1 su(pam_unix)[19]: x",
+            "timestamp=@2026-02-05T17:32:18.000Z hostname=fe80::1 app_name=su(pam_unix) proc_id=19 message=x",
+        ),
+        (
+            "Feb  5 17:32:18 host last message repeated 2 times",
+            "timestamp=@2026-02-05T17:32:18.000Z hostname=host message=last message repeated 2 times",
+        ),
+        (
+            "<189>*Jan 18 03:02:42.467: %SYS-5-CONFIG_I: configured",
+            "facility=local7 severity=notice timestamp=@2026-01-18T03:02:42.467Z app_name=%SYS-5-CONFIG_I message=configured",
+        ),
+        (
+            "<13>Feb 05 2024 17:32:18 h a: m",
+            "facility=user severity=notice timestamp=@2024-02-05T17:32:18.000Z hostname=h app_name=a message=m",
+        ),
+        ("<13>only text", "facility=user severity=notice message=only text"),
+        ("<13>app: text", "facility=user severity=notice app_name=app message=text"),
+        ("<192>Feb  5 17:32:18 h a: m", "! not_syslog 0"),
+        ("only text", "! not_syslog 0"),
+        ("", "! not_syslog 0"),
+        ("Feb  5 17:32:18", "timestamp=@2026-02-05T17:32:18.000Z"),
+    ] {
+        assert_eq!(one(&mut syslog(), line), fields, "{line}");
+    }
+}
+
+#[test]
+fn times_without_a_zone_have_the_one_that_is_given() {
+    let mut parser = Syslog::new(&SyslogConfig { offset_seconds: Some(3600) }).unwrap();
+    assert_eq!(one(&mut parser, "Feb  5 17:32:18 h"), "timestamp=@2026-02-05T16:32:18.000Z hostname=h");
+    assert_eq!(one(&mut parser, "2026-02-03T04:05:06Z h"), "timestamp=@2026-02-03T04:05:06.000Z hostname=h");
+}
+
+#[test]
+fn hostile_lines_never_leave_their_bounds() {
+    let lines = [
+        "<34>Oct 11 22:14:15 mymachine su[1]: 'su root' failed",
+        r#"<165>1 2003-08-24T05:14:15.000003-07:00 192.0.2.1 myproc 8710 - [a@1 x="1" y="\"\]\\n"][b] m"#,
+        "2026-02-03T04:05:06.789012+01:00 host kernel: [    1.0] Linux",
+        "<1>",
+    ];
+    mutate(
+        &mut syslog(),
+        &lines,
+        &["<", ">", "[", "]", "\"", "\\", ": ", " ", "-", "=\"", "<191>1 ", "\u{feff}"],
+    );
+}
