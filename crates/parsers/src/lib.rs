@@ -4,16 +4,24 @@
 //! Nothing is copied but what must be written differently, such as a number with leading zeros. A line
 //! that does not fit leaves no field behind, and the reason why.
 
+mod cri;
+mod docker;
 mod fields;
+mod grok;
 mod input;
 mod json;
+mod regex;
 #[cfg(test)]
 mod taken;
 mod types;
 
+pub use cri::Cri;
+pub use docker::Docker;
 pub use fields::{Failure, Field, Fields, Reason};
+pub use grok::{Grok, GrokConfig};
 pub use input::Input;
 pub use json::{Json, JsonConfig};
+pub use regex::{Regex, RegexConfig};
 pub use types::{Type, is_number};
 
 use std::sync::Arc;
