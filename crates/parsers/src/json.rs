@@ -168,7 +168,10 @@ impl Json {
                 cursor.at += 1;
                 match (byte, self.around.is_empty()) {
                     (b',', _) => break,
-                    (b'}', true) => return Ok(self.keep_members(target)),
+                    (b'}', true) => {
+                        self.keep_members(target);
+                        return Ok(());
+                    }
                     (b'}', false) => parent = self.around.pop().unwrap_or(ROOT),
                     _ => {
                         cursor.at -= 1;
