@@ -115,7 +115,7 @@ pub fn part(name: &str, of: &Value<'_>, zone: Option<&Value<'_>>) -> Outcome<'st
 fn zone_seconds(zone: &str) -> Option<i64> {
     let signed =
         if zone.starts_with(|c: char| c.is_ascii_digit()) { format!("+{zone}") } else { zone.into() };
-    millstream_timestamps::zone(&signed).ok().map(i64::from)
+    millstream_timestamps::distance(&signed).map(i64::from)
 }
 
 fn part_of_time(name: &str, unix_ns: i64) -> Option<i64> {

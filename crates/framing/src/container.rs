@@ -21,13 +21,15 @@ const NO_STREAM: usize = 2;
 /// What a line says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fields<'a> {
+    /// When it was written, as text.
     pub time: &'a [u8],
-    /// See [`stream`].
+    /// 0 for standard output, 1 for standard error.
     pub stream: usize,
     /// Whether the text goes on in the stream's next line.
     pub is_partial: bool,
-    /// The text, and where in the line it begins.
+    /// The text.
     pub text: &'a [u8],
+    /// Where in the line the text begins.
     pub start: usize,
 }
 

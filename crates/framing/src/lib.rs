@@ -30,6 +30,8 @@ mod rule;
 mod spec;
 mod time;
 
+pub use container::Fields as CriFields;
+pub use cri::fields as cri_fields;
 pub use framer::Framer;
 pub use spec::{Container, Fault, LINES_MAX_DEFAULT, Multiline, Preset, Rules, Spec, Start};
 pub use time::{TimeReader, TimeSpec, Unread};

@@ -253,8 +253,8 @@ fn cast(of: &Type, cell: Cell, (index, row): (usize, usize), input: &Input<'_>, 
         false => input.text(cell),
     };
     let new = of.cast(text, cell, input.read_ns, fields);
-    fields.bad_types += u64::from(new.is_none());
-    fields.set(index, row, new.unwrap_or_default());
+    let new = new.unwrap_or_else(|| fields.bad_type(row));
+    fields.set(index, row, new);
 }
 
 /// The bytes between quotes, with one quote where there are two.

@@ -30,7 +30,9 @@ use crate::Parser;
 use crate::fields::{Fields, Reason};
 use crate::input::Input;
 use crate::types::Type;
-use cursor::{Cursor, DEPTH_MAX, NOT_JSON, TOO_DEEP};
+pub use cursor::Cursor;
+use cursor::DEPTH_MAX;
+use cursor::{NOT_JSON, TOO_DEEP};
 use millstream_columns::{Cell, Kind, push_json_string, unescape};
 use names::{MEMBERS, Names, ROOT, UNKNOWN, UNWANTED, Wanted};
 use std::sync::Arc;
@@ -39,6 +41,9 @@ use std::sync::Arc;
 const NOT_OBJECT: Reason = "not_object";
 /// It is no UTF-8.
 const NOT_UTF8: Reason = "not_utf8";
+
+/// Levels of objects and arrays where nothing else is said.
+pub const JSON_DEPTH_MAX: u32 = 64;
 
 /// How lines of JSON are taken apart.
 #[derive(Clone, Debug)]
@@ -63,7 +68,7 @@ impl Default for JsonConfig {
             separator: ".".into(),
             fields: Vec::new(),
             types: Vec::new(),
-            depth_max: 64,
+            depth_max: JSON_DEPTH_MAX,
         }
     }
 }
@@ -120,10 +125,7 @@ impl Json {
 
     #[inline]
     fn line(&mut self, cursor: &mut Cursor<'_>, target: &mut Target<'_>) -> Result<(), Reason> {
-        if simdutf8::basic::from_utf8(cursor.text).is_err() {
-            cursor.at = std::str::from_utf8(cursor.text).map_or_else(|error| error.valid_up_to(), str::len);
-            return Err(NOT_UTF8);
-        }
+        check_utf8(cursor)?;
         if cursor.token() != b'{' {
             return self.no_object(cursor);
         }
@@ -166,7 +168,10 @@ impl Json {
                 cursor.at += 1;
                 match (byte, self.around.is_empty()) {
                     (b',', _) => break,
-                    (b'}', true) => return Ok(self.keep_members(target)),
+                    (b'}', true) => {
+                        self.keep_members(target);
+                        return Ok(());
+                    }
                     (b'}', false) => parent = self.around.pop().unwrap_or(ROOT),
                     _ => {
                         cursor.at -= 1;
@@ -257,9 +262,19 @@ impl Json {
     }
 }
 
+/// The line must be UTF-8.
+#[inline(always)]
+pub fn check_utf8(cursor: &mut Cursor<'_>) -> Result<(), Reason> {
+    if simdutf8::basic::from_utf8(cursor.text).is_err() {
+        cursor.at = std::str::from_utf8(cursor.text).map_or_else(|error| error.valid_up_to(), str::len);
+        return Err(NOT_UTF8);
+    }
+    Ok(())
+}
+
 /// There must be nothing more.
 #[inline(always)]
-fn end(cursor: &mut Cursor<'_>) -> Result<(), Reason> {
+pub fn end(cursor: &mut Cursor<'_>) -> Result<(), Reason> {
     cursor.token();
     if cursor.at == cursor.text.len() { Ok(()) } else { Err(NOT_JSON) }
 }

@@ -5,11 +5,15 @@
 //! that does not fit leaves no field behind, and the reason why.
 
 mod access;
+mod cri;
 mod delimited;
+mod docker;
 mod fields;
+mod grok;
 mod input;
 mod json;
 mod key_value;
+mod regex;
 mod region;
 #[cfg(test)]
 mod samples;
@@ -19,11 +23,15 @@ mod taken;
 mod types;
 
 pub use access::{Access, AccessConfig, Escape, Server};
+pub use cri::Cri;
 pub use delimited::{Delimited, DelimitedConfig, Unequal};
+pub use docker::Docker;
 pub use fields::{Failure, Field, Fields, Reason};
+pub use grok::{Grok, GrokConfig};
 pub use input::Input;
 pub use json::{Json, JsonConfig};
 pub use key_value::{Bare, KeyValue, KeyValueConfig};
+pub use regex::{Regex, RegexConfig};
 pub use syslog::{Syslog, SyslogConfig};
 pub use types::{Type, is_number};
 

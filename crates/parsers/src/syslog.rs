@@ -4,9 +4,9 @@ mod data;
 #[cfg(test)]
 mod tests;
 
-use crate::{Fields, Input, Parser, Reason};
+use crate::{Fields, Input, Parser, Reason, TimeField};
 use millstream_columns::{Cell, Kind};
-use millstream_timestamps::{Format, Parser as Times, push_rfc3339};
+use millstream_timestamps::{Format, Parser as Times, Zone, push_rfc3339};
 use std::sync::Arc;
 
 const MISMATCH: Reason = "not_syslog";
@@ -45,9 +45,8 @@ const LOCAL_TIMES: [&str; 2] = ["%b %e %H:%M:%S%.f", "%b %e %Y %H:%M:%S%.f"];
 /// How lines are read.
 #[derive(Clone, Debug, Default)]
 pub struct SyslogConfig {
-    /// Distance to UTC in seconds of times that do not say theirs, see [`millstream_timestamps::zone`]. UTC where
-    /// nothing is said.
-    pub offset_seconds: Option<i32>,
+    /// The zone of times that do not say theirs. UTC where nothing is said.
+    pub zone: Option<Zone>,
 }
 
 /// Takes syslog lines apart; which RFC a line follows is found line by line.
@@ -113,9 +112,9 @@ impl Syslog {
     pub fn new(config: &SyslogConfig) -> Result<Syslog, String> {
         let times =
             |format: &str, offset| Ok::<_, String>(Times::new(Arc::new(Format::new(format, offset)?)));
-        let local = |format: &str| times(format, config.offset_seconds);
+        let local = |format: &str| times(format, config.zone.clone());
         let [first, second] = LOCAL_TIMES.map(local);
-        Ok(Syslog { iso: times("iso8601", config.offset_seconds)?, local: [first?, second?] })
+        Ok(Syslog { iso: times("iso8601", config.zone.clone())?, local: [first?, second?] })
     }
 
     /// Reads a line.
@@ -325,6 +324,10 @@ impl Parser for Syslog {
                 Err(at) => fields.fail(row, MISMATCH, at),
             }
         }
+    }
+
+    fn time_field(&self) -> Option<TimeField> {
+        Some(TimeField { name: NAMES[TIMESTAMP].into(), format: "rfc3339".into() })
     }
 
     fn again(&self) -> Box<dyn Parser> {

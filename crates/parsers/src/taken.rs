@@ -15,33 +15,36 @@ pub struct All {
     pub duplicates: u64,
 }
 
-/// Takes lines apart that lie in one block with something between them. Panics if a cell does not lie in its
-/// line or in the own buffer.
+/// Takes lines apart, once from the block and once from the own buffer of a column: both find the same. Panics
+/// if a cell lies neither in its line nor among what the parser wrote.
 pub fn take(parser: &mut dyn Parser, lines: &[&[u8]]) -> All {
-    let (mut block, mut cells) = (b"\"},".to_vec(), Vec::new());
+    let all = take_from(parser, lines, false);
+    let own = take_from(parser, lines, true);
+    assert_eq!(all.lines, own.lines);
+    assert_eq!((all.bad_types, all.duplicates), (own.bad_types, own.duplicates));
+    all
+}
+
+fn take_from(parser: &mut dyn Parser, lines: &[&[u8]], is_own: bool) -> All {
+    let (mut text, mut cells) = (b"\"},".to_vec(), Vec::new());
+    let cell = if is_own { Cell::own } else { Cell::new };
     for line in lines {
-        cells.push(Cell::new(Kind::Text, block.len(), line.len()));
-        block.extend_from_slice(line);
-        block.extend_from_slice(b"\"}\n");
+        cells.push(cell(Kind::Text, text.len(), line.len()));
+        text.extend_from_slice(line);
+        text.extend_from_slice(b"\"}\n");
     }
-    let input = Input { block: &block, own: b"", cells: &cells, runs: &[(0, lines.len())], read_ns: 0 };
-    let mut fields = Fields::new(lines.len(), b"");
+    let (block, own) = if is_own { (&b""[..], &text[..]) } else { (&text[..], &b""[..]) };
+    let input = Input { block, own, cells: &cells, runs: &[(0, lines.len())], read_ns: 0 };
+    let mut fields = Fields::new(lines.len(), own);
     parser.parse(&input, &mut fields);
     let failures = fields.take_failures();
     let (bad_types, duplicates) = (fields.bad_types().len() as u64, fields.duplicates);
     let mut taken: Vec<Taken> = vec![Ok(Vec::new()); lines.len()];
     for column in fields.finish() {
         for (row, cell) in column.cells().iter().enumerate().filter(|(_, cell)| cell.is_present()) {
-            let within = cells[row];
-            let is_in_line =
-                cell.start() >= within.start() && cell.start() + cell.len() <= within.start() + within.len();
-            let is_constant = matches!(cell.kind(), Kind::Null | Kind::True | Kind::False);
-            assert!(
-                cell.is_own() || is_constant || is_in_line,
-                "{}: {cell:?} not in {within:?}",
-                column.name
-            );
-            let bytes = column.bytes(&block, *cell).to_vec();
+            let is_placed = lies_in(*cell, cells[row]) || cell.is_own() && cell.start() >= own.len();
+            assert!(is_placed, "{}: {cell:?} not in {:?}", column.name, cells[row]);
+            let bytes = column.bytes(block, *cell).to_vec();
             taken[row].as_mut().unwrap().push((column.name.to_string(), cell.kind(), bytes));
         }
     }
@@ -51,6 +54,14 @@ pub fn take(parser: &mut dyn Parser, lines: &[&[u8]]) -> All {
         taken[failure.row] = Err((failure.reason, failure.at));
     }
     All { lines: taken, bad_types, duplicates }
+}
+
+/// Whether a cell lies in the line `within`, or has no bytes to lie anywhere.
+fn lies_in(cell: Cell, within: Cell) -> bool {
+    let is_constant = matches!(cell.kind(), Kind::Null | Kind::True | Kind::False);
+    let end = within.start() + within.len();
+    let is_inside = cell.start() >= within.start() && cell.start() + cell.len() <= end;
+    is_constant || cell.is_own() == within.is_own() && is_inside
 }
 
 /// Takes one line apart.

@@ -1,5 +1,6 @@
 use super::*;
 use crate::samples::{mutate, one};
+use millstream_timestamps::Zone;
 
 fn syslog() -> Syslog {
     Syslog::new(&SyslogConfig::default()).unwrap()
@@ -78,7 +79,7 @@ fn lines_of_rfc_3164_and_its_relatives_are_read() {
 
 #[test]
 fn times_without_a_zone_have_the_one_that_is_given() {
-    let mut parser = Syslog::new(&SyslogConfig { offset_seconds: Some(3600) }).unwrap();
+    let mut parser = Syslog::new(&SyslogConfig { zone: Some(Zone::fixed(3600)) }).unwrap();
     assert_eq!(one(&mut parser, "Feb  5 17:32:18 h"), "timestamp=@2026-02-05T16:32:18.000Z hostname=h");
     assert_eq!(one(&mut parser, "2026-02-03T04:05:06Z h"), "timestamp=@2026-02-03T04:05:06.000Z hostname=h");
 }

@@ -58,6 +58,8 @@ options! {
     format: Format,
     /// Of `nginx` and `apache`: the format as the server has it.
     log_format: Option<String>,
+    /// Of `nginx`: how values are escaped, as `escape=` of the server's `log_format` says.
+    escape: Option<EscapeName>,
     /// Of `regex` and `grok`: the pattern; its named groups become fields.
     pattern: Option<String>,
     /// Of `grok`: patterns of your own, by name.
@@ -74,6 +76,10 @@ options! {
     quotes: Option<bool>,
     /// Of `delimited`: whether white space around values is left out.
     trim: Option<bool>,
+    /// Of `delimited`: whether a line with more or fewer fields does not fit.
+    strict: Option<bool>,
+    /// Of `syslog`: the zone of times that do not say theirs.
+    timezone: Option<String>,
     /// Of `json`: whether members of nested objects become fields of their own, such as `a.b`.
     flatten: Option<bool>,
     /// Types of fields, by name.
@@ -123,6 +129,18 @@ pub struct FormattedType {
     pub kind: TypeName,
     /// Of `timestamp`: how it is written.
     pub format: Option<String>,
+}
+
+/// How nginx escapes values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EscapeName {
+    /// `\xHH`.
+    Default,
+    /// As in JSON strings.
+    Json,
+    /// Not at all.
+    None,
 }
 
 /// A type by name.

@@ -1,8 +1,13 @@
 //! From the options of a format to its parser.
 
-use super::config::{FieldConfig, FormConfig, FormattedType, TypeConfig, TypeName};
-use millstream_parsers::{Access, AccessConfig, Json, JsonConfig, Parser, Server, Type};
+use super::config::{EscapeName, FieldConfig, FormConfig, FormattedType, TypeConfig, TypeName};
+use millstream_parsers::{
+    Access, AccessConfig, Cri, Delimited, DelimitedConfig, Docker, Escape, Grok, GrokConfig, Json,
+    JsonConfig, KeyValue, KeyValueConfig, Parser, Regex, RegexConfig, Server, Syslog, SyslogConfig, Type,
+    Unequal,
+};
 use millstream_timestamps::Format as TimeFormat;
+use millstream_zones::zone;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -63,7 +68,13 @@ impl Form<'_> {
             Format::Json => Box::new(self.json()?),
             Format::Nginx => Box::new(self.access(Server::Nginx)?),
             Format::Apache => Box::new(self.access(Server::Apache)?),
-            _ => return Err(fault("/format", "is not there yet")),
+            Format::Regex => Box::new(self.regex()?),
+            Format::Grok => Box::new(self.grok()?),
+            Format::Delimited | Format::Csv | Format::Tsv => Box::new(self.delimited()?),
+            Format::KeyValue | Format::Logfmt | Format::Ltsv => Box::new(self.key_value()?),
+            Format::Syslog => Box::new(self.syslog()?),
+            Format::Cri => Box::new(Cri::new().map_err(|message| fault("/format", message))?),
+            Format::Docker => Box::new(Docker::new().map_err(|message| fault("/format", message))?),
         };
         Ok(Some(parser))
     }
@@ -82,9 +93,94 @@ impl Form<'_> {
         Json::new(&config).map_err(|message| fault("", message))
     }
 
+    fn pattern(&self, example: &str) -> Result<String, Fault> {
+        let pattern = self.0.pattern.clone();
+        pattern.ok_or_else(|| fault("", format!("has no pattern; write for example pattern: '{example}'")))
+    }
+
+    fn regex(&self) -> Result<Regex, Fault> {
+        let pattern = self.pattern(r"^(?<level>\w+) (?<text>.*)$")?;
+        let config = RegexConfig { pattern, types: self.named_types()? };
+        Regex::new(&config).map_err(|message| fault("/pattern", message))
+    }
+
+    fn grok(&self) -> Result<Grok, Fault> {
+        let pattern = self.pattern("%{LOGLEVEL:level} %{GREEDYDATA:text}")?;
+        let patterns = self.0.patterns.clone().into_iter().collect();
+        let config = GrokConfig { pattern, patterns, types: self.named_types()? };
+        Grok::new(&config).map_err(|message| fault("/pattern", message))
+    }
+
+    fn delimited(&self) -> Result<Delimited, Fault> {
+        let form = self.0;
+        let delimiter = match form.format {
+            Format::Tsv => "\t".to_owned(),
+            _ => form.delimiter.clone().unwrap_or_else(|| ",".to_owned()),
+        };
+        let (types, mut fields) = (self.types()?, self.fields()?);
+        if fields.is_empty() {
+            return Err(fault(
+                "",
+                "has no fields; write for example fields: [host, { name: cost, type: float }]",
+            ));
+        }
+        for (name, kind) in types {
+            match fields.iter_mut().find(|(field, _)| *field == name) {
+                Some((_, of)) => *of = Some(kind),
+                None => return Err(fault(&format!("/types/{name}"), "is none of the fields; add it there")),
+            }
+        }
+        let quotes = form.quotes.unwrap_or(form.format != Format::Tsv);
+        let unequal = |strict: Option<bool>| match strict {
+            Some(true) => Unequal::Fail,
+            _ => Unequal::Ignore,
+        };
+        let config = DelimitedConfig {
+            delimiter,
+            quote: quotes.then_some(b'"'),
+            fields,
+            on_extra: unequal(form.strict),
+            on_missing: unequal(form.strict),
+            trim: form.trim.unwrap_or(false),
+        };
+        Delimited::new(config).map_err(|message| fault("/delimiter", message))
+    }
+
+    fn key_value(&self) -> Result<KeyValue, Fault> {
+        let form = self.0;
+        let base = match form.format {
+            Format::Logfmt => KeyValueConfig::logfmt(),
+            Format::Ltsv => KeyValueConfig::ltsv(),
+            _ => KeyValueConfig::default(),
+        };
+        let config = KeyValueConfig {
+            field_delimiter: form.delimiter.clone().unwrap_or(base.field_delimiter),
+            key_value_delimiter: form.key_value_delimiter.clone().unwrap_or(base.key_value_delimiter),
+            quote: form.quotes.map_or(base.quote, |quotes| quotes.then_some(b'"')),
+            bare: base.bare,
+            types: self.types()?,
+        };
+        KeyValue::new(config).map_err(|message| fault("/delimiter", message))
+    }
+
+    fn syslog(&self) -> Result<Syslog, Fault> {
+        let zone = self.0.timezone.as_deref().map(zone).transpose();
+        let zone = zone.map_err(|message| fault("/timezone", message))?;
+        Syslog::new(&SyslogConfig { zone }).map_err(|message| fault("/format", message))
+    }
+
+    fn named_types(&self) -> Result<Vec<(String, Type)>, Fault> {
+        Ok(self.types()?.into_iter().map(|(name, kind)| (name.to_string(), kind)).collect())
+    }
+
     fn access(&self, server: Server) -> Result<Access, Fault> {
         let format = self.0.log_format.clone().unwrap_or_default();
-        let config = AccessConfig { server, format, escape: None };
+        let escape = self.0.escape.map(|escape| match escape {
+            EscapeName::Default => Escape::Default,
+            EscapeName::Json => Escape::Json,
+            EscapeName::None => Escape::None,
+        });
+        let config = AccessConfig { server, format, escape };
         Access::new(&config).map_err(|message| fault("/log_format", message))
     }
 
@@ -92,7 +188,10 @@ impl Form<'_> {
     fn check_keys(&self) -> Result<(), Fault> {
         use Format::{Apache, Csv, Delimited, Grok, Json, KeyValue, Nginx, Regex, Tsv};
         let form = self.0;
-        let keys: [(&str, bool, &[Format]); 9] = [
+        let keys: [(&str, bool, &[Format]); 12] = [
+            ("escape", form.escape.is_some(), &[Nginx]),
+            ("strict", form.strict.is_some(), &[Delimited, Csv, Tsv]),
+            ("timezone", form.timezone.is_some(), &[Format::Syslog]),
             ("log_format", form.log_format.is_some(), &[Nginx, Apache]),
             ("pattern", form.pattern.is_some(), &[Regex, Grok]),
             ("patterns", !form.patterns.is_empty(), &[Grok]),

@@ -4,7 +4,8 @@ mod config;
 mod form;
 
 pub use config::{
-    FieldConfig, FormConfig, FormattedType, ParseConfig, TimeConfig, TypeConfig, TypeName, TypedField,
+    EscapeName, FieldConfig, FormConfig, FormattedType, ParseConfig, TimeConfig, TypeConfig, TypeName,
+    TypedField,
 };
 pub use form::Format;
 

@@ -1,0 +1,135 @@
+//! Lines of the Container Runtime Interface: `2026-11-21T20:29:46.123456789Z stdout F GET /`.
+//!
+//! Fields are `timestamp`, `stream` (`stdout` or `stderr`), `flags` (`F` for a whole line, `P` for a part of
+//! one, and what follows them behind a colon) and `message`. Parts are not joined here: the file source does
+//! that before. Other lines, and those whose time is none, are `not_cri`.
+
+use crate::fields::{Fields, Reason};
+use crate::input::Input;
+use crate::{Parser, TimeField};
+use millstream_columns::{Cell, Kind};
+use millstream_framing::cri_fields;
+use millstream_timestamps::{Format, Parser as TimeParser};
+use std::sync::Arc;
+
+/// It does not have the form.
+const NOT_CRI: Reason = "not_cri";
+
+const TIMESTAMP: &str = "timestamp";
+const NAMES: [&str; 4] = [TIMESTAMP, "stream", "flags", "message"];
+const TIME_FORMAT: &str = "rfc3339";
+
+/// Bytes of `stdout` and `stderr`.
+const STREAM_BYTES: usize = 6;
+
+/// Takes lines of container runtimes apart.
+pub struct Cri {
+    format: Arc<Format>,
+    time: TimeParser,
+}
+
+impl Cri {
+    /// A parser; there is nothing to configure.
+    ///
+    /// # Errors
+    /// None occurs: the format of the times is known. The form is that of the other parsers.
+    pub fn new() -> Result<Cri, String> {
+        Format::new(TIME_FORMAT, None).map(|format| Cri::of(Arc::new(format)))
+    }
+
+    fn of(format: Arc<Format>) -> Cri {
+        Cri { time: TimeParser::new(format.clone()), format }
+    }
+
+    /// Timestamp, stream, flags and message of a line.
+    #[inline(always)]
+    fn cells(&mut self, line: Cell, text: &[u8], read_ns: i64) -> Option<[Cell; 4]> {
+        let found = cri_fields(text)?;
+        let time_bytes = found.time.len();
+        self.time.parse(found.time, read_ns).ok().filter(|stamp| stamp.len == time_bytes)?;
+        let flags = time_bytes + 1 + STREAM_BYTES + 1;
+        // An empty text may come without the blank before it.
+        let flags_bytes = text[flags..found.start].trim_ascii_end().len();
+        let part = |start, len| line.part(Kind::Text, start, len);
+        Some([
+            part(0, time_bytes),
+            part(time_bytes + 1, STREAM_BYTES),
+            part(flags, flags_bytes),
+            part(found.start, found.text.len()),
+        ])
+    }
+}
+
+impl Parser for Cri {
+    fn parse(&mut self, input: &Input<'_>, fields: &mut Fields) {
+        let indices = NAMES.map(|name| fields.named(&name.into()));
+        for (row, line, text) in input.rows() {
+            match self.cells(line, text, input.read_ns) {
+                Some(cells) => {
+                    indices.iter().zip(cells).for_each(|(field, cell)| fields.set(*field, row, cell))
+                }
+                None => fields.fail(row, NOT_CRI, 0),
+            }
+        }
+    }
+
+    fn time_field(&self) -> Option<TimeField> {
+        Some(TimeField { name: TIMESTAMP.into(), format: TIME_FORMAT.into() })
+    }
+
+    fn again(&self) -> Box<dyn Parser> {
+        Box::new(Cri::of(self.format.clone()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::taken::{self, Random, mutate, show, take_one};
+
+    #[test]
+    fn lines_are_taken_apart() {
+        let mut cri = Cri::new().unwrap();
+        for (line, expected) in [
+            (
+                "2026-11-21T20:29:46.123456789Z stdout F GET /",
+                "timestamp='2026-11-21T20:29:46.123456789Z' stream='stdout' flags='F' message='GET /'",
+            ),
+            (
+                "2026-11-21T20:29:46+01:00 stderr P:x  two",
+                "timestamp='2026-11-21T20:29:46+01:00' stream='stderr' flags='P:x' message=' two'",
+            ),
+            (
+                "2026-11-21T20:29:46Z stdout F",
+                "timestamp='2026-11-21T20:29:46Z' stream='stdout' flags='F' message=''",
+            ),
+            (
+                "2026-11-21T20:29:46Z stdout F ",
+                "timestamp='2026-11-21T20:29:46Z' stream='stdout' flags='F' message=''",
+            ),
+            ("2026-11-21T20:29:46Z stdin F x", "!not_cri@0"),
+            ("2026-11-21T20:29:46Z stdout X x", "!not_cri@0"),
+            ("now stdout F x", "!not_cri@0"),
+            ("2026-11-21T20:29:46Z", "!not_cri@0"),
+            ("", "!not_cri@0"),
+        ] {
+            assert_eq!(show(&take_one(&mut cri, line.as_bytes())), expected, "{line}");
+        }
+        assert_eq!(&*cri.time_field().unwrap().name, "timestamp");
+        let again = show(&take_one(&mut *cri.again(), b"2026-11-21T20:29:46Z stdout F x"));
+        assert!(again.ends_with("message='x'"));
+    }
+
+    #[test]
+    fn changed_lines_are_whole_or_refused() {
+        let (mut cri, mut random) = (Cri::new().unwrap(), Random::new(2));
+        for _ in 0..taken::cases(20_000) {
+            let mut line = b"2026-11-21T20:29:46.123Z stdout F some text".to_vec();
+            mutate(&mut line, &[b" ", b"P", b":", b"\xFF", b"stderr"], &mut random);
+            let Ok(fields) = take_one(&mut cri, &line) else { continue };
+            let joined: Vec<&[u8]> = fields.iter().map(|field| &field.2[..]).collect();
+            let joined = joined.join(&b' ');
+            assert!(joined == line || joined == [&line[..], b" "].concat(), "{line:?}");
+        }
+    }
+}

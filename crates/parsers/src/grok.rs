@@ -1,0 +1,176 @@
+//! Lines by a pattern of named patterns: `%{IP:client} %{WORD:method} %{NUMBER:seconds:float}`.
+//!
+//! | in the pattern | means |
+//! |---|---|
+//! | `%{NAME}` | what the pattern of this name matches |
+//! | `%{NAME:field}` | the same, and it becomes a field |
+//! | `%{NAME:field:type}` | and is of this type: `int`, `float`, `bool`, `string` (also `long`, `double`, `boolean`) |
+//! | `%{NAME:[outer][inner]}` | the field is called `outer.inner` |
+//! | `(?<field>...)` | a part of the pattern's own becomes a field |
+//!
+//! Everything else is a regular expression, matched in linear time, over bytes: letters, digits and blanks
+//! are those of ASCII unless the pattern has other characters. Where two parts have the same field, that
+//! which took part in the match counts, and the later one if both did.
+
+mod patterns;
+#[cfg(test)]
+mod tests;
+
+use crate::Parser;
+use crate::fields::Fields;
+use crate::input::Input;
+use crate::regex::{Groups, compile, names};
+use crate::types::Type;
+
+/// Bytes of an expression whose names are all resolved: patterns that name each other twice grow fast.
+const EXPRESSION_BYTES_MAX: usize = 256 << 10;
+
+/// Begins the names of groups that stand for fields of any name.
+const GROUP: &str = "__";
+
+/// How lines are taken apart by named patterns.
+#[derive(Clone, Debug, Default)]
+pub struct GrokConfig {
+    /// The pattern.
+    pub pattern: String,
+    /// Patterns of one's own, by name; they go before the standard ones.
+    pub patterns: Vec<(String, String)>,
+    /// Types of fields; they go before those in the pattern.
+    pub types: Vec<(String, Type)>,
+}
+
+/// Takes lines apart by named patterns.
+pub struct Grok(Groups);
+
+impl Grok {
+    /// A parser of this configuration.
+    ///
+    /// # Errors
+    /// What is wrong with the configuration; what to write instead.
+    pub fn new(config: &GrokConfig) -> Result<Grok, String> {
+        let mut resolved =
+            Resolved { own: &config.patterns, text: String::new(), fields: Vec::new(), within: Vec::new() };
+        resolved.add(&config.pattern)?;
+        let expression = compile(&resolved.text, !resolved.text.is_ascii())?;
+        let groups = names(&expression).map(|(index, name)| {
+            let (field, cast) = resolved.field(name);
+            (index, field, cast)
+        });
+        let groups: Vec<_> = groups.collect();
+        if groups.is_empty() {
+            return Err("the pattern names no field; name one, as in `%{IP:client}`".into());
+        }
+        Groups::new(expression, groups, &config.types).map(Grok)
+    }
+}
+
+/// A pattern as a regular expression.
+struct Resolved<'a> {
+    own: &'a [(String, String)],
+    text: String,
+    /// Names and types of the fields, by number of their group.
+    fields: Vec<(String, Option<Type>)>,
+    /// The patterns that are being resolved, each within the one before.
+    within: Vec<&'a str>,
+}
+
+impl<'a> Resolved<'a> {
+    /// Appends a pattern.
+    fn add(&mut self, pattern: &'a str) -> Result<(), String> {
+        let mut rest = pattern;
+        while let Some(start) = rest.find("%{") {
+            self.literal(&rest[..start])?;
+            let inside = &rest[start + 2..];
+            let end = inside.find('}').ok_or_else(|| {
+                format!("`%{{` without `}}` in `{pattern}`; close it, or write `%\\{{` for these characters")
+            })?;
+            self.reference(&inside[..end])?;
+            rest = &inside[end + 1..];
+        }
+        self.literal(rest)
+    }
+
+    fn literal(&mut self, text: &str) -> Result<(), String> {
+        if self.text.len() + text.len() > EXPRESSION_BYTES_MAX {
+            let within = self.within.first().unwrap_or(&"it");
+            return Err(format!(
+                "the pattern becomes longer than {EXPRESSION_BYTES_MAX} bytes in `{within}`; use fewer patterns"
+            ));
+        }
+        self.text.push_str(text);
+        Ok(())
+    }
+
+    /// Appends what `NAME`, `NAME:field` or `NAME:field:type` stands for.
+    fn reference(&mut self, reference: &'a str) -> Result<(), String> {
+        let mut parts = reference.splitn(3, ':');
+        let name = parts.next().unwrap_or_default();
+        let (field, cast) = (parts.next(), parts.next());
+        match field {
+            None => self.literal("(?:")?,
+            Some(field) => {
+                let cast = cast.map(|of| type_of(of, reference)).transpose()?;
+                let field = field_name(field);
+                if field.is_empty() {
+                    return Err(format!("`%{{{reference}}}` has an empty field; write `%{{{name}:field}}`"));
+                }
+                self.literal(&format!("(?<{GROUP}{}>", self.fields.len()))?;
+                self.fields.push((field, cast));
+            }
+        }
+        let definition = self.definition(name)?;
+        if self.within.contains(&name) {
+            let way = self.within.join("` in `");
+            return Err(format!("the pattern `{name}` contains itself (`{way}`); take it out there"));
+        }
+        self.within.push(name);
+        self.add(definition)?;
+        self.within.pop();
+        self.literal(")")
+    }
+
+    fn definition(&self, name: &str) -> Result<&'a str, String> {
+        let own = self.own.iter().find(|(of, _)| of == name).map(|(_, pattern)| &**pattern);
+        own.or_else(|| patterns::find(name)).ok_or_else(|| {
+            let other = patterns::find(&name.to_ascii_uppercase()).map(|_| name.to_ascii_uppercase());
+            let advice =
+                other.map_or("define it under `patterns`".into(), |other| format!("write `{other}`"));
+            format!("there is no pattern `{name}`; {advice}")
+        })
+    }
+
+    /// The field of a group: one of ours, or one that the pattern names itself.
+    fn field(&self, group: &str) -> (String, Option<Type>) {
+        let number = group.strip_prefix(GROUP).and_then(|number| number.parse::<usize>().ok());
+        let ours = number.and_then(|number| self.fields.get(number)).cloned();
+        ours.unwrap_or_else(|| (field_name(group), None))
+    }
+}
+
+fn type_of(name: &str, reference: &str) -> Result<Type, String> {
+    match name {
+        "int" | "long" => Ok(Type::Int),
+        "float" | "double" => Ok(Type::Float),
+        "bool" | "boolean" => Ok(Type::Bool),
+        "string" => Ok(Type::Text),
+        _ => Err(format!("`%{{{reference}}}`: there is no type `{name}`; write int, float, bool or string")),
+    }
+}
+
+/// `[a][b]` is `a.b`.
+fn field_name(text: &str) -> String {
+    match text.strip_prefix('[').and_then(|text| text.strip_suffix(']')) {
+        Some(inside) => inside.replace("][", "."),
+        None => text.to_owned(),
+    }
+}
+
+impl Parser for Grok {
+    fn parse(&mut self, input: &Input<'_>, fields: &mut Fields) {
+        self.0.parse(input, fields);
+    }
+
+    fn again(&self) -> Box<dyn Parser> {
+        Box::new(Grok(self.0.again()))
+    }
+}

@@ -1,0 +1,168 @@
+//! Lines by a regular expression with named groups, in linear time.
+//!
+//! The expression may match anywhere in a line: `^` and `$` tie it to the ends. Each named group becomes a
+//! field; one that took no part in the match is absent. A line without a match is `no_match`.
+
+#[cfg(test)]
+mod tests;
+
+use crate::Parser;
+use crate::fields::{Fields, Reason};
+use crate::input::Input;
+use crate::types::Type;
+use millstream_columns::{Cell, Kind};
+use regex_automata::meta::{BuildError, Cache, Config, Regex as Expression};
+use regex_automata::util::primitives::NonMaxUsize;
+use regex_automata::util::syntax;
+use regex_automata::{Input as Haystack, PatternID};
+use std::sync::Arc;
+
+/// The expression does not match.
+const NO_MATCH: Reason = "no_match";
+
+/// How lines are taken apart by a regular expression.
+#[derive(Clone, Debug, Default)]
+pub struct RegexConfig {
+    /// The expression, in the syntax of the crate `regex`, with groups like `(?<status>\d+)`.
+    pub pattern: String,
+    /// Types of groups, by name.
+    pub types: Vec<(String, Type)>,
+}
+
+/// Takes lines apart by a regular expression.
+pub struct Regex(Groups);
+
+impl Regex {
+    /// A parser of this configuration.
+    ///
+    /// # Errors
+    /// What is wrong with the configuration; what to write instead.
+    pub fn new(config: &RegexConfig) -> Result<Regex, String> {
+        let expression = compile(&config.pattern, true)?;
+        let named = names(&expression).map(|(index, name)| (index, name.to_owned(), None));
+        let groups = named.collect::<Vec<_>>();
+        if groups.is_empty() {
+            return Err("the expression has no named group, so there would be no field; name one, as in \
+                        `(?<status>\\d+)`"
+                .into());
+        }
+        Groups::new(expression, groups, &config.types).map(Regex)
+    }
+}
+
+/// Compiles an expression over bytes, with the options of the crate `regex`. It is used below that crate, to
+/// have the memory of a search at hand: to fetch it from a pool takes a good part of a short search.
+pub fn compile(pattern: &str, is_unicode: bool) -> Result<Expression, String> {
+    let syntax = syntax::Config::new().utf8(false).unicode(is_unicode);
+    let config = Config::new().utf8_empty(false);
+    Expression::builder().syntax(syntax).configure(config).build(pattern).map_err(|error| fault(&error))
+}
+
+/// The named groups of an expression.
+pub fn names(expression: &Expression) -> impl Iterator<Item = (usize, &str)> {
+    let names = expression.group_info().pattern_names(PatternID::ZERO).enumerate();
+    names.filter_map(|(index, name)| Some((index, name?)))
+}
+
+/// What is wrong with an expression, and what could stand there.
+fn fault(error: &BuildError) -> String {
+    match (error.syntax_error(), error.size_limit()) {
+        (Some(error), _) => format!(
+            "{error}; look-around, backreferences and atomic groups do not exist here: write the groups without them"
+        ),
+        (None, Some(limit)) => format!(
+            "the expression needs more than {limit} bytes when it is compiled; use fewer or smaller counted repetitions"
+        ),
+        (None, None) => format!("{error}; write a simpler expression"),
+    }
+}
+
+/// The groups of an expression that are fields.
+pub struct Groups {
+    expression: Expression,
+    cache: Cache,
+    /// Where the groups of the last match begin and end.
+    slots: Vec<Option<NonMaxUsize>>,
+    list: Arc<[Group]>,
+    /// Of each group the index of its field.
+    fields: Vec<usize>,
+}
+
+/// A group that is a field.
+struct Group {
+    index: usize,
+    name: Arc<str>,
+    cast: Option<Type>,
+}
+
+impl Groups {
+    /// The groups `(index, name of the field, type)` of an expression. What `types` says of a name goes
+    /// before.
+    pub fn new(
+        expression: Expression,
+        groups: Vec<(usize, String, Option<Type>)>,
+        types: &[(String, Type)],
+    ) -> Result<Groups, String> {
+        if let Some((missing, _)) = types.iter().find(|(of, _)| groups.iter().all(|(_, name, _)| name != of))
+        {
+            let names: Vec<&str> = groups.iter().map(|(_, name, _)| &**name).collect();
+            return Err(format!(
+                "there is no group `{missing}` to have a type; there are {}",
+                names.join(", ")
+            ));
+        }
+        let cast_of = |name: &str| types.iter().find(|(of, _)| of == name).map(|(_, cast)| cast.clone());
+        let list = groups.into_iter().map(|(index, name, cast)| {
+            let cast = cast_of(&name).or(cast).filter(|cast| !matches!(cast, Type::Text));
+            Group { index, name: name.into(), cast }
+        });
+        Ok(Groups::of(expression, list.collect()))
+    }
+
+    fn of(expression: Expression, list: Arc<[Group]>) -> Groups {
+        let (cache, slots) = (expression.create_cache(), vec![None; expression.group_info().slot_len()]);
+        Groups { expression, cache, slots, list, fields: Vec::new() }
+    }
+
+    /// The same for another thread.
+    pub fn again(&self) -> Groups {
+        Groups::of(self.expression.clone(), self.list.clone())
+    }
+
+    /// Takes lines apart.
+    pub fn parse(&mut self, input: &Input<'_>, fields: &mut Fields) {
+        self.fields.clear();
+        self.fields.extend(self.list.iter().map(|group| fields.named(&group.name)));
+        for (row, line, text) in input.rows() {
+            match self.expression.search_slots_with(&mut self.cache, &Haystack::new(text), &mut self.slots) {
+                Some(_) => self.row(row, line, (text, input.read_ns), fields),
+                None => fields.fail(row, NO_MATCH, 0),
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn row(&self, row: usize, line: Cell, (text, read_ns): (&[u8], i64), fields: &mut Fields) {
+        for (group, field) in self.list.iter().zip(&self.fields) {
+            let at = group.index * 2;
+            let (Some(start), Some(end)) = (self.slots[at], self.slots[at + 1]) else { continue };
+            let (start, end) = (start.get(), end.get());
+            let mut cell = line.part(Kind::Text, start, end - start);
+            if let Some(of) = &group.cast {
+                let cast = of.cast(&text[start..end], cell, read_ns, fields);
+                cell = cast.unwrap_or_else(|| fields.bad_type(row));
+            }
+            fields.set(*field, row, cell);
+        }
+    }
+}
+
+impl Parser for Regex {
+    fn parse(&mut self, input: &Input<'_>, fields: &mut Fields) {
+        self.0.parse(input, fields);
+    }
+
+    fn again(&self) -> Box<dyn Parser> {
+        Box::new(Regex(self.0.again()))
+    }
+}

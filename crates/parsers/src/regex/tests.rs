@@ -1,0 +1,82 @@
+//! Groups become fields.
+
+use super::*;
+use crate::taken::{self, Random, mutate, show, take, take_one};
+use proptest::prelude::*;
+
+fn parser(pattern: &str, types: &[(&str, Type)]) -> Regex {
+    let types = types.iter().map(|(name, of)| ((*name).to_owned(), of.clone())).collect();
+    Regex::new(&RegexConfig { pattern: pattern.into(), types }).unwrap()
+}
+
+#[test]
+fn named_groups_become_fields() {
+    let types = [("status", Type::Int), ("took", Type::Float)];
+    let mut access =
+        parser(r"^(?P<method>[A-Z]+) (\S+) (?<status>\d+)(?: (?<took>[\d.]+))?(?<end>$)", &types);
+    let shown = |parser: &mut Regex, line: &[u8]| show(&take_one(parser, line));
+    assert_eq!(shown(&mut access, b"GET / 200 0.5"), "method='GET' status=200 took=0.5 end=''");
+    assert_eq!(shown(&mut access, b"GET / 007"), "method='GET' status=7 end=''");
+    assert_eq!(shown(&mut access, b"get / 200"), "!no_match@0");
+    assert_eq!(shown(&mut access, b""), "!no_match@0");
+    assert_eq!(shown(&mut parser("(?<a>b+)", &[]), b"a\xFFbb\0b"), "a='bb'");
+    let mut bytes = parser("x(?<a>(?s-u:.*))y", &[]);
+    assert_eq!(take_one(&mut bytes, b"x\xFF\ny").unwrap()[0].2, b"\xFF\n");
+    let all = take(&mut parser(r"(?<status>\S*) (?<b>.)", &types[..1]), &[b"x y", b"12 z"]);
+    let lines: Vec<String> = all.lines.iter().map(show).collect();
+    assert_eq!((lines, all.bad_types), (vec!["status=Null b='y'".to_owned(), "status=12 b='z'".into()], 1));
+}
+
+#[test]
+fn faults_say_what_to_write() {
+    let fault = |pattern: &str| {
+        let config = RegexConfig { pattern: pattern.into(), types: vec![("a".into(), Type::Int)] };
+        Regex::new(&config).err().unwrap()
+    };
+    assert!(fault(r"(\d+)").contains("no named group"));
+    assert!(fault("(?<a>x").contains("unclosed group"));
+    assert!(fault("(?=a)(?<a>x)").contains("; look-around"));
+    assert!(fault("(?<b>x)").contains("no group `a` to have a type; there are b"));
+    assert!(fault(r"(?<a>\w{1000}{1000})").contains("; use fewer"));
+}
+
+#[test]
+fn another_thread_finds_the_same() {
+    let mut first = parser("(?<a>[0-9]+)", &[("a", Type::Int)]);
+    let mut second = first.again();
+    assert_eq!(take_one(&mut first, b"x 12"), take_one(&mut *second, b"x 12"));
+}
+
+/// The parser, and the crate alone.
+fn both(pattern: &str) -> (Regex, ::regex::bytes::Regex) {
+    (parser(pattern, &[]), ::regex::bytes::Regex::new(pattern).unwrap())
+}
+
+/// Every group is where the crate finds it alone.
+fn compare((parser, expression): &mut (Regex, ::regex::bytes::Regex), line: &[u8]) {
+    let found = take_one(parser, line);
+    let Some(captures) = expression.captures(line) else { return assert_eq!(found, Err((NO_MATCH, 0))) };
+    let expected = expression.capture_names().flatten().filter_map(|name| {
+        let group = captures.name(name)?;
+        Some((name.to_owned(), Kind::Text, group.as_bytes().to_vec()))
+    });
+    assert_eq!(found, Ok(expected.collect::<Vec<_>>()));
+}
+
+#[test]
+fn changed_lines_give_what_the_crate_gives() {
+    let mut both = both(r#"(?<a>\S+) \[(?<b>[^\]]*)\] "(?<c>(?:[^"\\]|\\.)*)"(?: (?<d>\d+))?"#);
+    let mut random = Random::new(5);
+    for _ in 0..taken::cases(20_000) {
+        let mut line = br#"10.0.0.1 [21/Nov/2026] "GET \"x\" HTTP/1.1" 200 tail"#.to_vec();
+        mutate(&mut line, &[b"\"", b"\\", b"[", b"]", b" ", b"\xFF", b"9"], &mut random);
+        compare(&mut both, &line);
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_give_what_the_crate_gives(line in proptest::collection::vec(any::<u8>(), 0..60)) {
+        compare(&mut both(r"(?<a>[^ ]*) ?(?<b>\w+)?(?<c>.$)?"), &line);
+    }
+}
