@@ -169,44 +169,45 @@ impl Delimited {
         &mut self,
         region: &Region<'_>,
         line: Line,
-        first: usize,
+        mut index: usize,
         table: &mut [&mut [Cell]],
     ) -> usize {
-        let row = line.row as usize;
-        let text = &region.bytes[..line.end as usize];
-        let mut at = line.begin as usize;
-        let mut index = first;
-        let mut fail =
-            |reason, at: usize| self.failures.push(Failure { row, reason, at: at - line.begin as usize });
-        for (field, cells) in table.iter_mut().enumerate() {
-            let (start, end) = match value(&self.config, &self.marks, &mut index, text, at) {
-                Ok(value) => value,
-                Err(place) => {
-                    fail(BAD_QUOTES, place);
-                    break;
-                }
-            };
-            if start.quoted {
-                cells[row] = region.part(Kind::Text, start.begin, start.end);
-                if start.doubled {
-                    self.unquoted.push((field, row));
-                }
-            } else if start.end > start.begin {
-                cells[row] = region.part(Kind::Text, start.begin, start.end);
-            }
-            at = end + self.config.delimiter.len();
-            let is_last = field + 1 == self.config.fields.len();
-            if end == text.len() {
-                if !is_last && self.config.on_missing == Unequal::Fail {
-                    fail(TOO_FEW, end);
-                }
-                break;
-            }
-            if is_last && self.config.on_extra == Unequal::Fail {
-                fail(TOO_MANY, end);
-            }
+        if let Err((reason, at)) = self.values(region, line, &mut index, table) {
+            let at = at - line.begin as usize;
+            self.failures.push(Failure { row: line.row as usize, reason, at });
         }
         index
+    }
+
+    /// Takes the values of a line one after the other; the error is why it does not fit, and where.
+    fn values(
+        &mut self,
+        region: &Region<'_>,
+        line: Line,
+        index: &mut usize,
+        table: &mut [&mut [Cell]],
+    ) -> Result<(), (Reason, usize)> {
+        let (row, text) = (line.row as usize, &region.bytes[..line.end as usize]);
+        let (mut at, fields) = (line.begin as usize, table.len());
+        for (field, cells) in table.iter_mut().enumerate() {
+            let found = value(&self.config, &self.marks, index, text, at);
+            let (place, end) = found.map_err(|at| (BAD_QUOTES, at))?;
+            if place.quoted || place.end > place.begin {
+                cells[row] = region.part(Kind::Text, place.begin, place.end);
+            }
+            if place.doubled {
+                self.unquoted.push((field, row));
+            }
+            at = end + self.config.delimiter.len();
+            let (is_last, is_end) = (field + 1 == fields, end == text.len());
+            match (is_last, is_end) {
+                (false, true) if self.config.on_missing == Unequal::Fail => return Err((TOO_FEW, end)),
+                (true, false) if self.config.on_extra == Unequal::Fail => return Err((TOO_MANY, end)),
+                (_, true) => break,
+                (_, false) => {}
+            }
+        }
+        Ok(())
     }
 
     /// Casts values, and takes the second of two quotes out.
@@ -306,7 +307,7 @@ fn value(
     let (last, doubled) = closing(marks, index, text, begin).ok_or(begin)?;
     let end = next_delimiter(config, marks, index, text, last + 1);
     let between = &text[last + 1..end];
-    let is_clean = between.is_empty() || (config.trim && between.iter().all(|byte| is_space(byte)));
+    let is_clean = between.is_empty() || (config.trim && between.iter().all(is_space));
     if is_clean { Ok((Place { begin: begin + 1, end: last, quoted, doubled }, end)) } else { Err(last + 1) }
 }
 

@@ -70,7 +70,8 @@ impl<'a> Regions<'a> {
         while let Some(cell) = self.peek().filter(|_| lines.len() < LINES_MAX) {
             let end = cell.start() + cell.len();
             let follows = cell.is_own() == own && cell.start() >= high;
-            if !lines.is_empty() && !(follows && end - low <= REGION_BYTES_MAX) {
+            let fits = follows && end - low <= REGION_BYTES_MAX;
+            if !fits && !lines.is_empty() {
                 break;
             }
             let begin = (cell.start() - low) as u32;

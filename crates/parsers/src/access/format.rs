@@ -94,17 +94,7 @@ fn directive<'a>(text: &'a str, pieces: &mut Pieces) -> Result<&'a str, String> 
         },
         None => (None, text),
     };
-    let Some(letter) = text.chars().next() else {
-        return Err("% without a letter; write %% for a per cent sign".into());
-    };
-    // `%^ti` and `%^to` are two letters.
-    let (letter, len) = if text.starts_with("^ti") {
-        ('i', 3)
-    } else if text.starts_with("^to") {
-        ('o', 3)
-    } else {
-        (letter, letter.len_utf8())
-    };
+    let (letter, len) = letter_of(text)?;
     let unknown =
         || format!("%{letter} is no directive of LogFormat that is known; write %% for a per cent sign");
     let variable = apache(letter, argument).ok_or_else(unknown)?;
@@ -117,4 +107,14 @@ fn directive<'a>(text: &'a str, pieces: &mut Pieces) -> Result<&'a str, String> 
         pieces.literal(b"]");
     }
     Ok(&text[len..])
+}
+
+/// The letter of a directive, and its length. `%^ti` and `%^to` have three.
+fn letter_of(text: &str) -> Result<(char, usize), String> {
+    match text.chars().next() {
+        Some('^') if text.starts_with("^ti") => Ok(('i', 3)),
+        Some('^') if text.starts_with("^to") => Ok(('o', 3)),
+        Some(letter) => Ok((letter, letter.len_utf8())),
+        None => Err("% without a letter; write %% for a per cent sign".into()),
+    }
 }
