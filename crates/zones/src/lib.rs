@@ -70,11 +70,11 @@ fn local() -> Result<TimeZone, String> {
 /// The distances of a zone to UTC, one after the other.
 fn table(zone: &TimeZone) -> Zone {
     let begin = Timestamp::from_second(SECONDS.start).unwrap_or(Timestamp::MIN);
-    let first = zone.to_offset_info(begin);
+    let info = zone.to_offset_info(begin);
     let first = Period {
         begin_seconds: SECONDS.start,
-        offset_seconds: first.offset().seconds(),
-        name: &first.abbreviation().to_owned(),
+        offset_seconds: info.offset().seconds(),
+        name: info.abbreviation(),
     };
     let changes: Vec<_> =
         zone.following(begin).take_while(|change| change.timestamp().as_second() < SECONDS.end).collect();
