@@ -47,10 +47,10 @@ fn named(text: &str) -> Result<TimeZone, String> {
         let names: Vec<String> =
             jiff::tz::db().available().chain(built_in.available()).map(|name| name.to_string()).collect();
         let advice = match near::names(text, &names).as_slice() {
-            [] => "write for example".to_owned(),
+            [] => "write for example Europe/Berlin,".to_owned(),
             near => format!("did you mean {}? Or write", near.join(" or ")),
         };
-        format!("{text:?} is no time zone that is known; {advice} Europe/Berlin, +02:00, UTC or local")
+        format!("{text:?} is no time zone that is known; {advice} +02:00, UTC or local")
     })
 }
 
