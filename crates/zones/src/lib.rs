@@ -76,8 +76,11 @@ fn table(zone: &TimeZone) -> Zone {
         offset_seconds: info.offset().seconds(),
         name: info.abbreviation(),
     };
+    let mut last = SECONDS.start;
+    // A file without a rule for later times may give its last change without end.
+    let mut is_later = |second: i64| second > std::mem::replace(&mut last, second) && second < SECONDS.end;
     let changes: Vec<_> =
-        zone.following(begin).take_while(|change| change.timestamp().as_second() < SECONDS.end).collect();
+        zone.following(begin).take_while(|change| is_later(change.timestamp().as_second())).collect();
     let later = changes.iter().map(|change| Period {
         begin_seconds: change.timestamp().as_second(),
         offset_seconds: change.offset().seconds(),

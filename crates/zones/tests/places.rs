@@ -189,11 +189,18 @@ fn a_host_says_its_zone_and_where_its_database_is() {
     assert_eq!(noon("local", "TZ", ":Europe/Berlin"), utc("2026-07-01 10:00:00").to_string());
     assert_eq!(noon("local", "TZ", "XYZ-3"), utc("2026-07-01 09:00:00").to_string());
     assert!(noon("local", "TZ", "Nowhere/Land").contains("TZ says, which has \"Nowhere/Land\"; set it to"));
-    // A database without any place: the one in the program has it.
+    // A database with one place, two hours before UTC: it comes first, the program has the others.
     let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("Japan"), ONE_DISTANCE).unwrap();
     let path = folder.path().to_str().unwrap();
+    assert_eq!(noon("Japan", "TZDIR", path), utc("2026-07-01 10:00:00").to_string());
     assert_eq!(noon("Asia/Kolkata", "TZDIR", path), utc("2026-07-01 06:30:00").to_string());
 }
+
+/// A file of a time zone that has one distance, 7200 seconds, named `ABC`: six counts, of which there are one
+/// distance and four bytes of names, and those.
+const ONE_DISTANCE: &[u8] = b"TZif\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\
+    \0\0\0\x01\0\0\0\x04\0\0\x1C\x20\0\0ABC\0";
 
 /// Nanoseconds of a local time as the library reads it.
 fn library_ns(zone: &TimeZone, local: DateTime) -> i64 {
