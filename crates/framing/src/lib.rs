@@ -1,5 +1,6 @@
 //! How the bytes of a file become events: lines that belong together, encodings, and the formats in
-//! which container runtimes write. No I/O, no clock.
+//! which container runtimes write. No clock, and no I/O once the name of a time zone is looked up, when
+//! rules are compiled.
 //!
 //! [`Rules`] are compiled once. A [`Framer`] applies them to one file: it is given bytes that begin
 //! where an event begins, and says which events are whole. What it gives depends on those bytes

@@ -31,6 +31,19 @@ impl Fields {
         if day == Day::Epoch {
             return self.epoch_ns.checked_add(self.fraction_ns).ok_or(Fault::Range);
         }
+        match self.zone {
+            Said::Offset(seconds) => self.at(day, reference_ns, |_| seconds),
+            Said::Nothing => self.at(day, reference_ns, |minute| zone.offset_seconds(minute)),
+            Said::Name(name) if zone.named_seconds(0, name).is_none() => Err(Fault::Zone),
+            Said::Name(name) => {
+                self.at(day, reference_ns, |minute| zone.named_seconds(minute, name).unwrap_or_default())
+            }
+        }
+    }
+
+    /// The same of a date, where local time is ahead of UTC by so many seconds at a local minute.
+    #[inline]
+    fn at(&self, day: Day, reference_ns: i64, offset_seconds: impl Fn(i64) -> i32) -> Result<i64, Fault> {
         let [hour, minute, second] = [Part::Hour, Part::Minute, Part::Second].map(|part| self.get(part));
         if hour > 23 || minute > 59 || second > 60 {
             return Err(Fault::Date);
@@ -39,13 +52,8 @@ impl Fields {
         let (month, day_of_month) = (self.get(Part::Month), self.get(Part::Day));
         let to_ns = |days: i64| {
             let minute = days * DAY_SECONDS + of_day;
-            (minute + second - self.offset(zone, minute)) * SECOND_NS + self.fraction_ns
+            (minute + second - i64::from(offset_seconds(minute))) * SECOND_NS + self.fraction_ns
         };
-        if let Said::Name(name) = self.zone
-            && zone.named_seconds(0, name).is_none()
-        {
-            return Err(Fault::Zone);
-        }
         let days = match day {
             Day::OfMonth => days_of_date(self.year()?, month, day_of_month),
             Day::OfYear => days_of_year(self.year()?, self.get(Part::DayOfYear)),
@@ -54,16 +62,6 @@ impl Fields {
             }
         };
         days.map(to_ns).ok_or(Fault::Date)
-    }
-
-    /// Local time minus UTC in seconds at a local minute.
-    #[inline]
-    fn offset(&self, zone: &Zone, minute_seconds: i64) -> i64 {
-        i64::from(match self.zone {
-            Said::Offset(seconds) => seconds,
-            Said::Nothing => zone.offset_seconds(minute_seconds),
-            Said::Name(name) => zone.named_seconds(minute_seconds, name).unwrap_or_default(),
-        })
     }
 
     fn year(&self) -> Result<i64, Fault> {

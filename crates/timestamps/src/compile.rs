@@ -91,10 +91,11 @@ impl Format {
     /// Whether what follows a time can decide where it ends.
     pub(crate) fn looks_ahead(&self) -> bool {
         use Step::{Fraction, Hour12, Offset, Padded, PointFraction, ZoneName};
-        match self.steps.last() {
-            Some(Fraction(..) | PointFraction | Offset { .. } | Padded(_) | Hour12 { .. } | ZoneName) => true,
-            _ => false,
-        }
+        let last = self.steps.last();
+        matches!(
+            last,
+            Some(Fraction(..) | PointFraction | Offset { .. } | Padded(_) | Hour12 { .. } | ZoneName)
+        )
     }
 }
 

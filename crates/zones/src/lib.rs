@@ -47,10 +47,10 @@ fn named(text: &str) -> Result<TimeZone, String> {
         let names: Vec<String> =
             jiff::tz::db().available().chain(built_in.available()).map(|name| name.to_string()).collect();
         let advice = match near::names(text, &names).as_slice() {
-            [] => "write for example".to_owned(),
+            [] => "write for example Europe/Berlin,".to_owned(),
             near => format!("did you mean {}? Or write", near.join(" or ")),
         };
-        format!("{text:?} is no time zone that is known; {advice} Europe/Berlin, +02:00, UTC or local")
+        format!("{text:?} is no time zone that is known; {advice} +02:00, UTC or local")
     })
 }
 
@@ -70,14 +70,17 @@ fn local() -> Result<TimeZone, String> {
 /// The distances of a zone to UTC, one after the other.
 fn table(zone: &TimeZone) -> Zone {
     let begin = Timestamp::from_second(SECONDS.start).unwrap_or(Timestamp::MIN);
-    let first = zone.to_offset_info(begin);
+    let info = zone.to_offset_info(begin);
     let first = Period {
         begin_seconds: SECONDS.start,
-        offset_seconds: first.offset().seconds(),
-        name: &first.abbreviation().to_owned(),
+        offset_seconds: info.offset().seconds(),
+        name: info.abbreviation(),
     };
+    let mut last = SECONDS.start;
+    // A file without a rule for later times may give its last change without end.
+    let mut is_later = |second: i64| second > std::mem::replace(&mut last, second) && second < SECONDS.end;
     let changes: Vec<_> =
-        zone.following(begin).take_while(|change| change.timestamp().as_second() < SECONDS.end).collect();
+        zone.following(begin).take_while(|change| is_later(change.timestamp().as_second())).collect();
     let later = changes.iter().map(|change| Period {
         begin_seconds: change.timestamp().as_second(),
         offset_seconds: change.offset().seconds(),

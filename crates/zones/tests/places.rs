@@ -165,30 +165,42 @@ fn wrong_names_have_advice() {
     }
 }
 
-/// Asked in a process of its own, as a process has one `TZ`.
-#[test]
-fn local_is_the_zone_of_the_host() {
-    if std::env::var_os("ZONES_LOCAL").is_some() {
-        return match zone("local") {
-            Ok(zone) => {
-                let format = Format::new("%F %T", Some(zone)).unwrap();
-                println!("local {}", format.parse(b"2026-07-01 12:00:00", 0).unwrap().ns);
-            }
-            Err(message) => println!("local {message}"),
-        };
-    }
-    let local = |tz: &str| {
-        let mut child = Command::new(std::env::current_exe().unwrap());
-        child.args(["--exact", "local_is_the_zone_of_the_host", "--nocapture"]);
-        let output = child.env("ZONES_LOCAL", "1").env("TZ", tz).output().unwrap();
-        let text = String::from_utf8(output.stdout).unwrap();
-        text.lines().find_map(|line| Some(line.split_once("local ")?.1.to_owned())).unwrap_or(text)
-    };
-    assert_eq!(local("Asia/Kolkata"), utc("2026-07-01 06:30:00").to_string());
-    assert_eq!(local(":Europe/Berlin"), utc("2026-07-01 10:00:00").to_string());
-    assert_eq!(local("XYZ-3"), utc("2026-07-01 09:00:00").to_string());
-    assert!(local("Nowhere/Land").contains("TZ says, which has \"Nowhere/Land\"; set it to"));
+/// Nanoseconds of a summer noon in a zone, or the fault, as a process with this variable sees it: the
+/// library reads its variables once.
+fn noon(place: &str, variable: &str, value: &str) -> String {
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    child.args(["--exact", "a_host_says_its_zone_and_where_its_database_is", "--nocapture"]);
+    let output = child.env("ZONES_PLACE", place).env(variable, value).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().find_map(|line| Some(line.split_once("noon: ")?.1.to_owned())).unwrap_or(text)
 }
+
+#[test]
+fn a_host_says_its_zone_and_where_its_database_is() {
+    if let Ok(place) = std::env::var("ZONES_PLACE") {
+        let read =
+            |zone| Format::new("%F %T", Some(zone)).unwrap().parse(b"2026-07-01 12:00:00", 0).unwrap().ns;
+        return println!(
+            "noon: {}",
+            zone(&place).map_or_else(|message| message, |zone| read(zone).to_string())
+        );
+    }
+    assert_eq!(noon("local", "TZ", "Asia/Kolkata"), utc("2026-07-01 06:30:00").to_string());
+    assert_eq!(noon("local", "TZ", ":Europe/Berlin"), utc("2026-07-01 10:00:00").to_string());
+    assert_eq!(noon("local", "TZ", "XYZ-3"), utc("2026-07-01 09:00:00").to_string());
+    assert!(noon("local", "TZ", "Nowhere/Land").contains("TZ says, which has \"Nowhere/Land\"; set it to"));
+    // A database with one place, two hours before UTC: it comes first, the program has the others.
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("Japan"), ONE_DISTANCE).unwrap();
+    let path = folder.path().to_str().unwrap();
+    assert_eq!(noon("Japan", "TZDIR", path), utc("2026-07-01 10:00:00").to_string());
+    assert_eq!(noon("Asia/Kolkata", "TZDIR", path), utc("2026-07-01 06:30:00").to_string());
+}
+
+/// A file of a time zone that has one distance, 7200 seconds, named `ABC`: six counts, of which there are one
+/// distance and four bytes of names, and those.
+const ONE_DISTANCE: &[u8] = b"TZif\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\
+    \0\0\0\x01\0\0\0\x04\0\0\x1C\x20\0\0ABC\0";
 
 /// Nanoseconds of a local time as the library reads it.
 fn library_ns(zone: &TimeZone, local: DateTime) -> i64 {
