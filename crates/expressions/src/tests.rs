@@ -1,6 +1,10 @@
 //! Tests over the whole crate.
 
 mod conformance;
+mod differential;
+mod fields;
+mod grammar;
+mod table;
 
 use crate::compile::compile;
 use crate::eval::evaluate;
