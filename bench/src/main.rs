@@ -4,6 +4,7 @@
 mod agent;
 mod broker;
 mod delivered;
+mod expressions;
 mod fleet;
 mod framing;
 mod header;
@@ -67,6 +68,8 @@ enum Part {
     Scan,
     /// Bytes to events: multi-line, encodings, container formats
     Framing,
+    /// Conditions over columns: a search beside memmem, comparisons by row
+    Expressions,
     /// The agent over one big file, scenario by scenario
     Agent {
         /// Only these scenarios
@@ -104,6 +107,7 @@ fn run(options: &Options) -> io::Result<()> {
         Part::Limits => limits::run(&options.weblog(&scratch)?, &scratch, options.repetitions, &mut report)?,
         Part::Scan => scan::run(&mut report)?,
         Part::Framing => framing::run(options.repetitions, &mut report)?,
+        Part::Expressions => expressions::run(options.repetitions, &mut report)?,
         Part::Agent { names } => {
             agent::run(options, names, &options.weblog(&scratch)?, &scratch, &mut report)?
         }
@@ -131,6 +135,7 @@ impl Part {
             Part::Limits => "limits",
             Part::Scan => "scan",
             Part::Framing => "framing",
+            Part::Expressions => "expressions",
             Part::Agent { .. } => "agent",
             Part::Peers { .. } => "peers",
             Part::Fleet { .. } => "fleet",

@@ -4,6 +4,7 @@ mod conformance;
 mod differential;
 mod fields;
 mod grammar;
+mod page;
 mod table;
 
 use crate::compile::compile;
