@@ -11,7 +11,9 @@ use crate::value::{Error, Value, compare, compare_mixed, is_equal};
 use memchr::memmem::Finder;
 use millstream_columns::{Number, Value as Cell, parse_int};
 use regex::bytes::Regex;
-use std::collections::HashSet;
+
+/// Texts of a list up to which comparing with each is faster than a search.
+const LINEAR_MAX: usize = 8;
 
 /// What a condition is for a row: false, true, or without an answer.
 pub type Verdict = u8;
@@ -68,8 +70,8 @@ pub enum TextTest {
 /// The elements of a list that is written in the expression.
 #[derive(Debug)]
 pub struct Set {
-    texts: HashSet<Box<[u8]>>,
-    /// In rising order.
+    /// In rising order, as the ints.
+    texts: Vec<Box<[u8]>>,
     ints: Vec<i64>,
 }
 
@@ -279,7 +281,14 @@ impl Cells<'_, '_> {
         let of_other_time = |_| other(Cell::Bool(true), Some(operator));
         match literal {
             Value::Int(literal) => {
-                let of_cell = |cell: Cell<'_>| compare_int(cell, operator, *literal);
+                let range = range(operator, *literal);
+                let of_cell = |cell: Cell<'_>| match cell {
+                    Cell::Int(text) => match parse_int(text) {
+                        Some(value) => range.verdict(value),
+                        None => compare_float(cell, operator, *literal),
+                    },
+                    cell => compare_float(cell, operator, *literal),
+                };
                 self.each(out, of_cell, of_other_time);
             }
             Value::Text(literal) => {
@@ -339,14 +348,32 @@ fn with_text(cell: Cell<'_>, test: impl FnOnce(&[u8]) -> bool) -> Verdict {
     }
 }
 
-#[inline(always)]
-fn compare_int(cell: Cell<'_>, operator: Operator, literal: i64) -> Verdict {
-    if let Cell::Int(text) = cell
-        && let Some(value) = parse_int(text)
-    {
-        return Verdict::from(holds(operator, Some(value.cmp(&literal))));
+/// The ints for which a comparison holds: those of a range, or all others.
+#[derive(Clone, Copy)]
+struct Range {
+    first: i64,
+    last: i64,
+    is_inverted: bool,
+}
+
+fn range(operator: Operator, literal: i64) -> Range {
+    let (first, last, is_inverted) = match operator {
+        Operator::Equal => (literal, literal, false),
+        Operator::Unequal => (literal, literal, true),
+        Operator::LessEqual => (i64::MIN, literal, false),
+        Operator::Greater => (i64::MIN, literal, true),
+        Operator::Less => (literal, i64::MAX, true),
+        _ => (literal, i64::MAX, false),
+    };
+    Range { first, last, is_inverted }
+}
+
+impl Range {
+    /// Without a branch: what rows hold is hard to foresee.
+    #[inline(always)]
+    fn verdict(self, value: i64) -> Verdict {
+        Verdict::from(((value >= self.first) & (value <= self.last)) ^ self.is_inverted)
     }
-    compare_float(cell, operator, literal)
 }
 
 fn compare_float(cell: Cell<'_>, operator: Operator, literal: i64) -> Verdict {
@@ -378,22 +405,30 @@ impl Set {
     /// Of a list that has only texts and whole numbers.
     fn new(list: &Value<'static>) -> Option<Set> {
         let Value::List(list) = list else { return None };
-        let mut set = Set { texts: HashSet::new(), ints: Vec::new() };
+        let mut set = Set { texts: Vec::new(), ints: Vec::new() };
         for value in &**list {
             match value {
-                Value::Text(text) => _ = set.texts.insert(text[..].into()),
+                Value::Text(text) => set.texts.push(text[..].into()),
                 Value::Int(value) => set.ints.push(*value),
                 _ => return None,
             }
         }
         set.ints.sort_unstable();
+        set.texts.sort_unstable();
         Some(set)
+    }
+
+    fn has_text(&self, text: &[u8]) -> bool {
+        match self.texts.len() {
+            0..=LINEAR_MAX => self.texts.iter().any(|known| **known == *text),
+            _ => self.texts.binary_search_by(|known| (**known).cmp(text)).is_ok(),
+        }
     }
 
     fn verdict(&self, cell: Cell<'_>) -> Verdict {
         match cell {
-            Cell::Text(text) => Verdict::from(self.texts.contains(text)),
-            Cell::Escaped(text) => Verdict::from(self.texts.contains(&*millstream_columns::unescape(text))),
+            Cell::Text(text) => Verdict::from(self.has_text(text)),
+            Cell::Escaped(text) => Verdict::from(self.has_text(&millstream_columns::unescape(text))),
             Cell::Int(_) | Cell::Float(_) => match cell.number() {
                 Some(Number::Int(value)) => Verdict::from(self.ints.binary_search(&value).is_ok()),
                 Some(Number::Float(value)) => Verdict::from(
