@@ -9,7 +9,7 @@ use crate::search::{Search, contains};
 use crate::time;
 use crate::value::{Error, Value, compare, compare_mixed, is_equal};
 use memchr::memmem::Finder;
-use millstream_columns::{Number, Value as Cell, parse_int};
+use millstream_columns::{Kind, Number, Value as Cell, parse_int};
 use regex::bytes::Regex;
 
 /// Texts of a list up to which comparing with each is faster than a search.
@@ -280,17 +280,7 @@ impl Cells<'_, '_> {
     fn compare(&self, operator: Operator, literal: &Value<'static>, out: &mut [Verdict]) {
         let of_other_time = |_| other(Cell::Bool(true), Some(operator));
         match literal {
-            Value::Int(literal) => {
-                let range = range(operator, *literal);
-                let of_cell = |cell: Cell<'_>| match cell {
-                    Cell::Int(text) => match parse_int(text) {
-                        Some(value) => range.verdict(value),
-                        None => compare_float(cell, operator, *literal),
-                    },
-                    cell => compare_float(cell, operator, *literal),
-                };
-                self.each(out, of_cell, of_other_time);
-            }
+            Value::Int(literal) => self.compare_int(operator, *literal, out),
             Value::Text(literal) => {
                 let of_cell = |cell: Cell<'_>| compare_text(cell, operator, literal);
                 self.each(out, of_cell, of_other_time);
@@ -313,6 +303,30 @@ impl Cells<'_, '_> {
                 self.each(out, of_cell, |ns| verdict_of(of_value(Value::Time(ns))));
             }
         }
+    }
+
+    fn compare_int(&self, operator: Operator, literal: i64, out: &mut [Verdict]) {
+        let range = range(operator, literal);
+        let block = self.bound.input.block;
+        let of_cell = |cell: Cell<'_>| match cell {
+            Cell::Int(text) => match parse_int(text) {
+                Some(value) => range.verdict(value),
+                None => compare_float(cell, operator, literal),
+            },
+            cell => compare_float(cell, operator, literal),
+        };
+        let Some(Field::Column(column)) = self.bound.only(self.path) else {
+            return self.each(out, of_cell, |_| other(Cell::Bool(true), Some(operator)));
+        };
+        self.chosen.each(|row| {
+            out[row] = match short_int(block, column.cells()[row]) {
+                Some(value) => range.verdict(value),
+                None => match column.value(block, row) {
+                    Cell::Absent => MISSING,
+                    cell => of_cell(cell),
+                },
+            };
+        });
     }
 
     fn text(&self, test: &TextTest, out: &mut [Verdict]) {
@@ -346,6 +360,26 @@ fn with_text(cell: Cell<'_>, test: impl FnOnce(&[u8]) -> bool) -> Verdict {
         Cell::Escaped(text) => Verdict::from(test(&millstream_columns::unescape(text))),
         cell => other(cell, None),
     }
+}
+
+/// Reads up to seven digits that lie in the block, all at once; `None` for everything else.
+#[inline(always)]
+fn short_int(block: &[u8], cell: millstream_columns::Cell) -> Option<i64> {
+    const ZEROS: u64 = 0x3030_3030_3030_3030;
+    let len = cell.len();
+    if cell.kind() != Kind::Int || cell.is_own() || !(1..8).contains(&len) {
+        return None;
+    }
+    let bytes = block.get(cell.start()..cell.start() + 8)?.try_into().ok()?;
+    // The digits stand last, with zeros before them.
+    let text = u64::from_le_bytes(bytes) << (64 - 8 * len) | ZEROS >> (8 * len);
+    let digits = text ^ ZEROS;
+    let is_digits = (digits | digits.wrapping_add(0x0606_0606_0606_0606)) & 0xF0F0_F0F0_F0F0_F0F0 == 0;
+    // Two digits become one number, then two of those, then all.
+    let pairs = digits.wrapping_mul(10 << 8 | 1) >> 8 & 0x00FF_00FF_00FF_00FF;
+    let fours = pairs.wrapping_mul(100 << 16 | 1) >> 16 & 0x0000_FFFF_0000_FFFF;
+    let value = fours.wrapping_mul(10_000 << 32 | 1) >> 32;
+    is_digits.then_some(value as i64)
 }
 
 /// The ints for which a comparison holds: those of a range, or all others.
@@ -438,5 +472,26 @@ impl Set {
             },
             cell => other(cell, Some(Operator::Equal)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_numbers_are_read_at_once() {
+        for value in (0..3000).chain([9_999, 12_345, 999_999, 1_000_000, 9_999_999]) {
+            let text = format!("{value},next column");
+            let cell = millstream_columns::Cell::new(Kind::Int, 0, text.find(',').unwrap());
+            assert_eq!(short_int(text.as_bytes(), cell), Some(value));
+        }
+        for text in ["-1", "1.5", "", "1e3", "12345678", "1:", "/9", "\u{fc}"] {
+            let block = format!("{text}        ");
+            let cell = millstream_columns::Cell::new(Kind::Int, 0, text.len());
+            assert_eq!(short_int(block.as_bytes(), cell), None, "{text}");
+        }
+        let last = millstream_columns::Cell::new(Kind::Int, 0, 3);
+        assert_eq!(short_int(b"200", last), None, "the end of the block is not passed");
     }
 }
