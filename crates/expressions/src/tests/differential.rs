@@ -56,7 +56,7 @@ impl Grammar<'_> {
         }
         let field = self.0.pick(FIELDS);
         match self.0.below(9) {
-            0 | 1 | 2 => {
+            0..=2 => {
                 let operator = self.0.pick(&["==", "!=", "<", "<=", ">", ">="]);
                 let (value, is_left) = (self.value(), self.0.below(4) == 0);
                 if is_left {
