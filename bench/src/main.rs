@@ -4,6 +4,7 @@
 mod agent;
 mod broker;
 mod delivered;
+mod expressions;
 mod fleet;
 mod framing;
 mod header;
@@ -73,6 +74,8 @@ enum Part {
     Parse,
     /// Lines taken apart: JSON, regular expressions
     ParseText,
+    /// Conditions over columns: a search beside memmem, comparisons by row
+    Expressions,
     /// The agent over one big file, scenario by scenario
     Agent {
         /// Only these scenarios
@@ -112,6 +115,7 @@ fn run(options: &Options) -> io::Result<()> {
         Part::Framing => framing::run(options.repetitions, &mut report)?,
         Part::Parse => parse::run(options.repetitions, &mut report)?,
         Part::ParseText => parse_text::run(options.repetitions, &mut report)?,
+        Part::Expressions => expressions::run(options.repetitions, &mut report)?,
         Part::Agent { names } => {
             agent::run(options, names, &options.weblog(&scratch)?, &scratch, &mut report)?
         }
@@ -142,6 +146,7 @@ impl Part {
             Part::Framing => "framing",
             Part::Parse => "parse",
             Part::ParseText => "parse_text",
+            Part::Expressions => "expressions",
             Part::Agent { .. } => "agent",
             Part::Peers { .. } => "peers",
             Part::Fleet { .. } => "fleet",

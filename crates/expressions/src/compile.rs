@@ -214,7 +214,8 @@ impl Compiler {
             return Ok((node, types));
         }
         match Evaluation::of_constants(&node) {
-            Ok(value) => Ok(constant(value)),
+            // Not its own type: `dyn` is there to hide it.
+            Ok(value) => Ok((Node::Constant(value), types)),
             Err(error) => {
                 let why = match error {
                     Error::Missing => "there is nothing at this position",

@@ -161,6 +161,7 @@ impl<'a> Evaluation<'a, '_> {
 
     fn fold(&mut self, fold: Fold, parts: &'a FoldParts) -> Outcome<'a> {
         let over = self.value(&parts.over)?;
+        self.charge_json(&over)?;
         let elements: Vec<Value<'a>> = match over.types().can_be(Types::LIST) {
             true => over.elements()?.into_owned(),
             false => over.entries()?.iter().map(|(key, _)| key.clone()).collect(),

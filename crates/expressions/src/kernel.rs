@@ -9,9 +9,11 @@ use crate::search::{Search, contains};
 use crate::time;
 use crate::value::{Error, Value, compare, compare_mixed, is_equal};
 use memchr::memmem::Finder;
-use millstream_columns::{Number, Value as Cell, parse_int};
+use millstream_columns::{Kind, Number, Value as Cell, parse_int};
 use regex::bytes::Regex;
-use std::collections::HashSet;
+
+/// Texts of a list up to which comparing with each is faster than a search.
+const LINEAR_MAX: usize = 8;
 
 /// What a condition is for a row: false, true, or without an answer.
 pub type Verdict = u8;
@@ -68,8 +70,8 @@ pub enum TextTest {
 /// The elements of a list that is written in the expression.
 #[derive(Debug)]
 pub struct Set {
-    texts: HashSet<Box<[u8]>>,
-    /// In rising order.
+    /// In rising order, as the ints.
+    texts: Vec<Box<[u8]>>,
     ints: Vec<i64>,
 }
 
@@ -278,10 +280,7 @@ impl Cells<'_, '_> {
     fn compare(&self, operator: Operator, literal: &Value<'static>, out: &mut [Verdict]) {
         let of_other_time = |_| other(Cell::Bool(true), Some(operator));
         match literal {
-            Value::Int(literal) => {
-                let of_cell = |cell: Cell<'_>| compare_int(cell, operator, *literal);
-                self.each(out, of_cell, of_other_time);
-            }
+            Value::Int(literal) => self.compare_int(operator, *literal, out),
             Value::Text(literal) => {
                 let of_cell = |cell: Cell<'_>| compare_text(cell, operator, literal);
                 self.each(out, of_cell, of_other_time);
@@ -304,6 +303,30 @@ impl Cells<'_, '_> {
                 self.each(out, of_cell, |ns| verdict_of(of_value(Value::Time(ns))));
             }
         }
+    }
+
+    fn compare_int(&self, operator: Operator, literal: i64, out: &mut [Verdict]) {
+        let range = range(operator, literal);
+        let block = self.bound.input.block;
+        let of_cell = |cell: Cell<'_>| match cell {
+            Cell::Int(text) => match parse_int(text) {
+                Some(value) => range.verdict(value),
+                None => compare_float(cell, operator, literal),
+            },
+            cell => compare_float(cell, operator, literal),
+        };
+        let Some(Field::Column(column)) = self.bound.only(self.path) else {
+            return self.each(out, of_cell, |_| other(Cell::Bool(true), Some(operator)));
+        };
+        self.chosen.each(|row| {
+            out[row] = match short_int(block, column.cells()[row]) {
+                Some(value) => range.verdict(value),
+                None => match column.value(block, row) {
+                    Cell::Absent => MISSING,
+                    cell => of_cell(cell),
+                },
+            };
+        });
     }
 
     fn text(&self, test: &TextTest, out: &mut [Verdict]) {
@@ -339,14 +362,52 @@ fn with_text(cell: Cell<'_>, test: impl FnOnce(&[u8]) -> bool) -> Verdict {
     }
 }
 
+/// Reads up to seven digits that lie in the block, all at once; `None` for everything else.
 #[inline(always)]
-fn compare_int(cell: Cell<'_>, operator: Operator, literal: i64) -> Verdict {
-    if let Cell::Int(text) = cell
-        && let Some(value) = parse_int(text)
-    {
-        return Verdict::from(holds(operator, Some(value.cmp(&literal))));
+fn short_int(block: &[u8], cell: millstream_columns::Cell) -> Option<i64> {
+    const ZEROS: u64 = 0x3030_3030_3030_3030;
+    let len = cell.len();
+    if cell.kind() != Kind::Int || cell.is_own() || !(1..8).contains(&len) {
+        return None;
     }
-    compare_float(cell, operator, literal)
+    let bytes = block.get(cell.start()..cell.start() + 8)?.try_into().ok()?;
+    // The digits stand last, with zeros before them.
+    let text = u64::from_le_bytes(bytes) << (64 - 8 * len) | ZEROS >> (8 * len);
+    let digits = text ^ ZEROS;
+    let is_digits = (digits | digits.wrapping_add(0x0606_0606_0606_0606)) & 0xF0F0_F0F0_F0F0_F0F0 == 0;
+    // Two digits become one number, then two of those, then all.
+    let pairs = digits.wrapping_mul(10 << 8 | 1) >> 8 & 0x00FF_00FF_00FF_00FF;
+    let fours = pairs.wrapping_mul(100 << 16 | 1) >> 16 & 0x0000_FFFF_0000_FFFF;
+    let value = fours.wrapping_mul(10_000 << 32 | 1) >> 32;
+    is_digits.then_some(value as i64)
+}
+
+/// The ints for which a comparison holds: those of a range, or all others.
+#[derive(Clone, Copy)]
+struct Range {
+    first: i64,
+    last: i64,
+    is_inverted: bool,
+}
+
+fn range(operator: Operator, literal: i64) -> Range {
+    let (first, last, is_inverted) = match operator {
+        Operator::Equal => (literal, literal, false),
+        Operator::Unequal => (literal, literal, true),
+        Operator::LessEqual => (i64::MIN, literal, false),
+        Operator::Greater => (i64::MIN, literal, true),
+        Operator::Less => (literal, i64::MAX, true),
+        _ => (literal, i64::MAX, false),
+    };
+    Range { first, last, is_inverted }
+}
+
+impl Range {
+    /// Without a branch: what rows hold is hard to foresee.
+    #[inline(always)]
+    fn verdict(self, value: i64) -> Verdict {
+        Verdict::from(((value >= self.first) & (value <= self.last)) ^ self.is_inverted)
+    }
 }
 
 fn compare_float(cell: Cell<'_>, operator: Operator, literal: i64) -> Verdict {
@@ -378,22 +439,30 @@ impl Set {
     /// Of a list that has only texts and whole numbers.
     fn new(list: &Value<'static>) -> Option<Set> {
         let Value::List(list) = list else { return None };
-        let mut set = Set { texts: HashSet::new(), ints: Vec::new() };
+        let mut set = Set { texts: Vec::new(), ints: Vec::new() };
         for value in &**list {
             match value {
-                Value::Text(text) => _ = set.texts.insert(text[..].into()),
+                Value::Text(text) => set.texts.push(text[..].into()),
                 Value::Int(value) => set.ints.push(*value),
                 _ => return None,
             }
         }
         set.ints.sort_unstable();
+        set.texts.sort_unstable();
         Some(set)
+    }
+
+    fn has_text(&self, text: &[u8]) -> bool {
+        match self.texts.len() {
+            0..=LINEAR_MAX => self.texts.iter().any(|known| **known == *text),
+            _ => self.texts.binary_search_by(|known| (**known).cmp(text)).is_ok(),
+        }
     }
 
     fn verdict(&self, cell: Cell<'_>) -> Verdict {
         match cell {
-            Cell::Text(text) => Verdict::from(self.texts.contains(text)),
-            Cell::Escaped(text) => Verdict::from(self.texts.contains(&*millstream_columns::unescape(text))),
+            Cell::Text(text) => Verdict::from(self.has_text(text)),
+            Cell::Escaped(text) => Verdict::from(self.has_text(&millstream_columns::unescape(text))),
             Cell::Int(_) | Cell::Float(_) => match cell.number() {
                 Some(Number::Int(value)) => Verdict::from(self.ints.binary_search(&value).is_ok()),
                 Some(Number::Float(value)) => Verdict::from(
@@ -403,5 +472,26 @@ impl Set {
             },
             cell => other(cell, Some(Operator::Equal)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_numbers_are_read_at_once() {
+        for value in (0..3000).chain([9_999, 12_345, 999_999, 1_000_000, 9_999_999]) {
+            let text = format!("{value},next column");
+            let cell = millstream_columns::Cell::new(Kind::Int, 0, text.find(',').unwrap());
+            assert_eq!(short_int(text.as_bytes(), cell), Some(value));
+        }
+        for text in ["-1", "1.5", "", "1e3", "12345678", "1:", "/9", "\u{fc}"] {
+            let block = format!("{text}        ");
+            let cell = millstream_columns::Cell::new(Kind::Int, 0, text.len());
+            assert_eq!(short_int(block.as_bytes(), cell), None, "{text}");
+        }
+        let last = millstream_columns::Cell::new(Kind::Int, 0, 3);
+        assert_eq!(short_int(b"200", last), None, "the end of the block is not passed");
     }
 }

@@ -1,6 +1,6 @@
 //! Which rows contain a text: one search over the block instead of one per row.
 
-use crate::kernel::{FALSE, TRUE, Verdict};
+use crate::kernel::{FALSE, MISSING, TRUE, Verdict};
 use memchr::memmem::Finder;
 use millstream_columns::{Cell, Column, Kind, Value};
 
@@ -24,17 +24,10 @@ pub fn contains(
     out: &mut [Verdict],
     of_cell: impl Fn(Value<'_>) -> Verdict,
 ) -> bool {
-    let Some(span) = span(column.cells(), runs).filter(|_| !search.0.needle().is_empty()) else {
+    if search.0.needle().is_empty() {
         return false;
-    };
-    for (start, end) in runs {
-        for row in *start..*end {
-            out[row] = match is_plain(column.cells()[row]) {
-                true => FALSE,
-                false => of_cell(column.value(block, row)),
-            };
-        }
     }
+    let Some(span) = prepare(block, column, runs, out, of_cell) else { return false };
     let mut rows = runs.iter().flat_map(|(start, end)| *start..*end);
     let mut from = span.0;
     while let Some(hit) = search.0.find(&block[from..span.1]).map(|at| at + from) {
@@ -68,17 +61,33 @@ fn is_plain(cell: Cell) -> bool {
     cell.kind() == Kind::Text && !cell.is_own()
 }
 
-/// From where to where the plain cells reach, if they follow each other and are at least half of it.
-fn span(cells: &[Cell], runs: &[(usize, usize)]) -> Option<(usize, usize)> {
-    let (mut first, mut last, mut bytes, mut is_rising) = (None, 0, 0, true);
+/// Asks the cells that are not plain, and takes the others to have no hit. From where to where the plain
+/// cells reach, if they follow each other and are at least half of it.
+fn prepare(
+    block: &[u8],
+    column: &Column,
+    runs: &[(usize, usize)],
+    out: &mut [Verdict],
+    of_cell: impl Fn(Value<'_>) -> Verdict,
+) -> Option<(usize, usize)> {
+    let (mut first, mut last, mut bytes, mut is_rising) = (usize::MAX, 0, 0, true);
     for (start, end) in runs {
-        for cell in cells[*start..*end].iter().filter(|cell| is_plain(**cell)) {
+        for (at, (cell, verdict)) in
+            column.cells()[*start..*end].iter().zip(&mut out[*start..*end]).enumerate()
+        {
+            if !is_plain(*cell) {
+                *verdict = match column.value(block, start + at) {
+                    Value::Absent => MISSING,
+                    value => of_cell(value),
+                };
+                continue;
+            }
+            *verdict = FALSE;
             is_rising &= cell.start() >= last;
             last = cell.start() + cell.len();
-            first = first.or(Some(cell.start()));
+            first = first.min(cell.start());
             bytes += cell.len();
         }
     }
-    let first = first?;
-    (is_rising && bytes * 2 >= last - first).then_some((first, last))
+    (is_rising && first < last && bytes * 2 >= last - first).then_some((first, last))
 }

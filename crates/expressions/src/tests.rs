@@ -1,6 +1,11 @@
 //! Tests over the whole crate.
 
 mod conformance;
+mod differential;
+mod fields;
+mod grammar;
+mod page;
+mod table;
 
 use crate::compile::compile;
 use crate::eval::evaluate;

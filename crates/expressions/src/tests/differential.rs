@@ -1,0 +1,134 @@
+//! Columns give what single rows give.
+
+use super::table::{Random, Table};
+use crate::eval::evaluate_condition;
+use crate::input::{Bound, Counts};
+use crate::{Expression, Fault};
+
+/// Random expressions: names, literals and operators that meet each other now and then.
+struct Grammar<'r>(&'r mut Random);
+
+const FIELDS: &[&str] = &[
+    "a",
+    "m",
+    "text",
+    "n",
+    "a.b",
+    "a.c.d",
+    "a.t",
+    "when",
+    "source",
+    "rest",
+    "none",
+    "event[\"m\"]",
+    "event.a.b",
+    "event[text]",
+];
+const LITERALS: &[&str] = &[
+    "200",
+    "-3",
+    "0.25",
+    "200.0",
+    "9223372036854775808.0",
+    "\"GET /api\"",
+    "\"error\"",
+    "\"\"",
+    "null",
+    "true",
+    "timestamp(\"2026-01-02T03:04:05Z\")",
+    "[200, 'x']",
+    "duration('1s')",
+];
+const LISTS: &[&str] =
+    &["[200, 500]", "[\"GET /api\", \"x\"]", "[200.0, null]", "[]", "m", "a.c", "event", "[n, text]"];
+
+impl Grammar<'_> {
+    fn condition(&mut self, depth: usize) -> String {
+        if depth > 0 && self.0.below(2) == 0 {
+            let (a, b) = (self.condition(depth - 1), self.condition(depth - 1));
+            return match self.0.below(5) {
+                0 => format!("({a} && {b} && {})", self.condition(depth - 1)),
+                1 => format!("({a} || {b})"),
+                2 => format!("({a} && {b})"),
+                3 => format!("!{a}"),
+                _ => format!("({a} ? {b} : {})", self.condition(depth - 1)),
+            };
+        }
+        let field = self.0.pick(FIELDS);
+        match self.0.below(9) {
+            0..=2 => {
+                let operator = self.0.pick(&["==", "!=", "<", "<=", ">", ">="]);
+                let (value, is_left) = (self.value(), self.0.below(4) == 0);
+                if is_left {
+                    format!("{value} {operator} {field}")
+                } else {
+                    format!("{field} {operator} {value}")
+                }
+            }
+            3 | 4 => {
+                let name = self.0.pick(&["contains", "startsWith", "endsWith", "matches"]);
+                let text = self.0.pick(&["\"error\"", "\"/api\"", "\"GET\"", "\"\"", "\"GET /api\""]);
+                format!("{field}.{name}({text})")
+            }
+            5 => format!("{field} in {}", self.0.pick(LISTS)),
+            6 => format!(
+                "has({})",
+                self.0.pick(&["a", "m", "a.b", "event.rest", "none", "source", "when", "a.c.d"])
+            ),
+            7 => field.to_owned(),
+            _ => format!("size({field}) > {}", self.0.below(10)),
+        }
+    }
+
+    fn value(&mut self) -> String {
+        match self.0.below(4) {
+            0 => self.0.pick(FIELDS).to_owned(),
+            1 => format!("({} + {})", self.0.pick(FIELDS), self.0.pick(LITERALS)),
+            _ => self.0.pick(LITERALS).to_owned(),
+        }
+    }
+}
+
+/// Compares both ways over a table; the number of rows that hold.
+fn compare(expression: &Expression, table: &Table, seed: u64) -> u64 {
+    table.with_input(|input| {
+        let (mut words, mut counts) = (vec![7; 3], Counts::default());
+        expression.matches(input, &mut words, &mut counts);
+        let bound = Bound::new(&expression.compiled.paths, input);
+        let (mut expected, mut expected_counts) = (vec![0u64; table.rows.div_ceil(64)], Counts::default());
+        for row in input.runs.iter().flat_map(|(start, end)| *start..*end) {
+            match evaluate_condition(&expression.compiled.node, &bound, row) {
+                Ok(holds) => expected[row / 64] |= u64::from(holds) << (row % 64),
+                Err(error) => expected_counts.add(error),
+            }
+        }
+        assert_eq!((&words, counts), (&expected, expected_counts), "seed {seed}: {expression}");
+        words.iter().map(|word| u64::from(word.count_ones())).sum()
+    })
+}
+
+#[test]
+fn columns_give_what_single_rows_give() {
+    let cases = std::env::var("MODEL_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(4000);
+    let (mut sound, mut held) = (0u64, 0);
+    for seed in 1..=cases {
+        let random = &mut Random(seed * 0x9E37_79B9);
+        let table = Table::random(random);
+        let text = Grammar(random).condition(3);
+        let read: Result<Expression, Fault> = Expression::read(&text, seed % 2 == 0);
+        if let Ok(expression) = read {
+            sound += 1;
+            held += compare(&expression, &table, seed);
+        }
+    }
+    assert!(sound > cases / 2 && held > cases, "{sound} of {cases} are sound, {held} rows held");
+}
+
+#[test]
+fn a_search_over_the_block_finds_what_searches_in_rows_find() {
+    let contains = Expression::read("text.contains(\"error\") || m.contains(\"/api\")", true).unwrap();
+    let held: u64 = (1..=2000)
+        .map(|seed| compare(&contains, &Table::random(&mut Random(seed * 0x9E37_79B9)), seed))
+        .sum();
+    assert!(held > 1000, "{held}");
+}

@@ -1,0 +1,185 @@
+//! Any text is read without a panic, and what is read can be written and read again.
+
+use super::value_of;
+use crate::Expression;
+use crate::ast::Expr;
+use crate::parser::{HEIGHT_MAX, NESTING_MAX, parse};
+use proptest::prelude::*;
+
+/// Words that texts of the language consist of.
+const WORDS: &[&str] = &[
+    "a",
+    "b.c",
+    "event",
+    "1",
+    "-1",
+    "2.5",
+    "0x1F",
+    "7u",
+    "\"t\"",
+    "'s'",
+    "r'\\d'",
+    "null",
+    "true",
+    "(",
+    ")",
+    "[",
+    "]",
+    "{",
+    "}",
+    ",",
+    ":",
+    "?",
+    ".",
+    "!",
+    "-",
+    "+",
+    "*",
+    "/",
+    "%",
+    "==",
+    "!=",
+    "<",
+    ">=",
+    "in",
+    "&&",
+    "||",
+    "has(",
+    ".size()",
+    ".map(x, x)",
+    "`q-r`",
+    " ",
+    "\\",
+    "\u{FC}",
+    "'''",
+    "b'x'",
+    "//c\n",
+    "=",
+    "matches",
+    "exists(",
+];
+
+fn shown(expr: &Expr) -> String {
+    expr.to_string()
+}
+
+proptest! {
+    #[test]
+    fn no_text_panics(text in ".{0,60}") {
+        _ = Expression::new(&text);
+    }
+
+    #[test]
+    fn what_is_read_can_be_written_and_read_again(picks in prop::collection::vec(0..WORDS.len(), 0..14)) {
+        let text: Vec<&str> = picks.iter().map(|pick| WORDS[*pick]).collect();
+        let text = text.concat();
+        if let Err(fault) = Expression::new(&text) {
+            prop_assert!(fault.line > 0 && fault.column > 0 && fault.at <= text.len(), "{text}: {fault}");
+        }
+        if let Ok(expr) = parse(&text) {
+            let written = shown(&expr);
+            let again = parse(&written).map_err(|fault| TestCaseError::fail(format!("{text}: {written}: {fault}")))?;
+            prop_assert_eq!(shown(&again), written);
+        }
+    }
+}
+
+#[test]
+fn deep_and_long_expressions_are_refused_or_computed() {
+    let nested = |open: &str, close: &str, times: usize| {
+        [open.repeat(times), "1".into(), close.repeat(times)].concat()
+    };
+    for (open, close) in
+        [("(", ")"), ("[", "]"), ("-", ""), ("!", ""), ("{1:", "}"), ("size(", ")"), ("true?1:", "")]
+    {
+        assert!(Expression::new(&nested(open, close, 10_000)).is_err(), "{open}");
+        assert!(parse(&nested(open, close, NESTING_MAX - 1)).is_ok(), "{open}");
+    }
+    for chain in ["+1", "-1", "[1]", ".a", ".size()", " in [1]", "==1"] {
+        assert!(Expression::new(&format!("x{}", chain.repeat(9_000))).is_err(), "{chain}");
+    }
+    let sum = format!("1{}", "+1".repeat(HEIGHT_MAX - 2));
+    assert_eq!(value_of(&sum, true).unwrap().unwrap().1, (HEIGHT_MAX - 1).to_string());
+    let any = format!("x == 1{}", " || x == 1".repeat(5_000));
+    assert!(Expression::new(&any).is_ok());
+    assert!(Expression::new(&"x".repeat(70_000)).is_err());
+}
+
+#[test]
+fn faults_say_where_and_what_to_write() {
+    let cases = [
+        ("status = 500", "line 1, column 8: `=` means nothing here; write `==` to compare"),
+        (
+            "a == 1\n and b",
+            "line 2, column 2: an operator or the end should stand here, not `and`; write `&&`",
+        ),
+        ("a & b", "line 1, column 3: `&` means nothing here; write `&&`"),
+        (
+            "\"a\" + 1",
+            "line 1, column 5: `+` is not defined for a string and an int; string(x) makes a string of a number",
+        ),
+        (
+            "path.startWith(\"/\")",
+            "line 1, column 6: there is no function `startWith`; did you mean `startsWith`?",
+        ),
+        (
+            "path.contains()",
+            "line 1, column 6: `contains` takes 1 arguments, not 0; docs/expressions.md has an example of it",
+        ),
+        (
+            "startsWith(path, \"/\")",
+            "line 1, column 1: `startsWith` is not called so; write x.startsWith(...)",
+        ),
+        ("status && true", ""),
+        (
+            "size(path) && true",
+            "line 1, column 1: a condition takes a boolean, not an int; compare it with something, as in `x != 0`",
+        ),
+        (
+            "size(1)",
+            "line 1, column 6: `size` takes a string or a list or a map, not an int; string(x) makes a string of it",
+        ),
+        (
+            "1 == \"1\"",
+            "line 1, column 3: `==` is not defined for an int and a string; compare values of one type; int(x), string(x) convert",
+        ),
+        (
+            "path.matches(\"(\")",
+            "line 1, column 14: this is no pattern: unclosed group; patterns are those of RE2: no look-around, no back-references",
+        ),
+        (
+            "package == 1",
+            "line 1, column 1: `package` is a word of the language; write `event.package` for a field of this name",
+        ),
+        (
+            "1 / 0",
+            "line 1, column 3: this never has a value: a number leaves its range, or is divided by zero; write a value that has one",
+        ),
+        ("\"open", "line 1, column 1: this text is not closed; end it with \""),
+        ("event", "line 1, column 1: the event as a whole is no value; name a field, as event.status"),
+        (
+            "9223372036854775808",
+            "line 1, column 1: this number is too large; whole numbers have 64 bits; write 1e20 for a larger one",
+        ),
+        (
+            "\"\\d\"",
+            "line 1, column 2: there is no such escape; write \\\\ for a backslash, or r\"...\" for a text without escapes",
+        ),
+    ];
+    for (text, expected) in cases {
+        let fault = Expression::new(text).err().map_or(String::new(), |fault| fault.to_string());
+        assert_eq!(fault, expected, "{text}");
+    }
+    let fault = Expression::condition("size(path)").unwrap_err().to_string();
+    assert_eq!(
+        fault,
+        "line 1, column 1: this is an int, not a condition; compare it with something, as in `x != 0`"
+    );
+}
+
+#[test]
+fn the_names_it_reads_are_known() {
+    let expression =
+        Expression::new("a.b == event.c[\"d e\"] && has(x) && [1].all(y, y > z || a.b)").unwrap();
+    assert_eq!(expression.fields().collect::<Vec<_>>(), ["a.b", "c.d e", "x", "z"]);
+}
