@@ -36,7 +36,7 @@ enum Limit {
 }
 
 fn cases() -> Vec<Case> {
-    let time = TimeSpec { format: "%Y-%m-%d %H:%M:%S%.f".into(), ..TimeSpec::default() };
+    let time = TimeSpec { formats: vec!["%Y-%m-%d %H:%M:%S%.f".into()], ..TimeSpec::default() };
     let timestamp = Multiline { start: Some(Start::Timestamp), time: Some(time), ..Multiline::default() };
     let pattern = Some(r"^\d{4}-\d\d-\d\d ".into());
     let regex = Multiline { start: Some(Start::Regex), pattern, ..Multiline::default() };
