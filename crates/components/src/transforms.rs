@@ -1,3 +1,5 @@
 //! Components that change data.
 
+pub mod fields;
 pub mod parse;
+pub mod redact;

@@ -7,6 +7,7 @@ pub use config::{
     FieldConfig, FormConfig, FormattedType, ParseConfig, TimeConfig, TypeConfig, TypeName, TypedField,
 };
 pub use form::Format;
+pub(crate) use form::of_config;
 
 use crate::on_error::{Failed, OnError};
 use millstream_framing::{TimeReader, Unread};

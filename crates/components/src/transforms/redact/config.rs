@@ -103,7 +103,8 @@ impl RedactConfig {
                 return Err(at("the name stands in events; write letters, digits, `_`, `-` and `.`".into()));
             }
             let regex = RegexBuilder::new(pattern).size_limit(PATTERN_BYTES_MAX).build();
-            let regex = regex.map_err(|error| at(format!("no valid regular expression: {}", last(&error))))?;
+            let regex =
+                regex.map_err(|error| at(format!("no valid regular expression: {}", last(&error))))?;
             match regex.is_match(b"") {
                 true => Err(at("fits where nothing is; write a pattern of at least one character".into())),
                 false => Ok(regex),
@@ -122,9 +123,10 @@ impl RedactConfig {
             return Err(fault("/text", message));
         }
         match (self.replace, &self.key) {
-            (Replace::Hash, None) => {
-                Err(fault("/key", "a hash without a key can be guessed; write for example key: ${REDACT_KEY}"))
-            }
+            (Replace::Hash, None) => Err(fault(
+                "/key",
+                "a hash without a key can be guessed; write for example key: ${REDACT_KEY}",
+            )),
             (Replace::Hash, Some(key)) if key.len() < 8 => {
                 Err(fault("/key", "is too short to be a secret; write at least 8 characters"))
             }

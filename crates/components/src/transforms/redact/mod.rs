@@ -64,7 +64,8 @@ impl Redact {
 
     /// The columns that are searched.
     fn columns<'b>(&self, batch: &'b Batch) -> impl Iterator<Item = &'b Column> {
-        let is_chosen = |name: &str| self.fields.as_ref().is_none_or(|list| list.iter().any(|one| one == name));
+        let is_chosen =
+            |name: &str| self.fields.as_ref().is_none_or(|list| list.iter().any(|one| one == name));
         let message = is_chosen("message").then_some(&batch.message);
         let fields = batch.fields.iter().filter(move |column| is_chosen(&column.name));
         message.into_iter().chain(fields.collect::<Vec<_>>())

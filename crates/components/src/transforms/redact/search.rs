@@ -141,7 +141,9 @@ impl<'b> Search<'b> {
     /// Looks at the strings and numbers of JSON; all of them are secret if `is_secret`.
     fn json(&mut self, text: &[u8], is_secret: bool) {
         let detectors = self.detectors;
-        for Token { range, is_string, is_secret: of_secret } in tokens(text, |name| detectors.is_secret_name(name)) {
+        for Token { range, is_string, is_secret: of_secret } in
+            tokens(text, |name| detectors.is_secret_name(name))
+        {
             let before = self.hits.len();
             if range.is_empty() {
                 continue;
