@@ -13,6 +13,7 @@ mod peers;
 mod places;
 mod plot;
 mod process;
+mod redact;
 mod report;
 mod scan;
 mod scratch;
@@ -65,6 +66,8 @@ enum Part {
     Limits,
     /// The scanners by block size
     Scan,
+    /// What hides secrets, detector by detector
+    Redact,
     /// Bytes to events: multi-line, encodings, container formats
     Framing,
     /// The agent over one big file, scenario by scenario
@@ -103,6 +106,7 @@ fn run(options: &Options) -> io::Result<()> {
         Part::Short => short(options, &scratch, &mut report)?,
         Part::Limits => limits::run(&options.weblog(&scratch)?, &scratch, options.repetitions, &mut report)?,
         Part::Scan => scan::run(&mut report)?,
+        Part::Redact => redact::run(&mut report)?,
         Part::Framing => framing::run(options.repetitions, &mut report)?,
         Part::Agent { names } => {
             agent::run(options, names, &options.weblog(&scratch)?, &scratch, &mut report)?
@@ -130,6 +134,7 @@ impl Part {
             Part::Short => "results",
             Part::Limits => "limits",
             Part::Scan => "scan",
+            Part::Redact => "redact",
             Part::Framing => "framing",
             Part::Agent { .. } => "agent",
             Part::Peers { .. } => "peers",

@@ -43,7 +43,7 @@ pub enum StepConfig {
     /// The same values under more names.
     Copy(BTreeMap<String, String>),
     /// Constants and templates.
-    Set(BTreeMap<String, Constant>),
+    Set(BTreeMap<String, SetConfig>),
     /// Types, by field.
     Cast(BTreeMap<String, CastType>),
     /// Fields whose letters become small.
@@ -69,7 +69,7 @@ pub enum StepConfig {
 /// A value that is set.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
-pub enum Constant {
+pub enum SetConfig {
     /// `true` or `false`.
     Bool(bool),
     /// A whole number.
@@ -78,6 +78,20 @@ pub enum Constant {
     Float(f64),
     /// A text, in which fields may stand.
     Text(TextTemplate),
+}
+
+/// A value of a table.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Constant {
+    /// `true` or `false`.
+    Bool(bool),
+    /// A whole number.
+    Int(i64),
+    /// A number.
+    Float(f64),
+    /// A text.
+    Text(String),
 }
 
 /// The type of a field, as transform `parse` has it.
@@ -235,7 +249,7 @@ impl StepConfig {
             StepConfig::Keep(names) => Box::new(Keep(names.clone())),
             StepConfig::Copy(names) => Box::new(Copy(pairs(names))),
             StepConfig::Set(values) => {
-                let value = |(name, value): (&String, &Constant)| (name.as_str().into(), Value::new(value));
+                let value = |(name, value): (&String, &SetConfig)| (name.as_str().into(), Value::new(value));
                 Box::new(Set(values.iter().map(value).collect()))
             }
             StepConfig::Cast(types) => Box::new(Cast(casts(types)?)),

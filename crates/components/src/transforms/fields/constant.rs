@@ -1,9 +1,10 @@
 //! Steps that rename, drop, keep, copy and set.
 
-use super::config::Constant;
+use super::config::{Constant, SetConfig};
 use super::{MESSAGE, Noted, Step, column, put, take};
 use crate::template::Template;
 use millstream_model::{Batch, Cell, CellKind, Column, ColumnBuilder, Selection};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// New names, all at once.
@@ -11,9 +12,26 @@ pub struct Rename(pub Vec<(String, Arc<str>)>);
 
 impl Step for Rename {
     fn apply(&self, batch: &mut Batch, _: &mut Noted) {
+        if let Some(renamed) = self.in_place(batch) {
+            batch.fields = renamed.into();
+            return;
+        }
         let renamed = self.0.iter().filter_map(|(old, new)| Some(take(batch, old)?.named(new.clone())));
         let renamed: Vec<Column> = renamed.collect();
         renamed.into_iter().for_each(|column| put(batch, column));
+    }
+}
+
+impl Rename {
+    /// The columns in their order, unless one takes the place of another.
+    fn in_place(&self, batch: &Batch) -> Option<Vec<Column>> {
+        let new = |name: &str| self.0.iter().find(|(old, _)| old == name).map(|(_, new)| new.clone());
+        let named =
+            |column: &Column| new(&column.name).map_or_else(|| column.clone(), |name| column.named(name));
+        let renamed: Vec<Column> = batch.fields.iter().map(named).collect();
+        let mut names = HashSet::new();
+        let is_plain = self.0.iter().all(|(old, new)| old != MESSAGE && **new != *MESSAGE);
+        (is_plain && renamed.iter().all(|column| names.insert(column.name.clone()))).then_some(renamed)
     }
 }
 
@@ -58,14 +76,19 @@ pub enum Value {
 }
 
 impl Value {
-    pub fn new(constant: &Constant) -> Value {
-        match constant {
-            Constant::Bool(true) => Value::Same(CellKind::True, Vec::new()),
-            Constant::Bool(false) => Value::Same(CellKind::False, Vec::new()),
-            Constant::Int(value) => Value::Same(CellKind::Int, value.to_string().into()),
-            Constant::Float(value) => Value::Same(CellKind::Float, format!("{value:?}").into()),
-            Constant::Text(template) => Value::Made(template.0.clone()),
+    /// What a configuration means.
+    pub fn new(value: &SetConfig) -> Value {
+        match value {
+            SetConfig::Bool(value) => Value::same(&Constant::Bool(*value)),
+            SetConfig::Int(value) => Value::same(&Constant::Int(*value)),
+            SetConfig::Float(value) => Value::same(&Constant::Float(*value)),
+            SetConfig::Text(template) => Value::Made(template.0.clone()),
         }
+    }
+
+    fn same(value: &Constant) -> Value {
+        let (kind, text) = written(value);
+        Value::Same(kind, text)
     }
 
     fn column(&self, batch: &Batch, name: &Arc<str>) -> Column {
@@ -94,6 +117,17 @@ impl Value {
             }
         }
         made.finish(name.clone())
+    }
+}
+
+/// A constant as it is written: its kind and its text.
+pub fn written(constant: &Constant) -> (CellKind, Vec<u8>) {
+    match constant {
+        Constant::Bool(true) => (CellKind::True, Vec::new()),
+        Constant::Bool(false) => (CellKind::False, Vec::new()),
+        Constant::Int(value) => (CellKind::Int, value.to_string().into()),
+        Constant::Float(value) => (CellKind::Float, format!("{value:?}").into()),
+        Constant::Text(text) => (CellKind::Text, text.clone().into()),
     }
 }
 

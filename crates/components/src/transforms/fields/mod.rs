@@ -12,8 +12,8 @@ mod typed;
 mod url;
 
 pub use config::{
-    Algorithm, CastType, Constant, FieldsConfig, HashConfig, JoinConfig, LookupConfig, Query, SplitConfig,
-    StepConfig, SubstringConfig, UrlConfig,
+    Algorithm, CastType, Constant, FieldsConfig, HashConfig, JoinConfig, LookupConfig, Query, SetConfig,
+    SplitConfig, StepConfig, SubstringConfig, UrlConfig,
 };
 
 use crate::on_error::{Failed, OnError};

@@ -1,7 +1,7 @@
 //! Step `lookup`: values by a table.
 
 use super::config::Constant;
-use super::constant::{Value, constant};
+use super::constant::{constant, written};
 use super::{Noted, Step, change, plain};
 use millstream_model::{Batch, Cell, CellKind};
 use std::collections::HashMap;
@@ -37,12 +37,7 @@ impl Table {
 
     /// Adds a value without a key; its index.
     pub fn value(&mut self, value: &Constant) -> usize {
-        let value = match (Value::new(value), value) {
-            (Value::Same(kind, text), _) => (kind, text),
-            (Value::Made(_), Constant::Text(template)) => (CellKind::Text, template.0.text().into()),
-            (Value::Made(_), _) => (CellKind::Null, Vec::new()),
-        };
-        self.values.push(value);
+        self.values.push(written(value));
         self.values.len() - 1
     }
 

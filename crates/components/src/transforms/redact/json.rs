@@ -10,6 +10,8 @@ pub struct Token {
     pub range: Range<usize>,
     /// Whether it is a string.
     pub is_string: bool,
+    /// Whether it is the name of a member.
+    pub is_name: bool,
     /// Whether it is the value, or within the value, of a member whose name is secret.
     pub is_secret: bool,
 }
@@ -48,7 +50,7 @@ impl Walk<'_> {
             b'-' | b'0'..=b'9' => {
                 let is_part = |byte: &&u8| byte.is_ascii_digit() || b"+-.eE".contains(byte);
                 let len = self.text[self.at..].iter().take_while(is_part).count();
-                self.push(self.at..self.at + len, false);
+                self.push(self.at..self.at + len, false, false);
                 self.at += len;
             }
             byte => {
@@ -87,21 +89,15 @@ impl Walk<'_> {
         self.at = end + 1;
         let behind = self.text.get(self.at..).unwrap_or_default();
         let is_name = behind.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b':');
-        let before = self.pending;
-        // A name is not secret because what it stands in is; it may be one that says too much, all the same.
-        self.pending = false;
-        let secret_from = if is_name { self.secret_from.take() } else { None };
-        self.pending = before && !is_name;
-        self.push(begin..end, true);
-        if is_name {
-            self.secret_from = secret_from;
-            self.pending = is_secret(&unescape(&self.text[begin..end]).0);
-        }
+        let pending = is_name && is_secret(&unescape(&self.text[begin..end]).0);
+        self.push(begin..end, true, is_name);
+        self.pending = pending;
     }
 
-    fn push(&mut self, range: Range<usize>, is_string: bool) {
-        let is_secret = self.pending || self.secret_from.is_some();
-        self.tokens.push(Token { range, is_string, is_secret });
+    fn push(&mut self, range: Range<usize>, is_string: bool, is_name: bool) {
+        // A name says what it stands for; it is no secret because of that.
+        let is_secret = !is_name && (self.pending || self.secret_from.is_some());
+        self.tokens.push(Token { range, is_string, is_name, is_secret });
     }
 }
 

@@ -141,7 +141,7 @@ impl<'b> Search<'b> {
     /// Looks at the strings and numbers of JSON; all of them are secret if `is_secret`.
     fn json(&mut self, text: &[u8], is_secret: bool) {
         let detectors = self.detectors;
-        for Token { range, is_string, is_secret: of_secret } in
+        for Token { range, is_string, is_name, is_secret: of_secret } in
             tokens(text, |name| detectors.is_secret_name(name))
         {
             let before = self.hits.len();
@@ -149,7 +149,7 @@ impl<'b> Search<'b> {
                 continue;
             }
             match () {
-                () if is_secret || of_secret => {
+                () if of_secret || is_secret && !is_name => {
                     self.hits.push(Hit { start: range.start, end: range.end, what: SECRET });
                 }
                 () if is_string => self.inside(&text[range.clone()], range.start),
