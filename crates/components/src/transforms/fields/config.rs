@@ -234,17 +234,7 @@ fn target(to: Option<&String>, field: &str) -> Arc<str> {
 impl StepConfig {
     fn step(&self) -> Result<Box<dyn Step>, Fault> {
         Ok(match self {
-            StepConfig::Rename(names) => {
-                let mut new: Vec<&String> = names.values().collect();
-                new.sort_unstable();
-                if let Some(twice) = new.windows(2).find(|pair| pair[0] == pair[1]) {
-                    return Err(fault(
-                        "/rename",
-                        format!("two fields become `{}`; write other names", twice[0]),
-                    ));
-                }
-                Box::new(Rename(pairs(names)))
-            }
+            StepConfig::Rename(names) => rename(names)?,
             StepConfig::Drop(names) => Box::new(Drop(names.clone())),
             StepConfig::Keep(names) => Box::new(Keep(names.clone())),
             StepConfig::Copy(names) => Box::new(Copy(pairs(names))),
@@ -272,6 +262,15 @@ impl StepConfig {
                 Box::new(Url { field: field.clone(), prefix: prefix.clone(), parameters })
             }
         })
+    }
+}
+
+fn rename(names: &BTreeMap<String, String>) -> Result<Box<dyn Step>, Fault> {
+    let mut new: Vec<&String> = names.values().collect();
+    new.sort_unstable();
+    match new.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(twice) => Err(fault("/rename", format!("two fields become `{}`; write other names", twice[0]))),
+        None => Ok(Box::new(Rename(pairs(names)))),
     }
 }
 
