@@ -104,9 +104,10 @@ impl Word {
             let before = (lane * len).saturating_sub(self.longest);
             block[before..lane * len].iter().fold(0, |state, byte| self.step(state, *byte))
         });
-        for at in 0..len {
-            for lane in 0..LANES {
-                states[lane] = self.step(states[lane], lanes[lane][at]);
+        let [a, b, c, d] = lanes;
+        for (at, (((a, b), c), d)) in a.iter().zip(b).zip(c).zip(d).enumerate() {
+            for (state, byte) in states.iter_mut().zip([a, b, c, d]) {
+                *state = self.step(*state, *byte);
             }
             if states.iter().fold(0, |all, state| all | state) & self.ends != 0 {
                 (0..LANES).for_each(|lane| self.note(states[lane], lane * len + at, out));
