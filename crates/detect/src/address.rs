@@ -38,6 +38,10 @@ fn is_escape(text: &[u8], at: usize) -> bool {
 /// Looks for the address in a run of the bytes that addresses consist of.
 fn part(text: &[u8], start: usize, end: usize, hit: &mut impl FnMut(usize, usize)) {
     let mut run = &text[start..end];
+    let count = |sign| run.iter().filter(|byte| **byte == sign).count();
+    if run.len() < 3 || count(b'.') < 3 && count(b':') < 2 {
+        return;
+    }
     let mut start = start;
     while let [b'.', rest @ ..] = run {
         (run, start) = (rest, start + 1);
