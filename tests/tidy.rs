@@ -27,6 +27,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "millstream-bench",
         &[
             "millstream-columns",
+            "millstream-detect",
             "millstream-expressions",
             "millstream-framing",
             "millstream-parsers",
@@ -38,6 +39,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "millstream-components",
         &[
+            "millstream-detect",
             "millstream-expressions",
             "millstream-framing",
             "millstream-kafka",
@@ -49,6 +51,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("millstream-console", &["millstream-model", "millstream-snapshot"]),
     ("millstream-counters", &[]),
+    ("millstream-detect", &[]),
     (
         "millstream-engine",
         &["millstream-model", "millstream-pace", "millstream-snapshot", "millstream-store"],

@@ -16,6 +16,7 @@ mod peers;
 mod places;
 mod plot;
 mod process;
+mod redact;
 mod report;
 mod scan;
 mod scratch;
@@ -68,6 +69,8 @@ enum Part {
     Limits,
     /// The scanners by block size
     Scan,
+    /// What hides secrets, detector by detector
+    Redact,
     /// Bytes to events: multi-line, encodings, container formats
     Framing,
     /// Lines to fields: each parser beside its limit
@@ -112,6 +115,7 @@ fn run(options: &Options) -> io::Result<()> {
         Part::Short => short(options, &scratch, &mut report)?,
         Part::Limits => limits::run(&options.weblog(&scratch)?, &scratch, options.repetitions, &mut report)?,
         Part::Scan => scan::run(&mut report)?,
+        Part::Redact => redact::run(&mut report)?,
         Part::Framing => framing::run(options.repetitions, &mut report)?,
         Part::Parse => parse::run(options.repetitions, &mut report)?,
         Part::ParseText => parse_text::run(options.repetitions, &mut report)?,
@@ -143,6 +147,7 @@ impl Part {
             Part::Short => "results",
             Part::Limits => "limits",
             Part::Scan => "scan",
+            Part::Redact => "redact",
             Part::Framing => "framing",
             Part::Parse => "parse",
             Part::ParseText => "parse_text",

@@ -109,7 +109,7 @@ fn ns_by_contender(text: &[u8], size: usize, contenders: &[(&str, Find)]) -> Vec
 }
 
 /// ns of one of the `items` that a pass works through, over passes of [`SAMPLE_SECONDS`].
-fn ns_per_item(items: usize, mut pass: impl FnMut()) -> f64 {
+pub fn ns_per_item(items: usize, mut pass: impl FnMut()) -> f64 {
     let (start, mut passes) = (thread_cpu_seconds(), 0);
     loop {
         pass();

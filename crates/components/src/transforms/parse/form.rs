@@ -220,11 +220,7 @@ impl Form<'_> {
     /// The types of fields by name.
     fn types(&self) -> Result<Vec<(Arc<str>, Type)>, Fault> {
         let of = |(name, kind): (&String, &TypeConfig)| {
-            let (kind, format) = match kind {
-                TypeConfig::Name(kind) => (*kind, None),
-                TypeConfig::Formatted(FormattedType { kind, format }) => (*kind, format.as_deref()),
-            };
-            Ok((name.as_str().into(), of_name(kind, format, &format!("/types/{name}"))?))
+            Ok((name.as_str().into(), of_config(kind, &format!("/types/{name}"))?))
         };
         self.0.types.iter().map(of).collect()
     }
@@ -241,6 +237,15 @@ impl Form<'_> {
         };
         self.0.fields.iter().flatten().enumerate().map(of).collect()
     }
+}
+
+/// The type that a configuration means, which stands at `pointer`.
+pub fn of_config(kind: &TypeConfig, pointer: &str) -> Result<Type, Fault> {
+    let (kind, format) = match kind {
+        TypeConfig::Name(kind) => (*kind, None),
+        TypeConfig::Formatted(FormattedType { kind, format }) => (*kind, format.as_deref()),
+    };
+    of_name(kind, format, pointer)
 }
 
 fn of_name(kind: TypeName, format: Option<&str>, pointer: &str) -> Result<Type, Fault> {

@@ -8,6 +8,7 @@ pub use config::{
     TypedField,
 };
 pub use form::Format;
+pub(crate) use form::of_config;
 
 use crate::on_error::{Failed, OnError};
 use millstream_framing::{TimeReader, Unread};

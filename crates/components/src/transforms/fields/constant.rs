@@ -1,0 +1,155 @@
+//! Steps that rename, drop, keep, copy and set.
+
+use super::config::{Constant, SetConfig};
+use super::{MESSAGE, Noted, Step, column, put, take};
+use crate::template::Template;
+use millstream_model::{Batch, Cell, CellKind, Column, ColumnBuilder, Selection};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// New names, all at once.
+pub struct Rename(pub Vec<(String, Arc<str>)>);
+
+impl Step for Rename {
+    fn apply(&self, batch: &mut Batch, _: &mut Noted) {
+        if let Some(renamed) = self.in_place(batch) {
+            batch.fields = renamed.into();
+            return;
+        }
+        let renamed = self.0.iter().filter_map(|(old, new)| Some(take(batch, old)?.named(new.clone())));
+        let renamed: Vec<Column> = renamed.collect();
+        renamed.into_iter().for_each(|column| put(batch, column));
+    }
+}
+
+impl Rename {
+    /// The columns in their order, unless one takes the place of another.
+    fn in_place(&self, batch: &Batch) -> Option<Vec<Column>> {
+        let new = |name: &str| self.0.iter().find(|(old, _)| old == name).map(|(_, new)| new.clone());
+        let named =
+            |column: &Column| new(&column.name).map_or_else(|| column.clone(), |name| column.named(name));
+        let renamed: Vec<Column> = batch.fields.iter().map(named).collect();
+        let mut names = HashSet::new();
+        let is_plain = self.0.iter().all(|(old, new)| old != MESSAGE && **new != *MESSAGE);
+        (is_plain && renamed.iter().all(|column| names.insert(column.name.clone()))).then_some(renamed)
+    }
+}
+
+/// These fields go.
+pub struct Drop(pub Vec<String>);
+
+impl Step for Drop {
+    fn apply(&self, batch: &mut Batch, _: &mut Noted) {
+        self.0.iter().for_each(|name| _ = take(batch, name));
+    }
+}
+
+/// All others go.
+pub struct Keep(pub Vec<String>);
+
+impl Step for Keep {
+    fn apply(&self, batch: &mut Batch, _: &mut Noted) {
+        batch.fields.retain(|column| self.0.iter().any(|name| **name == *column.name));
+        if !self.0.iter().any(|name| name == MESSAGE) {
+            batch.shown = Some(Selection::new_unset(batch.rows()));
+        }
+    }
+}
+
+/// The same values under another name.
+pub struct Copy(pub Vec<(String, Arc<str>)>);
+
+impl Step for Copy {
+    fn apply(&self, batch: &mut Batch, _: &mut Noted) {
+        let copies = self.0.iter().filter_map(|(from, to)| Some(column(batch, from)?.named(to.clone())));
+        let copies: Vec<Column> = copies.collect();
+        copies.into_iter().for_each(|column| put(batch, column));
+    }
+}
+
+/// What a constant is in a column.
+pub enum Value {
+    /// The same everywhere: its kind and its text.
+    Same(CellKind, Vec<u8>),
+    /// Made from the event.
+    Made(Template),
+}
+
+impl Value {
+    /// What a configuration means.
+    pub fn new(value: &SetConfig) -> Value {
+        match value {
+            SetConfig::Bool(value) => Value::same(&Constant::Bool(*value)),
+            SetConfig::Int(value) => Value::same(&Constant::Int(*value)),
+            SetConfig::Float(value) => Value::same(&Constant::Float(*value)),
+            SetConfig::Text(template) => Value::Made(template.0.clone()),
+        }
+    }
+
+    fn same(value: &Constant) -> Value {
+        let (kind, text) = written(value);
+        Value::Same(kind, text)
+    }
+
+    fn column(&self, batch: &Batch, name: &Arc<str>) -> Column {
+        let mut made = ColumnBuilder::new(batch.rows());
+        match self {
+            Value::Same(kind, text) => {
+                let cell = constant(&mut made, *kind, text);
+                made.cells().fill(cell);
+            }
+            Value::Made(template) => {
+                let mut text = Vec::new();
+                for segment in batch.segments.iter() {
+                    let per_row = template.per_row(batch);
+                    let mut cell: Option<Cell> = None;
+                    for (begin, end) in batch.runs(segment.first_row, segment.first_row + segment.rows) {
+                        for row in begin..end {
+                            if per_row || cell.is_none() {
+                                text.clear();
+                                template.render(batch, segment, row, &mut text);
+                                cell = Some(made.push(CellKind::Text, &text));
+                            }
+                            made.set(row, cell.unwrap_or_default());
+                        }
+                    }
+                }
+            }
+        }
+        made.finish(name.clone())
+    }
+}
+
+/// A constant as it is written: its kind and its text.
+pub fn written(constant: &Constant) -> (CellKind, Vec<u8>) {
+    match constant {
+        Constant::Bool(true) => (CellKind::True, Vec::new()),
+        Constant::Bool(false) => (CellKind::False, Vec::new()),
+        Constant::Int(value) => (CellKind::Int, value.to_string().into()),
+        Constant::Float(value) => (CellKind::Float, format!("{value:?}").into()),
+        Constant::Text(text) => (CellKind::Text, text.clone().into()),
+    }
+}
+
+/// A cell for a constant.
+pub fn constant(made: &mut ColumnBuilder, kind: CellKind, text: &[u8]) -> Cell {
+    match kind {
+        CellKind::True | CellKind::False | CellKind::Null => Cell::constant(kind),
+        kind => made.push(kind, text),
+    }
+}
+
+/// Constants and templates, all of the event as it was before.
+pub struct Set(pub Vec<(Arc<str>, Value)>);
+
+impl Step for Set {
+    fn apply(&self, batch: &mut Batch, _: &mut Noted) {
+        let made: Vec<Column> = self.0.iter().map(|(name, value)| value.column(batch, name)).collect();
+        for column in made {
+            match &*column.name == MESSAGE {
+                true => put(batch, column),
+                false => batch.fields.set(column),
+            }
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Transform `fields`: renames, drops, sets and changes fields, step by step.
+//!
+//! A step works on columns where it can: to rename, to drop and to copy costs nothing per row. Values that
+//! stay the same keep their place in the block.
+
+mod config;
+mod constant;
+mod pieces;
+mod table;
+mod text;
+mod typed;
+mod url;
+
+pub use config::{
+    Algorithm, CastType, Constant, FieldsConfig, HashConfig, JoinConfig, LookupConfig, Query, SetConfig,
+    SplitConfig, StepConfig, SubstringConfig, UrlConfig,
+};
+
+use crate::on_error::{Failed, OnError};
+use millstream_model::{
+    Batch, Cell, CellKind, Column, ColumnBuilder, ComponentError, Map, Outputs, Selection,
+};
+use std::sync::Arc;
+
+/// The field that is the text of an event.
+const MESSAGE: &str = "message";
+
+/// One step.
+trait Step: Send + Sync {
+    /// Changes the selected rows.
+    fn apply(&self, batch: &mut Batch, noted: &mut Noted);
+}
+
+/// What there is to say of a batch.
+#[derive(Default)]
+struct Noted {
+    failed: Failed,
+    /// Parameters of URLs for which there was no room.
+    left_out: u64,
+}
+
+/// The transform.
+struct Fields {
+    steps: Arc<[Box<dyn Step>]>,
+    on_error: OnError,
+}
+
+impl Map for Fields {
+    fn apply(&mut self, mut batch: Batch, out: &mut Outputs) -> Result<(), ComponentError> {
+        let mut noted = Noted::default();
+        self.steps.iter().for_each(|step| step.apply(&mut batch, &mut noted));
+        out.counters.noted("parameters_left_out", noted.left_out);
+        noted.failed.settle(batch, self.on_error, out);
+        Ok(())
+    }
+}
+
+// Columns by name; the message is one of them.
+
+fn column(batch: &Batch, name: &str) -> Option<Column> {
+    if name == MESSAGE { Some(batch.message.clone()) } else { batch.fields.get(name).cloned() }
+}
+
+/// Puts a column under its name. Where it has no value, what is there stays.
+fn put(batch: &mut Batch, column: Column) {
+    if &*column.name != MESSAGE {
+        return batch.fields.merge(column, &batch.block);
+    }
+    let mut edit = batch.message.edit();
+    let rows = 0..batch.rows();
+    for row in rows.clone().filter(|row| column.cells()[*row].is_present()) {
+        edit.text(row, &batch.value(&column, row).plain().unwrap_or_default());
+    }
+    let is_shown = |row: usize| batch.is_shown(row) || column.cells()[row].is_present();
+    let shown = batch.shown.is_some().then(|| Selection::collect_bool(rows.end, is_shown));
+    batch.message = edit.finish(batch.message.name.clone());
+    batch.shown = shown;
+}
+
+/// Takes a field out of the event; the column it was.
+fn take(batch: &mut Batch, name: &str) -> Option<Column> {
+    if name != MESSAGE {
+        return batch.fields.remove(name);
+    }
+    batch.shown = Some(Selection::new_unset(batch.rows()));
+    Some(batch.message.clone())
+}
+
+/// The selected rows, one by one.
+fn rows(batch: &Batch) -> impl Iterator<Item = usize> + '_ {
+    batch.runs(0, batch.rows()).flat_map(|(begin, end)| begin..end)
+}
+
+/// Makes field `to` of field `from`: `make` gives the cell for each value, which may point into the bytes of
+/// the old one or be pushed into the builder. Without a change nothing is copied.
+fn change(
+    batch: &mut Batch,
+    from: &str,
+    to: &Arc<str>,
+    mut make: impl FnMut(&mut ColumnBuilder, Cell, &[u8]) -> Cell,
+) {
+    let Some(source) = column(batch, from) else { return };
+    let mut made = source.edit();
+    let in_place = from == &**to;
+    if !in_place {
+        made.cells().fill(Cell::ABSENT);
+    }
+    let mut is_changed = !in_place;
+    for row in rows(batch) {
+        let cell = source.cells()[row];
+        if cell.is_present() {
+            let new = make(&mut made, cell, source.bytes(&batch.block, cell));
+            is_changed |= new != cell;
+            made.set(row, new);
+        }
+    }
+    match (is_changed, in_place && from != MESSAGE) {
+        (false, _) => {}
+        (true, true) => batch.fields.set(made.finish(to.clone())),
+        (true, false) if in_place => batch.message = made.finish(to.clone()),
+        (true, false) => put(batch, made.finish(to.clone())),
+    }
+}
+
+/// The text of a value, and a cell for it whose bytes are just that: escapes are read first. `None` where
+/// there is no text: no value, `null`.
+fn plain<'a>(
+    made: &mut ColumnBuilder,
+    cell: Cell,
+    bytes: &'a [u8],
+) -> Option<(std::borrow::Cow<'a, [u8]>, Cell)> {
+    match cell.kind() {
+        CellKind::Absent | CellKind::Null => None,
+        CellKind::True => Some((b"true".into(), made.push(CellKind::Text, b"true"))),
+        CellKind::False => Some((b"false".into(), made.push(CellKind::Text, b"false"))),
+        CellKind::Escaped if bytes.contains(&b'\\') => {
+            let text = millstream_model::Value::Escaped(bytes).text()?;
+            let cell = made.push(CellKind::Text, &text);
+            Some((text, cell))
+        }
+        _ => Some((bytes.into(), cell.with_kind(CellKind::Text))),
+    }
+}
+
+#[cfg(test)]
+mod tests;

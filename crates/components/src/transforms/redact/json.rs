@@ -1,0 +1,156 @@
+//! The strings and numbers of JSON text, and which bytes of it the characters of a string stand for.
+
+use serde::de::IgnoredAny;
+use std::ops::Range;
+
+/// A string without its quotes, or a number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Token {
+    /// Where it lies.
+    pub range: Range<usize>,
+    /// Whether it is a string.
+    pub is_string: bool,
+    /// Whether it is the name of a member.
+    pub is_name: bool,
+    /// Whether it is the value, or within the value, of a member whose name is secret.
+    pub is_secret: bool,
+}
+
+/// Whether a text is a JSON object or array, whole.
+pub fn is_json(text: &[u8]) -> bool {
+    let first = text.iter().find(|byte| !byte.is_ascii_whitespace());
+    matches!(first, Some(b'{' | b'[')) && serde_json::from_slice::<IgnoredAny>(text).is_ok()
+}
+
+/// The strings and numbers of a JSON object or array, or of the members of an object, in their order.
+/// Of other text, something within its bounds.
+pub fn tokens(text: &[u8], is_secret: impl Fn(&[u8]) -> bool) -> Vec<Token> {
+    let mut walk = Walk { text, at: 0, depth: 0, secret_from: None, pending: false, tokens: Vec::new() };
+    while walk.at < text.len() {
+        walk.step(&is_secret);
+    }
+    walk.tokens
+}
+
+struct Walk<'a> {
+    text: &'a [u8],
+    at: usize,
+    depth: usize,
+    /// The depth of the object or array that is the value of a secret name.
+    secret_from: Option<usize>,
+    /// Whether the value that comes is that of a secret name.
+    pending: bool,
+    tokens: Vec<Token>,
+}
+
+impl Walk<'_> {
+    fn step(&mut self, is_secret: impl Fn(&[u8]) -> bool) {
+        match self.text[self.at] {
+            b'"' => self.string(is_secret),
+            b'-' | b'0'..=b'9' => {
+                let is_part = |byte: &&u8| byte.is_ascii_digit() || b"+-.eE".contains(byte);
+                let len = self.text[self.at..].iter().take_while(is_part).count();
+                self.push(self.at..self.at + len, false, false);
+                self.at += len;
+            }
+            byte => {
+                match byte {
+                    b'{' | b'[' => self.open(),
+                    b'}' | b']' => self.close(),
+                    b',' => self.pending = false,
+                    _ => {}
+                }
+                self.at += 1;
+            }
+        }
+    }
+
+    fn open(&mut self) {
+        self.depth += 1;
+        if std::mem::take(&mut self.pending) && self.secret_from.is_none() {
+            self.secret_from = Some(self.depth);
+        }
+    }
+
+    fn close(&mut self) {
+        if self.secret_from == Some(self.depth) {
+            self.secret_from = None;
+        }
+        (self.depth, self.pending) = (self.depth.saturating_sub(1), false);
+    }
+
+    fn string(&mut self, is_secret: impl Fn(&[u8]) -> bool) {
+        let begin = self.at + 1;
+        let mut end = begin;
+        while end < self.text.len() && self.text[end] != b'"' {
+            end += if self.text[end] == b'\\' { 2 } else { 1 };
+        }
+        let end = end.min(self.text.len());
+        self.at = end + 1;
+        let behind = self.text.get(self.at..).unwrap_or_default();
+        let is_name = behind.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b':');
+        let pending = is_name && is_secret(&unescape(&self.text[begin..end]).0);
+        self.push(begin..end, true, is_name);
+        self.pending = pending;
+    }
+
+    fn push(&mut self, range: Range<usize>, is_string: bool, is_name: bool) {
+        // A name says what it stands for; it is no secret because of that.
+        let is_secret = !is_name && (self.pending || self.secret_from.is_some());
+        self.tokens.push(Token { range, is_string, is_name, is_secret });
+    }
+}
+
+/// The text that the inside of a JSON string stands for, and where each of its bytes comes from: one
+/// position more than there are bytes.
+pub fn unescape(inside: &[u8]) -> (Vec<u8>, Vec<u32>) {
+    let (mut text, mut places) = (Vec::with_capacity(inside.len()), Vec::with_capacity(inside.len() + 1));
+    let mut at = 0;
+    while at < inside.len() {
+        let len = unit(&inside[at..]);
+        let before = text.len();
+        match inside[at] {
+            b'\\' => {
+                let value = millstream_model::Value::Escaped(&inside[at..at + len]).text();
+                text.extend_from_slice(&value.unwrap_or_default());
+            }
+            byte => text.push(byte),
+        }
+        places.extend(std::iter::repeat_n(at as u32, text.len() - before));
+        at += len;
+    }
+    places.push(inside.len() as u32);
+    (text, places)
+}
+
+/// Bytes of the character or escape at the beginning of the inside of a string.
+fn unit(inside: &[u8]) -> usize {
+    let len = match inside {
+        [b'\\', b'u', rest @ ..] => {
+            let is_high = rest.len() >= 2 && matches!(rest[0], b'd' | b'D') && b"89abAB".contains(&rest[1]);
+            if is_high && rest.get(4..6) == Some(b"\\u") { 12 } else { 6 }
+        }
+        [b'\\', ..] => 2,
+        _ => 1,
+    };
+    len.min(inside.len())
+}
+
+/// Widens a range so that it cuts no escape.
+pub fn align(inside: &[u8], range: Range<usize>) -> Range<usize> {
+    if !inside.contains(&b'\\') {
+        return range;
+    }
+    let (mut start, mut end, mut at) = (range.start, range.end, 0);
+    while at < inside.len() {
+        let behind = at + unit(&inside[at..]);
+        if at < range.start && range.start < behind {
+            start = at;
+        }
+        if at < range.end && range.end < behind {
+            end = behind;
+        }
+        at = behind;
+    }
+    start..end
+}

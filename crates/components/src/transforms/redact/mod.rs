@@ -1,0 +1,206 @@
+//! Transform `redact`: hides what must not leave the host.
+//!
+//! The block is gone over once, and most rows are never looked at. What is found lies somewhere in the
+//! block: every field that lies over the same bytes loses it too, the message as well, however it was found.
+
+mod config;
+mod hide;
+mod json;
+mod search;
+
+pub use config::{DetectorName, RedactConfig, Replace};
+pub(crate) use hide::{hmac, push_hex};
+
+use hide::Hide;
+use json::{align, is_json, tokens};
+use millstream_detect::{Detector, Detectors, Hit, PATTERN, join};
+use millstream_model::{Batch, Cell, CellKind, Column, ComponentError, Map, Outputs, Value};
+use search::{Found, Search};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// How hidden parts are counted, by what found them: the detectors in their order, and patterns.
+const COUNTED: [&str; PATTERN + 1] = [
+    "redacted_card",
+    "redacted_email",
+    "redacted_phone",
+    "redacted_ip",
+    "redacted_token",
+    "redacted_key",
+    "redacted_pattern",
+];
+
+/// The transform.
+#[derive(Clone)]
+struct Redact {
+    detectors: Detectors,
+    /// The only fields to search; all if `None`.
+    fields: Option<Vec<String>>,
+    hide: Hide,
+    /// What stands for each detector and pattern.
+    names: Vec<Arc<str>>,
+}
+
+impl Map for Redact {
+    fn apply(&mut self, mut batch: Batch, out: &mut Outputs) -> Result<(), ComponentError> {
+        let columns: Vec<Column> = self.columns(&batch).cloned().collect();
+        let mut found = Search::new(&self.detectors, &batch).search(&columns);
+        if !found.is_empty() {
+            found.sort_unstable();
+            self.count(&found, out);
+            for (index, column) in columns.iter().enumerate() {
+                self.rewrite(&mut batch, index, column, &found);
+            }
+        }
+        out.send(0, batch);
+        Ok(())
+    }
+}
+
+impl Redact {
+    fn new(detectors: Detectors, fields: Option<Vec<String>>, hide: Hide, names: Vec<Arc<str>>) -> Redact {
+        Redact { detectors, fields, hide, names }
+    }
+
+    /// The columns that are searched.
+    fn columns<'b>(&self, batch: &'b Batch) -> impl Iterator<Item = &'b Column> {
+        let is_chosen =
+            |name: &str| self.fields.as_ref().is_none_or(|list| list.iter().any(|one| one == name));
+        let message = is_chosen("message").then_some(&batch.message);
+        let fields = batch.fields.iter().filter(move |column| is_chosen(&column.name));
+        message.into_iter().chain(fields.collect::<Vec<_>>())
+    }
+
+    /// Counts the events in which something was found, in all and by what found it.
+    fn count(&self, found: &[Found], out: &Outputs) {
+        let (mut events, mut by_name) = (0, [0; PATTERN + 1]);
+        for row in found.chunk_by(|one, other| one.row == other.row) {
+            events += 1;
+            for (what, count) in by_name.iter_mut().enumerate() {
+                *count += u64::from(row.iter().any(|found| found.hit.what.min(PATTERN) == what));
+            }
+        }
+        out.counters.noted("redacted", events);
+        COUNTED.iter().zip(by_name).for_each(|(name, count)| out.counters.noted(name, count));
+    }
+
+    /// Writes the values of a column anew that lie over something that was found.
+    fn rewrite(&self, batch: &mut Batch, index: usize, column: &Column, found: &[Found]) {
+        let mut edit = None;
+        let mut written = Vec::new();
+        for row in found.chunk_by(|one, other| one.row == other.row) {
+            let (cell, at) = (column.cells()[row[0].row], row[0].row);
+            let hits = hits_of(cell, index, row);
+            if hits.is_empty() {
+                continue;
+            }
+            written.clear();
+            let bytes = column.bytes(&batch.block, cell);
+            let Some(kind) = self.write(cell.kind(), bytes, &hits, &mut written) else { continue };
+            let edit = edit.get_or_insert_with(|| column.edit());
+            let changed = edit.push(kind, &written);
+            edit.set(at, changed);
+        }
+        let Some(edit) = edit else { return };
+        let changed = edit.finish(column.name.clone());
+        match column.is_same(&batch.message) {
+            true => batch.message = changed,
+            false => batch.fields.set(changed),
+        }
+    }
+
+    /// Appends a value without what was found; what it is then, or `None` if nothing of it changes.
+    fn write(&self, kind: CellKind, bytes: &[u8], hits: &[Hit], out: &mut Vec<u8>) -> Option<CellKind> {
+        match kind {
+            CellKind::Absent | CellKind::Null | CellKind::False | CellKind::True => None,
+            CellKind::Object | CellKind::Array | CellKind::Members => {
+                self.write_json(bytes, hits, out);
+                Some(kind)
+            }
+            CellKind::Escaped => {
+                self.write_inside(bytes, 0..bytes.len(), hits, out);
+                Some(kind)
+            }
+            CellKind::Text if is_json(bytes) => {
+                self.write_json(bytes, hits, out);
+                Some(kind)
+            }
+            CellKind::Text | CellKind::Time | CellKind::Int | CellKind::Float => {
+                self.splice(bytes, 0..bytes.len(), hits.iter().copied(), out);
+                Some(CellKind::Text)
+            }
+        }
+    }
+
+    /// Strings lose what was found, numbers become strings, everything else stays.
+    fn write_json(&self, text: &[u8], hits: &[Hit], out: &mut Vec<u8>) {
+        let mut done = 0;
+        for token in tokens(text, |_| false) {
+            let overlaps = |hit: &&Hit| hit.start < token.range.end && token.range.start < hit.end;
+            let within: Vec<Hit> = hits.iter().filter(overlaps).copied().collect();
+            if within.is_empty() {
+                continue;
+            }
+            out.extend_from_slice(&text[done..token.range.start]);
+            if token.is_string {
+                self.write_inside(text, token.range.clone(), &within, out);
+            } else {
+                out.push(b'"');
+                self.splice(text, token.range.clone(), within.into_iter(), out);
+                out.push(b'"');
+            }
+            done = token.range.end;
+        }
+        out.extend_from_slice(&text[done..]);
+    }
+
+    /// The inside of a JSON string, which is `text[range]`: no escape is cut.
+    fn write_inside(&self, text: &[u8], range: Range<usize>, hits: &[Hit], out: &mut Vec<u8>) {
+        let inside = &text[range.clone()];
+        let aligned = hits.iter().map(|hit| {
+            let (start, end) = (hit.start.max(range.start), hit.end.min(range.end));
+            let whole = align(inside, start - range.start..end - range.start);
+            Hit { start: whole.start + range.start, end: whole.end + range.start, ..*hit }
+        });
+        let mut aligned: Vec<Hit> = aligned.collect();
+        join(&mut aligned, 0);
+        self.splice(text, range, aligned.into_iter(), out);
+    }
+
+    /// Appends `text[range]`, with something else for each hit.
+    fn splice(&self, text: &[u8], range: Range<usize>, hits: impl Iterator<Item = Hit>, out: &mut Vec<u8>) {
+        let mut done = range.start;
+        for hit in hits {
+            let (start, end) = (hit.start.max(done), hit.end.min(range.end));
+            out.extend_from_slice(&text[done..start]);
+            let hidden = Value::Escaped(&text[start..end]).text().unwrap_or_default();
+            self.hide.write(&self.names[hit.what], &hidden, out);
+            done = end;
+        }
+        out.extend_from_slice(&text[done..range.end]);
+    }
+}
+
+/// What was found in a row that lies in a cell, as places in its bytes, ascending.
+fn hits_of(cell: Cell, column: usize, row: &[Found]) -> Vec<Hit> {
+    let (start, end) = (cell.start(), cell.start() + cell.len());
+    let lies_in = |found: &&Found| match found.own {
+        None => !cell.is_own(),
+        Some(of) => cell.is_own() && of == column,
+    };
+    let there = row.iter().filter(lies_in).filter(|found| found.hit.start < end && start < found.hit.end);
+    let place = |found: &Found| Hit {
+        start: found.hit.start.max(start) - start,
+        end: found.hit.end.min(end) - start,
+        what: found.hit.what,
+    };
+    let mut hits: Vec<Hit> = there.map(place).collect();
+    join(&mut hits, 0);
+    hits
+}
+
+/// The number of detector `key`, which secret names belong to.
+const SECRET: usize = Detector::Key as usize;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,175 @@
+//! Finds what is to be hidden in the columns of a batch.
+
+use super::SECRET;
+use super::json::{Token, is_json, tokens, unescape};
+use millstream_detect::{Candidate, Detectors, Hit};
+use millstream_model::{Batch, Cell, CellKind, Column};
+
+/// Something that was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Found {
+    /// In which row.
+    pub row: usize,
+    /// The column in whose own buffer it lies; in the block if `None`.
+    pub own: Option<usize>,
+    /// Where it lies there.
+    pub hit: Hit,
+}
+
+/// A search through one batch.
+pub struct Search<'b> {
+    detectors: &'b Detectors,
+    batch: &'b Batch,
+    /// The places of the block to look at.
+    candidates: Vec<Candidate>,
+    scratch: Vec<Candidate>,
+    hits: Vec<Hit>,
+    found: Vec<Found>,
+}
+
+impl<'b> Search<'b> {
+    /// A search through this batch.
+    pub fn new(detectors: &'b Detectors, batch: &'b Batch) -> Search<'b> {
+        let (candidates, scratch, hits, found) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Search { detectors, batch, candidates, scratch, hits, found }
+    }
+
+    /// Everything there is in these columns.
+    pub fn search(mut self, columns: &[Column]) -> Vec<Found> {
+        self.scan(columns);
+        for (index, column) in columns.iter().enumerate() {
+            let is_secret = self.detectors.is_secret_name(column.name.as_bytes());
+            for (begin, end) in self.batch.runs(0, self.batch.rows()) {
+                for row in begin..end {
+                    let cell = column.cells()[row];
+                    if !cell.is_empty() && (is_secret || self.is_suspect(cell)) {
+                        self.cell(index, column, row, is_secret);
+                    }
+                }
+            }
+        }
+        self.found
+    }
+
+    /// Goes over the part of the block that the columns lie in.
+    fn scan(&mut self, columns: &[Column]) {
+        let cells = columns.iter().flat_map(|column| column.cells());
+        let in_block = cells.filter(|cell| !cell.is_own() && !cell.is_empty());
+        let ends = |(least, most): (usize, usize), cell: &Cell| {
+            (least.min(cell.start()), most.max(cell.start() + cell.len()))
+        };
+        let (begin, end) = in_block.fold((usize::MAX, 0), ends);
+        if begin < end {
+            self.detectors.candidates(&self.batch.block[begin..end], &mut self.candidates);
+            self.candidates.iter_mut().for_each(|candidate| candidate.at += begin as u32);
+        }
+    }
+
+    /// Whether a value has to be looked at.
+    #[inline(always)]
+    fn is_suspect(&self, cell: Cell) -> bool {
+        // Escapes hide what is looked for, and names of members say what their values are.
+        let is_plain = (cell.kind() as u8) < CellKind::Escaped as u8;
+        if is_plain && !cell.is_own() && self.candidates.is_empty() && !self.detectors.has_patterns() {
+            return false;
+        }
+        !is_plain || cell.is_own() || self.detectors.has_patterns() || self.mask(cell) != 0
+    }
+
+    /// Which detectors may find something in a cell that lies in the block.
+    fn mask(&self, cell: Cell) -> u8 {
+        let (start, end) = (cell.start() as u32, (cell.start() + cell.len()) as u32);
+        let first = self.candidates.partition_point(|candidate| candidate.at < start);
+        let within = self.candidates[first..].iter().take_while(|candidate| candidate.at < end);
+        within.fold(0, |mask, candidate| mask | candidate.mask)
+    }
+
+    /// Looks at one value.
+    fn cell(&mut self, index: usize, column: &Column, row: usize, is_secret: bool) {
+        let cell = column.cells()[row];
+        let bytes = column.bytes(&self.batch.block, cell);
+        self.hits.clear();
+        match cell.kind() {
+            CellKind::Object | CellKind::Array | CellKind::Members => self.json(bytes, is_secret),
+            _ if is_secret => self.hits.push(Hit { start: 0, end: bytes.len(), what: SECRET }),
+            CellKind::Escaped => self.inside(bytes, 0),
+            kind => {
+                let mask = if cell.is_own() { self.mask_of(bytes) } else { self.mask(cell) };
+                if mask != 0 || self.detectors.has_patterns() {
+                    match kind == CellKind::Text && is_json(bytes) {
+                        true => self.json(bytes, false),
+                        false => self.detectors.find(bytes, mask, &mut self.hits),
+                    }
+                }
+            }
+        }
+        let own = cell.is_own().then_some(index);
+        let place = |hit: &Hit| Hit { start: hit.start + cell.start(), end: hit.end + cell.start(), ..*hit };
+        self.found.extend(self.hits.iter().map(|hit| Found { row, own, hit: place(hit) }));
+    }
+
+    /// Which detectors may find something in a text.
+    fn mask_of(&mut self, text: &[u8]) -> u8 {
+        self.scratch.clear();
+        self.detectors.candidates(text, &mut self.scratch);
+        self.scratch.iter().fold(0, |mask, candidate| mask | candidate.mask)
+    }
+
+    fn text(&mut self, text: &[u8]) {
+        let mask = self.mask_of(text);
+        if mask != 0 || self.detectors.has_patterns() {
+            self.detectors.find(text, mask, &mut self.hits);
+        }
+    }
+
+    /// Looks at the inside of a JSON string that begins at `offset`.
+    fn inside(&mut self, inside: &[u8], offset: usize) {
+        let before = self.hits.len();
+        if !inside.contains(&b'\\') {
+            self.text(inside);
+            self.hits[before..].iter_mut().for_each(|hit| shift(hit, offset));
+            return;
+        }
+        let (text, places) = unescape(inside);
+        self.text(&text);
+        for hit in &mut self.hits[before..] {
+            (hit.start, hit.end) = (places[hit.start] as usize, behind(&places, hit.end));
+            shift(hit, offset);
+        }
+    }
+
+    /// Looks at the strings and numbers of JSON; all of them are secret if `is_secret`.
+    fn json(&mut self, text: &[u8], is_secret: bool) {
+        let detectors = self.detectors;
+        for Token { range, is_string, is_name, is_secret: of_secret } in
+            tokens(text, |name| detectors.is_secret_name(name))
+        {
+            let before = self.hits.len();
+            if range.is_empty() {
+                continue;
+            }
+            match () {
+                () if of_secret || is_secret && !is_name => {
+                    self.hits.push(Hit { start: range.start, end: range.end, what: SECRET });
+                }
+                () if is_string => self.inside(&text[range.clone()], range.start),
+                () => {
+                    self.text(&text[range.clone()]);
+                    self.hits[before..].iter_mut().for_each(|hit| shift(hit, range.start));
+                }
+            }
+        }
+    }
+}
+
+fn shift(hit: &mut Hit, by: usize) {
+    hit.start += by;
+    hit.end += by;
+}
+
+/// Where the escape ends that the byte before `end` comes from.
+fn behind(places: &[u32], end: usize) -> usize {
+    let last = places[end - 1];
+    let next = places[end..].iter().find(|place| **place != last);
+    next.map_or(last as usize + 1, |place| *place as usize)
+}

@@ -1,0 +1,272 @@
+//! What `redact` makes of batches.
+
+use super::*;
+use crate::registry::{Component, TransformComponent};
+use millstream_model::{Counters, Grant, Ledger, Transform};
+use millstream_testkit::{Rows, assert_whole, batch};
+use proptest::prelude::*;
+use serde_json::json;
+
+fn map(options: serde_json::Value) -> Box<dyn Map> {
+    let config: RedactConfig = serde_json::from_value(options).unwrap();
+    assert_eq!(config.check(), []);
+    match config.build().unwrap() {
+        Transform::Map(make) => make(),
+        _ => panic!("no map"),
+    }
+}
+
+fn of(text: &[u8]) -> Batch {
+    let rows = [Rows { name: "/a.log", text }];
+    batch(&rows, 1 << 20, &Grant::new(1 << 30), &Ledger::new())
+}
+
+fn applied(map: &mut dyn Map, batch: Batch) -> (Batch, Arc<Counters>) {
+    let mut out = Outputs::default();
+    map.apply(batch, &mut out).unwrap();
+    let [(0, batch)] = &out.batches[..] else { panic!("one batch") };
+    assert_whole(batch);
+    assert_eq!(out.warning, None, "what is hidden is in no log");
+    (batch.clone(), out.counters)
+}
+
+fn lines(batch: &Batch) -> Vec<String> {
+    (0..batch.rows()).map(|row| String::from_utf8_lossy(batch.text(row)).into_owned()).collect()
+}
+
+fn redacted(options: serde_json::Value, text: &str) -> Vec<String> {
+    lines(&applied(&mut *map(options), of(text.as_bytes())).0)
+}
+
+/// Puts a column over parts of the block: `(row, kind, text)`, where the text is looked for in the row.
+fn column(batch: &mut Batch, name: &str, cells: &[(usize, CellKind, &str)]) {
+    let mut made = millstream_model::ColumnBuilder::new(batch.rows());
+    for (row, kind, text) in cells {
+        let found = memchr::memmem::find(batch.text(*row), text.as_bytes()).expect("in the row");
+        made.set(*row, batch.message.cells()[*row].part(*kind, found, text.len()));
+    }
+    batch.fields.set(made.finish(name.into()));
+}
+
+fn own(batch: &mut Batch, name: &str, kind: CellKind, text: &str) {
+    let mut made = millstream_model::ColumnBuilder::new(batch.rows());
+    let cell = made.push(kind, text.as_bytes());
+    made.set(0, cell);
+    batch.fields.set(made.finish(name.into()));
+}
+
+fn value(batch: &Batch, name: &str, row: usize) -> (CellKind, String) {
+    let column = batch.fields.get(name).unwrap();
+    let cell = column.cells()[row];
+    (cell.kind(), String::from_utf8_lossy(column.bytes(&batch.block, cell)).into_owned())
+}
+
+#[test]
+fn lines_lose_what_is_found_and_nothing_else() {
+    let text =
+        "a@example.com said hi\nnothing here\ncard 4111 1111 1111 1111 and password=hunter2!\n10.0.0.1\n";
+    let expected = ["[email] said hi", "nothing here", "card [card] and password=[key]", "10.0.0.1"];
+    assert_eq!(redacted(json!({}), text), expected);
+    assert_eq!(redacted(json!({ "detect": ["ip"] }), "10.0.0.1 a@example.com\n"), ["[ip] a@example.com"]);
+    let own = json!({ "detect": [], "patterns": { "order": r"ORD-(\d+)" }, "replace": "text", "text": "#" });
+    assert_eq!(redacted(own, "ORD-12 ORD-3\n"), ["ORD-# ORD-#"]);
+}
+
+#[test]
+fn rows_in_which_nothing_is_found_keep_their_place_in_the_block() {
+    let before = of(b"nothing\nmail a@example.com\n");
+    let (after, counters) = applied(&mut *map(json!({})), before.clone());
+    assert_eq!(after.message.cells()[0], before.message.cells()[0]);
+    assert!(after.message.cells()[1].is_own());
+    let counted: Vec<_> = counters.snapshot().noted_events.into_iter().collect();
+    assert_eq!(counted, [("redacted", 1), ("redacted_email", 1)]);
+    let (same, _) = applied(&mut *map(json!({})), of(b"nothing\n"));
+    assert_eq!(same.message.cells(), of(b"nothing\n").message.cells());
+}
+
+#[test]
+fn a_field_over_the_same_bytes_loses_them_too() {
+    let mut batch = of(b"login password=hunter2 4111111111111111\n");
+    column(&mut batch, "pw", &[(0, CellKind::Text, "hunter2")]);
+    column(&mut batch, "tail", &[(0, CellKind::Text, "ter2 4111")]);
+    column(&mut batch, "number", &[(0, CellKind::Int, "4111111111111111")]);
+    let (batch, _) = applied(&mut *map(json!({})), batch);
+    assert_eq!(lines(&batch), ["login password=[key] [card]"]);
+    assert_eq!(value(&batch, "pw", 0), (CellKind::Text, "[key]".into()));
+    assert_eq!(value(&batch, "tail", 0), (CellKind::Text, "[key] [card]".into()));
+    assert_eq!(value(&batch, "number", 0), (CellKind::Text, "[card]".into()));
+}
+
+#[test]
+fn what_a_field_shows_is_hidden_in_the_line_as_well() {
+    let mut batch = of(b"x {\"mail\":\"a\\u0040example.com\",\"pin_token\":12345,\"ok\":true}\n");
+    column(&mut batch, "mail", &[(0, CellKind::Escaped, r"a\u0040example.com")]);
+    column(&mut batch, "pin_token", &[(0, CellKind::Int, "12345")]);
+    let (batch, _) = applied(&mut *map(json!({})), batch);
+    assert_eq!(lines(&batch), [r#"x {"mail":"[email]","pin_token":[key],"ok":true}"#]);
+    assert_eq!(value(&batch, "mail", 0), (CellKind::Escaped, "[email]".into()));
+    assert_eq!(value(&batch, "pin_token", 0), (CellKind::Text, "[key]".into()));
+}
+
+#[test]
+fn json_stays_json() {
+    let text = r#"{"a":"x \"me@example.com\" \n4111111111111111","n":4111111111111111,"l":["b@example.com",1],"Password":{"x":["y",2,null]},"c@example.com":"\u00e9","ok":true}"#;
+    let expected = r#"{"a":"x \"[email]\" \n[card]","n":"[card]","l":["[email]",1],"Password":{"x":["[key]","[key]",null]},"[email]":"\u00e9","ok":true}"#;
+    assert_eq!(redacted(json!({}), &format!("{text}\n")), [expected]);
+    for kind in [CellKind::Object, CellKind::Array] {
+        let mut batch = of(b"x\n");
+        own(&mut batch, "o", kind, text);
+        let (batch, _) = applied(&mut *map(json!({})), batch);
+        assert_eq!(value(&batch, "o", 0), (kind, expected.to_owned()));
+    }
+    let mut batch = of(b"x\n");
+    own(&mut batch, "m", CellKind::Members, r#""secret":"s","b":1"#);
+    own(&mut batch, "db_password", CellKind::Object, r#"{"a":[1,"b"]}"#);
+    own(&mut batch, "apiKey", CellKind::True, "");
+    let (batch, _) = applied(&mut *map(json!({})), batch);
+    assert_eq!(value(&batch, "m", 0).1, r#""secret":"[key]","b":1"#);
+    assert_eq!(value(&batch, "db_password", 0).1, r#"{"a":["[key]","[key]"]}"#);
+    assert_eq!(value(&batch, "apiKey", 0).0, CellKind::True);
+}
+
+#[test]
+fn only_the_fields_that_are_named_are_searched() {
+    let mut batch = of(b"a@example.com b@example.com\n");
+    column(&mut batch, "x", &[(0, CellKind::Text, "a@example.com")]);
+    column(&mut batch, "y", &[(0, CellKind::Text, "b@example.com")]);
+    let (batch, _) = applied(&mut *map(json!({ "fields": ["x"] })), batch);
+    assert_eq!(value(&batch, "x", 0).1, "[email]");
+    assert_eq!(value(&batch, "y", 0).1, "b@example.com");
+    assert_eq!(lines(&batch), ["a@example.com b@example.com"]);
+}
+
+#[test]
+fn a_hash_is_the_same_for_the_same_text_and_key() {
+    let options = |key: &str| json!({ "replace": "hash", "key": key });
+    let text = "a@example.com\nb@example.com a@example.com\n";
+    let [one, two] = &redacted(options("01234567"), text)[..] else { panic!("two lines") };
+    assert!(one.starts_with("[email:") && one.len() == "[email:]".len() + 32, "{one}");
+    assert!(two.ends_with(one.as_str()) && !two.starts_with(one.as_str()), "{two}");
+    assert_ne!(redacted(options("76543210"), text)[0], *one);
+    // RFC 4231, test case 2.
+    let mut digits = Vec::new();
+    push_hex(&hmac(b"Jefe", b"what do ya want for nothing?")[..8], &mut digits);
+    assert_eq!(digits, b"5bdcc146bf60754e");
+}
+
+#[test]
+fn rows_that_are_out_are_not_looked_at() {
+    let mut batch = of(b"a@example.com\nb@example.com\n");
+    batch.select_range(1, 2);
+    let (batch, counters) = applied(&mut *map(json!({})), batch);
+    assert_eq!(lines(&batch), ["a@example.com", "[email]"]);
+    assert_eq!(counters.snapshot().noted_events["redacted"], 1);
+}
+
+#[test]
+fn what_is_wrong_is_said_without_the_key() {
+    let all = [
+        (json!({ "detect": [] }), "", "looks for nothing"),
+        (json!({ "patterns": { "a b": "x" } }), "/patterns/a b", "the name stands in events"),
+        (json!({ "patterns": { "a": "(" } }), "/patterns/a", "no valid regular expression"),
+        (json!({ "patterns": { "a": "x*" } }), "/patterns/a", "fits where nothing is"),
+        (json!({ "replace": "hash" }), "/key", "a hash without a key"),
+        (json!({ "replace": "hash", "key": "s3cr" }), "/key", "is too short"),
+        (json!({ "key": "s3cr3t-s3cr3t" }), "/key", "belongs to replace: hash"),
+        (json!({ "text": "x" }), "/text", "belongs to replace: text"),
+        (json!({ "replace": "text", "text": "a\"b" }), "/text", "may stand within JSON"),
+        (json!({ "fields": [] }), "/fields", "has no field"),
+    ];
+    for (options, pointer, message) in all {
+        let config: RedactConfig = serde_json::from_value(options).unwrap();
+        let [(found, text)] = &config.check()[..] else { panic!("one fault") };
+        assert!(found == pointer && text.starts_with(message), "{found}: {text}");
+        assert!(!text.contains("s3cr"), "{text}");
+    }
+    assert_eq!(format!("{:?}", Hide::Hash(b"s3cr3t".as_slice().into())), "hash");
+}
+
+/// Any bytes, as any kind of cell, are gone through without a panic, and what is no text stays.
+#[test]
+fn hostile_values_do_no_harm() {
+    let texts: [&[u8]; 9] = [
+        b"\xFF\xFE a@example.com \x80",
+        b"{\"a\":\"\\",
+        b"{\"password\":",
+        b"\\u00",
+        b"\"\\\"\"\"",
+        b"[[[[[[[[}}}}}]]]",
+        b"-----BEGIN PRIVATE KEY-----",
+        b"a@example.com\\",
+        b"\\ud83d\\ude00@example.com 4111111111111111\\u00",
+    ];
+    let kinds = [
+        CellKind::Text,
+        CellKind::Escaped,
+        CellKind::Object,
+        CellKind::Array,
+        CellKind::Members,
+        CellKind::Int,
+    ];
+    for text in texts {
+        for kind in kinds {
+            let mut batch = of(&[text, b"\n"].concat());
+            column(&mut batch, "x", &[]);
+            let mut made = millstream_model::ColumnBuilder::new(1);
+            made.set(0, batch.message.cells()[0].with_kind(kind));
+            batch.fields.set(made.finish("x".into()));
+            applied(&mut *map(json!({ "detect": ["card", "email", "phone", "ip", "token", "key"] })), batch);
+        }
+    }
+    let huge =
+        ["a".repeat(200_000), "@".repeat(200_000), "eyJ".repeat(50_000), "1 ".repeat(100_000)].concat();
+    let (batch, _) = applied(&mut *map(json!({})), of(format!("{huge}\n").as_bytes()));
+    assert_eq!(batch.text(0).len(), huge.len());
+}
+
+fn json_value() -> impl Strategy<Value = serde_json::Value> {
+    let leaf = prop_oneof![
+        any::<bool>().prop_map(serde_json::Value::from),
+        any::<i64>().prop_map(serde_json::Value::from),
+        "\\PC{0,20}".prop_map(serde_json::Value::from),
+        Just(json!("mail me@example.com \"now\"\n")),
+        Just(json!(4111111111111111u64)),
+    ];
+    leaf.prop_recursive(4, 30, 5, |inner| {
+        let key = prop_oneof!["[a-z\"\\\\é]{0,6}", Just("password".to_owned())];
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..5).prop_map(serde_json::Value::from),
+            proptest::collection::btree_map(key, inner, 0..5).prop_map(|map| json!(map)),
+        ]
+    })
+}
+
+proptest! {
+    /// What is planted disappears, and what is around it stays, byte by byte.
+    #[test]
+    fn what_is_planted_disappears(
+        before in "[a-zA-Z ,;äö]{0,30}",
+        after in "[a-zA-Z ,;äö]{0,30}",
+        secret in prop_oneof!["[a-z]{1,9}@[a-z]{1,9}\\.com", Just("4111-1111-1111-1111".to_owned()), "ghp_[a-zA-Z0-9]{36}"],
+    ) {
+        let found = redacted(json!({ "replace": "text" }), &format!("{before} | {secret} | {after}\n"));
+        prop_assert_eq!(&found[0], &format!("{before} | *** | {after}"));
+    }
+
+    #[test]
+    fn valid_json_stays_valid(value in json_value(), ascii in any::<bool>()) {
+        let mut text = json!({ "x": value }).to_string();
+        if ascii {
+            text = text.chars().map(|c| if c.is_ascii() { c.to_string() } else { c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect() }).collect();
+        }
+        let mut batch = of(format!("{text}\n").as_bytes());
+        let mut made = millstream_model::ColumnBuilder::new(1);
+        made.set(0, batch.message.cells()[0].with_kind(CellKind::Object));
+        batch.fields.set(made.finish("o".into()));
+        let (batch, _) = applied(&mut *map(json!({})), batch);
+        let (_, object) = self::value(&batch, "o", 0);
+        prop_assert!(serde_json::from_str::<serde_json::Value>(&object).is_ok(), "{} -> {}", text, object);
+        prop_assert_eq!(&lines(&batch)[0], &object);
+        prop_assert!(!object.contains("me@example.com") && !object.contains("4111111111111111"));
+    }
+}

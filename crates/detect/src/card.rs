@@ -1,0 +1,107 @@
+//! Numbers of payment cards: 13 to 19 digits as the networks give them out, with a valid check digit
+//! (Luhn, ISO/IEC 7812-1), written in one piece or in groups of which the first has four.
+
+use crate::scan::Pattern;
+
+const PART: &[u8] = b"0123456789 -";
+
+/// Any number of a card has 13 digits, spaces and dashes in a row.
+pub(crate) const TRIGGERS: &[Pattern] = &[&[PART; 13]];
+
+const DIGITS_MIN: usize = 13;
+const DIGITS_MAX: usize = 19;
+
+pub(crate) fn find(text: &[u8], hit: &mut impl FnMut(usize, usize)) {
+    let mut at = 0;
+    while at < text.len() {
+        if !text[at].is_ascii_digit() {
+            at += 1;
+            continue;
+        }
+        let end = at + digits(&text[at..]);
+        at = match number_end(text, at, end) {
+            Some(behind) => {
+                hit(at, behind);
+                behind
+            }
+            None => end,
+        };
+    }
+}
+
+fn digits(text: &[u8]) -> usize {
+    text.iter().take_while(|byte| byte.is_ascii_digit()).count()
+}
+
+/// Where a card number ends whose first digits are `text[start..end]`, if one begins there.
+fn number_end(text: &[u8], start: usize, end: usize) -> Option<usize> {
+    if is_inside(text, start) {
+        return None;
+    }
+    if (DIGITS_MIN..=DIGITS_MAX).contains(&(end - start)) {
+        return Some(end).filter(|end| is_outside(text, *end) && is_card(&text[start..*end]));
+    }
+    let separator = *text.get(end).filter(|byte| matches!(byte, b' ' | b'-'))?;
+    if end - start != 4 {
+        return None;
+    }
+    let (mut number, mut longest, mut behind) = (text[start..end].to_vec(), None, end);
+    while text.get(behind) == Some(&separator) {
+        let group = digits(&text[behind + 1..]);
+        if group == 0 || group > 7 || number.len() + group > DIGITS_MAX {
+            break;
+        }
+        number.extend_from_slice(&text[behind + 1..behind + 1 + group]);
+        behind += 1 + group;
+        if number.len() >= DIGITS_MIN && is_outside(text, behind) && is_card(&number) {
+            longest = Some(behind);
+        }
+    }
+    longest
+}
+
+/// Whether what begins here goes on something: a word or a fraction.
+fn is_inside(text: &[u8], start: usize) -> bool {
+    match &text[..start] {
+        [.., b'\\', b'n' | b'r' | b't'] => false,
+        [.., digit, b'.'] => digit.is_ascii_digit(),
+        [.., before] => before.is_ascii_alphanumeric(),
+        [] => false,
+    }
+}
+
+/// Whether what ends here does not go on as a word or a fraction.
+fn is_outside(text: &[u8], end: usize) -> bool {
+    match &text[end..] {
+        [b'.', digit, ..] => !digit.is_ascii_digit(),
+        [after, ..] => !after.is_ascii_alphanumeric(),
+        [] => true,
+    }
+}
+
+fn is_card(number: &[u8]) -> bool {
+    is_given_out(number) && luhn(number)
+}
+
+/// Whether a network gives out numbers that begin like this one and are as long.
+fn is_given_out(number: &[u8]) -> bool {
+    let first = number[..4].iter().fold(0, |value, digit| value * 10 + u32::from(digit - b'0'));
+    matches!(
+        (first, number.len()),
+        (4000..=4999, 13 | 16 | 19)
+            | (5100..=5599 | 2221..=2720, 16)
+            | (3400..=3499 | 3700..=3799, 15)
+            | (3000..=3059 | 3095 | 3600..=3699 | 3800..=3999, 14..=19)
+            | (3528..=3589 | 6011 | 6200..=6299 | 6440..=6599 | 8100..=8171, 16..=19)
+            | (5018 | 5020 | 5038 | 5893 | 6304 | 6759 | 6761..=6763, 13..=19)
+            | (2200..=2204, 16..=19)
+    )
+}
+
+fn luhn(number: &[u8]) -> bool {
+    let value = |(index, digit): (usize, &u8)| {
+        let digit = u32::from(digit - b'0');
+        if index % 2 == 0 { digit } else { digit * 2 / 10 + digit * 2 % 10 }
+    };
+    number.iter().rev().enumerate().map(value).sum::<u32>().is_multiple_of(10)
+}

@@ -1,0 +1,39 @@
+//! Telephone numbers: E.164 behind a plus, and national ones in writings that are hardly anything else.
+
+use crate::scan::Pattern;
+use regex::bytes::Regex;
+use std::sync::LazyLock;
+
+const PART: &[u8] = b"0123456789 .()/+-";
+
+pub(crate) const TRIGGERS: &[Pattern] = &[&[PART; 9]];
+
+static NUMBER: LazyLock<Regex> = LazyLock::new(|| {
+    let writings = [
+        // International: a plus and 8 to 15 digits, in groups or not.
+        r"\+[1-9](?:[ ./-]?\(?[0-9]\)?){7,14}",
+        // North America.
+        r"\([0-9]{3}\) ?[0-9]{3}[ .-][0-9]{4}",
+        r"[0-9]{3}-[0-9]{3}-[0-9]{4}",
+        r"[0-9]{3}\.[0-9]{3}\.[0-9]{4}",
+        // A code of the area with its zero.
+        r"\(0[0-9]{2,4}\) ?[0-9]{3,8}(?:[ -][0-9]{2,4}){0,2}",
+        r"0[1-9][0-9]{1,3}[ /-][0-9]{3,8}(?:[ -][0-9]{2,4}){0,3}",
+    ];
+    Regex::new(&format!("(?-u){}", writings.join("|"))).expect("a valid expression")
+});
+
+pub(crate) fn find(text: &[u8], hit: &mut impl FnMut(usize, usize)) {
+    for found in NUMBER.find_iter(text) {
+        let is_word = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+        let before = found.start().checked_sub(1).and_then(|at| text.get(at));
+        let goes_on = matches!(&text[found.end()..], [b'.' | b'-', digit, ..] if digit.is_ascii_digit());
+        if !is_word(before)
+            && !matches!(before, Some(b'.' | b'-'))
+            && !is_word(text.get(found.end()))
+            && !goes_on
+        {
+            hit(found.start(), found.end());
+        }
+    }
+}
