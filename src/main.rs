@@ -6,6 +6,7 @@ mod generate;
 mod logging;
 mod progress;
 mod run;
+mod unit_tests;
 mod verify;
 mod wiring;
 

@@ -10,4 +10,5 @@ mod output;
 mod promises;
 mod rotation;
 mod stall;
+mod unit_tests;
 mod verify;
