@@ -49,28 +49,29 @@ fn all_found(found: &[Event]) -> Vec<String> {
 
 fn compare_events(found: &[Event], expected: &[Event], exact: bool) -> Vec<Block> {
     let is_same = |e: usize, f: usize| differences(&expected[e], &found[f], exact).is_empty();
-    let mut pairs = align(expected.len(), found.len(), is_same);
-    pairs.retain(|pair| !matches!(pair, Pair::Same));
-    let block = |pair: &Pair| match *pair {
-        Pair::Same => Block { what: String::new(), lines: Vec::new() },
+    let (expected_count, found_count) = (expected.len(), found.len());
+    let block = |pair: Pair| match pair {
+        Pair::Same => None,
         Pair::Changed(e, f) => {
             let mut lines = differences(&expected[e], &found[f], exact);
             lines.push(format!("found {}", text(&found[f])));
-            Block { what: format!("event {} of {} differs", e + 1, expected.len()), lines }
+            Some(Block { what: format!("event {} of {expected_count} differs", e + 1), lines })
         }
         Pair::Missing(e) => {
-            let what = format!("event {} of {} is missing", e + 1, expected.len());
-            Block { what, lines: vec![format!("- {}", text(&expected[e]))] }
+            let what = format!("event {} of {expected_count} is missing", e + 1);
+            Some(Block { what, lines: vec![format!("- {}", text(&expected[e]))] })
         }
         Pair::Surplus(f) => {
-            let what = format!("found event {} of {} is not expected", f + 1, found.len());
-            Block { what, lines: vec![format!("+ {}", text(&found[f]))] }
+            let what = format!("found event {} of {found_count} is not expected", f + 1);
+            Some(Block { what, lines: vec![format!("+ {}", text(&found[f]))] })
         }
     };
-    let mut blocks: Vec<Block> = pairs.iter().take(SHOWN_MAX).map(block).collect();
-    if pairs.len() > SHOWN_MAX {
-        blocks
-            .push(Block { what: format!("{} more differences", pairs.len() - SHOWN_MAX), lines: Vec::new() });
+    let mut blocks: Vec<Block> =
+        align(expected_count, found_count, is_same).into_iter().filter_map(block).collect();
+    if blocks.len() > SHOWN_MAX {
+        let what = format!("{} more differences", blocks.len() - SHOWN_MAX);
+        blocks.truncate(SHOWN_MAX);
+        blocks.push(Block { what, lines: Vec::new() });
     }
     blocks
 }
@@ -180,8 +181,8 @@ fn collect(path: &str, expected: &Event, found: &Event, exact: bool, lines: &mut
             _ => lines.extend([shown('-', &inner, wanted), shown('+', &inner, there)]),
         }
     }
-    let is_surplus = |key: &str| !expected.contains_key(key) && !(path.is_empty() && key == "timestamp");
-    let surplus = found.iter().filter(|(key, value)| exact && !value.is_null() && is_surplus(key));
+    let may_be = |key: &str| expected.contains_key(key) || path.is_empty() && key == "timestamp";
+    let surplus = found.iter().filter(|(key, value)| exact && !value.is_null() && !may_be(key));
     lines.extend(surplus.map(|(key, value)| shown('+', &format!("{path}{key}"), value)));
 }
 

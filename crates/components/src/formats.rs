@@ -51,6 +51,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_time_is_a_whole_text() {
+        assert_eq!(parse_rfc3339("1970-01-01T01:00:01.000000002+01:00"), Ok(1_000_000_002));
+        for text in
+            ["", "noon", "1970-01-01", "1970-01-01T00:00:00", "1970-02-30T00:00:00Z", "1970-01-01T00:00:00Z "]
+        {
+            let message = format!("{text:?} is no time; write for example 2026-11-21T20:29:46Z");
+            assert_eq!(parse_rfc3339(text), Err(message));
+        }
+    }
+
+    #[test]
     fn decimals_read_back() {
         let edges = (0..64).flat_map(|bit| [(1u64 << bit) - 1, 1 << bit, (1 << bit) + 1]);
         for number in (0..2000).chain(edges).chain([u64::MAX, 99_999, 100_000, 1_000_000_007]) {
