@@ -1,7 +1,7 @@
 //! The command line.
 
 use crate::wiring::{self, Registry};
-use crate::{config, generate, run, verify};
+use crate::{config, generate, run, unit_tests, verify};
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -56,6 +56,15 @@ enum Command {
         #[command(flatten)]
         files: ConfigFiles,
     },
+    /// Run the unit tests of a configuration
+    #[command(after_help = unit_tests::HELP)]
+    Test {
+        #[command(flatten)]
+        files: ConfigFiles,
+        /// Files with tests beside the configuration; they may hold components too
+        #[arg(value_name = "FILE")]
+        tests: Vec<PathBuf>,
+    },
     /// Print the JSON Schema of the configuration, for editors
     #[command(after_help = "Example:\n  millstream schema > millstream.schema.json")]
     Schema,
@@ -103,15 +112,23 @@ pub fn main() -> ExitCode {
             run::run(&files.config, run::Options { until_eof, progress })
         }
         Command::Validate { files } => validate(&files.config),
+        Command::Test { files, tests } => unit_tests::run(&files.config, &tests),
         Command::Schema => schema(),
         Command::Verify(args) => verify::verify(&args),
         Command::Generate { what: Generate::Logs(args) } => generate::logs(&args),
     })
 }
 
+/// A configuration, or what is wrong with it.
+type Loaded = Result<config::Config, Vec<config::Fault>>;
+
 /// Loads a configuration that could run.
-pub fn check(files: &[PathBuf]) -> Result<config::Config, Vec<config::Fault>> {
-    let loaded = config::load(files, &Registry, &|name| std::env::var(name).ok());
+pub fn check(files: &[PathBuf]) -> Loaded {
+    runnable(config::load(files, &Registry, &|name| std::env::var(name).ok()))
+}
+
+/// Checks what a configuration says as a whole.
+fn runnable(loaded: Loaded) -> Loaded {
     loaded.and_then(|config| {
         let mut faults = wiring::faults(&config);
         if faults.is_empty() {
@@ -123,7 +140,12 @@ pub fn check(files: &[PathBuf]) -> Result<config::Config, Vec<config::Fault>> {
 
 /// Loads a configuration and prints its faults and warnings; `None` if there are faults.
 pub fn load(files: &[PathBuf]) -> Option<config::Config> {
-    match check(files) {
+    accept(config::load(files, &Registry, &|name| std::env::var(name).ok()))
+}
+
+/// The same for a configuration that was loaded, of which more is checked.
+pub fn accept(loaded: Loaded) -> Option<config::Config> {
+    match runnable(loaded) {
         Ok(config) => {
             config.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
             Some(config)

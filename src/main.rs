@@ -7,6 +7,7 @@ mod logging;
 mod progress;
 mod reload;
 mod run;
+mod unit_tests;
 mod verify;
 mod wiring;
 

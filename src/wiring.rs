@@ -210,7 +210,8 @@ fn add(
     Ok(())
 }
 
-fn source_info(component: &Component) -> SourceInfo {
+/// What every event of a source shares.
+pub fn source_info(component: &Component) -> SourceInfo {
     SourceInfo {
         id: component.id.clone(),
         host: component.host.clone().unwrap_or_else(host_name),
@@ -222,8 +223,8 @@ fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// `id` is the main output of a component, `id.name` its side output.
-fn inputs(config: &Config, component: &Component) -> Vec<Input> {
+/// What a component reads: `id` is the main output of a component, `id.name` its side output.
+pub fn inputs(config: &Config, component: &Component) -> Vec<Input> {
     let resolve = |input: &String| {
         let (id, name) = input.split_once('.').unwrap_or((input, ""));
         let index = config.components.iter().find(|c| c.id == id).and_then(|of| {

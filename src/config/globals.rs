@@ -154,6 +154,7 @@ pub fn schema() -> Json {
         for kind in Kind::ALL {
             properties.insert(kind.section().into(), Json::Bool(true));
         }
+        properties.insert("tests".into(), Json::Bool(true));
     }
     schema
 }

@@ -12,10 +12,12 @@ use super::parse::twice;
 /// The configuration as one, not yet checked.
 #[derive(Default)]
 pub struct Merged {
-    /// Every top-level key but the sections.
+    /// Every top-level key but the sections and the tests.
     pub globals: Vec<Entry>,
     /// Every component in the order of the files.
     pub components: Vec<(Kind, Entry)>,
+    /// Every unit test in the order of the files.
+    pub tests: Vec<Node>,
     /// The kinds of which something was written, right or wrong.
     pub written: Vec<Kind>,
 }
@@ -49,6 +51,7 @@ impl Merger<'_> {
         for entry in entries {
             match Kind::ALL.into_iter().find(|kind| kind.section() == entry.key) {
                 Some(kind) => self.section(kind, entry.node),
+                None if entry.key == "tests" => self.tests(entry.node),
                 None if once(&mut self.globals, &entry, self.faults) => self.merged.globals.push(entry),
                 None => {}
             }
@@ -74,6 +77,18 @@ impl Merger<'_> {
                 what,
                 "write an id, a colon, and the component's keys below",
             )),
+        }
+    }
+
+    /// Files add up: each may have tests of its own.
+    fn tests(&mut self, node: Node) {
+        let what = format!("`tests`: expected a list of tests, found {}", found(&node));
+        let is_null = node.is_null();
+        match node.value {
+            Value::Seq(tests) => self.merged.tests.extend(tests),
+            Value::Hole => {}
+            _ if is_null => {}
+            _ => self.faults.push(Fault::new(&node.place, what, "write a dash before each test")),
         }
     }
 

@@ -18,8 +18,9 @@ mod scalar;
 mod schema;
 mod secret;
 mod syntax;
+mod unit_tests;
 mod wiring;
-mod words;
+pub mod words;
 
 #[cfg(test)]
 mod tests;
@@ -38,6 +39,7 @@ pub use fault::{Fault, Place};
 pub use files::{Fingerprint, fingerprint};
 pub use globals::{Globals, LogLevel, LogTarget};
 pub use schema::schema;
+pub use unit_tests::{Event, Expectation, TestInput, UnitTest};
 
 use components::Draft;
 use node::Node;
@@ -70,6 +72,8 @@ pub struct Config {
     pub components: Vec<Component>,
     /// Changes when the configuration does; values from variables do not count.
     pub hash: u64,
+    /// Its unit tests; what they name may not be there.
+    pub tests: Vec<UnitTest>,
     /// What is allowed but likely unintended, sorted by place.
     pub warnings: Vec<Fault>,
 }
@@ -127,12 +131,40 @@ pub fn load(
 ) -> Result<Config, Vec<Fault>> {
     let mut faults = Vec::new();
     let read = read_files(paths, env, &mut faults);
+    checked(read, catalog, faults)
+}
+
+/// The same together with `files` that hold tests. Where they hold components too, nothing else needs to
+/// be named: the default file is not read then.
+///
+/// # Errors
+/// Every fault there is, sorted by place.
+pub fn load_with_tests(
+    paths: &[PathBuf],
+    files: &[PathBuf],
+    catalog: &dyn Catalog,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Result<Config, Vec<Fault>> {
+    let mut faults = Vec::new();
+    let mut read = read_files(&[paths, files].concat(), env, &mut faults);
+    let has_section = |root: &Node| Kind::ALL.iter().any(|kind| root.get(kind.section()).is_some());
+    if paths.is_empty() && !files.is_empty() && read.complete && !read.roots.iter().any(has_section) {
+        let default = read_files(&[], env, &mut faults);
+        read.roots.splice(0..0, default.roots);
+        (read.start, read.complete) = (default.start, default.complete);
+    }
+    checked(read, catalog, faults)
+}
+
+/// Checks everything that was read.
+fn checked(read: Read, catalog: &dyn Catalog, mut faults: Vec<Fault>) -> Result<Config, Vec<Fault>> {
     let merged = merge::merge(read.roots, &mut faults);
     let hash = hash::hash(&merged);
     let globals = globals::read(merged.globals, &read.start, &mut faults);
     let drafts =
         merged.components.iter().map(|(kind, entry)| components::read(*kind, entry, catalog, &mut faults));
     let drafts: Vec<Draft> = drafts.collect();
+    let tests = unit_tests::read(merged.tests, catalog.formats(), &mut faults);
     // Inputs may lead into a file that could not be read; only the reading is at fault then.
     let mut warnings = if read.complete {
         wiring::check(&drafts, &merged.written, &read.start, &mut faults)
@@ -145,7 +177,7 @@ pub fn load(
     }
     sort(&mut warnings);
     let components = drafts.into_iter().filter_map(|draft| draft.component).collect();
-    Ok(Config { globals, components, hash, warnings })
+    Ok(Config { globals, components, hash, tests, warnings })
 }
 
 /// The trees of all files.

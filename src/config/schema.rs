@@ -3,7 +3,7 @@
 use millstream_model::{Interval, Kind, Size};
 use serde_json::{Map, Value as Json, json};
 
-use super::{Catalog, globals};
+use super::{Catalog, globals, unit_tests};
 
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 
@@ -95,6 +95,7 @@ pub fn schema(catalog: &dyn Catalog) -> Json {
         let section = section_schema(kind, catalog, &mut definitions);
         root["properties"][kind.section()] = section;
     }
+    root["properties"]["tests"] = tests_schema(&mut definitions);
     root["$schema"] = DIALECT.into();
     root["title"] = "Millstream configuration".into();
     root["$defs"] = Json::Object(definitions);
@@ -110,14 +111,8 @@ fn section_schema(kind: Kind, catalog: &dyn Catalog, definitions: &mut Map<Strin
         let mut schema = component_schema(kind, type_name, options);
         close(&mut schema, &common_properties(kind, type_name));
         // Definitions of two components may share a name, so each gets its component's.
-        let prefix = format!("{kind}.{type_name}.");
-        rename_references(&mut schema, &prefix);
-        let own = take_object(&mut schema, "$defs");
-        definitions.extend(own.into_iter().map(|(name, definition)| (prefix.clone() + &name, definition)));
-        if let Some(object) = schema.as_object_mut() {
-            object.remove("$schema");
-            object.insert("title".into(), format!("{kind} {type_name}").into());
-        }
+        define(&mut schema, &format!("{kind}.{type_name}."), definitions);
+        schema["title"] = format!("{kind} {type_name}").into();
         alternatives.push(schema);
     }
     // An empty list of alternatives is no valid schema.
@@ -129,6 +124,23 @@ fn section_schema(kind: Kind, catalog: &dyn Catalog, definitions: &mut Map<Strin
         "propertyNames": { "pattern": "^[A-Za-z_][A-Za-z0-9_-]*$" },
         "additionalProperties": components,
     })
+}
+
+/// The schema of `tests`: a list of unit tests.
+fn tests_schema(definitions: &mut Map<String, Json>) -> Json {
+    let mut test = unit_tests::schema();
+    define(&mut test, "test.", definitions);
+    json!({ "description": "Unit tests of the configuration.", "type": ["array", "null"], "items": test })
+}
+
+/// Moves what a schema defines to the definitions of all, under names that begin with `prefix`.
+fn define(schema: &mut Json, prefix: &str, definitions: &mut Map<String, Json>) {
+    rename_references(schema, prefix);
+    let own = take_object(schema, "$defs");
+    definitions.extend(own.into_iter().map(|(name, definition)| (prefix.to_owned() + &name, definition)));
+    if let Some(object) = schema.as_object_mut() {
+        object.remove("$schema");
+    }
 }
 
 /// Refuses unknown keys as validation does. Alternatives that are closed by themselves would refuse the

@@ -11,4 +11,5 @@ mod promises;
 mod reload;
 mod rotation;
 mod stall;
+mod unit_tests;
 mod verify;

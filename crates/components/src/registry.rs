@@ -201,6 +201,7 @@ pub static FORMATS: &[(&str, CheckText)] = &[
     ("path template", |text| Template::parse(text, Use::Path).map(drop)),
     ("topic template", |text| Template::parse(text, Use::Topic).map(drop)),
     ("template", |text| Template::parse(text, Use::Text).map(drop)),
+    ("date-time", |text| crate::formats::parse_rfc3339(text).map(drop)),
 ];
 
 fn glob(pattern: &str) -> Result<(), String> {

@@ -5,6 +5,7 @@ mod catalog;
 mod docs;
 mod good;
 mod secrets;
+mod unit_tests;
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,0 +1,152 @@
+//! Events to batches, as a source would make them, and batches back to events.
+
+use super::plan::Step;
+use crate::config::Event;
+use millstream_components::codec::Encoding;
+use millstream_components::formats::parse_rfc3339;
+use millstream_model::limits::BATCH_ROWS_MAX;
+use millstream_model::{
+    Batch, BatchBuilder, BlockPool, CellKind, Column, ColumnBuilder, Counters, EncodeCx, Grant, Ledger,
+    Origin, Payload, Selection, SinkSet, TIME_UNKNOWN,
+};
+use serde_json::Value as Json;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Makes batches and reads them. Nothing is delivered, so one sink that never settles will do.
+pub struct Maker {
+    pool: Arc<BlockPool>,
+    grant: Arc<Grant>,
+    ledger: Arc<Ledger>,
+}
+
+impl Maker {
+    /// A maker with as much memory as it asks for.
+    pub fn new() -> Maker {
+        Maker { pool: BlockPool::new(), grant: Grant::new(u64::MAX), ledger: Ledger::new() }
+    }
+
+    /// The batches of the input number `index` of a test, which is an origin of its own.
+    pub fn batches(&self, index: usize, step: &Step<'_>) -> Vec<Batch> {
+        let origin = Arc::new(Origin::new(index as u64 + 1, &*step.input.file));
+        self.ledger.open(&origin, [(0, 0)]);
+        let (mut offset, mut batches) = (0, Vec::new());
+        for lines in step.input.lines.as_deref().unwrap_or_default().chunks(BATCH_ROWS_MAX) {
+            let texts: Vec<&str> = lines.iter().map(String::as_str).collect();
+            batches.extend(self.batch(&texts, step, &origin, &mut offset));
+        }
+        for events in step.input.events.as_deref().unwrap_or_default().chunks(BATCH_ROWS_MAX) {
+            let text = |event| Event::get(event, "message").and_then(Json::as_str).unwrap_or_default();
+            let texts: Vec<&str> = events.iter().map(text).collect();
+            let batch = self.batch(&texts, step, &origin, &mut offset);
+            batches.extend(batch.map(|batch| with_fields(batch, events)));
+        }
+        batches
+    }
+
+    /// A batch of these texts, from `offset` of the origin on, which moves behind them.
+    fn batch(
+        &self,
+        texts: &[&str],
+        step: &Step<'_>,
+        origin: &Arc<Origin>,
+        offset: &mut u64,
+    ) -> Option<Batch> {
+        let mut builder = BatchBuilder::with_capacity(texts.len());
+        let mut block = Vec::new();
+        for text in texts {
+            builder.row(text.as_bytes(), block.len());
+            block.extend_from_slice(text.as_bytes());
+            block.push(b'\n');
+        }
+        let (begin, sinks) = (*offset, SinkSet::one(0));
+        *offset += block.len() as u64;
+        let ack = self.ledger.issue(origin.id, (begin, *offset), sinks, 0, Duration::ZERO);
+        builder.segment(origin.clone(), begin, ack);
+        let permit = self.grant.try_take(block.capacity() as u64)?;
+        let block = self.pool.freeze(block, permit);
+        Some(builder.finish(block, step.source.clone(), sinks, step.now.unix_ns))
+    }
+
+    /// The events of batches, as the codec `json` writes them without metadata.
+    ///
+    /// # Errors
+    /// Which event cannot be read back, and why.
+    pub fn read<'b>(&self, batches: impl Iterator<Item = &'b Batch>) -> Result<Vec<Event>, String> {
+        let encoding = Encoding { metadata: Vec::new(), ..Encoding::default() };
+        let (mut encoder, mut payload) = (encoding.encoder(), Payload::new(0));
+        for batch in batches {
+            let mut permit = self.grant.try_take(0).ok_or("no memory is left")?;
+            let counters = Counters::default();
+            let mut cx = EncodeCx { pool: &self.pool, permit: &mut permit, counters: &counters };
+            encoder.encode(batch, &mut payload, &mut cx).map_err(|error| error.to_string())?;
+        }
+        let text = payload.parts.concat();
+        text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(read_line).collect()
+    }
+}
+
+fn read_line(line: &[u8]) -> Result<Event, String> {
+    let unreadable = |error| format!("{error}, in the event {}", String::from_utf8_lossy(line));
+    serde_json::from_slice(line).map_err(unreadable)
+}
+
+/// The batch with the fields of its events beside their messages.
+fn with_fields(mut batch: Batch, events: &[Event]) -> Batch {
+    if events.iter().any(|event| event.contains_key("timestamp")) {
+        batch.time = Some(events.iter().map(time).collect::<Vec<_>>().into());
+    }
+    if events.iter().any(|event| !event.contains_key("message")) {
+        let is_shown = |row: usize| events[row].contains_key("message");
+        batch.shown = Some(Selection::collect_bool(events.len(), is_shown));
+    }
+    let mut names: Vec<&str> = Vec::new();
+    for name in events.iter().flat_map(|event| event.keys()) {
+        if !matches!(name.as_str(), "message" | "timestamp") && !names.contains(&name.as_str()) {
+            names.push(name);
+        }
+    }
+    names.into_iter().for_each(|name| batch.fields.set(column(name, events)));
+    batch
+}
+
+fn time(event: &Event) -> i64 {
+    let text = event.get("timestamp").and_then(Json::as_str);
+    text.and_then(|text| parse_rfc3339(text).ok()).unwrap_or(TIME_UNKNOWN)
+}
+
+fn column(name: &str, events: &[Event]) -> Column {
+    let mut builder = ColumnBuilder::new(events.len());
+    for (row, event) in events.iter().enumerate() {
+        let Some(value) = event.get(name) else { continue };
+        let kind = match value {
+            Json::Null => CellKind::Null,
+            Json::Bool(true) => CellKind::True,
+            Json::Bool(false) => CellKind::False,
+            Json::Number(number) if number.is_f64() => CellKind::Float,
+            Json::Number(_) => CellKind::Int,
+            Json::String(_) => CellKind::Text,
+            Json::Array(_) => CellKind::Array,
+            Json::Object(_) => CellKind::Object,
+        };
+        let cell = match value {
+            Json::Null | Json::Bool(_) => millstream_model::Cell::constant(kind),
+            Json::String(text) => builder.push(kind, text.as_bytes()),
+            other => builder.push(kind, other.to_string().as_bytes()),
+        };
+        builder.set(row, cell);
+    }
+    builder.finish(name.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_that_cannot_be_read_back_is_shown() {
+        assert_eq!(read_line(b"{\"a\":1}").unwrap()["a"], 1);
+        let error = read_line(b"{\"a\":1e999}").unwrap_err();
+        assert!(error.ends_with(", in the event {\"a\":1e999}"), "{error}");
+    }
+}

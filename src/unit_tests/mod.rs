@@ -1,0 +1,118 @@
+//! `millstream test`: unit tests of a configuration. The transforms run as functions, on one thread and
+//! at a given time; sources and sinks are never opened.
+//!
+//! The way of a test: `plan` looks up what it names, `events` makes batches of its input, `network` lets
+//! them through the transforms, and `compare` says how what came out differs from what was expected.
+
+mod compare;
+mod events;
+mod network;
+mod plan;
+
+use crate::cli::{self, DONE, FAILED, USAGE};
+use crate::config::{self, Config, Fault, Place};
+use crate::wiring::Registry;
+use events::Maker;
+use network::{Network, Play};
+use plan::{Plan, Wanted};
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+/// What `millstream test --help` says at its end.
+pub const HELP: &str = "Example:\n  millstream test -c millstream.yaml\n  \
+    millstream test -c millstream.yaml routing_tests.yaml\n\n\
+    A test is an item of the list `tests` of a configuration, or of a FILE beside it:\n  \
+    tests:\n    - name: failures are routed\n      input: { to: parsed, lines: ['GET / 500', 'GET / 200'] }\n      \
+    expect: [{ from: failures, events: [{ status: 500 }] }]\n\n\
+    Sources and sinks are not opened. Variables must be set as for a run.\n\
+    Exit status: 0 all passed; 1 some failed; 2 faults, in the configuration or in a test.";
+
+/// Runs every test of a configuration and of `files`; returns the exit status.
+pub fn run(paths: &[PathBuf], files: &[PathBuf]) -> u8 {
+    let loaded = config::load_with_tests(paths, files, &Registry, &|name| std::env::var(name).ok());
+    let Some(config) = cli::accept(loaded) else { return USAGE };
+    let network = Network::new(&config);
+    let plans = match plan::all(&config, &network) {
+        Ok(plans) if plans.is_empty() => Err(vec![no_tests()]),
+        other => other,
+    };
+    match plans {
+        Ok(plans) => report(&network, &plans, &mut io::stdout().lock()).unwrap_or(FAILED),
+        Err(faults) => {
+            faults.iter().for_each(|fault| eprintln!("{fault}"));
+            USAGE
+        }
+    }
+}
+
+/// To pass without having tested anything would hide that the tests were not found.
+fn no_tests() -> Fault {
+    Fault::anywhere("there are no tests", "add a list `tests`, or name a file that has one")
+}
+
+/// Plays every test and writes a line for each, with what is wrong below it.
+fn report(network: &Network<'_>, plans: &[Plan<'_>], out: &mut impl Write) -> io::Result<u8> {
+    let mut failed = 0;
+    for plan in plans {
+        let lines = differences(network, plan);
+        let name = one_line(&plan.test.name);
+        if lines.is_empty() {
+            writeln!(out, "ok {name}")?;
+            continue;
+        }
+        failed += 1;
+        writeln!(out, "FAILED {name} ({})", short(plan.test.place("")))?;
+        lines.iter().try_for_each(|line| writeln!(out, "  {line}"))?;
+    }
+    writeln!(out, "{} passed, {failed} failed", plans.len() - failed)?;
+    Ok(if failed == 0 { DONE } else { FAILED })
+}
+
+/// Everything that is not as the test expects, and what may explain it; nothing if it passes.
+fn differences(network: &Network<'_>, plan: &Plan<'_>) -> Vec<String> {
+    let mut play = match Play::new(network) {
+        Ok(play) => play,
+        Err(error) => return vec![error.to_string()],
+    };
+    let maker = Maker::new();
+    for (index, step) in plan.steps.iter().enumerate() {
+        for batch in maker.batches(index, step) {
+            play.pass(step.now, step.component, batch);
+        }
+    }
+    let mut lines: Vec<String> =
+        plan.expect.iter().flat_map(|wanted| missed(&maker, &play, wanted)).collect();
+    if !lines.is_empty() || play.has_panicked() {
+        lines.extend(play.notes());
+    }
+    lines
+}
+
+/// What one expectation misses, each line of it with the component's name.
+fn missed(maker: &Maker, play: &Play<'_>, wanted: &Wanted<'_>) -> Vec<String> {
+    let found = match maker.read(play.made(wanted.component, wanted.output)) {
+        Ok(found) => found,
+        Err(message) => return vec![format!("{}: {message}", wanted.expected.from)],
+    };
+    let blocks = compare::compare(&found, wanted.expected);
+    let head = format!("{} ({})", wanted.expected.from, short(wanted.place));
+    let indented = |line: &String| format!("  {line}");
+    let lines = |block: &compare::Block| {
+        std::iter::once(format!("{head}: {}", block.what)).chain(block.lines.iter().map(indented)).collect()
+    };
+    blocks.iter().flat_map(|block| -> Vec<String> { lines(block) }).collect()
+}
+
+/// File and line, which is enough to find a test.
+fn short(place: &Place) -> String {
+    format!("{}:{}", place.file, place.line)
+}
+
+/// A text without line ends and other control characters.
+fn one_line(text: &str) -> String {
+    let escaped = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    text.chars().map(escaped).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,202 @@
+//! What the tests name, looked up in the configuration before any of them runs.
+
+use super::network::Network;
+use super::{Config, Fault, Place};
+use crate::config::words::suggest;
+use crate::config::{Catalog, Component, Event, Expectation, TestInput, UnitTest};
+use crate::wiring::{self, Registry};
+use millstream_components::formats::parse_rfc3339;
+use millstream_model::{Kind, Now, SourceInfo};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A test, ready to run.
+pub struct Plan<'c> {
+    /// The test.
+    pub test: &'c UnitTest,
+    /// What goes in, in order.
+    pub steps: Vec<Step<'c>>,
+    /// What is to come out.
+    pub expect: Vec<Wanted<'c>>,
+}
+
+/// One input.
+pub struct Step<'c> {
+    /// Index of the component it goes to.
+    pub component: usize,
+    /// What its events share.
+    pub source: Arc<SourceInfo>,
+    /// When it is read.
+    pub now: Now,
+    /// The events.
+    pub input: &'c TestInput,
+}
+
+/// What is to come out of one output.
+pub struct Wanted<'c> {
+    /// Index of the component.
+    pub component: usize,
+    /// Index of its output.
+    pub output: usize,
+    /// Where that is written.
+    pub place: &'c Place,
+    /// What is expected.
+    pub expected: &'c Expectation,
+}
+
+/// Looks up what every test names.
+///
+/// # Errors
+/// Every name that is not there, with its place and what could be meant.
+pub fn all<'c>(config: &'c Config, network: &Network<'_>) -> Result<Vec<Plan<'c>>, Vec<Fault>> {
+    let mut faults = Vec::new();
+    let plans = config.tests.iter().map(|test| {
+        let mut planner = Planner { config, test, faults: &mut faults };
+        let (steps, expect) = (planner.steps(), planner.expect());
+        planner.unreached(network, &steps, &expect);
+        Plan { test, steps, expect }
+    });
+    let plans = plans.collect();
+    if faults.is_empty() { Ok(plans) } else { Err(faults) }
+}
+
+struct Planner<'c, 'f> {
+    config: &'c Config,
+    test: &'c UnitTest,
+    faults: &'f mut Vec<Fault>,
+}
+
+impl<'c> Planner<'c, '_> {
+    fn fault(&mut self, pointer: &str, what: impl Into<String>, advice: impl Into<String>) {
+        self.faults.push(Fault::new(self.test.place(pointer), what, advice));
+    }
+
+    fn steps(&mut self) -> Vec<Step<'c>> {
+        // The form of the time is checked already.
+        let begin_ns = parse_rfc3339(&self.test.now).unwrap_or_default();
+        let (mut since_start, mut steps) = (Duration::ZERO, Vec::new());
+        for (at, input) in self.test.input.list() {
+            since_start = since_start.saturating_add(input.after.0);
+            let ns = i64::try_from(since_start.as_nanos()).unwrap_or(i64::MAX);
+            let now = Now { since_start, unix_ns: begin_ns.saturating_add(ns) };
+            self.events(&at, input.events.as_deref().unwrap_or_default());
+            if let Some(component) = self.target(&at, input) {
+                let source = source_info(&self.config.components[component]);
+                steps.push(Step { component, source, now, input });
+            }
+        }
+        steps
+    }
+
+    /// The component an input goes to.
+    fn target(&mut self, at: &str, input: &TestInput) -> Option<usize> {
+        let pointer = format!("{at}/to");
+        let found = self.config.components.iter().position(|component| component.id == input.to);
+        if found.is_some_and(|index| self.config.components[index].kind != Kind::Sink) {
+            return found;
+        }
+        let shown = self.test.shown(&pointer);
+        let takers = self.config.components.iter().filter(|component| component.kind != Kind::Sink);
+        let names: Vec<&str> = takers.map(|component| component.id.as_str()).collect();
+        match found {
+            Some(_) => {
+                let advice = "name a transform, or a source that leads to the sink";
+                self.fault(&pointer, format!("`to`: `{shown}` is a sink, which passes nothing on"), advice);
+            }
+            None => {
+                let advice = suggest(shown, &names, "what takes events is");
+                self.fault(&pointer, format!("`to`: `{shown}` does not exist"), advice);
+            }
+        }
+        None
+    }
+
+    /// Refuses events whose line or time is none.
+    fn events(&mut self, at: &str, events: &[Event]) {
+        for (index, event) in events.iter().enumerate() {
+            let pointer = |key: &str| format!("{at}/events/{index}/{key}");
+            if event.get("message").is_some_and(|message| !message.is_string()) {
+                self.fault(&pointer("message"), "`message`: expected text", "write quotes");
+            }
+            let is_time = |time: &serde_json::Value| time.as_str().is_some_and(|t| parse_rfc3339(t).is_ok());
+            if event.get("timestamp").is_some_and(|time| !is_time(time)) {
+                let advice = "write for example 2026-11-21T20:29:46Z";
+                self.fault(&pointer("timestamp"), "`timestamp`: expected a time", advice);
+            }
+        }
+    }
+
+    fn expect(&mut self) -> Vec<Wanted<'c>> {
+        let mut all = Vec::new();
+        for (at, expected) in self.test.expect.iter().enumerate() {
+            let pointer = format!("/expect/{at}/from");
+            if expected.holds.is_some() {
+                let advice = "write `events` or `count`";
+                self.fault(
+                    &format!("/expect/{at}/where"),
+                    "`where`: this release has no expressions",
+                    advice,
+                );
+            }
+            match find(self.config, &expected.from) {
+                Some((component, output)) => {
+                    let place = self.test.place(&pointer);
+                    all.push(Wanted { component, output, place, expected });
+                }
+                None => {
+                    let shown = self.test.shown(&pointer);
+                    let names = outputs(self.config);
+                    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+                    let advice = suggest(shown, &names, "what gives events is");
+                    self.fault(&pointer, format!("`from`: `{shown}` does not exist"), advice);
+                }
+            }
+        }
+        all
+    }
+
+    /// Refuses to expect something, even nothing, where no event can come from.
+    fn unreached(&mut self, network: &Network<'_>, steps: &[Step<'_>], expect: &[Wanted<'_>]) {
+        let reached: Vec<Vec<bool>> = steps.iter().map(|step| network.reached(step.component)).collect();
+        for wanted in expect.iter().filter(|_| steps.len() == self.test.input.list().len()) {
+            if !reached.iter().any(|reached| reached[wanted.component]) {
+                let what = format!("`from`: no input of this test leads to `{}`", wanted.expected.from);
+                self.faults.push(Fault::new(wanted.place, what, "put the input where it leads there"));
+            }
+        }
+    }
+}
+
+/// Component and output of `id` or `id.output`.
+fn find(config: &Config, name: &str) -> Option<(usize, usize)> {
+    let (id, output) = name.split_once('.').map_or((name, None), |(id, output)| (id, Some(output)));
+    let index = config.components.iter().position(|component| component.id == id)?;
+    let Some(output) = output else { return Some((index, 0)) };
+    let at = side_outputs(&config.components[index]).iter().position(|name| name == output)?;
+    Some((index, at + 1))
+}
+
+/// Everything that gives events: `id` and `id.output`.
+fn outputs(config: &Config) -> Vec<String> {
+    let of = |component: &Component| {
+        let side = side_outputs(component).into_iter().map(|output| format!("{}.{output}", component.id));
+        std::iter::once(component.id.clone()).chain(side).collect::<Vec<_>>()
+    };
+    config.components.iter().flat_map(of).collect()
+}
+
+/// A sink gives what it gets, and its own side outputs nothing: it delivers nothing in a test.
+fn side_outputs(component: &Component) -> Vec<String> {
+    match component.kind {
+        Kind::Sink => Vec::new(),
+        _ => Registry.outputs(component.kind, &component.type_name, &component.options),
+    }
+}
+
+/// What the events of an input share: what the source gives them that it goes to, else nothing.
+fn source_info(component: &Component) -> Arc<SourceInfo> {
+    Arc::new(match component.kind {
+        Kind::Source => wiring::source_info(component),
+        _ => SourceInfo { id: "test".into(), ..SourceInfo::default() },
+    })
+}
