@@ -111,9 +111,9 @@ pub struct Expectation {
     #[serde(default)]
     #[schemars(with = "usize", extend("examples" = [0]))]
     pub count: Option<usize>,
-    /// An expression that holds for every event.
+    /// A condition that holds for every event.
     #[serde(default, rename = "where")]
-    #[schemars(with = "String")]
+    #[schemars(with = "String", extend("format" = "condition", "examples" = ["status >= 500"]))]
     pub holds: Option<String>,
 }
 

@@ -13,6 +13,8 @@ use crate::cli::{self, DONE, FAILED, USAGE};
 use crate::config::{self, Config, Fault, Place};
 use crate::wiring::Registry;
 use events::Maker;
+use millstream_components::condition::Condition;
+use millstream_model::{Batch, Counters};
 use network::{Network, Play};
 use plan::{Plan, Wanted};
 use std::io::{self, Write};
@@ -94,13 +96,33 @@ fn missed(maker: &Maker, play: &Play<'_>, wanted: &Wanted<'_>) -> Vec<String> {
         Ok(found) => found,
         Err(message) => return vec![format!("{}: {message}", wanted.expected.from)],
     };
-    let blocks = compare::compare(&found, wanted.expected);
+    let mut blocks = compare::compare(&found, wanted.expected);
+    blocks.extend(unheld(maker, play, wanted));
     let head = format!("{} ({})", wanted.expected.from, short(wanted.place));
     let indented = |line: &String| format!("  {line}");
     let lines = |block: &compare::Block| {
         std::iter::once(format!("{head}: {}", block.what)).chain(block.lines.iter().map(indented)).collect()
     };
     blocks.iter().flat_map(|block| -> Vec<String> { lines(block) }).collect()
+}
+
+/// The events for which a condition does not hold.
+fn unheld(maker: &Maker, play: &Play<'_>, wanted: &Wanted<'_>) -> Option<compare::Block> {
+    let text = wanted.expected.holds.as_ref()?;
+    let condition = Condition::new(text).ok()?;
+    let others = play.made(wanted.component, wanted.output).map(|batch| {
+        let mut others = batch.clone();
+        others.select(!&condition.holds(batch, &Counters::default()));
+        others
+    });
+    let others: Vec<Batch> = others.collect();
+    let events = maker.read(others.iter()).unwrap_or_default();
+    let lines = events
+        .iter()
+        .map(|event| format!("+ {}", one_line(&serde_json::to_string(event).unwrap_or_default())))
+        .collect::<Vec<_>>();
+    let what = format!("{} events for which `{}` does not hold", lines.len(), one_line(text));
+    (!lines.is_empty()).then_some(compare::Block { what, lines })
 }
 
 /// File and line, which is enough to find a test.

@@ -130,14 +130,6 @@ impl<'c> Planner<'c, '_> {
         let mut all = Vec::new();
         for (at, expected) in self.test.expect.iter().enumerate() {
             let pointer = format!("/expect/{at}/from");
-            if expected.holds.is_some() {
-                let advice = "write `events` or `count`";
-                self.fault(
-                    &format!("/expect/{at}/where"),
-                    "`where`: this release has no expressions",
-                    advice,
-                );
-            }
             match find(self.config, &expected.from) {
                 Some((component, output)) => {
                     let place = self.test.place(&pointer);

@@ -158,7 +158,6 @@ fn names_that_are_not_there() {
             "t.yaml:4:81: `from`: `calm.x` does not exist; did you mean `calm`?",
             "t.yaml:6:42: `message`: expected text; write quotes",
             "t.yaml:6:60: `timestamp`: expected a time; write for example 2026-11-21T20:29:46Z",
-            "t.yaml:7:59: `where`: this release has no expressions; write `events` or `count`",
             "t.yaml:7:20: `from`: no input of this test leads to `timed`; put the input where it leads there",
         ]
     );

@@ -17,20 +17,14 @@ pub struct Condition(#[schemars(with = "String")] Arc<Expression>);
 #[schemars(inline, extend("format" = "expression"))]
 pub struct Formula(#[schemars(with = "String")] Arc<Expression>);
 
-/// Checks a condition; the message says where it is wrong and what to write instead.
-pub fn check_condition(text: &str) -> Result<(), String> {
-    Expression::condition(text).map(drop).map_err(|fault| fault.to_string())
-}
-
-/// The same of any expression.
+/// Checks an expression; the message says where it is wrong and what to write instead.
 pub fn check_expression(text: &str) -> Result<(), String> {
     Expression::new(text).map(drop).map_err(|fault| fault.to_string())
 }
 
 impl<'de> Deserialize<'de> for Condition {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        Expression::condition(&text).map(|e| Condition(Arc::new(e))).map_err(de::Error::custom)
+        Condition::new(&String::deserialize(deserializer)?).map_err(de::Error::custom)
     }
 }
 
@@ -42,6 +36,14 @@ impl<'de> Deserialize<'de> for Formula {
 }
 
 impl Condition {
+    /// The condition this text says.
+    ///
+    /// # Errors
+    /// Where it is wrong, and what to write instead.
+    pub fn new(text: &str) -> Result<Condition, String> {
+        Expression::condition(text).map(|e| Condition(Arc::new(e))).map_err(|fault| fault.to_string())
+    }
+
     /// The selected rows for which it holds. Those for which it has no answer are counted.
     pub fn holds(&self, batch: &Batch, counters: &Counters) -> Selection {
         let (mut words, mut counts) = (Vec::new(), Counts::default());

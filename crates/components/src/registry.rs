@@ -2,6 +2,7 @@
 //!
 //! Adding a component is its folder and one row of [`ROWS`].
 
+use crate::condition::Condition;
 use crate::template::{Template, Use};
 use crate::{sinks, sources, transforms};
 use millstream_model::{BuildError, Kind, Sink, Source, SourceOpen, Transform};
@@ -194,7 +195,7 @@ pub type CheckText = fn(&str) -> Result<(), String>;
 
 /// Checks of texts whose format a schema names, with a message that says what to write instead.
 pub static FORMATS: &[(&str, CheckText)] = &[
-    ("condition", crate::condition::check_condition),
+    ("condition", |text| Condition::new(text).map(drop)),
     ("expression", crate::condition::check_expression),
     ("glob", glob),
     ("regex", regex),

@@ -20,7 +20,7 @@ use millstream_model::{
 };
 use millstream_pace::{CpuCeiling, Pace, Rate};
 use millstream_store::Store;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 use tokio::runtime::Handle;
@@ -200,13 +200,14 @@ impl Blueprint {
 
     /// Refuses a memory limit in which not even one batch per worker fits.
     fn check_memory(&self, grant_bytes: u64, threads: usize) -> Result<(), EngineError> {
-        let need = (BLOCK_BYTES as u64 + expansion(&self.sinks)) * threads.max(1) as u64;
+        let columns = (self.transforms.len() * BLOCK_BYTES) as u64;
+        let need = (BLOCK_BYTES as u64 + columns + expansion(&self.sinks)) * threads.max(1) as u64;
         if need <= grant_bytes {
             return Ok(());
         }
         let least = (need * 100).div_ceil(GRANT_PERCENT).div_ceil(1 << 20);
         Err(EngineError(format!(
-            "limits.memory is too small: {threads} threads with these sinks need {least}MiB at least; \
+            "limits.memory is too small: {threads} threads with these transforms and sinks need {least}MiB at least; \
              raise limits.memory or lower limits.threads"
         )))
     }
@@ -367,6 +368,7 @@ fn source_slot(
         expansion,
         pace: part.pace,
         rate: rate(part.pace),
+        paused_ns: AtomicU64::default(),
         info,
         source: Arc::new(Mutex::new(source)),
         place,
@@ -430,6 +432,10 @@ fn chain_expansion(reach: SinkSet, nodes: &[Node]) -> u64 {
     let rows = BATCH_ROWS_MAX as u64;
     let payload = |node: &Node| match &node.op {
         Op::Sink(slot) if reach.contains(slot.index) => slot.sink.payload_bytes_max(BLOCK_BYTES as u64, rows),
+        // What a transform finds or makes takes about as much as the text it looks at.
+        Op::Map(_) | Op::Serial(_) | Op::Offload(..) if !(reach & node.reach).is_empty() => {
+            BLOCK_BYTES as u64
+        }
         _ => 0,
     };
     nodes.iter().map(payload).sum::<u64>() + rows * ROW_BYTES as u64

@@ -192,6 +192,12 @@ pub(crate) fn at_cut(
     mut apply: impl FnMut(Batch, &mut Outputs) -> Result<(), ComponentError>,
 ) -> Box<Ticket> {
     let node = &core.nodes[index];
+    let source = &core.sources[ticket.source];
+    let mut apply = |batch, out: &mut Outputs| {
+        let applied = apply(batch, out);
+        out.pause.iter().for_each(|pause| source.pause(core.now().since_start, *pause));
+        applied
+    };
     for batch in ticket.take_cut(index) {
         let run = || applied(node, batch.clone(), &mut apply);
         match catch_unwind(AssertUnwindSafe(run)) {

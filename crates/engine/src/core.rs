@@ -41,17 +41,30 @@ pub(crate) struct SourceSlot {
     pub pace: Pace,
     /// The ceiling on what it reads, if it has one.
     pub rate: Option<Arc<Mutex<Rate>>>,
+    /// Until when it is not read, in nanoseconds of engine time: some transform wants less of it.
+    pub paused_ns: AtomicU64,
 }
 
 impl SourceSlot {
     /// Whether it may read now; if not, how long it must wait.
     fn may_read(&self, now: Duration) -> Result<(), Duration> {
+        let paused = Duration::from_nanos(self.paused_ns.load(Ordering::Relaxed));
+        if now < paused {
+            return Err(paused - now);
+        }
         let Some(rate) = &self.rate else { return Ok(()) };
         let waited = rate.lock().unwrap_or_else(|p| p.into_inner()).ask(now)?;
         if !waited.is_zero() {
             self.counters.waited("rate_limit", waited);
         }
         Ok(())
+    }
+
+    /// Has it not read for this long.
+    pub fn pause(&self, now: Duration, pause: Duration) {
+        let until = (now + pause).as_nanos() as u64;
+        self.paused_ns.fetch_max(until, Ordering::Relaxed);
+        self.counters.waited("throttle", pause);
     }
 
     /// Notes what a poll read, if `before` is what had been read before it.

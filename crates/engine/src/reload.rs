@@ -14,6 +14,7 @@ use crate::running::Running;
 use millstream_model::limits::SINKS_MAX;
 use millstream_model::{Kind, Polled, Sink, SinkSet, Source, SourceCx};
 use millstream_pace::Pace;
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -219,6 +220,7 @@ impl SourceSlot {
             troubles: self.troubles.clone(),
             release: Mutex::new(Release::default()),
             rate: if same_rate { self.rate.clone() } else { rate(pace) },
+            paused_ns: AtomicU64::default(),
             pace,
             roots,
             cuts,

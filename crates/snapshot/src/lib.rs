@@ -75,19 +75,22 @@ pub struct SinkProgress {
     pub lag_seconds: f64,
 }
 
+/// Reasons for which a configuration wants events dropped.
+const ON_PURPOSE: [&str; 4] = ["duplicate", "filtered", "sampled", "throttled"];
+
 impl Snapshot {
-    /// Events dropped by all components, without those filtered on purpose.
+    /// Events dropped by all components, without those that were to be dropped.
     pub fn dropped_events(&self) -> u64 {
         let reasons = self.components.iter().flat_map(|c| &c.counters.dropped_events);
-        reasons.filter(|(reason, _)| **reason != "filtered").map(|(_, events)| events).sum()
+        reasons.filter(|(reason, _)| !ON_PURPOSE.contains(reason)).map(|(_, events)| events).sum()
     }
 
-    /// What was dropped, without what was filtered on purpose: `1 long_line (source in), 5 panic (sink out)`.
+    /// What was dropped, without what was to be dropped: `1 long_line (source in), 5 panic (sink out)`.
     pub fn dropped_list(&self) -> String {
         let of = |c: &ComponentSnapshot| {
             let (kind, id) = (c.kind, c.id.clone());
-            let reasons =
-                c.counters.dropped_events.clone().into_iter().filter(|(reason, _)| *reason != "filtered");
+            let dropped = c.counters.dropped_events.clone().into_iter();
+            let reasons = dropped.filter(|(reason, _)| !ON_PURPOSE.contains(reason));
             reasons
                 .map(move |(reason, events)| format!("{events} {reason} ({kind} {id})"))
                 .collect::<Vec<_>>()

@@ -12,9 +12,14 @@ fn of(text: &[u8]) -> Batch {
     batch(&[Rows { name: "/var/log/a.log", text }], 16 << 20, &Grant::new(1 << 30), &Ledger::new())
 }
 
-/// A batch of one event whose attribute `v` is this value; what is no text goes into its message.
+/// A batch of one event whose attribute `v` is this value.
 fn with_value(value: &str) -> Batch {
-    let mut batch = of(b"line\n");
+    with_value_and_line(value, b"line")
+}
+
+/// The same with this message, which need not be text.
+fn with_value_and_line(value: &str, line: &[u8]) -> Batch {
+    let mut batch = of(&[line, b"\n"].concat());
     let attributes = BTreeMap::from([("v".to_owned(), value.to_owned())]);
     batch.source = Arc::new(SourceInfo { attributes, ..(*batch.source).clone() });
     batch
@@ -127,8 +132,7 @@ fn a_long_value_is_cut_and_stays_different() {
     }
     // Several values share a name, and what stands behind them stays.
     let template = "/out/a-{{ v }}-{{ message }}-%F.json.gz";
-    let mut batch = with_value(&"v".repeat(300));
-    batch.message = of(&[&b"m".repeat(300)[..], b"\n"].concat()).message;
+    let batch = with_value_and_line(&"v".repeat(300), &b"m".repeat(300));
     let name = String::from_utf8(rendered(template, Use::Path, &batch, 0).0).unwrap();
     assert!(name.ends_with("-2026-11-21.json.gz") && name.contains("vvv") && name.contains("mmm"), "{name}");
     assert!(name.len() - "/out/".len() <= NAME_BYTES_MAX, "{name}");
@@ -200,9 +204,8 @@ proptest! {
     /// No value leads out of the folder, and every name has a length that files may have.
     #[test]
     fn a_path_never_leaves_its_folder(value in value(), message in prop::collection::vec(any::<u8>(), 0..600)) {
-        let mut batch = with_value(&value);
         let line = message.split(|b| *b == b'\n').next().unwrap();
-        batch.message = of(&[line, b"\n"].concat()).message;
+        let batch = with_value_and_line(&value, line);
         for template in ["/out/{{ v }}", "/out/{{ v }}/{{ message }}.log", "/out/.{{v}}{{message}}/%F-{{v}}"] {
             let path = String::from_utf8(rendered(template, Use::Path, &batch, 0).0).unwrap();
             let parts: Vec<Component<'_>> = Path::new(&path).components().collect();

@@ -107,7 +107,7 @@ impl JsonEncoder {
         (fields, read): (&[Field<'_>], &[u8]),
         out: &mut Vec<u8>,
     ) -> u64 {
-        let (begin, mut replaced) = (out.len(), 0);
+        let begin = out.len();
         if left.time {
             out.extend_from_slice(b",\"timestamp\":\"");
             match batch.time.is_some() {
@@ -116,12 +116,8 @@ impl JsonEncoder {
             }
             out.push(b'"');
         }
-        if left.message && batch.is_shown(row) {
-            let utf8 = utf8 && !batch.message.cells()[row].is_own();
-            out.extend_from_slice(b",\"message\":\"");
-            replaced += u64::from(push_text(batch.text(row), utf8, out));
-            out.push(b'"');
-        }
+        let is_shown = left.message && batch.is_shown(row);
+        let mut replaced = u64::from(is_shown && push_message(batch, row, utf8, out));
         for field in fields {
             let cell = field.column.cells()[row];
             if cell.is_present() {
@@ -146,6 +142,15 @@ impl JsonEncoder {
     fn begins_with_comma(&self) -> bool {
         matches!(self.pieces.first(), Some(Piece::Constant(text)) if text.first() == Some(&b','))
     }
+}
+
+/// Appends the message; whether some of it was no UTF-8 and had to be replaced.
+#[inline]
+fn push_message(batch: &Batch, row: usize, utf8: bool, out: &mut Vec<u8>) -> bool {
+    out.extend_from_slice(b",\"message\":\"");
+    let replaced = push_text(batch.text(row), utf8 && !batch.message.cells()[row].is_own(), out);
+    out.push(b'"');
+    replaced
 }
 
 /// Whether a slice of valid UTF-8 begins and ends between two characters.

@@ -1,16 +1,18 @@
 //! Configuration of transform `fields`.
 
-use super::constant::{Copy, Drop, Keep, Rename, Set, Value};
+use super::constant::{Compute, Copy, Drop, Keep, Rename, Set, Value};
 use super::pieces::{Join, Split, SplitInto};
 use super::table::{Lookup, Table};
 use super::text::{Edit, Edits, Substring};
 use super::typed::{Cast, Hash};
 use super::url::Url;
 use super::{Fields, Step};
+use crate::condition::Formula;
 use crate::on_error::OnError;
 use crate::registry::{Component, TransformComponent};
 use crate::template::TextTemplate;
 use crate::transforms::parse::{TypeConfig, of_config};
+use indexmap::IndexMap;
 use millstream_model::{BuildError, Transform};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -44,6 +46,8 @@ pub enum StepConfig {
     Copy(BTreeMap<String, String>),
     /// Constants and templates.
     Set(BTreeMap<String, SetConfig>),
+    /// Values of expressions.
+    Compute(IndexMap<String, Formula>),
     /// Types, by field.
     Cast(BTreeMap<String, CastType>),
     /// Fields whose letters become small.
@@ -241,6 +245,10 @@ impl StepConfig {
             StepConfig::Set(values) => {
                 let value = |(name, value): (&String, &SetConfig)| (name.as_str().into(), Value::new(value));
                 Box::new(Set(values.iter().map(value).collect()))
+            }
+            StepConfig::Compute(formulas) => {
+                let formula = |(name, formula): (&String, &Formula)| (name.as_str().into(), formula.clone());
+                Box::new(Compute(formulas.iter().map(formula).collect()))
             }
             StepConfig::Cast(types) => Box::new(Cast(casts(types)?)),
             StepConfig::Lower(fields) => edits(Edit::Lower, fields),

@@ -2,6 +2,7 @@
 
 use super::config::{Constant, SetConfig};
 use super::{MESSAGE, Noted, Step, column, put, take};
+use crate::condition::Formula;
 use crate::template::Template;
 use millstream_model::{Batch, Cell, CellKind, Column, ColumnBuilder, Selection};
 use std::collections::HashSet;
@@ -52,6 +53,18 @@ impl Step for Keep {
         batch.fields.retain(|column| self.0.iter().any(|name| **name == *column.name));
         if !self.0.iter().any(|name| name == MESSAGE) {
             batch.shown = Some(Selection::new_unset(batch.rows()));
+        }
+    }
+}
+
+/// Fields and the expressions they are computed with, one after the other.
+pub struct Compute(pub Vec<(Arc<str>, Formula)>);
+
+impl Step for Compute {
+    fn apply(&self, batch: &mut Batch, noted: &mut Noted) {
+        for (name, formula) in &self.0 {
+            let computed = formula.compute(batch, &noted.counters);
+            put(batch, computed.finish(name.clone()));
         }
     }
 }

@@ -18,7 +18,7 @@ pub use config::{
 
 use crate::on_error::{Failed, OnError};
 use millstream_model::{
-    Batch, Cell, CellKind, Column, ColumnBuilder, ComponentError, Map, Outputs, Selection,
+    Batch, Cell, CellKind, Column, ColumnBuilder, ComponentError, Counters, Map, Outputs, Selection,
 };
 use std::sync::Arc;
 
@@ -37,6 +37,7 @@ struct Noted {
     failed: Failed,
     /// Parameters of URLs for which there was no room.
     left_out: u64,
+    counters: Arc<Counters>,
 }
 
 /// The transform.
@@ -47,7 +48,7 @@ struct Fields {
 
 impl Map for Fields {
     fn apply(&mut self, mut batch: Batch, out: &mut Outputs) -> Result<(), ComponentError> {
-        let mut noted = Noted::default();
+        let mut noted = Noted { counters: out.counters.clone(), ..Noted::default() };
         self.steps.iter().for_each(|step| step.apply(&mut batch, &mut noted));
         out.counters.noted("parameters_left_out", noted.left_out);
         noted.failed.settle(batch, self.on_error, out);

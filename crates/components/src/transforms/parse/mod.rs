@@ -188,12 +188,32 @@ impl TimeField {
             None => Some(batch.message.clone()),
             Some(name) => batch.fields.get(name).cloned(),
         };
+        let read = self.read(batch, column.as_ref(), &mut times, failed);
+        for segment in batch.segments.iter() {
+            let rows = segment.first_row..segment.first_row + segment.rows;
+            segment.origin.state.saw_times(segment.ack.range(), &times[rows]);
+        }
+        // Without one time, rows need not be looked at one by one behind here.
+        if read > 0 {
+            batch.time = Some(times.into());
+        }
+        self.leave_out(batch, failed);
+    }
+
+    /// Reads the times of the selected rows; how many have one.
+    fn read(
+        &mut self,
+        batch: &Batch,
+        column: Option<&Column>,
+        times: &mut [i64],
+        failed: &mut Failed,
+    ) -> usize {
         // A row that does not fit in another way has no such field.
         let unfit = failed.selection(batch.rows());
         let (mut read, is_line) = (0, self.field.is_none());
         for (begin, end) in batch.runs(0, batch.rows()) {
             for row in (begin..end).filter(|row| is_line || !unfit.value(*row)) {
-                match self.time(batch, column.as_ref(), row) {
+                match self.time(batch, column, row) {
                     Ok(ns) => {
                         times[row] = ns;
                         read += 1;
@@ -207,15 +227,7 @@ impl TimeField {
                 }
             }
         }
-        for segment in batch.segments.iter() {
-            let rows = segment.first_row..segment.first_row + segment.rows;
-            segment.origin.state.saw_times(segment.ack.range(), &times[rows]);
-        }
-        // Without one time, rows need not be looked at one by one behind here.
-        if read > 0 {
-            batch.time = Some(times.into());
-        }
-        self.leave_out(batch, failed);
+        read
     }
 
     #[inline]
