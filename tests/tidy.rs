@@ -47,6 +47,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "millstream-parsers",
             "millstream-scan",
             "millstream-timestamps",
+            "millstream-zones",
         ],
     ),
     ("millstream-console", &["millstream-model", "millstream-snapshot"]),
