@@ -16,5 +16,6 @@ pub mod sources;
 pub mod template;
 pub mod transforms;
 
+mod rows;
 mod stream;
 mod synced;

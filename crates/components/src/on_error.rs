@@ -52,10 +52,9 @@ impl Failed {
         self.detail.get_or_insert_with(detail);
     }
 
-    /// Their number, counting each row once.
-    pub fn len(&mut self) -> usize {
-        self.tidy();
-        self.rows.len()
+    /// Whether all rows fit.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
     }
 
     /// The rows that do not fit, of `rows`.

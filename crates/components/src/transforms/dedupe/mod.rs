@@ -7,8 +7,9 @@ mod config;
 
 pub use config::DedupeConfig;
 
+use crate::rows::keep_rows;
 use crate::template::Template;
-use millstream_model::{Batch, ComponentError, Now, Outputs, Segment, Selection, Serial};
+use millstream_model::{Batch, ComponentError, Now, Outputs, Segment, Serial};
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_128;
@@ -83,19 +84,12 @@ impl Dedupe {
 impl Serial for Dedupe {
     fn apply(&mut self, now: Now, mut batch: Batch, out: &mut Outputs) -> Result<(), ComponentError> {
         self.forget(now.since_start);
-        let mut passed = vec![false; batch.rows()];
-        for segment in batch.segments.iter() {
-            for (begin, end) in batch.runs(segment.first_row, segment.first_row + segment.rows) {
-                for row in begin..end {
-                    let hash = self.hash(&batch, segment, row);
-                    let (origin, offset) = (segment.origin.id, batch.offset(segment, row));
-                    passed[row] = self.is_first(hash, First { origin, offset, at: now.since_start });
-                }
-            }
-        }
-        let before = batch.events();
-        batch.select(Selection::from(passed));
-        out.counters.dropped("duplicate", (before - batch.events()) as u64);
+        let dropped = keep_rows(&mut batch, |batch, segment, row| {
+            let hash = self.hash(batch, segment, row);
+            let (origin, offset) = (segment.origin.id, batch.offset(segment, row));
+            self.is_first(hash, First { origin, offset, at: now.since_start })
+        });
+        out.counters.dropped("duplicate", dropped);
         out.send(0, batch);
         Ok(())
     }

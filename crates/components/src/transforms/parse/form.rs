@@ -55,6 +55,9 @@ pub struct Form<'a>(pub &'a FormConfig);
 /// What is wrong: a JSON pointer, and what to write instead.
 type Fault = (String, String);
 
+/// A field by name, with its type if it has one.
+type NamedField = (Arc<str>, Option<Type>);
+
 fn fault(key: &str, message: impl Into<String>) -> Fault {
     (key.to_owned(), message.into())
 }
@@ -226,7 +229,7 @@ impl Form<'_> {
     }
 
     /// The fields in order, with their types.
-    fn fields(&self) -> Result<Vec<(Arc<str>, Option<Type>)>, Fault> {
+    fn fields(&self) -> Result<Vec<NamedField>, Fault> {
         let of = |(index, field): (usize, &FieldConfig)| match field {
             FieldConfig::Name(name) => Ok((name.as_str().into(), None)),
             FieldConfig::Typed(field) => {

@@ -244,7 +244,7 @@ impl TimeField {
     /// Takes the field out where its time was read.
     fn leave_out(&self, batch: &mut Batch, failed: &mut Failed) {
         let Some(name) = self.field.as_ref().filter(|_| !self.keep) else { return };
-        if failed.len() == 0 {
+        if failed.is_empty() {
             batch.fields.remove(name);
             return;
         }

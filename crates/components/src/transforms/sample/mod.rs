@@ -7,8 +7,9 @@ mod config;
 
 pub use config::SampleConfig;
 
+use crate::rows::keep_rows;
 use crate::template::Template;
-use millstream_model::{Batch, ComponentError, Map, Outputs, Segment, Selection};
+use millstream_model::{Batch, ComponentError, Map, Outputs, Segment};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 /// The transform.
@@ -39,17 +40,8 @@ impl Sample {
 
 impl Map for Sample {
     fn apply(&mut self, mut batch: Batch, out: &mut Outputs) -> Result<(), ComponentError> {
-        let mut kept = vec![false; batch.rows()];
-        for segment in batch.segments.iter() {
-            for (begin, end) in batch.runs(segment.first_row, segment.first_row + segment.rows) {
-                for row in begin..end {
-                    kept[row] = self.is_kept(&batch, segment, row);
-                }
-            }
-        }
-        let before = batch.events();
-        batch.select(Selection::from(kept));
-        out.counters.dropped("sampled", (before - batch.events()) as u64);
+        let dropped = keep_rows(&mut batch, |batch, segment, row| self.is_kept(batch, segment, row));
+        out.counters.dropped("sampled", dropped);
         out.send(0, batch);
         Ok(())
     }

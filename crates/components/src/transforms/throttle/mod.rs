@@ -7,8 +7,9 @@ mod config;
 
 pub use config::{OnExcess, ThrottleConfig};
 
+use crate::rows::keep_rows;
 use crate::template::Template;
-use millstream_model::{Batch, ComponentError, Now, Outputs, Segment, Selection, Serial};
+use millstream_model::{Batch, ComponentError, Now, Outputs, Segment, Serial};
 use std::collections::HashMap;
 use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_64;
@@ -83,18 +84,12 @@ impl Throttle {
 impl Serial for Throttle {
     fn apply(&mut self, now: Now, mut batch: Batch, out: &mut Outputs) -> Result<(), ComponentError> {
         let now_ns = now.since_start.as_nanos() as u64;
-        let mut passed = vec![false; batch.rows()];
-        for segment in batch.segments.iter() {
-            for (begin, end) in batch.runs(segment.first_row, segment.first_row + segment.rows) {
-                for row in begin..end {
-                    let hash = self.hash(&batch, segment, row);
-                    passed[row] = self.take(hash, now_ns) || self.on_excess == OnExcess::Slow;
-                }
-            }
-        }
-        let before = batch.events();
-        batch.select(Selection::from(passed));
-        out.counters.dropped("throttled", (before - batch.events()) as u64);
+        let is_slow = self.on_excess == OnExcess::Slow;
+        let dropped = keep_rows(&mut batch, |batch, segment, row| {
+            let hash = self.hash(batch, segment, row);
+            self.take(hash, now_ns) || is_slow
+        });
+        out.counters.dropped("throttled", dropped);
         out.pause = self.pause(now_ns);
         out.send(0, batch);
         Ok(())
