@@ -90,6 +90,7 @@ impl Failed {
             let mut rejected = batch.clone();
             rejected.fields.set(self.reason_column(batch.rows()));
             rejected.select(failed.clone());
+            out.rejected = Some(1);
             out.send(1, rejected);
         }
         if on_error != OnError::Pass {

@@ -177,7 +177,11 @@ fn applied(
         node.counters.sent(batch.events() as u64, batch.text_bytes());
         match node.outputs.get(output) {
             Some(readers) if !readers.is_empty() => fan_out(readers, batch, &mut next),
-            _ => node.counters.dropped("unread", batch.events() as u64),
+            // An output that nobody wants to read is one thing, a refused event that nobody keeps another.
+            _ => {
+                let reason = if out.rejected == Some(output) { "rejected" } else { "unread" };
+                node.counters.dropped(reason, batch.events() as u64);
+            }
         }
     }
     node.counters.busy(begun.elapsed());

@@ -30,6 +30,8 @@ pub struct Outputs {
     pub counters: Arc<Counters>,
     /// What is to be said in the agent's log, behind the transform's name.
     pub warning: Option<String>,
+    /// The output to which it sends what it refuses.
+    pub rejected: Option<usize>,
     /// How long the source is not to be read: what came of it is more than it should be.
     pub pause: Option<std::time::Duration>,
 }

@@ -76,7 +76,7 @@ pub struct SinkProgress {
 }
 
 /// Reasons for which a configuration wants events dropped.
-const ON_PURPOSE: [&str; 4] = ["duplicate", "filtered", "sampled", "throttled"];
+const ON_PURPOSE: [&str; 5] = ["duplicate", "filtered", "sampled", "throttled", "unread"];
 
 impl Snapshot {
     /// Events dropped by all components, without those that were to be dropped.
