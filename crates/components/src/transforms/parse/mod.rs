@@ -47,7 +47,8 @@ struct Parse {
     /// The field that is taken apart; the message if `None`.
     field: Option<Arc<str>>,
     keep: Keep,
-    time: Option<TimeField>,
+    /// Where the time is: each format may have it in another field.
+    times: Vec<TimeField>,
     on_error: OnError,
 }
 
@@ -57,8 +58,8 @@ impl Map for Parse {
         if !self.parsers.is_empty() {
             self.take_apart(&mut batch, &mut failed, out);
         }
-        if let Some(time) = &mut self.time {
-            time.apply(&mut batch, &mut failed);
+        if !self.times.is_empty() {
+            self.read_times(&mut batch, &mut failed);
         }
         failed.settle(batch, self.on_error, out);
         Ok(())
@@ -91,6 +92,7 @@ impl Parse {
             runs = runs_of(fields.failures());
         }
         out.counters.noted("duplicate_key", fields.duplicates);
+        out.counters.noted("values_left_out", fields.left_out);
         for failure in fields.take_failures() {
             failed.explain(|| format!("from byte {} on", failure.at));
             failed.add(failure.row, failure.reason);
@@ -177,13 +179,29 @@ fn runs_of(failures: &[millstream_parsers::Failure]) -> Vec<(usize, usize)> {
 }
 
 // Time.
-impl TimeField {
+impl Parse {
     /// Finds the times of the selected rows. A row that fails keeps what an earlier transform found.
-    fn apply(&mut self, batch: &mut Batch, failed: &mut Failed) {
+    fn read_times(&mut self, batch: &mut Batch, failed: &mut Failed) {
         let mut times = match &batch.time {
             Some(times) => times.to_vec(),
             None => vec![TIME_UNKNOWN; batch.rows()],
         };
+        let read: usize = self.times.iter_mut().map(|time| time.read(batch, &mut times, failed)).sum();
+        for segment in batch.segments.iter() {
+            let rows = segment.first_row..segment.first_row + segment.rows;
+            segment.origin.state.saw_times(segment.ack.range(), &times[rows]);
+        }
+        // Without one time, rows need not be looked at one by one behind here.
+        if read > 0 {
+            batch.time = Some(times.into());
+        }
+        self.times.iter().for_each(|time| time.leave_out(batch, failed));
+    }
+}
+
+impl TimeField {
+    /// Puts what is read into `times`; how many.
+    fn read(&mut self, batch: &Batch, times: &mut [i64], failed: &mut Failed) -> usize {
         let column = match &self.field {
             None => Some(batch.message.clone()),
             Some(name) => batch.fields.get(name).cloned(),
@@ -207,15 +225,7 @@ impl TimeField {
                 }
             }
         }
-        for segment in batch.segments.iter() {
-            let rows = segment.first_row..segment.first_row + segment.rows;
-            segment.origin.state.saw_times(segment.ack.range(), &times[rows]);
-        }
-        // Without one time, rows need not be looked at one by one behind here.
-        if read > 0 {
-            batch.time = Some(times.into());
-        }
-        self.leave_out(batch, failed);
+        read
     }
 
     #[inline]
