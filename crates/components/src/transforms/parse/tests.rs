@@ -215,6 +215,19 @@ fn formats_are_tried_in_their_order_and_a_field_can_be_taken_apart() {
     assert_eq!(counters.snapshot().noted_events["missing_field"], 1);
 }
 
+/// What else is wrong with a line keeps nobody from reading its time, and a bad time is a line that does not fit.
+#[test]
+fn a_bad_type_does_not_cost_the_time_and_a_bad_time_keeps_the_line() {
+    let options =
+        json!({ "format": "logfmt", "types": { "n": "int" }, "time": { "field": "t", "format": "epoch_s" } });
+    let (batch, ..) = applied(&mut *map(options), of("t=1 n=x\nt=x n=2\nn=3\nt=4 n=4\nrubbish\n"));
+    let seconds: Vec<i64> = (0..5).map(|row| batch.event_ns(row) / 1_000_000_000).collect();
+    let read = READ_NS / 1_000_000_000;
+    assert_eq!(seconds, [1, read, read, 4, read]);
+    let events: Vec<String> = (0..5).map(|row| shown(&batch, row)).collect();
+    assert_eq!(events, ["t=1 n=x|n=", "t=x n=2|t=x|n=2", "n=3|n=3", "|n=4", "rubbish"]);
+}
+
 /// Each format has its time in a field of its own, which is gone once it was read.
 #[test]
 fn every_format_gives_its_own_time() {
