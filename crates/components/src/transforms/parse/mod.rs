@@ -95,7 +95,7 @@ impl Parse {
             runs = runs_of(fields.failures());
         }
         out.counters.noted("duplicate_key", fields.duplicates);
-        out.counters.noted("values_left_out", fields.left_out);
+        out.counters.noted("fields_left_out", fields.left_out);
         for failure in fields.take_failures() {
             failed.explain(|| format!("from byte {} on", failure.at));
             failed.add(failure.row, failure.reason);

@@ -243,10 +243,10 @@ fn every_format_gives_its_own_time() {
 
 /// Where lines bring so many names, what has no room is counted.
 #[test]
-fn names_that_come_twice_and_values_without_room_are_counted() {
+fn names_that_come_twice_and_fields_without_room_are_counted() {
     let lines: String = (0..300).map(|n| format!("k{n}=v\n")).collect();
     let (_, _, noted) = parsed(json!({ "format": "key_value" }), &format!("a=1 a=2\n{lines}"));
-    assert_eq!(noted, [("duplicate_key", 1), ("values_left_out", 45)]);
+    assert_eq!(noted, [("duplicate_key", 1), ("fields_left_out", 45)]);
 }
 
 /// The newest time and what is out of order reach the origin, once however often a range comes.
