@@ -60,6 +60,31 @@ fn faults_of_the_configuration_are_placed_and_exit_with_two() {
     assert_eq!(run(&["validate", "-c", "/no/such/file.yaml"], b"").status.code(), Some(2));
 }
 
+/// Lines that do not fit are never gone without a trace, whoever reads them.
+#[test]
+fn rejected_events_that_nobody_reads_are_dropped_and_counted() {
+    let dir = folder();
+    let path = dir.path().join("c.yaml");
+    let config = format!(
+        "data_dir: {}/data\napi: {{ listen: '127.0.0.1:0' }}\nsources: {{ in: {{ type: stdin }} }}\n\
+         transforms: {{ parsed: {{ type: parse, inputs: [in], format: logfmt, on_error: reject }} }}\n\
+         sinks: {{ out: {{ type: console, inputs: [parsed], encoding: {{ codec: text }} }} }}\n",
+        dir.path().display()
+    );
+    let run = |config: &str, input: &[u8]| {
+        fs::write(&path, config).unwrap();
+        let output = run(&["run", "--until-eof", "-c", path.to_str().unwrap()], input);
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    };
+    let (status, stdout, log) = run(&config, b"a=1\nrubbish\na=2\nmore rubbish\n");
+    assert_eq!((status, &*stdout), (Some(3), "a=1\na=2\n"), "{log}");
+    assert!(log.contains("dropped: 2 unread (transform parsed)"), "{log}");
+    let read = config.replace("[parsed]", "[parsed, parsed.rejected]");
+    let (status, stdout, log) = run(&read, b"rubbish\n");
+    assert_eq!((status, &*stdout), (Some(0), "rubbish\n"), "{log}");
+}
+
 #[test]
 fn too_little_memory_is_refused_with_the_amount_needed() {
     let dir = folder();

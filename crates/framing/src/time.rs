@@ -2,7 +2,7 @@
 
 use crate::Fault;
 use memchr::memmem::Finder;
-use millstream_timestamps::{Fault as TimeFault, Format, Parser};
+use millstream_timestamps::{Fault as TimeFault, Format, Parser, Stamp};
 use millstream_zones::zone;
 use std::fmt;
 use std::sync::Arc;
@@ -42,6 +42,7 @@ impl TimeSpec {
                     && self.formats.iter().all(|format| is_never_indented(format)),
                 parser: Parser::new(Arc::new(first)),
                 others: others.into_iter().map(|format| Parser::new(Arc::new(format))).collect(),
+                is_whole: false,
             }),
         }
     }
@@ -130,9 +131,16 @@ pub struct TimeReader {
     /// That of the first format.
     parser: Parser,
     others: Vec<Parser>,
+    /// Nothing may follow the time.
+    is_whole: bool,
 }
 
 impl TimeReader {
+    /// The same for texts that are nothing but a time, unless it is said what stands before it.
+    pub fn of_fields(self) -> TimeReader {
+        TimeReader { is_whole: matches!(*self.place, Place::Beginning), ..self }
+    }
+
     /// The time of `line` in nanoseconds since 1970. Without a year, it is at most a day later than
     /// `reference_ns`.
     ///
@@ -147,7 +155,8 @@ impl TimeReader {
         let at = self.place.find(line).ok_or(Unread::NoPlace)?;
         let text = &line[at..];
         match self.parser.parse(text, reference_ns) {
-            Ok(stamp) => Ok(stamp.ns),
+            Ok(stamp) if !self.is_whole || stamp.len == text.len() => Ok(stamp.ns),
+            Ok(stamp) => self.otherwise(text, reference_ns).ok_or(Unread::Fault(TimeFault::Text(stamp.len))),
             Err(fault) => self.otherwise(text, reference_ns).ok_or(Unread::Fault(fault)),
         }
     }
@@ -155,7 +164,9 @@ impl TimeReader {
     /// The time as the other formats read it. They are always tried in their order, as a text may fit
     /// several of them.
     fn otherwise(&mut self, text: &[u8], reference_ns: i64) -> Option<i64> {
-        self.others.iter_mut().find_map(|parser| parser.parse(text, reference_ns).ok()).map(|stamp| stamp.ns)
+        let fits = |stamp: &Stamp| !self.is_whole || stamp.len == text.len();
+        let mut read = self.others.iter_mut().map(|parser| parser.parse(text, reference_ns));
+        read.find_map(|stamp| stamp.ok().filter(fits)).map(|stamp| stamp.ns)
     }
 }
 
@@ -195,6 +206,20 @@ mod tests {
             let parsed = Format::new(format, None).unwrap().parse(b" 2025-11-09 01:02:03", 0);
             assert!(parsed.is_err() && !reads(format, " 2025-11-09 01:02:03"), "{format}");
         }
+    }
+
+    #[test]
+    fn nothing_follows_the_time_in_a_field() {
+        let formats = ["epoch_s", "iso8601"].map(str::to_owned).to_vec();
+        let spec = TimeSpec { formats, ..TimeSpec::default() };
+        let (mut line, mut field) = (spec.reader().unwrap(), spec.reader().unwrap().of_fields());
+        assert_eq!(line.time(b"2026-07-01T12:00:00Z", 0), Ok(2_026_000_000_000));
+        assert_eq!(field.time(b"2026-07-01T12:00:00Z", 0), Ok(1_782_907_200_000_000_000));
+        assert_eq!(field.time(b"12", 0), Ok(12_000_000_000));
+        assert_eq!(field.time(b"12 o'clock", 0), Err(Unread::Fault(TimeFault::Text(2))));
+        // Where it is said what stands before it, more may stand behind it.
+        let spec = TimeSpec { formats: vec!["epoch_s".into()], after: Some("[".into()), ..spec };
+        assert_eq!(spec.reader().unwrap().of_fields().time(b"[12] x", 0), Ok(12_000_000_000));
     }
 
     #[test]

@@ -175,7 +175,7 @@ impl KeyValue {
                     return;
                 }
             };
-            found |= pair.value.is_some();
+            found |= pair.value.is_some() && pair.key_end > at;
             if pair.key_end > at {
                 self.keep(region, line.row as usize, at, &pair, &mut pairs, fields);
             }

@@ -44,7 +44,7 @@ impl JsonEncoder {
             let mut left = self.leave(batch, segment, &fields, None);
             for (begin, end) in batch.runs(segment.first_row, segment.first_row + segment.rows) {
                 for row in begin..end {
-                    if has_taken && self.note_clashes(&fields, row) {
+                    if has_taken && self.note_clashes(batch, &fields, row) {
                         left = self.leave(batch, segment, &fields, Some(row));
                     }
                     tally.clashes += u64::from(has_taken && self.clashes.contains(&true));
@@ -72,8 +72,12 @@ impl JsonEncoder {
     }
 
     /// Notes which fields of a row take something's place; whether they are others than before.
-    fn note_clashes(&mut self, fields: &[Field<'_>], row: usize) -> bool {
-        let clash = |field: &Field<'_>| field.is_taken && field.column.cells()[row].is_present();
+    fn note_clashes(&mut self, batch: &Batch, fields: &[Field<'_>], row: usize) -> bool {
+        // What is not shown cannot lose its place.
+        let is_there = |name: &str| name != "message" || batch.is_shown(row);
+        let clash = |field: &Field<'_>| {
+            field.is_taken && field.column.cells()[row].is_present() && is_there(&field.column.name)
+        };
         if fields.iter().map(clash).eq(self.clashes.iter().copied()) {
             return false;
         }

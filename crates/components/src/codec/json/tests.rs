@@ -252,6 +252,12 @@ fn what_is_not_shown_is_left_out() {
         with_fields(b"1\n", vec![column("timestamp", &[Cell::ABSENT], b""), column("message", &[own], b"m")]);
     let (text, _) = encode(&batch, json!({ "metadata": ["offset"] }));
     assert_eq!(parse(&text)[0]["message"], "m");
+    // Nothing loses its place then.
+    let mut batch = with_fields(b"1\n2\n", vec![column("message", &[own, own], b"m")]);
+    batch.shown = Some(BooleanBuffer::from(vec![false, true]));
+    let (text, counters) = encode(&batch, json!({ "metadata": [] }));
+    assert!(parse(&text).iter().all(|event| event["message"] == "m"), "{text}");
+    assert_eq!(counters.snapshot().noted_events["name_clash"], 1);
 }
 
 /// A slice of a valid block can be cut within a character.

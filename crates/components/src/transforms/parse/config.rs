@@ -204,7 +204,9 @@ impl ParseConfig {
             Some(list) => {
                 let pointer =
                     |(index, form): (usize, &FormConfig)| (format!("/formats/{index}"), form.clone());
-                list.iter().enumerate().map(pointer).collect()
+                // What stands beside them belongs to none of them.
+                let beside = (String::new(), FormConfig { format: Format::None, ..self.form() });
+                std::iter::once(beside).chain(list.iter().enumerate().map(pointer)).collect()
             }
         }
     }
@@ -220,18 +222,28 @@ impl ParseConfig {
         (parsers, faults)
     }
 
-    /// The time as it is configured, or else as the format has it.
-    fn time(&self, parsers: &[Box<dyn Parser>]) -> Result<Option<TimeField>, (String, String)> {
-        let from_format = parsers.iter().find_map(|parser| parser.time_field());
-        let (field, spec, keep) = match (&self.time, from_format) {
-            (Some(time), _) => (time.field.as_deref().map(Arc::from), time.spec(), time.keep),
-            (None, Some(TimeOfFormat { name, format })) => {
-                (Some(name), TimeSpec { formats: vec![format.to_string()], ..TimeSpec::default() }, false)
+    /// The time as it is configured, or else as the formats have it.
+    fn times(&self, parsers: &[Box<dyn Parser>]) -> Result<Vec<TimeField>, (String, String)> {
+        let reader =
+            |spec: TimeSpec| spec.reader().map_err(|(key, message)| (format!("/time{key}"), message));
+        if let Some(time) = &self.time {
+            let field = time.field.as_deref().map(Arc::from);
+            let (reader, keep) = (reader(time.spec())?, time.keep);
+            let reader = if time.field.is_some() { reader.of_fields() } else { reader };
+            return Ok(vec![TimeField { field, reader, keep, is_required: true }]);
+        }
+        let mut of_formats: Vec<(Arc<str>, Vec<String>)> = Vec::new();
+        for TimeOfFormat { name, format } in parsers.iter().filter_map(|parser| parser.time_field()) {
+            match of_formats.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, formats)) => formats.push(format.to_string()),
+                None => of_formats.push((name, vec![format.to_string()])),
             }
-            (None, None) => return Ok(None),
+        }
+        let of = |(name, formats)| {
+            let reader = reader(TimeSpec { formats, ..TimeSpec::default() })?;
+            Ok(TimeField { field: Some(name), reader, keep: false, is_required: false })
         };
-        let reader = spec.reader().map_err(|(key, message)| (format!("/time{key}"), message))?;
-        Ok(Some(TimeField { field, reader, keep, is_required: self.time.is_some() }))
+        of_formats.into_iter().map(of).collect()
     }
 
     fn time_faults(&self) -> Faults {
@@ -245,6 +257,15 @@ impl ParseConfig {
     }
 }
 
+impl ParseConfig {
+    /// What says how lines are taken apart where none is.
+    fn without_format(&self) -> Faults {
+        let keys = [("/keep", self.keep.is_some()), ("/field", self.field != "message")];
+        let message = "is of what is taken apart; remove it, or write for example format: json";
+        keys.into_iter().filter(|(_, given)| *given).map(|(key, _)| (key.into(), message.into())).collect()
+    }
+}
+
 impl Component for ParseConfig {
     fn check(&self) -> Vec<(String, String)> {
         let (parsers, mut faults) = self.parsers();
@@ -254,6 +275,9 @@ impl Component for ParseConfig {
         }
         if self.formats.as_ref().is_some_and(Vec::is_empty) {
             faults.push(("/formats".into(), "has no format; write for example [{ format: json }]".into()));
+        }
+        if faults.is_empty() && parsers.is_empty() {
+            faults.extend(self.without_format());
         }
         if faults.is_empty() && parsers.is_empty() && self.time.is_none() {
             let message = "does nothing; write for example format: json, or time: { format: iso8601 }";
@@ -273,14 +297,14 @@ impl TransformComponent for ParseConfig {
         if let Some((key, message)) = faults.into_iter().next() {
             return Err(BuildError(format!("{key}: {message}")));
         }
-        let time = self.time(&parsers).map_err(|(key, message)| BuildError(format!("{key}: {message}")))?;
+        let times = self.times(&parsers).map_err(|(key, message)| BuildError(format!("{key}: {message}")))?;
         let keep = self.keep.unwrap_or(if parsers.is_empty() { Keep::Always } else { Keep::OnError });
         let field = (self.field != "message").then(|| self.field.as_str().into());
         let (parsers, on_error) = (Arc::new(std::sync::Mutex::new(parsers)), self.on_error);
         Ok(Transform::Map(Arc::new(move || {
             let parsers = parsers.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
             let parsers = parsers.iter().map(|parser| parser.again()).collect();
-            Box::new(Parse { parsers, field: field.clone(), keep, time: time.clone(), on_error })
+            Box::new(Parse { parsers, field: field.clone(), keep, times: times.clone(), on_error })
         })))
     }
 }

@@ -187,6 +187,19 @@ impl Form<'_> {
         Access::new(&config).map_err(|message| fault("/log_format", message))
     }
 
+    /// Types that would not be looked at are a mistake.
+    fn check_types(&self) -> Result<(), Fault> {
+        let message = match self.0.format {
+            _ if self.0.types.is_empty() => return Ok(()),
+            Format::None => "there are no fields without a format; write for example format: json",
+            Format::Nginx | Format::Apache | Format::Syslog | Format::Cri | Format::Docker => {
+                "this format gives its fields their types; remove it, and cast with transform fields"
+            }
+            _ => return Ok(()),
+        };
+        Err(fault("/types", message))
+    }
+
     /// Options that the format does not have are a mistake.
     fn check_keys(&self) -> Result<(), Fault> {
         use Format::{Apache, Csv, Delimited, Grok, Json, KeyValue, Nginx, Regex, Tsv};
@@ -212,12 +225,7 @@ impl Form<'_> {
                 return Err((format!("/{key}"), message));
             }
         }
-        match form.format {
-            Format::None if !form.types.is_empty() => {
-                Err(fault("/types", "there are no fields without a format; write for example format: json"))
-            }
-            _ => Ok(()),
-        }
+        self.check_types()
     }
 
     /// The types of fields by name.

@@ -47,18 +47,21 @@ struct Parse {
     /// The field that is taken apart; the message if `None`.
     field: Option<Arc<str>>,
     keep: Keep,
-    time: Option<TimeField>,
+    /// Where the time is: each format may have it in another field.
+    times: Vec<TimeField>,
     on_error: OnError,
 }
 
 impl Map for Parse {
     fn apply(&mut self, mut batch: Batch, out: &mut Outputs) -> Result<(), ComponentError> {
         let mut failed = Failed::default();
-        if !self.parsers.is_empty() {
-            self.take_apart(&mut batch, &mut failed, out);
+        let source = (!self.parsers.is_empty()).then(|| self.take_apart(&mut batch, &mut failed, out));
+        if !self.times.is_empty() {
+            self.read_times(&mut batch, &mut failed);
         }
-        if let Some(time) = &mut self.time {
-            time.apply(&mut batch, &mut failed);
+        // Only now is it known which lines do not fit.
+        if let Some(source) = source {
+            self.keep(&mut batch, &source, &mut failed);
         }
         failed.settle(batch, self.on_error, out);
         Ok(())
@@ -67,7 +70,8 @@ impl Map for Parse {
 
 // Fields.
 impl Parse {
-    fn take_apart(&mut self, batch: &mut Batch, failed: &mut Failed, out: &Outputs) {
+    /// Adds the fields that are found; what was taken apart.
+    fn take_apart(&mut self, batch: &mut Batch, failed: &mut Failed, out: &Outputs) -> Column {
         let source = match &self.field {
             None => batch.message.clone(),
             Some(name) => text_of(batch, name),
@@ -100,7 +104,7 @@ impl Parse {
         for column in fields.finish() {
             batch.fields.merge(column, &batch.block);
         }
-        self.keep(batch, &source, failed);
+        source
     }
 
     /// Leaves out the text that was taken apart, where it is not wanted any more.
@@ -178,18 +182,19 @@ fn runs_of(failures: &[millstream_parsers::Failure]) -> Vec<(usize, usize)> {
 }
 
 // Time.
-impl TimeField {
+impl Parse {
     /// Finds the times of the selected rows. A row that fails keeps what an earlier transform found.
-    fn apply(&mut self, batch: &mut Batch, failed: &mut Failed) {
+    fn read_times(&mut self, batch: &mut Batch, failed: &mut Failed) {
         let mut times = match &batch.time {
             Some(times) => times.to_vec(),
             None => vec![TIME_UNKNOWN; batch.rows()],
         };
-        let column = match &self.field {
-            None => Some(batch.message.clone()),
-            Some(name) => batch.fields.get(name).cloned(),
-        };
-        let read = self.read(batch, column.as_ref(), &mut times, failed);
+        let mut read = 0;
+        for time in &mut self.times {
+            let (count, unread) = time.read(batch, &mut times, failed);
+            read += count;
+            time.leave_out(batch, &unread);
+        }
         for segment in batch.segments.iter() {
             let rows = segment.first_row..segment.first_row + segment.rows;
             segment.origin.state.saw_times(segment.ack.range(), &times[rows]);
@@ -198,37 +203,34 @@ impl TimeField {
         if read > 0 {
             batch.time = Some(times.into());
         }
-        self.leave_out(batch, failed);
     }
+}
 
-    /// Reads the times of the selected rows; how many have one.
-    fn read(
-        &mut self,
-        batch: &Batch,
-        column: Option<&Column>,
-        times: &mut [i64],
-        failed: &mut Failed,
-    ) -> usize {
-        // A row that does not fit in another way has no such field.
+impl TimeField {
+    /// Puts what is read into `times`; how many times there are, and the rows whose time cannot be read.
+    fn read(&mut self, batch: &Batch, times: &mut [i64], failed: &mut Failed) -> (usize, Vec<usize>) {
+        let column = match &self.field {
+            None => Some(batch.message.clone()),
+            Some(name) => batch.fields.get(name).cloned(),
+        };
         let unfit = failed.selection(batch.rows());
-        let (mut read, is_line) = (0, self.field.is_none());
-        for (begin, end) in batch.runs(0, batch.rows()) {
-            for row in (begin..end).filter(|row| is_line || !unfit.value(*row)) {
-                match self.time(batch, column, row) {
-                    Ok(ns) => {
-                        times[row] = ns;
-                        read += 1;
-                    }
-                    // It was not asked for: some lines of the format have none.
-                    Err(None) if !self.is_required => {}
-                    Err(why) => {
-                        failed.explain(|| why.map_or("the field is not there".into(), |why| why.to_string()));
-                        failed.add(row, "bad_time");
-                    }
+        let (mut read, mut unread) = (0, Vec::new());
+        for row in batch.runs(0, batch.rows()).flat_map(|(begin, end)| begin..end) {
+            match self.time(batch, column.as_ref(), row) {
+                Ok(ns) => {
+                    times[row] = ns;
+                    read += 1;
+                }
+                // It was not asked for, or cannot be there: the line does not fit.
+                Err(None) if !self.is_required || unfit.value(row) => {}
+                Err(why) => {
+                    failed.explain(|| why.map_or("the field is not there".into(), |why| why.to_string()));
+                    failed.add(row, "bad_time");
+                    unread.push(row);
                 }
             }
         }
-        read
+        (read, unread)
     }
 
     #[inline]
@@ -241,16 +243,17 @@ impl TimeField {
         self.reader.time(column.bytes(&batch.block, cell), batch.read_ns).map_err(Some)
     }
 
-    /// Takes the field out where its time was read.
-    fn leave_out(&self, batch: &mut Batch, failed: &mut Failed) {
+    /// Takes the field out, but from the rows that are `unread`.
+    fn leave_out(&self, batch: &mut Batch, unread: &[usize]) {
         let Some(name) = self.field.as_ref().filter(|_| !self.keep) else { return };
-        if failed.is_empty() {
+        if unread.is_empty() {
             batch.fields.remove(name);
             return;
         }
         let Some(column) = batch.fields.get(name) else { return };
-        let (left, mut edit) = (failed.selection(batch.rows()), column.edit());
-        (0..batch.rows()).filter(|row| !left.value(*row)).for_each(|row| edit.set(row, Default::default()));
+        let mut edit = column.edit();
+        let gone = (0..batch.rows()).filter(|row| unread.binary_search(row).is_err());
+        gone.for_each(|row| edit.set(row, Default::default()));
         batch.fields.set(edit.finish(name.clone()));
     }
 }

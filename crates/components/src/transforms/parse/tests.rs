@@ -121,6 +121,15 @@ fn what_is_wrong_is_said_with_what_to_write_instead() {
     };
     let all = [
         (json!({}), "", "does nothing; write for example format: json"),
+        (
+            json!({ "format": "nginx", "types": { "status": "text" } }),
+            "/types",
+            "this format gives its fields",
+        ),
+        (json!({ "format": "json", "pattern": "x" }), "/pattern", "belongs to format regex, grok; remove it"),
+        (json!({ "formats": [{ "format": "json" }], "pattern": "x" }), "/pattern", "belongs to format"),
+        (json!({ "formats": [{ "format": "json" }, { "format": "csv" }] }), "/formats/1", "has no fields"),
+        (json!({ "time": { "format": "iso8601" }, "keep": "never" }), "/keep", "is of what is taken apart"),
         (json!({ "time": { "format": "yyyy" } }), "/time/format", "no format of a time; write"),
         (json!({ "time": { "format": [] } }), "/time/format", "has no format; write"),
         (
@@ -146,6 +155,98 @@ fn what_is_wrong_is_said_with_what_to_write_instead() {
         let [(found, text)] = &faults(options)[..] else { panic!("one fault") };
         assert!(found == pointer && text.starts_with(message), "{found}: {text}");
     }
+}
+
+/// Events as text, and what is counted: those of the main output, those that are rejected, notes.
+fn parsed(options: Value, text: &str) -> (Vec<String>, Vec<String>, Vec<(&'static str, u64)>) {
+    let mut out = Outputs::default();
+    map(options).apply(of(text), &mut out).unwrap();
+    let (mut passed, mut rejected) = (Vec::new(), Vec::new());
+    for (port, batch) in &out.batches {
+        let events = if *port == 0 { &mut passed } else { &mut rejected };
+        events.extend((0..batch.rows()).filter(|row| batch.is_selected(*row)).map(|row| shown(batch, row)));
+    }
+    (passed, rejected, out.counters.snapshot().noted_events.into_iter().collect())
+}
+
+/// The line if it is shown, and the fields that are there: `a 1|x=1`.
+fn shown(batch: &Batch, row: usize) -> String {
+    let mut text = String::new();
+    if batch.is_shown(row) {
+        text += &String::from_utf8_lossy(batch.text(row));
+    }
+    for column in batch.fields.iter().filter(|column| column.cells()[row].is_present()) {
+        let value = column.bytes(&batch.block, column.cells()[row]);
+        text += &format!("|{}={}", column.name, String::from_utf8_lossy(value));
+    }
+    text
+}
+
+#[test]
+fn a_line_that_does_not_fit_stays_whole_and_is_rejected_with_the_reason() {
+    let options = json!({ "format": "logfmt", "types": { "n": "int" }, "on_error": "reject" });
+    let (passed, rejected, noted) = parsed(options, "a=x n=1\nrubbish\na=y n=two\nq=\"\n");
+    assert_eq!(passed, ["|a=x|n=1"]);
+    let expected = ["rubbish|reason=no_pairs", "a=y n=two|a=y|n=|reason=bad_type", "q=\"|reason=bad_quotes"];
+    assert_eq!(rejected, expected);
+    assert_eq!(noted, [("bad_quotes", 1), ("bad_type", 1), ("no_pairs", 1)]);
+}
+
+#[test]
+fn what_was_taken_apart_is_kept_as_it_is_wanted() {
+    let kept = |keep: &str| parsed(json!({ "format": "logfmt", "keep": keep }), "a=1\nx\n").0;
+    assert_eq!(kept("on_error"), ["|a=1", "x"]);
+    assert_eq!(kept("always"), ["a=1|a=1", "x"]);
+    assert_eq!(kept("never"), ["|a=1", ""]);
+}
+
+#[test]
+fn formats_are_tried_in_their_order_and_a_field_can_be_taken_apart() {
+    let formats = json!({ "formats": [{ "format": "json" }, { "format": "logfmt" }], "on_error": "reject" });
+    let (passed, rejected, noted) = parsed(formats, "{\"a\":1}\na=2\nneither\n");
+    assert_eq!(
+        (passed, rejected),
+        (vec!["|a=1".into(), "|a=2".into()], vec!["neither|reason=no_pairs".into()])
+    );
+    assert_eq!(noted, [("no_pairs", 1)]);
+    let (first, ..) = applied(&mut *map(json!({ "format": "json" })), of("{\"log\":\"b=\\\"1\\\"\"}\n{}\n"));
+    let (batch, counters, _) = applied(&mut *map(json!({ "format": "logfmt", "field": "log" })), first);
+    assert_eq!([shown(&batch, 0), shown(&batch, 1)], ["|b=1", ""]);
+    assert_eq!(counters.snapshot().noted_events["missing_field"], 1);
+}
+
+/// What else is wrong with a line keeps nobody from reading its time, and a bad time is a line that does not fit.
+#[test]
+fn a_bad_type_does_not_cost_the_time_and_a_bad_time_keeps_the_line() {
+    let options =
+        json!({ "format": "logfmt", "types": { "n": "int" }, "time": { "field": "t", "format": "epoch_s" } });
+    let (batch, ..) = applied(&mut *map(options), of("t=1 n=x\nt=x n=2\nn=3\nt=4 n=4\nrubbish\n"));
+    let seconds: Vec<i64> = (0..5).map(|row| batch.event_ns(row) / 1_000_000_000).collect();
+    let read = READ_NS / 1_000_000_000;
+    assert_eq!(seconds, [1, read, read, 4, read]);
+    let events: Vec<String> = (0..5).map(|row| shown(&batch, row)).collect();
+    assert_eq!(events, ["t=1 n=x|n=", "t=x n=2|t=x|n=2", "n=3|n=3", "|n=4", "rubbish"]);
+}
+
+/// Each format has its time in a field of its own, which is gone once it was read.
+#[test]
+fn every_format_gives_its_own_time() {
+    let docker = r#"{"log":"b\n","stream":"stdout","time":"2024-02-29T00:00:01Z"}"#;
+    let options = json!({ "formats": [{ "format": "cri" }, { "format": "docker" }] });
+    let (batch, ..) =
+        applied(&mut *map(options), of(&format!("2024-02-29T00:00:00Z stdout F a\n{docker}\n")));
+    assert_eq!([0, 1].map(|row| batch.event_ns(row) / 1_000_000_000), [1_709_164_800, 1_709_164_801]);
+    let lines = ["|stream=stdout|flags=F|message=a", "|stream=stdout|message=b"];
+    assert_eq!([shown(&batch, 0), shown(&batch, 1)], lines);
+    assert_eq!(batch.segments[0].origin.state.newest(), 1_709_164_801_000_000_000);
+}
+
+/// Where lines bring so many names, what has no room is counted.
+#[test]
+fn names_that_come_twice_and_fields_without_room_are_counted() {
+    let lines: String = (0..300).map(|n| format!("k{n}=v\n")).collect();
+    let (_, _, noted) = parsed(json!({ "format": "key_value" }), &format!("a=1 a=2\n{lines}"));
+    assert_eq!(noted, [("duplicate_key", 1), ("fields_left_out", 45)]);
 }
 
 /// The newest time and what is out of order reach the origin, once however often a range comes.
