@@ -9,7 +9,9 @@ use crate::plot::Bars;
 use crate::process::{Outcome, Program, Subject};
 use crate::report::{Report, Table};
 use crate::scratch::{Input, Scratch};
-use std::io;
+use regex::bytes::Regex;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
 
 const COLUMNS: &[&str] = &[
     "scenario",
@@ -61,7 +63,7 @@ pub fn run(
     let mut table = Table::new("agent", "The agent over one file, one core", COLUMNS);
     let mut results = Vec::new();
     let mut scenarios = Header::read_folder(&options.folder.join("scenarios"), names)?;
-    scenarios.retain(|scenario| scenario.text("broker").is_empty());
+    scenarios.retain(|scenario| scenario.text("broker").is_empty() && scenario.text("cores").is_empty());
     for scenario in scenarios {
         let made = made_input(options, &scenario, scratch)?;
         let input = made.as_ref().unwrap_or(weblog);
@@ -164,6 +166,7 @@ impl Least {
 fn measure(options: &Options, scenario: &Header, input: &Input, scratch: &Scratch) -> io::Result<Measured> {
     let least = Least::of(options, scenario)?;
     let empty = Input::empty(scratch)?;
+    let kept = kept(scenario, input)?;
     let mut measured = Measured { gb: input.bytes as f64 / 1e9, ..Measured::default() };
     for repetition in 1..=options.repetitions {
         progress(&format!("agent: {} {repetition}/{}", scenario.name, options.repetitions));
@@ -180,13 +183,27 @@ fn measure(options: &Options, scenario: &Header, input: &Input, scratch: &Scratc
             outcome = run_once(options, scenario, input, scratch)?;
             measured.full.push(outcome.cpu_seconds);
             measured.kernel.push(outcome.kernel_seconds);
-            expected = input.lines;
+            expected = kept;
         }
         measured.rss_mb.push(outcome.peak_rss_bytes as f64 / 1e6);
         measured.lost += expected.saturating_sub(outcome.lines);
         measured.repeated += outcome.lines.saturating_sub(expected);
     }
     Ok(measured)
+}
+
+/// The events that the agent should give: all lines, or those in which the scenario's `keeps` is found.
+fn kept(scenario: &Header, input: &Input) -> io::Result<u64> {
+    if scenario.text("keeps").is_empty() {
+        return Ok(input.lines);
+    }
+    let pattern = Regex::new(scenario.text("keeps")).map_err(io::Error::other)?;
+    let (mut file, mut line, mut kept) = (BufReader::new(File::open(&input.path)?), Vec::new(), 0);
+    while file.read_until(b'\n', &mut line)? > 0 {
+        kept += u64::from(pattern.is_match(&line));
+        line.clear();
+    }
+    Ok(kept)
 }
 
 fn run_once(options: &Options, scenario: &Header, input: &Input, scratch: &Scratch) -> io::Result<Outcome> {

@@ -11,6 +11,7 @@ const KEYS: &[&str] = &[
     "title",
     "limit",
     "input",
+    "keeps",
     "output_ratio",
     "input_mb",
     "files",

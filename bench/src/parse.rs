@@ -3,7 +3,7 @@
 
 use crate::measure::{Samples, progress, thread_cpu_seconds};
 use crate::report::{Report, Table};
-use crate::weblog::WebLog;
+use crate::texts;
 use millstream_columns::{Cell, Kind};
 use millstream_parsers::{
     Access, AccessConfig, Delimited, DelimitedConfig, Fields, Input, KeyValue, KeyValueConfig, Parser,
@@ -47,7 +47,7 @@ fn cases() -> Vec<Case> {
         let config = AccessConfig { format: NGINX.into(), ..AccessConfig::default() };
         Box::new(Access::new(&config).expect("a format"))
     };
-    let lines = access_lines();
+    let lines = texts::weblog(TEXT_BYTES);
     let case =
         |name, parser, text: &Vec<u8>, against, bar| Case { name, parser, text: text.clone(), against, bar };
     let (csv, pairs) = (joined(",", false), joined(" ", true));
@@ -86,18 +86,6 @@ fn joined(delimiter: &str, keys: bool) -> Vec<u8> {
         out.extend_from_slice((0..FIELDS).map(value).collect::<Vec<_>>().join(delimiter).as_bytes());
         out.push(b'\n');
         line += 1;
-    }
-    out
-}
-
-/// The web log with a duration at the end of each line.
-fn access_lines() -> Vec<u8> {
-    let mut text = Vec::new();
-    WebLog::new(5).write(TEXT_BYTES, &mut text).expect("to memory");
-    let mut out = Vec::with_capacity(text.len() * 2);
-    for (index, line) in text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).enumerate() {
-        out.extend_from_slice(line);
-        out.extend_from_slice(format!(" {}.{:03}\n", index % 13 / 12, index % 1000).as_bytes());
     }
     out
 }

@@ -65,13 +65,14 @@ struct Bench<'a> {
     brokers: Brokers,
 }
 
-/// Measures the scenarios in `names`, or all that have peers or need a broker.
+/// Measures the scenarios in `names`, or all that have peers, or need a broker or two cores.
 pub fn run(options: &Options, names: &[String], scratch: &Scratch, report: &mut Report) -> io::Result<()> {
     // What watches the programs, and the brokers, are not where the programs are.
     pin(options.load_core)?;
     let mut bench = Bench { options, scratch, input: None, brokers: Brokers::new(options.load_core) };
     let mut scenarios = Header::read_folder(&options.folder.join("scenarios"), names)?;
-    scenarios.retain(|scenario| !scenario.peers.is_empty() || !scenario.text("broker").is_empty());
+    let has_more = |scenario: &Header| ["broker", "cores"].iter().any(|key| !scenario.text(key).is_empty());
+    scenarios.retain(|scenario| !scenario.peers.is_empty() || has_more(scenario));
     let mut table = Table::new("peers", "The agent beside its peers", COLUMNS);
     let mut figures = Vec::new();
     for scenario in &scenarios {

@@ -329,12 +329,28 @@ impl Cells<'_, '_> {
         });
     }
 
+    fn starts_with(&self, prefix: &[u8], out: &mut [Verdict]) {
+        let of_cell = |cell: Cell<'_>| with_text(cell, |text| text.starts_with(prefix));
+        let Some(Field::Column(column)) = self.bound.only(self.path) else {
+            return self.each(out, of_cell, |_| MISTYPED);
+        };
+        let (block, head) = (self.bound.input.block, Head::new(prefix));
+        self.chosen.each(|row| {
+            out[row] = match head.verdict(block, column.cells()[row]) {
+                Some(verdict) if prefix.len() <= HEAD_BYTES => verdict,
+                Some(FALSE) => FALSE,
+                _ => match column.value(block, row) {
+                    Cell::Absent => MISSING,
+                    cell => of_cell(cell),
+                },
+            };
+        });
+    }
+
     fn text(&self, test: &TextTest, out: &mut [Verdict]) {
         let of_time = |_| MISTYPED;
         match test {
-            TextTest::StartsWith(prefix) => {
-                self.each(out, |cell| with_text(cell, |text| text.starts_with(prefix)), of_time);
-            }
+            TextTest::StartsWith(prefix) => self.starts_with(prefix, out),
             TextTest::EndsWith(suffix) => {
                 self.each(out, |cell| with_text(cell, |text| text.ends_with(suffix)), of_time);
             }
@@ -359,6 +375,37 @@ fn with_text(cell: Cell<'_>, test: impl FnOnce(&[u8]) -> bool) -> Verdict {
         Cell::Text(text) => Verdict::from(test(text)),
         Cell::Escaped(text) => Verdict::from(test(&millstream_columns::unescape(text))),
         cell => other(cell, None),
+    }
+}
+
+/// Bytes of a text that are looked at at once.
+const HEAD_BYTES: usize = 8;
+
+/// What a text begins with: the first bytes of it as a number, and which of them count.
+struct Head {
+    word: u64,
+    mask: u64,
+    len: usize,
+}
+
+impl Head {
+    fn new(prefix: &[u8]) -> Head {
+        let len = prefix.len().min(HEAD_BYTES);
+        let mut word = [0; HEAD_BYTES];
+        word[..len].copy_from_slice(&prefix[..len]);
+        let mask = u64::MAX.checked_shr(64 - 8 * len as u32).unwrap_or(0);
+        Head { word: u64::from_le_bytes(word), mask, len: prefix.len() }
+    }
+
+    /// Whether a text that lies in the block is long enough and begins so; `None` for everything else.
+    #[inline(always)]
+    fn verdict(&self, block: &[u8], cell: millstream_columns::Cell) -> Option<Verdict> {
+        if cell.kind() != Kind::Text || cell.is_own() {
+            return None;
+        }
+        let bytes = block.get(cell.start()..cell.start() + HEAD_BYTES)?.try_into().ok()?;
+        let is_alike = u64::from_le_bytes(bytes) & self.mask == self.word;
+        Some(Verdict::from(is_alike & (cell.len() >= self.len)))
     }
 }
 

@@ -64,6 +64,7 @@ impl Default for DelimitedConfig {
 pub struct Delimited {
     config: DelimitedConfig,
     set: ByteSet,
+    delimiter: ByteSet,
     quotes: Bits,
     marks: Vec<u32>,
     lines: Vec<Line>,
@@ -104,21 +105,61 @@ impl Delimited {
             None => ByteSet::new(&[first]),
         };
         let (marks, lines, failures, unquoted) = Default::default();
-        let quotes = Bits::new(config.quote.as_slice());
-        Ok(Delimited { config, set, quotes, marks, lines, failures, unquoted })
+        let (delimiter, quotes) = (ByteSet::new(&[first]), Bits::new(config.quote.as_slice()));
+        Ok(Delimited { config, set, delimiter, quotes, marks, lines, failures, unquoted })
     }
 
     fn find(&mut self, input: &Input<'_>, table: &mut [&mut [Cell]]) {
         let mut regions = Regions::new(input);
+        // Lines that follow each other look alike: behind one that is not plain there is no use in trying.
+        let mut plain = self.config.delimiter.len() == 1 && !self.config.trim && table.len() > 1;
         while let Some(region) = regions.next(&mut self.lines) {
-            self.marks.clear();
-            find(region.text(), &self.set, &mut self.marks);
-            // So that a whole line of marks can be looked at behind the last one.
-            self.marks.resize(self.marks.len() + table.len() + 1, u32::MAX);
-            self.quotes.see(region.text());
-            self.sort(&region, table);
-            self.columns(&region, table);
+            plain = plain && self.plain(&region, table);
+            if !plain {
+                self.mixed(&region, table);
+            }
         }
+    }
+
+    /// Takes a region apart in which every line has all its delimiters and no quotes. Nothing is done, and the
+    /// answer is false, if it is another one.
+    fn plain(&mut self, region: &Region<'_>, table: &mut [&mut [Cell]]) -> bool {
+        self.marks.clear();
+        find(region.text(), &self.delimiter, &mut self.marks);
+        if self.config.quote.is_some() {
+            self.quotes.see(region.text());
+        }
+        let (last, count) = (table.len() - 1, self.lines.len());
+        let (row, marks) = (self.lines[0].row as usize, self.marks.chunks_exact(last));
+        let follow = self.lines[count - 1].row as usize + 1 == row + count;
+        if !follow || !self.quotes.is_empty() || self.marks.len() != count * last {
+            return false;
+        }
+        let mut pairs = self.lines.iter().zip(marks.clone());
+        if !pairs.all(|(line, marks)| marks[0] >= line.begin && marks[last - 1] < line.end) {
+            return false;
+        }
+        for (field, cells) in table.iter_mut().enumerate() {
+            let lines = cells[row..row + count].iter_mut().zip(&mut self.lines);
+            match field == last {
+                true => lines.for_each(|(cell, line)| *cell = value_to(region, line, line.end)),
+                false => lines
+                    .zip(marks.clone())
+                    .for_each(|((cell, line), marks)| *cell = value_to(region, line, marks[field])),
+            }
+        }
+        true
+    }
+
+    /// Takes a region of any lines apart.
+    fn mixed(&mut self, region: &Region<'_>, table: &mut [&mut [Cell]]) {
+        self.marks.clear();
+        find(region.text(), &self.set, &mut self.marks);
+        // So that a whole line of marks can be looked at behind the last one.
+        self.marks.resize(self.marks.len() + table.len() + 1, u32::MAX);
+        self.quotes.see(region.text());
+        self.sort(region, table);
+        self.columns(region, table);
     }
 
     /// Takes the lines apart that have quotes or not as many fields as they should, and leaves the others in
@@ -155,11 +196,8 @@ impl Delimited {
         for (field, cells) in table.iter_mut().enumerate() {
             let marks = &self.marks[field..];
             for line in &mut self.lines {
-                let start = line.at as usize;
                 let end = if field == last { line.end } else { marks[line.begin as usize] };
-                let cell = region.part(Kind::Text, start, end as usize);
-                cells[line.row as usize] = if start == end as usize { Cell::ABSENT } else { cell };
-                line.at = end + 1;
+                cells[line.row as usize] = value_to(region, line, end);
             }
         }
     }
@@ -227,6 +265,14 @@ impl Delimited {
             }
         }
     }
+}
+
+/// The value from where a line is read to `end`; it is read on behind that.
+#[inline(always)]
+fn value_to(region: &Region<'_>, line: &mut Line, end: u32) -> Cell {
+    let start = std::mem::replace(&mut line.at, end + 1);
+    let cell = region.part(Kind::Text, start as usize, end as usize);
+    if start == end { Cell::ABSENT } else { cell }
 }
 
 /// Gives the values of a field their type.

@@ -72,6 +72,8 @@ impl KeyValueConfig {
 #[derive(Clone, Debug)]
 pub struct KeyValue {
     config: KeyValueConfig,
+    /// The two delimiters, that of fields first, if each is one byte.
+    single: Option<(u8, u8)>,
     set: ByteSet,
     marks: Vec<u32>,
     lines: Vec<Line>,
@@ -84,28 +86,32 @@ pub struct KeyValue {
 /// A key and its field.
 #[derive(Clone, Copy, Debug, Default)]
 struct Key {
-    /// The bytes of a key of up to eight, and which of them count.
-    word: u64,
-    mask: u64,
+    /// The bytes of a key of up to [`KEY_BYTES_MAX`], and which of them count.
+    word: u128,
+    mask: u128,
     len: usize,
     field: usize,
 }
 
+/// Bytes of a key that is known again by its bytes at most.
+const KEY_BYTES_MAX: usize = 16;
+
 impl Key {
     fn new(key: &[u8], field: usize) -> Key {
-        if key.len() > 8 {
+        if key.len() > KEY_BYTES_MAX {
             return Key { field, ..Key::default() };
         }
-        let mut word = [0; 8];
+        let mut word = [0; KEY_BYTES_MAX];
         word[..key.len()].copy_from_slice(key);
-        let mask = u64::MAX.checked_shr(64 - 8 * key.len() as u32).unwrap_or(0);
-        Key { word: u64::from_le_bytes(word), mask, len: key.len(), field }
+        let mask = u128::MAX.checked_shr(128 - 8 * key.len() as u32).unwrap_or(0);
+        Key { word: u128::from_le_bytes(word), mask, len: key.len(), field }
     }
 
-    /// Whether it is the key that lies at the beginning of `text` with this length; false is no answer.
+    /// Whether it is the key that lies at `at` with this length; false is no answer.
     #[inline(always)]
-    fn is(&self, text: &[u8], len: usize) -> bool {
-        let chunk = text.first_chunk().map_or(!self.word, |chunk| u64::from_le_bytes(*chunk));
+    fn is(&self, text: &[u8], at: usize, len: usize) -> bool {
+        let chunk = text.get(at..).and_then(|text| text.first_chunk());
+        let chunk = chunk.map_or(!self.word, |chunk| u128::from_le_bytes(*chunk));
         self.len == len && chunk & self.mask == self.word
     }
 }
@@ -142,8 +148,10 @@ impl KeyValue {
             Some(quote) => ByteSet::new(&[field, pair, quote, b'\\']),
             None => ByteSet::new(&[field, pair]),
         };
+        let is_single = config.field_delimiter.len() == 1 && config.key_value_delimiter.len() == 1;
+        let single = is_single.then_some((field, pair));
         let (marks, lines, order, failures, escaped) = Default::default();
-        Ok(KeyValue { config, set, marks, lines, order, failures, escaped })
+        Ok(KeyValue { config, single, set, marks, lines, order, failures, escaped })
     }
 
     fn find(&mut self, input: &Input<'_>, fields: &mut Fields) {
@@ -167,6 +175,12 @@ impl KeyValue {
             while (self.marks[*index] as usize) < at {
                 *index += 1;
             }
+            let before = pairs;
+            at = self.known(region, Line { at: at as u32, ..line }, index, &mut pairs, fields);
+            found |= pairs > before;
+            if at >= text.len() {
+                break;
+            }
             let pair = match self.pair(text, at, index) {
                 Ok(pair) => pair,
                 Err(place) => {
@@ -186,19 +200,54 @@ impl KeyValue {
         }
     }
 
+    /// Takes the next pairs as long as they are plain and their keys are those of the line before; the answer is
+    /// where the next one may begin.
+    #[inline(always)]
+    fn known(
+        &self,
+        region: &Region<'_>,
+        line: Line,
+        index: &mut usize,
+        pairs: &mut usize,
+        fields: &mut Fields,
+    ) -> usize {
+        let (mut at, end, row) = (line.at as usize, line.end as usize, line.row as usize);
+        let Some((field, key_value)) = self.single else { return at };
+        let mut duplicates = 0;
+        for (key, marks) in self.order[*pairs..].iter().zip(self.marks[*index..].chunks_exact(2)) {
+            let (key_end, value_end) = (marks[0] as usize, (marks[1] as usize).min(end));
+            let is_pair = key_end + 1 < value_end && region.bytes[key_end] == key_value;
+            let is_end = value_end == end || region.bytes[value_end] == field;
+            if !(is_pair && is_end && key.is(region.bytes, at, key_end - at)) {
+                break;
+            }
+            let cell = &mut fields.list()[key.field].cells[row];
+            duplicates += u64::from(cell.is_present());
+            *cell = region.part(Kind::Text, key_end + 1, value_end);
+            *pairs += 1;
+            at = value_end + 1;
+            if value_end == end {
+                *index += 1;
+                break;
+            }
+            *index += 2;
+        }
+        fields.duplicates += duplicates;
+        at
+    }
+
     /// The pair at `at`.
     #[inline(always)]
     fn pair(&self, text: &[u8], at: usize, index: &mut usize) -> Result<Pair, usize> {
         let (key_end, value_end) = (self.marks[*index] as usize, self.marks[*index + 1] as usize);
-        let single = self.config.field_delimiter.len() == 1 && self.config.key_value_delimiter.len() == 1;
-        if single && key_end < text.len() && text[key_end] == self.config.key_value_delimiter.as_bytes()[0] {
-            let is_end =
-                value_end >= text.len() || text[value_end] == self.config.field_delimiter.as_bytes()[0];
-            if is_end {
-                let value_end = value_end.min(text.len());
-                let value = Some((key_end + 1, value_end));
-                return Ok(Pair { key_end, value, quoted: false, end: value_end + 1 });
-            }
+        if let Some((field, key_value)) = self.single
+            && key_end < text.len()
+            && text[key_end] == key_value
+            && (value_end >= text.len() || text[value_end] == field)
+        {
+            let value_end = value_end.min(text.len());
+            let value = Some((key_end + 1, value_end));
+            return Ok(Pair { key_end, value, quoted: false, end: value_end + 1 });
         }
         self.other_pair(text, at, index)
     }
@@ -270,7 +319,7 @@ impl KeyValue {
         }
         let known = &mut self.order[*pairs];
         *pairs += 1;
-        if !known.is(&region.bytes[at..], pair.key_end - at) {
+        if !known.is(region.bytes, at, pair.key_end - at) {
             let key = &region.bytes[at..pair.key_end];
             let Some(field) = fields.seen(key, known.field) else {
                 fields.left_out += 1;

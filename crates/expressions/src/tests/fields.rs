@@ -2,7 +2,7 @@
 
 use crate::input::{Counts, Field, Input};
 use crate::{Expression, HEIGHT_MAX};
-use millstream_columns::{Column, ColumnBuilder, Kind, Value};
+use millstream_columns::{Cell, Column, ColumnBuilder, Kind, Value};
 
 /// One event with these fields.
 fn columns(fields: &[(&str, Kind, &str)]) -> Vec<Column> {
@@ -173,5 +173,25 @@ fn bytes_that_are_no_utf8_are_compared_as_they_are() {
         let mut words = Vec::new();
         Expression::new(text).unwrap().matches(&input, &mut words, &mut Counts::default());
         assert_eq!(words, [1], "{text}");
+    }
+}
+
+#[test]
+fn beginnings_of_every_length_are_compared_wherever_the_text_ends() {
+    let block = b"GET /static/js/app";
+    for (start, end) in (0..block.len()).flat_map(|start| (start..=block.len()).map(move |end| (start, end)))
+    {
+        let column = Column::new("m".into(), vec![Cell::new(Kind::Text, start, end - start)], Vec::new());
+        let field = |_: &str| Some(Field::Column(&column));
+        let input = Input { block, rows: 1, runs: &[(0, 1)], field: &field, rest: None };
+        for until in start..=block.len() {
+            let prefix = std::str::from_utf8(&block[start..until]).unwrap();
+            for (prefix, holds) in [(prefix.to_owned(), until <= end), (format!("{prefix}#"), false)] {
+                let mut words = Vec::new();
+                let condition = Expression::new(&format!("m.startsWith({prefix:?})")).unwrap();
+                condition.matches(&input, &mut words, &mut Counts::default());
+                assert_eq!(words, [u64::from(holds)], "{prefix:?} at {start} to {end}");
+            }
+        }
     }
 }

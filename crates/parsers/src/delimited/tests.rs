@@ -122,3 +122,18 @@ fn it_reads_what_a_reader_by_characters_reads() {
         assert_eq!(found.join(" "), shown.join(" "), "{line}");
     }
 }
+
+#[test]
+fn a_line_unlike_the_others_changes_none_of_them() {
+    let mut parser = csv(|_| ());
+    for (odd, at) in ["", "x", "x,1,y,z", "\"x\",1,y", ",,"].iter().zip([0, 1, 63, 64, 199]) {
+        // More lines than a region has.
+        let mut lines: Vec<String> = (0..200).map(|n| format!("a{n},{n},c{n}")).collect();
+        lines[at] = (*odd).to_owned();
+        let bytes: Vec<&[u8]> = lines.iter().map(|line| line.as_bytes()).collect();
+        let parsed = parse(&mut parser, &bytes);
+        for (line, found) in lines.iter().zip(parsed.lines) {
+            assert_eq!(found, one(&mut parser, line), "{line} with {odd:?}");
+        }
+    }
+}

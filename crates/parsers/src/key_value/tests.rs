@@ -81,3 +81,29 @@ fn hostile_lines_never_leave_their_bounds() {
     let wide = KeyValueConfig { field_delimiter, key_value_delimiter, ..KeyValueConfig::default() };
     mutate(&mut parser(wide), &lines, &pieces);
 }
+
+#[test]
+fn keys_are_known_again_only_if_all_their_bytes_are_the_same() {
+    let keys =
+        ["a", "ab", "eight-by", "nine-byte", "sixteen-bytes-00", "sixteen-bytes-01", "more-than-16-bytes"];
+    let line = |keys: &[&str], n: usize| {
+        keys.iter().map(|key| format!("{key}={n}")).collect::<Vec<_>>().join(if n == 5 { "  " } else { " " })
+    };
+    let mut lines: Vec<String> = (0..keys.len()).map(|n| line(&keys[..n + 1], n)).collect();
+    lines.extend((0..keys.len()).map(|n| line(&[&keys[n..], &keys[..n]].concat(), n)));
+    lines.push("a=1 ab=\"2\" eight-by= nine-byte=4".into());
+    lines.push("a=1 a=2 ab=3".into());
+    let bytes: Vec<&[u8]> = lines.iter().map(|line| line.as_bytes()).collect();
+    let parsed = parse(&mut parser(KeyValueConfig::default()), &bytes);
+    assert_eq!(parsed.duplicates, 1);
+    let sorted = |text: &str| {
+        let mut words: Vec<String> = text.split(' ').map(str::to_owned).collect();
+        words.sort();
+        words
+    };
+    for (line, found) in lines.iter().zip(parsed.lines) {
+        let alone = one(&mut parser(KeyValueConfig::default()), line);
+        assert_eq!(sorted(&found), sorted(&alone), "{line}");
+        assert!(found.contains("a="), "{line}: {found}");
+    }
+}

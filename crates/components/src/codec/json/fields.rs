@@ -9,7 +9,7 @@ use millstream_model::{CellKind, Column};
 /// A column and what stands before its values.
 struct Field<'b> {
     column: &'b Column,
-    /// A comma, the name and a colon.
+    /// A comma, the name, a colon, and the quotation mark that text begins with.
     key: Vec<u8>,
     /// Whether the event has something of that name itself.
     is_taken: bool,
@@ -64,6 +64,7 @@ impl JsonEncoder {
                 escape_json(name.as_bytes(), &mut key);
                 key.extend_from_slice(b"\":");
             }
+            key.push(b'"');
             let is_attribute =
                 batch.source.attributes.contains_key(name) || segment.origin.attributes.contains_key(name);
             Field { column, key, is_taken: self.is_own(name) || is_attribute }
@@ -125,10 +126,9 @@ impl JsonEncoder {
         for field in fields {
             let cell = field.column.cells()[row];
             if cell.is_present() {
-                out.extend_from_slice(&field.key);
                 let bytes = field.column.bytes(&batch.block, cell);
                 let utf8 = utf8 && !cell.is_own() && is_cut_well(&batch.block, cell.start(), cell.len());
-                replaced += u64::from(push_value(cell.kind(), bytes, utf8, out));
+                replaced += u64::from(push_value(&field.key, cell.kind(), bytes, utf8, out));
             }
         }
         if out.len() == begin && !self.begins_with_comma() {
@@ -164,27 +164,28 @@ fn is_cut_well(block: &[u8], start: usize, len: usize) -> bool {
     is_between(start) && is_between(start + len)
 }
 
-/// Appends a value; whether some of it was no UTF-8 and had to be replaced.
+/// Appends a value behind its key; whether some of it was no UTF-8 and had to be replaced.
 #[inline]
-fn push_value(kind: CellKind, bytes: &[u8], utf8: bool, out: &mut Vec<u8>) -> bool {
-    let mut replaced = false;
-    match kind {
+fn push_value(key: &[u8], kind: CellKind, bytes: &[u8], utf8: bool, out: &mut Vec<u8>) -> bool {
+    let bytes: &[u8] = match kind {
         CellKind::Text => {
+            out.extend_from_slice(key);
+            let replaced = push_text(bytes, utf8, out);
             out.push(b'"');
-            replaced = push_text(bytes, utf8, out);
-            out.push(b'"');
+            return replaced;
         }
         CellKind::Escaped | CellKind::Time => {
-            out.push(b'"');
+            out.extend_from_slice(key);
             out.extend_from_slice(bytes);
             out.push(b'"');
+            return false;
         }
-        CellKind::True => out.extend_from_slice(b"true"),
-        CellKind::False => out.extend_from_slice(b"false"),
-        CellKind::Null | CellKind::Absent => out.extend_from_slice(b"null"),
-        CellKind::Int | CellKind::Float | CellKind::Object | CellKind::Array | CellKind::Members => {
-            out.extend_from_slice(bytes);
-        }
-    }
-    replaced
+        CellKind::True => b"true",
+        CellKind::False => b"false",
+        CellKind::Null | CellKind::Absent => b"null",
+        CellKind::Int | CellKind::Float | CellKind::Object | CellKind::Array | CellKind::Members => bytes,
+    };
+    out.extend_from_slice(&key[..key.len() - 1]);
+    out.extend_from_slice(bytes);
+    false
 }
