@@ -21,6 +21,7 @@ mod report;
 mod scan;
 mod scratch;
 mod sinkhole;
+mod tags;
 mod texts;
 mod weblog;
 
@@ -69,6 +70,8 @@ enum Part {
     Limits,
     /// The scanners by block size
     Scan,
+    /// The tags of metrics by number and length
+    Tags,
     /// What hides secrets, detector by detector
     Redact,
     /// Bytes to events: multi-line, encodings, container formats
@@ -115,6 +118,7 @@ fn run(options: &Options) -> io::Result<()> {
         Part::Short => short(options, &scratch, &mut report)?,
         Part::Limits => limits::run(&options.weblog(&scratch)?, &scratch, options.repetitions, &mut report)?,
         Part::Scan => scan::run(&mut report)?,
+        Part::Tags => tags::run(&mut report)?,
         Part::Redact => redact::run(&mut report)?,
         Part::Framing => framing::run(options.repetitions, &mut report)?,
         Part::Parse => parse::run(options.repetitions, &mut report)?,
@@ -147,6 +151,7 @@ impl Part {
             Part::Short => "results",
             Part::Limits => "limits",
             Part::Scan => "scan",
+            Part::Tags => "tags",
             Part::Redact => "redact",
             Part::Framing => "framing",
             Part::Parse => "parse",

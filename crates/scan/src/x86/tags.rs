@@ -6,6 +6,7 @@ use super::avx512::Avx512;
 use super::lines::OVERSHOOT;
 use super::sets::{Set64, append};
 use crate::{TagPlaces, TagSyntax};
+use std::arch::x86_64::*;
 
 /// # Safety
 /// [`super::avx2::detected`] is true.
@@ -46,6 +47,30 @@ impl Masks {
         }
     }
 
+    /// The masks of fewer than 64 bytes, 16 at a time: a copy that fills them up would be read before it is
+    /// written, which stalls.
+    #[inline(always)]
+    fn of_short(text: &[u8], syntax: &TagSyntax) -> Masks {
+        let [one, other] = syntax.ends;
+        let mut masks = Masks { split: 0, end: 0 };
+        let mut add = |block: &[u8; 16], at: usize| {
+            masks.split |= mask16(block, syntax.split) << at;
+            masks.end |= (mask16(block, one) | mask16(block, other)) << at;
+        };
+        let (blocks, _) = text.as_chunks::<16>();
+        blocks.iter().enumerate().for_each(|(index, block)| add(block, index * 16));
+        // Overlaps the block before it, where it sets the same bits.
+        match text.last_chunk::<16>() {
+            Some(last) => add(last, text.len() - 16),
+            None => {
+                let mut padded = [0; 16];
+                padded[..text.len()].copy_from_slice(text);
+                add(&padded, 0);
+            }
+        }
+        masks
+    }
+
     /// The masks of the last `len` bytes of `text`, fewer than 64; a tag ends behind them.
     ///
     /// # Safety
@@ -61,15 +86,21 @@ impl Masks {
                     Masks { split: split >> (64 - len), end: end >> (64 - len) }
                 }
                 Some(_) => Masks { split: 0, end: 0 },
-                None => {
-                    let mut padded = [0; 64];
-                    padded[..len].copy_from_slice(text);
-                    Masks::of::<V>(&padded, syntax)
-                }
+                None => Masks::of_short(text, syntax),
             }
         };
         let inside = (1 << len) - 1;
         Masks { split: split & inside, end: end & inside | 1 << len }
+    }
+}
+
+/// Bit i is set if `block[i]` is `byte`.
+#[inline(always)]
+fn mask16(block: &[u8; 16], byte: u8) -> u64 {
+    // SAFETY: 16 readable bytes; SSE2 is part of every x86-64.
+    unsafe {
+        let bytes = _mm_loadu_si128(block.as_ptr().cast());
+        _mm_movemask_epi8(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(byte as i8))) as u64
     }
 }
 
