@@ -15,6 +15,7 @@ mod parse_text;
 mod peers;
 mod places;
 mod plot;
+mod points;
 mod process;
 mod redact;
 mod report;
@@ -72,6 +73,8 @@ enum Part {
     Scan,
     /// The tags of metrics by number and length
     Tags,
+    /// The way of a point into the metric store
+    Points,
     /// What hides secrets, detector by detector
     Redact,
     /// Bytes to events: multi-line, encodings, container formats
@@ -119,6 +122,7 @@ fn run(options: &Options) -> io::Result<()> {
         Part::Limits => limits::run(&options.weblog(&scratch)?, &scratch, options.repetitions, &mut report)?,
         Part::Scan => scan::run(&mut report)?,
         Part::Tags => tags::run(&mut report)?,
+        Part::Points => points::run(&mut report)?,
         Part::Redact => redact::run(&mut report)?,
         Part::Framing => framing::run(options.repetitions, &mut report)?,
         Part::Parse => parse::run(options.repetitions, &mut report)?,
@@ -152,6 +156,7 @@ impl Part {
             Part::Limits => "limits",
             Part::Scan => "scan",
             Part::Tags => "tags",
+            Part::Points => "points",
             Part::Redact => "redact",
             Part::Framing => "framing",
             Part::Parse => "parse",

@@ -106,6 +106,8 @@ impl Sketch {
         match self.pages.binary_search_by_key(&number, |page| page.number) {
             Ok(at) => at,
             Err(at) if self.pages.len() < PAGES_MAX => {
+                // A page is large and most series need few.
+                self.pages.reserve_exact(1);
                 self.pages.insert(at, Page { number, weights: [0.0; PAGE_BUCKETS] });
                 at
             }
