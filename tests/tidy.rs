@@ -32,6 +32,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "millstream-framing",
             "millstream-parsers",
             "millstream-scan",
+            "millstream-series",
             "millstream-testkit",
         ],
     ),
@@ -71,6 +72,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["millstream-columns", "millstream-framing", "millstream-scan", "millstream-timestamps"],
     ),
     ("millstream-scan", &[]),
+    ("millstream-series", &["millstream-scan"]),
     ("millstream-snapshot", &["millstream-model", "millstream-timestamps"]),
     ("millstream-store", &["millstream-model"]),
     ("millstream-testkit", &["millstream-model"]),
@@ -92,12 +94,14 @@ const NEWCOMER_LINES_MAX: usize = 6000;
 
 /// What in those folders a line does not pass through on its journey: the kernels of parsers, reload, the order in which a
 /// topology is put together, the thread that commits, the threads of offload transforms, of which there
-/// are none yet, and what is shown of all of it.
+/// are none yet, the tags of metrics, and what is shown of all of it.
 const NOT_ON_THE_JOURNEY: &[&str] = &[
     "crates/scan/src/set.rs",
     "crates/scan/src/x86/sets.rs",
     "crates/scan/src/x86/text.rs",
     "crates/model/src/ledger/reach.rs",
+    "crates/scan/src/tags.rs",
+    "crates/scan/src/x86/tags.rs",
     "crates/engine/src/blueprint/graph.rs",
     "crates/engine/src/blueprint/kept.rs",
     "crates/engine/src/committer.rs",

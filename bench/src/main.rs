@@ -15,12 +15,14 @@ mod parse_text;
 mod peers;
 mod places;
 mod plot;
+mod points;
 mod process;
 mod redact;
 mod report;
 mod scan;
 mod scratch;
 mod sinkhole;
+mod tags;
 mod texts;
 mod weblog;
 
@@ -69,6 +71,10 @@ enum Part {
     Limits,
     /// The scanners by block size
     Scan,
+    /// The tags of metrics by number and length
+    Tags,
+    /// The way of a point into the metric store
+    Points,
     /// What hides secrets, detector by detector
     Redact,
     /// Bytes to events: multi-line, encodings, container formats
@@ -115,6 +121,8 @@ fn run(options: &Options) -> io::Result<()> {
         Part::Short => short(options, &scratch, &mut report)?,
         Part::Limits => limits::run(&options.weblog(&scratch)?, &scratch, options.repetitions, &mut report)?,
         Part::Scan => scan::run(&mut report)?,
+        Part::Tags => tags::run(&mut report)?,
+        Part::Points => points::run(&mut report)?,
         Part::Redact => redact::run(&mut report)?,
         Part::Framing => framing::run(options.repetitions, &mut report)?,
         Part::Parse => parse::run(options.repetitions, &mut report)?,
@@ -155,6 +163,8 @@ impl Part {
             Part::Short => "results",
             Part::Limits => "limits",
             Part::Scan => "scan",
+            Part::Tags => "tags",
+            Part::Points => "points",
             Part::Redact => "redact",
             Part::Framing => "framing",
             Part::Parse => "parse",

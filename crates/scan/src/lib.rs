@@ -1,5 +1,5 @@
-//! Byte scanners: line ends, bytes of a set, JSON escapes and the ends of JSON strings. No I/O, no
-//! dependencies.
+//! Byte scanners: line ends, bytes of a set, JSON escapes, the ends of JSON strings, tags of metrics. No I/O,
+//! no dependencies.
 //!
 //! Every function has a byte-by-byte twin in [`scalar`], which serves the CPUs that have no kernel here, and
 //! SIMD kernels that are chosen once, at run time ([`kernels`]). A kernel answers exactly what its twin
@@ -14,11 +14,13 @@
 pub mod kernels;
 pub mod scalar;
 mod set;
+mod tags;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
 use kernels::Kernel;
 pub use set::ByteSet;
+pub use tags::{Tag, TagPlaces, TagSyntax, tags};
 
 /// Appends to `out` the position of every `\n` in `block`, in rising order.
 ///

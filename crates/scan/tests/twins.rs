@@ -1,7 +1,7 @@
 //! Every kernel against its byte-by-byte twin: all lengths, alignments and hit positions, and random text.
 
 use millstream_scan::kernels::{self, Kernel};
-use millstream_scan::{ByteSet, scalar};
+use millstream_scan::{ByteSet, TagPlaces, TagSyntax, scalar};
 use proptest::prelude::*;
 
 const LEN_MAX: usize = 300;
@@ -59,6 +59,23 @@ fn compare(block: &[u8]) {
     }
     for set in [&b"\n"[..], b" \"\\]", b"0123456789", b"\0\x7f\x0f\x10oOaA", b""] {
         compare_set(block, &ByteSet::new(set));
+    }
+    compare_tags(block);
+}
+
+/// The tag scanner against its twin; the letters split and end as well, so that every text has tags.
+fn compare_tags(text: &[u8]) {
+    let dense = TagSyntax { split: b'"', ends: *b"a\n" };
+    for syntax in [TagSyntax::PAIRS, TagSyntax::DOGSTATSD, dense] {
+        let (mut expected, mut found) = (TagPlaces::default(), TagPlaces::default());
+        scalar::tags(text, &syntax, &mut expected);
+        found.ends.push(7);
+        millstream_scan::tags(text, &syntax, &mut found);
+        assert_eq!(found, expected, "{syntax:?} {text:?}");
+        for kernel in kernels::available() {
+            kernel.tags(text, &syntax, &mut found);
+            assert_eq!(found, expected, "{kernel:?} {syntax:?} {text:?}");
+        }
     }
 }
 
@@ -234,6 +251,16 @@ proptest! {
     }
 
     #[test]
+    fn dense_tags(text in prop::collection::vec(prop::sample::select(b"==|| ::,,kkvv".to_vec()), 0..400)) {
+        compare_tags(&text);
+    }
+
+    #[test]
+    fn sparse_tags(text in prop::collection::vec(prop::sample::select(b"=|abcdefghijklmnopqrst".to_vec()), 0..400)) {
+        compare_tags(&text);
+    }
+
+    #[test]
     fn dense_hits(bytes in prop::collection::vec(prop::sample::select(b"\n\n\n\"\\x\x01".to_vec()), 0..700)) {
         compare(&bytes);
     }
@@ -262,4 +289,24 @@ proptest! {
     ) {
         prop_assert_eq!(millstream_scan::string_end(&text, from), scalar::string_end(&text, from));
     }
+}
+
+#[test]
+fn a_tag_is_split_once_and_may_be_empty() {
+    let string = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("ASCII");
+    let tags = |text: &str, syntax| {
+        let mut places = TagPlaces::default();
+        scalar::tags(text.as_bytes(), &syntax, &mut places);
+        places.tags(text.as_bytes()).map(|tag| (string(tag.key), string(tag.value))).collect::<Vec<_>>()
+    };
+    let pairs = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
+        pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    };
+    assert_eq!(tags("", TagSyntax::PAIRS), []);
+    assert_eq!(tags("a=bc|d=e f=", TagSyntax::PAIRS), pairs(&[("a", "bc"), ("d", "e"), ("f", "")]));
+    assert_eq!(tags("a=b=c||=x|k", TagSyntax::PAIRS), pairs(&[("a", "b=c"), ("", ""), ("", "x"), ("k", "")]));
+    assert_eq!(
+        tags("url:http://x,prod,", TagSyntax::DOGSTATSD),
+        pairs(&[("url", "http://x"), ("prod", ""), ("", "")])
+    );
 }

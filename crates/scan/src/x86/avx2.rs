@@ -11,7 +11,7 @@ pub fn detected() -> bool {
     is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi1") && is_x86_feature_detected!("popcnt")
 }
 
-struct Avx2;
+pub struct Avx2;
 
 impl Newlines64 for Avx2 {
     #[inline(always)]

@@ -17,7 +17,7 @@ pub fn detected() -> bool {
         && is_x86_feature_detected!("popcnt")
 }
 
-struct Avx512;
+pub struct Avx512;
 
 impl Newlines64 for Avx512 {
     #[inline(always)]

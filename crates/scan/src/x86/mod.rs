@@ -1,4 +1,4 @@
-//! The x86-64 kernels: [`lines`], [`sets`], [`json`] and [`short`] hold what the vector widths share; [`text`]
+//! The x86-64 kernels: [`lines`], [`sets`], [`tags`], [`json`] and [`short`] hold what the vector widths share; [`text`]
 //! has one width.
 
 pub mod avx2;
@@ -7,6 +7,7 @@ mod json;
 mod lines;
 mod sets;
 pub mod short;
+pub mod tags;
 pub mod text;
 
 /// Blocks up to this many bytes are scanned with baseline instructions, without asking which kernel to run.

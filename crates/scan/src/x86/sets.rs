@@ -59,7 +59,7 @@ pub unsafe fn find<V: Set64 + Newlines64>(block: &[u8], set: &ByteSet, out: &mut
 /// # Safety
 /// There is room for `mask.count_ones() + OVERSHOOT` more values, and the CPU has the features of `V`.
 #[inline(always)]
-unsafe fn append<V: Newlines64>(mask: u64, base: u32, out: &mut Vec<u32>) {
+pub unsafe fn append<V: Newlines64>(mask: u64, base: u32, out: &mut Vec<u32>) {
     let len = out.len();
     // SAFETY: the caller's conditions; `write_positions` has written every value that it counts.
     unsafe {

@@ -1,0 +1,213 @@
+//! The way of a point into the metric store: looked up and added, by the number of series; what a series takes of
+//! memory, and what it takes to hand over and merge all of them.
+
+use crate::measure::{Samples, progress, thread_cpu_seconds};
+use crate::report::{Report, Table};
+use millstream_series::{Generation, Kind, Limits, Point, Shard, Store, TagStyle, Values};
+use millstream_testkit::Random;
+use std::hint::black_box;
+use std::io;
+
+const SERIES: [usize; 4] = [1_000, 10_000, 250_000, 1_000_000];
+/// Points of one sample.
+const POINTS: usize = 400_000;
+/// Points that a receiver has at a time.
+const BATCH_POINTS: usize = 64;
+const REPETITIONS: usize = 7;
+/// Most bytes of a counter or gauge beside its name and tags.
+const BAR_BYTES: f64 = 200.0;
+
+const KINDS: [(&str, Kind); 3] =
+    [("count", Kind::Count), ("gauge", Kind::Gauge), ("distribution", Kind::Distribution)];
+
+/// Measures and reports the store.
+pub fn run(report: &mut Report) -> io::Result<()> {
+    let mut table = Table::new(
+        "points",
+        "Points into the metric store: ns per point in random order, five tags",
+        &[
+            "series",
+            "kind",
+            "first sight",
+            "one by one",
+            "batches",
+            "turn us",
+            "merge and drain, ns per series",
+            "bytes per series",
+            "bar",
+        ],
+    );
+    for series in SERIES {
+        for (name, kind) in KINDS.iter().filter(|(name, _)| series <= 250_000 || *name == "count") {
+            progress(&format!("points: {series} series, {name}"));
+            let row = Run::new(series, *kind).measure();
+            table.row(row.cells(series, name));
+        }
+    }
+    table.note(
+        "Batches: 64 points at a time. Bytes: allocated memory of store, shard and both generations, beside one copy of \
+             name and tags."
+            .to_owned(),
+    );
+    report.add(table)
+}
+
+struct Figures {
+    first_ns: f64,
+    one_ns: f64,
+    batch_ns: f64,
+    turn_us: f64,
+    merge_ns: f64,
+    bytes: f64,
+}
+
+impl Figures {
+    fn cells(&self, series: usize, kind: &str) -> Vec<String> {
+        // With few series other memory is most of it, and a distribution has no bar.
+        let bar = match kind {
+            "distribution" => "",
+            _ if series < 100_000 => "",
+            _ if self.bytes <= BAR_BYTES => "holds",
+            _ => "MISSED",
+        };
+        let figures = [self.first_ns, self.one_ns, self.batch_ns, self.turn_us, self.merge_ns, self.bytes];
+        let figures = figures.map(|figure| format!("{figure:.1}"));
+        [series.to_string(), kind.to_owned()].into_iter().chain(figures).chain([bar.to_owned()]).collect()
+    }
+}
+
+/// Points as they lie in a buffer that was just received, one after the other.
+struct Stream {
+    bytes: Vec<u8>,
+    /// Where a point begins, and the lengths of name and tags.
+    places: Vec<(usize, usize, usize)>,
+}
+
+impl Stream {
+    fn new(series: impl Iterator<Item = usize>) -> Stream {
+        let (mut bytes, mut places) = (Vec::new(), Vec::new());
+        for series in series {
+            let (name, tags) = text(series);
+            places.push((bytes.len(), name.len(), tags.len()));
+            bytes.extend_from_slice(&name);
+            bytes.extend_from_slice(&tags);
+        }
+        Stream { bytes, places }
+    }
+
+    fn points(&self, kind: Kind) -> impl Iterator<Item = Point<'_>> {
+        let values = Values::Numbers(&[1.5]);
+        self.places.iter().map(move |(start, name, tags)| {
+            let (name, tags) = self.bytes[*start..start + name + tags].split_at(*name);
+            Point { kind, name, tags, values, sample_rate: 1.0, timestamp: None, arrived: 1 }
+        })
+    }
+}
+
+/// A store, and the points that go into it.
+struct Run {
+    kind: Kind,
+    each: Stream,
+    random: Stream,
+    shard: Shard,
+    store: Store,
+    bytes_before: usize,
+}
+
+impl Run {
+    fn new(series: usize, kind: Kind) -> Run {
+        let mut random = Random::new(series as u64);
+        let each = Stream::new(0..series);
+        let random = Stream::new((0..POINTS).map(|_| random.below(series as u64) as usize));
+        let limits = Limits { series: 2_000_000, ..Limits::default() };
+        let bytes_before = allocated_bytes();
+        let shard = Shard::new(TagStyle::DogStatsd, &limits, 7);
+        Run { kind, each, random, shard, store: Store::new(1, 10, 7), bytes_before }
+    }
+
+    fn one_by_one(&mut self) {
+        self.random.points(self.kind).for_each(|point| self.shard.add(black_box(&point)));
+    }
+
+    fn in_batches(&mut self) {
+        let mut batch = Vec::with_capacity(BATCH_POINTS);
+        for point in self.random.points(self.kind) {
+            batch.push(point);
+            if batch.len() == BATCH_POINTS {
+                self.shard.add_all(black_box(&batch));
+                batch.clear();
+            }
+        }
+        self.shard.add_all(&batch);
+    }
+
+    fn measure(mut self) -> Figures {
+        let series = self.each.places.len();
+        let first = seconds(|| self.each.points(self.kind).for_each(|point| self.shard.add(&point)));
+        let mut samples = [(); 4].map(|()| Samples::default());
+        let mut spare = Generation::default();
+        for _ in 0..REPETITIONS {
+            samples[0].push(seconds(|| self.one_by_one()));
+            samples[1].push(seconds(|| self.in_batches()));
+            let mut generation = Generation::default();
+            samples[2].push(seconds(|| generation = self.shard.turn(std::mem::take(&mut spare))));
+            samples[3].push(seconds(|| {
+                spare = self.store.merge(0, generation);
+                self.store.drain(|reading| {
+                    black_box(reading);
+                });
+            }));
+        }
+        let text_bytes = self.each.bytes.len();
+        let bytes = (allocated_bytes() - self.bytes_before).saturating_sub(text_bytes);
+        let [one, batch, turn, merge] = samples.map(|samples| samples.median());
+        Figures {
+            first_ns: first * 1e9 / series as f64,
+            one_ns: one * 1e9 / POINTS as f64,
+            batch_ns: batch * 1e9 / POINTS as f64,
+            turn_us: turn * 1e6,
+            merge_ns: merge * 1e9 / series as f64,
+            bytes: bytes as f64 / series as f64,
+        }
+    }
+}
+
+fn seconds(work: impl FnOnce()) -> f64 {
+    let start = thread_cpu_seconds();
+    work();
+    thread_cpu_seconds() - start
+}
+
+/// Name and tags as an application sends them, in an order that is kept as it is.
+fn text(series: usize) -> (Vec<u8>, Vec<u8>) {
+    let name = format!("service.requests.{}", series % 50);
+    let tags = format!(
+        "endpoint:/api/v1/{},env:production,host:web-{:05},region:eu-west-{},status:{}",
+        series % 97,
+        series / 7,
+        series % 3,
+        200 + series % 7
+    );
+    (name.into_bytes(), tags.into_bytes())
+}
+
+/// Bytes that the allocator has given out, with what it takes for itself.
+fn allocated_bytes() -> usize {
+    // SAFETY: it fills a struct of numbers and has no conditions.
+    let info = unsafe { libc::mallinfo2() };
+    info.uordblks + info.hblkhd
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_text_is_a_series_of_its_own() {
+        let mut run = Run::new(1000, Kind::Count);
+        run.each.points(run.kind).for_each(|point| run.shard.add(&point));
+        run.one_by_one();
+        run.in_batches();
+        assert_eq!(run.shard.series(), 1000);
+    }
+}

@@ -1,0 +1,138 @@
+//! The tags of metrics: the scanner beside its byte-by-byte twin, by number and length of the tags.
+
+use crate::measure::{Samples, progress};
+use crate::plot::{Axes, Series};
+use crate::report::{Report, Table};
+use crate::scan::ns_per_item;
+use millstream_scan::{TagPlaces, TagSyntax, scalar};
+use millstream_testkit::Random;
+use std::hint::black_box;
+use std::io;
+
+const COUNTS: [usize; 11] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
+/// Bytes of a tag, and the least ratio of both times for 1,024 of them.
+const SIZES: [(usize, f64); 3] = [(10, 5.0), (24, 7.0), (64, 14.0)];
+/// Below this length the vectors must only not cost more.
+const SHORT_BYTES: usize = 16;
+/// Least ratio for tags as they are.
+const REAL_BAR: f64 = 2.0;
+/// All texts of one measurement: they fit the second-level cache, and have too many tags for the branch
+/// predictor to learn where they are split.
+const TEXTS_BYTES: usize = 256 << 10;
+const REPETITIONS: usize = 15;
+
+type Find = fn(&[u8], &TagSyntax, &mut TagPlaces);
+
+/// Measures and reports the scanner.
+pub fn run(report: &mut Report) -> io::Result<()> {
+    let mut table = Table::new(
+        "tags",
+        "Tags: ns per text",
+        &["tags", "bytes of a tag", "bytes", "scalar", "scan::tags", "ratio", "bar"],
+    );
+    let mut curves = Vec::new();
+    for (size, bar) in SIZES {
+        let rows: Vec<[f64; 2]> = COUNTS.iter().map(|count| ns(&texts(*count, size))).collect();
+        for (count, ns) in COUNTS.iter().zip(&rows) {
+            let bytes = count * (size + 1) - 1;
+            row(&mut table, [*count, size, bytes], *ns, (*count == 1024).then_some(bar));
+        }
+        let points = |at: usize| {
+            COUNTS.iter().zip(&rows).map(|(count, ns)| ((*count as f64).log2(), ns[at].log10())).collect()
+        };
+        for (at, name) in ["scalar", "scan::tags"].into_iter().enumerate() {
+            curves.push(Series { label: format!("{name}, {size} bytes"), points: points(at) });
+        }
+    }
+    for len in [1, 2, 4, 8, 12, 15] {
+        row(&mut table, [1, len, len], ns(&texts(1, len)), None);
+    }
+    row(&mut table, [5, 19, 99], ns(&real()), Some(REAL_BAR));
+    table.note(
+        "The last row: keys of 6 bytes, values of 12. Below 16 bytes at most 5 % or 1 ns more.".to_owned(),
+    );
+    report.add(table)?;
+    let label = |x: &f64| format!("{}", 2_f64.powf(*x).round());
+    report.plot(
+        "tags",
+        &Axes { title: "Tags of a text", x: "tags", y: "log10 of ns per text", x_label: &label },
+        &curves,
+    )
+}
+
+fn row(table: &mut Table, [count, size, bytes]: [usize; 3], [scalar, simd]: [f64; 2], bar: Option<f64>) {
+    let holds = match bar {
+        Some(bar) => scalar / simd >= bar,
+        None if bytes < SHORT_BYTES => simd <= (scalar * 1.05).max(scalar + 1.0),
+        None => true,
+    };
+    let bar = match (bar, holds) {
+        (Some(bar), true) => format!("{bar} holds"),
+        (Some(bar), false) => format!("{bar} MISSED"),
+        (None, true) if bytes >= SHORT_BYTES => String::new(),
+        (None, true) => "holds".to_owned(),
+        (None, false) => "MISSED".to_owned(),
+    };
+    let figures = [format!("{scalar:.1}"), format!("{simd:.1}"), format!("{:.1}", scalar / simd)];
+    let what = [count, size, bytes].map(|n| n.to_string());
+    table.row(what.into_iter().chain(figures).chain([bar]).collect());
+}
+
+/// Texts of `count` tags of `size` bytes each, split at any place.
+fn texts(count: usize, size: usize) -> Vec<Vec<u8>> {
+    let mut random = Random::new((count * 100 + size) as u64);
+    let texts = (TEXTS_BYTES / (count * (size + 1))).clamp(4, 4096);
+    let mut tag = || {
+        let mut tag = letters(&mut random, size);
+        let split = random.below(size as u64) as usize;
+        tag[split] = b'=';
+        tag
+    };
+    (0..texts).map(|_| (0..count).map(|_| tag()).collect::<Vec<_>>().join(&b'|')).collect()
+}
+
+/// Tags as they are: five, with keys of 6 bytes and values of 12.
+fn real() -> Vec<Vec<u8>> {
+    let mut random = Random::new(1);
+    let mut tag = || [letters(&mut random, 6), letters(&mut random, 12)].join(&b'=');
+    (0..2048).map(|_| (0..5).map(|_| tag()).collect::<Vec<_>>().join(&b'|')).collect()
+}
+
+fn letters(random: &mut Random, len: usize) -> Vec<u8> {
+    (0..len).map(|_| b'a' + random.below(26) as u8).collect()
+}
+
+/// ns per text by the twin and by the scanner; their samples are interleaved.
+fn ns(texts: &[Vec<u8>]) -> [f64; 2] {
+    progress(&format!("tags: {} texts of {} bytes", texts.len(), texts[0].len()));
+    let finds: [Find; 2] = [scalar::tags, millstream_scan::tags];
+    let mut samples = [Samples::default(), Samples::default()];
+    let mut places = TagPlaces::default();
+    for _ in 0..REPETITIONS {
+        for (find, samples) in finds.iter().zip(&mut samples) {
+            samples.push(ns_per_item(texts.len(), || {
+                for text in texts {
+                    find(black_box(text), &TagSyntax::PAIRS, &mut places);
+                    black_box(&mut places);
+                }
+            }));
+        }
+    }
+    samples.map(|samples| samples.median())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_texts_have_the_tags_that_the_table_says() {
+        let mut places = TagPlaces::default();
+        for (texts, count, bytes) in [(texts(8, 24), 8, 199), (texts(1, 1), 1, 1), (real(), 5, 99)] {
+            for text in &texts {
+                millstream_scan::tags(text, &TagSyntax::PAIRS, &mut places);
+                assert_eq!((places.ends.len(), text.len()), (count, bytes));
+            }
+        }
+    }
+}

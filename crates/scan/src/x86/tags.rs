@@ -1,0 +1,160 @@
+//! The loop over tags, compiled once per instruction set.
+
+use super::Newlines64;
+use super::avx2::Avx2;
+use super::avx512::Avx512;
+use super::lines::OVERSHOOT;
+use super::sets::{Set64, append};
+use crate::{TagPlaces, TagSyntax};
+use std::arch::x86_64::*;
+
+/// # Safety
+/// [`super::avx2::detected`] is true.
+#[target_feature(enable = "avx2,bmi1,popcnt")]
+pub unsafe fn avx2(text: &[u8], syntax: &TagSyntax, out: &mut TagPlaces) {
+    // SAFETY: this function's own condition.
+    unsafe { tags::<Avx2>(text, syntax, out) }
+}
+
+/// # Safety
+/// [`super::avx512::detected`] is true.
+#[target_feature(enable = "avx512bw,avx512vl,avx512vbmi2,bmi1,bmi2,popcnt")]
+pub unsafe fn avx512(text: &[u8], syntax: &TagSyntax, out: &mut TagPlaces) {
+    // SAFETY: this function's own condition.
+    unsafe { tags::<Avx512>(text, syntax, out) }
+}
+
+/// A bit for each of 64 bytes.
+struct Masks {
+    /// The byte is the split byte.
+    split: u64,
+    /// The byte ends a tag.
+    end: u64,
+}
+
+impl Masks {
+    /// # Safety
+    /// The CPU has the features of `V`.
+    #[inline(always)]
+    unsafe fn of<V: Set64>(block: &[u8; 64], syntax: &TagSyntax) -> Masks {
+        let [one, other] = syntax.ends;
+        // SAFETY: the caller's condition.
+        unsafe {
+            Masks {
+                split: V::byte_mask(block, syntax.split),
+                end: V::byte_mask(block, one) | V::byte_mask(block, other),
+            }
+        }
+    }
+
+    /// The masks of fewer than 64 bytes, 16 at a time: a copy that fills them up would be read before it is
+    /// written, which stalls.
+    #[inline(always)]
+    fn of_short(text: &[u8], syntax: &TagSyntax) -> Masks {
+        let [one, other] = syntax.ends;
+        let mut masks = Masks { split: 0, end: 0 };
+        let mut add = |block: &[u8; 16], at: usize| {
+            masks.split |= mask16(block, syntax.split) << at;
+            masks.end |= (mask16(block, one) | mask16(block, other)) << at;
+        };
+        let (blocks, _) = text.as_chunks::<16>();
+        blocks.iter().enumerate().for_each(|(index, block)| add(block, index * 16));
+        // Overlaps the block before it, where it sets the same bits.
+        match text.last_chunk::<16>() {
+            Some(last) => add(last, text.len() - 16),
+            None => {
+                let mut padded = [0; 16];
+                padded[..text.len()].copy_from_slice(text);
+                add(&padded, 0);
+            }
+        }
+        masks
+    }
+
+    /// The masks of the last `len` bytes of `text`, fewer than 64; a tag ends behind them.
+    ///
+    /// # Safety
+    /// The CPU has the features of `V`, and `len <= text.len()`.
+    #[inline(always)]
+    unsafe fn of_last<V: Set64>(text: &[u8], len: usize, syntax: &TagSyntax) -> Masks {
+        // SAFETY: the caller's condition.
+        let Masks { split, end } = unsafe {
+            match text.last_chunk::<64>() {
+                // The block begins before the bytes that are wanted.
+                Some(block) if len > 0 => {
+                    let Masks { split, end } = Masks::of::<V>(block, syntax);
+                    Masks { split: split >> (64 - len), end: end >> (64 - len) }
+                }
+                Some(_) => Masks { split: 0, end: 0 },
+                None => Masks::of_short(text, syntax),
+            }
+        };
+        let inside = (1 << len) - 1;
+        Masks { split: split & inside, end: end & inside | 1 << len }
+    }
+}
+
+/// Bit i is set if `block[i]` is `byte`.
+#[inline(always)]
+fn mask16(block: &[u8; 16], byte: u8) -> u64 {
+    // SAFETY: 16 readable bytes; SSE2 is part of every x86-64.
+    unsafe {
+        let bytes = _mm_loadu_si128(block.as_ptr().cast());
+        _mm_movemask_epi8(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(byte as i8))) as u64
+    }
+}
+
+/// What one block leaves to the next: whether a tag begins with it, or the key of the last one goes on.
+#[derive(Clone, Copy)]
+struct InKey(bool);
+
+/// Appends the ends of the block at `base`, and for each tag the place where its key ends.
+///
+/// A key runs over bytes that are neither split nor end. Added to the mask of those, the bit where a tag begins
+/// is carried to the first byte behind the run, and out of the block if the key does not end in it.
+///
+/// # Safety
+/// There is room in both lists for 64 + `OVERSHOOT` more values, and the CPU has the features of `V`.
+#[inline(always)]
+unsafe fn append_block<V: Newlines64>(masks: &Masks, base: u32, in_key: InKey, out: &mut TagPlaces) -> InKey {
+    let Masks { split, end } = *masks;
+    let key_bytes = !(split | end);
+    let starts = end << 1 | u64::from(in_key.0);
+    let (carried, goes_on) = key_bytes.overflowing_add(starts);
+    // SAFETY: the caller's conditions.
+    unsafe {
+        append::<V>(carried & !key_bytes, base, &mut out.splits);
+        append::<V>(end, base, &mut out.ends);
+    }
+    // The shift has lost the bit of a tag that ends with the block.
+    InKey(goes_on || end >> 63 == 1)
+}
+
+/// # Safety
+/// The CPU has the features of `V`.
+///
+/// # Panics
+/// If `text` is longer than `u32::MAX` - 1 bytes.
+#[inline(always)]
+unsafe fn tags<V: Set64 + Newlines64>(text: &[u8], syntax: &TagSyntax, out: &mut TagPlaces) {
+    assert!(
+        u32::try_from(text.len()).is_ok_and(|len| len < u32::MAX),
+        "tags are shorter than u32::MAX bytes"
+    );
+    out.clear();
+    if text.is_empty() {
+        return;
+    }
+    // As many as there can be: one for each byte and one behind the last.
+    out.splits.reserve(text.len() + 64 + OVERSHOOT);
+    out.ends.reserve(text.len() + 64 + OVERSHOOT);
+    let (blocks, rest) = text.as_chunks::<64>();
+    let (mut base, mut in_key) = (0, InKey(true));
+    for block in blocks {
+        // SAFETY: the room was just reserved; the features are the caller's condition.
+        in_key = unsafe { append_block::<V>(&Masks::of::<V>(block, syntax), base, in_key, out) };
+        base += 64;
+    }
+    // SAFETY: as above; the rest is the end of the text.
+    unsafe { append_block::<V>(&Masks::of_last::<V>(text, rest.len(), syntax), base, in_key, out) };
+}

@@ -1,0 +1,62 @@
+//! Hashes of names, tags and members.
+
+use foldhash::SharedSeed;
+use foldhash::fast::FoldHasher;
+use std::fmt;
+use std::hash::Hasher;
+
+/// A hash function chosen by a seed: without it, nobody can send names that all fall into one place.
+#[derive(Clone)]
+pub struct Hashing {
+    seed: u64,
+    shared: SharedSeed,
+}
+
+impl Hashing {
+    pub fn new(seed: u64) -> Hashing {
+        Hashing { seed, shared: SharedSeed::from_u64(seed) }
+    }
+
+    /// Of a key that is in parts.
+    #[inline]
+    pub fn of(&self, header: &[u8; 4], name: &[u8], tags: &[u8]) -> u64 {
+        let seed = self.seed ^ u64::from(u32::from_le_bytes(*header)).rotate_right(32);
+        let mut hasher = FoldHasher::with_seed(seed, &self.shared);
+        hasher.write(name);
+        hasher.write(tags);
+        hasher.finish()
+    }
+
+    /// Of one text.
+    #[inline]
+    pub fn of_text(&self, text: &[u8]) -> u64 {
+        let mut hasher = FoldHasher::with_seed(self.seed, &self.shared);
+        hasher.write(text);
+        hasher.finish()
+    }
+}
+
+/// The seed stays unknown.
+impl fmt::Debug for Hashing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Hashing")
+    }
+}
+
+/// Takes a hash as it is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Same(u64);
+
+impl Hasher for Same {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.0 = self.0 << 8 | u64::from(*byte));
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+}

@@ -1,0 +1,60 @@
+//! The metric store: points in, one value for each series and period out. Pure: no I/O, no clock, no threads, no
+//! randomness of its own; times and seeds are given.
+//!
+//! A [`Shard`] belongs to the thread of one receiver. It looks a point up by its name and tags as they arrived and
+//! changes 16 bytes; that takes no lock, and no allocation for a series that is known. [`Shard::turn`] hands over
+//! what came since the turn before, whole, and takes the same short time for any number of series. The [`Store`]
+//! belongs to the flusher. It merges what the shards hand over and keeps what lasts longer than a period.
+//!
+//! What is no number: NaN and infinite values are rejected and counted, -0 is 0, sums end at the largest float
+//! instead of becoming infinite.
+//!
+//! ```
+//! use millstream_series::{Aggregate, Generation, Kind, Limits, Point, Shard, Store, TagStyle, Values};
+//!
+//! let seed = 7; // random in a program
+//! let mut shard = Shard::new(TagStyle::DogStatsd, &Limits::default(), seed);
+//! let mut store = Store::new(1, 10, seed);
+//! for tags in [b"env:prod,host:a", b"host:a,env:prod"] {
+//!     shard.add(&Point {
+//!         kind: Kind::Count,
+//!         name: b"requests",
+//!         tags,
+//!         values: Values::Numbers(&[1.0]),
+//!         sample_rate: 0.5,
+//!         timestamp: None,
+//!         arrived: 1,
+//!     });
+//! }
+//! let spare = store.merge(0, shard.turn(Generation::default()));
+//! store.drain(|reading| {
+//!     assert_eq!(reading.key.tags_text(), b"env:prod,host:a");
+//!     assert!(matches!(reading.aggregate, Aggregate::Sum { delta: 4.0, points: 2, .. }));
+//! });
+//! # drop(spare);
+//! ```
+
+mod chunks;
+mod counts;
+mod generation;
+mod hashing;
+mod key;
+pub mod limits;
+mod outputs;
+mod point;
+mod pool;
+mod shard;
+mod sketch;
+mod store;
+mod tags;
+
+pub use counts::{Counts, Reason};
+pub use generation::Generation;
+pub use key::{SeriesKey, TagStyle};
+pub use limits::Limits;
+pub use outputs::{Output, Temporality};
+pub use point::{ARRIVED_MAX, Class, Kind, Point, Values};
+pub use shard::{OVERFLOW_NAME, Shard};
+pub use sketch::{RELATIVE_ERROR_MAX, Sketch};
+pub use store::{Aggregate, Reading, Store};
+pub use tags::{Canonical, Sorted};

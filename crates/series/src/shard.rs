@@ -1,0 +1,286 @@
+//! The side of the receiver: points go into the series they belong to.
+
+use crate::chunks::Chunks;
+use crate::counts::Reason;
+use crate::generation::Generation;
+use crate::hashing::Hashing;
+use crate::key::{SeriesKey, TagStyle, header};
+use crate::limits::{Limits, TEXT_BYTES_MAX};
+use crate::point::{Class, Kind, Point, Values};
+use crate::tags::Canonical;
+use hashbrown::HashTable;
+
+/// The name of the series that take the points of all others beyond a limit, one for each kind, without tags.
+pub const OVERFLOW_NAME: &[u8] = b"millstream.overflow";
+
+/// Points that go through the steps of a look-up together: about as many loads as a core has under way.
+const GROUP_POINTS: usize = 16;
+
+/// No entry.
+const NONE: u32 = u32::MAX;
+
+/// A name with tags as they arrive, and the series that it means.
+#[derive(Debug)]
+struct Context {
+    /// With the tags in the order in which they arrive. `None` while the entry is free.
+    key: Option<SeriesKey>,
+    hash: u64,
+    series: u32,
+    /// The next one of the same series, or [`NONE`].
+    next: u32,
+}
+
+/// The points of one receiver. It belongs to one thread and waits for nobody.
+///
+/// Name and tags are looked up by their bytes as they arrived. Only those that are new are checked, sorted and
+/// looked up again in their canonical order: either the series is known by it, or it is new.
+#[derive(Debug)]
+pub struct Shard {
+    style: TagStyle,
+    limits: Limits,
+    hashing: Hashing,
+    /// Numbers of contexts by the hash of their key.
+    table: HashTable<u32>,
+    contexts: Chunks<Context>,
+    free_contexts: Vec<u32>,
+    /// By the number of a series its first context, or [`NONE`] while the number is free.
+    first: Chunks<u32>,
+    free_series: Vec<u32>,
+    aliases: usize,
+    canonical: Canonical,
+    generation: Generation,
+}
+
+impl Shard {
+    /// An empty shard. All shards of a store have the same `style` and `seed`; the seed is a secret.
+    pub fn new(style: TagStyle, limits: &Limits, seed: u64) -> Shard {
+        let mut limits = limits.clone();
+        limits.name_bytes = limits.name_bytes.min(TEXT_BYTES_MAX);
+        limits.tags_bytes = limits.tags_bytes.min(TEXT_BYTES_MAX);
+        Shard {
+            style,
+            limits,
+            hashing: Hashing::new(seed),
+            table: HashTable::new(),
+            contexts: Chunks::default(),
+            free_contexts: Vec::new(),
+            first: Chunks::default(),
+            free_series: Vec::new(),
+            aliases: 0,
+            canonical: Canonical::default(),
+            generation: Generation::default(),
+        }
+    }
+
+    /// Takes a point, or counts why not.
+    #[inline]
+    pub fn add(&mut self, point: &Point<'_>) {
+        let found = check(point).and_then(|()| match self.find(point.kind, point.name, point.tags) {
+            Some(id) => Ok(id),
+            None => self.first_sight(point),
+        });
+        match found {
+            Ok(id) => self.generation.add(id, point, &self.limits, &self.hashing),
+            Err(reason) => self.generation.counts.add(reason, number_of(&point.values)),
+        }
+    }
+
+    /// Takes points in their order, as [`Shard::add`] does one by one.
+    ///
+    /// A table of many series lies in no cache, and a point has to wait for memory four times, each time for an
+    /// address that the wait before gave. So a group of points goes through each step together: the waits of one
+    /// step do not depend on each other, and the processor waits for all of them at once.
+    pub fn add_all(&mut self, points: &[Point<'_>]) {
+        for points in points.chunks(GROUP_POINTS) {
+            let (mut hashes, mut found) = ([0; GROUP_POINTS], [NONE; GROUP_POINTS]);
+            for (hash, point) in hashes.iter_mut().zip(points) {
+                *hash = self.hashing.of(&header(point.kind, self.style, point.name), point.name, point.tags);
+            }
+            for (found, hash) in found.iter_mut().zip(hashes).take(points.len()) {
+                let has_hash = |at: &u32| self.contexts[*at].hash == hash;
+                *found = self.table.find(hash, has_hash).copied().unwrap_or(NONE);
+            }
+            for (found, point) in found.iter_mut().zip(points).filter(|(found, _)| **found != NONE) {
+                *found = self.series_if(*found, point);
+            }
+            for (point, id) in points.iter().zip(found) {
+                match id {
+                    NONE => self.add(point),
+                    _ if check(point).is_ok() => self.generation.add(id, point, &self.limits, &self.hashing),
+                    _ => self.add(point),
+                }
+            }
+        }
+    }
+
+    /// The series of a context if its key is that of the point, else [`NONE`].
+    #[inline]
+    fn series_if(&self, context: u32, point: &Point<'_>) -> u32 {
+        let context = &self.contexts[context];
+        let header = header(point.kind, self.style, point.name);
+        let is_it = context.key.as_ref().is_some_and(|key| key.is(&header, point.name, point.tags));
+        if is_it { context.series } else { NONE }
+    }
+
+    /// Hands over what was taken since the last turn; what comes next goes into `spare`, which is empty. It takes
+    /// the same short time for any number of series.
+    pub fn turn(&mut self, spare: Generation) -> Generation {
+        std::mem::replace(&mut self.generation, spare)
+    }
+
+    /// Lets series go that the store has found idle, unless points for them have come in the meantime.
+    pub fn forget(&mut self, idle: &[u32]) {
+        for id in idle.iter().copied() {
+            let is_known = (id as usize) < self.first.len() && self.first[id] != NONE;
+            if is_known && self.generation.is_empty(id) {
+                self.remove(id);
+            }
+        }
+    }
+
+    /// Number of series that are known.
+    pub fn series(&self) -> usize {
+        self.first.len() - self.free_series.len()
+    }
+
+    /// The series of a name with tags, by their bytes.
+    #[inline]
+    fn find(&self, kind: Kind, name: &[u8], tags: &[u8]) -> Option<u32> {
+        let header = header(kind, self.style, name);
+        let hash = self.hashing.of(&header, name, tags);
+        let is_it = |at: &u32| {
+            let context = &self.contexts[*at];
+            context.key.as_ref().is_some_and(|key| key.is(&header, name, tags))
+        };
+        self.table.find(hash, is_it).map(|at| self.contexts[*at].series)
+    }
+
+    /// The series of a name with tags that are not known by their bytes.
+    #[cold]
+    fn first_sight(&mut self, point: &Point<'_>) -> Result<u32, Reason> {
+        let values = number_of(&point.values);
+        let too_long = [
+            (point.name.len() > self.limits.name_bytes, Reason::NameBytes),
+            (point.tags.len() > self.limits.tags_bytes, Reason::TagsBytes),
+        ];
+        if let Some((_, reason)) = too_long.into_iter().find(|(is_too_long, _)| *is_too_long) {
+            return Ok(self.overflow(point.kind, reason, values));
+        }
+        if [point.name, point.tags].iter().any(|text| simdutf8::basic::from_utf8(text).is_err()) {
+            return Err(Reason::Utf8);
+        }
+        let mut canonical = std::mem::take(&mut self.canonical);
+        let sorted = canonical.of(point.tags, self.style);
+        let id = if sorted.count > self.limits.tags {
+            self.overflow(point.kind, Reason::Tags, values)
+        } else if let Some(id) = self.find(point.kind, point.name, sorted.text) {
+            self.alias(id, point, sorted.text);
+            id
+        } else if self.series() >= self.limits.series {
+            self.overflow(point.kind, Reason::Series, values)
+        } else {
+            self.generation.counts.add(Reason::KeylessTags, sorted.keyless as u64);
+            let id = self.insert(point.kind, point.name, sorted.text);
+            self.alias(id, point, sorted.text);
+            id
+        };
+        self.canonical = canonical;
+        Ok(id)
+    }
+
+    fn overflow(&mut self, kind: Kind, reason: Reason, values: u64) -> u32 {
+        self.generation.counts.add(reason, values);
+        self.find(kind, OVERFLOW_NAME, b"").unwrap_or_else(|| self.insert(kind, OVERFLOW_NAME, b""))
+    }
+
+    /// A new series under its canonical key.
+    fn insert(&mut self, kind: Kind, name: &[u8], tags: &[u8]) -> u32 {
+        let id = self.free_series.pop().unwrap_or_else(|| {
+            self.first.push(NONE);
+            self.first.len() as u32 - 1
+        });
+        let key = SeriesKey::new(kind, self.style, name, tags);
+        self.generation.born.push((id, key.clone()));
+        self.insert_context(id, key);
+        id
+    }
+
+    /// Makes the series known by the tags as they arrived, if there is room and they are not as they are kept.
+    fn alias(&mut self, id: u32, point: &Point<'_>, canonical: &[u8]) {
+        if point.tags != canonical && self.aliases < self.limits.aliases {
+            self.aliases += 1;
+            self.insert_context(id, SeriesKey::new(point.kind, self.style, point.name, point.tags));
+        }
+    }
+
+    fn insert_context(&mut self, series: u32, key: SeriesKey) {
+        let hash = self.hashing.of(&header(key.kind(), self.style, key.name()), key.name(), key.tags_text());
+        let context = Context { key: Some(key), hash, series, next: self.first[series] };
+        let at = match self.free_contexts.pop() {
+            Some(at) => {
+                self.contexts[at] = context;
+                at
+            }
+            None => {
+                self.contexts.push(context);
+                self.contexts.len() as u32 - 1
+            }
+        };
+        self.first[series] = at;
+        let contexts = &self.contexts;
+        self.table.insert_unique(hash, at, |at| contexts[*at].hash);
+    }
+
+    fn remove(&mut self, id: u32) {
+        let (mut at, mut contexts) = (std::mem::replace(&mut self.first[id], NONE), 0);
+        while at != NONE {
+            let context = &mut self.contexts[at];
+            context.key = None;
+            if let Ok(entry) = self.table.find_entry(context.hash, |other| *other == at) {
+                entry.remove();
+            }
+            self.free_contexts.push(at);
+            at = context.next;
+            contexts += 1;
+        }
+        // All but the one under its canonical key.
+        self.aliases -= contexts - 1;
+        self.free_series.push(id);
+        self.generation.gone.push(id);
+    }
+}
+
+/// Whether a point can be taken at all.
+#[inline]
+fn check(point: &Point<'_>) -> Result<(), Reason> {
+    if point.name.is_empty() {
+        return Err(Reason::NoName);
+    }
+    // A rate that is not a number fails both comparisons.
+    if !(point.sample_rate > 0.0 && point.sample_rate <= 1.0) {
+        return Err(Reason::SampleRate);
+    }
+    match (point.values, point.kind.class()) {
+        (Values::Numbers([]), _) => Err(Reason::Value),
+        (Values::Numbers(values), Class::Sum | Class::Last | Class::Sketch) => {
+            if values.iter().any(|value| value.is_finite()) { Ok(()) } else { Err(Reason::NotFinite) }
+        }
+        (Values::Change(by), Class::Last) => {
+            if by.is_finite() {
+                Ok(())
+            } else {
+                Err(Reason::NotFinite)
+            }
+        }
+        (Values::Member(_), Class::Set) => Ok(()),
+        _ => Err(Reason::Value),
+    }
+}
+
+/// How many values a point counts as; one that has none is one fault.
+fn number_of(values: &Values<'_>) -> u64 {
+    match values {
+        Values::Numbers(values) => values.len().max(1) as u64,
+        Values::Change(_) | Values::Member(_) => 1,
+    }
+}

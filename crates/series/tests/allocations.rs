@@ -1,0 +1,95 @@
+//! What the store allocates: nothing for points of known series, and little for a series.
+
+use millstream_series::{Generation, Kind, Limits, Point, Shard, Store, TagStyle, Values};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+/// Counts what this thread allocates.
+struct Counting;
+
+thread_local! {
+    static CALLS: Cell<u64> = const { Cell::new(0) };
+    static BYTES: Cell<i64> = const { Cell::new(0) };
+}
+
+fn count(bytes: i64) {
+    CALLS.set(CALLS.get() + u64::from(bytes > 0));
+    BYTES.set(BYTES.get() + bytes);
+}
+
+// SAFETY: all calls go to the system's allocator as they came; the counters do not allocate.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size() as i64);
+        // SAFETY: the caller's conditions.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        count(-(layout.size() as i64));
+        // SAFETY: the caller's conditions.
+        unsafe { System.dealloc(at, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const SERIES: usize = 50_000;
+const BYTES_MAX: i64 = 200;
+
+fn texts() -> Vec<String> {
+    (0..SERIES).map(|at| format!("endpoint:/api/{},env:production,host:web-{:06}", at % 97, at)).collect()
+}
+
+fn add(shard: &mut Shard, kind: Kind, texts: &[String], timestamp: Option<i64>) {
+    for tags in texts {
+        let values = if kind == Kind::Set { Values::Member(b"m") } else { Values::Numbers(&[1.0, 2.0, 3.0]) };
+        let (name, tags) = (b"service.requests", tags.as_bytes());
+        shard.add(&Point { kind, name, tags, values, sample_rate: 1.0, timestamp, arrived: 1 });
+    }
+}
+
+#[test]
+fn points_of_known_series_allocate_nothing() {
+    let texts = &texts()[..2000];
+    for (kind, timestamp) in Kind::ALL.into_iter().flat_map(|kind| [(kind, None), (kind, Some(7))]) {
+        let mut shard = Shard::new(TagStyle::DogStatsd, &Limits::default(), 1);
+        let mut store = Store::new(1, 10, 1);
+        let mut spare = Generation::default();
+        for period in 0..6 {
+            let before = CALLS.get();
+            // Enough for the distributions to leave single values behind.
+            (0..30).for_each(|_| add(&mut shard, kind, texts, timestamp));
+            let calls = CALLS.get() - before;
+            // The two generations have the room of the periods before from the third one on.
+            assert!(
+                period < 2 || calls == 0,
+                "{kind:?} {timestamp:?}: {calls} allocations in period {period}"
+            );
+            spare = store.merge(0, shard.turn(spare));
+            store.drain(|_| ());
+        }
+    }
+}
+
+#[test]
+fn a_counter_or_gauge_is_small_beside_its_name_and_tags() {
+    let texts = texts();
+    let text_bytes: usize = texts.iter().map(|tags| tags.len() + b"service.requests".len()).sum();
+    for kind in [Kind::Count, Kind::Gauge] {
+        let before = BYTES.get();
+        let mut shard = Shard::new(TagStyle::DogStatsd, &Limits::default(), 1);
+        let mut store = Store::new(1, 10, 1);
+        let mut spare = Generation::default();
+        for _ in 0..3 {
+            add(&mut shard, kind, &texts, None);
+            spare = store.merge(0, shard.turn(spare));
+            store.drain(|_| ());
+        }
+        let bytes = (BYTES.get() - before - text_bytes as i64) / SERIES as i64;
+        println!("{kind:?}: {bytes} bytes");
+        assert!(bytes <= BYTES_MAX, "{kind:?}: {bytes} bytes per series, {BYTES_MAX} is the most");
+        drop((shard, store, spare));
+    }
+}

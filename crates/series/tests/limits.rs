@@ -1,0 +1,239 @@
+//! Limits, overflow, idle series, tags, and what is no number.
+
+use millstream_series::{
+    Aggregate, Counts, Generation, Kind, Limits, OVERFLOW_NAME, Point, Reason, Shard, Store, TagStyle, Values,
+};
+use std::collections::BTreeMap;
+
+const SEED: u64 = 3;
+
+/// A shard and its store.
+struct Rig {
+    shard: Shard,
+    store: Store,
+    spare: Generation,
+}
+
+/// What a drain gives: value and freshness by name and tags.
+type Readings = BTreeMap<(String, String), (f64, bool)>;
+
+impl Rig {
+    fn new(style: TagStyle, limits: &Limits) -> Rig {
+        let shard = Shard::new(style, limits, SEED);
+        Rig { shard, store: Store::new(1, 2, SEED), spare: Generation::default() }
+    }
+
+    fn count(&mut self, name: &str, tags: &str, value: f64) {
+        let values = Values::Numbers(std::slice::from_ref(&value));
+        self.shard.add(&Point { name: name.as_bytes(), tags: tags.as_bytes(), values, ..POINT });
+    }
+
+    fn period(&mut self) -> (Readings, Counts) {
+        let generation = self.shard.turn(std::mem::take(&mut self.spare));
+        self.spare = self.store.merge(0, generation);
+        let mut readings = Readings::new();
+        let string = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("UTF-8");
+        let counts = self.store.drain(|reading| {
+            let value = match reading.aggregate {
+                Aggregate::Sum { delta, .. } | Aggregate::Last(delta) => delta,
+                Aggregate::Sketch(sketch) => sketch.weight(),
+                Aggregate::Set(members) => members as f64,
+            };
+            let key = (string(reading.key.name()), string(reading.key.tags_text()));
+            assert!(readings.insert(key, (value, reading.is_fresh)).is_none());
+        });
+        (readings, counts)
+    }
+}
+
+const POINT: Point<'static> = Point {
+    kind: Kind::Count,
+    name: b"n",
+    tags: b"",
+    values: Values::Numbers(&[1.0]),
+    sample_rate: 1.0,
+    timestamp: None,
+    arrived: 1,
+};
+
+fn tags_of(style: TagStyle, tags: &str) -> String {
+    let mut rig = Rig::new(style, &Limits::default());
+    rig.count("n", tags, 1.0);
+    rig.period().0.into_keys().next().expect("one series").1
+}
+
+#[test]
+fn what_is_beyond_the_limit_of_series_is_in_the_overflow_series() {
+    let mut rig = Rig::new(TagStyle::DogStatsd, &Limits { series: 10, ..Limits::default() });
+    for round in 0..3 {
+        for series in 0..25 {
+            rig.count(&format!("n{series}"), "b:1,a:2", f64::from(round * 100 + series));
+        }
+    }
+    let (readings, counts) = rig.period();
+    let overflow = readings[&(String::from_utf8_lossy(OVERFLOW_NAME).into_owned(), String::new())];
+    // Series 10 to 24 in three rounds; the overflow series itself takes a place.
+    assert_eq!(readings.len(), 11);
+    assert_eq!(counts.of(Reason::Series), 45);
+    assert_eq!(overflow.0, (10..25).map(|series| f64::from(3 * series + 300)).sum::<f64>());
+    assert_eq!(readings.values().map(|(value, _)| value).sum::<f64>(), 3.0 * 300.0 + 25.0 * 300.0);
+    assert_eq!(counts.taken, 75);
+}
+
+#[test]
+fn long_names_and_many_tags_are_in_the_overflow_series_too() {
+    let limits = Limits { name_bytes: 5, tags_bytes: 12, tags: 2, ..Limits::default() };
+    let mut rig = Rig::new(TagStyle::Pairs, &limits);
+    rig.count("toolong", "", 1.0);
+    rig.count("n", "abcdefg=123456", 1.0);
+    rig.count("n", "a=1|b=2|c=3", 1.0);
+    rig.count("n", "a=1|a=2||b=3", 1.0);
+    let (readings, counts) = rig.period();
+    assert_eq!(
+        [Reason::NameBytes, Reason::TagsBytes, Reason::Tags].map(|reason| counts.of(reason)),
+        [1, 1, 1]
+    );
+    assert_eq!(readings[&("millstream.overflow".to_owned(), String::new())].0, 3.0);
+    assert_eq!(readings[&("n".to_owned(), "a=2|b=3".to_owned())].0, 1.0);
+}
+
+#[test]
+fn an_idle_series_goes_and_makes_room() {
+    let mut rig = Rig::new(TagStyle::DogStatsd, &Limits { series: 2, ..Limits::default() });
+    rig.count("old", "b,a", 1.0);
+    rig.count("old", "a,b", 1.0);
+    rig.count("kept", "", 1.0);
+    for _ in 0..3 {
+        rig.count("kept", "", 1.0);
+        rig.period();
+        let idle = rig.store.take_idle(0);
+        rig.shard.forget(&idle);
+    }
+    assert_eq!((rig.shard.series(), rig.store.len()), (1, 2), "the store hears of it at the next turn");
+    rig.count("new", "", 7.0);
+    let (readings, counts) = rig.period();
+    assert_eq!(counts.of(Reason::Series), 0);
+    assert_eq!(readings[&("new".to_owned(), String::new())], (7.0, true));
+    assert_eq!((rig.store.len(), rig.shard.series()), (2, 2));
+    // The number of the old series is used again: its bytes must not lead there.
+    rig.count("old", "b,a", 1.0);
+    assert_eq!(rig.period().1.of(Reason::Series), 1);
+}
+
+#[test]
+fn a_series_that_has_points_again_is_not_let_go() {
+    let mut rig = Rig::new(TagStyle::DogStatsd, &Limits::default());
+    rig.count("n", "", 1.0);
+    (0..3).for_each(|_| drop(rig.period()));
+    let idle = rig.store.take_idle(0);
+    assert_eq!(idle.len(), 1);
+    rig.count("n", "", 5.0);
+    rig.shard.forget(&idle);
+    rig.shard.forget(&[7]);
+    assert_eq!(rig.period().0[&("n".to_owned(), String::new())], (5.0, true));
+}
+
+#[test]
+fn orders_of_tags_beyond_the_limit_are_the_same_series() {
+    let mut rig = Rig::new(TagStyle::DogStatsd, &Limits { aliases: 1, ..Limits::default() });
+    for tags in ["c,b,a", "b,c,a", "a,b,c", "a,c,b,b", ",c,,b,a,"] {
+        (0..2).for_each(|_| rig.count("n", tags, 1.0));
+    }
+    assert_eq!(rig.period().0, BTreeMap::from([(("n".to_owned(), "a,b,c".to_owned()), (10.0, true))]));
+}
+
+#[test]
+fn tags_have_one_form_that_cannot_be_mistaken() {
+    assert_eq!(tags_of(TagStyle::Pairs, "ab=c|a=bc"), "a=bc|ab=c");
+    assert_ne!(tags_of(TagStyle::Pairs, "ab=c"), tags_of(TagStyle::Pairs, "a=bc"));
+    assert_eq!(tags_of(TagStyle::Pairs, "k= a|k2=v=w||"), "a=-|k=-|k2=v=w");
+    assert_eq!(tags_of(TagStyle::Pairs, "k=1|k=2|=3"), "k=2");
+    assert_eq!(tags_of(TagStyle::DogStatsd, "k:2,k:1,k:2,p,,k:http://x"), "k:1,k:2,k:http://x,p");
+    assert_eq!(tags_of(TagStyle::DogStatsd, "a-b:1,a:2"), "a:2,a-b:1");
+}
+
+#[test]
+fn name_and_tags_are_not_confused_with_each_other() {
+    let mut rig = Rig::new(TagStyle::DogStatsd, &Limits::default());
+    for (name, tags) in [("ab", "c"), ("a", "bc"), ("abc", "")] {
+        rig.count(name, tags, 1.0);
+    }
+    assert_eq!(rig.period().0.len(), 3);
+}
+
+#[test]
+fn what_cannot_be_taken_is_counted_by_its_reason() {
+    let mut rig = Rig::new(TagStyle::DogStatsd, &Limits::default());
+    let points = [
+        (Point { values: Values::Numbers(&[f64::NAN, f64::INFINITY]), ..POINT }, Reason::NotFinite, 2),
+        (Point { values: Values::Numbers(&[]), ..POINT }, Reason::Value, 1),
+        (Point { values: Values::Member(b"x"), ..POINT }, Reason::Value, 1),
+        (Point { values: Values::Change(1.0), ..POINT }, Reason::Value, 1),
+        (Point { kind: Kind::Set, ..POINT }, Reason::Value, 1),
+        (Point { kind: Kind::Gauge, values: Values::Change(f64::NAN), ..POINT }, Reason::NotFinite, 1),
+        (Point { sample_rate: 0.0, ..POINT }, Reason::SampleRate, 1),
+        (Point { sample_rate: f64::NAN, ..POINT }, Reason::SampleRate, 1),
+        (Point { sample_rate: 1.5, ..POINT }, Reason::SampleRate, 1),
+        (Point { name: b"", ..POINT }, Reason::NoName, 1),
+        (Point { name: b"\xff", ..POINT }, Reason::Utf8, 1),
+        (Point { tags: b"a:\xc3", ..POINT }, Reason::Utf8, 1),
+    ];
+    for (point, reason, values) in points {
+        rig.shard.add(&point);
+        rig.shard.add_all(&[point]);
+        let (readings, counts) = rig.period();
+        assert_eq!((readings.len(), counts.taken, counts.of(reason)), (0, 0, 2 * values), "{point:?}");
+    }
+}
+
+#[test]
+fn sums_end_at_the_largest_float_and_weights_are_finite() {
+    let mut rig = Rig::new(TagStyle::DogStatsd, &Limits::default());
+    for value in [f64::MAX, f64::MAX, 1.0] {
+        rig.count("n", "", value);
+    }
+    rig.shard.add(&Point {
+        name: b"tiny",
+        sample_rate: 1e-320,
+        values: Values::Numbers(&[0.0, -0.0]),
+        ..POINT
+    });
+    let (readings, _) = rig.period();
+    assert_eq!(readings[&("n".to_owned(), String::new())].0, f64::MAX);
+    assert_eq!(readings[&("tiny".to_owned(), String::new())].0, 0.0);
+}
+
+#[test]
+fn values_with_a_timestamp_beyond_the_limit_are_taken_without_it() {
+    let mut rig = Rig::new(TagStyle::DogStatsd, &Limits { timed: 2, ..Limits::default() });
+    for timestamp in [5, 6, 7, 5] {
+        rig.shard.add(&Point { timestamp: Some(timestamp), ..POINT });
+    }
+    let (readings, counts) = rig.period();
+    assert_eq!((readings[&("n".to_owned(), String::new())], counts.of(Reason::Timed)), ((1.0, true), 1));
+    assert_eq!(counts.taken, 4);
+}
+
+#[test]
+fn members_beyond_the_limit_are_counted() {
+    let mut rig = Rig::new(TagStyle::DogStatsd, &Limits { members: 3, ..Limits::default() });
+    for member in [b"a", b"b", b"c", b"d", b"a", b"d"] {
+        rig.shard.add(&Point { kind: Kind::Set, values: Values::Member(member), ..POINT });
+    }
+    let (readings, counts) = rig.period();
+    assert_eq!(readings[&("n".to_owned(), String::new())].0, 3.0);
+    assert_eq!((counts.of(Reason::Members), counts.taken), (2, 4));
+}
+
+/// As many points as several groups, new and known series in one batch.
+#[test]
+fn a_batch_is_the_same_as_its_points_one_by_one() {
+    let texts: Vec<String> = (0..100).map(|at| format!("k:{},a:{}", at % 37, at % 5)).collect();
+    let points: Vec<Point<'_>> = texts.iter().map(|tags| Point { tags: tags.as_bytes(), ..POINT }).collect();
+    let [mut one, mut all] = [(); 2].map(|()| Rig::new(TagStyle::DogStatsd, &Limits::default()));
+    for _ in 0..3 {
+        points.iter().for_each(|point| one.shard.add(point));
+        all.shard.add_all(&points);
+        assert_eq!(one.period(), all.period());
+    }
+}

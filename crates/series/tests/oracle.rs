@@ -1,0 +1,367 @@
+//! The store against a simple exact model that is fed the same points: several shards, generations that are merged
+//! late, periods, series that are let go.
+
+use millstream_series::{
+    Aggregate, Class, Generation, Kind, Limits, Point, RELATIVE_ERROR_MAX, Reading, Reason, Shard, Store,
+    TagStyle, Values,
+};
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+
+const SHARDS: usize = 3;
+const SEED: u64 = 11;
+const IDLE_MAX: u32 = 2;
+
+/// What happens to shards and store.
+#[derive(Clone, Debug)]
+enum Step {
+    Add(usize, OwnPoint),
+    Turn(usize),
+    Merge(usize),
+    Forget(usize),
+    Drain,
+}
+
+#[derive(Clone, Debug)]
+struct OwnPoint {
+    kind: Kind,
+    name: &'static str,
+    tags: String,
+    values: Vec<f64>,
+    change: bool,
+    rate: f64,
+    timestamp: Option<i64>,
+    arrived: u64,
+}
+
+type Key = (Kind, &'static str, BTreeSet<(String, String)>);
+
+/// What the model knows of a series; the first block is of the period.
+#[derive(Clone, Debug, Default)]
+struct Exact {
+    points: u64,
+    delta: f64,
+    timed: BTreeMap<i64, (f64, u64)>,
+    values: Vec<(f64, f64)>,
+    members: BTreeSet<u64>,
+    /// When, whether it is a change, what.
+    lasts: Vec<(u64, bool, f64)>,
+    /// From the period before.
+    last: f64,
+    total: f64,
+    since: Option<u32>,
+}
+
+struct Rig {
+    style: TagStyle,
+    shards: Vec<Shard>,
+    store: Store,
+    /// What was added since the turn, and what was turned and is not merged, with what it has.
+    open: Vec<Vec<OwnPoint>>,
+    waiting: Vec<VecDeque<(Generation, Vec<OwnPoint>)>>,
+    spare: Vec<Generation>,
+    model: BTreeMap<Key, Exact>,
+    arrived: u64,
+    not_finite: u64,
+    taken: u64,
+}
+
+impl Rig {
+    fn new(style: TagStyle) -> Rig {
+        Rig {
+            style,
+            shards: (0..SHARDS).map(|_| Shard::new(style, &Limits::default(), SEED)).collect(),
+            store: Store::new(SHARDS, IDLE_MAX, SEED),
+            open: vec![Vec::new(); SHARDS],
+            waiting: (0..SHARDS).map(|_| VecDeque::new()).collect(),
+            spare: Vec::new(),
+            model: BTreeMap::new(),
+            arrived: 0,
+            not_finite: 0,
+            taken: 0,
+        }
+    }
+
+    fn step(&mut self, step: Step) {
+        match step {
+            Step::Add(shard, point) => self.add(shard, point),
+            Step::Turn(shard) => self.turn(shard),
+            Step::Merge(shard) => self.merge(shard),
+            Step::Forget(shard) => {
+                let idle = self.store.take_idle(shard);
+                self.shards[shard].forget(&idle);
+            }
+            Step::Drain => self.drain(),
+        }
+    }
+
+    fn add(&mut self, shard: usize, mut point: OwnPoint) {
+        self.arrived += 1;
+        point.arrived = self.arrived;
+        let is_set = point.kind.class() == Class::Set;
+        // Which of a change and a value of two shards comes first is not defined.
+        let shard = if point.change { 0 } else { shard };
+        let text = point.values[0].to_string();
+        let values = match () {
+            () if is_set => Values::Member(text.as_bytes()),
+            () if point.change => Values::Change(point.values[0]),
+            () => Values::Numbers(&point.values),
+        };
+        self.shards[shard].add(&Point {
+            kind: point.kind,
+            name: point.name.as_bytes(),
+            tags: point.tags.as_bytes(),
+            values,
+            sample_rate: point.rate,
+            timestamp: point.timestamp,
+            arrived: point.arrived,
+        });
+        self.open[shard].push(point);
+    }
+
+    fn turn(&mut self, shard: usize) {
+        let generation = self.shards[shard].turn(self.spare.pop().unwrap_or_default());
+        self.waiting[shard].push_back((generation, std::mem::take(&mut self.open[shard])));
+    }
+
+    fn merge(&mut self, shard: usize) {
+        let Some((generation, points)) = self.waiting[shard].pop_front() else { return };
+        self.spare.push(self.store.merge(shard, generation));
+        points.iter().for_each(|point| self.model_add(point));
+    }
+
+    fn model_add(&mut self, point: &OwnPoint) {
+        let is_set = point.kind.class() == Class::Set;
+        let finite: Vec<f64> =
+            point.values.iter().copied().filter(|value| is_set || value.is_finite()).collect();
+        self.not_finite += (point.values.len() - finite.len()) as u64;
+        self.taken += finite.len() as u64;
+        if finite.is_empty() {
+            return;
+        }
+        let exact = self.model.entry((point.kind, point.name, tags(&point.tags, self.style))).or_default();
+        for value in finite {
+            exact.add(point, value);
+        }
+    }
+
+    fn drain(&mut self) {
+        let (model, mut seen) = (&mut self.model, HashSet::new());
+        let counts = self.store.drain(|reading| {
+            let key = key_of(reading);
+            assert!(seen.insert(key.clone()), "{key:?} comes once");
+            model.get_mut(&key).unwrap_or_else(|| panic!("{key:?} is not in the model")).check(reading);
+        });
+        assert_eq!((counts.taken, counts.of(Reason::NotFinite)), (self.taken, self.not_finite));
+        (self.taken, self.not_finite) = (0, 0);
+        self.model.retain(|key, exact| {
+            let is_there = seen.contains(key);
+            assert!(is_there || !exact.has_points(), "{key:?} is lost");
+            exact.end_period();
+            is_there
+        });
+    }
+
+    /// Everything to the end, with a last period.
+    fn finish(&mut self) {
+        for shard in 0..SHARDS {
+            self.turn(shard);
+            while !self.waiting[shard].is_empty() {
+                self.merge(shard);
+            }
+        }
+        self.drain();
+    }
+}
+
+impl Exact {
+    fn add(&mut self, point: &OwnPoint, value: f64) {
+        let (class, weight) = (point.kind.class(), 1.0 / point.rate);
+        let timed = matches!(point.kind, Kind::TimedStore | Kind::Count | Kind::Gauge) && !point.change;
+        match (class, point.timestamp.filter(|_| timed)) {
+            (Class::Sum, Some(timestamp)) => {
+                self.timed.entry(timestamp).or_default().0 += value * weight;
+                self.total += value * weight;
+            }
+            (Class::Last, Some(timestamp)) => {
+                let entry = self.timed.entry(timestamp).or_default();
+                if point.arrived >= entry.1 {
+                    *entry = (value, point.arrived);
+                }
+            }
+            (Class::Sum, None) => {
+                self.delta += value * weight;
+                self.total += value * weight;
+                self.points += 1;
+            }
+            (Class::Last, None) => self.lasts.push((point.arrived, point.change, value)),
+            (Class::Sketch, _) => self.values.push((value, weight)),
+            (Class::Set, _) => drop(self.members.insert(value.to_bits())),
+        }
+    }
+
+    fn has_points(&self) -> bool {
+        self.points > 0
+            || !self.lasts.is_empty()
+            || !self.values.is_empty()
+            || !self.members.is_empty()
+            || !self.timed.is_empty()
+    }
+
+    fn check(&mut self, reading: &Reading<'_>) {
+        if *self.since.get_or_insert(reading.since) != reading.since {
+            // It was let go, and is new again.
+            self.total = self.delta;
+            if reading.key.kind().class() == Class::Sum {
+                self.total += self.timed.values().map(|(value, _)| value).sum::<f64>();
+            }
+            (self.since, self.last) = (Some(reading.since), 0.0);
+        }
+        let timed: Vec<(i64, f64)> = self.timed.iter().map(|(at, (value, _))| (*at, *value)).collect();
+        assert_eq!(reading.timed, timed, "{:?}", reading.key);
+        let is_fresh =
+            self.points > 0 || !self.lasts.is_empty() || !self.values.is_empty() || !self.members.is_empty();
+        assert_eq!(reading.is_fresh, is_fresh, "{:?}", reading.key);
+        match reading.aggregate {
+            Aggregate::Sum { delta, total, points } => {
+                assert_eq!(
+                    (delta, total, points),
+                    (self.delta, self.total, self.points),
+                    "{:?}",
+                    reading.key
+                );
+            }
+            Aggregate::Last(last) => {
+                self.lasts.sort_by_key(|(arrived, ..)| *arrived);
+                let next =
+                    |last, (_, change, value): &(u64, bool, f64)| if *change { last + value } else { *value };
+                self.last = self.lasts.iter().fold(self.last, next);
+                assert_eq!(last, self.last, "{:?}", reading.key);
+                assert!(last != 0.0 || last.is_sign_positive(), "-0 is 0");
+            }
+            Aggregate::Sketch(sketch) => self.check_sketch(sketch),
+            Aggregate::Set(members) => assert_eq!(members, self.members.len() as u64),
+        }
+    }
+
+    fn check_sketch(&mut self, sketch: &millstream_series::Sketch) {
+        self.values.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let weight: f64 = self.values.iter().map(|(_, weight)| weight).sum();
+        let sum: f64 = self.values.iter().map(|(value, weight)| value * weight).sum();
+        assert_eq!((sketch.weight(), sketch.sum()), (weight, sum));
+        if let (Some(first), Some(last)) = (self.values.first(), self.values.last()) {
+            assert_eq!((sketch.min(), sketch.max()), (first.0, last.0));
+        }
+        let parts = [0.0, 0.01, 0.5, 0.9, 0.99, 1.0];
+        for (part, found) in parts.into_iter().zip(sketch.quantiles(parts)) {
+            let expected = quantile(&self.values, part);
+            let allowed = if sketch.is_exact() { 0.0 } else { expected.abs() * RELATIVE_ERROR_MAX };
+            assert!((found - expected).abs() <= allowed, "{part}: {found} is not {expected}");
+        }
+        assert!(sketch.is_exact() || self.values.len() > 64);
+    }
+
+    fn end_period(&mut self) {
+        *self = Exact { last: self.last, total: self.total, since: self.since, ..Exact::default() };
+    }
+}
+
+/// The smallest value of which at least this part of all is no larger.
+fn quantile(sorted: &[(f64, f64)], part: f64) -> f64 {
+    let weight: f64 = sorted.iter().map(|(_, weight)| weight).sum();
+    let mut below = 0.0;
+    let reached = sorted.iter().find(|(_, weight_of)| {
+        below += weight_of;
+        below >= part * weight
+    });
+    reached.map_or(0.0, |(value, _)| *value)
+}
+
+/// Tags as a reader of the documentation would take them apart.
+fn tags(text: &str, style: TagStyle) -> BTreeSet<(String, String)> {
+    let pair = |tag: &str, split| {
+        let (key, value) = tag.split_once(split).unwrap_or((tag, ""));
+        (key.to_owned(), value.to_owned())
+    };
+    match style {
+        TagStyle::DogStatsd => {
+            text.split(',').map(|tag| pair(tag, ':')).filter(|(key, _)| !key.is_empty()).collect()
+        }
+        TagStyle::Pairs => {
+            let pairs = text.split(['|', ' ']).map(|tag| pair(tag, '=')).filter(|(key, _)| !key.is_empty());
+            let by_key: BTreeMap<String, String> = pairs.collect();
+            by_key.into_iter().map(|(key, v)| (key, if v.is_empty() { "-".to_owned() } else { v })).collect()
+        }
+    }
+}
+
+fn key_of(reading: &Reading<'_>) -> Key {
+    let mut tags = BTreeSet::new();
+    let string = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("UTF-8");
+    reading.key.tags(|tag| assert!(tags.insert((string(tag.key), string(tag.value))), "no tag twice"));
+    let name = NAMES.into_iter().find(|name| name.as_bytes() == reading.key.name()).expect("a known name");
+    (reading.key.kind(), name, tags)
+}
+
+const NAMES: [&str; 3] = ["requests", "a", "level"];
+
+fn point(style: TagStyle) -> impl Strategy<Value = OwnPoint> {
+    let tag = match style {
+        TagStyle::Pairs => prop::sample::select(vec!["a=bc", "ab=c", "a=", "", "z", "=x", "a=b=c", "ü=1"]),
+        TagStyle::DogStatsd => {
+            prop::sample::select(vec!["a:bc", "ab:c", "a:", "", "z", ":x", "a:b:c", "ü:1"])
+        }
+    };
+    let between = match style {
+        TagStyle::Pairs => prop::sample::select(vec!["|", " "]),
+        TagStyle::DogStatsd => prop::sample::select(vec![","]),
+    };
+    let tags = (prop::collection::vec(tag, 0..4), between).prop_map(|(tags, between)| tags.join(between));
+    // Sums of these are exact in any order.
+    let value = prop_oneof![
+        20 => (-1000..100_000_i64).prop_map(|n| n as f64 / 4.0),
+        1 => prop::sample::select(vec![f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 1e9]),
+    ];
+    let rate = prop_oneof![4 => Just(1.0), 1 => Just(0.5), 1 => Just(0.125)];
+    let timestamp = prop_oneof![4 => Just(None), 1 => (0..3_i64).prop_map(Some)];
+    let kind = prop::sample::select(Kind::ALL.to_vec());
+    (kind, 0..2_usize, tags, prop::collection::vec(value, 1..40), rate, timestamp, 0..8_u32).prop_map(
+        |(kind, name, tags, mut values, rate, timestamp, change)| {
+            let change = kind == Kind::Gauge && change == 0 && values[0].is_finite();
+            if change || kind.class() == Class::Set {
+                values.truncate(1);
+            }
+            let name = if change { "level" } else { NAMES[name] };
+            OwnPoint { kind, name, tags, values, change, rate, timestamp, arrived: 0 }
+        },
+    )
+}
+
+fn steps(style: TagStyle) -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        20 => (0..SHARDS, point(style)).prop_map(|(shard, point)| Step::Add(shard, point)),
+        3 => (0..SHARDS).prop_map(Step::Turn),
+        3 => (0..SHARDS).prop_map(Step::Merge),
+        1 => (0..SHARDS).prop_map(Step::Forget),
+        1 => Just(Step::Drain),
+    ];
+    prop::collection::vec(step, 0..400)
+}
+
+fn run(style: TagStyle, steps: Vec<Step>) {
+    let mut rig = Rig::new(style);
+    steps.into_iter().for_each(|step| rig.step(step));
+    rig.finish();
+}
+
+proptest! {
+    #[test]
+    fn the_store_says_what_the_model_says(steps in steps(TagStyle::Pairs)) {
+        run(TagStyle::Pairs, steps);
+    }
+
+    #[test]
+    fn the_store_says_what_the_model_says_of_dogstatsd(steps in steps(TagStyle::DogStatsd)) {
+        run(TagStyle::DogStatsd, steps);
+    }
+}

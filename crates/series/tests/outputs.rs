@@ -1,0 +1,97 @@
+//! What is sent of each kind of series.
+
+use millstream_series::Temporality::{Cumulative, Delta, Gauge};
+use millstream_series::{Generation, Kind, Limits, Output, Point, Shard, Store, TagStyle, Values};
+
+/// The outputs of periods of 10 seconds, in each of which these values come.
+fn outputs(kind: Kind, periods: &[&[f64]], timestamp: Option<i64>) -> Vec<Vec<Output>> {
+    let mut shard = Shard::new(TagStyle::Pairs, &Limits::default(), 1);
+    let mut store = Store::new(1, 10, 1);
+    let period = |values: &&[f64]| {
+        for value in *values {
+            let member = value.to_string();
+            let values = match kind {
+                Kind::Set => Values::Member(member.as_bytes()),
+                _ => Values::Numbers(std::slice::from_ref(value)),
+            };
+            shard.add(&Point {
+                kind,
+                name: b"n",
+                tags: b"",
+                values,
+                sample_rate: 1.0,
+                timestamp,
+                arrived: 1,
+            });
+        }
+        store.merge(0, shard.turn(Generation::default()));
+        let mut found = Vec::new();
+        store.drain(|reading| reading.outputs(10.0, |output| found.push(output)));
+        found
+    };
+    periods.iter().map(period).collect()
+}
+
+fn plain(kind: Kind, periods: &[&[f64]]) -> Vec<Vec<(&'static str, f64, millstream_series::Temporality)>> {
+    let of = |output: &Output| (output.suffix, output.value, output.temporality);
+    outputs(kind, periods, None).iter().map(|period| period.iter().map(of).collect()).collect()
+}
+
+#[test]
+fn sums_as_their_kind_has_them() {
+    let periods: [&[f64]; 3] = [&[1.0, 4.0], &[2.0], &[]];
+    assert_eq!(
+        plain(Kind::Counter, &periods),
+        [[("", 5.0, Cumulative)], [("", 7.0, Cumulative)], [("", 7.0, Cumulative)]]
+    );
+    assert_eq!(plain(Kind::RateCounter, &periods), [vec![("", 0.5, Gauge)], vec![("", 0.2, Gauge)], vec![]]);
+    assert_eq!(plain(Kind::Count, &periods), [vec![("", 5.0, Delta)], vec![("", 2.0, Delta)], vec![]]);
+    assert_eq!(plain(Kind::Meter, &periods)[2], [("", 7.0, Cumulative), (".rate", 0.0, Gauge)]);
+    assert_eq!(
+        plain(Kind::DeltaCounter, &periods)[1],
+        [(".delta", 2.0, Delta), (".rate", 0.2, Gauge), (".counter", 7.0, Cumulative)]
+    );
+}
+
+#[test]
+fn last_values_stay_and_sets_do_not() {
+    let periods: [&[f64]; 2] = [&[1.0, 4.0, 4.0], &[]];
+    for kind in [Kind::Store, Kind::Gauge] {
+        assert_eq!(plain(kind, &periods), [[("", 4.0, Gauge)], [("", 4.0, Gauge)]]);
+    }
+    assert_eq!(plain(Kind::Set, &periods), [vec![("", 2.0, Gauge)], vec![]]);
+}
+
+#[test]
+fn distributions_have_the_suffixes_of_their_clients() {
+    let values: Vec<f64> = (1..=20).map(f64::from).collect();
+    let timer = [
+        (".min", 1.0, Gauge),
+        (".max", 20.0, Gauge),
+        (".avg", 10.5, Gauge),
+        (".sum", 210.0, Delta),
+        (".counter", 20.0, Delta),
+        (".pct50", 10.0, Gauge),
+        (".pct90", 18.0, Gauge),
+        (".pct95", 19.0, Gauge),
+        (".pct99", 20.0, Gauge),
+        (".pct995", 20.0, Gauge),
+        (".pct999", 20.0, Gauge),
+    ];
+    assert_eq!(plain(Kind::Timer, &[&values]), [timer]);
+    let suffixes = |kind| plain(kind, &[&values])[0].iter().map(|(suffix, ..)| *suffix).collect::<Vec<_>>();
+    assert_eq!(suffixes(Kind::Histogram)[..2], [".sum", ".count"]);
+    for kind in [Kind::Timing, Kind::DogHistogram] {
+        assert_eq!(suffixes(kind), [".max", ".avg", ".count", ".median", ".95percentile"]);
+    }
+    assert_eq!(suffixes(Kind::Distribution)[9], ".99percentile");
+    assert_eq!(plain(Kind::Timer, &[&values, &[]])[1], []);
+}
+
+#[test]
+fn a_timestamp_of_the_client_is_kept_where_it_means_something() {
+    let output = |value, temporality| Output { suffix: "", value, temporality, timestamp: Some(9) };
+    assert_eq!(outputs(Kind::TimedStore, &[&[1.0, 4.0]], Some(9)), [[output(4.0, Gauge)]]);
+    assert_eq!(outputs(Kind::Count, &[&[1.0, 4.0]], Some(9)), [[output(5.0, Delta)]]);
+    assert_eq!(outputs(Kind::Counter, &[&[1.0, 4.0]], Some(9))[0][0].timestamp, None);
+}

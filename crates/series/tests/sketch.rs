@@ -1,0 +1,100 @@
+//! Sketches against the sorted values.
+
+use millstream_series::limits::{EXACT_VALUES_MAX, PAGES_MAX};
+use millstream_series::{RELATIVE_ERROR_MAX, Sketch};
+use proptest::prelude::*;
+
+const PARTS: [f64; 9] = [0.0, 0.001, 0.05, 0.25, 0.5, 0.9, 0.99, 0.999, 1.0];
+
+fn sketch_of(values: &[f64]) -> Sketch {
+    let mut sketch = Sketch::default();
+    values.iter().for_each(|value| sketch.add(*value, 1.0));
+    sketch
+}
+
+/// Holds the quantiles against those of the sorted values.
+fn check(sketch: &Sketch, values: &[f64]) {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    assert_eq!(sketch.weight(), values.len() as f64);
+    assert_eq!(sketch.is_exact(), values.len() <= EXACT_VALUES_MAX);
+    assert_eq!([sketch.min(), sketch.max()], [sorted[0], sorted[sorted.len() - 1]]);
+    assert_eq!(sketch.misplaced(), 0.0);
+    for (part, found) in PARTS.into_iter().zip(sketch.quantiles(PARTS)) {
+        let rank = (part * values.len() as f64).ceil().max(1.0) as usize;
+        let exact = sorted[rank - 1];
+        let allowed =
+            if sketch.is_exact() { 0.0 } else { exact.abs() * RELATIVE_ERROR_MAX + f64::MIN_POSITIVE };
+        assert!((found - exact).abs() <= allowed, "{part} of {}: {found} is not {exact}", values.len());
+    }
+}
+
+/// Values of all sizes: latencies, negative ones, zeros, subnormal and huge ones.
+fn value() -> impl Strategy<Value = f64> {
+    prop_oneof![
+        10 => 0.0001..10.0_f64,
+        3 => -1e6..1e6_f64,
+        3 => (-14..14_i32, 1.0..10.0_f64).prop_map(|(exponent, value)| value * 10_f64.powi(exponent)),
+        1 => prop::sample::select(vec![0.0, 1.0, -1.0, 1e-310, -1e-310, f64::MAX, f64::MIN, f64::MIN_POSITIVE]),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn quantiles_are_within_their_bound(values in prop::collection::vec(value(), 1..400)) {
+        check(&sketch_of(&values), &values);
+    }
+
+    #[test]
+    fn parts_merged_in_any_order_are_the_whole(
+        parts in prop::collection::vec(prop::collection::vec(value(), 0..150), 1..6),
+    ) {
+        let all = parts.concat();
+        prop_assume!(!all.is_empty());
+        let merge = |parts: &mut dyn Iterator<Item = &Vec<f64>>| {
+            let mut whole = Sketch::default();
+            parts.for_each(|values| whole.merge(&sketch_of(values)));
+            whole
+        };
+        let (there, back) = (merge(&mut parts.iter()), merge(&mut parts.iter().rev()));
+        check(&there, &all);
+        check(&back, &all);
+        prop_assert_eq!(there.quantiles(PARTS), back.quantiles(PARTS));
+    }
+
+    #[test]
+    fn a_cleared_sketch_is_a_new_one(old in prop::collection::vec(value(), 0..200), new in prop::collection::vec(value(), 1..200)) {
+        let mut sketch = sketch_of(&old);
+        sketch.clear();
+        assert_eq!((sketch.weight(), sketch.sum(), sketch.quantiles(PARTS)), (0.0, 0.0, [0.0; 9]));
+        new.iter().for_each(|value| sketch.add(*value, 1.0));
+        check(&sketch, &new);
+    }
+}
+
+#[test]
+fn a_weight_stands_for_as_many_values() {
+    let mut sketch = Sketch::default();
+    (1..=100).for_each(|value| sketch.add(f64::from(value), 4.0));
+    assert_eq!((sketch.weight(), sketch.sum(), sketch.mean()), (400.0, 20_200.0, 50.5));
+    let [median] = sketch.quantiles([0.5]);
+    assert!((median - 50.0).abs() <= 0.5, "{median}");
+}
+
+#[test]
+fn sums_end_at_the_largest_float() {
+    let mut sketch = sketch_of(&[f64::MAX; 100]);
+    sketch.add(1.0, 1e300);
+    assert_eq!((sketch.sum(), sketch.max(), sketch.weight()), (f64::MAX, f64::MAX, 1e300));
+    assert!(sketch.mean().is_finite() && sketch.quantiles(PARTS).iter().all(|value| value.is_finite()));
+}
+
+#[test]
+fn values_of_too_many_sizes_lie_next_to_their_place_and_are_counted() {
+    let values: Vec<f64> = (0..PAGES_MAX as i32 + 10).map(|exponent| 2_f64.powi(exponent)).collect();
+    let sketch = sketch_of(&values);
+    assert_eq!(sketch.misplaced(), 10.0);
+    assert_eq!((sketch.min(), sketch.max()), (1.0, values[values.len() - 1]));
+    let [median] = sketch.quantiles([0.5]);
+    assert!((median - 2_f64.powi(68)).abs() <= 2_f64.powi(68) * RELATIVE_ERROR_MAX, "{median}");
+}

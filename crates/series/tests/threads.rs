@@ -1,0 +1,80 @@
+//! Points arrive on several threads while periods end: nothing is lost or counted twice at their edges.
+
+use millstream_series::{Aggregate, Generation, Kind, Limits, Point, Shard, Store, TagStyle, Values};
+use std::sync::mpsc;
+use std::thread;
+
+const SHARDS: usize = 3;
+const POINTS: u64 = 60_000;
+/// Points between two turns of a shard; of each shard another number.
+const TURN_POINTS: u64 = 700;
+
+/// One receiver: adds its points, and hands over what it has every now and then.
+fn receive(
+    number: usize,
+    kind: Kind,
+    filled: &mpsc::Sender<(usize, Generation)>,
+    empty: &mpsc::Receiver<Generation>,
+) {
+    let mut shard = Shard::new(TagStyle::Pairs, &Limits::default(), 5);
+    for point in 0..POINTS {
+        let tags = format!("b={}|a={}", point % 13, point % 7);
+        let values = Values::Numbers(&[2.0]);
+        let tags = tags.as_bytes();
+        shard.add(&Point {
+            kind,
+            name: b"n",
+            tags,
+            values,
+            sample_rate: 0.5,
+            timestamp: None,
+            arrived: point,
+        });
+        if point % (TURN_POINTS + number as u64) == 0 {
+            let spare = empty.try_recv().unwrap_or_default();
+            filled.send((number, shard.turn(spare))).expect("the store is there");
+        }
+    }
+    filled.send((number, shard.turn(Generation::default()))).expect("the store is there");
+}
+
+/// Sum of all deltas, and of all weights, over all periods.
+fn sums(kind: Kind) -> (f64, usize) {
+    let (filled, generations) = mpsc::channel();
+    let mut store = Store::new(SHARDS, 1000, 5);
+    let (mut sum, mut merged) = (0.0, 0);
+    thread::scope(|scope| {
+        let mut empties = Vec::new();
+        for number in 0..SHARDS {
+            let (back, empty) = mpsc::channel();
+            empties.push(back);
+            let filled = filled.clone();
+            scope.spawn(move || receive(number, kind, &filled, &empty));
+        }
+        drop(filled);
+        let mut drain = |store: &mut Store| {
+            store.drain(|reading| match reading.aggregate {
+                Aggregate::Sum { delta, .. } => sum += delta,
+                Aggregate::Sketch(sketch) => sum += sketch.sum(),
+                Aggregate::Last(_) | Aggregate::Set(_) => panic!("another kind"),
+            });
+        };
+        for (shard, generation) in generations {
+            // A receiver may have ended.
+            let _ = empties[shard].send(store.merge(shard, generation));
+            merged += 1;
+            if merged % 10 == 0 {
+                drain(&mut store);
+            }
+        }
+        drain(&mut store);
+    });
+    (sum, store.len())
+}
+
+#[test]
+fn sums_are_conserved_over_the_edges_of_periods() {
+    for kind in [Kind::Counter, Kind::Timer] {
+        assert_eq!(sums(kind), (SHARDS as f64 * POINTS as f64 * 4.0, 7 * 13), "{kind:?}");
+    }
+}
