@@ -1,5 +1,8 @@
 //! The JSON escape loop over [`Escape32`], compiled once per instruction set.
 
+pub mod avx2;
+pub mod avx512;
+
 use crate::scalar;
 
 /// Bytes escaped between two looks at the room left in the output.

@@ -1,5 +1,8 @@
 //! The loops over sets of bytes, compiled once per instruction set.
 
+pub mod avx2;
+pub mod avx512;
+
 use super::Newlines64;
 use super::lines::{OVERSHOOT, STRIDE, write_positions};
 use crate::ByteSet;

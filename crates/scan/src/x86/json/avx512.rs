@@ -1,0 +1,81 @@
+//! JSON escapes with AVX-512.
+
+use super::{CONTROL_LETTERS, Escape32};
+use crate::x86::avx512::Avx512;
+use std::arch::x86_64::*;
+
+impl Escape32 for Avx512 {
+    #[inline(always)]
+    unsafe fn escape(block: &[u8; 32], out: *mut u8) -> usize {
+        // SAFETY: 32 readable bytes; the rest are the caller's conditions.
+        unsafe { write_escaped(_mm256_loadu_si256(block.as_ptr().cast()), block, out) }
+    }
+
+    #[inline(always)]
+    unsafe fn escape_partial(block: &[u8], out: *mut u8) -> usize {
+        // SAFETY: the masked load reads the bytes of the block only; the rest are the caller's conditions.
+        unsafe {
+            let inside = _bzhi_u32(u32::MAX, block.len() as u32);
+            write_escaped(_mm256_maskz_loadu_epi8(inside, block.as_ptr().cast()), block, out)
+        }
+    }
+}
+
+/// Writes the block, which `bytes` begins with, escaped; returns the length.
+///
+/// Every byte becomes the pair (backslash, byte); then the backslashes that are not wanted are squeezed out:
+/// the time does not grow with the number of escapes.
+///
+/// # Safety
+/// The block has at most 32 bytes, `out` is valid for writing `block.len() * ESCAPE_BYTES_MAX + OVERSHOOT`
+/// bytes, and [`crate::x86::avx512::detected`] is true.
+#[inline(always)]
+unsafe fn write_escaped(mut bytes: __m256i, block: &[u8], out: *mut u8) -> usize {
+    let len = block.len();
+    // SAFETY: this function's own conditions.
+    unsafe {
+        let inside = _bzhi_u32(u32::MAX, len as u32);
+        let control = _mm256_mask_cmplt_epu8_mask(inside, bytes, _mm256_set1_epi8(0x20));
+        if control != 0 {
+            let letters = control_letters(bytes);
+            if _mm256_mask_testn_epi8_mask(control, letters, letters) != 0 {
+                return super::escape_rare(block, out);
+            }
+            bytes = _mm256_mask_mov_epi8(bytes, control, letters);
+        }
+        let quote = _mm256_cmpeq_epi8_mask(bytes, _mm256_set1_epi8(b'"' as i8));
+        let backslash = _mm256_cmpeq_epi8_mask(bytes, _mm256_set1_epi8(b'\\' as i8));
+        let escapes = control | (quote | backslash) & inside;
+        if escapes == 0 {
+            _mm256_storeu_si256(out.cast(), bytes);
+            return len;
+        }
+        let pairs = _mm512_slli_epi16::<8>(_mm512_cvtepu8_epi16(bytes));
+        let pairs = _mm512_or_si512(pairs, _mm512_set1_epi16(b'\\'.into()));
+        let wanted = 0xAAAA_AAAA_AAAA_AAAA | _pdep_u64(escapes.into(), 0x5555_5555_5555_5555);
+        _mm512_storeu_si512(out.cast(), _mm512_maskz_compress_epi8(wanted, pairs));
+        len + escapes.count_ones() as usize
+    }
+}
+
+/// For each control byte the letter that stands for it after a backslash, or 0 where it needs `\u00XX`.
+///
+/// # Safety
+/// [`crate::x86::avx512::detected`] is true.
+#[inline(always)]
+unsafe fn control_letters(bytes: __m256i) -> __m256i {
+    // SAFETY: the table is 16 bytes; the features are this function's own condition.
+    unsafe {
+        let table = _mm256_broadcastsi128_si256(_mm_loadu_si128(CONTROL_LETTERS.as_ptr().cast()));
+        let in_table = _mm256_cmplt_epu8_mask(bytes, _mm256_set1_epi8(0x10));
+        _mm256_maskz_shuffle_epi8(in_table, table, bytes)
+    }
+}
+
+/// # Safety
+/// [`crate::x86::avx512::detected`] is true.
+#[target_feature(enable = "avx512bw,avx512vl,avx512vbmi2,bmi1,bmi2,popcnt")]
+pub unsafe fn escape_json(text: &[u8], out: &mut Vec<u8>) {
+    // SAFETY: this function's own condition.
+    unsafe { super::escape_json::<Avx512>(text, out) }
+}

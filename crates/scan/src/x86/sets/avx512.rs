@@ -1,0 +1,48 @@
+//! Sets of bytes with AVX-512.
+
+use super::Set64;
+use crate::ByteSet;
+use crate::x86::avx512::Avx512;
+use std::arch::x86_64::*;
+
+impl Set64 for Avx512 {
+    /// A shuffle answers 0 for bytes that are no ASCII.
+    #[inline(always)]
+    unsafe fn set_mask(at: &[u8; 64], set: &ByteSet) -> u64 {
+        // SAFETY: 64 readable bytes, tables of 16 bytes; the features are the caller's condition.
+        unsafe {
+            let low = _mm512_broadcast_i32x4(_mm_loadu_si128(set.low.as_ptr().cast()));
+            let high = _mm512_broadcast_i32x4(_mm_loadu_si128(ByteSet::HIGH.as_ptr().cast()));
+            let bytes = _mm512_loadu_si512(at.as_ptr().cast());
+            let halves = _mm512_and_si512(_mm512_srli_epi16::<4>(bytes), _mm512_set1_epi8(15));
+            _mm512_test_epi8_mask(_mm512_shuffle_epi8(low, bytes), _mm512_shuffle_epi8(high, halves))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn byte_mask(at: &[u8; 64], byte: u8) -> u64 {
+        // SAFETY: 64 readable bytes; the features are the caller's condition.
+        unsafe {
+            _mm512_cmpeq_epi8_mask(_mm512_loadu_si512(at.as_ptr().cast()), _mm512_set1_epi8(byte as i8))
+        }
+    }
+}
+
+/// # Safety
+/// [`crate::x86::avx512::detected`] is true.
+///
+/// # Panics
+/// If `block` is longer than `u32::MAX` bytes.
+#[target_feature(enable = "avx512bw,avx512vl,avx512vbmi2,bmi1,bmi2,popcnt")]
+pub unsafe fn find(block: &[u8], set: &ByteSet, out: &mut Vec<u32>) {
+    // SAFETY: this function's own condition.
+    unsafe { super::find::<Avx512>(block, set, out) }
+}
+
+/// # Safety
+/// [`crate::x86::avx512::detected`] is true.
+#[target_feature(enable = "avx512bw,avx512vl,avx512vbmi2,bmi1,bmi2,popcnt")]
+pub unsafe fn bitmap(block: &[u8], set: &ByteSet, out: &mut Vec<u8>) {
+    // SAFETY: this function's own condition.
+    unsafe { super::bitmap::<Avx512>(block, set, out) }
+}
