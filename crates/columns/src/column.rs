@@ -1,6 +1,6 @@
 //! One field of all rows, and all fields of all rows.
 
-use crate::cell::{BLOCK_BYTES_MAX, Cell, Kind, VALUE_BYTES_MAX};
+use crate::cell::{Cell, Kind, VALUE_BYTES_MAX};
 use crate::value::Value;
 use bytes::Bytes;
 use std::io::Write;
@@ -9,6 +9,10 @@ use std::sync::Arc;
 /// Columns that what is found in lines may make in one batch; the rest stays together as
 /// [`Kind::Members`].
 pub const COLUMNS_MAX: usize = 256;
+
+/// Bytes of what is computed for one field of one batch at most: texts that grow from step to step must
+/// not fill the memory.
+const OWN_BYTES_MAX: usize = 32 << 20;
 
 /// A field of every row. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -76,7 +80,7 @@ impl Column {
 
     /// To change some of its rows.
     pub fn edit(&self) -> ColumnBuilder {
-        ColumnBuilder { cells: self.cells.to_vec(), own: self.own.to_vec() }
+        ColumnBuilder { cells: self.cells.to_vec(), own: self.own.to_vec(), left_out: 0 }
     }
 
     /// Bytes of memory it holds, beside the block.
@@ -90,12 +94,13 @@ impl Column {
 pub struct ColumnBuilder {
     cells: Vec<Cell>,
     own: Vec<u8>,
+    left_out: u64,
 }
 
 impl ColumnBuilder {
     /// A column of `rows` without a value.
     pub fn new(rows: usize) -> ColumnBuilder {
-        ColumnBuilder { cells: vec![Cell::ABSENT; rows], own: Vec::new() }
+        ColumnBuilder { cells: vec![Cell::ABSENT; rows], own: Vec::new(), left_out: 0 }
     }
 
     /// The cells so far.
@@ -120,11 +125,17 @@ impl ColumnBuilder {
         let start = self.own.len();
         write(&mut self.own);
         self.own.truncate(start + VALUE_BYTES_MAX);
-        if self.own.len() >= BLOCK_BYTES_MAX {
+        if self.own.len() > OWN_BYTES_MAX {
             self.own.truncate(start);
+            self.left_out += 1;
             return Cell::ABSENT;
         }
         Cell::own(kind, start, self.own.len() - start)
+    }
+
+    /// Values for which there was no room.
+    pub fn left_out(&self) -> u64 {
+        self.left_out
     }
 
     /// A cell for a whole number.

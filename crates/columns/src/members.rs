@@ -1,0 +1,180 @@
+//! Members of JSON objects that have no column of their own.
+
+use crate::cell::{Cell, Kind};
+use crate::column::{Column, ColumnBuilder, Columns};
+use crate::text::unescape;
+use crate::value::Value;
+use std::sync::Arc;
+
+/// Name of the column that holds them.
+pub const MEMBERS: &str = "";
+
+/// Walks members as [`Kind::Members`] has them: the inside of each name, and each value as it is written.
+struct Walk<'a>(&'a [u8]);
+
+impl<'a> Iterator for Walk<'a> {
+    type Item = (&'a [u8], &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let text = self.0.strip_prefix(b",").unwrap_or(self.0);
+        let name_end = string_end(text)?;
+        let (name, rest) = (&text[1..name_end - 1], text[name_end..].strip_prefix(b":")?);
+        let (value, rest) = rest.split_at(value_end(rest));
+        self.0 = rest;
+        Some((name, value))
+    }
+}
+
+/// Length of the string that `text` begins with, quotes included.
+fn string_end(text: &[u8]) -> Option<usize> {
+    let mut at = 1;
+    text.first().filter(|byte| **byte == b'"')?;
+    loop {
+        match text.get(at)? {
+            b'"' => return Some(at + 1),
+            b'\\' => at += 2,
+            _ => at += 1,
+        }
+    }
+}
+
+/// Length of the value that `text` begins with.
+fn value_end(text: &[u8]) -> usize {
+    let (mut at, mut depth) = (0, 0usize);
+    while at < text.len() {
+        match text[at] {
+            b'"' => {
+                at += string_end(&text[at..]).unwrap_or(text.len() - at);
+                continue;
+            }
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            b',' if depth == 0 => break,
+            _ => {}
+        }
+        at += 1;
+    }
+    at
+}
+
+/// What a value is, and its bytes as a cell of this kind has them.
+fn kind_of(value: &[u8]) -> (Kind, &[u8]) {
+    match value {
+        [b'"', inside @ .., b'"'] if inside.contains(&b'\\') => (Kind::Escaped, inside),
+        [b'"', inside @ .., b'"'] => (Kind::Text, inside),
+        [b'{', ..] => (Kind::Object, value),
+        [b'[', ..] => (Kind::Array, value),
+        [b't', ..] => (Kind::True, &[]),
+        [b'f', ..] => (Kind::False, &[]),
+        [b'n', ..] => (Kind::Null, &[]),
+        _ if value.iter().any(|byte| matches!(byte, b'.' | b'e' | b'E')) => (Kind::Float, value),
+        _ => (Kind::Int, value),
+    }
+}
+
+/// Appends a member.
+pub fn push_member(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
+    if !out.is_empty() {
+        out.push(b',');
+    }
+    out.push(b'"');
+    out.extend_from_slice(name);
+    out.extend_from_slice(b"\":");
+    out.extend_from_slice(value);
+}
+
+impl Columns {
+    /// The value of a member that has no column, in a row of a batch over `block`. Of a name that is there
+    /// twice the last counts.
+    pub fn member<'a>(&'a self, name: &str, block: &'a [u8], row: usize) -> Option<Value<'a>> {
+        let column = self.get(MEMBERS)?;
+        let cell = column.cells()[row];
+        let members = Walk(column.bytes(block, cell)).filter(|_| cell.kind() == Kind::Members);
+        let (_, value) = members.filter(|(of, _)| *unescape(of) == *name.as_bytes()).last()?;
+        Some(match kind_of(value) {
+            (Kind::Text, text) => Value::Text(text),
+            (Kind::Escaped, text) => Value::Escaped(text),
+            (Kind::Object, text) => Value::Object(text),
+            (Kind::Array, text) => Value::Array(text),
+            (Kind::True, _) => Value::Bool(true),
+            (Kind::False, _) => Value::Bool(false),
+            (Kind::Float, text) => Value::Float(text),
+            (Kind::Int, text) => Value::Int(text),
+            _ => Value::Null,
+        })
+    }
+
+    /// Gives members of these names columns of their own: whoever asks for a field by name must find it,
+    /// however many others there are.
+    pub fn lift<'n>(&mut self, names: impl IntoIterator<Item = &'n str>, block: &[u8]) {
+        let Some(rest) = self.get(MEMBERS).cloned() else { return };
+        let rows = rest.cells().len();
+        let mut lifted: Vec<(&str, ColumnBuilder)> =
+            names.into_iter().map(|name| (name, ColumnBuilder::new(rows))).collect();
+        let (mut left, mut text) = (rest.edit(), Vec::new());
+        for (row, cell) in rest.cells().iter().enumerate().filter(|(_, cell)| cell.kind() == Kind::Members) {
+            let mut is_changed = false;
+            text.clear();
+            for (name, value) in Walk(rest.bytes(block, *cell)) {
+                match lifted.iter_mut().find(|(wanted, _)| *unescape(name) == *wanted.as_bytes()) {
+                    None => push_member(name, value, &mut text),
+                    Some((_, column)) => {
+                        let (kind, bytes) = kind_of(value);
+                        let cell = column.push(kind, bytes);
+                        column.set(row, cell);
+                        is_changed = true;
+                    }
+                }
+            }
+            if is_changed {
+                let cell = if text.is_empty() { Cell::ABSENT } else { left.push(Kind::Members, &text) };
+                left.set(row, cell);
+            }
+        }
+        self.set(left.finish(rest.name.clone()));
+        let found = |column: &Column| column.cells().iter().any(|cell| cell.is_present());
+        let columns = lifted.into_iter().map(|(name, column)| column.finish(Arc::from(name)));
+        columns.filter(found).for_each(|column| self.merge(column, block));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn columns(rows: &[&str]) -> Columns {
+        let mut column = ColumnBuilder::new(rows.len());
+        for (row, text) in rows.iter().enumerate().filter(|(_, text)| !text.is_empty()) {
+            let cell = column.push(Kind::Members, text.as_bytes());
+            column.set(row, cell);
+        }
+        Columns::from(vec![column.finish(MEMBERS.into())])
+    }
+
+    const ROW: &str =
+        r#""a":1,"b\"c":"x,\"y","n":{"a":[1,{"b":"}"}]},"p\u0061ss":"secret","t":true,"f":-1.5e3,"a":2"#;
+
+    #[test]
+    fn members_are_found_by_name() {
+        let columns = columns(&["", ROW]);
+        let find = |name| columns.member(name, b"", 1);
+        assert_eq!(find("a"), Some(Value::Int(b"2")), "the last counts");
+        assert_eq!(find("b\"c"), Some(Value::Escaped(br#"x,\"y"#)));
+        assert_eq!(find("n"), Some(Value::Object(br#"{"a":[1,{"b":"}"}]}"#)));
+        assert_eq!(find("pass"), Some(Value::Text(b"secret")));
+        assert_eq!((find("t"), find("f")), (Some(Value::Bool(true)), Some(Value::Float(b"-1.5e3"))));
+        assert_eq!((find("x"), columns.member("a", b"", 0)), (None, None));
+    }
+
+    #[test]
+    fn members_become_columns_and_the_others_stay() {
+        let mut columns = columns(&["", ROW, r#""a":3"#]);
+        columns.lift(["a", "pass", "x"], b"");
+        let names: Vec<&str> = columns.iter().map(|column| &*column.name).collect();
+        assert_eq!(names, ["", "a", "pass"]);
+        let value = |name, row| columns.get(name).unwrap().value(b"", row);
+        assert_eq!([0, 1, 2].map(|row| value("a", row)), [Value::Absent, Value::Int(b"2"), Value::Int(b"3")]);
+        let rest = br#""b\"c":"x,\"y","n":{"a":[1,{"b":"}"}]},"t":true,"f":-1.5e3"#;
+        assert_eq!([1, 2].map(|row| value("", row)), [Value::Members(rest), Value::Absent]);
+    }
+}
