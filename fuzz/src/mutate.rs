@@ -76,7 +76,7 @@ impl<'a> Mutator<'a> {
     }
 
     /// Puts a piece of the same input over another.
-    fn overwrite(&mut self, input: &mut Vec<u8>, piece: std::ops::Range<usize>) {
+    fn overwrite(&mut self, input: &mut [u8], piece: std::ops::Range<usize>) {
         let from = self.random.below(input.len() - piece.len() + 1);
         input.copy_within(piece.clone(), from);
     }
