@@ -1,7 +1,7 @@
 # Every task of the project. `make help` lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test soak bench bench-peers check toolchain
+.PHONY: help build run test soak fuzz bench bench-peers check toolchain
 
 help: ## list the tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -17,6 +17,9 @@ test: toolchain ## check the formatting and run every test
 
 soak: toolchain ## play the tests with randomness for some minutes, from another seed each time
 	scripts/soak
+
+fuzz: toolchain ## play random changes of the fuzz corpora for a minute per target
+	cargo run -p millstream-fuzz -- --seconds 60
 
 bench: build ## measure the program beside the limits of this host
 	cargo run --release -p millstream-bench -- short

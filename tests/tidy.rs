@@ -60,6 +60,18 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("millstream-expressions", &["millstream-columns", "millstream-timestamps"]),
     ("millstream-framing", &["millstream-scan", "millstream-timestamps", "millstream-zones"]),
+    (
+        "millstream-fuzz",
+        &[
+            "millstream-columns",
+            "millstream-detect",
+            "millstream-expressions",
+            "millstream-framing",
+            "millstream-parsers",
+            "millstream-scan",
+            "millstream-timestamps",
+        ],
+    ),
     ("millstream-kafka", &[]),
     (
         "millstream-model",

@@ -14,7 +14,7 @@ use crate::config::{self, Config, Fault, Place};
 use crate::wiring::Registry;
 use events::Maker;
 use millstream_components::condition::Condition;
-use millstream_model::{Batch, Counters};
+use millstream_model::{Batch, Outputs};
 use network::{Network, Play};
 use plan::{Plan, Wanted};
 use std::io::{self, Write};
@@ -112,7 +112,7 @@ fn unheld(maker: &Maker, play: &Play<'_>, wanted: &Wanted<'_>) -> Option<compare
     let condition = Condition::new(text).ok()?;
     let others = play.made(wanted.component, wanted.output).map(|batch| {
         let mut others = batch.clone();
-        others.select(!&condition.holds(batch, &Counters::default()));
+        others.select(!&condition.holds(batch, &mut Outputs::default()));
         others
     });
     let others: Vec<Batch> = others.collect();

@@ -264,6 +264,14 @@ mod tests {
     }
 
     #[test]
+    fn a_buffer_of_ones_own_is_bounded() {
+        let (mut builder, text) = (ColumnBuilder::new(1), vec![b'x'; OWN_BYTES_MAX / 2]);
+        assert!(builder.push(Kind::Text, &text).is_present() && builder.push(Kind::Text, &text).is_present());
+        assert_eq!((builder.push(Kind::Text, b"y"), builder.left_out()), (Cell::ABSENT, 1));
+        assert!(builder.push(Kind::Text, b"").is_present());
+    }
+
+    #[test]
     fn what_a_new_column_does_not_have_stays() {
         let block = b"abc";
         let mut old = ColumnBuilder::new(3);

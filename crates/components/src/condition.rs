@@ -2,7 +2,7 @@
 
 use arrow_buffer::{BooleanBuffer, Buffer};
 use millstream_expressions::{Counts, Expression, Field, Input};
-use millstream_model::{Batch, CellKind, Column, ColumnBuilder, Counters, Selection};
+use millstream_model::{Batch, CellKind, Column, ColumnBuilder, Counters, Outputs, Selection};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, de};
 use std::sync::Arc;
@@ -44,11 +44,12 @@ impl Condition {
         Expression::condition(text).map(|e| Condition(Arc::new(e))).map_err(|fault| fault.to_string())
     }
 
-    /// The selected rows for which it holds. Those for which it has no answer are counted.
-    pub fn holds(&self, batch: &Batch, counters: &Counters) -> Selection {
+    /// The selected rows for which it holds. Those for which it has no answer are counted and said.
+    pub fn holds(&self, batch: &Batch, out: &mut Outputs) -> Selection {
         let (mut words, mut counts) = (Vec::new(), Counts::default());
         with_input(&self.0, batch, |input| self.0.matches(input, &mut words, &mut counts));
-        count(counts, counters);
+        count(counts, &out.counters);
+        out.warning = out.warning.take().or_else(|| unanswered(&self.0, counts, batch));
         BooleanBuffer::new(Buffer::from_vec(words), 0, batch.rows())
     }
 }
@@ -61,6 +62,18 @@ impl Formula {
         count(counts, counters);
         column
     }
+}
+
+/// Says that a condition has no answer for some events: a name that is not there drops them in silence
+/// otherwise.
+fn unanswered(expression: &Expression, counts: Counts, batch: &Batch) -> Option<String> {
+    let all = [
+        (counts.missing_field, "missing_field: no such field; has(event.NAME) asks for it"),
+        (counts.type_error, "type_error: a value is of another type"),
+        (counts.arithmetic_error, "arithmetic_error: a number is out of range"),
+    ];
+    let (count, why) = all.into_iter().find(|(count, _)| *count > 0)?;
+    Some(format!("{count} of {} events have no answer to `{expression}`: {why}", batch.events()))
 }
 
 fn count(counts: Counts, counters: &Counters) {

@@ -6,7 +6,10 @@ use std::sync::LazyLock;
 
 const PART: &[u8] = b"0123456789 .()/+-";
 
-pub(crate) const TRIGGERS: &[Pattern] = &[&[PART; 9]];
+/// Shorter ones are hardly numbers, and what is near every one of them would have to be looked at.
+const BYTES_MIN: usize = 9;
+
+pub(crate) const TRIGGERS: &[Pattern] = &[&[PART; BYTES_MIN]];
 
 static NUMBER: LazyLock<Regex> = LazyLock::new(|| {
     let writings = [
@@ -28,7 +31,8 @@ pub(crate) fn find(text: &[u8], hit: &mut impl FnMut(usize, usize)) {
         let is_word = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
         let before = found.start().checked_sub(1).and_then(|at| text.get(at));
         let goes_on = matches!(&text[found.end()..], [b'.' | b'-', digit, ..] if digit.is_ascii_digit());
-        if !is_word(before)
+        if found.len() >= BYTES_MIN
+            && !is_word(before)
             && !matches!(before, Some(b'.' | b'-'))
             && !is_word(text.get(found.end()))
             && !goes_on

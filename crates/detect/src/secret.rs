@@ -62,7 +62,7 @@ static VALUE: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 static SECRET_NAME: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(&format!("(?i-u){NAME}$")).expect("a valid expression"));
+    LazyLock::new(|| Regex::new(&format!("(?i-u)(?:{NAME}|authorization)$")).expect("a valid expression"));
 
 /// A private key, to its end or that of the text.
 static PEM: LazyLock<Regex> = LazyLock::new(|| {

@@ -144,7 +144,14 @@ impl<'t> Lexer<'t> {
         self.at += len;
         let value = match len == whole {
             true => rest[..len].parse().map(Token::Int).map_err(|_| fault("this number is too large"))?,
-            false => Token::Double(rest[..len].parse().map_err(|_| fault("this is no number"))?),
+            false => {
+                let value: f64 = rest[..len].parse().map_err(|_| fault("this is no number"))?;
+                Token::Double(
+                    Some(value)
+                        .filter(|value| value.is_finite())
+                        .ok_or_else(|| fault("this number is too large"))?,
+                )
+            }
         };
         self.number_end(value, start)
     }

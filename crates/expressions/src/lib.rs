@@ -108,6 +108,17 @@ impl Expression {
     }
 }
 
+/// The text of an expression written anew, with every pair of parentheses that it could have: two texts that
+/// give the same are the same expression, and what it gives is read as the same expression. It may be too long
+/// or too deep to be read.
+///
+/// # Errors
+///
+/// Those of [`Expression::new`] that are of the grammar.
+pub fn canonical(text: &str) -> Result<String, Fault> {
+    parser::parse(text).map(|expr| expr.to_string()).map_err(|fault| fault.placed(text))
+}
+
 impl fmt::Display for Expression {
     /// The text it was read from.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {

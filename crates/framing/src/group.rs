@@ -53,10 +53,15 @@ impl Open {
         Open { event, lines: 1, state: seen.state, stream: line.stream, is_done: seen.last }
     }
 
+    /// Whether a line can join. One that was cut cannot: how far it goes was only seen when more bytes than an
+    /// event may have were there, and with fewer of them this event has ended before.
     #[inline]
     fn has_room(&self, line: &Line, limits: Limits) -> bool {
         let (text, bytes) = (line.end - self.event.start, line.next - self.event.offset);
-        self.lines < limits.lines && text as usize <= limits.bytes && !limits.exceeded_by(bytes as usize)
+        !line.cut
+            && self.lines < limits.lines
+            && text as usize <= limits.bytes
+            && !limits.exceeded_by(bytes as usize)
     }
 
     #[inline]

@@ -35,7 +35,9 @@ pub use error::{BuildError, ComponentError, DeliverError};
 pub use grant::{Grant, Permit};
 pub use kind::Kind;
 pub use ledger::{Ledger, OriginProgress, Progress, Reread};
-pub use millstream_columns::{Cell, Column, ColumnBuilder, Columns, Kind as CellKind, Number, Value};
+pub use millstream_columns::{
+    Cell, Column, ColumnBuilder, Columns, Kind as CellKind, MEMBERS, Number, Value,
+};
 pub use millstream_counters::{Counters, CountersSnapshot};
 pub use millstream_origin::{Origin, OriginState, OriginTotals, Standing, TIME_UNKNOWN, Troubles};
 pub use millstream_units::{Interval, Size};

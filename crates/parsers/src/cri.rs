@@ -49,7 +49,8 @@ impl Cri {
         self.time.parse(found.time, read_ns).ok().filter(|stamp| stamp.len == time_bytes)?;
         let flags = time_bytes + 1 + STREAM_BYTES + 1;
         // An empty text may come without the blank before it.
-        let flags_bytes = text[flags..found.start].trim_ascii_end().len();
+        let behind = &text[flags..found.start];
+        let flags_bytes = behind.strip_suffix(b" ").unwrap_or(behind).len();
         let part = |start, len| line.part(Kind::Text, start, len);
         Some([
             part(0, time_bytes),

@@ -39,8 +39,6 @@ pub struct Fields {
     bad_types: Vec<usize>,
     /// Names that came twice in a row; the last value counts.
     pub duplicates: u64,
-    /// Values that are left out because there was no room for one more field.
-    pub left_out: u64,
 }
 
 impl Fields {

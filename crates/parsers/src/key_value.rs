@@ -3,7 +3,7 @@
 use crate::delimited::cast_column;
 use crate::region::{Line, Region, Regions};
 use crate::{Failure, Fields, Input, Parser, Reason, Type};
-use millstream_columns::{Cell, Kind, unescape};
+use millstream_columns::{Cell, Kind, MEMBERS, push_json_string, push_member, unescape};
 use millstream_scan::{ByteSet, find};
 use std::sync::Arc;
 
@@ -81,6 +81,8 @@ pub struct KeyValue {
     order: Vec<Key>,
     failures: Vec<Failure>,
     escaped: Vec<(usize, usize)>,
+    /// By row, the pairs for which there is no column, as members of an object.
+    members: Vec<(usize, Vec<u8>)>,
 }
 
 /// A key and its field.
@@ -151,7 +153,8 @@ impl KeyValue {
         let is_single = config.field_delimiter.len() == 1 && config.key_value_delimiter.len() == 1;
         let single = is_single.then_some((field, pair));
         let (marks, lines, order, failures, escaped) = Default::default();
-        Ok(KeyValue { config, single, set, marks, lines, order, failures, escaped })
+        let members = Vec::new();
+        Ok(KeyValue { config, single, set, marks, lines, order, failures, escaped, members })
     }
 
     fn find(&mut self, input: &Input<'_>, fields: &mut Fields) {
@@ -322,8 +325,7 @@ impl KeyValue {
         if !known.is(region.bytes, at, pair.key_end - at) {
             let key = &region.bytes[at..pair.key_end];
             let Some(field) = fields.seen(key, known.field) else {
-                fields.left_out += 1;
-                return;
+                return self.keep_member(region, row, key, pair);
             };
             *known = Key::new(key, field);
         }
@@ -332,6 +334,35 @@ impl KeyValue {
         fields.set(field, row, cell);
         if pair.quoted && region.bytes[cell_range(pair)].contains(&b'\\') {
             self.escaped.push((field, row));
+        }
+    }
+
+    /// Keeps a pair for which there is no column.
+    #[cold]
+    fn keep_member(&mut self, region: &Region<'_>, row: usize, key: &[u8], pair: &Pair) {
+        if self.members.last().is_none_or(|(last, _)| *last != row) {
+            self.members.push((row, Vec::new()));
+        }
+        let Some((_, members)) = self.members.last_mut() else { return };
+        let (mut name, mut value) = (Vec::new(), b"true".to_vec());
+        push_json_string(key, &mut name);
+        if pair.value.is_some() {
+            value.clear();
+            let text = &region.bytes[cell_range(pair)];
+            let plain = if pair.quoted { unescape(text) } else { text.into() };
+            push_json_string(&plain, &mut value);
+        }
+        push_member(&name[1..name.len() - 1], &value, members);
+    }
+
+    /// Puts these pairs into the column of members.
+    fn put_members(&mut self, fields: &mut Fields) {
+        let failed: Vec<usize> = fields.failures().iter().map(|failure| failure.row).collect();
+        for (row, members) in std::mem::take(&mut self.members) {
+            if !failed.contains(&row) {
+                let (field, cell) = (fields.named(&MEMBERS.into()), fields.push(Kind::Members, &members));
+                fields.set(field, row, cell);
+            }
         }
     }
 
@@ -360,6 +391,7 @@ impl Parser for KeyValue {
         for failure in std::mem::take(&mut self.failures) {
             fields.fail(failure.row, failure.reason, failure.at);
         }
+        self.put_members(fields);
         self.unescape(input, fields);
         for (name, of) in &self.config.types {
             if let Some(index) = fields.find(name.as_bytes()) {

@@ -2,7 +2,7 @@
 
 use super::Use;
 use crate::formats::{civil, push_decimal, push_rfc3339};
-use millstream_model::{Batch, Segment};
+use millstream_model::{Batch, MEMBERS, Segment};
 use std::borrow::Cow;
 use std::io::Write;
 
@@ -55,7 +55,7 @@ impl Field {
         match self {
             Offset | Id | PreviousOffset | Truncated | Message => true,
             Timestamp => batch.time.is_some(),
-            Field::Named(name) => batch.fields.get(name).is_some(),
+            Field::Named(name) => batch.fields.get(name).is_some() || batch.fields.get(MEMBERS).is_some(),
             _ => false,
         }
     }
@@ -68,7 +68,8 @@ impl Field {
             Field::File => Some(segment.origin.name.as_bytes()).filter(|name| !name.is_empty())?,
             Field::Message => batch.text(row),
             Field::Named(name) => {
-                let found = batch.fields.get(name).and_then(|column| batch.value(column, row).plain());
+                let column = batch.fields.get(name).and_then(|column| batch.value(column, row).plain());
+                let found = column.or_else(|| batch.fields.member(name, &batch.block, row)?.plain());
                 if found.is_some() {
                     return found;
                 }

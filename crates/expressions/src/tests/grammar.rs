@@ -162,6 +162,10 @@ fn faults_say_where_and_what_to_write() {
             "line 1, column 1: this number is too large; whole numbers have 64 bits; write 1e20 for a larger one",
         ),
         (
+            "n < 1e309",
+            "line 1, column 5: this number is too large; numbers are written as 12, 0x1F, 1.5 or 1e3",
+        ),
+        (
             "\"\\d\"",
             "line 1, column 2: there is no such escape; write \\\\ for a backslash, or r\"...\" for a text without escapes",
         ),

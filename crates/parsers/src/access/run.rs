@@ -232,16 +232,16 @@ impl Run<'_> {
 /// Where the space before the protocol is in ` /path HTTP/1.1`.
 #[inline(always)]
 fn protocol_at(text: &[u8]) -> Option<usize> {
-    let (rest, protocol) = text.split_last_chunk::<9>()?;
-    if protocol.starts_with(b" HTTP/")
+    if let Some((rest, protocol)) = text.split_last_chunk::<9>()
+        && protocol.starts_with(b" HTTP/")
         && protocol[7] == b'.'
         && protocol[6].is_ascii_digit()
         && protocol[8].is_ascii_digit()
     {
         return Some(rest.len());
     }
-    let is_short = protocol[2..8] == *b" HTTP/" && protocol[8].is_ascii_digit();
-    is_short.then_some(rest.len() + 2)
+    let (rest, protocol) = text.split_last_chunk::<7>()?;
+    (protocol.starts_with(b" HTTP/") && protocol[6].is_ascii_digit()).then_some(rest.len())
 }
 
 /// The bit of [`Line::at`] that says that a line does not fit: no position has it.

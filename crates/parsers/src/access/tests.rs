@@ -50,6 +50,7 @@ fn requests_are_kept_whatever_they_are() {
     is("GET", "request=GET");
     is("GET ", "request=GET ");
     is("GET  HTTP/1.1", "request=GET  HTTP/1.1");
+    is("GET HTTP/2", "request=GET HTTP/2");
     is("get / HTTP/1.1", "request=get / HTTP/1.1");
     is("GET /", "request=GET / method=GET path=/");
     is("GET /a b", "request=GET /a b");

@@ -273,6 +273,32 @@ impl StepConfig {
     }
 }
 
+impl StepConfig {
+    /// The fields it names.
+    fn names(&self) -> Vec<&String> {
+        match self {
+            StepConfig::Rename(names) | StepConfig::Copy(names) => {
+                names.iter().flat_map(|(a, b)| [a, b]).collect()
+            }
+            StepConfig::Drop(names) | StepConfig::Keep(names) => names.iter().collect(),
+            StepConfig::Lower(names) | StepConfig::Upper(names) | StepConfig::Trim(names) => {
+                names.iter().collect()
+            }
+            StepConfig::Set(values) => values.keys().collect(),
+            StepConfig::Compute(formulas) => formulas.keys().collect(),
+            StepConfig::Cast(types) => types.keys().collect(),
+            StepConfig::Substring(one) => std::iter::once(&one.field).chain(&one.to).collect(),
+            StepConfig::Split(one) => {
+                std::iter::once(&one.field).chain(one.to.iter().flatten()).chain(&one.into).collect()
+            }
+            StepConfig::Join(one) => one.fields.iter().chain([&one.to]).collect(),
+            StepConfig::Lookup(one) => std::iter::once(&one.field).chain(&one.to).collect(),
+            StepConfig::Hash(one) => std::iter::once(&one.field).chain(&one.to).collect(),
+            StepConfig::Url(one) => vec![&one.field],
+        }
+    }
+}
+
 fn rename(names: &BTreeMap<String, String>) -> Result<Box<dyn Step>, Fault> {
     let mut new: Vec<&String> = names.values().collect();
     new.sort_unstable();
@@ -341,6 +367,10 @@ impl FieldsConfig {
     fn steps(&self) -> (Vec<Box<dyn Step>>, Vec<Fault>) {
         let (mut steps, mut faults) = (Vec::new(), Vec::new());
         for (index, step) in self.steps.iter().enumerate() {
+            if step.names().iter().any(|name| name.is_empty()) {
+                let message = "a field without a name cannot be used; write its name";
+                faults.push((format!("/steps/{index}"), message.to_owned()));
+            }
             match step.step() {
                 Ok(step) => steps.push(step),
                 Err((key, message)) => faults.push((format!("/steps/{index}{key}"), message)),
@@ -366,7 +396,9 @@ impl TransformComponent for FieldsConfig {
         if let Some((key, message)) = faults.into_iter().next() {
             return Err(BuildError(format!("{key}: {message}")));
         }
+        let names: Arc<[String]> = self.steps.iter().flat_map(StepConfig::names).cloned().collect();
         let (steps, on_error): (Arc<[Box<dyn Step>]>, _) = (steps.into(), self.on_error);
-        Ok(Transform::Map(Arc::new(move || Box::new(Fields { steps: steps.clone(), on_error }))))
+        let make = move || Fields { steps: steps.clone(), names: names.clone(), on_error };
+        Ok(Transform::Map(Arc::new(move || Box::new(make()))))
     }
 }

@@ -64,6 +64,7 @@ impl Step for Compute {
     fn apply(&self, batch: &mut Batch, noted: &mut Noted) {
         for (name, formula) in &self.0 {
             let computed = formula.compute(batch, &noted.counters);
+            noted.counters.noted("too_large", computed.left_out());
             put(batch, computed.finish(name.clone()));
         }
     }
@@ -104,7 +105,7 @@ impl Value {
         Value::Same(kind, text)
     }
 
-    fn column(&self, batch: &Batch, name: &Arc<str>) -> Column {
+    fn column(&self, batch: &Batch, name: &Arc<str>, noted: &Noted) -> Column {
         let mut made = ColumnBuilder::new(batch.rows());
         match self {
             Value::Same(kind, text) => {
@@ -129,6 +130,7 @@ impl Value {
                 }
             }
         }
+        noted.counters.noted("too_large", made.left_out());
         made.finish(name.clone())
     }
 }
@@ -156,8 +158,9 @@ pub fn constant(made: &mut ColumnBuilder, kind: CellKind, text: &[u8]) -> Cell {
 pub struct Set(pub Vec<(Arc<str>, Value)>);
 
 impl Step for Set {
-    fn apply(&self, batch: &mut Batch, _: &mut Noted) {
-        let made: Vec<Column> = self.0.iter().map(|(name, value)| value.column(batch, name)).collect();
+    fn apply(&self, batch: &mut Batch, noted: &mut Noted) {
+        let made = self.0.iter().map(|(name, value)| value.column(batch, name, noted));
+        let made: Vec<Column> = made.collect();
         for column in made {
             match &*column.name == MESSAGE {
                 true => put(batch, column),

@@ -43,12 +43,15 @@ struct Noted {
 /// The transform.
 struct Fields {
     steps: Arc<[Box<dyn Step>]>,
+    /// Every field that a step names.
+    names: Arc<[String]>,
     on_error: OnError,
 }
 
 impl Map for Fields {
     fn apply(&mut self, mut batch: Batch, out: &mut Outputs) -> Result<(), ComponentError> {
         let mut noted = Noted { counters: out.counters.clone(), ..Noted::default() };
+        batch.fields.lift(self.names.iter().map(String::as_str), &batch.block);
         self.steps.iter().for_each(|step| step.apply(&mut batch, &mut noted));
         out.counters.noted("parameters_left_out", noted.left_out);
         noted.failed.settle(batch, self.on_error, out);

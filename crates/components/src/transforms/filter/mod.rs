@@ -13,7 +13,7 @@ struct Filter(Condition);
 impl Map for Filter {
     fn apply(&mut self, mut batch: Batch, out: &mut Outputs) -> Result<(), ComponentError> {
         let before = batch.events();
-        let kept = self.0.holds(&batch, &out.counters);
+        let kept = self.0.holds(&batch, out);
         batch.select(kept);
         out.counters.dropped("filtered", (before - batch.events()) as u64);
         out.send(0, batch);

@@ -57,6 +57,12 @@ fn the_message_the_fields_and_what_holds_for_a_file_can_be_asked() {
 fn rows_without_an_answer_are_dropped_and_counted_by_reason() {
     let (rows, counters) = kept("user == 'x'", of("1\n2\n", "3\n"));
     assert_eq!((rows, counters.snapshot().noted_events["missing_field"]), (vec![], 3));
+    let config: FilterConfig = serde_json::from_value(json!({ "where": "stauts >= 500" })).unwrap();
+    let Transform::Map(make) = config.build().unwrap() else { panic!("no map") };
+    let mut out = Outputs::default();
+    make().apply(of("1\n2\n", "3\n"), &mut out).unwrap();
+    let said = "3 of 3 events have no answer to `stauts >= 500`: missing_field";
+    assert!(out.warning.as_deref().is_some_and(|warning| warning.starts_with(said)), "{:?}", out.warning);
     let (rows, counters) = kept("message > 5", of("1\n2\n", "3\n"));
     assert_eq!((rows, counters.snapshot().noted_events["type_error"]), (vec![], 3));
     let (rows, counters) = kept("int(message) / 0 == 1", of("1\n2\n", "3\n"));

@@ -273,6 +273,12 @@ impl Component for ParseConfig {
         if self.formats.is_some() && self.format != Format::None {
             faults.push(("/formats".into(), "stands beside format; write only one of them".into()));
         }
+        if self.field.is_empty() {
+            faults.push((
+                "/field".into(),
+                "a field without a name cannot be taken apart; write its name".into(),
+            ));
+        }
         if self.formats.as_ref().is_some_and(Vec::is_empty) {
             faults.push(("/formats".into(), "has no format; write for example [{ format: json }]".into()));
         }

@@ -74,13 +74,18 @@ impl Parse {
     fn take_apart(&mut self, batch: &mut Batch, failed: &mut Failed, out: &Outputs) -> Column {
         let source = match &self.field {
             None => batch.message.clone(),
-            Some(name) => text_of(batch, name),
+            Some(name) => {
+                batch.fields.lift([&**name], &batch.block);
+                text_of(batch, name)
+            }
         };
         let mut runs: Vec<(usize, usize)> = batch.runs(0, batch.rows()).collect();
         if self.field.is_some() {
             runs = present(&source, &runs, failed);
         }
         let mut fields = Fields::new(batch.rows(), source.own());
+        // What the configuration names has a column, however many other names there are.
+        self.times.iter().filter_map(|time| time.field.as_ref()).for_each(|name| _ = fields.named(name));
         for parser in &mut self.parsers {
             let input = Input {
                 block: &batch.block,
@@ -95,7 +100,6 @@ impl Parse {
             runs = runs_of(fields.failures());
         }
         out.counters.noted("duplicate_key", fields.duplicates);
-        out.counters.noted("fields_left_out", fields.left_out);
         for failure in fields.take_failures() {
             failed.explain(|| format!("from byte {} on", failure.at));
             failed.add(failure.row, failure.reason);

@@ -241,12 +241,23 @@ fn every_format_gives_its_own_time() {
     assert_eq!(batch.segments[0].origin.state.newest(), 1_709_164_801_000_000_000);
 }
 
-/// Where lines bring so many names, what has no room is counted.
+/// Where lines bring so many names, those without a column stay together, and nothing is lost.
 #[test]
-fn names_that_come_twice_and_fields_without_room_are_counted() {
+fn names_that_come_twice_are_counted_and_fields_without_a_column_stay() {
     let lines: String = (0..300).map(|n| format!("k{n}=v\n")).collect();
-    let (_, _, noted) = parsed(json!({ "format": "key_value" }), &format!("a=1 a=2\n{lines}"));
-    assert_eq!(noted, [("duplicate_key", 1), ("fields_left_out", 45)]);
+    let text = format!("a=1 a=2\n{lines}level=info msg=\"a \\\"b\\\"\" a=3 done\n");
+    let (batch, counters, _) = applied(&mut *map(json!({ "format": "logfmt" })), of(&text));
+    assert_eq!(counters.snapshot().noted_events.into_iter().collect::<Vec<_>>(), [("duplicate_key", 1)]);
+    assert_eq!(batch.fields.len(), 257, "256 and the members");
+    let last = batch.rows() - 1;
+    let member = |name| batch.fields.member(name, &batch.block, last).and_then(|value| value.text());
+    assert_eq!(member("level").as_deref(), Some(&b"info"[..]));
+    assert_eq!(member("msg").as_deref(), Some(&b"a \"b\""[..]));
+    assert_eq!(batch.fields.member("done", &batch.block, last), Some(millstream_model::Value::Bool(true)));
+    assert_eq!(
+        batch.fields.member("k299", &batch.block, 300).and_then(|v| v.text()).as_deref(),
+        Some(&b"v"[..])
+    );
 }
 
 /// The newest time and what is out of order reach the origin, once however often a range comes.

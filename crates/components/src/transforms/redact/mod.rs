@@ -43,6 +43,8 @@ struct Redact {
 
 impl Map for Redact {
     fn apply(&mut self, mut batch: Batch, out: &mut Outputs) -> Result<(), ComponentError> {
+        let named = self.fields.iter().flatten().map(String::as_str);
+        batch.fields.lift(named, &batch.block);
         let columns: Vec<Column> = self.columns(&batch).cloned().collect();
         let mut found = Search::new(&self.detectors, &batch).search(&columns);
         if !found.is_empty() {

@@ -33,7 +33,7 @@ impl Map for Route {
         let mut left = batch.clone();
         for (index, condition) in self.conditions.iter().enumerate() {
             let asked = if self.matching == Match::First { &left } else { &batch };
-            let holds = condition.holds(asked, &out.counters);
+            let holds = condition.holds(asked, out);
             let mut chosen = asked.clone();
             chosen.select(holds.clone());
             left.select(!&holds);

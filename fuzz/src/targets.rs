@@ -1,0 +1,43 @@
+//! The targets: what is tried, and what must always hold.
+
+mod access;
+mod delimited;
+mod detect;
+mod encodings;
+mod expressions;
+mod framing;
+mod json;
+mod parsers;
+mod patterns;
+mod scan;
+mod timestamps;
+
+/// Something that any bytes can be given to.
+pub struct Target {
+    /// Its name, and that of the folder of its corpus.
+    pub name: &'static str,
+    /// Panics if something that must always hold does not.
+    pub run: fn(&[u8]),
+    /// What inputs are changed with, besides random bytes.
+    pub words: &'static [&'static [u8]],
+}
+
+/// All of them.
+pub const TARGETS: &[Target] = &[
+    Target { name: "access", run: access::formats, words: access::FORMAT_WORDS },
+    Target { name: "cri", run: parsers::cri, words: parsers::CONTAINER_WORDS },
+    Target { name: "delimited", run: delimited::delimited, words: delimited::WORDS },
+    Target { name: "detect", run: detect::detect, words: detect::WORDS },
+    Target { name: "docker", run: json::docker, words: json::DOCKER_WORDS },
+    Target { name: "encodings", run: encodings::encodings, words: encodings::WORDS },
+    Target { name: "expressions", run: expressions::expressions, words: expressions::WORDS },
+    Target { name: "framing", run: framing::framing, words: framing::WORDS },
+    Target { name: "grok", run: patterns::grok, words: patterns::WORDS },
+    Target { name: "json", run: json::json, words: json::WORDS },
+    Target { name: "key_value", run: delimited::key_value, words: delimited::PAIR_WORDS },
+    Target { name: "nginx", run: access::nginx, words: access::LINE_WORDS },
+    Target { name: "regex", run: patterns::regex, words: patterns::WORDS },
+    Target { name: "scan", run: scan::scan, words: scan::WORDS },
+    Target { name: "syslog", run: parsers::syslog, words: parsers::SYSLOG_WORDS },
+    Target { name: "timestamps", run: timestamps::timestamps, words: timestamps::WORDS },
+];

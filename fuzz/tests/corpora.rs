@@ -1,0 +1,77 @@
+//! Every corpus, and some changes of it, with a seed that does not change. `FUZZ_CASES` is how many changes,
+//! `FUZZ_SEED` another seed.
+
+use millstream_fuzz::{Mutator, TARGETS, Target, corpus, try_input};
+
+/// Changes played for each target.
+const CASES: u64 = 400;
+
+/// Bytes of all corpora: they are kept with the code.
+const CORPORA_BYTES_MAX: usize = 300_000;
+
+fn number(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).map_or(otherwise, |text| text.parse().unwrap())
+}
+
+fn play(name: &str) {
+    let target = TARGETS.iter().find(|target| target.name == name).unwrap();
+    let files = corpus(target).unwrap();
+    assert!(files.len() >= 10, "{} files are few", files.len());
+    files.iter().for_each(|(file, input)| holds(target, file, input));
+    let entries: Vec<Vec<u8>> = files.into_iter().map(|(_, input)| input).collect();
+    let seed = number("FUZZ_SEED", 17);
+    let mut mutator = Mutator::new(&entries, target.words, seed);
+    for case in 0..number("FUZZ_CASES", CASES) {
+        holds(target, &format!("case {case} of seed {seed}"), &mutator.input());
+    }
+}
+
+fn holds(target: &Target, what: &str, input: &[u8]) {
+    if let Err(crash) = try_input(target, input) {
+        panic!("{}, {what}: {crash}\ninput: {:?}", target.name, String::from_utf8_lossy(input));
+    }
+}
+
+macro_rules! play {
+    ($($name:ident)*) => {
+        const PLAYED: &[&str] = &[$(stringify!($name)),*];
+        $(#[test] fn $name() { play(stringify!($name)); })*
+    };
+}
+
+play! {
+    access cri delimited detect docker encodings expressions framing grok json key_value nginx regex scan syslog
+    timestamps
+}
+
+#[test]
+fn every_target_is_played() {
+    let names: Vec<&str> = TARGETS.iter().map(|target| target.name).collect();
+    assert_eq!(names, PLAYED);
+}
+
+#[test]
+fn corpora_are_small() {
+    let bytes = TARGETS.iter().flat_map(|target| corpus(target).unwrap()).map(|(_, input)| input.len());
+    let bytes: usize = bytes.sum();
+    assert!(bytes <= CORPORA_BYTES_MAX, "{bytes} bytes");
+}
+
+#[test]
+fn a_target_that_fails_is_told_and_its_input_made_small() {
+    let target = Target { name: "x", run: |input| assert!(!input.contains(&b'!'), "a mark"), words: &[] };
+    assert!(try_input(&target, b"abc").is_ok());
+    assert!(try_input(&target, b"ab!c").unwrap_err().contains("a mark"));
+    assert_eq!(millstream_fuzz::smallest(&target, b"some text! and more"), b"!");
+}
+
+#[test]
+fn changes_depend_on_the_seed_alone() {
+    let entries = [b"one entry".to_vec(), b"another".to_vec()];
+    let inputs = |seed| {
+        let mut mutator = Mutator::new(&entries, &[b"word"], seed);
+        (0..50).map(|_| mutator.input()).collect::<Vec<_>>()
+    };
+    assert_eq!(inputs(1), inputs(1));
+    assert_ne!(inputs(1), inputs(2));
+}
