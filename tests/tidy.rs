@@ -96,6 +96,7 @@ const NEWCOMER_LINES_MAX: usize = 6000;
 /// are none yet, the tags of metrics, and what is shown of all of it.
 const NOT_ON_THE_JOURNEY: &[&str] = &[
     "crates/model/src/ledger/reach.rs",
+    "crates/scan/src/prefetch.rs",
     "crates/scan/src/tags.rs",
     "crates/scan/src/x86/tags.rs",
     "crates/engine/src/blueprint/graph.rs",

@@ -100,6 +100,7 @@ impl Shard {
                 let has_hash = |at: &u32| self.contexts[*at].hash == hash;
                 *found = self.table.find(hash, has_hash).copied().unwrap_or(NONE);
             }
+            found.iter().filter(|found| **found != NONE).for_each(|found| self.prefetch(*found));
             for (found, point) in found.iter_mut().zip(points).filter(|(found, _)| **found != NONE) {
                 *found = self.series_if(*found, point);
             }
@@ -110,6 +111,16 @@ impl Shard {
                     _ => self.add(point),
                 }
             }
+        }
+    }
+
+    /// Asks for what comes after a context: its key, and what the points of its series have come to.
+    #[inline]
+    fn prefetch(&self, context: u32) {
+        let context = &self.contexts[context];
+        self.generation.prefetch(context.series);
+        if let Some(key) = &context.key {
+            key.prefetch();
         }
     }
 
