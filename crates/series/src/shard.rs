@@ -140,6 +140,9 @@ impl Shard {
     }
 
     /// Lets series go that the store has found idle, unless points for them have come in the meantime.
+    ///
+    /// It takes some hundred nanoseconds for each: a receiver that has many to forget does so in portions, with
+    /// points in between.
     pub fn forget(&mut self, idle: &[u32]) {
         for id in idle.iter().copied() {
             let is_known = (id as usize) < self.first.len() && self.first[id] != NONE;
