@@ -298,3 +298,29 @@ fn number_of(values: &Values<'_>) -> u64 {
         Values::Change(_) | Values::Member(_) => 1,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of two keys with the same hash, which no test can make, a group finds one by its hash.
+    #[test]
+    fn a_context_that_has_only_the_hash_of_a_point_is_not_its_own() {
+        let point = |name: &'static [u8], tags: &'static [u8]| Point {
+            kind: Kind::Count,
+            name,
+            tags,
+            values: Values::Numbers(&[1.0]),
+            sample_rate: 1.0,
+            timestamp: None,
+            arrived: 1,
+        };
+        let mut shard = Shard::new(TagStyle::DogStatsd, &Limits::default(), 1);
+        shard.add(&point(b"ab", b"c"));
+        assert_eq!(shard.series_if(0, &point(b"ab", b"c")), 0);
+        for (name, tags) in [(&b"a"[..], &b"bc"[..]), (b"abc", b""), (b"ab", b""), (b"ab", b"d")] {
+            assert_eq!(shard.series_if(0, &point(name, tags)), NONE);
+        }
+        assert_eq!(shard.series_if(0, &Point { kind: Kind::Gauge, ..point(b"ab", b"c") }), NONE);
+    }
+}
