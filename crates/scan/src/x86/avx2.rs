@@ -2,6 +2,7 @@
 
 use super::json::{self, CONTROL_LETTERS, Escape32};
 use super::sets::{self, Set64};
+pub use super::tags::avx2 as tags;
 use super::{Newlines64, SHORT_BYTES_MAX, lines, short};
 use crate::ByteSet;
 use std::arch::x86_64::*;

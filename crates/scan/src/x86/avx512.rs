@@ -3,6 +3,7 @@
 
 use super::json::{self, CONTROL_LETTERS, Escape32};
 use super::sets::{self, Set64};
+pub use super::tags::avx512 as tags;
 use super::{Newlines64, lines};
 use crate::ByteSet;
 use std::arch::x86_64::*;
