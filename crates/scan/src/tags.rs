@@ -59,7 +59,7 @@ impl TagPlaces {
 
 /// Texts up to this many bytes are read byte by byte: that takes less than to begin with vectors.
 #[cfg(target_arch = "x86_64")]
-const SHORT_BYTES_MAX: usize = 15;
+const SHORT_BYTES_MAX: usize = 7;
 
 /// Finds the tags of `text`, in place of what was in `out`. An empty text has no tags, any other one more than
 /// it has ends.
