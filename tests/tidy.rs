@@ -117,6 +117,7 @@ const NOT_ON_THE_JOURNEY: &[&str] = &[
     "crates/scan/src/x86/sets/avx512.rs",
     "crates/scan/src/x86/text.rs",
     "crates/model/src/ledger/reach.rs",
+    "crates/scan/src/prefetch.rs",
     "crates/scan/src/tags.rs",
     "crates/scan/src/x86/tags.rs",
     "crates/engine/src/blueprint/graph.rs",

@@ -35,7 +35,7 @@ enum Place {
 /// All rows, and what was counted.
 struct Batch {
     rows: Vec<Row>,
-    counts: (usize, u64, u64),
+    counts: (usize, u64),
     /// How many fields there were, those that no row has in the end with them.
     fields: usize,
 }
@@ -91,7 +91,7 @@ fn take_from(parser: &mut dyn Parser, lines: &[&[u8]], place: Place) -> Batch {
     let mut fields = Fields::new(lines.len(), own);
     parser.parse(&input, &mut fields);
     let failures = fields.take_failures();
-    let counts = (fields.bad_types().len(), fields.duplicates, fields.left_out);
+    let counts = (fields.bad_types().len(), fields.duplicates);
     let mut rows = vec![Ok(BTreeMap::new()); lines.len()];
     let (len, columns) = (fields.len(), fields.finish());
     for column in &columns {

@@ -86,7 +86,7 @@ pub struct KeyValue {
 }
 
 /// A key and its field.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Key {
     /// The bytes of a key of up to [`KEY_BYTES_MAX`], and which of them count.
     word: u128,
@@ -99,9 +99,12 @@ struct Key {
 const KEY_BYTES_MAX: usize = 16;
 
 impl Key {
+    /// One that no key is, not even an empty one.
+    const NONE: Key = Key { word: 0, mask: 0, len: usize::MAX, field: 0 };
+
     fn new(key: &[u8], field: usize) -> Key {
         if key.len() > KEY_BYTES_MAX {
-            return Key { field, ..Key::default() };
+            return Key { field, ..Key::NONE };
         }
         let mut word = [0; KEY_BYTES_MAX];
         word[..key.len()].copy_from_slice(key);
@@ -318,7 +321,7 @@ impl KeyValue {
             None => return,
         };
         if *pairs == self.order.len() {
-            self.order.push(Key::default());
+            self.order.push(Key::NONE);
         }
         let known = &mut self.order[*pairs];
         *pairs += 1;

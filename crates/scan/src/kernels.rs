@@ -4,7 +4,7 @@ use crate::scalar;
 use crate::set::ByteSet;
 use crate::tags::{TagPlaces, TagSyntax};
 #[cfg(target_arch = "x86_64")]
-use crate::x86::{avx2, avx512, tags};
+use crate::x86::{avx2, avx512};
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// One implementation of the scanners that runs on this CPU.
@@ -136,14 +136,6 @@ impl Kernel {
     /// If `text` is longer than `u32::MAX` - 1 bytes.
     #[inline]
     pub fn tags(self, text: &[u8], syntax: &TagSyntax, out: &mut TagPlaces) {
-        match self.0 {
-            Level::Scalar => scalar::tags(text, syntax, out),
-            // SAFETY: a `Kernel` of this level is only made after `detected` saw its CPU features.
-            #[cfg(target_arch = "x86_64")]
-            Level::Avx2 => unsafe { tags::avx2(text, syntax, out) },
-            // SAFETY: as above.
-            #[cfg(target_arch = "x86_64")]
-            Level::Avx512 => unsafe { tags::avx512(text, syntax, out) },
-        }
+        dispatch!(self.0, tags(text, syntax, out));
     }
 }

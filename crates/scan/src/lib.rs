@@ -12,6 +12,7 @@
 //! ```
 
 pub mod kernels;
+mod prefetch;
 pub mod scalar;
 mod set;
 mod tags;
@@ -19,6 +20,7 @@ mod tags;
 mod x86;
 
 use kernels::Kernel;
+pub use prefetch::prefetch;
 pub use set::ByteSet;
 pub use tags::{Tag, TagPlaces, TagSyntax, tags};
 

@@ -1,6 +1,7 @@
 //! The byte-by-byte twins: what every kernel must answer, and what CPUs without a kernel run.
 
-use crate::{ByteSet, TagPlaces, TagSyntax};
+use crate::ByteSet;
+pub use crate::tags::by_bytes as tags;
 
 /// Twin of [`crate::newlines`].
 ///
@@ -49,32 +50,6 @@ pub fn escape_json(text: &[u8], out: &mut Vec<u8>) {
         }
     }
     out.extend_from_slice(&text[run_start..]);
-}
-
-/// Twin of [`crate::tags`].
-///
-/// # Panics
-/// If `text` is longer than `u32::MAX` - 1 bytes.
-pub fn tags(text: &[u8], syntax: &TagSyntax, out: &mut TagPlaces) {
-    assert!(
-        u32::try_from(text.len()).is_ok_and(|len| len < u32::MAX),
-        "tags are shorter than u32::MAX bytes"
-    );
-    out.clear();
-    let mut split = None;
-    for (at, byte) in (0u32..).zip(text) {
-        if syntax.ends.contains(byte) {
-            out.splits.push(split.take().unwrap_or(at));
-            out.ends.push(at);
-        } else if *byte == syntax.split && split.is_none() {
-            split = Some(at);
-        }
-    }
-    if !text.is_empty() {
-        let end = text.len() as u32;
-        out.splits.push(split.unwrap_or(end));
-        out.ends.push(end);
-    }
 }
 
 /// Twin of [`crate::string_end`].

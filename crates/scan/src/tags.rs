@@ -59,7 +59,7 @@ impl TagPlaces {
 
 /// Texts up to this many bytes are read byte by byte: that takes less than to begin with vectors.
 #[cfg(target_arch = "x86_64")]
-const SHORT_BYTES_MAX: usize = 15;
+const SHORT_BYTES_MAX: usize = 7;
 
 /// Finds the tags of `text`, in place of what was in `out`. An empty text has no tags, any other one more than
 /// it has ends.
@@ -73,4 +73,30 @@ pub fn tags(text: &[u8], syntax: &TagSyntax, out: &mut TagPlaces) {
         return crate::kernels::Kernel::best().tags(text, syntax, out);
     }
     crate::scalar::tags(text, syntax, out);
+}
+
+/// Twin of [`crate::tags()`].
+///
+/// # Panics
+/// If `text` is longer than `u32::MAX` - 1 bytes.
+pub fn by_bytes(text: &[u8], syntax: &TagSyntax, out: &mut TagPlaces) {
+    assert!(
+        u32::try_from(text.len()).is_ok_and(|len| len < u32::MAX),
+        "tags are shorter than u32::MAX bytes"
+    );
+    out.clear();
+    let mut split = None;
+    for (at, byte) in (0u32..).zip(text) {
+        if syntax.ends.contains(byte) {
+            out.splits.push(split.take().unwrap_or(at));
+            out.ends.push(at);
+        } else if *byte == syntax.split && split.is_none() {
+            split = Some(at);
+        }
+    }
+    if !text.is_empty() {
+        let end = text.len() as u32;
+        out.splits.push(split.unwrap_or(end));
+        out.ends.push(end);
+    }
 }

@@ -10,6 +10,7 @@ use crate::pool::{Members, Pool};
 use crate::sketch::{Sketch, saturating};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
+use millstream_scan::prefetch;
 
 /// What the points of one series have come to, in 16 bytes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -104,6 +105,14 @@ impl Generation {
 
     pub(crate) fn is_empty(&self, id: u32) -> bool {
         id as usize >= self.cells.len() || self.cells[id].is_empty()
+    }
+
+    /// Asks for the cell of a series.
+    #[inline]
+    pub(crate) fn prefetch(&self, id: u32) {
+        if (id as usize) < self.cells.len() {
+            prefetch(&self.cells[id]);
+        }
     }
 
     /// Adds the values of a point to the series.

@@ -3,6 +3,7 @@
 use crate::point::Kind;
 use crate::sketch::{Sketch, saturating};
 use crate::store::{Aggregate, Reading};
+use Temporality::{Cumulative, Delta, Gauge};
 
 /// What a number means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,8 +28,6 @@ pub struct Output {
     /// The client's timestamp in Unix seconds; without one it belongs to the period's end.
     pub timestamp: Option<i64>,
 }
-
-use Temporality::{Cumulative, Delta, Gauge};
 
 /// Parts of the values below which a percentile lies.
 const PAIRS_PARTS: [f64; 6] = [0.5, 0.9, 0.95, 0.99, 0.995, 0.999];

@@ -100,6 +100,7 @@ impl Shard {
                 let has_hash = |at: &u32| self.contexts[*at].hash == hash;
                 *found = self.table.find(hash, has_hash).copied().unwrap_or(NONE);
             }
+            found.iter().filter(|found| **found != NONE).for_each(|found| self.prefetch(*found));
             for (found, point) in found.iter_mut().zip(points).filter(|(found, _)| **found != NONE) {
                 *found = self.series_if(*found, point);
             }
@@ -110,6 +111,16 @@ impl Shard {
                     _ => self.add(point),
                 }
             }
+        }
+    }
+
+    /// Asks for what comes after a context: its key, and what the points of its series have come to.
+    #[inline]
+    fn prefetch(&self, context: u32) {
+        let context = &self.contexts[context];
+        self.generation.prefetch(context.series);
+        if let Some(key) = &context.key {
+            key.prefetch();
         }
     }
 
@@ -129,6 +140,9 @@ impl Shard {
     }
 
     /// Lets series go that the store has found idle, unless points for them have come in the meantime.
+    ///
+    /// It takes some hundred nanoseconds for each: a receiver that has many to forget does so in portions, with
+    /// points in between.
     pub fn forget(&mut self, idle: &[u32]) {
         for id in idle.iter().copied() {
             let is_known = (id as usize) < self.first.len() && self.first[id] != NONE;
@@ -282,5 +296,31 @@ fn number_of(values: &Values<'_>) -> u64 {
     match values {
         Values::Numbers(values) => values.len().max(1) as u64,
         Values::Change(_) | Values::Member(_) => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of two keys with the same hash, which no test can make, a group finds one by its hash.
+    #[test]
+    fn a_context_that_has_only_the_hash_of_a_point_is_not_its_own() {
+        let point = |name: &'static [u8], tags: &'static [u8]| Point {
+            kind: Kind::Count,
+            name,
+            tags,
+            values: Values::Numbers(&[1.0]),
+            sample_rate: 1.0,
+            timestamp: None,
+            arrived: 1,
+        };
+        let mut shard = Shard::new(TagStyle::DogStatsd, &Limits::default(), 1);
+        shard.add(&point(b"ab", b"c"));
+        assert_eq!(shard.series_if(0, &point(b"ab", b"c")), 0);
+        for (name, tags) in [(&b"a"[..], &b"bc"[..]), (b"abc", b""), (b"ab", b""), (b"ab", b"d")] {
+            assert_eq!(shard.series_if(0, &point(name, tags)), NONE);
+        }
+        assert_eq!(shard.series_if(0, &Point { kind: Kind::Gauge, ..point(b"ab", b"c") }), NONE);
     }
 }

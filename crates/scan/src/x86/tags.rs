@@ -53,19 +53,23 @@ impl Masks {
     fn of_short(text: &[u8], syntax: &TagSyntax) -> Masks {
         let [one, other] = syntax.ends;
         let mut masks = Masks { split: 0, end: 0 };
-        let mut add = |block: &[u8; 16], at: usize| {
-            masks.split |= mask16(block, syntax.split) << at;
-            masks.end |= (mask16(block, one) | mask16(block, other)) << at;
+        let mut add = |bytes: __m128i, inside: u64, at: usize| {
+            masks.split |= (mask16(bytes, syntax.split) & inside) << at;
+            masks.end |= ((mask16(bytes, one) | mask16(bytes, other)) & inside) << at;
         };
         let (blocks, _) = text.as_chunks::<16>();
-        blocks.iter().enumerate().for_each(|(index, block)| add(block, index * 16));
-        // Overlaps the block before it, where it sets the same bits.
-        match text.last_chunk::<16>() {
-            Some(last) => add(last, text.len() - 16),
-            None => {
-                let mut padded = [0; 16];
-                padded[..text.len()].copy_from_slice(text);
-                add(&padded, 0);
+        blocks.iter().enumerate().for_each(|(index, block)| add(load(block), 0xFFFF, index * 16));
+        // What is left overlaps what was before it, where it sets the same bits.
+        let len = text.len();
+        match (text.last_chunk::<16>(), text.first_chunk::<8>(), text.last_chunk::<8>()) {
+            (Some(last), ..) => add(load(last), 0xFFFF, len - 16),
+            (None, Some(first), Some(last)) => {
+                add(low(u64::from_le_bytes(*first)), 0xFF, 0);
+                add(low(u64::from_le_bytes(*last)), 0xFF, len - 8);
+            }
+            _ => {
+                let few = text.iter().rev().fold(0, |few, byte| few << 8 | u64::from(*byte));
+                add(low(few), (1 << len) - 1, 0);
             }
         }
         masks
@@ -94,14 +98,24 @@ impl Masks {
     }
 }
 
-/// Bit i is set if `block[i]` is `byte`.
 #[inline(always)]
-fn mask16(block: &[u8; 16], byte: u8) -> u64 {
+fn load(block: &[u8; 16]) -> __m128i {
     // SAFETY: 16 readable bytes; SSE2 is part of every x86-64.
-    unsafe {
-        let bytes = _mm_loadu_si128(block.as_ptr().cast());
-        _mm_movemask_epi8(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(byte as i8))) as u64
-    }
+    unsafe { _mm_loadu_si128(block.as_ptr().cast()) }
+}
+
+/// Eight bytes and eight zeros.
+#[inline(always)]
+fn low(bytes: u64) -> __m128i {
+    // SAFETY: SSE2 is part of every x86-64.
+    unsafe { _mm_cvtsi64_si128(bytes as i64) }
+}
+
+/// Bit i is set if byte i is `byte`.
+#[inline(always)]
+fn mask16(bytes: __m128i, byte: u8) -> u64 {
+    // SAFETY: SSE2 is part of every x86-64.
+    unsafe { _mm_movemask_epi8(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(byte as i8))) as u64 }
 }
 
 /// What one block leaves to the next: whether a tag begins with it, or the key of the last one goes on.

@@ -74,18 +74,13 @@ impl Parse {
     fn take_apart(&mut self, batch: &mut Batch, failed: &mut Failed, out: &Outputs) -> Column {
         let source = match &self.field {
             None => batch.message.clone(),
-            Some(name) => {
-                batch.fields.lift([&**name], &batch.block);
-                text_of(batch, name)
-            }
+            Some(name) => text_of(batch, name),
         };
         let mut runs: Vec<(usize, usize)> = batch.runs(0, batch.rows()).collect();
         if self.field.is_some() {
             runs = present(&source, &runs, failed);
         }
         let mut fields = Fields::new(batch.rows(), source.own());
-        // What the configuration names has a column, however many other names there are.
-        self.times.iter().filter_map(|time| time.field.as_ref()).for_each(|name| _ = fields.named(name));
         for parser in &mut self.parsers {
             let input = Input {
                 block: &batch.block,
@@ -105,9 +100,10 @@ impl Parse {
             failed.add(failure.row, failure.reason);
         }
         fields.take_bad_types().into_iter().for_each(|row| failed.add(row, "bad_type"));
-        for column in fields.finish() {
-            batch.fields.merge(column, &batch.block);
-        }
+        fields.finish().into_iter().for_each(|column| batch.fields.merge(column, &batch.block));
+        // What the configuration names is found, however many other names there are.
+        let named = self.times.iter().filter_map(|time| time.field.as_deref());
+        batch.fields.lift(named, &batch.block);
         source
     }
 
@@ -137,6 +133,7 @@ impl Parse {
 
 /// The field as text: without escapes, and numbers, objects and arrays as they are written.
 fn text_of(batch: &mut Batch, name: &Arc<str>) -> Column {
+    batch.fields.lift([&**name], &batch.block);
     let Some(column) = batch.fields.get(name) else {
         return Column::new(name.clone(), vec![Default::default(); batch.rows()], Vec::new());
     };
