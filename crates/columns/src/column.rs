@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// [`Kind::Members`].
 pub const COLUMNS_MAX: usize = 256;
 
-/// Bytes of what is computed for one field of one batch at most: texts that grow from step to step must
+/// Bytes that a change of one field of one batch may add to it: texts that grow from step to step must
 /// not fill the memory.
 const OWN_BYTES_MAX: usize = 32 << 20;
 
@@ -80,7 +80,8 @@ impl Column {
 
     /// To change some of its rows.
     pub fn edit(&self) -> ColumnBuilder {
-        ColumnBuilder { cells: self.cells.to_vec(), own: self.own.to_vec(), left_out: 0 }
+        let (own, began) = (self.own.to_vec(), self.own.len());
+        ColumnBuilder { cells: self.cells.to_vec(), own, began, left_out: 0 }
     }
 
     /// Bytes of memory it holds, beside the block.
@@ -94,13 +95,15 @@ impl Column {
 pub struct ColumnBuilder {
     cells: Vec<Cell>,
     own: Vec<u8>,
+    /// Bytes of `own` that were there before.
+    began: usize,
     left_out: u64,
 }
 
 impl ColumnBuilder {
     /// A column of `rows` without a value.
     pub fn new(rows: usize) -> ColumnBuilder {
-        ColumnBuilder { cells: vec![Cell::ABSENT; rows], own: Vec::new(), left_out: 0 }
+        ColumnBuilder { cells: vec![Cell::ABSENT; rows], own: Vec::new(), began: 0, left_out: 0 }
     }
 
     /// The cells so far.
@@ -125,7 +128,7 @@ impl ColumnBuilder {
         let start = self.own.len();
         write(&mut self.own);
         self.own.truncate(start + VALUE_BYTES_MAX);
-        if self.own.len() > OWN_BYTES_MAX {
+        if self.own.len() - self.began > OWN_BYTES_MAX {
             self.own.truncate(start);
             self.left_out += 1;
             return Cell::ABSENT;

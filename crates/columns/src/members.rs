@@ -131,10 +131,18 @@ impl Columns {
                 left.set(row, cell);
             }
         }
-        self.set(left.finish(rest.name.clone()));
         let found = |column: &Column| column.cells().iter().any(|cell| cell.is_present());
         let columns = lifted.into_iter().map(|(name, column)| column.finish(Arc::from(name)));
-        columns.filter(found).for_each(|column| self.merge(column, block));
+        let columns: Vec<Column> = columns.filter(found).collect();
+        if !columns.is_empty() {
+            self.set(left.finish(rest.name.clone()));
+        }
+        for column in columns {
+            // What has a column was found later.
+            let later = self.get(&column.name).cloned();
+            self.set(column);
+            later.into_iter().for_each(|later| self.merge(later, block));
+        }
     }
 }
 
@@ -164,6 +172,18 @@ mod tests {
         assert_eq!(find("pass"), Some(Value::Text(b"secret")));
         assert_eq!((find("t"), find("f")), (Some(Value::Bool(true)), Some(Value::Float(b"-1.5e3"))));
         assert_eq!((find("x"), columns.member("a", b"", 0)), (None, None));
+    }
+
+    #[test]
+    fn what_has_a_column_already_stays() {
+        let mut columns = columns(&[r#""a":1"#, r#""a":2"#]);
+        let mut column = ColumnBuilder::new(2);
+        column.text(1, b"later");
+        columns.set(column.finish("a".into()));
+        columns.lift(["a"], b"");
+        let value = |row| columns.get("a").unwrap().value(b"", row);
+        assert_eq!([value(0), value(1)], [Value::Int(b"1"), Value::Text(b"later")]);
+        assert_eq!(columns.get(MEMBERS).unwrap().value(b"", 1), Value::Absent);
     }
 
     #[test]

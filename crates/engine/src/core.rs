@@ -62,9 +62,10 @@ impl SourceSlot {
 
     /// Has it not read for this long.
     pub fn pause(&self, now: Duration, pause: Duration) {
-        let until = (now + pause).as_nanos() as u64;
-        self.paused_ns.fetch_max(until, Ordering::Relaxed);
-        self.counters.waited("throttle", pause);
+        let (now, until) = (now.as_nanos() as u64, (now + pause).as_nanos() as u64);
+        let before = self.paused_ns.fetch_max(until, Ordering::Relaxed).max(now);
+        // A pause within another is no second wait.
+        self.counters.waited("throttle", Duration::from_nanos(until.saturating_sub(before)));
     }
 
     /// Notes what a poll read, if `before` is what had been read before it.

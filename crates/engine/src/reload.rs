@@ -220,7 +220,7 @@ impl SourceSlot {
             troubles: self.troubles.clone(),
             release: Mutex::new(Release::default()),
             rate: if same_rate { self.rate.clone() } else { rate(pace) },
-            paused_ns: AtomicU64::default(),
+            paused_ns: AtomicU64::new(self.paused_ns.load(Ordering::Relaxed)),
             pace,
             roots,
             cuts,

@@ -4,7 +4,8 @@
 //! metadata, an attribute) the field stays and the other is left out: what a log says is never touched.
 
 use super::*;
-use millstream_model::{CellKind, Column};
+use millstream_model::{CellKind, Column, MEMBERS};
+use std::collections::BTreeSet;
 
 /// A column and what stands before its values.
 struct Field<'b> {
@@ -34,6 +35,14 @@ struct Left {
 impl JsonEncoder {
     /// Appends the selected rows.
     pub(super) fn events(&mut self, batch: &Batch, utf8: bool, out: &mut Vec<u8>) -> Tally {
+        let lifted;
+        let batch = match batch.fields.get(MEMBERS) {
+            None => batch,
+            Some(_) => {
+                lifted = self.lifted(batch);
+                &lifted
+            }
+        };
         let mut tally = Tally::default();
         self.head.clear();
         let mut read = Vec::new();
@@ -53,6 +62,19 @@ impl JsonEncoder {
             }
         }
         tally
+    }
+
+    /// The batch with columns for those members whose names are there already: no name comes twice.
+    fn lifted(&self, batch: &Batch) -> Batch {
+        let of_origins = batch.segments.iter().flat_map(|segment| segment.origin.attributes.keys());
+        let attributes = batch.source.attributes.keys().chain(of_origins).map(String::as_str);
+        let metadata = self.metadata.iter().map(|item| item.name());
+        let columns = batch.fields.iter().map(|column| &*column.name).filter(|name| *name != MEMBERS);
+        let own = ["timestamp", "message", &self.metadata_key].into_iter().filter(|name| !name.is_empty());
+        let names: BTreeSet<&str> = own.chain(metadata).chain(attributes).chain(columns).collect();
+        let mut lifted = batch.clone();
+        lifted.fields.lift(names, &batch.block);
+        lifted
     }
 
     fn fields<'b>(&self, batch: &'b Batch, segment: &Segment) -> Vec<Field<'b>> {

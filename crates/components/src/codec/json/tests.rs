@@ -239,6 +239,21 @@ fn a_field_takes_the_place_of_what_the_event_has_under_its_name() {
     }
 }
 
+/// Members without a column clash like fields, and no name comes twice.
+#[test]
+fn members_take_the_place_of_what_the_event_has_under_their_names() {
+    let members = b"\"timestamp\":\"log\",\"env\":1,\"x\":2,\"y\":3";
+    let cell = Cell::own(CellKind::Members, 0, members.len());
+    let x = column("x", &[Cell::own(CellKind::Text, 0, 3)], b"new");
+    let mut batch = with_fields(b"1\n", vec![column("", &[cell], members), x]);
+    let attributes = [("env".to_owned(), "prod".to_owned())].into();
+    batch.source = Arc::new(SourceInfo { attributes, ..(*batch.source).clone() });
+    let (text, _) = encode(&batch, json!({ "metadata": [] }));
+    let expected = json!({ "timestamp": "log", "message": "1", "env": 1, "x": "new", "y": 3 });
+    assert_eq!(parse(&text)[0], expected);
+    assert!(["timestamp", "env", "\"x\""].iter().all(|name| text.matches(name).count() == 1), "{text}");
+}
+
 /// A message that is not shown is not there, and an event of nothing is an object all the same.
 #[test]
 fn what_is_not_shown_is_left_out() {
