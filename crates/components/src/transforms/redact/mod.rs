@@ -51,7 +51,8 @@ impl Map for Redact {
             found.sort_unstable();
             self.count(&found, out);
             for (index, column) in columns.iter().enumerate() {
-                self.rewrite(&mut batch, index, column, &found);
+                let left_out = self.rewrite(&mut batch, index, column, &found);
+                out.counters.noted("too_large", left_out);
             }
         }
         out.send(0, batch);
@@ -87,7 +88,7 @@ impl Redact {
     }
 
     /// Writes the values of a column anew that lie over something that was found.
-    fn rewrite(&self, batch: &mut Batch, index: usize, column: &Column, found: &[Found]) {
+    fn rewrite(&self, batch: &mut Batch, index: usize, column: &Column, found: &[Found]) -> u64 {
         let mut edit = None;
         let mut written = Vec::new();
         for row in found.chunk_by(|one, other| one.row == other.row) {
@@ -103,12 +104,14 @@ impl Redact {
             let changed = edit.push(kind, &written);
             edit.set(at, changed);
         }
-        let Some(edit) = edit else { return };
+        let Some(edit) = edit else { return 0 };
+        let left_out = edit.left_out();
         let changed = edit.finish(column.name.clone());
         match column.is_same(&batch.message) {
             true => batch.message = changed,
             false => batch.fields.set(changed),
         }
+        left_out
     }
 
     /// Appends a value without what was found; what it is then, or `None` if nothing of it changes.
