@@ -137,12 +137,14 @@ impl Columns {
         if !columns.is_empty() {
             self.set(left.finish(rest.name.clone()));
         }
-        for column in columns {
-            // What has a column was found later.
-            let later = self.get(&column.name).cloned();
-            self.set(column);
-            later.into_iter().for_each(|later| self.merge(later, block));
-        }
+        columns.into_iter().for_each(|column| self.put_below(column, block));
+    }
+
+    /// Puts a column in, below one of the same name, whose values were found later.
+    fn put_below(&mut self, column: Column, block: &[u8]) {
+        let later = self.get(&column.name).cloned();
+        self.set(column);
+        later.into_iter().for_each(|later| self.merge(later, block));
     }
 }
 
