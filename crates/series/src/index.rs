@@ -167,7 +167,7 @@ mod tests {
     /// Hashes of which many share a slot, and some everything.
     fn hash(number: u32) -> u64 {
         let number = u64::from(number);
-        (number % 3) << 62 | (number % 50) << 26 | number % 2
+        (number % 3) << 62 | (number % 50) << 26 | (number % 2)
     }
 
     #[test]
