@@ -120,9 +120,13 @@ impl Generation {
     pub(crate) fn add(&mut self, id: u32, point: &Point<'_>, limits: &Limits, hashing: &Hashing) {
         self.cells.grow(id as usize + 1);
         match point.values {
+            Values::Number(value) => {
+                // -0 becomes 0, which is the same number.
+                self.add_number(id, value + 0.0, point, limits);
+                self.counts.taken += 1;
+            }
             Values::Numbers(values) => {
                 let finite = values.iter().filter(|value| value.is_finite());
-                // -0 becomes 0, which is the same number.
                 let taken =
                     finite.map(|value| self.add_number(id, *value + 0.0, point, limits)).count() as u64;
                 self.counts.taken += taken;

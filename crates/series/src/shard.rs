@@ -275,6 +275,13 @@ fn check(point: &Point<'_>) -> Result<(), Reason> {
         return Err(Reason::SampleRate);
     }
     match (point.values, point.kind.class()) {
+        (Values::Number(value), Class::Sum | Class::Last | Class::Sketch) => {
+            if value.is_finite() {
+                Ok(())
+            } else {
+                Err(Reason::NotFinite)
+            }
+        }
         (Values::Numbers([]), _) => Err(Reason::Value),
         (Values::Numbers(values), Class::Sum | Class::Last | Class::Sketch) => {
             if values.iter().any(|value| value.is_finite()) { Ok(()) } else { Err(Reason::NotFinite) }
@@ -295,7 +302,7 @@ fn check(point: &Point<'_>) -> Result<(), Reason> {
 fn number_of(values: &Values<'_>) -> u64 {
     match values {
         Values::Numbers(values) => values.len().max(1) as u64,
-        Values::Change(_) | Values::Member(_) => 1,
+        Values::Number(_) | Values::Change(_) | Values::Member(_) => 1,
     }
 }
 
