@@ -83,6 +83,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "millstream-parsers",
         &["millstream-columns", "millstream-framing", "millstream-scan", "millstream-timestamps"],
     ),
+    ("millstream-receiver", &[]),
     ("millstream-scan", &[]),
     ("millstream-series", &["millstream-scan"]),
     ("millstream-snapshot", &["millstream-model", "millstream-timestamps"]),
