@@ -87,6 +87,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["millstream-columns", "millstream-framing", "millstream-scan", "millstream-timestamps"],
     ),
     ("millstream-points", &["millstream-scan", "millstream-series"]),
+    ("millstream-receiver", &[]),
     ("millstream-scan", &[]),
     ("millstream-series", &["millstream-scan"]),
     ("millstream-snapshot", &["millstream-model", "millstream-timestamps"]),
