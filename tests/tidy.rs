@@ -21,6 +21,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "millstream-kafka",
             "millstream-model",
             "millstream-scan",
+            "millstream-series",
         ],
     ),
     (
