@@ -156,6 +156,14 @@ impl Generation {
         }
     }
 
+    /// Asks for the distribution of a series, after its cell.
+    #[inline]
+    pub(crate) fn prefetch_sketch(&self, id: u32) {
+        if let Some(entry) = self.cells.get(id).map(Cell::payload).filter(|entry| *entry != 0) {
+            self.sketches.get(entry as u32).prefetch();
+        }
+    }
+
     /// Adds the values of a point to the series.
     #[inline]
     pub(crate) fn add(&mut self, id: u32, point: &Point<'_>, limits: &Limits, hashing: &Hashing) {

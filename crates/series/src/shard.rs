@@ -149,6 +149,9 @@ impl Shard {
         let mut ids = [NONE; GROUP_POINTS];
         for ((id, context), point) in ids.iter_mut().zip(contexts).zip(points) {
             *id = context.map_or(NONE, |context| context.series_of(point, self.style));
+            if point.kind.class() == Class::Sketch {
+                self.generation.prefetch_sketch(*id);
+            }
         }
         ids
     }
