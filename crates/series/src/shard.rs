@@ -201,7 +201,7 @@ impl Shard {
     /// The series of a name with tags that are not known by their bytes.
     #[cold]
     fn first_sight(&mut self, point: &Point<'_>) -> Result<u32, Reason> {
-        let values = number_of(&point.values);
+        let values = finite_of(&point.values);
         let too_long = [
             (point.name.len() > self.limits.name_bytes, Reason::NameBytes),
             (point.tags.len() > self.limits.tags_bytes, Reason::TagsBytes),
@@ -328,6 +328,14 @@ fn check(point: &Point<'_>) -> Result<(), Reason> {
 fn number_of(values: &Values<'_>) -> u64 {
     match values {
         Values::Numbers(values) => values.len().max(1) as u64,
+        Values::Number(_) | Values::Change(_) | Values::Member(_) => 1,
+    }
+}
+
+/// How many values of a point that is taken go into its series.
+fn finite_of(values: &Values<'_>) -> u64 {
+    match values {
+        Values::Numbers(values) => values.iter().filter(|value| value.is_finite()).count() as u64,
         Values::Number(_) | Values::Change(_) | Values::Member(_) => 1,
     }
 }
