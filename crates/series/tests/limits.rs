@@ -1,7 +1,8 @@
 //! Limits, overflow, idle series, tags, and what is no number.
 
 use millstream_series::{
-    Aggregate, Counts, Generation, Kind, Limits, OVERFLOW_NAME, Point, Reason, Shard, Store, TagStyle, Values,
+    Aggregate, Counts, Generation, Kind, Limits, OVERFLOW_NAME, Point, Reading, Reason, Shard, Store,
+    TagStyle, Values,
 };
 use std::collections::BTreeMap;
 
@@ -81,6 +82,17 @@ fn what_is_beyond_the_limit_of_series_is_in_the_overflow_series() {
     assert_eq!(counts.taken, 75);
 }
 
+/// What all points of a series have come to, with or without a timestamp.
+fn all_of(reading: &Reading<'_>) -> f64 {
+    match reading.aggregate {
+        Aggregate::Sum { total, .. } => total,
+        Aggregate::Last(last) => reading.timed.first().map_or(last, |(_, value)| *value),
+        Aggregate::Sketch(sketch) => sketch.sum(),
+        Aggregate::Set(members) => members as f64,
+        Aggregate::Rest => panic!("few timestamps"),
+    }
+}
+
 #[test]
 fn every_kind_has_an_overflow_series_that_is_like_any_other() {
     let mut rig = Rig::new(TagStyle::DogStatsd, &Limits { series: 0, ..Limits::default() });
@@ -96,14 +108,7 @@ fn every_kind_has_an_overflow_series_that_is_like_any_other() {
     rig.store.merge(0, generation);
     let counts = rig.store.drain(|reading| {
         assert_eq!((reading.key.name(), reading.key.tags_text()), (OVERFLOW_NAME, &b""[..]));
-        let value = match reading.aggregate {
-            Aggregate::Sum { total, .. } => total,
-            Aggregate::Last(last) => reading.timed.first().map_or(last, |(_, value)| *value),
-            Aggregate::Sketch(sketch) => sketch.sum(),
-            Aggregate::Set(members) => members as f64,
-            Aggregate::Rest => panic!("few timestamps"),
-        };
-        found.push((reading.key.kind(), value));
+        found.push((reading.key.kind(), all_of(reading)));
     });
     found.sort_by_key(|(kind, _)| *kind);
     let expected = Kind::ALL.map(|kind| match kind {

@@ -270,19 +270,21 @@ impl Exact {
                     reading.key
                 );
             }
-            Aggregate::Last(last) => {
-                self.lasts.sort_by_key(|(arrived, ..)| *arrived);
-                let next = |last, (_, change, value): &(u64, bool, f64)| {
-                    if *change { finite(last + value) } else { *value }
-                };
-                self.last = self.lasts.iter().fold(self.last, next);
-                assert_eq!(last, self.last, "{:?}", reading.key);
-                assert!(last != 0.0 || last.is_sign_positive(), "-0 is 0");
-            }
+            Aggregate::Last(last) => self.check_last(last),
             Aggregate::Sketch(sketch) => self.check_sketch(sketch),
             Aggregate::Set(members) => assert_eq!(members, self.members.len() as u64),
             Aggregate::Rest => panic!("few timestamps"),
         }
+    }
+
+    fn check_last(&mut self, last: f64) {
+        self.lasts.sort_by_key(|(arrived, ..)| *arrived);
+        let next = |last, (_, change, value): &(u64, bool, f64)| {
+            if *change { finite(last + value) } else { *value }
+        };
+        self.last = self.lasts.iter().fold(self.last, next);
+        assert_eq!(last, self.last);
+        assert!(last != 0.0 || last.is_sign_positive(), "-0 is 0");
     }
 
     fn check_sketch(&mut self, sketch: &millstream_series::Sketch) {

@@ -101,6 +101,15 @@ impl Merging {
     }
 }
 
+impl Link {
+    /// Counts a generation without points; whether the series is to be let go. It is said more than once: the
+    /// shard may not have come to it.
+    fn is_idle_again(&mut self, idle_max: u32) -> bool {
+        self.idle = self.idle.saturating_add(1);
+        self.idle.is_multiple_of(idle_max)
+    }
+}
+
 impl Store {
     /// The number of a series, which is new if need be.
     fn series_of(&mut self, key: SeriesKey) -> u32 {
@@ -151,9 +160,7 @@ impl Store {
             return 1;
         }
         if cell.is_empty() {
-            link.idle = link.idle.saturating_add(1);
-            // Once more each time: the shard may not have come to it.
-            if link.idle.is_multiple_of(self.idle_max) {
+            if link.is_idle_again(self.idle_max) {
                 idle.ids.push(id);
             }
             return 1;
