@@ -28,9 +28,9 @@ pub fn run(report: &mut Report) -> io::Result<()> {
         "Messages to points: ns per point",
         &["load", "bytes of a point", "line ends", "twin", "parser", "parser and store", "bar"],
     );
-    let lines = lines();
-    let mixed = mixed();
+    let (lines, counts, mixed) = (lines(), counts(), mixed());
     for (name, messages, bar) in [
+        ("dogstatsd, ten counts", together(&counts, |message, _| message.lines < 10), true),
         ("dogstatsd, ten lines", together(&lines, |message, _| message.lines < 10), true),
         ("dogstatsd, one line", together(&lines, |_, _| false), false),
         ("dogstatsd, 8 KB", together(&lines, |message, line| message.bytes.len() + line < LARGE_BYTES), true),
@@ -92,6 +92,12 @@ fn lines() -> Vec<String> {
         format!("{name}:{value}|{kind}|#env:prod,service:checkout,host:web-{web},route:/api/v{route}/orders")
     };
     (0..LINES).map(line).collect()
+}
+
+/// The same lines, all of one type, for which the store does the least.
+fn counts() -> Vec<String> {
+    let kinds = ["|ms|", "|d|", "|h|", "|g|"];
+    lines().into_iter().map(|line| kinds.iter().fold(line, |line, kind| line.replace(kind, "|c|"))).collect()
 }
 
 /// Lines of clients of every version, in no order that could be learnt.
