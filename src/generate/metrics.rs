@@ -10,13 +10,14 @@ use super::{Progress, TICK, due};
 use crate::cli::{DONE, FAILED, USAGE};
 use load::{Content, Load, Shape};
 use millstream_model::Size;
+use millstream_receiver::Address;
 use protocol::{Protocol, Type};
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
-use target::{Address, Batch, Target};
+use target::{Batch, Target};
 
 /// What stands below the options.
 pub const HELP: &str = "Example:\n  \

@@ -1,15 +1,14 @@
 //! Where a load goes: sockets of every kind, a file, standard output.
 
+use millstream_receiver::Address;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, MMsgHdr, SendAncillaryBuffer, SendFlags, SocketAddrUnix, SocketType};
-use std::fmt;
 use std::fs::OpenOptions;
 use std::io::{self, IoSlice, Write};
 use std::net::{TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -18,60 +17,6 @@ use std::time::{Duration, Instant};
 const WAIT: Duration = Duration::from_millis(100);
 /// How long a Unix socket may be without a receiver, for example while an agent is started again.
 const ABSENT_MAX: Duration = Duration::from_secs(10);
-
-/// Where a load goes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Address {
-    /// `udp://HOST:PORT`
-    Udp(String),
-    /// `tcp://HOST:PORT`
-    Tcp(String),
-    /// `unixgram:///PATH`
-    UnixDatagram(PathBuf),
-    /// `unixpacket:///PATH`
-    UnixPacket(PathBuf),
-    /// `unix:///PATH`
-    UnixStream(PathBuf),
-}
-
-impl FromStr for Address {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Address, String> {
-        let advice =
-            "write udp://HOST:PORT, tcp://HOST:PORT, unixgram:///PATH, unixpacket:///PATH or unix:///PATH";
-        let Some((scheme, rest)) = text.split_once("://") else {
-            return Err(format!("{text:?} names no kind of socket; {advice}"));
-        };
-        let has_port = rest.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-        match scheme {
-            "udp" if has_port => Ok(Address::Udp(rest.into())),
-            "tcp" if has_port => Ok(Address::Tcp(rest.into())),
-            "udp" | "tcp" => {
-                Err(format!("{text:?} has no port; write for example {scheme}://127.0.0.1:8125"))
-            }
-            "unixgram" | "unixpacket" | "unix" if !rest.starts_with('/') => {
-                Err(format!("{text:?} has no absolute path; write for example {scheme}:///run/metrics.sock"))
-            }
-            "unixgram" => Ok(Address::UnixDatagram(rest.into())),
-            "unixpacket" => Ok(Address::UnixPacket(rest.into())),
-            "unix" => Ok(Address::UnixStream(rest.into())),
-            _ => Err(format!("{scheme:?} is no kind of socket; {advice}")),
-        }
-    }
-}
-
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Address::Udp(at) => write!(f, "udp://{at}"),
-            Address::Tcp(at) => write!(f, "tcp://{at}"),
-            Address::UnixDatagram(path) => write!(f, "unixgram://{}", path.display()),
-            Address::UnixPacket(path) => write!(f, "unixpacket://{}", path.display()),
-            Address::UnixStream(path) => write!(f, "unix://{}", path.display()),
-        }
-    }
-}
 
 /// Packets behind each other in one buffer.
 #[derive(Debug, Default)]
@@ -108,7 +53,7 @@ impl Target {
     pub fn connect(address: &Address, interrupts: Arc<AtomicUsize>) -> io::Result<Target> {
         let sink = match address {
             Address::Udp(at) => {
-                let any = if at.starts_with('[') { "[::]:0" } else { "0.0.0.0:0" };
+                let any = if at.is_ipv6() { "[::]:0" } else { "0.0.0.0:0" };
                 let socket = UdpSocket::bind(any)?;
                 socket.connect(at)?;
                 socket.set_write_timeout(Some(WAIT))?;

@@ -41,7 +41,6 @@ const METRICSERVER: &[Bad<'_>] = &[
     (b"\xc1", "not_array"),
     (b"\x92\xa4emit\xa7counter", "too_few_elements"),
     (b"\x97\xa4emit\xa7counter\xa1a\xa11\xa0\xa0\xa0", "too_many_elements"),
-    (b"\x96\xa4shout\xa7counter\xa1a\xa11\xa0\xa0", "wrong_type"),
     (b"\x96\xa4emit\xa5count\xa1a\xa11\xa0\xa0", "unknown_type"),
     (b"\x96\xa5shout\xa7counter\xa1a\xa11\xa0\xa0", "unknown_action"),
     (b"\x96\xa4emit\xa7counter\xc0\xa11\xa0\xa0", "wrong_type"),
@@ -55,8 +54,7 @@ const METRICSERVER: &[Bad<'_>] = &[
 const GOOD_LINE: &[u8] = b"good:1|c";
 const GOOD_POINT: &[u8] = b"\x96\xa4emit\xaddelta_counter\xa4good\xa11\xa0\xa0";
 
-/// Each bad message alone and between good ones; the counts it must lead to, of which more may come
-/// where one message is several faults.
+/// Every bad message between good ones: each counts once, and the good ones arrive.
 fn check(source: &str, bad: &[Bad<'_>], good: &[u8], good_name: &str) {
     let dir = folder();
     let mut agent =
@@ -134,7 +132,7 @@ fn noise_bombs_and_giants_stop_nothing() {
             let mut message = [good, b"\n", good].concat();
             let at = random.below(message.len() as u64) as usize;
             message[at] ^= 1 << random.below(8);
-            [b"-".repeat(0), message].concat()
+            message
         }));
         let path = dir.path().join("points.sock");
         send_all(&path, &messages);
@@ -161,8 +159,7 @@ fn marked(source: &str) -> Vec<u8> {
 #[test]
 fn a_hostile_connection_does_not_hold_up_the_others() {
     let (dir, tcp) = (folder(), super::udp().replace("udp", "tcp"));
-    let listen =
-        format!("listen: ['{tcp}', 'unix://DIR/points.sock'], max_message: 1KiB, max_connections: 10");
+    let listen = format!("listen: ['{tcp}', 'unix://DIR/points.sock'], max_message: 1KiB");
     let mut agent = start(dir.path(), &format!("type: dogstatsd, {listen}, {ONE_PERIOD}"));
     let unix = || UnixStream::connect(dir.path().join("points.sock")).unwrap();
     let connect = || TcpStream::connect(tcp.trim_start_matches("tcp://")).unwrap();

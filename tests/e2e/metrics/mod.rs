@@ -91,13 +91,6 @@ impl Events {
         assert!(events.iter().all(|event| is_delta(&event)), "{events:?}");
         events.into_iter().map(number).sum()
     }
-
-    /// What there are, to be shown.
-    fn names(&self) -> String {
-        let shown =
-            self.0.iter().map(|event| format!("{} {} {}\n", event["name"], tags_of(event), event["value"]));
-        shown.collect()
-    }
 }
 
 fn number(event: &Value) -> f64 {
