@@ -43,7 +43,7 @@ const METRICSERVER: &[Bad<'_>] = &[
     (b"\x97\xa4emit\xa7counter\xa1a\xa11\xa0\xa0\xa0", "too_many_elements"),
     (b"\x96\xa4emit\xa5count\xa1a\xa11\xa0\xa0", "unknown_type"),
     (b"\x96\xa5shout\xa7counter\xa1a\xa11\xa0\xa0", "unknown_action"),
-    (b"\x96\xa4emit\xa7counter\xc0\xa11\xa0\xa0", "wrong_type"),
+    (b"\x96\xa4emit\xa7counter\x05\xa11\xa0\xa0", "wrong_type"),
     (b"\x96\xa4emit\xa7counter\xa1a\xa3one\xa0\xa0", "bad_value"),
     (b"\x96\xa4emit\xa8ts_store\xa1a\xa11\xa0\xa4noon", "bad_timestamp"),
     (b"\x96\xa4emit\xa7counter\xa0\xa11\xa0\xa0", "no_name"),
