@@ -16,6 +16,7 @@ mod peers;
 mod places;
 mod plot;
 mod points;
+mod points_parse;
 mod process;
 mod redact;
 mod report;
@@ -75,6 +76,8 @@ enum Part {
     Tags,
     /// The way of a point into the metric store
     Points,
+    /// Messages of metric clients to points
+    PointsParse,
     /// What hides secrets, detector by detector
     Redact,
     /// Bytes to events: multi-line, encodings, container formats
@@ -123,6 +126,7 @@ fn run(options: &Options) -> io::Result<()> {
         Part::Scan => scan::run(&mut report)?,
         Part::Tags => tags::run(&mut report)?,
         Part::Points => points::run(&mut report)?,
+        Part::PointsParse => points_parse::run(&mut report)?,
         Part::Redact => redact::run(&mut report)?,
         Part::Framing => framing::run(options.repetitions, &mut report)?,
         Part::Parse => parse::run(options.repetitions, &mut report)?,
@@ -165,6 +169,7 @@ impl Part {
             Part::Scan => "scan",
             Part::Tags => "tags",
             Part::Points => "points",
+            Part::PointsParse => "points_parse",
             Part::Redact => "redact",
             Part::Framing => "framing",
             Part::Parse => "parse",
