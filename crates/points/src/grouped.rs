@@ -81,7 +81,7 @@ mod tests {
         assert_eq!(generation.counts().taken, u64::from(count));
         store.merge(0, generation);
         store.drain(|reading| match reading.aggregate {
-            Aggregate::Last(value) => last = Some(value),
+            Aggregate::Last(value) => last = value,
             other => panic!("{other:?}"),
         });
         last

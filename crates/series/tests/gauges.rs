@@ -40,7 +40,7 @@ impl Rig {
         order.into_iter().for_each(|shard| self.merge(shard));
         let mut found = Vec::new();
         self.store.drain(|reading| {
-            let Aggregate::Last(value) = reading.aggregate else { panic!("another class") };
+            let Aggregate::Last(Some(value)) = reading.aggregate else { panic!("another class") };
             found.push(value);
         });
         assert_eq!(found.len(), 1);

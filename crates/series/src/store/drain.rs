@@ -84,7 +84,7 @@ impl Store {
         let aggregate = match series.kind.class() {
             _ if !is_first => Aggregate::Rest,
             Class::Sum => Aggregate::Sum { delta: series.value, total: series.total, points: series.mark },
-            Class::Last => Aggregate::Last(series.value),
+            Class::Last => Aggregate::Last((is_fresh || series.total > 0.0).then_some(series.value)),
             Class::Sketch if is_fresh => Aggregate::Sketch(self.sketches.get(entry)),
             Class::Sketch => Aggregate::Sketch(&EMPTY),
             Class::Set if is_fresh => Aggregate::Set(self.sets.get(entry).len() as u64),
@@ -98,7 +98,8 @@ impl Store {
         let series = &mut self.series[id];
         match (std::mem::take(&mut series.mark), series.kind.class()) {
             (_, Class::Sum) => series.value = 0.0,
-            (_, Class::Last) => {
+            (stamp, Class::Last) => {
+                series.total += f64::from(stamp != 0);
                 self.changes.remove(&id);
             }
             (0, _) => {}
