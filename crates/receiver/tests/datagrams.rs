@@ -126,6 +126,7 @@ fn merging_changes_nothing_but_the_number_of_wake_ups() {
             while n % 32 == 0 && start.elapsed() < Duration::from_secs(1) * n / 60_000 {
                 std::thread::sleep(Duration::from_micros(100));
             }
+            keeper.keep_up(n as usize);
             socket.send(format!("{n}").as_bytes()).unwrap();
         }
         let stats = wait_for(&receiving, |stats| stats.messages == u64::from(sent));
