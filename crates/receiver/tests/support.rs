@@ -50,7 +50,7 @@ impl Keeper {
     /// Waits until all but a few of so many have come: they fit into the smallest buffer, so that a
     /// busy host drops none.
     pub fn keep_up(&self, sent: usize) {
-        while sent % 32 == 0 && sent > self.len() + 200 {
+        while sent.is_multiple_of(32) && sent > self.len() + 200 {
             std::thread::sleep(Duration::from_micros(100));
         }
     }
