@@ -180,7 +180,7 @@ fn ending(stopped: &Stopped, until_eof: bool, timeout: Interval) -> u8 {
     if !stopped.drained {
         return failed(&format!(
             "not everything was delivered within {timeout} (sink {}): files are read again from there at the \
-             next start, standard input and generated lines cannot be",
+             next start, standard input, generated lines and points cannot be",
             snapshot.undelivered_list()
         ));
     }

@@ -178,7 +178,8 @@ impl PointOptions {
 
     /// What only one source can have: its sockets.
     pub fn claims(&self, kind: &Kind) -> Vec<String> {
-        let plain = |text: &String| text.parse::<Address>().map_or_else(|_| text.clone(), |at| at.to_string());
+        let plain =
+            |text: &String| text.parse::<Address>().map_or_else(|_| text.clone(), |at| at.to_string());
         self.addresses(kind).iter().map(|address| format!("the socket {}", plain(address))).collect()
     }
 
@@ -243,7 +244,7 @@ impl PointOptions {
         let outlet = Outlet::new(&open).map_err(BuildError)?;
         let receiving =
             receiver.start(&open.info.id, intakes).map_err(|error| BuildError(error.to_string()))?;
-        Ok(Box::new(Flusher::new(receiving, handovers, store, period, outlet)))
+        Ok(Box::new(Flusher::new(open.info.id.clone(), receiving, handovers, store, period, outlet)))
     }
 }
 

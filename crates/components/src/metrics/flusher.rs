@@ -59,6 +59,7 @@ struct Share {
 
 /// A source of metric events.
 pub struct Flusher {
+    id: String,
     receiving: Receiving,
     seen: Stats,
     looked: Duration,
@@ -78,6 +79,7 @@ pub struct Flusher {
 impl Flusher {
     /// Gives out what the receivers hand over, in periods of `length`, a whole number of seconds.
     pub fn new(
+        id: String,
         receiving: Receiving,
         handovers: Vec<Arc<Handover>>,
         store: Store,
@@ -86,6 +88,7 @@ impl Flusher {
     ) -> Flusher {
         let share = |handover| Share { handover, spare: Generation::default(), turned: None };
         Flusher {
+            id,
             receiving,
             seen: Stats::default(),
             looked: Duration::ZERO,
@@ -253,6 +256,17 @@ impl Flusher {
             self.stage = self.next_stage();
         }
         Polled::Wait(Duration::ZERO)
+    }
+}
+
+impl Drop for Flusher {
+    fn drop(&mut self) {
+        if !matches!(self.stage, Stage::Collecting) {
+            log::error!(
+                "source {}: it ended before all of its last period was delivered; the rest is lost",
+                self.id
+            );
+        }
     }
 }
 
