@@ -19,6 +19,9 @@ use crate::sketch::{Sketch, saturating};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
+/// Work of what has to be looked up or let go, in series that are known.
+pub const LOOKUP_WORK: usize = 8;
+
 /// What a shard's number of a series means.
 #[derive(Clone, Copy, Debug)]
 struct Link {

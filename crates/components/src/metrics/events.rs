@@ -157,14 +157,14 @@ impl MetricRows {
         true
     }
 
-    /// Number of events.
-    pub fn len(&self) -> usize {
-        self.names.len()
+    /// Whether there is no event.
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
     }
 
     /// The batch.
     pub fn finish(self, outlet: &mut Outlet, cx: &SourceCx<'_>) -> Batch {
-        let rows = self.len();
+        let rows = self.names.len();
         let mut interval = Vec::new();
         let interval_kind = push_number(self.period.seconds, &mut interval);
         let intervals = vec![Cell::own(interval_kind, 0, interval.len()); rows];
