@@ -237,9 +237,19 @@ fn as_msgpack(points: &[Point]) -> Vec<u8> {
 }
 
 fn check_aggregates(source: &str, kinds: &[&'static str], write: fn(&[Point]) -> Vec<u8>) {
+    // Between two receivers of a socket the last value may change places with the one before.
+    let without_last: Vec<&str> =
+        kinds.iter().copied().filter(|kind| !["g", "store"].contains(kind)).collect();
+    for (receivers, kinds) in [(1, kinds), (2, &without_last)] {
+        check_receivers(source, receivers, kinds, write);
+    }
+}
+
+fn check_receivers(source: &str, receivers: usize, kinds: &[&'static str], write: fn(&[Point]) -> Vec<u8>) {
     let dir = folder();
-    let options =
-        format!("type: {source}, listen: ['unixgram://DIR/points.sock'], receivers: 2, {ONE_PERIOD}");
+    let options = format!(
+        "type: {source}, listen: ['unixgram://DIR/points.sock'], receivers: {receivers}, {ONE_PERIOD}"
+    );
     let mut agent = start(dir.path(), &options);
     let outcome = send_drawn(&dir.path().join("points.sock"), kinds, write);
     assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
