@@ -10,6 +10,7 @@ mod framing;
 mod header;
 mod limits;
 mod measure;
+mod metrics;
 mod parse;
 mod parse_text;
 mod peers;
@@ -95,6 +96,13 @@ enum Part {
         /// Only these scenarios
         names: Vec<String>,
     },
+    /// Metrics over sockets: the agent beside limits and peers, merging, flushes
+    Metrics {
+        /// Only these scenarios
+        names: Vec<String>,
+    },
+    /// Sends datagrams of DogStatsD lines and says what was sent; the load of `metrics`
+    Send(metrics::send::Load),
     /// What fleets pay for: many files, slow writers, nothing to do
     Fleet {
         /// Only these loads
@@ -114,6 +122,10 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &Options) -> io::Result<()> {
+    if let Part::Send(load) = &options.part {
+        println!("{}", load.send()?.line());
+        return Ok(());
+    }
     let scratch = Scratch::new()?;
     let mut report = Report::new(&options.folder.join("results"), options.part.results_name())?;
     measure::pin(options.core)?;
@@ -132,6 +144,8 @@ fn run(options: &Options) -> io::Result<()> {
             agent::run(options, names, &options.weblog(&scratch)?, &scratch, &mut report)?
         }
         Part::Peers { names } => peers::run(options, names, &scratch, &mut report)?,
+        Part::Metrics { names } => metrics::run(options, names, &scratch, &mut report)?,
+        Part::Send(_) => {}
         Part::Fleet { names } => fleet::run(options, names, &scratch, &mut report)?,
     }
     println!("results: {}", report.folder().display());
@@ -145,6 +159,7 @@ fn short(options: &Options, scratch: &Scratch, report: &mut Report) -> io::Resul
     limits::run(&input, scratch, options.repetitions, report)?;
     agent::run(options, &[], &input, scratch, report)?;
     Input::remove(scratch)?;
+    metrics::run(options, &[], scratch, report)?;
     fleet::run(options, &[], scratch, report)
 }
 
@@ -172,6 +187,8 @@ impl Part {
             Part::Expressions => "expressions",
             Part::Agent { .. } => "agent",
             Part::Peers { .. } => "peers",
+            Part::Metrics { .. } => "metrics",
+            Part::Send(_) => "send",
             Part::Fleet { .. } => "fleet",
         }
     }

@@ -128,6 +128,11 @@ impl Program {
         })
     }
 
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Where its file sink writes.
     pub fn output(&self) -> &Path {
         &self.output
