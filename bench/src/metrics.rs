@@ -19,6 +19,7 @@ use crate::plot::Bars;
 use crate::process::{AGENT, Subject};
 use crate::report::{Report, Table};
 use crate::scratch::Scratch;
+use crate::{points, tags};
 use limit::Limit;
 use program::{Bench, Measured};
 use std::io;
@@ -44,29 +45,52 @@ const BUFFER_BYTES: usize = 8 << 20;
 /// Repetitions where a scenario does not say otherwise.
 const REPETITIONS: usize = 3;
 
-/// Measures the scenarios in `names`, or all.
+/// Measures the scenarios in `names`, or all, and then also tags and the store by themselves.
 pub fn run(options: &Options, names: &[String], scratch: &Scratch, report: &mut Report) -> io::Result<()> {
     let bench = Bench { scratch, core: options.core, load_core: options.load_core };
+    let mut bars = Table::new("metrics_bars", "The bars of metrics", BAR_COLUMNS);
+    if names.is_empty() {
+        let rows = tags::run(report)?.into_iter().chain(points::run(report)?);
+        rows.for_each(|row| bars.row(row));
+    }
     let mut scenarios = Header::read_folder(&options.folder.join("metrics"), names)?;
-    let special = |part: &str| scenarios.iter().position(|scenario| scenario.text("part") == part);
-    let [merging, flush] = ["merging", "flush"].map(special);
-    if let Some(at) = merging {
-        merging::run(options, &scenarios[at], &bench, report)?;
+    for scenario in scenarios.extract_if(.., |scenario| !scenario.text("part").is_empty()) {
+        match scenario.text("part") {
+            "merging" => merging::run(options, &scenario, &bench, report)?,
+            "flush" => {
+                flush::run(options, &scenario, &bench, report)?.into_iter().for_each(|row| bars.row(row))
+            }
+            part => return Err(io::Error::other(format!("{}: there is no part {part}", scenario.name))),
+        }
     }
-    if let Some(at) = flush {
-        flush::run(options, &scenarios[at], &bench, report)?;
-    }
-    scenarios.retain(|scenario| scenario.text("part").is_empty());
+    udp(options, &scenarios, &bench, report)?.into_iter().for_each(|row| bars.row(row));
+    bars.note(format!(
+        "Bytes per series are those of the resident set after the load less those before it; name and tags take {} \
+         of the bar.",
+        load::Content::context_bytes()
+    ));
+    report.add(bars)
+}
+
+/// Measures plain scenarios; returns their bars.
+fn udp(
+    options: &Options,
+    scenarios: &[Header],
+    bench: &Bench<'_>,
+    report: &mut Report,
+) -> io::Result<Vec<Vec<String>>> {
     if scenarios.is_empty() {
-        return Ok(());
+        return Ok(Vec::new());
     }
-    let mut all = Vec::new();
-    for scenario in &scenarios {
-        all.push(measure(options, scenario, &bench)?);
+    let all: Vec<Vec<Runs>> =
+        scenarios.iter().map(|scenario| measure(options, scenario, bench)).collect::<io::Result<_>>()?;
+    report.add(table(scenarios, &all, options)?)?;
+    plot(scenarios, &all, report)?;
+    let mut bars = Vec::new();
+    for (scenario, runs) in scenarios.iter().zip(&all) {
+        bars.extend(bars_of(scenario, runs)?.iter().map(|bar| bar.cells(&scenario.name)));
     }
-    report.add(table(&scenarios, &all, options)?)?;
-    plot(&scenarios, &all, report)?;
-    report.add(bars(&scenarios, &all)?)
+    Ok(bars)
 }
 
 /// All runs of one program, or of the limit, in one scenario.
@@ -204,21 +228,6 @@ fn plot(scenarios: &[Header], all: &[Vec<Runs>], report: &mut Report) -> io::Res
         report.bars(&format!("metrics_{}", scenario.name), &title, &labels, &[Bars { label: "", values }])?;
     }
     Ok(())
-}
-
-fn bars(scenarios: &[Header], all: &[Vec<Runs>]) -> io::Result<Table> {
-    let mut table = Table::new("metrics_bars", "The bars of metrics", BAR_COLUMNS);
-    for (scenario, runs) in scenarios.iter().zip(all) {
-        for bar in bars_of(scenario, runs)? {
-            table.row(bar.cells(scenario));
-        }
-    }
-    table.note(format!(
-        "Bytes per series are those of the resident set after the load less those before it; name and tags take {} \
-         of the bar.",
-        load::Content::context_bytes()
-    ));
-    Ok(table)
 }
 
 fn bars_of(scenario: &Header, all: &[Runs]) -> io::Result<Vec<Bar>> {

@@ -288,7 +288,7 @@ impl Bar {
     }
 
     /// What is promised, what was measured (NaN if nothing was), the bar and the verdict.
-    pub fn cells(&self, scenario: &Header) -> Vec<String> {
+    pub fn cells(&self, scenario: &str) -> Vec<String> {
         let (sign, met) =
             if self.is_least { (">=", self.measured >= self.bar) } else { ("<=", self.measured <= self.bar) };
         let verdict = match (self.measured.is_nan(), met) {
@@ -297,7 +297,7 @@ impl Bar {
             (false, false) => "MISSED",
         };
         vec![
-            format!("{}: {}", scenario.name, self.what),
+            format!("{scenario}: {}", self.what),
             format!("{:.2}", self.measured),
             format!("{sign} {}", self.bar),
             verdict.to_owned(),
@@ -310,7 +310,7 @@ fn bars(scenarios: &[Header], figures: &[Figures]) -> io::Result<Table> {
     let mut table = Table::new("bars", "The bars", BAR_COLUMNS);
     for scenario in scenarios {
         for bar in bars_of(scenario, figures)? {
-            table.row(bar.cells(scenario));
+            table.row(bar.cells(&scenario.name));
         }
     }
     table.note("Ratios are those of the medians in the table above.".to_owned());

@@ -167,6 +167,11 @@ impl Program {
         Ok(nanoseconds as f64 / 1e9)
     }
 
+    /// Waits for `time`, in which it must not end.
+    pub fn stays_for(&self, time: Duration) -> io::Result<()> {
+        if self.ends_within(time)? { Err(self.failure("has ended too early")) } else { Ok(()) }
+    }
+
     /// Asks it to drain and exit.
     pub fn terminate(&self) -> io::Result<()> {
         Ok(kill_process(pid_of(&self.child)?, Signal::TERM)?)

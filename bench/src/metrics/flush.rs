@@ -7,7 +7,7 @@ use super::program::{Bench, Measured, load};
 use crate::Options;
 use crate::header::Header;
 use crate::measure::progress;
-use crate::peers::{BAR_COLUMNS, Bar};
+use crate::peers::Bar;
 use crate::process::Subject;
 use crate::report::{Report, Table};
 use std::io;
@@ -33,8 +33,13 @@ const PROBE_AFTER_S: f64 = 14.0;
 /// Most that the 99th percentile with flushes may be of that without.
 const DELAY_BAR: f64 = 1.5;
 
-/// Measures both periods.
-pub fn run(options: &Options, scenario: &Header, bench: &Bench<'_>, report: &mut Report) -> io::Result<()> {
+/// Measures both periods; returns the bars.
+pub fn run(
+    options: &Options,
+    scenario: &Header,
+    bench: &Bench<'_>,
+    report: &mut Report,
+) -> io::Result<Vec<Vec<String>>> {
     let series = scenario.count("series", 0)?;
     let mut table = Table::new("flush", "The receiver while a million series are flushed", COLUMNS);
     let mut runs = Vec::new();
@@ -46,7 +51,7 @@ pub fn run(options: &Options, scenario: &Header, bench: &Bench<'_>, report: &mut
     }
     table.note(format!("{}.", scenario.text("title")));
     report.add(table)?;
-    report.add(bars(scenario, &runs, series)?)
+    bars(scenario, &runs, series)
 }
 
 fn once(options: &Options, scenario: &Header, bench: &Bench<'_>, period: &str) -> io::Result<Measured> {
@@ -76,16 +81,17 @@ fn cells(period: &str, run: &Measured, series: usize) -> Vec<String> {
     cells
 }
 
-fn bars(scenario: &Header, runs: &[Measured], series: usize) -> io::Result<Table> {
-    let mut table = Table::new("flush_bars", "The bars of flushes", BAR_COLUMNS);
-    let [flushed, quiet] = runs else { return Ok(table) };
+fn bars(scenario: &Header, runs: &[Measured], series: usize) -> io::Result<Vec<Vec<String>>> {
+    let [flushed, quiet] = runs else { return Ok(Vec::new()) };
     let ratio = flushed.sent.probes_s[1] / quiet.sent.probes_s[1];
-    table.row(Bar::most("p99 of the wait, times that without flushes", ratio, DELAY_BAR).cells(scenario));
     let drops = if flushed.granted_bytes >= BUFFER_BYTES { flushed.drops as f64 } else { f64::NAN };
-    table.row(Bar::most("datagrams dropped", drops, 0.0).cells(scenario));
+    let mut bars = vec![
+        Bar::most("p99 of the wait, times that without flushes", ratio, DELAY_BAR),
+        Bar::most("datagrams dropped", drops, 0.0),
+    ];
     if let Some(bar) = scenario.number("bar_bytes_per_series")? {
         let bar = bar + Content::context_bytes() as f64;
-        table.row(Bar::most("bytes per series", bytes_per_series(flushed, series), bar).cells(scenario));
+        bars.push(Bar::most("bytes per series", bytes_per_series(flushed, series), bar));
     }
-    Ok(table)
+    Ok(bars.iter().map(|bar| bar.cells(&scenario.name)).collect())
 }

@@ -143,11 +143,9 @@ fn await_socket(program: &Program, port: u16) -> io::Result<()> {
         if start.elapsed() > START_MAX {
             return Err(io::Error::other(format!("nobody listens at port {port}")));
         }
-        program.cpu_seconds()?;
-        sleep(Duration::from_millis(10));
+        program.stays_for(Duration::from_millis(10))?;
     }
-    sleep(SETTLE);
-    Ok(())
+    program.stays_for(SETTLE)
 }
 
 /// Waits until the socket is empty and the program idle; returns its CPU seconds by then.
