@@ -7,6 +7,7 @@ pub mod disk;
 mod files;
 pub mod formats;
 pub mod framing;
+pub mod metrics;
 pub mod on_error;
 pub mod registry;
 pub mod rotation;

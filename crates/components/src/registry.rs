@@ -126,8 +126,10 @@ macro_rules! row {
 
 /// Every component type.
 pub static ROWS: &[Row] = &[
+    row!(source, sources::dogstatsd::DogStatsdConfig, "dogstatsd", "sources/dogstatsd"),
     row!(source, sources::file::FileConfig, "file", "sources/file"),
     row!(source, sources::generate::GenerateConfig, "generate", "sources/generate"),
+    row!(source, sources::metricserver::MetricServerConfig, "metricserver", "sources/metricserver"),
     row!(source, sources::stdin::StdinConfig, "stdin", "sources/stdin"),
     row!(transform, transforms::dedupe::DedupeConfig, "dedupe", "transforms/dedupe"),
     row!(transform, transforms::fields::FieldsConfig, "fields", "transforms/fields"),

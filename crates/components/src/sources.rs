@@ -1,5 +1,7 @@
 //! Components that take data in.
 
+pub mod dogstatsd;
 pub mod file;
 pub mod generate;
+pub mod metricserver;
 pub mod stdin;

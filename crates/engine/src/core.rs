@@ -76,6 +76,11 @@ impl SourceSlot {
         }
     }
 
+    /// Whether the source has something to give before it goes.
+    pub fn close(&self) -> bool {
+        self.source.lock().unwrap_or_else(|p| p.into_inner()).close()
+    }
+
     /// Closes a sampling interval.
     pub fn sample(&self, interval: Duration) {
         self.counters.sample(interval);
@@ -312,6 +317,14 @@ impl Core {
                 (false, true) => log::info!("sink {}: its queue has room again", node.id),
                 _ => {}
             }
+        }
+    }
+
+    /// Has sources that were closed go on.
+    pub fn reopen_sources(&self) {
+        for (index, slot) in self.sources.iter().enumerate() {
+            slot.source.lock().unwrap_or_else(|p| p.into_inner()).reopen();
+            self.scheduler.wake(index);
         }
     }
 

@@ -102,13 +102,18 @@ impl Running {
         drain: Duration,
     ) -> Result<(), EngineError> {
         blueprint.check(settings)?;
-        self.barrier().await;
         let core = self.current.core();
+        let closed = self.close_sources(|slot| !kept(Kind::Source, &slot.id));
+        let _ = tokio::time::timeout(SETTLE_TIME, closed).await;
+        self.barrier().await;
         settle(&core, &blueprint, kept).await;
         self.retired.retain(|retired| !retired.has_ended());
         self.lanes.retain(|lane| !lane.is_finished());
         let turned = turn(&self.current, &self.retired, blueprint, settings, kept);
         let taken = turned.map(|turned| self.take(turned, &core, drain));
+        if taken.is_err() {
+            core.reopen_sources();
+        }
         self.resume();
         taken
     }

@@ -3,6 +3,7 @@
 use crate::blueprint::Built;
 use crate::chain::Worker;
 use crate::committer::Committer;
+use crate::core::SourceSlot;
 use crate::current::Current;
 use crate::offload::{offloads, start_offload};
 use crate::reload::Retired;
@@ -86,12 +87,26 @@ impl Running {
         }
     }
 
+    /// Has sources that hold something back give it, of those for which `goes` holds, while no other is
+    /// read; ends when they have. [`Running::barrier`] comes next.
+    pub(crate) async fn close_sources(&self, goes: impl Fn(&SourceSlot) -> bool) {
+        let core = self.current.core();
+        let closing: Vec<bool> = core.sources.iter().map(|slot| goes(slot) && slot.close()).collect();
+        if !closing.contains(&true) {
+            return;
+        }
+        core.scheduler.close(closing);
+        while !core.scheduler.have_closed() {
+            tokio::time::sleep(BARRIER_POLL).await;
+        }
+    }
+
     /// Lifts the barrier.
     pub fn resume(&self) {
         self.current.core().scheduler.pause(false);
     }
 
-    /// Stops reading, delivers what is in flight within `timeout`, commits checkpoints, and ends
+    /// Stops reading, delivers what sources hold back and what is in flight within `timeout`, commits checkpoints, and ends
     /// all threads.
     pub async fn stop(mut self, timeout: Duration) -> Stopped {
         let core = self.current.core();
@@ -99,6 +114,7 @@ impl Running {
         let lanes = std::mem::take(&mut self.lanes);
         let aborts: Vec<_> = lanes.iter().map(tokio::task::JoinHandle::abort_handle).collect();
         let drain = async {
+            self.close_sources(|_| true).await;
             self.barrier().await;
             core.sinks().flat_map(|(_, slot)| &slot.lanes).for_each(|lane| lane.close());
             for lane in core.sinks().flat_map(|(_, slot)| &slot.lanes) {

@@ -47,6 +47,8 @@ struct State {
     /// Polls so far.
     turn: u64,
     paused: bool,
+    /// The sources that may be polled, while some give the last they have; all if `None`.
+    closing: Option<Vec<bool>>,
     /// No polls before this time.
     held_until: Duration,
     stopped: bool,
@@ -69,6 +71,7 @@ impl Scheduler {
             priorities,
             turn: 0,
             paused: false,
+            closing: None,
             held_until: Duration::ZERO,
             stopped: false,
             leader_until: None,
@@ -175,8 +178,29 @@ impl Scheduler {
 
     /// Stops (or allows again) polling; tickets that are out run on.
     pub fn pause(&self, paused: bool) {
-        self.lock().paused = paused;
+        let mut state = self.lock();
+        state.paused = paused;
+        if !paused {
+            state.closing = None;
+        }
+        drop(state);
         self.changed.notify_all();
+    }
+
+    /// Polls only the sources that `closing` names until the next [`Scheduler::pause`] is lifted.
+    pub fn close(&self, closing: Vec<bool>) {
+        let mut state = self.lock();
+        closing.iter().enumerate().filter(|(_, closes)| **closes).for_each(|(source, _)| state.wake(source));
+        state.closing = Some(closing);
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Whether the sources that [`Scheduler::close`] named have ended.
+    pub fn have_closed(&self) -> bool {
+        let state = self.lock();
+        let closing = state.closing.iter().flatten().zip(&state.sources).filter(|(closes, _)| **closes);
+        closing.into_iter().all(|(_, standing)| *standing == Standing::Ended)
     }
 
     /// Lets no source be polled before this time; tickets that are out run on.
@@ -234,16 +258,27 @@ impl State {
             Job::Resume(_) => Priority::High,
         };
         self.turn += 1;
-        pick(self.ready.iter().map(priority), self.turn)
+        let mut may_run = self.ready.iter().enumerate().filter(|(_, job)| match job {
+            Job::Poll(source) => self.may_poll(*source),
+            Job::Resume(_) => true,
+        });
+        let picked = pick(may_run.clone().map(|(_, job)| priority(job)), self.turn)?;
+        may_run.nth(picked).map(|(index, _)| index)
+    }
+
+    fn may_poll(&self, source: usize) -> bool {
+        self.closing.as_ref().is_none_or(|closing| closing[source])
     }
 
     fn next_timer(&self) -> Option<Duration> {
-        let until = |s: &Standing| match s {
-            Standing::Waiting { until, .. } if !self.paused => Some(*until),
+        let until = |(source, standing): (usize, &Standing)| match standing {
+            Standing::Waiting { until, .. } if !self.paused && self.may_poll(source) => Some(*until),
             _ => None,
         };
-        let held = (!self.paused && !self.ready.is_empty()).then_some(self.held_until);
-        self.sources.iter().filter_map(until).chain(held).min()
+        let may_run = |job: &Job| matches!(job, Job::Poll(source) if self.may_poll(*source));
+        let is_held = !self.paused && self.ready.iter().any(may_run);
+        let timers = self.sources.iter().enumerate().filter_map(until);
+        timers.chain(is_held.then_some(self.held_until)).min()
     }
 
     fn wake(&mut self, source: usize) {
@@ -312,5 +347,30 @@ mod tests {
         assert!(matches!(scheduler.next(30 * MS), Next::Idle(None)));
         scheduler.stop();
         assert!(matches!(scheduler.next(30 * MS), Next::Stopped));
+    }
+
+    #[test]
+    fn while_some_sources_close_the_others_wait() {
+        let scheduler = Scheduler::new(vec![Normal; 3]);
+        for source in 0..3 {
+            assert_eq!(polled(&scheduler, Duration::ZERO), Some(source));
+        }
+        scheduler.polled(0, Again::At(MS), Duration::ZERO);
+        scheduler.polled(1, Again::At(1000 * MS), Duration::ZERO);
+        scheduler.polled(2, Again::Ended, Duration::ZERO);
+        scheduler.close(vec![false, true, true]);
+        assert_eq!(polled(&scheduler, 5 * MS), Some(1));
+        assert_eq!(polled(&scheduler, 5 * MS), Some(2));
+        scheduler.polled(1, Again::At(10 * MS), 5 * MS);
+        scheduler.polled(2, Again::Ended, 5 * MS);
+        assert!(matches!(scheduler.next(5 * MS), Next::Idle(Some(until)) if until == 10 * MS));
+        assert!(!scheduler.have_closed());
+        assert_eq!(polled(&scheduler, 10 * MS), Some(1));
+        scheduler.polled(1, Again::Ended, 10 * MS);
+        assert!(scheduler.have_closed());
+        assert!(matches!(scheduler.next(10 * MS), Next::Idle(None)));
+        scheduler.pause(true);
+        scheduler.pause(false);
+        assert_eq!(polled(&scheduler, 10 * MS), Some(0));
     }
 }

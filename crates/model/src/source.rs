@@ -28,6 +28,15 @@ pub trait Source: Send {
     /// source that can read twice gives each that comes a cursor and an account in the ledger. Without
     /// one, which is all that other sources can do, it gets what is read from here on.
     fn reach(&mut self, _: &[(usize, String)]) {}
+
+    /// Nothing more is to be taken in: the agent stops, or a reload takes the source out. A source that
+    /// holds back some of what it has taken in answers `true`; then it is polled until it has ended.
+    fn close(&mut self) -> bool {
+        false
+    }
+
+    /// Goes on after [`Source::close`]: the reload was refused.
+    fn reopen(&mut self) {}
 }
 
 /// Wakes a source that waits, from any thread.

@@ -4,7 +4,7 @@ use crate::limits::CHUNK_ENTRIES;
 use std::ops::{Index, IndexMut};
 
 /// A list in chunks of [`CHUNK_ENTRIES`]. Unlike a `Vec` it never copies its entries to grow, which would take
-/// milliseconds between two points, and never has half its room unused.
+/// milliseconds between two points, and never has half its room unused. It keeps its room when entries leave.
 #[derive(Clone, Debug)]
 pub struct Chunks<T> {
     chunks: Vec<Vec<T>>,
@@ -23,26 +23,16 @@ impl<T> Chunks<T> {
     }
 
     pub fn push(&mut self, entry: T) {
-        if self.len.is_multiple_of(CHUNK_ENTRIES) {
+        if self.len == self.chunks.len() * CHUNK_ENTRIES {
             self.chunks.push(Vec::with_capacity(CHUNK_ENTRIES));
         }
         self.chunks[self.len / CHUNK_ENTRIES].push(entry);
         self.len += 1;
     }
 
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.chunks.iter_mut().flatten()
-    }
-}
-
-impl<T: Clone + Default> Chunks<T> {
-    /// Makes it at least `len` entries long, a chunk at a time.
-    #[inline]
-    pub fn grow(&mut self, len: usize) {
-        while self.len < len {
-            self.chunks.push(vec![T::default(); CHUNK_ENTRIES]);
-            self.len += CHUNK_ENTRIES;
-        }
+    pub fn pop(&mut self) -> Option<T> {
+        self.len = self.len.checked_sub(1)?;
+        self.chunks[self.len / CHUNK_ENTRIES].pop()
     }
 }
 
@@ -59,5 +49,45 @@ impl<T> IndexMut<u32> for Chunks<T> {
     #[inline]
     fn index_mut(&mut self, at: u32) -> &mut T {
         &mut self.chunks[at as usize / CHUNK_ENTRIES][at as usize % CHUNK_ENTRIES]
+    }
+}
+
+/// A table of which only those chunks exist that were written to.
+#[derive(Clone, Debug, Default)]
+pub struct Sparse<T> {
+    /// Of [`CHUNK_ENTRIES`] entries, or empty.
+    chunks: Vec<Vec<T>>,
+}
+
+impl<T: Clone + Default> Sparse<T> {
+    /// The entry, if its chunk exists.
+    #[inline]
+    pub fn get(&self, at: u32) -> Option<&T> {
+        self.chunks.get(at as usize / CHUNK_ENTRIES)?.get(at as usize % CHUNK_ENTRIES)
+    }
+
+    /// The entry, if its chunk exists, after which the default stands there.
+    #[inline]
+    pub fn take(&mut self, at: u32) -> Option<T> {
+        let chunk = self.chunks.get_mut(at as usize / CHUNK_ENTRIES)?;
+        chunk.get_mut(at as usize % CHUNK_ENTRIES).map(std::mem::take)
+    }
+
+    /// The entry, with the chunk for it.
+    #[inline]
+    pub fn entry(&mut self, at: u32) -> &mut T {
+        let (chunk, at) = (at as usize / CHUNK_ENTRIES, at as usize % CHUNK_ENTRIES);
+        if self.chunks.get(chunk).is_none_or(Vec::is_empty) {
+            self.make(chunk);
+        }
+        &mut self.chunks[chunk][at]
+    }
+
+    #[cold]
+    fn make(&mut self, chunk: usize) {
+        if self.chunks.len() <= chunk {
+            self.chunks.resize_with(chunk + 1, Vec::new);
+        }
+        self.chunks[chunk] = vec![T::default(); CHUNK_ENTRIES];
     }
 }

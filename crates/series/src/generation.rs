@@ -1,15 +1,14 @@
 //! What a shard has taken in since it was last asked.
 
-use crate::chunks::Chunks;
+use crate::chunks::{Chunks, Sparse};
 use crate::counts::{Counts, Reason};
 use crate::hashing::Hashing;
+use crate::index::Index;
 use crate::key::SeriesKey;
 use crate::limits::Limits;
 use crate::point::{ARRIVED_MAX, Class, Kind, Point, Values};
 use crate::pool::{Members, Pool};
 use crate::sketch::{Sketch, saturating};
-use foldhash::fast::FixedState;
-use hashbrown::HashMap;
 use millstream_scan::prefetch;
 
 /// What the points of one series have come to, in 16 bytes.
@@ -68,16 +67,56 @@ pub fn is_absolute(stamp: u64) -> bool {
     stamp & 1 == 1
 }
 
-/// Values with a timestamp by series and timestamp, with the time of arrival.
-pub type Timed = HashMap<(u32, i64), (f64, u64), FixedState>;
-
-/// Adds a value with a timestamp to others: sums grow, of last values the latest stands.
-pub fn add_timed(timed: &mut Timed, class: Class, place: (u32, i64), (value, arrived): (f64, u64)) {
-    let entry = timed.entry(place).or_insert((0.0, 0));
+/// Adds a value with a timestamp to the one before it, if there is one; both with the time of arrival. Sums grow,
+/// of last values the latest stands.
+pub fn add_timed(class: Class, to: &mut (f64, u64), (value, arrived): (f64, u64)) {
     match class {
-        Class::Sum => *entry = (saturating(entry.0 + value), entry.1.max(arrived)),
-        _ if arrived >= entry.1 => *entry = (value, arrived),
+        Class::Sum => *to = (saturating(to.0 + value), to.1.max(arrived)),
+        _ if arrived >= to.1 => *to = (value, arrived),
         _ => {}
+    }
+}
+
+/// What the points of a series with one timestamp have come to.
+#[derive(Clone, Copy, Debug)]
+pub struct Timed {
+    pub id: u32,
+    pub timestamp: i64,
+    /// The sum or the last value, and when the latest arrived.
+    pub value: (f64, u64),
+}
+
+/// Values by series and timestamp.
+#[derive(Clone, Debug, Default)]
+pub struct TimedValues {
+    index: Index,
+    values: Chunks<Timed>,
+}
+
+impl TimedValues {
+    /// The value with this series and timestamp; a new one, 0, if they are fewer than `most`.
+    fn entry(&mut self, (id, timestamp): (u32, i64), hash: u64, most: usize) -> Option<&mut (f64, u64)> {
+        let is_it = |at| (self.values[at].id, self.values[at].timestamp) == (id, timestamp);
+        let at = match self.index.find(hash, is_it) {
+            Some(at) => at,
+            None if self.values.len() >= most => return None,
+            None => {
+                let at = self.values.len() as u32;
+                self.values.push(Timed { id, timestamp, value: (0.0, 0) });
+                self.index.insert(hash, at);
+                at
+            }
+        };
+        Some(&mut self.values[at].value)
+    }
+
+    /// Takes one out; none can be added before all are out.
+    pub fn pop(&mut self) -> Option<Timed> {
+        let value = self.values.pop();
+        if value.is_some() && self.values.len() == 0 {
+            self.index.clear();
+        }
+        value
     }
 }
 
@@ -85,15 +124,17 @@ pub fn add_timed(timed: &mut Timed, class: Class, place: (u32, i64), (value, arr
 /// merged, emptied, for the turn after the next.
 #[derive(Clone, Debug, Default)]
 pub struct Generation {
+    /// How many turns the shard had made before.
+    pub(crate) turn: u64,
     /// By the shard's number of a series.
-    pub(crate) cells: Chunks<Cell>,
+    pub(crate) cells: Sparse<Cell>,
     pub(crate) sketches: Pool<Sketch>,
     pub(crate) sets: Pool<Members>,
-    pub(crate) timed: Timed,
+    pub(crate) timed: TimedValues,
     /// Series that are new since the last turn.
-    pub(crate) born: Vec<(u32, SeriesKey)>,
+    pub(crate) born: Chunks<(u32, SeriesKey)>,
     /// Series that were let go since the last turn, before those were born.
-    pub(crate) gone: Vec<u32>,
+    pub(crate) gone: Chunks<u32>,
     pub(crate) counts: Counts,
 }
 
@@ -104,32 +145,34 @@ impl Generation {
     }
 
     pub(crate) fn is_empty(&self, id: u32) -> bool {
-        id as usize >= self.cells.len() || self.cells[id].is_empty()
+        self.cells.get(id).is_none_or(Cell::is_empty)
     }
 
     /// Asks for the cell of a series.
     #[inline]
     pub(crate) fn prefetch(&self, id: u32) {
-        if (id as usize) < self.cells.len() {
-            prefetch(&self.cells[id]);
+        if let Some(cell) = self.cells.get(id) {
+            prefetch(cell);
         }
     }
 
     /// Adds the values of a point to the series.
     #[inline]
     pub(crate) fn add(&mut self, id: u32, point: &Point<'_>, limits: &Limits, hashing: &Hashing) {
-        self.cells.grow(id as usize + 1);
         match point.values {
+            Values::Number(value) => {
+                self.add_number(id, value, point, limits, hashing);
+                self.counts.taken += 1;
+            }
             Values::Numbers(values) => {
                 let finite = values.iter().filter(|value| value.is_finite());
-                // -0 becomes 0, which is the same number.
                 let taken =
-                    finite.map(|value| self.add_number(id, *value + 0.0, point, limits)).count() as u64;
+                    finite.map(|value| self.add_number(id, *value, point, limits, hashing)).count() as u64;
                 self.counts.taken += taken;
                 self.counts.add(Reason::NotFinite, values.len() as u64 - taken);
             }
             Values::Change(by) => {
-                self.cells[id].change(by, point.arrived);
+                self.cells.entry(id).change(by, point.arrived);
                 self.counts.taken += 1;
             }
             Values::Member(text) => self.add_member(id, hashing.of_text(text), limits),
@@ -137,22 +180,22 @@ impl Generation {
     }
 
     #[inline]
-    fn add_number(&mut self, id: u32, value: f64, point: &Point<'_>, limits: &Limits) {
+    fn add_number(&mut self, id: u32, value: f64, point: &Point<'_>, limits: &Limits, hashing: &Hashing) {
+        // -0 becomes 0, which is the same number.
+        let value = value + 0.0;
         // A division takes longer than all else that is done with the value.
         let weight = if point.sample_rate == 1.0 { 1.0 } else { saturating(1.0 / point.sample_rate) };
-        let cell = &mut self.cells[id];
+        let cell = self.cells.entry(id);
         match point.kind.class() {
             class @ (Class::Sum | Class::Last) => {
                 let value = if class == Class::Sum { saturating(value * weight) } else { value };
-                match point.timestamp.filter(|_| heeds_timestamps(point.kind)) {
-                    Some(timestamp)
-                        if self.timed.len() < limits.timed || self.timed.contains_key(&(id, timestamp)) =>
-                    {
+                if let Some(timestamp) = point.timestamp.filter(|_| heeds_timestamps(point.kind)) {
+                    let hash = hashing.of_place(id, timestamp);
+                    if let Some(to) = self.timed.entry((id, timestamp), hash, limits.timed) {
                         cell.mark |= TIMED;
-                        return add_timed(&mut self.timed, class, (id, timestamp), (value, point.arrived));
+                        return add_timed(class, to, (value, point.arrived));
                     }
-                    Some(_) => self.counts.add(Reason::Timed, 1),
-                    None => {}
+                    self.counts.add(Reason::Timed, 1);
                 }
                 match class {
                     Class::Sum => cell.add(value),
@@ -167,7 +210,7 @@ impl Generation {
     }
 
     fn add_member(&mut self, id: u32, hash: u64, limits: &Limits) {
-        let entry = self.cells[id].entry(|| self.sets.take());
+        let entry = self.cells.entry(id).entry(|| self.sets.take());
         let set = self.sets.get_mut(entry);
         if set.len() < limits.members || set.contains(&hash) {
             set.insert(hash);
@@ -175,18 +218,6 @@ impl Generation {
         } else {
             self.counts.add(Reason::Members, 1);
         }
-    }
-
-    /// Forgets everything and keeps the room.
-    pub(crate) fn clear(&mut self) {
-        self.cells.iter_mut().for_each(|cell| *cell = Cell::default());
-        self.sketches.clear();
-        self.sets.clear();
-        self.timed.clear();
-        // Few periods have many of them.
-        self.born = Vec::new();
-        self.gone = Vec::new();
-        self.counts = Counts::default();
     }
 }
 

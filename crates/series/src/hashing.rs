@@ -27,6 +27,15 @@ impl Hashing {
         hasher.finish()
     }
 
+    /// Of a series and a timestamp.
+    #[inline]
+    pub fn of_place(&self, id: u32, timestamp: i64) -> u64 {
+        let mut hasher = FoldHasher::with_seed(self.seed, &self.shared);
+        hasher.write_u32(id);
+        hasher.write_i64(timestamp);
+        hasher.finish()
+    }
+
     /// Of one text.
     #[inline]
     pub fn of_text(&self, text: &[u8]) -> u64 {

@@ -20,7 +20,7 @@
 //!         kind: Kind::Count,
 //!         name: b"requests",
 //!         tags,
-//!         values: Values::Numbers(&[1.0]),
+//!         values: Values::Number(1.0),
 //!         sample_rate: 0.5,
 //!         timestamp: None,
 //!         arrived: 1,
@@ -38,6 +38,7 @@ mod chunks;
 mod counts;
 mod generation;
 mod hashing;
+mod index;
 mod key;
 pub mod limits;
 mod outputs;
@@ -54,7 +55,7 @@ pub use key::{SeriesKey, TagStyle};
 pub use limits::Limits;
 pub use outputs::{Output, Temporality};
 pub use point::{ARRIVED_MAX, Class, Kind, Point, Values};
-pub use shard::{OVERFLOW_NAME, Shard};
+pub use shard::{Idle, OVERFLOW_NAME, Shard};
 pub use sketch::{RELATIVE_ERROR_MAX, Sketch};
-pub use store::{Aggregate, Reading, Store};
+pub use store::{Aggregate, Drain, Merging, Progress, Reading, Store};
 pub use tags::{Canonical, Sorted};

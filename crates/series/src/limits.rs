@@ -10,6 +10,9 @@ pub const EXACT_VALUES_MAX: usize = 64;
 /// orders of magnitude find room, in at most 66 KiB.
 pub const PAGES_MAX: usize = 128;
 
+/// Timed values of one reading, so that what becomes of a reading has a bound.
+pub const READING_TIMED_MAX: usize = 1024;
+
 /// Entries of one chunk of a table that grows: no entry ever moves, and at most this many lie unused.
 pub const CHUNK_ENTRIES: usize = 1024;
 

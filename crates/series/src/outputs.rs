@@ -1,6 +1,6 @@
 //! What is sent of a series at the end of a period: names with a suffix, and numbers.
 
-use crate::point::Kind;
+use crate::point::{Class, Kind};
 use crate::sketch::{Sketch, saturating};
 use crate::store::{Aggregate, Reading};
 use Temporality::{Cumulative, Delta, Gauge};
@@ -47,6 +47,7 @@ impl Reading<'_> {
         let mut put =
             |suffix, value, temporality| each(Output { suffix, value, temporality, timestamp: None });
         match (kind, self.aggregate) {
+            (_, Aggregate::Rest) => {}
             (_, Aggregate::Sum { delta, total, .. }) => {
                 self.sum([delta, total, saturating(delta / seconds)], &mut put)
             }
@@ -56,7 +57,7 @@ impl Reading<'_> {
             (_, Aggregate::Sketch(sketch)) => distribution(kind, sketch, &mut put),
             (_, Aggregate::Set(members)) => put("", members as f64, Gauge),
         }
-        let temporality = if matches!(self.aggregate, Aggregate::Sum { .. }) { Delta } else { Gauge };
+        let temporality = if kind.class() == Class::Sum { Delta } else { Gauge };
         self.timed.iter().for_each(|(timestamp, value)| {
             each(Output { suffix: "", value: *value, temporality, timestamp: Some(*timestamp) });
         });

@@ -83,7 +83,9 @@ impl Kind {
 /// The values of a point.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Values<'a> {
-    /// Of every kind but a set; several where the client packed them.
+    /// Of every kind but a set.
+    Number(f64),
+    /// Several that the client packed into one point, of every kind but a set.
     Numbers(&'a [f64]),
     /// What is added to a gauge that has a value already, 0 if it has none.
     Change(f64),

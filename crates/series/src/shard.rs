@@ -4,11 +4,12 @@ use crate::chunks::Chunks;
 use crate::counts::Reason;
 use crate::generation::Generation;
 use crate::hashing::Hashing;
+use crate::index::{Index, NONE};
 use crate::key::{SeriesKey, TagStyle, header};
 use crate::limits::{Limits, TEXT_BYTES_MAX};
 use crate::point::{Class, Kind, Point, Values};
 use crate::tags::Canonical;
-use hashbrown::HashTable;
+use millstream_scan::prefetch;
 
 /// The name of the series that take the points of all others beyond a limit, one for each kind, without tags.
 pub const OVERFLOW_NAME: &[u8] = b"millstream.overflow";
@@ -16,15 +17,31 @@ pub const OVERFLOW_NAME: &[u8] = b"millstream.overflow";
 /// Points that go through the steps of a look-up together: about as many loads as a core has under way.
 const GROUP_POINTS: usize = 16;
 
-/// No entry.
-const NONE: u32 = u32::MAX;
+/// Series that a shard may forget, from [`crate::Store::take_idle`] for [`Shard::forget`].
+#[derive(Clone, Debug, Default)]
+pub struct Idle {
+    /// How many turns the shard has made when it may forget them.
+    pub(crate) turn: u64,
+    pub(crate) ids: Vec<u32>,
+}
+
+impl Idle {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+}
 
 /// A name with tags as they arrive, and the series that it means.
 #[derive(Debug)]
 struct Context {
     /// With the tags in the order in which they arrive. `None` while the entry is free.
     key: Option<SeriesKey>,
-    hash: u64,
     series: u32,
     /// The next one of the same series, or [`NONE`].
     next: u32,
@@ -40,12 +57,12 @@ pub struct Shard {
     limits: Limits,
     hashing: Hashing,
     /// Numbers of contexts by the hash of their key.
-    table: HashTable<u32>,
+    index: Index,
     contexts: Chunks<Context>,
-    free_contexts: Vec<u32>,
+    free_contexts: Chunks<u32>,
     /// By the number of a series its first context, or [`NONE`] while the number is free.
     first: Chunks<u32>,
-    free_series: Vec<u32>,
+    free_series: Chunks<u32>,
     aliases: usize,
     canonical: Canonical,
     generation: Generation,
@@ -61,11 +78,11 @@ impl Shard {
             style,
             limits,
             hashing: Hashing::new(seed),
-            table: HashTable::new(),
+            index: Index::default(),
             contexts: Chunks::default(),
-            free_contexts: Vec::new(),
+            free_contexts: Chunks::default(),
             first: Chunks::default(),
-            free_series: Vec::new(),
+            free_series: Chunks::default(),
             aliases: 0,
             canonical: Canonical::default(),
             generation: Generation::default(),
@@ -95,10 +112,13 @@ impl Shard {
             let (mut hashes, mut found) = ([0; GROUP_POINTS], [NONE; GROUP_POINTS]);
             for (hash, point) in hashes.iter_mut().zip(points) {
                 *hash = self.hashing.of(&header(point.kind, self.style, point.name), point.name, point.tags);
+                self.index.prefetch(*hash);
             }
             for (found, hash) in found.iter_mut().zip(hashes).take(points.len()) {
-                let has_hash = |at: &u32| self.contexts[*at].hash == hash;
-                *found = self.table.find(hash, has_hash).copied().unwrap_or(NONE);
+                *found = self.index.find(hash, |_| true).unwrap_or(NONE);
+                if *found != NONE {
+                    prefetch(&self.contexts[*found]);
+                }
             }
             found.iter().filter(|found| **found != NONE).for_each(|found| self.prefetch(*found));
             for (found, point) in found.iter_mut().zip(points).filter(|(found, _)| **found != NONE) {
@@ -136,20 +156,26 @@ impl Shard {
     /// Hands over what was taken since the last turn; what comes next goes into `spare`, which is empty. It takes
     /// the same short time for any number of series.
     pub fn turn(&mut self, spare: Generation) -> Generation {
-        std::mem::replace(&mut self.generation, spare)
+        let turn = self.generation.turn + 1;
+        std::mem::replace(&mut self.generation, Generation { turn, ..spare })
     }
 
-    /// Lets series go that the store has found idle, unless points for them have come in the meantime.
+    /// Lets up to `most` series go that the store has found idle, some hundred nanoseconds each; returns whether
+    /// any are left.
     ///
-    /// It takes some hundred nanoseconds for each: a receiver that has many to forget does so in portions, with
-    /// points in between.
-    pub fn forget(&mut self, idle: &[u32]) {
-        for id in idle.iter().copied() {
+    /// A series for which a point has come in the meantime stays. So do all if the shard has turned since: the
+    /// store does not know what came before the turn, and names those that stay idle once more.
+    pub fn forget(&mut self, idle: &mut Idle, most: usize) -> bool {
+        if idle.turn != self.generation.turn {
+            idle.ids.clear();
+        }
+        for id in idle.ids.drain(idle.ids.len().saturating_sub(most)..) {
             let is_known = (id as usize) < self.first.len() && self.first[id] != NONE;
             if is_known && self.generation.is_empty(id) {
                 self.remove(id);
             }
         }
+        !idle.ids.is_empty()
     }
 
     /// Number of series that are known.
@@ -162,11 +188,11 @@ impl Shard {
     fn find(&self, kind: Kind, name: &[u8], tags: &[u8]) -> Option<u32> {
         let header = header(kind, self.style, name);
         let hash = self.hashing.of(&header, name, tags);
-        let is_it = |at: &u32| {
-            let context = &self.contexts[*at];
+        let is_it = |at| {
+            let context = &self.contexts[at];
             context.key.as_ref().is_some_and(|key| key.is(&header, name, tags))
         };
-        self.table.find(hash, is_it).map(|at| self.contexts[*at].series)
+        self.index.find(hash, is_it).map(|at| self.contexts[at].series)
     }
 
     /// The series of a name with tags that are not known by their bytes.
@@ -228,8 +254,8 @@ impl Shard {
     }
 
     fn insert_context(&mut self, series: u32, key: SeriesKey) {
-        let hash = self.hashing.of(&header(key.kind(), self.style, key.name()), key.name(), key.tags_text());
-        let context = Context { key: Some(key), hash, series, next: self.first[series] };
+        let hash = self.hash_of(&key);
+        let context = Context { key: Some(key), series, next: self.first[series] };
         let at = match self.free_contexts.pop() {
             Some(at) => {
                 self.contexts[at] = context;
@@ -241,20 +267,23 @@ impl Shard {
             }
         };
         self.first[series] = at;
-        let contexts = &self.contexts;
-        self.table.insert_unique(hash, at, |at| contexts[*at].hash);
+        self.index.insert(hash, at);
+    }
+
+    fn hash_of(&self, key: &SeriesKey) -> u64 {
+        self.hashing.of(&header(key.kind(), self.style, key.name()), key.name(), key.tags_text())
     }
 
     fn remove(&mut self, id: u32) {
         let (mut at, mut contexts) = (std::mem::replace(&mut self.first[id], NONE), 0);
         while at != NONE {
             let context = &mut self.contexts[at];
-            context.key = None;
-            if let Ok(entry) = self.table.find_entry(context.hash, |other| *other == at) {
-                entry.remove();
+            let (key, next) = (context.key.take(), context.next);
+            if let Some(key) = key {
+                self.index.remove(self.hash_of(&key), at);
             }
             self.free_contexts.push(at);
-            at = context.next;
+            at = next;
             contexts += 1;
         }
         // All but the one under its canonical key.
@@ -275,16 +304,17 @@ fn check(point: &Point<'_>) -> Result<(), Reason> {
         return Err(Reason::SampleRate);
     }
     match (point.values, point.kind.class()) {
-        (Values::Numbers([]), _) => Err(Reason::Value),
-        (Values::Numbers(values), Class::Sum | Class::Last | Class::Sketch) => {
-            if values.iter().any(|value| value.is_finite()) { Ok(()) } else { Err(Reason::NotFinite) }
-        }
-        (Values::Change(by), Class::Last) => {
-            if by.is_finite() {
+        (Values::Number(value) | Values::Change(value), Class::Last)
+        | (Values::Number(value), Class::Sum | Class::Sketch) => {
+            if value.is_finite() {
                 Ok(())
             } else {
                 Err(Reason::NotFinite)
             }
+        }
+        (Values::Numbers([]), _) => Err(Reason::Value),
+        (Values::Numbers(values), Class::Sum | Class::Last | Class::Sketch) => {
+            if values.iter().any(|value| value.is_finite()) { Ok(()) } else { Err(Reason::NotFinite) }
         }
         (Values::Member(_), Class::Set) => Ok(()),
         _ => Err(Reason::Value),
@@ -295,7 +325,7 @@ fn check(point: &Point<'_>) -> Result<(), Reason> {
 fn number_of(values: &Values<'_>) -> u64 {
     match values {
         Values::Numbers(values) => values.len().max(1) as u64,
-        Values::Change(_) | Values::Member(_) => 1,
+        Values::Number(_) | Values::Change(_) | Values::Member(_) => 1,
     }
 }
 
@@ -310,7 +340,7 @@ mod tests {
             kind: Kind::Count,
             name,
             tags,
-            values: Values::Numbers(&[1.0]),
+            values: Values::Number(1.0),
             sample_rate: 1.0,
             timestamp: None,
             arrived: 1,

@@ -133,6 +133,11 @@ impl Sketch {
         }
     }
 
+    /// How many single values and buckets it has.
+    pub(crate) fn places(&self) -> usize {
+        self.values.len() + self.pages.len() * PAGE_BUCKETS
+    }
+
     /// Forgets all values and keeps the room for single ones.
     pub fn clear(&mut self) {
         self.values.clear();

@@ -38,6 +38,7 @@ impl Rig {
                 Aggregate::Sum { delta, .. } | Aggregate::Last(delta) => delta,
                 Aggregate::Sketch(sketch) => sketch.weight(),
                 Aggregate::Set(members) => members as f64,
+                Aggregate::Rest => panic!("few timestamps"),
             };
             let key = (string(reading.key.name()), string(reading.key.tags_text()));
             assert!(readings.insert(key, (value, reading.is_fresh)).is_none());
@@ -106,8 +107,8 @@ fn an_idle_series_goes_and_makes_room() {
     for _ in 0..3 {
         rig.count("kept", "", 1.0);
         rig.period();
-        let idle = rig.store.take_idle(0);
-        rig.shard.forget(&idle);
+        let mut idle = rig.store.take_idle(0);
+        rig.shard.forget(&mut idle, usize::MAX);
     }
     assert_eq!((rig.shard.series(), rig.store.len()), (1, 2), "the store hears of it at the next turn");
     rig.count("new", "", 7.0);
@@ -125,11 +126,10 @@ fn a_series_that_has_points_again_is_not_let_go() {
     let mut rig = Rig::new(TagStyle::DogStatsd, &Limits::default());
     rig.count("n", "", 1.0);
     (0..3).for_each(|_| drop(rig.period()));
-    let idle = rig.store.take_idle(0);
+    let mut idle = rig.store.take_idle(0);
     assert_eq!(idle.len(), 1);
     rig.count("n", "", 5.0);
-    rig.shard.forget(&idle);
-    rig.shard.forget(&[7]);
+    rig.shard.forget(&mut idle, usize::MAX);
     assert_eq!(rig.period().0[&("n".to_owned(), String::new())], (5.0, true));
 }
 

@@ -88,8 +88,8 @@ impl Rig {
             Step::Turn(shard) => self.turn(shard),
             Step::Merge(shard) => self.merge(shard),
             Step::Forget(shard) => {
-                let idle = self.store.take_idle(shard);
-                self.shards[shard].forget(&idle);
+                let mut idle = self.store.take_idle(shard);
+                self.shards[shard].forget(&mut idle, usize::MAX);
             }
             Step::Drain => self.drain(),
         }
@@ -241,6 +241,7 @@ impl Exact {
             }
             Aggregate::Sketch(sketch) => self.check_sketch(sketch),
             Aggregate::Set(members) => assert_eq!(members, self.members.len() as u64),
+            Aggregate::Rest => panic!("few timestamps"),
         }
     }
 

@@ -56,7 +56,7 @@ fn sums(kind: Kind) -> (f64, usize) {
             store.drain(|reading| match reading.aggregate {
                 Aggregate::Sum { delta, .. } => sum += delta,
                 Aggregate::Sketch(sketch) => sum += sketch.sum(),
-                Aggregate::Last(_) | Aggregate::Set(_) => panic!("another kind"),
+                _ => panic!("another kind"),
             });
         };
         for (shard, generation) in generations {

@@ -53,21 +53,30 @@ pub fn busy(id: &str, work: Duration, bytes: usize, pace: Pace) -> SourcePart {
     SourcePart { info, type_name: "busy", pace, open: Box::new(open) }
 }
 
-/// An engine that runs these sources into one shelf.
-pub fn start(sources: Vec<SourcePart>, cpu: Option<f64>, until_eof: bool, folder: &Path) -> (Running, Shelf) {
-    let shelf = Shelf::default();
+/// These sources into one shelf.
+pub fn blueprint(sources: Vec<SourcePart>, shelf: &Shelf) -> Blueprint {
     let inputs = sources.iter().map(|source| (source.info.id.clone(), 0)).collect();
     let sink = Arc::new(FakeSink { shelf: shelf.clone(), temper: Temper::default(), seed: 1 });
     let sinks = vec![SinkPart { id: "out".to_owned(), type_name: "fake", inputs, sink }];
-    let settings = Settings {
+    Blueprint { sources, transforms: Vec::new(), sinks }
+}
+
+/// Two workers and 64 MiB.
+pub fn settings(cpu: Option<f64>, until_eof: bool) -> Settings {
+    Settings {
         threads: 2,
         memory_bytes: 64 << 20,
         cpu,
         sink_bytes_max: 4 << 20,
         until_eof,
         clock: Clock::System,
-    };
+    }
+}
+
+/// An engine that runs these sources into one shelf.
+pub fn start(sources: Vec<SourcePart>, cpu: Option<f64>, until_eof: bool, folder: &Path) -> (Running, Shelf) {
+    let shelf = Shelf::default();
     let store = Arc::new(Store::open(folder).unwrap());
-    let built = Blueprint { sources, transforms: Vec::new(), sinks }.build(&settings, store).unwrap();
+    let built = blueprint(sources, &shelf).build(&settings(cpu, until_eof), store).unwrap();
     (built.start(&tokio::runtime::Handle::current()), shelf)
 }

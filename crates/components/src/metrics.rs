@@ -1,0 +1,15 @@
+//! What the sources of metric points share: receivers whose threads parse and add, and a flusher that gives out
+//! what the points of a period have come to.
+
+pub mod config;
+pub mod events;
+mod flusher;
+mod handover;
+pub mod intake;
+pub mod notices;
+pub mod origin;
+pub mod outlet;
+mod period;
+mod tally;
+
+pub use flusher::Flusher;

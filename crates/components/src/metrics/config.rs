@@ -1,0 +1,263 @@
+//! Options that the sources of metric points share, and how they are opened.
+
+use super::flusher::Flusher;
+use super::handover::Handover;
+use super::intake::{Intake, Protocol};
+use super::origin::{OriginTag, OriginTags};
+use super::outlet::Outlet;
+use millstream_model::{BuildError, Interval, Size, Source, SourceOpen};
+use millstream_receiver::{Address, Framing, Listen, Options, Receiver};
+use millstream_series::{Limits, Shard, Store};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Longest period.
+const PERIOD_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// Bytes of tags of a series at most: as JSON, where a byte may take six, they must fit into a block.
+const TAGS_SIZE_MAX: u64 = 32 * 1024;
+
+/// Bytes of a name at most.
+const NAME_MAX: u64 = 4 * 1024;
+
+/// Largest message, in bytes.
+const MESSAGE_MAX: u64 = 1024 * 1024;
+
+/// Options of every source of points.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct PointOptions {
+    /// Addresses to listen at, or names of usual ones.
+    #[schemars(length(min = 1))]
+    pub listen: Option<Vec<String>>,
+    /// Permissions of Unix sockets, octal.
+    pub mode: String,
+    /// Length of a period: whole seconds, 1s to 1d. Periods are aligned to the clock.
+    pub period: Option<Interval>,
+    /// Receive buffer to ask the kernel for, for each socket.
+    pub receive_buffer: Size,
+    /// Threads that receive and parse.
+    #[schemars(range(min = 1, max = 64))]
+    pub receivers: usize,
+    /// Whether small datagrams that come fast are received many at a time.
+    pub merge: bool,
+    /// Largest message, 1KiB to 1MiB.
+    pub max_message: Size,
+    /// Connections at a time.
+    #[schemars(range(min = 1, max = 65536))]
+    pub max_connections: usize,
+    /// Tags to add that say where a point comes from.
+    pub origin_tags: Vec<OriginTag>,
+    /// Series of one receiver at most.
+    #[schemars(range(min = 1, max = 100_000_000))]
+    pub max_series: usize,
+    /// Tags of a series at most.
+    #[schemars(range(min = 1, max = 1024))]
+    pub max_tags: usize,
+    /// Longest name, 4KiB at most.
+    pub max_name: Size,
+    /// Longest tags of a point, 32KiB at most.
+    pub max_tags_size: Size,
+    /// A series that had no points for this long is let go.
+    pub expire: Interval,
+}
+
+impl Default for PointOptions {
+    fn default() -> Self {
+        let limits = Limits::default();
+        PointOptions {
+            listen: None,
+            mode: "0722".into(),
+            period: None,
+            receive_buffer: Size(8 << 20),
+            receivers: 1,
+            merge: true,
+            max_message: Size(64 << 10),
+            max_connections: 1024,
+            origin_tags: Vec::new(),
+            max_series: limits.series,
+            max_tags: limits.tags,
+            max_name: Size(limits.name_bytes as u64),
+            max_tags_size: Size(limits.tags_bytes as u64),
+            expire: Interval(Duration::from_secs(600)),
+        }
+    }
+}
+
+/// What a source of points is.
+pub struct Kind {
+    /// Its address if none is given.
+    pub listen: &'static str,
+    /// Its period if none is given.
+    pub period: Duration,
+    /// Schemes of the addresses it takes.
+    pub schemes: &'static [&'static str],
+    /// Names of usual addresses.
+    pub presets: &'static [(&'static str, &'static str)],
+    /// How messages are told apart on TCP.
+    pub tcp: Framing,
+}
+
+impl Kind {
+    fn address<'a>(&self, text: &'a str) -> &'a str
+    where
+        'static: 'a,
+    {
+        let preset = self.presets.iter().find(|(name, _)| *name == text);
+        preset.map_or(text, |(_, address)| address)
+    }
+
+    fn check_address(&self, text: &str) -> Result<(), String> {
+        let address = self.address(text);
+        let names: Vec<&str> = self.presets.iter().map(|(name, _)| *name).collect();
+        if !address.contains("://") {
+            let names = names.join(", ");
+            return Err(format!(
+                "'{text}' is no address and no name of one ({names}); write for example {}",
+                self.listen
+            ));
+        }
+        let scheme = address.split("://").next().unwrap_or_default();
+        if !self.schemes.contains(&scheme) {
+            let schemes = self.schemes.join("://, ");
+            return Err(format!("'{scheme}' is no kind of socket that this source has; write {schemes}://"));
+        }
+        address.parse::<Address>().map(drop)
+    }
+}
+
+impl PointOptions {
+    /// The addresses, with those of presets.
+    fn addresses(&self, kind: &Kind) -> Vec<String> {
+        match &self.listen {
+            None => vec![kind.listen.to_owned()],
+            Some(list) => list.iter().map(|text| kind.address(text).to_owned()).collect(),
+        }
+    }
+
+    fn mode(&self) -> Result<u32, String> {
+        let mode = u32::from_str_radix(&self.mode, 8).ok().filter(|mode| *mode <= 0o777);
+        mode.ok_or_else(|| {
+            format!("'{}' are no permissions; write three octal digits, such as 0722", self.mode)
+        })
+    }
+
+    fn period(&self, kind: &Kind) -> Duration {
+        self.period.map_or(kind.period, |period| period.0)
+    }
+
+    /// Faults of options that fit the schema.
+    pub fn check(&self, kind: &Kind) -> Vec<(String, String)> {
+        let mut faults = Vec::new();
+        let mut fault = |key: &str, message: String| faults.push((key.to_owned(), message));
+        for (index, text) in self.listen.iter().flatten().enumerate() {
+            if let Err(message) = kind.check_address(text) {
+                fault(&format!("/listen/{index}"), message);
+            }
+        }
+        if let Err(message) = self.mode() {
+            fault("/mode", message);
+        }
+        let period = self.period(kind);
+        if period.subsec_nanos() != 0 || period > PERIOD_MAX {
+            fault("/period", "no whole number of seconds up to a day; write for example 10s".into());
+        }
+        let sizes = [
+            ("/max_message", self.max_message, 1024, MESSAGE_MAX, "1KiB to 1MiB"),
+            ("/max_name", self.max_name, 1, NAME_MAX, "1B to 4KiB"),
+            ("/max_tags_size", self.max_tags_size, 1, TAGS_SIZE_MAX, "1B to 32KiB"),
+            ("/receive_buffer", self.receive_buffer, 4096, 1 << 30, "4KiB to 1GiB"),
+        ];
+        for (key, size, least, most, range) in sizes {
+            if !(least..=most).contains(&size.0) {
+                fault(key, format!("out of range; write {range}"));
+            }
+        }
+        faults
+    }
+
+    /// What only one source can have: its sockets.
+    pub fn claims(&self, kind: &Kind) -> Vec<String> {
+        self.addresses(kind).iter().map(|address| format!("the socket {address}")).collect()
+    }
+
+    fn limits(&self) -> Limits {
+        Limits {
+            series: self.max_series,
+            aliases: self.max_series,
+            tags: self.max_tags,
+            name_bytes: self.max_name.0 as usize,
+            tags_bytes: self.max_tags_size.0 as usize,
+            ..Limits::default()
+        }
+    }
+
+    fn receiver(&self, kind: &Kind) -> Result<Receiver, BuildError> {
+        let mode = Some(self.mode().map_err(BuildError)?);
+        let listen = |text: &String| -> Result<Listen, BuildError> {
+            let address: Address = text.parse().map_err(BuildError)?;
+            let framing = if matches!(address, Address::Tcp(_)) { kind.tcp } else { Framing::Length };
+            Ok(Listen { address, mode, framing })
+        };
+        let listen = self.addresses(kind).iter().map(listen).collect::<Result<Vec<_>, _>>()?;
+        let options = Options {
+            shares: self.receivers,
+            receive_buffer: self.receive_buffer.0 as usize,
+            message_bytes_max: self.max_message.0 as usize,
+            connections_max: self.max_connections,
+            credentials: !self.origin_tags.is_empty(),
+            merge: self.merge,
+        };
+        Receiver::open(&listen, &options).map_err(|error| BuildError(error.to_string()))
+    }
+
+    /// Opens the sockets, starts the receivers, and gives the source that flushes what they take.
+    ///
+    /// # Errors
+    /// A socket cannot be opened.
+    pub fn open(
+        self,
+        kind: &Kind,
+        protocol: Protocol,
+        open: SourceOpen,
+    ) -> Result<Box<dyn Source>, BuildError> {
+        let receiver = self.receiver(kind)?;
+        for socket in receiver.sockets() {
+            report(&open.info.id, &socket.address, socket.asked, socket.granted);
+        }
+        let (limits, style) = (self.limits(), protocol.tag_style());
+        let seed = getrandom::u64().map_err(|error| BuildError(error.to_string()))?;
+        let handover = |_| Arc::new(Handover::new(open.wake.clone()));
+        let handovers: Vec<Arc<Handover>> = (0..self.receivers).map(handover).collect();
+        let intake = |handover: &Arc<Handover>| {
+            let (shard, origin) =
+                (Shard::new(style, &limits, seed), OriginTags::new(self.origin_tags.clone(), style));
+            let counted = (open.info.id.clone(), open.counters.clone());
+            Box::new(Intake::new(protocol, shard, handover.clone(), origin, counted)) as _
+        };
+        let intakes = handovers.iter().map(intake).collect();
+        let period = self.period(kind);
+        let idle_max = self.expire.0.as_secs().div_ceil(period.as_secs()).min(u64::from(u32::MAX));
+        let store = Store::new(self.receivers, idle_max as u32, seed);
+        let outlet = Outlet::new(&open).map_err(BuildError)?;
+        let receiving =
+            receiver.start(&open.info.id, intakes).map_err(|error| BuildError(error.to_string()))?;
+        Ok(Box::new(Flusher::new(receiving, handovers, store, period, outlet)))
+    }
+}
+
+/// Says which buffer a socket has, and warns if it is smaller than what was asked for.
+fn report(source: &str, address: &Address, asked: usize, granted: usize) {
+    if granted == 0 {
+        log::info!("source {source}: listening at {address}");
+    } else if granted < asked {
+        log::warn!(
+            "source {source}: listening at {address} with a receive buffer of {granted} bytes instead of {asked}; \
+             bursts may be lost; raise it with: sysctl -w net.core.rmem_max={asked}"
+        );
+    } else {
+        log::info!("source {source}: listening at {address} with a receive buffer of {granted} bytes");
+    }
+}

@@ -1,0 +1,282 @@
+//! The flusher: at the end of every period the shards of all receivers are turned, merged and given out
+//! as metric events.
+//!
+//! It is polled like every source, and each poll is short: a merge of many series and what is made of it go on
+//! over many polls. Points that come meanwhile are those of the next period. If a period ends before the one
+//! before is out, nothing is turned: the two become one longer period, and that is reported.
+
+use super::events::{MetricRows, Rest};
+use super::handover::Handover;
+use super::notices::NoticeRows;
+use super::outlet::Outlet;
+use super::period::{Period, Periods};
+use millstream_model::limits::BLOCK_BYTES;
+use millstream_model::{Counters, Polled, Source, SourceCx};
+use millstream_receiver::{Receiving, Stats};
+use millstream_series::{Counts, Drain, Generation, Merging, Progress, Reason, Store};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often the receivers' figures are looked at.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// When it is looked again whether the receivers have handed over; they wake the flusher.
+const TURN_LOOK: Duration = Duration::from_millis(10);
+
+/// Series that one poll merges, or passes over: about a millisecond.
+const STEP_SERIES: usize = 16 * 1024;
+
+/// What is being done with a period.
+enum Stage {
+    /// Points come.
+    Collecting,
+    /// The receivers were asked to hand over.
+    Turning,
+    /// What a receiver handed over is added up.
+    Merging(usize, Merging),
+    /// What it has come to is given out; of the last series there may be a rest.
+    Draining(Drain, Option<Rest>),
+}
+
+/// How far an end has come.
+#[derive(Clone, Copy, PartialEq)]
+enum Ending {
+    No,
+    Asked,
+    /// The period that is being given out is the last one.
+    Last,
+    Done,
+}
+
+/// What belongs to one receiver.
+struct Share {
+    handover: Arc<Handover>,
+    /// For its next turn.
+    spare: Generation,
+    /// What it has handed over.
+    turned: Option<Generation>,
+}
+
+/// A source of metric events.
+pub struct Flusher {
+    receiving: Receiving,
+    seen: Stats,
+    looked: Duration,
+    shares: Vec<Share>,
+    store: Store,
+    periods: Option<Periods>,
+    length: Duration,
+    stage: Stage,
+    period: Period,
+    /// Whether it was reported that the period before is not out yet.
+    is_late: bool,
+    ending: Ending,
+    outlet: Outlet,
+    notices: NoticeRows,
+}
+
+impl Flusher {
+    /// Gives out what the receivers hand over, in periods of `length`, a whole number of seconds.
+    pub fn new(
+        receiving: Receiving,
+        handovers: Vec<Arc<Handover>>,
+        store: Store,
+        length: Duration,
+        outlet: Outlet,
+    ) -> Flusher {
+        let share = |handover| Share { handover, spare: Generation::default(), turned: None };
+        Flusher {
+            receiving,
+            seen: Stats::default(),
+            looked: Duration::ZERO,
+            shares: handovers.into_iter().map(share).collect(),
+            store,
+            periods: None,
+            length,
+            stage: Stage::Collecting,
+            period: Period { end_ns: 0, seconds: length.as_secs_f64() },
+            is_late: false,
+            ending: Ending::No,
+            outlet,
+            notices: NoticeRows::default(),
+        }
+    }
+
+    /// Waits for the end of the period, or begins the end of all.
+    fn collect(&mut self, cx: &SourceCx<'_>) -> Polled {
+        if cx.until_eof && self.ending == Ending::No {
+            self.ending = Ending::Asked;
+        }
+        let periods = self.periods.get_or_insert_with(|| Periods::new(self.length, cx.now));
+        let left = periods.left(cx.now);
+        match self.ending {
+            Ending::Done => return Polled::Ended,
+            Ending::Asked => {
+                // What the sockets hold is read before the last turn.
+                self.receiving.pause();
+                self.ending = Ending::Last;
+            }
+            _ if left.is_zero() => {}
+            _ => return Polled::Wait(left.min(LOOK)),
+        }
+        self.period = periods.end(cx.now);
+        self.is_late = false;
+        for share in &mut self.shares {
+            share.handover.ask(std::mem::take(&mut share.spare));
+        }
+        self.receiving.notify();
+        self.stage = Stage::Turning;
+        Polled::Wait(TURN_LOOK)
+    }
+
+    /// Takes what the receivers hand over, until all have.
+    fn turn(&mut self) -> Polled {
+        for share in self.shares.iter_mut().filter(|share| share.turned.is_none()) {
+            share.turned = share.handover.take();
+        }
+        if self.shares.iter().any(|share| share.turned.is_none()) {
+            return Polled::Wait(TURN_LOOK);
+        }
+        self.stage = self.next_stage();
+        Polled::Wait(Duration::ZERO)
+    }
+
+    /// The merge of the next receiver's points, or the beginning of what comes after.
+    fn next_stage(&mut self) -> Stage {
+        let next =
+            self.shares.iter_mut().enumerate().find_map(|(index, share)| Some((index, share.turned.take()?)));
+        match next {
+            Some((index, generation)) => Stage::Merging(index, self.store.begin_merge(index, generation)),
+            None => Stage::Draining(self.store.begin_drain(), None),
+        }
+    }
+
+    /// Says once a period that the one before is not out yet.
+    fn watch(&mut self, cx: &SourceCx<'_>) {
+        let is_due = self.periods.as_ref().is_some_and(|periods| periods.left(cx.now).is_zero());
+        if self.is_late || !is_due || matches!(self.stage, Stage::Collecting) {
+            return;
+        }
+        self.is_late = true;
+        cx.counters.error("flush_late");
+        log::warn!(
+            "source {}: a period ended before the one before was delivered; the two become one longer period",
+            cx.info.id
+        );
+    }
+
+    /// Counts what the receivers have seen since the last look.
+    fn look(&mut self, cx: &SourceCx<'_>) {
+        if cx.now.since_start.saturating_sub(self.looked) < LOOK && self.ending == Ending::No {
+            return;
+        }
+        self.looked = cx.now.since_start;
+        let now = self.receiving.stats();
+        let before = std::mem::replace(&mut self.seen, now.clone());
+        cx.counters.dropped("kernel", now.kernel_drops - before.kernel_drops);
+        cx.counters.dropped("truncated", now.truncated - before.truncated);
+    }
+
+    /// Gives out events and service checks.
+    fn give_notices(&mut self, cx: &SourceCx<'_>) -> Option<Polled> {
+        for share in &self.shares {
+            self.notices.add(share.handover.take_notices());
+        }
+        if self.notices.is_empty() {
+            return None;
+        }
+        if !cx.sinks.is_subset(cx.room) {
+            return Some(Polled::NoRoom);
+        }
+        let bytes = self.notices.next_bytes();
+        let Some((block, permit)) = cx.block(bytes) else { return Some(Polled::NoRoom) };
+        let batch = self.notices.batch(block, &mut self.outlet, cx);
+        Some(Polled::Batch(Box::new(batch), permit))
+    }
+
+    /// Gives out the next events of the period.
+    fn drain(&mut self, cx: &SourceCx<'_>) -> Polled {
+        if !cx.sinks.is_subset(cx.room) {
+            return Polled::NoRoom;
+        }
+        let Some((block, permit)) = cx.block(BLOCK_BYTES) else { return Polled::NoRoom };
+        let Stage::Draining(drain, rest) = &mut self.stage else { return Polled::Wait(Duration::ZERO) };
+        let mut rows = MetricRows::new(block, self.period);
+        if rows.rest(rest).is_continue()
+            && let Progress::Done(counts) =
+                drain.step(&mut self.store, STEP_SERIES, |reading| rows.reading(reading, rest))
+        {
+            self.end_period(&counts, cx.counters);
+        }
+        match rows.len() {
+            0 => Polled::Wait(Duration::ZERO),
+            _ => Polled::Batch(Box::new(rows.finish(&mut self.outlet, cx)), permit),
+        }
+    }
+}
+
+impl Flusher {
+    /// All of the period is given out.
+    fn end_period(&mut self, counts: &Counts, counters: &Counters) {
+        count(counts, counters);
+        self.stage = Stage::Collecting;
+        if self.ending == Ending::Last {
+            self.ending = Ending::Done;
+        }
+    }
+
+    /// Goes on with a merge.
+    fn merge(&mut self) -> Polled {
+        let Stage::Merging(share, merging) = &mut self.stage else { return Polled::Wait(Duration::ZERO) };
+        if merging.step(&mut self.store, STEP_SERIES) {
+            let share = *share;
+            if let Stage::Merging(_, merging) = std::mem::replace(&mut self.stage, Stage::Collecting) {
+                self.shares[share].spare = merging.into_spare();
+            }
+            self.shares[share].handover.forget(self.store.take_idle(share));
+            self.stage = self.next_stage();
+        }
+        Polled::Wait(Duration::ZERO)
+    }
+}
+
+/// Counts what became of the points of a period.
+fn count(counts: &Counts, counters: &Counters) {
+    for reason in Reason::ALL {
+        match reason.is_rejection() {
+            true => counters.dropped(reason.name(), counts.of(reason)),
+            false => counters.noted(reason.name(), counts.of(reason)),
+        }
+    }
+}
+
+impl Source for Flusher {
+    fn poll(&mut self, cx: &mut SourceCx<'_>) -> Polled {
+        self.outlet.count_lost(cx);
+        self.look(cx);
+        self.watch(cx);
+        if let Some(polled) = self.give_notices(cx) {
+            return polled;
+        }
+        match self.stage {
+            Stage::Collecting => self.collect(cx),
+            Stage::Turning => self.turn(),
+            Stage::Merging(..) => self.merge(),
+            Stage::Draining(..) => self.drain(cx),
+        }
+    }
+
+    fn close(&mut self) -> bool {
+        if self.ending == Ending::No {
+            self.ending = Ending::Asked;
+        }
+        true
+    }
+
+    fn reopen(&mut self) {
+        if self.ending != Ending::No {
+            self.ending = Ending::No;
+            self.receiving.resume();
+        }
+    }
+}

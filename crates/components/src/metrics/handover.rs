@@ -1,0 +1,97 @@
+//! What the thread of a receiver and the flusher hand each other.
+//!
+//! A lock is taken a few times a period, not per point: a round of messages costs one load of a flag.
+
+use super::notices::Notice;
+use millstream_model::Wake;
+use millstream_series::{Generation, Idle, Shard};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+/// Events and service checks that wait at most; what is more is dropped and counted.
+const NOTICES_MAX: usize = 4096;
+
+/// Between one receiver and the flusher.
+pub struct Handover {
+    /// Something is there for the receiver.
+    is_due: AtomicBool,
+    slot: Mutex<Slot>,
+    wake: Wake,
+}
+
+#[derive(Default)]
+struct Slot {
+    /// The flusher wants what has come; the receiver goes on with this one.
+    spare: Option<Generation>,
+    /// Series that the receiver may forget.
+    idle: Option<Idle>,
+    turned: Option<Generation>,
+    notices: Vec<Notice>,
+}
+
+impl Handover {
+    /// Nothing is handed over yet; `wake` wakes the flusher.
+    pub fn new(wake: Wake) -> Handover {
+        Handover { is_due: AtomicBool::new(false), slot: Mutex::default(), wake }
+    }
+
+    fn slot(&self) -> MutexGuard<'_, Slot> {
+        self.slot.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Of the flusher: asks for what has come. The receiver goes on with `spare`, which is empty.
+    pub fn ask(&self, spare: Generation) {
+        self.slot().spare = Some(spare);
+        self.is_due.store(true, Ordering::Release);
+    }
+
+    /// Of the flusher: takes what was asked for, once it is there.
+    pub fn take(&self) -> Option<Generation> {
+        self.slot().turned.take()
+    }
+
+    /// Of the flusher: names series that the receiver may forget.
+    pub fn forget(&self, idle: Idle) {
+        self.slot().idle = Some(idle);
+        self.is_due.store(true, Ordering::Release);
+    }
+
+    /// Of the flusher: takes the events and service checks that have come.
+    pub fn take_notices(&self) -> Vec<Notice> {
+        std::mem::take(&mut self.slot().notices)
+    }
+
+    /// Of the receiver: hands over what has come, if that is wanted; `idle` gets the series to forget.
+    #[inline]
+    pub fn turn(&self, shard: &mut Shard, idle: &mut Option<Idle>) {
+        if self.is_due.load(Ordering::Relaxed) {
+            self.turn_now(shard, idle);
+        }
+    }
+
+    #[cold]
+    fn turn_now(&self, shard: &mut Shard, idle: &mut Option<Idle>) {
+        self.is_due.store(false, Ordering::Relaxed);
+        let mut slot = self.slot();
+        *idle = slot.idle.take().or(idle.take());
+        let Some(spare) = slot.spare.take() else { return };
+        slot.turned = Some(shard.turn(spare));
+        drop(slot);
+        (self.wake)();
+    }
+
+    /// Of the receiver: hands over an event or a service check; false if too many wait.
+    pub fn notice(&self, notice: Notice) -> bool {
+        let mut slot = self.slot();
+        let is_first = slot.notices.is_empty();
+        let has_room = slot.notices.len() < NOTICES_MAX;
+        if has_room {
+            slot.notices.push(notice);
+        }
+        drop(slot);
+        if is_first {
+            (self.wake)();
+        }
+        has_room
+    }
+}

@@ -1,0 +1,188 @@
+//! The thread of a receiver: messages become points, and points go into its shard.
+
+use super::handover::Handover;
+use super::notices::Notice;
+use super::origin::OriginTags;
+use super::tally::Tally;
+use crate::metrics::events::TagsText;
+use millstream_model::Counters;
+use millstream_points::{Event, Extra, Fault, Grouped, Note, ServiceCheck, Visit, dogstatsd, metricserver};
+use millstream_receiver::{Messages, Sender};
+use millstream_series::{Idle, Point, Shard, TagStyle};
+use std::sync::Arc;
+
+/// Idle series that are forgotten in one round at most: each takes some hundred nanoseconds.
+const FORGET_MAX: usize = 256;
+
+/// What the messages are written in.
+#[derive(Clone, Copy, Debug)]
+pub enum Protocol {
+    /// DogStatsD's text.
+    DogStatsd(dogstatsd::Options),
+    /// The metric server's msgpack.
+    MetricServer,
+}
+
+impl Protocol {
+    /// How its tags are written.
+    pub fn tag_style(self) -> TagStyle {
+        match self {
+            Protocol::DogStatsd(_) => TagStyle::DogStatsd,
+            Protocol::MetricServer => TagStyle::Pairs,
+        }
+    }
+}
+
+/// What takes messages apart.
+enum Parser {
+    DogStatsd(dogstatsd::Parser),
+    MetricServer,
+}
+
+/// One receiver's parser and shard.
+pub struct Intake {
+    parser: Parser,
+    shard: Shard,
+    handover: Arc<Handover>,
+    origin: OriginTags,
+    tally: Tally,
+    tags_text: TagsText,
+    idle: Option<Idle>,
+}
+
+impl Intake {
+    /// An intake for points of `protocol`; `source` is the id of its component.
+    pub fn new(
+        protocol: Protocol,
+        shard: Shard,
+        handover: Arc<Handover>,
+        origin: OriginTags,
+        (source, counters): (String, Arc<Counters>),
+    ) -> Intake {
+        let tally = Tally::new(source, counters);
+        let parser = match protocol {
+            Protocol::DogStatsd(options) => Parser::DogStatsd(dogstatsd::Parser::new(options)),
+            Protocol::MetricServer => Parser::MetricServer,
+        };
+        Intake { parser, shard, handover, origin, tally, tags_text: TagsText::default(), idle: None }
+    }
+
+    fn turn(&mut self) {
+        self.handover.turn(&mut self.shard, &mut self.idle);
+        if let Some(mut idle) = self.idle.take() {
+            self.idle = self.shard.forget(&mut idle, FORGET_MAX).then_some(idle);
+        }
+    }
+}
+
+impl millstream_receiver::Intake for Intake {
+    fn round(&mut self, messages: &Messages<'_>) {
+        self.turn();
+        let arrived = messages.received_ns();
+        let mut visitor = Visitor {
+            grouped: Grouped::new(&mut self.shard),
+            tally: &mut self.tally,
+            handover: &self.handover,
+            origin: &mut self.origin,
+            tags_text: &mut self.tags_text,
+            sender: None,
+        };
+        for message in messages.iter() {
+            visitor.sender = message.sender;
+            match &mut self.parser {
+                Parser::DogStatsd(parser) => parser.parse(message.bytes, arrived, &mut visitor),
+                Parser::MetricServer => metricserver::parse(message.bytes, arrived, &mut visitor),
+            }
+        }
+        drop(visitor);
+        self.tally.end_round(messages.bytes() as u64, arrived);
+    }
+
+    fn notified(&mut self) {
+        self.turn();
+    }
+}
+
+/// Takes what a parser finds.
+struct Visitor<'s, 'a> {
+    grouped: Grouped<'s, 'a>,
+    tally: &'s mut Tally,
+    handover: &'s Handover,
+    origin: &'s mut OriginTags,
+    tags_text: &'s mut TagsText,
+    sender: Option<&'a Sender>,
+}
+
+impl<'a> Visit<'a> for Visitor<'_, 'a> {
+    #[inline]
+    fn point(&mut self, point: Point<'a>, extra: &Extra<'a>) {
+        self.tally.points += 1;
+        if self.origin.is_empty() {
+            return self.grouped.add(point);
+        }
+        let tags = self.origin.of(point.tags, extra, self.sender);
+        self.grouped.add_now(&Point { tags, ..point });
+    }
+
+    fn packed(&mut self, point: &Point<'_>, extra: &Extra<'a>) {
+        self.tally.points += 1;
+        let tags = self.origin.of(point.tags, extra, self.sender);
+        self.grouped.add_now(&Point { tags, ..*point });
+    }
+
+    fn event(&mut self, event: &Event<'a>) {
+        self.tally.points += 1;
+        let tags = self.origin.of(event.tags.as_bytes(), &event.extra, self.sender);
+        self.tags_text.render_text(tags, TagStyle::DogStatsd);
+        let at = time(event.timestamp, event.arrived);
+        let text = |text: Option<&str>| text.unwrap_or_default().as_bytes().to_vec();
+        let notice = Notice::new(at, dogstatsd::unescaped(event.text).into_owned().into())
+            .set("type", b"event")
+            .set("title", dogstatsd::unescaped(event.title).as_bytes())
+            .set("priority", &text(event.priority))
+            .set("alert_type", &text(event.alert))
+            .set("aggregation_key", &text(event.aggregation_key))
+            .set("source_type", &text(event.source))
+            .set("hostname", &text(event.host))
+            .set("tags", &self.tags_text.object);
+        self.notice(notice);
+    }
+
+    fn service_check(&mut self, check: &ServiceCheck<'a>) {
+        self.tally.points += 1;
+        let tags = self.origin.of(check.tags.as_bytes(), &check.extra, self.sender);
+        self.tags_text.render_text(tags, TagStyle::DogStatsd);
+        let status = ["ok", "warning", "critical", "unknown"][usize::from(check.status.min(3))];
+        let message = dogstatsd::unescaped(check.message.unwrap_or_default()).into_owned();
+        let notice = Notice::new(time(check.timestamp, check.arrived), message.into())
+            .set("type", b"service_check")
+            .set("name", check.name.as_bytes())
+            .set("status", status.as_bytes())
+            .set("hostname", check.host.unwrap_or_default().as_bytes())
+            .set("tags", &self.tags_text.object);
+        self.notice(notice);
+    }
+
+    #[cold]
+    fn fault(&mut self, fault: Fault, text: &'a [u8]) {
+        self.tally.fault(fault, text);
+    }
+
+    #[cold]
+    fn note(&mut self, note: Note, _: &'a [u8]) {
+        self.tally.note(note);
+    }
+}
+
+impl Visitor<'_, '_> {
+    fn notice(&mut self, notice: Notice) {
+        if !self.handover.notice(notice) {
+            self.tally.notices_lost += 1;
+        }
+    }
+}
+
+/// The time of the client, else of the arrival, in nanoseconds since 1970.
+fn time(timestamp: Option<i64>, arrived: u64) -> i64 {
+    timestamp.map_or(arrived as i64, |seconds| seconds.saturating_mul(1_000_000_000))
+}

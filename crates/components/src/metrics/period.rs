@@ -1,0 +1,128 @@
+//! Aligned periods on a wall clock that may step. A function of the given time.
+
+use millstream_model::Now;
+use std::time::Duration;
+
+/// By which part of its length a period may last longer, in monotonic time, before the wall clock is
+/// taken to have been set back.
+const OVERDUE_PARTS: u32 = 8;
+
+/// A period that differs from its length by at most this part of it is as long as it should be: points
+/// were taken a moment before or after the boundary, which says nothing about their rate.
+const JITTER_PARTS: f64 = 20.0;
+
+/// Where the periods of a source begin and end: at multiples of their length since 1970.
+#[derive(Clone, Copy, Debug)]
+pub struct Periods {
+    length: Duration,
+    begun: Duration,
+    /// Wall clock at which the period ends, in nanoseconds since 1970.
+    boundary_ns: i64,
+}
+
+/// A period that has ended.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Period {
+    /// What its events are stamped with: its end on the wall clock, in nanoseconds since 1970.
+    pub end_ns: i64,
+    /// How long it was, in seconds, by the monotonic clock; more than 0.
+    pub seconds: f64,
+}
+
+impl Periods {
+    /// Periods of `length`, a whole number of seconds; the first one begins now and is shorter than the
+    /// others.
+    pub fn new(length: Duration, now: Now) -> Periods {
+        let mut periods = Periods { length, begun: now.since_start, boundary_ns: 0 };
+        periods.boundary_ns = periods.aligned(now) + periods.length_ns();
+        periods
+    }
+
+    fn length_ns(&self) -> i64 {
+        self.length.as_nanos() as i64
+    }
+
+    /// The last multiple of the length that is not after `now`.
+    fn aligned(&self, now: Now) -> i64 {
+        now.unix_ns.div_euclid(self.length_ns()) * self.length_ns()
+    }
+
+    /// How long until the period ends; zero if it should end now.
+    pub fn left(&self, now: Now) -> Duration {
+        let by_wall = Duration::from_nanos(self.boundary_ns.saturating_sub(now.unix_ns).max(0) as u64);
+        let longest = self.length + self.length / OVERDUE_PARTS;
+        by_wall.min((self.begun + longest).saturating_sub(now.since_start))
+    }
+
+    /// Ends the period, whether it is due or not, and begins the next.
+    pub fn end(&mut self, now: Now) -> Period {
+        let is_due = now.unix_ns >= self.boundary_ns;
+        // One that ends early, or after the clock was set back, ends at no boundary.
+        let end_ns = if is_due { self.aligned(now) } else { now.unix_ns };
+        let (length, lasted) = (self.length.as_secs_f64(), now.since_start.saturating_sub(self.begun));
+        let lasted = lasted.max(Duration::from_millis(1)).as_millis() as f64 / 1000.0;
+        let is_whole = (lasted - length).abs() <= length / JITTER_PARTS;
+        *self = Periods::new(self.length, now);
+        Period { end_ns, seconds: if is_whole { length } else { lasted } }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: i64 = 1_000_000_000;
+
+    fn at(since_start_ms: u64, unix_ms: i64) -> Now {
+        Now { since_start: Duration::from_millis(since_start_ms), unix_ns: unix_ms * 1_000_000 }
+    }
+
+    fn ten() -> Periods {
+        Periods::new(Duration::from_secs(10), at(0, 1_003_000))
+    }
+
+    #[test]
+    fn periods_end_at_multiples_of_their_length() {
+        let mut periods = ten();
+        assert_eq!(periods.left(at(0, 1_003_000)), Duration::from_secs(7));
+        assert_eq!(periods.left(at(6_999, 1_009_999)), Duration::from_millis(1));
+        assert_eq!(periods.left(at(7_001, 1_010_001)), Duration::ZERO);
+        assert_eq!(periods.end(at(7_001, 1_010_001)), Period { end_ns: 1_010 * S, seconds: 7.001 });
+        assert_eq!(periods.left(at(7_001, 1_010_001)), Duration::from_millis(9_999));
+        // A little late is as long as it should be.
+        assert_eq!(periods.end(at(17_030, 1_020_030)), Period { end_ns: 1_020 * S, seconds: 10.0 });
+    }
+
+    #[test]
+    fn a_period_that_ends_long_after_its_boundary_says_how_long_it_was() {
+        let mut periods = ten();
+        periods.end(at(7_000, 1_010_000));
+        assert_eq!(periods.end(at(42_000, 1_045_000)), Period { end_ns: 1_040 * S, seconds: 35.0 });
+        assert_eq!(periods.left(at(42_000, 1_045_000)), Duration::from_secs(5));
+    }
+
+    #[test]
+    fn a_clock_that_steps_forward_ends_the_period_once() {
+        let mut periods = ten();
+        assert_eq!(periods.left(at(2_000, 5_003_000)), Duration::ZERO);
+        assert_eq!(periods.end(at(2_000, 5_003_000)), Period { end_ns: 5_000 * S, seconds: 2.0 });
+        assert_eq!(periods.left(at(2_000, 5_003_000)), Duration::from_secs(7));
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_makes_no_period_endless() {
+        let mut periods = ten();
+        assert_eq!(periods.left(at(3_000, 6_000)), Duration::from_millis(8_250));
+        assert_eq!(periods.left(at(11_250, 14_250)), Duration::ZERO);
+        let ended = periods.end(at(11_250, 14_250));
+        assert_eq!(ended, Period { end_ns: 14_250_000_000, seconds: 11.25 });
+        assert_eq!(periods.left(at(11_250, 14_250)), Duration::from_millis(5_750));
+    }
+
+    #[test]
+    fn a_period_that_is_cut_short_ends_now() {
+        let mut periods = ten();
+        assert_eq!(periods.end(at(0, 1_003_000)), Period { end_ns: 1_003 * S, seconds: 0.001 });
+        assert_eq!(periods.end(at(500, 1_003_500)), Period { end_ns: 1_003_500_000_000, seconds: 0.5 });
+    }
+}

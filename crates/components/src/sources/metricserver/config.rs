@@ -1,0 +1,47 @@
+//! Configuration of source `metricserver`.
+
+use crate::metrics::config::{Kind, PointOptions};
+use crate::metrics::intake::Protocol;
+use crate::registry::{Component, SourceComponent};
+use millstream_model::{BuildError, Source, SourceOpen};
+use millstream_receiver::Framing;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::time::Duration;
+
+const KIND: Kind = Kind {
+    listen: "udp://127.0.0.1:9123",
+    period: Duration::from_secs(30),
+    schemes: &["udp", "unixgram", "unixpacket", "unix"],
+    presets: &[
+        ("udp", "udp://127.0.0.1:9123"),
+        ("metricserver", "unixgram:///opt/tmp/sock/metric.sock"),
+        ("metricserver_tmp", "unixgram:///tmp/metric.sock"),
+    ],
+    tcp: Framing::Length,
+};
+
+/// Options of source `metricserver`.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct MetricServerConfig {
+    /// What all sources of points have.
+    #[serde(flatten)]
+    pub points: PointOptions,
+}
+
+impl Component for MetricServerConfig {
+    fn check(&self) -> Vec<(String, String)> {
+        self.points.check(&KIND)
+    }
+
+    fn claims(&self) -> Vec<String> {
+        self.points.claims(&KIND)
+    }
+}
+
+impl SourceComponent for MetricServerConfig {
+    fn open(self, open: SourceOpen) -> Result<Box<dyn Source>, BuildError> {
+        self.points.open(&KIND, Protocol::MetricServer, open)
+    }
+}

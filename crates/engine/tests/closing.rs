@@ -1,0 +1,124 @@
+//! Sources that hold something back give it before they go.
+
+mod common;
+
+use common::{blueprint, busy, settings};
+use millstream_engine::{Blueprint, Pace, Running, SourcePart, Store};
+use millstream_model::{
+    BatchBuilder, BuildError, Kind, LongLine, Origin, Polled, Source, SourceCx, SourceInfo, SourceOpen,
+};
+use millstream_testkit::Shelf;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+const HELD: u64 = 100;
+
+/// Gives nothing until it is closed; then `HELD` lines, one at a poll.
+struct Holder {
+    origin: Arc<Origin>,
+    given: u64,
+    is_closed: bool,
+    was_reopened: Arc<AtomicBool>,
+}
+
+impl Source for Holder {
+    fn poll(&mut self, cx: &mut SourceCx<'_>) -> Polled {
+        if !self.is_closed {
+            return Polled::Wait(Duration::from_secs(3600));
+        }
+        if self.given == HELD {
+            return Polled::Ended;
+        }
+        let Some((mut block, permit)) = cx.block(1) else { return Polled::NoRoom };
+        block.memory()[..5].copy_from_slice(b"held\n");
+        let mut builder = BatchBuilder::default();
+        builder.lines(block.filled(5), 0, &[4], 100, LongLine::Split);
+        let range = (self.given * 5, self.given * 5 + 5);
+        let ack = cx.ledger.issue(self.origin.id, range, cx.sinks, 0, cx.now.since_start);
+        builder.segment(self.origin.clone(), range.0, ack);
+        self.given += 1;
+        let batch = builder.finish(block.freeze(5), cx.info.clone(), cx.sinks, cx.now.unix_ns);
+        Polled::Batch(Box::new(batch), permit)
+    }
+
+    fn close(&mut self) -> bool {
+        self.is_closed = true;
+        true
+    }
+
+    fn reopen(&mut self) {
+        self.is_closed = false;
+        self.was_reopened.store(true, Ordering::Relaxed);
+    }
+}
+
+fn holder(was_reopened: &Arc<AtomicBool>) -> SourcePart {
+    let was_reopened = was_reopened.clone();
+    let info = SourceInfo { id: "holder".to_owned(), ..SourceInfo::default() };
+    let open = move |open: SourceOpen| {
+        let origin = Arc::new(Origin::new(9, ""));
+        open.ledger.open(&origin, open.sinks.iter().map(|(sink, _)| (*sink, 0)));
+        Ok(Box::new(Holder { origin, given: 0, is_closed: false, was_reopened }) as Box<dyn Source>)
+    };
+    SourcePart { info, type_name: "holder", pace: Pace::default(), open: Box::new(open) }
+}
+
+fn plain() -> SourcePart {
+    busy("busy", Duration::from_millis(1), 100, Pace::default())
+}
+
+fn start(folder: &Path, shelf: &Shelf, was_reopened: &Arc<AtomicBool>) -> Running {
+    let store = Arc::new(Store::open(folder).unwrap());
+    let first: Blueprint = blueprint(vec![plain(), holder(was_reopened)], shelf);
+    first.build(&settings(None, false), store).unwrap().start(&tokio::runtime::Handle::current())
+}
+
+fn held(shelf: &Shelf) -> u64 {
+    shelf.lines().iter().filter(|line| line.contains("held")).count() as u64
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_stop_delivers_what_a_source_holds_back() {
+    let (folder, shelf) = (tempfile::tempdir().unwrap(), Shelf::default());
+    let running = start(folder.path(), &shelf, &Arc::default());
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert_eq!(held(&shelf), 0);
+    assert!(running.stop(Duration::from_secs(30)).await.drained);
+    assert_eq!(held(&shelf), HELD);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_reload_delivers_what_a_source_that_goes_holds_back() {
+    let (folder, shelf) = (tempfile::tempdir().unwrap(), Shelf::default());
+    let mut running = start(folder.path(), &shelf, &Arc::default());
+    let next = blueprint(vec![plain()], &shelf);
+    let stays = |kind: Kind, id: &str| kind == Kind::Sink || id == "busy";
+    running.reload(next, &settings(None, false), &stays, Duration::from_secs(5)).await.unwrap();
+    let before = shelf.lines().len();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(held(&shelf), HELD);
+    assert!(shelf.lines().len() > before, "the other source goes on");
+    assert!(running.stop(Duration::from_secs(30)).await.drained);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_source_goes_on_where_a_reload_is_refused() {
+    let (folder, shelf) = (tempfile::tempdir().unwrap(), Shelf::default());
+    let was_reopened = Arc::default();
+    let mut running = start(folder.path(), &shelf, &was_reopened);
+    let open = Box::new(|_: SourceOpen| Err(BuildError("the port is taken".into())));
+    let info = SourceInfo { id: "refused".to_owned(), ..SourceInfo::default() };
+    let refused = SourcePart { info, type_name: "refused", pace: Pace::default(), open };
+    let next = blueprint(vec![plain(), refused], &shelf);
+    let stays = |kind: Kind, id: &str| kind == Kind::Sink || id == "busy";
+    let reload = running.reload(next, &settings(None, false), &stays, Duration::from_secs(5)).await;
+    assert!(reload.unwrap_err().to_string().contains("the port is taken"));
+    assert!(was_reopened.load(Ordering::Relaxed));
+    let before = shelf.lines().len();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(shelf.lines().len() > before, "the other source goes on");
+    assert!(running.stop(Duration::from_secs(30)).await.drained);
+    assert_eq!(held(&shelf), HELD);
+}

@@ -1,0 +1,45 @@
+//! The twin of [`Parser`](super::Parser): the same, byte by byte and by the standard library.
+
+use super::{Options, event, line::Line, service_check};
+use crate::{Fault, Visit};
+
+/// Twin of [`Parser::parse`](super::Parser::parse).
+pub fn parse<'a>(message: &'a [u8], options: Options, arrived: u64, visit: &mut impl Visit<'a>) {
+    let mut at = 0;
+    while at < message.len() {
+        let rest = &message[at..];
+        let len = rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
+        let text = rest[..len].strip_suffix(b"\r").unwrap_or(&rest[..len]);
+        let told = match text {
+            [] => Ok(len),
+            _ if text.starts_with(event::PREFIX) => event::parse(rest, arrived, visit),
+            _ if text.starts_with(service_check::PREFIX) => service_check::parse(rest, arrived, visit),
+            _ => metric(text, options, arrived, visit).map(|()| len),
+        };
+        if let Err(fault) = told {
+            visit.fault(fault, text);
+        }
+        at += told.unwrap_or(len) + 1;
+    }
+}
+
+fn metric<'a>(
+    text: &'a [u8],
+    options: Options,
+    arrived: u64,
+    visit: &mut impl Visit<'a>,
+) -> Result<(), Fault> {
+    let mut fields = text.split(|byte| *byte == b'|');
+    let head = fields.next().unwrap_or_default();
+    let colon = head.iter().position(|byte| *byte == b':').unwrap_or(head.len());
+    let (name, value) = (&head[..colon], head.get(colon + 1..).unwrap_or_default());
+    if name.is_empty() {
+        return Err(Fault::NoName);
+    }
+    if value.is_empty() {
+        return Err(Fault::NoValue);
+    }
+    let mut line = Line::new(name, fields.next().ok_or(Fault::NoType)?, arrived)?;
+    fields.try_for_each(|field| line.take(field))?;
+    line.tell(value, value.len(), options, visit)
+}

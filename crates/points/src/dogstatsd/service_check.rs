@@ -1,0 +1,39 @@
+//! Service checks.
+
+use super::shared::{Shared, Text, take_all, take_extra};
+use crate::{Fault, ServiceCheck, Visit};
+
+pub const PREFIX: &[u8] = b"_sc|";
+
+/// What a message begins with.
+const MESSAGE: &str = "|m:";
+
+/// Tells the service check that `rest` begins with, and gives the length of its line.
+pub fn parse<'a>(rest: &'a [u8], arrived: u64, visit: &mut impl Visit<'a>) -> Result<usize, Fault> {
+    let Text { text: line, len } = Text::of(rest, PREFIX.len(), PREFIX.len())?;
+    let (name, line) = line.split_once('|').ok_or(Fault::BadServiceCheck)?;
+    let (status, fields) = line.split_at(line.find('|').unwrap_or(line.len()));
+    let status = match status.as_bytes() {
+        [digit @ b'0'..=b'3'] if !name.is_empty() => digit - b'0',
+        _ => return Err(Fault::BadServiceCheck),
+    };
+    let mut shared = Shared::default();
+    let (fields, message) = fields.find(MESSAGE).map_or((fields, None), |at| {
+        let message = without_extra(&fields[at + MESSAGE.len()..], &mut shared);
+        (&fields[..at], Some(message))
+    });
+    take_all(fields, visit, |field| shared.take(field));
+    let Shared { timestamp, host, tags, extra } = shared;
+    visit.service_check(&ServiceCheck { name, status, timestamp, host, message, tags, extra, arrived });
+    Ok(len)
+}
+
+/// A message may have bars, and clients put where they run behind it.
+fn without_extra<'a>(mut message: &'a str, shared: &mut Shared<'a>) -> &'a str {
+    while let Some((before, field)) = message.rsplit_once('|')
+        && take_extra(&mut shared.extra, field.as_bytes())
+    {
+        message = before;
+    }
+    message
+}

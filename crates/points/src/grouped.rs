@@ -1,0 +1,95 @@
+//! Points on their way into a shard.
+
+use millstream_series::{Kind, Point, Shard, Values};
+
+/// Points that wait for each other: two groups of those that a shard takes through its look-ups together.
+const GROUPED_POINTS: usize = 32;
+
+/// What stands where no point is yet.
+const NO_POINT: Point<'static> = Point {
+    kind: Kind::Count,
+    name: b"",
+    tags: b"",
+    values: Values::Number(0.0),
+    sample_rate: 1.0,
+    timestamp: None,
+    arrived: 0,
+};
+
+/// Collects points, of one message or of many, and gives them to a shard in groups, in their order.
+///
+/// Those that wait when it is dropped are given then.
+#[derive(Debug)]
+pub struct Grouped<'s, 'a> {
+    shard: &'s mut Shard,
+    points: [Point<'a>; GROUPED_POINTS],
+    len: usize,
+}
+
+impl<'s, 'a> Grouped<'s, 'a> {
+    /// An empty group.
+    pub fn new(shard: &'s mut Shard) -> Grouped<'s, 'a> {
+        Grouped { shard, points: [NO_POINT; GROUPED_POINTS], len: 0 }
+    }
+
+    /// Adds a point to the group; a full one goes to the shard.
+    #[inline]
+    pub fn add(&mut self, point: Point<'a>) {
+        if self.len == GROUPED_POINTS {
+            self.flush();
+        }
+        self.points[self.len] = point;
+        self.len += 1;
+    }
+
+    /// Gives a point to the shard at once, after those that wait: its values last for the call only.
+    pub fn add_now(&mut self, point: &Point<'_>) {
+        self.flush();
+        self.shard.add(point);
+    }
+
+    /// Gives the points that wait to the shard.
+    pub fn flush(&mut self) {
+        self.shard.add_all(&self.points[..self.len]);
+        self.len = 0;
+    }
+}
+
+impl Drop for Grouped<'_, '_> {
+    fn drop(&mut self) {
+        self.flush();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use millstream_series::{Aggregate, Generation, Limits, Store, TagStyle};
+
+    /// The last value of a gauge after `count` points, of which some are given at once.
+    fn last(count: u32) -> Option<f64> {
+        let mut shard = Shard::new(TagStyle::DogStatsd, &Limits::default(), 1);
+        let mut grouped = Grouped::new(&mut shard);
+        for at in 0..count {
+            let value = Values::Number(f64::from(at));
+            let point = Point { kind: Kind::Gauge, name: b"g", values: value, ..NO_POINT };
+            if at % 41 == 40 { grouped.add_now(&point) } else { grouped.add(point) }
+        }
+        drop(grouped);
+        let (mut store, mut last) = (Store::new(1, 10, 1), None);
+        let generation = shard.turn(Generation::default());
+        assert_eq!(generation.counts().taken, u64::from(count));
+        store.merge(0, generation);
+        store.drain(|reading| match reading.aggregate {
+            Aggregate::Last(value) => last = Some(value),
+            other => panic!("{other:?}"),
+        });
+        last
+    }
+
+    #[test]
+    fn points_reach_the_shard_in_their_order() {
+        assert_eq!(last(0), None);
+        (1..100).for_each(|count| assert_eq!(last(count), Some(f64::from(count - 1))));
+    }
+}

@@ -1,0 +1,173 @@
+//! Numbers as text.
+
+/// Powers of ten that a float holds exactly.
+const POWERS: [f64; 23] = [
+    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18,
+    1e19, 1e20, 1e21, 1e22,
+];
+
+/// Largest whole number below which a float holds every whole number.
+const EXACT_MAX: u64 = 1 << 53;
+
+/// Digits that fit 64 bits whatever they are.
+const DIGITS_MAX: usize = 19;
+
+/// The number that `text` is, as the standard library reads it: decimal, with an optional sign, fraction and
+/// exponent, or a word for infinity or NaN. `None` if it is none.
+#[inline]
+pub fn parse(text: &[u8]) -> Option<f64> {
+    unsigned(text, text).or_else(|| long(text))
+}
+
+/// The same for the first `len` bytes of `rest`. Bytes that follow them are loaded too, which is faster.
+///
+/// # Panics
+/// If `rest` is shorter.
+#[inline(always)]
+pub fn parse_start(rest: &[u8], len: usize) -> Option<f64> {
+    let text = &rest[..len];
+    unsigned(text, rest).or_else(|| long(text))
+}
+
+/// Up to eight digits with an optional point, without a sign. `around` begins with the text.
+#[inline(always)]
+fn unsigned(text: &[u8], around: &[u8]) -> Option<f64> {
+    let bytes = around.first_chunk::<8>().filter(|_| (1..=8).contains(&text.len()))?;
+    let bits = 8 * text.len() as u32;
+    // What follows the text is shifted out, and zeros stand before it.
+    let padded = u64::from_le_bytes(*bytes) << (64 - bits) | ZEROS.unbounded_shr(bits);
+    let (digits, fraction) = without_point(padded);
+    // A point alone is no number.
+    let is_number = are_digits(digits) && !(fraction == 0 && text == b".");
+    is_number.then(|| value_of(digits) as f64 / POWERS[fraction])
+}
+
+/// Eight times the digit 0.
+const ZEROS: u64 = 0x3030_3030_3030_3030;
+
+/// Takes the first point out of eight bytes, and says how many bytes follow it.
+#[inline(always)]
+fn without_point(text: u64) -> (u64, usize) {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    let points = text ^ (ONES * b'.' as u64);
+    // The high bit of the lowest byte that is 0, and perhaps of others above it.
+    let found = points.wrapping_sub(ONES) & !points & (ONES << 7);
+    if found == 0 {
+        return (text, 0);
+    }
+    let at = found.trailing_zeros() & !7;
+    let before = (1 << at) - 1;
+    let behind = u64::MAX.unbounded_shl(at + 8);
+    ((text & before) << 8 | u64::from(b'0') | text & behind, 7 - at as usize / 8)
+}
+
+/// Whether eight bytes are digits.
+#[inline(always)]
+fn are_digits(text: u64) -> bool {
+    const HIGH: u64 = 0xF0F0_F0F0_F0F0_F0F0;
+    // 6 more than the digit 9 changes the upper half.
+    text & HIGH == ZEROS && text.wrapping_add(0x0606_0606_0606_0606) & HIGH == ZEROS
+}
+
+/// What eight digits mean: neighbours are joined to numbers of two digits, of four and of eight.
+#[inline(always)]
+fn value_of(digits: u64) -> u64 {
+    let pairs = (digits & 0x0F0F_0F0F_0F0F_0F0F).wrapping_mul((10 << 8) + 1) >> 8;
+    let fours = (pairs & 0x00FF_00FF_00FF_00FF).wrapping_mul((100 << 16) + 1) >> 16;
+    (fours & 0x0000_FFFF_0000_FFFF).wrapping_mul((10_000 << 32) + 1) >> 32
+}
+
+/// Any text.
+#[inline(never)]
+fn long(text: &[u8]) -> Option<f64> {
+    let (sign, digits) = match text {
+        [b'-', digits @ ..] => (-1.0, digits),
+        [b'+', digits @ ..] => (1.0, digits),
+        _ => (1.0, text),
+    };
+    decimal(digits).map(|value| sign * value).or_else(|| std::str::from_utf8(text).ok()?.parse().ok())
+}
+
+/// Digits and a point, of a number that one division rounds as it should (Clinger, "How to read floating point
+/// numbers accurately").
+fn decimal(text: &[u8]) -> Option<f64> {
+    let (mut value, mut point, mut count) = (0_u64, None, 0);
+    if text.len() > DIGITS_MAX + 1 {
+        return None;
+    }
+    for (at, byte) in text.iter().enumerate() {
+        match byte {
+            b'0'..=b'9' if count < DIGITS_MAX => {
+                value = value * 10 + u64::from(byte - b'0');
+                count += 1;
+            }
+            b'.' if point.is_none() => point = Some(at),
+            _ => return None,
+        }
+    }
+    let fraction = point.map_or(0, |at| text.len() - at - 1);
+    (count > 0 && value <= EXACT_MAX).then(|| value as f64 / POWERS[fraction])
+}
+
+/// A whole number in digits, without a sign: a time in seconds, a length.
+pub fn parse_whole(text: &[u8]) -> Option<i64> {
+    let is_digits = text.first().is_some_and(u8::is_ascii_digit);
+    let text = std::str::from_utf8(text).ok().filter(|_| is_digits)?;
+    text.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn check(text: &[u8]) {
+        let expected = std::str::from_utf8(text).ok().and_then(|text| text.parse::<f64>().ok());
+        let rest = [text, b"|c|#more:tags"].concat();
+        for found in [parse(text), parse_start(&rest, text.len())] {
+            assert_eq!(
+                found.map(f64::to_bits),
+                expected.map(f64::to_bits),
+                "{:?}",
+                String::from_utf8_lossy(text)
+            );
+        }
+    }
+
+    #[test]
+    fn edges_are_read_as_the_standard_library_reads_them() {
+        let texts = "0 1 9 -0 +0 -0.0 . .5 5. -.5 +5. +. - + -- +-1 1.2.3 ..1 1.. 12345678 1234567. .1234567 123456789 \
+            0.1 12.5 99999999 9007199254740992 9007199254740993 18446744073709551616 9999999999999999999 \
+            0.0000000000000000001 00000000000000000001 1e3 1E3 1e400 -1e400 1e-400 inf -inf nan NaN infinity INF 0x10 \
+            1_000 1,5 : / 12:3 1234567: /2345678 1700000000.123 179769313486231570000000000000000000000";
+        texts.split(' ').for_each(|text| check(text.as_bytes()));
+        [&b""[..], b" ", b" 1", b"1 ", b"\0", b"1\0", b"\xFF", b"\xB1", b"1\n"].into_iter().for_each(check);
+        for len in 1..30 {
+            check(&vec![b'9'; len]);
+            (0..len).for_each(|at| check(&[&vec![b'4'; at][..], b".", &vec![b'7'; len - at]].concat()));
+        }
+    }
+
+    #[test]
+    fn whole_numbers_are_digits() {
+        assert_eq!(parse_whole(b"1700000000"), Some(1_700_000_000));
+        for text in [&b""[..], b"+1", b"-1", b"1.0", b"1x", b"9223372036854775808", b"\xFF"] {
+            assert_eq!(parse_whole(text), None);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_float_is_read_as_it_was_written(bits in any::<u64>(), digits in 0_usize..20) {
+            let value = f64::from_bits(bits);
+            check(value.to_string().as_bytes());
+            check(format!("{value:e}").as_bytes());
+            check(format!("{:.digits$}", bits as f64 / 1e9).as_bytes());
+        }
+
+        #[test]
+        fn texts_like_numbers_are_read_as_the_standard_library_reads_them(text in "[-+]?[0-9.:/]{0,24}(e[0-9]{1,3})?") {
+            check(text.as_bytes());
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! What messages of DogStatsD have, in tables and beside the twin.
+
+mod told;
+
+use millstream_points::dogstatsd::{Options, Parser, scalar, unescaped};
+use proptest::prelude::*;
+use told::Told;
+
+/// What both parsers tell, which is the same.
+fn told(message: &[u8], options: Options) -> Vec<String> {
+    let (mut told, mut expected) = (Told::default(), Told::default());
+    Parser::new(options).parse(message, 7, &mut told);
+    scalar::parse(message, options, 7, &mut expected);
+    assert_eq!(told.0, expected.0, "{}", message.escape_ascii());
+    told.0
+}
+
+fn check(table: &[(&str, &[&str])], options: Options) {
+    for (message, expected) in table {
+        assert_eq!(told(message.as_bytes(), options), *expected, "{message:?}");
+    }
+}
+
+#[test]
+fn lines_are_points() {
+    check(
+        &[
+            ("a:1|c", &["Count a 1.0"]),
+            ("a.b:12.5|ms|#env:prod,host:x", &["Timing a.b 12.5 #env:prod,host:x"]),
+            ("a:-3|g\nb:+4|g", &["Gauge a -3.0", "Gauge b 4.0"]),
+            ("a:1e3|h\r\nb:.5|d\r\n", &["DogHistogram a 1000.0", "Distribution b 0.5"]),
+            ("a:some text|s", &["Set a member some text"]),
+            ("a:1:2|s", &["Set a member 1:2"]),
+            ("a:NaN|g\na:inf|g\na:-Inf|c", &["Gauge a NaN", "Gauge a inf", "Count a -inf"]),
+            ("\n\r\n\na:1|c\n\n", &["Count a 1.0"]),
+            ("", &[]),
+            ("\n", &[]),
+            ("_a:1|c\n_scx:1|c\n_e:1|g", &["Count _a 1.0", "Count _scx 1.0", "Gauge _e 1.0"]),
+            ("na me\u{e9}:1|c", &["Count na me\\xc3\\xa9 1.0"]),
+        ],
+        Options::default(),
+    );
+}
+
+#[test]
+fn fields_come_in_any_order() {
+    check(
+        &[
+            ("a:1|c|@0.5|#x:y", &["Count a 1.0 #x:y @0.5"]),
+            ("a:1|c|#x:y|@0.5", &["Count a 1.0 #x:y @0.5"]),
+            ("a:1|c|T1656581400|#x|@1", &["Count a 1.0 #x at 1656581400"]),
+            ("a:1|g|T5", &["Gauge a 1.0 at 5"]),
+            ("a:1|ms|T5", &["note timestamp_unused a", "Timing a 1.0"]),
+            (
+                "a:1|c|card:low|#x:y|c:ci-8,in-9|e:it-false,cn-web",
+                &["Count a 1.0 #x:y c=ci-8,in-9 e=it-false,cn-web card=low"],
+            ),
+            ("a:1|c|#x|#y", &["Count a 1.0 #y"]),
+            ("a:1|c|#", &["Count a 1.0"]),
+            ("a:1|c|?|x:1|y:2", &["note unknown_field ?", "Count a 1.0"]),
+            (
+                "a:1|c|\r\nb:1|c|",
+                &["note unknown_field ", "Count a 1.0", "note unknown_field ", "Count b 1.0"],
+            ),
+        ],
+        Options::default(),
+    );
+}
+
+#[test]
+fn several_values_are_told_together() {
+    check(
+        &[
+            ("a:1:2:3.5|ms|@0.5|#x", &["Timing a [1.0, 2.0, 3.5] #x @0.5"]),
+            ("a:1::2:|c", &["Count a [1.0, 2.0]"]),
+            ("a:1:x:3|d", &["fault bad_value x", "Distribution a [1.0, 3.0]"]),
+            ("a:x:y|d", &["fault bad_value x", "fault bad_value y"]),
+            ("a:::|d", &["fault no_value a:::|d"]),
+        ],
+        Options::default(),
+    );
+    let values = vec!["1.0"; 150].join(":");
+    let told = told(format!("a:{values}|ms").as_bytes(), Options::default());
+    let packed: Vec<usize> = told.iter().map(|point| point.matches("1.0").count()).collect();
+    assert_eq!(packed, [64, 64, 22]);
+}
+
+#[test]
+fn signed_gauges_are_changes_where_that_is_chosen() {
+    check(
+        &[
+            ("a:-3|g", &["Gauge a change -3.0"]),
+            ("a:+3|g|#x", &["Gauge a change 3.0 #x"]),
+            ("a:3|g", &["Gauge a 3.0"]),
+            ("a:5:-1:+x:2|g", &["Gauge a 5.0", "Gauge a change -1.0", "fault bad_value +x", "Gauge a 2.0"]),
+            ("a:-3|c", &["Count a -3.0"]),
+        ],
+        Options { gauge_deltas: true },
+    );
+}
+
+#[test]
+fn faults_have_a_reason_and_leave_other_lines_alone() {
+    for (line, fault) in [
+        (":1|c", "no_name"),
+        (":", "no_name"),
+        ("|c", "no_name"),
+        ("a", "no_value"),
+        ("a|c|#x:y", "no_value"),
+        ("a:|c", "no_value"),
+        ("a:1", "no_type"),
+        ("a:1:2", "no_type"),
+        ("a:1|", "unknown_type"),
+        ("a:1|m", "unknown_type"),
+        ("a:1|msx|#x:y|@0.5", "unknown_type"),
+        ("a:x|c", "bad_value"),
+        ("a:0x10|c", "bad_value"),
+        ("a: 1|c", "bad_value"),
+        ("a:1|c|@0|#x", "bad_rate"),
+        ("a:1|c|@1.5", "bad_rate"),
+        ("a:1|c|@-1", "bad_rate"),
+        ("a:1|c|@NaN", "bad_rate"),
+        ("a:1|c|@", "bad_rate"),
+        ("a:1|c|T|#x", "bad_timestamp"),
+        ("a:1|c|T0", "bad_timestamp"),
+        ("a:1|c|T-5", "bad_timestamp"),
+        ("a:1|ms|T1.5", "bad_timestamp"),
+    ] {
+        let message = format!("b:2|c\n{line}\r\nc:3|c\n{line}");
+        let fault = format!("fault {fault} {line}");
+        assert_eq!(
+            told(message.as_bytes(), Options::default()),
+            ["Count b 2.0", &fault, "Count c 3.0", &fault]
+        );
+    }
+}
+
+#[test]
+fn events_are_taken_by_their_lengths() {
+    check(
+        &[
+            ("_e{5,4}:title|text", &["event \"title\" \"text\" #"]),
+            ("_e{5,4}:title|text\nb:1|c", &["event \"title\" \"text\" #", "Count b 1.0"]),
+            ("_e{5,4}:title|text\r\nb:1|c", &["event \"title\" \"text\" #", "Count b 1.0"]),
+            ("_e{3,5}:a|b|c\nd|e|#x:y,z\nb:1|c", &["event \"a|b\" \"c\\nd|e\" #x:y,z", "Count b 1.0"]),
+            (
+                "_e{1,0}:a||d:12|h:web|k:key|p:low|s:src|t:error|#x|c:ci-1|e:ex|card:none",
+                &["event \"a\" \"\" h=web k=key p=low s=src t=error at 12 #x c=ci-1 e=ex card=none"],
+            ),
+            ("_e{2,2}:\u{e9}|\u{e8}", &["event \"\u{e9}\" \"\u{e8}\" #"]),
+            (
+                "_e{1,1}:a|b|p:high|t:bad|d:x|q:1|r:2",
+                &[
+                    "note bad_field p:high",
+                    "note bad_field t:bad",
+                    "note bad_field d:x",
+                    "note unknown_field q:1",
+                    "event \"a\" \"b\" #",
+                ],
+            ),
+        ],
+        Options::default(),
+    );
+    for line in [
+        "_e{5,4}:title|tex",
+        "_e{5,4}:title|textmore",
+        "_e{4,5}:title|text",
+        "_e{0,4}:|text",
+        "_e{5,4}title|text",
+        "_e{5}:title|text",
+        "_e{-5,4}:title|text",
+        "_e{5,x}:title|text",
+        "_e{5,4:title|text",
+        "_e{",
+        "_e{1,1}:\u{e9}|b",
+        "_e{9223372036854775807,9223372036854775807}:a|b",
+        "_e{9223372036854775807,1}:a|b",
+        "_e{99999999999999999999,1}:a|b",
+    ] {
+        let fault = format!("fault bad_event {}", line.as_bytes().escape_ascii());
+        let message = format!("{line}\nb:1|c");
+        assert_eq!(told(message.as_bytes(), Options::default()), [&fault, "Count b 1.0"]);
+        assert_eq!(told(line.as_bytes(), Options::default()), [fault]);
+    }
+    assert_eq!(
+        told(b"_e{1,1}:\xFF|b\nb:1|c", Options::default()),
+        ["fault utf8 _e{1,1}:\\xff|b", "Count b 1.0"]
+    );
+}
+
+#[test]
+fn service_checks_have_a_status_and_a_message() {
+    check(
+        &[
+            ("_sc|a b|0", &["check \"a b\" 0 #"]),
+            (
+                "_sc|a|2|d:12|h:web|#x:y|m:not|well: m:\r\nb:1|c",
+                &["check \"a\" 2 h=web m=not|well: m: at 12 #x:y", "Count b 1.0"],
+            ),
+            ("_sc|a|3|m:x|y|c:ci-1|e:ex|card:low", &["check \"a\" 3 m=x|y # c=ci-1 e=ex card=low"]),
+            ("_sc|a|1|c:ci-1|m:", &["check \"a\" 1 m= # c=ci-1"]),
+            ("_sc|a|1|d:-1|zz|y", &["note bad_field d:-1", "note unknown_field zz", "check \"a\" 1 #"]),
+            ("_sc|a|4", &["fault bad_service_check _sc|a|4"]),
+            ("_sc|a|", &["fault bad_service_check _sc|a|"]),
+            ("_sc|a", &["fault bad_service_check _sc|a"]),
+            ("_sc||1", &["fault bad_service_check _sc||1"]),
+            ("_sc|a|00\nb:1|c", &["fault bad_service_check _sc|a|00", "Count b 1.0"]),
+        ],
+        Options::default(),
+    );
+    assert_eq!(told(b"_sc|\xFF|1", Options::default()), ["fault utf8 _sc|\\xff|1"]);
+}
+
+#[test]
+fn escapes_of_clients_are_undone() {
+    assert_eq!(unescaped("plain"), "plain");
+    assert_eq!(unescaped("a\\nb m\\: c \\x"), "a\nb m: c \\x");
+}
+
+#[test]
+fn a_parser_keeps_nothing_of_a_message() {
+    let mut parser = Parser::new(Options::default());
+    for (message, expected) in
+        [(&b"a:1|c|#long:tags"[..], "Count a 1.0 #long:tags"), (b"b:2|c", "Count b 2.0")]
+    {
+        let mut told = Told::default();
+        parser.parse(message, 1, &mut told);
+        assert_eq!(told.0, [expected]);
+    }
+}
+
+/// Pieces of lines in any order, so that most are at fault in some way.
+fn messages() -> impl Strategy<Value = Vec<u8>> {
+    let piece = prop_oneof![
+        4 => prop::sample::select(vec![
+            "a:1|c", "name.long:12.5|ms", "|#env:prod,host:a", "|@0.5", "|T12", "|c:ci-1", "\n", "\r\n", "|", ":", "1:2:3",
+            "_e{1,3}:a|b\nc", "_sc|x|1|m:y", "|e:x|card:low", "_", "\r", "x|g", "-5",
+        ]).prop_map(|text| text.as_bytes().to_vec()),
+        1 => prop::collection::vec(any::<u8>(), 0..70),
+    ];
+    prop::collection::vec(piece, 0..40).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    #[test]
+    fn every_message_is_told_as_by_the_twin(message in messages(), gauge_deltas in any::<bool>()) {
+        told(&message, Options { gauge_deltas });
+    }
+}

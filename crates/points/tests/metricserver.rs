@@ -1,0 +1,129 @@
+//! What messages of the metric server have.
+
+mod told;
+
+use millstream_points::metricserver::parse;
+use told::Told;
+
+const ARRIVED_NS: u64 = 1_700_000_000_900_000_000;
+
+fn told(message: &[u8]) -> Vec<String> {
+    let mut told = Told::default();
+    parse(message, ARRIVED_NS, &mut told);
+    told.0
+}
+
+/// An array of short strings.
+fn point(texts: &[&str]) -> Vec<u8> {
+    let mut out = vec![0x90 + texts.len() as u8];
+    for text in texts {
+        out.push(0xA0 + text.len() as u8);
+        out.extend_from_slice(text.as_bytes());
+    }
+    out
+}
+
+const GOOD: [&str; 6] = ["emit", "counter", "a", "1", "k=v|l=w", ""];
+const GOOD_TOLD: &str = "Counter a 1.0 #k=v|l=w";
+
+#[test]
+fn every_type_is_a_kind() {
+    for (kind, name) in [
+        ("counter", "Counter"),
+        ("rate_counter", "RateCounter"),
+        ("meter", "Meter"),
+        ("delta_counter", "DeltaCounter"),
+        ("timer", "Timer"),
+        ("store", "Store"),
+        ("ts_store", "TimedStore"),
+        ("histogram", "Histogram"),
+    ] {
+        let message = point(&["emit", kind, "a.b", "12.5", "k=v", "1600000000"]);
+        assert_eq!(told(&message), [format!("{name} a.b 12.5 #k=v at 1600000000")]);
+    }
+}
+
+#[test]
+fn points_come_alone_in_arrays_and_one_after_the_other() {
+    let good = point(&GOOD);
+    let two = [&[0x92][..], &good, &good].concat();
+    assert_eq!(told(&good), [GOOD_TOLD]);
+    assert_eq!(told(&two), [GOOD_TOLD; 2]);
+    assert_eq!(told(&[&good[..], &two, &good].concat()), [GOOD_TOLD; 4]);
+    let long = [&[0xDC, 0, 2][..], &good, &good, &[0xDD, 0, 0, 0, 1], &good].concat();
+    assert_eq!(told(&long), [GOOD_TOLD; 3]);
+    assert_eq!(told(b""), [""; 0]);
+}
+
+#[test]
+fn texts_are_strings_or_binary_of_any_size_and_values_may_be_numbers() {
+    let message =
+        b"\x96\xC4\x04emit\xD9\x05store\xDA\x00\x01a\xCB\x3F\xF8\x00\x00\x00\x00\x00\x00\xC5\x00\x03k=v\xC0";
+    assert_eq!(told(message), ["Store a 1.5 #k=v"]);
+    let message =
+        b"\x96\xC6\x00\x00\x00\x04emit\xDB\x00\x00\x00\x05store\xA1a\xD0\xFE\xC0\xCE\x00\x00\x00\x07";
+    assert_eq!(told(message), ["Store a -2.0 at 7"]);
+    let message = b"\x96\xA4emit\xA5store\xA1a\x05\xA0\xCB\x40\x1C\x00\x00\x00\x00\x00\x00";
+    assert_eq!(told(message), ["Store a 5.0 at 7"]);
+    assert_eq!(told(&point(&GOOD[..4])), ["Counter a 1.0"]);
+    assert_eq!(told(&point(&GOOD[..5])), [GOOD_TOLD]);
+}
+
+#[test]
+fn what_is_odd_is_noted() {
+    let reset = point(&["reset", "counter", "a", "", ""]);
+    assert_eq!(told(&reset), ["note reset_ignored a"]);
+    let timed = point(&["emit", "ts_store", "a", "1", "", ""]);
+    assert_eq!(told(&timed), ["note no_timestamp a", "TimedStore a 1.0 at 1700000000"]);
+    let good = point(&GOOD);
+    assert_eq!(told(b"hello there\r\n"), ["note plain_text hello there"]);
+    let around = [b"hello\n", &good[..], b"\n\nbye"].concat();
+    assert_eq!(told(&around), ["note plain_text hello", GOOD_TOLD, "note plain_text bye"]);
+}
+
+#[test]
+fn faults_leave_other_points_alone() {
+    let good = point(&GOOD);
+    let nested = [&[0x92][..], &[0x96, 0xA4], b"emit", &[0x91, 0x91, 0x81, 0x01, 0x02], &[0xC0; 4]].concat();
+    for (faulty, fault) in [
+        (point(&["emit", "gauge", "a", "1", "", ""]), "unknown_type"),
+        (point(&["send", "store", "a", "1", "", ""]), "unknown_action"),
+        (point(&["emit", "store", "", "1", "", ""]), "no_name"),
+        (point(&["emit", "store", "a", "", "", ""]), "no_value"),
+        (point(&["emit", "store", "a", "x", "", ""]), "bad_value"),
+        (point(&["emit", "store", "a", "1", "", "-1"]), "bad_timestamp"),
+        (point(&["emit", "store", "a", "1", "", "0"]), "bad_timestamp"),
+        (point(&["emit", "store", "a", "1", "", "x"]), "bad_timestamp"),
+        (point(&["emit", "store", "a"]), "too_few_elements"),
+        (point(&[]), "too_few_elements"),
+        (point(&["emit", "store", "a", "1", "", "", ""]), "too_many_elements"),
+        (b"\x96\xA4emit\xA5store\x05\x01\xA0\xA0".to_vec(), "wrong_type"),
+        (b"\x96\xA4emit\xA5store\xA1a\x01\x81\xA1k\xA1v\xA0".to_vec(), "wrong_type"),
+        (b"\x96\xA4emit\xA5store\xA1a\xC2\xA0\xA0".to_vec(), "wrong_type"),
+        (b"\x96\xA4emit\xA5store\xA1a\x01\xA0\xC3".to_vec(), "wrong_type"),
+        (b"\x96\xA4emit\xA5store\xA1a\x01\xA0\xCB\x7F\xF8\x00\x00\x00\x00\x00\x00".to_vec(), "bad_timestamp"),
+        (b"\x96\x01\xA5store\xA1a\x01\xA0\xA0".to_vec(), "wrong_type"),
+        (nested[1..].to_vec(), "wrong_type"),
+    ] {
+        let fault = format!("fault {fault} {}", faulty.escape_ascii());
+        assert_eq!(told(&[&good[..], &faulty, &good].concat()), [GOOD_TOLD, &fault, GOOD_TOLD]);
+        assert_eq!(told(&[&[0x93][..], &good, &faulty, &good].concat()), [GOOD_TOLD, &fault, GOOD_TOLD]);
+    }
+    let number = [&[0x93][..], &good, &[0x05], &good].concat();
+    assert_eq!(told(&number), [GOOD_TOLD, "fault wrong_type \\x05", GOOD_TOLD]);
+}
+
+#[test]
+fn what_cannot_be_read_on_ends_the_message() {
+    let good = point(&GOOD);
+    for len in 1..good.len() {
+        let cut = good[..len].escape_ascii();
+        assert_eq!(told(&[&good, &good[..len]].concat()), [GOOD_TOLD, &format!("fault truncated {cut}")]);
+    }
+    assert_eq!(told(b"\x80\x91"), ["fault not_array \\x80\\x91"]);
+    assert_eq!(told(b"\xFFabc"), ["fault not_array \\xffabc"]);
+    let bomb = [0x91; 100_000];
+    assert_eq!(told(&bomb).len(), 1);
+    let promise = b"\xDD\xFF\xFF\xFF\xFF\x96";
+    assert_eq!(told(promise), [format!("fault truncated {}", promise.escape_ascii())]);
+}

@@ -1,0 +1,70 @@
+//! Writes down what a parser tells, a line for each thing.
+
+use millstream_points::{Event, Extra, Fault, Note, ServiceCheck, Visit};
+use millstream_series::{Point, Values};
+
+#[derive(Default)]
+pub struct Told(pub Vec<String>);
+
+fn text(bytes: &[u8]) -> String {
+    bytes.escape_ascii().to_string()
+}
+
+fn extra(extra: &Extra<'_>) -> String {
+    let fields = [("c", extra.container), ("e", extra.external), ("card", extra.cardinality)];
+    let said = fields.into_iter().filter(|(_, value)| !value.is_empty());
+    said.map(|(key, value)| format!(" {key}={}", text(value))).collect()
+}
+
+/// Options of an event or a service check that are there.
+fn options(options: &[(&str, Option<&str>)], timestamp: Option<i64>) -> String {
+    let said = options.iter().filter_map(|(key, value)| value.map(|value| format!(" {key}={value}")));
+    let time = timestamp.map(|seconds| format!(" at {seconds}")).unwrap_or_default();
+    said.collect::<String>() + &time
+}
+
+fn point(point: &Point<'_>, of: &Extra<'_>) -> String {
+    let value = match point.values {
+        Values::Number(value) => format!("{value:?}"),
+        Values::Numbers(values) => format!("{values:?}"),
+        Values::Change(by) => format!("change {by:?}"),
+        Values::Member(member) => format!("member {}", text(member)),
+    };
+    let tags = if point.tags.is_empty() { String::new() } else { format!(" #{}", text(point.tags)) };
+    let rate = if point.sample_rate == 1.0 { String::new() } else { format!(" @{}", point.sample_rate) };
+    let time = point.timestamp.map(|seconds| format!(" at {seconds}")).unwrap_or_default();
+    format!("{:?} {} {value}{tags}{rate}{time}{}", point.kind, text(point.name), extra(of))
+}
+
+impl<'a> Visit<'a> for Told {
+    fn point(&mut self, of: Point<'a>, extra: &Extra<'a>) {
+        assert!(!matches!(of.values, Values::Numbers(_)));
+        self.0.push(point(&of, extra));
+    }
+
+    fn packed(&mut self, of: &Point<'_>, extra: &Extra<'a>) {
+        assert!(matches!(of.values, Values::Numbers([_, ..])));
+        self.0.push(point(of, extra));
+    }
+
+    fn event(&mut self, event: &Event<'a>) {
+        let Event { title, text, host, aggregation_key, priority, source, alert, tags, .. } = *event;
+        let fields = [("h", host), ("k", aggregation_key), ("p", priority), ("s", source), ("t", alert)];
+        let fields = options(&fields, event.timestamp);
+        self.0.push(format!("event {title:?} {text:?}{fields} #{tags}{}", extra(&event.extra)));
+    }
+
+    fn service_check(&mut self, check: &ServiceCheck<'a>) {
+        let fields = options(&[("h", check.host), ("m", check.message)], check.timestamp);
+        let (name, status, tags) = (check.name, check.status, check.tags);
+        self.0.push(format!("check {name:?} {status}{fields} #{tags}{}", extra(&check.extra)));
+    }
+
+    fn fault(&mut self, fault: Fault, of: &'a [u8]) {
+        self.0.push(format!("fault {} {}", fault.name(), text(of)));
+    }
+
+    fn note(&mut self, note: Note, of: &'a [u8]) {
+        self.0.push(format!("note {} {}", note.name(), text(of)));
+    }
+}

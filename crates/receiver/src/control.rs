@@ -1,0 +1,117 @@
+//! What a thread is told from outside: to notify, to pause, to end.
+
+use rustix::event::{EventfdFlags, eventfd};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// The wishes at one thread, and how far it has got.
+#[derive(Debug)]
+pub struct Control {
+    state: Mutex<State>,
+    changed: Condvar,
+    /// Readable while there is something to be looked at.
+    wake: OwnedFd,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    is_pause_wanted: bool,
+    is_end_wanted: bool,
+    is_notify_wanted: bool,
+    is_paused: bool,
+    has_ended: bool,
+}
+
+/// What a thread is to do next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// Go on reading.
+    Read,
+    /// Call [`notified`](crate::Intake::notified).
+    Notify,
+    /// Read what is there, call `notified`, then report with [`Control::paused`].
+    Pause,
+    /// End.
+    End,
+}
+
+impl Control {
+    pub fn new() -> io::Result<Control> {
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Control { state: Mutex::default(), changed: Condvar::new(), wake })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.wake.as_fd()
+    }
+
+    /// Has the thread look at its orders.
+    pub fn wake(&self) {
+        // It can only fail when the counter is full, and then the thread is awake.
+        let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
+        self.changed.notify_all();
+    }
+
+    pub fn notify(&self) {
+        self.state().is_notify_wanted = true;
+        self.wake();
+    }
+
+    pub fn ask_pause(&self) {
+        self.state().is_pause_wanted = true;
+        self.wake();
+    }
+
+    pub fn resume(&self) {
+        let mut state = self.state();
+        (state.is_pause_wanted, state.is_paused) = (false, false);
+        drop(state);
+        self.wake();
+    }
+
+    pub fn end(&self) {
+        self.state().is_end_wanted = true;
+        self.wake();
+    }
+
+    /// Waits until the thread has stopped reading, or was told to go on, or has ended.
+    pub fn wait_paused(&self) {
+        let is_under_way = |state: &mut State| state.is_pause_wanted && !state.is_paused && !state.has_ended;
+        let waited = self.changed.wait_while(self.state(), is_under_way);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// The thread takes its next order. While it is paused this waits for one.
+    pub fn order(&self) -> Order {
+        let mut counter = [0; 8];
+        let _ = rustix::io::read(&self.wake, &mut counter);
+        let nothing_new = |state: &mut State| {
+            state.is_paused && state.is_pause_wanted && !state.is_notify_wanted && !state.is_end_wanted
+        };
+        let state = self.changed.wait_while(self.state(), nothing_new);
+        let mut state = state.unwrap_or_else(PoisonError::into_inner);
+        match () {
+            () if state.is_end_wanted => Order::End,
+            () if std::mem::take(&mut state.is_notify_wanted) => Order::Notify,
+            () if state.is_pause_wanted => Order::Pause,
+            () => Order::Read,
+        }
+    }
+
+    /// The thread has stopped reading.
+    pub fn paused(&self) {
+        self.state().is_paused = true;
+        self.changed.notify_all();
+    }
+
+    /// The thread has ended.
+    pub fn ended(&self) {
+        self.state().has_ended = true;
+        self.changed.notify_all();
+    }
+}

@@ -1,0 +1,73 @@
+//! Why a socket could not be opened, and what to do about it.
+
+use crate::Address;
+use std::fmt;
+use std::io;
+
+/// A socket could not be opened. Its text gives the address, the cause and advice.
+#[derive(Debug)]
+pub struct BindError {
+    address: String,
+    cause: String,
+    advice: String,
+    source: Option<io::Error>,
+}
+
+impl BindError {
+    pub(crate) fn new(address: &Address, cause: impl Into<String>, advice: impl Into<String>) -> BindError {
+        BindError { address: address.to_string(), cause: cause.into(), advice: advice.into(), source: None }
+    }
+
+    /// An error of the system while doing `what`, with advice by its kind.
+    pub(crate) fn system(address: &Address, what: &str, error: impl Into<io::Error>) -> BindError {
+        let error = error.into();
+        let advice = advice(address, &error);
+        let cause = format!("cannot {what}: {error}");
+        BindError { address: address.to_string(), cause, advice, source: Some(error) }
+    }
+
+    /// The address as it was written.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+}
+
+fn advice(address: &Address, error: &io::Error) -> String {
+    match (error.kind(), address.path()) {
+        (io::ErrorKind::PermissionDenied, Some(path)) => {
+            let folder = path.parent().unwrap_or(path).display();
+            format!("let the agent's user write to {folder}, or choose a path in a folder of its own")
+        }
+        (io::ErrorKind::PermissionDenied, None) => {
+            "use a port from 1024 on, or give the program CAP_NET_BIND_SERVICE".into()
+        }
+        (io::ErrorKind::AddrInUse, None) => {
+            format!(
+                "end the process that has it (`ss -lunpt` shows it), or listen at another port than {address}"
+            )
+        }
+        (io::ErrorKind::AddrNotAvailable, _) => {
+            "write an address of this host (`ip address` shows them), or 0.0.0.0 for any".into()
+        }
+        (io::ErrorKind::NotADirectory, _) => "choose a path whose parents are folders".into(),
+        (io::ErrorKind::ReadOnlyFilesystem, _) => {
+            "choose a path on a file system that can be written to".into()
+        }
+        _ if error.raw_os_error() == Some(libc::EMFILE) => {
+            "raise the limit of open files (`ulimit -n`, LimitNOFILE)".into()
+        }
+        _ => "choose another address".into(),
+    }
+}
+
+impl fmt::Display for BindError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}; {}", self.address, self.cause, self.advice)
+    }
+}
+
+impl std::error::Error for BindError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_ref().map(|error| error as &(dyn std::error::Error + 'static))
+    }
+}

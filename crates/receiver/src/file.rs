@@ -1,0 +1,126 @@
+//! Socket files: made, found stale, removed.
+
+use crate::{Address, BindError};
+use rustix::fs::{CWD, Mode};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, socket_with};
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// Bytes of a path that the kernel takes for a socket, without the byte 0 at its end.
+const PATH_BYTES_MAX: usize = 107;
+
+/// A socket file this process has made.
+#[derive(Debug)]
+pub struct SocketFile {
+    path: PathBuf,
+    device: u64,
+    inode: u64,
+}
+
+impl SocketFile {
+    /// Binds the socket to the path. Missing folders are made; a file left by a process that has
+    /// ended is replaced.
+    pub fn bind(socket: &OwnedFd, address: &Address, mode: Option<u32>) -> Result<SocketFile, BindError> {
+        let Some(path) = address.path() else {
+            return Err(BindError::new(address, "it has no path", "write the path of a Unix socket"));
+        };
+        let name = name(address, path)?;
+        if let Some(folder) = path.parent() {
+            let made = fs::create_dir_all(folder);
+            let what = format!("make the folder {}", folder.display());
+            made.map_err(|error| BindError::system(address, &what, error))?;
+        }
+        make_way(address, path, &name)?;
+        if let Some(mode) = mode {
+            // Before the file exists, so that nobody finds it with wider rights for a moment.
+            let _ = rustix::fs::fchmod(socket, Mode::from_raw_mode(mode));
+        }
+        bind(socket, &name).map_err(|error| BindError::system(address, "make the socket file", error))?;
+        let meta = fs::symlink_metadata(path);
+        let meta = meta.map_err(|error| BindError::system(address, "look at the socket file", error))?;
+        let file = SocketFile { path: path.to_path_buf(), device: meta.dev(), inode: meta.ino() };
+        match mode.map_or(Ok(()), |mode| set_mode(path, mode)) {
+            Ok(()) => Ok(file),
+            Err(error) => {
+                file.remove();
+                Err(BindError::system(address, "set the mode of the socket file", error))
+            }
+        }
+    }
+
+    /// Gives the file other rights.
+    pub fn set_mode(&self, mode: u32) -> Result<(), Errno> {
+        set_mode(&self.path, mode)
+    }
+
+    /// True while the path still leads to this file.
+    pub fn is_there(&self) -> bool {
+        let meta = fs::symlink_metadata(&self.path);
+        meta.is_ok_and(|meta| (meta.dev(), meta.ino()) == (self.device, self.inode))
+    }
+
+    /// Removes the file, unless it is another one by now.
+    pub fn remove(&self) {
+        if self.is_there() {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn set_mode(path: &Path, mode: u32) -> Result<(), Errno> {
+    rustix::fs::chmodat(CWD, path, Mode::from_raw_mode(mode), rustix::fs::AtFlags::empty())
+}
+
+fn name(address: &Address, path: &Path) -> Result<SocketAddrUnix, BindError> {
+    let length = path.as_os_str().len();
+    if length > PATH_BYTES_MAX {
+        let cause = format!("the path has {length} bytes, and the system takes {PATH_BYTES_MAX} at most");
+        return Err(BindError::new(address, cause, "choose a shorter path, such as one under /run"));
+    }
+    SocketAddrUnix::new(path).map_err(|error| BindError::system(address, "use this path", error))
+}
+
+/// Removes a socket file that nobody listens at; whatever else is at the path is an error.
+fn make_way(address: &Address, path: &Path, name: &SocketAddrUnix) -> Result<(), BindError> {
+    let meta = match fs::symlink_metadata(path) {
+        Ok(meta) => meta,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(BindError::system(address, "look at the path", error)),
+    };
+    if !meta.file_type().is_socket() {
+        let advice = "it is left alone; remove it yourself, or choose another path";
+        return Err(BindError::new(address, "there is a file that is no socket", advice));
+    }
+    match try_out(address, name) {
+        Err(Errno::CONNREFUSED) => {}
+        Err(Errno::NOENT) => return Ok(()),
+        Err(error @ (Errno::ACCESS | Errno::PERM)) => {
+            return Err(BindError::system(address, "find out whether the socket there is in use", error));
+        }
+        _ => {
+            let advice = "end it (`ss -xlp` shows it), or choose another path";
+            return Err(BindError::new(address, "another process listens there", advice));
+        }
+    }
+    let removed = fs::remove_file(path);
+    removed.map_err(|error| BindError::system(address, "remove the socket file that is left over", error))
+}
+
+/// Connects as a client would: refused means that nobody listens.
+fn try_out(address: &Address, name: &SocketAddrUnix) -> Result<(), Errno> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, kind(address), flags, None)?;
+    connect(&socket, name)
+}
+
+/// The type of socket that an address asks for.
+pub fn kind(address: &Address) -> SocketType {
+    match address {
+        Address::Udp(_) | Address::UnixDatagram(_) => SocketType::DGRAM,
+        Address::Tcp(_) | Address::UnixStream(_) => SocketType::STREAM,
+        Address::UnixPacket(_) => SocketType::SEQPACKET,
+    }
+}

@@ -1,0 +1,53 @@
+//! Where messages are handed to.
+
+use crate::Messages;
+use crate::messages::Batch;
+use crate::stats::{Counters, add};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::SystemTime;
+
+/// Takes what one thread receives. Called on that thread only.
+pub trait Intake: Send {
+    /// What one round of receives gave. The views end with the call; the thread reads nothing more
+    /// until it returns. A panic is caught and counted, and what the round held is lost.
+    fn round(&mut self, messages: &Messages<'_>);
+
+    /// Called after [`Receiving::notify`](crate::Receiving::notify), and as the last call before the
+    /// thread stands still in [`Receiving::pause`](crate::Receiving::pause).
+    fn notified(&mut self);
+}
+
+/// An intake whose panics are caught.
+pub struct Handover(pub Box<dyn Intake>);
+
+impl Handover {
+    /// Hands on the messages of a batch, if there are any.
+    pub fn round(&mut self, memory: &[u8], batch: &Batch, counters: &Counters) {
+        if batch.messages == 0 {
+            return;
+        }
+        let messages = Messages { memory, batch, received_ns: now_ns() };
+        add(&counters.messages, batch.messages);
+        add(&counters.bytes, batch.bytes);
+        add(&counters.rounds, 1);
+        let called = catch_unwind(AssertUnwindSafe(|| self.0.round(&messages)));
+        note(called, counters);
+    }
+
+    pub fn notified(&mut self, counters: &Counters) {
+        let called = catch_unwind(AssertUnwindSafe(|| self.0.notified()));
+        note(called, counters);
+    }
+}
+
+fn note(called: std::thread::Result<()>, counters: &Counters) {
+    if called.is_err() {
+        add(&counters.panics, 1);
+        counters.trouble("a panic while messages were taken; see the log".into());
+    }
+}
+
+fn now_ns() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
+}

@@ -1,0 +1,371 @@
+//! What one thread does: it waits for its sockets and hands on what they have.
+
+use crate::connection::{Connection, Reading, is_passing};
+use crate::control::{Control, Order};
+use crate::intake::Handover;
+use crate::messages::Batch;
+use crate::pace::Pace;
+use crate::senders::Senders;
+use crate::slots::{Notes, Received, Slots};
+use crate::socket::Socket;
+use crate::stats::{Counters, add};
+use crate::stream::Stream;
+use crate::sys::Area;
+use crate::{Address, Framing, Options};
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
+use rustix::io::Errno;
+use rustix::net::{SocketFlags, accept_with};
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+/// Rounds from one socket before the others have their turn.
+const ROUNDS: usize = 8;
+
+/// Connections taken from one socket before the others have their turn.
+const ACCEPTS: usize = 64;
+
+/// A socket with an error that lasts, such as no more open files, is left alone for so long.
+const REST: Duration = Duration::from_millis(100);
+
+/// Reads from one connection while the receiver is being paused: a peer that never stops sending
+/// would else keep it from pausing.
+const LAST_READS: usize = 16;
+
+/// Marks of events: sockets have their index, connections a number from the first on.
+const WAKE: u64 = u64::MAX;
+const OTHERS: u64 = u64::MAX - 1;
+const CONNECTIONS: u64 = 1 << 32;
+
+/// A socket this thread reads, or takes connections from.
+pub struct Input {
+    pub socket: Arc<Socket>,
+    pub framing: Framing,
+}
+
+/// One thread.
+pub struct Reader {
+    control: Arc<Control>,
+    counters: Arc<Counters>,
+    options: Options,
+    handover: Handover,
+    inputs: Vec<Input>,
+    /// Everything, and everything but UDP: that is what is listened to during a pause for merging.
+    all: OwnedFd,
+    others: OwnedFd,
+    connections: HashMap<u64, (usize, Connection)>,
+    next_mark: u64,
+    slots: Slots,
+    memory: Area,
+    batch: Batch,
+    senders: Senders,
+    pace: Pace,
+    /// Sockets that are left alone after an error, and until when.
+    resting: Vec<(Instant, usize)>,
+    /// Bytes of the smallest buffer of a UDP socket, as the kernel counts them.
+    buffer_bytes: usize,
+}
+
+impl Reader {
+    pub fn new(
+        control: Arc<Control>,
+        counters: Arc<Counters>,
+        options: Options,
+        handover: Handover,
+        inputs: Vec<Input>,
+    ) -> io::Result<Reader> {
+        let all = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let others = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        watch(&all, others.as_fd(), OTHERS, epoll::EventFlags::IN)?;
+        watch(&others, control.fd(), WAKE, epoll::EventFlags::IN)?;
+        let udp = inputs.iter().filter(|input| matches!(input.socket.address, Address::Udp(_)));
+        let buffer_bytes = udp.map(|input| input.socket.granted() * 2).min().unwrap_or(0);
+        let slots = Slots::new(options.message_bytes_max)?;
+        let memory = Area::new(Stream::memory_bytes(options.message_bytes_max))?;
+        let reader = Reader {
+            control,
+            counters,
+            options,
+            handover,
+            inputs,
+            all,
+            others,
+            connections: HashMap::new(),
+            next_mark: CONNECTIONS,
+            slots,
+            memory,
+            batch: Batch::default(),
+            senders: Senders::default(),
+            pace: Pace::new(Instant::now()),
+            resting: Vec::new(),
+            buffer_bytes,
+        };
+        (0..reader.inputs.len()).try_for_each(|index| reader.listen(index))?;
+        Ok(reader)
+    }
+
+    /// Begins to wait for a socket.
+    fn listen(&self, index: usize) -> io::Result<()> {
+        let socket = &self.inputs[index].socket;
+        let (epoll, flags) = match &socket.address {
+            Address::Udp(_) => (&self.all, epoll::EventFlags::IN),
+            Address::UnixDatagram(_) => (&self.others, epoll::EventFlags::IN),
+            // Every thread listens here; a connection is to wake one of them.
+            _ => (&self.others, epoll::EventFlags::IN | epoll::EventFlags::EXCLUSIVE),
+        };
+        watch(epoll, socket.fd.as_fd(), index as u64, flags)
+    }
+
+    /// Reads until it is told to end; then leaves its connections to whoever listens there next.
+    pub fn run(mut self) {
+        let mut events = Vec::with_capacity(256);
+        for input in self.inputs.iter().filter(|input| !input.socket.address.is_datagram()) {
+            input.socket.announce(&self.control);
+        }
+        self.adopt();
+        while self.cycle(&mut events) {}
+        for (_, (index, connection)) in self.connections.drain() {
+            let _ = epoll::delete(&self.others, &connection.fd);
+            self.counters.connections.fetch_sub(1, Relaxed);
+            self.inputs[index].socket.leave(connection);
+        }
+    }
+
+    /// Waits for sockets and reads those that have something. False at the end.
+    fn cycle(&mut self, events: &mut Vec<epoll::Event>) -> bool {
+        self.wait(events);
+        let (mut datagrams, mut bytes, mut is_emptied) = (0, 0, false);
+        let mut has_order = false;
+        for event in events.drain(..) {
+            match event.data.u64() {
+                WAKE => has_order = true,
+                mark if mark >= CONNECTIONS => {
+                    let ends = epoll::EventFlags::RDHUP | epoll::EventFlags::HUP | epoll::EventFlags::ERR;
+                    let flags = event.flags; // the struct is packed
+                    self.connection(mark, flags.intersects(ends));
+                }
+                index => {
+                    let (n, read, is_empty) = self.input(index as usize);
+                    (datagrams, bytes, is_emptied) = (datagrams + n, bytes + read, is_emptied || is_empty);
+                }
+            }
+        }
+        if datagrams > 0 && self.options.merge {
+            self.pace.note(Instant::now(), datagrams, bytes);
+            if is_emptied {
+                self.merge_pause();
+            }
+        }
+        !has_order || self.obey()
+    }
+
+    /// Fills `events` with what is ready; waits if nothing is.
+    fn wait(&mut self, events: &mut Vec<epoll::Event>) {
+        let now = Instant::now;
+        while let Some(at) = self.resting.iter().position(|(until, _)| *until <= now()) {
+            let (_, index) = self.resting.swap_remove(at);
+            let _ = self.listen(index);
+        }
+        let until = self.resting.iter().map(|(until, _)| *until).min();
+        let timeout = until.map(|until| timespec(until.saturating_duration_since(now())));
+        let waited = epoll::wait(&self.all, rustix::buffer::spare_capacity(events), timeout.as_ref());
+        if waited.is_err() {
+            return;
+        }
+        if let Some(at) = events.iter().position(|event| event.data.u64() == OTHERS) {
+            events.swap_remove(at);
+            let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
+            let _ = epoll::wait(&self.others, rustix::buffer::spare_capacity(events), Some(&zero));
+        }
+    }
+
+    /// Does what it is told. False at the end.
+    fn obey(&mut self) -> bool {
+        self.adopt();
+        loop {
+            match self.control.order() {
+                Order::Read => return true,
+                Order::End => return false,
+                Order::Notify => self.handover.notified(&self.counters),
+                Order::Pause => {
+                    self.read_all();
+                    self.handover.notified(&self.counters);
+                    self.control.paused();
+                }
+            }
+        }
+    }
+
+    /// Waits a moment while UDP datagrams gather; everything else is listened to.
+    fn merge_pause(&mut self) {
+        let Some(pause) = self.pace.pause(self.buffer_bytes) else { return };
+        add(&self.counters.merge_pauses, 1);
+        let mut fds = [PollFd::new(&self.others, PollFlags::IN)];
+        let _ = poll(&mut fds, Some(&timespec(pause)));
+    }
+
+    /// Reads a socket or takes its connections. Returns datagrams and bytes of UDP, and whether the
+    /// socket is empty now.
+    fn input(&mut self, index: usize) -> (usize, usize, bool) {
+        if !self.inputs[index].socket.address.is_datagram() {
+            self.accept(index);
+            return (0, 0, false);
+        }
+        let is_udp = matches!(self.inputs[index].socket.address, Address::Udp(_));
+        let (mut datagrams, mut bytes) = (0, 0);
+        for _ in 0..ROUNDS {
+            let most = self.slots.depth();
+            let Some(received) = self.round(index, most) else { return (datagrams, bytes, false) };
+            datagrams += self.batch.messages + received.truncated;
+            bytes += self.batch.bytes;
+            if received.slots < most {
+                return (if is_udp { datagrams } else { 0 }, bytes, is_udp);
+            }
+        }
+        (if is_udp { datagrams } else { 0 }, bytes, false)
+    }
+
+    /// One round from a socket with datagrams, handed on. None if there was an error.
+    fn round(&mut self, index: usize, most: usize) -> Option<Received> {
+        let socket = self.inputs[index].socket.clone();
+        self.batch.clear();
+        let notes = match socket.address {
+            Address::Udp(_) => Notes::Segments,
+            _ if self.options.credentials => Notes::Senders(&mut self.senders),
+            _ => Notes::Plain(self.batch.sender(None)),
+        };
+        match self.slots.receive(socket.fd.as_fd(), most, notes, &mut self.batch) {
+            Ok(received) => {
+                add(&self.counters.truncated, received.truncated);
+                self.handover.round(self.slots.memory(), &self.batch, &self.counters);
+                self.slots.settle();
+                Some(received)
+            }
+            Err(error) if is_passing(error) => Some(Received::default()),
+            Err(error) => {
+                self.rest(index, error);
+                None
+            }
+        }
+    }
+
+    /// Leaves a socket with an error alone for a while: it would be ready again at once.
+    fn rest(&mut self, index: usize, error: Errno) {
+        let socket = &self.inputs[index].socket;
+        add(&self.counters.socket_errors, 1);
+        self.counters.trouble(format!("{}: {error}", socket.address));
+        let epoll = if matches!(socket.address, Address::Udp(_)) { &self.all } else { &self.others };
+        let _ = epoll::delete(epoll, &socket.fd);
+        self.resting.push((Instant::now() + REST, index));
+    }
+
+    fn accept(&mut self, index: usize) {
+        for _ in 0..ACCEPTS {
+            let Input { socket, framing } = &self.inputs[index];
+            match accept_with(&socket.fd, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+                Ok(fd) => {
+                    let connection = Connection::new(fd, socket, *framing, &self.options);
+                    add(&self.counters.connections_accepted, 1);
+                    self.connect(index, connection);
+                }
+                Err(Errno::CONNABORTED | Errno::PROTO | Errno::PERM) => {}
+                Err(error) if is_passing(error) => return,
+                Err(error) => return self.rest(index, error),
+            }
+        }
+    }
+
+    /// Begins to wait for a connection, unless there are too many.
+    fn connect(&mut self, index: usize, connection: Connection) {
+        let open = self.counters.connections.fetch_add(1, Relaxed);
+        let mark = self.next_mark;
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::RDHUP;
+        if open >= self.options.connections_max {
+            add(&self.counters.connections_refused, 1);
+        } else if let Err(error) = watch(&self.others, connection.fd.as_fd(), mark, flags) {
+            add(&self.counters.socket_errors, 1);
+            self.counters.trouble(format!("{}: {error}", self.inputs[index].socket.address));
+        } else {
+            self.next_mark += 1;
+            self.connections.insert(mark, (index, connection));
+            return;
+        }
+        self.counters.connections.fetch_sub(1, Relaxed);
+    }
+
+    /// Takes the connections of a receiver that has ended.
+    fn adopt(&mut self) {
+        for index in 0..self.inputs.len() {
+            for connection in self.inputs[index].socket.adopt() {
+                self.connect(index, connection);
+            }
+        }
+    }
+
+    /// Reads a part of what a connection has. True if there may be more.
+    fn connection(&mut self, mark: u64, is_hung_up: bool) -> bool {
+        let Some((index, connection)) = self.connections.get_mut(&mark) else { return false };
+        self.batch.clear();
+        let reading = if connection.is_packets() {
+            let reading = connection.packets(&mut self.slots, &mut self.senders, &mut self.batch, is_hung_up);
+            self.handover.round(self.slots.memory(), &self.batch, &self.counters);
+            self.slots.settle();
+            reading
+        } else {
+            let reading = connection.stream(&mut self.memory, &mut self.senders, &mut self.batch);
+            self.handover.round(self.memory.bytes(), &self.batch, &self.counters);
+            reading
+        };
+        if let Some(error) = reading.error {
+            let address = &self.inputs[*index].socket.address;
+            self.counters.trouble(format!("{address}: a connection ended: {error}"));
+        }
+        self.count(&reading);
+        if reading.is_over {
+            self.connections.remove(&mark);
+            self.counters.connections.fetch_sub(1, Relaxed);
+        }
+        reading.is_more
+    }
+
+    fn count(&self, reading: &Reading) {
+        add(&self.counters.truncated, reading.truncated);
+        add(&self.counters.framing_errors, reading.framing_errors);
+        add(&self.counters.connection_errors, usize::from(reading.error.is_some()));
+    }
+
+    /// Reads what the sockets hold at this moment.
+    fn read_all(&mut self) {
+        for index in 0..self.inputs.len() {
+            if !self.inputs[index].socket.address.is_datagram() {
+                self.accept(index);
+                continue;
+            }
+            let mut left = self.inputs[index].socket.granted() * 2;
+            while left > 0 {
+                let most = self.slots.depth();
+                let Some(received) = self.round(index, most) else { break };
+                if received.slots < most {
+                    break;
+                }
+                // Every datagram is charged for its slot in the kernel as well.
+                left = left.saturating_sub(self.batch.bytes + received.slots * 512);
+            }
+        }
+        let marks: Vec<u64> = self.connections.keys().copied().collect();
+        for mark in marks {
+            (0..LAST_READS).take_while(|_| self.connection(mark, false)).count();
+        }
+    }
+}
+
+fn watch(epoll: &OwnedFd, fd: BorrowedFd<'_>, mark: u64, flags: epoll::EventFlags) -> io::Result<()> {
+    Ok(epoll::add(epoll, fd, epoll::EventData::new_u64(mark), flags)?)
+}
+
+fn timespec(duration: Duration) -> Timespec {
+    Timespec { tv_sec: duration.as_secs() as i64, tv_nsec: i64::from(duration.subsec_nanos()) }
+}

@@ -1,0 +1,190 @@
+//! A set of sockets that is read by a set of threads.
+
+use crate::control::Control;
+use crate::intake::{Handover, Intake};
+use crate::reader::{Input, Reader};
+use crate::socket::Held;
+use crate::stats::{Counters, add};
+use crate::{Address, BindError, Framing, Listen, Options, Stats};
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+/// Bytes of a thread's name that the kernel keeps.
+const NAME_BYTES_MAX: usize = 15;
+
+/// More would need address space that the slots of several threads may not find.
+const MESSAGE_BYTES_MAX: usize = 16 << 20;
+
+/// Sockets that are bound; the kernel keeps what arrives, but nothing is read yet.
+#[derive(Debug)]
+pub struct Receiver {
+    held: Vec<(Held, Framing)>,
+    options: Options,
+}
+
+/// A socket that was opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bound {
+    /// Where it listens, with the port that the system chose if 0 was asked for.
+    pub address: Address,
+    /// Bytes of receive buffer that were asked for.
+    pub asked: usize,
+    /// Bytes the kernel granted: fewer if `net.core.rmem_max` is lower and the program may not go
+    /// beyond it.
+    pub granted: usize,
+}
+
+/// A receiver whose threads run. Dropping it ends them: what waits in the sockets then is lost,
+/// unless another receiver of the process has the same address open. Socket files that were made
+/// are removed with the last receiver that has them open.
+pub struct Receiving {
+    /// In this order: connections are left at the sockets by the threads, which end first.
+    threads: Vec<(Arc<Control>, JoinHandle<()>)>,
+    held: Vec<(Held, Framing)>,
+    counters: Arc<Counters>,
+}
+
+impl Receiver {
+    /// Binds a socket for each place, and for UDP as many as there are shares. An address that
+    /// another receiver of this process has open is shared with it.
+    ///
+    /// # Errors
+    /// With the first place that could not be opened; the others are closed again.
+    pub fn open(listen: &[Listen], options: &Options) -> Result<Receiver, BindError> {
+        let mut held = Vec::new();
+        for (index, place) in listen.iter().enumerate() {
+            if listen[..index].iter().any(|other| other.address == place.address && !is_any_port(other)) {
+                return Err(BindError::new(&place.address, "it is listed twice", "leave one of them out"));
+            }
+            held.push((Held::open(place, options)?, place.framing));
+        }
+        let message_bytes_max = options.message_bytes_max.clamp(1, MESSAGE_BYTES_MAX);
+        let options = Options { shares: options.shares.max(1), message_bytes_max, ..*options };
+        Ok(Receiver { held, options })
+    }
+
+    /// The sockets: those of one address follow each other.
+    pub fn sockets(&self) -> Vec<Bound> {
+        let sockets = self.held.iter().flat_map(|(held, _)| held.sockets.iter().map(|s| (s, held.asked)));
+        let bound = sockets.map(|(socket, asked)| Bound {
+            address: socket.address.clone(),
+            asked,
+            granted: socket.granted(),
+        });
+        bound.collect()
+    }
+
+    /// Starts a thread `receive-NAME` per share; each calls its intake. There must be as many
+    /// intakes as shares.
+    ///
+    /// # Errors
+    /// If their number is wrong, or the system has no room for the threads or their memory.
+    pub fn start(self, name: &str, intakes: Vec<Box<dyn Intake>>) -> io::Result<Receiving> {
+        let shares = self.options.shares;
+        if intakes.len() != shares {
+            return Err(io::Error::other(format!("{} intakes for {shares} shares", intakes.len())));
+        }
+        let mut receiving = Receiving { threads: Vec::new(), held: self.held, counters: Arc::default() };
+        for (share, intake) in intakes.into_iter().enumerate() {
+            let inputs = inputs(&receiving.held, share, shares);
+            receiving.spawn(name, Handover(intake), inputs, self.options)?;
+        }
+        Ok(receiving)
+    }
+}
+
+fn is_any_port(listen: &Listen) -> bool {
+    listen.address.socket().is_some_and(|address| address.port() == 0)
+}
+
+/// What one thread reads: its part of the datagram sockets, and connections from all listeners.
+fn inputs(held: &[(Held, Framing)], share: usize, shares: usize) -> Vec<Input> {
+    let mut inputs = Vec::new();
+    for (place, (held, framing)) in held.iter().enumerate() {
+        for (index, socket) in held.sockets.iter().enumerate() {
+            if !socket.address.is_datagram() || (place + index) % shares == share {
+                inputs.push(Input { socket: socket.clone(), framing: *framing });
+            }
+        }
+    }
+    inputs
+}
+
+impl Receiving {
+    fn spawn(
+        &mut self,
+        name: &str,
+        handover: Handover,
+        inputs: Vec<Input>,
+        options: Options,
+    ) -> io::Result<()> {
+        let control = Arc::new(Control::new()?);
+        let name: String =
+            format!("receive-{name}").chars().filter(char::is_ascii).take(NAME_BYTES_MAX).collect();
+        let (for_reader, counters) = (control.clone(), self.counters.clone());
+        let (opened, is_open) = std::sync::mpsc::channel();
+        let thread = std::thread::Builder::new().name(name).spawn(move || {
+            let _ended = Ended(for_reader.clone());
+            // Made here because its memory belongs to the thread.
+            match Reader::new(for_reader, counters, options, handover, inputs) {
+                Ok(reader) => {
+                    let _ = opened.send(Ok(()));
+                    reader.run();
+                }
+                Err(error) => {
+                    let _ = opened.send(Err(error));
+                }
+            }
+        })?;
+        self.threads.push((control, thread));
+        is_open.recv().unwrap_or_else(|_| Err(io::Error::other("a receiving thread ended while it started")))
+    }
+
+    /// Has every thread call [`Intake::notified`] soon, also while nothing arrives.
+    pub fn notify(&self) {
+        self.threads.iter().for_each(|(control, _)| control.notify());
+    }
+
+    /// Reads what the sockets hold at this moment, hands it on, and then reads nothing more until
+    /// [`Receiving::resume`]; the kernel keeps what arrives as long as its buffers have room. Returns
+    /// when every thread stands still and has called [`Intake::notified`].
+    pub fn pause(&self) {
+        self.threads.iter().for_each(|(control, _)| control.ask_pause());
+        self.threads.iter().for_each(|(control, _)| control.wait_paused());
+    }
+
+    /// Goes on reading.
+    pub fn resume(&self) {
+        self.threads.iter().for_each(|(control, _)| control.resume());
+    }
+
+    /// What was received since the start. Asks the kernel for its drops, so this makes a call per
+    /// UDP socket.
+    pub fn stats(&self) -> Stats {
+        for socket in self.held.iter().flat_map(|(held, _)| &held.sockets) {
+            add(&self.counters.kernel_drops, socket.new_drops() as usize);
+        }
+        self.counters.read()
+    }
+}
+
+/// Says so when a thread ends, however it does: nobody is to wait for it.
+struct Ended(Arc<Control>);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.0.ended();
+    }
+}
+
+impl Drop for Receiving {
+    fn drop(&mut self) {
+        self.threads.iter().for_each(|(control, _)| control.end());
+        for (_, thread) in self.threads.drain(..) {
+            if thread.join().is_err() {
+                log::error!("a receiving thread ended with a panic");
+            }
+        }
+    }
+}

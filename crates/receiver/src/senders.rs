@@ -1,0 +1,143 @@
+//! From a process id to the container it runs in, by its cgroup.
+
+use crate::Sender;
+use std::collections::HashMap;
+use std::fs;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// An id may be given to another process, and a process may be moved, so what is known of one is
+/// looked up again after this time.
+const FRESH: Duration = Duration::from_secs(5);
+
+/// Processes remembered at most; short-lived ones would fill the memory.
+const PROCESSES_MAX: usize = 4096;
+
+/// The processes that have sent something.
+#[derive(Debug, Default)]
+pub struct Senders {
+    known: HashMap<u32, Known>,
+}
+
+#[derive(Debug)]
+struct Known {
+    sender: Sender,
+    looked_up: Instant,
+}
+
+impl Senders {
+    /// The sender with this process id. Reads /proc when it has not done so for some seconds.
+    pub fn get(&mut self, pid: u32) -> &Sender {
+        let is_fresh = self.known.get(&pid).is_some_and(|known| known.looked_up.elapsed() < FRESH);
+        if !is_fresh {
+            self.look_up(pid);
+        }
+        &self.known[&pid].sender
+    }
+
+    fn look_up(&mut self, pid: u32) {
+        let found = fs::read_to_string(format!("/proc/{pid}/cgroup"));
+        if self.known.len() >= PROCESSES_MAX && !self.known.contains_key(&pid) {
+            self.known.retain(|_, known| known.looked_up.elapsed() < FRESH);
+        }
+        if self.known.len() >= PROCESSES_MAX {
+            self.known.clear();
+        }
+        let container = match (found, self.known.get(&pid)) {
+            (Ok(cgroup), _) => container(&cgroup).map(Arc::from),
+            // It has ended; what it sent before is still being read.
+            (Err(_), Some(known)) => known.sender.container.clone(),
+            (Err(_), None) => None,
+        };
+        self.known.insert(pid, Known { sender: Sender { pid, container }, looked_up: Instant::now() });
+    }
+}
+
+/// The container's id in the text of /proc/PID/cgroup, of version 1 or 2: the innermost part of a
+/// path that has the form of an id. Names such as `docker-ID.scope` and `cri-containerd-ID` hold it.
+fn container(cgroup: &str) -> Option<&str> {
+    cgroup.lines().find_map(|line| {
+        let path = line.splitn(3, ':').nth(2)?;
+        path.rsplit('/').find_map(id)
+    })
+}
+
+/// An id within one part of a path: 64 hexadecimal digits, or what Amazon ECS and Cloud Foundry have.
+fn id(part: &str) -> Option<&str> {
+    let part = part.strip_suffix(".scope").unwrap_or(part);
+    if part.split('-').any(|word| word == "conmon") {
+        return None; // the process that watches over a container, not one in it
+    }
+    let long = part.split(['-', '.', ':', '_']).find(|word| is_hex(word, 64));
+    long.or_else(|| (is_ecs(part) || is_garden(part)).then_some(part))
+}
+
+/// 32 hexadecimal digits, a hyphen, a number.
+fn is_ecs(part: &str) -> bool {
+    part.split_once('-').is_some_and(|(hex, number)| {
+        is_hex(hex, 32) && !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())
+    })
+}
+
+/// Groups of 8, 4, 4, 4 and 4 hexadecimal digits: shorter than the UUID of a pod.
+fn is_garden(part: &str) -> bool {
+    let groups = [8, 4, 4, 4, 4];
+    part.split('-').count() == groups.len() && part.split('-').zip(groups).all(|(word, n)| is_hex(word, n))
+}
+
+fn is_hex(word: &str, digits: usize) -> bool {
+    word.len() == digits && word.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "3726184226f5d3147c25fdeab5b60097e378e8a720503a5e19ecfdf29f869860";
+
+    #[test]
+    fn ids_of_the_usual_runtimes_are_found() {
+        for line in [
+            "13:name=systemd:/docker/{}",
+            "0::/system.slice/docker-{}.scope",
+            "1:cpu:/kubepods/besteffort/pod3d274242-8ee0-11e9-a8a6-1e68d864ef1a/{}",
+            "0::/kubepods.slice/kubepods-pod3d274242_8ee0_11e9_a8a6_1e68d864ef1a.slice/cri-containerd-{}.scope",
+            "0::/kubepods.slice/kubepods-pod1.slice/crio-{}.scope/container",
+            "0::/machine.slice/libpod-{}.scope/container",
+            "0::/system.slice/containerd.service/kubepods-burstable-pod1.slice:cri-containerd:{}",
+        ] {
+            let text = format!("12:memory:/\n{}\n", line.replace("{}", ID));
+            assert_eq!(container(&text), Some(ID), "{line}");
+        }
+        let ecs = "34dc0b5e626f2c5c4c5170e34b10e765-1234567890";
+        assert_eq!(container(&format!("9:cpu:/ecs/55091c13/{ecs}")), Some(ecs));
+        let garden = "6f265890-5165-7fab-6b52-18d1";
+        assert_eq!(
+            container(&format!("1:name=systemd:/system.slice/garden.service/garden/{garden}")),
+            Some(garden)
+        );
+    }
+
+    #[test]
+    fn what_is_no_container_gives_none() {
+        for text in [
+            "",
+            "0::/",
+            "0::/user.slice/user-1000.slice/session-3.scope",
+            "0::/kubepods/besteffort/pod3d274242-8ee0-11e9-a8a6-1e68d864ef1a",
+            "no colon",
+        ] {
+            assert_eq!(container(text), None, "{text}");
+        }
+        assert_eq!(container(&format!("0::/machine.slice/libpod-conmon-{ID}.scope")), None);
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let mut senders = Senders::default();
+        for pid in 0..PROCESSES_MAX as u32 * 2 {
+            assert_eq!(senders.get(u32::MAX - pid).container, None);
+        }
+        assert!(senders.known.len() <= PROCESSES_MAX);
+    }
+}

@@ -1,0 +1,224 @@
+//! Sockets that are listened at, and the table of those this process has open.
+
+use crate::connection::Connection;
+use crate::control::Control;
+use crate::file::{SocketFile, kind};
+use crate::{Address, BindError, Listen, Options, sys};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, bind, getsockname, socket_with, sockopt};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+/// Connections that wait to be taken; the system lowers it to net.core.somaxconn.
+const BACKLOG: i32 = 1024;
+
+/// A socket that is listened at. Receivers of one process that listen at one address share it, so
+/// that what waits in its buffer is read by whoever goes on.
+#[derive(Debug)]
+pub struct Socket {
+    pub fd: OwnedFd,
+    /// With the port the system gave, if 0 was asked for.
+    pub address: Address,
+    file: Option<SocketFile>,
+    /// Drops of the kernel that have been counted already.
+    drops_counted: Mutex<u32>,
+    /// Connections whose receiver has ended, for one that goes on.
+    orphans: Mutex<Vec<Connection>>,
+    /// Threads that take connections here, to be told of orphans.
+    readers: Mutex<Vec<Weak<Control>>>,
+}
+
+/// The sockets of this process. Weak: the table keeps nothing open.
+static TABLE: Mutex<Vec<Weak<Socket>>> = Mutex::new(Vec::new());
+
+fn table() -> MutexGuard<'static, Vec<Weak<Socket>>> {
+    lock(&TABLE)
+}
+
+/// The sockets of one address, held by one receiver. They are let go under the lock of the table:
+/// nobody finds a socket file whose owner is just about to remove it.
+#[derive(Debug)]
+pub struct Held {
+    pub sockets: Vec<Arc<Socket>>,
+    pub asked: usize,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let mut table = table();
+        self.sockets.clear();
+        table.retain(|socket| socket.strong_count() > 0);
+    }
+}
+
+impl Held {
+    /// Opens an address, or shares the sockets this process has open there.
+    pub fn open(listen: &Listen, options: &Options) -> Result<Held, BindError> {
+        let mut table = table();
+        let mut sockets: Vec<Arc<Socket>> = table.iter().filter_map(Weak::upgrade).collect();
+        sockets.retain(|socket| socket.address == listen.address && socket.is_reachable());
+        for socket in &sockets {
+            socket.adapt(listen, options)?;
+        }
+        let wanted = if matches!(listen.address, Address::Udp(_)) { options.shares.max(1) } else { 1 };
+        while sockets.len() < wanted {
+            if let [.., last] = &sockets[..] {
+                share_port(last)?;
+            }
+            let address = sockets.first().map_or(&listen.address, |first| &first.address);
+            let is_shared = !sockets.is_empty();
+            let opened =
+                Socket::open(&Listen { address: address.clone(), ..listen.clone() }, options, is_shared);
+            let socket = Arc::new(opened?);
+            table.push(Arc::downgrade(&socket));
+            sockets.push(socket);
+        }
+        drop(table);
+        Ok(Held { sockets, asked: options.receive_buffer })
+    }
+}
+
+/// Lets further sockets have the same port. Only after the first is bound: binding it alone shows
+/// that no other process has the port.
+fn share_port(socket: &Socket) -> Result<(), BindError> {
+    let shared = sockopt::set_socket_reuseport(&socket.fd, true);
+    shared.map_err(|error| BindError::system(&socket.address, "share the port among threads", error))
+}
+
+impl Socket {
+    fn open(listen: &Listen, options: &Options, shares_port: bool) -> Result<Socket, BindError> {
+        let address = &listen.address;
+        let family = match address.socket() {
+            None => AddressFamily::UNIX,
+            Some(SocketAddr::V4(_)) => AddressFamily::INET,
+            Some(SocketAddr::V6(_)) => AddressFamily::INET6,
+        };
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let fd = socket_with(family, kind(address), flags, None);
+        let fd = fd.map_err(|error| BindError::system(address, "make a socket", error))?;
+        let prepared = prepare(&fd, address, shares_port);
+        prepared.map_err(|error| BindError::system(address, "set up the socket", error))?;
+        let file = match address.socket() {
+            None => Some(SocketFile::bind(&fd, address, listen.mode)?),
+            Some(at) => {
+                bind(&fd, &at).map_err(|error| BindError::system(address, "listen there", error))?;
+                None
+            }
+        };
+        // From here on, dropping the socket removes its file.
+        let address = bound(&fd, address);
+        let (orphans, readers) = (Mutex::default(), Mutex::default());
+        let socket = Socket { fd, address, file, drops_counted: Mutex::new(0), orphans, readers };
+        socket.adapt(listen, options)?;
+        if !socket.address.is_datagram() {
+            let listening = rustix::net::listen(&socket.fd, BACKLOG);
+            listening.map_err(|error| BindError::system(&socket.address, "listen there", error))?;
+        }
+        Ok(socket)
+    }
+
+    /// Applies what may be changed while the socket is open.
+    fn adapt(&self, listen: &Listen, options: &Options) -> Result<(), BindError> {
+        let asked = options.receive_buffer;
+        // Only with CAP_NET_ADMIN; without it net.core.rmem_max is the limit.
+        if sockopt::set_socket_recv_buffer_size_force(&self.fd, asked).is_err() {
+            let _ = sockopt::set_socket_recv_buffer_size(&self.fd, asked);
+        }
+        if matches!(self.address, Address::UnixDatagram(_)) && options.credentials {
+            let passed = sockopt::set_socket_passcred(&self.fd, true);
+            passed.map_err(|error| BindError::system(&self.address, "ask for credentials", error))?;
+        }
+        match (&self.file, listen.mode) {
+            (Some(file), Some(mode)) => file
+                .set_mode(mode)
+                .map_err(|error| BindError::system(&self.address, "set the mode of the socket file", error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// False if somebody has removed or replaced the socket file.
+    fn is_reachable(&self) -> bool {
+        self.file.as_ref().is_none_or(SocketFile::is_there)
+    }
+
+    /// Bytes of buffer, as asked for: the kernel keeps twice that, for its own bookkeeping.
+    pub fn granted(&self) -> usize {
+        sockopt::socket_recv_buffer_size(&self.fd).unwrap_or(0) / 2
+    }
+
+    /// Packets the kernel dropped here since the last call by anybody: each is counted once, also
+    /// when two receivers share the socket.
+    pub fn new_drops(&self) -> u32 {
+        if !matches!(self.address, Address::Udp(_)) {
+            return 0;
+        }
+        let mut counted = lock(&self.drops_counted);
+        let Ok(now) = sys::drops(self.fd.as_fd()) else { return 0 };
+        let new = now.wrapping_sub(*counted);
+        *counted = now;
+        new
+    }
+}
+
+/// Connections live longer than the receiver that took them, if another one listens at the address.
+impl Socket {
+    /// Has the thread told when there are orphans.
+    pub fn announce(&self, reader: &Arc<Control>) {
+        let mut readers = lock(&self.readers);
+        readers.retain(|known| known.strong_count() > 0);
+        readers.push(Arc::downgrade(reader));
+    }
+
+    /// Leaves a connection to whoever goes on; it is closed with the socket if nobody does.
+    pub fn leave(&self, connection: Connection) {
+        lock(&self.orphans).push(connection);
+        lock(&self.readers).iter().filter_map(Weak::upgrade).for_each(|reader| reader.wake());
+    }
+
+    /// Takes the connections that were left.
+    pub fn adopt(&self) -> Vec<Connection> {
+        std::mem::take(&mut *lock(&self.orphans))
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        if let Some(file) = &self.file {
+            file.remove();
+        }
+    }
+}
+
+fn prepare(fd: &OwnedFd, address: &Address, shares_port: bool) -> Result<(), Errno> {
+    match address {
+        Address::Udp(_) => {
+            if shares_port {
+                sockopt::set_socket_reuseport(fd, true)?;
+            }
+            // Kernels before 5.0 do not know it; each datagram then has a slot of its own.
+            let _ = sys::merge_datagrams(fd.as_fd());
+            Ok(())
+        }
+        // Connections of the process before this one may still be ending.
+        Address::Tcp(_) => sockopt::set_socket_reuseaddr(fd, true),
+        _ => Ok(()),
+    }
+}
+
+/// The address with the port the system has chosen, if it was left to it.
+fn bound(fd: &OwnedFd, address: &Address) -> Address {
+    let is = |asked: SocketAddr| {
+        let name = getsockname(fd).ok().and_then(|name| SocketAddr::try_from(name).ok());
+        SocketAddr::new(asked.ip(), name.map_or(asked.port(), |name| name.port()))
+    };
+    match address {
+        Address::Udp(asked) => Address::Udp(is(*asked)),
+        Address::Tcp(asked) => Address::Tcp(is(*asked)),
+        unix => unix.clone(),
+    }
+}

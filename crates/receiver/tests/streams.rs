@@ -1,0 +1,211 @@
+//! Connections: packets, lines, messages with their length.
+
+use crate::support::{Keeper, at, listen, options, start, wait_for};
+use millstream_receiver::{Address, Framing, Listen, Options};
+use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketType, connect, send, socket};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+fn stream(path: &Path, framing: Framing) -> Listen {
+    Listen { framing, ..listen(Address::UnixStream(path.to_path_buf())) }
+}
+
+fn packets(path: &Path) -> OwnedFd {
+    let socket = socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).unwrap();
+    connect(&socket, &SocketAddrUnix::new(path).unwrap()).unwrap();
+    socket
+}
+
+fn message(text: &str) -> Vec<u8> {
+    [&(text.len() as u32).to_le_bytes(), text.as_bytes()].concat()
+}
+
+#[test]
+fn packets_are_messages() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("p.sock");
+    let at = listen(Address::UnixPacket(path.clone()));
+    let (receiving, keeper, _) = start(&at, &Options { credentials: true, ..options() });
+    let client = packets(&path);
+    for n in 0..300 {
+        send(&client, format!("packet {n}").as_bytes(), SendFlags::empty()).unwrap();
+    }
+    send(&client, &[b'x'; 8193], SendFlags::empty()).unwrap();
+    send(&client, b"", SendFlags::empty()).unwrap();
+    send(&client, b"after an empty one", SendFlags::empty()).unwrap();
+    let has_all = |texts: &[String]| texts.last().is_some_and(|text| text == "after an empty one");
+    wait_for(&receiving, |_| has_all(&keeper.texts()));
+    let texts: Vec<String> = keeper.texts().into_iter().filter(|text| !text.is_empty()).collect();
+    assert_eq!(texts[..300], (0..300).map(|n| format!("packet {n}")).collect::<Vec<_>>());
+    assert_eq!(texts.len(), 301);
+    assert_eq!(keeper.taken.lock().unwrap()[0].1.as_ref().unwrap().pid, std::process::id());
+    let stats = receiving.stats();
+    assert_eq!((stats.truncated, stats.connections), (1, 1));
+    drop(client);
+    wait_for(&receiving, |stats| stats.connections == 0);
+}
+
+#[test]
+fn lines_are_messages_however_they_are_cut() {
+    let listen = Listen { framing: Framing::Lines, ..listen("tcp://127.0.0.1:0".parse().unwrap()) };
+    let (receiving, keeper, address) = start(&listen, &options());
+    let mut client = TcpStream::connect(at(&address)).unwrap();
+    client.set_nodelay(true).unwrap();
+    for part in ["one\nt", "w", "o\n\nthree", "\n", "the last"] {
+        client.write_all(part.as_bytes()).unwrap();
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    drop(client);
+    wait_for(&receiving, |stats| stats.connections_accepted == 1 && stats.connections == 0);
+    assert_eq!(keeper.texts(), ["one", "two", "three", "the last"]);
+}
+
+#[test]
+fn a_line_that_is_too_long_is_skipped_to_its_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s.sock");
+    let options = Options { message_bytes_max: 1000, ..options() };
+    let (receiving, keeper, _) = start(&stream(&path, Framing::Lines), &options);
+    let mut client = UnixStream::connect(&path).unwrap();
+    let fits = "f".repeat(1000);
+    let text =
+        format!("a\n{}\nb\n{fits}\n{}\nc\n{}", "x".repeat(1001), "y".repeat(300_000), "z".repeat(200_000));
+    client.write_all(text.as_bytes()).unwrap();
+    drop(client);
+    let stats = wait_for(&receiving, |stats| stats.connections_accepted == 1 && stats.connections == 0);
+    assert_eq!(keeper.texts(), ["a", "b", &fits, "c"]);
+    assert_eq!(stats.framing_errors, 3);
+}
+
+#[test]
+fn a_length_stands_before_each_message() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s.sock");
+    let (receiving, keeper, _) =
+        start(&stream(&path, Framing::Length), &Options { credentials: true, ..options() });
+    let mut client = UnixStream::connect(&path).unwrap();
+    let texts: Vec<String> = (0..5000).map(|n| format!("message {n}{}", "x".repeat(n % 90))).collect();
+    let bytes: Vec<u8> = texts.iter().flat_map(|text| message(text)).collect();
+    for part in bytes.chunks(1777) {
+        client.write_all(part).unwrap();
+    }
+    for byte in message("byte by byte") {
+        client.write_all(&[byte]).unwrap();
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    wait_for(&receiving, |stats| stats.messages == 5001);
+    assert_eq!(keeper.texts()[..5000], texts);
+    assert_eq!(keeper.texts()[5000], "byte by byte");
+    assert!(
+        keeper
+            .taken
+            .lock()
+            .unwrap()
+            .iter()
+            .all(|(_, sender)| sender.as_ref().unwrap().pid == std::process::id())
+    );
+    client.write_all(&[9, 0, 0, 0, b'x']).unwrap();
+    drop(client);
+    let stats = wait_for(&receiving, |stats| stats.connections == 0);
+    assert_eq!((stats.framing_errors, stats.messages), (1, 5001));
+}
+
+#[test]
+fn a_length_that_is_too_large_ends_the_connection() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s.sock");
+    let (receiving, keeper, _) = start(&stream(&path, Framing::Length), &options());
+    let mut client = UnixStream::connect(&path).unwrap();
+    client.write_all(&[message("good"), vec![0xff; 4]].concat()).unwrap();
+    assert_eq!(client.read(&mut [0; 8]).unwrap_or(0), 0, "the other end is closed");
+    let stats = wait_for(&receiving, |stats| stats.connections == 0);
+    assert_eq!((keeper.texts(), stats.framing_errors), (vec!["good".to_string()], 1));
+}
+
+#[test]
+fn connections_beyond_the_limit_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s.sock");
+    let options = Options { connections_max: 3, shares: 2, ..options() };
+    let (receiving, keeper, _) = start(&stream(&path, Framing::Lines), &options);
+    let mut clients: Vec<UnixStream> = (0..3).map(|_| UnixStream::connect(&path).unwrap()).collect();
+    wait_for(&receiving, |stats| stats.connections == 3);
+    let mut refused = UnixStream::connect(&path).unwrap();
+    assert_eq!(refused.read(&mut [0; 8]).unwrap_or(0), 0);
+    clients[2].write_all(b"still there\n").unwrap();
+    let stats = wait_for(&receiving, |stats| stats.messages == 1);
+    assert_eq!((stats.connections_refused, stats.connections), (1, 3));
+    clients.pop();
+    wait_for(&receiving, |stats| stats.connections == 2);
+    UnixStream::connect(&path).unwrap().write_all(b"room again\n").unwrap();
+    wait_for(&receiving, |stats| stats.messages == 2);
+    assert_eq!(keeper.texts(), ["still there", "room again"]);
+}
+
+/// Some send without end, some a byte at a time, some nothing: an honest one is heard.
+#[test]
+fn one_connection_never_keeps_another_waiting() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s.sock");
+    let (receiving, keeper, _) = start(&stream(&path, Framing::Lines), &options());
+    let idle: Vec<UnixStream> = (0..20).map(|_| UnixStream::connect(&path).unwrap()).collect();
+    let end = std::sync::atomic::AtomicBool::new(false);
+    let goes_on = || !end.load(std::sync::atomic::Ordering::SeqCst);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut client = UnixStream::connect(&path).unwrap();
+            let endless = vec![b'x'; 1 << 20];
+            while goes_on() && client.write_all(&endless).is_ok() {}
+        });
+        scope.spawn(|| {
+            let mut client = UnixStream::connect(&path).unwrap();
+            while goes_on() && client.write_all(b"y").is_ok() {}
+        });
+        for n in 0..20 {
+            let mut client = UnixStream::connect(&path).unwrap();
+            client.write_all(format!("honest {n}\n").as_bytes()).unwrap();
+            wait_for(&receiving, |_| keeper.texts().contains(&format!("honest {n}")));
+        }
+        receiving.pause();
+        receiving.resume();
+        end.store(true, std::sync::atomic::Ordering::SeqCst);
+    });
+    assert!(receiving.stats().connections >= 20, "idle connections stay");
+    drop(idle);
+    wait_for(&receiving, |stats| stats.connections == 0);
+}
+
+/// A reset is an error of that connection and of nobody else.
+#[test]
+fn a_reset_connection_is_counted() {
+    let (receiving, keeper, address) = start(&listen("tcp://127.0.0.1:0".parse().unwrap()), &options());
+    let client = TcpStream::connect(at(&address)).unwrap();
+    wait_for(&receiving, |stats| stats.connections == 1);
+    rustix::net::sockopt::set_socket_linger(&client, Some(Duration::ZERO)).unwrap();
+    drop(client);
+    let stats = wait_for(&receiving, |stats| stats.connections == 0);
+    assert_eq!(stats.connection_errors, 1);
+    assert!(stats.trouble.unwrap().contains("a connection ended"));
+    TcpStream::connect(at(&address)).unwrap().write_all(b"next\n").unwrap();
+    wait_for(&receiving, |_| keeper.texts() == ["next"]);
+}
+
+/// Without a free descriptor a connection waits; the thread neither ends nor spins.
+#[test]
+fn a_panic_of_the_intake_ends_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s.sock");
+    let keeper = Keeper { panics_at: Some(b"boom"), ..Keeper::default() };
+    let (receiving, keeper, _) =
+        crate::support::start_with(&stream(&path, Framing::Lines), &options(), keeper);
+    for text in ["before\n", "boom\n", "after\n"] {
+        let rounds = receiving.stats().rounds;
+        UnixStream::connect(&path).unwrap().write_all(text.as_bytes()).unwrap();
+        wait_for(&receiving, |stats| stats.rounds > rounds);
+    }
+    wait_for(&receiving, |stats| stats.panics == 1 && keeper.texts() == ["before", "after"]);
+}

@@ -1,0 +1,105 @@
+//! A receiver that takes over the addresses of another one in the same process.
+
+use crate::support::{Keeper, at, listen, options, sender, start, start_with, udp, unixgram, wait_for};
+use millstream_receiver::{Address, Options, Receiver};
+use std::collections::HashSet;
+use std::io::Write;
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixDatagram;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+/// Receivers follow each other while datagrams come: each has its successor before it ends.
+#[test]
+fn nothing_is_lost_between_two_receivers() {
+    let (mut receiving, keeper, address) = start(&udp(), &Options { receive_buffer: 8 << 20, ..options() });
+    let end = AtomicBool::new(false);
+    let sent = std::thread::scope(|scope| {
+        let sending = scope.spawn(|| {
+            let (socket, mut n) = (sender(&address), 0_u64);
+            while !end.load(SeqCst) {
+                socket.send(n.to_string().as_bytes()).unwrap();
+                n += 1;
+                if n % 64 == 0 {
+                    std::thread::sleep(std::time::Duration::from_micros(500));
+                }
+            }
+            n
+        });
+        for round in 0..20 {
+            let options = Options { shares: 1 + round % 3, receive_buffer: 8 << 20, ..options() };
+            let (next, _, same) = start_with(&listen(address.clone()), &options, keeper.clone());
+            assert_eq!(same, address);
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            receiving.pause();
+            assert_eq!(receiving.stats().kernel_drops, 0);
+            receiving = next;
+        }
+        end.store(true, SeqCst);
+        sending.join().unwrap()
+    });
+    wait_for(&receiving, |_| keeper.len() as u64 == sent);
+    assert_eq!(keeper.texts().into_iter().collect::<HashSet<_>>().len() as u64, sent);
+}
+
+#[test]
+fn a_socket_file_stays_until_its_last_receiver() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.sock");
+    let (first, _, _) = start(&unixgram(&path), &options());
+    first.pause();
+    let client = UnixDatagram::unbound().unwrap();
+    client.send_to(b"waits in the kernel", &path).unwrap();
+    let mut changed = unixgram(&path);
+    changed.mode = Some(0o622);
+    let (second, keeper, _) = start(&changed, &Options { credentials: true, ..options() });
+    drop(first);
+    assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o622);
+    client.send_to(b"next", &path).unwrap();
+    wait_for(&second, |stats| stats.messages == 2);
+    assert_eq!(keeper.texts(), ["waits in the kernel", "next"]);
+    drop(second);
+    assert!(!path.exists());
+    let (third, _, _) = start(&unixgram(&path), &options());
+    client.send_to(b"x", &path).unwrap();
+    wait_for(&third, |stats| stats.messages == 1);
+}
+
+/// A line whose first half one receiver has read is ended by the next.
+#[test]
+fn connections_go_on_with_the_successor() {
+    let address: Address = "tcp://127.0.0.1:0".parse().unwrap();
+    let (first, before, address) = start(&listen(address), &options());
+    let mut client = TcpStream::connect(at(&address)).unwrap();
+    client.write_all(b"one\nhalf").unwrap();
+    wait_for(&first, |stats| stats.messages == 1);
+    let (second, after, _) = start(&listen(address.clone()), &Options { shares: 2, ..options() });
+    drop(first);
+    client.write_all(b" and half\n").unwrap();
+    wait_for(&second, |stats| stats.messages == 1 && stats.connections == 1);
+    assert_eq!((before.texts(), after.texts()), (vec!["one".into()], vec!["half and half".into()]));
+    let third = Receiver::open(&[listen(address)], &options()).unwrap();
+    drop(second);
+    client.write_all(b"left before the start\n").unwrap();
+    let keeper = Keeper::default();
+    let third = third.start("test", vec![Box::new(keeper.clone())]).unwrap();
+    wait_for(&third, |stats| stats.messages == 1);
+    assert_eq!(keeper.texts(), ["left before the start"]);
+}
+
+/// Both see the same socket, and its drops are counted by one of them.
+#[test]
+fn drops_are_counted_once() {
+    let options = Options { receive_buffer: 8 << 10, ..options() };
+    let (first, _, address) = start(&udp(), &options);
+    let (second, _, _) = start(&listen(address.clone()), &options);
+    first.pause();
+    second.pause();
+    let socket = sender(&address);
+    (0..1000).for_each(|_| assert_eq!(socket.send(b"x").unwrap(), 1));
+    first.resume();
+    wait_for(&first, |first| {
+        let second = second.stats();
+        first.kernel_drops > 0 && first.messages + first.kernel_drops + second.kernel_drops == 1000
+    });
+}

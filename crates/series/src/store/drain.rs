@@ -1,0 +1,123 @@
+//! The end of a period, in steps.
+
+use super::{Aggregate, Reading, Store};
+use crate::counts::Counts;
+use crate::limits::READING_TIMED_MAX;
+use crate::point::Class;
+use crate::sketch::Sketch;
+use std::ops::ControlFlow;
+
+/// What a period without points has come to.
+static EMPTY: Sketch = Sketch::EMPTY;
+
+/// A drain that has begun, see [`Store::begin_drain`].
+#[derive(Debug)]
+pub struct Drain {
+    /// The next series, and whether a part of it was given.
+    at: u32,
+    is_begun: bool,
+    /// Timed values of the reading that is given.
+    timed: Vec<(i64, f64)>,
+}
+
+/// How far a drain is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// There may be more series.
+    More,
+    /// All series were given and the next period has begun; what was counted in this one.
+    Done(Counts),
+}
+
+impl Drain {
+    pub(super) fn new(store: &mut Store) -> Drain {
+        store.begin();
+        Drain { at: 0, is_begun: false, timed: Vec::new() }
+    }
+
+    /// Gives up to `most` (1 or more) readings to `each`, fewer if it breaks: then the reading that it had is not
+    /// given again, and the next step begins with the one after it.
+    pub fn step(
+        &mut self,
+        store: &mut Store,
+        most: usize,
+        mut each: impl FnMut(&Reading<'_>) -> ControlFlow<()>,
+    ) -> Progress {
+        let mut rest = most.max(1);
+        while (self.at as usize) < store.series.len() {
+            if rest == 0 {
+                return Progress::More;
+            }
+            self.take_timed(store);
+            rest = rest.saturating_sub(1 + self.timed.len());
+            let reading = store.reading(self.at, !self.is_begun, &self.timed);
+            let flow = reading.map_or(ControlFlow::Continue(()), |reading| each(&reading));
+            self.is_begun = store.timed.first_key_value().is_some_and(|((id, _), _)| *id == self.at);
+            if !self.is_begun {
+                store.end_period(self.at);
+                self.at += 1;
+            }
+            if flow.is_break() {
+                return Progress::More;
+            }
+        }
+        store.end(&mut rest)
+    }
+
+    /// The next timed values of the series.
+    fn take_timed(&mut self, store: &mut Store) {
+        self.timed.clear();
+        while let Some(entry) = store.timed.first_entry().filter(|entry| entry.key().0 == self.at)
+            && self.timed.len() < READING_TIMED_MAX
+        {
+            let ((_, timestamp), (value, _)) = entry.remove_entry();
+            self.timed.push((timestamp, value));
+        }
+    }
+}
+
+impl Store {
+    fn reading<'a>(&'a self, id: u32, is_first: bool, timed: &'a [(i64, f64)]) -> Option<Reading<'a>> {
+        let series = &self.series[id];
+        let key = series.key.as_ref()?;
+        let (entry, is_fresh) = (series.mark as u32, series.mark != 0);
+        let aggregate = match series.kind.class() {
+            _ if !is_first => Aggregate::Rest,
+            Class::Sum => Aggregate::Sum { delta: series.value, total: series.total, points: series.mark },
+            Class::Last => Aggregate::Last(series.value),
+            Class::Sketch if is_fresh => Aggregate::Sketch(self.sketches.get(entry)),
+            Class::Sketch => Aggregate::Sketch(&EMPTY),
+            Class::Set if is_fresh => Aggregate::Set(self.sets.get(entry).len() as u64),
+            Class::Set => Aggregate::Set(0),
+        };
+        Some(Reading { key, since: series.since, is_fresh, aggregate, timed })
+    }
+
+    /// Begins the next period of a series, or lets it go if no shard knows it.
+    fn end_period(&mut self, id: u32) {
+        let series = &mut self.series[id];
+        match (std::mem::take(&mut series.mark), series.kind.class()) {
+            (_, Class::Sum) => series.value = 0.0,
+            (_, Class::Last) => series.total = 0.0,
+            (0, _) => {}
+            (entry, Class::Sketch) => self.sketches.get_mut(entry as u32).clear(),
+            (entry, Class::Set) => self.sets.get_mut(entry as u32).clear(),
+        }
+        if series.links == 0
+            && let Some(key) = series.key.take()
+        {
+            self.index.remove(self.hash_of(&key), id);
+            self.free.push(id);
+        }
+    }
+
+    /// Begins the next period when what this one used is tidied up.
+    fn end(&mut self, rest: &mut usize) -> Progress {
+        if !(self.sketches.reset(rest) && self.sets.reset(rest)) {
+            return Progress::More;
+        }
+        self.period += 1;
+        self.is_busy = false;
+        Progress::Done(std::mem::take(&mut self.counts))
+    }
+}

@@ -1,0 +1,192 @@
+//! What a shard has handed over, taken in steps.
+
+use super::{Link, Series, Shard, Store};
+use crate::generation::{Cell, Generation, Timed, add_timed};
+use crate::index::NONE;
+use crate::key::SeriesKey;
+use crate::point::Class;
+use crate::pool::{Pool, Pooled};
+use crate::shard::Idle;
+use crate::sketch::saturating;
+
+/// Work of what has to be looked up, in series that are known.
+const LOOKUP_WORK: usize = 8;
+/// Work of a distribution or set; beside it each has as many values or members for one.
+const ENTRY_WORK: usize = 8;
+
+/// A merge that has begun, see [`Store::begin_merge`].
+#[derive(Debug)]
+pub struct Merging {
+    shard: usize,
+    generation: Generation,
+    /// The next of the shard's numbers of a series.
+    at: u32,
+}
+
+impl Merging {
+    pub(super) fn new(store: &mut Store, shard: usize, mut generation: Generation) -> Merging {
+        store.begin();
+        store.counts.merge(&std::mem::take(&mut generation.counts));
+        store.shards[shard].idle = Idle { turn: generation.turn + 1, ids: Vec::new() };
+        Merging { shard, generation, at: 0 }
+    }
+
+    /// Does as much as `series` (1 or more) counters take, some 20 ns each; a series that is new counts as
+    /// several. Returns whether all is done.
+    ///
+    /// # Panics
+    /// If the generation is not of this shard.
+    pub fn step(&mut self, store: &mut Store, series: usize) -> bool {
+        let mut rest = series.max(1);
+        let is_done = self.gone(store, &mut rest)
+            && self.born(store, &mut rest)
+            && self.timed(store, &mut rest)
+            && self.cells(store, &mut rest)
+            && self.generation.sketches.reset(&mut rest)
+            && self.generation.sets.reset(&mut rest);
+        if is_done {
+            store.is_busy = false;
+        }
+        is_done
+    }
+
+    /// The generation, emptied, for a later turn of its shard. What was not merged is lost.
+    pub fn into_spare(self) -> Generation {
+        self.generation
+    }
+
+    fn gone(&mut self, store: &mut Store, rest: &mut usize) -> bool {
+        while *rest > 0 {
+            let Some(id) = self.generation.gone.pop() else { return true };
+            let link = &mut store.shards[self.shard].links[id];
+            store.series[std::mem::replace(&mut link.series, NONE)].links -= 1;
+            *rest = rest.saturating_sub(LOOKUP_WORK);
+        }
+        false
+    }
+
+    fn born(&mut self, store: &mut Store, rest: &mut usize) -> bool {
+        while *rest > 0 {
+            let Some((id, key)) = self.generation.born.pop() else {
+                // Few periods have many of them.
+                self.generation.born = Default::default();
+                return true;
+            };
+            let series = store.series_of(key);
+            store.link(self.shard, id, series);
+            *rest = rest.saturating_sub(LOOKUP_WORK);
+        }
+        false
+    }
+
+    fn timed(&mut self, store: &mut Store, rest: &mut usize) -> bool {
+        while *rest > 0 {
+            let Some(timed) = self.generation.timed.pop() else { return true };
+            store.add_timed(self.shard, timed);
+            *rest = rest.saturating_sub(LOOKUP_WORK);
+        }
+        false
+    }
+
+    fn cells(&mut self, store: &mut Store, rest: &mut usize) -> bool {
+        while (self.at as usize) < store.shards[self.shard].links.len() {
+            if *rest == 0 {
+                return false;
+            }
+            let cell = self.generation.cells.take(self.at).unwrap_or_default();
+            *rest = rest.saturating_sub(store.absorb(self.shard, self.at, cell, &mut self.generation));
+            self.at += 1;
+        }
+        true
+    }
+}
+
+impl Store {
+    /// The number of a series, which is new if need be.
+    fn series_of(&mut self, key: SeriesKey) -> u32 {
+        let hash = self.hash_of(&key);
+        if let Some(at) = self.index.find(hash, |at| self.series[at].key.as_ref() == Some(&key)) {
+            return at;
+        }
+        let (kind, since) = (key.kind(), self.period);
+        let new = Series { key: Some(key), kind, links: 0, since, value: 0.0, mark: 0, total: 0.0 };
+        let at = match self.free.pop() {
+            Some(at) => {
+                self.series[at] = new;
+                at
+            }
+            None => {
+                self.series.push(new);
+                self.series.len() as u32 - 1
+            }
+        };
+        self.index.insert(hash, at);
+        at
+    }
+
+    fn link(&mut self, shard: usize, id: u32, series: u32) {
+        let links = &mut self.shards[shard].links;
+        while links.len() <= id as usize {
+            links.push(Link { series: NONE, idle: 0 });
+        }
+        links[id] = Link { series, idle: 0 };
+        self.series[series].links += 1;
+    }
+
+    fn add_timed(&mut self, shard: usize, timed: Timed) {
+        let at = self.shards[shard].links[timed.id].series;
+        let series = &mut self.series[at];
+        if series.kind.class() == Class::Sum {
+            series.total = saturating(series.total + timed.value.0);
+        }
+        let to = self.timed.entry((at, timed.timestamp)).or_default();
+        add_timed(series.kind.class(), to, timed.value);
+    }
+
+    /// Adds what the generation had of one series, and empties it; returns what work that was.
+    fn absorb(&mut self, shard: usize, id: u32, cell: Cell, generation: &mut Generation) -> usize {
+        let Shard { links, idle } = &mut self.shards[shard];
+        let link = &mut links[id];
+        if link.series == NONE {
+            return 1;
+        }
+        if cell.is_empty() {
+            link.idle = link.idle.saturating_add(1);
+            // Once more each time: the shard may not have come to it.
+            if link.idle.is_multiple_of(self.idle_max) {
+                idle.ids.push(id);
+            }
+            return 1;
+        }
+        link.idle = 0;
+        let to = &mut self.series[link.series];
+        match (cell.payload(), to.kind.class()) {
+            (0, _) => 1,
+            (points, Class::Sum) => {
+                to.add(cell.value, points);
+                1
+            }
+            (stamp, Class::Last) => {
+                to.set(cell.value, stamp);
+                1
+            }
+            (entry, Class::Sketch) => {
+                let to = to.entry(|| self.sketches.take());
+                merge_entry(&mut generation.sketches, entry as u32, self.sketches.get_mut(to))
+            }
+            (entry, Class::Set) => {
+                let to = to.entry(|| self.sets.take());
+                merge_entry(&mut generation.sets, entry as u32, self.sets.get_mut(to))
+            }
+        }
+    }
+}
+
+/// Adds an entry of a pool to another one and empties it; returns what work that was.
+fn merge_entry<T: Pooled>(pool: &mut Pool<T>, entry: u32, to: &mut T) -> usize {
+    let from = pool.get_mut(entry);
+    let work = ENTRY_WORK + from.len() / ENTRY_WORK;
+    to.merge(from);
+    from.clear();
+    work
+}
