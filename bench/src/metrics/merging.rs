@@ -40,7 +40,7 @@ pub fn run(options: &Options, scenario: &Header, bench: &Bench<'_>, report: &mut
         }
     }
     table.note(format!(
-        "{}. CPU and context switches are those of the whole process.",
+        "{}. CPU and context switches are those of the whole process; instructions are not counted, as few virtual machines can.",
         scenario.text("title")
     ));
     report.add(table)?;
