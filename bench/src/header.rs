@@ -32,6 +32,7 @@ const KEYS: &[&str] = &[
     "series",
     "burst",
     "gauges",
+    "sorted",
     "segment",
     "counted",
     "repetitions",

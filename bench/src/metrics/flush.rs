@@ -30,6 +30,8 @@ const COLUMNS: &[&str] = &[
 const PERIODS: [&str; 2] = ["10s", "3600s"];
 /// Within this time every series was seen, and the first flush is over.
 const PROBE_AFTER_S: f64 = 14.0;
+/// Within this time every series has come twice.
+const SORTED_S: f64 = 6.0;
 /// Most that the 99th percentile with flushes may be of that without.
 const DELAY_BAR: f64 = 1.5;
 
@@ -45,20 +47,38 @@ pub fn run(
     let mut runs = Vec::new();
     for period in PERIODS {
         progress(&format!("metrics: {series} series, period {period}"));
-        let run = once(options, scenario, bench, period)?;
+        let run = once(options, scenario, bench, period, false)?;
         table.row(cells(period, &run, series));
         runs.push(run);
     }
+    let run = once(options, scenario, bench, PERIODS[1], true)?;
+    table.row(cells("tags in order", &run, series));
+    runs.push(run);
     table.note(format!("{}.", scenario.text("title")));
+    table.note(
+        "A series whose tags do not come in the order of their keys has a second copy of its text: as it arrives, for \
+         the look-up."
+            .to_owned(),
+    );
     report.add(table)?;
     bars(scenario, &runs, series)
 }
 
-fn once(options: &Options, scenario: &Header, bench: &Bench<'_>, period: &str) -> io::Result<Measured> {
+/// One run; with `sorted` tags only the memory of series is of interest, which takes less time.
+fn once(
+    options: &Options,
+    scenario: &Header,
+    bench: &Bench<'_>,
+    period: &str,
+    sorted: bool,
+) -> io::Result<Measured> {
     let places = bench.places()?.with("PERIOD", period);
     let mut load = load(scenario, &places.fill("udp://127.0.0.1:${BENCH_UDP}")?)?;
     load.probe = Some(places.path("SOCKET"));
     load.probe_after = PROBE_AFTER_S;
+    if sorted {
+        (load.content.sorted, load.seconds, load.probe) = (true, SORTED_S, None);
+    }
     let subject = Subject::agent(&options.agent, "", scenario);
     bench.run(&subject, "", &places, &load)
 }
@@ -82,7 +102,7 @@ fn cells(period: &str, run: &Measured, series: usize) -> Vec<String> {
 }
 
 fn bars(scenario: &Header, runs: &[Measured], series: usize) -> io::Result<Vec<Vec<String>>> {
-    let [flushed, quiet] = runs else { return Ok(Vec::new()) };
+    let [flushed, quiet, sorted] = runs else { return Ok(Vec::new()) };
     let ratio = flushed.sent.probes_s[1] / quiet.sent.probes_s[1];
     let drops = if flushed.granted_bytes >= BUFFER_BYTES { flushed.drops as f64 } else { f64::NAN };
     let mut bars = vec![
@@ -91,7 +111,10 @@ fn bars(scenario: &Header, runs: &[Measured], series: usize) -> io::Result<Vec<V
     ];
     if let Some(bar) = scenario.number("bar_bytes_per_series")? {
         let bar = bar + Content::context_bytes() as f64;
-        bars.push(Bar::most("bytes per series", bytes_per_series(flushed, series), bar));
+        let mut bytes = |what, run| bars.push(Bar::most(what, bytes_per_series(run, series), bar));
+        bytes("bytes per series, with flushes", flushed);
+        bytes("bytes per series, before the first flush", quiet);
+        bytes("the same, tags in order", sorted);
     }
     Ok(bars.iter().map(|bar| bar.cells(&scenario.name)).collect())
 }

@@ -21,6 +21,9 @@ pub struct Content {
     /// Make a gauge of every second series
     #[arg(long)]
     pub gauges: bool,
+    /// Sort the tags of a line by their keys
+    #[arg(long)]
+    pub sorted: bool,
 }
 
 /// Datagrams, one after the other in memory.
@@ -39,13 +42,34 @@ impl Content {
     pub fn lines(self) -> usize {
         match self.fill_bytes {
             0 => self.lines,
-            bytes => ((bytes + 1) / (line(0, self.gauges).len() + 1)).max(1),
+            bytes => ((bytes + 1) / (self.line(0).len() + 1)).max(1),
         }
     }
 
     /// Bytes of name and tags of one series.
     pub fn context_bytes() -> usize {
-        line(0, false).len() - ":1|c|#".len()
+        let content = Content { series: 1, lines: 1, fill_bytes: 0, gauges: false, sorted: false };
+        content.line(0).len() - ":1|c|#".len()
+    }
+
+    fn is_gauge(self, series: usize) -> bool {
+        self.gauges && series % 2 == 1
+    }
+
+    /// A line of one series: five tags, keys of 6 bytes, values of 12.
+    fn line(self, series: usize) -> Vec<u8> {
+        let mut tags = [
+            format!("region:eu-central-{:02}", series % 3),
+            format!("status:answered-{:03}", series % 7),
+            format!("method:post-as-{:04}", series % 11),
+            format!("hostid:web-{series:08}"),
+            format!("branch:release-{:04}", series % 5),
+        ];
+        if self.sorted {
+            tags.sort();
+        }
+        let kind = if self.is_gauge(series) { 'g' } else { 'c' };
+        format!("bench.requests.{:03}:1|{kind}|#{}", series % 50, tags.join(",")).into_bytes()
     }
 
     /// All datagrams of the load; they are sent over and over.
@@ -59,8 +83,8 @@ impl Content {
             let mut counters = 0;
             for at in 0..lines {
                 let series = order.next();
-                counters += u32::from(!is_gauge(series, self.gauges));
-                made.bytes.extend_from_slice(&line(series, self.gauges));
+                counters += u32::from(!self.is_gauge(series));
+                made.bytes.extend_from_slice(&self.line(series));
                 made.bytes.extend((at + 1 < lines).then_some(b'\n'));
             }
             made.counters.push(counters);
@@ -110,33 +134,13 @@ impl Order {
     }
 }
 
-fn is_gauge(series: usize, gauges: bool) -> bool {
-    gauges && series % 2 == 1
-}
-
-/// A line of one series: five tags, keys of 6 bytes, values of 12.
-fn line(series: usize, gauges: bool) -> Vec<u8> {
-    let kind = if is_gauge(series, gauges) { 'g' } else { 'c' };
-    format!(
-        "bench.requests.{:03}:1|{kind}|#region:eu-central-{:02},status:answered-{:03},method:post-as-{:04},\
-         hostid:web-{:08},branch:release-{:04}",
-        series % 50,
-        series % 3,
-        series % 7,
-        series % 11,
-        series,
-        series % 5
-    )
-    .into_bytes()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::collections::HashSet;
 
     fn content(series: usize, gauges: bool) -> Content {
-        Content { series, lines: 10, fill_bytes: 0, gauges }
+        Content { series, lines: 10, fill_bytes: 0, gauges, sorted: false }
     }
 
     #[test]

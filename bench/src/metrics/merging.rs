@@ -1,7 +1,7 @@
 //! Small datagrams merged into batches and not: what each load of single points costs, and how long a lone one waits.
 
+use super::REPETITIONS;
 use super::program::{Bench, Measured};
-use super::send::Load;
 use crate::Options;
 use crate::header::Header;
 use crate::measure::{Samples, progress};
@@ -12,6 +12,8 @@ use std::io;
 
 /// Datagrams a second, each of one point.
 const RATES: [u32; 4] = [48_000, 75_000, 120_000, 150_000];
+/// So few that the probes are alone.
+const LONE: f64 = 1.0;
 const MERGE: [&str; 2] = ["true", "false"];
 const COLUMNS: &[&str] = &[
     "datagrams/s",
@@ -59,10 +61,10 @@ fn both(
     rate: f64,
 ) -> io::Result<[Vec<Measured>; 2]> {
     let mut runs = [Vec::new(), Vec::new()];
-    for _ in 0..scenario.count("repetitions", 1)? {
+    for _ in 0..scenario.count("repetitions", REPETITIONS)? {
         for (runs, merge) in runs.iter_mut().zip(MERGE) {
             progress(&format!("metrics: {rate} datagrams/s, merge: {merge}"));
-            runs.push(once(options, scenario, bench, merge, &|load| load.per_s = rate)?);
+            runs.push(once(options, scenario, bench, merge, rate)?);
         }
     }
     Ok(runs)
@@ -73,15 +75,12 @@ fn once(
     scenario: &Header,
     bench: &Bench<'_>,
     merge: &str,
-    change: &dyn Fn(&mut Load),
+    rate: f64,
 ) -> io::Result<Measured> {
     let places = bench.places()?.with("MERGE", merge);
     let mut load = super::program::load(scenario, &places.fill("udp://127.0.0.1:${BENCH_UDP}")?)?;
-    load.probe = None;
-    change(&mut load);
-    if load.per_s <= 1.0 {
-        load.probe = Some(places.path("SOCKET"));
-    }
+    load.per_s = rate;
+    load.probe = (rate <= LONE).then(|| places.path("SOCKET"));
     let subject = Subject::agent(&options.agent, "", scenario);
     bench.run(&subject, scenario.text("counted"), &places, &load)
 }
@@ -90,14 +89,16 @@ fn once(
 fn delays(options: &Options, scenario: &Header, bench: &Bench<'_>, report: &mut Report) -> io::Result<()> {
     let title = "A lone datagram: from its sending until it was received";
     let mut table = Table::new("merging_delay", title, DELAY_COLUMNS);
-    for merge in MERGE {
-        progress(&format!("metrics: lone datagrams, merge: {merge}"));
-        let sent = once(options, scenario, bench, merge, &|load| load.per_s = 1.0)?.sent;
-        let delays = sent.probes_s.map(|seconds| format!("{:.1}", seconds * 1e6));
-        let name = if merge == "true" { "merged" } else { "one by one" };
-        table.row([name.to_owned()].into_iter().chain(delays).chain([sent.probes.to_string()]).collect());
+    let runs = both(options, scenario, bench, LONE)?;
+    for (runs, name) in runs.iter().zip(["merged", "one by one"]) {
+        let delays = [0, 1, 2].map(|at| format!("{:.1}", median(runs, |run| run.sent.probes_s[at] * 1e6)));
+        let probes: u64 = runs.iter().map(|run| run.sent.probes).sum();
+        table.row([name.to_owned()].into_iter().chain(delays).chain([probes.to_string()]).collect());
     }
-    table.note("On a Unix socket, where the kernel tells the sender that its datagram was taken.".to_owned());
+    table.note(
+        "Medians over the repetitions. On a Unix socket, where the kernel tells the sender that its datagram was taken."
+            .to_owned(),
+    );
     report.add(table)
 }
 

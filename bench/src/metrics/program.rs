@@ -119,6 +119,7 @@ pub fn load(scenario: &Header, to: &str) -> io::Result<Load> {
         lines: scenario.count("lines", 10)?,
         fill_bytes: scenario.count("fill_bytes", 0)?,
         gauges: scenario.text("gauges") == "true",
+        sorted: scenario.text("sorted") == "true",
     };
     let datagram_bytes = content.lines() * (super::load::Content::context_bytes() + ":1|c|#\n".len());
     let per_s = match scenario.number("mib_per_s")? {

@@ -81,6 +81,7 @@ impl Load {
         command.args(["--fill-bytes", &self.content.fill_bytes.to_string()]);
         command.args(self.segment.then_some("--segment"));
         command.args(self.content.gauges.then_some("--gauges"));
+        command.args(self.content.sorted.then_some("--sorted"));
         if let Some(path) = &self.probe {
             command.arg("--probe").arg(path).args(["--probe-after", &self.probe_after.to_string()]);
         }
@@ -300,7 +301,7 @@ mod tests {
     fn sent_to_a_socket(segment: bool) -> (Sent, u64, u64) {
         let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
         receiver.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
-        let content = Content { series: 100, lines: 10, fill_bytes: 0, gauges: true };
+        let content = Content { series: 100, lines: 10, fill_bytes: 0, gauges: true, sorted: true };
         let load = Load {
             to: format!("udp://{}", receiver.local_addr().unwrap()),
             per_s: 1000.0,
