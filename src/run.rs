@@ -6,7 +6,7 @@ use crate::reload::Reloader;
 use crate::{config, logging, progress, wiring};
 use millstream_console::{ConfigState, Console, ConsoleConfig, TakeSnapshot};
 use millstream_engine::{Clock, Running, Settings, Snapshot, Stopped, Store};
-use millstream_model::Interval;
+use millstream_model::{Interval, OwnMetrics};
 use std::path::PathBuf;
 use std::process::exit;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -102,7 +102,7 @@ fn start(config: Config, files: Files<'_>, options: Options) -> u8 {
     })
 }
 
-fn settings(config: &Config, until_eof: bool) -> Settings {
+fn settings(config: &Config, until_eof: bool, own_metrics: OwnMetrics) -> Settings {
     let available = std::thread::available_parallelism().map_or(1, usize::from);
     Settings {
         threads: config.globals.limits.threads.min(available),
@@ -111,13 +111,17 @@ fn settings(config: &Config, until_eof: bool) -> Settings {
         sink_bytes_max: millstream_engine::limits::SINK_BYTES_MAX,
         until_eof,
         clock: Clock::System,
+        own_metrics,
     }
 }
 
 /// What a run of this configuration would be refused for, found without opening anything.
 pub fn refused(config: &Config) -> Option<String> {
     match wiring::blueprint(config) {
-        Ok(blueprint) => blueprint.check(&settings(config, false)).err().map(|error| error.to_string()),
+        Ok(blueprint) => blueprint
+            .check(&settings(config, false, OwnMetrics::default()))
+            .err()
+            .map(|error| error.to_string()),
         Err(error) => Some(error.to_string()),
     }
 }
@@ -129,7 +133,7 @@ async fn serve(config: Config, files: Files<'_>, options: Options) -> Result<u8,
     let store = Store::open(&config.globals.data_dir).map_err(|error| (FAILED, error.to_string()))?;
     let console = Api::open(&config, options).await.map_err(|message| (FAILED, message))?;
     let blueprint = wiring::blueprint(&config).map_err(|error| (USAGE, error.to_string()))?;
-    let settings = settings(&config, options.until_eof);
+    let settings = settings(&config, options.until_eof, console.own_metrics.clone());
     let built = blueprint.build(&settings, Arc::new(store));
     let mut running =
         built.map_err(|error| (USAGE, error.to_string()))?.start(&tokio::runtime::Handle::current());
@@ -244,6 +248,7 @@ struct Api {
     console: Console,
     ready: Arc<AtomicBool>,
     config: Arc<ConfigState>,
+    own_metrics: OwnMetrics,
     observer: Arc<OnceLock<Box<dyn Fn() -> Snapshot + Send + Sync>>>,
 }
 
@@ -283,7 +288,8 @@ impl Api {
             console.socket_path.display(),
             console.token_path.display()
         );
-        Ok(Api { console, ready, config: state, observer })
+        let own_metrics = millstream_console::own_metrics(snapshot, env!("CARGO_PKG_VERSION"), state.clone());
+        Ok(Api { console, ready, config: state, own_metrics, observer })
     }
 
     /// Shows the running engine.

@@ -9,7 +9,7 @@
 //! | `sh norun REASON` | not run, for this reason |
 //! | `text` behind `sh run` | its standard output: a line `...` stands for any lines, `…` for any text within a line |
 //!
-//! `KAFKA` is the address of a broker with the topics that the page's configurations name.
+//! `STATSD_PORT` is a UDP port that nobody uses. `KAFKA` is the address of a broker with the topics that the page's configurations name.
 //!
 //! The blocks of a page run in order in one folder of their own. Shell and YAML blocks without such
 //! a mark are faults, so that no example escapes.
@@ -257,13 +257,18 @@ fn make_topics(page: &str) {
     }
 }
 
+fn free_udp_port() -> u16 {
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.local_addr().unwrap().port()
+}
+
 /// Works off the blocks of a page; the first failure ends it, as later blocks may need the earlier.
 fn try_page(page: &str) -> Option<(usize, String)> {
     let dir = tempfile::tempdir().unwrap();
     if page.contains("${KAFKA") {
         make_topics(page);
     }
-    let blocks = blocks(page);
+    let (blocks, port) = (blocks(page), free_udp_port());
     for (index, block) in blocks.iter().enumerate() {
         let output = blocks.get(index + 1).filter(|next| next.info == "text");
         let result = block.task().and_then(|task| match task {
@@ -272,7 +277,7 @@ fn try_page(page: &str) -> Option<(usize, String)> {
                 fs::write(dir.path().join(name), with_globals(&block.text)).unwrap();
                 validate(dir.path(), name)
             }
-            Task::Run => run(dir.path(), &block.text).and_then(|printed| compare(output, &printed)),
+            Task::Run => run(dir.path(), &block.text, port).and_then(|printed| compare(output, &printed)),
         });
         if let Err(fault) = result {
             return Some((block.line, fault));
@@ -338,7 +343,7 @@ fn validate(dir: &Path, name: &str) -> Result<(), String> {
 }
 
 /// Runs a script with the program first on the PATH; returns its standard output.
-fn run(dir: &Path, script: &str) -> Result<String, String> {
+fn run(dir: &Path, script: &str, port: u16) -> Result<String, String> {
     let program = support::millstream();
     let path = format!("{}:/usr/local/bin:/usr/bin:/bin", program.parent().unwrap().display());
     // Files, not pipes: what a script leaves running must not hold the test.
@@ -350,6 +355,7 @@ fn run(dir: &Path, script: &str) -> Result<String, String> {
         .env_clear()
         .envs([("PATH", path.as_str()), ("LC_ALL", "C.UTF-8")])
         .env("HOME", dir)
+        .env("STATSD_PORT", port.to_string())
         .env("KAFKA", Kafka::shared().bootstrap())
         .stdin(Stdio::null())
         .stdout(File::create(&stdout).unwrap())

@@ -21,7 +21,6 @@ const ARROWS: &[(&str, &[&str])] = &[
             "millstream-kafka",
             "millstream-model",
             "millstream-scan",
-            "millstream-series",
         ],
     ),
     (
@@ -48,7 +47,10 @@ const ARROWS: &[(&str, &[&str])] = &[
             "millstream-kafka",
             "millstream-model",
             "millstream-parsers",
+            "millstream-points",
+            "millstream-receiver",
             "millstream-scan",
+            "millstream-series",
             "millstream-timestamps",
             "millstream-zones",
         ],

@@ -17,6 +17,7 @@ mod peers;
 mod places;
 mod plot;
 mod points;
+mod points_parse;
 mod process;
 mod redact;
 mod report;
@@ -76,6 +77,8 @@ enum Part {
     Tags,
     /// The way of a point into the metric store
     Points,
+    /// Messages of metric clients to points
+    PointsParse,
     /// What hides secrets, detector by detector
     Redact,
     /// Bytes to events: multi-line, encodings, container formats
@@ -135,6 +138,7 @@ fn run(options: &Options) -> io::Result<()> {
         Part::Scan => scan::run(&mut report)?,
         Part::Tags => drop(tags::run(&mut report)?),
         Part::Points => drop(points::run(&mut report)?),
+        Part::PointsParse => points_parse::run(&mut report)?,
         Part::Redact => redact::run(&mut report)?,
         Part::Framing => framing::run(options.repetitions, &mut report)?,
         Part::Parse => parse::run(options.repetitions, &mut report)?,
@@ -180,6 +184,7 @@ impl Part {
             Part::Scan => "scan",
             Part::Tags => "tags",
             Part::Points => "points",
+            Part::PointsParse => "points_parse",
             Part::Redact => "redact",
             Part::Framing => "framing",
             Part::Parse => "parse",

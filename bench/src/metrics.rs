@@ -19,7 +19,7 @@ use crate::plot::Bars;
 use crate::process::{AGENT, Subject};
 use crate::report::{Report, Table};
 use crate::scratch::Scratch;
-use crate::{points, tags};
+use crate::{points, points_parse, tags};
 use limit::Limit;
 use program::{Bench, Measured};
 use std::io;
@@ -52,6 +52,7 @@ pub fn run(options: &Options, names: &[String], scratch: &Scratch, report: &mut 
     if names.is_empty() {
         let rows = tags::run(report)?.into_iter().chain(points::run(report)?);
         rows.for_each(|row| bars.row(row));
+        points_parse::run(report)?;
     }
     let mut scenarios = Header::read_folder(&options.folder.join("metrics"), names)?;
     for scenario in scenarios.extract_if(.., |scenario| !scenario.text("part").is_empty()) {

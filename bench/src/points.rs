@@ -32,6 +32,7 @@ pub fn run(report: &mut Report) -> io::Result<Vec<Vec<String>>> {
             "series",
             "kind",
             "first sight",
+            "longest batch, us",
             "one by one",
             "batches",
             "turn us",
@@ -53,7 +54,7 @@ pub fn run(report: &mut Report) -> io::Result<Vec<Vec<String>>> {
         }
     }
     table.note(
-        "Batches: 64 points at a time. Bytes: allocated memory of store, shard and both generations, beside one copy of \
+        "Batches: 64 points at a time; the longest one of new series is the longest stall of a receiver. Bytes: allocated memory of store, shard and both generations, beside one copy of \
              name and tags."
             .to_owned(),
     );
@@ -69,6 +70,7 @@ pub fn run(report: &mut Report) -> io::Result<Vec<Vec<String>>> {
 
 struct Figures {
     first_ns: f64,
+    longest_us: f64,
     one_ns: f64,
     batch_ns: f64,
     turn_us: f64,
@@ -88,7 +90,15 @@ impl Figures {
             true if self.bytes <= BAR_BYTES => "holds",
             true => "MISSED",
         };
-        let figures = [self.first_ns, self.one_ns, self.batch_ns, self.turn_us, self.merge_ns, self.bytes];
+        let figures = [
+            self.first_ns,
+            self.longest_us,
+            self.one_ns,
+            self.batch_ns,
+            self.turn_us,
+            self.merge_ns,
+            self.bytes,
+        ];
         let figures = figures.map(|figure| format!("{figure:.1}"));
         [series.to_string(), kind.to_owned()].into_iter().chain(figures).chain([bar.to_owned()]).collect()
     }
@@ -114,7 +124,7 @@ impl Stream {
     }
 
     fn points(&self, kind: Kind) -> impl Iterator<Item = Point<'_>> {
-        let values = Values::Numbers(&[1.5]);
+        let values = Values::Number(1.5);
         self.places.iter().map(move |(start, name, tags)| {
             let (name, tags) = self.bytes[*start..start + name + tags].split_at(*name);
             Point { kind, name, tags, values, sample_rate: 1.0, timestamp: None, arrived: 1 }
@@ -148,20 +158,22 @@ impl Run {
     }
 
     fn in_batches(&mut self) {
-        let mut batch = Vec::with_capacity(BATCH_POINTS);
-        for point in self.random.points(self.kind) {
-            batch.push(point);
-            if batch.len() == BATCH_POINTS {
-                self.shard.add_all(black_box(&batch));
-                batch.clear();
-            }
-        }
-        self.shard.add_all(&batch);
+        batches(self.random.points(self.kind), |batch| self.shard.add_all(black_box(batch)));
+    }
+
+    /// Points of new series; seconds in all and of the longest batch, which is how long a receiver may stall.
+    fn first(&mut self) -> (f64, f64) {
+        let (mut all, mut longest) = (0.0, 0.0_f64);
+        batches(self.each.points(self.kind), |batch| {
+            let seconds = seconds(|| self.shard.add_all(batch));
+            (all, longest) = (all + seconds, longest.max(seconds));
+        });
+        (all, longest)
     }
 
     fn measure(mut self) -> Figures {
         let series = self.each.places.len();
-        let first = seconds(|| self.each.points(self.kind).for_each(|point| self.shard.add(&point)));
+        let (first, longest) = self.first();
         let mut samples = [(); 4].map(|()| Samples::default());
         let mut spare = Generation::default();
         for _ in 0..REPETITIONS {
@@ -181,6 +193,7 @@ impl Run {
         let [one, batch, turn, merge] = samples.map(|samples| samples.median());
         Figures {
             first_ns: first * 1e9 / series as f64,
+            longest_us: longest * 1e6,
             one_ns: one * 1e9 / POINTS as f64,
             batch_ns: batch * 1e9 / POINTS as f64,
             turn_us: turn * 1e6,
@@ -188,6 +201,19 @@ impl Run {
             bytes: bytes as f64 / series as f64,
         }
     }
+}
+
+/// Calls `each` with [`BATCH_POINTS`] at a time.
+fn batches<'a>(points: impl Iterator<Item = Point<'a>>, mut each: impl FnMut(&[Point<'a>])) {
+    let mut batch = Vec::with_capacity(BATCH_POINTS);
+    for point in points {
+        batch.push(point);
+        if batch.len() == BATCH_POINTS {
+            each(&batch);
+            batch.clear();
+        }
+    }
+    each(&batch);
 }
 
 fn seconds(work: impl FnOnce()) -> f64 {

@@ -9,6 +9,7 @@ mod framing;
 mod json;
 mod parsers;
 mod patterns;
+mod points;
 mod scan;
 mod timestamps;
 
@@ -29,12 +30,14 @@ pub const TARGETS: &[Target] = &[
     Target { name: "delimited", run: delimited::delimited, words: delimited::WORDS },
     Target { name: "detect", run: detect::detect, words: detect::WORDS },
     Target { name: "docker", run: json::docker, words: json::DOCKER_WORDS },
+    Target { name: "dogstatsd", run: points::dogstatsd, words: points::LINE_WORDS },
     Target { name: "encodings", run: encodings::encodings, words: encodings::WORDS },
     Target { name: "expressions", run: expressions::expressions, words: expressions::WORDS },
     Target { name: "framing", run: framing::framing, words: framing::WORDS },
     Target { name: "grok", run: patterns::grok, words: patterns::WORDS },
     Target { name: "json", run: json::json, words: json::WORDS },
     Target { name: "key_value", run: delimited::key_value, words: delimited::PAIR_WORDS },
+    Target { name: "metricserver", run: points::metric_server, words: points::PACK_WORDS },
     Target { name: "nginx", run: access::nginx, words: access::LINE_WORDS },
     Target { name: "regex", run: patterns::regex, words: patterns::WORDS },
     Target { name: "scan", run: scan::scan, words: scan::WORDS },

@@ -40,8 +40,8 @@ macro_rules! play {
 }
 
 play! {
-    access cri delimited detect docker encodings expressions framing grok json key_value nginx regex scan syslog
-    timestamps
+    access cri delimited detect docker dogstatsd encodings expressions framing grok json key_value metricserver
+    nginx regex scan syslog timestamps
 }
 
 #[test]

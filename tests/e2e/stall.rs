@@ -61,6 +61,7 @@ fn start(dir: &Path, shelves: &[Shelf; 2], until_eof: bool, runtime: &tokio::run
         sink_bytes_max: 4 << 20,
         until_eof,
         clock: Clock::System,
+        own_metrics: millstream_model::OwnMetrics::default(),
     };
     let store = Arc::new(Store::open(&dir.join("data")).unwrap());
     blueprint(dir, shelves).build(&settings, store).unwrap().start(runtime.handle())

@@ -9,7 +9,10 @@ pub mod intake;
 pub mod notices;
 pub mod origin;
 pub mod outlet;
-mod period;
+pub mod period;
 mod tally;
 
 pub use flusher::Flusher;
+
+#[cfg(test)]
+mod tests;

@@ -129,6 +129,12 @@ pub static ROWS: &[Row] = &[
     row!(source, sources::dogstatsd::DogStatsdConfig, "dogstatsd", "sources/dogstatsd"),
     row!(source, sources::file::FileConfig, "file", "sources/file"),
     row!(source, sources::generate::GenerateConfig, "generate", "sources/generate"),
+    row!(
+        source,
+        sources::internal_metrics::InternalMetricsConfig,
+        "internal_metrics",
+        "sources/internal_metrics"
+    ),
     row!(source, sources::metricserver::MetricServerConfig, "metricserver", "sources/metricserver"),
     row!(source, sources::stdin::StdinConfig, "stdin", "sources/stdin"),
     row!(transform, transforms::dedupe::DedupeConfig, "dedupe", "transforms/dedupe"),

@@ -114,7 +114,7 @@ const OF_FILE: [OfFile; 3] = [
 ];
 
 /// Appends the metrics of all sources and of the files with most lag.
-pub fn metrics(text: &mut Text, components: &[ComponentSnapshot]) {
+pub fn metrics(text: &mut Text<'_>, components: &[ComponentSnapshot]) {
     let sources: Vec<&ComponentSnapshot> = components.iter().filter(|c| c.kind == "source").collect();
     for (name, help, of) in TOTALS {
         text.family(name, "counter", help);

@@ -19,7 +19,7 @@ mod token;
 
 pub use config::ConfigState;
 pub use process::ProcessStats;
-pub use prometheus::prometheus;
+pub use prometheus::{own_metrics, prometheus};
 pub use routes::TakeSnapshot;
 
 use listener::{Listener, Service};

@@ -3,10 +3,12 @@
 use crate::config::ConfigState;
 use crate::files;
 use crate::process::ProcessStats;
-use millstream_model::CountersSnapshot;
+use crate::routes::TakeSnapshot;
+use millstream_model::{CountersSnapshot, OwnMetric, OwnMetrics};
 use millstream_snapshot::{ComponentSnapshot, SinkProgress, Snapshot};
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Write};
+use std::sync::Arc;
 
 /// Bits of the configuration's hash that are shown: as many as every reader of a floating-point number
 /// keeps exactly.
@@ -40,17 +42,39 @@ pub fn prometheus(
     version: &str,
     config: &ConfigState,
 ) -> String {
-    let mut text = Text(String::with_capacity(4096 + 2048 * snapshot.components.len()));
-    flow(&mut text, &snapshot.components);
-    progress(&mut text, &snapshot.components);
-    files::metrics(&mut text, &snapshot.components);
-    agent(&mut text, snapshot, version, config);
-    process_figures(&mut text, process);
-    text.0
+    let mut text = String::with_capacity(4096 + 2048 * snapshot.components.len());
+    write(&mut Text(Out::Text(&mut text)), snapshot, process, version, config);
+    text
+}
+
+/// The same metrics, one after the other, as they are whenever they are asked for.
+pub fn own_metrics(
+    snapshot: Arc<TakeSnapshot>,
+    version: &'static str,
+    config: Arc<ConfigState>,
+) -> OwnMetrics {
+    OwnMetrics::new(move |each| {
+        let out = Out::Each { each, is_counter: false };
+        write(&mut Text(out), &snapshot(), &ProcessStats::read(), version, &config);
+    })
+}
+
+fn write(
+    text: &mut Text<'_>,
+    snapshot: &Snapshot,
+    process: &ProcessStats,
+    version: &str,
+    config: &ConfigState,
+) {
+    flow(text, &snapshot.components);
+    progress(text, &snapshot.components);
+    files::metrics(text, &snapshot.components);
+    agent(text, snapshot, version, config);
+    process_figures(text, process);
 }
 
 /// What goes through each component.
-fn flow(text: &mut Text, components: &[ComponentSnapshot]) {
+fn flow(text: &mut Text<'_>, components: &[ComponentSnapshot]) {
     for (name, help, of) in EVENTS_AND_BYTES {
         text.family(name, "counter", help);
         for component in components {
@@ -76,7 +100,7 @@ fn flow(text: &mut Text, components: &[ComponentSnapshot]) {
 
 /// A counter per value of one more label.
 fn by_label<T: Number + Copy>(
-    text: &mut Text,
+    text: &mut Text<'_>,
     components: &[ComponentSnapshot],
     (name, help, of): ByLabel<T>,
     label: &'static str,
@@ -91,7 +115,7 @@ fn by_label<T: Number + Copy>(
 }
 
 /// How far delivery is behind.
-fn progress(text: &mut Text, components: &[ComponentSnapshot]) {
+fn progress(text: &mut Text<'_>, components: &[ComponentSnapshot]) {
     let help = "Bytes (records, of a source that counts records) not settled at the sink, read or not.";
     per_sink(text, components, ("millstream_source_lag_bytes", help), |sink| sink.lag.to_string());
     let help = "Age in seconds of the oldest event that is not settled at the sink; 0 if all are.";
@@ -112,7 +136,7 @@ fn progress(text: &mut Text, components: &[ComponentSnapshot]) {
 
 /// A gauge per source and sink.
 fn per_sink(
-    text: &mut Text,
+    text: &mut Text<'_>,
     components: &[ComponentSnapshot],
     (name, help): (&'static str, &'static str),
     of: impl Fn(&SinkProgress) -> String,
@@ -127,7 +151,7 @@ fn per_sink(
 }
 
 /// The agent as a whole.
-fn agent(text: &mut Text, snapshot: &Snapshot, version: &str, config: &ConfigState) {
+fn agent(text: &mut Text<'_>, snapshot: &Snapshot, version: &str, config: &ConfigState) {
     let help = "Bytes of the memory grant in use.";
     text.single("millstream_memory_granted_bytes", "gauge", help, snapshot.memory_granted_bytes);
     text.family("millstream_build_info", "gauge", "Always 1; the label is the version of the agent.");
@@ -139,7 +163,7 @@ fn agent(text: &mut Text, snapshot: &Snapshot, version: &str, config: &ConfigSta
 }
 
 /// What the process uses of its host.
-fn process_figures(text: &mut Text, process: &ProcessStats) {
+fn process_figures(text: &mut Text<'_>, process: &ProcessStats) {
     if let Some(seconds) = process.cpu_seconds {
         let help = "CPU time of the process, user and system, in seconds.";
         text.single("millstream_process_cpu_seconds_total", "counter", help, Float(seconds));
@@ -170,35 +194,53 @@ pub fn labels(component: &ComponentSnapshot) -> [(&'static str, &str); 3] {
     ]
 }
 
-/// Text under construction.
-pub struct Text(String);
+/// Where metrics are written to.
+pub struct Text<'a>(Out<'a>);
 
-impl Text {
+enum Out<'a> {
+    /// As text.
+    Text(&'a mut String),
+    /// One after the other; whether those of the present family count.
+    Each { each: &'a mut dyn FnMut(&OwnMetric<'_>), is_counter: bool },
+}
+
+impl Text<'_> {
     /// Begins a metric of the type `kind`.
     pub fn family(&mut self, name: &str, kind: &str, help: &str) {
-        self.line(format_args!("# HELP {name} {help}\n# TYPE {name} {kind}\n"));
+        match &mut self.0 {
+            Out::Text(text) => line(text, format_args!("# HELP {name} {help}\n# TYPE {name} {kind}\n")),
+            Out::Each { is_counter, .. } => *is_counter = kind == "counter",
+        }
     }
 
     /// A figure of the metric begun last.
     pub fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
-        self.0.push_str(name);
+        let text = match &mut self.0 {
+            Out::Text(text) => text,
+            Out::Each { each, is_counter } => {
+                // As it is shown, so that both say the same.
+                let value = value.to_string().parse().unwrap_or(f64::NAN);
+                return each(&OwnMetric { name, labels, is_counter: *is_counter, value });
+            }
+        };
+        text.push_str(name);
         for (index, (label, of)) in labels.iter().enumerate() {
             let before = if index == 0 { '{' } else { ',' };
-            self.line(format_args!("{before}{label}=\"{}\"", Escaped(of)));
+            line(text, format_args!("{before}{label}=\"{}\"", Escaped(of)));
         }
         let close = if labels.is_empty() { "" } else { "}" };
-        self.line(format_args!("{close} {value}\n"));
+        line(text, format_args!("{close} {value}\n"));
     }
 
     fn single(&mut self, name: &str, kind: &str, help: &str, value: impl Display) {
         self.family(name, kind, help);
         self.sample(name, &[], value);
     }
+}
 
-    fn line(&mut self, text: fmt::Arguments) {
-        // Writing to memory does not fail.
-        let _ = self.0.write_fmt(text);
-    }
+fn line(to: &mut String, text: fmt::Arguments) {
+    // Writing to memory does not fail.
+    let _ = to.write_fmt(text);
 }
 
 /// A label's value as it stands between quotes.
@@ -254,9 +296,9 @@ mod tests {
 
     #[test]
     fn label_values_are_escaped() {
-        let mut text = Text(String::new());
-        text.sample("m", &[("a", "x\"y\\z\nw\r"), ("b", "")], 1);
-        assert_eq!(text.0, "m{a=\"x\\\"y\\\\z\\nw\r\",b=\"\"} 1\n");
+        let mut text = String::new();
+        Text(Out::Text(&mut text)).sample("m", &[("a", "x\"y\\z\nw\r"), ("b", "")], 1);
+        assert_eq!(text, "m{a=\"x\\\"y\\\\z\\nw\r\",b=\"\"} 1\n");
     }
 
     #[test]
@@ -266,6 +308,24 @@ mod tests {
         for (value, text) in cases {
             assert_eq!(Float(value).to_string(), text);
         }
+    }
+
+    #[test]
+    fn metrics_one_by_one_are_those_of_the_text() {
+        let component = ComponentSnapshot { id: "in".into(), kind: "source", ..ComponentSnapshot::default() };
+        let snapshot = Snapshot { components: vec![component], ..Snapshot::default() };
+        let config = ConfigState::new(1);
+        let text = prometheus(&snapshot, &ProcessStats::default(), "1.2.3", &config);
+        let mut each = Vec::new();
+        let mut put = |metric: &OwnMetric<'_>| each.push((metric.name.to_owned(), metric.labels.len()));
+        let out = Out::Each { each: &mut put, is_counter: false };
+        write(&mut Text(out), &snapshot, &ProcessStats::default(), "1.2.3", &config);
+        let shown = text.lines().filter(|line| !line.starts_with('#'));
+        let shown: Vec<_> = shown
+            .map(|line| (line.split(['{', ' ']).next().unwrap().to_owned(), line.matches("=\"").count()))
+            .collect();
+        assert_eq!(each, shown);
+        assert!(shown.len() > 5);
     }
 
     #[test]

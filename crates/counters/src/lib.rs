@@ -108,6 +108,13 @@ impl Counters {
         add(&self.errors, kind, 1);
     }
 
+    /// Counts several errors of a kind.
+    pub fn errors(&self, kind: &'static str, errors: u64) {
+        if errors > 0 {
+            add(&self.errors, kind, errors);
+        }
+    }
+
     /// Counts events that went through changed (`truncated`, `invalid_utf8`).
     pub fn noted(&self, what: &'static str, events: u64) {
         if events > 0 {

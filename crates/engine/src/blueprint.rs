@@ -15,8 +15,8 @@ use graph::Graph;
 pub(crate) use kept::{IsKept, SinkPlaces};
 use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES, ROW_BYTES, SINKS_MAX};
 use millstream_model::{
-    BlockPool, BuildError, Counters, Grant, Kind, Ledger, Now, Sink, SinkSet, Source, SourceInfo, SourceOpen,
-    Transform,
+    BlockPool, BuildError, Counters, Grant, Kind, Ledger, Now, OwnMetrics, Sink, SinkSet, Source, SourceInfo,
+    SourceOpen, Transform,
 };
 use millstream_pace::{CpuCeiling, Pace, Rate};
 use millstream_store::Store;
@@ -59,6 +59,8 @@ pub struct Settings {
     pub until_eof: bool,
     /// Where wall-clock time comes from.
     pub clock: Clock,
+    /// The metrics of the agent that the engine is in, for sources that give them out.
+    pub own_metrics: OwnMetrics,
 }
 
 /// An output of a component: its id, and 0 for the main output or the index of a side output.
@@ -178,7 +180,8 @@ impl Blueprint {
         let graph = Graph::new(&self)?;
         let mut drivers = Vec::new();
         let share = old.grant.bytes_max() / (2 * self.sinks.len().max(1) as u64);
-        let shared = Shared { old, share: share.min(settings.sink_bytes_max), places, kept };
+        let (own_metrics, share) = (&settings.own_metrics, share.min(settings.sink_bytes_max));
+        let shared = Shared { old, own_metrics, share, places, kept };
         let nodes = nodes(&graph, self.transforms, self.sinks, &shared, &mut drivers)?;
         let sources = sources(&graph, self.sources, &nodes, &shared)?;
         let core = Core {
@@ -226,6 +229,7 @@ fn ceiling(cpu: Option<f64>) -> Option<Arc<Mutex<CpuCeiling>>> {
 
 struct Shared<'a> {
     old: &'a Core,
+    own_metrics: &'a OwnMetrics,
     /// Bytes one sink may have waiting.
     share: u64,
     places: &'a SinkPlaces,
@@ -414,6 +418,7 @@ fn source_open(
         counters: Arc::default(),
         troubles: Arc::default(),
         wake,
+        own_metrics: shared.own_metrics.clone(),
         until_eof: shared.old.until_eof,
     }
 }

@@ -11,7 +11,8 @@ use crate::reload::{Retired, settle, turn};
 use crate::scheduler::{Job, Next};
 use crate::ticket::Ticket;
 use millstream_model::{
-    Batch, BuildError, ComponentError, Kind, Map, Now, Offload, Outputs, Serial, SourceInfo, Transform,
+    Batch, BuildError, ComponentError, Kind, Map, Now, Offload, Outputs, OwnMetrics, Serial, SourceInfo,
+    Transform,
 };
 use millstream_pace::Pace;
 use millstream_store::Store;
@@ -228,6 +229,7 @@ fn settings() -> Settings {
         cpu: None,
         sink_bytes_max: 300,
         until_eof: true,
+        own_metrics: OwnMetrics::default(),
         clock: Clock::Simulated(0),
     }
 }

@@ -16,6 +16,7 @@ mod grant;
 mod kind;
 mod ledger;
 pub mod limits;
+mod own;
 mod payload;
 mod sink;
 mod sinkset;
@@ -41,6 +42,7 @@ pub use millstream_columns::{
 pub use millstream_counters::{Counters, CountersSnapshot};
 pub use millstream_origin::{Origin, OriginState, OriginTotals, Standing, TIME_UNKNOWN, Troubles};
 pub use millstream_units::{Interval, Size};
+pub use own::{OwnMetric, OwnMetrics};
 pub use payload::Payload;
 pub use sink::{BoxFuture, Delivery, EncodeCx, Encoder, Lane, LaneCx, Settled, Sink};
 pub use sinkset::SinkSet;

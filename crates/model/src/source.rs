@@ -5,6 +5,7 @@ use crate::block::{Block, BlockPool};
 use crate::grant::{Grant, Permit};
 use crate::ledger::Ledger;
 use crate::limits::BLOCK_BYTES;
+use crate::own::OwnMetrics;
 use crate::sinkset::SinkSet;
 use crate::store::OriginStore;
 use crate::time::Now;
@@ -58,6 +59,8 @@ pub struct SourceOpen {
     pub troubles: Arc<Troubles>,
     /// Wakes it.
     pub wake: Wake,
+    /// The agent's own metrics.
+    pub own_metrics: OwnMetrics,
     /// Read what is there, then end.
     pub until_eof: bool,
 }

@@ -33,7 +33,7 @@ impl<'s, 'a> Grouped<'s, 'a> {
     }
 
     /// Adds a point to the group; a full one goes to the shard.
-    #[inline]
+    #[inline(always)]
     pub fn add(&mut self, point: Point<'a>) {
         if self.len == GROUPED_POINTS {
             self.flush();

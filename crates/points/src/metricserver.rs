@@ -128,6 +128,7 @@ fn elements<'a>(
     Ok(())
 }
 
+#[inline(always)]
 fn value_of(message: &[u8], item: &Item) -> Result<f64, Fault> {
     match *item {
         Item::Text { len: 0, .. } | Item::Nil => Err(Fault::NoValue),

@@ -156,6 +156,14 @@ impl Generation {
         }
     }
 
+    /// Asks for the distribution of a series, after its cell.
+    #[inline]
+    pub(crate) fn prefetch_sketch(&self, id: u32) {
+        if let Some(entry) = self.cells.get(id).map(Cell::payload).filter(|entry| *entry != 0) {
+            self.sketches.get(entry as u32).prefetch();
+        }
+    }
+
     /// Adds the values of a point to the series.
     #[inline]
     pub(crate) fn add(&mut self, id: u32, point: &Point<'_>, limits: &Limits, hashing: &Hashing) {
@@ -183,30 +191,40 @@ impl Generation {
     fn add_number(&mut self, id: u32, value: f64, point: &Point<'_>, limits: &Limits, hashing: &Hashing) {
         // -0 becomes 0, which is the same number.
         let value = value + 0.0;
-        // A division takes longer than all else that is done with the value.
-        let weight = if point.sample_rate == 1.0 { 1.0 } else { saturating(1.0 / point.sample_rate) };
+        if point.timestamp.is_some() && self.add_timed(id, value, point, limits, hashing) {
+            return;
+        }
         let cell = self.cells.entry(id);
         match point.kind.class() {
-            class @ (Class::Sum | Class::Last) => {
-                let value = if class == Class::Sum { saturating(value * weight) } else { value };
-                if let Some(timestamp) = point.timestamp.filter(|_| heeds_timestamps(point.kind)) {
-                    let hash = hashing.of_place(id, timestamp);
-                    if let Some(to) = self.timed.entry((id, timestamp), hash, limits.timed) {
-                        cell.mark |= TIMED;
-                        return add_timed(class, to, (value, point.arrived));
-                    }
-                    self.counts.add(Reason::Timed, 1);
-                }
-                match class {
-                    Class::Sum => cell.add(value),
-                    _ => cell.set(value, point.arrived),
-                }
-            }
+            Class::Sum => cell.add(saturating(value * weight(point))),
+            Class::Last => cell.set(value, point.arrived),
             Class::Sketch | Class::Set => {
                 let entry = cell.entry(|| self.sketches.take());
-                self.sketches.get_mut(entry).add(value, weight);
+                self.sketches.get_mut(entry).add(value, weight(point));
             }
         }
+    }
+
+    /// Adds a value under its timestamp, if it has one that means something and there is room.
+    fn add_timed(
+        &mut self,
+        id: u32,
+        value: f64,
+        point: &Point<'_>,
+        limits: &Limits,
+        hashing: &Hashing,
+    ) -> bool {
+        let Some(timestamp) = point.timestamp.filter(|_| heeds_timestamps(point.kind)) else { return false };
+        let hash = hashing.of_place(id, timestamp);
+        let Some(to) = self.timed.entry((id, timestamp), hash, limits.timed) else {
+            self.counts.add(Reason::Timed, 1);
+            return false;
+        };
+        let class = point.kind.class();
+        let value = if class == Class::Sum { saturating(value * weight(point)) } else { value };
+        add_timed(class, to, (value, point.arrived));
+        self.cells.entry(id).mark |= TIMED;
+        true
     }
 
     fn add_member(&mut self, id: u32, hash: u64, limits: &Limits) {
@@ -219,6 +237,13 @@ impl Generation {
             self.counts.add(Reason::Members, 1);
         }
     }
+}
+
+/// How many of the client's points it stands for.
+#[inline]
+fn weight(point: &Point<'_>) -> f64 {
+    // A division takes longer than all else that is done with the value.
+    if point.sample_rate == 1.0 { 1.0 } else { saturating(1.0 / point.sample_rate) }
 }
 
 /// Kinds whose clients say when a value was, and mean it.

@@ -7,34 +7,37 @@ pub const NONE: u32 = u32::MAX;
 /// microseconds, all of them at once would hold a receiver up for milliseconds.
 const PARTS: usize = 64;
 
-/// Places of a part that has just begun.
-const SLOTS_MIN: usize = 8;
+/// Numbers of a bucket, which is one cache line.
+const BUCKET_NUMBERS: usize = 8;
 
-const FREE: Slot = Slot { hash: 0, number: NONE };
-
-#[derive(Clone, Copy, Debug)]
-struct Slot {
-    /// The lower half of the hash: a part grows without a look at what its numbers stand for.
-    hash: u32,
-    number: u32,
-}
-
-/// A hash table with linear probing, from hashes to numbers below [`NONE`].
+/// A hash table from hashes to numbers below [`NONE`].
 ///
-/// A look-up reads one place in memory, which can be asked for ahead, where tables with separate control bytes
-/// read two.
+/// A look-up mostly reads one cache line, which can be asked for ahead, where tables with separate control bytes
+/// read two; and it compares all hashes of a bucket at once, as a branch for each would be foreseen badly.
 #[derive(Clone, Debug, Default)]
 pub struct Index {
     /// By the upper bits of the hash; none before the first number.
     parts: Vec<Part>,
 }
 
-/// Slots by rising hash, as far as they are free: so a part is read and written in order when it grows.
+/// Buckets by rising hash: so a part is read and written in order when it grows. What finds no room in its bucket
+/// is in the first one behind that has: a search ends at the first bucket that is not full.
 #[derive(Clone, Debug, Default)]
 struct Part {
-    slots: Vec<Slot>,
+    buckets: Vec<Bucket>,
     used: usize,
 }
+
+/// Numbers from the first place on, then [`NONE`].
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+struct Bucket {
+    /// The lower halves of the hashes: a part grows without a look at what its numbers stand for.
+    hashes: [u32; BUCKET_NUMBERS],
+    numbers: [u32; BUCKET_NUMBERS],
+}
+
+const EMPTY: Bucket = Bucket { hashes: [0; BUCKET_NUMBERS], numbers: [NONE; BUCKET_NUMBERS] };
 
 impl Index {
     /// A number with this hash, of which only the upper and the lower bits are compared, that `is_it`.
@@ -46,10 +49,10 @@ impl Index {
     /// Asks for the place of a hash.
     #[inline]
     pub fn prefetch(&self, hash: u64) {
-        if let Some(slots) = self.parts.get(part_of(hash)).map(|part| &part.slots)
-            && let Some(slot) = slots.get(home(hash as u32, slots.len()))
+        if let Some(buckets) = self.parts.get(part_of(hash)).map(|part| &part.buckets)
+            && let Some(bucket) = buckets.get(home(hash as u32, buckets.len()))
         {
-            millstream_scan::prefetch(slot);
+            millstream_scan::prefetch(bucket);
         }
     }
 
@@ -58,20 +61,20 @@ impl Index {
         if self.parts.is_empty() {
             self.parts.resize_with(PARTS, Part::default);
         }
-        self.parts[part_of(hash)].insert(Slot { hash: hash as u32, number });
+        self.parts[part_of(hash)].insert(hash as u32, number);
     }
 
     /// Removes a number if it is there under this hash.
     pub fn remove(&mut self, hash: u64, number: u32) {
         if let Some(part) = self.parts.get_mut(part_of(hash)) {
-            part.remove(Slot { hash: hash as u32, number });
+            part.remove(hash as u32, number);
         }
     }
 
     /// Removes all numbers and keeps the room.
     pub fn clear(&mut self) {
         for part in self.parts.iter_mut().filter(|part| part.used > 0) {
-            part.slots.fill(FREE);
+            part.buckets.fill(EMPTY);
             part.used = 0;
         }
     }
@@ -80,70 +83,120 @@ impl Index {
 impl Part {
     #[inline]
     fn find(&self, hash: u32, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
-        let mut at = home(hash, self.slots.len());
-        // There is always a free slot, or none at all.
-        while let Some(slot) = self.slots.get(at).filter(|slot| slot.number != NONE) {
-            if slot.hash == hash && is_it(slot.number) {
-                return Some(slot.number);
+        let mut at = home(hash, self.buckets.len());
+        // There is always a bucket that is not full, or none at all.
+        while let Some(bucket) = self.buckets.get(at) {
+            let found = bucket.numbers_with(hash).find(|number| is_it(*number));
+            if found.is_some() || !bucket.is_full() {
+                return found;
             }
             at = self.after(at);
         }
         None
     }
 
-    /// The next slot; after the last one comes the first.
+    /// The next bucket; after the last one comes the first.
     #[inline]
     fn after(&self, at: usize) -> usize {
-        if at + 1 == self.slots.len() { 0 } else { at + 1 }
+        if at + 1 == self.buckets.len() { 0 } else { at + 1 }
     }
 
-    fn insert(&mut self, slot: Slot) {
-        // Beyond four fifths the ways become long.
-        if self.used * 5 >= self.slots.len() * 4 {
-            let len = (self.slots.len() * 3 / 2).max(SLOTS_MIN);
-            let old = std::mem::replace(&mut self.slots, vec![FREE; len]);
-            old.into_iter().filter(|slot| slot.number != NONE).for_each(|slot| self.put(slot));
+    fn insert(&mut self, hash: u32, number: u32) {
+        // Beyond four fifths too many find no room in their bucket.
+        if self.used * 5 >= self.buckets.len() * BUCKET_NUMBERS * 4 {
+            let old = std::mem::take(&mut self.buckets);
+            self.buckets = vec![EMPTY; (old.len() * 3).div_ceil(2).max(1)];
+            old.iter().flat_map(Bucket::entries).for_each(|(hash, number)| self.put(hash, number));
         }
         self.used += 1;
-        self.put(slot);
+        self.put(hash, number);
     }
 
-    fn put(&mut self, slot: Slot) {
-        let mut at = home(slot.hash, self.slots.len());
-        while self.slots[at].number != NONE {
+    fn put(&mut self, hash: u32, number: u32) {
+        let mut at = home(hash, self.buckets.len());
+        while self.buckets[at].is_full() {
             at = self.after(at);
         }
-        self.slots[at] = slot;
+        self.buckets[at].push(hash, number);
     }
 
-    fn remove(&mut self, slot: Slot) {
-        let mut hole = home(slot.hash, self.slots.len());
-        while self.slots.get(hole).is_some_and(|at| at.number != slot.number) {
-            if self.slots[hole].number == NONE {
+    fn remove(&mut self, hash: u32, number: u32) {
+        let mut at = home(hash, self.buckets.len());
+        while let Some(bucket) = self.buckets.get_mut(at) {
+            let was_full = bucket.is_full();
+            if bucket.take(|_, other| other == number).is_some() {
+                self.used -= 1;
+                if was_full {
+                    self.close(at);
+                }
                 return;
             }
-            hole = self.after(hole);
-        }
-        if self.slots.is_empty() {
-            return;
-        }
-        // What lies behind moves up, so that a search may end at a free slot.
-        let mut at = self.after(hole);
-        while self.slots[at].number != NONE {
-            let home = home(self.slots[at].hash, self.slots.len());
-            if self.way(home, at) >= self.way(hole, at) {
-                self.slots[hole] = self.slots[at];
-                hole = at;
+            if !was_full {
+                return;
             }
             at = self.after(at);
         }
-        self.slots[hole] = FREE;
-        self.used -= 1;
     }
 
-    /// How many slots lie between two.
-    fn way(&self, from: usize, to: usize) -> usize {
-        if from <= to { to - from } else { to + self.slots.len() - from }
+    /// Fills the gap in a bucket that was full with what found no room in it, as a search would end there.
+    fn close(&mut self, mut gap: usize) {
+        let (mut at, buckets) = (self.after(gap), self.buckets.len());
+        while at != gap {
+            let was_full = self.buckets[at].is_full();
+            let way = |from: usize, to: usize| if from <= to { to - from } else { to + buckets - from };
+            let has_passed = |hash, _| way(home(hash, buckets), at) >= way(gap, at);
+            let moved = self.buckets[at].take(has_passed);
+            if let Some((hash, number)) = moved {
+                self.buckets[gap].push(hash, number);
+                gap = at;
+            }
+            if !was_full {
+                return;
+            }
+            at = self.after(at);
+        }
+    }
+}
+
+impl Bucket {
+    #[inline]
+    fn is_full(&self) -> bool {
+        self.numbers[BUCKET_NUMBERS - 1] != NONE
+    }
+
+    /// The numbers with this hash.
+    #[inline]
+    fn numbers_with(&self, hash: u32) -> impl Iterator<Item = u32> {
+        let mut equal = 0_u32;
+        for (at, other) in self.hashes.iter().enumerate() {
+            equal |= u32::from(*other == hash) << at;
+        }
+        std::iter::from_fn(move || {
+            let at = (equal != 0).then(|| equal.trailing_zeros() as usize % BUCKET_NUMBERS)?;
+            equal &= equal - 1;
+            Some(self.numbers[at])
+        })
+        .filter(|number| *number != NONE)
+    }
+
+    fn entries(&self) -> impl Iterator<Item = (u32, u32)> {
+        self.hashes.into_iter().zip(self.numbers).filter(|(_, number)| *number != NONE)
+    }
+
+    /// Adds a number to a bucket that is not full.
+    fn push(&mut self, hash: u32, number: u32) {
+        let at = self.entries().count();
+        (self.hashes[at], self.numbers[at]) = (hash, number);
+    }
+
+    /// Takes out the first number that `is_it`, with its hash; the last one comes to its place.
+    fn take(&mut self, mut is_it: impl FnMut(u32, u32) -> bool) -> Option<(u32, u32)> {
+        let len = self.entries().count();
+        let at = self.entries().position(|(hash, number)| is_it(hash, number))?;
+        let taken = (self.hashes[at], self.numbers[at]);
+        (self.hashes[at], self.numbers[at]) = (self.hashes[len - 1], self.numbers[len - 1]);
+        (self.hashes[len - 1], self.numbers[len - 1]) = (0, NONE);
+        Some(taken)
     }
 }
 
@@ -153,10 +206,10 @@ fn part_of(hash: u64) -> usize {
     (hash >> (64 - PARTS.ilog2())) as usize
 }
 
-/// Where the search for a hash begins in a part of `slots`.
+/// Where the search for a hash begins in a part of that many buckets.
 #[inline]
-fn home(hash: u32, slots: usize) -> usize {
-    ((u64::from(hash) * slots as u64) >> 32) as usize
+fn home(hash: u32, buckets: usize) -> usize {
+    ((u64::from(hash) * buckets as u64) >> 32) as usize
 }
 
 #[cfg(test)]
@@ -164,7 +217,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// Hashes of which many share a slot, and some everything.
+    /// Hashes of which many share a bucket, and some everything.
     fn hash(number: u32) -> u64 {
         let number = u64::from(number);
         (number % 3) << 62 | (number % 50) << 26 | (number % 2)
@@ -198,12 +251,12 @@ mod tests {
     }
 
     #[test]
-    fn a_search_goes_on_behind_the_last_slot() {
+    fn a_search_goes_on_behind_the_last_bucket() {
         let mut index = Index::default();
-        (0..5).for_each(|number| index.insert(u64::from(u32::MAX), number));
-        assert_eq!(index.find(u64::from(u32::MAX), |number| number == 4), Some(4));
+        (0..30).for_each(|number| index.insert(u64::from(u32::MAX), number));
+        assert_eq!(index.find(u64::from(u32::MAX), |number| number == 29), Some(29));
         index.remove(u64::from(u32::MAX), 0);
-        assert!((1..5).all(|n| index.find(u64::from(u32::MAX), |number| number == n).is_some()));
+        assert!((1..30).all(|n| index.find(u64::from(u32::MAX), |number| number == n).is_some()));
         assert_eq!(index.find(u64::from(u32::MAX), |number| number == 0), None);
     }
 }

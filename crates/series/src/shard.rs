@@ -47,6 +47,16 @@ struct Context {
     next: u32,
 }
 
+impl Context {
+    /// Its series if its key is that of the point, else [`NONE`].
+    #[inline]
+    fn series_of(&self, point: &Point<'_>, style: TagStyle) -> u32 {
+        let header = header(point.kind, style, point.name);
+        let is_it = self.key.as_ref().is_some_and(|key| key.is(&header, point.name, point.tags));
+        if is_it { self.series } else { NONE }
+    }
+}
+
 /// The points of one receiver. It belongs to one thread and waits for nobody.
 ///
 /// Name and tags are looked up by their bytes as they arrived. Only those that are new are checked, sorted and
@@ -109,22 +119,8 @@ impl Shard {
     /// step do not depend on each other, and the processor waits for all of them at once.
     pub fn add_all(&mut self, points: &[Point<'_>]) {
         for points in points.chunks(GROUP_POINTS) {
-            let (mut hashes, mut found) = ([0; GROUP_POINTS], [NONE; GROUP_POINTS]);
-            for (hash, point) in hashes.iter_mut().zip(points) {
-                *hash = self.hashing.of(&header(point.kind, self.style, point.name), point.name, point.tags);
-                self.index.prefetch(*hash);
-            }
-            for (found, hash) in found.iter_mut().zip(hashes).take(points.len()) {
-                *found = self.index.find(hash, |_| true).unwrap_or(NONE);
-                if *found != NONE {
-                    prefetch(&self.contexts[*found]);
-                }
-            }
-            found.iter().filter(|found| **found != NONE).for_each(|found| self.prefetch(*found));
-            for (found, point) in found.iter_mut().zip(points).filter(|(found, _)| **found != NONE) {
-                *found = self.series_if(*found, point);
-            }
-            for (point, id) in points.iter().zip(found) {
+            let ids = self.known(points);
+            for (point, id) in points.iter().zip(ids) {
                 match id {
                     NONE => self.add(point),
                     _ if check(point).is_ok() => self.generation.add(id, point, &self.limits, &self.hashing),
@@ -134,23 +130,30 @@ impl Shard {
         }
     }
 
-    /// Asks for what comes after a context: its key, and what the points of its series have come to.
+    /// The series of the points of a group, each [`NONE`] if it is not known by its bytes.
     #[inline]
-    fn prefetch(&self, context: u32) {
-        let context = &self.contexts[context];
-        self.generation.prefetch(context.series);
-        if let Some(key) = &context.key {
-            key.prefetch();
+    fn known(&self, points: &[Point<'_>]) -> [u32; GROUP_POINTS] {
+        let (mut hashes, mut contexts) = ([0; GROUP_POINTS], [None; GROUP_POINTS]);
+        for (hash, point) in hashes.iter_mut().zip(points) {
+            *hash = self.hashing.of(&header(point.kind, self.style, point.name), point.name, point.tags);
+            self.index.prefetch(*hash);
         }
-    }
-
-    /// The series of a context if its key is that of the point, else [`NONE`].
-    #[inline]
-    fn series_if(&self, context: u32, point: &Point<'_>) -> u32 {
-        let context = &self.contexts[context];
-        let header = header(point.kind, self.style, point.name);
-        let is_it = context.key.as_ref().is_some_and(|key| key.is(&header, point.name, point.tags));
-        if is_it { context.series } else { NONE }
+        for (context, hash) in contexts.iter_mut().zip(hashes).take(points.len()) {
+            *context = self.index.find(hash, |_| true).map(|at| &self.contexts[at]);
+            context.iter().for_each(|context| prefetch(*context));
+        }
+        for context in contexts.iter().flatten() {
+            self.generation.prefetch(context.series);
+            context.key.iter().for_each(SeriesKey::prefetch);
+        }
+        let mut ids = [NONE; GROUP_POINTS];
+        for ((id, context), point) in ids.iter_mut().zip(contexts).zip(points) {
+            *id = context.map_or(NONE, |context| context.series_of(point, self.style));
+            if point.kind.class() == Class::Sketch {
+                self.generation.prefetch_sketch(*id);
+            }
+        }
+        ids
     }
 
     /// Hands over what was taken since the last turn; what comes next goes into `spare`, which is empty. It takes
@@ -198,7 +201,7 @@ impl Shard {
     /// The series of a name with tags that are not known by their bytes.
     #[cold]
     fn first_sight(&mut self, point: &Point<'_>) -> Result<u32, Reason> {
-        let values = number_of(&point.values);
+        let values = finite_of(&point.values);
         let too_long = [
             (point.name.len() > self.limits.name_bytes, Reason::NameBytes),
             (point.tags.len() > self.limits.tags_bytes, Reason::TagsBytes),
@@ -329,6 +332,14 @@ fn number_of(values: &Values<'_>) -> u64 {
     }
 }
 
+/// How many values of a point that is taken go into its series.
+fn finite_of(values: &Values<'_>) -> u64 {
+    match values {
+        Values::Numbers(values) => values.iter().filter(|value| value.is_finite()).count() as u64,
+        Values::Number(_) | Values::Change(_) | Values::Member(_) => 1,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -347,10 +358,14 @@ mod tests {
         };
         let mut shard = Shard::new(TagStyle::DogStatsd, &Limits::default(), 1);
         shard.add(&point(b"ab", b"c"));
-        assert_eq!(shard.series_if(0, &point(b"ab", b"c")), 0);
+        assert_eq!(shard.contexts[0].series_of(&point(b"ab", b"c"), TagStyle::DogStatsd), 0);
         for (name, tags) in [(&b"a"[..], &b"bc"[..]), (b"abc", b""), (b"ab", b""), (b"ab", b"d")] {
-            assert_eq!(shard.series_if(0, &point(name, tags)), NONE);
+            assert_eq!(shard.contexts[0].series_of(&point(name, tags), TagStyle::DogStatsd), NONE);
         }
-        assert_eq!(shard.series_if(0, &Point { kind: Kind::Gauge, ..point(b"ab", b"c") }), NONE);
+        assert_eq!(
+            shard.contexts[0]
+                .series_of(&Point { kind: Kind::Gauge, ..point(b"ab", b"c") }, TagStyle::DogStatsd),
+            NONE
+        );
     }
 }

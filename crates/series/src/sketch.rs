@@ -133,6 +133,13 @@ impl Sketch {
         }
     }
 
+    /// Asks for what a value changes in every case.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        millstream_scan::prefetch(&self.values);
+        millstream_scan::prefetch(&self.misplaced);
+    }
+
     /// How many single values and buckets it has.
     pub(crate) fn places(&self) -> usize {
         self.values.len() + self.pages.len() * PAGE_BUCKETS

@@ -8,7 +8,7 @@ pub use merging::Merging;
 
 use crate::chunks::Chunks;
 use crate::counts::Counts;
-use crate::generation::{Generation, is_absolute};
+use crate::generation::Generation;
 use crate::hashing::Hashing;
 use crate::index::Index;
 use crate::key::SeriesKey;
@@ -46,11 +46,20 @@ struct Series {
     since: u32,
     /// The sum of the period; the last value of all time.
     value: f64,
-    /// 0 while the period has no points without timestamp; else, of sums their number, of last values when the
-    /// latest arrived and whether one of them stands alone, of distributions and sets the number in the pool.
+    /// 0 while the period has no points without timestamp; else, of sums their number, of last values the
+    /// stamp of the one that stands alone, else of the latest change, of distributions and sets the number in the
+    /// pool.
     mark: u64,
-    /// The sum of all time; of last values the changes of the period that came without one that stands alone.
+    /// The sum of all time.
     total: f64,
+}
+
+/// Changes of a last value in a period, from generations that had none that stands alone.
+#[derive(Clone, Copy, Debug, Default)]
+struct Changes {
+    sum: f64,
+    /// The latest stamp.
+    stamp: u64,
 }
 
 /// What the points of a series have come to.
@@ -109,6 +118,7 @@ pub struct Store {
     sets: Pool<Members>,
     /// By series and timestamp; value and arrival.
     timed: BTreeMap<(u32, i64), (f64, u64)>,
+    changes: BTreeMap<u32, Changes>,
     counts: Counts,
     idle_max: u32,
     period: u32,
@@ -134,6 +144,7 @@ impl Store {
             sketches: Pool::default(),
             sets: Pool::default(),
             timed: BTreeMap::new(),
+            changes: BTreeMap::new(),
             counts: Counts::default(),
             idle_max: idle_max.max(1),
             period: 0,
@@ -221,21 +232,6 @@ impl Series {
         self.value = saturating(self.value + sum);
         self.total = saturating(self.total + sum);
         self.mark += points;
-    }
-
-    /// Of several shards' values the one that arrived last stands; changes are added, but for those that came
-    /// before it.
-    fn set(&mut self, value: f64, stamp: u64) {
-        match (is_absolute(stamp), is_absolute(self.mark)) {
-            (true, _) if stamp >= self.mark => (self.value, self.total) = (value, 0.0),
-            (true, false) => self.value = saturating(value + self.total),
-            (true, true) => return,
-            (false, _) => {
-                self.value = saturating(self.value + value);
-                self.total = saturating(self.total + value);
-            }
-        }
-        self.mark = self.mark.max(stamp) | u64::from(is_absolute(self.mark) || is_absolute(stamp));
     }
 
     fn entry(&mut self, take: impl FnOnce() -> u32) -> u32 {

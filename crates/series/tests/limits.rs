@@ -1,7 +1,8 @@
 //! Limits, overflow, idle series, tags, and what is no number.
 
 use millstream_series::{
-    Aggregate, Counts, Generation, Kind, Limits, OVERFLOW_NAME, Point, Reason, Shard, Store, TagStyle, Values,
+    Aggregate, Counts, Generation, Kind, Limits, OVERFLOW_NAME, Point, Reading, Reason, Shard, Store,
+    TagStyle, Values,
 };
 use std::collections::BTreeMap;
 
@@ -81,6 +82,51 @@ fn what_is_beyond_the_limit_of_series_is_in_the_overflow_series() {
     assert_eq!(counts.taken, 75);
 }
 
+/// What all points of a series have come to, with or without a timestamp.
+fn all_of(reading: &Reading<'_>) -> f64 {
+    match reading.aggregate {
+        Aggregate::Sum { total, .. } => total,
+        Aggregate::Last(last) => reading.timed.first().map_or(last, |(_, value)| *value),
+        Aggregate::Sketch(sketch) => sketch.sum(),
+        Aggregate::Set(members) => members as f64,
+        Aggregate::Rest => panic!("few timestamps"),
+    }
+}
+
+#[test]
+fn every_kind_has_an_overflow_series_that_is_like_any_other() {
+    let mut rig = Rig::new(TagStyle::DogStatsd, &Limits { series: 0, ..Limits::default() });
+    let numbers = Values::Numbers(&[2.0, f64::NAN, 4.0]);
+    for kind in Kind::ALL {
+        for name in [&b"a"[..], b"b"] {
+            let values = if kind == Kind::Set { Values::Member(name) } else { numbers };
+            rig.shard.add(&Point { kind, name, values, timestamp: Some(5), ..POINT });
+        }
+    }
+    let mut found = Vec::new();
+    let generation = rig.shard.turn(Generation::default());
+    rig.store.merge(0, generation);
+    let counts = rig.store.drain(|reading| {
+        assert_eq!((reading.key.name(), reading.key.tags_text()), (OVERFLOW_NAME, &b""[..]));
+        found.push((reading.key.kind(), all_of(reading)));
+    });
+    found.sort_by_key(|(kind, _)| *kind);
+    let expected = Kind::ALL.map(|kind| match kind {
+        Kind::Set => (kind, 2.0),
+        Kind::Store | Kind::TimedStore | Kind::Gauge => (kind, 4.0),
+        _ => (kind, 12.0),
+    });
+    assert_eq!(found, expected);
+    // Two points of each kind, of which all but those of the set have two values that are numbers.
+    let values = (Kind::ALL.len() as u64 - 1) * 4 + 2;
+    assert_eq!((counts.of(Reason::Series), counts.taken), (values, values));
+    for _ in 0..2 {
+        rig.store.merge(0, rig.shard.turn(Generation::default()));
+    }
+    rig.shard.forget(&mut rig.store.take_idle(0), usize::MAX);
+    assert_eq!(rig.shard.series(), 0, "idle ones go too");
+}
+
 #[test]
 fn long_names_and_many_tags_are_in_the_overflow_series_too() {
     let limits = Limits { name_bytes: 5, tags_bytes: 12, tags: 2, ..Limits::default() };
@@ -131,6 +177,26 @@ fn a_series_that_has_points_again_is_not_let_go() {
     rig.count("n", "", 5.0);
     rig.shard.forget(&mut idle, usize::MAX);
     assert_eq!(rig.period().0[&("n".to_owned(), String::new())], (5.0, true));
+}
+
+#[test]
+fn what_the_store_found_idle_is_void_after_a_turn_and_comes_again() {
+    let mut rig = Rig::new(TagStyle::DogStatsd, &Limits::default());
+    rig.count("n", "", 1.0);
+    (0..3).for_each(|_| drop(rig.period()));
+    let mut idle = rig.store.take_idle(0);
+    // The point is in a generation that the store has not seen.
+    rig.count("n", "", 5.0);
+    let generation = rig.shard.turn(Generation::default());
+    assert!(!rig.shard.forget(&mut idle, usize::MAX));
+    assert_eq!(rig.shard.series(), 1);
+    rig.spare = rig.store.merge(0, generation);
+    (0..2).for_each(|_| drop(rig.period()));
+    assert_eq!(rig.store.take_idle(0).len(), 1);
+    // It was not forgotten.
+    (0..2).for_each(|_| drop(rig.period()));
+    assert!(!rig.shard.forget(&mut rig.store.take_idle(0), usize::MAX));
+    assert_eq!(rig.shard.series(), 0);
 }
 
 #[test]

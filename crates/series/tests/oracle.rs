@@ -1,12 +1,15 @@
 //! The store against a simple exact model that is fed the same points: several shards, generations that are merged
-//! late, periods, series that are let go.
+//! late, periods, series that are let go, in steps of any size; and with receivers that are threads.
 
 use millstream_series::{
-    Aggregate, Class, Generation, Kind, Limits, Point, RELATIVE_ERROR_MAX, Reading, Reason, Shard, Store,
-    TagStyle, Values,
+    Aggregate, Class, Counts, Generation, Idle, Kind, Limits, Point, Progress, RELATIVE_ERROR_MAX, Reading,
+    Reason, Shard, Store, TagStyle, Values,
 };
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+use std::ops::ControlFlow;
+use std::sync::mpsc;
+use std::thread;
 
 const SHARDS: usize = 3;
 const SEED: u64 = 11;
@@ -17,9 +20,10 @@ const IDLE_MAX: u32 = 2;
 enum Step {
     Add(usize, OwnPoint),
     Turn(usize),
-    Merge(usize),
-    Forget(usize),
-    Drain,
+    /// In steps of so much.
+    Merge(usize, usize),
+    Forget(usize, usize),
+    Drain(usize),
 }
 
 #[derive(Clone, Debug)]
@@ -55,6 +59,7 @@ struct Exact {
 struct Rig {
     style: TagStyle,
     shards: Vec<Shard>,
+    idle: Vec<Idle>,
     store: Store,
     /// What was added since the turn, and what was turned and is not merged, with what it has.
     open: Vec<Vec<OwnPoint>>,
@@ -71,6 +76,7 @@ impl Rig {
         Rig {
             style,
             shards: (0..SHARDS).map(|_| Shard::new(style, &Limits::default(), SEED)).collect(),
+            idle: vec![Idle::default(); SHARDS],
             store: Store::new(SHARDS, IDLE_MAX, SEED),
             open: vec![Vec::new(); SHARDS],
             waiting: (0..SHARDS).map(|_| VecDeque::new()).collect(),
@@ -86,36 +92,23 @@ impl Rig {
         match step {
             Step::Add(shard, point) => self.add(shard, point),
             Step::Turn(shard) => self.turn(shard),
-            Step::Merge(shard) => self.merge(shard),
-            Step::Forget(shard) => {
-                let mut idle = self.store.take_idle(shard);
-                self.shards[shard].forget(&mut idle, usize::MAX);
+            Step::Merge(shard, size) => self.merge(shard, size),
+            Step::Forget(shard, most) => {
+                if self.idle[shard].is_empty() {
+                    self.idle[shard] = self.store.take_idle(shard);
+                }
+                self.shards[shard].forget(&mut self.idle[shard], most);
             }
-            Step::Drain => self.drain(),
+            Step::Drain(size) => self.drain(size),
         }
     }
 
     fn add(&mut self, shard: usize, mut point: OwnPoint) {
         self.arrived += 1;
         point.arrived = self.arrived;
-        let is_set = point.kind.class() == Class::Set;
         // Which of a change and a value of two shards comes first is not defined.
         let shard = if point.change { 0 } else { shard };
-        let text = point.values[0].to_string();
-        let values = match () {
-            () if is_set => Values::Member(text.as_bytes()),
-            () if point.change => Values::Change(point.values[0]),
-            () => Values::Numbers(&point.values),
-        };
-        self.shards[shard].add(&Point {
-            kind: point.kind,
-            name: point.name.as_bytes(),
-            tags: point.tags.as_bytes(),
-            values,
-            sample_rate: point.rate,
-            timestamp: point.timestamp,
-            arrived: point.arrived,
-        });
+        point.add_to(&mut self.shards[shard]);
         self.open[shard].push(point);
     }
 
@@ -124,10 +117,17 @@ impl Rig {
         self.waiting[shard].push_back((generation, std::mem::take(&mut self.open[shard])));
     }
 
-    fn merge(&mut self, shard: usize) {
+    fn merge(&mut self, shard: usize, size: usize) {
         let Some((generation, points)) = self.waiting[shard].pop_front() else { return };
-        self.spare.push(self.store.merge(shard, generation));
+        let spare = self.take(shard, generation, &points, size);
+        self.spare.push(spare);
+    }
+
+    fn take(&mut self, shard: usize, generation: Generation, points: &[OwnPoint], size: usize) -> Generation {
+        let mut merging = self.store.begin_merge(shard, generation);
+        while !merging.step(&mut self.store, size) {}
         points.iter().for_each(|point| self.model_add(point));
+        merging.into_spare()
     }
 
     fn model_add(&mut self, point: &OwnPoint) {
@@ -145,9 +145,9 @@ impl Rig {
         }
     }
 
-    fn drain(&mut self) {
+    fn drain(&mut self, size: usize) {
         let (model, mut seen) = (&mut self.model, HashSet::new());
-        let counts = self.store.drain(|reading| {
+        let counts = drain_in_steps(&mut self.store, size, |reading| {
             let key = key_of(reading);
             assert!(seen.insert(key.clone()), "{key:?} comes once");
             model.get_mut(&key).unwrap_or_else(|| panic!("{key:?} is not in the model")).check(reading);
@@ -167,10 +167,48 @@ impl Rig {
         for shard in 0..SHARDS {
             self.turn(shard);
             while !self.waiting[shard].is_empty() {
-                self.merge(shard);
+                self.merge(shard, usize::MAX);
             }
         }
-        self.drain();
+        self.drain(usize::MAX);
+    }
+}
+
+impl OwnPoint {
+    fn add_to(&self, shard: &mut Shard) {
+        let text = self.values[0].to_string();
+        let values = match self.values[..] {
+            [..] if self.kind.class() == Class::Set => Values::Member(text.as_bytes()),
+            [value, ..] if self.change => Values::Change(value),
+            [value] => Values::Number(value),
+            _ => Values::Numbers(&self.values),
+        };
+        let point = Point {
+            kind: self.kind,
+            name: self.name.as_bytes(),
+            tags: self.tags.as_bytes(),
+            values,
+            sample_rate: self.rate,
+            timestamp: self.timestamp,
+            arrived: self.arrived,
+        };
+        // Both ways in.
+        if self.arrived.is_multiple_of(2) { shard.add(&point) } else { shard.add_all(&[point]) }
+    }
+}
+
+/// Every other reading ends a step.
+fn drain_in_steps(store: &mut Store, size: usize, mut each: impl FnMut(&Reading<'_>)) -> Counts {
+    let (mut drain, mut readings) = (store.begin_drain(), 0);
+    loop {
+        let progress = drain.step(store, size, |reading| {
+            each(reading);
+            readings += 1;
+            if readings % 2 == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        if let Progress::Done(counts) = progress {
+            return counts;
+        }
     }
 }
 
@@ -180,8 +218,9 @@ impl Exact {
         let timed = matches!(point.kind, Kind::TimedStore | Kind::Count | Kind::Gauge) && !point.change;
         match (class, point.timestamp.filter(|_| timed)) {
             (Class::Sum, Some(timestamp)) => {
-                self.timed.entry(timestamp).or_default().0 += value * weight;
-                self.total += value * weight;
+                let sum = &mut self.timed.entry(timestamp).or_default().0;
+                *sum = finite(*sum + value * weight);
+                self.total = finite(self.total + value * weight);
             }
             (Class::Last, Some(timestamp)) => {
                 let entry = self.timed.entry(timestamp).or_default();
@@ -190,8 +229,8 @@ impl Exact {
                 }
             }
             (Class::Sum, None) => {
-                self.delta += value * weight;
-                self.total += value * weight;
+                self.delta = finite(self.delta + value * weight);
+                self.total = finite(self.total + value * weight);
                 self.points += 1;
             }
             (Class::Last, None) => self.lasts.push((point.arrived, point.change, value)),
@@ -213,7 +252,7 @@ impl Exact {
             // It was let go, and is new again.
             self.total = self.delta;
             if reading.key.kind().class() == Class::Sum {
-                self.total += self.timed.values().map(|(value, _)| value).sum::<f64>();
+                self.total = finite(self.total + self.timed.values().map(|(value, _)| value).sum::<f64>());
             }
             (self.since, self.last) = (Some(reading.since), 0.0);
         }
@@ -231,24 +270,27 @@ impl Exact {
                     reading.key
                 );
             }
-            Aggregate::Last(last) => {
-                self.lasts.sort_by_key(|(arrived, ..)| *arrived);
-                let next =
-                    |last, (_, change, value): &(u64, bool, f64)| if *change { last + value } else { *value };
-                self.last = self.lasts.iter().fold(self.last, next);
-                assert_eq!(last, self.last, "{:?}", reading.key);
-                assert!(last != 0.0 || last.is_sign_positive(), "-0 is 0");
-            }
+            Aggregate::Last(last) => self.check_last(last),
             Aggregate::Sketch(sketch) => self.check_sketch(sketch),
             Aggregate::Set(members) => assert_eq!(members, self.members.len() as u64),
             Aggregate::Rest => panic!("few timestamps"),
         }
     }
 
+    fn check_last(&mut self, last: f64) {
+        self.lasts.sort_by_key(|(arrived, ..)| *arrived);
+        let next = |last, (_, change, value): &(u64, bool, f64)| {
+            if *change { finite(last + value) } else { *value }
+        };
+        self.last = self.lasts.iter().fold(self.last, next);
+        assert_eq!(last, self.last);
+        assert!(last != 0.0 || last.is_sign_positive(), "-0 is 0");
+    }
+
     fn check_sketch(&mut self, sketch: &millstream_series::Sketch) {
         self.values.sort_by(|a, b| a.0.total_cmp(&b.0));
         let weight: f64 = self.values.iter().map(|(_, weight)| weight).sum();
-        let sum: f64 = self.values.iter().map(|(value, weight)| value * weight).sum();
+        let sum = finite(self.values.iter().map(|(value, weight)| value * weight).sum());
         assert_eq!((sketch.weight(), sketch.sum()), (weight, sum));
         if let (Some(first), Some(last)) = (self.values.first(), self.values.last()) {
             assert_eq!((sketch.min(), sketch.max()), (first.0, last.0));
@@ -265,6 +307,11 @@ impl Exact {
     fn end_period(&mut self) {
         *self = Exact { last: self.last, total: self.total, since: self.since, ..Exact::default() };
     }
+}
+
+/// Sums end at the largest float.
+fn finite(sum: f64) -> f64 {
+    sum.clamp(f64::MIN, f64::MAX)
 }
 
 /// The smallest value of which at least this part of all is no larger.
@@ -321,7 +368,7 @@ fn point(style: TagStyle) -> impl Strategy<Value = OwnPoint> {
     // Sums of these are exact in any order.
     let value = prop_oneof![
         20 => (-1000..100_000_i64).prop_map(|n| n as f64 / 4.0),
-        1 => prop::sample::select(vec![f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 1e9]),
+        1 => prop::sample::select(vec![f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 1e9, f64::MAX]),
     ];
     let rate = prop_oneof![4 => Just(1.0), 1 => Just(0.5), 1 => Just(0.125)];
     let timestamp = prop_oneof![4 => Just(None), 1 => (0..3_i64).prop_map(Some)];
@@ -342,9 +389,9 @@ fn steps(style: TagStyle) -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         20 => (0..SHARDS, point(style)).prop_map(|(shard, point)| Step::Add(shard, point)),
         3 => (0..SHARDS).prop_map(Step::Turn),
-        3 => (0..SHARDS).prop_map(Step::Merge),
-        1 => (0..SHARDS).prop_map(Step::Forget),
-        1 => Just(Step::Drain),
+        3 => (0..SHARDS, 1..30_usize).prop_map(|(shard, size)| Step::Merge(shard, size)),
+        1 => (0..SHARDS, 1..5_usize).prop_map(|(shard, most)| Step::Forget(shard, most)),
+        1 => (1..30_usize).prop_map(Step::Drain),
     ];
     prop::collection::vec(step, 0..400)
 }
@@ -353,6 +400,66 @@ fn run(style: TagStyle, steps: Vec<Step>) {
     let mut rig = Rig::new(style);
     steps.into_iter().for_each(|step| rig.step(step));
     rig.finish();
+}
+
+type Filled = (usize, Generation, Vec<OwnPoint>);
+
+/// A receiver with a thread of its own: it hands over what it has after each `turn` points.
+fn receive(
+    (number, mut shard): (usize, Shard),
+    points: Vec<OwnPoint>,
+    turn: usize,
+    filled: &mpsc::Sender<Filled>,
+    answers: &mpsc::Receiver<(Generation, Idle)>,
+) {
+    let (mut spares, mut idle, mut open) = (Vec::new(), Idle::default(), Vec::new());
+    let count = points.len();
+    for (at, point) in points.into_iter().enumerate() {
+        point.add_to(&mut shard);
+        open.push(point);
+        if let Ok((spare, found)) = answers.try_recv() {
+            spares.push(spare);
+            idle = found;
+        }
+        shard.forget(&mut idle, 2);
+        if (at + 1) % turn == 0 || at + 1 == count {
+            let generation = shard.turn(spares.pop().unwrap_or_default());
+            filled.send((number, generation, std::mem::take(&mut open))).expect("the store is there");
+        }
+    }
+}
+
+/// The points of all shards over threads; a period ends after some generations, whosever they are.
+fn run_threads(style: TagStyle, steps: Vec<Step>, turn: usize) {
+    let mut rig = Rig::new(style);
+    let mut own = vec![Vec::new(); SHARDS];
+    let points = steps.into_iter().filter_map(|step| match step {
+        Step::Add(shard, point) => Some((if point.change { 0 } else { shard }, point)),
+        _ => None,
+    });
+    for (at, (shard, point)) in points.enumerate() {
+        own[shard].push(OwnPoint { arrived: at as u64 + 1, ..point });
+    }
+    let (filled, generations) = mpsc::channel();
+    thread::scope(|scope| {
+        let mut answers = Vec::new();
+        for (shard, points) in std::mem::take(&mut rig.shards).into_iter().enumerate().zip(own) {
+            let (answer, own_answers) = mpsc::channel();
+            answers.push(answer);
+            let filled = filled.clone();
+            scope.spawn(move || receive(shard, points, turn + 1, &filled, &own_answers));
+        }
+        drop(filled);
+        for (merged, (shard, generation, points)) in generations.into_iter().enumerate() {
+            let spare = rig.take(shard, generation, &points, 5);
+            // The receiver may have ended.
+            let _ = answers[shard].send((spare, rig.store.take_idle(shard)));
+            if merged % 4 == 3 {
+                rig.drain(7);
+            }
+        }
+    });
+    rig.drain(7);
 }
 
 proptest! {
@@ -364,5 +471,10 @@ proptest! {
     #[test]
     fn the_store_says_what_the_model_says_of_dogstatsd(steps in steps(TagStyle::DogStatsd)) {
         run(TagStyle::DogStatsd, steps);
+    }
+
+    #[test]
+    fn the_store_says_what_the_model_says_over_threads(steps in steps(TagStyle::DogStatsd), turn in 0..20_usize) {
+        run_threads(TagStyle::DogStatsd, steps, turn);
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::store::MemoryStore;
 use millstream_model::{
-    BlockPool, Counters, Grant, Ledger, Now, Polled, SinkSet, Source, SourceCx, SourceInfo, SourceOpen,
-    Troubles,
+    BlockPool, Counters, Grant, Ledger, Now, OwnMetrics, Polled, SinkSet, Source, SourceCx, SourceInfo,
+    SourceOpen, Troubles,
 };
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
@@ -39,6 +39,8 @@ pub struct SourceRig {
     pub now: Now,
     /// Bytes the chain may make of one block.
     pub expansion: u64,
+    /// The agent's own metrics: none, to begin with.
+    pub own_metrics: OwnMetrics,
     woken: Arc<(Mutex<bool>, Condvar)>,
 }
 
@@ -64,6 +66,7 @@ impl SourceRig {
             until_eof: false,
             now: Now { since_start: Duration::ZERO, unix_ns: BEGIN_UNIX_NS },
             expansion: 0,
+            own_metrics: OwnMetrics::default(),
             woken: Arc::default(),
         }
     }
@@ -82,6 +85,7 @@ impl SourceRig {
                 *woken.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = true;
                 woken.1.notify_all();
             }),
+            own_metrics: self.own_metrics.clone(),
             until_eof: self.until_eof,
         }
     }

@@ -160,10 +160,8 @@ impl PointOptions {
         if let Err(message) = self.mode() {
             fault("/mode", message);
         }
-        let period = self.period(kind);
-        if period.subsec_nanos() != 0 || period > PERIOD_MAX {
-            fault("/period", "no whole number of seconds up to a day; write for example 10s".into());
-        }
+        faults.extend(check_period(self.period(kind)));
+        let mut fault = |key: &str, message: String| faults.push((key.to_owned(), message));
         let sizes = [
             ("/max_message", self.max_message, 1024, MESSAGE_MAX, "1KiB to 1MiB"),
             ("/max_name", self.max_name, 1, NAME_MAX, "1B to 4KiB"),
@@ -246,6 +244,13 @@ impl PointOptions {
             receiver.start(&open.info.id, intakes).map_err(|error| BuildError(error.to_string()))?;
         Ok(Box::new(Flusher::new(receiving, handovers, store, period, outlet)))
     }
+}
+
+/// What is wrong with a period.
+pub fn check_period(period: Duration) -> Option<(String, String)> {
+    let is_good = period.subsec_nanos() == 0 && period <= PERIOD_MAX;
+    (!is_good)
+        .then(|| ("/period".into(), "no whole number of seconds up to a day; write for example 10s".into()))
 }
 
 /// Says which buffer a socket has, and warns if it is smaller than what was asked for.

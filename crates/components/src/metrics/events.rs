@@ -112,6 +112,18 @@ impl MetricRows {
         ControlFlow::Continue(())
     }
 
+    /// Adds a number with these tags; false if there is no room.
+    pub fn number<'t>(
+        &mut self,
+        name: &str,
+        tags: impl Iterator<Item = (&'t str, &'t str)>,
+        output: &Output,
+    ) -> bool {
+        let mut tags: Vec<_> = tags.map(|(key, value)| (key.as_bytes(), value.as_bytes())).collect();
+        self.tags_text.render_sorted(&mut tags);
+        self.output(name.as_bytes(), output)
+    }
+
     /// Adds an event, if there is room.
     fn output(&mut self, name: &[u8], output: &Output) -> bool {
         let text = &mut self.text;
@@ -215,10 +227,14 @@ impl TagsText {
     pub fn render_text(&mut self, tags: &[u8], style: TagStyle) {
         let mut places = TagPlaces::default();
         millstream_scan::tags(tags, &style.syntax(), &mut places);
-        let mut sorted: Vec<_> = places.tags(tags).filter(|tag| !tag.key.is_empty()).collect();
-        sorted.sort_by_key(|tag| tag.key);
+        let tags = places.tags(tags).map(|tag| (tag.key, tag.value));
+        self.render_sorted(&mut tags.filter(|(key, _)| !key.is_empty()).collect::<Vec<_>>());
+    }
+
+    fn render_sorted(&mut self, tags: &mut [(&[u8], &[u8])]) {
+        tags.sort_by_key(|(key, _)| *key);
         self.begin();
-        sorted.into_iter().for_each(|tag| self.tag(tag.key, tag.value));
+        tags.iter().for_each(|(key, value)| self.tag(key, value));
         self.end();
     }
 

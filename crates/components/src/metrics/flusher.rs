@@ -173,8 +173,22 @@ impl Flusher {
         self.looked = cx.now.since_start;
         let now = self.receiving.stats();
         let before = std::mem::replace(&mut self.seen, now.clone());
-        cx.counters.dropped("kernel", now.kernel_drops - before.kernel_drops);
-        cx.counters.dropped("truncated", now.truncated - before.truncated);
+        let dropped = [
+            ("kernel", now.kernel_drops - before.kernel_drops),
+            ("truncated", now.truncated - before.truncated),
+            ("framing", now.framing_errors - before.framing_errors),
+        ];
+        dropped.into_iter().for_each(|(reason, events)| cx.counters.dropped(reason, events));
+        let errors = [
+            ("refused", now.connections_refused - before.connections_refused),
+            ("connection", now.connection_errors - before.connection_errors),
+            ("socket", now.socket_errors - before.socket_errors),
+            ("panic", now.panics - before.panics),
+        ];
+        errors.into_iter().for_each(|(kind, errors)| cx.counters.errors(kind, errors));
+        if let Some(trouble) = now.trouble.filter(|trouble| before.trouble.as_ref() != Some(trouble)) {
+            log::warn!("source {}: {trouble}", cx.info.id);
+        }
     }
 
     /// Gives out events and service checks.

@@ -3,7 +3,9 @@
 #![allow(dead_code, missing_docs)]
 
 use millstream_engine::{Blueprint, Clock, Pace, Running, Settings, SinkPart, SourcePart, Store};
-use millstream_model::{BatchBuilder, LongLine, Origin, Polled, Source, SourceCx, SourceInfo, SourceOpen};
+use millstream_model::{
+    BatchBuilder, LongLine, Origin, OwnMetrics, Polled, Source, SourceCx, SourceInfo, SourceOpen,
+};
 use millstream_testkit::{FakeSink, Shelf, Temper};
 use std::path::Path;
 use std::sync::Arc;
@@ -70,6 +72,7 @@ pub fn settings(cpu: Option<f64>, until_eof: bool) -> Settings {
         sink_bytes_max: 4 << 20,
         until_eof,
         clock: Clock::System,
+        own_metrics: OwnMetrics::default(),
     }
 }
 

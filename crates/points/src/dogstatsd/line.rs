@@ -9,6 +9,9 @@ use millstream_series::{Kind, Point, Values};
 const PACKED_VALUES: usize = 64;
 
 /// A point, and what else its line says.
+///
+/// Rare things are done with a copy of it: so the usual line stays in registers.
+#[derive(Clone, Copy)]
 pub struct Line<'a> {
     point: Point<'a>,
     extra: Extra<'a>,
@@ -37,18 +40,7 @@ impl<'a> Line<'a> {
     pub fn take(&mut self, field: &'a [u8]) -> Result<(), Fault> {
         match field {
             [b'#', tags @ ..] => self.point.tags = tags,
-            _ => self.take_rare(field)?,
-        }
-        Ok(())
-    }
-
-    #[inline(never)]
-    fn take_rare(&mut self, field: &'a [u8]) -> Result<(), Fault> {
-        match field {
-            [b'@', rate @ ..] => {
-                let is_rate = |rate: &f64| *rate > 0.0 && *rate <= 1.0;
-                self.point.sample_rate = number::parse(rate).filter(is_rate).ok_or(Fault::BadRate)?;
-            }
+            [b'@', rate @ ..] => self.point.sample_rate = rate_of(rate)?,
             [b'T', seconds @ ..] => {
                 let seconds = number::parse_whole(seconds).filter(|seconds| *seconds > 0);
                 self.point.timestamp = Some(seconds.ok_or(Fault::BadTimestamp)?);
@@ -69,7 +61,7 @@ impl<'a> Line<'a> {
         visit: &mut impl Visit<'a>,
     ) -> Result<(), Fault> {
         if self.unknown.is_some() || self.point.timestamp.is_some() {
-            self.tell_notes(visit);
+            self.point.timestamp = self.tell_notes(visit);
         }
         let signs = options.gauge_deltas && self.point.kind == Kind::Gauge;
         if self.point.kind == Kind::Set {
@@ -79,25 +71,28 @@ impl<'a> Line<'a> {
         } else {
             return self.tell_several(&rest[..len], signs, visit);
         }
-        visit.point(self.point, &self.extra);
+        let Line { point, extra, .. } = self;
+        visit.point(point, &extra);
         Ok(())
     }
 
-    /// Tells what is not as it should be.
+    /// Tells what is not as it should be, and gives the timestamp that means something.
     #[cold]
-    fn tell_notes(&mut self, visit: &mut impl Visit<'a>) {
+    fn tell_notes(self, visit: &mut impl Visit<'a>) -> Option<i64> {
         if let Some(field) = self.unknown {
             visit.note(Note::UnknownField, field);
         }
-        if self.point.timestamp.is_some() && !matches!(self.point.kind, Kind::Count | Kind::Gauge) {
-            self.point.timestamp = None;
-            visit.note(Note::TimestampUnused, self.point.name);
+        let timestamp = self.point.timestamp?;
+        if matches!(self.point.kind, Kind::Count | Kind::Gauge) {
+            return Some(timestamp);
         }
+        visit.note(Note::TimestampUnused, self.point.name);
+        None
     }
 
     /// Tells values between colons. With `signs` those that have a sign are changes.
     #[cold]
-    fn tell_several(&self, values: &'a [u8], signs: bool, visit: &mut impl Visit<'a>) -> Result<(), Fault> {
+    fn tell_several(self, values: &'a [u8], signs: bool, visit: &mut impl Visit<'a>) -> Result<(), Fault> {
         let (mut packed, mut len, mut texts) = ([0.0; PACKED_VALUES], 0, 0);
         for text in values.split(|byte| *byte == b':').filter(|text| !text.is_empty()) {
             texts += 1;
@@ -130,16 +125,27 @@ impl<'a> Line<'a> {
     }
 }
 
-/// The kind of a type.
+/// A sample rate.
+fn rate_of(text: &[u8]) -> Result<f64, Fault> {
+    number::parse(text).filter(|rate| *rate > 0.0 && *rate <= 1.0).ok_or(Fault::BadRate)
+}
+
+/// The kind of a type, without a branch for each: types come in no order.
 #[inline(always)]
 fn kind_of(text: &[u8]) -> Option<Kind> {
-    Some(match text {
-        b"c" => Kind::Count,
-        b"g" => Kind::Gauge,
-        b"ms" => Kind::Timing,
-        b"h" => Kind::DogHistogram,
-        b"d" => Kind::Distribution,
-        b"s" => Kind::Set,
-        _ => return None,
-    })
+    let (first, last) = (*text.first()?, *text.last()?);
+    let (len, other, kind) = TYPES[usize::from(first)];
+    (usize::from(len) == text.len() && other == last).then_some(kind)
 }
+
+/// By the first byte of a type: its length, its last byte, and its kind. No type has length 0.
+static TYPES: [(u8, u8, Kind); 256] = {
+    let mut types = [(0, 0, Kind::Count); 256];
+    types[b'c' as usize] = (1, b'c', Kind::Count);
+    types[b'g' as usize] = (1, b'g', Kind::Gauge);
+    types[b'm' as usize] = (2, b's', Kind::Timing);
+    types[b'h' as usize] = (1, b'h', Kind::DogHistogram);
+    types[b'd' as usize] = (1, b'd', Kind::Distribution);
+    types[b's' as usize] = (1, b's', Kind::Set);
+    types
+};

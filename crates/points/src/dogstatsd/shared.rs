@@ -60,6 +60,7 @@ pub fn take_all<'a>(fields: &'a str, visit: &mut impl Visit<'a>, mut take: impl 
 }
 
 /// Takes a field that says where the client runs; whether it is one.
+#[inline(always)]
 pub fn take_extra<'a>(extra: &mut Extra<'a>, field: &'a [u8]) -> bool {
     match field {
         [b'c', b':', container @ ..] => extra.container = container,

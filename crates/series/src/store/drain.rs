@@ -98,7 +98,9 @@ impl Store {
         let series = &mut self.series[id];
         match (std::mem::take(&mut series.mark), series.kind.class()) {
             (_, Class::Sum) => series.value = 0.0,
-            (_, Class::Last) => series.total = 0.0,
+            (_, Class::Last) => {
+                self.changes.remove(&id);
+            }
             (0, _) => {}
             (entry, Class::Sketch) => self.sketches.get_mut(entry as u32).clear(),
             (entry, Class::Set) => self.sets.get_mut(entry as u32).clear(),

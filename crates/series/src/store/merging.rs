@@ -1,7 +1,7 @@
 //! What a shard has handed over, taken in steps.
 
 use super::{Link, Series, Shard, Store};
-use crate::generation::{Cell, Generation, Timed, add_timed};
+use crate::generation::{Cell, Generation, Timed, add_timed, is_absolute};
 use crate::index::NONE;
 use crate::key::SeriesKey;
 use crate::point::Class;
@@ -101,6 +101,15 @@ impl Merging {
     }
 }
 
+impl Link {
+    /// Counts a generation without points; whether the series is to be let go. It is said more than once: the
+    /// shard may not have come to it.
+    fn is_idle_again(&mut self, idle_max: u32) -> bool {
+        self.idle = self.idle.saturating_add(1);
+        self.idle.is_multiple_of(idle_max)
+    }
+}
+
 impl Store {
     /// The number of a series, which is new if need be.
     fn series_of(&mut self, key: SeriesKey) -> u32 {
@@ -151,15 +160,14 @@ impl Store {
             return 1;
         }
         if cell.is_empty() {
-            link.idle = link.idle.saturating_add(1);
-            // Once more each time: the shard may not have come to it.
-            if link.idle.is_multiple_of(self.idle_max) {
+            if link.is_idle_again(self.idle_max) {
                 idle.ids.push(id);
             }
             return 1;
         }
         link.idle = 0;
-        let to = &mut self.series[link.series];
+        let at = link.series;
+        let to = &mut self.series[at];
         match (cell.payload(), to.kind.class()) {
             (0, _) => 1,
             (points, Class::Sum) => {
@@ -167,7 +175,7 @@ impl Store {
                 1
             }
             (stamp, Class::Last) => {
-                to.set(cell.value, stamp);
+                self.set(at, cell.value, stamp);
                 1
             }
             (entry, Class::Sketch) => {
@@ -178,6 +186,31 @@ impl Store {
                 let to = to.entry(|| self.sets.take());
                 merge_entry(&mut generation.sets, entry as u32, self.sets.get_mut(to))
             }
+        }
+    }
+
+    /// Of several shards' last values the one that arrived last stands; changes are added, but for those that came
+    /// before it.
+    fn set(&mut self, at: u32, value: f64, stamp: u64) {
+        let series = &mut self.series[at];
+        if is_absolute(series.mark) && stamp < series.mark {
+            return;
+        }
+        if is_absolute(stamp) {
+            let later = self.changes.get(&at).filter(|changes| changes.stamp > stamp).copied();
+            if later.is_none() {
+                self.changes.remove(&at);
+            }
+            series.value = saturating(value + later.unwrap_or_default().sum);
+            series.mark = stamp;
+            return;
+        }
+        let changes = self.changes.entry(at).or_default();
+        changes.sum = saturating(changes.sum + value);
+        changes.stamp = changes.stamp.max(stamp);
+        series.value = saturating(series.value + value);
+        if !is_absolute(series.mark) {
+            series.mark = changes.stamp;
         }
     }
 }

@@ -1,0 +1,297 @@
+//! Messages of metric clients to points: both parsers beside the search for line ends in the same bytes and beside
+//! the parser's byte-by-byte twin; then with the store behind them.
+
+use crate::measure::{Samples, progress};
+use crate::report::{Report, Table};
+use crate::scan::ns_per_item;
+use millstream_points::dogstatsd::{Options, Parser, scalar};
+use millstream_points::{Event, Extra, Fault, Grouped, Note, ServiceCheck, Visit, metricserver};
+use millstream_series::{Limits, Point, Shard, TagStyle};
+use millstream_testkit::Random;
+use std::hint::black_box;
+use std::io;
+
+/// Lines of one load: they have more texts than the branch predictor can learn.
+const LINES: usize = 20_000;
+const SERIES: u64 = 10_000;
+const REPETITIONS: usize = 9;
+/// Most ns of a line of a datagram with ten of them.
+const BAR_NS: f64 = 40.0;
+/// The same with the store.
+const BAR_STORE_NS: f64 = 110.0;
+const LARGE_BYTES: usize = 8 << 10;
+
+/// Measures and reports the parsers.
+pub fn run(report: &mut Report) -> io::Result<()> {
+    let mut table = Table::new(
+        "points_parse",
+        "Messages to points: ns per point",
+        &["load", "bytes of a point", "line ends", "twin", "parser", "parser and store", "bar"],
+    );
+    let (lines, counts, mixed) = (lines(), counts(), mixed());
+    for (name, messages, bar) in [
+        ("dogstatsd, ten counts", together(&counts, |message, _| message.lines < 10), true),
+        ("dogstatsd, ten lines", together(&lines, |message, _| message.lines < 10), true),
+        ("dogstatsd, one line", together(&lines, |_, _| false), false),
+        ("dogstatsd, 8 KB", together(&lines, |message, line| message.bytes.len() + line < LARGE_BYTES), true),
+        (
+            "dogstatsd, ten lines, types and fields mixed",
+            together(&mixed, |message, _| message.lines < 10),
+            false,
+        ),
+    ] {
+        progress(&format!("points-parse: {name}"));
+        row(&mut table, name, &messages, dogstatsd(&messages), bar);
+    }
+    for (name, per_message) in [("metricserver, ten points", 10), ("metricserver, one point", 1)] {
+        progress(&format!("points-parse: {name}"));
+        let messages = msgpack(per_message);
+        row(&mut table, name, &messages, metric_server(&messages), false);
+    }
+    table.note(
+        "Line ends: scan::newlines over the same bytes, the least that any parser of lines does. Twin: the same \
+         answers byte by byte with the standard library."
+            .to_owned(),
+    );
+    report.add(table)
+}
+
+/// A datagram.
+#[derive(Default)]
+struct Message {
+    bytes: Vec<u8>,
+    lines: usize,
+}
+
+fn row(table: &mut Table, name: &str, messages: &[Message], ns: [f64; 4], has_bar: bool) {
+    let (bytes, points) = messages
+        .iter()
+        .fold((0, 0), |(bytes, points), message| (bytes + message.bytes.len(), points + message.lines));
+    let holds = ns[2] <= BAR_NS && ns[3] <= BAR_STORE_NS;
+    let bar = match (has_bar, holds) {
+        (false, _) => String::new(),
+        (true, true) => format!("{BAR_NS}, {BAR_STORE_NS} holds"),
+        (true, false) => format!("{BAR_NS}, {BAR_STORE_NS} MISSED"),
+    };
+    let ns = ns.map(|ns| if ns.is_nan() { String::new() } else { format!("{ns:.1}") });
+    let what = [name.to_owned(), format!("{:.0}", bytes as f64 / points as f64)];
+    table.row(what.into_iter().chain(ns).chain([bar]).collect());
+}
+
+/// Lines of one application: a name, a value, four tags.
+fn lines() -> Vec<String> {
+    let mut random = Random::new(1);
+    let mut below = |n: u64| random.below(n);
+    let names =
+        ["app.requests.latency", "app.requests.count", "db.pool.wait", "cache.lookups.time", "queue.depth"];
+    let line = |_| {
+        let series = below(SERIES) as usize;
+        let (name, web, route) = (names[series % 5], series / 5 % 200, series / 1000);
+        let value = [below(10), below(1000), below(100_000)][below(3) as usize] as f64 / 10.0;
+        let kind = ["ms", "c", "d", "h", "g"][series % 5];
+        format!("{name}:{value}|{kind}|#env:prod,service:checkout,host:web-{web},route:/api/v{route}/orders")
+    };
+    (0..LINES).map(line).collect()
+}
+
+/// The same lines, all of one type, for which the store does the least.
+fn counts() -> Vec<String> {
+    let kinds = ["|ms|", "|d|", "|h|", "|g|"];
+    lines().into_iter().map(|line| kinds.iter().fold(line, |line, kind| line.replace(kind, "|c|"))).collect()
+}
+
+/// Lines of clients of every version, in no order that could be learnt.
+fn mixed() -> Vec<String> {
+    let mut random = Random::new(2);
+    let mut lines = lines();
+    for line in &mut lines {
+        match random.below(8) {
+            0 => line.push_str("|@0.5"),
+            1 => line.push_str("|c:ci-0123456789abcdef"),
+            2 => *line = line.replacen("|#", "|@0.1|#", 1),
+            3 => *line = line.replacen('|', ":12:13|", 1),
+            4 => *line = line.split("|#").next().unwrap_or_default().to_owned(),
+            _ => {}
+        }
+    }
+    lines
+}
+
+/// Datagrams of lines; `more` says whether one takes a line of so many bytes too.
+fn together(lines: &[String], more: impl Fn(&Message, usize) -> bool) -> Vec<Message> {
+    let mut messages: Vec<Message> = Vec::new();
+    for line in lines {
+        match messages.last_mut().filter(|message| more(message, line.len())) {
+            Some(message) => {
+                message.bytes.push(b'\n');
+                message.bytes.extend_from_slice(line.as_bytes());
+                message.lines += 1;
+            }
+            None => messages.push(Message { bytes: line.clone().into_bytes(), lines: 1 }),
+        }
+    }
+    messages
+}
+
+/// The same points in the metric server's format.
+fn msgpack(per_message: usize) -> Vec<Message> {
+    let mut random = Random::new(3);
+    let text = |out: &mut Vec<u8>, text: &str| {
+        match text.len() {
+            len @ ..32 => out.push(0xA0 + len as u8),
+            len => out.extend([0xD9, len as u8]),
+        }
+        out.extend_from_slice(text.as_bytes());
+    };
+    let mut message = |_| {
+        let mut bytes = if per_message == 1 { vec![] } else { vec![0x90 + per_message as u8] };
+        for _ in 0..per_message {
+            let series = random.below(SERIES);
+            let tags = format!("env=prod|service=checkout|host=web-{}|route=/api/orders", series / 5);
+            let kind = ["counter", "timer", "store", "rate_counter", "meter"][(series % 5) as usize];
+            let value = (random.below(100_000) as f64 / 10.0).to_string();
+            bytes.push(0x96);
+            ["emit", kind, "app.requests.latency", &value, &tags, ""]
+                .iter()
+                .for_each(|part| text(&mut bytes, part));
+        }
+        Message { bytes, lines: per_message }
+    };
+    (0..LINES / per_message).map(&mut message).collect()
+}
+
+/// Looks at every point and keeps none.
+#[derive(Default)]
+struct Look {
+    points: usize,
+    faults: usize,
+}
+
+impl<'a> Visit<'a> for Look {
+    #[inline(always)]
+    fn point(&mut self, point: Point<'a>, _: &Extra<'a>) {
+        black_box(&point);
+        self.points += 1;
+    }
+
+    fn packed(&mut self, point: &Point<'_>, _: &Extra<'a>) {
+        black_box(point);
+        self.points += 1;
+    }
+
+    fn event(&mut self, _: &Event<'a>) {}
+
+    fn service_check(&mut self, _: &ServiceCheck<'a>) {}
+
+    fn fault(&mut self, _: Fault, _: &'a [u8]) {
+        self.faults += 1;
+    }
+
+    fn note(&mut self, _: Note, _: &'a [u8]) {}
+}
+
+/// Gives every point to a shard.
+struct Store<'s, 'a>(Grouped<'s, 'a>);
+
+impl<'a> Visit<'a> for Store<'_, 'a> {
+    #[inline(always)]
+    fn point(&mut self, point: Point<'a>, _: &Extra<'a>) {
+        self.0.add(point);
+    }
+
+    fn packed(&mut self, point: &Point<'_>, _: &Extra<'a>) {
+        self.0.add_now(point);
+    }
+
+    fn event(&mut self, _: &Event<'a>) {}
+
+    fn service_check(&mut self, _: &ServiceCheck<'a>) {}
+
+    fn fault(&mut self, _: Fault, _: &'a [u8]) {}
+
+    fn note(&mut self, _: Note, _: &'a [u8]) {}
+}
+
+/// ns per point: line ends, twin, parser, parser with store.
+fn dogstatsd(messages: &[Message]) -> [f64; 4] {
+    let (mut ends, mut parser) = (Vec::new(), Parser::new(Options::default()));
+    let mut with_store = Parser::new(Options::default());
+    let mut shard = Shard::new(TagStyle::DogStatsd, &Limits::default(), 7);
+    medians(
+        messages,
+        [
+            &mut || {
+                messages.iter().for_each(|message| {
+                    ends.clear();
+                    millstream_scan::newlines(black_box(&message.bytes), &mut ends);
+                    black_box(&mut ends);
+                });
+            },
+            &mut || look(messages, |message, look| scalar::parse(message, Options::default(), 1, look)),
+            &mut || look(messages, |message, look| parser.parse(message, 1, look)),
+            &mut || store(messages, &mut shard, |message, store| with_store.parse(message, 1, store)),
+        ],
+    )
+}
+
+fn metric_server(messages: &[Message]) -> [f64; 4] {
+    let mut shard = Shard::new(TagStyle::Pairs, &Limits::default(), 7);
+    let [.., parser, store] = medians(
+        messages,
+        [
+            &mut || {},
+            &mut || {},
+            &mut || look(messages, |message, look| metricserver::parse(message, 1, look)),
+            &mut || store(messages, &mut shard, |message, store| metricserver::parse(message, 1, store)),
+        ],
+    );
+    [f64::NAN, f64::NAN, parser, store]
+}
+
+fn look<'a>(messages: &'a [Message], mut parse: impl FnMut(&'a [u8], &mut Look)) {
+    let mut look = Look::default();
+    messages.iter().for_each(|message| parse(black_box(&message.bytes), &mut look));
+    assert_eq!((look.points, look.faults), (points(messages), 0));
+}
+
+fn store<'a>(
+    messages: &'a [Message],
+    shard: &mut Shard,
+    mut parse: impl FnMut(&'a [u8], &mut Store<'_, 'a>),
+) {
+    let mut store = Store(Grouped::new(shard));
+    messages.iter().for_each(|message| parse(black_box(&message.bytes), &mut store));
+}
+
+fn points(messages: &[Message]) -> usize {
+    messages.iter().map(|message| message.lines).sum()
+}
+
+/// The samples of all are interleaved.
+fn medians(messages: &[Message], mut passes: [&mut dyn FnMut(); 4]) -> [f64; 4] {
+    let mut samples = [(); 4].map(|()| Samples::default());
+    for _ in 0..REPETITIONS {
+        for (pass, samples) in passes.iter_mut().zip(&mut samples) {
+            samples.push(ns_per_item(points(messages), &mut *pass));
+        }
+    }
+    samples.map(|samples| samples.median())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loads_are_points_and_nothing_else() {
+        let ten = together(&lines(), |message, _| message.lines < 10);
+        assert_eq!((ten.len(), points(&ten)), (LINES / 10, LINES));
+        let mut parser = Parser::new(Options::default());
+        for messages in [ten, together(&mixed(), |_, _| false)] {
+            look(&messages, |message, look| parser.parse(message, 1, look));
+        }
+        for messages in [msgpack(10), msgpack(1)] {
+            look(&messages, |message, look| metricserver::parse(message, 1, look));
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! A source of points over a real socket, with a clock that stands still until the test moves it.
+
+use crate::registry::{Component, SourceComponent};
+use crate::sources::dogstatsd::DogStatsdConfig;
+use millstream_model::{Batch, Polled, SinkSet, Source};
+use millstream_testkit::SourceRig;
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::net::UnixDatagram;
+use std::time::{Duration, Instant};
+
+const S: Duration = Duration::from_secs(1);
+
+/// How long something that another thread does may take.
+const LIMIT: Duration = Duration::from_secs(20);
+
+struct Bench {
+    rig: SourceRig,
+    source: Box<dyn Source>,
+    client: UnixDatagram,
+    _folder: tempfile::TempDir,
+}
+
+impl Bench {
+    fn new(options: &str) -> Bench {
+        let (folder, rig) = (tempfile::tempdir().unwrap(), SourceRig::new(&["out"]));
+        let path = folder.path().join("dsd.sock");
+        let text = format!("{{\"listen\":[\"unixgram://{}\"]{options}}}", path.display());
+        let config: DogStatsdConfig = serde_json::from_str(&text).unwrap();
+        assert_eq!(config.check(), []);
+        let mut source = config.open(rig.open()).unwrap();
+        let client = UnixDatagram::unbound().unwrap();
+        client.connect(&path).unwrap();
+        // The first poll begins the first period.
+        assert!(matches!(rig.poll(&mut *source), Polled::Wait(_)));
+        Bench { rig, source, client, _folder: folder }
+    }
+
+    /// Sends points and waits until they were taken.
+    fn send(&self, messages: &[&str], events: u64) {
+        let before = self.rig.counters.snapshot().received_events;
+        messages.iter().for_each(|message| _ = self.client.send(message.as_bytes()).unwrap());
+        let begun = Instant::now();
+        while self.rig.counters.snapshot().received_events < before + events {
+            assert!(begun.elapsed() < LIMIT, "the points do not arrive");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Polls until there is a batch; `None` when there is none before the next period, or ever again.
+    fn batch(&mut self) -> Option<Batch> {
+        let begun = Instant::now();
+        loop {
+            assert!(begun.elapsed() < LIMIT, "the flush does not end");
+            match self.rig.poll(&mut *self.source) {
+                Polled::Batch(batch, _) => {
+                    // As after its delivery.
+                    batch.segments.iter().for_each(|segment| segment.ack.finish());
+                    return Some(*batch);
+                }
+                Polled::Ended => return None,
+                Polled::Wait(pause) if pause > Duration::from_millis(500) => return None,
+                _ => self.rig.wait_for_wake(Duration::from_millis(1)),
+            }
+        }
+    }
+
+    /// What is given out of the period, as texts with their interval.
+    fn flush(&mut self) -> BTreeMap<String, String> {
+        let mut all = BTreeMap::new();
+        while let Some(batch) = self.batch() {
+            let interval = batch.fields.get("interval").unwrap();
+            for row in 0..batch.rows() {
+                let text = String::from_utf8_lossy(batch.text(row)).into_owned();
+                let seconds = batch.value(interval, row).plain().unwrap();
+                let seconds = String::from_utf8_lossy(&seconds).into_owned();
+                assert!(all.insert(text.clone(), seconds).is_none(), "{text} comes twice");
+            }
+        }
+        all
+    }
+}
+
+fn texts(all: &[(&str, &str)]) -> BTreeMap<String, String> {
+    all.iter().map(|(text, seconds)| ((*text).to_owned(), (*seconds).to_owned())).collect()
+}
+
+#[test]
+fn points_come_out_once_at_the_end_of_their_period() {
+    let mut bench = Bench::new("");
+    bench.send(&["a:1|c|#k:v\na:2|c|#k:v", "g:7|g", "a:4|c"], 4);
+    assert!(bench.batch().is_none(), "the period has not ended");
+    bench.rig.advance(10 * S);
+    bench.flush();
+    bench.send(&["a:1|c|#k:v"], 1);
+    bench.rig.advance(10 * S);
+    assert_eq!(bench.flush(), texts(&[("a {\"k\":\"v\"} 1", "10"), ("g {} 7", "10")]));
+    bench.rig.advance(10 * S);
+    assert_eq!(bench.flush(), texts(&[("g {} 7", "10")]), "a gauge stays, a count does not");
+}
+
+#[test]
+fn a_period_that_cannot_be_delivered_becomes_part_of_the_next() {
+    let mut bench = Bench::new("");
+    bench.rig.advance(10 * S);
+    bench.flush();
+    bench.send(&["a:1|c"], 1);
+    bench.rig.advance(10 * S);
+    bench.rig.room = SinkSet::EMPTY;
+    // The sink has no room: what came with the period waits, and what comes is taken on.
+    let begun = Instant::now();
+    while !matches!(bench.rig.poll(&mut *bench.source), Polled::NoRoom) {
+        assert!(begun.elapsed() < LIMIT);
+        bench.rig.wait_for_wake(Duration::from_millis(1));
+    }
+    bench.send(&["a:2|c"], 1);
+    bench.rig.advance(12 * S);
+    assert!(matches!(bench.rig.poll(&mut *bench.source), Polled::NoRoom));
+    assert_eq!(bench.rig.counters.snapshot().errors.get("flush_late"), Some(&1));
+    bench.rig.advance(13 * S);
+    assert!(matches!(bench.rig.poll(&mut *bench.source), Polled::NoRoom));
+    bench.rig.room = bench.rig.all();
+    // The one that waited, and all the time since as one.
+    assert_eq!(bench.flush(), texts(&[("a {} 1", "10"), ("a {} 2", "25")]));
+    assert_eq!(bench.rig.counters.snapshot().errors.get("flush_late"), Some(&1));
+}
+
+#[test]
+fn a_source_that_is_closed_gives_what_it_has_and_goes_on_if_it_is_reopened() {
+    let mut bench = Bench::new("");
+    bench.send(&["a:1|c"], 1);
+    // What is still in the socket is taken, too.
+    bench.client.send(b"a:2|c").unwrap();
+    assert!(bench.source.close());
+    assert_eq!(bench.flush().into_keys().collect::<Vec<_>>(), ["a {} 3"]);
+    assert!(matches!(bench.rig.poll(&mut *bench.source), Polled::Ended));
+    bench.source.reopen();
+    bench.send(&["a:4|c"], 1);
+    bench.rig.advance(10 * S);
+    assert_eq!(bench.flush().into_keys().collect::<Vec<_>>(), ["a {} 4"]);
+}
+
+#[test]
+fn with_until_eof_what_is_in_the_socket_is_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut rig = SourceRig::new(&["out"]);
+    rig.until_eof = true;
+    let path = folder.path().join("dsd.sock");
+    let text = format!("{{\"listen\":[\"unixgram://{}\"]}}", path.display());
+    let source = serde_json::from_str::<DogStatsdConfig>(&text).unwrap().open(rig.open()).unwrap();
+    let client = UnixDatagram::unbound().unwrap();
+    client.connect(&path).unwrap();
+    client.send(b"a:5|c").unwrap();
+    let mut bench = Bench { rig, source, client, _folder: folder };
+    assert_eq!(bench.flush().into_keys().collect::<Vec<_>>(), ["a {} 5"]);
+    assert!(matches!(bench.rig.poll(&mut *bench.source), Polled::Ended));
+}
+
+/// Series of every length of tags, so that blocks end in the middle of a series' numbers.
+#[test]
+fn what_does_not_fit_into_a_block_goes_into_the_next() {
+    let mut bench = Bench::new("");
+    let mut expected = BTreeSet::new();
+    for series in 0..400 {
+        let tag = format!("t{series}:{}", "\"".repeat(series * 9));
+        bench.send(&[&format!("d:{series}|d|#{tag}")], 1);
+        expected.insert(format!("t{series}"));
+    }
+    bench.rig.advance(10 * S);
+    let (mut blocks, mut rows, mut seen) = (0, BTreeSet::new(), BTreeSet::new());
+    while let Some(batch) = bench.batch() {
+        blocks += 1;
+        for row in 0..batch.rows() {
+            let text = String::from_utf8_lossy(batch.text(row)).into_owned();
+            seen.insert(text[text.find("{\"").unwrap() + 2..text.find("\":").unwrap()].to_owned());
+            assert!(rows.insert(text.clone()), "{text} comes twice");
+        }
+    }
+    assert_eq!((rows.len(), seen), (4000, expected));
+    assert!(blocks > 10, "{blocks}");
+}
+
+#[test]
+fn events_and_service_checks_go_on_at_once() {
+    let mut bench = Bench::new("");
+    bench.send(&["_e{2,3}:hi|yes|#b:2,a:1,b:3|h:web|t:error|d:1700000000", "_sc|db|2|m:gone"], 2);
+    let (mut found, begun) = (Vec::new(), Instant::now());
+    while found.len() < 2 {
+        assert!(begun.elapsed() < LIMIT);
+        let Polled::Batch(batch, _) = bench.rig.poll(&mut *bench.source) else { continue };
+        for row in 0..batch.rows() {
+            let field = |name: &str| {
+                let value = batch.fields.get(name).map(|column| batch.value(column, row));
+                value.and_then(|value| Some(String::from_utf8_lossy(&value.plain()?).into_owned()))
+            };
+            let names = ["type", "title", "name", "status", "hostname", "alert_type", "tags"];
+            let text = String::from_utf8_lossy(batch.text(row)).into_owned();
+            found.push((text, names.map(|name| field(name).unwrap_or_default()), batch.event_ns(row)));
+        }
+    }
+    let tags = "{\"a\":\"1\",\"b\":[\"2\",\"3\"]}";
+    assert_eq!(found[0].0, "yes");
+    assert_eq!(found[0].1, ["event", "hi", "", "", "web", "error", tags]);
+    assert_eq!(found[0].2, 1_700_000_000_000_000_000);
+    assert_eq!(found[1].0, "gone");
+    assert_eq!(found[1].1, ["service_check", "", "db", "critical", "", "", "{}"]);
+}
+
+#[test]
+fn what_is_left_out_is_counted_by_reason() {
+    let mut bench = Bench::new(",\"max_series\":2,\"max_name\":\"8B\"");
+    let messages =
+        ["x", "x:1|q", "x:y|c", "x:NaN|g", "a:1|c", "b:1|c", "c:1|c", "d:1|c", "too.long.name:1|c"];
+    bench.send(&messages, 9);
+    bench.rig.advance(10 * S);
+    let all = bench.flush();
+    assert_eq!(
+        all.into_keys().collect::<Vec<_>>(),
+        ["a {} 1", "b {} 1", "millstream.overflow {} 3"],
+        "three points are in the overflow"
+    );
+    let counted = bench.rig.counters.snapshot();
+    let dropped = [("bad_value", 1), ("no_value", 1), ("not_finite", 1), ("unknown_type", 1)];
+    assert_eq!(counted.dropped_events, BTreeMap::from(dropped));
+    assert_eq!(counted.noted_events, BTreeMap::from([("name_bytes", 1), ("series", 2)]));
+}

@@ -1,0 +1,37 @@
+//! Configuration of source `internal_metrics`.
+
+use super::InternalMetrics;
+use crate::metrics::config::check_period;
+use crate::metrics::outlet::Outlet;
+use crate::registry::{Component, SourceComponent};
+use millstream_model::{BuildError, Interval, Source, SourceOpen};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::time::Duration;
+
+/// Options of source `internal_metrics`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct InternalMetricsConfig {
+    /// How often the metrics are given out: whole seconds, 1s to 1d, aligned to the clock.
+    pub period: Interval,
+}
+
+impl Default for InternalMetricsConfig {
+    fn default() -> Self {
+        InternalMetricsConfig { period: Interval(Duration::from_secs(10)) }
+    }
+}
+
+impl Component for InternalMetricsConfig {
+    fn check(&self) -> Vec<(String, String)> {
+        check_period(self.period.0).into_iter().collect()
+    }
+}
+
+impl SourceComponent for InternalMetricsConfig {
+    fn open(self, open: SourceOpen) -> Result<Box<dyn Source>, BuildError> {
+        let outlet = Outlet::new(&open).map_err(BuildError)?;
+        Ok(Box::new(InternalMetrics::new(open.own_metrics, self.period.0, outlet)))
+    }
+}

@@ -1,0 +1,48 @@
+//! The agent's own metrics, for sources that give them out.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// One of the agent's own metrics.
+#[derive(Clone, Copy, Debug)]
+pub struct OwnMetric<'a> {
+    /// Its name, as at `/metrics`.
+    pub name: &'a str,
+    /// Its labels, in no order.
+    pub labels: &'a [(&'a str, &'a str)],
+    /// Whether it counts since the start of the agent; else it is a state.
+    pub is_counter: bool,
+    /// What it is now.
+    pub value: f64,
+}
+
+/// Calls back with one metric after the other.
+type Tell = dyn Fn(&mut dyn FnMut(&OwnMetric<'_>)) + Send + Sync;
+
+/// Where the agent's own metrics can be had; by default there are none.
+#[derive(Clone)]
+pub struct OwnMetrics(Arc<Tell>);
+
+impl OwnMetrics {
+    /// Metrics of which `tell` tells.
+    pub fn new(tell: impl Fn(&mut dyn FnMut(&OwnMetric<'_>)) + Send + Sync + 'static) -> OwnMetrics {
+        OwnMetrics(Arc::new(tell))
+    }
+
+    /// Calls `each` with every metric as it is now.
+    pub fn each(&self, mut each: impl FnMut(&OwnMetric<'_>)) {
+        (self.0)(&mut each);
+    }
+}
+
+impl Default for OwnMetrics {
+    fn default() -> Self {
+        OwnMetrics::new(|_| {})
+    }
+}
+
+impl fmt::Debug for OwnMetrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OwnMetrics")
+    }
+}

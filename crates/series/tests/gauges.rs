@@ -1,0 +1,108 @@
+//! Last values and their changes, over shards, turns and periods.
+
+use millstream_series::{Aggregate, Generation, Kind, Limits, Point, Shard, Store, TagStyle, Values};
+
+const SHARDS: usize = 2;
+
+struct Rig {
+    shards: Vec<Shard>,
+    store: Store,
+    arrived: u64,
+}
+
+impl Rig {
+    fn new() -> Rig {
+        let shard = || Shard::new(TagStyle::DogStatsd, &Limits::default(), 1);
+        let shards = (0..SHARDS).map(|_| shard()).collect();
+        Rig { shards, store: Store::new(SHARDS, 100, 1), arrived: 0 }
+    }
+
+    fn add(&mut self, shard: usize, values: Values<'static>) {
+        self.arrived += 1;
+        self.shards[shard].add(&Point {
+            kind: Kind::Gauge,
+            name: b"level",
+            tags: b"",
+            values,
+            sample_rate: 1.0,
+            timestamp: None,
+            arrived: self.arrived,
+        });
+    }
+
+    fn merge(&mut self, shard: usize) {
+        let generation = self.shards[shard].turn(Generation::default());
+        self.store.merge(shard, generation);
+    }
+
+    /// The value at the end of a period in which the shards are merged in this order.
+    fn period(&mut self, order: [usize; SHARDS]) -> f64 {
+        order.into_iter().for_each(|shard| self.merge(shard));
+        let mut found = Vec::new();
+        self.store.drain(|reading| {
+            let Aggregate::Last(value) = reading.aggregate else { panic!("another class") };
+            found.push(value);
+        });
+        assert_eq!(found.len(), 1);
+        found[0]
+    }
+}
+
+const ORDERS: [[usize; SHARDS]; 2] = [[0, 1], [1, 0]];
+
+#[test]
+fn a_change_adds_to_the_value_of_the_periods_before() {
+    for order in ORDERS {
+        let mut rig = Rig::new();
+        rig.add(0, Values::Number(10.0));
+        assert_eq!(rig.period(order), 10.0);
+        rig.add(1, Values::Change(-3.0));
+        assert_eq!(rig.period(order), 7.0);
+        assert_eq!(rig.period(order), 7.0);
+        rig.add(0, Values::Change(1.0));
+        rig.add(1, Values::Change(1.5));
+        assert_eq!(rig.period(order), 9.5);
+    }
+}
+
+#[test]
+fn a_change_of_another_shard_adds_to_a_value_that_came_before_it_only() {
+    for order in ORDERS {
+        let mut rig = Rig::new();
+        rig.add(0, Values::Number(10.0));
+        rig.add(1, Values::Change(2.0));
+        assert_eq!(rig.period(order), 12.0, "{order:?}");
+        rig.add(1, Values::Change(100.0));
+        rig.add(0, Values::Number(20.0));
+        assert_eq!(rig.period(order), 20.0, "{order:?}");
+        rig.add(0, Values::Change(1.0));
+        assert_eq!(rig.period(order), 21.0, "changes of the period before are done with");
+    }
+}
+
+#[test]
+fn of_several_shards_the_value_that_arrived_last_stands() {
+    for order in ORDERS {
+        let mut rig = Rig::new();
+        for (shard, value) in [(0, 1.0), (1, 2.0), (0, 3.0)] {
+            rig.add(shard, Values::Number(value));
+        }
+        assert_eq!(rig.period(order), 3.0);
+        rig.add(1, Values::Number(4.0));
+        rig.add(1, Values::Change(0.5));
+        assert_eq!(rig.period(order), 4.5);
+    }
+}
+
+#[test]
+fn several_turns_in_a_period_are_as_one() {
+    let mut rig = Rig::new();
+    for values in [Values::Number(1.0), Values::Change(2.0), Values::Number(5.0), Values::Change(-1.0)] {
+        rig.add(0, values);
+        rig.merge(0);
+    }
+    assert_eq!(rig.period([0, 1]), 4.0);
+    rig.add(0, Values::Change(f64::MAX));
+    rig.add(1, Values::Change(f64::MAX));
+    assert_eq!(rig.period([1, 0]), f64::MAX);
+}
