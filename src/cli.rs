@@ -71,9 +71,9 @@ enum Command {
     /// Prove on this host that nothing is lost
     #[command(after_help = verify::HELP)]
     Verify(verify::VerifyArgs),
-    /// Make log lines for tests and benchmarks
+    /// Make log lines or metric points for tests and benchmarks
     #[command(after_help = "Example:\n  millstream generate logs --count 1000000 -o /tmp/web.log\n  \
-        millstream generate logs --rate 500 --size 512B >> app.log")]
+        millstream generate metrics --to udp://127.0.0.1:8125 --rate 10000")]
     Generate {
         #[command(subcommand)]
         what: Generate,
@@ -93,6 +93,9 @@ enum Generate {
     /// Web-server access lines with a sequence number in each
     #[command(after_help = "Example:\n  millstream generate logs --rate 500 --size 512B -o app.log")]
     Logs(generate::LogsArgs),
+    /// Metric points whose sum is known
+    #[command(after_help = generate::METRICS_HELP)]
+    Metrics(generate::MetricsArgs),
 }
 
 /// Runs the program.
@@ -116,6 +119,7 @@ pub fn main() -> ExitCode {
         Command::Schema => schema(),
         Command::Verify(args) => verify::verify(&args),
         Command::Generate { what: Generate::Logs(args) } => generate::logs(&args),
+        Command::Generate { what: Generate::Metrics(args) } => generate::metrics(&args),
     })
 }
 

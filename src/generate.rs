@@ -1,105 +1,34 @@
 //! `millstream generate`: load for tests and benchmarks.
 
-use crate::cli::{DONE, FAILED, USAGE};
-use millstream_components::sources::generate::WebLog;
-use millstream_model::Size;
-use std::fs::OpenOptions;
-use std::io::{self, BufWriter, IsTerminal, Write};
-use std::path::PathBuf;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+mod logs;
+mod metrics;
 
-/// How often a rated load writes: what is written at once is one append to the file.
+pub use logs::{LogsArgs, logs};
+pub use metrics::{HELP as METRICS_HELP, MetricsArgs, metrics};
+
+use std::io::{self, IsTerminal};
+use std::time::{Duration, Instant};
+
+/// How often a rated load goes on: what is made at once is one append to the file, or one burst.
 const TICK: Duration = Duration::from_millis(10);
 
-/// Options of `generate logs`.
-#[derive(clap::Args)]
-pub struct LogsArgs {
-    /// Lines per second [default: as many as possible]
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
-    rate: Option<u64>,
-    /// Bytes of a line on average, with a unit
-    #[arg(long, default_value = "178B")]
-    size: Size,
-    /// The same seed makes the same lines, but for their times
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// Lines in all [default: without end]
-    #[arg(long)]
-    count: Option<u64>,
-    /// First sequence number
-    #[arg(long, default_value_t = 0)]
-    first: u64,
-    /// File to append to [default: standard output]
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
-}
-
-/// Makes log lines; returns the exit status.
-pub fn logs(args: &LogsArgs) -> u8 {
-    if !(120..=65_536).contains(&args.size.0) {
-        eprintln!("--size {} is out of range; write 120B to 64KiB", args.size);
-        return USAGE;
-    }
-    let result = match &args.output {
-        None => write(args, io::stdout().lock()),
-        Some(path) => {
-            OpenOptions::new().create(true).append(true).open(path).and_then(|file| write(args, file))
-        }
-    };
-    match result {
-        Ok(()) => DONE,
-        // Whoever read the lines has seen enough.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => DONE,
-        Err(error) => {
-            let target =
-                args.output.as_ref().map_or("standard output".into(), |path| path.display().to_string());
-            eprintln!("{target}: {error}");
-            FAILED
-        }
-    }
-}
-
-fn write(args: &LogsArgs, out: impl Write) -> io::Result<()> {
-    let mut out = BufWriter::with_capacity(256 * 1024, out);
-    let (mut log, mut line, mut made) = (WebLog::new(args.seed, args.size.0 as usize), Vec::new(), 0);
-    let (begun, mut progress) = (Instant::now(), Progress::new(args));
-    let count = args.count.unwrap_or(u64::MAX);
-    while made < count {
-        let due = args.rate.map_or(u64::MAX, |rate| due(rate, begun.elapsed()));
-        let until = due.min(count).min(made + 16 * 1024);
-        let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() as i64;
-        while made < until {
-            line.clear();
-            log.line(args.first + made, seconds, &mut line);
-            out.write_all(&line)?;
-            made += 1;
-        }
-        progress.show(made, begun.elapsed());
-        if due < count && due == made {
-            out.flush()?;
-            std::thread::sleep(TICK);
-        }
-    }
-    out.flush()
-}
-
-/// Lines that should be out after `elapsed`, the first tick's at once.
+/// Events that should be out after `elapsed`, the first tick's at once.
 fn due(rate: u64, elapsed: Duration) -> u64 {
     ((elapsed + TICK).as_secs_f64() * rate as f64) as u64
 }
 
 /// Shows how far the load is, on a terminal.
 struct Progress {
+    unit: &'static str,
     count: Option<u64>,
     shown: Option<Instant>,
     wanted: bool,
 }
 
 impl Progress {
-    fn new(args: &LogsArgs) -> Progress {
-        // Lines that go to a terminal are the progress.
-        let wanted = io::stderr().is_terminal() && (args.output.is_some() || !io::stdout().is_terminal());
-        Progress { count: args.count, shown: None, wanted }
+    /// For `count` events called `unit`; `is_seen` if they go to the terminal themselves.
+    fn new(unit: &'static str, count: Option<u64>, is_seen: bool) -> Progress {
+        Progress { unit, count, shown: None, wanted: io::stderr().is_terminal() && !is_seen }
     }
 
     fn show(&mut self, made: u64, elapsed: Duration) {
@@ -111,7 +40,8 @@ impl Progress {
         let rate = made as f64 / elapsed.as_secs_f64().max(1e-9);
         let left =
             self.count.map_or(String::new(), |count| format!(", {:.0} s left", (count - made) as f64 / rate));
-        eprint!("\r{made} lines, {rate:.0} lines/s{left}   ");
+        let unit = self.unit;
+        eprint!("\r{made} {unit}, {rate:.0} {unit}/s{left}   ");
     }
 }
 

@@ -3,6 +3,7 @@
 mod cli;
 mod config;
 mod generate;
+mod interrupts;
 mod logging;
 mod progress;
 mod reload;

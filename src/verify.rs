@@ -15,11 +15,12 @@ mod tally;
 mod writer;
 
 pub use agent::end_with_parent;
+pub use lines::mix;
 
 use crate::cli::{DONE, FAILED, USAGE};
 use agent::Agent;
 use drive::{Drive, Plan, drain};
-use lines::{Lines, Random, mix};
+use lines::{Lines, Random};
 use millstream_model::Interval;
 use rotation::Rotation;
 use scratch::Scratch;
@@ -28,9 +29,8 @@ use sink::{Sink, Target};
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use tally::Tally;
-use tokio::signal::unix::{SignalKind, signal};
 
 /// What stands below the options.
 pub const HELP: &str = "Example:\n  millstream verify -d 60s\n  \
@@ -124,7 +124,8 @@ fn prove(args: &VerifyArgs, scratch: &Scratch, mut sink: Sink) -> Result<bool, S
         rotations: args.rotate.clone(),
         seed,
     };
-    let interrupts = count_interrupts().map_err(|error| format!("signals cannot be received: {error}"))?;
+    let interrupts =
+        crate::interrupts::count().map_err(|error| format!("signals cannot be received: {error}"))?;
     let lines = Arc::new(Lines::new(seed));
     let mut agent = Agent::start(&scratch.path, &sink)?;
     let (written, deeds) = Drive::new(&plan, scratch, &mut agent, &interrupts, &lines)?.run()?;
@@ -146,28 +147,4 @@ fn prove(args: &VerifyArgs, scratch: &Scratch, mut sink: Sink) -> Result<bool, S
     // A closed pipe changes nothing about the result.
     let _ = io::stdout().write_all(report.text().as_bytes());
     Ok(tally.lost() == 0 && tally.torn == 0 && tally.shadowed() == 0)
-}
-
-/// Counts SIGINT and SIGTERM, which end the writing first and then the reading back.
-fn count_interrupts() -> io::Result<Arc<AtomicUsize>> {
-    let count = Arc::new(AtomicUsize::new(0));
-    let counted = count.clone();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let (ready, is_ready) = std::sync::mpsc::channel();
-    let listen = async move {
-        let signals = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
-        let (Ok(mut interrupt), Ok(mut terminate)) = signals else { return };
-        let _ = ready.send(());
-        loop {
-            tokio::select! {
-                _ = interrupt.recv() => {}
-                _ = terminate.recv() => {}
-            }
-            counted.fetch_add(1, Ordering::Relaxed);
-        }
-    };
-    std::thread::Builder::new().name("signals".into()).spawn(move || runtime.block_on(listen))?;
-    // A thread that could not listen has dropped its end.
-    is_ready.recv().map_err(io::Error::other)?;
-    Ok(count)
 }

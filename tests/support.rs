@@ -99,7 +99,8 @@ impl Agent {
         self.wait(Duration::from_secs(30))
     }
 
-    fn has_ended(&mut self) -> bool {
+    /// Whether it has ended by itself.
+    pub fn has_ended(&mut self) -> bool {
         self.child.try_wait().expect("the agent's status").is_some()
     }
 

@@ -20,6 +20,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "millstream-engine",
             "millstream-kafka",
             "millstream-model",
+            "millstream-receiver",
             "millstream-scan",
         ],
     ),

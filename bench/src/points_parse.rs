@@ -95,7 +95,8 @@ fn lines() -> Vec<String> {
     let line = |_| {
         let series = below(SERIES) as usize;
         let (name, web, route) = (names[series % 5], series / 5 % 200, series / 1000);
-        let value = [below(10), below(1000), below(100_000)][below(3) as usize] as f64 / 10.0;
+        // Those of a series lie within a power of ten.
+        let value = (1000 + below(9000)) as f64 / [1000.0, 100.0, 10.0, 1.0][series / 7 % 4];
         let kind = ["ms", "c", "d", "h", "g"][series % 5];
         format!("{name}:{value}|{kind}|#env:prod,service:checkout,host:web-{web},route:/api/v{route}/orders")
     };
@@ -157,7 +158,9 @@ fn msgpack(per_message: usize) -> Vec<Message> {
             let series = random.below(SERIES);
             let tags = format!("env=prod|service=checkout|host=web-{}|route=/api/orders", series / 5);
             let kind = ["counter", "timer", "store", "rate_counter", "meter"][(series % 5) as usize];
-            let value = (random.below(100_000) as f64 / 10.0).to_string();
+            let value = ((1000 + random.below(9000)) as f64
+                / [1000.0, 100.0, 10.0, 1.0][(series / 7 % 4) as usize])
+                .to_string();
             bytes.push(0x96);
             ["emit", kind, "app.requests.latency", &value, &tags, ""]
                 .iter()

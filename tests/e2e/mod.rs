@@ -6,6 +6,7 @@ mod input;
 mod kafka;
 mod kill;
 mod late;
+mod metrics;
 mod output;
 mod promises;
 mod reload;

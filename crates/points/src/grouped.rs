@@ -1,6 +1,6 @@
 //! Points on their way into a shard.
 
-use millstream_series::{Kind, Point, Shard, Values};
+use millstream_series::{Class, Kind, Point, Shard, Values};
 
 /// Points that wait for each other: two groups of those that a shard takes through its look-ups together.
 const GROUPED_POINTS: usize = 32;
@@ -16,7 +16,7 @@ const NO_POINT: Point<'static> = Point {
     arrived: 0,
 };
 
-/// Collects points, of one message or of many, and gives them to a shard in groups, in their order.
+/// Collects points, of one message or of many, and gives them to a shard in groups, last values in their order.
 ///
 /// Those that wait when it is dropped are given then.
 #[derive(Debug)]
@@ -42,9 +42,12 @@ impl<'s, 'a> Grouped<'s, 'a> {
         self.len += 1;
     }
 
-    /// Gives a point to the shard at once, after those that wait: its values last for the call only.
+    /// Gives a point to the shard at once: its values last for the call only. A last value comes after the points
+    /// that wait; what is added comes to the same in any order.
     pub fn add_now(&mut self, point: &Point<'_>) {
-        self.flush();
+        if matches!(point.kind.class(), Class::Last | Class::Set) {
+            self.flush();
+        }
         self.shard.add(point);
     }
 
@@ -81,14 +84,14 @@ mod tests {
         assert_eq!(generation.counts().taken, u64::from(count));
         store.merge(0, generation);
         store.drain(|reading| match reading.aggregate {
-            Aggregate::Last(value) => last = Some(value),
+            Aggregate::Last(value) => last = value,
             other => panic!("{other:?}"),
         });
         last
     }
 
     #[test]
-    fn points_reach_the_shard_in_their_order() {
+    fn last_values_reach_the_shard_in_their_order() {
         assert_eq!(last(0), None);
         (1..100).for_each(|count| assert_eq!(last(count), Some(f64::from(count - 1))));
     }

@@ -21,8 +21,13 @@ const WINDOW_MAX: Duration = Duration::from_millis(100);
 /// What the kernel charges the socket's buffer for a short datagram besides its bytes.
 const CHARGE_BYTES: f64 = 768.0;
 
-/// At most this part of the buffer may fill during a pause.
+/// At most this part of the buffer may fill during a pause at the present rate.
 const BUFFER_PART: f64 = 1.0 / 8.0;
+
+/// A burst may begin during a pause. This is about what one core sends and another one delivers; of
+/// short datagrams at this rate, at most this part of the buffer may fill.
+const BURST_PER_SECOND: f64 = 1_000_000.0;
+const BURST_PART: f64 = 1.0 / 2.0;
 
 /// The rate at which datagrams came of late.
 #[derive(Debug)]
@@ -61,8 +66,10 @@ impl Pace {
             return None;
         }
         let fill_per_second = self.per_second * CHARGE_BYTES + self.bytes_per_second;
-        let fills = Duration::from_secs_f64(buffer_bytes as f64 * BUFFER_PART / fill_per_second);
-        let pause = fills.min(PAUSE_MAX);
+        let buffer_bytes = buffer_bytes as f64;
+        let fills = Duration::from_secs_f64(buffer_bytes * BUFFER_PART / fill_per_second);
+        let burst = Duration::from_secs_f64(buffer_bytes * BURST_PART / (BURST_PER_SECOND * CHARGE_BYTES));
+        let pause = fills.min(burst).min(PAUSE_MAX);
         (pause >= PAUSE_MIN).then_some(pause)
     }
 }
@@ -93,9 +100,15 @@ mod tests {
 
     #[test]
     fn a_small_buffer_never_fills_by_more_than_an_eighth() {
-        let pause = after(20, 4_000).pause(425_984).unwrap(); // 200,000 datagrams of 100 bytes a second
-        let filled = pause.as_secs_f64() * 200_000.0 * 868.0;
+        let pause = after(20, 8_000).pause(425_984).unwrap(); // 400,000 datagrams of 100 bytes a second
+        let filled = pause.as_secs_f64() * 400_000.0 * 868.0;
         assert!((filled - 425_984.0 / 8.0).abs() < 1.0, "{filled}");
         assert_eq!(after(20, 4_000).pause(4_096), None);
+    }
+
+    #[test]
+    fn a_burst_that_begins_in_a_pause_finds_room() {
+        let pause = after(20, 500).pause(425_984).unwrap(); // 25,000 a second would allow a millisecond
+        assert!(pause.as_secs_f64() * 1e6 * 768.0 <= 425_984.0 / 2.0, "{pause:?}");
     }
 }

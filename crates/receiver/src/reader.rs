@@ -31,6 +31,9 @@ const ACCEPTS: usize = 64;
 /// A socket with an error that lasts, such as no more open files, is left alone for so long.
 const REST: Duration = Duration::from_millis(100);
 
+/// Likewise while the receiver is being paused: as many turns as a full backlog needs.
+const LAST_ACCEPTS: usize = 16;
+
 /// Reads from one connection while the receiver is being paused: a peer that never stops sending
 /// would else keep it from pausing.
 const LAST_READS: usize = 16;
@@ -233,8 +236,8 @@ impl Reader {
         let socket = self.inputs[index].socket.clone();
         self.batch.clear();
         let notes = match socket.address {
-            Address::Udp(_) => Notes::Segments,
-            _ if self.options.credentials => Notes::Senders(&mut self.senders),
+            Address::Udp(_) if socket.merges_datagrams() => Notes::Segments,
+            Address::UnixDatagram(_) if self.options.credentials => Notes::Senders(&mut self.senders),
             _ => Notes::Plain(self.batch.sender(None)),
         };
         match self.slots.receive(socket.fd.as_fd(), most, notes, &mut self.batch) {
@@ -262,7 +265,8 @@ impl Reader {
         self.resting.push((Instant::now() + REST, index));
     }
 
-    fn accept(&mut self, index: usize) {
+    /// Takes connections that wait. True if there may be more.
+    fn accept(&mut self, index: usize) -> bool {
         for _ in 0..ACCEPTS {
             let Input { socket, framing } = &self.inputs[index];
             match accept_with(&socket.fd, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
@@ -272,10 +276,14 @@ impl Reader {
                     self.connect(index, connection);
                 }
                 Err(Errno::CONNABORTED | Errno::PROTO | Errno::PERM) => {}
-                Err(error) if is_passing(error) => return,
-                Err(error) => return self.rest(index, error),
+                Err(error) if is_passing(error) => return false,
+                Err(error) => {
+                    self.rest(index, error);
+                    return false;
+                }
             }
         }
+        true
     }
 
     /// Begins to wait for a connection, unless there are too many.
@@ -341,7 +349,7 @@ impl Reader {
     fn read_all(&mut self) {
         for index in 0..self.inputs.len() {
             if !self.inputs[index].socket.address.is_datagram() {
-                self.accept(index);
+                (0..LAST_ACCEPTS).take_while(|_| self.accept(index)).count();
                 continue;
             }
             let mut left = self.inputs[index].socket.granted() * 2;

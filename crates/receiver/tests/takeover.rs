@@ -20,6 +20,7 @@ fn nothing_is_lost_between_two_receivers() {
             while !end.load(SeqCst) {
                 socket.send(n.to_string().as_bytes()).unwrap();
                 n += 1;
+                keeper.keep_up(n as usize);
                 if n % 64 == 0 {
                     std::thread::sleep(std::time::Duration::from_micros(500));
                 }

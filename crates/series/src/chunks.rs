@@ -34,6 +34,11 @@ impl<T> Chunks<T> {
         self.len = self.len.checked_sub(1)?;
         self.chunks[self.len / CHUNK_ENTRIES].pop()
     }
+
+    /// Lets go of the room that is not in use.
+    pub fn trim(&mut self) {
+        self.chunks.truncate(self.len.div_ceil(CHUNK_ENTRIES));
+    }
 }
 
 impl<T> Index<u32> for Chunks<T> {

@@ -4,7 +4,8 @@
 //! A [`Shard`] belongs to the thread of one receiver. It looks a point up by its name and tags as they arrived and
 //! changes 16 bytes; that takes no lock, and no allocation for a series that is known. [`Shard::turn`] hands over
 //! what came since the turn before, whole, and takes the same short time for any number of series. The [`Store`]
-//! belongs to the flusher. It merges what the shards hand over and keeps what lasts longer than a period.
+//! belongs to the flusher. It merges what the shards hand over and keeps what lasts longer than a period; merges and
+//! drains go in steps, so that a thread with other work can do them.
 //!
 //! What is no number: NaN and infinite values are rejected and counted, -0 is 0, sums end at the largest float
 //! instead of becoming infinite.

@@ -52,7 +52,7 @@ impl Reading<'_> {
                 self.sum([delta, total, saturating(delta / seconds)], &mut put)
             }
             (Kind::TimedStore, Aggregate::Last(_)) if !self.is_fresh => {}
-            (_, Aggregate::Last(value)) => put("", value, Gauge),
+            (_, Aggregate::Last(value)) => value.into_iter().for_each(|value| put("", value, Gauge)),
             (_, Aggregate::Sketch(_) | Aggregate::Set(_)) if !self.is_fresh => {}
             (_, Aggregate::Sketch(sketch)) => distribution(kind, sketch, &mut put),
             (_, Aggregate::Set(members)) => put("", members as f64, Gauge),

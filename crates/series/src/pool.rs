@@ -3,6 +3,7 @@
 use crate::chunks::Chunks;
 use crate::hashing::Same;
 use crate::sketch::Sketch;
+use crate::store::LOOKUP_WORK;
 use hashbrown::HashSet;
 use std::hash::BuildHasherDefault;
 
@@ -81,14 +82,14 @@ impl<T: Pooled> Pool<T> {
         &mut self.entries[number - 1]
     }
 
-    /// Takes all entries back, which have been emptied. Those that were not in use are let go, of which `rest` are
-    /// the most; returns whether that was all, else it is to be called again before the next one is taken.
+    /// Takes all entries back, which have been emptied. Those that were not in use are let go, as far as the
+    /// `rest` of the work goes; returns whether that was all, else it is to be called again before the next one is taken.
     pub fn reset(&mut self, rest: &mut usize) -> bool {
         while self.entries.len() > self.used {
             if *rest == 0 {
                 return false;
             }
-            *rest -= 1;
+            *rest = rest.saturating_sub(LOOKUP_WORK);
             self.entries.pop();
         }
         self.used = 0;

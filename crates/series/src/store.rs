@@ -19,6 +19,9 @@ use crate::sketch::{Sketch, saturating};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
+/// Work of what has to be looked up or let go, in series that are known.
+pub const LOOKUP_WORK: usize = 8;
+
 /// What a shard's number of a series means.
 #[derive(Clone, Copy, Debug)]
 struct Link {
@@ -50,7 +53,7 @@ struct Series {
     /// stamp of the one that stands alone, else of the latest change, of distributions and sets the number in the
     /// pool.
     mark: u64,
-    /// The sum of all time.
+    /// The sum of all time; of last values more than 0 once a period has ended that had one.
     total: f64,
 }
 
@@ -74,8 +77,8 @@ pub enum Aggregate<'a> {
         /// Number of points in the period.
         points: u64,
     },
-    /// The last value, of this period or of one before; 0 if all had timestamps.
-    Last(f64),
+    /// The last value, of this period or of one before; `None` while all had timestamps.
+    Last(Option<f64>),
     /// A distribution of the period.
     Sketch(&'a Sketch),
     /// How many different members there were in the period.

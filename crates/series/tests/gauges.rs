@@ -40,7 +40,7 @@ impl Rig {
         order.into_iter().for_each(|shard| self.merge(shard));
         let mut found = Vec::new();
         self.store.drain(|reading| {
-            let Aggregate::Last(value) = reading.aggregate else { panic!("another class") };
+            let Aggregate::Last(Some(value)) = reading.aggregate else { panic!("another class") };
             found.push(value);
         });
         assert_eq!(found.len(), 1);
@@ -105,4 +105,27 @@ fn several_turns_in_a_period_are_as_one() {
     rig.add(0, Values::Change(f64::MAX));
     rig.add(1, Values::Change(f64::MAX));
     assert_eq!(rig.period([1, 0]), f64::MAX);
+}
+
+#[test]
+fn a_gauge_whose_values_all_have_timestamps_has_no_value_of_the_period() {
+    let mut shard = Shard::new(TagStyle::DogStatsd, &Limits::default(), 1);
+    let mut store = Store::new(1, 10, 1);
+    let mut all = Vec::new();
+    for (timestamp, value) in [(Some(100), 5.0), (None, 7.0), (Some(200), 9.0)] {
+        let values = Values::Number(value);
+        let sample_rate = 1.0;
+        shard.add(&Point {
+            kind: Kind::Gauge,
+            name: b"g",
+            tags: b"",
+            values,
+            sample_rate,
+            timestamp,
+            arrived: 1,
+        });
+        store.merge(0, shard.turn(Generation::default()));
+        store.drain(|reading| reading.outputs(10.0, |output| all.push((output.timestamp, output.value))));
+    }
+    assert_eq!(all, [(Some(100), 5.0), (None, 7.0), (None, 7.0), (Some(200), 9.0)]);
 }

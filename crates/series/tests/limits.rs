@@ -36,7 +36,8 @@ impl Rig {
         let string = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("UTF-8");
         let counts = self.store.drain(|reading| {
             let value = match reading.aggregate {
-                Aggregate::Sum { delta, .. } | Aggregate::Last(delta) => delta,
+                Aggregate::Sum { delta, .. } => delta,
+                Aggregate::Last(last) => last.unwrap_or_default(),
                 Aggregate::Sketch(sketch) => sketch.weight(),
                 Aggregate::Set(members) => members as f64,
                 Aggregate::Rest => panic!("few timestamps"),
@@ -86,7 +87,7 @@ fn what_is_beyond_the_limit_of_series_is_in_the_overflow_series() {
 fn all_of(reading: &Reading<'_>) -> f64 {
     match reading.aggregate {
         Aggregate::Sum { total, .. } => total,
-        Aggregate::Last(last) => reading.timed.first().map_or(last, |(_, value)| *value),
+        Aggregate::Last(last) => reading.timed.first().map_or(last.unwrap_or_default(), |(_, value)| *value),
         Aggregate::Sketch(sketch) => sketch.sum(),
         Aggregate::Set(members) => members as f64,
         Aggregate::Rest => panic!("few timestamps"),

@@ -51,7 +51,7 @@ struct Exact {
     /// When, whether it is a change, what.
     lasts: Vec<(u64, bool, f64)>,
     /// From the period before.
-    last: f64,
+    last: Option<f64>,
     total: f64,
     since: Option<u32>,
 }
@@ -254,7 +254,7 @@ impl Exact {
             if reading.key.kind().class() == Class::Sum {
                 self.total = finite(self.total + self.timed.values().map(|(value, _)| value).sum::<f64>());
             }
-            (self.since, self.last) = (Some(reading.since), 0.0);
+            (self.since, self.last) = (Some(reading.since), None);
         }
         let timed: Vec<(i64, f64)> = self.timed.iter().map(|(at, (value, _))| (*at, *value)).collect();
         assert_eq!(reading.timed, timed, "{:?}", reading.key);
@@ -277,14 +277,16 @@ impl Exact {
         }
     }
 
-    fn check_last(&mut self, last: f64) {
+    fn check_last(&mut self, last: Option<f64>) {
         self.lasts.sort_by_key(|(arrived, ..)| *arrived);
         let next = |last, (_, change, value): &(u64, bool, f64)| {
             if *change { finite(last + value) } else { *value }
         };
-        self.last = self.lasts.iter().fold(self.last, next);
+        if !self.lasts.is_empty() {
+            self.last = Some(self.lasts.iter().fold(self.last.unwrap_or_default(), next));
+        }
         assert_eq!(last, self.last);
-        assert!(last != 0.0 || last.is_sign_positive(), "-0 is 0");
+        assert!(last != Some(0.0) || last.is_some_and(f64::is_sign_positive), "-0 is 0");
     }
 
     fn check_sketch(&mut self, sketch: &millstream_series::Sketch) {

@@ -157,14 +157,14 @@ impl MetricRows {
         true
     }
 
-    /// Number of events.
-    pub fn len(&self) -> usize {
-        self.names.len()
+    /// Whether there is no event.
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
     }
 
     /// The batch.
     pub fn finish(self, outlet: &mut Outlet, cx: &SourceCx<'_>) -> Batch {
-        let rows = self.len();
+        let rows = self.names.len();
         let mut interval = Vec::new();
         let interval_kind = push_number(self.period.seconds, &mut interval);
         let intervals = vec![Cell::own(interval_kind, 0, interval.len()); rows];
@@ -204,7 +204,7 @@ fn push_number(value: f64, out: &mut Vec<u8>) -> CellKind {
     CellKind::Float
 }
 
-/// Tags as a JSON object: a key that has several values has an array of them.
+/// Tags as a JSON object: a key that has several values has an array of them, one that has none is `true`.
 #[derive(Default)]
 pub struct TagsText {
     /// The object rendered last.
@@ -268,7 +268,10 @@ impl TagsText {
             self.last.extend_from_slice(key);
             self.value_at = self.object.len();
         }
-        push_string(value, &mut self.object);
+        match value {
+            b"" => self.object.extend_from_slice(b"true"),
+            _ => push_string(value, &mut self.object),
+        }
     }
 
     fn end_value(&mut self) {

@@ -33,7 +33,7 @@ enum Stage {
     /// The receivers were asked to hand over.
     Turning,
     /// What a receiver handed over is added up.
-    Merging(usize, Merging),
+    Merging(usize, Box<Merging>),
     /// What it has come to is given out; of the last series there may be a rest.
     Draining(Drain, Option<Rest>),
 }
@@ -146,7 +146,9 @@ impl Flusher {
         let next =
             self.shares.iter_mut().enumerate().find_map(|(index, share)| Some((index, share.turned.take()?)));
         match next {
-            Some((index, generation)) => Stage::Merging(index, self.store.begin_merge(index, generation)),
+            Some((index, generation)) => {
+                Stage::Merging(index, Box::new(self.store.begin_merge(index, generation)))
+            }
             None => Stage::Draining(self.store.begin_drain(), None),
         }
     }
@@ -222,9 +224,9 @@ impl Flusher {
         {
             self.end_period(&counts, cx.counters);
         }
-        match rows.len() {
-            0 => Polled::Wait(Duration::ZERO),
-            _ => Polled::Batch(Box::new(rows.finish(&mut self.outlet, cx)), permit),
+        match rows.is_empty() {
+            true => Polled::Wait(Duration::ZERO),
+            false => Polled::Batch(Box::new(rows.finish(&mut self.outlet, cx)), permit),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The end of a period, in steps.
 
-use super::{Aggregate, Reading, Store};
+use super::{Aggregate, LOOKUP_WORK, Reading, Store};
 use crate::counts::Counts;
 use crate::limits::READING_TIMED_MAX;
 use crate::point::Class;
@@ -35,8 +35,9 @@ impl Drain {
         Drain { at: 0, is_begun: false, timed: Vec::new() }
     }
 
-    /// Gives up to `most` (1 or more) readings to `each`, fewer if it breaks: then the reading that it had is not
-    /// given again, and the next step begins with the one after it.
+    /// Gives up to `most` (1 or more) readings to `each`; fewer if they have many timestamps or series are let go,
+    /// and if `each` breaks: then the reading that it had is not given again, and the next step begins with the one
+    /// after it.
     pub fn step(
         &mut self,
         store: &mut Store,
@@ -49,12 +50,12 @@ impl Drain {
                 return Progress::More;
             }
             self.take_timed(store);
-            rest = rest.saturating_sub(1 + self.timed.len());
+            rest = rest.saturating_sub(self.timed.len());
             let reading = store.reading(self.at, !self.is_begun, &self.timed);
             let flow = reading.map_or(ControlFlow::Continue(()), |reading| each(&reading));
             self.is_begun = store.timed.first_key_value().is_some_and(|((id, _), _)| *id == self.at);
             if !self.is_begun {
-                store.end_period(self.at);
+                rest = rest.saturating_sub(store.end_period(self.at));
                 self.at += 1;
             }
             if flow.is_break() {
@@ -84,7 +85,7 @@ impl Store {
         let aggregate = match series.kind.class() {
             _ if !is_first => Aggregate::Rest,
             Class::Sum => Aggregate::Sum { delta: series.value, total: series.total, points: series.mark },
-            Class::Last => Aggregate::Last(series.value),
+            Class::Last => Aggregate::Last((is_fresh || series.total > 0.0).then_some(series.value)),
             Class::Sketch if is_fresh => Aggregate::Sketch(self.sketches.get(entry)),
             Class::Sketch => Aggregate::Sketch(&EMPTY),
             Class::Set if is_fresh => Aggregate::Set(self.sets.get(entry).len() as u64),
@@ -93,12 +94,14 @@ impl Store {
         Some(Reading { key, since: series.since, is_fresh, aggregate, timed })
     }
 
-    /// Begins the next period of a series, or lets it go if no shard knows it.
-    fn end_period(&mut self, id: u32) {
+    /// Begins the next period of a series, or lets it go if no shard knows it; returns what work that
+    /// was.
+    fn end_period(&mut self, id: u32) -> usize {
         let series = &mut self.series[id];
         match (std::mem::take(&mut series.mark), series.kind.class()) {
             (_, Class::Sum) => series.value = 0.0,
-            (_, Class::Last) => {
+            (stamp, Class::Last) => {
+                series.total += f64::from(stamp != 0);
                 self.changes.remove(&id);
             }
             (0, _) => {}
@@ -110,7 +113,9 @@ impl Store {
         {
             self.index.remove(self.hash_of(&key), id);
             self.free.push(id);
+            return LOOKUP_WORK;
         }
+        1
     }
 
     /// Begins the next period when what this one used is tidied up.

@@ -1,6 +1,6 @@
 //! What a shard has handed over, taken in steps.
 
-use super::{Link, Series, Shard, Store};
+use super::{LOOKUP_WORK, Link, Series, Shard, Store};
 use crate::generation::{Cell, Generation, Timed, add_timed, is_absolute};
 use crate::index::NONE;
 use crate::key::SeriesKey;
@@ -9,8 +9,6 @@ use crate::pool::{Pool, Pooled};
 use crate::shard::Idle;
 use crate::sketch::saturating;
 
-/// Work of what has to be looked up, in series that are known.
-const LOOKUP_WORK: usize = 8;
 /// Work of a distribution or set; beside it each has as many values or members for one.
 const ENTRY_WORK: usize = 8;
 
@@ -67,11 +65,9 @@ impl Merging {
 
     fn born(&mut self, store: &mut Store, rest: &mut usize) -> bool {
         while *rest > 0 {
-            let Some((id, key)) = self.generation.born.pop() else {
-                // Few periods have many of them.
-                self.generation.born = Default::default();
-                return true;
-            };
+            let Some((id, key)) = self.generation.born.pop() else { return true };
+            // Few periods have many of them.
+            self.generation.born.trim();
             let series = store.series_of(key);
             store.link(self.shard, id, series);
             *rest = rest.saturating_sub(LOOKUP_WORK);

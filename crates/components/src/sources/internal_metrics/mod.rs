@@ -65,7 +65,7 @@ impl InternalMetrics {
             }
             self.waiting.pop_front();
         }
-        if rows.len() == 0 {
+        if rows.is_empty() {
             // Longer than a block: no such label is ours.
             self.waiting.pop_front();
             cx.counters.dropped("too_long", 1);

@@ -1,0 +1,60 @@
+//! No more open files: a connection waits until there is room; the thread neither ends nor spins.
+
+use millstream_receiver::{Framing, Intake, Listen, Messages, Options, Receiver};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+struct Nothing;
+
+impl Intake for Nothing {
+    fn round(&mut self, _: &Messages<'_>) {}
+    fn notified(&mut self) {}
+}
+
+#[test]
+fn without_a_free_descriptor_a_connection_waits() {
+    let few = Rlimit { current: Some(256), maximum: getrlimit(Resource::Nofile).maximum };
+    setrlimit(Resource::Nofile, few).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.sock");
+    let address = format!("unix://{}", path.display()).parse().unwrap();
+    let options = Options {
+        shares: 1,
+        receive_buffer: 1 << 20,
+        message_bytes_max: 8192,
+        connections_max: 10,
+        credentials: false,
+        merge: true,
+    };
+    let listen = Listen { address, mode: None, framing: Framing::Lines };
+    let receiving =
+        Receiver::open(&[listen], &options).unwrap().start("full", vec![Box::new(Nothing)]).unwrap();
+    let wait_for = |what: &dyn Fn() -> bool| {
+        let start = Instant::now();
+        while !what() {
+            assert!(start.elapsed() < Duration::from_secs(20), "never came: {:?}", receiving.stats());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    let mut client =
+        rustix::net::socket(rustix::net::AddressFamily::UNIX, rustix::net::SocketType::STREAM, None)
+            .map(UnixStream::from)
+            .unwrap();
+    let mut taken = Vec::new();
+    while let Ok(file) = File::open("/dev/null") {
+        taken.push(file);
+    }
+    rustix::net::connect(&client, &rustix::net::SocketAddrUnix::new(&path).unwrap()).unwrap();
+    client.write_all(b"patient\n").unwrap();
+    wait_for(&|| receiving.stats().socket_errors > 0);
+    let before = receiving.stats().socket_errors;
+    std::thread::sleep(Duration::from_millis(500));
+    let stats = receiving.stats();
+    assert!(stats.socket_errors - before <= 10, "it tries again ten times a second: {stats:?}");
+    assert!(stats.trouble.as_ref().is_some_and(|text| text.contains("open files")), "{stats:?}");
+    drop(taken);
+    wait_for(&|| receiving.stats().messages == 1);
+}

@@ -1,0 +1,236 @@
+//! The points of a load: the same seed makes the same ones, in the same packets.
+
+use super::protocol::{Protocol, Type, Values};
+use crate::verify::mix;
+use millstream_components::formats::push_decimal;
+
+/// Counts every point, once per packet.
+const COUNTED: &str = "millstream.generated";
+/// Number of the last point of a packet.
+const LAST: &str = "millstream.generated.last";
+
+/// How many names there are while tags tell the series apart.
+const NAMES: usize = 20;
+
+/// Tags of one application, by their number; the first one is different in every series.
+const TAGS: [(&str, &[&str]); 6] = [
+    ("env", &["prod"]),
+    ("service", &["checkout", "search", "payment", "catalog"]),
+    ("region", &["eu-west-1", "us-east-2"]),
+    ("route", &["/api/v1/orders", "/api/v1/users", "/login", "/"]),
+    ("status", &["200", "201", "404", "500"]),
+    ("version", &["1.41.0", "1.42.0"]),
+];
+
+/// What a load is made of.
+#[derive(Clone, Debug)]
+pub struct Shape {
+    /// Wire format.
+    pub protocol: Protocol,
+    /// How many series there are.
+    pub series: usize,
+    /// Tags of each series.
+    pub tags: usize,
+    /// Types, with their shares of the series.
+    pub mix: Vec<(Type, u64)>,
+    /// Most bytes of a packet; one point is sent whatever its size.
+    pub packet_bytes_max: usize,
+    /// Most points of a packet, without those that number it.
+    pub packet_points_max: usize,
+    /// Whether each packet says how many points there are.
+    pub numbered: bool,
+    /// The same seed makes the same values.
+    pub seed: u64,
+}
+
+/// What a packet holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Content {
+    /// Points, without those that number it.
+    pub points: u64,
+    /// Sum of its counters, without those that number it.
+    pub counters: u64,
+}
+
+/// The parts of a series' points that are always the same.
+struct Series {
+    of: Type,
+    /// Where its texts begin in those of all series, and where the value belongs.
+    begin: usize,
+    value: usize,
+}
+
+/// Makes packets.
+pub struct Load {
+    shape: Shape,
+    text: Vec<u8>,
+    series: Vec<Series>,
+    /// Bytes that are kept free for the numbers of a packet.
+    numbers_bytes: usize,
+    made: u64,
+    point: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl Load {
+    /// Prepares all series.
+    pub fn new(shape: Shape) -> Load {
+        let (mut text, mut series) = (Vec::new(), Vec::with_capacity(shape.series + 2));
+        for index in 0..shape.series {
+            let of = pick(&shape.mix, index);
+            add(&mut text, &mut series, shape.protocol, of, &name(&shape, of, index), &tags(&shape, index));
+        }
+        for (of, name) in shape.protocol.counter_and_gauge().into_iter().zip([COUNTED, LAST]) {
+            add(&mut text, &mut series, shape.protocol, of, name, &[]);
+        }
+        let mut load =
+            Load { shape, text, series, numbers_bytes: 0, made: 0, point: Vec::new(), value: Vec::new() };
+        if load.shape.numbered {
+            let mut longest = Vec::new();
+            load.push_numbers(u64::MAX, u64::MAX, &mut longest);
+            load.numbers_bytes = longest.len();
+        }
+        load
+    }
+
+    /// How many points are made.
+    pub fn made(&self) -> u64 {
+        self.made
+    }
+
+    /// Appends a packet of up to `most` points, at least one; `seconds` since 1970 for those with a time.
+    pub fn packet(&mut self, most: u64, seconds: u64, out: &mut Vec<u8>) -> Content {
+        let (begin, protocol) = (out.len(), self.shape.protocol);
+        let most = most.min(self.shape.packet_points_max as u64).max(1);
+        let mut content = Content::default();
+        protocol.open(out);
+        while content.points < most {
+            let counted = self.make_point(seconds);
+            let size = out.len() - begin + self.point.len() + self.numbers_bytes;
+            if content.points > 0 && size > self.shape.packet_bytes_max {
+                break;
+            }
+            out.extend_from_slice(&self.point);
+            content.points += 1;
+            content.counters += counted;
+            self.made += 1;
+        }
+        let mut points = content.points as usize;
+        if self.shape.numbered {
+            self.push_numbers(content.points, self.made, out);
+            points += 2;
+        }
+        protocol.close(begin, points, out);
+        content
+    }
+
+    /// Makes the next point; what it adds to the sum of counters.
+    fn make_point(&mut self, seconds: u64) -> u64 {
+        let index = (self.made % self.shape.series as u64) as usize;
+        let of = self.series[index].of;
+        let random = mix(self.shape.seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ self.made);
+        self.value.clear();
+        push_value(of.values, random, &mut self.value);
+        let mut point = std::mem::take(&mut self.point);
+        point.clear();
+        self.push_point(index, &self.value, seconds, &mut point);
+        self.point = point;
+        if of.name == "counter" { count(random) } else { 0 }
+    }
+
+    fn push_point(&self, index: usize, value: &[u8], seconds: u64, out: &mut Vec<u8>) {
+        let (series, protocol) = (&self.series[index], self.shape.protocol);
+        let end = self.series.get(index + 1).map_or(self.text.len(), |next| next.begin);
+        out.extend_from_slice(&self.text[series.begin..series.value]);
+        protocol.value(value, out);
+        out.extend_from_slice(&self.text[series.value..end]);
+        if series.of.values == Values::StampedState {
+            protocol.time(seconds.to_string().as_bytes(), out);
+        }
+    }
+
+    /// Appends the points that number a packet.
+    fn push_numbers(&self, points: u64, last: u64, out: &mut Vec<u8>) {
+        let counted = self.shape.series;
+        self.push_point(counted, points.to_string().as_bytes(), 0, out);
+        self.push_point(counted + 1, last.to_string().as_bytes(), 0, out);
+    }
+}
+
+fn add(
+    text: &mut Vec<u8>,
+    series: &mut Vec<Series>,
+    protocol: Protocol,
+    of: Type,
+    name: &str,
+    tags: &[(String, String)],
+) {
+    let begin = text.len();
+    protocol.head(of, name, text);
+    let value = text.len();
+    protocol.tail(of, tags, text);
+    series.push(Series { of, begin, value });
+}
+
+/// The type of a series: shares are kept over any run of neighbours, as the parts of the golden ratio lie evenly.
+fn pick(mix: &[(Type, u64)], index: usize) -> Type {
+    let whole: u64 = mix.iter().map(|(_, share)| share).sum();
+    let mut at = ((index as f64 + 0.5) * 0.618_033_988_749_895).fract() * whole as f64;
+    for (of, share) in mix {
+        at -= *share as f64;
+        if at < 0.0 {
+            return *of;
+        }
+    }
+    mix[0].0
+}
+
+fn name(shape: &Shape, of: Type, index: usize) -> String {
+    match shape.tags {
+        0 => format!("shop.{}.{index}", of.name),
+        _ => format!("shop.{}.{}", of.name, index % NAMES),
+    }
+}
+
+fn tags(shape: &Shape, index: usize) -> Vec<(String, String)> {
+    let tag = |number: usize| match (number, TAGS.get(number.wrapping_sub(1))) {
+        (0, _) => ("instance".to_owned(), format!("web-{index}")),
+        (_, Some((key, values))) => {
+            let value = mix((index * TAGS.len() + number) as u64) as usize % values.len();
+            ((*key).to_owned(), values[value].to_owned())
+        }
+        _ => (format!("tag{number}"), format!("value-{}", index % (number + 1))),
+    };
+    (0..shape.tags).map(tag).collect()
+}
+
+/// What a counter adds.
+fn count(random: u64) -> u64 {
+    1 + (random >> 8) % 9
+}
+
+/// Appends a value that `random` stands for.
+fn push_value(values: Values, random: u64, out: &mut Vec<u8>) {
+    match values {
+        Values::Count => push_decimal(out, count(random)),
+        Values::State | Values::StampedState => push_decimals(random % 10_000, 10, out),
+        Values::Spread => {
+            // Thousandths of a millisecond: twice as long is half as frequent.
+            let longest = 100u64 << (random % 14);
+            push_decimals(longest / 2 + (random >> 8) % longest, 1000, out);
+        }
+        Values::Member => {
+            out.push(b'u');
+            push_decimal(out, random % 1000);
+        }
+    }
+}
+
+/// Appends `number / parts`, where `parts` is a power of ten.
+fn push_decimals(number: u64, parts: u64, out: &mut Vec<u8>) {
+    push_decimal(out, number / parts);
+    // The leading 1 keeps the zeros behind the point, and gives its place to it.
+    let dot = out.len();
+    push_decimal(out, parts + number % parts);
+    out[dot] = b'.';
+}

@@ -1,0 +1,165 @@
+//! The two wire formats: the types they know, and how the parts of a point that do not change are
+//! written ahead.
+
+use std::fmt::Write as _;
+
+/// Wire format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Protocol {
+    /// Lines of DogStatsD
+    Dogstatsd,
+    /// Points in msgpack
+    Metricserver,
+}
+
+/// How the values of a type are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Values {
+    /// Whole numbers from 1 to 9, to be added up.
+    Count,
+    /// A state with one decimal.
+    State,
+    /// The same, with the client's time.
+    StampedState,
+    /// Milliseconds over four powers of ten.
+    Spread,
+    /// Names of a thousand members.
+    Member,
+}
+
+/// A type of points.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Type {
+    /// What the option calls it.
+    pub name: &'static str,
+    /// What a message calls it.
+    wire: &'static str,
+    /// How its values are made.
+    pub values: Values,
+}
+
+const fn of(name: &'static str, wire: &'static str, values: Values) -> Type {
+    Type { name, wire, values }
+}
+
+const DOGSTATSD: &[Type] = &[
+    of("counter", "c", Values::Count),
+    of("gauge", "g", Values::State),
+    of("timer", "ms", Values::Spread),
+    of("histogram", "h", Values::Spread),
+    of("distribution", "d", Values::Spread),
+    of("set", "s", Values::Member),
+];
+
+const METRICSERVER: &[Type] = &[
+    of("counter", "counter", Values::Count),
+    of("rate_counter", "rate_counter", Values::Count),
+    of("meter", "meter", Values::Count),
+    of("delta_counter", "delta_counter", Values::Count),
+    of("store", "store", Values::State),
+    of("ts_store", "ts_store", Values::StampedState),
+    of("timer", "timer", Values::Spread),
+    of("histogram", "histogram", Values::Spread),
+];
+
+/// Smallest msgpack array with a length of 16 bits; what comes before the points of a packet.
+const ARRAY_16: [u8; 3] = [0xdc, 0, 0];
+
+/// A msgpack array of six, and the text `emit`.
+const POINT: &[u8] = b"\x96\xa4emit";
+
+impl Protocol {
+    /// All types of the protocol.
+    pub fn types(self) -> &'static [Type] {
+        match self {
+            Protocol::Dogstatsd => DOGSTATSD,
+            Protocol::Metricserver => METRICSERVER,
+        }
+    }
+
+    /// The type of counters, and that of gauges.
+    pub fn counter_and_gauge(self) -> [Type; 2] {
+        let state = self.types().iter().find(|of| of.values == Values::State);
+        [self.types()[0], *state.unwrap_or(&self.types()[0])]
+    }
+
+    /// Appends what stands before the value of a point.
+    pub fn head(self, of: Type, name: &str, out: &mut Vec<u8>) {
+        match self {
+            Protocol::Dogstatsd => {
+                out.extend_from_slice(name.as_bytes());
+                out.push(b':');
+            }
+            Protocol::Metricserver => {
+                out.extend_from_slice(POINT);
+                push_text(of.wire.as_bytes(), out);
+                push_text(name.as_bytes(), out);
+            }
+        }
+    }
+
+    /// Appends what stands behind the value, of which the time of a stamped point is no part.
+    pub fn tail(self, of: Type, tags: &[(String, String)], out: &mut Vec<u8>) {
+        let (between, separator) = match self {
+            Protocol::Dogstatsd => (':', ","),
+            Protocol::Metricserver => ('=', "|"),
+        };
+        let mut text = String::new();
+        for (key, value) in tags {
+            let before = if text.is_empty() { "" } else { separator };
+            let _ = write!(text, "{before}{key}{between}{value}");
+        }
+        match self {
+            Protocol::Dogstatsd => {
+                let mark = if text.is_empty() { "" } else { "|#" };
+                out.extend_from_slice(format!("|{}{mark}{text}\n", of.wire).as_bytes());
+            }
+            Protocol::Metricserver => {
+                push_text(text.as_bytes(), out);
+                if of.values != Values::StampedState {
+                    push_text(b"", out);
+                }
+            }
+        }
+    }
+
+    /// Appends a value.
+    pub fn value(self, text: &[u8], out: &mut Vec<u8>) {
+        match self {
+            Protocol::Dogstatsd => out.extend_from_slice(text),
+            Protocol::Metricserver => push_text(text, out),
+        }
+    }
+
+    /// Appends the time that ends a stamped point.
+    pub fn time(self, text: &[u8], out: &mut Vec<u8>) {
+        self.value(text, out);
+    }
+
+    /// Appends what opens a packet.
+    pub fn open(self, out: &mut Vec<u8>) {
+        if self == Protocol::Metricserver {
+            out.extend_from_slice(&ARRAY_16);
+        }
+    }
+
+    /// Closes the packet of `points` points that begins at `begin`.
+    pub fn close(self, begin: usize, points: usize, out: &mut [u8]) {
+        if self == Protocol::Metricserver {
+            out[begin + 1..begin + 3].copy_from_slice(&(points as u16).to_be_bytes());
+        }
+    }
+}
+
+/// Appends a msgpack text.
+fn push_text(text: &[u8], out: &mut Vec<u8>) {
+    match text.len() {
+        length @ 0..32 => out.push(0xa0 | length as u8),
+        length @ 32..256 => out.extend_from_slice(&[0xd9, length as u8]),
+        length => {
+            out.push(0xda);
+            out.extend_from_slice(&(length as u16).to_be_bytes());
+        }
+    }
+    out.extend_from_slice(text);
+}

@@ -1,0 +1,296 @@
+//! Every aggregate against a simple model that was fed the same points, by several senders at once.
+
+use super::{Events, ONE_PERIOD, number, send_all, start, tags_of};
+use crate::support::{folder, millstream};
+use millstream_testkit::Random;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::Command;
+
+const SENDERS: u64 = 4;
+const POINTS: usize = 4000;
+
+/// A point, whatever it is written in.
+#[derive(Clone)]
+struct Point {
+    kind: &'static str,
+    series: u64,
+    tags: Vec<(String, String)>,
+    value: f64,
+    /// How many points it stands for.
+    weight: u32,
+}
+
+impl Point {
+    fn name(&self) -> String {
+        format!("oracle.{}.{}", self.kind, self.series)
+    }
+
+    /// Its tags as they come out.
+    fn sorted(&self) -> String {
+        let mut tags: Vec<String> = self.tags.iter().map(|(key, value)| format!("{key}:{value}")).collect();
+        tags.sort();
+        tags.join(",")
+    }
+}
+
+/// A point of some series; with the tags in any order, as clients send them.
+fn draw(kinds: &[&'static str], sender: u64, random: &mut Random) -> Point {
+    let kind = kinds[random.below(kinds.len() as u64) as usize];
+    let series = random.below(5);
+    let mut tags = vec![("env".into(), "prod".into()), ("shard".into(), random.below(3).to_string())];
+    // The last of several values is one sender's only.
+    if ["g", "store"].contains(&kind) {
+        tags.push(("sender".into(), sender.to_string()));
+    }
+    let (last, other) = (tags.len() - 1, random.below(tags.len() as u64) as usize);
+    tags.swap(last, other);
+    let value = match kind {
+        "ms" | "h" | "d" | "timer" | "histogram" => {
+            (1u64 << random.below(20)) as f64 + random.below(1000) as f64 / 8.0
+        }
+        "g" | "store" => random.below(2_000_000) as f64 / 16.0 - 60_000.0,
+        _ => 1.0 + random.below(500) as f64,
+    };
+    let can_be_sampled = ["c", "ms", "h", "d"].contains(&kind);
+    let weight = if can_be_sampled && random.one_in(4) { 4 } else { 1 };
+    Point { kind, series, tags, value, weight }
+}
+
+/// What is expected of a number.
+#[derive(Debug)]
+enum Expected {
+    /// This, but for the rounding of long sums.
+    Number(f64),
+    /// This for each second of the interval.
+    Rate(f64),
+    /// Something from the first to the second.
+    Between(f64, f64),
+}
+
+type Outcome = BTreeMap<(String, String), Expected>;
+
+/// All points of a series, in the order of one sender.
+#[derive(Default)]
+struct Series {
+    sum: f64,
+    last: f64,
+    members: BTreeSet<u64>,
+    /// As often as the weight says.
+    values: Vec<f64>,
+}
+
+fn expect(points: &[Point]) -> Outcome {
+    let mut series: BTreeMap<(&str, String, String), Series> = BTreeMap::new();
+    for point in points {
+        let one = series.entry((point.kind, point.name(), point.sorted())).or_default();
+        one.sum += point.value * f64::from(point.weight);
+        one.last = point.value;
+        one.members.insert(point.value as u64);
+        one.values.extend(std::iter::repeat_n(point.value, point.weight as usize));
+    }
+    let mut outcome = Outcome::new();
+    for ((kind, name, tags), mut one) in series {
+        one.values.sort_by(f64::total_cmp);
+        for (suffix, expected) in outputs(kind, &one) {
+            outcome.insert((format!("{name}{suffix}"), tags.clone()), expected);
+        }
+    }
+    outcome
+}
+
+/// The numbers of a series, as the pages of the sources list them.
+fn outputs(kind: &str, one: &Series) -> Vec<(&'static str, Expected)> {
+    use Expected::{Number, Rate};
+    let count = one.values.len() as f64;
+    let (least, most) = (Number(one.values[0]), Number(one.values[one.values.len() - 1]));
+    let (mean, sum, count) = (Number(one.sum / count), Number(one.sum), Number(count));
+    let rank = |part| quantile(&one.values, part);
+    match kind {
+        "c" | "counter" => vec![("", sum)],
+        "rate_counter" => vec![("", Rate(one.sum))],
+        "meter" => vec![("", sum), (".rate", Rate(one.sum))],
+        "delta_counter" => vec![(".delta", sum), (".rate", Rate(one.sum)), (".counter", Number(one.sum))],
+        "g" | "store" => vec![("", Number(one.last))],
+        "s" => vec![("", Number(one.members.len() as f64))],
+        "ms" | "h" => {
+            vec![
+                (".max", most),
+                (".avg", mean),
+                (".count", count),
+                (".median", rank(0.5)),
+                (".95percentile", rank(0.95)),
+            ]
+        }
+        "d" => vec![
+            (".min", least),
+            (".max", most),
+            (".avg", mean),
+            (".sum", sum),
+            (".count", count),
+            (".50percentile", rank(0.5)),
+            (".75percentile", rank(0.75)),
+            (".90percentile", rank(0.9)),
+            (".95percentile", rank(0.95)),
+            (".99percentile", rank(0.99)),
+        ],
+        "timer" => {
+            let head = [(".min", least), (".max", most), (".avg", mean), (".sum", sum), (".counter", count)];
+            head.into_iter().chain(percentiles(rank)).collect()
+        }
+        "histogram" => [(".sum", sum), (".count", count)].into_iter().chain(percentiles(rank)).collect(),
+        _ => panic!("{kind}: no kind"),
+    }
+}
+
+fn percentiles(rank: impl Fn(f64) -> Expected) -> [(&'static str, Expected); 6] {
+    [
+        (".pct50", 0.5),
+        (".pct90", 0.9),
+        (".pct95", 0.95),
+        (".pct99", 0.99),
+        (".pct995", 0.995),
+        (".pct999", 0.999),
+    ]
+    .map(|(suffix, part)| (suffix, rank(part)))
+}
+
+/// Within 1 % of the value at the rank, or of its neighbours: definitions of the rank differ by one.
+fn quantile(sorted: &[f64], part: f64) -> Expected {
+    let rank = part * (sorted.len() - 1) as f64;
+    let (low, high) =
+        ((rank.floor() as usize).saturating_sub(1), (rank.ceil() as usize + 1).min(sorted.len() - 1));
+    Expected::Between(sorted[low] * 0.99, sorted[high] * 1.01)
+}
+
+fn compare(events: &Events, mut outcome: Outcome) {
+    let mut faults = Vec::new();
+    for event in &events.0 {
+        let key = (event["name"].as_str().unwrap_or_default().to_owned(), tags_of(event));
+        let (value, interval) = (number(event), event["interval"].as_f64().unwrap());
+        let fits = match outcome.remove(&key) {
+            None => Err("no such series, or it comes twice".to_owned()),
+            Some(Expected::Number(expected)) if near(value, expected) => Ok(()),
+            Some(Expected::Rate(sum)) if near(value * interval, sum) => Ok(()),
+            Some(Expected::Between(low, high)) if (low..=high).contains(&value) => Ok(()),
+            Some(expected) => Err(format!("{expected:?}")),
+        };
+        faults.extend(fits.err().map(|expected| format!("{key:?}: {value}, expected: {expected}")));
+    }
+    faults.extend(outcome.keys().map(|key| format!("{key:?} is missing")));
+    assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults[..faults.len().min(20)].join("\n"));
+}
+
+fn near(value: f64, expected: f64) -> bool {
+    (value - expected).abs() <= expected.abs() * 1e-9
+}
+
+/// Sends what is drawn by several senders at once; what is expected of it.
+fn send_drawn(path: &Path, kinds: &[&'static str], write: fn(&[Point]) -> Vec<u8>) -> Outcome {
+    let seed = u64::from(std::process::id());
+    println!("seed {seed}");
+    let send = |sender| {
+        let mut random = Random::new(seed * SENDERS + sender);
+        let points: Vec<Point> = (0..POINTS).map(|_| draw(kinds, sender, &mut random)).collect();
+        let messages: Vec<Vec<u8>> = points.chunks(7).map(write).collect();
+        send_all(path, &messages);
+        points
+    };
+    let points = std::thread::scope(|scope| {
+        let senders: Vec<_> = (0..SENDERS).map(|sender| scope.spawn(move || send(sender))).collect();
+        senders.into_iter().flat_map(|sender| sender.join().unwrap()).collect::<Vec<Point>>()
+    });
+    expect(&points)
+}
+
+/// Lines; neighbours of the same series become one line with several values.
+fn as_dogstatsd(points: &[Point]) -> Vec<u8> {
+    let mut text = String::new();
+    let is_same = |a: &Point, b: &Point| {
+        a.kind != "s" && (a.name(), a.weight, a.sorted()) == (b.name(), b.weight, b.sorted())
+    };
+    for run in points.chunk_by(is_same) {
+        let values: String = run.iter().map(|point| format!(":{}", point.value)).collect();
+        let point = &run[0];
+        let rate =
+            if point.weight == 1 { String::new() } else { format!("|@{}", 1.0 / f64::from(point.weight)) };
+        let tags: Vec<String> = point.tags.iter().map(|(key, value)| format!("{key}:{value}")).collect();
+        text += &format!("{}{values}|{}{rate}|#{}\n", point.name(), point.kind, tags.join(","));
+    }
+    text.into_bytes()
+}
+
+/// An array of points.
+fn as_msgpack(points: &[Point]) -> Vec<u8> {
+    let mut message = vec![0x90 | points.len() as u8];
+    for point in points {
+        let tags: Vec<String> = point.tags.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let texts = ["emit", point.kind, &point.name(), &point.value.to_string(), &tags.join("|"), ""]
+            .map(str::to_owned);
+        message.push(0x96);
+        for text in texts {
+            message.extend_from_slice(&[0xd9, text.len() as u8]);
+            message.extend_from_slice(text.as_bytes());
+        }
+    }
+    message
+}
+
+fn check_aggregates(source: &str, kinds: &[&'static str], write: fn(&[Point]) -> Vec<u8>) {
+    let dir = folder();
+    let options =
+        format!("type: {source}, listen: ['unixgram://DIR/points.sock'], receivers: 2, {ONE_PERIOD}");
+    let mut agent = start(dir.path(), &options);
+    let outcome = send_drawn(&dir.path().join("points.sock"), kinds, write);
+    assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
+    compare(&Events::read(dir.path()), outcome);
+}
+
+#[test]
+fn every_aggregate_of_dogstatsd_is_that_of_the_model() {
+    check_aggregates("dogstatsd", &["c", "g", "ms", "h", "d", "s"], as_dogstatsd);
+}
+
+#[test]
+fn every_aggregate_of_metricserver_is_that_of_the_model() {
+    let kinds = ["counter", "rate_counter", "meter", "delta_counter", "store", "timer", "histogram"];
+    check_aggregates("metricserver", &kinds, as_msgpack);
+}
+
+/// Runs `millstream generate metrics`; the numbers in its last line: points, packets, sum of counters, series.
+fn generate(args: &[&str]) -> [f64; 4] {
+    let output = Command::new(millstream()).args(["generate", "metrics"]).args(args).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let mut numbers = text.split([' ', ',']).filter_map(|word| word.trim().parse().ok());
+    std::array::from_fn(|_| numbers.next().unwrap_or_else(|| panic!("{text}")))
+}
+
+#[test]
+fn sums_are_conserved_over_the_ends_of_periods() {
+    let dir = folder();
+    let mut agent = start(dir.path(), "type: dogstatsd, listen: ['unixgram://DIR/points.sock'], period: 1s");
+    let address = format!("unixgram://{}/points.sock", dir.path().display());
+    let send = |seed: &str| {
+        generate(&[
+            "--to", &address, "--count", "60000", "--rate", "20000", "--series", "200", "--seed", seed,
+        ])
+    };
+    let sent = std::thread::scope(|scope| {
+        let senders = ["1", "2", "3"].map(|seed| scope.spawn(move || send(seed)));
+        senders.map(|sender| sender.join().unwrap())
+    });
+    assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
+    let events = Events::read(dir.path());
+    let sum = |prefix: &str, suffix: &str| -> f64 {
+        let is_one = |name: &str| name.starts_with(prefix) && name.ends_with(suffix);
+        events.0.iter().filter(|event| event["name"].as_str().is_some_and(is_one)).map(number).sum()
+    };
+    assert_eq!(events.sum("millstream.generated", ""), 180_000.0);
+    assert_eq!(sum("shop.counter.", ""), sent.iter().map(|[_, _, counters, _]| counters).sum::<f64>());
+    assert_eq!(number(events.of("millstream.generated.last", "").last().unwrap()), 60_000.0);
+    // Every tenth series is a timer, and the points go round them.
+    assert_eq!(sum("shop.timer.", ".count"), 18_000.0);
+    let ends: BTreeSet<&str> = events.0.iter().filter_map(|event| event["timestamp"].as_str()).collect();
+    assert!(ends.len() >= 3, "{ends:?} are no several periods");
+}

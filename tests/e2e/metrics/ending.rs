@@ -1,0 +1,109 @@
+//! Ends and new beginnings: nothing that an agent has taken is lost where it can answer for it.
+
+use super::{Events, ONE_PERIOD, PATIENCE, config, counted, send_all, start};
+use crate::support::{Agent, folder, lines, millstream, wait_until};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+const SOCKET: &str = "listen: ['unixgram://DIR/points.sock']";
+
+#[test]
+fn sigterm_flushes_what_is_held() {
+    let dir = folder();
+    for round in 1..=3 {
+        let mut agent = start(dir.path(), &format!("type: dogstatsd, {SOCKET}, {ONE_PERIOD}"));
+        let messages: Vec<String> =
+            (0..1000).map(|n| format!("held:1|c|#round:{round}\nlast:{n}|g")).collect();
+        send_all(&dir.path().join("points.sock"), &messages);
+        // At once: the last ones wait in the socket.
+        agent.terminate();
+        assert_eq!(agent.wait(PATIENCE).code(), Some(0), "{}", agent.log());
+        assert!(!dir.path().join("points.sock").exists(), "the socket is removed");
+        let events = Events::read(dir.path());
+        assert_eq!(events.one("held", &format!("round:{round}")), 1000.0);
+        assert_eq!(events.of("last", "").len(), round);
+    }
+}
+
+/// Another configuration, until it runs.
+fn change(agent: &Agent, config: &str) {
+    let hash = || agent.single("millstream_config_hash");
+    let before = hash();
+    agent.reload(config);
+    wait_until("the new configuration runs", PATIENCE, || hash().is_some_and(|now| Some(now) != before));
+    assert_eq!(agent.single("millstream_config_reload_success"), Some(1.0), "{}", agent.log());
+}
+
+#[test]
+fn reloads_with_a_changed_source_lose_no_datagram() {
+    let dir = folder();
+    let source = |n: usize| match n % 3 {
+        0 => format!("type: dogstatsd, {SOCKET}, period: 1s"),
+        1 => format!("type: dogstatsd, {SOCKET}, period: 2s"),
+        _ => format!("type: dogstatsd, {SOCKET}, period: 1s, max_series: 5000, receivers: 2"),
+    };
+    let mut agent = start(dir.path(), &source(0));
+    let address = format!("unixgram://{}/points.sock", dir.path().display());
+    let args = [
+        "generate", "metrics", "--to", &address, "--count", "100000", "--rate", "20000", "--types", "counter",
+    ];
+    let generator = Command::new(millstream()).args(args).stdout(Stdio::piped()).spawn().unwrap();
+    let mut generator = Some(generator);
+    for n in 1.. {
+        std::thread::sleep(Duration::from_millis(100));
+        change(&agent, &config(&source(n)));
+        if generator.as_mut().unwrap().try_wait().unwrap().is_some() {
+            assert!(n > 5, "{n} reloads are not many");
+            break;
+        }
+    }
+    let report = generator.take().unwrap().wait_with_output().unwrap();
+    assert!(report.status.success(), "{report:?}");
+    let report = String::from_utf8(report.stdout).unwrap();
+    let sum =
+        report.split("sum of counters ").nth(1).and_then(|rest| rest.split(',').next()?.parse::<f64>().ok());
+    assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
+    let events = Events::read(dir.path());
+    assert_eq!(events.sum("millstream.generated", ""), 100_000.0, "{report}");
+    let counters = events.0.iter().filter(|event| event["name"].as_str().unwrap().starts_with("shop."));
+    assert_eq!(Some(counters.map(super::number).sum()), sum);
+}
+
+#[test]
+fn a_socket_that_a_killed_agent_left_is_taken_over() {
+    for (scheme, source) in [("unixgram", "dogstatsd"), ("unix", "dogstatsd"), ("unixpacket", "metricserver")]
+    {
+        let dir = folder();
+        let options = format!("type: {source}, listen: ['{scheme}://DIR/points.sock'], {ONE_PERIOD}");
+        let mut agent = start(dir.path(), &options);
+        agent.kill();
+        assert!(dir.path().join("points.sock").exists());
+        let mut agent = start(dir.path(), &options);
+        let address = format!("{scheme}://{}/points.sock", dir.path().display());
+        let args = ["generate", "metrics", "--to", &address, "--count", "100", "--protocol", source];
+        assert!(Command::new(millstream()).args(args).status().unwrap().success());
+        assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
+        assert_eq!(
+            super::number(Events::read(dir.path()).of("millstream.generated", "")[0]),
+            100.0,
+            "{scheme}"
+        );
+    }
+}
+
+#[test]
+fn points_reach_several_sockets_of_one_source() {
+    let dir = folder();
+    let listen = "listen: ['unixgram://DIR/one.sock', 'unixgram://DIR/two.sock'], mode: '0700'";
+    let mut agent = start(dir.path(), &format!("type: dogstatsd, {listen}, period: 1s"));
+    for name in ["one.sock", "two.sock"] {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = std::fs::metadata(dir.path().join(name)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700, "{name}");
+        send_all(&dir.path().join(name), &["both:1|c"]);
+    }
+    wait_until("both are counted", PATIENCE, || counted(&agent, "received_events", "") == 2.0);
+    wait_until("the period ends", PATIENCE, || !lines(&dir.path().join("out.json")).is_empty());
+    assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
+    assert_eq!(Events::read(dir.path()).sum("both", ""), 2.0);
+}

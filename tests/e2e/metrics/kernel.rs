@@ -1,0 +1,34 @@
+//! What the kernel drops at a full socket is seen.
+
+use super::{Events, ONE_PERIOD, PATIENCE, counted, start, udp};
+use crate::support::{folder, wait_until};
+use rustix::process::Signal;
+use std::net::UdpSocket;
+
+const DATAGRAMS: usize = 20_000;
+
+#[test]
+fn drops_of_the_kernel_are_counted_exactly() {
+    let (dir, address) = (folder(), udp());
+    let options = format!("type: dogstatsd, listen: ['{address}'], receive_buffer: 64KiB, {ONE_PERIOD}");
+    let mut agent = start(dir.path(), &options);
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.connect(address.trim_start_matches("udp://")).unwrap();
+    let send = |count: usize| (0..count).for_each(|_| assert!(socket.send(b"sent:1|c").is_ok()));
+    agent.send(Signal::STOP);
+    send(DATAGRAMS);
+    agent.send(Signal::CONT);
+    let received = || counted(&agent, "received_events", "");
+    let dropped = || counted(&agent, "dropped_events", "reason=\"kernel\"");
+    wait_until("every datagram is accounted for", PATIENCE, || received() + dropped() == DATAGRAMS as f64);
+    let lost = dropped();
+    assert!(lost > 0.0 && received() > 0.0, "{lost} lost, {} received", received());
+    // None is counted twice, neither later nor with the next ones.
+    send(10);
+    wait_until("the next ones", PATIENCE, || received() + dropped() == DATAGRAMS as f64 + 10.0);
+    std::thread::sleep(std::time::Duration::from_millis(2500));
+    assert_eq!(dropped(), lost);
+    let taken = received();
+    assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
+    assert_eq!(Events::read(dir.path()).one("sent", ""), taken);
+}

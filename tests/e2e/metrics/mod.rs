@@ -1,0 +1,114 @@
+//! Metric points: sent by real clients and by hand, compared with what comes out as events.
+
+mod aggregates;
+mod clients;
+mod ending;
+mod hostile;
+mod kernel;
+mod starts;
+
+use crate::support::{Agent, lines, wait_until};
+use serde_json::Value;
+use std::net::UdpSocket;
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::time::Duration;
+
+/// How long anything may take that should happen soon: a busy host, not a good one.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A period that does not end within a test.
+const ONE_PERIOD: &str = "period: 1d";
+
+/// A configuration whose source `points` has these options, and whose events are in `DIR/out.json`.
+fn config(source: &str) -> String {
+    format!(
+        "sources:\n  points: {{ {source} }}\nsinks:\n  out: {{ type: file, inputs: [points], \
+         path: DIR/out.json, sync: 50ms, encoding: {{ metadata: [] }} }}\n"
+    )
+}
+
+/// Starts an agent with the source, and waits until it listens.
+fn start(dir: &Path, source: &str) -> Agent {
+    let mut agent = Agent::start(dir, &config(source), &[]);
+    wait_until("the agent listens", PATIENCE, || {
+        assert!(!agent.has_ended(), "{}", agent.log());
+        agent.get("/ready").is_some_and(|body| body.contains("\"ready\":true"))
+    });
+    agent
+}
+
+/// A UDP address that was free a moment ago.
+fn udp() -> String {
+    format!("udp://{}", UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap())
+}
+
+/// Sends datagrams to a Unix socket; waits while it is full.
+fn send_all(path: &Path, messages: &[impl AsRef<[u8]>]) {
+    let socket = UnixDatagram::unbound().unwrap();
+    socket.connect(path).unwrap();
+    messages.iter().for_each(|message| assert!(socket.send(message.as_ref()).is_ok()));
+}
+
+/// Value of a counter of the source, by reason or error type.
+fn counted(agent: &Agent, metric: &str, label: &str) -> f64 {
+    let metrics = agent.get("/metrics").unwrap_or_default();
+    let mut found = metrics.lines().filter(|line| {
+        line.starts_with(&format!("millstream_component_{metric}_total{{component_id=\"points\""))
+            && line.contains(label)
+    });
+    let value = found.next().and_then(|line| line.rsplit(' ').next()?.parse().ok());
+    assert!(found.next().is_none(), "{metric} {label} is not one line:\n{metrics}");
+    value.unwrap_or(0.0)
+}
+
+/// What came out.
+struct Events(Vec<Value>);
+
+impl Events {
+    fn read(dir: &Path) -> Events {
+        let parse =
+            |line: &String| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+        Events(lines(&dir.join("out.json")).iter().map(parse).collect())
+    }
+
+    /// Events of a metric with these tags, which are written as `key:value,key`, sorted.
+    fn of(&self, name: &str, tags: &str) -> Vec<&Value> {
+        self.0.iter().filter(|event| event["name"] == name && tags_of(event) == tags).collect()
+    }
+
+    /// The number of a series of which there is one event.
+    fn one(&self, name: &str, tags: &str) -> f64 {
+        let events = self.of(name, tags);
+        assert_eq!(events.len(), 1, "{name} {tags}: {events:?}");
+        number(events[0])
+    }
+
+    /// Sum over the periods.
+    fn sum(&self, name: &str, tags: &str) -> f64 {
+        let events = self.of(name, tags);
+        let is_delta = |event: &&&Value| event["temporality"] == "delta";
+        assert!(events.iter().all(|event| is_delta(&event)), "{events:?}");
+        events.into_iter().map(number).sum()
+    }
+}
+
+fn number(event: &Value) -> f64 {
+    event["value"].as_f64().unwrap_or_else(|| panic!("{event}: no number"))
+}
+
+/// The tags of an event as `key:value,key`.
+fn tags_of(event: &Value) -> String {
+    let one = |key: &str, value: &Value| match value {
+        Value::String(value) => format!("{key}:{value}"),
+        Value::Bool(true) => key.to_owned(),
+        other => panic!("{key}: {other} is no value of a tag"),
+    };
+    let all = |(key, value): (&String, &Value)| match value {
+        Value::Array(values) => values.iter().map(|value| one(key, value)).collect(),
+        value => vec![one(key, value)],
+    };
+    let mut tags: Vec<String> = event["tags"].as_object().into_iter().flatten().flat_map(all).collect();
+    tags.sort();
+    tags.join(",")
+}
