@@ -161,7 +161,7 @@ fn msgpack(per_message: usize) -> Vec<Message> {
             let value = ((1000 + random.below(9000)) as f64
                 / [1000.0, 100.0, 10.0, 1.0][(series / 7 % 4) as usize])
                 .to_string();
-            bytes.push(0x96);
+            bytes.extend_from_slice(&[0x96]);
             ["emit", kind, "app.requests.latency", &value, &tags, ""]
                 .iter()
                 .for_each(|part| text(&mut bytes, part));

@@ -178,7 +178,8 @@ impl PointOptions {
 
     /// What only one source can have: its sockets.
     pub fn claims(&self, kind: &Kind) -> Vec<String> {
-        let plain = |text: &String| text.parse::<Address>().map_or_else(|_| text.clone(), |at| at.to_string());
+        let plain =
+            |text: &String| text.parse::<Address>().map_or_else(|_| text.clone(), |at| at.to_string());
         self.addresses(kind).iter().map(|address| format!("the socket {}", plain(address))).collect()
     }
 
