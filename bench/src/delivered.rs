@@ -6,7 +6,8 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-const TIMEOUT: Duration = Duration::from_secs(2);
+/// A program that is busy, or has a hundred thousand series to show, takes a while to answer.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Where a program shows how far it is.
 pub enum Delivered {
@@ -85,6 +86,18 @@ fn page(address: &str) -> io::Result<String> {
     let mut text = String::new();
     stream.read_to_string(&mut text)?;
     Ok(text)
+}
+
+/// The sum of the numbers of all lines that fit a pattern, in a place as in [`Delivered::of`], and their number.
+pub fn sum(counted: &str, output: &Path) -> io::Result<(u64, u64)> {
+    let (place, pattern) = counted.split_once(' ').unwrap_or((counted, ""));
+    let text = match (place, place.strip_prefix("http://")) {
+        (_, Some(address)) => page(address)?,
+        ("output", _) => fs::read_to_string(output)?,
+        _ => fs::read_to_string(place)?,
+    };
+    let numbers = text.lines().filter_map(|line| number_in(line, pattern));
+    Ok(numbers.fold((0, 0), |(sum, lines), number| (sum + number, lines + 1)))
 }
 
 /// The number in the last line that fits `pattern`, in which `*` is any text and `#` the number; 0 if none does.

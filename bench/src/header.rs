@@ -24,6 +24,21 @@ const KEYS: &[&str] = &[
     "lines_per_append",
     "line_bytes",
     "seconds",
+    "part",
+    "datagrams_per_s",
+    "mib_per_s",
+    "lines",
+    "fill_bytes",
+    "series",
+    "burst",
+    "gauges",
+    "sorted",
+    "segment",
+    "counted",
+    "repetitions",
+    "bar_lost",
+    "bar_memory_peers",
+    "bar_bytes_per_series",
     "bar_ratio",
     "bar_cpu_ms",
     "bar_cpu_percent",
@@ -35,7 +50,7 @@ const KEYS: &[&str] = &[
     "bar_mb_per_s",
 ];
 /// What may stand at the top of a peer's part.
-const PEER_KEYS: &[&str] = &["peer", "title", "run", "until", "env", "version"];
+const PEER_KEYS: &[&str] = &["peer", "title", "run", "until", "env", "version", "counted"];
 
 /// A configuration with what the benchmark is to do with it.
 pub struct Header {

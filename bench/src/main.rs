@@ -10,6 +10,7 @@ mod framing;
 mod header;
 mod limits;
 mod measure;
+mod metrics;
 mod parse;
 mod parse_text;
 mod peers;
@@ -66,7 +67,7 @@ struct Options {
 
 #[derive(Subcommand)]
 enum Part {
-    /// Everything, within ten minutes
+    /// Everything but framing and peers, within twenty minutes
     Short,
     /// What the host can do: plain loops over the input
     Limits,
@@ -98,6 +99,13 @@ enum Part {
         /// Only these scenarios
         names: Vec<String>,
     },
+    /// Metrics over sockets: the agent beside limits and peers, merging, flushes
+    Metrics {
+        /// Only these scenarios
+        names: Vec<String>,
+    },
+    /// Sends datagrams of DogStatsD lines and says what was sent; the load of `metrics`
+    Send(metrics::send::Load),
     /// What fleets pay for: many files, slow writers, nothing to do
     Fleet {
         /// Only these loads
@@ -117,6 +125,10 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &Options) -> io::Result<()> {
+    if let Part::Send(load) = &options.part {
+        println!("{}", load.send()?.line());
+        return Ok(());
+    }
     let scratch = Scratch::new()?;
     let mut report = Report::new(&options.folder.join("results"), options.part.results_name())?;
     measure::pin(options.core)?;
@@ -124,9 +136,9 @@ fn run(options: &Options) -> io::Result<()> {
         Part::Short => short(options, &scratch, &mut report)?,
         Part::Limits => limits::run(&options.weblog(&scratch)?, &scratch, options.repetitions, &mut report)?,
         Part::Scan => scan::run(&mut report)?,
-        Part::Tags => tags::run(&mut report)?,
-        Part::Points => points::run(&mut report)?,
-        Part::PointsParse => points_parse::run(&mut report)?,
+        Part::Tags => drop(tags::run(&mut report)?),
+        Part::Points => drop(points::run(&mut report)?),
+        Part::PointsParse => drop(points_parse::run(&mut report)?),
         Part::Redact => redact::run(&mut report)?,
         Part::Framing => framing::run(options.repetitions, &mut report)?,
         Part::Parse => parse::run(options.repetitions, &mut report)?,
@@ -136,6 +148,8 @@ fn run(options: &Options) -> io::Result<()> {
             agent::run(options, names, &options.weblog(&scratch)?, &scratch, &mut report)?
         }
         Part::Peers { names } => peers::run(options, names, &scratch, &mut report)?,
+        Part::Metrics { names } => metrics::run(options, names, &scratch, &mut report)?,
+        Part::Send(_) => {}
         Part::Fleet { names } => fleet::run(options, names, &scratch, &mut report)?,
     }
     println!("results: {}", report.folder().display());
@@ -149,6 +163,7 @@ fn short(options: &Options, scratch: &Scratch, report: &mut Report) -> io::Resul
     limits::run(&input, scratch, options.repetitions, report)?;
     agent::run(options, &[], &input, scratch, report)?;
     Input::remove(scratch)?;
+    metrics::run(options, &[], scratch, report)?;
     fleet::run(options, &[], scratch, report)
 }
 
@@ -177,6 +192,8 @@ impl Part {
             Part::Expressions => "expressions",
             Part::Agent { .. } => "agent",
             Part::Peers { .. } => "peers",
+            Part::Metrics { .. } => "metrics",
+            Part::Send(_) => "send",
             Part::Fleet { .. } => "fleet",
         }
     }

@@ -28,7 +28,8 @@ const COLUMNS: &[&str] = &[
     "lost",
     "repeated",
 ];
-const BAR_COLUMNS: &[&str] = &["scenario: what", "measured", "bar", "verdict"];
+/// Those of a table of [`Bar::cells`].
+pub const BAR_COLUMNS: &[&str] = &["scenario: what", "measured", "bar", "verdict"];
 
 /// One program in one scenario.
 struct Run<'a> {
@@ -243,7 +244,7 @@ fn notes(scenario: &Header, input: &Input, runs: &[Run], table: &mut Table) {
 }
 
 /// The version that a command prints, in brackets.
-fn version(command: &str) -> String {
+pub fn version(command: &str) -> String {
     let mut words = command.split_whitespace();
     let Some(program) = words.next() else { return String::new() };
     let output = Command::new(program).args(words).output().map(|output| output.stdout).unwrap_or_default();
@@ -267,7 +268,7 @@ fn plot(scenario: &Header, figures: &[Figures], report: &mut Report) -> io::Resu
 }
 
 /// Something that a scenario promises.
-struct Bar {
+pub struct Bar {
     what: String,
     measured: f64,
     bar: f64,
@@ -276,15 +277,18 @@ struct Bar {
 }
 
 impl Bar {
-    fn least(what: String, measured: f64, bar: f64) -> Self {
+    /// At least `bar` is promised.
+    pub fn least(what: String, measured: f64, bar: f64) -> Self {
         Bar { what, measured, bar, is_least: true }
     }
 
-    fn most(what: &str, measured: f64, bar: f64) -> Self {
+    /// At most `bar` is promised.
+    pub fn most(what: &str, measured: f64, bar: f64) -> Self {
         Bar { what: what.to_owned(), measured, bar, is_least: false }
     }
 
-    fn cells(&self, scenario: &Header) -> Vec<String> {
+    /// What is promised, what was measured (NaN if nothing was), the bar and the verdict.
+    pub fn cells(&self, scenario: &str) -> Vec<String> {
         let (sign, met) =
             if self.is_least { (">=", self.measured >= self.bar) } else { ("<=", self.measured <= self.bar) };
         let verdict = match (self.measured.is_nan(), met) {
@@ -293,7 +297,7 @@ impl Bar {
             (false, false) => "MISSED",
         };
         vec![
-            format!("{}: {}", scenario.name, self.what),
+            format!("{scenario}: {}", self.what),
             format!("{:.2}", self.measured),
             format!("{sign} {}", self.bar),
             verdict.to_owned(),
@@ -306,7 +310,7 @@ fn bars(scenarios: &[Header], figures: &[Figures]) -> io::Result<Table> {
     let mut table = Table::new("bars", "The bars", BAR_COLUMNS);
     for scenario in scenarios {
         for bar in bars_of(scenario, figures)? {
-            table.row(bar.cells(scenario));
+            table.row(bar.cells(&scenario.name));
         }
     }
     table.note("Ratios are those of the medians in the table above.".to_owned());

@@ -2,7 +2,7 @@
 
 use crate::scratch::Scratch;
 use std::io;
-use std::net::TcpListener;
+use std::net::{TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 
 const OPEN: &str = "${BENCH_";
@@ -30,6 +30,20 @@ impl Places {
     /// Adds a broker's address and a topic on it.
     pub fn with_broker(mut self, address: &str, topic: &str) -> Self {
         self.0.extend([("BROKER", address.to_owned()), ("TOPIC", topic.to_owned())]);
+        self
+    }
+
+    /// Adds what a load is sent to: a free UDP port and the path of a socket, of which there is none yet.
+    pub fn with_sockets(mut self, scratch: &Scratch) -> io::Result<Self> {
+        let port = UdpSocket::bind("127.0.0.1:0")?.local_addr()?.port();
+        let socket = scratch.empty_folder("sockets")?.join("load.sock");
+        self.0.extend([("UDP", port.to_string()), ("SOCKET", socket.to_string_lossy().into_owned())]);
+        Ok(self)
+    }
+
+    /// Lets `name` stand for `value`.
+    pub fn with(mut self, name: &'static str, value: &str) -> Self {
+        self.0.push((name, value.to_owned()));
         self
     }
 

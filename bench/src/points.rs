@@ -2,6 +2,8 @@
 //! memory, and what it takes to hand over and merge all of them.
 
 use crate::measure::{Samples, progress, thread_cpu_seconds};
+use crate::peers::Bar;
+use crate::plot::{Axes, Series};
 use crate::report::{Report, Table};
 use millstream_series::{Generation, Kind, Limits, Point, Shard, Store, TagStyle, Values};
 use millstream_testkit::Random;
@@ -20,8 +22,9 @@ const BAR_BYTES: f64 = 200.0;
 const KINDS: [(&str, Kind); 3] =
     [("count", Kind::Count), ("gauge", Kind::Gauge), ("distribution", Kind::Distribution)];
 
-/// Measures and reports the store.
-pub fn run(report: &mut Report) -> io::Result<()> {
+/// Measures and reports the store; returns its bars.
+pub fn run(report: &mut Report) -> io::Result<Vec<Vec<String>>> {
+    let (mut bars, mut batches) = (Vec::new(), KINDS.map(|_| Vec::new()));
     let mut table = Table::new(
         "points",
         "Points into the metric store: ns per point in random order, five tags",
@@ -39,10 +42,15 @@ pub fn run(report: &mut Report) -> io::Result<()> {
         ],
     );
     for series in SERIES {
-        for (name, kind) in KINDS.iter().filter(|(name, _)| series <= 250_000 || *name == "count") {
+        let kinds = KINDS.iter().zip(&mut batches);
+        for ((name, kind), batches) in kinds.filter(|((name, _), _)| series <= 250_000 || *name == "count") {
             progress(&format!("points: {series} series, {name}"));
             let row = Run::new(series, *kind).measure();
             table.row(row.cells(series, name));
+            batches.push(((series as f64).log10(), row.batch_ns));
+            if row.has_bar(series, name) {
+                bars.push(Bar::most(&format!("bytes of a {name} of {series}"), row.bytes, BAR_BYTES));
+            }
         }
     }
     table.note(
@@ -50,7 +58,14 @@ pub fn run(report: &mut Report) -> io::Result<()> {
              name and tags."
             .to_owned(),
     );
-    report.add(table)
+    report.add(table)?;
+    let named = KINDS.iter().zip(batches);
+    let curves: Vec<Series> =
+        named.map(|((name, _), points)| Series { label: (*name).to_owned(), points }).collect();
+    let label = |x: &f64| format!("{:.0}", 10_f64.powf(*x));
+    let axes = Axes { title: "A point into the store, in batches", x: "series", y: "ns", x_label: &label };
+    report.plot("points", &axes, &curves)?;
+    Ok(bars.iter().map(|bar| bar.cells("points")).collect())
 }
 
 struct Figures {
@@ -64,13 +79,16 @@ struct Figures {
 }
 
 impl Figures {
+    /// With few series other memory is most of it, and a distribution has no bar.
+    fn has_bar(&self, series: usize, kind: &str) -> bool {
+        kind != "distribution" && series >= 100_000
+    }
+
     fn cells(&self, series: usize, kind: &str) -> Vec<String> {
-        // With few series other memory is most of it, and a distribution has no bar.
-        let bar = match kind {
-            "distribution" => "",
-            _ if series < 100_000 => "",
-            _ if self.bytes <= BAR_BYTES => "holds",
-            _ => "MISSED",
+        let bar = match self.has_bar(series, kind) {
+            false => "",
+            true if self.bytes <= BAR_BYTES => "holds",
+            true => "MISSED",
         };
         let figures = [
             self.first_ns,

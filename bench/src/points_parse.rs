@@ -2,6 +2,7 @@
 //! the parser's byte-by-byte twin; then with the store behind them.
 
 use crate::measure::{Samples, progress};
+use crate::peers::Bar;
 use crate::report::{Report, Table};
 use crate::scan::ns_per_item;
 use millstream_points::dogstatsd::{Options, Parser, scalar};
@@ -21,8 +22,9 @@ const BAR_NS: f64 = 40.0;
 const BAR_STORE_NS: f64 = 110.0;
 const LARGE_BYTES: usize = 8 << 10;
 
-/// Measures and reports the parsers.
-pub fn run(report: &mut Report) -> io::Result<()> {
+/// Measures and reports the parsers; returns their bars.
+pub fn run(report: &mut Report) -> io::Result<Vec<Vec<String>>> {
+    let mut bars = Vec::new();
     let mut table = Table::new(
         "points_parse",
         "Messages to points: ns per point",
@@ -41,7 +43,12 @@ pub fn run(report: &mut Report) -> io::Result<()> {
         ),
     ] {
         progress(&format!("points-parse: {name}"));
-        row(&mut table, name, &messages, dogstatsd(&messages), bar);
+        let ns = dogstatsd(&messages);
+        row(&mut table, name, &messages, ns, bar);
+        if bar {
+            bars.push(Bar::most(&format!("ns of a point, {name}"), ns[2], BAR_NS));
+            bars.push(Bar::most(&format!("ns with the store, {name}"), ns[3], BAR_STORE_NS));
+        }
     }
     for (name, per_message) in [("metricserver, ten points", 10), ("metricserver, one point", 1)] {
         progress(&format!("points-parse: {name}"));
@@ -53,7 +60,8 @@ pub fn run(report: &mut Report) -> io::Result<()> {
          answers byte by byte with the standard library."
             .to_owned(),
     );
-    report.add(table)
+    report.add(table)?;
+    Ok(bars.iter().map(|bar| bar.cells("points_parse")).collect())
 }
 
 /// A datagram.
@@ -153,7 +161,7 @@ fn msgpack(per_message: usize) -> Vec<Message> {
             let value = ((1000 + random.below(9000)) as f64
                 / [1000.0, 100.0, 10.0, 1.0][(series / 7 % 4) as usize])
                 .to_string();
-            bytes.push(0x96);
+            bytes.extend_from_slice(&[0x96]);
             ["emit", kind, "app.requests.latency", &value, &tags, ""]
                 .iter()
                 .for_each(|part| text(&mut bytes, part));

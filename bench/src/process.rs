@@ -128,6 +128,11 @@ impl Program {
         })
     }
 
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Where its file sink writes.
     pub fn output(&self) -> &Path {
         &self.output
@@ -160,6 +165,11 @@ impl Program {
             }
         }
         Ok(nanoseconds as f64 / 1e9)
+    }
+
+    /// Waits for `time`, in which it must not end.
+    pub fn stays_for(&self, time: Duration) -> io::Result<()> {
+        if self.ends_within(time)? { Err(self.failure("has ended too early")) } else { Ok(()) }
     }
 
     /// Asks it to drain and exit.

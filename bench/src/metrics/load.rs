@@ -1,0 +1,165 @@
+//! Datagrams of DogStatsD lines, made before they are sent. Every line is as long as every other, and so is every
+//! datagram; a counter is always 1, so that the sum of all counters that come out is the number that arrived.
+
+use millstream_testkit::Random;
+
+/// Fewest datagrams that are made, so that neighbours in time differ.
+const DATAGRAMS_MIN: usize = 4096;
+
+/// What is in the datagrams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::Args)]
+pub struct Content {
+    /// Series that lines belong to; each comes once before any comes again
+    #[arg(long, default_value_t = 1000)]
+    pub series: usize,
+    /// Lines of a datagram
+    #[arg(long, default_value_t = 10)]
+    pub lines: usize,
+    /// Bytes that a datagram is filled up to with whole lines, instead of a number of lines
+    #[arg(long, default_value_t = 0)]
+    pub fill_bytes: usize,
+    /// Make a gauge of every second series
+    #[arg(long)]
+    pub gauges: bool,
+    /// Sort the tags of a line by their keys
+    #[arg(long)]
+    pub sorted: bool,
+}
+
+/// Datagrams, one after the other in memory.
+pub struct Datagrams {
+    bytes: Vec<u8>,
+    /// Counters in each.
+    counters: Vec<u32>,
+    /// Bytes of one.
+    pub len: usize,
+    /// Lines of one.
+    pub lines: usize,
+}
+
+impl Content {
+    /// Lines of one datagram.
+    pub fn lines(self) -> usize {
+        match self.fill_bytes {
+            0 => self.lines,
+            bytes => ((bytes + 1) / (self.line(0).len() + 1)).max(1),
+        }
+    }
+
+    /// Bytes of name and tags of one series.
+    pub fn context_bytes() -> usize {
+        let content = Content { series: 1, lines: 1, fill_bytes: 0, gauges: false, sorted: false };
+        content.line(0).len() - ":1|c|#".len()
+    }
+
+    fn is_gauge(self, series: usize) -> bool {
+        self.gauges && series % 2 == 1
+    }
+
+    /// A line of one series: five tags, keys of 6 bytes, values of 12.
+    fn line(self, series: usize) -> Vec<u8> {
+        let mut tags = [
+            format!("region:eu-central-{:02}", series % 3),
+            format!("status:answered-{:03}", series % 7),
+            format!("method:post-as-{:04}", series % 11),
+            format!("hostid:web-{series:08}"),
+            format!("branch:release-{:04}", series % 5),
+        ];
+        if self.sorted {
+            tags.sort();
+        }
+        let kind = if self.is_gauge(series) { 'g' } else { 'c' };
+        format!("bench.requests.{:03}:1|{kind}|#{}", series % 50, tags.join(",")).into_bytes()
+    }
+
+    /// All datagrams of the load; they are sent over and over.
+    pub fn datagrams(self) -> Datagrams {
+        let lines = self.lines();
+        let number = self.series.div_ceil(lines).max(DATAGRAMS_MIN);
+        let mut order = Order::new(self.series);
+        let mut made = Datagrams { bytes: Vec::new(), counters: Vec::with_capacity(number), len: 0, lines };
+        for _ in 0..number {
+            let start = made.bytes.len();
+            let mut counters = 0;
+            for at in 0..lines {
+                let series = order.next();
+                counters += u32::from(!self.is_gauge(series));
+                made.bytes.extend_from_slice(&self.line(series));
+                made.bytes.extend((at + 1 < lines).then_some(b'\n'));
+            }
+            made.counters.push(counters);
+            made.len = made.bytes.len() - start;
+        }
+        made
+    }
+}
+
+impl Datagrams {
+    /// Their number.
+    pub fn number(&self) -> usize {
+        self.counters.len()
+    }
+
+    /// `count` of them that follow each other, from the one at `at`.
+    pub fn bytes(&self, at: usize, count: usize) -> &[u8] {
+        &self.bytes[at * self.len..(at + count) * self.len]
+    }
+
+    /// Counters in the datagram at `at`.
+    pub fn counters(&self, at: usize) -> u64 {
+        u64::from(self.counters[at])
+    }
+}
+
+/// Series in a random order, each once before any comes again.
+struct Order {
+    series: Vec<usize>,
+    at: usize,
+}
+
+impl Order {
+    fn new(series: usize) -> Self {
+        let mut random = Random::new(series as u64);
+        let mut series: Vec<usize> = (0..series.max(1)).collect();
+        for at in (1..series.len()).rev() {
+            series.swap(at, random.below(at as u64 + 1) as usize);
+        }
+        Order { series, at: 0 }
+    }
+
+    fn next(&mut self) -> usize {
+        let series = self.series[self.at];
+        self.at = (self.at + 1) % self.series.len();
+        series
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    fn content(series: usize, gauges: bool) -> Content {
+        Content { series, lines: 10, fill_bytes: 0, gauges, sorted: false }
+    }
+
+    #[test]
+    fn every_series_comes_and_every_line_is_as_long() {
+        let made = content(50_000, true).datagrams();
+        let all: Vec<&[u8]> =
+            (0..made.number()).flat_map(|at| made.bytes(at, 1).split(|byte| *byte == b'\n')).collect();
+        assert_eq!(all.len(), made.number() * 10);
+        assert!(all.iter().all(|line| line.len() == all[0].len()));
+        assert_eq!(all.iter().collect::<HashSet<_>>().len(), 50_000);
+        let counters = all.iter().filter(|line| line.windows(4).any(|part| part == b"1|c|")).count();
+        assert_eq!((0..made.number()).map(|at| made.counters(at)).sum::<u64>(), counters as u64);
+    }
+
+    #[test]
+    fn a_datagram_is_filled_with_whole_lines() {
+        let content = Content { fill_bytes: 8192, ..content(1000, false) };
+        let made = content.datagrams();
+        assert!((8000..=8192).contains(&made.len), "{}", made.len);
+        assert_eq!(made.bytes(3, 1).split(|byte| *byte == b'\n').count(), made.lines);
+    }
+}

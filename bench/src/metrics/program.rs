@@ -1,0 +1,203 @@
+//! A program that receives a load: started, watched from outside, asked for what it has counted.
+
+use super::send::{Load, Sent};
+use super::socket::{granted_bytes, row};
+use crate::delivered;
+use crate::header::Header;
+use crate::places::Places;
+use crate::process::{Program, Subject};
+use crate::scratch::Scratch;
+use std::fs;
+use std::io;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// How long a program may take until its socket is there, and to work off what it has received.
+const START_MAX: Duration = Duration::from_secs(10);
+const DRAIN_MAX: Duration = Duration::from_secs(30);
+/// Time to come to rest after the start.
+const SETTLE: Duration = Duration::from_millis(500);
+/// A program that used less than this part of a core for a while has nothing left to do.
+const IDLE_LOOK: Duration = Duration::from_millis(200);
+const IDLE_SHARE: f64 = 0.03;
+
+/// What a program has done with a load.
+#[derive(Clone, Debug, Default)]
+pub struct Measured {
+    pub sent: Sent,
+    /// From before the load until everything is worked off, user and system.
+    pub cpu_seconds: f64,
+    /// Of all threads, by their own will and not, in that time.
+    pub switches: u64,
+    /// Before the load and after it.
+    pub rss_bytes: [u64; 2],
+    pub peak_rss_bytes: u64,
+    /// Datagrams that found no room in the socket.
+    pub drops: u64,
+    /// What the kernel has granted as receive buffer.
+    pub granted_bytes: usize,
+    /// Sum of the counters that came out.
+    pub counted: u64,
+}
+
+impl Measured {
+    /// Counters that were sent and did not come out.
+    pub fn lost(&self) -> u64 {
+        self.sent.counters.saturating_sub(self.counted)
+    }
+
+    /// Part of the load that was lost, 0 to 1.
+    pub fn lost_share(&self) -> f64 {
+        self.lost() as f64 / self.sent.counters.max(1) as f64
+    }
+
+    /// Points that it took.
+    pub fn points(&self) -> f64 {
+        self.sent.points as f64 * (1.0 - self.lost_share())
+    }
+
+    /// Points for each CPU second.
+    pub fn points_per_cpu_s(&self) -> f64 {
+        self.points() / self.cpu_seconds
+    }
+}
+
+/// Where programs and loads run.
+pub struct Bench<'a> {
+    pub scratch: &'a Scratch,
+    /// Of the program.
+    pub core: usize,
+    /// Of the load.
+    pub load_core: usize,
+}
+
+impl Bench<'_> {
+    /// Places for a program, the port that it listens at among them.
+    pub fn places(&self) -> io::Result<Places> {
+        Places::fresh(self.scratch, &self.scratch.path("none"))?.with_sockets(self.scratch)
+    }
+
+    /// Starts `subject`, sends `load` to its port and looks what became of it; `counted` says where that stands.
+    pub fn run(
+        &self,
+        subject: &Subject,
+        counted: &str,
+        places: &Places,
+        load: &Load,
+    ) -> io::Result<Measured> {
+        let port: u16 = places.fill("${BENCH_UDP}")?.parse().map_err(io::Error::other)?;
+        let program = Program::start(subject, places, &[self.core])?;
+        await_socket(&program, port)?;
+        let mut measured =
+            Measured { granted_bytes: granted_bytes(program.id(), port)?, ..Measured::default() };
+        let [rss, _] = memory_bytes(program.id())?;
+        let (cpu_seconds, switches) = (program.cpu_seconds()?, switches(program.id())?);
+        measured.sent = load.run(self.load_core)?;
+        measured.cpu_seconds = await_rest(&program, port)? - cpu_seconds;
+        measured.switches = self::switches(program.id())? - switches;
+        measured.drops = row(port)?.map_or(0, |row| row.drops);
+        let [after, peak] = memory_bytes(program.id())?;
+        (measured.rss_bytes, measured.peak_rss_bytes) = ([rss, after], peak);
+        let counted = places.fill(counted)?;
+        if counted.starts_with("http://") {
+            measured.counted = delivered::sum(&counted, program.output())?.0;
+        }
+        let output = program.output().to_owned();
+        program.terminate()?;
+        program.wait(0)?;
+        if !counted.is_empty() && !counted.starts_with("http://") {
+            measured.counted = delivered::sum(&counted, &output)?.0;
+        }
+        Ok(measured)
+    }
+}
+
+/// The load of a scenario, sent to `to`.
+pub fn load(scenario: &Header, to: &str) -> io::Result<Load> {
+    let content = super::load::Content {
+        series: scenario.count("series", 1000)?,
+        lines: scenario.count("lines", 10)?,
+        fill_bytes: scenario.count("fill_bytes", 0)?,
+        gauges: scenario.text("gauges") == "true",
+        sorted: scenario.text("sorted") == "true",
+    };
+    let datagram_bytes = content.lines() * (super::load::Content::context_bytes() + ":1|c|#\n".len());
+    let per_s = match scenario.number("mib_per_s")? {
+        Some(mib) => mib * f64::from(1 << 20) / datagram_bytes as f64,
+        None => scenario.number("datagrams_per_s")?.unwrap_or(0.0),
+    };
+    Ok(Load {
+        to: to.to_owned(),
+        per_s,
+        seconds: scenario.required("seconds")?,
+        burst: scenario.count("burst", 1)?,
+        segment: scenario.text("segment") == "true",
+        probe: None,
+        probe_after: 0.0,
+        content,
+    })
+}
+
+fn await_socket(program: &Program, port: u16) -> io::Result<()> {
+    let start = Instant::now();
+    while row(port)?.is_none() {
+        if start.elapsed() > START_MAX {
+            return Err(io::Error::other(format!("nobody listens at port {port}")));
+        }
+        program.stays_for(Duration::from_millis(10))?;
+    }
+    program.stays_for(SETTLE)
+}
+
+/// Waits until the socket is empty and the program idle; returns its CPU seconds by then.
+fn await_rest(program: &Program, port: u16) -> io::Result<f64> {
+    let start = Instant::now();
+    let mut before = program.cpu_seconds()?;
+    loop {
+        let is_empty = row(port)?.is_none_or(|row| row.queued_bytes == 0);
+        sleep(IDLE_LOOK);
+        let now = program.cpu_seconds()?;
+        let is_idle = now - before < IDLE_SHARE * IDLE_LOOK.as_secs_f64();
+        if (is_empty && is_idle) || start.elapsed() > DRAIN_MAX {
+            return Ok(before);
+        }
+        before = now;
+    }
+}
+
+/// Resident set now, and the largest so far.
+fn memory_bytes(pid: u32) -> io::Result<[u64; 2]> {
+    let text = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    Ok(["VmRSS:", "VmHWM:"].map(|key| number_of(&text, key) * 1024))
+}
+
+/// Context switches of all its threads.
+fn switches(pid: u32) -> io::Result<u64> {
+    let mut switches = 0;
+    for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
+        // A thread may end between the two reads.
+        let text = fs::read_to_string(thread?.path().join("status")).unwrap_or_default();
+        switches +=
+            number_of(&text, "voluntary_ctxt_switches:") + number_of(&text, "nonvoluntary_ctxt_switches:");
+    }
+    Ok(switches)
+}
+
+fn number_of(status: &str, key: &str) -> u64 {
+    let line = status.lines().find_map(|line| line.strip_prefix(key));
+    line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_says_what_a_process_takes() {
+        let [rss, peak] = memory_bytes(std::process::id()).unwrap();
+        assert!(rss > 1 << 20 && peak >= rss, "{rss} {peak}");
+        let before = switches(std::process::id()).unwrap();
+        sleep(Duration::from_millis(5));
+        assert!(switches(std::process::id()).unwrap() > before);
+    }
+}
