@@ -5,6 +5,7 @@ mod clients;
 mod ending;
 mod hostile;
 mod kernel;
+mod pipeline;
 mod starts;
 
 use crate::support::{Agent, lines, wait_until};
