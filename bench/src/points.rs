@@ -2,10 +2,8 @@
 //! memory, and what it takes to hand over and merge all of them.
 
 use crate::measure::{Samples, progress, thread_cpu_seconds};
-use crate::peers::Bar;
-use crate::plot::{Axes, Series};
 use crate::report::{Report, Table};
-use millstream_series::{Generation, Kind, Limits, Point, Shard, Store, TagStyle, Values};
+use millstream_series::{Canonical, Generation, Kind, Limits, Point, Shard, Store, TagStyle, Values};
 use millstream_testkit::Random;
 use std::hint::black_box;
 use std::io;
@@ -19,53 +17,62 @@ const REPETITIONS: usize = 7;
 /// Most bytes of a counter or gauge beside its name and tags.
 const BAR_BYTES: f64 = 200.0;
 
-const KINDS: [(&str, Kind); 3] =
-    [("count", Kind::Count), ("gauge", Kind::Gauge), ("distribution", Kind::Distribution)];
+const KINDS: [(&str, Kind, Order); 4] = [
+    ("count", Kind::Count, Order::Sorted),
+    ("count", Kind::Count, Order::Other),
+    ("gauge", Kind::Gauge, Order::Sorted),
+    ("distribution", Kind::Distribution, Order::Sorted),
+];
 
-/// Measures and reports the store; returns its bars.
-pub fn run(report: &mut Report) -> io::Result<Vec<Vec<String>>> {
-    let (mut bars, mut batches) = (Vec::new(), KINDS.map(|_| Vec::new()));
+/// How an application orders its tags, always in the same way.
+#[derive(Clone, Copy, PartialEq)]
+enum Order {
+    Sorted,
+    Other,
+}
+
+impl Order {
+    fn name(self) -> &'static str {
+        match self {
+            Order::Sorted => "sorted",
+            Order::Other => "other",
+        }
+    }
+}
+
+/// Measures and reports the store.
+pub fn run(report: &mut Report) -> io::Result<()> {
     let mut table = Table::new(
         "points",
         "Points into the metric store: ns per point in random order, five tags",
         &[
             "series",
             "kind",
+            "order of tags",
             "first sight",
             "longest batch, us",
             "one by one",
             "batches",
             "turn us",
             "merge and drain, ns per series",
+            "tags in order, ns per series",
             "bytes per series",
             "bar",
         ],
     );
     for series in SERIES {
-        let kinds = KINDS.iter().zip(&mut batches);
-        for ((name, kind), batches) in kinds.filter(|((name, _), _)| series <= 250_000 || *name == "count") {
-            progress(&format!("points: {series} series, {name}"));
-            let row = Run::new(series, *kind).measure();
-            table.row(row.cells(series, name));
-            batches.push(((series as f64).log10(), row.batch_ns));
-            if row.has_bar(series, name) {
-                bars.push(Bar::most(&format!("bytes of a {name} of {series}"), row.bytes, BAR_BYTES));
-            }
+        for (name, kind, order) in KINDS.iter().filter(|(name, ..)| series <= 250_000 || *name == "count") {
+            progress(&format!("points: {series} series, {name}, tags {}", order.name()));
+            let row = Run::new(series, *kind, *order).measure();
+            table.row(row.cells(series, [name, order.name()]));
         }
     }
     table.note(
         "Batches: 64 points at a time; the longest one of new series is the longest stall of a receiver. Bytes: allocated memory of store, shard and both generations, beside one copy of \
-             name and tags."
+             name and tags. Tags in order: read from every series, as for a flush; merge and drain are without it."
             .to_owned(),
     );
-    report.add(table)?;
-    let named = KINDS.iter().zip(batches);
-    let curves: Vec<Series> =
-        named.map(|((name, _), points)| Series { label: (*name).to_owned(), points }).collect();
-    let label = |x: &f64| format!("{:.0}", 10_f64.powf(*x));
-    let axes = Axes { title: "A point into the store, in batches", x: "series", y: "ns", x_label: &label };
-    report.plot("points", &axes, &curves)?;
-    Ok(bars.iter().map(|bar| bar.cells("points")).collect())
+    report.add(table)
 }
 
 struct Figures {
@@ -75,20 +82,18 @@ struct Figures {
     batch_ns: f64,
     turn_us: f64,
     merge_ns: f64,
+    tags_ns: f64,
     bytes: f64,
 }
 
 impl Figures {
-    /// With few series other memory is most of it, and a distribution has no bar.
-    fn has_bar(&self, series: usize, kind: &str) -> bool {
-        kind != "distribution" && series >= 100_000
-    }
-
-    fn cells(&self, series: usize, kind: &str) -> Vec<String> {
-        let bar = match self.has_bar(series, kind) {
-            false => "",
-            true if self.bytes <= BAR_BYTES => "holds",
-            true => "MISSED",
+    fn cells(&self, series: usize, names: [&str; 2]) -> Vec<String> {
+        // With few series other memory is most of it, and a distribution has no bar.
+        let bar = match names {
+            ["distribution", _] => "",
+            _ if series < 100_000 => "",
+            _ if self.bytes <= BAR_BYTES => "holds",
+            _ => "MISSED",
         };
         let figures = [
             self.first_ns,
@@ -97,10 +102,12 @@ impl Figures {
             self.batch_ns,
             self.turn_us,
             self.merge_ns,
+            self.tags_ns,
             self.bytes,
         ];
         let figures = figures.map(|figure| format!("{figure:.1}"));
-        [series.to_string(), kind.to_owned()].into_iter().chain(figures).chain([bar.to_owned()]).collect()
+        let names = [series.to_string()].into_iter().chain(names.map(str::to_owned));
+        names.chain(figures).chain([bar.to_owned()]).collect()
     }
 }
 
@@ -112,10 +119,10 @@ struct Stream {
 }
 
 impl Stream {
-    fn new(series: impl Iterator<Item = usize>) -> Stream {
+    fn new(series: impl Iterator<Item = usize>, order: Order) -> Stream {
         let (mut bytes, mut places) = (Vec::new(), Vec::new());
         for series in series {
-            let (name, tags) = text(series);
+            let (name, tags) = text(series, order);
             places.push((bytes.len(), name.len(), tags.len()));
             bytes.extend_from_slice(&name);
             bytes.extend_from_slice(&tags);
@@ -143,10 +150,10 @@ struct Run {
 }
 
 impl Run {
-    fn new(series: usize, kind: Kind) -> Run {
+    fn new(series: usize, kind: Kind, order: Order) -> Run {
         let mut random = Random::new(series as u64);
-        let each = Stream::new(0..series);
-        let random = Stream::new((0..POINTS).map(|_| random.below(series as u64) as usize));
+        let each = Stream::new(0..series, order);
+        let random = Stream::new((0..POINTS).map(|_| random.below(series as u64) as usize), order);
         let limits = Limits { series: 2_000_000, ..Limits::default() };
         let bytes_before = allocated_bytes();
         let shard = Shard::new(TagStyle::DogStatsd, &limits, 7);
@@ -171,10 +178,15 @@ impl Run {
         (all, longest)
     }
 
+    fn tags_in_order(&mut self) {
+        let mut room = Canonical::default();
+        self.store.drain(|reading| reading.key.tags(&mut room, |tag| _ = black_box(tag)));
+    }
+
     fn measure(mut self) -> Figures {
         let series = self.each.places.len();
         let (first, longest) = self.first();
-        let mut samples = [(); 4].map(|()| Samples::default());
+        let mut samples = [(); 5].map(|()| Samples::default());
         let mut spare = Generation::default();
         for _ in 0..REPETITIONS {
             samples[0].push(seconds(|| self.one_by_one()));
@@ -187,10 +199,11 @@ impl Run {
                     black_box(reading);
                 });
             }));
+            samples[4].push(seconds(|| self.tags_in_order()));
         }
         let text_bytes = self.each.bytes.len();
         let bytes = (allocated_bytes() - self.bytes_before).saturating_sub(text_bytes);
-        let [one, batch, turn, merge] = samples.map(|samples| samples.median());
+        let [one, batch, turn, merge, tags] = samples.map(|samples| samples.median());
         Figures {
             first_ns: first * 1e9 / series as f64,
             longest_us: longest * 1e6,
@@ -198,6 +211,7 @@ impl Run {
             batch_ns: batch * 1e9 / POINTS as f64,
             turn_us: turn * 1e6,
             merge_ns: merge * 1e9 / series as f64,
+            tags_ns: tags * 1e9 / series as f64,
             bytes: bytes as f64 / series as f64,
         }
     }
@@ -222,17 +236,21 @@ fn seconds(work: impl FnOnce()) -> f64 {
     thread_cpu_seconds() - start
 }
 
-/// Name and tags as an application sends them, in an order that is kept as it is.
-fn text(series: usize) -> (Vec<u8>, Vec<u8>) {
+/// Name and tags as an application sends them.
+fn text(series: usize, order: Order) -> (Vec<u8>, Vec<u8>) {
     let name = format!("service.requests.{}", series % 50);
-    let tags = format!(
-        "endpoint:/api/v1/{},env:production,host:web-{:05},region:eu-west-{},status:{}",
-        series % 97,
-        series / 7,
-        series % 3,
-        200 + series % 7
-    );
-    (name.into_bytes(), tags.into_bytes())
+    let mut tags = [
+        format!("endpoint:/api/v1/{}", series % 97),
+        "env:production".to_owned(),
+        format!("host:web-{:05}", series / 7),
+        format!("region:eu-west-{}", series % 3),
+        format!("status:{}", 200 + series % 7),
+    ];
+    if order == Order::Other {
+        tags.swap(0, 3);
+        tags.swap(1, 4);
+    }
+    (name.into_bytes(), tags.join(",").into_bytes())
 }
 
 /// Bytes that the allocator has given out, with what it takes for itself.
@@ -248,10 +266,12 @@ mod tests {
 
     #[test]
     fn every_text_is_a_series_of_its_own() {
-        let mut run = Run::new(1000, Kind::Count);
-        run.each.points(run.kind).for_each(|point| run.shard.add(&point));
-        run.one_by_one();
-        run.in_batches();
-        assert_eq!(run.shard.series(), 1000);
+        for order in [Order::Sorted, Order::Other] {
+            let mut run = Run::new(1000, Kind::Count, order);
+            run.each.points(run.kind).for_each(|point| run.shard.add(&point));
+            run.one_by_one();
+            run.in_batches();
+            assert_eq!(run.shard.series(), 1000);
+        }
     }
 }

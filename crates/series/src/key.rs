@@ -1,7 +1,8 @@
 //! What a series is called: one contiguous, unambiguous run of bytes.
 
 use crate::point::Kind;
-use millstream_scan::{Tag, TagPlaces, TagSyntax, prefetch, scalar};
+use crate::tags::Canonical;
+use millstream_scan::{Tag, TagSyntax, prefetch};
 use std::fmt;
 use std::sync::Arc;
 
@@ -27,33 +28,64 @@ impl TagStyle {
 /// Kind, style and the length of the name.
 const HEADER_BYTES: usize = 4;
 
+/// Beside the style: the tags are in their canonical form.
+const CANONICAL: u8 = 1 << 7;
+
 const CACHE_LINE_BYTES: usize = 64;
 
 /// Kind, name and tags in one run of bytes: a header of fixed size that has the length of the name, the name, and
-/// the tags as text, sorted, in the syntax of their style.
+/// the tags as text, in the syntax of their style and in the order in which they arrived first. Keys of one series
+/// may differ in that text; its canonical form is the same.
 ///
-/// No key has a split byte and no tag an end byte, as they were divided at those: so two different sets of tags
-/// never have the same text, and `a=bc` is not `ab=c`.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// No key of a tag has a split byte and no tag an end byte, as they were divided at those: so two different sets of
+/// tags never have the same text, and `a=bc` is not `ab=c`.
+#[derive(Clone)]
 pub struct SeriesKey(Arc<[u8]>);
 
 impl SeriesKey {
-    pub(crate) fn new(kind: Kind, style: TagStyle, name: &[u8], tags: &[u8]) -> SeriesKey {
-        let [header, name, tags] = [&header(kind, style, name)[..], name, tags];
+    /// `canonical` is the canonical form of the tags.
+    pub(crate) fn new(kind: Kind, style: TagStyle, name: &[u8], tags: &[u8], canonical: &[u8]) -> SeriesKey {
+        let mut header = header(kind, style, name);
+        if tags == canonical {
+            header[1] |= CANONICAL;
+        }
         SeriesKey(header.iter().chain(name).chain(tags).copied().collect())
     }
 
-    /// Whether it is the key of this name with these tags.
+    /// Whether it is the key of this name with these tags, byte for byte.
     #[inline]
     pub(crate) fn is(&self, header: &[u8; HEADER_BYTES], name: &[u8], tags: &[u8]) -> bool {
-        let rest = self.0.strip_prefix(header).and_then(|rest| rest.strip_prefix(name));
-        rest.is_some_and(|rest| rest == tags)
+        self.tags_of(header, name).is_some_and(|rest| rest == tags)
+    }
+
+    /// Whether it is a key of this name with tags of this canonical form, in whatever order.
+    pub(crate) fn means(
+        &self,
+        header: &[u8; HEADER_BYTES],
+        name: &[u8],
+        canonical: &[u8],
+        room: &mut Canonical,
+    ) -> bool {
+        self.tags_of(header, name).is_some() && self.canonical_text(room) == canonical
+    }
+
+    /// The tags as text, if all before them is this.
+    #[inline]
+    fn tags_of(&self, header: &[u8; HEADER_BYTES], name: &[u8]) -> Option<&[u8]> {
+        let (own, rest) = self.0.split_first_chunk::<HEADER_BYTES>()?;
+        let plain = u32::from_le_bytes(*own) & !u32::from_le_bytes([0, CANONICAL, 0, 0]);
+        if plain == u32::from_le_bytes(*header) { rest.strip_prefix(name) } else { None }
     }
 
     /// Asks for the bytes; a long key is read in order, which the processor foresees.
     #[inline]
     pub(crate) fn prefetch(&self) {
         self.0.iter().step_by(CACHE_LINE_BYTES).take(2).for_each(prefetch);
+    }
+
+    /// What it begins with, see [`header`].
+    pub(crate) fn header(&self) -> [u8; HEADER_BYTES] {
+        header(self.kind(), self.style(), self.name())
     }
 
     fn name_end(&self) -> usize {
@@ -67,7 +99,7 @@ impl SeriesKey {
 
     /// How its tags are written.
     pub fn style(&self) -> TagStyle {
-        if self.0[1] == TagStyle::Pairs as u8 { TagStyle::Pairs } else { TagStyle::DogStatsd }
+        if self.0[1] & !CANONICAL == TagStyle::Pairs as u8 { TagStyle::Pairs } else { TagStyle::DogStatsd }
     }
 
     /// The name; valid UTF-8.
@@ -75,21 +107,30 @@ impl SeriesKey {
         &self.0[HEADER_BYTES..self.name_end()]
     }
 
-    /// The tags as text, sorted; valid UTF-8.
+    /// The tags as text, as they arrived first; valid UTF-8.
     pub fn tags_text(&self) -> &[u8] {
         &self.0[self.name_end()..]
     }
 
-    /// Calls `each` with every tag, in rising order of key and value.
-    pub fn tags(&self, each: impl FnMut(Tag<'_>)) {
-        let mut places = TagPlaces::default();
-        scalar::tags(self.tags_text(), &self.style().syntax(), &mut places);
-        places.tags(self.tags_text()).for_each(each);
+    pub(crate) fn is_canonical(&self) -> bool {
+        self.0[1] & CANONICAL != 0
     }
 
-    /// All of it: equal bytes are equal series.
-    pub fn bytes(&self) -> &[u8] {
-        &self.0
+    /// The tags as text in their canonical form: sorted, without repeated ones. Keys of the same kind, name and
+    /// canonical text are of the same series.
+    pub fn canonical_text<'a>(&'a self, room: &'a mut Canonical) -> &'a [u8] {
+        match self.is_canonical() {
+            true => self.tags_text(),
+            false => room.of(self.tags_text(), self.style()).text,
+        }
+    }
+
+    /// Calls `each` with every tag once, in rising order of key and value. `room` saves allocations.
+    pub fn tags(&self, room: &mut Canonical, each: impl FnMut(Tag<'_>)) {
+        match self.is_canonical() {
+            true => room.each_as_is(self.tags_text(), self.style(), each),
+            false => room.each(self.tags_text(), self.style(), each),
+        }
     }
 }
 

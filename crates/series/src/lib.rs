@@ -2,7 +2,8 @@
 //! randomness of its own; times and seeds are given.
 //!
 //! A [`Shard`] belongs to the thread of one receiver. It looks a point up by its name and tags as they arrived and
-//! changes 16 bytes; that takes no lock, and no allocation for a series that is known. [`Shard::turn`] hands over
+//! changes 16 bytes; that takes no lock, and no allocation for a series that is known. A series keeps one name and
+//! tags, in the order in which they came first; they are sorted when they are read. [`Shard::turn`] hands over
 //! what came since the turn before, whole, and takes the same short time for any number of series. The [`Store`]
 //! belongs to the flusher. It merges what the shards hand over and keeps what lasts longer than a period; merges and
 //! drains go in steps, so that a thread with other work can do them.
@@ -11,12 +12,12 @@
 //! instead of becoming infinite.
 //!
 //! ```
-//! use millstream_series::{Aggregate, Generation, Kind, Limits, Point, Shard, Store, TagStyle, Values};
+//! use millstream_series::{Aggregate, Canonical, Generation, Kind, Limits, Point, Shard, Store, TagStyle, Values};
 //!
 //! let seed = 7; // random in a program
 //! let mut shard = Shard::new(TagStyle::DogStatsd, &Limits::default(), seed);
 //! let mut store = Store::new(1, 10, seed);
-//! for tags in [b"env:prod,host:a", b"host:a,env:prod"] {
+//! for tags in [b"host:a,env:prod", b"env:prod,host:a"] {
 //!     shard.add(&Point {
 //!         kind: Kind::Count,
 //!         name: b"requests",
@@ -28,8 +29,9 @@
 //!     });
 //! }
 //! let spare = store.merge(0, shard.turn(Generation::default()));
+//! let mut room = Canonical::default();
 //! store.drain(|reading| {
-//!     assert_eq!(reading.key.tags_text(), b"env:prod,host:a");
+//!     assert_eq!(reading.key.canonical_text(&mut room), b"env:prod,host:a");
 //!     assert!(matches!(reading.aggregate, Aggregate::Sum { delta: 4.0, points: 2, .. }));
 //! });
 //! # drop(spare);
@@ -59,4 +61,4 @@ pub use point::{ARRIVED_MAX, Class, Kind, Point, Values};
 pub use shard::{Idle, OVERFLOW_NAME, Shard};
 pub use sketch::{RELATIVE_ERROR_MAX, Sketch};
 pub use store::{Aggregate, Drain, Merging, Progress, Reading, Store};
-pub use tags::{Canonical, Sorted};
+pub use tags::Canonical;

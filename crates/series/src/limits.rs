@@ -21,8 +21,8 @@ pub const CHUNK_ENTRIES: usize = 1024;
 pub struct Limits {
     /// Series of one shard.
     pub series: usize,
-    /// Orders of tags that differ from the sorted one and are known by their bytes, of one shard. A point in one
-    /// more order is parsed each time.
+    /// Orders of tags that are known by their bytes, beside the first one of each series, of one shard. A point in
+    /// one more order is parsed each time.
     pub aliases: usize,
     /// Tags of a series, without empty and repeated ones.
     pub tags: usize,

@@ -60,7 +60,9 @@ impl Context {
 /// The points of one receiver. It belongs to one thread and waits for nobody.
 ///
 /// Name and tags are looked up by their bytes as they arrived. Only those that are new are checked, sorted and
-/// looked up again in their canonical order: either the series is known by it, or it is new.
+/// looked up again in their canonical form: either the series is known by it, or it is new. A series keeps its name
+/// and tags once, as they arrived first; where that is not the canonical form, there is a way from the hash of that
+/// form too.
 #[derive(Debug)]
 pub struct Shard {
     style: TagStyle,
@@ -68,13 +70,16 @@ pub struct Shard {
     hashing: Hashing,
     /// Numbers of contexts by the hash of their key.
     index: Index,
+    /// Numbers of the first contexts of series whose tags did not arrive in their canonical form, by the hash of that.
+    sorted: Index,
     contexts: Chunks<Context>,
     free_contexts: Chunks<u32>,
     /// By the number of a series its first context, or [`NONE`] while the number is free.
     first: Chunks<u32>,
     free_series: Chunks<u32>,
     aliases: usize,
-    canonical: Canonical,
+    /// Room for the canonical text of a point, and for that of a series to compare it with.
+    room: [Canonical; 2],
     generation: Generation,
 }
 
@@ -89,12 +94,13 @@ impl Shard {
             limits,
             hashing: Hashing::new(seed),
             index: Index::default(),
+            sorted: Index::default(),
             contexts: Chunks::default(),
             free_contexts: Chunks::default(),
             first: Chunks::default(),
             free_series: Chunks::default(),
             aliases: 0,
-            canonical: Canonical::default(),
+            room: [(); 2].map(|()| Canonical::default()),
             generation: Generation::default(),
         }
     }
@@ -212,51 +218,69 @@ impl Shard {
         if [point.name, point.tags].iter().any(|text| simdutf8::basic::from_utf8(text).is_err()) {
             return Err(Reason::Utf8);
         }
-        let mut canonical = std::mem::take(&mut self.canonical);
-        let sorted = canonical.of(point.tags, self.style);
+        let mut room = std::mem::take(&mut self.room[0]);
+        let sorted = room.of(point.tags, self.style);
         let id = if sorted.count > self.limits.tags {
             self.overflow(point.kind, Reason::Tags, values)
-        } else if let Some(id) = self.find(point.kind, point.name, sorted.text) {
+        } else if let Some(id) = self.find_in_any_order(point.kind, point.name, sorted.text) {
             self.alias(id, point, sorted.text);
             id
         } else if self.series() >= self.limits.series {
             self.overflow(point.kind, Reason::Series, values)
         } else {
             self.generation.counts.add(Reason::KeylessTags, sorted.keyless as u64);
-            let id = self.insert(point.kind, point.name, sorted.text);
-            self.alias(id, point, sorted.text);
-            id
+            self.insert(point.kind, point.name, point.tags, sorted.text)
         };
-        self.canonical = canonical;
+        self.room[0] = room;
         Ok(id)
+    }
+
+    /// The series of a name with tags whose canonical form is known.
+    fn find_in_any_order(&mut self, kind: Kind, name: &[u8], canonical: &[u8]) -> Option<u32> {
+        if let Some(id) = self.find(kind, name, canonical) {
+            return Some(id);
+        }
+        let (header, other) = (header(kind, self.style, name), &mut self.room[1]);
+        let mut is_it = |key: &SeriesKey| key.means(&header, name, canonical, other);
+        let is_it = |at| self.contexts[at].key.as_ref().is_some_and(&mut is_it);
+        self.sorted.find(self.hashing.of(&header, name, canonical), is_it).map(|at| self.contexts[at].series)
     }
 
     fn overflow(&mut self, kind: Kind, reason: Reason, values: u64) -> u32 {
         self.generation.counts.add(reason, values);
-        self.find(kind, OVERFLOW_NAME, b"").unwrap_or_else(|| self.insert(kind, OVERFLOW_NAME, b""))
+        let known = self.find_in_any_order(kind, OVERFLOW_NAME, b"");
+        known.unwrap_or_else(|| self.insert(kind, OVERFLOW_NAME, b"", b""))
     }
 
-    /// A new series under its canonical key.
-    fn insert(&mut self, kind: Kind, name: &[u8], tags: &[u8]) -> u32 {
+    /// A new series, known by its tags as they are and by their canonical form.
+    fn insert(&mut self, kind: Kind, name: &[u8], tags: &[u8], canonical: &[u8]) -> u32 {
         let id = self.free_series.pop().unwrap_or_else(|| {
             self.first.push(NONE);
             self.first.len() as u32 - 1
         });
-        let key = SeriesKey::new(kind, self.style, name, tags);
+        let key = SeriesKey::new(kind, self.style, name, tags, canonical);
         self.generation.born.push((id, key.clone()));
-        self.insert_context(id, key);
+        let is_canonical = key.is_canonical();
+        let at = self.insert_context(id, key);
+        if !is_canonical {
+            self.sorted.insert(self.hashing.of(&header(kind, self.style, name), name, canonical), at);
+        }
         id
     }
 
-    /// Makes the series known by the tags as they arrived, if there is room and they are not as they are kept.
+    /// Makes the series known by the tags as they arrived too, if there is room.
     fn alias(&mut self, id: u32, point: &Point<'_>, canonical: &[u8]) {
-        if point.tags != canonical && self.aliases < self.limits.aliases {
+        if self.aliases < self.limits.aliases {
             self.aliases += 1;
-            self.insert_context(id, SeriesKey::new(point.kind, self.style, point.name, point.tags));
+            self.insert_context(
+                id,
+                SeriesKey::new(point.kind, self.style, point.name, point.tags, canonical),
+            );
         }
     }
 
-    fn insert_context(&mut self, series: u32, key: SeriesKey) {
+    /// Adds a context before those that the series has; returns its number.
+    fn insert_context(&mut self, series: u32, key: SeriesKey) -> u32 {
         let hash = self.hash_of(&key);
         let context = Context { key: Some(key), series, next: self.first[series] };
         let at = match self.free_contexts.pop() {
@@ -271,10 +295,11 @@ impl Shard {
         };
         self.first[series] = at;
         self.index.insert(hash, at);
+        at
     }
 
     fn hash_of(&self, key: &SeriesKey) -> u64 {
-        self.hashing.of(&header(key.kind(), self.style, key.name()), key.name(), key.tags_text())
+        self.hashing.of(&key.header(), key.name(), key.tags_text())
     }
 
     fn remove(&mut self, id: u32) {
@@ -284,12 +309,17 @@ impl Shard {
             let (key, next) = (context.key.take(), context.next);
             if let Some(key) = key {
                 self.index.remove(self.hash_of(&key), at);
+                // The last one is the first that came.
+                if next == NONE && !key.is_canonical() {
+                    let canonical = key.canonical_text(&mut self.room[0]);
+                    self.sorted.remove(self.hashing.of(&key.header(), key.name(), canonical), at);
+                }
             }
             self.free_contexts.push(at);
             at = next;
             contexts += 1;
         }
-        // All but the one under its canonical key.
+        // All but the first.
         self.aliases -= contexts - 1;
         self.free_series.push(id);
         self.generation.gone.push(id);

@@ -16,6 +16,7 @@ use crate::point::Kind;
 use crate::pool::{Members, Pool};
 use crate::shard::Idle;
 use crate::sketch::{Sketch, saturating};
+use crate::tags::Canonical;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
@@ -114,7 +115,10 @@ pub struct Reading<'a> {
 pub struct Store {
     shards: Vec<Shard>,
     hashing: Hashing,
+    /// Numbers of series by the hash of their canonical key.
     index: Index,
+    /// Room for the canonical text of a series, and for that of one to compare it with.
+    room: [Canonical; 2],
     series: Chunks<Series>,
     free: Chunks<u32>,
     sketches: Pool<Sketch>,
@@ -142,6 +146,7 @@ impl Store {
             shards: (0..shards).map(|_| shard()).collect(),
             hashing: Hashing::new(seed),
             index: Index::default(),
+            room: [(); 2].map(|()| Canonical::default()),
             series: Chunks::default(),
             free: Chunks::default(),
             sketches: Pool::default(),
@@ -223,10 +228,6 @@ impl Store {
     /// Whether there is no series.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-
-    fn hash_of(&self, key: &SeriesKey) -> u64 {
-        self.hashing.of_text(key.bytes())
     }
 }
 

@@ -1,7 +1,8 @@
-//! From the tags as they arrived to their one canonical text.
+//! From the tags as they arrived to their one canonical form.
 
 use crate::key::TagStyle;
 use millstream_scan::{Tag, TagPlaces, tags};
+use std::cmp::Ordering;
 
 /// Tags in their canonical form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,34 +15,30 @@ pub struct Sorted<'a> {
     pub keyless: usize,
 }
 
-/// Room that is kept between two texts.
+/// Room to put tags in order, which is kept between two texts.
 #[derive(Debug, Default)]
 pub struct Canonical {
     places: TagPlaces,
+    order: Vec<Place>,
     text: Vec<u8>,
+}
+
+/// Where a tag is in its text: its key, and what ends its value.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    start: u32,
+    split: u32,
+    end: u32,
 }
 
 impl Canonical {
     /// The canonical form of `raw`.
-    pub fn of(&mut self, raw: &[u8], style: TagStyle) -> Sorted<'_> {
+    pub(crate) fn of(&mut self, raw: &[u8], style: TagStyle) -> Sorted<'_> {
+        let keyless = self.sort(raw, style);
         let syntax = style.syntax();
-        tags(raw, &syntax, &mut self.places);
-        let keyless = self.places.tags(raw).filter(|tag| tag.key.is_empty() && !tag.value.is_empty()).count();
-        let keyed = self.places.tags(raw).filter(|tag| !tag.key.is_empty());
-        let mut found: Vec<(usize, Tag<'_>)> = keyed.map(|tag| fill(tag, style)).enumerate().collect();
-        match style {
-            TagStyle::DogStatsd => {
-                found.sort_unstable_by_key(|(_, tag)| *tag);
-                found.dedup_by_key(|(_, tag)| *tag);
-            }
-            TagStyle::Pairs => {
-                // The last one of a key comes first, and stays.
-                found.sort_unstable_by(|(at, a), (bt, b)| a.key.cmp(b.key).then(bt.cmp(at)));
-                found.dedup_by_key(|(_, tag)| tag.key);
-            }
-        }
         self.text.clear();
-        for (index, (_, tag)) in found.iter().enumerate() {
+        for (index, place) in self.order.iter().enumerate() {
+            let tag = place.tag(raw, style);
             if index > 0 {
                 self.text.push(syntax.ends[0]);
             }
@@ -51,14 +48,62 @@ impl Canonical {
                 self.text.extend_from_slice(tag.value);
             }
         }
-        Sorted { count: found.len(), keyless, text: &self.text }
+        Sorted { count: self.order.len(), keyless, text: &self.text }
+    }
+
+    /// Calls `each` with the tags of the canonical form of `raw`.
+    pub(crate) fn each<'a>(&mut self, raw: &'a [u8], style: TagStyle, each: impl FnMut(Tag<'a>)) {
+        self.sort(raw, style);
+        self.order.iter().map(|place| place.tag(raw, style)).for_each(each);
+    }
+
+    /// Calls `each` with the tags of a text that is canonical.
+    pub(crate) fn each_as_is(&mut self, text: &[u8], style: TagStyle, each: impl FnMut(Tag<'_>)) {
+        tags(text, &style.syntax(), &mut self.places);
+        self.places.tags(text).for_each(each);
+    }
+
+    /// Finds the tags of `raw` and puts them in order; returns how many had a value and no key.
+    fn sort(&mut self, raw: &[u8], style: TagStyle) -> usize {
+        tags(raw, &style.syntax(), &mut self.places);
+        self.order.clear();
+        let (mut start, mut keyless) = (0, 0);
+        for (split, end) in self.places.splits.iter().zip(&self.places.ends) {
+            if *split > start {
+                self.order.push(Place { start, split: *split, end: *end });
+            } else {
+                keyless += usize::from(*end > split + 1);
+            }
+            start = end + 1;
+        }
+        self.order.sort_unstable_by(|a, b| a.compare(b, raw, style));
+        self.order.dedup_by(|b, a| match style {
+            TagStyle::DogStatsd => a.tag(raw, style) == b.tag(raw, style),
+            TagStyle::Pairs => a.key(raw) == b.key(raw),
+        });
+        keyless
     }
 }
 
-/// An empty value of a pair is `-`, as the metric server has it.
-fn fill(tag: Tag<'_>, style: TagStyle) -> Tag<'_> {
-    match style {
-        TagStyle::Pairs if tag.value.is_empty() => Tag { value: b"-", ..tag },
-        _ => tag,
+impl Place {
+    fn key<'a>(&self, raw: &'a [u8]) -> &'a [u8] {
+        &raw[self.start as usize..self.split as usize]
+    }
+
+    fn tag<'a>(&self, raw: &'a [u8], style: TagStyle) -> Tag<'a> {
+        let value = &raw[(self.split + 1).min(self.end) as usize..self.end as usize];
+        match style {
+            // An empty value of a pair is `-`, as the metric server has it.
+            TagStyle::Pairs if value.is_empty() => Tag { key: self.key(raw), value: b"-" },
+            _ => Tag { key: self.key(raw), value },
+        }
+    }
+
+    /// Of pairs the last one of a key comes first: it is the one that stays.
+    fn compare(&self, other: &Place, raw: &[u8], style: TagStyle) -> Ordering {
+        match style {
+            TagStyle::DogStatsd => self.tag(raw, style).cmp(&other.tag(raw, style)),
+            TagStyle::Pairs => self.key(raw).cmp(other.key(raw)).then(other.start.cmp(&self.start)),
+        }
     }
 }

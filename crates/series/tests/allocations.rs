@@ -1,6 +1,6 @@
 //! What the store allocates: nothing for points of known series, and little for a series.
 
-use millstream_series::{Generation, Kind, Limits, Point, Shard, Store, TagStyle, Values};
+use millstream_series::{Canonical, Generation, Kind, Limits, Point, Shard, Store, TagStyle, Values};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
@@ -38,8 +38,14 @@ static ALLOCATOR: Counting = Counting;
 const SERIES: usize = 50_000;
 const BYTES_MAX: i64 = 200;
 
+/// Tags in their canonical form.
 fn texts() -> Vec<String> {
     (0..SERIES).map(|at| format!("endpoint:/api/{},env:production,host:web-{:06}", at % 97, at)).collect()
+}
+
+/// The same tags in another order.
+fn unsorted() -> Vec<String> {
+    (0..SERIES).map(|at| format!("host:web-{:06},endpoint:/api/{},env:production", at, at % 97)).collect()
 }
 
 fn add(shard: &mut Shard, kind: Kind, texts: &[String], timestamp: Option<i64>) {
@@ -52,7 +58,8 @@ fn add(shard: &mut Shard, kind: Kind, texts: &[String], timestamp: Option<i64>) 
 
 #[test]
 fn points_of_known_series_allocate_nothing() {
-    let texts = &texts()[..2000];
+    let (sorted, unsorted) = (texts(), unsorted());
+    let texts = [&sorted[..1000], &unsorted[1000..2000]].concat();
     for (kind, timestamp) in Kind::ALL.into_iter().flat_map(|kind| [(kind, None), (kind, Some(7))]) {
         let mut shard = Shard::new(TagStyle::DogStatsd, &Limits::default(), 1);
         let mut store = Store::new(1, 10, 1);
@@ -60,7 +67,7 @@ fn points_of_known_series_allocate_nothing() {
         for period in 0..6 {
             let before = CALLS.get();
             // Enough for the distributions to leave single values behind.
-            (0..30).for_each(|_| add(&mut shard, kind, texts, timestamp));
+            (0..30).for_each(|_| add(&mut shard, kind, &texts, timestamp));
             let calls = CALLS.get() - before;
             // The two generations have the room of the periods before from the third one on.
             assert!(
@@ -75,11 +82,31 @@ fn points_of_known_series_allocate_nothing() {
 
 #[test]
 fn a_counter_or_gauge_is_small_beside_its_name_and_tags() {
-    let all = texts();
-    // Tables have the most room when they have just grown.
-    for texts in [&all[..], &all[..SERIES * 9 / 10], &all[..SERIES * 4 / 5], &all[..SERIES * 2 / 3]] {
-        is_small(texts);
+    for all in [texts(), unsorted()] {
+        // Tables have the most room when they have just grown.
+        for part in [12, 11, 10, 9, 8, 7] {
+            is_small(&all[..SERIES * part / 12]);
+        }
     }
+}
+
+#[test]
+fn tags_are_read_in_order_without_allocations() {
+    let mut shard = Shard::new(TagStyle::DogStatsd, &Limits::default(), 1);
+    let mut store = Store::new(1, 10, 1);
+    add(&mut shard, Kind::Count, &texts()[..1000], None);
+    add(&mut shard, Kind::Gauge, &unsorted()[..1000], None);
+    store.merge(0, shard.turn(Generation::default()));
+    let (mut room, mut calls, mut tags) = (Canonical::default(), [0; 2], 0);
+    for calls in &mut calls {
+        let before = CALLS.get();
+        store.drain(|reading| reading.key.tags(&mut room, |_| tags += 1));
+        *calls = CALLS.get() - before;
+    }
+    assert!(
+        calls[0] > 0 && calls[1] == 0 && tags == 2 * 2 * 1000 * 3,
+        "{calls:?} allocations for {tags} tags"
+    );
 }
 
 fn is_small(texts: &[String]) {

@@ -1,8 +1,8 @@
 //! Limits, overflow, idle series, tags, and what is no number.
 
 use millstream_series::{
-    Aggregate, Counts, Generation, Kind, Limits, OVERFLOW_NAME, Point, Reading, Reason, Shard, Store,
-    TagStyle, Values,
+    Aggregate, Canonical, Counts, Generation, Kind, Limits, OVERFLOW_NAME, Point, Reading, Reason, Shard,
+    Store, TagStyle, Values,
 };
 use std::collections::BTreeMap;
 
@@ -34,6 +34,7 @@ impl Rig {
         self.spare = self.store.merge(0, generation);
         let mut readings = Readings::new();
         let string = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("UTF-8");
+        let mut room = Canonical::default();
         let counts = self.store.drain(|reading| {
             let value = match reading.aggregate {
                 Aggregate::Sum { delta, .. } => delta,
@@ -42,7 +43,7 @@ impl Rig {
                 Aggregate::Set(members) => members as f64,
                 Aggregate::Rest => panic!("few timestamps"),
             };
-            let key = (string(reading.key.name()), string(reading.key.tags_text()));
+            let key = (string(reading.key.name()), string(reading.key.canonical_text(&mut room)));
             assert!(readings.insert(key, (value, reading.is_fresh)).is_none());
         });
         (readings, counts)
@@ -163,9 +164,77 @@ fn an_idle_series_goes_and_makes_room() {
     assert_eq!(counts.of(Reason::Series), 0);
     assert_eq!(readings[&("new".to_owned(), String::new())], (7.0, true));
     assert_eq!((rig.store.len(), rig.shard.series()), (2, 2));
-    // The number of the old series is used again: its bytes must not lead there.
-    rig.count("old", "b,a", 1.0);
-    assert_eq!(rig.period().1.of(Reason::Series), 1);
+    // The number of the old series is used again: its tags must not lead there, in whatever order.
+    for tags in ["b,a", "a,b", "a,b,a"] {
+        rig.count("old", tags, 1.0);
+    }
+    let (readings, counts) = rig.period();
+    assert_eq!(counts.of(Reason::Series), 3);
+    assert_eq!(readings[&("new".to_owned(), String::new())], (0.0, false));
+}
+
+/// Only its order of tags is known in the shard, not the sorted one.
+#[test]
+fn a_series_that_was_let_go_comes_again_in_another_order() {
+    let mut rig = Rig::new(TagStyle::Pairs, &Limits::default());
+    for (tags, period) in ["c=1|b=|a=2", "b=-|a=1|a=2|c=1", "a=2|b=-|c=1"].into_iter().zip(0..) {
+        rig.count("n", tags, 1.0);
+        let key = ("n".to_owned(), "a=2|b=-|c=1".to_owned());
+        assert_eq!(rig.period().0, BTreeMap::from([(key, (1.0, true))]), "{period}");
+        (0..2).for_each(|_| drop(rig.period()));
+        rig.shard.forget(&mut rig.store.take_idle(0), usize::MAX);
+        assert_eq!(rig.shard.series(), 0);
+    }
+}
+
+#[test]
+fn shards_that_saw_other_orders_of_tags_have_the_same_series() {
+    for style in [TagStyle::DogStatsd, TagStyle::Pairs] {
+        let orders = [&b"b c a"[..], b"a c b", b"a b c", b"c b a c", b" c  b a "];
+        let mut store = Store::new(orders.len(), 2, SEED);
+        for (at, order) in orders.into_iter().enumerate() {
+            let end = style.syntax().ends[0];
+            let order: Vec<u8> = order.iter().map(|byte| if *byte == b' ' { end } else { *byte }).collect();
+            let mut shard = Shard::new(style, &Limits::default(), SEED);
+            // The others differ in one thing each.
+            for (kind, name, tags) in [
+                (Kind::Count, &b"n"[..], &order[..]),
+                (Kind::Gauge, b"n", &order),
+                (Kind::Count, b"na", &order),
+                (Kind::Count, b"n", &order[..3]),
+            ] {
+                shard.add(&Point { kind, name, tags, ..POINT });
+            }
+            store.merge(at, shard.turn(Generation::default()));
+        }
+        let mut sums = Vec::new();
+        store.drain(|reading| {
+            if let Aggregate::Sum { delta, .. } = reading.aggregate {
+                let mut tags = Vec::new();
+                reading.key.tags(&mut Canonical::default(), |tag| tags.extend_from_slice(tag.key));
+                sums.push((String::from_utf8_lossy(reading.key.name()).into_owned(), tags, delta));
+            }
+        });
+        sums.sort_by(|a, b| (&a.0, &a.1).cmp(&(&b.0, &b.1)));
+        let sum = |name: &str, tags: &str, sum| (name.to_owned(), tags.as_bytes().to_vec(), sum);
+        let of_n = [("ab", 1.0), ("abc", 5.0), ("ac", 1.0), ("bc", 2.0), ("c", 1.0)];
+        let mut expected: Vec<_> = of_n.map(|(tags, delta)| sum("n", tags, delta)).into();
+        expected.push(sum("na", "abc", 5.0));
+        assert_eq!(sums, expected, "{style:?}");
+    }
+}
+
+/// A client may give a series the name of the overflow series, and tags that come to nothing.
+#[test]
+fn the_overflow_series_is_one_whoever_made_it() {
+    let mut rig = Rig::new(TagStyle::DogStatsd, &Limits { series: 1, ..Limits::default() });
+    let name = String::from_utf8_lossy(OVERFLOW_NAME).into_owned();
+    rig.count(&name, ",,", 1.0);
+    for _ in 0..2 {
+        rig.count("n", "", 2.0);
+    }
+    assert_eq!(rig.shard.series(), 1);
+    assert_eq!(rig.period().0, BTreeMap::from([((name, String::new()), (5.0, true))]));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::formats::push_decimal;
 use bytes::Bytes;
 use millstream_model::{Batch, BatchBuilder, Block, Cell, CellKind, Column, Columns, Selection, SourceCx};
 use millstream_scan::{TagPlaces, escape_json};
-use millstream_series::{Output, Reading, SeriesKey, TagStyle, Temporality};
+use millstream_series::{Canonical, Output, Reading, SeriesKey, TagStyle, Temporality};
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::sync::{Arc, LazyLock};
@@ -214,13 +214,16 @@ pub struct TagsText {
     /// Where its value begins.
     value_at: usize,
     has_several: bool,
+    room: Canonical,
 }
 
 impl TagsText {
     fn render(&mut self, key: &SeriesKey) {
+        let mut room = std::mem::take(&mut self.room);
         self.begin();
-        key.tags(|tag| self.tag(tag.key, tag.value));
+        key.tags(&mut room, |tag| self.tag(tag.key, tag.value));
         self.end();
+        self.room = room;
     }
 
     /// Renders tags as they arrived, which need not be sorted.

@@ -111,7 +111,8 @@ impl Store {
         if series.links == 0
             && let Some(key) = series.key.take()
         {
-            self.index.remove(self.hash_of(&key), id);
+            let canonical = key.canonical_text(&mut self.room[0]);
+            self.index.remove(self.hashing.of(&key.header(), key.name(), canonical), id);
             self.free.push(id);
             return LOOKUP_WORK;
         }

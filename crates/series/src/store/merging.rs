@@ -109,8 +109,12 @@ impl Link {
 impl Store {
     /// The number of a series, which is new if need be.
     fn series_of(&mut self, key: SeriesKey) -> u32 {
-        let hash = self.hash_of(&key);
-        if let Some(at) = self.index.find(hash, |at| self.series[at].key.as_ref() == Some(&key)) {
+        let [room, other] = &mut self.room;
+        let (header, canonical) = (key.header(), key.canonical_text(room));
+        let hash = self.hashing.of(&header, key.name(), canonical);
+        let mut is_it = |candidate: &SeriesKey| candidate.means(&header, key.name(), canonical, other);
+        let is_it = |at| self.series[at].key.as_ref().is_some_and(&mut is_it);
+        if let Some(at) = self.index.find(hash, is_it) {
             return at;
         }
         let (kind, since) = (key.kind(), self.period);
