@@ -86,9 +86,12 @@ const TOTALS: [Total; 4] = [
 /// A gauge of a source: its name, what it is, and how it is read; none where it is not known.
 type OfSource = (&'static str, &'static str, fn(&ComponentSnapshot) -> Option<f64>);
 
-const OF_SOURCE: [OfSource; 3] = [
+const OF_SOURCE: [OfSource; 4] = [
     ("millstream_source_files", "Files that are read, open or closed to make room.", |source| {
         Some(source.files.len() as f64)
+    }),
+    ("millstream_source_series", "Series that a source of points holds.", |source| {
+        source.counters.series.map(|series| series as f64)
     }),
     ("millstream_source_troubles", "Paths and patterns that cannot be read.", |source| {
         Some(source.troubles.len() as f64)

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 /// Counters of one component. Every thread adds; nobody waits.
@@ -15,6 +15,8 @@ pub struct Counters {
     busy_ns: AtomicU64,
     sampled_busy_ns: AtomicU64,
     utilization_ppm: AtomicU64,
+    series: AtomicU64,
+    has_series: AtomicBool,
     waits: Mutex<BTreeMap<&'static str, Duration>>,
     dropped: Mutex<BTreeMap<&'static str, u64>>,
     errors: Mutex<BTreeMap<&'static str, u64>>,
@@ -36,6 +38,9 @@ pub struct CountersSnapshot {
     pub busy_seconds: f64,
     /// Share of the last sampling interval spent working.
     pub utilization_ratio: f64,
+    /// Series that a source of points holds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub series: Option<u64>,
     /// Time spent waiting, in seconds, by what for.
     pub wait_seconds: BTreeMap<&'static str, f64>,
     /// Events dropped, by reason.
@@ -103,6 +108,17 @@ impl Counters {
         }
     }
 
+    /// Shows reasons for drops from the start, also while there is none: an alert sees the first one rise from 0.
+    pub fn may_drop(&self, reasons: &[&'static str]) {
+        reasons.iter().for_each(|reason| add(&self.dropped, reason, 0));
+    }
+
+    /// Says how many series a source holds.
+    pub fn holds_series(&self, series: u64) {
+        self.series.store(series, Relaxed);
+        self.has_series.store(true, Relaxed);
+    }
+
     /// Counts an error.
     pub fn error(&self, kind: &'static str) {
         add(&self.errors, kind, 1);
@@ -131,6 +147,7 @@ impl Counters {
             sent_bytes: self.sent_bytes.load(Relaxed),
             busy_seconds: self.busy_ns.load(Relaxed) as f64 / 1e9,
             utilization_ratio: self.utilization_ppm.load(Relaxed) as f64 / 1e6,
+            series: self.has_series.load(Relaxed).then(|| self.series.load(Relaxed)),
             wait_seconds: read(&self.waits, |t: Duration| t.as_secs_f64()),
             dropped_events: read(&self.dropped, |n| n),
             errors: read(&self.errors, |n| n),

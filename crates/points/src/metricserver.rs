@@ -150,7 +150,7 @@ fn timestamp_of(message: &[u8], item: &Item) -> Result<Option<i64>, Fault> {
         Item::Float(seconds) => Some(seconds as i64).filter(|seconds| *seconds < i64::MAX),
         Item::Array(_) | Item::Other { .. } => return Err(Fault::WrongType),
     };
-    seconds.filter(|seconds| *seconds > 0).map(Some).ok_or(Fault::BadTimestamp)
+    seconds.and_then(number::as_time).map(Some).ok_or(Fault::BadTimestamp)
 }
 
 /// The kind of a type.

@@ -109,6 +109,14 @@ fn decimal(text: &[u8]) -> Option<f64> {
     (count > 0 && value <= EXACT_MAX).then(|| value as f64 / POWERS[fraction])
 }
 
+/// Latest time that 64 bits of nanoseconds hold, in Unix seconds: in the year 2262.
+const SECONDS_MAX: i64 = i64::MAX / 1_000_000_000;
+
+/// A time in Unix seconds, if it is after 1970 and not beyond all bounds.
+pub fn as_time(seconds: i64) -> Option<i64> {
+    (1..=SECONDS_MAX).contains(&seconds).then_some(seconds)
+}
+
 /// A whole number in digits, without a sign: a time in seconds, a length.
 pub fn parse_whole(text: &[u8]) -> Option<i64> {
     let is_digits = text.first().is_some_and(u8::is_ascii_digit);

@@ -5,6 +5,7 @@ use crate::intake::{Handover, Intake};
 use crate::reader::{Input, Reader};
 use crate::socket::Held;
 use crate::stats::{Counters, add};
+use crate::sys::cpu_time;
 use crate::{Address, BindError, Framing, Listen, Options, Stats};
 use std::io;
 use std::sync::Arc;
@@ -165,7 +166,8 @@ impl Receiving {
         for socket in self.held.iter().flat_map(|(held, _)| &held.sockets) {
             add(&self.counters.kernel_drops, socket.new_drops() as usize);
         }
-        self.counters.read()
+        let cpu = self.threads.iter().map(|(_, thread)| cpu_time(thread)).sum();
+        Stats { cpu, ..self.counters.read() }
     }
 }
 

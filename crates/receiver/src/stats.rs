@@ -34,6 +34,8 @@ pub struct Stats {
     pub socket_errors: u64,
     /// Panics of an intake; what it was given is lost.
     pub panics: u64,
+    /// CPU time of the threads.
+    pub cpu: std::time::Duration,
     /// The last error, as text.
     pub trouble: Option<String>,
 }
@@ -78,6 +80,7 @@ impl Counters {
             connection_errors: get(&self.connection_errors),
             socket_errors: get(&self.socket_errors),
             panics: get(&self.panics),
+            cpu: std::time::Duration::ZERO,
             trouble: self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone(),
         }
     }

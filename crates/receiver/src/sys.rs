@@ -5,7 +5,10 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::ffi::c_int;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::unix::thread::JoinHandleExt;
 use std::ptr::{self, NonNull};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// Kernels give the datagrams of a socket that was too full at this place of `SO_MEMINFO`.
 const MEMINFO_DROPS: usize = 8;
@@ -48,6 +51,19 @@ pub fn merge_datagrams(socket: BorrowedFd<'_>) -> io::Result<()> {
         )
     };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// CPU time of a thread so far; nothing if it has ended.
+pub fn cpu_time(thread: &JoinHandle<()>) -> Duration {
+    let mut clock = 0;
+    // SAFETY: the handle keeps the thread's number valid, as it is neither joined nor detached; `clock` is ours.
+    let found = unsafe { libc::pthread_getcpuclockid(thread.as_pthread_t(), &raw mut clock) };
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is ours. A clock whose thread has ended is an error.
+    if found != 0 || unsafe { libc::clock_gettime(clock, &raw mut time) } != 0 {
+        return Duration::ZERO;
+    }
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 /// Memory straight from the kernel, zeroed: only pages that were written to are resident.

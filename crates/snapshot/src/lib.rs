@@ -90,7 +90,7 @@ impl Snapshot {
         let of = |c: &ComponentSnapshot| {
             let (kind, id) = (c.kind, c.id.clone());
             let dropped = c.counters.dropped_events.clone().into_iter();
-            let reasons = dropped.filter(|(reason, _)| !ON_PURPOSE.contains(reason));
+            let reasons = dropped.filter(|(reason, events)| *events > 0 && !ON_PURPOSE.contains(reason));
             reasons
                 .map(move |(reason, events)| format!("{events} {reason} ({kind} {id})"))
                 .collect::<Vec<_>>()

@@ -137,6 +137,16 @@ impl PointOptions {
         }
     }
 
+    /// What is wrong with an address, or with its being in the list once more.
+    fn check_listed(&self, kind: &Kind, index: usize, text: &str) -> Result<(), String> {
+        kind.check_address(text)?;
+        let before = self.listen.iter().flatten().take(index);
+        match before.map(|text| kind.address(text)).any(|before| before == kind.address(text)) {
+            true => Err(format!("'{text}' stands twice in the list; write it once")),
+            false => Ok(()),
+        }
+    }
+
     fn mode(&self) -> Result<u32, String> {
         let mode = u32::from_str_radix(&self.mode, 8).ok().filter(|mode| *mode <= 0o777);
         mode.ok_or_else(|| {
@@ -153,7 +163,7 @@ impl PointOptions {
         let mut faults = Vec::new();
         let mut fault = |key: &str, message: String| faults.push((key.to_owned(), message));
         for (index, text) in self.listen.iter().flatten().enumerate() {
-            if let Err(message) = kind.check_address(text) {
+            if let Err(message) = self.check_listed(kind, index, text) {
                 fault(&format!("/listen/{index}"), message);
             }
         }
@@ -242,6 +252,8 @@ impl PointOptions {
         let idle_max = self.expire.0.as_secs().div_ceil(period.as_secs()).min(u64::from(u32::MAX));
         let store = Store::new(self.receivers, idle_max as u32, seed);
         let outlet = Outlet::new(&open).map_err(BuildError)?;
+        open.counters.may_drop(&["kernel", "truncated"]);
+        open.counters.holds_series(0);
         let receiving =
             receiver.start(&open.info.id, intakes).map_err(|error| BuildError(error.to_string()))?;
         Ok(Box::new(Flusher::new(open.info.id.clone(), receiving, handovers, store, period, outlet)))
@@ -255,16 +267,32 @@ pub fn check_period(period: Duration) -> Option<(String, String)> {
         .then(|| ("/period".into(), "no whole number of seconds up to a day; write for example 10s".into()))
 }
 
-/// Says which buffer a socket has, and warns if it is smaller than what was asked for.
+/// Datagrams that the queue of a Unix socket should have room for.
+const QUEUE_DATAGRAMS: u32 = 512;
+
+/// Says how much a socket has room for, and warns if that is little.
 fn report(source: &str, address: &Address, asked: usize, granted: usize) {
-    if granted == 0 {
-        log::info!("source {source}: listening at {address}");
-    } else if granted < asked {
-        log::warn!(
+    match address {
+        Address::Udp(_) if granted < asked => log::warn!(
             "source {source}: listening at {address} with a receive buffer of {granted} bytes instead of {asked}; \
              bursts may be lost; raise it with: sysctl -w net.core.rmem_max={asked}"
-        );
-    } else {
-        log::info!("source {source}: listening at {address} with a receive buffer of {granted} bytes");
+        ),
+        Address::Udp(_) => {
+            log::info!("source {source}: listening at {address} with a receive buffer of {granted} bytes");
+        }
+        Address::UnixDatagram(_) => report_queue(source, address),
+        _ => log::info!("source {source}: listening at {address}"),
+    }
+}
+
+/// The queue of a Unix datagram socket has room for a number of datagrams, whatever the buffer is.
+fn report_queue(source: &str, address: &Address) {
+    let text = std::fs::read_to_string("/proc/sys/net/unix/max_dgram_qlen").unwrap_or_default();
+    match text.trim().parse::<u32>() {
+        Ok(room) if room < QUEUE_DATAGRAMS => log::warn!(
+            "source {source}: listening at {address}, which has room for {room} datagrams; clients drop what they \
+             cannot send; raise it, before the agent starts, with: sysctl -w net.unix.max_dgram_qlen={QUEUE_DATAGRAMS}"
+        ),
+        _ => log::info!("source {source}: listening at {address}"),
     }
 }

@@ -23,6 +23,9 @@ const LOOK: Duration = Duration::from_secs(1);
 /// When it is looked again whether the receivers have handed over; they wake the flusher.
 const TURN_LOOK: Duration = Duration::from_millis(10);
 
+/// How often receivers at rest are notified while they have series to forget.
+const FORGET_LOOK: Duration = Duration::from_millis(10);
+
 /// Series that one poll merges, or passes over: about a millisecond.
 const STEP_SERIES: usize = 16 * 1024;
 
@@ -120,7 +123,7 @@ impl Flusher {
                 self.ending = Ending::Last;
             }
             _ if left.is_zero() => {}
-            _ => return Polled::Wait(left.min(LOOK)),
+            _ => return Polled::Wait(left.min(self.rest())),
         }
         self.period = periods.end(cx.now);
         self.is_late = false;
@@ -130,6 +133,16 @@ impl Flusher {
         self.receiving.notify();
         self.stage = Stage::Turning;
         Polled::Wait(TURN_LOOK)
+    }
+
+    /// How long to wait before the next look, within a period.
+    fn rest(&self) -> Duration {
+        let is_forgetting = self.shares.iter().any(|share| share.handover.is_forgetting());
+        if !is_forgetting {
+            return LOOK;
+        }
+        self.receiving.notify();
+        FORGET_LOOK
     }
 
     /// Takes what the receivers hand over, until all have.
@@ -191,6 +204,15 @@ impl Flusher {
             ("panic", now.panics - before.panics),
         ];
         errors.into_iter().for_each(|(kind, errors)| cx.counters.errors(kind, errors));
+        let framing = now.framing_errors - before.framing_errors;
+        if framing > 0 {
+            log::warn!(
+                "source {}: {framing} messages of streams were too long, or ended early: a client that gives up within \
+                 a message does that",
+                cx.info.id
+            );
+        }
+        cx.counters.busy(now.cpu.saturating_sub(before.cpu));
         if let Some(trouble) = now.trouble.filter(|trouble| before.trouble.as_ref() != Some(trouble)) {
             log::warn!("source {}: {trouble}", cx.info.id);
         }
@@ -237,6 +259,7 @@ impl Flusher {
 impl Flusher {
     /// All of the period is given out.
     fn end_period(&mut self, counts: &Counts, counters: &Counters) {
+        counters.holds_series(self.store.len() as u64);
         count(counts, counters);
         self.stage = Stage::Collecting;
         if self.ending == Ending::Last {

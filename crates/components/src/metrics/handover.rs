@@ -15,6 +15,8 @@ const NOTICES_MAX: usize = 4096;
 pub struct Handover {
     /// Something is there for the receiver.
     is_due: AtomicBool,
+    /// The receiver has series to forget.
+    is_forgetting: AtomicBool,
     slot: Mutex<Slot>,
     wake: Wake,
 }
@@ -32,7 +34,12 @@ struct Slot {
 impl Handover {
     /// Nothing is handed over yet; `wake` wakes the flusher.
     pub fn new(wake: Wake) -> Handover {
-        Handover { is_due: AtomicBool::new(false), slot: Mutex::default(), wake }
+        Handover {
+            is_due: AtomicBool::default(),
+            is_forgetting: AtomicBool::default(),
+            slot: Mutex::default(),
+            wake,
+        }
     }
 
     fn slot(&self) -> MutexGuard<'_, Slot> {
@@ -52,8 +59,22 @@ impl Handover {
 
     /// Of the flusher: names series that the receiver may forget.
     pub fn forget(&self, idle: Idle) {
-        self.slot().idle = Some(idle);
-        self.is_due.store(true, Ordering::Release);
+        if !idle.is_empty() {
+            self.slot().idle = Some(idle);
+            self.is_forgetting.store(true, Ordering::Relaxed);
+            self.is_due.store(true, Ordering::Release);
+        }
+    }
+
+    /// Of the flusher: whether the receiver has series to forget. While nothing arrives it does so only if it is
+    /// notified.
+    pub fn is_forgetting(&self) -> bool {
+        self.is_forgetting.load(Ordering::Relaxed)
+    }
+
+    /// Of the receiver: all are forgotten.
+    pub fn has_forgotten(&self) {
+        self.is_forgetting.store(false, Ordering::Relaxed);
     }
 
     /// Of the flusher: takes the events and service checks that have come.

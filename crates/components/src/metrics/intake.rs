@@ -12,7 +12,10 @@ use millstream_series::{Idle, Point, Shard, TagStyle};
 use std::sync::Arc;
 
 /// Idle series that are forgotten in one round at most: each takes some hundred nanoseconds.
-const FORGET_MAX: usize = 256;
+const FORGET_IN_ROUND: usize = 256;
+
+/// The same when nothing arrives.
+const FORGET_AT_REST: usize = 4096;
 
 /// What the messages are written in.
 #[derive(Clone, Copy, Debug)]
@@ -67,17 +70,21 @@ impl Intake {
         Intake { parser, shard, handover, origin, tally, tags_text: TagsText::default(), idle: None }
     }
 
-    fn turn(&mut self) {
+    /// Hands over what has come, if that is wanted, and forgets up to `most` idle series.
+    fn turn(&mut self, most: usize) {
         self.handover.turn(&mut self.shard, &mut self.idle);
         if let Some(mut idle) = self.idle.take() {
-            self.idle = self.shard.forget(&mut idle, FORGET_MAX).then_some(idle);
+            self.idle = self.shard.forget(&mut idle, most).then_some(idle);
+            if self.idle.is_none() {
+                self.handover.has_forgotten();
+            }
         }
     }
 }
 
 impl millstream_receiver::Intake for Intake {
     fn round(&mut self, messages: &Messages<'_>) {
-        self.turn();
+        self.turn(FORGET_IN_ROUND);
         let arrived = messages.received_ns();
         let mut visitor = Visitor {
             grouped: Grouped::new(&mut self.shard),
@@ -99,7 +106,7 @@ impl millstream_receiver::Intake for Intake {
     }
 
     fn notified(&mut self) {
-        self.turn();
+        self.turn(FORGET_AT_REST);
     }
 }
 

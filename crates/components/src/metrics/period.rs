@@ -7,9 +7,9 @@ use std::time::Duration;
 /// taken to have been set back.
 const OVERDUE_PARTS: u32 = 8;
 
-/// A period that differs from its length by at most this part of it is as long as it should be: points
+/// A period that differs from its length by at most this much, in seconds, is as long as it should be: points
 /// were taken a moment before or after the boundary, which says nothing about their rate.
-const JITTER_PARTS: f64 = 20.0;
+const JITTER_SECONDS: f64 = 0.05;
 
 /// Where the periods of a source begin and end: at multiples of their length since 1970.
 #[derive(Clone, Copy, Debug)]
@@ -61,7 +61,7 @@ impl Periods {
         let end_ns = if is_due { self.aligned(now) } else { now.unix_ns };
         let (length, lasted) = (self.length.as_secs_f64(), now.since_start.saturating_sub(self.begun));
         let lasted = lasted.max(Duration::from_millis(1)).as_millis() as f64 / 1000.0;
-        let is_whole = (lasted - length).abs() <= length / JITTER_PARTS;
+        let is_whole = (lasted - length).abs() <= JITTER_SECONDS;
         *self = Periods::new(self.length, now);
         Period { end_ns, seconds: if is_whole { length } else { lasted } }
     }

@@ -4,7 +4,7 @@ use millstream_model::Counters;
 use millstream_points::{Fault, Note};
 use std::sync::Arc;
 
-/// How often a message that cannot be read is shown in the log, in nanoseconds.
+/// How often something that was left out is shown in the log, for each reason, in nanoseconds.
 const SHOW_EVERY_NS: u64 = 1_000_000_000;
 
 /// Bytes of it that are shown.
@@ -22,10 +22,10 @@ pub struct Tally {
     notes: [u64; Note::ALL.len()],
     /// Whether one of `faults` or `notes` is not zero.
     has_some: bool,
-    /// A fault of the round, if one may be shown.
-    shown: Option<(Fault, String)>,
-    /// Before this arrival none is shown.
-    silent_until: u64,
+    /// Faults of the round to be shown.
+    shown: Vec<(Fault, String)>,
+    /// By fault, the arrival before which none is shown.
+    silent_until: [u64; Fault::ALL.len()],
     arrived: u64,
 }
 
@@ -40,8 +40,8 @@ impl Tally {
             faults: [0; Fault::ALL.len()],
             notes: [0; Note::ALL.len()],
             has_some: false,
-            shown: None,
-            silent_until: 0,
+            shown: Vec::new(),
+            silent_until: [0; Fault::ALL.len()],
             arrived: 0,
         }
     }
@@ -51,9 +51,11 @@ impl Tally {
         self.points += 1;
         self.faults[fault as usize] += 1;
         self.has_some = true;
-        if self.shown.is_none() && self.arrived >= self.silent_until {
+        let silent_until = &mut self.silent_until[fault as usize];
+        if self.arrived >= *silent_until {
+            *silent_until = self.arrived + SHOW_EVERY_NS;
             let start = &text[..text.len().min(SHOWN_BYTES)];
-            self.shown = Some((fault, start.escape_ascii().to_string()));
+            self.shown.push((fault, start.escape_ascii().to_string()));
         }
     }
 
@@ -83,8 +85,7 @@ impl Tally {
         for (note, count) in Note::ALL.iter().zip(&mut self.notes) {
             self.counters.noted(note.name(), std::mem::take(count));
         }
-        if let Some((fault, text)) = self.shown.take() {
-            self.silent_until = self.arrived + SHOW_EVERY_NS;
+        for (fault, text) in self.shown.drain(..) {
             log::warn!("source {}: {}: \"{text}\"; left out and counted", self.source, fault.name());
         }
     }

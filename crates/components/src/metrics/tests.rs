@@ -58,10 +58,22 @@ impl Bench {
                     return Some(*batch);
                 }
                 Polled::Ended => return None,
-                Polled::Wait(pause) if pause > Duration::from_millis(500) => return None,
+                Polled::Wait(pause) if pause > S / 2 => return None,
                 _ => self.rig.wait_for_wake(Duration::from_millis(1)),
             }
         }
+    }
+
+    /// Ends a period, and waits until the receiver has forgotten what it may.
+    fn flush_period(&mut self) -> BTreeMap<String, String> {
+        self.rig.advance(10 * S);
+        let all = self.flush();
+        let begun = Instant::now();
+        while !matches!(self.rig.poll(&mut *self.source), Polled::Wait(pause) if pause > S / 2) {
+            assert!(begun.elapsed() < LIMIT, "the receiver never rests");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        all
     }
 
     /// What is given out of the period, as texts with their interval.
@@ -180,6 +192,21 @@ fn what_does_not_fit_into_a_block_goes_into_the_next() {
 }
 
 #[test]
+fn a_series_without_points_is_let_go_while_nothing_arrives() {
+    let mut bench = Bench::new(",\"expire\":\"20s\"");
+    let points: Vec<String> = (0..10_000).map(|series| format!("g:1|g|#n:{series}")).collect();
+    let points: Vec<&str> = points.iter().map(String::as_str).collect();
+    bench.send(&points, 10_000);
+    let mut periods = 0;
+    while !bench.flush_period().is_empty() {
+        periods += 1;
+        assert!(periods < 10, "the gauges are never let go");
+    }
+    assert!(periods >= 3, "{periods}");
+    assert_eq!(bench.rig.counters.snapshot().series, Some(0));
+}
+
+#[test]
 fn events_and_service_checks_go_on_at_once() {
     let mut bench = Bench::new("");
     bench.send(&["_e{2,3}:hi|yes|#b:2,a:1,b:3|h:web|t:error|d:1700000000", "_sc|db|2|m:gone"], 2);
@@ -219,7 +246,14 @@ fn what_is_left_out_is_counted_by_reason() {
         "three points are in the overflow"
     );
     let counted = bench.rig.counters.snapshot();
-    let dropped = [("bad_value", 1), ("no_value", 1), ("not_finite", 1), ("unknown_type", 1)];
+    let dropped = [
+        ("bad_value", 1),
+        ("kernel", 0),
+        ("no_value", 1),
+        ("truncated", 0),
+        ("not_finite", 1),
+        ("unknown_type", 1),
+    ];
     assert_eq!(counted.dropped_events, BTreeMap::from(dropped));
     assert_eq!(counted.noted_events, BTreeMap::from([("name_bytes", 1), ("series", 2)]));
 }

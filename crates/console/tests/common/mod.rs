@@ -106,6 +106,7 @@ pub fn snapshot() -> Snapshot {
         sent_events: 990,
         sent_bytes: 170_000,
         busy_seconds: 12.5,
+        series: None,
         utilization_ratio: 1.25,
         wait_seconds: [("room", 0.5), ("retry", 3.0)].into(),
         dropped_events: [("filtered", 9), ("panic", 1)].into(),

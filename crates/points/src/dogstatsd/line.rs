@@ -42,7 +42,7 @@ impl<'a> Line<'a> {
             [b'#', tags @ ..] => self.point.tags = tags,
             [b'@', rate @ ..] => self.point.sample_rate = rate_of(rate)?,
             [b'T', seconds @ ..] => {
-                let seconds = number::parse_whole(seconds).filter(|seconds| *seconds > 0);
+                let seconds = number::parse_whole(seconds).and_then(number::as_time);
                 self.point.timestamp = Some(seconds.ok_or(Fault::BadTimestamp)?);
             }
             _ if take_extra(&mut self.extra, field) => {}

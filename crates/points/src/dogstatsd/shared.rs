@@ -32,7 +32,7 @@ impl<'a> Shared<'a> {
         if let Some(tags) = field.strip_prefix('#') {
             self.tags = tags;
         } else if let Some(seconds) = field.strip_prefix("d:") {
-            self.timestamp = number::parse_whole(seconds.as_bytes());
+            self.timestamp = number::parse_whole(seconds.as_bytes()).and_then(number::as_time);
             return Taken::good_if(self.timestamp.is_some());
         } else if let Some(host) = field.strip_prefix("h:") {
             self.host = Some(host);
