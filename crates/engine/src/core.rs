@@ -15,7 +15,7 @@ use millstream_pace::{CpuCeiling, Pace, Rate};
 use millstream_store::Store;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, TryLockError};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -76,9 +76,13 @@ impl SourceSlot {
         }
     }
 
-    /// Whether the source has something to give before it goes.
-    pub fn close(&self) -> bool {
-        self.source.lock().unwrap_or_else(|p| p.into_inner()).close()
+    /// Closes the source, unless it is being polled; whether it has something to give before it goes.
+    pub fn try_close(&self) -> Option<bool> {
+        match self.source.try_lock() {
+            Ok(mut source) => Some(source.close()),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner().close()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     /// Closes a sampling interval.

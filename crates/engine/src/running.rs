@@ -91,7 +91,11 @@ impl Running {
     /// read; ends when they have. [`Running::barrier`] comes next.
     pub(crate) async fn close_sources(&self, goes: impl Fn(&SourceSlot) -> bool) {
         let core = self.current.core();
-        let closing: Vec<bool> = core.sources.iter().map(|slot| goes(slot) && slot.close()).collect();
+        core.scheduler.pause(true);
+        let mut closing = Vec::new();
+        for slot in &core.sources {
+            closing.push(goes(slot) && close(slot).await);
+        }
         if !closing.contains(&true) {
             return;
         }
@@ -113,15 +117,17 @@ impl Running {
         let deadline = tokio::time::Instant::now() + timeout;
         let lanes = std::mem::take(&mut self.lanes);
         let aborts: Vec<_> = lanes.iter().map(tokio::task::JoinHandle::abort_handle).collect();
+        // Sources that hold something back have half of the time: a sink that is dead must not take the
+        // end from those that are well.
+        let given = tokio::time::timeout(timeout / 2, self.close_sources(|_| true)).await.is_ok();
         let drain = async {
-            self.close_sources(|_| true).await;
             self.barrier().await;
             core.sinks().flat_map(|(_, slot)| &slot.lanes).for_each(|lane| lane.close());
             for lane in core.sinks().flat_map(|(_, slot)| &slot.lanes) {
                 lane.ended().await;
             }
         };
-        let drained = tokio::time::timeout_at(deadline, drain).await.is_ok();
+        let drained = tokio::time::timeout_at(deadline, drain).await.is_ok() && given;
         // Sinks that a reload took out may use the rest of the time; nobody waits for what they have.
         let left = async {
             for lane in lanes {
@@ -144,6 +150,16 @@ impl Running {
         });
         let committed = committed.is_ok();
         Stopped { drained: drained && committed, snapshot: snapshot::take(&core) }
+    }
+}
+
+/// Closes a source when its poll has ended; whether it has something to give.
+async fn close(slot: &SourceSlot) -> bool {
+    loop {
+        if let Some(has_more) = slot.try_close() {
+            return has_more;
+        }
+        tokio::time::sleep(BARRIER_POLL).await;
     }
 }
 

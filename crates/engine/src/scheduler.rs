@@ -192,6 +192,8 @@ impl Scheduler {
         let mut state = self.lock();
         closing.iter().enumerate().filter(|(_, closes)| **closes).for_each(|(source, _)| state.wake(source));
         state.closing = Some(closing);
+        // A barrier may have been left in the middle.
+        state.paused = false;
         drop(state);
         self.changed.notify_all();
     }

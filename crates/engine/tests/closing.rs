@@ -122,3 +122,12 @@ async fn a_source_goes_on_where_a_reload_is_refused() {
     assert!(running.stop(Duration::from_secs(30)).await.drained);
     assert_eq!(held(&shelf), HELD);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_stop_within_a_barrier_delivers_what_a_source_holds_back() {
+    let (folder, shelf) = (tempfile::tempdir().unwrap(), Shelf::default());
+    let running = start(folder.path(), &shelf, &Arc::default());
+    running.barrier().await;
+    assert!(running.stop(Duration::from_secs(10)).await.drained);
+    assert_eq!(held(&shelf), HELD);
+}

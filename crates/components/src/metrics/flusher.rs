@@ -23,6 +23,12 @@ const LOOK: Duration = Duration::from_secs(1);
 /// When it is looked again whether the receivers have handed over; they wake the flusher.
 const TURN_LOOK: Duration = Duration::from_millis(10);
 
+/// After this long a receiver that has not handed over may have ended.
+const TURN_MAX: Duration = Duration::from_secs(1);
+
+/// When it is looked again whether the receivers have read what their sockets hold.
+const PAUSE_LOOK: Duration = Duration::from_millis(1);
+
 /// How often receivers at rest are notified while they have series to forget.
 const FORGET_LOOK: Duration = Duration::from_millis(10);
 
@@ -33,8 +39,10 @@ const STEP_SERIES: usize = 16 * 1024;
 enum Stage {
     /// Points come.
     Collecting,
-    /// The receivers were asked to hand over.
-    Turning,
+    /// The receivers read what their sockets hold, and stop.
+    Pausing,
+    /// The receivers were asked to hand over, at this time.
+    Turning(Duration),
     /// What a receiver handed over is added up.
     Merging(usize, Box<Merging>),
     /// What it has come to is given out; of the last series there may be a rest.
@@ -77,6 +85,8 @@ pub struct Flusher {
     ending: Ending,
     outlet: Outlet,
     notices: NoticeRows,
+    /// Whether the poll before gave events or service checks.
+    gave_notices: bool,
 }
 
 impl Flusher {
@@ -105,6 +115,7 @@ impl Flusher {
             ending: Ending::No,
             outlet,
             notices: NoticeRows::default(),
+            gave_notices: false,
         }
     }
 
@@ -113,25 +124,37 @@ impl Flusher {
         if cx.until_eof && self.ending == Ending::No {
             self.ending = Ending::Asked;
         }
-        let periods = self.periods.get_or_insert_with(|| Periods::new(self.length, cx.now));
+        let periods = self.periods.get_or_insert_with(|| {
+            // Before its first poll a source may be dropped again: it takes nothing from its sockets.
+            self.receiving.resume();
+            Periods::new(self.length, cx.now)
+        });
         let left = periods.left(cx.now);
         match self.ending {
             Ending::Done => return Polled::Ended,
             Ending::Asked => {
                 // What the sockets hold is read before the last turn.
-                self.receiving.pause();
+                self.receiving.ask_pause();
                 self.ending = Ending::Last;
+                self.stage = Stage::Pausing;
+                return Polled::Wait(PAUSE_LOOK);
             }
             _ if left.is_zero() => {}
             _ => return Polled::Wait(left.min(self.rest())),
         }
+        self.ask(cx)
+    }
+
+    /// Ends the period: asks the receivers for what has come.
+    fn ask(&mut self, cx: &SourceCx<'_>) -> Polled {
+        let periods = self.periods.get_or_insert_with(|| Periods::new(self.length, cx.now));
         self.period = periods.end(cx.now);
         self.is_late = false;
         for share in &mut self.shares {
             share.handover.ask(std::mem::take(&mut share.spare));
         }
         self.receiving.notify();
-        self.stage = Stage::Turning;
+        self.stage = Stage::Turning(cx.now.since_start);
         Polled::Wait(TURN_LOOK)
     }
 
@@ -146,12 +169,21 @@ impl Flusher {
     }
 
     /// Takes what the receivers hand over, until all have.
-    fn turn(&mut self) -> Polled {
+    fn turn(&mut self, cx: &SourceCx<'_>, asked: Duration) -> Polled {
         for share in self.shares.iter_mut().filter(|share| share.turned.is_none()) {
             share.turned = share.handover.take();
         }
-        if self.shares.iter().any(|share| share.turned.is_none()) {
+        let missing = self.shares.iter().filter(|share| share.turned.is_none()).count();
+        let waited = cx.now.since_start.saturating_sub(asked);
+        if missing > 0 && !(waited >= TURN_MAX && self.receiving.stats().threads_ended > 0) {
             return Polled::Wait(TURN_LOOK);
+        }
+        if missing > 0 {
+            cx.counters.error("receiver_ended");
+            log::error!(
+                "source {}: {missing} of its receivers have ended; what they had is lost",
+                cx.info.id
+            );
         }
         self.stage = self.next_stage();
         Polled::Wait(Duration::ZERO)
@@ -218,21 +250,27 @@ impl Flusher {
         }
     }
 
-    /// Gives out events and service checks.
+    /// Gives out events and service checks, if there are any and there is room.
     fn give_notices(&mut self, cx: &SourceCx<'_>) -> Option<Polled> {
+        if !cx.sinks.is_subset(cx.room) {
+            return None;
+        }
+        // Those of a receiver stay there until there is room, and there their number is bounded.
         for share in &self.shares {
-            self.notices.add(share.handover.take_notices());
+            if self.notices.is_empty() {
+                self.notices.add(share.handover.take_notices());
+            }
         }
         if self.notices.is_empty() {
             return None;
         }
-        if !cx.sinks.is_subset(cx.room) {
-            return Some(Polled::NoRoom);
-        }
-        let bytes = self.notices.next_bytes();
-        let Some((block, permit)) = cx.block(bytes) else { return Some(Polled::NoRoom) };
+        let (block, permit) = cx.block(self.notices.next_bytes())?;
         let batch = self.notices.batch(block, &mut self.outlet, cx);
         Some(Polled::Batch(Box::new(batch), permit))
+    }
+
+    fn has_notices(&self) -> bool {
+        !self.notices.is_empty() || self.shares.iter().any(|share| share.handover.has_notices())
     }
 
     /// Gives out the next events of the period.
@@ -264,6 +302,18 @@ impl Flusher {
         self.stage = Stage::Collecting;
         if self.ending == Ending::Last {
             self.ending = Ending::Done;
+        }
+    }
+
+    /// Goes on with what is being done.
+    fn step(&mut self, cx: &SourceCx<'_>) -> Polled {
+        match self.stage {
+            Stage::Collecting => self.collect(cx),
+            Stage::Pausing if self.receiving.is_paused() => self.ask(cx),
+            Stage::Pausing => Polled::Wait(PAUSE_LOOK),
+            Stage::Turning(asked) => self.turn(cx, asked),
+            Stage::Merging(..) => self.merge(),
+            Stage::Draining(..) => self.drain(cx),
         }
     }
 
@@ -308,14 +358,18 @@ impl Source for Flusher {
         self.outlet.count_lost(cx);
         self.look(cx);
         self.watch(cx);
-        if let Some(polled) = self.give_notices(cx) {
-            return polled;
+        // Turn and turn about: neither keeps the other waiting.
+        let was_notices = std::mem::take(&mut self.gave_notices);
+        if !was_notices && let Some(batch) = self.give_notices(cx) {
+            self.gave_notices = true;
+            return batch;
         }
-        match self.stage {
-            Stage::Collecting => self.collect(cx),
-            Stage::Turning => self.turn(),
-            Stage::Merging(..) => self.merge(),
-            Stage::Draining(..) => self.drain(cx),
+        match self.step(cx) {
+            Polled::Wait(_) | Polled::Ended if self.has_notices() && was_notices => {
+                Polled::Wait(Duration::ZERO)
+            }
+            Polled::Wait(_) | Polled::Ended if self.has_notices() => Polled::NoRoom,
+            polled => polled,
         }
     }
 
@@ -330,6 +384,9 @@ impl Source for Flusher {
         if self.ending != Ending::No {
             self.ending = Ending::No;
             self.receiving.resume();
+            if matches!(self.stage, Stage::Pausing) {
+                self.stage = Stage::Collecting;
+            }
         }
     }
 }

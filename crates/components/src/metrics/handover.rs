@@ -11,6 +11,9 @@ use std::sync::{Mutex, MutexGuard};
 /// Events and service checks that wait at most; what is more is dropped and counted.
 const NOTICES_MAX: usize = 4096;
 
+/// The same of their bytes.
+const NOTICE_BYTES_MAX: usize = 4 << 20;
+
 /// Between one receiver and the flusher.
 pub struct Handover {
     /// Something is there for the receiver.
@@ -29,6 +32,7 @@ struct Slot {
     idle: Option<Idle>,
     turned: Option<Generation>,
     notices: Vec<Notice>,
+    notice_bytes: usize,
 }
 
 impl Handover {
@@ -79,7 +83,9 @@ impl Handover {
 
     /// Of the flusher: takes the events and service checks that have come.
     pub fn take_notices(&self) -> Vec<Notice> {
-        std::mem::take(&mut self.slot().notices)
+        let mut slot = self.slot();
+        slot.notice_bytes = 0;
+        std::mem::take(&mut slot.notices)
     }
 
     /// Of the receiver: hands over what has come, if that is wanted; `idle` gets the series to forget.
@@ -101,12 +107,19 @@ impl Handover {
         (self.wake)();
     }
 
+    /// Of the flusher: whether events or service checks wait.
+    pub fn has_notices(&self) -> bool {
+        !self.slot().notices.is_empty()
+    }
+
     /// Of the receiver: hands over an event or a service check; false if too many wait.
     pub fn notice(&self, notice: Notice) -> bool {
         let mut slot = self.slot();
         let is_first = slot.notices.is_empty();
-        let has_room = slot.notices.len() < NOTICES_MAX;
+        let bytes = slot.notice_bytes + notice.bytes();
+        let has_room = slot.notices.len() < NOTICES_MAX && bytes <= NOTICE_BYTES_MAX;
         if has_room {
+            slot.notice_bytes = bytes;
             slot.notices.push(notice);
         }
         drop(slot);

@@ -45,7 +45,8 @@ impl Notice {
         self
     }
 
-    fn bytes(&self) -> usize {
+    /// Bytes of its texts.
+    pub fn bytes(&self) -> usize {
         self.message.len() + self.values.iter().map(Vec::len).sum::<usize>()
     }
 }
@@ -76,7 +77,9 @@ impl NoticeRows {
     pub fn batch(&mut self, mut block: Block, outlet: &mut Outlet, cx: &SourceCx<'_>) -> Batch {
         let (mut rows, mut used) = (BatchBuilder::default(), 0);
         let mut cells: [Vec<Cell>; FIELDS.len()] = Default::default();
-        while let Some(notice) = self.waiting.pop_front_if(|next| used + next.bytes() <= block.capacity()) {
+        while !rows.is_full()
+            && let Some(notice) = self.waiting.pop_front_if(|next| used + next.bytes() <= block.capacity())
+        {
             let mut put = |text: &[u8]| {
                 block.memory()[used..used + text.len()].copy_from_slice(text);
                 used += text.len();

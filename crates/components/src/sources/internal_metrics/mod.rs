@@ -91,6 +91,9 @@ impl Source for InternalMetrics {
         if !left.is_zero() && !cx.until_eof {
             return Polled::Wait(left);
         }
+        if !cx.sinks.is_subset(cx.room) {
+            return Polled::NoRoom;
+        }
         self.period = periods.end(cx.now);
         self.has_ended = cx.until_eof;
         self.take();
