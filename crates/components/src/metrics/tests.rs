@@ -111,6 +111,14 @@ fn points_come_out_once_at_the_end_of_their_period() {
 }
 
 #[test]
+fn tags_come_out_in_order_however_they_were_sent() {
+    let mut bench = Bench::new("");
+    bench.send(&["a:1|c|#b:2,c,a:1,b:3", "a:2|c|#c,,a:1,b:3,b:2,a:1", "a:4|c|#a:1,b:2,b:3,c"], 3);
+    bench.rig.advance(10 * S);
+    assert_eq!(bench.flush(), texts(&[("a {\"a\":\"1\",\"b\":[\"2\",\"3\"],\"c\":true} 7", "10")]));
+}
+
+#[test]
 fn a_period_that_cannot_be_delivered_becomes_part_of_the_next() {
     let mut bench = Bench::new("");
     bench.rig.advance(10 * S);
