@@ -4,7 +4,7 @@ use crate::messages::Batch;
 use crate::senders::Senders;
 use crate::slots::{Notes, Slots};
 use crate::socket::Socket;
-use crate::stream::{READ_BYTES, Stream};
+use crate::stream::{Broken, READ_BYTES, Stream};
 use crate::sys::{self, Area};
 use crate::{Address, Framing, Options};
 use rustix::io::Errno;
@@ -44,20 +44,26 @@ pub struct Reading {
 
 impl Connection {
     pub fn new(fd: OwnedFd, listener: &Arc<Socket>, framing: Framing, options: &Options) -> Connection {
-        let pid = match listener.address {
-            Address::Tcp(_) => {
-                // A peer that vanished without a word is noticed some time.
-                let _ = sockopt::set_socket_keepalive(&fd, true);
-                None
-            }
-            _ if options.credentials => sys::peer(fd.as_fd()),
-            _ => None,
-        };
+        if matches!(listener.address, Address::Tcp(_)) {
+            // A peer that vanished without a word is noticed some time.
+            let _ = sockopt::set_socket_keepalive(&fd, true);
+        }
+        let pid = peer(&fd, listener, options);
         let kind = match listener.address.is_stream() {
             true => Kind::Stream(Stream::new(framing, options)),
             false => Kind::Packets,
         };
         Connection { fd, kind, pid }
+    }
+
+    /// Goes on under the options of another receiver. Returns how many faults in the stream that
+    /// makes.
+    pub fn adapt(&mut self, listener: &Socket, options: &Options) -> Result<usize, Broken> {
+        self.pid = peer(&self.fd, listener, options);
+        match &mut self.kind {
+            Kind::Packets => Ok(0),
+            Kind::Stream(stream) => stream.adapt(options.message_bytes_max),
+        }
     }
 
     pub fn is_packets(&self) -> bool {
@@ -119,6 +125,12 @@ impl Reading {
         }
         Reading { is_over: true, error: Some(error), ..Reading::default() }
     }
+}
+
+/// The process at the other end, if it is to be known and can be.
+fn peer(fd: &OwnedFd, listener: &Socket, options: &Options) -> Option<u32> {
+    let is_known = options.credentials && !matches!(listener.address, Address::Tcp(_));
+    is_known.then(|| sys::peer(fd.as_fd())).flatten()
 }
 
 /// True for errors that only say "not now".

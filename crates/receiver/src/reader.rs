@@ -9,7 +9,7 @@ use crate::senders::Senders;
 use crate::slots::{Notes, Received, Slots};
 use crate::socket::Socket;
 use crate::stats::{Counters, add};
-use crate::stream::Stream;
+use crate::stream::{Broken, Stream};
 use crate::sys::Area;
 use crate::{Address, Framing, Options};
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
@@ -307,8 +307,15 @@ impl Reader {
     /// Takes the connections of a receiver that has ended.
     fn adopt(&mut self) {
         for index in 0..self.inputs.len() {
-            for connection in self.inputs[index].socket.adopt() {
-                self.connect(index, connection);
+            let socket = self.inputs[index].socket.clone();
+            for mut connection in socket.adopt() {
+                match connection.adapt(&socket, &self.options) {
+                    Ok(framing_errors) => {
+                        add(&self.counters.framing_errors, framing_errors);
+                        self.connect(index, connection);
+                    }
+                    Err(Broken) => add(&self.counters.framing_errors, 1),
+                }
             }
         }
     }

@@ -1,12 +1,13 @@
 //! A receiver that takes over the addresses of another one in the same process.
 
 use crate::support::{Keeper, at, listen, options, sender, start, start_with, udp, unixgram, wait_for};
-use millstream_receiver::{Address, Options, Receiver};
+use millstream_receiver::{Address, Framing, Listen, Options, Receiver};
 use std::collections::HashSet;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::UnixDatagram;
+use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 /// Receivers follow each other while datagrams come: each has its successor before it ends.
@@ -103,4 +104,42 @@ fn drops_are_counted_once() {
         let second = second.stats();
         first.kernel_drops > 0 && first.messages + first.kernel_drops + second.kernel_drops == 1000
     });
+}
+
+/// What the predecessor has read of a message may be longer than the successor allows.
+#[test]
+fn a_lower_limit_ends_or_skips_what_is_open() {
+    let folder = tempfile::tempdir().unwrap();
+    for framing in [Framing::Lines, Framing::Length] {
+        let path = folder.path().join(format!("{framing:?}.sock"));
+        let place = Listen { framing, ..listen(Address::UnixStream(path.clone())) };
+        let large = Options { message_bytes_max: 1 << 20, ..options() };
+        let (first, _, _) = start(&place, &large);
+        let mut client = UnixStream::connect(&path).unwrap();
+        client.write_all(&300_000_u32.to_le_bytes()).unwrap();
+        client.write_all(&[b'x'; 200_000]).unwrap();
+        wait_for(&first, |_| is_read(&client));
+        let small = Options { message_bytes_max: 100, credentials: true, ..options() };
+        let (second, keeper, _) = start(&place, &small);
+        drop(first);
+        wait_for(&second, |stats| stats.framing_errors == 1);
+        if framing == Framing::Length {
+            assert_eq!(client.read(&mut [0; 8]).unwrap_or(0), 0, "it is closed");
+            client = UnixStream::connect(&path).unwrap();
+            client.write_all(b"\x04\0\0\0next").unwrap();
+        } else {
+            client.write_all(b"xx\nnext\n").unwrap();
+        }
+        let stats = wait_for(&second, |stats| stats.messages == 1);
+        assert_eq!((keeper.texts(), stats.framing_errors, stats.connections), (vec!["next".into()], 1, 1));
+        assert_eq!(keeper.taken.lock().unwrap()[0].1.as_ref().unwrap().pid, std::process::id());
+    }
+}
+
+/// True when the other end has read all that was written.
+fn is_read(client: &UnixStream) -> bool {
+    let mut waiting: libc::c_int = 0;
+    // SAFETY: the kernel writes an int to the address.
+    let result = unsafe { libc::ioctl(client.as_raw_fd(), libc::TIOCOUTQ, &raw mut waiting) };
+    result == 0 && waiting == 0
 }
