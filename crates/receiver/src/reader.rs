@@ -2,7 +2,7 @@
 
 use crate::connection::{Connection, Reading, is_passing};
 use crate::control::{Control, Order};
-use crate::intake::Handover;
+use crate::intake::Guarded;
 use crate::messages::Batch;
 use crate::pace::Pace;
 use crate::senders::Senders;
@@ -16,8 +16,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
 use std::collections::HashMap;
+use std::fmt::Display;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -28,11 +30,11 @@ const ROUNDS: usize = 8;
 /// Connections taken from one socket before the others have their turn.
 const ACCEPTS: usize = 64;
 
+/// Turns of so many while the receiver is being paused: as many as a full backlog needs.
+const LAST_ACCEPTS: usize = 16;
+
 /// A socket with an error that lasts, such as no more open files, is left alone for so long.
 const REST: Duration = Duration::from_millis(100);
-
-/// Likewise while the receiver is being paused: as many turns as a full backlog needs.
-const LAST_ACCEPTS: usize = 16;
 
 /// Reads from one connection while the receiver is being paused: a peer that never stops sending
 /// would else keep it from pausing.
@@ -54,7 +56,7 @@ pub struct Reader {
     control: Arc<Control>,
     counters: Arc<Counters>,
     options: Options,
-    handover: Handover,
+    intake: Guarded,
     inputs: Vec<Input>,
     /// Everything, and everything but UDP: that is what is listened to during a pause for merging.
     all: OwnedFd,
@@ -70,6 +72,8 @@ pub struct Reader {
     resting: Vec<(Instant, usize)>,
     /// Bytes of the smallest buffer of a UDP socket, as the kernel counts them.
     buffer_bytes: usize,
+    /// The mark of what is being read: if there is a panic, it is at fault.
+    reading: Option<u64>,
 }
 
 impl Reader {
@@ -77,7 +81,7 @@ impl Reader {
         control: Arc<Control>,
         counters: Arc<Counters>,
         options: Options,
-        handover: Handover,
+        intake: Guarded,
         inputs: Vec<Input>,
     ) -> io::Result<Reader> {
         let all = epoll::create(epoll::CreateFlags::CLOEXEC)?;
@@ -92,7 +96,7 @@ impl Reader {
             control,
             counters,
             options,
-            handover,
+            intake,
             inputs,
             all,
             others,
@@ -105,6 +109,7 @@ impl Reader {
             pace: Pace::new(Instant::now()),
             resting: Vec::new(),
             buffer_bytes,
+            reading: None,
         };
         (0..reader.inputs.len()).try_for_each(|index| reader.listen(index))?;
         Ok(reader)
@@ -122,19 +127,35 @@ impl Reader {
         watch(epoll, socket.fd.as_fd(), index as u64, flags)
     }
 
-    /// Reads until it is told to end; then leaves its connections to whoever listens there next.
+    /// Reads until it is told to end.
     pub fn run(mut self) {
         let mut events = Vec::with_capacity(256);
         for input in self.inputs.iter().filter(|input| !input.socket.address.is_datagram()) {
             input.socket.announce(&self.control);
         }
         self.adopt();
-        while self.cycle(&mut events) {}
-        for (_, (index, connection)) in self.connections.drain() {
-            let _ = epoll::delete(&self.others, &connection.fd);
-            self.counters.connections.fetch_sub(1, Relaxed);
-            self.inputs[index].socket.leave(connection);
+        while self.guard(|reader| reader.cycle(&mut events)) != Some(false) {}
+    }
+
+    /// Calls `what`; None if it panics. A connection at fault is closed, and a socket rests, so that
+    /// the same panic does not come again at once.
+    fn guard<T>(&mut self, what: impl FnOnce(&mut Reader) -> T) -> Option<T> {
+        self.reading = None;
+        let panic = match catch_unwind(AssertUnwindSafe(|| what(self))) {
+            Ok(value) => return Some(value),
+            Err(panic) => panic,
+        };
+        std::mem::forget(panic); // to drop it may panic as well
+        add(&self.counters.panics, 1);
+        self.counters.trouble("a panic while a socket was read; see the log".into());
+        match self.reading.take() {
+            Some(mark) if mark >= CONNECTIONS => self.close(mark),
+            Some(index) => self.rest(index as usize),
+            None => {}
         }
+        // An order may have been taken that was not obeyed.
+        self.control.wake();
+        None
     }
 
     /// Waits for sockets and reads those that have something. False at the end.
@@ -170,7 +191,9 @@ impl Reader {
         let now = Instant::now;
         while let Some(at) = self.resting.iter().position(|(until, _)| *until <= now()) {
             let (_, index) = self.resting.swap_remove(at);
-            let _ = self.listen(index);
+            if let Err(error) = self.listen(index) {
+                self.fail(index, error);
+            }
         }
         let until = self.resting.iter().map(|(until, _)| *until).min();
         let timeout = until.map(|until| timespec(until.saturating_duration_since(now())));
@@ -192,10 +215,10 @@ impl Reader {
             match self.control.order() {
                 Order::Read => return true,
                 Order::End => return false,
-                Order::Notify => self.handover.notified(&self.counters),
+                Order::Notify => self.intake.notified(&self.counters),
                 Order::Pause => {
-                    self.read_all();
-                    self.handover.notified(&self.counters);
+                    self.guard(Reader::read_all);
+                    self.intake.notified(&self.counters);
                     self.control.paused();
                 }
             }
@@ -213,6 +236,7 @@ impl Reader {
     /// Reads a socket or takes its connections. Returns datagrams and bytes of UDP, and whether the
     /// socket is empty now.
     fn input(&mut self, index: usize) -> (usize, usize, bool) {
+        self.reading = Some(index as u64);
         if !self.inputs[index].socket.address.is_datagram() {
             self.accept(index);
             return (0, 0, false);
@@ -243,25 +267,30 @@ impl Reader {
         match self.slots.receive(socket.fd.as_fd(), most, notes, &mut self.batch) {
             Ok(received) => {
                 add(&self.counters.truncated, received.truncated);
-                self.handover.round(self.slots.memory(), &self.batch, &self.counters);
+                self.intake.round(self.slots.memory(), &self.batch, &self.counters);
                 self.slots.settle();
                 Some(received)
             }
             Err(error) if is_passing(error) => Some(Received::default()),
             Err(error) => {
-                self.rest(index, error);
+                self.fail(index, error);
                 None
             }
         }
     }
 
-    /// Leaves a socket with an error alone for a while: it would be ready again at once.
-    fn rest(&mut self, index: usize, error: Errno) {
-        let socket = &self.inputs[index].socket;
+    /// Counts an error of a socket and leaves it alone for a while: it would be ready again at once.
+    fn fail(&mut self, index: usize, error: impl Display) {
         add(&self.counters.socket_errors, 1);
-        self.counters.trouble(format!("{}: {error}", socket.address));
+        self.counters.trouble(format!("{}: {error}", self.inputs[index].socket.address));
+        self.rest(index);
+    }
+
+    fn rest(&mut self, index: usize) {
+        let socket = &self.inputs[index].socket;
         let epoll = if matches!(socket.address, Address::Udp(_)) { &self.all } else { &self.others };
         let _ = epoll::delete(epoll, &socket.fd);
+        self.resting.retain(|(_, resting)| *resting != index);
         self.resting.push((Instant::now() + REST, index));
     }
 
@@ -278,7 +307,7 @@ impl Reader {
                 Err(Errno::CONNABORTED | Errno::PROTO | Errno::PERM) => {}
                 Err(error) if is_passing(error) => return false,
                 Err(error) => {
-                    self.rest(index, error);
+                    self.fail(index, error);
                     return false;
                 }
             }
@@ -323,15 +352,16 @@ impl Reader {
     /// Reads a part of what a connection has. True if there may be more.
     fn connection(&mut self, mark: u64, is_hung_up: bool) -> bool {
         let Some((index, connection)) = self.connections.get_mut(&mark) else { return false };
+        self.reading = Some(mark);
         self.batch.clear();
         let reading = if connection.is_packets() {
             let reading = connection.packets(&mut self.slots, &mut self.senders, &mut self.batch, is_hung_up);
-            self.handover.round(self.slots.memory(), &self.batch, &self.counters);
+            self.intake.round(self.slots.memory(), &self.batch, &self.counters);
             self.slots.settle();
             reading
         } else {
             let reading = connection.stream(&mut self.memory, &mut self.senders, &mut self.batch);
-            self.handover.round(self.memory.bytes(), &self.batch, &self.counters);
+            self.intake.round(self.memory.bytes(), &self.batch, &self.counters);
             reading
         };
         if let Some(error) = reading.error {
@@ -340,10 +370,15 @@ impl Reader {
         }
         self.count(&reading);
         if reading.is_over {
-            self.connections.remove(&mark);
-            self.counters.connections.fetch_sub(1, Relaxed);
+            self.close(mark);
         }
         reading.is_more
+    }
+
+    fn close(&mut self, mark: u64) {
+        if self.connections.remove(&mark).is_some() {
+            self.counters.connections.fetch_sub(1, Relaxed);
+        }
     }
 
     fn count(&self, reading: &Reading) {
@@ -355,6 +390,7 @@ impl Reader {
     /// Reads what the sockets hold at this moment.
     fn read_all(&mut self) {
         for index in 0..self.inputs.len() {
+            self.reading = Some(index as u64);
             if !self.inputs[index].socket.address.is_datagram() {
                 (0..LAST_ACCEPTS).take_while(|_| self.accept(index)).count();
                 continue;
@@ -377,10 +413,79 @@ impl Reader {
     }
 }
 
+/// However the thread ends, its connections are left to whoever listens there.
+impl Drop for Reader {
+    fn drop(&mut self) {
+        for (_, (index, connection)) in self.connections.drain() {
+            let _ = epoll::delete(&self.others, &connection.fd);
+            self.counters.connections.fetch_sub(1, Relaxed);
+            self.inputs[index].socket.leave(connection);
+        }
+    }
+}
+
 fn watch(epoll: &OwnedFd, fd: BorrowedFd<'_>, mark: u64, flags: epoll::EventFlags) -> io::Result<()> {
     Ok(epoll::add(epoll, fd, epoll::EventData::new_u64(mark), flags)?)
 }
 
 fn timespec(duration: Duration) -> Timespec {
     Timespec { tv_sec: duration.as_secs() as i64, tv_nsec: i64::from(duration.subsec_nanos()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::socket::Held;
+    use crate::{Intake, Listen, Messages};
+
+    struct Nothing;
+
+    impl Intake for Nothing {
+        fn round(&mut self, _: &Messages<'_>) {}
+        fn notified(&mut self) {}
+    }
+
+    /// A reader of a Unix datagram socket.
+    fn reader(folder: &std::path::Path) -> (Reader, Held) {
+        let options = Options {
+            shares: 1,
+            receive_buffer: 1 << 16,
+            message_bytes_max: 100,
+            connections_max: 1,
+            credentials: false,
+            merge: false,
+        };
+        let listen = Listen {
+            address: Address::UnixDatagram(folder.join("a.sock")),
+            mode: None,
+            framing: Framing::Lines,
+        };
+        let held = Held::open(&listen, &options).unwrap();
+        let inputs = vec![Input { socket: held.sockets[0].clone(), framing: Framing::Lines }];
+        let control = Arc::new(Control::new().unwrap());
+        let intake = Guarded(Box::new(Nothing));
+        (Reader::new(control, Arc::default(), options, intake, inputs).unwrap(), held)
+    }
+
+    /// It would else never be heard again.
+    #[test]
+    fn a_socket_that_cannot_be_waited_for_is_tried_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut reader, _held) = reader(folder.path());
+        reader.rest(0);
+        // No epoll: to wait for a socket with it is an error.
+        let event = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
+        let others = std::mem::replace(&mut reader.others, event);
+        std::thread::sleep(REST);
+        reader.wait(&mut Vec::with_capacity(8));
+        assert_eq!(reader.counters.read().socket_errors, 1);
+        assert_eq!(reader.resting.len(), 1);
+        reader.others = others;
+        std::thread::sleep(REST);
+        reader.control.wake();
+        reader.wait(&mut Vec::with_capacity(8));
+        assert_eq!(reader.counters.read().socket_errors, 1);
+        assert!(reader.resting.is_empty());
+        assert!(reader.listen(0).is_err(), "it is waited for already");
+    }
 }

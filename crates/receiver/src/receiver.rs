@@ -1,7 +1,7 @@
 //! A set of sockets that is read by a set of threads.
 
 use crate::control::Control;
-use crate::intake::{Handover, Intake};
+use crate::intake::{Guarded, Intake};
 use crate::reader::{Input, Reader};
 use crate::socket::Held;
 use crate::stats::{Counters, add};
@@ -89,7 +89,7 @@ impl Receiver {
         let mut receiving = Receiving { threads: Vec::new(), held: self.held, counters: Arc::default() };
         for (share, intake) in intakes.into_iter().enumerate() {
             let inputs = inputs(&receiving.held, share, shares);
-            receiving.spawn(name, Handover(intake), inputs, self.options)?;
+            receiving.spawn(name, Guarded(intake), inputs, self.options)?;
         }
         Ok(receiving)
     }
@@ -113,22 +113,16 @@ fn inputs(held: &[(Held, Framing)], share: usize, shares: usize) -> Vec<Input> {
 }
 
 impl Receiving {
-    fn spawn(
-        &mut self,
-        name: &str,
-        handover: Handover,
-        inputs: Vec<Input>,
-        options: Options,
-    ) -> io::Result<()> {
+    fn spawn(&mut self, name: &str, intake: Guarded, inputs: Vec<Input>, options: Options) -> io::Result<()> {
         let control = Arc::new(Control::new()?);
         let name: String =
             format!("receive-{name}").chars().filter(char::is_ascii).take(NAME_BYTES_MAX).collect();
         let (for_reader, counters) = (control.clone(), self.counters.clone());
         let (opened, is_open) = std::sync::mpsc::channel();
         let thread = std::thread::Builder::new().name(name).spawn(move || {
-            let _ended = Ended(for_reader.clone());
+            let _ended = Ended(for_reader.clone(), counters.clone());
             // Made here because its memory belongs to the thread.
-            match Reader::new(for_reader, counters, options, handover, inputs) {
+            match Reader::new(for_reader, counters, options, intake, inputs) {
                 Ok(reader) => {
                     let _ = opened.send(Ok(()));
                     reader.run();
@@ -172,10 +166,11 @@ impl Receiving {
 }
 
 /// Says so when a thread ends, however it does: nobody is to wait for it.
-struct Ended(Arc<Control>);
+struct Ended(Arc<Control>, Arc<Counters>);
 
 impl Drop for Ended {
     fn drop(&mut self) {
+        add(&self.1.threads_ended, 1);
         self.0.ended();
     }
 }

@@ -12,6 +12,20 @@ use std::time::{Duration, Instant};
 /// A message with its sender.
 pub type Taken = (Vec<u8>, Option<Sender>);
 
+/// What a panic may bring: whoever drops it has another panic.
+pub struct Bomb;
+
+impl Bomb {
+    /// The message at which a keeper panics with a bomb.
+    pub const MESSAGE: &[u8] = b"bomb";
+}
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("a panic within a panic");
+    }
+}
+
 /// Keeps all messages.
 #[derive(Clone, Default)]
 pub struct Keeper {
@@ -30,6 +44,9 @@ impl Intake for Keeper {
         assert!(messages.received_ns() > 1_600_000_000_000_000_000 && !messages.is_empty());
         if let Some(bytes) = self.panics_at {
             assert!(messages.iter().all(|message| message.bytes != bytes), "asked to panic");
+        }
+        if messages.iter().any(|message| message.bytes == Bomb::MESSAGE) {
+            std::panic::panic_any(Bomb);
         }
         let copies = messages.iter().map(|message| (message.bytes.to_vec(), message.sender.cloned()));
         self.taken.lock().unwrap().extend(copies);
