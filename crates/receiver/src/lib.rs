@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! Receiver::open        sockets are bound; the kernel keeps what arrives, nothing is read
-//! Receiver::start       one thread per share: recvmmsg into slots -> Intake::round with views
+//! Receiver::start       one thread per share, paused
+//! Receiving::resume     recvmmsg into slots -> Intake::round with views
 //! Receiving::pause      what waits is read, then nothing more
 //! ```
 //!

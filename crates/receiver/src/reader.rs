@@ -133,8 +133,11 @@ impl Reader {
         for input in self.inputs.iter().filter(|input| !input.socket.address.is_datagram()) {
             input.socket.announce(&self.control);
         }
-        self.adopt();
-        while self.guard(|reader| reader.cycle(&mut events)) != Some(false) {}
+        // The first order comes when it is to read.
+        let mut goes_on = self.guard(Reader::obey);
+        while goes_on != Some(false) {
+            goes_on = self.guard(|reader| reader.cycle(&mut events));
+        }
     }
 
     /// Calls `what`; None if it panics. A connection at fault is closed, and a socket rests, so that
@@ -210,13 +213,17 @@ impl Reader {
 
     /// Does what it is told. False at the end.
     fn obey(&mut self) -> bool {
-        self.adopt();
+        self.reading = None;
         loop {
             match self.control.order() {
-                Order::Read => return true,
+                Order::Read => {
+                    self.adopt();
+                    return true;
+                }
                 Order::End => return false,
                 Order::Notify => self.intake.notified(&self.counters),
                 Order::Pause => {
+                    self.adopt();
                     self.guard(Reader::read_all);
                     self.intake.notified(&self.counters);
                     self.control.paused();

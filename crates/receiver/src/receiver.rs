@@ -36,7 +36,7 @@ pub struct Bound {
     pub granted: usize,
 }
 
-/// A receiver whose threads run. Dropping it ends them: what waits in the sockets then is lost,
+/// A receiver with its threads, paused at first. Dropping it ends them: what waits in the sockets then is lost,
 /// unless another receiver of the process has the same address open. Socket files that were made
 /// are removed with the last receiver that has them open.
 pub struct Receiving {
@@ -77,7 +77,8 @@ impl Receiver {
     }
 
     /// Starts a thread `receive-NAME` per share; each calls its intake. There must be as many
-    /// intakes as shares.
+    /// intakes as shares. The threads are paused, and read nothing before [`Receiving::resume`]: what
+    /// is dropped before has taken nothing from a receiver with the same addresses.
     ///
     /// # Errors
     /// If their number is wrong, or the system has no room for the threads or their memory.
@@ -141,15 +142,26 @@ impl Receiving {
         self.threads.iter().for_each(|(control, _)| control.notify());
     }
 
-    /// Reads what the sockets hold at this moment, hands it on, and then reads nothing more until
-    /// [`Receiving::resume`]; the kernel keeps what arrives as long as its buffers have room. Returns
-    /// when every thread stands still and has called [`Intake::notified`].
-    pub fn pause(&self) {
+    /// Has every thread read what its sockets hold at this moment, hand it on, call
+    /// [`Intake::notified`], and then read nothing more until [`Receiving::resume`]; the kernel keeps
+    /// what arrives as long as its buffers have room. Returns at once: [`Receiving::is_paused`] says
+    /// when all of that is done.
+    pub fn ask_pause(&self) {
         self.threads.iter().for_each(|(control, _)| control.ask_pause());
+    }
+
+    /// True when every thread stands still, or has ended.
+    pub fn is_paused(&self) -> bool {
+        self.threads.iter().all(|(control, _)| control.is_paused())
+    }
+
+    /// Asks for a pause and waits until every thread stands still.
+    pub fn pause(&self) {
+        self.ask_pause();
         self.threads.iter().for_each(|(control, _)| control.wait_paused());
     }
 
-    /// Goes on reading.
+    /// Begins to read, or goes on.
     pub fn resume(&self) {
         self.threads.iter().for_each(|(control, _)| control.resume());
     }

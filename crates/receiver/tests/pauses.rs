@@ -54,3 +54,19 @@ fn a_paused_receiver_can_be_dropped() {
     drop(receiving);
     assert!(!path.exists());
 }
+
+/// Nobody has to wait where a pause is asked for.
+#[test]
+fn a_pause_can_be_asked_for() {
+    let (receiving, keeper, address) = start(&udp(), &options());
+    assert!(!receiving.is_paused());
+    let round_waits = keeper.taken.lock().unwrap();
+    sender(&address).send(b"x").unwrap();
+    receiving.ask_pause();
+    assert!(!receiving.is_paused());
+    drop(round_waits);
+    wait_for(&receiving, |_| receiving.is_paused());
+    assert_eq!((keeper.len(), keeper.notified.load(SeqCst)), (1, 1));
+    receiving.resume();
+    assert!(!receiving.is_paused());
+}

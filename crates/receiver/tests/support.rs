@@ -109,7 +109,9 @@ pub fn start_with(listen: &Listen, options: &Options, keeper: Keeper) -> (Receiv
     let receiver = Receiver::open(std::slice::from_ref(listen), options).unwrap();
     let address = receiver.sockets()[0].address.clone();
     let intakes = (0..options.shares).map(|_| Box::new(keeper.clone()) as Box<dyn Intake>).collect();
-    (receiver.start("test", intakes).unwrap(), keeper, address)
+    let receiving = receiver.start("test", intakes).unwrap();
+    receiving.resume();
+    (receiving, keeper, address)
 }
 
 pub fn at(address: &Address) -> SocketAddr {

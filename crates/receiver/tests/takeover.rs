@@ -85,6 +85,7 @@ fn connections_go_on_with_the_successor() {
     client.write_all(b"left before the start\n").unwrap();
     let keeper = Keeper::default();
     let third = third.start("test", vec![Box::new(keeper.clone())]).unwrap();
+    third.resume();
     wait_for(&third, |stats| stats.messages == 1);
     assert_eq!(keeper.texts(), ["left before the start"]);
 }
@@ -142,4 +143,32 @@ fn is_read(client: &UnixStream) -> bool {
     // SAFETY: the kernel writes an int to the address.
     let result = unsafe { libc::ioctl(client.as_raw_fd(), libc::TIOCOUTQ, &raw mut waiting) };
     result == 0 && waiting == 0
+}
+
+/// What never reads takes nothing from the receiver before it: no datagram, no connection, no orphan.
+#[test]
+fn a_successor_that_is_dropped_has_taken_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let places = [udp(), unixgram(&folder.path().join("d.sock")), unixgram(&folder.path().join("s.sock"))];
+    let mut places = places.to_vec();
+    places[2].address = Address::UnixStream(folder.path().join("s.sock"));
+    let open = |places: &[Listen]| Receiver::open(places, &options()).unwrap();
+    let receiver = open(&places);
+    places[0].address = receiver.sockets()[0].address.clone();
+    let keeper = Keeper::default();
+    let receiving = receiver.start("test", vec![Box::new(keeper.clone())]).unwrap();
+    receiving.resume();
+    for round in 1..=20 {
+        let other = Keeper::default();
+        let next = open(&places).start("next", vec![Box::new(other.clone())]).unwrap();
+        assert!(next.is_paused());
+        next.notify();
+        wait_for(&next, |_| other.notified.load(SeqCst) == 1);
+        sender(&places[0].address).send(b"x").unwrap();
+        UnixDatagram::unbound().unwrap().send_to(b"x", folder.path().join("d.sock")).unwrap();
+        UnixStream::connect(folder.path().join("s.sock")).unwrap().write_all(b"x").unwrap();
+        wait_for(&receiving, |stats| stats.messages == 3 * round);
+        assert_eq!((other.len(), next.stats().connections_accepted), (0, 0));
+    }
+    assert_eq!(keeper.len(), 60);
 }
