@@ -35,6 +35,8 @@ enum Kind {
 pub struct Reading {
     pub truncated: usize,
     pub framing_errors: usize,
+    /// Bytes taken from the connection; a packet without any counts as one.
+    pub bytes: usize,
     /// There may be more.
     pub is_more: bool,
     /// It is to be closed, because it has ended or cannot go on.
@@ -66,6 +68,12 @@ impl Connection {
         }
     }
 
+    /// Bytes that wait to be read.
+    pub fn waiting(&self) -> usize {
+        let bytes = rustix::io::ioctl_fionread(&self.fd).unwrap_or(0);
+        usize::try_from(bytes).unwrap_or(usize::MAX)
+    }
+
     pub fn is_packets(&self) -> bool {
         matches!(self.kind, Kind::Packets)
     }
@@ -83,6 +91,7 @@ impl Connection {
             // The end looks like packets without a byte, which may as well be sent.
             Ok(received) => Reading {
                 truncated: received.truncated,
+                bytes: batch.bytes.max(received.slots),
                 is_more: received.slots == PACKETS && received.empty == 0,
                 is_over: received.slots == 0 || (is_hung_up && received.empty > 0),
                 ..Reading::default()
@@ -101,8 +110,8 @@ impl Connection {
             Ok(read) => read,
             Err(error) if is_passing(error) => return Reading::default(),
             Err(error) => {
-                stream.end(&memory[..open], batch, sender);
-                return Reading::failed(error);
+                let framing_errors = stream.break_off();
+                return Reading { framing_errors, ..Reading::failed(error) };
             }
         };
         if read == 0 {
@@ -111,7 +120,7 @@ impl Connection {
         }
         match stream.take(&memory[..open + read], batch, sender) {
             Ok(framing_errors) => {
-                Reading { framing_errors, is_more: read == READ_BYTES, ..Reading::default() }
+                Reading { framing_errors, bytes: read, is_more: read == READ_BYTES, ..Reading::default() }
             }
             Err(_) => Reading { framing_errors: 1, is_over: true, ..Reading::default() },
         }

@@ -36,10 +36,6 @@ const LAST_ACCEPTS: usize = 16;
 /// A socket with an error that lasts, such as no more open files, is left alone for so long.
 const REST: Duration = Duration::from_millis(100);
 
-/// Reads from one connection while the receiver is being paused: a peer that never stops sending
-/// would else keep it from pausing.
-const LAST_READS: usize = 16;
-
 /// Marks of events: sockets have their index, connections a number from the first on.
 const WAKE: u64 = u64::MAX;
 const OTHERS: u64 = u64::MAX - 1;
@@ -356,9 +352,9 @@ impl Reader {
         }
     }
 
-    /// Reads a part of what a connection has. True if there may be more.
-    fn connection(&mut self, mark: u64, is_hung_up: bool) -> bool {
-        let Some((index, connection)) = self.connections.get_mut(&mark) else { return false };
+    /// Reads a part of what a connection has. Returns how many bytes if there may be more, else 0.
+    fn connection(&mut self, mark: u64, is_hung_up: bool) -> usize {
+        let Some((index, connection)) = self.connections.get_mut(&mark) else { return 0 };
         self.reading = Some(mark);
         self.batch.clear();
         let reading = if connection.is_packets() {
@@ -379,7 +375,7 @@ impl Reader {
         if reading.is_over {
             self.close(mark);
         }
-        reading.is_more
+        if reading.is_more { reading.bytes } else { 0 }
     }
 
     fn close(&mut self, mark: u64) {
@@ -402,20 +398,26 @@ impl Reader {
                 (0..LAST_ACCEPTS).take_while(|_| self.accept(index)).count();
                 continue;
             }
-            let mut left = self.inputs[index].socket.granted() * 2;
-            while left > 0 {
+            let mut left = self.inputs[index].socket.room();
+            while !left.is_used_up() {
                 let most = self.slots.depth();
                 let Some(received) = self.round(index, most) else { break };
                 if received.slots < most {
                     break;
                 }
-                // Every datagram is charged for its slot in the kernel as well.
-                left = left.saturating_sub(self.batch.bytes + received.slots * 512);
+                left.take(received.slots, self.batch.bytes);
             }
         }
-        let marks: Vec<u64> = self.connections.keys().copied().collect();
-        for mark in marks {
-            (0..LAST_READS).take_while(|_| self.connection(mark, false)).count();
+        // Measured before the first is read: a peer that never stops sending would else keep the
+        // receiver from pausing.
+        let waiting = |(mark, (_, connection)): (&u64, &(usize, Connection))| (*mark, connection.waiting());
+        let waiting: Vec<(u64, usize)> = self.connections.iter().map(waiting).collect();
+        for (mark, mut left) in waiting {
+            let mut bytes = usize::MAX;
+            while left > 0 && bytes > 0 {
+                bytes = self.connection(mark, false);
+                left = left.saturating_sub(bytes);
+            }
         }
     }
 }

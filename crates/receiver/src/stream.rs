@@ -80,6 +80,12 @@ impl Stream {
         }
     }
 
+    /// The stream was broken off: its open message, of which nobody knows how it goes on, is left
+    /// out. Returns faults.
+    pub fn break_off(&mut self) -> usize {
+        usize::from(!std::mem::take(&mut self.open).is_empty())
+    }
+
     fn keep(&mut self, rest: &[u8]) {
         self.open.clear();
         self.open.extend_from_slice(rest);

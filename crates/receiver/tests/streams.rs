@@ -248,3 +248,17 @@ fn a_panic_while_datagrams_are_read_ends_nothing() {
     let stats = wait_for(&receiving, |_| keeper.texts() == ["good"]);
     assert_eq!(stats.threads_ended, 0);
 }
+
+/// Half a line would be another message than the one that was meant.
+#[test]
+fn what_a_reset_cuts_off_is_no_message() {
+    let (receiving, keeper, address) = start(&listen("tcp://127.0.0.1:0".parse().unwrap()), &options());
+    let mut client = TcpStream::connect(at(&address)).unwrap();
+    client.write_all(b"whole\nhal").unwrap();
+    wait_for(&receiving, |stats| stats.messages == 1);
+    rustix::net::sockopt::set_socket_linger(&client, Some(Duration::ZERO)).unwrap();
+    drop(client);
+    let stats = wait_for(&receiving, |stats| stats.connections == 0);
+    assert_eq!((stats.connection_errors, stats.framing_errors), (1, 1));
+    assert_eq!(keeper.texts(), ["whole"]);
+}

@@ -4,6 +4,7 @@ use millstream_receiver::{
     Address, Framing, Intake, Listen, Messages, Options, Receiver, Receiving, Sender, Stats,
 };
 use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -139,4 +140,13 @@ pub fn wait_for(receiving: &Receiving, what: impl Fn(&Stats) -> bool) -> Stats {
         assert!(start.elapsed() < Duration::from_secs(20), "never came: {stats:?}");
         std::thread::sleep(Duration::from_millis(2));
     }
+}
+
+/// Bytes that the other end of a Unix stream has not read, or the host of a TCP one not received.
+pub fn unread(client: &impl AsRawFd) -> usize {
+    let mut waiting: libc::c_int = 0;
+    // SAFETY: the kernel writes an int to the address.
+    let result = unsafe { libc::ioctl(client.as_raw_fd(), libc::TIOCOUTQ, &raw mut waiting) };
+    assert_eq!(result, 0);
+    waiting as usize
 }

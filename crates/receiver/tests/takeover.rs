@@ -1,11 +1,12 @@
 //! A receiver that takes over the addresses of another one in the same process.
 
-use crate::support::{Keeper, at, listen, options, sender, start, start_with, udp, unixgram, wait_for};
+use crate::support::{
+    Keeper, at, listen, options, sender, start, start_with, udp, unixgram, unread, wait_for,
+};
 use millstream_receiver::{Address, Framing, Listen, Options, Receiver};
 use std::collections::HashSet;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -119,7 +120,7 @@ fn a_lower_limit_ends_or_skips_what_is_open() {
         let mut client = UnixStream::connect(&path).unwrap();
         client.write_all(&300_000_u32.to_le_bytes()).unwrap();
         client.write_all(&[b'x'; 200_000]).unwrap();
-        wait_for(&first, |_| is_read(&client));
+        wait_for(&first, |_| unread(&client) == 0);
         let small = Options { message_bytes_max: 100, credentials: true, ..options() };
         let (second, keeper, _) = start(&place, &small);
         drop(first);
@@ -135,14 +136,6 @@ fn a_lower_limit_ends_or_skips_what_is_open() {
         assert_eq!((keeper.texts(), stats.framing_errors, stats.connections), (vec!["next".into()], 1, 1));
         assert_eq!(keeper.taken.lock().unwrap()[0].1.as_ref().unwrap().pid, std::process::id());
     }
-}
-
-/// True when the other end has read all that was written.
-fn is_read(client: &UnixStream) -> bool {
-    let mut waiting: libc::c_int = 0;
-    // SAFETY: the kernel writes an int to the address.
-    let result = unsafe { libc::ioctl(client.as_raw_fd(), libc::TIOCOUTQ, &raw mut waiting) };
-    result == 0 && waiting == 0
 }
 
 /// What never reads takes nothing from the receiver before it: no datagram, no connection, no orphan.
