@@ -4,7 +4,7 @@ use crate::messages::Batch;
 use crate::senders::Senders;
 use crate::slots::{Notes, Slots};
 use crate::socket::Socket;
-use crate::stream::{READ_BYTES, Stream};
+use crate::stream::{Broken, READ_BYTES, Stream};
 use crate::sys::{self, Area};
 use crate::{Address, Framing, Options};
 use rustix::io::Errno;
@@ -35,6 +35,8 @@ enum Kind {
 pub struct Reading {
     pub truncated: usize,
     pub framing_errors: usize,
+    /// Bytes taken from the connection; a packet without any counts as one.
+    pub bytes: usize,
     /// There may be more.
     pub is_more: bool,
     /// It is to be closed, because it has ended or cannot go on.
@@ -44,20 +46,32 @@ pub struct Reading {
 
 impl Connection {
     pub fn new(fd: OwnedFd, listener: &Arc<Socket>, framing: Framing, options: &Options) -> Connection {
-        let pid = match listener.address {
-            Address::Tcp(_) => {
-                // A peer that vanished without a word is noticed some time.
-                let _ = sockopt::set_socket_keepalive(&fd, true);
-                None
-            }
-            _ if options.credentials => sys::peer(fd.as_fd()),
-            _ => None,
-        };
+        if matches!(listener.address, Address::Tcp(_)) {
+            // A peer that vanished without a word is noticed some time.
+            let _ = sockopt::set_socket_keepalive(&fd, true);
+        }
+        let pid = peer(&fd, listener, options);
         let kind = match listener.address.is_stream() {
             true => Kind::Stream(Stream::new(framing, options)),
             false => Kind::Packets,
         };
         Connection { fd, kind, pid }
+    }
+
+    /// Goes on under the options of another receiver. Returns how many faults in the stream that
+    /// makes.
+    pub fn adapt(&mut self, listener: &Socket, options: &Options) -> Result<usize, Broken> {
+        self.pid = peer(&self.fd, listener, options);
+        match &mut self.kind {
+            Kind::Packets => Ok(0),
+            Kind::Stream(stream) => stream.adapt(options.message_bytes_max),
+        }
+    }
+
+    /// Bytes that wait to be read.
+    pub fn waiting(&self) -> usize {
+        let bytes = rustix::io::ioctl_fionread(&self.fd).unwrap_or(0);
+        usize::try_from(bytes).unwrap_or(usize::MAX)
     }
 
     pub fn is_packets(&self) -> bool {
@@ -77,6 +91,7 @@ impl Connection {
             // The end looks like packets without a byte, which may as well be sent.
             Ok(received) => Reading {
                 truncated: received.truncated,
+                bytes: batch.bytes.max(received.slots),
                 is_more: received.slots == PACKETS && received.empty == 0,
                 is_over: received.slots == 0 || (is_hung_up && received.empty > 0),
                 ..Reading::default()
@@ -95,8 +110,8 @@ impl Connection {
             Ok(read) => read,
             Err(error) if is_passing(error) => return Reading::default(),
             Err(error) => {
-                stream.end(&memory[..open], batch, sender);
-                return Reading::failed(error);
+                let framing_errors = stream.break_off();
+                return Reading { framing_errors, ..Reading::failed(error) };
             }
         };
         if read == 0 {
@@ -105,7 +120,7 @@ impl Connection {
         }
         match stream.take(&memory[..open + read], batch, sender) {
             Ok(framing_errors) => {
-                Reading { framing_errors, is_more: read == READ_BYTES, ..Reading::default() }
+                Reading { framing_errors, bytes: read, is_more: read == READ_BYTES, ..Reading::default() }
             }
             Err(_) => Reading { framing_errors: 1, is_over: true, ..Reading::default() },
         }
@@ -119,6 +134,12 @@ impl Reading {
         }
         Reading { is_over: true, error: Some(error), ..Reading::default() }
     }
+}
+
+/// The process at the other end, if it is to be known and can be.
+fn peer(fd: &OwnedFd, listener: &Socket, options: &Options) -> Option<u32> {
+    let is_known = options.credentials && !matches!(listener.address, Address::Tcp(_));
+    is_known.then(|| sys::peer(fd.as_fd())).flatten()
 }
 
 /// True for errors that only say "not now".

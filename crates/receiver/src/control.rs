@@ -14,9 +14,11 @@ pub struct Control {
     wake: OwnedFd,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
     is_pause_wanted: bool,
+    /// The thread was told to pause; a resume takes that back.
+    is_pausing: bool,
     is_end_wanted: bool,
     is_notify_wanted: bool,
     is_paused: bool,
@@ -36,10 +38,25 @@ pub enum Order {
     End,
 }
 
+impl State {
+    /// As in a pause: a thread that begins waits to be told to read.
+    fn begin() -> State {
+        State {
+            is_pause_wanted: true,
+            is_pausing: true,
+            is_end_wanted: false,
+            is_notify_wanted: false,
+            is_paused: true,
+            has_ended: false,
+        }
+    }
+}
+
 impl Control {
+    /// For a thread that is paused.
     pub fn new() -> io::Result<Control> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Control { state: Mutex::default(), changed: Condvar::new(), wake })
+        Ok(Control { state: Mutex::new(State::begin()), changed: Condvar::new(), wake })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -69,7 +86,7 @@ impl Control {
 
     pub fn resume(&self) {
         let mut state = self.state();
-        (state.is_pause_wanted, state.is_paused) = (false, false);
+        (state.is_pause_wanted, state.is_pausing, state.is_paused) = (false, false, false);
         drop(state);
         self.wake();
     }
@@ -86,26 +103,37 @@ impl Control {
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 
+    /// True if the thread has stopped reading, or has ended.
+    pub fn is_paused(&self) -> bool {
+        let state = self.state();
+        state.is_paused || state.has_ended
+    }
+
     /// The thread takes its next order. While it is paused this waits for one.
     pub fn order(&self) -> Order {
         let mut counter = [0; 8];
         let _ = rustix::io::read(&self.wake, &mut counter);
-        let nothing_new = |state: &mut State| {
-            state.is_paused && state.is_pause_wanted && !state.is_notify_wanted && !state.is_end_wanted
-        };
+        let nothing_new =
+            |state: &mut State| state.is_paused && !state.is_notify_wanted && !state.is_end_wanted;
         let state = self.changed.wait_while(self.state(), nothing_new);
         let mut state = state.unwrap_or_else(PoisonError::into_inner);
         match () {
             () if state.is_end_wanted => Order::End,
             () if std::mem::take(&mut state.is_notify_wanted) => Order::Notify,
-            () if state.is_pause_wanted => Order::Pause,
+            () if state.is_pause_wanted => {
+                state.is_pausing = true;
+                Order::Pause
+            }
             () => Order::Read,
         }
     }
 
-    /// The thread has stopped reading.
+    /// The thread has stopped reading. If it was told to go on meanwhile, that counts for nothing: a
+    /// pause that is wanted by now has yet to be made.
     pub fn paused(&self) {
-        self.state().is_paused = true;
+        let mut state = self.state();
+        state.is_paused = state.is_pausing;
+        drop(state);
         self.changed.notify_all();
     }
 
@@ -113,5 +141,40 @@ impl Control {
     pub fn ended(&self) {
         self.state().has_ended = true;
         self.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_that_was_taken_back_is_no_pause() {
+        let control = Control::new().unwrap();
+        assert!(control.is_paused(), "it begins so");
+        control.resume();
+        assert_eq!((control.order(), control.is_paused()), (Order::Read, false));
+        control.ask_pause();
+        assert_eq!(control.order(), Order::Pause);
+        control.resume();
+        control.ask_pause();
+        control.paused();
+        assert!(!control.is_paused(), "the second one has not begun");
+        assert_eq!(control.order(), Order::Pause);
+        control.paused();
+        assert!(control.is_paused());
+        control.notify();
+        assert_eq!((control.order(), control.is_paused()), (Order::Notify, true));
+    }
+
+    #[test]
+    fn a_thread_that_has_ended_is_not_waited_for() {
+        let control = Control::new().unwrap();
+        control.resume();
+        control.ask_pause();
+        assert!(!control.is_paused());
+        control.ended();
+        control.wait_paused();
+        assert!(control.is_paused());
     }
 }

@@ -18,9 +18,9 @@ pub trait Intake: Send {
 }
 
 /// An intake whose panics are caught.
-pub struct Handover(pub Box<dyn Intake>);
+pub struct Guarded(pub Box<dyn Intake>);
 
-impl Handover {
+impl Guarded {
     /// Hands on the messages of a batch, if there are any.
     pub fn round(&mut self, memory: &[u8], batch: &Batch, counters: &Counters) {
         if batch.messages == 0 {

@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! Receiver::open        sockets are bound; the kernel keeps what arrives, nothing is read
-//! Receiver::start       one thread per share: recvmmsg into slots -> Intake::round with views
+//! Receiver::start       one thread per share, paused
+//! Receiving::resume     recvmmsg into slots -> Intake::round with views
 //! Receiving::pause      what waits is read, then nothing more
 //! ```
 //!
@@ -43,7 +44,7 @@ pub use stats::Stats;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
     /// A line is a message. A line that is too long is left out, the end of the connection ends the
-    /// last one, and empty lines are no messages.
+    /// last one, and empty lines are no messages. What an error of the network cuts off is left out.
     Lines,
     /// Four bytes with the length, the lowest first, stand before each message. A length that is too
     /// large ends the connection: nobody could say where the next message begins.

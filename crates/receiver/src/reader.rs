@@ -2,22 +2,24 @@
 
 use crate::connection::{Connection, Reading, is_passing};
 use crate::control::{Control, Order};
-use crate::intake::Handover;
+use crate::intake::Guarded;
 use crate::messages::Batch;
 use crate::pace::Pace;
 use crate::senders::Senders;
 use crate::slots::{Notes, Received, Slots};
 use crate::socket::Socket;
 use crate::stats::{Counters, add};
-use crate::stream::Stream;
+use crate::stream::{Broken, Stream};
 use crate::sys::Area;
 use crate::{Address, Framing, Options};
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
 use std::collections::HashMap;
+use std::fmt::Display;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -28,15 +30,11 @@ const ROUNDS: usize = 8;
 /// Connections taken from one socket before the others have their turn.
 const ACCEPTS: usize = 64;
 
-/// A socket with an error that lasts, such as no more open files, is left alone for so long.
-const REST: Duration = Duration::from_millis(100);
-
-/// Likewise while the receiver is being paused: as many turns as a full backlog needs.
+/// Turns of so many while the receiver is being paused: as many as a full backlog needs.
 const LAST_ACCEPTS: usize = 16;
 
-/// Reads from one connection while the receiver is being paused: a peer that never stops sending
-/// would else keep it from pausing.
-const LAST_READS: usize = 16;
+/// A socket with an error that lasts, such as no more open files, is left alone for so long.
+const REST: Duration = Duration::from_millis(100);
 
 /// Marks of events: sockets have their index, connections a number from the first on.
 const WAKE: u64 = u64::MAX;
@@ -54,7 +52,7 @@ pub struct Reader {
     control: Arc<Control>,
     counters: Arc<Counters>,
     options: Options,
-    handover: Handover,
+    intake: Guarded,
     inputs: Vec<Input>,
     /// Everything, and everything but UDP: that is what is listened to during a pause for merging.
     all: OwnedFd,
@@ -70,6 +68,8 @@ pub struct Reader {
     resting: Vec<(Instant, usize)>,
     /// Bytes of the smallest buffer of a UDP socket, as the kernel counts them.
     buffer_bytes: usize,
+    /// The mark of what is being read: if there is a panic, it is at fault.
+    reading: Option<u64>,
 }
 
 impl Reader {
@@ -77,7 +77,7 @@ impl Reader {
         control: Arc<Control>,
         counters: Arc<Counters>,
         options: Options,
-        handover: Handover,
+        intake: Guarded,
         inputs: Vec<Input>,
     ) -> io::Result<Reader> {
         let all = epoll::create(epoll::CreateFlags::CLOEXEC)?;
@@ -92,7 +92,7 @@ impl Reader {
             control,
             counters,
             options,
-            handover,
+            intake,
             inputs,
             all,
             others,
@@ -105,6 +105,7 @@ impl Reader {
             pace: Pace::new(Instant::now()),
             resting: Vec::new(),
             buffer_bytes,
+            reading: None,
         };
         (0..reader.inputs.len()).try_for_each(|index| reader.listen(index))?;
         Ok(reader)
@@ -122,19 +123,38 @@ impl Reader {
         watch(epoll, socket.fd.as_fd(), index as u64, flags)
     }
 
-    /// Reads until it is told to end; then leaves its connections to whoever listens there next.
+    /// Reads until it is told to end.
     pub fn run(mut self) {
         let mut events = Vec::with_capacity(256);
         for input in self.inputs.iter().filter(|input| !input.socket.address.is_datagram()) {
             input.socket.announce(&self.control);
         }
-        self.adopt();
-        while self.cycle(&mut events) {}
-        for (_, (index, connection)) in self.connections.drain() {
-            let _ = epoll::delete(&self.others, &connection.fd);
-            self.counters.connections.fetch_sub(1, Relaxed);
-            self.inputs[index].socket.leave(connection);
+        // The first order comes when it is to read.
+        let mut goes_on = self.guard(Reader::obey);
+        while goes_on != Some(false) {
+            goes_on = self.guard(|reader| reader.cycle(&mut events));
         }
+    }
+
+    /// Calls `what`; None if it panics. A connection at fault is closed, and a socket rests, so that
+    /// the same panic does not come again at once.
+    fn guard<T>(&mut self, what: impl FnOnce(&mut Reader) -> T) -> Option<T> {
+        self.reading = None;
+        let panic = match catch_unwind(AssertUnwindSafe(|| what(self))) {
+            Ok(value) => return Some(value),
+            Err(panic) => panic,
+        };
+        std::mem::forget(panic); // to drop it may panic as well
+        add(&self.counters.panics, 1);
+        self.counters.trouble("a panic while a socket was read; see the log".into());
+        match self.reading.take() {
+            Some(mark) if mark >= CONNECTIONS => self.close(mark),
+            Some(index) => self.rest(index as usize),
+            None => {}
+        }
+        // An order may have been taken that was not obeyed.
+        self.control.wake();
+        None
     }
 
     /// Waits for sockets and reads those that have something. False at the end.
@@ -170,7 +190,9 @@ impl Reader {
         let now = Instant::now;
         while let Some(at) = self.resting.iter().position(|(until, _)| *until <= now()) {
             let (_, index) = self.resting.swap_remove(at);
-            let _ = self.listen(index);
+            if let Err(error) = self.listen(index) {
+                self.fail(index, error);
+            }
         }
         let until = self.resting.iter().map(|(until, _)| *until).min();
         let timeout = until.map(|until| timespec(until.saturating_duration_since(now())));
@@ -187,15 +209,19 @@ impl Reader {
 
     /// Does what it is told. False at the end.
     fn obey(&mut self) -> bool {
-        self.adopt();
+        self.reading = None;
         loop {
             match self.control.order() {
-                Order::Read => return true,
+                Order::Read => {
+                    self.adopt();
+                    return true;
+                }
                 Order::End => return false,
-                Order::Notify => self.handover.notified(&self.counters),
+                Order::Notify => self.intake.notified(&self.counters),
                 Order::Pause => {
-                    self.read_all();
-                    self.handover.notified(&self.counters);
+                    self.adopt();
+                    self.guard(Reader::read_all);
+                    self.intake.notified(&self.counters);
                     self.control.paused();
                 }
             }
@@ -213,6 +239,7 @@ impl Reader {
     /// Reads a socket or takes its connections. Returns datagrams and bytes of UDP, and whether the
     /// socket is empty now.
     fn input(&mut self, index: usize) -> (usize, usize, bool) {
+        self.reading = Some(index as u64);
         if !self.inputs[index].socket.address.is_datagram() {
             self.accept(index);
             return (0, 0, false);
@@ -243,25 +270,30 @@ impl Reader {
         match self.slots.receive(socket.fd.as_fd(), most, notes, &mut self.batch) {
             Ok(received) => {
                 add(&self.counters.truncated, received.truncated);
-                self.handover.round(self.slots.memory(), &self.batch, &self.counters);
+                self.intake.round(self.slots.memory(), &self.batch, &self.counters);
                 self.slots.settle();
                 Some(received)
             }
             Err(error) if is_passing(error) => Some(Received::default()),
             Err(error) => {
-                self.rest(index, error);
+                self.fail(index, error);
                 None
             }
         }
     }
 
-    /// Leaves a socket with an error alone for a while: it would be ready again at once.
-    fn rest(&mut self, index: usize, error: Errno) {
-        let socket = &self.inputs[index].socket;
+    /// Counts an error of a socket and leaves it alone for a while: it would be ready again at once.
+    fn fail(&mut self, index: usize, error: impl Display) {
         add(&self.counters.socket_errors, 1);
-        self.counters.trouble(format!("{}: {error}", socket.address));
+        self.counters.trouble(format!("{}: {error}", self.inputs[index].socket.address));
+        self.rest(index);
+    }
+
+    fn rest(&mut self, index: usize) {
+        let socket = &self.inputs[index].socket;
         let epoll = if matches!(socket.address, Address::Udp(_)) { &self.all } else { &self.others };
         let _ = epoll::delete(epoll, &socket.fd);
+        self.resting.retain(|(_, resting)| *resting != index);
         self.resting.push((Instant::now() + REST, index));
     }
 
@@ -278,7 +310,7 @@ impl Reader {
                 Err(Errno::CONNABORTED | Errno::PROTO | Errno::PERM) => {}
                 Err(error) if is_passing(error) => return false,
                 Err(error) => {
-                    self.rest(index, error);
+                    self.fail(index, error);
                     return false;
                 }
             }
@@ -307,24 +339,32 @@ impl Reader {
     /// Takes the connections of a receiver that has ended.
     fn adopt(&mut self) {
         for index in 0..self.inputs.len() {
-            for connection in self.inputs[index].socket.adopt() {
-                self.connect(index, connection);
+            let socket = self.inputs[index].socket.clone();
+            for mut connection in socket.adopt() {
+                match connection.adapt(&socket, &self.options) {
+                    Ok(framing_errors) => {
+                        add(&self.counters.framing_errors, framing_errors);
+                        self.connect(index, connection);
+                    }
+                    Err(Broken) => add(&self.counters.framing_errors, 1),
+                }
             }
         }
     }
 
-    /// Reads a part of what a connection has. True if there may be more.
-    fn connection(&mut self, mark: u64, is_hung_up: bool) -> bool {
-        let Some((index, connection)) = self.connections.get_mut(&mark) else { return false };
+    /// Reads a part of what a connection has. Returns how many bytes if there may be more, else 0.
+    fn connection(&mut self, mark: u64, is_hung_up: bool) -> usize {
+        let Some((index, connection)) = self.connections.get_mut(&mark) else { return 0 };
+        self.reading = Some(mark);
         self.batch.clear();
         let reading = if connection.is_packets() {
             let reading = connection.packets(&mut self.slots, &mut self.senders, &mut self.batch, is_hung_up);
-            self.handover.round(self.slots.memory(), &self.batch, &self.counters);
+            self.intake.round(self.slots.memory(), &self.batch, &self.counters);
             self.slots.settle();
             reading
         } else {
             let reading = connection.stream(&mut self.memory, &mut self.senders, &mut self.batch);
-            self.handover.round(self.memory.bytes(), &self.batch, &self.counters);
+            self.intake.round(self.memory.bytes(), &self.batch, &self.counters);
             reading
         };
         if let Some(error) = reading.error {
@@ -333,10 +373,15 @@ impl Reader {
         }
         self.count(&reading);
         if reading.is_over {
-            self.connections.remove(&mark);
+            self.close(mark);
+        }
+        if reading.is_more { reading.bytes } else { 0 }
+    }
+
+    fn close(&mut self, mark: u64) {
+        if self.connections.remove(&mark).is_some() {
             self.counters.connections.fetch_sub(1, Relaxed);
         }
-        reading.is_more
     }
 
     fn count(&self, reading: &Reading) {
@@ -348,24 +393,42 @@ impl Reader {
     /// Reads what the sockets hold at this moment.
     fn read_all(&mut self) {
         for index in 0..self.inputs.len() {
+            self.reading = Some(index as u64);
             if !self.inputs[index].socket.address.is_datagram() {
                 (0..LAST_ACCEPTS).take_while(|_| self.accept(index)).count();
                 continue;
             }
-            let mut left = self.inputs[index].socket.granted() * 2;
-            while left > 0 {
+            let mut left = self.inputs[index].socket.room();
+            while !left.is_used_up() {
                 let most = self.slots.depth();
                 let Some(received) = self.round(index, most) else { break };
                 if received.slots < most {
                     break;
                 }
-                // Every datagram is charged for its slot in the kernel as well.
-                left = left.saturating_sub(self.batch.bytes + received.slots * 512);
+                left.take(received.slots, self.batch.bytes);
             }
         }
-        let marks: Vec<u64> = self.connections.keys().copied().collect();
-        for mark in marks {
-            (0..LAST_READS).take_while(|_| self.connection(mark, false)).count();
+        // Measured before the first is read: a peer that never stops sending would else keep the
+        // receiver from pausing.
+        let waiting = |(mark, (_, connection)): (&u64, &(usize, Connection))| (*mark, connection.waiting());
+        let waiting: Vec<(u64, usize)> = self.connections.iter().map(waiting).collect();
+        for (mark, mut left) in waiting {
+            let mut bytes = usize::MAX;
+            while left > 0 && bytes > 0 {
+                bytes = self.connection(mark, false);
+                left = left.saturating_sub(bytes);
+            }
+        }
+    }
+}
+
+/// However the thread ends, its connections are left to whoever listens there.
+impl Drop for Reader {
+    fn drop(&mut self) {
+        for (_, (index, connection)) in self.connections.drain() {
+            let _ = epoll::delete(&self.others, &connection.fd);
+            self.counters.connections.fetch_sub(1, Relaxed);
+            self.inputs[index].socket.leave(connection);
         }
     }
 }
@@ -376,4 +439,62 @@ fn watch(epoll: &OwnedFd, fd: BorrowedFd<'_>, mark: u64, flags: epoll::EventFlag
 
 fn timespec(duration: Duration) -> Timespec {
     Timespec { tv_sec: duration.as_secs() as i64, tv_nsec: i64::from(duration.subsec_nanos()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::socket::Held;
+    use crate::{Intake, Listen, Messages};
+
+    struct Nothing;
+
+    impl Intake for Nothing {
+        fn round(&mut self, _: &Messages<'_>) {}
+        fn notified(&mut self) {}
+    }
+
+    /// A reader of a Unix datagram socket.
+    fn reader(folder: &std::path::Path) -> (Reader, Held) {
+        let options = Options {
+            shares: 1,
+            receive_buffer: 1 << 16,
+            message_bytes_max: 100,
+            connections_max: 1,
+            credentials: false,
+            merge: false,
+        };
+        let listen = Listen {
+            address: Address::UnixDatagram(folder.join("a.sock")),
+            mode: None,
+            framing: Framing::Lines,
+        };
+        let held = Held::open(&listen, &options).unwrap();
+        let inputs = vec![Input { socket: held.sockets[0].clone(), framing: Framing::Lines }];
+        let control = Arc::new(Control::new().unwrap());
+        let intake = Guarded(Box::new(Nothing));
+        (Reader::new(control, Arc::default(), options, intake, inputs).unwrap(), held)
+    }
+
+    /// It would else never be heard again.
+    #[test]
+    fn a_socket_that_cannot_be_waited_for_is_tried_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut reader, _held) = reader(folder.path());
+        reader.rest(0);
+        // No epoll: to wait for a socket with it is an error.
+        let event = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
+        let others = std::mem::replace(&mut reader.others, event);
+        std::thread::sleep(REST);
+        reader.wait(&mut Vec::with_capacity(8));
+        assert_eq!(reader.counters.read().socket_errors, 1);
+        assert_eq!(reader.resting.len(), 1);
+        reader.others = others;
+        std::thread::sleep(REST);
+        reader.control.wake();
+        reader.wait(&mut Vec::with_capacity(8));
+        assert_eq!(reader.counters.read().socket_errors, 1);
+        assert!(reader.resting.is_empty());
+        assert!(reader.listen(0).is_err(), "it is waited for already");
+    }
 }

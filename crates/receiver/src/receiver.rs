@@ -1,7 +1,7 @@
 //! A set of sockets that is read by a set of threads.
 
 use crate::control::Control;
-use crate::intake::{Handover, Intake};
+use crate::intake::{Guarded, Intake};
 use crate::reader::{Input, Reader};
 use crate::socket::Held;
 use crate::stats::{Counters, add};
@@ -36,7 +36,7 @@ pub struct Bound {
     pub granted: usize,
 }
 
-/// A receiver whose threads run. Dropping it ends them: what waits in the sockets then is lost,
+/// A receiver with its threads, paused at first. Dropping it ends them: what waits in the sockets then is lost,
 /// unless another receiver of the process has the same address open. Socket files that were made
 /// are removed with the last receiver that has them open.
 pub struct Receiving {
@@ -77,7 +77,8 @@ impl Receiver {
     }
 
     /// Starts a thread `receive-NAME` per share; each calls its intake. There must be as many
-    /// intakes as shares.
+    /// intakes as shares. The threads are paused, and read nothing before [`Receiving::resume`]: what
+    /// is dropped before has taken nothing from a receiver with the same addresses.
     ///
     /// # Errors
     /// If their number is wrong, or the system has no room for the threads or their memory.
@@ -89,7 +90,7 @@ impl Receiver {
         let mut receiving = Receiving { threads: Vec::new(), held: self.held, counters: Arc::default() };
         for (share, intake) in intakes.into_iter().enumerate() {
             let inputs = inputs(&receiving.held, share, shares);
-            receiving.spawn(name, Handover(intake), inputs, self.options)?;
+            receiving.spawn(name, Guarded(intake), inputs, self.options)?;
         }
         Ok(receiving)
     }
@@ -113,22 +114,16 @@ fn inputs(held: &[(Held, Framing)], share: usize, shares: usize) -> Vec<Input> {
 }
 
 impl Receiving {
-    fn spawn(
-        &mut self,
-        name: &str,
-        handover: Handover,
-        inputs: Vec<Input>,
-        options: Options,
-    ) -> io::Result<()> {
+    fn spawn(&mut self, name: &str, intake: Guarded, inputs: Vec<Input>, options: Options) -> io::Result<()> {
         let control = Arc::new(Control::new()?);
         let name: String =
             format!("receive-{name}").chars().filter(char::is_ascii).take(NAME_BYTES_MAX).collect();
         let (for_reader, counters) = (control.clone(), self.counters.clone());
         let (opened, is_open) = std::sync::mpsc::channel();
         let thread = std::thread::Builder::new().name(name).spawn(move || {
-            let _ended = Ended(for_reader.clone());
+            let _ended = Ended(for_reader.clone(), counters.clone());
             // Made here because its memory belongs to the thread.
-            match Reader::new(for_reader, counters, options, handover, inputs) {
+            match Reader::new(for_reader, counters, options, intake, inputs) {
                 Ok(reader) => {
                     let _ = opened.send(Ok(()));
                     reader.run();
@@ -147,15 +142,26 @@ impl Receiving {
         self.threads.iter().for_each(|(control, _)| control.notify());
     }
 
-    /// Reads what the sockets hold at this moment, hands it on, and then reads nothing more until
-    /// [`Receiving::resume`]; the kernel keeps what arrives as long as its buffers have room. Returns
-    /// when every thread stands still and has called [`Intake::notified`].
-    pub fn pause(&self) {
+    /// Has every thread read what its sockets hold at this moment, hand it on, call
+    /// [`Intake::notified`], and then read nothing more until [`Receiving::resume`]; the kernel keeps
+    /// what arrives as long as its buffers have room. Returns at once: [`Receiving::is_paused`] says
+    /// when all of that is done.
+    pub fn ask_pause(&self) {
         self.threads.iter().for_each(|(control, _)| control.ask_pause());
+    }
+
+    /// True when every thread stands still, or has ended.
+    pub fn is_paused(&self) -> bool {
+        self.threads.iter().all(|(control, _)| control.is_paused())
+    }
+
+    /// Asks for a pause and waits until every thread stands still.
+    pub fn pause(&self) {
+        self.ask_pause();
         self.threads.iter().for_each(|(control, _)| control.wait_paused());
     }
 
-    /// Goes on reading.
+    /// Begins to read, or goes on.
     pub fn resume(&self) {
         self.threads.iter().for_each(|(control, _)| control.resume());
     }
@@ -172,10 +178,11 @@ impl Receiving {
 }
 
 /// Says so when a thread ends, however it does: nobody is to wait for it.
-struct Ended(Arc<Control>);
+struct Ended(Arc<Control>, Arc<Counters>);
 
 impl Drop for Ended {
     fn drop(&mut self) {
+        add(&self.1.threads_ended, 1);
         self.0.ended();
     }
 }

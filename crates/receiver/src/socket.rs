@@ -13,6 +13,33 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 /// Connections that wait to be taken; the system lowers it to net.core.somaxconn.
 const BACKLOG: i32 = 1024;
 
+/// Datagrams that wait at a Unix socket where the system does not say its limit.
+const DATAGRAMS_MAX: usize = 4096;
+
+/// What is left of a buffer's contents at one moment while they are read.
+#[derive(Debug)]
+pub enum Room {
+    Datagrams(usize),
+    Bytes(usize),
+}
+
+impl Room {
+    pub fn is_used_up(&self) -> bool {
+        matches!(self, Room::Datagrams(0) | Room::Bytes(0))
+    }
+
+    pub fn take(&mut self, datagrams: usize, bytes: usize) {
+        match self {
+            Room::Datagrams(left) => *left = left.saturating_sub(datagrams),
+            // Every datagram is charged for its slot in the kernel as well.
+            Room::Bytes(left) => *left = left.saturating_sub(bytes + datagrams * DATAGRAM_BYTES_MIN),
+        }
+    }
+}
+
+/// Bytes that the kernel charges for a datagram at least, beside its own.
+const DATAGRAM_BYTES_MIN: usize = 512;
+
 /// A socket that is listened at. Receivers of one process that listen at one address share it, so
 /// that what waits in its buffer is read by whoever goes on.
 #[derive(Debug)]
@@ -21,6 +48,8 @@ pub struct Socket {
     /// With the port the system gave, if 0 was asked for.
     pub address: Address,
     file: Option<SocketFile>,
+    /// Datagrams that wait at most, if it is a Unix socket: their bytes are charged to senders.
+    datagrams_max: usize,
     /// Drops of the kernel that have been counted already.
     drops_counted: Mutex<u32>,
     /// Connections whose receiver has ended, for one that goes on.
@@ -109,7 +138,8 @@ impl Socket {
         // From here on, dropping the socket removes its file.
         let address = bound(&fd, address);
         let (orphans, readers) = (Mutex::default(), Mutex::default());
-        let socket = Socket { fd, address, file, drops_counted: Mutex::new(0), orphans, readers };
+        let (datagrams_max, drops_counted) = (datagrams_max(), Mutex::new(0));
+        let socket = Socket { fd, address, file, datagrams_max, drops_counted, orphans, readers };
         socket.adapt(listen, options)?;
         if !socket.address.is_datagram() {
             let listening = rustix::net::listen(&socket.fd, BACKLOG);
@@ -145,6 +175,14 @@ impl Socket {
     /// Bytes of buffer, as asked for: the kernel keeps twice that, for its own bookkeeping.
     pub fn granted(&self) -> usize {
         sockopt::socket_recv_buffer_size(&self.fd).unwrap_or(0) / 2
+    }
+
+    /// What its buffer can hold.
+    pub fn room(&self) -> Room {
+        match self.address {
+            Address::UnixDatagram(_) => Room::Datagrams(self.datagrams_max),
+            _ => Room::Bytes(self.granted() * 2),
+        }
     }
 
     /// True if one slot may bring several datagrams.
@@ -217,6 +255,13 @@ fn prepare(fd: &OwnedFd, address: &Address, shares_port: bool) -> Result<(), Err
         Address::Tcp(_) => sockopt::set_socket_reuseaddr(fd, true),
         _ => Ok(()),
     }
+}
+
+/// Datagrams that the system lets wait at a Unix socket that is made now.
+fn datagrams_max() -> usize {
+    let text = std::fs::read_to_string("/proc/sys/net/unix/max_dgram_qlen").unwrap_or_default();
+    // One more than the limit says; if it cannot be read, the largest that is usual.
+    text.trim().parse().map_or(DATAGRAMS_MAX, |limit: usize| limit.saturating_add(1))
 }
 
 /// True for a UDP address that other hosts can send to.

@@ -32,8 +32,10 @@ pub struct Stats {
     pub connection_errors: u64,
     /// Errors of the system at sockets that are listened at: no memory, no more open files.
     pub socket_errors: u64,
-    /// Panics of an intake; what it was given is lost.
+    /// Panics of an intake, whose round is lost, and of what reads a connection, which is closed.
     pub panics: u64,
+    /// Threads that have ended although the receiver goes on: what belonged to them is not read.
+    pub threads_ended: u64,
     /// CPU time of the threads.
     pub cpu: std::time::Duration,
     /// The last error, as text.
@@ -56,6 +58,7 @@ pub(crate) struct Counters {
     pub connection_errors: AtomicU64,
     pub socket_errors: AtomicU64,
     pub panics: AtomicU64,
+    pub threads_ended: AtomicU64,
     trouble: Mutex<Option<String>>,
 }
 
@@ -80,6 +83,7 @@ impl Counters {
             connection_errors: get(&self.connection_errors),
             socket_errors: get(&self.socket_errors),
             panics: get(&self.panics),
+            threads_ended: get(&self.threads_ended),
             cpu: std::time::Duration::ZERO,
             trouble: self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone(),
         }

@@ -30,6 +30,19 @@ impl Stream {
         Stream { framing, message_bytes_max, open: Vec::new(), is_skipping: false }
     }
 
+    /// Goes on with another limit. Returns how many faults that makes.
+    pub fn adapt(&mut self, message_bytes_max: usize) -> Result<usize, Broken> {
+        self.message_bytes_max = message_bytes_max;
+        match self.framing {
+            Framing::Lines if self.open.len() > message_bytes_max => {
+                (self.open, self.is_skipping) = (Vec::new(), true);
+                Ok(1)
+            }
+            Framing::Length if length(&self.open).is_some_and(|len| len > message_bytes_max) => Err(Broken),
+            _ => Ok(0),
+        }
+    }
+
     /// Bytes of memory that [`Stream::begin`] and a read need.
     pub fn memory_bytes(message_bytes_max: usize) -> usize {
         message_bytes_max + LENGTH_BYTES + READ_BYTES
@@ -67,6 +80,12 @@ impl Stream {
         }
     }
 
+    /// The stream was broken off: its open message, of which nobody knows how it goes on, is left
+    /// out. Returns faults.
+    pub fn break_off(&mut self) -> usize {
+        usize::from(!std::mem::take(&mut self.open).is_empty())
+    }
+
     fn keep(&mut self, rest: &[u8]) {
         self.open.clear();
         self.open.extend_from_slice(rest);
@@ -102,12 +121,11 @@ impl Stream {
 
     fn lengths(&mut self, bytes: &[u8], batch: &mut Batch, sender: u32) -> Result<(usize, usize), Broken> {
         let mut start = 0;
-        while let Some((length, rest)) = bytes[start..].split_first_chunk::<LENGTH_BYTES>() {
-            let len = u32::from_le_bytes(*length) as usize;
+        while let Some(len) = length(&bytes[start..]) {
             if len > self.message_bytes_max {
                 return Err(Broken);
             }
-            if len > rest.len() {
+            if len > bytes.len() - start - LENGTH_BYTES {
                 break;
             }
             if len > 0 {
@@ -117,4 +135,9 @@ impl Stream {
         }
         Ok((start, 0))
     }
+}
+
+/// The length that the bytes begin with.
+fn length(bytes: &[u8]) -> Option<usize> {
+    bytes.first_chunk::<LENGTH_BYTES>().map(|length| u32::from_le_bytes(*length) as usize)
 }

@@ -107,6 +107,7 @@ fn drops_before_the_start_count_as_well() {
     let socket = sender(&receiver.sockets()[0].address);
     (0..1000).for_each(|_| assert_eq!(socket.send(b"x").unwrap(), 1));
     let receiving = receiver.start("test", vec![Box::new(Keeper::default())]).unwrap();
+    receiving.resume();
     let stats = wait_for(&receiving, |stats| stats.messages + stats.kernel_drops == 1000);
     assert!(stats.kernel_drops > 0);
 }
@@ -147,6 +148,7 @@ fn shares_have_sockets_of_their_own_on_one_port() {
     let keepers: Vec<Keeper> = (0..4).map(|_| Keeper::default()).collect();
     let intakes = keepers.iter().map(|keeper| Box::new(keeper.clone()) as _).collect();
     let receiving = receiver.start("test", intakes).unwrap();
+    receiving.resume();
     for n in 0..200 {
         sender(&sockets[0].address).send(format!("{n}").as_bytes()).unwrap();
     }

@@ -32,6 +32,7 @@ fn without_a_free_descriptor_a_connection_waits() {
     let listen = Listen { address, mode: None, framing: Framing::Lines };
     let receiving =
         Receiver::open(&[listen], &options).unwrap().start("full", vec![Box::new(Nothing)]).unwrap();
+    receiving.resume();
     let wait_for = |what: &dyn Fn() -> bool| {
         let start = Instant::now();
         while !what() {

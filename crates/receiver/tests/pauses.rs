@@ -1,8 +1,10 @@
 //! To stand still, to go on, to be notified.
 
-use crate::support::{options, sender, start, udp, unixgram, wait_for};
-use millstream_receiver::Options;
-use std::os::unix::net::UnixDatagram;
+use crate::support::{at, listen, options, sender, start, udp, unixgram, unread, wait_for};
+use millstream_receiver::{Address, Options};
+use std::io::Write;
+use std::net::TcpStream;
+use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
@@ -53,4 +55,84 @@ fn a_paused_receiver_can_be_dropped() {
     assert_eq!(keeper.texts(), ["x"]);
     drop(receiving);
     assert!(!path.exists());
+}
+
+/// Nobody has to wait where a pause is asked for.
+#[test]
+fn a_pause_can_be_asked_for() {
+    let (receiving, keeper, address) = start(&udp(), &options());
+    assert!(!receiving.is_paused());
+    let round_waits = keeper.taken.lock().unwrap();
+    sender(&address).send(b"x").unwrap();
+    receiving.ask_pause();
+    assert!(!receiving.is_paused());
+    drop(round_waits);
+    wait_for(&receiving, |_| receiving.is_paused());
+    assert_eq!((keeper.len(), keeper.notified.load(SeqCst)), (1, 1));
+    receiving.resume();
+    assert!(!receiving.is_paused());
+}
+
+/// Writes lines until the other end takes no more, and returns how many bytes that were.
+fn fill(client: &mut impl Write) -> usize {
+    let line = [&[b'x'; 998][..], b"\n"].concat();
+    let (mut bytes, mut refusals) = (0, 0);
+    while refusals < 40 {
+        match client.write(&line[bytes % line.len()..]) {
+            Ok(written) => (bytes, refusals) = (bytes + written, 0),
+            // What is under way may make room.
+            Err(_) => refusals += 1,
+        }
+        if refusals > 0 {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+    bytes
+}
+
+/// However much it is.
+#[test]
+fn what_waits_in_streams_is_read_before_a_pause() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s.sock");
+    let large = Options { receive_buffer: 8 << 20, ..options() };
+    let (receiving, keeper, _) = start(&listen(Address::UnixStream(path.clone())), &large);
+    let mut client = UnixStream::connect(&path).unwrap();
+    wait_for(&receiving, |stats| stats.connections == 1);
+    receiving.pause();
+    client.set_nonblocking(true).unwrap();
+    let lines = fill(&mut client) / 999;
+    receiving.resume();
+    receiving.pause();
+    assert_eq!(keeper.len(), lines);
+
+    let (receiving, keeper, address) = start(&listen("tcp://127.0.0.1:0".parse().unwrap()), &large);
+    let mut client = TcpStream::connect(at(&address)).unwrap();
+    wait_for(&receiving, |stats| stats.connections == 1);
+    receiving.pause();
+    client.set_nonblocking(true).unwrap();
+    let received = fill(&mut client) - unread(&client);
+    receiving.resume();
+    receiving.pause();
+    let read = keeper.len() * 999;
+    assert!(read + 999 > received && received > 100_000, "{read} of {received}");
+}
+
+#[test]
+fn what_waits_at_a_unix_datagram_socket_is_read_before_a_pause() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("d.sock");
+    let (receiving, keeper, _) = start(&unixgram(&path), &Options { receive_buffer: 4 << 10, ..options() });
+    receiving.pause();
+    let clients: Vec<UnixDatagram> = (0..64).map(|_| UnixDatagram::unbound().unwrap()).collect();
+    let mut sent = 0;
+    for client in &clients {
+        client.set_nonblocking(true).unwrap();
+        while client.send_to(&[b'x'; 8000], &path).is_ok() {
+            sent += 1;
+        }
+    }
+    receiving.resume();
+    receiving.pause();
+    assert!(keeper.len() == sent && sent > 0, "{} of {sent}", keeper.len());
 }

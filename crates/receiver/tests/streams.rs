@@ -194,7 +194,6 @@ fn a_reset_connection_is_counted() {
     wait_for(&receiving, |_| keeper.texts() == ["next"]);
 }
 
-/// Without a free descriptor a connection waits; the thread neither ends nor spins.
 #[test]
 fn a_panic_of_the_intake_ends_nothing() {
     let folder = tempfile::tempdir().unwrap();
@@ -208,4 +207,58 @@ fn a_panic_of_the_intake_ends_nothing() {
         wait_for(&receiving, |stats| stats.rounds > rounds);
     }
     wait_for(&receiving, |stats| stats.panics == 1 && keeper.texts() == ["before", "after"]);
+}
+
+/// A panic that is not caught where the intake is called ends the connection, and nothing else.
+#[test]
+fn a_panic_while_reading_ends_that_connection() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s.sock");
+    let (receiving, keeper, _) = start(&stream(&path, Framing::Lines), &options());
+    let mut good = UnixStream::connect(&path).unwrap();
+    let mut bad = UnixStream::connect(&path).unwrap();
+    wait_for(&receiving, |stats| stats.connections == 2);
+    bad.write_all(b"bomb\n").unwrap();
+    assert_eq!(bad.read(&mut [0; 8]).unwrap_or(0), 0, "it is closed");
+    good.write_all(b"good\n").unwrap();
+    let stats = wait_for(&receiving, |_| keeper.texts() == ["good"]);
+    assert_eq!((stats.connections, stats.panics, stats.threads_ended), (1, 2, 0));
+    assert!(stats.trouble.unwrap().contains("panic"));
+    let mut last = UnixStream::connect(&path).unwrap();
+    receiving.pause();
+    receiving.resume();
+    last.write_all(b"last\n").unwrap();
+    wait_for(&receiving, |_| keeper.texts() == ["good", "last"]);
+}
+
+/// The same at a socket with datagrams, also while it is read for the last time before a pause.
+#[test]
+fn a_panic_while_datagrams_are_read_ends_nothing() {
+    let (receiving, keeper, address) = start(&crate::support::udp(), &options());
+    let client = crate::support::sender(&address);
+    for n in 0..6 {
+        client.send(b"bomb").unwrap();
+        if n % 2 == 0 {
+            receiving.pause();
+            receiving.resume();
+        }
+        wait_for(&receiving, |stats| stats.panics == 2 * (n + 1));
+    }
+    client.send(b"good").unwrap();
+    let stats = wait_for(&receiving, |_| keeper.texts() == ["good"]);
+    assert_eq!(stats.threads_ended, 0);
+}
+
+/// Half a line would be another message than the one that was meant.
+#[test]
+fn what_a_reset_cuts_off_is_no_message() {
+    let (receiving, keeper, address) = start(&listen("tcp://127.0.0.1:0".parse().unwrap()), &options());
+    let mut client = TcpStream::connect(at(&address)).unwrap();
+    client.write_all(b"whole\nhal").unwrap();
+    wait_for(&receiving, |stats| stats.messages == 1);
+    rustix::net::sockopt::set_socket_linger(&client, Some(Duration::ZERO)).unwrap();
+    drop(client);
+    let stats = wait_for(&receiving, |stats| stats.connections == 0);
+    assert_eq!((stats.connection_errors, stats.framing_errors), (1, 1));
+    assert_eq!(keeper.texts(), ["whole"]);
 }

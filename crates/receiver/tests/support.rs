@@ -4,6 +4,7 @@ use millstream_receiver::{
     Address, Framing, Intake, Listen, Messages, Options, Receiver, Receiving, Sender, Stats,
 };
 use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -11,6 +12,20 @@ use std::time::{Duration, Instant};
 
 /// A message with its sender.
 pub type Taken = (Vec<u8>, Option<Sender>);
+
+/// What a panic may bring: whoever drops it has another panic.
+pub struct Bomb;
+
+impl Bomb {
+    /// The message at which a keeper panics with a bomb.
+    pub const MESSAGE: &[u8] = b"bomb";
+}
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("a panic within a panic");
+    }
+}
 
 /// Keeps all messages.
 #[derive(Clone, Default)]
@@ -30,6 +45,9 @@ impl Intake for Keeper {
         assert!(messages.received_ns() > 1_600_000_000_000_000_000 && !messages.is_empty());
         if let Some(bytes) = self.panics_at {
             assert!(messages.iter().all(|message| message.bytes != bytes), "asked to panic");
+        }
+        if messages.iter().any(|message| message.bytes == Bomb::MESSAGE) {
+            std::panic::panic_any(Bomb);
         }
         let copies = messages.iter().map(|message| (message.bytes.to_vec(), message.sender.cloned()));
         self.taken.lock().unwrap().extend(copies);
@@ -92,7 +110,9 @@ pub fn start_with(listen: &Listen, options: &Options, keeper: Keeper) -> (Receiv
     let receiver = Receiver::open(std::slice::from_ref(listen), options).unwrap();
     let address = receiver.sockets()[0].address.clone();
     let intakes = (0..options.shares).map(|_| Box::new(keeper.clone()) as Box<dyn Intake>).collect();
-    (receiver.start("test", intakes).unwrap(), keeper, address)
+    let receiving = receiver.start("test", intakes).unwrap();
+    receiving.resume();
+    (receiving, keeper, address)
 }
 
 pub fn at(address: &Address) -> SocketAddr {
@@ -120,4 +140,13 @@ pub fn wait_for(receiving: &Receiving, what: impl Fn(&Stats) -> bool) -> Stats {
         assert!(start.elapsed() < Duration::from_secs(20), "never came: {stats:?}");
         std::thread::sleep(Duration::from_millis(2));
     }
+}
+
+/// Bytes that the other end of a Unix stream has not read, or the host of a TCP one not received.
+pub fn unread(client: &impl AsRawFd) -> usize {
+    let mut waiting: libc::c_int = 0;
+    // SAFETY: the kernel writes an int to the address.
+    let result = unsafe { libc::ioctl(client.as_raw_fd(), libc::TIOCOUTQ, &raw mut waiting) };
+    assert_eq!(result, 0);
+    waiting as usize
 }

@@ -1,12 +1,14 @@
 //! A receiver that takes over the addresses of another one in the same process.
 
-use crate::support::{Keeper, at, listen, options, sender, start, start_with, udp, unixgram, wait_for};
-use millstream_receiver::{Address, Options, Receiver};
+use crate::support::{
+    Keeper, at, listen, options, sender, start, start_with, udp, unixgram, unread, wait_for,
+};
+use millstream_receiver::{Address, Framing, Listen, Options, Receiver};
 use std::collections::HashSet;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::UnixDatagram;
+use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 /// Receivers follow each other while datagrams come: each has its successor before it ends.
@@ -84,6 +86,7 @@ fn connections_go_on_with_the_successor() {
     client.write_all(b"left before the start\n").unwrap();
     let keeper = Keeper::default();
     let third = third.start("test", vec![Box::new(keeper.clone())]).unwrap();
+    third.resume();
     wait_for(&third, |stats| stats.messages == 1);
     assert_eq!(keeper.texts(), ["left before the start"]);
 }
@@ -103,4 +106,62 @@ fn drops_are_counted_once() {
         let second = second.stats();
         first.kernel_drops > 0 && first.messages + first.kernel_drops + second.kernel_drops == 1000
     });
+}
+
+/// What the predecessor has read of a message may be longer than the successor allows.
+#[test]
+fn a_lower_limit_ends_or_skips_what_is_open() {
+    let folder = tempfile::tempdir().unwrap();
+    for framing in [Framing::Lines, Framing::Length] {
+        let path = folder.path().join(format!("{framing:?}.sock"));
+        let place = Listen { framing, ..listen(Address::UnixStream(path.clone())) };
+        let large = Options { message_bytes_max: 1 << 20, ..options() };
+        let (first, _, _) = start(&place, &large);
+        let mut client = UnixStream::connect(&path).unwrap();
+        client.write_all(&300_000_u32.to_le_bytes()).unwrap();
+        client.write_all(&[b'x'; 200_000]).unwrap();
+        wait_for(&first, |_| unread(&client) == 0);
+        let small = Options { message_bytes_max: 100, credentials: true, ..options() };
+        let (second, keeper, _) = start(&place, &small);
+        drop(first);
+        wait_for(&second, |stats| stats.framing_errors == 1);
+        if framing == Framing::Length {
+            assert_eq!(client.read(&mut [0; 8]).unwrap_or(0), 0, "it is closed");
+            client = UnixStream::connect(&path).unwrap();
+            client.write_all(b"\x04\0\0\0next").unwrap();
+        } else {
+            client.write_all(b"xx\nnext\n").unwrap();
+        }
+        let stats = wait_for(&second, |stats| stats.messages == 1);
+        assert_eq!((keeper.texts(), stats.framing_errors, stats.connections), (vec!["next".into()], 1, 1));
+        assert_eq!(keeper.taken.lock().unwrap()[0].1.as_ref().unwrap().pid, std::process::id());
+    }
+}
+
+/// What never reads takes nothing from the receiver before it: no datagram, no connection, no orphan.
+#[test]
+fn a_successor_that_is_dropped_has_taken_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let places = [udp(), unixgram(&folder.path().join("d.sock")), unixgram(&folder.path().join("s.sock"))];
+    let mut places = places.to_vec();
+    places[2].address = Address::UnixStream(folder.path().join("s.sock"));
+    let open = |places: &[Listen]| Receiver::open(places, &options()).unwrap();
+    let receiver = open(&places);
+    places[0].address = receiver.sockets()[0].address.clone();
+    let keeper = Keeper::default();
+    let receiving = receiver.start("test", vec![Box::new(keeper.clone())]).unwrap();
+    receiving.resume();
+    for round in 1..=20 {
+        let other = Keeper::default();
+        let next = open(&places).start("next", vec![Box::new(other.clone())]).unwrap();
+        assert!(next.is_paused());
+        next.notify();
+        wait_for(&next, |_| other.notified.load(SeqCst) == 1);
+        sender(&places[0].address).send(b"x").unwrap();
+        UnixDatagram::unbound().unwrap().send_to(b"x", folder.path().join("d.sock")).unwrap();
+        UnixStream::connect(folder.path().join("s.sock")).unwrap().write_all(b"x").unwrap();
+        wait_for(&receiving, |stats| stats.messages == 3 * round);
+        assert_eq!((other.len(), next.stats().connections_accepted), (0, 0));
+    }
+    assert_eq!(keeper.len(), 60);
 }
