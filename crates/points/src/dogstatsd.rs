@@ -6,9 +6,9 @@
 //! does. Several values stand between colons, `name:1:2:3|ms`; empty ones among them mean nothing.
 //!
 //! Events are `_e{bytes of title,bytes of text}:title|text|…`. The lengths decide where the text ends, so it may
-//! have bars and line ends. If they do not fit, only the line is at fault. Service checks are
-//! `_sc|name|status|…`. The message of one, `m:`, goes to the end of the line, but for what says where the client
-//! runs.
+//! have bars and line ends. If they do not fit, only the line is at fault; if they fit and the event is not UTF-8,
+//! all of it is. Service checks are `_sc|name|status|…`. The message of one, `m:`, goes to the end of the line, but
+//! for what says where the client runs.
 
 mod event;
 mod fields;

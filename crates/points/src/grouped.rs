@@ -18,7 +18,7 @@ const NO_POINT: Point<'static> = Point {
 
 /// Collects points, of one message or of many, and gives them to a shard in groups, last values in their order.
 ///
-/// Those that wait when it is dropped are given then.
+/// Those that wait when it is dropped are given then, but for a panic: they are left out.
 #[derive(Debug)]
 pub struct Grouped<'s, 'a> {
     shard: &'s mut Shard,
@@ -53,14 +53,18 @@ impl<'s, 'a> Grouped<'s, 'a> {
 
     /// Gives the points that wait to the shard.
     pub fn flush(&mut self) {
-        self.shard.add_all(&self.points[..self.len]);
-        self.len = 0;
+        // Taken first: after a panic within the shard none of them is given a second time.
+        let len = std::mem::take(&mut self.len);
+        self.shard.add_all(&self.points[..len]);
     }
 }
 
 impl Drop for Grouped<'_, '_> {
     fn drop(&mut self) {
-        self.flush();
+        // A second panic would end the process.
+        if !std::thread::panicking() {
+            self.flush();
+        }
     }
 }
 
@@ -68,6 +72,7 @@ impl Drop for Grouped<'_, '_> {
 mod tests {
     use super::*;
     use millstream_series::{Aggregate, Generation, Limits, Store, TagStyle};
+    use std::panic::{AssertUnwindSafe, catch_unwind};
 
     /// The last value of a gauge after `count` points, of which some are given at once.
     fn last(count: u32) -> Option<f64> {
@@ -94,5 +99,36 @@ mod tests {
     fn last_values_reach_the_shard_in_their_order() {
         assert_eq!(last(0), None);
         (1..100).for_each(|count| assert_eq!(last(count), Some(f64::from(count - 1))));
+    }
+
+    /// The points that a shard has taken after `fill` panicked.
+    fn taken_after_panic(fill: impl FnOnce(Grouped<'_, '_>)) -> u64 {
+        let mut shard = Shard::new(TagStyle::DogStatsd, &Limits::default(), 1);
+        catch_unwind(AssertUnwindSafe(|| fill(Grouped::new(&mut shard)))).unwrap_err();
+        shard.turn(Generation::default()).counts().taken
+    }
+
+    #[test]
+    fn a_panic_gives_no_point_twice_and_is_the_only_one() {
+        let point = Point { name: b"c", ..NO_POINT };
+        let while_they_wait = |mut grouped: Grouped<'_, '_>| {
+            (0..GROUPED_POINTS + 3).for_each(|_| grouped.add(point));
+            panic!("of who adds");
+        };
+        assert_eq!(taken_after_panic(while_they_wait), GROUPED_POINTS as u64);
+        let within_flush = |mut grouped: Grouped<'_, '_>| {
+            grouped.add(point);
+            grouped.len = GROUPED_POINTS + 1;
+            grouped.flush();
+        };
+        assert_eq!(taken_after_panic(within_flush), 0);
+        let flushed_again = |mut grouped: Grouped<'_, '_>| {
+            grouped.len = GROUPED_POINTS + 1;
+            let panic = catch_unwind(AssertUnwindSafe(|| grouped.flush())).unwrap_err();
+            grouped.add(point);
+            grouped.flush();
+            std::panic::resume_unwind(panic);
+        };
+        assert_eq!(taken_after_panic(flushed_again), 1);
     }
 }

@@ -4,6 +4,7 @@ mod told;
 
 use millstream_points::dogstatsd::{Options, Parser, scalar, unescaped};
 use proptest::prelude::*;
+use std::time::{Duration, Instant};
 use told::Told;
 
 /// What both parsers tell, which is the same.
@@ -164,6 +165,8 @@ fn events_are_taken_by_their_lengths() {
     for line in [
         "_e{5,4}:title|tex",
         "_e{5,4}:title|textmore",
+        "_e{5,4}:title|text\rmore",
+        "_e{5,4}:title:text",
         "_e{4,5}:title|text",
         "_e{0,4}:|text",
         "_e{5,4}title|text",
@@ -186,6 +189,56 @@ fn events_are_taken_by_their_lengths() {
         told(b"_e{1,1}:\xFF|b\nb:1|c", Options::default()),
         ["fault utf8 _e{1,1}:\\xff|b", "Count b 1.0"]
     );
+}
+
+#[test]
+fn an_event_that_is_not_utf8_is_at_fault_with_all_its_lines() {
+    let message = b"_e{1,5}:\xFF|b\nc:1|x\r\nd:1|c";
+    assert_eq!(told(message, Options::default()), ["fault utf8 _e{1,5}:\\xff|b\\nc:1|x", "Count d 1.0"]);
+    let message = b"_e{1,5}:a|b\nc:\xFF\nd:1|c";
+    assert_eq!(told(message, Options::default()), ["fault utf8 _e{1,5}:a|b\\nc:\\xff", "Count d 1.0"]);
+}
+
+/// A message of `size` bytes: `begin`, then `part` over and over, with the bytes that are left for the N in it.
+fn repeated(size: usize, begin: &str, part: &str) -> Vec<u8> {
+    let mut message = begin.as_bytes().to_vec();
+    while message.len() + 60 < size {
+        let left = size - message.len() - 40;
+        message.extend_from_slice(part.replace('N', &left.to_string()).as_bytes());
+    }
+    message.resize(size, b'x');
+    message
+}
+
+/// The time of the fastest of some parsings.
+fn time_to_parse(message: &[u8]) -> Duration {
+    let once = || {
+        let (start, mut told) = (Instant::now(), Told::default());
+        Parser::new(Options::default()).parse(message, 7, &mut told);
+        assert!(!told.0.is_empty());
+        start.elapsed()
+    };
+    (0..5).map(|_| once()).min().unwrap()
+}
+
+#[test]
+fn time_grows_with_the_bytes_of_a_message_only() {
+    for (begin, part) in [
+        ("", "_e{1,N}:ab\n"),
+        ("", "_e{1,N}:a|b\n"),
+        ("", "_e{N,1}:a|b\n"),
+        ("", "_e{1,1}:a|b|x\n"),
+        ("_e{1,1}:a|b", "|x"),
+        ("", "_sc|a|1|m:b\n"),
+        ("_sc|a|1|m:", "|c:x"),
+        ("_sc|a|1", "|x"),
+        ("a", ":x"),
+        ("a:1|c", "|x"),
+    ] {
+        let [small, large] = [1 << 16, 1 << 20].map(|size| time_to_parse(&repeated(size, begin, part)));
+        // Sixteen times as many bytes: 16 if it is linear, 256 if it is not.
+        assert!(large < small * 64, "{begin:?}, {part:?}: {small:?}, {large:?}");
+    }
 }
 
 #[test]
@@ -234,7 +287,7 @@ fn messages() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         4 => prop::sample::select(vec![
             "a:1|c", "name.long:12.5|ms", "|#env:prod,host:a", "|@0.5", "|T12", "|c:ci-1", "\n", "\r\n", "|", ":", "1:2:3",
-            "_e{1,3}:a|b\nc", "_sc|x|1|m:y", "|e:x|card:low", "_", "\r", "x|g", "-5",
+            "_e{1,3}:a|b\nc", "_e{1,3}:a|", "_sc|x|1|m:y", "|e:x|card:low", "_", "\r", "x|g", "-5",
         ]).prop_map(|text| text.as_bytes().to_vec()),
         1 => prop::collection::vec(any::<u8>(), 0..70),
     ];

@@ -9,20 +9,31 @@ const PRIORITIES: [&str; 2] = ["normal", "low"];
 const ALERTS: [&str; 4] = ["error", "warning", "info", "success"];
 
 /// Tells the event that `rest` begins with, and gives the length of its line.
+///
+/// The frame is checked first, by a few bytes: if it is wrong, only the line is skipped, and all else that the
+/// lengths cover is read again. What is behind a right frame is read once.
 pub fn parse<'a>(rest: &'a [u8], arrived: u64, visit: &mut impl Visit<'a>) -> Result<usize, Fault> {
-    let (start, title_len, text_len) = lengths(rest).ok_or(Fault::BadEvent)?;
-    let behind = (title_len + 1).saturating_add(text_len);
-    let end = start.checked_add(behind).filter(|end| *end <= rest.len()).ok_or(Fault::BadEvent)?;
-    let Text { text: line, len } = Text::of(rest, start, end)?;
-    let (title, line) = line.split_at_checked(title_len).ok_or(Fault::BadEvent)?;
-    let (text, fields) =
-        line.strip_prefix('|').and_then(|line| line.split_at_checked(text_len)).ok_or(Fault::BadEvent)?;
-    if title.is_empty() || !(fields.is_empty() || fields.starts_with('|')) {
-        return Err(Fault::BadEvent);
-    }
+    let (start, title_len, end) = frame(rest).ok_or(Fault::BadEvent)?;
+    let Text { text: line, len } = Text::of(rest, end);
+    let Ok(text) = std::str::from_utf8(&line[start..]) else {
+        visit.fault(Fault::Utf8, line);
+        return Ok(len);
+    };
+    // The frame has bars, which are no part of another character, at both places.
+    let (title, behind) = text.split_at(title_len);
+    let (text, fields) = behind[1..].split_at(end - start - title_len - 1);
     let event = with_fields(title, text, fields, arrived, visit);
     visit.event(&event);
     Ok(len)
+}
+
+/// Where the title begins, its length, and where the text ends; `None` if what should stand around them does not.
+fn frame(rest: &[u8]) -> Option<(usize, usize, usize)> {
+    let (start, title_len, text_len) = lengths(rest)?;
+    let bar = start.checked_add(title_len)?;
+    let end = bar.checked_add(1)?.checked_add(text_len)?;
+    let is_ended = matches!(rest.get(end..)?, [] | [b'|' | b'\n', ..] | [b'\r'] | [b'\r', b'\n', ..]);
+    (title_len > 0 && rest.get(bar) == Some(&b'|') && is_ended).then_some((start, title_len, end))
 }
 
 /// Where the title begins, and the lengths of title and text.

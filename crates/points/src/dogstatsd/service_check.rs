@@ -10,7 +10,8 @@ const MESSAGE: &str = "|m:";
 
 /// Tells the service check that `rest` begins with, and gives the length of its line.
 pub fn parse<'a>(rest: &'a [u8], arrived: u64, visit: &mut impl Visit<'a>) -> Result<usize, Fault> {
-    let Text { text: line, len } = Text::of(rest, PREFIX.len(), PREFIX.len())?;
+    let Text { text: line, len } = Text::of(rest, PREFIX.len());
+    let line = std::str::from_utf8(&line[PREFIX.len()..]).map_err(|_| Fault::Utf8)?;
     let (name, line) = line.split_once('|').ok_or(Fault::BadServiceCheck)?;
     let (status, fields) = line.split_at(line.find('|').unwrap_or(line.len()));
     let status = match status.as_bytes() {

@@ -1,6 +1,6 @@
 //! What events and service checks have in common.
 
-use crate::{Extra, Fault, Note, Visit, number};
+use crate::{Extra, Note, Visit, number};
 use std::borrow::Cow;
 
 /// What a field was found to be.
@@ -71,23 +71,21 @@ pub fn take_extra<'a>(extra: &mut Extra<'a>, field: &'a [u8]) -> bool {
     true
 }
 
-/// A line without its end.
+/// The line of an event or a service check.
 pub struct Text<'a> {
-    /// The line from some byte on.
-    pub text: &'a str,
-    /// All bytes of the line.
+    /// Without its end.
+    pub text: &'a [u8],
+    /// All bytes of the line but its `\n`.
     pub len: usize,
 }
 
 impl<'a> Text<'a> {
-    /// The line that `rest` begins with, from byte `from` on. Line ends before byte `inner` are part of it.
-    pub fn of(rest: &'a [u8], from: usize, inner: usize) -> Result<Text<'a>, Fault> {
+    /// The line that `rest` begins with. Line ends before byte `inner` are part of it.
+    pub fn of(rest: &'a [u8], inner: usize) -> Text<'a> {
         let end = rest[inner..].iter().position(|byte| *byte == b'\n');
         let len = end.map_or(rest.len(), |at| inner + at);
-        let text = &rest[from..len];
-        let has_return = len > inner && text.ends_with(b"\r");
-        let text = &text[..text.len() - usize::from(has_return)];
-        Ok(Text { text: std::str::from_utf8(text).map_err(|_| Fault::Utf8)?, len })
+        let has_return = rest[inner..len].ends_with(b"\r");
+        Text { text: &rest[..len - usize::from(has_return)], len }
     }
 }
 
