@@ -1,12 +1,12 @@
 //! Socket files: made, found stale, removed.
 
 use crate::{Address, BindError};
-use rustix::fs::{CWD, Mode};
+use rustix::fs::{FileType, Mode, OFlags, fstat, lstat};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, socket_with};
 use std::fs;
-use std::os::fd::OwnedFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 /// Bytes of a path that the kernel takes for a socket, without the byte 0 at its end.
@@ -16,8 +16,9 @@ const PATH_BYTES_MAX: usize = 107;
 #[derive(Debug)]
 pub struct SocketFile {
     path: PathBuf,
-    device: u64,
-    inode: u64,
+    /// The file itself, wherever its path leads by now. While it is open, no other file has its inode
+    /// number.
+    file: OwnedFd,
 }
 
 impl SocketFile {
@@ -39,10 +40,9 @@ impl SocketFile {
             let _ = rustix::fs::fchmod(socket, Mode::from_raw_mode(mode));
         }
         bind(socket, &name).map_err(|error| BindError::system(address, "make the socket file", error))?;
-        let meta = fs::symlink_metadata(path);
-        let meta = meta.map_err(|error| BindError::system(address, "look at the socket file", error))?;
-        let file = SocketFile { path: path.to_path_buf(), device: meta.dev(), inode: meta.ino() };
-        match mode.map_or(Ok(()), |mode| set_mode(path, mode)) {
+        let file = SocketFile::open(path);
+        let file = file.map_err(|error| BindError::system(address, "look at the socket file", error))?;
+        match mode.map_or(Ok(()), |mode| file.set_mode(mode)) {
             Ok(()) => Ok(file),
             Err(error) => {
                 file.remove();
@@ -51,15 +51,29 @@ impl SocketFile {
         }
     }
 
+    /// The socket file at the path, which was made just now; a link that took its place is an error.
+    fn open(path: &Path) -> Result<SocketFile, Errno> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::fs::open(path, flags, Mode::empty())?;
+        match FileType::from_raw_mode(fstat(&file)?.st_mode) {
+            FileType::Socket => Ok(SocketFile { path: path.to_path_buf(), file }),
+            _ => Err(Errno::NOTSOCK),
+        }
+    }
+
     /// Gives the file other rights.
     pub fn set_mode(&self, mode: u32) -> Result<(), Errno> {
-        set_mode(&self.path, mode)
+        // Not by its path: whoever may write to the folder could have put a link to any file there.
+        let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        rustix::fs::chmod(path, Mode::from_raw_mode(mode))
     }
 
     /// True while the path still leads to this file.
     pub fn is_there(&self) -> bool {
-        let meta = fs::symlink_metadata(&self.path);
-        meta.is_ok_and(|meta| (meta.dev(), meta.ino()) == (self.device, self.inode))
+        let (there, ours) = (lstat(&self.path), fstat(&self.file));
+        there.is_ok_and(|there| {
+            ours.is_ok_and(|ours| (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino))
+        })
     }
 
     /// Removes the file, unless it is another one by now.
@@ -68,10 +82,6 @@ impl SocketFile {
             let _ = fs::remove_file(&self.path);
         }
     }
-}
-
-fn set_mode(path: &Path, mode: u32) -> Result<(), Errno> {
-    rustix::fs::chmodat(CWD, path, Mode::from_raw_mode(mode), rustix::fs::AtFlags::empty())
 }
 
 fn name(address: &Address, path: &Path) -> Result<SocketAddrUnix, BindError> {
@@ -122,5 +132,36 @@ pub fn kind(address: &Address) -> SocketType {
         Address::Udp(_) | Address::UnixDatagram(_) => SocketType::DGRAM,
         Address::Tcp(_) | Address::UnixStream(_) => SocketType::STREAM,
         Address::UnixPacket(_) => SocketType::SEQPACKET,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn rights_are_those_of_the_socket_and_never_of_what_took_its_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, precious) = (folder.path().join("a.sock"), folder.path().join("precious"));
+        fs::write(&precious, "data").unwrap();
+        fs::set_permissions(&precious, fs::Permissions::from_mode(0o600)).unwrap();
+        let address = Address::UnixDatagram(path.clone());
+        let socket = socket_with(AddressFamily::UNIX, kind(&address), SocketFlags::CLOEXEC, None).unwrap();
+        let file = SocketFile::bind(&socket, &address, Some(0o622)).unwrap();
+        assert!(file.is_there() && mode(&path) == 0o622);
+        let moved = folder.path().join("moved.sock");
+        fs::rename(&path, &moved).unwrap();
+        symlink(&precious, &path).unwrap();
+        file.set_mode(0o666).unwrap();
+        assert_eq!((mode(&moved), mode(&precious)), (0o666, 0o600));
+        assert!(!file.is_there());
+        assert_eq!(SocketFile::open(&path).unwrap_err(), Errno::NOTSOCK);
+        file.remove();
+        assert!(path.exists() && moved.exists());
     }
 }

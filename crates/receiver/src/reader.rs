@@ -18,6 +18,7 @@ use rustix::net::{SocketFlags, accept_with};
 use std::collections::HashMap;
 use std::fmt::Display;
 use std::io;
+use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -144,7 +145,7 @@ impl Reader {
             Ok(value) => return Some(value),
             Err(panic) => panic,
         };
-        std::mem::forget(panic); // to drop it may panic as well
+        let _ = ManuallyDrop::new(panic); // to drop it may panic as well
         add(&self.counters.panics, 1);
         self.counters.trouble("a panic while a socket was read; see the log".into());
         match self.reading.take() {

@@ -38,10 +38,7 @@ impl Senders {
     fn look_up(&mut self, pid: u32) {
         let found = fs::read_to_string(format!("/proc/{pid}/cgroup"));
         if self.known.len() >= PROCESSES_MAX && !self.known.contains_key(&pid) {
-            self.known.retain(|_, known| known.looked_up.elapsed() < FRESH);
-        }
-        if self.known.len() >= PROCESSES_MAX {
-            self.known.clear();
+            self.forget_half();
         }
         let container = match (found, self.known.get(&pid)) {
             (Ok(cgroup), _) => container(&cgroup).map(Arc::from),
@@ -50,6 +47,15 @@ impl Senders {
             (Err(_), None) => None,
         };
         self.known.insert(pid, Known { sender: Sender { pid, container }, looked_up: Instant::now() });
+    }
+
+    /// Forgets the half that was looked up first. Half of them, so that the search for the oldest is
+    /// seldom; not all, so that processes that send often are mostly known.
+    fn forget_half(&mut self) {
+        let mut times: Vec<Instant> = self.known.values().map(|known| known.looked_up).collect();
+        let middle = times.len() / 2;
+        let (_, median, _) = times.select_nth_unstable(middle);
+        self.known.retain(|_, known| known.looked_up > *median);
     }
 }
 
@@ -137,7 +143,10 @@ mod tests {
         let mut senders = Senders::default();
         for pid in 0..PROCESSES_MAX as u32 * 2 {
             assert_eq!(senders.get(u32::MAX - pid).container, None);
+            assert!(senders.known.len() <= PROCESSES_MAX);
+            let is_known = |before: u32| senders.known.contains_key(&(u32::MAX - pid + before));
+            assert!(pid < 2000 || (0..2000).all(is_known), "the newest are kept");
         }
-        assert!(senders.known.len() <= PROCESSES_MAX);
+        assert!(!senders.known.contains_key(&u32::MAX), "the oldest are not");
     }
 }

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, bind, getsockname, socket_with, sockopt};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError, Weak};
 
 /// Connections that wait to be taken; the system lowers it to net.core.somaxconn.
 const BACKLOG: i32 = 1024;
@@ -60,6 +60,9 @@ pub struct Socket {
 
 /// The sockets of this process. Weak: the table keeps nothing open.
 static TABLE: Mutex<Vec<Weak<Socket>>> = Mutex::new(Vec::new());
+
+/// Kernels before 4.12 do not count drops for a program; that is said once.
+static UNKNOWN_DROPS: Once = Once::new();
 
 fn table() -> MutexGuard<'static, Vec<Weak<Socket>>> {
     lock(&TABLE)
@@ -197,7 +200,15 @@ impl Socket {
             return 0;
         }
         let mut counted = lock(&self.drops_counted);
-        let Ok(now) = sys::drops(self.fd.as_fd()) else { return 0 };
+        let now = match sys::drops(self.fd.as_fd()) {
+            Ok(now) => now,
+            Err(error) => {
+                UNKNOWN_DROPS.call_once(|| {
+                    log::warn!("{}: this system does not tell what it drops: {error}", self.address);
+                });
+                return 0;
+            }
+        };
         let new = now.wrapping_sub(*counted);
         *counted = now;
         new

@@ -38,8 +38,10 @@ pub struct Stats {
     pub threads_ended: u64,
     /// CPU time of the threads.
     pub cpu: std::time::Duration,
-    /// The last error, as text.
+    /// The last error, as text; it stays until there is another one.
     pub trouble: Option<String>,
+    /// Errors that had a text, so that the same text twice can be told from one that stays.
+    pub troubles: u64,
 }
 
 /// The counters behind [`Stats`], shared by the threads of a receiver.
@@ -59,16 +61,19 @@ pub(crate) struct Counters {
     pub socket_errors: AtomicU64,
     pub panics: AtomicU64,
     pub threads_ended: AtomicU64,
-    trouble: Mutex<Option<String>>,
+    /// How many there were, and the text of the last.
+    trouble: Mutex<(u64, Option<String>)>,
 }
 
 impl Counters {
     pub fn trouble(&self, text: String) {
-        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
+        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        *trouble = (trouble.0 + 1, Some(text));
     }
 
     pub fn read(&self) -> Stats {
         let get = |counter: &AtomicU64| counter.load(Relaxed);
+        let (troubles, trouble) = self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Stats {
             messages: get(&self.messages),
             bytes: get(&self.bytes),
@@ -85,7 +90,8 @@ impl Counters {
             panics: get(&self.panics),
             threads_ended: get(&self.threads_ended),
             cpu: std::time::Duration::ZERO,
-            trouble: self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            trouble,
+            troubles,
         }
     }
 }
