@@ -2,6 +2,8 @@
 //! memory, and what it takes to hand over and merge all of them.
 
 use crate::measure::{Samples, progress, thread_cpu_seconds};
+use crate::peers::Bar;
+use crate::plot::{Axes, Series};
 use crate::report::{Report, Table};
 use millstream_series::{Canonical, Generation, Kind, Limits, Point, Shard, Store, TagStyle, Values};
 use millstream_testkit::Random;
@@ -40,8 +42,9 @@ impl Order {
     }
 }
 
-/// Measures and reports the store.
-pub fn run(report: &mut Report) -> io::Result<()> {
+/// Measures and reports the store; returns its bars.
+pub fn run(report: &mut Report) -> io::Result<Vec<Vec<String>>> {
+    let (mut bars, mut batches) = (Vec::new(), KINDS.map(|_| Vec::new()));
     let mut table = Table::new(
         "points",
         "Points into the metric store: ns per point in random order, five tags",
@@ -61,10 +64,18 @@ pub fn run(report: &mut Report) -> io::Result<()> {
         ],
     );
     for series in SERIES {
-        for (name, kind, order) in KINDS.iter().filter(|(name, ..)| series <= 250_000 || *name == "count") {
+        let kinds = KINDS.iter().zip(&mut batches);
+        for ((name, kind, order), batches) in
+            kinds.filter(|((name, ..), _)| series <= 250_000 || *name == "count")
+        {
             progress(&format!("points: {series} series, {name}, tags {}", order.name()));
             let row = Run::new(series, *kind, *order).measure();
             table.row(row.cells(series, [name, order.name()]));
+            batches.push(((series as f64).log10(), row.batch_ns));
+            if has_bar(series, name) {
+                let what = format!("bytes of a {name} of {series}, tags {}", order.name());
+                bars.push(Bar::most(&what, row.bytes, BAR_BYTES));
+            }
         }
     }
     table.note(
@@ -72,7 +83,25 @@ pub fn run(report: &mut Report) -> io::Result<()> {
              name and tags. Tags in order: read from every series, as for a flush; merge and drain are without it."
             .to_owned(),
     );
-    report.add(table)
+    report.add(table)?;
+    plot(report, batches)?;
+    Ok(bars.iter().map(|bar| bar.cells("points")).collect())
+}
+
+fn plot(report: &mut Report, batches: [Vec<(f64, f64)>; KINDS.len()]) -> io::Result<()> {
+    let named = KINDS.iter().zip(batches);
+    let curves = named.map(|((name, _, order), points)| Series {
+        label: format!("{name}, tags {}", order.name()),
+        points,
+    });
+    let label = |x: &f64| format!("{:.0}", 10_f64.powf(*x));
+    let axes = Axes { title: "A point into the store, in batches", x: "series", y: "ns", x_label: &label };
+    report.plot("points", &axes, &curves.collect::<Vec<_>>())
+}
+
+/// With few series other memory is most of it, and a distribution has no bar.
+fn has_bar(series: usize, kind: &str) -> bool {
+    kind != "distribution" && series >= 100_000
 }
 
 struct Figures {
@@ -88,12 +117,10 @@ struct Figures {
 
 impl Figures {
     fn cells(&self, series: usize, names: [&str; 2]) -> Vec<String> {
-        // With few series other memory is most of it, and a distribution has no bar.
-        let bar = match names {
-            ["distribution", _] => "",
-            _ if series < 100_000 => "",
-            _ if self.bytes <= BAR_BYTES => "holds",
-            _ => "MISSED",
+        let bar = match has_bar(series, names[0]) {
+            false => "",
+            true if self.bytes <= BAR_BYTES => "holds",
+            true => "MISSED",
         };
         let figures = [
             self.first_ns,

@@ -142,7 +142,7 @@ impl Blueprint {
     pub fn build(self, settings: &Settings, store: Arc<Store>) -> Result<Built, EngineError> {
         self.check(settings)?;
         let grant = Grant::new(grant_bytes(settings));
-        let scheduler = Arc::new(Scheduler::new(self.sources.iter().map(|s| s.pace.priority).collect()));
+        let scheduler = Arc::new(Scheduler::default());
         let for_room = Arc::downgrade(&scheduler);
         grant.on_room(move || wake_for_room(&for_room));
         let core = Core {
@@ -161,6 +161,7 @@ impl Blueprint {
         };
         let places = SinkPlaces::first(&self.sinks);
         let (core, drivers) = self.assemble(&core, settings, &places, &|_, _| false)?;
+        core.wire();
         let store = core.store.clone();
         let current = Arc::new(Current::new(core));
         let keeper = Arc::downgrade(&current);
@@ -373,6 +374,7 @@ fn source_slot(
         pace: part.pace,
         rate: rate(part.pace),
         paused_ns: AtomicU64::default(),
+        is_live: source.is_live(),
         info,
         source: Arc::new(Mutex::new(source)),
         place,

@@ -39,6 +39,8 @@ pub(crate) struct SourceSlot {
     /// Bytes its chain may make of one block.
     pub expansion: u64,
     pub pace: Pace,
+    /// Whether it takes things in on its own, see [`Source::is_live`].
+    pub is_live: bool,
     /// The ceiling on what it reads, if it has one.
     pub rate: Option<Arc<Mutex<Rate>>>,
     /// Until when it is not read, in nanoseconds of engine time: some transform wants less of it.
@@ -77,10 +79,10 @@ impl SourceSlot {
     }
 
     /// Closes the source, unless it is being polled; whether it has something to give before it goes.
-    pub fn try_close(&self) -> Option<bool> {
+    pub fn try_close(&self, for_good: bool) -> Option<bool> {
         match self.source.try_lock() {
-            Ok(mut source) => Some(source.close()),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner().close()),
+            Ok(mut source) => Some(source.close(for_good)),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner().close(for_good)),
             Err(TryLockError::WouldBlock) => None,
         }
     }
@@ -322,6 +324,12 @@ impl Core {
                 _ => {}
             }
         }
+    }
+
+    /// Tells the scheduler of the sources: all are ready.
+    pub fn wire(&self) {
+        let turns = self.sources.iter().map(|slot| (slot.pace.priority, slot.is_live));
+        self.scheduler.rewire(turns.collect());
     }
 
     /// Has sources that were closed go on.

@@ -103,7 +103,7 @@ impl Running {
     ) -> Result<(), EngineError> {
         blueprint.check(settings)?;
         let core = self.current.core();
-        let closed = self.close_sources(|slot| !kept(Kind::Source, &slot.id));
+        let closed = self.close_sources(false, |slot| !kept(Kind::Source, &slot.id));
         let _ = tokio::time::timeout(SETTLE_TIME, closed).await;
         self.barrier().await;
         settle(&core, &blueprint, kept).await;
@@ -200,7 +200,7 @@ fn change_over(old: &Core, next: &Core) {
             stage.renew();
         }
     }
-    next.scheduler.rewire(next.sources.iter().map(|slot| slot.pace.priority).collect());
+    next.wire();
 }
 
 impl SourceSlot {
@@ -227,6 +227,7 @@ impl SourceSlot {
             rate: if same_rate { self.rate.clone() } else { rate(pace) },
             paused_ns: AtomicU64::new(self.paused_ns.load(Ordering::Relaxed)),
             pace,
+            is_live: self.is_live,
             roots,
             cuts,
             reach,

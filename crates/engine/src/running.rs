@@ -89,12 +89,12 @@ impl Running {
 
     /// Has sources that hold something back give it, of those for which `goes` holds, while no other is
     /// read; ends when they have. [`Running::barrier`] comes next.
-    pub(crate) async fn close_sources(&self, goes: impl Fn(&SourceSlot) -> bool) {
+    pub(crate) async fn close_sources(&self, for_good: bool, goes: impl Fn(&SourceSlot) -> bool) {
         let core = self.current.core();
         core.scheduler.pause(true);
         let mut closing = Vec::new();
         for slot in &core.sources {
-            closing.push(goes(slot) && close(slot).await);
+            closing.push(goes(slot) && close(slot, for_good).await);
         }
         if !closing.contains(&true) {
             return;
@@ -119,7 +119,7 @@ impl Running {
         let aborts: Vec<_> = lanes.iter().map(tokio::task::JoinHandle::abort_handle).collect();
         // Sources that hold something back have half of the time: a sink that is dead must not take the
         // end from those that are well.
-        let given = tokio::time::timeout(timeout / 2, self.close_sources(|_| true)).await.is_ok();
+        let given = tokio::time::timeout(timeout / 2, self.close_sources(true, |_| true)).await.is_ok();
         let drain = async {
             self.barrier().await;
             core.sinks().flat_map(|(_, slot)| &slot.lanes).for_each(|lane| lane.close());
@@ -154,9 +154,9 @@ impl Running {
 }
 
 /// Closes a source when its poll has ended; whether it has something to give.
-async fn close(slot: &SourceSlot) -> bool {
+async fn close(slot: &SourceSlot, for_good: bool) -> bool {
     loop {
-        if let Some(has_more) = slot.try_close() {
+        if let Some(has_more) = slot.try_close(for_good) {
             return has_more;
         }
         tokio::time::sleep(BARRIER_POLL).await;

@@ -40,10 +40,13 @@ enum Standing {
     Ended,
 }
 
+#[derive(Default)]
 struct State {
     ready: VecDeque<Job>,
-    sources: Vec<Standing>,
+    standings: Vec<Standing>,
     priorities: Vec<Priority>,
+    /// Sources whose polls are not held back.
+    live: Vec<bool>,
     /// Polls so far.
     turn: u64,
     paused: bool,
@@ -57,34 +60,19 @@ struct State {
 }
 
 /// The run queue.
+#[derive(Default)]
 pub(crate) struct Scheduler {
     state: Mutex<State>,
     changed: Condvar,
 }
 
 impl Scheduler {
-    /// All sources ready, of these priorities.
-    pub fn new(priorities: Vec<Priority>) -> Scheduler {
-        let state = State {
-            ready: (0..priorities.len()).map(Job::Poll).collect(),
-            sources: vec![Standing::Queued; priorities.len()],
-            priorities,
-            turn: 0,
-            paused: false,
-            closing: None,
-            held_until: Duration::ZERO,
-            stopped: false,
-            leader_until: None,
-        };
-        Scheduler { state: Mutex::new(state), changed: Condvar::new() }
-    }
-
-    /// The sources are others from here on: all ready, of these priorities. No ticket is out.
-    pub fn rewire(&self, priorities: Vec<Priority>) {
+    /// The sources are these from here on, all ready, by priority and whether they are live. No ticket is out.
+    pub fn rewire(&self, sources: Vec<(Priority, bool)>) {
         let mut state = self.lock();
-        state.ready = (0..priorities.len()).map(Job::Poll).collect();
-        state.sources = vec![Standing::Queued; priorities.len()];
-        state.priorities = priorities;
+        state.ready = (0..sources.len()).map(Job::Poll).collect();
+        state.standings = vec![Standing::Queued; sources.len()];
+        (state.priorities, state.live) = sources.into_iter().unzip();
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -132,14 +120,14 @@ impl Scheduler {
     /// Says when to poll a source again, after a poll at `now`.
     pub fn polled(&self, source: usize, again: Again, now: Duration) {
         let mut state = self.lock();
-        let woken = matches!(state.sources[source], Standing::Polling { woken: true });
-        state.sources[source] = match again {
+        let woken = matches!(state.standings[source], Standing::Polling { woken: true });
+        state.standings[source] = match again {
             Again::Ended if !woken => Standing::Ended,
             Again::At(until) if !woken => Standing::Waiting { until, for_room: false },
             Again::Room if !woken => Standing::Waiting { until: now + ROOM_RETRY, for_room: true },
             _ => Standing::Queued,
         };
-        match state.sources[source] {
+        match state.standings[source] {
             Standing::Queued => {
                 state.ready.push_back(Job::Poll(source));
                 self.changed.notify_one();
@@ -167,8 +155,8 @@ impl Scheduler {
     /// Polls every source that waits for room.
     pub fn wake_for_room(&self) {
         let mut state = self.lock();
-        for source in 0..state.sources.len() {
-            if matches!(state.sources[source], Standing::Waiting { for_room: true, .. }) {
+        for source in 0..state.standings.len() {
+            if matches!(state.standings[source], Standing::Waiting { for_room: true, .. }) {
                 state.wake(source);
             }
         }
@@ -201,7 +189,7 @@ impl Scheduler {
     /// Whether the sources that [`Scheduler::close`] named have ended.
     pub fn have_closed(&self) -> bool {
         let state = self.lock();
-        let closing = state.closing.iter().flatten().zip(&state.sources).filter(|(closes, _)| **closes);
+        let closing = state.closing.iter().flatten().zip(&state.standings).filter(|(closes, _)| **closes);
         closing.into_iter().all(|(_, standing)| *standing == Standing::Ended)
     }
 
@@ -212,12 +200,12 @@ impl Scheduler {
 
     /// Whether a source is being polled this moment.
     pub fn is_polling(&self) -> bool {
-        self.lock().sources.iter().any(|s| matches!(s, Standing::Polling { .. }))
+        self.lock().standings.iter().any(|s| matches!(s, Standing::Polling { .. }))
     }
 
     /// Whether every source has ended.
     pub fn all_ended(&self) -> bool {
-        self.lock().sources.iter().all(|s| *s == Standing::Ended)
+        self.lock().standings.iter().all(|s| *s == Standing::Ended)
     }
 
     /// Sends all workers home.
@@ -232,14 +220,14 @@ impl State {
         if self.stopped {
             return Next::Stopped;
         }
-        for source in 0..self.sources.len() {
-            if matches!(self.sources[source], Standing::Waiting { until, .. } if until <= now) {
+        for source in 0..self.standings.len() {
+            if matches!(self.standings[source], Standing::Waiting { until, .. } if until <= now) {
                 self.wake(source);
             }
         }
         match self.pick(now).and_then(|index| self.ready.remove(index)) {
             Some(Job::Poll(source)) => {
-                self.sources[source] = Standing::Polling { woken: false };
+                self.standings[source] = Standing::Polling { woken: false };
                 Next::Job(Job::Poll(source))
             }
             Some(job) => Next::Job(job),
@@ -252,16 +240,18 @@ impl State {
         if let Some(Job::Resume(_)) = self.ready.front() {
             return Some(0);
         }
-        if self.paused || now < self.held_until || self.ready.is_empty() {
+        if self.paused || self.ready.is_empty() {
             return None;
         }
+        // What sources give before they end is not held back.
+        let is_held = now < self.held_until && self.closing.is_none();
         let priority = |job: &Job| match job {
             Job::Poll(source) => self.priorities[*source],
             Job::Resume(_) => Priority::High,
         };
         self.turn += 1;
         let mut may_run = self.ready.iter().enumerate().filter(|(_, job)| match job {
-            Job::Poll(source) => self.may_poll(*source),
+            Job::Poll(source) => self.may_poll(*source) && (!is_held || self.live[*source]),
             Job::Resume(_) => true,
         });
         let picked = pick(may_run.clone().map(|(_, job)| priority(job)), self.turn)?;
@@ -279,13 +269,13 @@ impl State {
         };
         let may_run = |job: &Job| matches!(job, Job::Poll(source) if self.may_poll(*source));
         let is_held = !self.paused && self.ready.iter().any(may_run);
-        let timers = self.sources.iter().enumerate().filter_map(until);
+        let timers = self.standings.iter().enumerate().filter_map(until);
         timers.chain(is_held.then_some(self.held_until)).min()
     }
 
     fn wake(&mut self, source: usize) {
         // A source that a reload took out is at no place.
-        let Some(standing) = self.sources.get_mut(source) else { return };
+        let Some(standing) = self.standings.get_mut(source) else { return };
         match *standing {
             Standing::Polling { .. } => *standing = Standing::Polling { woken: true },
             Standing::Waiting { .. } | Standing::Ended => {
@@ -304,6 +294,12 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
+    fn wired(priorities: &[Priority]) -> Scheduler {
+        let scheduler = Scheduler::default();
+        scheduler.rewire(priorities.iter().map(|priority| (*priority, false)).collect());
+        scheduler
+    }
+
     /// The source that is polled next, if one is.
     fn polled(scheduler: &Scheduler, now: Duration) -> Option<usize> {
         match scheduler.next(now) {
@@ -314,7 +310,7 @@ mod tests {
 
     #[test]
     fn a_ready_source_of_higher_priority_goes_first_and_the_lower_are_not_starved() {
-        let scheduler = Scheduler::new(vec![Low, High, Normal]);
+        let scheduler = wired(&[Low, High, Normal]);
         let mut polls = [0; 3];
         for _ in 0..1600 {
             let source = polled(&scheduler, Duration::ZERO).unwrap();
@@ -334,7 +330,7 @@ mod tests {
 
     #[test]
     fn a_hold_keeps_polls_back_until_its_time_and_no_stop() {
-        let scheduler = Scheduler::new(vec![Normal; 2]);
+        let scheduler = wired(&[Normal; 2]);
         scheduler.hold(20 * MS);
         assert!(matches!(scheduler.next(5 * MS), Next::Idle(Some(until)) if until == 20 * MS));
         assert_eq!(polled(&scheduler, 20 * MS), Some(0));
@@ -353,7 +349,7 @@ mod tests {
 
     #[test]
     fn while_some_sources_close_the_others_wait() {
-        let scheduler = Scheduler::new(vec![Normal; 3]);
+        let scheduler = wired(&[Normal; 3]);
         for source in 0..3 {
             assert_eq!(polled(&scheduler, Duration::ZERO), Some(source));
         }
@@ -374,5 +370,16 @@ mod tests {
         scheduler.pause(true);
         scheduler.pause(false);
         assert_eq!(polled(&scheduler, 10 * MS), Some(0));
+    }
+
+    #[test]
+    fn a_live_source_is_not_held_back_nor_one_that_closes() {
+        let scheduler = Scheduler::default();
+        scheduler.rewire(vec![(Normal, false), (Normal, true)]);
+        scheduler.hold(Duration::MAX);
+        assert_eq!(polled(&scheduler, MS), Some(1));
+        assert_eq!(polled(&scheduler, MS), None);
+        scheduler.close(vec![true, false]);
+        assert_eq!(polled(&scheduler, MS), Some(0));
     }
 }

@@ -43,7 +43,7 @@ impl Source for Holder {
         Polled::Batch(Box::new(batch), permit)
     }
 
-    fn close(&mut self) -> bool {
+    fn close(&mut self, _: bool) -> bool {
         self.is_closed = true;
         true
     }

@@ -30,9 +30,15 @@ pub trait Source: Send {
     /// one, which is all that other sources can do, it gets what is read from here on.
     fn reach(&mut self, _: &[(usize, String)]) {}
 
-    /// Nothing more is to be taken in: the agent stops, or a reload takes the source out. A source that
-    /// holds back some of what it has taken in answers `true`; then it is polled until it has ended.
-    fn close(&mut self) -> bool {
+    /// Nothing more is to be taken in: the agent stops (`for_good`), or a reload takes the source out and may
+    /// put another in its place. A source that holds back some of what it has taken in answers `true`; then
+    /// it is polled until it has ended.
+    fn close(&mut self, _for_good: bool) -> bool {
+        false
+    }
+
+    /// Whether it takes things in on its own, polled or not: to hold its polls back would save nothing.
+    fn is_live(&self) -> bool {
         false
     }
 

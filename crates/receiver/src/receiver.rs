@@ -161,6 +161,17 @@ impl Receiving {
         self.threads.iter().for_each(|(control, _)| control.wait_paused());
     }
 
+    /// Takes nothing more from senders, for good: what has come can be read without a race against what comes.
+    /// Of UDP the kernel drops and counts what comes from here on; who sends to a Unix datagram socket gets an
+    /// error.
+    pub fn refuse(&self) {
+        for socket in self.held.iter().flat_map(|(held, _)| &held.sockets) {
+            if let Err(error) = socket.refuse() {
+                log::warn!("{}: what comes from here on may be lost uncounted: {error}", socket.address);
+            }
+        }
+    }
+
     /// Begins to read, or goes on.
     pub fn resume(&self) {
         self.threads.iter().for_each(|(control, _)| control.resume());

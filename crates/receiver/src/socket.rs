@@ -5,7 +5,8 @@ use crate::control::Control;
 use crate::file::{SocketFile, kind};
 use crate::{Address, BindError, Listen, Options, sys};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketFlags, bind, getsockname, socket_with, sockopt};
+use rustix::net::{AddressFamily, Shutdown, SocketFlags, bind, getsockname, socket_with, sockopt};
+use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError, Weak};
@@ -191,6 +192,15 @@ impl Socket {
     /// True if one slot may bring several datagrams.
     pub fn merges_datagrams(&self) -> bool {
         has_network(&self.address)
+    }
+
+    /// Takes nothing more from senders of datagrams; what has come can still be read.
+    pub fn refuse(&self) -> io::Result<()> {
+        match self.address {
+            Address::Udp(_) => sys::filter_all(self.fd.as_fd()),
+            Address::UnixDatagram(_) => Ok(rustix::net::shutdown(&self.fd, Shutdown::Read)?),
+            _ => Ok(()),
+        }
     }
 
     /// Packets the kernel dropped here since the last call by anybody: each is counted once, also

@@ -53,6 +53,25 @@ pub fn merge_datagrams(socket: BorrowedFd<'_>) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Has the kernel drop what arrives at the socket from here on.
+pub fn filter_all(socket: BorrowedFd<'_>) -> io::Result<()> {
+    // One instruction of the classic packet filter: return 0, the number of bytes to keep.
+    let mut keep_nothing =
+        libc::sock_filter { code: (libc::BPF_RET | libc::BPF_K) as u16, jt: 0, jf: 0, k: 0 };
+    let program = libc::sock_fprog { len: 1, filter: &raw mut keep_nothing };
+    // SAFETY: the kernel reads the program, and the one instruction it points to, during the call only.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_ATTACH_FILTER,
+            ptr::from_ref(&program).cast(),
+            size_of::<libc::sock_fprog>() as libc::socklen_t,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// CPU time of a thread so far; nothing if it has ended.
 pub fn cpu_time(thread: &JoinHandle<()>) -> Duration {
     let mut clock = 0;

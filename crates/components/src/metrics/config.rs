@@ -22,6 +22,9 @@ const TAGS_SIZE_MAX: u64 = 32 * 1024;
 /// Bytes of a name at most.
 const NAME_MAX: u64 = 4 * 1024;
 
+/// Bytes of the path of a Unix socket: what the kernel's address has room for, less its end.
+const PATH_BYTES_MAX: usize = 107;
+
 /// Largest message, in bytes.
 const MESSAGE_MAX: u64 = 1024 * 1024;
 
@@ -124,7 +127,13 @@ impl Kind {
             let schemes = self.schemes.join("://, ");
             return Err(format!("'{scheme}' is no kind of socket that this source has; write {schemes}://"));
         }
-        address.parse::<Address>().map(drop)
+        let parsed: Address = address.parse()?;
+        match parsed.path().map_or(0, |path| path.as_os_str().len()) > PATH_BYTES_MAX {
+            true => {
+                Err(format!("'{text}': the path is longer than {PATH_BYTES_MAX} bytes; write a shorter one"))
+            }
+            false => Ok(()),
+        }
     }
 }
 
@@ -204,6 +213,19 @@ impl PointOptions {
         }
     }
 
+    /// Connections at a time, so many that the sinks still find descriptors.
+    fn connections_max(&self) -> usize {
+        let descriptors = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+        let room = descriptors.map_or(usize::MAX, |most| (most / 2) as usize).max(1);
+        if room < self.max_connections {
+            log::warn!(
+                "{room} connections at a time instead of {}: half of the files that may be open",
+                self.max_connections
+            );
+        }
+        self.max_connections.min(room)
+    }
+
     fn receiver(&self, kind: &Kind) -> Result<Receiver, BuildError> {
         let mode = Some(self.mode().map_err(BuildError)?);
         let listen = |text: &String| -> Result<Listen, BuildError> {
@@ -216,7 +238,7 @@ impl PointOptions {
             shares: self.receivers,
             receive_buffer: self.receive_buffer.0 as usize,
             message_bytes_max: self.max_message.0 as usize,
-            connections_max: self.max_connections,
+            connections_max: self.connections_max(),
             credentials: !self.origin_tags.is_empty(),
             merge: self.merge,
         };
@@ -273,7 +295,8 @@ const QUEUE_DATAGRAMS: u32 = 512;
 /// Says how much a socket has room for, and warns if that is little.
 fn report(source: &str, address: &Address, asked: usize, granted: usize) {
     match address {
-        Address::Udp(_) if granted < asked => log::warn!(
+        // The kernel rounds.
+        Address::Udp(_) if granted + 1 < asked => log::warn!(
             "source {source}: listening at {address} with a receive buffer of {granted} bytes instead of {asked}; \
              bursts may be lost; raise it with: sysctl -w net.core.rmem_max={asked}"
         ),

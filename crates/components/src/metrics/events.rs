@@ -128,7 +128,8 @@ impl MetricRows {
     fn output(&mut self, name: &[u8], output: &Output) -> bool {
         let text = &mut self.text;
         text.clear();
-        text.extend_from_slice(name);
+        // A line of text must stay one line.
+        text.extend(name.iter().map(|byte| if byte.is_ascii_control() { b'_' } else { *byte }));
         text.extend_from_slice(output.suffix.as_bytes());
         let tags_at = text.len() + 1;
         text.push(b' ');

@@ -373,7 +373,14 @@ impl Source for Flusher {
         }
     }
 
-    fn close(&mut self) -> bool {
+    fn is_live(&self) -> bool {
+        true
+    }
+
+    fn close(&mut self, for_good: bool) -> bool {
+        if for_good {
+            self.receiving.refuse();
+        }
         if self.ending == Ending::No {
             self.ending = Ending::Asked;
         }

@@ -8,7 +8,7 @@ use crate::metrics::events::TagsText;
 use millstream_model::Counters;
 use millstream_points::{Event, Extra, Fault, Grouped, Note, ServiceCheck, Visit, dogstatsd, metricserver};
 use millstream_receiver::{Messages, Sender};
-use millstream_series::{Idle, Point, Shard, TagStyle};
+use millstream_series::{Idle, Point, Shard, TagStyle, Values};
 use std::sync::Arc;
 
 /// Idle series that are forgotten in one round at most: each takes some hundred nanoseconds.
@@ -132,7 +132,9 @@ impl<'a> Visit<'a> for Visitor<'_, 'a> {
     }
 
     fn packed(&mut self, point: &Point<'_>, extra: &Extra<'a>) {
-        self.tally.points += 1;
+        if let Values::Numbers(values) = point.values {
+            self.tally.points += values.len() as u64;
+        }
         let tags = self.origin.of(point.tags, extra, self.sender);
         self.grouped.add_now(&Point { tags, ..*point });
     }

@@ -150,7 +150,7 @@ fn a_source_that_is_closed_gives_what_it_has_and_goes_on_if_it_is_reopened() {
     bench.send(&["a:1|c"], 1);
     // What is still in the socket is taken, too.
     bench.client.send(b"a:2|c").unwrap();
-    assert!(bench.source.close());
+    assert!(bench.source.close(false));
     assert_eq!(bench.flush().into_keys().collect::<Vec<_>>(), ["a {} 3"]);
     assert!(matches!(bench.rig.poll(&mut *bench.source), Polled::Ended));
     bench.source.reopen();
