@@ -65,15 +65,10 @@ impl Receiver {
         Ok(Receiver { held, options })
     }
 
-    /// The sockets: those of one address follow each other.
+    /// The sockets: those of one address follow each other. Those of another receiver are as it has
+    /// them, in number and buffers, until this one is resumed: see [`Receiving::sockets`].
     pub fn sockets(&self) -> Vec<Bound> {
-        let sockets = self.held.iter().flat_map(|(held, _)| held.sockets.iter().map(|s| (s, held.asked)));
-        let bound = sockets.map(|(socket, asked)| Bound {
-            address: socket.address.clone(),
-            asked,
-            granted: socket.granted(),
-        });
-        bound.collect()
+        bound(&self.held)
     }
 
     /// Starts a thread `receive-NAME` per share; each calls its intake. There must be as many
@@ -96,6 +91,18 @@ impl Receiver {
     }
 }
 
+fn bound(held: &[(Held, Framing)]) -> Vec<Bound> {
+    let mut all = Vec::new();
+    for (held, _) in held {
+        all.extend(held.sockets().iter().map(|socket| Bound {
+            address: socket.address.clone(),
+            asked: held.asked(),
+            granted: socket.granted(),
+        }));
+    }
+    all
+}
+
 fn is_any_port(listen: &Listen) -> bool {
     listen.address.socket().is_some_and(|address| address.port() == 0)
 }
@@ -104,9 +111,9 @@ fn is_any_port(listen: &Listen) -> bool {
 fn inputs(held: &[(Held, Framing)], share: usize, shares: usize) -> Vec<Input> {
     let mut inputs = Vec::new();
     for (place, (held, framing)) in held.iter().enumerate() {
-        for (index, socket) in held.sockets.iter().enumerate() {
+        for (index, socket) in held.sockets().into_iter().enumerate() {
             if !socket.address.is_datagram() || (place + index) % shares == share {
-                inputs.push(Input { socket: socket.clone(), framing: *framing });
+                inputs.push(Input { socket, framing: *framing });
             }
         }
     }
@@ -161,15 +168,33 @@ impl Receiving {
         self.threads.iter().for_each(|(control, _)| control.wait_paused());
     }
 
-    /// Begins to read, or goes on.
+    /// Begins to read, or goes on. The first time, sockets that are shared with another receiver get
+    /// the options of this one; an error in that is counted and a trouble of [`Stats`].
     pub fn resume(&self) {
+        for (place, (held, framing)) in self.held.iter().enumerate() {
+            let (new, error) = held.begin();
+            for (index, socket) in new {
+                // One of UDP: there is a single socket at every other address.
+                let (control, _) = &self.threads[(place + index) % self.threads.len()];
+                control.give(Input { socket, framing: *framing });
+            }
+            if let Some(error) = error {
+                add(&self.counters.socket_errors, 1);
+                self.counters.trouble(error.to_string());
+            }
+        }
         self.threads.iter().for_each(|(control, _)| control.resume());
+    }
+
+    /// The sockets as they are now: those of one address follow each other.
+    pub fn sockets(&self) -> Vec<Bound> {
+        bound(&self.held)
     }
 
     /// What was received since the start. Asks the kernel for its drops, so this makes a call per
     /// UDP socket.
     pub fn stats(&self) -> Stats {
-        for socket in self.held.iter().flat_map(|(held, _)| &held.sockets) {
+        for socket in self.held.iter().flat_map(|(held, _)| held.sockets()) {
             add(&self.counters.kernel_drops, socket.new_drops() as usize);
         }
         let cpu = self.threads.iter().map(|(_, thread)| cpu_time(thread)).sum();
