@@ -48,7 +48,8 @@ pub struct Receiving {
 
 impl Receiver {
     /// Binds a socket for each place, and for UDP as many as there are shares. An address that
-    /// another receiver of this process has open is shared with it.
+    /// another receiver of this process has open is shared with it; mode, buffer and number of its
+    /// sockets stay as they are until [`Receiving::resume`].
     ///
     /// # Errors
     /// With the first place that could not be opened; the others are closed again.
@@ -220,5 +221,60 @@ impl Drop for Receiving {
                 log::error!("a receiving thread ended with a panic");
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Messages;
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+    use std::time::{Duration, Instant};
+
+    struct Nothing;
+
+    impl Intake for Nothing {
+        fn round(&mut self, _: &Messages<'_>) {}
+        fn notified(&mut self) {}
+    }
+
+    fn wait_for(receiving: &Receiving, what: impl Fn(&Stats) -> bool) {
+        let start = Instant::now();
+        while !what(&receiving.stats()) {
+            assert!(start.elapsed() < Duration::from_secs(20), "never came: {:?}", receiving.stats());
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    #[test]
+    fn connections_of_a_thread_that_ended_go_to_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.sock");
+        let address = Address::UnixStream(path.clone());
+        let options = Options {
+            shares: 2,
+            receive_buffer: 1 << 16,
+            message_bytes_max: 100,
+            connections_max: 8,
+            credentials: false,
+            merge: false,
+        };
+        let listen = Listen { address, mode: None, framing: Framing::Lines };
+        let receiver = Receiver::open(&[listen], &options).unwrap();
+        let receiving = receiver.start("test", vec![Box::new(Nothing), Box::new(Nothing)]).unwrap();
+        receiving.resume();
+        let mut clients: Vec<UnixStream> = (0..4).map(|_| UnixStream::connect(&path).unwrap()).collect();
+        wait_for(&receiving, |stats| stats.connections == 4);
+        receiving.threads[0].0.end();
+        wait_for(&receiving, |stats| (stats.threads_ended, stats.connections) == (1, 4));
+        clients.iter_mut().for_each(|client| client.write_all(b"heard\n").unwrap());
+        wait_for(&receiving, |stats| stats.messages == 4);
+        receiving.pause();
+        assert!(receiving.is_paused(), "a thread that has ended is not waited for");
+        receiving.resume();
+        receiving.threads[1].0.end();
+        wait_for(&receiving, |stats| (stats.threads_ended, stats.connections) == (2, 0));
+        assert_eq!(receiving.stats().trouble, None);
     }
 }
