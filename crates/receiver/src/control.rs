@@ -1,5 +1,6 @@
 //! What a thread is told from outside: to notify, to pause, to end.
 
+use crate::reader::Input;
 use rustix::event::{EventfdFlags, eventfd};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,6 +11,8 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 pub struct Control {
     state: Mutex<State>,
     changed: Condvar,
+    /// Sockets that came after the thread was started.
+    inputs: Mutex<Vec<Input>>,
     /// Readable while there is something to be looked at.
     wake: OwnedFd,
 }
@@ -56,7 +59,12 @@ impl Control {
     /// For a thread that is paused.
     pub fn new() -> io::Result<Control> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Control { state: Mutex::new(State::begin()), changed: Condvar::new(), wake })
+        Ok(Control {
+            state: Mutex::new(State::begin()),
+            inputs: Mutex::default(),
+            changed: Condvar::new(),
+            wake,
+        })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -82,6 +90,16 @@ impl Control {
     pub fn ask_pause(&self) {
         self.state().is_pause_wanted = true;
         self.wake();
+    }
+
+    /// Gives the thread a socket, to be taken when it goes on reading.
+    pub fn give(&self, input: Input) {
+        self.inputs.lock().unwrap_or_else(PoisonError::into_inner).push(input);
+    }
+
+    /// The thread takes the sockets it was given.
+    pub fn take_inputs(&self) -> Vec<Input> {
+        std::mem::take(&mut *self.inputs.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     pub fn resume(&self) {

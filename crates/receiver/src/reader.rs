@@ -43,6 +43,7 @@ const OTHERS: u64 = u64::MAX - 1;
 const CONNECTIONS: u64 = 1 << 32;
 
 /// A socket this thread reads, or takes connections from.
+#[derive(Debug)]
 pub struct Input {
     pub socket: Arc<Socket>,
     pub framing: Framing,
@@ -85,8 +86,6 @@ impl Reader {
         let others = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         watch(&all, others.as_fd(), OTHERS, epoll::EventFlags::IN)?;
         watch(&others, control.fd(), WAKE, epoll::EventFlags::IN)?;
-        let udp = inputs.iter().filter(|input| matches!(input.socket.address, Address::Udp(_)));
-        let buffer_bytes = udp.map(|input| input.socket.granted() * 2).min().unwrap_or(0);
         let slots = Slots::new(options.message_bytes_max)?;
         let memory = Area::new(Stream::memory_bytes(options.message_bytes_max))?;
         let reader = Reader {
@@ -105,7 +104,7 @@ impl Reader {
             senders: Senders::default(),
             pace: Pace::new(Instant::now()),
             resting: Vec::new(),
-            buffer_bytes,
+            buffer_bytes: 0,
             reading: None,
         };
         (0..reader.inputs.len()).try_for_each(|index| reader.listen(index))?;
@@ -214,6 +213,7 @@ impl Reader {
         loop {
             match self.control.order() {
                 Order::Read => {
+                    self.take_inputs();
                     self.adopt();
                     return true;
                 }
@@ -227,6 +227,19 @@ impl Reader {
                 }
             }
         }
+    }
+
+    /// Begins to read the sockets it was given since the start. Buffers may have changed as well.
+    fn take_inputs(&mut self) {
+        for input in self.control.take_inputs() {
+            let index = self.inputs.len();
+            self.inputs.push(input);
+            if let Err(error) = self.listen(index) {
+                self.fail(index, error);
+            }
+        }
+        let udp = self.inputs.iter().filter(|input| matches!(input.socket.address, Address::Udp(_)));
+        self.buffer_bytes = udp.map(|input| input.socket.granted() * 2).min().unwrap_or(0);
     }
 
     /// Waits a moment while UDP datagrams gather; everything else is listened to.
@@ -471,7 +484,7 @@ mod tests {
             framing: Framing::Lines,
         };
         let held = Held::open(&listen, &options).unwrap();
-        let inputs = vec![Input { socket: held.sockets[0].clone(), framing: Framing::Lines }];
+        let inputs = vec![Input { socket: held.sockets()[0].clone(), framing: Framing::Lines }];
         let control = Arc::new(Control::new().unwrap());
         let intake = Guarded(Box::new(Nothing));
         (Reader::new(control, Arc::default(), options, intake, inputs).unwrap(), held)

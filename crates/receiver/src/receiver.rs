@@ -48,7 +48,8 @@ pub struct Receiving {
 
 impl Receiver {
     /// Binds a socket for each place, and for UDP as many as there are shares. An address that
-    /// another receiver of this process has open is shared with it.
+    /// another receiver of this process has open is shared with it; mode, buffer and number of its
+    /// sockets stay as they are until [`Receiving::resume`].
     ///
     /// # Errors
     /// With the first place that could not be opened; the others are closed again.
@@ -65,15 +66,10 @@ impl Receiver {
         Ok(Receiver { held, options })
     }
 
-    /// The sockets: those of one address follow each other.
+    /// The sockets: those of one address follow each other. Those of another receiver are as it has
+    /// them, in number and buffers, until this one is resumed: see [`Receiving::sockets`].
     pub fn sockets(&self) -> Vec<Bound> {
-        let sockets = self.held.iter().flat_map(|(held, _)| held.sockets.iter().map(|s| (s, held.asked)));
-        let bound = sockets.map(|(socket, asked)| Bound {
-            address: socket.address.clone(),
-            asked,
-            granted: socket.granted(),
-        });
-        bound.collect()
+        bound(&self.held)
     }
 
     /// Starts a thread `receive-NAME` per share; each calls its intake. There must be as many
@@ -96,6 +92,18 @@ impl Receiver {
     }
 }
 
+fn bound(held: &[(Held, Framing)]) -> Vec<Bound> {
+    let mut all = Vec::new();
+    for (held, _) in held {
+        all.extend(held.sockets().iter().map(|socket| Bound {
+            address: socket.address.clone(),
+            asked: held.asked(),
+            granted: socket.granted(),
+        }));
+    }
+    all
+}
+
 fn is_any_port(listen: &Listen) -> bool {
     listen.address.socket().is_some_and(|address| address.port() == 0)
 }
@@ -104,9 +112,9 @@ fn is_any_port(listen: &Listen) -> bool {
 fn inputs(held: &[(Held, Framing)], share: usize, shares: usize) -> Vec<Input> {
     let mut inputs = Vec::new();
     for (place, (held, framing)) in held.iter().enumerate() {
-        for (index, socket) in held.sockets.iter().enumerate() {
+        for (index, socket) in held.sockets().into_iter().enumerate() {
             if !socket.address.is_datagram() || (place + index) % shares == share {
-                inputs.push(Input { socket: socket.clone(), framing: *framing });
+                inputs.push(Input { socket, framing: *framing });
             }
         }
     }
@@ -165,22 +173,40 @@ impl Receiving {
     /// Of UDP the kernel drops and counts what comes from here on; who sends to a Unix datagram socket gets an
     /// error.
     pub fn refuse(&self) {
-        for socket in self.held.iter().flat_map(|(held, _)| &held.sockets) {
+        for socket in self.held.iter().flat_map(|(held, _)| held.sockets()) {
             if let Err(error) = socket.refuse() {
                 log::warn!("{}: what comes from here on may be lost uncounted: {error}", socket.address);
             }
         }
     }
 
-    /// Begins to read, or goes on.
+    /// Begins to read, or goes on. The first time, sockets that are shared with another receiver get
+    /// the options of this one; an error in that is counted and a trouble of [`Stats`].
     pub fn resume(&self) {
+        for (place, (held, framing)) in self.held.iter().enumerate() {
+            let (new, error) = held.begin();
+            for (index, socket) in new {
+                // One of UDP: there is a single socket at every other address.
+                let (control, _) = &self.threads[(place + index) % self.threads.len()];
+                control.give(Input { socket, framing: *framing });
+            }
+            if let Some(error) = error {
+                add(&self.counters.socket_errors, 1);
+                self.counters.trouble(error.to_string());
+            }
+        }
         self.threads.iter().for_each(|(control, _)| control.resume());
+    }
+
+    /// The sockets as they are now: those of one address follow each other.
+    pub fn sockets(&self) -> Vec<Bound> {
+        bound(&self.held)
     }
 
     /// What was received since the start. Asks the kernel for its drops, so this makes a call per
     /// UDP socket.
     pub fn stats(&self) -> Stats {
-        for socket in self.held.iter().flat_map(|(held, _)| &held.sockets) {
+        for socket in self.held.iter().flat_map(|(held, _)| held.sockets()) {
             add(&self.counters.kernel_drops, socket.new_drops() as usize);
         }
         let cpu = self.threads.iter().map(|(_, thread)| cpu_time(thread)).sum();
@@ -206,5 +232,60 @@ impl Drop for Receiving {
                 log::error!("a receiving thread ended with a panic");
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Messages;
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+    use std::time::{Duration, Instant};
+
+    struct Nothing;
+
+    impl Intake for Nothing {
+        fn round(&mut self, _: &Messages<'_>) {}
+        fn notified(&mut self) {}
+    }
+
+    fn wait_for(receiving: &Receiving, what: impl Fn(&Stats) -> bool) {
+        let start = Instant::now();
+        while !what(&receiving.stats()) {
+            assert!(start.elapsed() < Duration::from_secs(20), "never came: {:?}", receiving.stats());
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    #[test]
+    fn connections_of_a_thread_that_ended_go_to_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.sock");
+        let address = Address::UnixStream(path.clone());
+        let options = Options {
+            shares: 2,
+            receive_buffer: 1 << 16,
+            message_bytes_max: 100,
+            connections_max: 8,
+            credentials: false,
+            merge: false,
+        };
+        let listen = Listen { address, mode: None, framing: Framing::Lines };
+        let receiver = Receiver::open(&[listen], &options).unwrap();
+        let receiving = receiver.start("test", vec![Box::new(Nothing), Box::new(Nothing)]).unwrap();
+        receiving.resume();
+        let mut clients: Vec<UnixStream> = (0..4).map(|_| UnixStream::connect(&path).unwrap()).collect();
+        wait_for(&receiving, |stats| stats.connections == 4);
+        receiving.threads[0].0.end();
+        wait_for(&receiving, |stats| (stats.threads_ended, stats.connections) == (1, 4));
+        clients.iter_mut().for_each(|client| client.write_all(b"heard\n").unwrap());
+        wait_for(&receiving, |stats| stats.messages == 4);
+        receiving.pause();
+        assert!(receiving.is_paused(), "a thread that has ended is not waited for");
+        receiving.resume();
+        receiving.threads[1].0.end();
+        wait_for(&receiving, |stats| (stats.threads_ended, stats.connections) == (2, 0));
+        assert_eq!(receiving.stats().trouble, None);
     }
 }

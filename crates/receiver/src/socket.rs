@@ -9,6 +9,7 @@ use rustix::net::{AddressFamily, Shutdown, SocketFlags, bind, getsockname, socke
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError, Weak};
 
 /// Connections that wait to be taken; the system lowers it to net.core.somaxconn.
@@ -73,14 +74,17 @@ fn table() -> MutexGuard<'static, Vec<Weak<Socket>>> {
 /// nobody finds a socket file whose owner is just about to remove it.
 #[derive(Debug)]
 pub struct Held {
-    pub sockets: Vec<Arc<Socket>>,
-    pub asked: usize,
+    listen: Listen,
+    options: Options,
+    sockets: Mutex<Vec<Arc<Socket>>>,
+    /// Sockets of another receiver are left as they are until this one reads.
+    is_unchanged: AtomicBool,
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
         let mut table = table();
-        self.sockets.clear();
+        lock(&self.sockets).clear();
         table.retain(|socket| socket.strong_count() > 0);
     }
 }
@@ -89,27 +93,74 @@ impl Held {
     /// Opens an address, or shares the sockets this process has open there.
     pub fn open(listen: &Listen, options: &Options) -> Result<Held, BindError> {
         let mut table = table();
-        let mut sockets: Vec<Arc<Socket>> = table.iter().filter_map(Weak::upgrade).collect();
-        sockets.retain(|socket| socket.address == listen.address && socket.is_reachable());
-        for socket in &sockets {
-            socket.adapt(listen, options)?;
-        }
-        let wanted = if matches!(listen.address, Address::Udp(_)) { options.shares.max(1) } else { 1 };
-        while sockets.len() < wanted {
-            if let [.., last] = &sockets[..] {
-                share_port(last)?;
-            }
-            let address = sockets.first().map_or(&listen.address, |first| &first.address);
-            let is_shared = !sockets.is_empty();
-            let opened =
-                Socket::open(&Listen { address: address.clone(), ..listen.clone() }, options, is_shared);
-            let socket = Arc::new(opened?);
-            table.push(Arc::downgrade(&socket));
-            sockets.push(socket);
+        let mut sockets = find(&table, listen);
+        let is_shared = !sockets.is_empty();
+        if !is_shared {
+            grow(&mut table, &mut sockets, listen, options)?;
         }
         drop(table);
-        Ok(Held { sockets, asked: options.receive_buffer })
+        let (sockets, is_unchanged) = (Mutex::new(sockets), AtomicBool::new(is_shared));
+        Ok(Held { listen: listen.clone(), options: *options, sockets, is_unchanged })
     }
+
+    /// Applies what was asked for to sockets that are shared, and opens those that are missing, when
+    /// it is called for the first time. Returns the sockets that are new here with their places in
+    /// the list, and the error at which it stopped.
+    pub fn begin(&self) -> (Vec<(usize, Arc<Socket>)>, Option<BindError>) {
+        if !self.is_unchanged.swap(false, Relaxed) {
+            return (Vec::new(), None);
+        }
+        let (mut table, mut sockets) = (table(), lock(&self.sockets));
+        let known = sockets.len();
+        for found in find(&table, &self.listen) {
+            // Another receiver may have opened more of them meanwhile.
+            if !sockets.iter().any(|socket| Arc::ptr_eq(socket, &found)) {
+                sockets.push(found);
+            }
+        }
+        let adapted = sockets.iter().try_for_each(|socket| socket.adapt(&self.listen, &self.options));
+        let grown = grow(&mut table, &mut sockets, &self.listen, &self.options);
+        let new = sockets.iter().cloned().enumerate().skip(known).collect();
+        (new, adapted.and(grown).err())
+    }
+
+    pub fn sockets(&self) -> Vec<Arc<Socket>> {
+        lock(&self.sockets).clone()
+    }
+
+    /// Bytes of receive buffer that were asked for.
+    pub fn asked(&self) -> usize {
+        self.options.receive_buffer
+    }
+}
+
+/// The sockets this process has open at an address.
+fn find(table: &[Weak<Socket>], listen: &Listen) -> Vec<Arc<Socket>> {
+    let mut sockets: Vec<Arc<Socket>> = table.iter().filter_map(Weak::upgrade).collect();
+    sockets.retain(|socket| socket.address == listen.address && socket.is_reachable());
+    sockets
+}
+
+/// Opens sockets until there are as many as wanted.
+fn grow(
+    table: &mut Vec<Weak<Socket>>,
+    sockets: &mut Vec<Arc<Socket>>,
+    listen: &Listen,
+    options: &Options,
+) -> Result<(), BindError> {
+    let wanted = if matches!(listen.address, Address::Udp(_)) { options.shares.max(1) } else { 1 };
+    while sockets.len() < wanted {
+        if let [.., last] = &sockets[..] {
+            share_port(last)?;
+        }
+        let address = sockets.first().map_or(&listen.address, |first| &first.address);
+        let is_shared = !sockets.is_empty();
+        let opened = Socket::open(&Listen { address: address.clone(), ..listen.clone() }, options, is_shared);
+        let socket = Arc::new(opened?);
+        table.push(Arc::downgrade(&socket));
+        sockets.push(socket);
+    }
+    Ok(())
 }
 
 /// Lets further sockets have the same port. Only after the first is bound: binding it alone shows

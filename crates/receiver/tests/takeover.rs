@@ -165,3 +165,36 @@ fn a_successor_that_is_dropped_has_taken_nothing() {
     }
     assert_eq!(keeper.len(), 60);
 }
+
+/// A shared socket is as the receiver before has it until the next one reads.
+#[test]
+fn a_successor_changes_nothing_before_it_reads() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.sock");
+    let small = Options { receive_buffer: 64 << 10, ..options() };
+    let mut places = [udp(), unixgram(&path)];
+    places[1].mode = Some(0o600);
+    let receiver = Receiver::open(&places, &small).unwrap();
+    places[0].address = receiver.sockets()[0].address.clone();
+    let first = receiver.start("test", vec![Box::new(Keeper::default())]).unwrap();
+    first.resume();
+    let before = first.sockets();
+    places[1].mode = Some(0o622);
+    let keeper = Keeper::default();
+    let next =
+        Receiver::open(&places, &Options { shares: 3, receive_buffer: 128 << 10, ..options() }).unwrap();
+    let next = next.start("next", (0..3).map(|_| Box::new(keeper.clone()) as _).collect()).unwrap();
+    let mode = || path.metadata().unwrap().permissions().mode() & 0o777;
+    assert_eq!((first.sockets(), mode(), next.sockets().len()), (before.clone(), 0o600, 2));
+    next.resume();
+    next.resume();
+    let after = next.sockets();
+    assert_eq!((mode(), after.len(), first.sockets().len()), (0o622, 4, 2));
+    assert!(after.iter().all(|bound| bound.granted > before[0].granted), "{before:?} {after:?}");
+    drop(first);
+    for _ in 0..100 {
+        sender(&places[0].address).send(b"x").unwrap();
+    }
+    let stats = wait_for(&next, |stats| stats.messages == 100);
+    assert_eq!((stats.kernel_drops, stats.socket_errors), (0, 0));
+}
