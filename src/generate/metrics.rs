@@ -25,10 +25,10 @@ pub const HELP: &str = "Example:\n  \
     millstream generate metrics --protocol metricserver --to unixgram:///run/metric.sock --count 1000000\n\n\
     Every packet ends with two points that number it: the counter `millstream.generated` counts its\n\
     points, the gauge `millstream.generated.last` has the number of the last one. The last line is:\n\
-    sent N points in N packets, sum of counters N, N series\n\
-    The sum is that of the type `counter`. Types of dogstatsd: counter, gauge, timer, histogram,\n\
-    distribution, set; of metricserver: counter, rate_counter, meter, delta_counter, store, ts_store,\n\
-    timer, histogram.\n\
+    sent N points in N packets, sum of counters N, N series; N points with the numbering ones\n\
+    The last N is how many points the agent counts in all. The sum is that of the type `counter`.\n\
+    Types of dogstatsd: counter, gauge, timer, histogram, distribution, set; of metricserver: counter,\n\
+    rate_counter, meter, delta_counter, store, ts_store, timer, histogram.\n\
     A Unix socket without room is waited for; over UDP what nobody takes is lost.";
 
 /// Packets that are sent in one call.
@@ -105,7 +105,8 @@ pub fn metrics(args: &MetricsArgs) -> u8 {
         // Whoever read the points has seen enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe && args.to.is_none() => DONE,
         Err(error) => {
-            eprintln!("{}: {error}{}", target_name(args), advice(&error));
+            let advice = if args.to.is_some() { socket_advice(&error) } else { file_advice(&error) };
+            eprintln!("{}: {error}{advice}", target_name(args));
             FAILED
         }
     }
@@ -171,6 +172,8 @@ fn open(args: &MetricsArgs, interrupts: Arc<AtomicUsize>) -> io::Result<Target> 
 #[derive(Debug, Default)]
 struct Sent {
     points: u64,
+    /// Points that number packets.
+    numbers: u64,
     packets: u64,
     counters: u64,
     refused: u64,
@@ -180,12 +183,16 @@ impl Sent {
     fn text(&self, series: u32) -> String {
         let (points, packets, counters) = (self.points, self.packets, self.counters);
         let series = points.min(series.into());
+        let all = match self.numbers {
+            0 => String::new(),
+            numbers => format!("; {} points with the numbering ones", points + numbers),
+        };
         let refused = match self.refused {
             0 => String::new(),
             times => format!("; nobody listened, at least {times} times"),
         };
         format!(
-            "sent {points} points in {packets} packets, sum of counters {counters}, {series} series{refused}"
+            "sent {points} points in {packets} packets, sum of counters {counters}, {series} series{all}{refused}"
         )
     }
 }
@@ -214,6 +221,7 @@ fn send_all(args: &MetricsArgs, mut load: Load, target: &mut Target, sent: &mut 
 impl Sent {
     fn add(&mut self, contents: &[Content], refused: u64) {
         self.points += contents.iter().map(|content| content.points).sum::<u64>();
+        self.numbers += contents.iter().map(|content| content.numbers).sum::<u64>();
         self.counters += contents.iter().map(|content| content.counters).sum::<u64>();
         self.packets += contents.len() as u64;
         self.refused = refused;
@@ -241,8 +249,17 @@ fn target_name(args: &MetricsArgs) -> String {
     }
 }
 
-/// What to do about an error, if that is known.
-fn advice(error: &io::Error) -> &'static str {
+/// What to do about an error of a file, if that is known.
+fn file_advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::NotFound => "; a file is made where it is missing, a folder is not: make it first",
+        io::ErrorKind::PermissionDenied => "; this user may not write there",
+        _ => "",
+    }
+}
+
+/// What to do about an error of a socket, if that is known.
+fn socket_advice(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::NotFound => {
             "; there is no such file: is the agent running, with this path in `listen`?"

@@ -3,7 +3,8 @@
 //! A message has lines, a line fields between bars:
 //! `name:value|type|@rate|#tags|Ttimestamp|c:container|e:external|card:cardinality`. What follows the type comes in
 //! any order; of a field that comes twice the last one counts. Empty lines mean nothing, `\r\n` ends a line as `\n`
-//! does. Several values stand between colons, `name:1:2:3|ms`; empty ones among them mean nothing.
+//! does. Several values stand between colons, `name:1:2:3|ms`; empty ones among them mean nothing, and of those that
+//! are no numbers each is a fault of its own, while the others are taken.
 //!
 //! Events are `_e{bytes of title,bytes of text}:title|text|…`. The lengths decide where the text ends, so it may
 //! have bars and line ends. If they do not fit, only the line is at fault; if they fit and the event is not UTF-8,

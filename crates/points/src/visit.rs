@@ -17,8 +17,8 @@ pub trait Visit<'a> {
     /// A service check of DogStatsD.
     fn service_check(&mut self, check: &ServiceCheck<'a>);
 
-    /// Something that was left out: a line, a value of several, a point, the rest of a message. `text` is what
-    /// it was, without its line end.
+    /// Something that was left out: a line, one of several values, a point, an event, the rest of a message. `text`
+    /// is what it was, without its line end.
     fn fault(&mut self, fault: Fault, text: &'a [u8]);
 
     /// Something that was taken, or means nothing, and is not as it should be. `text` is the part in question.
@@ -157,7 +157,8 @@ reasons! {
         UnknownField = "unknown_field",
         /// A field of an event or a service check with a value that is not allowed: left out.
         BadField = "bad_field",
-        /// A timestamp of a kind that has none, neither count nor gauge: the point was taken without it.
+        /// A timestamp of a kind that has none, neither count nor gauge, or of a change of a gauge: the point was
+        /// taken without it.
         TimestampUnused = "timestamp_unused",
         /// A `ts_store` without a timestamp: it was taken with the second of its arrival.
         NoTimestamp = "no_timestamp",

@@ -57,6 +57,7 @@ fn fields_come_in_any_order() {
                 &["Count a 1.0 #x:y c=ci-8,in-9 e=it-false,cn-web card=low"],
             ),
             ("a:1|c|#x|#y", &["Count a 1.0 #y"]),
+            ("a:1|c|c:1|c:2|@0.5|@1", &["Count a 1.0 c=2"]),
             ("a:1|c|#", &["Count a 1.0"]),
             ("a:1|c|?|x:1|y:2", &["note unknown_field ?", "Count a 1.0"]),
             (
@@ -94,6 +95,12 @@ fn signed_gauges_are_changes_where_that_is_chosen() {
             ("a:+3|g|#x", &["Gauge a change 3.0 #x"]),
             ("a:3|g", &["Gauge a 3.0"]),
             ("a:5:-1:+x:2|g", &["Gauge a 5.0", "Gauge a change -1.0", "fault bad_value +x", "Gauge a 2.0"]),
+            ("a:-3|g|T5", &["note timestamp_unused a", "Gauge a change -3.0"]),
+            ("a:3|g|T5", &["Gauge a 3.0 at 5"]),
+            (
+                "a:-1:2:+3|g|T5",
+                &["note timestamp_unused a", "Gauge a change -1.0", "Gauge a 2.0 at 5", "Gauge a change 3.0"],
+            ),
             ("a:-3|c", &["Count a -3.0"]),
         ],
         Options { gauge_deltas: true },
@@ -148,6 +155,7 @@ fn events_are_taken_by_their_lengths() {
                 "_e{1,0}:a||d:12|h:web|k:key|p:low|s:src|t:error|#x|c:ci-1|e:ex|card:none",
                 &["event \"a\" \"\" h=web k=key p=low s=src t=error at 12 #x c=ci-1 e=ex card=none"],
             ),
+            ("_e{1,1}:a|b|c:1|h:1|c:2|h:2", &["event \"a\" \"b\" h=2 # c=2"]),
             ("_e{2,2}:\u{e9}|\u{e8}", &["event \"\u{e9}\" \"\u{e8}\" #"]),
             (
                 "_e{1,1}:a|b|p:high|t:bad|d:x|q:1|r:2",
@@ -252,6 +260,9 @@ fn service_checks_have_a_status_and_a_message() {
             ),
             ("_sc|a|3|m:x|y|c:ci-1|e:ex|card:low", &["check \"a\" 3 m=x|y # c=ci-1 e=ex card=low"]),
             ("_sc|a|1|c:ci-1|m:", &["check \"a\" 1 m= # c=ci-1"]),
+            ("_sc|a|1|m:x|c:1|e:2|c:3|e:4", &["check \"a\" 1 m=x # c=3 e=4"]),
+            ("_sc|a|1|c:1|m:x|c:2", &["check \"a\" 1 m=x # c=2"]),
+            ("_sc|a|1|h:1|c:1|h:2|c:2", &["check \"a\" 1 h=2 # c=2"]),
             ("_sc|a|1|d:-1|zz|y", &["note bad_field d:-1", "note unknown_field zz", "check \"a\" 1 #"]),
             ("_sc|a|4", &["fault bad_service_check _sc|a|4"]),
             ("_sc|a|", &["fault bad_service_check _sc|a|"]),

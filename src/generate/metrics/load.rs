@@ -48,6 +48,8 @@ pub struct Shape {
 pub struct Content {
     /// Points, without those that number it.
     pub points: u64,
+    /// Points that number it.
+    pub numbers: u64,
     /// Sum of its counters, without those that number it.
     pub counters: u64,
 }
@@ -115,12 +117,11 @@ impl Load {
             content.counters += counted;
             self.made += 1;
         }
-        let mut points = content.points as usize;
         if self.shape.numbered {
             self.push_numbers(content.points, self.made, out);
-            points += 2;
+            content.numbers = 2;
         }
-        protocol.close(begin, points, out);
+        protocol.close(begin, (content.points + content.numbers) as usize, out);
         content
     }
 

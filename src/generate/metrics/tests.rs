@@ -155,6 +155,37 @@ fn shares_are_checked_with_advice() {
     assert_eq!(wrong("set:0,gauge:0"), "all shares are 0; write at least one that is more");
 }
 
+#[test]
+fn the_last_line_says_what_the_agent_counts() {
+    let line = |numbered| {
+        let shape = Shape { numbered, ..a_shape(Protocol::Dogstatsd) };
+        let (batch, contents) = packets(&mut Load::new(shape), 1000);
+        let mut sent = Sent::default();
+        sent.add(&contents, 0);
+        let lines = slices(&batch).into_iter().map(|packet| points_of_lines(packet).len()).sum::<usize>();
+        (sent.text(50), lines, contents.len())
+    };
+    let (text, lines, packets) = line(true);
+    assert!(text.starts_with(&format!("sent 1000 points in {packets} packets, sum of counters ")), "{text}");
+    assert!(text.ends_with(&format!(", 50 series; {lines} points with the numbering ones")), "{text}");
+    let (text, lines, _) = line(false);
+    assert!(text.ends_with(", 50 series"), "{text}");
+    assert_eq!(lines, 1000);
+}
+
+#[test]
+fn advice_for_a_file_is_not_that_for_a_socket() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("missing/points");
+    let file = Target::write_to(Some(&path), false, Arc::default()).err().unwrap();
+    assert!(file_advice(&file).contains("folder") && !file_advice(&file).contains("listen"));
+    let address = format!("unixgram://{}", path.display()).parse().unwrap();
+    let socket = Target::connect(&address, Arc::default()).err().unwrap();
+    assert!(socket_advice(&socket).contains("`listen`"));
+    let denied = io::Error::from(io::ErrorKind::PermissionDenied);
+    assert!(socket_advice(&denied).contains("`mode`") && !file_advice(&denied).contains("`mode`"));
+}
+
 /// Sends 1,000 points; those that went out.
 fn send(address: &str) -> u64 {
     let (batch, contents) = packets(&mut Load::new(a_shape(Protocol::Dogstatsd)), 1000);

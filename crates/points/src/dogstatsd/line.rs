@@ -94,15 +94,17 @@ impl<'a> Line<'a> {
     #[cold]
     fn tell_several(self, values: &'a [u8], signs: bool, visit: &mut impl Visit<'a>) -> Result<(), Fault> {
         let (mut packed, mut len, mut texts) = ([0.0; PACKED_VALUES], 0, 0);
+        let mut is_noted = false;
         for text in values.split(|byte| *byte == b':').filter(|text| !text.is_empty()) {
             texts += 1;
             match number::parse(text) {
                 None if text.len() == values.len() => return Err(Fault::BadValue),
                 None => visit.fault(Fault::BadValue, text),
+                Some(by) if signs && matches!(text[0], b'+' | b'-') => {
+                    self.tell_change(by, &mut is_noted, visit);
+                }
                 Some(value) if signs => {
-                    let is_change = matches!(text[0], b'+' | b'-');
-                    let values = if is_change { Values::Change(value) } else { Values::Number(value) };
-                    visit.point(Point { values, ..self.point }, &self.extra);
+                    visit.point(Point { values: Values::Number(value), ..self.point }, &self.extra);
                 }
                 Some(value) => {
                     packed[len] = value;
@@ -116,6 +118,14 @@ impl<'a> Line<'a> {
         }
         self.tell_packed(&packed[..len], visit);
         if texts == 0 { Err(Fault::NoValue) } else { Ok(()) }
+    }
+
+    /// Tells a change of the value there is now: a timestamp means nothing for it, which is noted once.
+    fn tell_change(&self, by: f64, is_noted: &mut bool, visit: &mut impl Visit<'a>) {
+        if self.point.timestamp.is_some() && !std::mem::replace(is_noted, true) {
+            visit.note(Note::TimestampUnused, self.point.name);
+        }
+        visit.point(Point { values: Values::Change(by), timestamp: None, ..self.point }, &self.extra);
     }
 
     fn tell_packed(&self, values: &[f64], visit: &mut impl Visit<'a>) {

@@ -1,7 +1,7 @@
 //! Service checks.
 
 use super::shared::{Shared, Text, take_all, take_extra};
-use crate::{Fault, ServiceCheck, Visit};
+use crate::{Extra, Fault, ServiceCheck, Visit};
 
 pub const PREFIX: &[u8] = b"_sc|";
 
@@ -19,22 +19,25 @@ pub fn parse<'a>(rest: &'a [u8], arrived: u64, visit: &mut impl Visit<'a>) -> Re
         _ => return Err(Fault::BadServiceCheck),
     };
     let mut shared = Shared::default();
-    let (fields, message) = fields.find(MESSAGE).map_or((fields, None), |at| {
-        let message = without_extra(&fields[at + MESSAGE.len()..], &mut shared);
-        (&fields[..at], Some(message))
+    let (fields, message, extra) = fields.find(MESSAGE).map_or((fields, None, ""), |at| {
+        let (message, extra) = split_extra(&fields[at + MESSAGE.len()..]);
+        (&fields[..at], Some(message), extra)
     });
-    take_all(fields, visit, |field| shared.take(field));
+    for fields in [fields, extra] {
+        take_all(fields, visit, |field| shared.take(field));
+    }
     let Shared { timestamp, host, tags, extra } = shared;
     visit.service_check(&ServiceCheck { name, status, timestamp, host, message, tags, extra, arrived });
     Ok(len)
 }
 
-/// A message may have bars, and clients put where they run behind it.
-fn without_extra<'a>(mut message: &'a str, shared: &mut Shared<'a>) -> &'a str {
-    while let Some((before, field)) = message.rsplit_once('|')
-        && take_extra(&mut shared.extra, field.as_bytes())
+/// A message, and the fields behind it: it may have bars, and clients put where they run behind it.
+fn split_extra(text: &str) -> (&str, &str) {
+    let mut end = text.len();
+    while let Some(bar) = text[..end].rfind('|')
+        && take_extra(&mut Extra::default(), text[bar + 1..end].as_bytes())
     {
-        message = before;
+        end = bar;
     }
-    message
+    text.split_at(end)
 }
