@@ -90,10 +90,8 @@ pub fn run(report: &mut Report) -> io::Result<Vec<Vec<String>>> {
 
 fn plot(report: &mut Report, batches: [Vec<(f64, f64)>; KINDS.len()]) -> io::Result<()> {
     let named = KINDS.iter().zip(batches);
-    let curves = named.map(|((name, _, order), points)| Series {
-        label: format!("{name}, tags {}", order.name()),
-        points,
-    });
+    let curves = named
+        .map(|((name, _, order), points)| Series { label: format!("{name}, tags {}", order.name()), points });
     let label = |x: &f64| format!("{:.0}", 10_f64.powf(*x));
     let axes = Axes { title: "A point into the store, in batches", x: "series", y: "ns", x_label: &label };
     report.plot("points", &axes, &curves.collect::<Vec<_>>())

@@ -6,7 +6,7 @@ use super::intake::{Intake, Protocol};
 use super::origin::{OriginTag, OriginTags};
 use super::outlet::Outlet;
 use millstream_model::{BuildError, Interval, Size, Source, SourceOpen};
-use millstream_receiver::{Address, Framing, Listen, Options, Receiver};
+use millstream_receiver::{Address, Bound, Framing, Listen, Options, Receiver};
 use millstream_series::{Limits, Shard, Store};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -256,9 +256,6 @@ impl PointOptions {
         open: SourceOpen,
     ) -> Result<Box<dyn Source>, BuildError> {
         let receiver = self.receiver(kind)?;
-        for socket in receiver.sockets() {
-            report(&open.info.id, &socket.address, socket.asked, socket.granted);
-        }
         let (limits, style) = (self.limits(), protocol.tag_style());
         let seed = getrandom::u64().map_err(|error| BuildError(error.to_string()))?;
         let handover = |_| Arc::new(Handover::new(open.wake.clone()));
@@ -293,10 +290,11 @@ pub fn check_period(period: Duration) -> Option<(String, String)> {
 const QUEUE_DATAGRAMS: u32 = 512;
 
 /// Says how much a socket has room for, and warns if that is little.
-fn report(source: &str, address: &Address, asked: usize, granted: usize) {
+pub fn report(source: &str, socket: &Bound) {
+    let Bound { address, asked, granted } = socket;
     match address {
         // The kernel rounds.
-        Address::Udp(_) if granted + 1 < asked => log::warn!(
+        Address::Udp(_) if granted + 1 < *asked => log::warn!(
             "source {source}: listening at {address} with a receive buffer of {granted} bytes instead of {asked}; \
              bursts may be lost; raise it with: sysctl -w net.core.rmem_max={asked}"
         ),

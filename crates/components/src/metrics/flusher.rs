@@ -5,6 +5,7 @@
 //! over many polls. Points that come meanwhile are those of the next period. If a period ends before the one
 //! before is out, nothing is turned: the two become one longer period, and that is reported.
 
+use super::config::report;
 use super::events::{MetricRows, Rest};
 use super::handover::Handover;
 use super::notices::NoticeRows;
@@ -127,6 +128,7 @@ impl Flusher {
         let periods = self.periods.get_or_insert_with(|| {
             // Before its first poll a source may be dropped again: it takes nothing from its sockets.
             self.receiving.resume();
+            self.receiving.sockets().iter().for_each(|socket| report(&self.id, socket));
             Periods::new(self.length, cx.now)
         });
         let left = periods.left(cx.now);
@@ -245,7 +247,7 @@ impl Flusher {
             );
         }
         cx.counters.busy(now.cpu.saturating_sub(before.cpu));
-        if let Some(trouble) = now.trouble.filter(|trouble| before.trouble.as_ref() != Some(trouble)) {
+        if let Some(trouble) = now.trouble.filter(|_| now.troubles > before.troubles) {
             log::warn!("source {}: {trouble}", cx.info.id);
         }
     }
