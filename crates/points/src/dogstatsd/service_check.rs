@@ -35,7 +35,7 @@ pub fn parse<'a>(rest: &'a [u8], arrived: u64, visit: &mut impl Visit<'a>) -> Re
 fn split_extra(text: &str) -> (&str, &str) {
     let mut end = text.len();
     while let Some(bar) = text[..end].rfind('|')
-        && take_extra(&mut Extra::default(), text[bar + 1..end].as_bytes())
+        && take_extra(&mut Extra::default(), &text.as_bytes()[bar + 1..end])
     {
         end = bar;
     }
