@@ -6,13 +6,15 @@
 use millstream_components::registry::{Build, ROWS, Row};
 use millstream_model::{
     Batch, BlockPool, Counters, Delivery, EncodeCx, Encoder, Grant, Kind, Lane, LaneCx, Ledger, Map, Outcome,
-    Outputs, Payload, Polled, Selection, Settled, Sink, SinkSet, Source, TIME_UNKNOWN, Transform,
+    Outputs, OwnMetric, OwnMetrics, Payload, Polled, Selection, Settled, Sink, SinkSet, Source, TIME_UNKNOWN,
+    Transform,
 };
 use millstream_testkit::kafka::Kafka;
 use millstream_testkit::{Rows, SourceRig, assert_whole, batch, yaml};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -103,17 +105,51 @@ fn samples_are_configurations_of_their_component() {
 
 // Sources.
 
-/// A source over the options of its sample, with files where they name some.
+/// A source over the options of its sample, with files where they name some, points in its socket and metrics
+/// of the agent.
 fn source(mut options: Value, row: &Row, until_eof: bool) -> (SourceRig, Box<dyn Source>) {
     let Build::Source(build) = row.build else { panic!("no source") };
     make_files(&options);
+    let own = options.as_object_mut().unwrap();
     // Many lines would be few events.
-    options.as_object_mut().unwrap().shift_remove("multiline");
+    own.shift_remove("multiline");
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("points.sock");
+    let listens = own.contains_key("listen");
+    if listens {
+        own.insert("listen".into(), json!([format!("unixgram://{}", socket.display())]));
+    }
     let mut rig = SourceRig::new(&["a", "b"]);
-    (rig.until_eof, rig.expansion) = (until_eof, 1000);
+    (rig.until_eof, rig.expansion, rig.own_metrics) = (until_eof, 1000, own_metrics());
     let open = build(options).unwrap();
     let source = open(rig.open()).unwrap();
+    if listens {
+        let sender = UnixDatagram::unbound().unwrap();
+        sender.send_to(&points(row.name), &socket).unwrap();
+    }
     (rig, source)
+}
+
+fn own_metrics() -> OwnMetrics {
+    OwnMetrics::new(|each| {
+        for n in 0..2000 {
+            each(&OwnMetric { name: &format!("metric_{n}"), labels: &[], is_counter: true, value: 1.0 });
+        }
+    })
+}
+
+/// A datagram with a point for each of 2,000 series.
+fn points(source: &str) -> Vec<u8> {
+    if source == "dogstatsd" {
+        return (0..2000).map(|n| format!("n{n}:1|c\n")).collect::<String>().into_bytes();
+    }
+    let mut message = vec![0xDC, 0x07, 0xD0];
+    for n in 1000..3000 {
+        message.extend_from_slice(b"\x94\xA4emit\xA7counter\xA4");
+        message.extend_from_slice(n.to_string().as_bytes());
+        message.extend_from_slice(b"\xA11");
+    }
+    message
 }
 
 /// Makes one file for every path or pattern of paths.
