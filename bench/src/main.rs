@@ -138,7 +138,7 @@ fn run(options: &Options) -> io::Result<()> {
         Part::Scan => scan::run(&mut report)?,
         Part::Tags => drop(tags::run(&mut report)?),
         Part::Points => drop(points::run(&mut report)?),
-        Part::PointsParse => drop(points_parse::run(&mut report)?),
+        Part::PointsParse => points_parse::run(&mut report)?,
         Part::Redact => redact::run(&mut report)?,
         Part::Framing => framing::run(options.repetitions, &mut report)?,
         Part::Parse => parse::run(options.repetitions, &mut report)?,

@@ -50,7 +50,8 @@ pub fn run(options: &Options, names: &[String], scratch: &Scratch, report: &mut 
     let bench = Bench { scratch, core: options.core, load_core: options.load_core };
     let mut bars = Table::new("metrics_bars", "The bars of metrics", BAR_COLUMNS);
     if names.is_empty() {
-        let rows = [tags::run(report)?, points::run(report)?, points_parse::run(report)?];
+        let rows = [tags::run(report)?, points::run(report)?];
+        points_parse::run(report)?;
         rows.into_iter().flatten().for_each(|row| bars.row(row));
     }
     let mut scenarios = Header::read_folder(&options.folder.join("metrics"), names)?;

@@ -2,7 +2,6 @@
 //! the parser's byte-by-byte twin; then with the store behind them.
 
 use crate::measure::{Samples, progress};
-use crate::peers::Bar;
 use crate::report::{Report, Table};
 use crate::scan::ns_per_item;
 use millstream_points::dogstatsd::{Options, Parser, scalar};
@@ -16,52 +15,38 @@ use std::io;
 const LINES: usize = 20_000;
 const SERIES: u64 = 10_000;
 const REPETITIONS: usize = 9;
-/// Most ns of a line of a datagram with ten of them.
-const BAR_NS: f64 = 40.0;
-/// The same with the store.
-const BAR_STORE_NS: f64 = 110.0;
 const LARGE_BYTES: usize = 8 << 10;
 
-/// Measures and reports the parsers; returns their bars.
-pub fn run(report: &mut Report) -> io::Result<Vec<Vec<String>>> {
-    let mut bars = Vec::new();
+/// Measures and reports the parsers.
+pub fn run(report: &mut Report) -> io::Result<()> {
     let mut table = Table::new(
         "points_parse",
         "Messages to points: ns per point",
-        &["load", "bytes of a point", "line ends", "twin", "parser", "parser and store", "bar"],
+        &["load", "bytes of a point", "line ends", "twin", "parser", "parser and store"],
     );
     let (lines, counts, mixed) = (lines(), counts(), mixed());
-    for (name, messages, bar) in [
-        ("dogstatsd, ten counts", together(&counts, |message, _| message.lines < 10), true),
-        ("dogstatsd, ten lines", together(&lines, |message, _| message.lines < 10), true),
-        ("dogstatsd, one line", together(&lines, |_, _| false), false),
-        ("dogstatsd, 8 KB", together(&lines, |message, line| message.bytes.len() + line < LARGE_BYTES), true),
-        (
-            "dogstatsd, ten lines, types and fields mixed",
-            together(&mixed, |message, _| message.lines < 10),
-            false,
-        ),
+    for (name, messages) in [
+        ("dogstatsd, ten counts", together(&counts, |message, _| message.lines < 10)),
+        ("dogstatsd, ten lines", together(&lines, |message, _| message.lines < 10)),
+        ("dogstatsd, one line", together(&lines, |_, _| false)),
+        ("dogstatsd, 8 KB", together(&lines, |message, line| message.bytes.len() + line < LARGE_BYTES)),
+        ("dogstatsd, ten lines, types and fields mixed", together(&mixed, |message, _| message.lines < 10)),
     ] {
         progress(&format!("points-parse: {name}"));
         let ns = dogstatsd(&messages);
-        row(&mut table, name, &messages, ns, bar);
-        if bar {
-            bars.push(Bar::most(&format!("ns of a point, {name}"), ns[2], BAR_NS));
-            bars.push(Bar::most(&format!("ns with the store, {name}"), ns[3], BAR_STORE_NS));
-        }
+        row(&mut table, name, &messages, ns);
     }
     for (name, per_message) in [("metricserver, ten points", 10), ("metricserver, one point", 1)] {
         progress(&format!("points-parse: {name}"));
         let messages = msgpack(per_message);
-        row(&mut table, name, &messages, metric_server(&messages), false);
+        row(&mut table, name, &messages, metric_server(&messages));
     }
     table.note(
         "Line ends: scan::newlines over the same bytes, the least that any parser of lines does. Twin: the same \
          answers byte by byte with the standard library."
             .to_owned(),
     );
-    report.add(table)?;
-    Ok(bars.iter().map(|bar| bar.cells("points_parse")).collect())
+    report.add(table)
 }
 
 /// A datagram.
@@ -71,19 +56,13 @@ struct Message {
     lines: usize,
 }
 
-fn row(table: &mut Table, name: &str, messages: &[Message], ns: [f64; 4], has_bar: bool) {
+fn row(table: &mut Table, name: &str, messages: &[Message], ns: [f64; 4]) {
     let (bytes, points) = messages
         .iter()
         .fold((0, 0), |(bytes, points), message| (bytes + message.bytes.len(), points + message.lines));
-    let holds = ns[2] <= BAR_NS && ns[3] <= BAR_STORE_NS;
-    let bar = match (has_bar, holds) {
-        (false, _) => String::new(),
-        (true, true) => format!("{BAR_NS}, {BAR_STORE_NS} holds"),
-        (true, false) => format!("{BAR_NS}, {BAR_STORE_NS} MISSED"),
-    };
     let ns = ns.map(|ns| if ns.is_nan() { String::new() } else { format!("{ns:.1}") });
     let what = [name.to_owned(), format!("{:.0}", bytes as f64 / points as f64)];
-    table.row(what.into_iter().chain(ns).chain([bar]).collect());
+    table.row(what.into_iter().chain(ns).collect());
 }
 
 /// Lines of one application: a name, a value, four tags.

@@ -2,6 +2,8 @@
 
 use super::{Events, ONE_PERIOD, PATIENCE, config, counted, send_all, start};
 use crate::support::{Agent, folder, lines, millstream, wait_until};
+use std::io::Write;
+use std::os::unix::net::UnixDatagram;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -106,4 +108,51 @@ fn points_reach_several_sockets_of_one_source() {
     wait_until("the period ends", PATIENCE, || !lines(&dir.path().join("out.json")).is_empty());
     assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
     assert_eq!(Events::read(dir.path()).sum("both", ""), 2.0);
+}
+
+/// A datagram that the kernel has taken from its sender counts, also in the moment of the stop.
+#[test]
+fn a_stop_under_load_loses_no_datagram_that_was_taken() {
+    for _ in 0..5 {
+        let dir = folder();
+        let mut agent = start(dir.path(), &format!("type: dogstatsd, {SOCKET}, {ONE_PERIOD}"));
+        let path = dir.path().join("points.sock");
+        let sender = std::thread::spawn(move || {
+            let socket = UnixDatagram::unbound().unwrap();
+            socket.connect(&path).unwrap();
+            // Until the agent takes no more.
+            (0..).take_while(|_| socket.send(b"held:1|c").is_ok()).count()
+        });
+        std::thread::sleep(Duration::from_millis(100));
+        agent.terminate();
+        assert_eq!(agent.wait(PATIENCE).code(), Some(0), "{}", agent.log());
+        let sent = sender.join().unwrap();
+        assert!(sent > 100, "{sent}");
+        assert_eq!(Events::read(dir.path()).one("held", ""), sent as f64);
+    }
+}
+
+/// More than a connection's reads of one round, and than one buffer.
+#[test]
+fn a_stop_reads_what_waits_in_a_stream() {
+    let dir = folder();
+    let mut agent =
+        start(dir.path(), &format!("type: dogstatsd, listen: ['tcp://127.0.0.1:0'], {ONE_PERIOD}"));
+    let log = agent.log();
+    let address =
+        log.split("listening at tcp://").nth(1).unwrap().split_whitespace().next().unwrap().to_owned();
+    agent.send(rustix::process::Signal::STOP);
+    let mut stream = std::net::TcpStream::connect(&address).unwrap();
+    stream.set_write_timeout(Some(Duration::from_secs(2))).unwrap();
+    let lines = b"held:1|c\n".repeat(10_000);
+    let mut sent = 0;
+    // As much as the kernel takes.
+    while let Ok(taken) = stream.write(&lines[sent % 9..]) {
+        sent += taken;
+    }
+    agent.terminate();
+    agent.send(rustix::process::Signal::CONT);
+    assert_eq!(agent.wait(PATIENCE).code(), Some(0), "{}", agent.log());
+    assert!(sent > 1_000_000, "{sent}");
+    assert_eq!(Events::read(dir.path()).one("held", ""), (sent / 9) as f64);
 }
