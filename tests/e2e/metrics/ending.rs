@@ -132,6 +132,8 @@ fn a_stop_under_load_loses_no_datagram_that_was_taken() {
     }
 }
 
+const SENDER_BYTES: usize = 64 << 10;
+
 /// More than a connection's reads of one round, and than one buffer.
 #[test]
 fn a_stop_reads_what_waits_in_a_stream() {
@@ -144,6 +146,8 @@ fn a_stop_reads_what_waits_in_a_stream() {
     agent.send(rustix::process::Signal::STOP);
     let mut stream = std::net::TcpStream::connect(&address).unwrap();
     stream.set_write_timeout(Some(Duration::from_secs(2))).unwrap();
+    // What waits on the sender's side comes after the agent has looked at what waits on its own.
+    rustix::net::sockopt::set_socket_send_buffer_size(&stream, SENDER_BYTES).unwrap();
     let lines = b"held:1|c\n".repeat(10_000);
     let mut sent = 0;
     // As much as the kernel takes.
@@ -154,5 +158,6 @@ fn a_stop_reads_what_waits_in_a_stream() {
     agent.send(rustix::process::Signal::CONT);
     assert_eq!(agent.wait(PATIENCE).code(), Some(0), "{}", agent.log());
     assert!(sent > 1_000_000, "{sent}");
-    assert_eq!(Events::read(dir.path()).one("held", ""), (sent / 9) as f64);
+    let taken = Events::read(dir.path()).one("held", "") as usize * 9;
+    assert!(taken <= sent && taken + 4 * SENDER_BYTES >= sent, "{taken} of {sent} bytes");
 }
