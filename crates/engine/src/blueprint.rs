@@ -344,14 +344,13 @@ fn sources(
     nodes: &[Node],
     shared: &Shared<'_>,
 ) -> Result<Vec<SourceSlot>, EngineError> {
-    let slot = |(index, part)| source_slot(graph, index, part, nodes, shared);
+    let slot = |part| source_slot(graph, part, nodes, shared);
     parts.into_iter().enumerate().map(slot).collect()
 }
 
 fn source_slot(
     graph: &Graph,
-    index: usize,
-    part: SourcePart,
+    (index, part): (usize, SourcePart),
     nodes: &[Node],
     shared: &Shared<'_>,
 ) -> Result<SourceSlot, EngineError> {

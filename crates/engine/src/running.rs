@@ -105,13 +105,23 @@ impl Running {
         }
     }
 
+    /// Has the lanes deliver what they have, and end.
+    async fn end_lanes(&self) {
+        self.barrier().await;
+        let core = self.current.core();
+        core.sinks().flat_map(|(_, slot)| &slot.lanes).for_each(|lane| lane.close());
+        for lane in core.sinks().flat_map(|(_, slot)| &slot.lanes) {
+            lane.ended().await;
+        }
+    }
+
     /// Lifts the barrier.
     pub fn resume(&self) {
         self.current.core().scheduler.pause(false);
     }
 
-    /// Stops reading, delivers what sources hold back and what is in flight within `timeout`, commits checkpoints, and ends
-    /// all threads.
+    /// Stops reading, delivers what sources hold back and what is in flight within `timeout`, commits
+    /// checkpoints, and ends all threads.
     pub async fn stop(mut self, timeout: Duration) -> Stopped {
         let core = self.current.core();
         let deadline = tokio::time::Instant::now() + timeout;
@@ -120,14 +130,7 @@ impl Running {
         // Sources that hold something back have half of the time: a sink that is dead must not take the
         // end from those that are well.
         let given = tokio::time::timeout(timeout / 2, self.close_sources(true, |_| true)).await.is_ok();
-        let drain = async {
-            self.barrier().await;
-            core.sinks().flat_map(|(_, slot)| &slot.lanes).for_each(|lane| lane.close());
-            for lane in core.sinks().flat_map(|(_, slot)| &slot.lanes) {
-                lane.ended().await;
-            }
-        };
-        let drained = tokio::time::timeout_at(deadline, drain).await.is_ok() && given;
+        let drained = tokio::time::timeout_at(deadline, self.end_lanes()).await.is_ok() && given;
         // Sinks that a reload took out may use the rest of the time; nobody waits for what they have.
         let left = async {
             for lane in lanes {

@@ -160,8 +160,13 @@ pub fn dogstatsd(input: &[u8]) {
         parser.parse(input, 7, &mut told);
         scalar::parse(input, Options { gauge_deltas }, 7, &mut expected);
         assert_eq!(told.all, expected.all, "{}", lossy(input));
-        // An event may have lines.
-        if !told.all.iter().any(|tell| matches!(tell, Tell::Event(text, _) if text.contains('\n'))) {
+        // An event may have lines, also one that is at fault as a whole.
+        let has_lines = |tell: &Tell| match tell {
+            Tell::Event(text, _) => text.contains('\n'),
+            Tell::Fault(_, text) => text.contains(&b'\n'),
+            _ => false,
+        };
+        if !told.all.iter().any(has_lines) {
             lines_alone(parser, input, told.all);
         }
     }
