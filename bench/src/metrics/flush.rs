@@ -56,8 +56,7 @@ pub fn run(
     runs.push(run);
     table.note(format!("{}.", scenario.text("title")));
     table.note(
-        "A series whose tags do not come in the order of their keys has a second copy of its text: as it arrives, for \
-         the look-up."
+        "A series whose tags do not come in the order of their keys is found by the hash of that order too."
             .to_owned(),
     );
     report.add(table)?;
