@@ -37,6 +37,8 @@ struct ShelfState {
     /// Per lane: what is durable, and what is not yet.
     lanes: Vec<(Vec<u8>, Vec<u8>)>,
     stalled: bool,
+    /// Lanes that came to their end with everything delivered and synced.
+    ended: usize,
     /// Lanes opened so far, so that each draws faults of its own.
     opened: u64,
 }
@@ -49,6 +51,11 @@ impl Shelf {
     /// From here on every delivery fails, or no longer does.
     pub fn stall(&self, stalled: bool) {
         self.lock().stalled = stalled;
+    }
+
+    /// How many lanes came to their end with everything delivered and synced.
+    pub fn ended(&self) -> usize {
+        self.lock().ended
     }
 
     /// Every durable line, lane by lane, in the order it arrived.
@@ -198,6 +205,11 @@ impl Lane for FakeLane {
             }
             Ok(self.temper.syncs.then(|| self.shelf.sync(self.lane).to_le_bytes().to_vec()))
         })
+    }
+
+    fn close(&mut self) -> Option<Vec<u8>> {
+        self.shelf.lock().ended += 1;
+        None
     }
 
     fn settled(&mut self) -> Vec<Settled> {
