@@ -92,7 +92,8 @@ async fn a_stop_delivers_what_a_source_holds_back() {
     assert_eq!(held(&shelf), HELD);
 }
 
-/// What is held back for a dead sink, too, cannot all be given; the sink that is well has its end all the same.
+/// What is held back for a dead sink, too, cannot all be given; the sink that is well has its last sync and
+/// its end all the same.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_dead_sink_does_not_take_the_end_from_one_that_is_well() {
     let (folder, well, dead) = (tempfile::tempdir().unwrap(), Shelf::default(), Shelf::default());
@@ -100,7 +101,8 @@ async fn a_dead_sink_does_not_take_the_end_from_one_that_is_well() {
     let store = Arc::new(Store::open(folder.path()).unwrap());
     let mut first = blueprint(vec![holder(&Arc::default())], &well);
     let part = |id: &str, shelf: &Shelf| {
-        let temper = Temper { syncs: true, ..Temper::default() };
+        let sync_delay = Duration::from_millis(500);
+        let temper = Temper { syncs: true, sync_delay, ..Temper::default() };
         let sink = Arc::new(FakeSink { shelf: shelf.clone(), temper, seed: 1 });
         SinkPart { id: id.to_owned(), type_name: "fake", inputs: vec![("holder".to_owned(), 0)], sink }
     };

@@ -24,6 +24,8 @@ pub struct Temper {
     pub sends: bool,
     /// Time of each delivery.
     pub delay: Duration,
+    /// Time of each sync; what was delivered waits for one twenty times as long, and a second at least.
+    pub sync_delay: Duration,
 }
 
 /// The far side of a sink.
@@ -200,11 +202,18 @@ impl Lane for FakeLane {
 
     fn sync(&mut self) -> BoxFuture<'_, Result<Option<Vec<u8>>, DeliverError>> {
         Box::pin(async move {
+            if !self.temper.sync_delay.is_zero() {
+                tokio::time::sleep(self.temper.sync_delay).await;
+            }
             if self.shelf.lock().stalled {
                 return Err(DeliverError::retry("fake", "the far side is away"));
             }
             Ok(self.temper.syncs.then(|| self.shelf.sync(self.lane).to_le_bytes().to_vec()))
         })
+    }
+
+    fn sync_interval(&self) -> Duration {
+        (20 * self.temper.sync_delay).max(Duration::from_secs(1))
     }
 
     fn close(&mut self) -> Option<Vec<u8>> {
