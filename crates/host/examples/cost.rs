@@ -1,8 +1,8 @@
 //! What a collection of this host costs, by group: `cargo run --release -p millstream-host --example cost`.
 
 use millstream_host::{Cgroups, Disks, Filesystems, Filter, Group, Host, Options, space};
-use rustix::thread::clock_gettime;
-use rustix::time::ClockId;
+
+use rustix::time::{ClockId, clock_gettime};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-/// Threads at most that wait for an answer that may never come. With as many, what is left is given up.
+/// Threads at most that wait for an answer that may never come. While there are as many, nothing more is asked.
 const STUCK_MAX: usize = 8;
 
 /// How full a file system is, in bytes and files.
@@ -91,6 +91,9 @@ impl Probe {
         if open.is_empty() {
             return;
         }
+        if self.stuck.len() >= STUCK_MAX {
+            return open.iter().for_each(|(_, path)| no_answer(path, out));
+        }
         let (sender, answers) = channel();
         let paths: Vec<PathBuf> = open.iter().map(|(_, path)| path.clone()).collect();
         let (ask, wake) = (self.ask.clone(), self.wake.clone());
@@ -134,10 +137,7 @@ impl Probe {
             no_answer(&path, out);
             self.stuck.push((path, round.thread));
         }
-        if self.stuck.len() < STUCK_MAX {
-            return self.ask(round.open, now, out);
-        }
-        round.open.iter().for_each(|(_, path)| no_answer(path, out));
+        self.ask(round.open, now, out);
     }
 }
 

@@ -88,11 +88,11 @@ fn garbage_in_one_file_changes_nothing_else() {
 
 #[test]
 fn files_that_are_cut_or_damaged_anywhere_change_nothing_else() {
-    for eighth in 0..8 {
-        every_file_as(|text| text[..text.len() * eighth / 8].to_vec());
+    for fifth in 1..5 {
+        every_file_as(|text| text[..text.len() * fifth / 5].to_vec());
     }
     let mut random = 7u64;
-    for _ in 0..20 {
+    for _ in 0..10 {
         random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         let (at, byte) = ((random >> 33) as usize, (random >> 24) as u8);
         every_file_as(|text| {
@@ -229,11 +229,11 @@ fn many_file_systems_that_hang_take_a_bounded_number_of_threads() {
     let shut = (10..40).map(|n| PathBuf::from(format!("/host/m{n:02}"))).collect();
     let gate = Arc::new(Gate { shut: Mutex::new(shut), opened: Condvar::new(), asked: Mutex::default() });
     let mut host = gate.host(dir.path());
-    for _ in 0..2 {
+    for _ in 0..4 {
         let readings = collect(&mut host);
         assert_eq!((count(&readings, Reason::Timeout), readings.faults.len()), (30, 30));
     }
-    assert!(gate.asked.lock().unwrap().len() <= 9);
+    assert_eq!(gate.asked.lock().unwrap().len(), 8);
     gate.shut.lock().unwrap().clear();
     gate.opened.notify_all();
 }

@@ -87,7 +87,7 @@ pub fn collect(host: &mut Host) -> Readings {
     loop {
         match host.finish(begun.elapsed()) {
             Ok(readings) => return readings,
-            Err(left) => std::thread::sleep(left.min(Duration::from_millis(2))),
+            Err(left) => std::thread::sleep(left.min(Duration::from_micros(200))),
         }
     }
 }

@@ -6,6 +6,7 @@ use crate::registry::{Component, SourceComponent};
 use millstream_model::{Batch, SinkSet};
 use millstream_testkit::SourceRig;
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 fn config(options: serde_json::Value) -> HostMetricsConfig {
@@ -121,4 +122,42 @@ fn what_the_schema_cannot_say_is_checked() {
     let expected =
         ["/period", "/disks/include/1", "/filesystems/timeout", "/cgroups/depth", "/cgroups/root", "/root"];
     assert_eq!(faults(options), expected);
+}
+
+/// The metrics' names in a text.
+fn names(text: &str) -> BTreeSet<&str> {
+    let is_part = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    text.split(|letter| !is_part(letter))
+        .filter(|word| word.starts_with("host_") && *word != "host_metrics")
+        .collect()
+}
+
+#[test]
+fn the_page_has_every_metric_and_no_other() {
+    let tree = Path::new(env!("CARGO_MANIFEST_DIR")).join("../host/tests/tree");
+    let options = config(json!({
+        "proc": tree.join("proc"), "sys": tree.join("sys"), "cgroups": { "root": "/", "depth": 2 },
+        "processes": { "include": ["*"] }
+    }));
+    let space = millstream_host::Space {
+        size: 9,
+        free: 5,
+        available: 3,
+        files: 2,
+        files_free: 1,
+        is_read_only: false,
+    };
+    let ask = std::sync::Arc::new(move |_: &Path| Ok(space));
+    let mut host = Host::new(options.options().unwrap(), ask, std::sync::Arc::new(|| {}));
+    host.begin(Duration::ZERO);
+    let readings = loop {
+        match host.finish(Duration::ZERO) {
+            Ok(readings) => break readings,
+            Err(_) => std::thread::sleep(Duration::from_millis(1)),
+        }
+    };
+    assert_eq!(readings.faults, []);
+    let page = include_str!("README.md");
+    let metrics = &page[page.find("## Metrics").unwrap()..page.find("### File systems").unwrap()];
+    assert_eq!(names(metrics), readings.numbers.iter().map(|number| number.name).collect());
 }
