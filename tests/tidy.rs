@@ -45,6 +45,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "millstream-detect",
             "millstream-expressions",
             "millstream-framing",
+            "millstream-host",
             "millstream-kafka",
             "millstream-model",
             "millstream-parsers",
@@ -79,6 +80,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "millstream-timestamps",
         ],
     ),
+    ("millstream-host", &[]),
     ("millstream-kafka", &[]),
     (
         "millstream-model",

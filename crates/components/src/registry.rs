@@ -129,6 +129,7 @@ pub static ROWS: &[Row] = &[
     row!(source, sources::dogstatsd::DogStatsdConfig, "dogstatsd", "sources/dogstatsd"),
     row!(source, sources::file::FileConfig, "file", "sources/file"),
     row!(source, sources::generate::GenerateConfig, "generate", "sources/generate"),
+    row!(source, sources::host_metrics::HostMetricsConfig, "host_metrics", "sources/host_metrics"),
     row!(
         source,
         sources::internal_metrics::InternalMetricsConfig,
