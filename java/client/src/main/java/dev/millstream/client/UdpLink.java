@@ -41,10 +41,10 @@ final class UdpLink extends Link<DatagramChannel> {
         }
     }
 
-    /** An empty datagram has no points to lose. */
+    /** An empty line has no points to lose, and means nothing. An empty datagram would be as good, but Java does not send any. */
     @Override
     void probe(DatagramChannel opened) throws IOException {
-        opened.write(ByteBuffer.allocate(0));
+        opened.write(ByteBuffer.wrap(new byte[] {'\n'}));
         check(opened);
     }
 

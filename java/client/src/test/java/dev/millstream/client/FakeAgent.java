@@ -55,7 +55,8 @@ final class FakeAgent implements AutoCloseable {
             ByteBuffer message = ByteBuffer.allocate(MESSAGE_BYTES_MAX);
             while (true) {
                 channel.receive(message.clear());
-                if (message.flip().hasRemaining()) {
+                // An empty line comes first.
+                if (message.flip().limit() > 1) {
                     agent.points.addAll(Decoder.points(message));
                 }
             }
