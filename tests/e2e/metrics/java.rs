@@ -7,6 +7,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use tempfile::TempDir;
 
 /// Oldest version of Java that the client runs on.
 const JAVA_MIN: u32 = 17;
@@ -16,6 +17,12 @@ const CALL_NS_MAX: f64 = 10e9;
 
 /// Counters, timers and stores of one round: their points fit the memory of the client.
 const ROUND: u64 = 400;
+
+/// Rounds before the agent goes.
+const ROUNDS: u64 = 10;
+
+/// What is recorded while it is away: far more than the memory holds.
+const AWAY: u64 = 50_000;
 
 /// The folder `java`, built if it was not.
 fn built() -> PathBuf {
@@ -130,76 +137,108 @@ fn told(dir: &Path) -> Told {
     }
 }
 
-/// Two lives of the agent, between which it is away; `is_killed` says that the first one ends by SIGKILL.
-fn live_twice(java: &Path, scheme: &str, is_killed: bool) {
-    let dir = folder();
-    let address =
-        if scheme == "udp" { udp() } else { format!("unix://{}/points.sock", dir.path().display()) };
-    // What was not delivered when an agent is killed is lost by design: so it has delivered all.
-    let period = if is_killed { "period: 1s" } else { ONE_PERIOD };
-    let source = format!("type: metricserver, listen: ['{address}'], {period}");
-    let mut agent = start(dir.path(), &source);
-    let mut program = Program::start(java, &address);
-    for _ in 0..10 {
-        program.record(ROUND);
-        assert_eq!(program.ask("flush"), "true");
-        wait_for_sent(&mut program, &agent, 0);
-    }
-    let sent = program.stat("sent");
-    if is_killed {
-        let all = || {
-            Events::read(dir.path())
-                .of("java.time.counter", "equation:a=b")
-                .into_iter()
-                .map(number)
-                .sum::<f64>()
-        };
-        wait_until("the agent has delivered", PATIENCE, || all() == 10.0 * ROUND as f64);
-        agent.kill();
-    } else {
-        assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
-    }
-    let rounds = 10.0 * ROUND as f64;
-    assert_eq!(told(dir.path()), Told { sum: rounds, timers: rounds, level: Some(ROUND as f64) });
-    assert_eq!(program.stat("droppedFull"), 0);
+/// An agent that is started twice at one address, and the program that sends to it.
+struct Lives {
+    dir: TempDir,
+    source: String,
+    program: Program,
+}
 
-    // Nobody is there: memory becomes full, and the program goes on all the same.
-    let away = 50_000;
-    program.record(away);
-    assert!(program.stat("droppedFull") > 0);
-    let mut agent = start(dir.path(), &source);
-    assert_eq!(program.ask("flush"), "true");
-    program.record(ROUND);
-    assert_eq!(program.ask("flush"), "true");
-    // A datagram that went to nobody was first taken for sent.
-    let lost = program.stat("droppedLost");
-    wait_for_sent(&mut program, &agent, sent);
-    let dropped = program.stat("droppedFull") + lost;
-    assert_eq!(program.stat("connects"), 2);
-    program.end();
-    assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
-    let found = told(dir.path());
-    if scheme == "unix" {
-        assert_eq!((found.sum, lost), ((away + ROUND) as f64, 0));
-        assert_eq!(found.timers, (away + ROUND - dropped) as f64);
+impl Lives {
+    fn new(java: &Path, scheme: &str, period: &str) -> Lives {
+        let dir = folder();
+        let address =
+            if scheme == "udp" { udp() } else { format!("unix://{}/points.sock", dir.path().display()) };
+        let source = format!("type: metricserver, listen: ['{address}'], {period}");
+        let program = Program::start(java, &address);
+        Lives { dir, source, program }
     }
-    assert_eq!(found.level, Some(ROUND as f64));
+
+    fn start(&self) -> Agent {
+        start(self.dir.path(), &self.source)
+    }
+
+    fn flush(&mut self) {
+        assert_eq!(self.program.ask("flush"), "true");
+    }
+
+    /// Rounds that all arrive; returns what was sent.
+    fn first(&mut self, agent: &Agent) -> u64 {
+        for _ in 0..ROUNDS {
+            self.program.record(ROUND);
+            self.flush();
+            wait_for_sent(&mut self.program, agent, 0);
+        }
+        assert_eq!(self.program.stat("droppedFull"), 0);
+        self.program.stat("sent")
+    }
+
+    /// Nobody is there: memory becomes full, and the program goes on all the same. Then somebody is.
+    fn second(&mut self, scheme: &str, sent: u64) {
+        self.program.record(AWAY);
+        assert!(self.program.stat("droppedFull") > 0);
+        let mut agent = self.start();
+        self.flush();
+        self.program.record(ROUND);
+        self.flush();
+        // A datagram that went to nobody was first taken for sent.
+        let lost = self.program.stat("droppedLost");
+        wait_for_sent(&mut self.program, &agent, sent);
+        let dropped = self.program.stat("droppedFull") + lost;
+        assert_eq!(self.program.stat("connects"), 2);
+        self.program.end();
+        assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
+        let found = told(self.dir.path());
+        assert_eq!(found.level, Some(ROUND as f64));
+        if scheme == "unix" {
+            assert_eq!((found.sum, lost), ((AWAY + ROUND) as f64, 0));
+            assert_eq!(found.timers, (AWAY + ROUND - dropped) as f64);
+        }
+    }
+}
+
+/// What the first life comes to.
+fn all_rounds() -> Told {
+    let sum = (ROUNDS * ROUND) as f64;
+    Told { sum, timers: sum, level: Some(ROUND as f64) }
+}
+
+fn over_a_stop(java: &Path, scheme: &str) {
+    let mut lives = Lives::new(java, scheme, ONE_PERIOD);
+    let mut agent = lives.start();
+    let sent = lives.first(&agent);
+    assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
+    assert_eq!(told(lives.dir.path()), all_rounds());
+    lives.second(scheme, sent);
+}
+
+fn over_a_kill(java: &Path, scheme: &str) {
+    let mut lives = Lives::new(java, scheme, "period: 1s");
+    let mut agent = lives.start();
+    let sent = lives.first(&agent);
+    // What was not delivered when an agent is killed is lost by design.
+    wait_until("the agent has delivered", PATIENCE, || {
+        let events = Events::read(lives.dir.path());
+        let timers = events.of("java.time.counter", "equation:a=b").into_iter().map(number).sum::<f64>();
+        timers == all_rounds().timers
+    });
+    agent.kill();
+    assert_eq!(told(lives.dir.path()), all_rounds());
+    lives.second(scheme, sent);
+}
+
+fn on_each_java(check: impl Fn(&Path, &str)) {
+    for java in javas() {
+        ["unix", "udp"].into_iter().for_each(|scheme| check(&java, scheme));
+    }
 }
 
 #[test]
 fn points_of_the_own_client_are_counted_over_a_restart() {
-    for java in javas() {
-        for scheme in ["unix", "udp"] {
-            live_twice(&java, scheme, false);
-        }
-    }
+    on_each_java(over_a_stop);
 }
 
 #[test]
 fn the_own_client_goes_on_after_the_agent_was_killed() {
-    for java in javas() {
-        for scheme in ["unix", "udp"] {
-            live_twice(&java, scheme, true);
-        }
-    }
+    on_each_java(over_a_kill);
 }
