@@ -8,6 +8,7 @@ mod expressions;
 mod fleet;
 mod framing;
 mod header;
+mod java;
 mod limits;
 mod measure;
 mod metrics;
@@ -104,6 +105,8 @@ enum Part {
         /// Only these scenarios
         names: Vec<String>,
     },
+    /// The Java client beside that of DogStatsD
+    Java,
     /// Sends datagrams of DogStatsD lines and says what was sent; the load of `metrics`
     Send(metrics::send::Load),
     /// What fleets pay for: many files, slow writers, nothing to do
@@ -149,6 +152,7 @@ fn run(options: &Options) -> io::Result<()> {
         }
         Part::Peers { names } => peers::run(options, names, &scratch, &mut report)?,
         Part::Metrics { names } => metrics::run(options, names, &scratch, &mut report)?,
+        Part::Java => java::run(options.cores(), &scratch, &mut report)?,
         Part::Send(_) => {}
         Part::Fleet { names } => fleet::run(options, names, &scratch, &mut report)?,
     }
@@ -193,6 +197,7 @@ impl Part {
             Part::Agent { .. } => "agent",
             Part::Peers { .. } => "peers",
             Part::Metrics { .. } => "metrics",
+            Part::Java => "java_client",
             Part::Send(_) => "send",
             Part::Fleet { .. } => "fleet",
         }
