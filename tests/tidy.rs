@@ -53,6 +53,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "millstream-scan",
             "millstream-series",
             "millstream-timestamps",
+            "millstream-transport",
             "millstream-zones",
         ],
     ),
@@ -98,6 +99,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("millstream-store", &["millstream-model"]),
     ("millstream-testkit", &["millstream-model"]),
     ("millstream-timestamps", &[]),
+    ("millstream-transport", &[]),
     ("millstream-units", &[]),
     ("millstream-zones", &["millstream-timestamps"]),
 ];
