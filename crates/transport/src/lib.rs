@@ -5,5 +5,17 @@
 //! decided by the sinks.
 
 mod backoff;
+mod body;
+mod endpoints;
+pub mod http;
+mod rate;
+mod retry_after;
+mod target;
 
 pub use backoff::{BACKOFF_MAX, BACKOFF_MIN, Backoff, random};
+pub use endpoints::Endpoints;
+pub use hyper::Method;
+pub use hyper::header::{HeaderMap, HeaderName, HeaderValue};
+pub use rate::Rate;
+pub use retry_after::{RETRY_AFTER_MAX, retry_after};
+pub use target::{Target, TargetError};
