@@ -4,6 +4,9 @@
 //! This crate knows no component: what is sent, and what an answer means for the events in it, is
 //! decided by the sinks.
 
+pub mod auth;
 mod backoff;
+mod stamp;
+pub mod tls;
 
 pub use backoff::{BACKOFF_MAX, BACKOFF_MIN, Backoff, random};
