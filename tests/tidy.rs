@@ -28,6 +28,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "millstream-bench",
         &[
             "millstream-columns",
+            "millstream-compression",
             "millstream-detect",
             "millstream-expressions",
             "millstream-framing",
@@ -57,6 +58,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "millstream-zones",
         ],
     ),
+    ("millstream-compression", &[]),
     ("millstream-console", &["millstream-model", "millstream-snapshot"]),
     ("millstream-counters", &[]),
     ("millstream-detect", &[]),
@@ -99,7 +101,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("millstream-store", &["millstream-model"]),
     ("millstream-testkit", &["millstream-model"]),
     ("millstream-timestamps", &[]),
-    ("millstream-transport", &[]),
+    ("millstream-transport", &["millstream-timestamps"]),
     ("millstream-units", &[]),
     ("millstream-zones", &["millstream-timestamps"]),
 ];

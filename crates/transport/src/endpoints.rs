@@ -64,7 +64,7 @@ mod tests {
     fn the_healthy_ones_are_used_in_turn_and_one_that_failed_is_tried_again() {
         let now = Instant::now();
         let mut three = Endpoints::new(3, 4);
-        let mut next = |endpoints: &mut Endpoints, now| endpoints.choose(now).unwrap();
+        let next = |endpoints: &mut Endpoints, now| endpoints.choose(now).unwrap();
         assert_eq!([(); 4].map(|()| next(&mut three, now)), [1, 2, 0, 1]);
         three.failed(2, Some(5 * S), 0, now);
         assert_eq!([(); 3].map(|()| next(&mut three, now)), [0, 1, 0]);

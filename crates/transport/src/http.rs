@@ -2,6 +2,7 @@
 
 use crate::body::Chunks;
 use crate::target::Target;
+use crate::tls::{Tls, TlsError};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -14,11 +15,9 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpStream, lookup_host};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::ClientConfig;
-use tokio_rustls::rustls::pki_types::ServerName;
 
 /// Bytes of an answer that are read: enough for any message. A connection on which more comes is
 /// closed.
@@ -27,10 +26,6 @@ pub const ANSWER_BYTES_MAX: usize = 64 * 1024;
 /// How long the body of an answer may take to come after its head. The status is what counts.
 const BODY_TIME: Duration = Duration::from_secs(5);
 
-/// Makes the TLS configuration of a connection, or says what is wrong; called at each connect, so that
-/// renewed certificates are taken up.
-pub type TlsSource = Arc<dyn Fn() -> Result<Arc<ClientConfig>, String> + Send + Sync>;
-
 /// How a [`Client`] connects and how long it waits.
 #[derive(Clone)]
 pub struct ClientOptions {
@@ -38,10 +33,8 @@ pub struct ClientOptions {
     pub timeout: Duration,
     /// Longest time to look up the name, connect and agree on TLS.
     pub connect_timeout: Duration,
-    /// For `https`.
-    pub tls: Option<TlsSource>,
-    /// The name the far side's certificate has to be for; the host of the URI by default.
-    pub server_name: Option<String>,
+    /// For `https`; asked at each connect, so that renewed certificates are taken up.
+    pub tls: Arc<Tls>,
 }
 
 /// What is sent. Cheap to clone.
@@ -148,12 +141,22 @@ impl Client {
         let response = timeout_at(deadline, connection.requests.send_request(request)).await;
         let response = response
             .map_err(|_| SendError::new("timeout", "no answer in time"))?
-            .map_err(|error| broken(&error))?;
+            .map_err(|error| self.broken(&error))?;
         let (answer, whole) = read(response, deadline).await;
         if whole && !connection.requests.is_closed() {
             self.connection = Some(connection);
         }
         Ok(answer)
+    }
+
+    /// What happened to a connection. With TLS 1.3 the far side's judgement of our certificate comes only
+    /// with the answer.
+    fn broken(&self, error: &hyper::Error) -> SendError {
+        let mut of_tls = causes(error).filter_map(|cause| cause.downcast_ref::<io::Error>());
+        match of_tls.find_map(|error| self.options.tls.explain(error, &self.target.host)) {
+            Some(message) => SendError::new("tls", message),
+            None => broken(error),
+        }
     }
 
     fn request(&self, outgoing: &Outgoing) -> Result<Request<Chunks>, SendError> {
@@ -175,14 +178,16 @@ impl Client {
         if !self.target.tls {
             return handshake(TokioIo::new(stream)).await;
         }
-        let Some(tls) = &self.options.tls else {
-            return Err(SendError::new("tls", "no TLS settings: this is a bug"));
-        };
-        let config = tls().map_err(|error| SendError::new("tls", error))?;
-        let name = self.options.server_name.as_deref().unwrap_or(&self.target.host).to_owned();
-        let name = ServerName::try_from(name).map_err(|error| SendError::new("tls", error.to_string()))?;
-        let stream = TlsConnector::from(config).connect(name, stream).await;
-        let stream = stream.map_err(|error| SendError::new("tls", format!("TLS: {error}")))?;
+        let (tls, host) = (self.options.tls.clone(), self.target.host.as_str());
+        let of_tls = |error: TlsError| SendError::new("tls", error.to_string());
+        let source = tls.clone();
+        let config = spawn_blocking(move || source.config()).await;
+        let config = config.map_err(|error| SendError::new("tls", error.to_string()))?.map_err(of_tls)?;
+        let name = tls.server_name(host).map_err(of_tls)?;
+        let stream = TlsConnector::from(config).connect(name, stream).await.map_err(|error| {
+            let message = tls.explain(&error, host).unwrap_or_else(|| format!("TLS: {error}"));
+            SendError::new("tls", message)
+        })?;
         handshake(TokioIo::new(stream)).await
     }
 
@@ -236,18 +241,20 @@ async fn read(response: Response<Incoming>, deadline: Instant) -> (Answer, bool)
     (answer, whole)
 }
 
-/// What happened to a connection, with the causes that the library keeps apart.
+/// An error with its causes, which the library keeps apart.
 fn broken(error: &hyper::Error) -> SendError {
     let mut message = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
+    for cause in causes(error) {
         let text = cause.to_string();
         if !message.contains(&text) {
             message = format!("{message}: {text}");
         }
-        source = cause.source();
     }
     SendError::new("broken", message)
+}
+
+fn causes<'e>(error: &'e hyper::Error) -> impl Iterator<Item = &'e (dyn Error + 'static)> {
+    std::iter::successors(error.source(), |cause| cause.source())
 }
 
 #[cfg(test)]

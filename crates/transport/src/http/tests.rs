@@ -1,6 +1,7 @@
 //! Against a server of plain sockets that answers as each test says.
 
 use super::*;
+use crate::tls::TlsFiles;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
@@ -66,7 +67,8 @@ async fn server(script: Vec<Vec<Do>>) -> (String, tokio::sync::mpsc::UnboundedRe
 }
 
 fn client(address: &str, timeout: Duration) -> Client {
-    let options = ClientOptions { timeout, connect_timeout: timeout, tls: None, server_name: None };
+    let options =
+        ClientOptions { timeout, connect_timeout: timeout, tls: Arc::new(Tls::new(TlsFiles::default())) };
     Client::new(Arc::new(Target::parse(address).unwrap()), options)
 }
 
