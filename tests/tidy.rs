@@ -28,6 +28,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "millstream-bench",
         &[
             "millstream-columns",
+            "millstream-compression",
             "millstream-detect",
             "millstream-expressions",
             "millstream-framing",
@@ -54,9 +55,11 @@ const ARROWS: &[(&str, &[&str])] = &[
             "millstream-scan",
             "millstream-series",
             "millstream-timestamps",
+            "millstream-transport",
             "millstream-zones",
         ],
     ),
+    ("millstream-compression", &[]),
     ("millstream-console", &["millstream-model", "millstream-snapshot"]),
     ("millstream-counters", &[]),
     ("millstream-detect", &[]),
@@ -100,6 +103,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("millstream-store", &["millstream-model"]),
     ("millstream-testkit", &["millstream-model"]),
     ("millstream-timestamps", &[]),
+    ("millstream-transport", &["millstream-timestamps"]),
     ("millstream-units", &[]),
     ("millstream-zones", &["millstream-timestamps"]),
 ];

@@ -3,4 +3,5 @@
 pub mod blackhole;
 pub mod console;
 pub mod file;
+pub mod http;
 pub mod kafka;

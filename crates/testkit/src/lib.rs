@@ -3,6 +3,8 @@
 //! and benchmarks only.
 
 mod batch;
+pub mod certificates;
+pub mod http;
 pub mod kafka;
 mod lines;
 mod random;
