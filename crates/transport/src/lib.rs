@@ -7,6 +7,8 @@
 pub mod auth;
 mod backoff;
 mod stamp;
+mod sys;
+pub mod tcp;
 pub mod tls;
 
 pub use backoff::{BACKOFF_MAX, BACKOFF_MIN, Backoff, random};
