@@ -6,9 +6,21 @@
 
 pub mod auth;
 mod backoff;
+mod body;
+mod endpoints;
+pub mod http;
+mod rate;
+mod retry_after;
 mod stamp;
 mod sys;
+mod target;
 pub mod tcp;
 pub mod tls;
 
 pub use backoff::{BACKOFF_MAX, BACKOFF_MIN, Backoff, random};
+pub use endpoints::Endpoints;
+pub use hyper::Method;
+pub use hyper::header::{HeaderMap, HeaderName, HeaderValue};
+pub use rate::Rate;
+pub use retry_after::{RETRY_AFTER_MAX, retry_after};
+pub use target::{Target, TargetError};
