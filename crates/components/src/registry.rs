@@ -149,6 +149,7 @@ pub static ROWS: &[Row] = &[
     row!(sink, sinks::console::ConsoleConfig, "console", "sinks/console"),
     row!(sink, sinks::file::FileConfig, "file", "sinks/file"),
     row!(sink, sinks::kafka::KafkaConfig, "kafka", "sinks/kafka"),
+    row!(sink, sinks::tcp::TcpConfig, "tcp", "sinks/tcp"),
 ];
 
 /// The row of a component type.

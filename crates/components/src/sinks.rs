@@ -4,3 +4,4 @@ pub mod blackhole;
 pub mod console;
 pub mod file;
 pub mod kafka;
+pub mod tcp;
