@@ -43,6 +43,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "millstream-components",
         &[
+            "millstream-compression",
             "millstream-detect",
             "millstream-expressions",
             "millstream-framing",

@@ -12,5 +12,6 @@ mod promises;
 mod reload;
 mod rotation;
 mod stall;
+mod tcp;
 mod unit_tests;
 mod verify;

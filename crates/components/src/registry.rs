@@ -151,6 +151,7 @@ pub static ROWS: &[Row] = &[
     row!(sink, sinks::file::FileConfig, "file", "sinks/file"),
     row!(sink, sinks::http::HttpConfig, "http", "sinks/http"),
     row!(sink, sinks::kafka::KafkaConfig, "kafka", "sinks/kafka"),
+    row!(sink, sinks::tcp::TcpConfig, "tcp", "sinks/tcp"),
 ];
 
 /// The row of a component type.

@@ -5,3 +5,4 @@ pub mod console;
 pub mod file;
 pub mod http;
 pub mod kafka;
+pub mod tcp;
