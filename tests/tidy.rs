@@ -29,6 +29,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "millstream-columns",
             "millstream-detect",
+            "millstream-encodings",
             "millstream-expressions",
             "millstream-framing",
             "millstream-parsers",
@@ -43,6 +44,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "millstream-components",
         &[
             "millstream-detect",
+            "millstream-encodings",
             "millstream-expressions",
             "millstream-framing",
             "millstream-kafka",
@@ -59,6 +61,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("millstream-console", &["millstream-model", "millstream-snapshot"]),
     ("millstream-counters", &[]),
     ("millstream-detect", &[]),
+    ("millstream-encodings", &["millstream-columns", "millstream-scan"]),
     (
         "millstream-engine",
         &["millstream-model", "millstream-pace", "millstream-snapshot", "millstream-store"],
@@ -70,6 +73,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "millstream-columns",
             "millstream-detect",
+            "millstream-encodings",
             "millstream-expressions",
             "millstream-framing",
             "millstream-parsers",
