@@ -30,6 +30,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "millstream-columns",
             "millstream-compression",
             "millstream-detect",
+            "millstream-encodings",
             "millstream-expressions",
             "millstream-framing",
             "millstream-parsers",
@@ -45,6 +46,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "millstream-compression",
             "millstream-detect",
+            "millstream-encodings",
             "millstream-expressions",
             "millstream-framing",
             "millstream-host",
@@ -64,6 +66,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("millstream-console", &["millstream-model", "millstream-snapshot"]),
     ("millstream-counters", &[]),
     ("millstream-detect", &[]),
+    ("millstream-encodings", &["millstream-columns", "millstream-scan"]),
     (
         "millstream-engine",
         &["millstream-model", "millstream-pace", "millstream-snapshot", "millstream-store"],
@@ -75,6 +78,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "millstream-columns",
             "millstream-detect",
+            "millstream-encodings",
             "millstream-expressions",
             "millstream-framing",
             "millstream-parsers",
