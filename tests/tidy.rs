@@ -30,6 +30,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "millstream-columns",
             "millstream-compression",
             "millstream-detect",
+            "millstream-encodings",
             "millstream-expressions",
             "millstream-framing",
             "millstream-parsers",
@@ -43,7 +44,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "millstream-components",
         &[
+            "millstream-compression",
             "millstream-detect",
+            "millstream-encodings",
             "millstream-expressions",
             "millstream-framing",
             "millstream-kafka",
@@ -62,6 +65,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("millstream-console", &["millstream-model", "millstream-snapshot"]),
     ("millstream-counters", &[]),
     ("millstream-detect", &[]),
+    ("millstream-encodings", &["millstream-columns", "millstream-scan"]),
     (
         "millstream-engine",
         &["millstream-model", "millstream-pace", "millstream-snapshot", "millstream-store"],
@@ -73,6 +77,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "millstream-columns",
             "millstream-detect",
+            "millstream-encodings",
             "millstream-expressions",
             "millstream-framing",
             "millstream-parsers",
