@@ -107,6 +107,25 @@ fn seed() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
+impl MetricBlocks {
+    /// Appends a whole batch to a payload; the number of metrics in each part that is added.
+    pub fn append(&mut self, batch: &Batch, payload: &mut Payload, cx: &mut EncodeCx<'_>) -> Vec<u64> {
+        let (view, mut blocks) = (MetricView::new(batch), Vec::new());
+        for alike in batch.segments.chunk_by(|a, b| a.origin.attributes == b.origin.attributes) {
+            let (first, last) = (&alike[0], &alike[alike.len() - 1]);
+            let rows = batch.runs(first.first_row, last.first_row + last.rows);
+            let rows = rows.flat_map(|(begin, end)| begin..end);
+            self.encode((batch, &view), first, rows, cx, &mut blocks);
+        }
+        self.settle(payload, cx);
+        let part = |MetricBlock { bytes, events }| {
+            payload.push(bytes);
+            events
+        };
+        blocks.into_iter().map(part).collect()
+    }
+}
+
 impl Encoder for MetricBlocks {
     fn encode(
         &mut self,
@@ -114,15 +133,7 @@ impl Encoder for MetricBlocks {
         payload: &mut Payload,
         cx: &mut EncodeCx<'_>,
     ) -> Result<(), ComponentError> {
-        let (view, mut blocks) = (MetricView::new(batch), Vec::new());
-        for alike in batch.segments.chunk_by(|a, b| a.origin.attributes == b.origin.attributes) {
-            let (first, last) = (&alike[0], &alike[alike.len() - 1]);
-            let rows = batch.runs(first.first_row, last.first_row + last.rows);
-            let rows = rows.flat_map(|(begin, end)| begin..end);
-            MetricBlocks::encode(self, (batch, &view), first, rows, cx, &mut blocks);
-        }
-        self.settle(payload, cx);
-        blocks.into_iter().for_each(|block| payload.push(block.bytes));
+        self.append(batch, payload, cx);
         Ok(())
     }
 }

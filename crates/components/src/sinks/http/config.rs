@@ -40,9 +40,9 @@ pub struct HttpConfig {
     /// How events are encoded.
     #[serde(default)]
     pub encoding: Encoding,
-    /// How events are put into a body.
+    /// How events are put into a body; `none` with codec `msgpack`, else `newline`.
     #[serde(default)]
-    pub framing: Framing,
+    pub framing: Option<Framing>,
     /// How bodies are compressed.
     #[serde(default)]
     pub compression: Algorithm,
@@ -73,11 +73,10 @@ pub enum RequestMethod {
 }
 
 /// How events are put into a body.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Framing {
     /// A line end behind each event.
-    #[default]
     Newline,
     /// One JSON array.
     JsonArray,
@@ -90,11 +89,27 @@ pub enum Framing {
 impl HttpConfig {
     /// What a body is called, unless a header says otherwise.
     fn content_type(&self) -> &'static str {
-        match (self.framing, self.encoding.codec) {
+        match (self.framing(), self.encoding.codec) {
             (Framing::Length, _) => "application/octet-stream",
             (Framing::Newline, Codec::Json) => "application/x-ndjson",
             (Framing::JsonArray, _) | (Framing::None, Codec::Json) => "application/json",
             (_, Codec::Text) => "text/plain",
+            (_, Codec::Msgpack) => "application/msgpack",
+        }
+    }
+
+    fn framing(&self) -> Framing {
+        let default = if self.encoding.codec == Codec::Msgpack { Framing::None } else { Framing::Newline };
+        self.framing.unwrap_or(default)
+    }
+
+    fn check_framing(&self) -> Option<&'static str> {
+        match (self.framing(), self.encoding.codec) {
+            (Framing::JsonArray, Codec::Text) => Some("json_array needs codec json; write newline"),
+            (Framing::JsonArray | Framing::Newline, Codec::Msgpack) => {
+                Some("does not suit blocks of msgpack; write length, or none")
+            }
+            _ => None,
         }
     }
 
@@ -125,9 +140,7 @@ impl Component for HttpConfig {
             faults.push(("/tls".into(), "has no effect on http://; write https:// or leave it out".into()));
         }
         faults.extend(self.encoding.check());
-        if self.framing == Framing::JsonArray && self.encoding.codec != Codec::Json {
-            faults.push(("/framing".into(), "json_array needs codec json; write newline".into()));
-        }
+        faults.extend(self.check_framing().map(|text| ("/framing".into(), text.into())));
         let wrong = self.compression_level.and_then(|level| self.compression.check_level(level).err());
         faults.extend(wrong.map(|text| ("/compression_level".into(), text)));
         faults.extend(self.batch.check());
@@ -143,7 +156,8 @@ impl SinkComponent for HttpConfig {
             return Err(BuildError("needs `uri`; write for example http://host:8080/path".to_owned()));
         }
         let form = Form {
-            framing: self.framing,
+            framing: self.framing(),
+            line_ends: self.encoding.codec != Codec::Msgpack,
             compression: self.compression,
             level: self.compression_level,
             bytes_max: self.batch.bytes.0,
@@ -180,6 +194,10 @@ mod tests {
                 json!({ "uri": "http://h/", "framing": "json_array", "encoding": { "codec": "text" } }),
                 "/framing",
             ),
+            (
+                json!({ "uri": "http://h/", "framing": "newline", "encoding": { "codec": "msgpack" } }),
+                "/framing",
+            ),
             (json!({ "uri": "http://h/", "batch": { "bytes": "1GiB" } }), "/batch/bytes"),
             (json!({ "uri": "http://h/", "request": { "rate_max": 0 } }), "/request/rate_max"),
         ] {
@@ -198,6 +216,8 @@ mod tests {
         };
         assert_eq!(of(json!({ "uri": "http://h/" })), "application/x-ndjson");
         assert_eq!(of(json!({ "uri": "http://h/", "framing": "json_array" })), "application/json");
+        let blocks = json!({ "uri": "http://h/", "encoding": { "codec": "msgpack" } });
+        assert_eq!(of(blocks), "application/msgpack");
         let own = json!({ "uri": "http://h/", "headers": { "Content-Type": "text/csv" }, "encoding": { "codec": "text" } });
         assert_eq!(of(own), "text/csv");
     }

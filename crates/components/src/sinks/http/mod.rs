@@ -9,15 +9,13 @@ mod packer;
 
 pub use config::HttpConfig;
 
+use crate::codec::msgpack::MetricBlocks;
 use crate::codec::{Codec, Encoding};
 use crate::requests::{Cargo, RequestLane, Settings, Spread};
 use millstream_model::limits::BATCH_ROWS_MAX;
 use millstream_model::{Batch, ComponentError, EncodeCx, Encoder, Lane, LaneCx, Payload, Sink};
-use packer::{Ends, Form, HttpPacker};
+use packer::{Form, HttpPacker, UNIT_BYTES, Units};
 use std::sync::Arc;
-
-/// Bytes that the end of an event takes beside its text.
-const END_BYTES: u64 = 4;
 
 /// The sink.
 struct HttpSink {
@@ -29,13 +27,17 @@ struct HttpSink {
 
 impl Sink for HttpSink {
     fn encoder(&self) -> Box<dyn Encoder> {
-        let marks = self.encoding.codec == Codec::Text;
-        Box::new(HttpEncoder { inner: self.encoding.encoder(), marks, spread: self.spread })
+        let inner = match self.encoding.codec {
+            Codec::Json => Inner::Lines(self.encoding.encoder()),
+            Codec::Text => Inner::Text(self.encoding.encoder()),
+            Codec::Msgpack => Inner::Blocks(MetricBlocks::new(&self.encoding)),
+        };
+        Box::new(HttpEncoder { inner, spread: self.spread })
     }
 
     fn payload_bytes_max(&self, block_bytes: u64, rows: u64) -> u64 {
-        let ends = rows.min(BATCH_ROWS_MAX as u64) * END_BYTES;
-        self.encoding.payload_bytes_max(block_bytes, rows) + ends
+        let units = rows.min(BATCH_ROWS_MAX as u64) * UNIT_BYTES;
+        self.encoding.payload_bytes_max(block_bytes, rows) + units
     }
 
     fn lanes(&self) -> usize {
@@ -47,12 +49,20 @@ impl Sink for HttpSink {
     }
 }
 
-/// Encodes, and says when a payload may go and where its events end.
+/// Encodes, and says when a payload may go and where its units end.
 struct HttpEncoder {
-    inner: Box<dyn Encoder>,
-    /// Whether events may hold line ends, so that they do not tell where one ends.
-    marks: bool,
+    inner: Inner,
     spread: Spread,
+}
+
+/// A codec, by what tells where a unit ends: the smallest thing that can be sent alone.
+enum Inner {
+    /// A line end, and nothing else is one.
+    Lines(Box<dyn Encoder>),
+    /// Events are texts that may hold line ends.
+    Text(Box<dyn Encoder>),
+    /// Each part is a block of many events.
+    Blocks(MetricBlocks),
 }
 
 impl Encoder for HttpEncoder {
@@ -62,12 +72,19 @@ impl Encoder for HttpEncoder {
         payload: &mut Payload,
         cx: &mut EncodeCx<'_>,
     ) -> Result<(), ComponentError> {
-        self.inner.encode(batch, payload, cx)?;
-        let mut cargo = Cargo { not_before_ns: self.spread.not_before_ns(batch), routing: None };
-        if self.marks {
-            let ends = ends(batch, cx);
-            cargo.routing = Some(Arc::new(ends));
-        }
+        let units = match &mut self.inner {
+            Inner::Lines(json) => json.encode(batch, payload, cx).map(|()| None)?,
+            Inner::Text(text) => {
+                text.encode(batch, payload, cx)?;
+                Some(lines(batch, cx))
+            }
+            Inner::Blocks(blocks) => {
+                let events = blocks.append(batch, payload, cx);
+                Some(units(payload, events, cx))
+            }
+        };
+        let routing = units.map(|units| Arc::new(units) as _);
+        let cargo = Cargo { not_before_ns: self.spread.not_before_ns(batch), routing };
         if cargo.not_before_ns.is_some() || cargo.routing.is_some() {
             payload.routing = Some(Box::new(cargo));
         }
@@ -75,17 +92,16 @@ impl Encoder for HttpEncoder {
     }
 }
 
-/// Where the lines of a batch end in its payload, behind their line ends.
-fn ends(batch: &Batch, cx: &mut EncodeCx<'_>) -> Ends {
-    let mut end = 0;
+/// The lines of a batch, each with its line end.
+fn lines(batch: &Batch, cx: &mut EncodeCx<'_>) -> Units {
     let rows = batch.runs(0, batch.rows()).flat_map(|(begin, end)| begin..end);
-    let ends = rows.map(|row| {
-        end += batch.text_len(row) as u32 + 1;
-        end
-    });
-    let ends: Vec<u32> = ends.collect();
-    let paid = cx.permit.split(ends.capacity() as u64 * END_BYTES);
-    Ends { ends, _paid: paid }
+    Units::new(rows.map(|row| (batch.text_len(row) as u32 + 1, 1)).collect(), cx)
+}
+
+/// The parts of a payload, with so many events each.
+fn units(payload: &Payload, events: Vec<u64>, cx: &mut EncodeCx<'_>) -> Units {
+    let parts = payload.parts.iter().zip(events);
+    Units::new(parts.map(|(part, events)| (part.len() as u32, events as u32)).collect(), cx)
 }
 
 #[cfg(test)]

@@ -4,29 +4,42 @@ use super::config::Framing;
 use crate::requests::{Packer, Request, Taken};
 use bytes::Bytes;
 use millstream_compression::{Algorithm, Compressor};
-use millstream_model::Permit;
+use millstream_model::{EncodeCx, Permit};
 
 /// What a body is like.
 #[derive(Clone, Copy)]
 pub struct Form {
     /// How events are put into it.
     pub framing: Framing,
+    /// Whether each unit has a line end behind it; blocks have none.
+    pub line_ends: bool,
     /// How it is compressed.
     pub compression: Algorithm,
     /// The level of that, or the usual one.
     pub level: Option<u32>,
-    /// Bytes at most, before framing and compression; one event may be more.
+    /// Bytes at most, before framing and compression; one unit may be more.
     pub bytes_max: u64,
     /// Events at most.
     pub events_max: u64,
 }
 
-/// Where the events of a payload end in it, behind their line ends; with what that takes of the grant.
-pub struct Ends {
-    /// Positions, ascending.
-    pub ends: Vec<u32>,
-    /// What they take.
-    pub _paid: Permit,
+/// Bytes that a unit takes beside its text.
+pub const UNIT_BYTES: u64 = 8;
+
+/// The units of a payload: the smallest things that can be sent alone, lines or blocks. Without them each
+/// line end ends a unit of one event.
+pub struct Units {
+    /// Bytes and events of each.
+    units: Vec<(u32, u32)>,
+    _paid: Permit,
+}
+
+impl Units {
+    /// Units with so many bytes and events each, paid from the permit.
+    pub fn new(units: Vec<(u32, u32)>, cx: &mut EncodeCx<'_>) -> Units {
+        let paid = cx.permit.split(units.capacity() as u64 * UNIT_BYTES);
+        Units { units, _paid: paid }
+    }
 }
 
 /// Makes bodies.
@@ -35,12 +48,11 @@ pub struct HttpPacker {
     compressor: Compressor,
 }
 
-/// Events that make up a body.
+/// What makes up a body.
 struct Piece {
-    /// Their text, each with a line end behind it.
     parts: Vec<Bytes>,
-    /// Where each ends in all parts together; `None` if line ends tell.
-    ends: Option<Vec<u64>>,
+    /// Bytes and events of each unit; `None` if line ends tell.
+    units: Option<Vec<(u32, u32)>>,
     events: u64,
 }
 
@@ -55,11 +67,14 @@ impl HttpPacker {
         let framed = match self.form.framing {
             Framing::Newline => None,
             Framing::JsonArray => Some(array(&piece.parts)),
-            Framing::Length => Some(piece.each(|event, out| {
-                out.extend_from_slice(&u32::try_from(event.len()).unwrap_or(u32::MAX).to_be_bytes());
-                out.extend_from_slice(event);
+            Framing::Length => Some(piece.each(self.form.line_ends, |unit, out| {
+                out.extend_from_slice(&u32::try_from(unit.len()).unwrap_or(u32::MAX).to_be_bytes());
+                out.extend_from_slice(unit);
             })),
-            Framing::None => Some(piece.each(|event, out| out.extend_from_slice(event))),
+            Framing::None if self.form.line_ends => {
+                Some(piece.each(true, |unit, out| out.extend_from_slice(unit)))
+            }
+            Framing::None => None,
         };
         let framed = framed.map_or_else(|| piece.parts.clone(), |framed| vec![Bytes::from(framed)]);
         let (body, headers) = self.compress(framed);
@@ -107,18 +122,15 @@ impl Packer for HttpPacker {
 }
 
 impl Piece {
-    /// All events of these payloads.
+    /// All units of these payloads.
     fn of(taken: Vec<Taken>) -> Piece {
         let events = taken.iter().map(|taken| taken.events).sum();
-        let mut piece = Piece { parts: Vec::new(), ends: None, events };
-        let mut before = 0;
-        for Taken { parts, bytes, routing, .. } in taken {
-            if let Some(marks) = routing.as_ref().and_then(|routing| routing.downcast_ref::<Ends>()) {
-                let ends = marks.ends.iter().map(|end| before + u64::from(*end));
-                piece.ends.get_or_insert_default().extend(ends);
+        let mut piece = Piece { parts: Vec::new(), units: None, events };
+        for Taken { parts, routing, .. } in taken {
+            if let Some(known) = routing.as_ref().and_then(|routing| routing.downcast_ref::<Units>()) {
+                piece.units.get_or_insert_default().extend(&known.units);
             }
             piece.parts.extend(parts);
-            before += bytes;
         }
         piece
     }
@@ -127,43 +139,45 @@ impl Piece {
         self.parts.iter().map(|part| part.len() as u64).sum()
     }
 
-    /// Where events end; found by their line ends where nothing else says it.
-    fn ends(&mut self) -> &[u64] {
+    /// Bytes and events of each unit; found by line ends where nothing else says it.
+    fn units(&mut self) -> &[(u32, u32)] {
         let parts = &self.parts;
-        self.ends.get_or_insert_with(|| {
-            let (mut before, mut ends, mut found) = (0, Vec::new(), Vec::new());
+        self.units.get_or_insert_with(|| {
+            let (mut units, mut found) = (Vec::new(), Vec::new());
             for part in parts {
                 found.clear();
                 millstream_scan::newlines(part, &mut found);
-                ends.extend(found.iter().map(|at| before + u64::from(*at) + 1));
-                before += part.len() as u64;
+                let mut begin = 0;
+                units.extend(found.iter().map(|at| (at + 1 - std::mem::replace(&mut begin, at + 1), 1)));
             }
-            ends
+            units
         })
     }
 
-    /// Two pieces with half of the events each; `None` if there is only one.
+    /// Two pieces with half of the units each; `None` if there is only one.
     fn halves(&mut self) -> Option<(Piece, Piece)> {
-        if self.ends().len() < 2 {
+        if self.units().len() < 2 {
             return None;
         }
-        let mut first = self.ends.clone().unwrap_or_default();
+        let mut first = self.units.clone().unwrap_or_default();
         let second = first.split_off(first.len() / 2);
-        let at = first.last().copied().unwrap_or_default();
-        let (front, back) = cut(&self.parts, at);
-        let piece = |parts, ends: Vec<u64>| Piece { parts, events: ends.len() as u64, ends: Some(ends) };
-        Some((piece(front, first), piece(back, second.iter().map(|end| end - at).collect())))
+        let (front, back) = cut(&self.parts, first.iter().map(|(bytes, _)| u64::from(*bytes)).sum());
+        let piece = |parts, units: Vec<(u32, u32)>| {
+            let events = units.iter().map(|(_, events)| u64::from(*events)).sum();
+            Piece { parts, events, units: Some(units) }
+        };
+        Some((piece(front, first), piece(back, second)))
     }
 
-    /// Writes each event, without the line end behind it, with `write`.
-    fn each(&mut self, mut write: impl FnMut(&[u8], &mut Vec<u8>)) -> Vec<u8> {
+    /// Writes each unit with `write`, without its line end where it has one.
+    fn each(&mut self, line_ends: bool, mut write: impl FnMut(&[u8], &mut Vec<u8>)) -> Vec<u8> {
         let joined = self.parts.concat();
-        let mut out = Vec::with_capacity(joined.len() + 4 * self.events as usize);
-        let mut begin = 0;
-        for end in self.ends() {
-            let end = *end as usize;
-            write(&joined[begin..end - 1], &mut out);
-            begin = end;
+        let mut rest = &joined[..];
+        let mut out = Vec::with_capacity(joined.len() + 4 * self.units().len());
+        for (bytes, _) in self.units() {
+            let (unit, behind) = rest.split_at((*bytes as usize).min(rest.len()));
+            write(if line_ends { unit.strip_suffix(b"\n").unwrap_or(unit) } else { unit }, &mut out);
+            rest = behind;
         }
         out
     }
