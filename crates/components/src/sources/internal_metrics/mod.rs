@@ -4,6 +4,7 @@ mod config;
 
 pub use config::InternalMetricsConfig;
 
+use crate::metrics::config::Distributions;
 use crate::metrics::events::MetricRows;
 use crate::metrics::outlet::Outlet;
 use crate::metrics::period::{Period, Periods};
@@ -57,7 +58,7 @@ impl InternalMetrics {
             return Polled::NoRoom;
         }
         let Some((block, permit)) = cx.block(BLOCK_BYTES) else { return Polled::NoRoom };
-        let mut rows = MetricRows::new(block, self.period);
+        let mut rows = MetricRows::new(block, self.period, Distributions::Numbers);
         while let Some(next) = self.waiting.front() {
             let labels = next.labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
             if !rows.number(&next.name, labels, &next.output) {
