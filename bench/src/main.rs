@@ -4,6 +4,7 @@
 mod agent;
 mod broker;
 mod delivered;
+mod encodings;
 mod expressions;
 mod fleet;
 mod framing;
@@ -80,6 +81,8 @@ enum Part {
     Points,
     /// Messages of metric clients to points
     PointsParse,
+    /// Metrics to bytes: JSON, msgpack
+    Encodings,
     /// What hides secrets, detector by detector
     Redact,
     /// Bytes to events: multi-line, encodings, container formats
@@ -142,6 +145,7 @@ fn run(options: &Options) -> io::Result<()> {
         Part::Tags => drop(tags::run(&mut report)?),
         Part::Points => drop(points::run(&mut report)?),
         Part::PointsParse => points_parse::run(&mut report)?,
+        Part::Encodings => encodings::run(&mut report)?,
         Part::Redact => redact::run(&mut report)?,
         Part::Framing => framing::run(options.repetitions, &mut report)?,
         Part::Parse => parse::run(options.repetitions, &mut report)?,
@@ -189,6 +193,7 @@ impl Part {
             Part::Tags => "tags",
             Part::Points => "points",
             Part::PointsParse => "points_parse",
+            Part::Encodings => "encodings",
             Part::Redact => "redact",
             Part::Framing => "framing",
             Part::Parse => "parse",

@@ -26,7 +26,8 @@ def events_of(block):
     """Yields the metrics of one block, as any msgpack library gives it."""
     if block["v"] != 1:
         raise ValueError("version %r is not known" % block["v"])
-    tagsets = [tags_of(block, *tagset) for tagset in block["tagsets"]]
+    new_values = [itertools.count() for _ in block["keys"]]
+    tagsets = [tags_of(block, new_values, *tagset) for tagset in block["tagsets"]]
     column = lambda name: each(block[name])
     rows = zip(column("name"), sums(block["tags"]), column("type"), sums(block["time"]), column("interval"), block["value"])
     for name, tagset, kind, time_ns, interval, value in rows:
@@ -52,11 +53,11 @@ def sums(column):
     return ((total + 2**63) % 2**64 - 2**63 for total in itertools.accumulate(column))
 
 
-def tags_of(block, keyset, *values):
+def tags_of(block, new_values, keyset, *values):
     """A tag set. A key with several values has a list of them; a tag without a value has `true`."""
     tags = {}
     for key, value in zip(block["keysets"][keyset], values):
-        text = block["values"][key][value]
+        text = block["values"][key][value - 1 if value else next(new_values[key])]
         tags.setdefault(block["keys"][key], []).append(text if text else True)
     return {key: values if len(values) > 1 else values[0] for key, values in tags.items()}
 

@@ -28,6 +28,17 @@ const PATH_BYTES_MAX: usize = 107;
 /// Largest message, in bytes.
 const MESSAGE_MAX: u64 = 1024 * 1024;
 
+/// What timers, histograms and distributions become.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Distributions {
+    /// Several numbers, such as the largest value and percentiles.
+    #[default]
+    Numbers,
+    /// One event with all values, those of many as buckets.
+    Sketch,
+}
+
 /// Options of every source of points.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(default)]
@@ -65,6 +76,8 @@ pub struct PointOptions {
     pub max_tags_size: Size,
     /// A series that had no points for this long is let go.
     pub expire: Interval,
+    /// What timers, histograms and distributions become: `numbers` or one `sketch`.
+    pub distributions: Distributions,
 }
 
 impl Default for PointOptions {
@@ -85,6 +98,7 @@ impl Default for PointOptions {
             max_name: Size(limits.name_bytes as u64),
             max_tags_size: Size(limits.tags_bytes as u64),
             expire: Interval(Duration::from_secs(600)),
+            distributions: Distributions::Numbers,
         }
     }
 }
@@ -271,7 +285,8 @@ impl PointOptions {
         open.counters.holds_series(0);
         let receiving =
             receiver.start(&open.info.id, intakes).map_err(|error| BuildError(error.to_string()))?;
-        Ok(Box::new(Flusher::new(open.info.id.clone(), receiving, handovers, store, period, outlet)))
+        let given = (period, self.distributions);
+        Ok(Box::new(Flusher::new(open.info.id.clone(), receiving, handovers, store, given, outlet)))
     }
 }
 

@@ -5,7 +5,7 @@
 //! over many polls. Points that come meanwhile are those of the next period. If a period ends before the one
 //! before is out, nothing is turned: the two become one longer period, and that is reported.
 
-use super::config::report;
+use super::config::{Distributions, report};
 use super::events::{MetricRows, Rest};
 use super::handover::Handover;
 use super::notices::NoticeRows;
@@ -79,6 +79,7 @@ pub struct Flusher {
     store: Store,
     periods: Option<Periods>,
     length: Duration,
+    distributions: Distributions,
     stage: Stage,
     period: Period,
     /// Whether it was reported that the period before is not out yet.
@@ -91,13 +92,14 @@ pub struct Flusher {
 }
 
 impl Flusher {
-    /// Gives out what the receivers hand over, in periods of `length`, a whole number of seconds.
+    /// Gives out what the receivers hand over, in periods of `length`, a whole number of seconds, and distributions in
+    /// their form.
     pub fn new(
         id: String,
         receiving: Receiving,
         handovers: Vec<Arc<Handover>>,
         store: Store,
-        length: Duration,
+        (length, distributions): (Duration, Distributions),
         outlet: Outlet,
     ) -> Flusher {
         let share = |handover| Share { handover, spare: Generation::default(), turned: None };
@@ -110,6 +112,7 @@ impl Flusher {
             store,
             periods: None,
             length,
+            distributions,
             stage: Stage::Collecting,
             period: Period { end_ns: 0, seconds: length.as_secs_f64() },
             is_late: false,
@@ -282,9 +285,10 @@ impl Flusher {
         if !cx.sinks.is_subset(cx.room) {
             return Polled::NoRoom;
         }
-        let Some((block, permit)) = cx.block(BLOCK_BYTES) else { return Polled::NoRoom };
         let Stage::Draining(drain, rest) = &mut self.stage else { return Polled::Wait(Duration::ZERO) };
-        let mut rows = MetricRows::new(block, self.period);
+        let bytes = rest.as_ref().map_or(BLOCK_BYTES, |rest| rest.bytes().max(BLOCK_BYTES));
+        let Some((block, permit)) = cx.block(bytes) else { return Polled::NoRoom };
+        let mut rows = MetricRows::new(block, self.period, self.distributions);
         if rows.rest(rest).is_continue()
             && let Progress::Done(counts) =
                 drain.step(&mut self.store, STEP_SERIES, |reading| rows.reading(reading, rest))

@@ -1,5 +1,6 @@
 //! Numbers that were taken at the end of a period and wait to be given out.
 
+use super::config::Distributions;
 use super::events::MetricRows;
 use super::outlet::Outlet;
 use super::period::Period;
@@ -57,7 +58,7 @@ impl<N: AsRef<str>> Numbers<N> {
             return Polled::NoRoom;
         }
         let Some((block, permit)) = cx.block(BLOCK_BYTES) else { return Polled::NoRoom };
-        let mut rows = MetricRows::new(block, self.period);
+        let mut rows = MetricRows::new(block, self.period, Distributions::Numbers);
         while let Some(next) = self.waiting.front() {
             let temporality = if next.is_counter { Temporality::Cumulative } else { Temporality::Gauge };
             let output = Output { suffix: "", value: next.value, temporality, timestamp: None };

@@ -1,7 +1,9 @@
 //! A source of points over a real socket, with a clock that stands still until the test moves it.
 
+use super::view::MetricView;
 use crate::registry::{Component, SourceComponent};
 use crate::sources::dogstatsd::DogStatsdConfig;
+use millstream_encodings::metric::{Kind, Temporality, Value};
 use millstream_model::{Batch, Polled, SinkSet, Source};
 use millstream_testkit::SourceRig;
 use std::cell::RefCell;
@@ -357,4 +359,50 @@ fn what_is_left_out_is_counted_by_reason() {
     ];
     assert_eq!(counted.dropped_events, BTreeMap::from(dropped));
     assert_eq!(counted.noted_events, BTreeMap::from([("name_bytes", 1), ("series", 2)]));
+}
+
+#[test]
+fn a_distribution_can_be_one_event_with_all_values() {
+    let mut bench = Bench::new(",\"distributions\":\"sketch\"");
+    bench.send(&["h:2:1.5:2|h|#k:v\nc:1|c", "t:-3|ms|@0.5"], 5);
+    bench.rig.advance(10 * S);
+    let histogram = r#"{"count":3,"sum":5.5,"min":1.5,"max":2,"values":[1.5,2],"weights":[1,2]}"#;
+    let timing = r#"{"count":2,"sum":-6,"min":-3,"max":-3,"values":[-3],"weights":[2]}"#;
+    let (histogram, timing) = (format!("h {{\"k\":\"v\"}} {histogram}"), format!("t {{}} {timing}"));
+    assert_eq!(bench.flush(), texts(&[("c {} 1", "10"), (&histogram, "10"), (&timing, "10")]));
+    bench.rig.advance(10 * S);
+    assert_eq!(bench.flush(), texts(&[]), "without points there is none");
+}
+
+/// As many values as there are buckets make an event that no usual block has room for.
+#[test]
+fn the_largest_distribution_comes_out_whole() {
+    let mut bench = Bench::new(",\"distributions\":\"sketch\"");
+    let bucket = |power: i32, part: i32| (1.0 + f64::from(2 * part + 1) / 128.0) * 2f64.powi(power);
+    let values: Vec<f64> =
+        (-764..-636).flat_map(|power| (0..64).map(move |part| bucket(power, part))).collect();
+    for some in values.chunks(512) {
+        let texts: Vec<String> = some.iter().map(|value| format!("{value:?}")).collect();
+        bench.send(&[&format!("d:{}|d|@0.3", texts.join(":"))], some.len() as u64);
+    }
+    bench.send(&["a:1|c\nz:1|c"], 2);
+    bench.rig.advance(10 * S);
+    let mut found = Vec::new();
+    while let Some(batch) = bench.batch() {
+        let view = MetricView::new(&batch);
+        for row in 0..batch.rows() {
+            let metric = view.metric(row).unwrap();
+            match metric.value {
+                Value::Sketch(sketch) => {
+                    assert!(batch.text_len(row) > millstream_model::limits::BLOCK_BYTES);
+                    assert_eq!((metric.kind, metric.temporality), (Kind::Distribution, Temporality::Delta));
+                    assert!(sketch.points().eq(values.iter().map(|value| (*value, 1.0 / 0.3))));
+                    found.push("d");
+                }
+                _ => found.push(if metric.name == b"a" { "a" } else { "z" }),
+            }
+        }
+    }
+    found.sort_unstable();
+    assert_eq!(found, ["a", "d", "z"]);
 }

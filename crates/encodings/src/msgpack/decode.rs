@@ -231,6 +231,7 @@ impl<'a> Block<'a> {
         let keysets =
             list(&mut members.get(key::KEYSETS)?, |reader| list(reader, |reader| reader.index(keys.len())))?;
         let mut reader = members.get(key::TAGSETS)?;
+        let mut used = vec![0; keys.len()];
         for _ in 0..reader.array()? {
             let len = reader.array()?;
             let keyset = &keysets[reader.index(keysets.len())? as usize];
@@ -238,8 +239,18 @@ impl<'a> Block<'a> {
                 return Err(DecodeError("a tag set with more or fewer values than keys"));
             }
             for key in keyset {
-                let (key, values) = (keys[*key as usize], &values[*key as usize]);
-                self.tags.push((key, values[reader.index(values.len())? as usize]));
+                let (key, values, used) =
+                    (keys[*key as usize], &values[*key as usize], &mut used[*key as usize]);
+                // One more than an index, or 0 for the next value that no set before had.
+                let index = match reader.index(values.len() + 1)? as usize {
+                    0 => {
+                        *used += 1;
+                        *used - 1
+                    }
+                    index => index - 1,
+                };
+                let value = values.get(index).ok_or(DecodeError("an index beyond its list"))?;
+                self.tags.push((key, value));
             }
             self.tag_ends.push(self.tags.len());
         }

@@ -1,6 +1,6 @@
 //! From metrics to blocks.
 
-use super::intern::{Dictionary, Found, Interner};
+use super::intern::{Dictionary, Found, Interner, Missing};
 use super::write::{push_array, push_int, push_map, push_number, push_text, push_uint};
 use super::{VERSION, key};
 use crate::metric::{Kind, Metric, NoTags, Scratch, SketchText, Temporality, Value, tags};
@@ -18,9 +18,11 @@ pub struct Shared<'a> {
 const NAMES: u32 = 0;
 const KEYS: u32 = 1;
 const KEYSETS: u32 = 2;
-const TAGSETS: u32 = 3;
-const TEXTS: u32 = 4;
-const VALUES: u32 = 5;
+const TEXTS: u32 = 3;
+const VALUES: u32 = 4;
+
+/// Stands in a tag set for the next value of its key: those come in the order in which they were new.
+const NEW: u64 = 0;
 
 /// Bytes of a block that are neither dictionaries nor columns nor what is shared, at most.
 const FRAME_BYTES_MAX: usize = 256;
@@ -113,10 +115,10 @@ struct TagTables {
     /// Keys of the tag set that was taken apart last, and its key set.
     recent_keys: Vec<u32>,
     recent_keyset: u32,
-    /// Of the tag set that is being taken apart: its keys, and the indexes of its values as msgpack.
+    /// Of the tag set that is being taken apart: its keys, and its values as msgpack has them.
     row_keys: Vec<u32>,
     row_values: Vec<u8>,
-    row_set: Vec<u8>,
+    row_keyset: Vec<u8>,
 }
 
 /// Makes blocks of metrics. It keeps its room from block to block.
@@ -298,7 +300,7 @@ impl TagTables {
             recent_keyset: u32::MAX,
             row_keys: Vec::new(),
             row_values: Vec::new(),
-            row_set: Vec::new(),
+            row_keyset: Vec::new(),
         }
     }
 
@@ -336,39 +338,30 @@ impl TagTables {
         }
     }
 
-    /// Index of the tag set that an object is.
+    /// Index of the tag set that an object is. Objects that differ are different sets.
     #[inline(always)]
     fn tagset(&mut self, object: &[u8], scratch: &mut Scratch) -> Result<u32, NoTags> {
         match self.interner.find(TEXTS, &self.texts, object) {
             Found::There(place) => Ok(place.index),
-            Found::New(_) => self.new_tagset(object, scratch),
+            Found::New(missing) => self.new_tagset(object, missing, scratch),
         }
     }
 
     #[inline(never)]
-    fn new_tagset(&mut self, object: &[u8], scratch: &mut Scratch) -> Result<u32, NoTags> {
+    fn new_tagset(&mut self, object: &[u8], missing: Missing, scratch: &mut Scratch) -> Result<u32, NoTags> {
         self.row_keys.clear();
         self.row_values.clear();
-        tags(object, scratch, |key, value| self.tag(key, value))?;
+        let answer = tags(object, scratch, |key, value| self.tag(key, value));
         let keyset = self.keyset();
-        self.row_set.clear();
-        push_array(1 + self.row_keys.len(), &mut self.row_set);
-        push_uint(keyset.into(), &mut self.row_set);
-        self.row_set.extend_from_slice(&self.row_values);
-        let index = match self.interner.find(TAGSETS, &self.tagsets.bytes, &self.row_set) {
-            Found::There(place) => place.index,
-            Found::New(missing) => {
-                let (start, index) = (self.tagsets.bytes.len(), self.tagsets.len);
-                self.tagsets.bytes.extend_from_slice(&self.row_set);
-                self.tagsets.len += 1;
-                self.interner.put(missing, start, self.row_set.len(), index);
-                index
-            }
-        };
-        if let Found::New(missing) = self.interner.find(TEXTS, &self.texts, object) {
-            self.interner.put(missing, self.texts.len(), object.len(), index);
-            self.texts.extend_from_slice(object);
-        }
+        push_array(1 + self.row_keys.len(), &mut self.tagsets.bytes);
+        push_uint(keyset.into(), &mut self.tagsets.bytes);
+        self.tagsets.bytes.extend_from_slice(&self.row_values);
+        self.tagsets.len += 1;
+        // What was taken apart of no tags is a set that nobody has: the values that are new in it count.
+        answer?;
+        let index = self.tagsets.len - 1;
+        self.interner.put(missing, self.texts.len(), object.len(), index);
+        self.texts.extend_from_slice(object);
         Ok(index)
     }
 
@@ -380,12 +373,12 @@ impl TagTables {
         let KeyValues { values, recent } = &mut self.values[key as usize];
         let (start, len, index) = *recent;
         if index != u32::MAX && values.bytes[start..start + len] == *value {
-            return push_uint(index.into(), &mut self.row_values);
+            return push_uint(u64::from(index) + 1, &mut self.row_values);
         }
-        let index = match self.interner.find(VALUES + key, &values.bytes, value) {
+        match self.interner.find(VALUES + key, &values.bytes, value) {
             Found::There(place) => {
                 *recent = (place.start, value.len(), place.index);
-                place.index
+                push_uint(u64::from(place.index) + 1, &mut self.row_values);
             }
             Found::New(missing) => {
                 let before = values.bytes.len();
@@ -393,10 +386,9 @@ impl TagTables {
                 self.value_bytes += values.bytes.len() - before;
                 self.interner.put(missing, start, value.len(), index);
                 *recent = (start, value.len(), index);
-                index
+                push_uint(NEW, &mut self.row_values);
             }
-        };
-        push_uint(index.into(), &mut self.row_values);
+        }
     }
 
     /// Index of a key; mostly it is the one that the set before has in this place.
@@ -433,16 +425,16 @@ impl TagTables {
     }
 
     fn new_keyset(&mut self) -> u32 {
-        self.row_set.clear();
-        push_array(self.row_keys.len(), &mut self.row_set);
-        self.row_keys.iter().for_each(|key| push_uint((*key).into(), &mut self.row_set));
-        match self.interner.find(KEYSETS, &self.keysets.bytes, &self.row_set) {
+        self.row_keyset.clear();
+        push_array(self.row_keys.len(), &mut self.row_keyset);
+        self.row_keys.iter().for_each(|key| push_uint((*key).into(), &mut self.row_keyset));
+        match self.interner.find(KEYSETS, &self.keysets.bytes, &self.row_keyset) {
             Found::There(place) => place.index,
             Found::New(missing) => {
                 let (start, index) = (self.keysets.bytes.len(), self.keysets.len);
-                self.keysets.bytes.extend_from_slice(&self.row_set);
+                self.keysets.bytes.extend_from_slice(&self.row_keyset);
                 self.keysets.len += 1;
-                self.interner.put(missing, start, self.row_set.len(), index);
+                self.interner.put(missing, start, self.row_keyset.len(), index);
                 index
             }
         }

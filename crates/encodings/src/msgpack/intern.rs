@@ -26,7 +26,6 @@ impl Dictionary {
 /// A text that was seen.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    hash: u32,
     space: u32,
     /// Where it lies in the bytes of its dictionary.
     start: u32,
@@ -39,9 +38,12 @@ struct Entry {
 pub struct Interner {
     seed: u64,
     shared: SharedSeed,
-    /// One more than the index of an entry; 0 where there is none. At most half of it is taken.
-    places: Vec<u32>,
+    /// One more than the index of an entry, and above it 32 bits of its hash; 0 where there is none. At most half of it
+    /// is taken.
+    places: Vec<u64>,
     entries: Vec<Entry>,
+    /// By entry, for when the table grows.
+    hashes: Vec<u64>,
 }
 
 /// What was found of a text.
@@ -63,19 +65,19 @@ pub struct Place {
 
 /// A text that is not there.
 pub struct Missing {
-    hash: u32,
+    hash: u64,
     space: u32,
-    place: usize,
 }
 
 impl Interner {
     pub fn new(seed: u64) -> Interner {
         let shared = SharedSeed::from_u64(seed);
-        Interner { seed, shared, places: vec![0; PLACES_MIN], entries: Vec::new() }
+        Interner { seed, shared, places: vec![0; PLACES_MIN], entries: Vec::new(), hashes: Vec::new() }
     }
 
     pub fn clear(&mut self) {
         self.entries.clear();
+        self.hashes.clear();
         self.places.fill(0);
     }
 
@@ -84,32 +86,48 @@ impl Interner {
     pub fn find(&self, space: u32, bytes: &[u8], text: &[u8]) -> Found {
         let mut hasher = FoldHasher::with_seed(self.seed ^ u64::from(space), &self.shared);
         hasher.write(text);
+        // The lower bits choose the place, the upper ones tell texts apart.
         let hash = hasher.finish();
-        let (mask, hash) = (self.places.len() - 1, (hash ^ hash >> 32) as u32);
-        let mut place = hash as usize & mask;
+        let (mask, mut place) = (self.places.len() - 1, hash as usize);
         loop {
-            let Some(entry) = self.places[place].checked_sub(1) else {
-                return Found::New(Missing { hash, space, place });
-            };
-            let entry = self.entries[entry as usize];
-            if (entry.hash, entry.space, entry.len as usize) == (hash, space, text.len())
-                && bytes[entry.start as usize..][..text.len()] == *text
-            {
-                return Found::There(Place { index: entry.index, start: entry.start as usize });
+            place &= mask;
+            let taken = self.places[place];
+            if taken == 0 {
+                return Found::New(Missing { hash, space });
             }
-            place = (place + 1) & mask;
+            if taken >> 32 == hash >> 32 {
+                let entry = self.entries[taken as u32 as usize - 1];
+                if (entry.space, entry.len as usize) == (space, text.len())
+                    && bytes[entry.start as usize..][..text.len()] == *text
+                {
+                    return Found::There(Place { index: entry.index, start: entry.start as usize });
+                }
+            }
+            place += 1;
         }
     }
 
     /// Remembers a text that was not there, and now lies at `start` in the bytes of its space.
     #[inline]
     pub fn put(&mut self, missing: Missing, start: usize, len: usize, index: u32) {
-        let Missing { hash, space, place } = missing;
-        self.entries.push(Entry { hash, space, start: start as u32, len: len as u32, index });
-        self.places[place] = self.entries.len() as u32;
+        let Missing { hash, space } = missing;
+        self.entries.push(Entry { space, start: start as u32, len: len as u32, index });
+        let taken = hash >> 32 << 32 | self.entries.len() as u64;
+        self.take(hash, taken);
+        self.hashes.push(hash);
         if self.entries.len() * 2 > self.places.len() {
             self.grow();
         }
+    }
+
+    /// Takes the first free place for a hash.
+    #[inline(always)]
+    fn take(&mut self, hash: u64, taken: u64) {
+        let (mask, mut place) = (self.places.len() - 1, hash as usize);
+        while self.places[place & mask] != 0 {
+            place += 1;
+        }
+        self.places[place & mask] = taken;
     }
 
     #[cold]
@@ -117,12 +135,9 @@ impl Interner {
         let len = self.places.len() * 2;
         self.places.clear();
         self.places.resize(len, 0);
-        for (index, entry) in self.entries.iter().enumerate() {
-            let mut place = entry.hash as usize & (len - 1);
-            while self.places[place] != 0 {
-                place = (place + 1) & (len - 1);
-            }
-            self.places[place] = index as u32 + 1;
+        for index in 0..self.hashes.len() {
+            let hash = self.hashes[index];
+            self.take(hash, hash >> 32 << 32 | (index as u64 + 1));
         }
     }
 }
