@@ -28,6 +28,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "millstream-bench",
         &[
             "millstream-columns",
+            "millstream-compression",
             "millstream-detect",
             "millstream-encodings",
             "millstream-expressions",
@@ -58,6 +59,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "millstream-zones",
         ],
     ),
+    ("millstream-compression", &[]),
     ("millstream-console", &["millstream-model", "millstream-snapshot"]),
     ("millstream-counters", &[]),
     ("millstream-detect", &[]),
