@@ -10,6 +10,7 @@ pub mod framing;
 pub mod metrics;
 pub mod on_error;
 pub mod registry;
+pub mod requests;
 pub mod rotation;
 pub mod route;
 pub mod sinks;
