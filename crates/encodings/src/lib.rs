@@ -4,3 +4,4 @@
 
 mod json;
 pub mod metric;
+pub mod prometheus;
