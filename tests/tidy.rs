@@ -106,7 +106,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("millstream-store", &["millstream-model"]),
     ("millstream-testkit", &["millstream-model"]),
     ("millstream-timestamps", &[]),
-    ("millstream-transport", &[]),
+    ("millstream-transport", &["millstream-timestamps"]),
     ("millstream-units", &[]),
     ("millstream-zones", &["millstream-timestamps"]),
 ];
