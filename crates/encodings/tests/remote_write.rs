@@ -2,8 +2,7 @@
 
 use millstream_encodings::metric::{Kind, Metric, SketchText, Temporality, Value};
 use millstream_encodings::prometheus::{
-    Accumulator, Collector, Distributions, LabelRules, Options, RemoteForm, RowsBuilder, WriteRequest,
-    WriteRequest2, halves, to_version_1,
+    Accumulator, Body, Distributions, LabelRules, Options, RemoteForm, RequestBuilder, RowsBuilder, Version,
 };
 use prost::Message;
 
@@ -109,8 +108,8 @@ struct Metadata {
 
 const END_MS: i64 = 1_800_000_000_000;
 
-/// A counter, a gauge and a distribution, handed to `request`.
-fn fill(distributions: Distributions, sketch: &str, starts_at_zero: bool, request: &mut impl Collector) {
+/// A counter, a gauge and a distribution in a request.
+fn fill(distributions: Distributions, sketch: &str, starts_at_zero: bool, request: &mut RequestBuilder) {
     let rules = LabelRules {
         constant: vec![("cluster".into(), "x".into())],
         host_label: Some("host".into()),
@@ -143,7 +142,14 @@ fn fill(distributions: Distributions, sketch: &str, starts_at_zero: bool, reques
     }
     let (rows, text) = rows.finish();
     let mut accumulator = Accumulator::new(options, RemoteForm::new(&distributions));
-    rows.rows().iter().for_each(|row| accumulator.add((&rows, row, &text), END_MS, request).unwrap());
+    for row in rows.rows() {
+        accumulator.add((&rows, row, &text), END_MS, request).unwrap();
+        request.end_event();
+    }
+}
+
+fn bytes(body: &Body) -> Vec<u8> {
+    body.parts().concat()
 }
 
 const WHOLE: &str =
@@ -157,13 +163,11 @@ fn texts(series: &Series1) -> String {
 }
 
 fn version_1(distributions: Distributions, sketch: &str, starts_at_zero: bool) -> Request1 {
-    let mut request = WriteRequest::default();
+    let mut request = RequestBuilder::default();
     fill(distributions, sketch, starts_at_zero, &mut request);
-    let series = request.series();
-    let decoded = Request1::decode(&request.take()[..]).unwrap();
-    assert_eq!(decoded.timeseries.len() as u64, series);
-    assert_eq!((request.bytes(), request.series()), (0, 0));
-    decoded
+    let body = request.take();
+    assert_eq!((body.events(), request.bytes(), request.events()), (3, 0, 0));
+    Request1::decode(&bytes(&body)[..]).unwrap()
 }
 
 #[test]
@@ -215,15 +219,15 @@ fn a_histogram_of_sampled_values_has_floats() {
     assert_eq!((histogram.count_int, histogram.positive_counts.as_slice()), (None, &[2.5][..]));
 }
 
-fn version_2(distributions: Distributions) -> Vec<u8> {
-    let mut request = WriteRequest2::default();
+fn version_2(distributions: Distributions) -> Body {
+    let mut request = RequestBuilder::new(Version::Two);
     fill(distributions, WHOLE, true, &mut request);
     request.take()
 }
 
 #[test]
 fn version_2_has_each_text_once_and_says_types() {
-    let request = Request2::decode(&version_2(Distributions::Native)[..]).unwrap();
+    let request = Request2::decode(&bytes(&version_2(Distributions::Native))[..]).unwrap();
     assert_eq!(request.symbols[0], "");
     let mut symbols = request.symbols.clone();
     symbols.sort();
@@ -244,31 +248,42 @@ fn version_2_has_each_text_once_and_says_types() {
 #[test]
 fn version_2_becomes_version_1() {
     for distributions in [Distributions::Native, Distributions::Summary(vec![0.5, 1.0])] {
-        let converted = to_version_1(&version_2(distributions.clone())).unwrap();
+        let converted = version_2(distributions.clone()).to_version_1().unwrap();
         let wanted = version_1(distributions, WHOLE, true);
-        assert_eq!(Request1::decode(&converted[..]).unwrap(), wanted);
+        assert_eq!(Request1::decode(&bytes(&converted)[..]).unwrap(), wanted);
+        assert!(converted.to_version_1().is_none() && converted.version == Version::One);
+        let [first, second] = converted.halves().unwrap();
+        assert_eq!((first.events(), second.events()), (1, 2));
+        Request1::decode(&bytes(&second)[..]).unwrap();
     }
-    assert_eq!(to_version_1(b"\x08\x01"), None);
 }
 
 #[test]
-fn halves_say_the_same_together() {
-    let whole = version_2(Distributions::Native);
-    let [(first, one), (second, two)] = halves(&whole).unwrap();
-    let decode = |half: &[u8]| Request2::decode(half).unwrap();
-    let (mut first, second, whole) = (decode(&first), decode(&second), decode(&whole));
-    assert_eq!((first.timeseries.len() as u64, second.timeseries.len() as u64), (one, two));
-    assert_eq!((&first.symbols, &second.symbols), (&whole.symbols, &whole.symbols));
-    first.timeseries.extend(second.timeseries);
-    assert_eq!(first, whole);
+fn halves_say_the_same_together_and_never_cut_an_event() {
+    let whole = version_2(Distributions::Summary(vec![0.5]));
+    let [first, rest] = whole.halves().unwrap();
+    let [second, third] = rest.halves().unwrap();
+    assert!([&first, &second, &third].iter().all(|body| body.halves().is_none()));
+    let mut halves = [first, second, third].map(|body| Request2::decode(&bytes(&body)[..]).unwrap());
+    assert_eq!(halves.each_ref().map(|half| half.timeseries.len()), [2, 1, 5]);
+    let whole = Request2::decode(&bytes(&whole)[..]).unwrap();
+    assert!(halves.iter().all(|half| half.symbols == whole.symbols));
+    let series: Vec<_> = halves.iter_mut().flat_map(|half| std::mem::take(&mut half.timeseries)).collect();
+    assert_eq!(series, whole.timeseries);
+}
+
+#[test]
+fn a_question_says_nothing() {
+    let request = Request2::decode(&bytes(&Body::question())[..]).unwrap();
+    assert_eq!((request.symbols, request.timeseries.len()), (vec![String::new()], 0));
 }
 
 #[test]
 fn requests_follow_each_other() {
-    let mut request = WriteRequest2::default();
+    let mut request = RequestBuilder::new(Version::Two);
     fill(Distributions::Native, WHOLE, true, &mut request);
-    let (bytes, first) = (request.bytes(), request.take());
-    assert!(bytes >= first.len() && bytes < first.len() + 100, "{bytes} {}", first.len());
+    let (size, first) = (request.bytes(), bytes(&request.take()));
+    assert!(size >= first.len() && size < first.len() + 100, "{size} {}", first.len());
     fill(Distributions::Native, WHOLE, true, &mut request);
-    assert_eq!(request.take(), first);
+    assert_eq!(bytes(&request.take()), first);
 }

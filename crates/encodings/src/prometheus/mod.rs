@@ -13,6 +13,7 @@ mod form;
 mod labels;
 mod names;
 mod protobuf;
+mod request;
 mod rows;
 mod write1;
 mod write2;
@@ -23,10 +24,8 @@ pub use exposition::{Exposition, Place, TextFormat};
 pub use form::{Form, RemoteForm, TextForm};
 pub use labels::{LabelRules, LabelSet};
 pub use names::{push_label_name, push_metric_name};
-pub use protobuf::halves;
+pub use request::{Body, RequestBuilder, Version};
 pub use rows::{Row, Rows, RowsBuilder};
-pub use write1::WriteRequest;
-pub use write2::{WriteRequest2, to_version_1};
 
 /// Why a metric does not become a sample. It is the reason under which it is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -88,36 +88,6 @@ pub fn take_bytes<'a>(bytes: &mut &'a [u8]) -> Option<(u64, &'a [u8])> {
     Some((tag >> 3, value))
 }
 
-/// Number of the field with a series, in a request of version 1 and of version 2. The others, which are tables for
-/// all series, have other numbers in both.
-const SERIES: [u64; 2] = [1, 5];
-
-/// Cuts a request of either version, not compressed, into two that say the same together; what they share is in both.
-/// With each half comes the number of its series. `None` if it has only one series.
-pub fn halves(request: &[u8]) -> Option<[(Vec<u8>, u64); 2]> {
-    let is_series = |(field, _): &(u64, &[u8])| SERIES.contains(field);
-    let fields = || {
-        let mut rest = request;
-        std::iter::from_fn(move || take_bytes(&mut rest))
-    };
-    let series = fields().filter(is_series).count();
-    if series < 2 {
-        return None;
-    }
-    let half = |wanted: std::ops::Range<usize>| {
-        let (mut out, mut index) = (Vec::with_capacity(request.len() / 2), 0);
-        for (field, value) in fields() {
-            let is_wanted = !is_series(&(field, value)) || wanted.contains(&index);
-            index += usize::from(is_series(&(field, value)));
-            if is_wanted {
-                push_bytes(field as u8, value, &mut out);
-            }
-        }
-        (out, wanted.len() as u64)
-    };
-    Some([half(0..series / 2), half(series / 2..series)])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -132,22 +102,5 @@ mod tests {
         }
         assert_eq!(take_varint(&mut &[0x80][..]), None);
         assert_eq!([0, -1, 1, -2].map(zigzag), [0, 1, 2, 3]);
-    }
-
-    #[test]
-    fn a_request_is_halved_down_to_single_series() {
-        let mut request = Vec::new();
-        push_bytes(4, b"table", &mut request);
-        [b"a", b"b", b"c"].iter().for_each(|series| push_bytes(5, *series, &mut request));
-        let [(first, one), (second, two)] = halves(&request).unwrap();
-        assert_eq!((one, two), (1, 2));
-        assert_eq!(halves(&first), None);
-        let [(b, _), (c, _)] = halves(&second).unwrap();
-        let fields = |bytes: &[u8]| {
-            let mut rest = bytes;
-            std::iter::from_fn(|| take_bytes(&mut rest).map(|(_, value)| value.to_vec())).collect::<Vec<_>>()
-        };
-        assert_eq!(fields(&b), [b"table".to_vec(), b"b".to_vec()]);
-        assert_eq!(fields(&c), [b"table".to_vec(), b"c".to_vec()]);
     }
 }

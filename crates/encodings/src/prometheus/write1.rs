@@ -13,7 +13,6 @@ const SAMPLE_BYTES: usize = 1 + 8 + 1;
 #[derive(Default)]
 pub struct WriteRequest {
     body: Vec<u8>,
-    series: u64,
     room: Vec<u8>,
 }
 
@@ -23,14 +22,8 @@ impl WriteRequest {
         self.body.len()
     }
 
-    /// Its series so far.
-    pub fn series(&self) -> u64 {
-        self.series
-    }
-
-    /// The request; the next one begins.
+    /// The series, which are the request; the next one begins.
     pub fn take(&mut self) -> Vec<u8> {
-        self.series = 0;
         let capacity = self.body.len();
         std::mem::replace(&mut self.body, Vec::with_capacity(capacity))
     }
@@ -59,7 +52,6 @@ impl Collector for WriteRequest {
         push_varint((labels.len() + 2 + sample_len(point)) as u64, out);
         out.extend_from_slice(labels);
         push_sample(point, out);
-        self.series += 1;
     }
 
     fn histogram(&mut self, labels: &[u8], histogram: &Histogram, point: &Point) {
@@ -70,7 +62,6 @@ impl Collector for WriteRequest {
         push_varint(len as u64, &mut self.body);
         self.body.extend_from_slice(labels);
         push_bytes(4, &self.room, &mut self.body);
-        self.series += 1;
     }
 }
 

@@ -11,7 +11,6 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// A request under construction, not compressed.
 pub struct WriteRequest2 {
-    series: u64,
     body: Vec<u8>,
     symbols: Symbols,
     refs: Vec<u8>,
@@ -65,7 +64,7 @@ impl Symbols {
 impl Default for WriteRequest2 {
     fn default() -> WriteRequest2 {
         let (body, refs, room) = (Vec::new(), Vec::new(), Vec::new());
-        WriteRequest2 { series: 0, body, symbols: Symbols::new(), refs, room }
+        WriteRequest2 { body, symbols: Symbols::new(), refs, room }
     }
 }
 
@@ -75,19 +74,18 @@ impl WriteRequest2 {
         self.body.len() + self.symbols.bytes()
     }
 
-    /// Its series so far.
-    pub fn series(&self) -> u64 {
-        self.series
+    /// The table of texts, and the series, which follow it in the request; the next one begins.
+    pub fn take(&mut self) -> (Vec<u8>, Vec<u8>) {
+        let mut table = Vec::with_capacity(self.symbols.bytes());
+        self.symbols.push(&mut table);
+        self.symbols = Symbols::new();
+        let capacity = self.body.len();
+        (table, std::mem::replace(&mut self.body, Vec::with_capacity(capacity)))
     }
 
-    /// The request; the next one begins.
-    pub fn take(&mut self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(self.bytes());
-        self.symbols.push(&mut out);
-        out.extend_from_slice(&self.body);
-        self.body.clear();
-        (self.symbols, self.series) = (Symbols::new(), 0);
-        out
+    /// Bytes of the series so far, without the table.
+    pub fn series_bytes(&self) -> usize {
+        self.body.len()
     }
 
     /// Appends a series whose value is in `room`, behind its tag and its length.
@@ -110,7 +108,6 @@ impl WriteRequest2 {
         if created_len > 0 {
             push_int(6, point.created_ms, out);
         }
-        self.series += 1;
     }
 }
 
@@ -151,18 +148,22 @@ impl Collector for WriteRequest2 {
     }
 }
 
-/// A request of version 2 as one of version 1, without types and creation times, for a far side that does not take
-/// it. `None` if it is none.
-pub fn to_version_1(request: &[u8]) -> Option<Vec<u8>> {
-    let (mut rest, mut symbols, mut out) = (request, Vec::new(), Vec::with_capacity(2 * request.len()));
-    while !rest.is_empty() {
-        match take_bytes(&mut rest)? {
-            (4, symbol) => symbols.push(symbol),
-            (5, series) => push_bytes(1, &series_to_version_1(series, &symbols)?, &mut out),
-            _ => {}
-        }
+/// The texts of a table, by their place. `None` if it is none.
+pub(super) fn symbols(mut table: &[u8]) -> Option<Vec<&[u8]>> {
+    let mut symbols = Vec::new();
+    while !table.is_empty() {
+        symbols.push(take_bytes(&mut table)?.1);
     }
-    Some(out)
+    Some(symbols)
+}
+
+/// Appends series of version 2 as version 1 has them, without types and creation times. `None` if they are none.
+pub(super) fn push_version_1(mut series: &[u8], symbols: &[&[u8]], out: &mut Vec<u8>) -> Option<()> {
+    while !series.is_empty() {
+        let (_, one) = take_bytes(&mut series)?;
+        push_bytes(1, &series_to_version_1(one, symbols)?, out);
+    }
+    Some(())
 }
 
 fn series_to_version_1(series: &[u8], symbols: &[&[u8]]) -> Option<Vec<u8>> {
