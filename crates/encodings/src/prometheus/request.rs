@@ -109,6 +109,13 @@ impl RequestBuilder {
         RequestBuilder { version, ..RequestBuilder::default() }
     }
 
+    /// Changes the version of requests, if none is begun.
+    pub fn set_version(&mut self, version: Version) {
+        if self.ends.is_empty() {
+            self.version = version;
+        }
+    }
+
     /// What was told since the last call is one event.
     pub fn end_event(&mut self) {
         let end = match self.version {

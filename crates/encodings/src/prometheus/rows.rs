@@ -83,6 +83,11 @@ impl<'a> RowsBuilder<'a> {
         RowsBuilder { distributions, seed, rows: Rows { host: host.into(), ..Rows::default() }, text }
     }
 
+    /// Makes room for as many metrics.
+    pub fn reserve(&mut self, rows: usize) {
+        self.rows.rows.reserve_exact(rows);
+    }
+
     /// Adds a metric.
     pub fn push(&mut self, metric: &Metric<'_>) {
         let text_at = self.text.len();
