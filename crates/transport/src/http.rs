@@ -152,7 +152,7 @@ impl Client {
     /// What happened to a connection. With TLS 1.3 the far side's judgement of our certificate comes only
     /// with the answer.
     fn broken(&self, error: &hyper::Error) -> SendError {
-        let mut of_tls = causes(error).filter_map(|cause| cause.downcast_ref::<io::Error>());
+        let mut of_tls = causes(error).into_iter().filter_map(|cause| cause.downcast_ref::<io::Error>());
         match of_tls.find_map(|error| self.options.tls.explain(error, &self.target.host)) {
             Some(message) => SendError::new("tls", message),
             None => broken(error),
@@ -253,8 +253,14 @@ fn broken(error: &hyper::Error) -> SendError {
     SendError::new("broken", message)
 }
 
-fn causes<'e>(error: &'e hyper::Error) -> impl Iterator<Item = &'e (dyn Error + 'static)> {
-    std::iter::successors(error.source(), |cause| cause.source())
+/// What is behind an error, the nearest first.
+fn causes(error: &hyper::Error) -> Vec<&(dyn Error + 'static)> {
+    let (mut found, mut next) = (Vec::new(), error.source());
+    while let Some(cause) = next {
+        found.push(cause);
+        next = cause.source();
+    }
+    found
 }
 
 #[cfg(test)]
