@@ -149,6 +149,18 @@ pub static ROWS: &[Row] = &[
     row!(sink, sinks::console::ConsoleConfig, "console", "sinks/console"),
     row!(sink, sinks::file::FileConfig, "file", "sinks/file"),
     row!(sink, sinks::kafka::KafkaConfig, "kafka", "sinks/kafka"),
+    row!(
+        sink,
+        sinks::prometheus_exporter::PrometheusExporterConfig,
+        "prometheus_exporter",
+        "sinks/prometheus_exporter"
+    ),
+    row!(
+        sink,
+        sinks::prometheus_remote_write::PrometheusRemoteWriteConfig,
+        "prometheus_remote_write",
+        "sinks/prometheus_remote_write"
+    ),
 ];
 
 /// The row of a component type.
