@@ -3,6 +3,7 @@
 
 mod agent;
 mod broker;
+mod compression;
 mod delivered;
 mod expressions;
 mod fleet;
@@ -87,6 +88,8 @@ enum Part {
     Parse,
     /// Lines taken apart: JSON, regular expressions
     ParseText,
+    /// Compression by library and level, over what users send
+    Compression,
     /// Conditions over columns: a search beside memmem, comparisons by row
     Expressions,
     /// The agent over one big file, scenario by scenario
@@ -143,6 +146,7 @@ fn run(options: &Options) -> io::Result<()> {
         Part::Framing => framing::run(options.repetitions, &mut report)?,
         Part::Parse => parse::run(options.repetitions, &mut report)?,
         Part::ParseText => parse_text::run(options.repetitions, &mut report)?,
+        Part::Compression => compression::run_alone(&mut report)?,
         Part::Expressions => expressions::run(options.repetitions, &mut report)?,
         Part::Agent { names } => {
             agent::run(options, names, &options.weblog(&scratch)?, &scratch, &mut report)?
@@ -189,6 +193,7 @@ impl Part {
             Part::Framing => "framing",
             Part::Parse => "parse",
             Part::ParseText => "parse_text",
+            Part::Compression => "compression",
             Part::Expressions => "expressions",
             Part::Agent { .. } => "agent",
             Part::Peers { .. } => "peers",
