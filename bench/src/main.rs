@@ -6,12 +6,14 @@ mod broker;
 mod compression;
 mod delivered;
 mod expressions;
+mod far;
 mod fleet;
 mod framing;
 mod header;
 mod limits;
 mod measure;
 mod metrics;
+mod metrics_out;
 mod parse;
 mod parse_text;
 mod peers;
@@ -107,6 +109,11 @@ enum Part {
         /// Only these scenarios
         names: Vec<String>,
     },
+    /// The way out: compression, a million series to the network, points to Prometheus, logs over HTTP
+    MetricsOut {
+        /// Only these scenarios
+        names: Vec<String>,
+    },
     /// Sends datagrams of DogStatsD lines and says what was sent; the load of `metrics`
     Send(metrics::send::Load),
     /// What fleets pay for: many files, slow writers, nothing to do
@@ -153,6 +160,7 @@ fn run(options: &Options) -> io::Result<()> {
         }
         Part::Peers { names } => peers::run(options, names, &scratch, &mut report)?,
         Part::Metrics { names } => metrics::run(options, names, &scratch, &mut report)?,
+        Part::MetricsOut { names } => metrics_out::run(options, names, &scratch, &mut report)?,
         Part::Send(_) => {}
         Part::Fleet { names } => fleet::run(options, names, &scratch, &mut report)?,
     }
@@ -168,6 +176,7 @@ fn short(options: &Options, scratch: &Scratch, report: &mut Report) -> io::Resul
     agent::run(options, &[], &input, scratch, report)?;
     Input::remove(scratch)?;
     metrics::run(options, &[], scratch, report)?;
+    metrics_out::run(options, &[], scratch, report)?;
     fleet::run(options, &[], scratch, report)
 }
 
@@ -198,6 +207,7 @@ impl Part {
             Part::Agent { .. } => "agent",
             Part::Peers { .. } => "peers",
             Part::Metrics { .. } => "metrics",
+            Part::MetricsOut { .. } => "metrics_out",
             Part::Send(_) => "send",
             Part::Fleet { .. } => "fleet",
         }
