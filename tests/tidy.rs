@@ -30,6 +30,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "millstream-columns",
             "millstream-compression",
             "millstream-detect",
+            "millstream-encodings",
             "millstream-expressions",
             "millstream-framing",
             "millstream-parsers",
@@ -44,6 +45,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "millstream-components",
         &[
             "millstream-detect",
+            "millstream-encodings",
             "millstream-expressions",
             "millstream-framing",
             "millstream-kafka",
@@ -61,6 +63,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("millstream-console", &["millstream-model", "millstream-snapshot"]),
     ("millstream-counters", &[]),
     ("millstream-detect", &[]),
+    ("millstream-encodings", &["millstream-columns", "millstream-scan"]),
     (
         "millstream-engine",
         &["millstream-model", "millstream-pace", "millstream-snapshot", "millstream-store"],
@@ -72,6 +75,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "millstream-columns",
             "millstream-detect",
+            "millstream-encodings",
             "millstream-expressions",
             "millstream-framing",
             "millstream-parsers",

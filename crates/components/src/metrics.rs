@@ -11,6 +11,7 @@ pub mod origin;
 pub mod outlet;
 pub mod period;
 mod tally;
+pub mod view;
 
 pub use flusher::Flusher;
 
