@@ -161,8 +161,11 @@ impl Changes {
     /// Whether there is nothing to do.
     fn is_none(&self, running: &Config, next: &Config) -> bool {
         let joined = |config: &Config| {
-            let mut parts: Vec<_> =
-                config.components.iter().map(|c| (c.id.clone(), c.inputs.clone(), c.pace)).collect();
+            let mut parts: Vec<_> = config
+                .components
+                .iter()
+                .map(|c| (c.id.clone(), c.inputs.clone(), c.pace, c.buffer))
+                .collect();
             parts.sort_by(|one, other| one.0.cmp(&other.0));
             parts
         };

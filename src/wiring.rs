@@ -204,7 +204,7 @@ fn add(
         }
         Build::Sink(build) => {
             let (inputs, sink) = (inputs(config, component), build(component.options.clone())?);
-            blueprint.sinks.push(SinkPart { id, type_name, inputs, sink });
+            blueprint.sinks.push(SinkPart { id, type_name, inputs, buffer: component.buffer, sink });
         }
     }
     Ok(())

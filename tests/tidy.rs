@@ -44,6 +44,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "millstream-components",
         &[
+            "millstream-compression",
             "millstream-detect",
             "millstream-encodings",
             "millstream-expressions",
@@ -56,6 +57,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "millstream-scan",
             "millstream-series",
             "millstream-timestamps",
+            "millstream-transport",
             "millstream-zones",
         ],
     ),
@@ -104,6 +106,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("millstream-store", &["millstream-model"]),
     ("millstream-testkit", &["millstream-model"]),
     ("millstream-timestamps", &[]),
+    ("millstream-transport", &["millstream-timestamps"]),
     ("millstream-units", &[]),
     ("millstream-zones", &["millstream-timestamps"]),
 ];

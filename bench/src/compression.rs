@@ -1,5 +1,6 @@
 //! What compression costs and what it saves: the libraries of the agent beside others, over what users send.
 
+mod encoded;
 mod libraries;
 pub mod payloads;
 
@@ -39,7 +40,12 @@ const COMPARABLE: f64 = 1.02;
 /// A kind of payload: its name, and how buffers of a seed and a size are made.
 pub type Payload = (&'static str, fn(u64, usize) -> Vec<u8>);
 
-const PAYLOADS: &[Payload] = &[("metrics as JSON", payloads::json), ("logs as JSON", payloads::logs)];
+const PAYLOADS: &[Payload] = &[
+    ("metrics as JSON", payloads::json),
+    ("metrics as msgpack", encoded::msgpack),
+    ("metrics as remote write", encoded::remote_write),
+    ("logs as JSON", payloads::logs),
+];
 
 /// Measures and reports all methods over all payloads; returns the bars.
 pub fn run(report: &mut Report) -> io::Result<Vec<Vec<String>>> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use millstream_engine::{Pace, Priority};
+use millstream_engine::{Buffer, Pace, Priority, WhenFull};
 use millstream_model::{Kind, Size};
 
 use super::check::describe::found;
@@ -150,6 +150,7 @@ fn component(kind: Kind, type_name: &str, entry: &Entry) -> Component {
         attributes: if kind == Kind::Source { attributes(node) } else { BTreeMap::new() },
         host: node.get("host").filter(|_| kind == Kind::Source).and_then(Node::text).map(String::from),
         pace: if kind == Kind::Source { pace(node) } else { Pace::default() },
+        buffer: node.get("buffer").filter(|_| kind == Kind::Sink).map(buffer).unwrap_or_default(),
         options: entries_to_json(own),
         place: entry.place.clone(),
     }
@@ -173,6 +174,18 @@ fn pace(node: &Node) -> Pace {
     };
     let rate_limit = text("rate_limit").and_then(|text| text.parse::<Size>().ok()).map(|size| size.0);
     Pace { priority, rate_limit }
+}
+
+/// What may wait for a sink, of keys that fit their schema.
+fn buffer(node: &Node) -> Buffer {
+    let text = |key| node.get(key).and_then(Node::text);
+    let when_full = match text("when_full") {
+        Some("drop_newest") => WhenFull::DropNewest,
+        Some("drop_oldest") => WhenFull::DropOldest,
+        _ => WhenFull::Block,
+    };
+    let bytes_max = text("max").and_then(|text| text.parse::<Size>().ok()).map(|size| size.0);
+    Buffer { bytes_max, when_full }
 }
 
 /// What the component itself finds wrong with options that fit their schema.

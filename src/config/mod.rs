@@ -30,7 +30,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use millstream_engine::Pace;
+use millstream_engine::{Buffer, Pace};
 use millstream_model::Kind;
 use serde_json::Value as Json;
 
@@ -95,6 +95,8 @@ pub struct Component {
     pub host: Option<String>,
     /// How fast a source is read.
     pub pace: Pace,
+    /// What may wait for a sink.
+    pub buffer: Buffer,
     /// Its own keys as a JSON object. May hold secrets: never to be shown.
     pub options: Json,
     /// Where its id stands.
@@ -102,8 +104,8 @@ pub struct Component {
 }
 
 impl Component {
-    /// Whether this is the same component doing the same: who reads whom and how fast it is read may
-    /// differ.
+    /// Whether this is the same component doing the same: who reads whom, how fast it is read and what may
+    /// wait for it may differ.
     pub fn is_same(&self, other: &Component) -> bool {
         let of =
             |c: &Component| (c.kind, c.id.clone(), c.type_name.clone(), c.attributes.clone(), c.host.clone());

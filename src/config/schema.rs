@@ -11,13 +11,14 @@ const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 const VARIABLE_PATTERN: &str = r"\$\{[^}]+\}";
 
 /// The keys that are not a component's own, and the kinds that have them.
-pub const COMMON_KEYS: [(&str, &[Kind]); 6] = [
+pub const COMMON_KEYS: [(&str, &[Kind]); 7] = [
     ("type", &Kind::ALL),
     ("inputs", &[Kind::Transform, Kind::Sink]),
     ("attributes", &[Kind::Source]),
     ("host", &[Kind::Source]),
     ("priority", &[Kind::Source]),
     ("rate_limit", &[Kind::Source]),
+    ("buffer", &[Kind::Sink]),
 ];
 
 /// The schema of one component: its own options and the common keys.
@@ -66,6 +67,26 @@ fn common_property(key: &str, type_name: &str) -> Json {
             "type": "string",
             "format": "size",
             "examples": ["10MiB"],
+        }),
+        "buffer" => json!({
+            "description": "What may wait for the sink, and what goes when it is full.",
+            "type": "object",
+            "additionalProperties": false,
+            "properties": {
+                "type": { "description": "Where it waits.", "type": "string", "enum": ["memory"] },
+                "max": {
+                    "description": "Bytes that may wait, as they are sent.",
+                    "type": "string",
+                    "format": "size",
+                    "examples": ["64MiB"],
+                },
+                "when_full": {
+                    "description": "Whether the source waits, or which events are dropped and counted.",
+                    "type": "string",
+                    "enum": ["block", "drop_newest", "drop_oldest"],
+                    "default": "block",
+                },
+            },
         }),
         _ => {
             json!({ "description": "Replaces the host's name in every event.", "type": "string", "minLength": 1 })

@@ -2,7 +2,7 @@
 
 use crate::support::{folder, lines};
 use millstream_components::registry::{Build, find};
-use millstream_engine::{Blueprint, Clock, Pace, Running, Settings, SinkPart, SourcePart, Store};
+use millstream_engine::{Blueprint, Buffer, Clock, Pace, Running, Settings, SinkPart, SourcePart, Store};
 use millstream_model::{Kind, SourceInfo};
 use millstream_testkit::{FakeSink, Shelf, Temper};
 use serde_json::json;
@@ -42,6 +42,7 @@ fn blueprint(dir: &Path, shelves: &[Shelf; 2]) -> Blueprint {
         id: format!("s{index}"),
         type_name: "fake",
         inputs: vec![("app".into(), 0)],
+        buffer: Buffer::default(),
         sink: Arc::new(FakeSink { shelf: shelves[index].clone(), temper: Temper::default(), seed: 1 }),
     };
     Blueprint {

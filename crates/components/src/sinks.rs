@@ -4,3 +4,5 @@ pub mod blackhole;
 pub mod console;
 pub mod file;
 pub mod kafka;
+pub mod prometheus_exporter;
+pub mod prometheus_remote_write;

@@ -5,3 +5,4 @@
 mod json;
 pub mod metric;
 pub mod msgpack;
+pub mod prometheus;

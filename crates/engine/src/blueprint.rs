@@ -3,6 +3,7 @@
 mod graph;
 mod kept;
 
+use crate::buffer::Buffer;
 use crate::core::{Core, Node, Op, SinkSlot, SourceSlot};
 use crate::current::Current;
 use crate::lane::{LaneDriver, LaneQueue};
@@ -101,6 +102,8 @@ pub struct SinkPart {
     pub type_name: &'static str,
     /// What it reads.
     pub inputs: Vec<Input>,
+    /// What may wait in front of it.
+    pub buffer: Buffer,
     /// What it does.
     pub sink: Arc<dyn Sink>,
 }
@@ -135,7 +138,9 @@ impl Blueprint {
             let count = self.sinks.len();
             return Err(EngineError(format!("{count} sinks; an agent has {SINKS_MAX} at most")));
         }
-        self.check_memory(grant_bytes(settings), settings.threads)
+        let grant_bytes = grant_bytes(settings);
+        self.check_buffers(grant_bytes / 2)?;
+        self.check_memory(grant_bytes, settings.threads)
     }
 
     /// Opens every source. `store` keeps what it knows over a restart.
@@ -181,8 +186,8 @@ impl Blueprint {
         let graph = Graph::new(&self)?;
         let mut drivers = Vec::new();
         let share = old.grant.bytes_max() / (2 * self.sinks.len().max(1) as u64);
-        let (own_metrics, share) = (&settings.own_metrics, share.min(settings.sink_bytes_max));
-        let shared = Shared { old, own_metrics, share, places, kept };
+        let own_metrics = &settings.own_metrics;
+        let shared = Shared { old, own_metrics, share, share_max: settings.sink_bytes_max, places, kept };
         let nodes = nodes(&graph, self.transforms, self.sinks, &shared, &mut drivers)?;
         let sources = sources(&graph, self.sources, &nodes, &shared)?;
         let core = Core {
@@ -200,6 +205,19 @@ impl Blueprint {
             nodes,
         };
         Ok((core, drivers))
+    }
+
+    /// Refuses buffers that may take more than `bytes_max`, all together.
+    fn check_buffers(&self, bytes_max: u64) -> Result<(), EngineError> {
+        let asked: u64 = self.sinks.iter().filter_map(|sink| sink.buffer.bytes_max).sum();
+        if asked <= bytes_max {
+            return Ok(());
+        }
+        let least = (asked * 2 * 100).div_ceil(GRANT_PERCENT).div_ceil(1 << 20);
+        Err(EngineError(format!(
+            "limits.memory is too small for what `buffer` of the sinks asks for; raise it to {least}MiB, or lower \
+             buffer.max"
+        )))
     }
 
     /// Refuses a memory limit in which not even one batch per worker fits.
@@ -231,8 +249,10 @@ fn ceiling(cpu: Option<f64>) -> Option<Arc<Mutex<CpuCeiling>>> {
 struct Shared<'a> {
     old: &'a Core,
     own_metrics: &'a OwnMetrics,
-    /// Bytes one sink may have waiting.
+    /// Bytes there are for what waits in front of one sink.
     share: u64,
+    /// The most of it that a sink takes which does not ask for more.
+    share_max: u64,
     places: &'a SinkPlaces,
     kept: &'a IsKept<'a>,
 }
@@ -305,9 +325,10 @@ fn transform_node(outputs: Vec<Vec<usize>>, part: TransformPart) -> Result<Node,
 
 fn sink_node(index: usize, part: SinkPart, shared: &Shared<'_>, drivers: &mut Vec<LaneDriver>) -> Node {
     let place = shared.places.indices[index];
+    let share = part.buffer.share(shared.share, shared.share_max);
     if let Some(mut kept) = shared.kept_node(Kind::Sink, &part.id) {
         if let Op::Sink(slot) = &mut kept.op {
-            slot.share = shared.share;
+            (slot.share, slot.buffer) = (share, part.buffer);
         }
         return kept;
     }
@@ -331,7 +352,7 @@ fn sink_node(index: usize, part: SinkPart, shared: &Shared<'_>, drivers: &mut Ve
         id,
         type_name: part.type_name,
         kind: Kind::Sink,
-        op: Op::Sink(SinkSlot::new(place, part.sink, lanes, shared.share)),
+        op: Op::Sink(SinkSlot::new(place, part.sink, lanes, (share, part.buffer))),
         outputs: Vec::new(),
         reach: SinkSet::one(place),
         counters,

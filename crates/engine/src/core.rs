@@ -1,6 +1,7 @@
 //! The built topology and what its threads share.
 
 use crate::blueprint::Clock;
+use crate::buffer::{Buffer, WhenFull};
 use crate::lane::LaneQueue;
 use crate::limits::{DETACH_AFTER, FULL_AFTER};
 use crate::release::Release;
@@ -125,15 +126,25 @@ pub(crate) struct SinkSlot {
     pub lanes: Vec<Arc<LaneQueue>>,
     /// Bytes that may wait in its lanes.
     pub share: u64,
+    pub buffer: Buffer,
     /// Engine time in ms since when it has had no room, plus one; 0 while it has room.
     full_since: Arc<AtomicU64>,
     /// Whether the log says that it is full.
     reported: Arc<AtomicBool>,
+    /// Engine time in seconds when the log said that events are dropped, plus one; 0 if never.
+    pub(crate) shed_said: Arc<AtomicU64>,
 }
 
 impl SinkSlot {
-    pub fn new(index: usize, sink: Arc<dyn Sink>, lanes: Vec<Arc<LaneQueue>>, share: u64) -> SinkSlot {
-        SinkSlot { index, sink, lanes, share, full_since: Arc::default(), reported: Arc::default() }
+    /// A slot in which nothing waits and up to `share` bytes may.
+    pub fn new(
+        index: usize,
+        sink: Arc<dyn Sink>,
+        lanes: Vec<Arc<LaneQueue>>,
+        (share, buffer): (u64, Buffer),
+    ) -> SinkSlot {
+        let (full_since, reported, shed_said) = Default::default();
+        SinkSlot { index, sink, lanes, share, buffer, full_since, reported, shed_said }
     }
 
     /// Bytes queued or being delivered.
@@ -141,9 +152,9 @@ impl SinkSlot {
         self.lanes.iter().map(|lane| lane.bytes()).sum()
     }
 
-    /// How long the sink has had no room; `None` if it has room.
+    /// How long the sink has had no room; `None` if it has room. One that drops always has.
     pub fn full_for(&self, now: Duration) -> Option<Duration> {
-        if self.queued() < self.share {
+        if self.queued() < self.share || self.buffer.when_full != WhenFull::Block {
             self.full_since.store(0, Ordering::Relaxed);
             return None;
         }
@@ -288,11 +299,13 @@ impl Core {
     }
 
     fn release(&self, mut ticket: Ticket) {
+        let now = self.started.elapsed();
         for bound in ticket.payloads.drain(..) {
-            let Op::Sink(slot) = &self.nodes[bound.node].op else { continue };
+            let node = &self.nodes[bound.node];
+            let Op::Sink(slot) = &node.op else { continue };
             let mut payload = bound.payload;
             payload.owe(bound.acks.iter().filter_map(|ack| ack.hold(slot.index)));
-            slot.lanes[bound.lane].push(payload);
+            slot.put(node, bound.lane, payload, now);
         }
         ticket.acks.iter().for_each(millstream_model::Ack::finish);
     }

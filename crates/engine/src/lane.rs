@@ -71,6 +71,13 @@ impl LaneQueue {
         self.changed.notify_one();
     }
 
+    /// Takes out the payload that has waited longest, of those the lane has not come to.
+    pub fn take_oldest(&self) -> Option<Payload> {
+        let oldest = self.lock().queue.pop_front()?;
+        self.bytes.fetch_sub(oldest.bytes, Ordering::Relaxed);
+        Some(oldest)
+    }
+
     /// Bytes queued or being delivered.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
@@ -197,7 +204,7 @@ impl LaneDriver {
         while !self.queue.is_let_go() {
             self.settle_sent(&mut *lane);
             let due = sync_due.is_some_and(|due| due <= Instant::now());
-            let payload = if due { None } else { self.queue.lock().queue.pop_front() };
+            let payload = if due || lane.is_full() { None } else { self.queue.lock().queue.pop_front() };
             if let Some(payload) = payload {
                 if self.deliver(&mut *lane, payload).await == Some(Delivery::Taken) {
                     let wait = if lane.wants_sync() { Duration::ZERO } else { lane.sync_interval() };
@@ -208,6 +215,9 @@ impl LaneDriver {
             }
             let closed = self.queue.closed.load(Ordering::Acquire);
             let flush = closed || self.queue.flushing.swap(false, Ordering::AcqRel);
+            if flush {
+                lane.flush();
+            }
             if sync_due.is_some() && (due || flush) {
                 self.sync(&mut *lane).await;
                 sync_due = None;

@@ -9,6 +9,7 @@
 
 mod backoff;
 mod blueprint;
+mod buffer;
 mod chain;
 mod committer;
 mod core;
@@ -33,5 +34,6 @@ pub use millstream_snapshot::{ComponentSnapshot, FileSnapshot, SinkProgress, Sna
 pub use blueprint::{
     Blueprint, Built, Clock, EngineError, Input, OpenSource, Settings, SinkPart, SourcePart, TransformPart,
 };
+pub use buffer::{Buffer, WhenFull};
 pub use millstream_store::{Store, StoreError};
 pub use running::{Running, Stopped};

@@ -28,6 +28,9 @@ pub const BACKOFF_MIN: Duration = Duration::from_millis(100);
 /// Longest pause between two attempts of a delivery.
 pub const BACKOFF_MAX: Duration = Duration::from_secs(30);
 
+/// How often the log says that a full buffer drops events.
+pub const SHED_AGAIN: Duration = Duration::from_secs(30);
+
 /// How often the same trouble of a sink is said in the log.
 pub const TROUBLE_AGAIN: Duration = Duration::from_secs(30);
 

@@ -4,6 +4,7 @@
 //! What it does not prove: anything about real threads, disks or networks.
 
 use crate::blueprint::{Blueprint, Clock, Settings, SinkPart, SourcePart, TransformPart};
+use crate::buffer::Buffer;
 use crate::chain::{Worker, at_cut};
 use crate::core::{Core, Op};
 use crate::current::Current;
@@ -201,7 +202,13 @@ fn blueprint(
         let shelf = shelf.clone();
         let sink = Arc::new(FakeSink { shelf, temper, seed: seed ^ index as u64 });
         let inputs = vec![(last.clone(), 0)];
-        blueprint.sinks.push(SinkPart { id: format!("s{index}"), type_name: "fake", inputs, sink });
+        blueprint.sinks.push(SinkPart {
+            id: format!("s{index}"),
+            type_name: "fake",
+            inputs,
+            buffer: Buffer::default(),
+            sink,
+        });
     }
     blueprint
 }

@@ -111,6 +111,17 @@ pub trait Lane: Send {
     /// that allows it.
     fn deliver<'a>(&'a mut self, payload: &'a Payload) -> BoxFuture<'a, Result<Delivery, DeliverError>>;
 
+    /// Whether it takes no more for now. What waits stays in the queue in front of it, where it can make
+    /// room for what is newer; the lane is asked again when it makes progress.
+    fn is_full(&self) -> bool {
+        false
+    }
+
+    /// Nothing more comes for now (a stop, a reload, the end of the input): what the lane holds back at
+    /// this moment, to make larger batches or to spread them over time, is sent at once. May be called
+    /// often.
+    fn flush(&mut self) {}
+
     /// Makes everything taken so far durable, and returns what to keep with the checkpoints.
     fn sync(&mut self) -> BoxFuture<'_, Result<Option<Vec<u8>>, DeliverError>> {
         Box::pin(async { Ok(None) })

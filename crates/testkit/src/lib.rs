@@ -3,6 +3,7 @@
 //! and benchmarks only.
 
 mod batch;
+pub mod certificates;
 pub mod kafka;
 mod lines;
 mod random;

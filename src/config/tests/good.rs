@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 
-use millstream_engine::{Pace, Priority};
+use millstream_engine::{Buffer, Pace, Priority, WhenFull};
 use millstream_model::{Interval, Kind, Size};
 use serde_json::json;
 
@@ -78,6 +78,22 @@ fn paces() {
     let default = Pace::default();
     assert_eq!(paces, [pace(Priority::Low, Some(3 << 19)), pace(Priority::High, None), default, default]);
     assert_eq!(config.components[0].options, json!({}));
+}
+
+/// What may wait for a sink is taken out of its options; what is left out is the default.
+#[test]
+fn buffers() {
+    let config = good(
+        "sources: {a: {type: stdin}}\n\
+         sinks:\n  o: {type: blackhole, inputs: [a], buffer: {type: memory, max: 1.5MiB, when_full: drop_oldest}}\n  \
+         p: {type: blackhole, inputs: [a], buffer: {when_full: drop_newest}}\n  q: {type: blackhole, inputs: [a]}\n",
+    );
+    let buffers: Vec<Buffer> = config.components.iter().map(|component| component.buffer).collect();
+    let buffer = |bytes_max, when_full| Buffer { bytes_max, when_full };
+    let default = Buffer::default();
+    let (oldest, newest) = (WhenFull::DropOldest, WhenFull::DropNewest);
+    assert_eq!(buffers, [default, buffer(Some(3 << 19), oldest), buffer(None, newest), default]);
+    assert_eq!(config.components[1].options, json!({}));
 }
 
 /// Files add up: components from both, globals from either.

@@ -2,7 +2,7 @@
 
 #![allow(dead_code, missing_docs)]
 
-use millstream_engine::{Blueprint, Clock, Pace, Running, Settings, SinkPart, SourcePart, Store};
+use millstream_engine::{Blueprint, Buffer, Clock, Pace, Running, Settings, SinkPart, SourcePart, Store};
 use millstream_model::{
     BatchBuilder, LongLine, Origin, OwnMetrics, Polled, Source, SourceCx, SourceInfo, SourceOpen,
 };
@@ -59,7 +59,8 @@ pub fn busy(id: &str, work: Duration, bytes: usize, pace: Pace) -> SourcePart {
 pub fn blueprint(sources: Vec<SourcePart>, shelf: &Shelf) -> Blueprint {
     let inputs = sources.iter().map(|source| (source.info.id.clone(), 0)).collect();
     let sink = Arc::new(FakeSink { shelf: shelf.clone(), temper: Temper::default(), seed: 1 });
-    let sinks = vec![SinkPart { id: "out".to_owned(), type_name: "fake", inputs, sink }];
+    let sinks =
+        vec![SinkPart { id: "out".to_owned(), type_name: "fake", inputs, buffer: Buffer::default(), sink }];
     Blueprint { sources, transforms: Vec::new(), sinks }
 }
 

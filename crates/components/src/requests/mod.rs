@@ -1,0 +1,78 @@
+//! Requests to a far side, for sinks that speak HTTP: payloads are collected to batches, packed to
+//! requests on a blocking thread, and sent in order, one at a time per lane.
+//!
+//! A sink brings a [`Packer`] and its [`Settings`]; the [`RequestLane`] does everything else.
+
+mod carrier;
+mod config;
+mod lane;
+mod spread;
+mod verdict;
+mod waiting;
+mod workshop;
+
+pub use config::{BatchOptions, RequestOptions, Settings, check_headers, targets};
+pub use lane::RequestLane;
+pub use spread::Spread;
+
+use bytes::Bytes;
+use std::any::Any;
+use std::sync::Arc;
+
+/// What an encoder puts into `Payload::routing` for a [`RequestLane`]; without it a payload is sent
+/// when its batch is due, and the packer gets no more than its bytes.
+#[derive(Clone, Default)]
+pub struct Cargo {
+    /// Wall clock, in nanoseconds since 1970, before which the payload is held back: see [`Spread`].
+    pub not_before_ns: Option<i64>,
+    /// What the encoder tells the packer about the parts.
+    pub routing: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+/// A payload as the packer gets it.
+#[derive(Clone)]
+pub struct Taken {
+    /// The encoded bytes: views, not copies.
+    pub parts: Vec<Bytes>,
+    /// Events in it.
+    pub events: u64,
+    /// Bytes in all parts.
+    pub bytes: u64,
+    /// What the encoder tells the packer about the parts.
+    pub routing: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+/// A request that is ready to be sent, as often as it takes.
+pub struct Request {
+    /// The body, in order; several parts are not joined before they are sent.
+    pub body: Vec<Bytes>,
+    /// Headers of this request beside those of the sink: names in lower case, and values.
+    pub headers: Vec<(&'static str, String)>,
+    /// Events in it.
+    pub events: u64,
+    /// The packer's own: what the request was made of, for [`Packer::split`].
+    pub origin: Box<dyn Any + Send>,
+}
+
+/// Makes requests of payloads. It may keep a state: a lane has one packer, and each payload passes
+/// it once, in order, however often its request is sent.
+pub trait Packer: Send + 'static {
+    /// What `taken` brought, in order, as requests in order. Events that are in no request were
+    /// dropped, and counted with a reason, by the packer. Runs on a blocking thread.
+    fn pack(&mut self, taken: Vec<Taken>) -> Vec<Request>;
+
+    /// The far side refused this request for its content (400, 413, 422): smaller ones that say the
+    /// same together, in order; none for a single event, which the lane then drops and counts as
+    /// `refused`. Runs on a blocking thread.
+    fn split(&mut self, request: Request) -> Option<Vec<Request>>;
+
+    /// The far side does not take this form of request (415): the same in another form. None if there
+    /// is no other: it is a fault of the configuration then, and sent again later. Runs on a blocking
+    /// thread.
+    fn convert(&mut self, _request: &Request) -> Option<Request> {
+        None
+    }
+
+    /// A request was answered with success; `header` finds headers of the answer by lower-case name.
+    fn answered(&mut self, _header: &dyn Fn(&str) -> Option<String>) {}
+}

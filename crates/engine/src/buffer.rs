@@ -1,0 +1,69 @@
+//! The buffer in front of a sink: how much may wait in it, and what goes when it is full.
+
+use crate::core::{Node, SinkSlot};
+use crate::limits::SHED_AGAIN;
+use millstream_model::{Outcome, Payload};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// What becomes of events for a sink whose buffer is full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WhenFull {
+    /// They wait in the source, which reads no more for this sink.
+    #[default]
+    Block,
+    /// They are dropped and counted.
+    DropNewest,
+    /// Those that have waited longest make room for them: dropped and counted.
+    DropOldest,
+}
+
+/// The buffer in front of a sink.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Buffer {
+    /// Bytes that may wait; the engine's own limit if `None`.
+    pub bytes_max: Option<u64>,
+    /// What goes when they do.
+    pub when_full: WhenFull,
+}
+
+impl Buffer {
+    /// Bytes that may wait if there are `bytes` for each sink, of which it takes `default_max` unasked.
+    pub(crate) fn share(self, bytes: u64, default_max: u64) -> u64 {
+        self.bytes_max.unwrap_or(bytes.min(default_max))
+    }
+}
+
+impl SinkSlot {
+    /// Queues a payload in lane `lane`, or what the buffer's rule says if there is no room: that which
+    /// goes is counted and settled. One payload is always taken, however large.
+    pub fn put(&self, node: &Node, lane: usize, payload: Payload, now: Duration) {
+        let has_room = || matches!(self.queued(), 0) || self.queued() + payload.bytes <= self.share;
+        match self.buffer.when_full {
+            WhenFull::Block => {}
+            WhenFull::DropNewest if !has_room() => return self.shed(node, payload, now),
+            WhenFull::DropNewest => {}
+            WhenFull::DropOldest => {
+                while !has_room() {
+                    // What a lane has taken is on its way.
+                    let Some(oldest) = self.lanes[lane].take_oldest() else { break };
+                    self.shed(node, oldest, now);
+                }
+            }
+        }
+        self.lanes[lane].push(payload);
+    }
+
+    fn shed(&self, node: &Node, payload: Payload, now: Duration) {
+        node.counters.dropped("buffer_full", payload.events);
+        payload.settle(Outcome::Rejected);
+        let (now, before) = (now.as_secs() + 1, self.shed_said.load(Ordering::Relaxed));
+        let is_due = before == 0 || now >= before + SHED_AGAIN.as_secs();
+        // Of several workers one says so.
+        if is_due
+            && self.shed_said.compare_exchange(before, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        {
+            log::warn!("sink {}: its buffer is full; events are dropped (when_full)", node.id);
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! What waits for a sink that gets nothing away, and what of it is dropped.
+
+mod common;
+
+use common::{blueprint, settings};
+use millstream_engine::{Blueprint, Buffer, Pace, Running, SourcePart, Store, WhenFull};
+use millstream_model::{BatchBuilder, LongLine, Origin, Polled, Source, SourceCx, SourceInfo, SourceOpen};
+use millstream_testkit::Shelf;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Lines the source gives.
+const LINES: u64 = 500;
+
+/// Bytes of each, its end included.
+const LINE_BYTES: usize = 10;
+
+/// Bytes that may wait: those of fifty lines.
+const BUFFER_BYTES: u64 = 500;
+
+/// Gives numbered lines, one at a poll, while its sinks have room.
+struct Numbered {
+    origin: Arc<Origin>,
+    given: Arc<AtomicU64>,
+}
+
+impl Source for Numbered {
+    fn poll(&mut self, cx: &mut SourceCx<'_>) -> Polled {
+        let number = self.given.load(Ordering::Relaxed);
+        if number == LINES {
+            return Polled::Ended;
+        }
+        if !cx.sinks.is_subset(cx.room) {
+            return Polled::NoRoom;
+        }
+        let Some((mut block, permit)) = cx.block(1) else { return Polled::NoRoom };
+        block.memory()[..LINE_BYTES].copy_from_slice(format!("{number:09}\n").as_bytes());
+        let mut builder = BatchBuilder::default();
+        builder.lines(block.filled(LINE_BYTES), 0, &[LINE_BYTES as u32 - 1], 100, LongLine::Split);
+        let range = (number * LINE_BYTES as u64, (number + 1) * LINE_BYTES as u64);
+        let ack = cx.ledger.issue(self.origin.id, range, cx.sinks, 0, cx.now.since_start);
+        builder.segment(self.origin.clone(), range.0, ack);
+        self.given.fetch_add(1, Ordering::Relaxed);
+        let batch = builder.finish(block.freeze(LINE_BYTES), cx.info.clone(), cx.sinks, cx.now.unix_ns);
+        Polled::Batch(Box::new(batch), permit)
+    }
+}
+
+fn numbered(given: &Arc<AtomicU64>) -> SourcePart {
+    let given = given.clone();
+    let info = SourceInfo { id: "numbered".to_owned(), ..SourceInfo::default() };
+    let open = move |open: SourceOpen| {
+        let origin = Arc::new(Origin::new(3, ""));
+        open.ledger.open(&origin, open.sinks.iter().map(|(sink, _)| (*sink, 0)));
+        Ok(Box::new(Numbered { origin, given }) as Box<dyn Source>)
+    };
+    SourcePart { info, type_name: "numbered", pace: Pace::default(), open: Box::new(open) }
+}
+
+fn start(folder: &Path, shelf: &Shelf, given: &Arc<AtomicU64>, when_full: WhenFull) -> Running {
+    let mut parts: Blueprint = blueprint(vec![numbered(given)], shelf);
+    parts.sinks[0].buffer = Buffer { bytes_max: Some(BUFFER_BYTES), when_full };
+    let store = Arc::new(Store::open(folder).unwrap());
+    let built = parts.build(&settings(None, false), store).unwrap();
+    built.start(&tokio::runtime::Handle::current())
+}
+
+/// The numbers that arrive if the sink gets nothing away at first, and how many were dropped.
+async fn delivered(when_full: WhenFull) -> (Vec<u64>, u64) {
+    let (folder, shelf, given) = (tempfile::tempdir().unwrap(), Shelf::default(), Arc::default());
+    shelf.stall(true);
+    let running = start(folder.path(), &shelf, &given, when_full);
+    while when_full != WhenFull::Block && given.load(Ordering::Relaxed) < LINES {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    if when_full == WhenFull::Block {
+        let waiting = given.load(Ordering::Relaxed) * LINE_BYTES as u64;
+        assert!((BUFFER_BYTES..BUFFER_BYTES * 2).contains(&waiting), "{waiting} bytes wait");
+    }
+    shelf.stall(false);
+    while shelf.lines().len() < if when_full == WhenFull::Block { LINES as usize } else { 40 } {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let stopped = running.stop(Duration::from_secs(30)).await;
+    assert!(stopped.drained);
+    let sink = stopped.snapshot.components.iter().find(|component| component.id == "out").unwrap();
+    let dropped = sink.counters.dropped_events.iter().filter(|(reason, _)| **reason == "buffer_full");
+    (shelf.lines().iter().map(|line| line.parse().unwrap()).collect(), dropped.map(|(_, n)| n).sum())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_full_buffer_makes_the_source_wait() {
+    assert_eq!(delivered(WhenFull::Block).await, ((0..LINES).collect(), 0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_full_buffer_drops_what_comes_last() {
+    let (numbers, dropped) = delivered(WhenFull::DropNewest).await;
+    assert_eq!(numbers, (0..50).collect::<Vec<_>>());
+    assert_eq!(dropped, LINES - 50);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_full_buffer_drops_what_has_waited_longest() {
+    let (numbers, dropped) = delivered(WhenFull::DropOldest).await;
+    assert_eq!((numbers.len(), dropped), (50, LINES - 50));
+    // The first one may have been on its way already.
+    assert!(numbers[0] <= LINES - 50, "{numbers:?}");
+    assert_eq!(numbers[1..], (LINES - 49..LINES).collect::<Vec<_>>());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn buffers_that_do_not_fit_into_memory_are_refused() {
+    let mut parts = blueprint(vec![numbered(&Arc::default())], &Shelf::default());
+    parts.sinks[0].buffer.bytes_max = Some(20 << 20);
+    let refused = parts.check(&settings(None, false)).unwrap_err().to_string();
+    assert!(refused.contains("raise it to 80MiB"), "{refused}");
+    parts.sinks[0].buffer.bytes_max = Some(16 << 20);
+    parts.check(&settings(None, false)).unwrap();
+}

@@ -1,0 +1,260 @@
+//! How a client says who it is, over HTTP: basic, bearer, or a header of its own. Secrets come from
+//! options or files; they never show in texts.
+
+use crate::stamp::Stamp;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Longest secret of a file, in bytes: a longer file is not one.
+const SECRET_BYTES_MAX: usize = 64 * 1024;
+
+/// Options of `auth`.
+#[derive(Clone, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+pub enum AuthOptions {
+    /// User and password.
+    Basic {
+        /// Name of the user.
+        user: String,
+        /// The password; better in a file.
+        #[serde(default)]
+        password: Option<String>,
+        /// File with the password; read again when it changes.
+        #[serde(default)]
+        password_file: Option<PathBuf>,
+    },
+    /// A token.
+    Bearer {
+        /// The token; better in a file.
+        #[serde(default)]
+        token: Option<String>,
+        /// File with the token; read again when it changes.
+        #[serde(default)]
+        token_file: Option<PathBuf>,
+    },
+    /// A header of another name.
+    Header {
+        /// Name of the header.
+        name: String,
+        /// Its value; better in a file.
+        #[serde(default)]
+        value: Option<String>,
+        /// File with its value; read again when it changes.
+        #[serde(default)]
+        value_file: Option<PathBuf>,
+    },
+}
+
+impl fmt::Debug for AuthOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            AuthOptions::Basic { .. } => "Basic(…)",
+            AuthOptions::Bearer { .. } => "Bearer(…)",
+            AuthOptions::Header { .. } => "Header(…)",
+        })
+    }
+}
+
+impl AuthOptions {
+    /// Faults of the options, as (JSON pointer below `auth`, "what is wrong; what to write instead").
+    pub fn check(&self) -> Vec<(String, String)> {
+        let mut faults = Vec::new();
+        let (key, text, file) = match self {
+            AuthOptions::Basic { password, password_file, .. } => ("password", password, password_file),
+            AuthOptions::Bearer { token, token_file } => ("token", token, token_file),
+            AuthOptions::Header { value, value_file, .. } => ("value", value, value_file),
+        };
+        match (text, file) {
+            (None, None) => faults.push((String::new(), format!("needs `{key}_file` or `{key}`; give one"))),
+            (Some(_), Some(_)) => {
+                faults.push((format!("/{key}"), format!("stands beside `{key}_file`; give one of them")));
+            }
+            (Some(text), None) if !is_header_value(text) => faults.push((
+                format!("/{key}"),
+                "has bytes that a header cannot hold; write one line of visible characters".to_owned(),
+            )),
+            _ => {}
+        }
+        match self {
+            AuthOptions::Basic { user, .. } if user.contains(':') || !is_header_value(user) => {
+                faults.push((
+                    "/user".to_owned(),
+                    "has a colon or a control character; leave it out".to_owned(),
+                ));
+            }
+            AuthOptions::Header { name, .. } if !is_header_name(name) => {
+                let text = format!("{name:?} is no name of a header; write for example X-Api-Key");
+                faults.push(("/name".to_owned(), text));
+            }
+            _ => {}
+        }
+        faults
+    }
+
+    /// What the options say. Reads nothing yet.
+    pub fn build(self) -> Auth {
+        match self {
+            AuthOptions::Basic { user, password, password_file } => {
+                Auth::Basic { user, password: Secret::of(password, password_file) }
+            }
+            AuthOptions::Bearer { token, token_file } => {
+                Auth::Bearer { token: Secret::of(token, token_file) }
+            }
+            AuthOptions::Header { name, value, value_file } => {
+                Auth::Header { name, value: Secret::of(value, value_file) }
+            }
+        }
+    }
+}
+
+/// How a client says who it is.
+#[derive(Clone, Debug)]
+pub enum Auth {
+    /// User and password.
+    Basic {
+        /// Name of the user.
+        user: String,
+        /// The password.
+        password: Secret,
+    },
+    /// A token.
+    Bearer {
+        /// The token.
+        token: Secret,
+    },
+    /// A header of another name.
+    Header {
+        /// Name of the header.
+        name: String,
+        /// Its value.
+        value: Secret,
+    },
+}
+
+impl Auth {
+    /// Name and value of the header for the next request. May read a file. The value is secret.
+    ///
+    /// # Errors
+    /// The file of a secret cannot be used; the text names it and what to do.
+    pub fn header(&self) -> Result<(&str, String), SecretError> {
+        Ok(match self {
+            Auth::Basic { user, password } => {
+                let pair = format!("{user}:{}", password.text()?);
+                ("authorization", format!("Basic {}", base64(pair.as_bytes())))
+            }
+            Auth::Bearer { token } => ("authorization", format!("Bearer {}", token.text()?)),
+            Auth::Header { name, value } => (name, value.text()?.to_string()),
+        })
+    }
+}
+
+/// The file of a secret cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("the secret in {}: {what}", path.display())]
+pub struct SecretError {
+    /// The file.
+    pub path: PathBuf,
+    /// What is wrong; what to do.
+    pub what: String,
+}
+
+/// A text that never shows: given, or in a file that is read again when it has changed.
+#[derive(Clone)]
+pub struct Secret(Arc<Place>);
+
+enum Place {
+    Given(Arc<str>),
+    File(PathBuf, Mutex<Option<(Stamp, Arc<str>)>>),
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("…")
+    }
+}
+
+impl Secret {
+    /// This text.
+    pub fn given(text: &str) -> Secret {
+        Secret(Arc::new(Place::Given(text.into())))
+    }
+
+    /// What the file at `path` holds, without the line end behind it.
+    pub fn file(path: PathBuf) -> Secret {
+        Secret(Arc::new(Place::File(path, Mutex::default())))
+    }
+
+    fn of(text: Option<String>, file: Option<PathBuf>) -> Secret {
+        match file {
+            Some(path) => Secret::file(path),
+            None => Secret::given(&text.unwrap_or_default()),
+        }
+    }
+
+    /// The secret, as it is now.
+    ///
+    /// # Errors
+    /// The file cannot be read, is empty, longer than 64 KiB, or not one line of visible characters.
+    pub fn text(&self) -> Result<Arc<str>, SecretError> {
+        let (path, read) = match &*self.0 {
+            Place::Given(text) => return Ok(text.clone()),
+            Place::File(path, read) => (path, read),
+        };
+        let fault = |what: String| SecretError { path: path.clone(), what };
+        let mut read = read.lock().unwrap_or_else(PoisonError::into_inner);
+        let stamp = Stamp::of(path).map_err(|error| fault(error.to_string()))?;
+        if let (Some(stamp), Some((before, text))) = (&stamp, &*read)
+            && stamp == before
+        {
+            return Ok(text.clone());
+        }
+        let text: Arc<str> = read_secret(path).map_err(|error| fault(error.to_string()))?.into();
+        *read = stamp.map(|stamp| (stamp, text.clone()));
+        Ok(text)
+    }
+}
+
+fn read_secret(path: &Path) -> io::Result<String> {
+    let bad = |what| io::Error::new(io::ErrorKind::InvalidData, what);
+    if path.metadata()?.len() > SECRET_BYTES_MAX as u64 {
+        return Err(bad("is longer than 64 KiB; give the file that holds only the secret"));
+    }
+    let text = std::fs::read_to_string(path)?;
+    let text = text.trim_end_matches(['\r', '\n']);
+    match text {
+        "" => Err(bad("is empty; write the secret into it")),
+        text if !is_header_value(text) => Err(bad("is not one line of visible characters; look at the file")),
+        text => Ok(text.to_owned()),
+    }
+}
+
+/// Whether a header can have this value.
+fn is_header_value(text: &str) -> bool {
+    text.bytes().all(|byte| byte >= b' ' && byte != 0x7f)
+}
+
+fn is_header_name(name: &str) -> bool {
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    !name.is_empty() && name.bytes().all(is_token)
+}
+
+/// Base 64 with padding.
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for group in bytes.chunks(3) {
+        let bits = (0..3).fold(0u32, |bits, at| bits << 8 | u32::from(*group.get(at).unwrap_or(&0)));
+        for place in 0..4 {
+            let digit = DIGITS[(bits >> (18 - 6 * place) & 63) as usize];
+            text.push(if place <= group.len() { digit as char } else { '=' });
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,76 @@
+use super::*;
+use serde_json::json;
+
+fn options(value: serde_json::Value) -> AuthOptions {
+    serde_json::from_value(value).unwrap()
+}
+
+#[test]
+fn each_kind_makes_its_header() {
+    let cases = [
+        (
+            json!({"type": "basic", "user": "ann", "password": "pass:word"}),
+            "authorization",
+            "Basic YW5uOnBhc3M6d29yZA==",
+        ),
+        (json!({"type": "bearer", "token": "t0ken"}), "authorization", "Bearer t0ken"),
+        (json!({"type": "header", "name": "X-Api-Key", "value": "k"}), "X-Api-Key", "k"),
+    ];
+    for (given, name, value) in cases {
+        let options = options(given);
+        assert_eq!(options.check(), []);
+        let auth = options.build();
+        assert_eq!(auth.header().unwrap(), (name, value.to_owned()));
+    }
+}
+
+#[test]
+fn base_64_is_padded() {
+    for (bytes, text) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("\u{ff}~?", "w79+Pw==")]
+    {
+        assert_eq!(base64(bytes.as_bytes()), text);
+    }
+}
+
+#[test]
+fn a_secret_of_a_file_follows_the_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("token");
+    let secret = Secret::file(path.clone());
+    assert!(secret.text().unwrap_err().to_string().contains("token: No such file"));
+    for text in ["one", "two", "another"] {
+        std::fs::write(&path, format!("{text}\r\n")).unwrap();
+        assert_eq!(&*secret.text().unwrap(), text);
+    }
+    for (bad, says) in [("\n", "is empty"), ("a\nb", "one line"), ("a\0b", "one line")] {
+        std::fs::write(&path, bad).unwrap();
+        assert!(secret.text().unwrap_err().to_string().contains(says), "{bad:?}");
+    }
+}
+
+#[test]
+fn no_secret_shows() {
+    let given = options(json!({"type": "basic", "user": "ann", "password": "hidden"}));
+    assert!(!format!("{given:?} {:?}", given.clone().build()).contains("hidden"));
+}
+
+#[test]
+fn faults_have_their_place() {
+    let cases = [
+        (json!({"type": "bearer"}), "", "needs `token_file` or `token`"),
+        (json!({"type": "bearer", "token": "a", "token_file": "b"}), "/token", "stands beside"),
+        (json!({"type": "bearer", "token": "a\nb"}), "/token", "cannot hold"),
+        (json!({"type": "basic", "user": "a:b", "password": "c"}), "/user", "colon"),
+        (json!({"type": "header", "name": "a b", "value": "c"}), "/name", "no name of a header"),
+    ];
+    for (given, place, says) in cases {
+        let faults = options(given).check();
+        assert!(faults.len() == 1 && faults[0].0 == place && faults[0].1.contains(says), "{faults:?}");
+    }
+}
+
+#[test]
+fn unknown_keys_are_refused() {
+    let slip = json!({"type": "bearer", "token": "a", "tokenfile": "b"});
+    assert!(serde_json::from_value::<AuthOptions>(slip).is_err());
+}

@@ -1,0 +1,267 @@
+//! One HTTP/1.1 connection to one endpoint, kept from request to request.
+
+use crate::body::Chunks;
+use crate::target::Target;
+use crate::tls::{Tls, TlsError};
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper::header::{HOST, HeaderMap, HeaderValue};
+use hyper::{Method, Request, Response};
+use hyper_util::rt::TokioIo;
+use std::error::Error;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpStream, lookup_host};
+use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_rustls::TlsConnector;
+
+/// Bytes of an answer that are read: enough for any message. A connection on which more comes is
+/// closed.
+pub const ANSWER_BYTES_MAX: usize = 64 * 1024;
+
+/// How long the body of an answer may take to come after its head. The status is what counts.
+const BODY_TIME: Duration = Duration::from_secs(5);
+
+/// How a [`Client`] connects and how long it waits.
+#[derive(Clone)]
+pub struct ClientOptions {
+    /// Longest time for a request, connecting and reading the answer included.
+    pub timeout: Duration,
+    /// Longest time to look up the name, connect and agree on TLS.
+    pub connect_timeout: Duration,
+    /// For `https`; asked at each connect, so that renewed certificates are taken up.
+    pub tls: Arc<Tls>,
+}
+
+/// What is sent. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Outgoing {
+    /// The method.
+    pub method: Method,
+    /// Headers beside `Host` and `Content-Length`.
+    pub headers: HeaderMap,
+    /// The body, in parts.
+    pub body: Vec<Bytes>,
+}
+
+/// What came back.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The status code.
+    pub status: u16,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body as far as it came, at most [`ANSWER_BYTES_MAX`].
+    pub body: Bytes,
+}
+
+/// A request that got no answer. The far side may have taken it nevertheless.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct SendError {
+    /// Short name of the kind: `unreachable`, `tls`, `timeout`, `broken`.
+    pub kind: &'static str,
+    /// What happened, without the endpoint.
+    pub message: String,
+}
+
+impl SendError {
+    fn new(kind: &'static str, message: impl Into<String>) -> SendError {
+        SendError { kind, message: message.into() }
+    }
+}
+
+/// Sends requests to one endpoint, one at a time.
+pub struct Client {
+    target: Arc<Target>,
+    options: ClientOptions,
+    connection: Option<Connection>,
+}
+
+/// An open connection; closed when it is dropped.
+struct Connection {
+    requests: SendRequest<Chunks>,
+    driver: JoinHandle<()>,
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+impl Client {
+    /// A client that connects when it is first used.
+    pub fn new(target: Arc<Target>, options: ClientOptions) -> Client {
+        Client { target, options, connection: None }
+    }
+
+    /// Where it sends to.
+    pub fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// Sends a request and waits for the answer; any status is an answer. Dropped before its end, the
+    /// connection is closed.
+    ///
+    /// A connection that was kept may have been closed by the far side in the same moment: then the
+    /// request is sent once more over a new one.
+    ///
+    /// # Errors
+    ///
+    /// No connection, or no answer in time.
+    pub async fn send(&mut self, outgoing: &Outgoing) -> Result<Answer, SendError> {
+        let deadline = Instant::now() + self.options.timeout;
+        if let Some(mut connection) = self.connection.take()
+            && connection.requests.ready().await.is_ok()
+        {
+            match self.exchange(connection, outgoing, deadline).await {
+                Err(error) if error.kind == "broken" => {}
+                result => return result,
+            }
+        }
+        let limit = deadline.min(Instant::now() + self.options.connect_timeout);
+        let connection = timeout_at(limit, self.connect()).await;
+        let connection = connection.map_err(|_| SendError::new("timeout", "no connection in time"))??;
+        self.exchange(connection, outgoing, deadline).await
+    }
+
+    /// Sends a request over this connection, and keeps it if it can be used again.
+    async fn exchange(
+        &mut self,
+        mut connection: Connection,
+        outgoing: &Outgoing,
+        deadline: Instant,
+    ) -> Result<Answer, SendError> {
+        let request = self.request(outgoing)?;
+        let response = timeout_at(deadline, connection.requests.send_request(request)).await;
+        let response = response
+            .map_err(|_| SendError::new("timeout", "no answer in time"))?
+            .map_err(|error| self.broken(&error))?;
+        let (answer, whole) = read(response, deadline).await;
+        if whole && !connection.requests.is_closed() {
+            self.connection = Some(connection);
+        }
+        Ok(answer)
+    }
+
+    /// What happened to a connection. With TLS 1.3 the far side's judgement of our certificate comes only
+    /// with the answer.
+    fn broken(&self, error: &hyper::Error) -> SendError {
+        let mut of_tls = causes(error).into_iter().filter_map(|cause| cause.downcast_ref::<io::Error>());
+        match of_tls.find_map(|error| self.options.tls.explain(error, &self.target.host)) {
+            Some(message) => SendError::new("tls", message),
+            None => broken(error),
+        }
+    }
+
+    fn request(&self, outgoing: &Outgoing) -> Result<Request<Chunks>, SendError> {
+        let builder = Request::builder().method(outgoing.method.clone()).uri(self.target.path.as_str());
+        let mut request = builder
+            .body(Chunks::new(&outgoing.body))
+            .map_err(|error| SendError::new("broken", format!("no request can be made: {error}")))?;
+        *request.headers_mut() = outgoing.headers.clone();
+        let host = HeaderValue::from_str(&self.target.authority);
+        let host = host.map_err(|error| SendError::new("broken", format!("host name: {error}")))?;
+        request.headers_mut().insert(HOST, host);
+        Ok(request)
+    }
+
+    async fn connect(&self) -> Result<Connection, SendError> {
+        let stream = self.tcp().await?;
+        // Small requests must not wait for the acknowledgement of what went before.
+        let _ = stream.set_nodelay(true);
+        if !self.target.tls {
+            return handshake(TokioIo::new(stream)).await;
+        }
+        let (tls, host) = (self.options.tls.clone(), self.target.host.as_str());
+        let of_tls = |error: TlsError| SendError::new("tls", error.to_string());
+        let source = tls.clone();
+        let config = spawn_blocking(move || source.config()).await;
+        let config = config.map_err(|error| SendError::new("tls", error.to_string()))?.map_err(of_tls)?;
+        let name = tls.server_name(host).map_err(of_tls)?;
+        let stream = TlsConnector::from(config).connect(name, stream).await.map_err(|error| {
+            let message = tls.explain(&error, host).unwrap_or_else(|| format!("TLS: {error}"));
+            SendError::new("tls", message)
+        })?;
+        handshake(TokioIo::new(stream)).await
+    }
+
+    /// Connects to the first address that answers; each has its part of the time.
+    async fn tcp(&self) -> Result<TcpStream, SendError> {
+        let Target { host, port, .. } = &*self.target;
+        let unreachable = |error: io::Error| SendError::new("unreachable", error.to_string());
+        let addresses: Vec<_> = lookup_host((host.as_str(), *port)).await.map_err(unreachable)?.collect();
+        let part = self.options.connect_timeout / u32::try_from(addresses.len().max(1)).unwrap_or(u32::MAX);
+        let mut last = SendError::new("unreachable", "the name has no address");
+        for address in addresses {
+            last = match timeout(part, TcpStream::connect(address)).await {
+                Ok(Ok(stream)) => return Ok(stream),
+                Ok(Err(error)) => unreachable(error),
+                Err(_) => SendError::new("timeout", "no connection in time"),
+            };
+        }
+        Err(last)
+    }
+}
+
+async fn handshake<S>(stream: TokioIo<S>) -> Result<Connection, SendError>
+where
+    TokioIo<S>: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
+{
+    let (requests, connection) = http1::handshake(stream).await.map_err(|error| broken(&error))?;
+    // Errors of the connection come out of the request that meets them.
+    let driver = tokio::spawn(async move { drop(connection.await) });
+    Ok(Connection { requests, driver })
+}
+
+/// Reads the answer; whether it was whole, so that the connection can be used again.
+async fn read(response: Response<Incoming>, deadline: Instant) -> (Answer, bool) {
+    let (head, mut incoming) = response.into_parts();
+    let (mut body, mut whole) = (BytesMut::new(), false);
+    let reading = async {
+        while let Some(frame) = incoming.frame().await {
+            let Ok(frame) = frame else { return };
+            let Some(data) = frame.data_ref() else { continue };
+            let room = ANSWER_BYTES_MAX - body.len();
+            body.extend_from_slice(&data[..data.len().min(room)]);
+            if data.len() > room {
+                return;
+            }
+        }
+        whole = true;
+    };
+    // Without its end an answer still has its status.
+    let _ = timeout_at(deadline.min(Instant::now() + BODY_TIME), reading).await;
+    let answer = Answer { status: head.status.as_u16(), headers: head.headers, body: body.freeze() };
+    (answer, whole)
+}
+
+/// An error with its causes, which the library keeps apart.
+fn broken(error: &hyper::Error) -> SendError {
+    let mut message = error.to_string();
+    for cause in causes(error) {
+        let text = cause.to_string();
+        if !message.contains(&text) {
+            message = format!("{message}: {text}");
+        }
+    }
+    SendError::new("broken", message)
+}
+
+/// What is behind an error, the nearest first.
+fn causes(error: &hyper::Error) -> Vec<&(dyn Error + 'static)> {
+    let (mut found, mut next) = (Vec::new(), error.source());
+    while let Some(cause) = next {
+        found.push(cause);
+        next = cause.source();
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests;

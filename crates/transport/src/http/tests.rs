@@ -1,0 +1,140 @@
+//! Against a server of plain sockets that answers as each test says.
+
+use super::*;
+use crate::tls::TlsFiles;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+
+/// What the server does with the next request on a connection.
+#[derive(Clone)]
+enum Do {
+    /// Answers with these bytes.
+    Say(&'static [u8]),
+    /// Answers, then goes on without end.
+    Endless(&'static [u8]),
+    /// Closes the connection.
+    Close,
+    /// Reads nothing and says nothing.
+    Nothing,
+}
+
+const OK: &[u8] = b"HTTP/1.1 204 No Content\r\n\r\n";
+
+/// Reads one request off the stream: its head and its body.
+async fn read_request(stream: &mut TcpStream) -> Option<(String, Vec<u8>)> {
+    let mut bytes = Vec::new();
+    let head_end = loop {
+        if let Some(at) = bytes.windows(4).position(|w| w == b"\r\n\r\n") {
+            break at + 4;
+        }
+        stream.read_buf(&mut bytes).await.ok().filter(|read| *read > 0)?;
+    };
+    let head = String::from_utf8(bytes[..head_end].to_vec()).unwrap();
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
+    while bytes.len() < head_end + length.unwrap_or(0) {
+        stream.read_buf(&mut bytes).await.ok().filter(|read| *read > 0)?;
+    }
+    Some((head, bytes.split_off(head_end)))
+}
+
+/// Connection after connection does what its list says, then closes. The address, and the requests
+/// that were read.
+async fn server(script: Vec<Vec<Do>>) -> (String, tokio::sync::mpsc::UnboundedReceiver<(String, Vec<u8>)>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}/in", listener.local_addr().unwrap());
+    let (seen, receiver) = tokio::sync::mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        for actions in script {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            for action in actions {
+                if let Do::Nothing = action {
+                    std::future::pending::<()>().await;
+                }
+                let Some(request) = read_request(&mut stream).await else { break };
+                seen.send(request).unwrap();
+                match action {
+                    Do::Say(bytes) => stream.write_all(bytes).await.unwrap(),
+                    Do::Endless(head) => {
+                        stream.write_all(head).await.unwrap();
+                        while stream.write_all(&[b'x'; 65536]).await.is_ok() {}
+                    }
+                    _ => break,
+                }
+            }
+        }
+    });
+    (address, receiver)
+}
+
+fn client(address: &str, timeout: Duration) -> Client {
+    let options =
+        ClientOptions { timeout, connect_timeout: timeout, tls: Arc::new(Tls::new(TlsFiles::default())) };
+    Client::new(Arc::new(Target::parse(address).unwrap()), options)
+}
+
+fn outgoing(parts: &[&'static [u8]]) -> Outgoing {
+    let body = parts.iter().map(|part| Bytes::from_static(part)).collect();
+    Outgoing { method: Method::POST, headers: HeaderMap::new(), body }
+}
+
+const LONG: Duration = Duration::from_secs(20);
+
+#[tokio::test]
+async fn requests_go_one_after_the_other_over_one_connection() {
+    let (address, mut seen) = server(vec![vec![Do::Say(OK), Do::Say(OK)]]).await;
+    let mut client = client(&address, LONG);
+    for parts in [[b"one " as &[u8], b"body"], [b"", b""]] {
+        assert_eq!(client.send(&outgoing(&parts)).await.unwrap().status, 204);
+        let (head, body) = seen.recv().await.unwrap();
+        assert!(head.starts_with("POST /in HTTP/1.1\r\n") && head.contains("host: 127.0.0.1:"), "{head}");
+        assert_eq!(body, parts.concat());
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_was_closed_meanwhile_is_replaced_without_an_error() {
+    let (address, mut seen) =
+        server(vec![vec![Do::Say(OK), Do::Close], vec![Do::Say(OK)], vec![Do::Say(OK)]]).await;
+    let mut client = client(&address, LONG);
+    assert_eq!(client.send(&outgoing(&[b"a"])).await.unwrap().status, 204);
+    // The server takes this one, and closes without an answer.
+    assert_eq!(client.send(&outgoing(&[b"b"])).await.unwrap().status, 204);
+    let bodies = [seen.recv().await.unwrap().1, seen.recv().await.unwrap().1, seen.recv().await.unwrap().1];
+    assert_eq!(bodies, [b"a", b"b", b"b"]);
+}
+
+#[tokio::test]
+async fn an_answer_that_is_cut_or_endless_keeps_its_status_and_no_connection() {
+    let cut = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort";
+    let endless = b"HTTP/1.1 429 Slow\r\nRetry-After: 7\r\nContent-Length: 99999999999\r\n\r\n";
+    let script = vec![vec![Do::Say(cut)], vec![Do::Endless(endless)], vec![Do::Say(OK)]];
+    let (address, _seen) = server(script).await;
+    let mut client = client(&address, LONG);
+    let answer = client.send(&outgoing(&[b"a"])).await.unwrap();
+    assert_eq!((answer.status, &answer.body[..]), (200, &b"short"[..]));
+    let answer = client.send(&outgoing(&[b"b"])).await.unwrap();
+    assert_eq!((answer.status, answer.body.len()), (429, ANSWER_BYTES_MAX));
+    assert_eq!(answer.headers["retry-after"], "7");
+    assert_eq!(client.send(&outgoing(&[b"c"])).await.unwrap().status, 204);
+}
+
+#[tokio::test]
+async fn no_answer_no_connection_and_no_http_are_errors_that_say_which() {
+    let (address, _seen) = server(vec![vec![Do::Close], vec![Do::Say(b"SSH-2.0-OpenSSH_9.2\r\n")]]).await;
+    let mut one = client(&address, LONG);
+    assert_eq!(one.send(&outgoing(&[b"a"])).await.unwrap_err().kind, "broken");
+    assert_eq!(one.send(&outgoing(&[b"a"])).await.unwrap_err().kind, "broken");
+    let gone = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}/", gone.local_addr().unwrap());
+    drop(gone);
+    assert_eq!(client(&address, LONG).send(&outgoing(&[])).await.unwrap_err().kind, "unreachable");
+}
+
+#[tokio::test]
+async fn a_far_side_that_never_reads_runs_out_of_time() {
+    let (address, _seen) = server(vec![vec![Do::Nothing]]).await;
+    let mut client = client(&address, Duration::from_millis(300));
+    let large = Outgoing { body: vec![Bytes::from(vec![0; 32 << 20])], ..outgoing(&[]) };
+    let error = client.send(&large).await.unwrap_err();
+    assert_eq!((error.kind, error.message.as_str()), ("timeout", "no answer in time"));
+}

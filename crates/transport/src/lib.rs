@@ -1,0 +1,24 @@
+//! How bytes leave for a far side: HTTP requests over connections that are kept, endpoints with
+//! their health, and the pauses between attempts.
+//!
+//! This crate knows no component: what is sent, and what an answer means for the events in it, is
+//! decided by the sinks.
+
+pub mod auth;
+mod backoff;
+mod body;
+mod endpoints;
+pub mod http;
+mod rate;
+mod retry_after;
+mod stamp;
+mod target;
+pub mod tls;
+
+pub use backoff::{BACKOFF_MAX, BACKOFF_MIN, Backoff, random};
+pub use endpoints::Endpoints;
+pub use hyper::Method;
+pub use hyper::header::{HeaderMap, HeaderName, HeaderValue};
+pub use rate::Rate;
+pub use retry_after::{RETRY_AFTER_MAX, retry_after};
+pub use target::{Target, TargetError};

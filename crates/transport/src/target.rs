@@ -1,0 +1,113 @@
+//! Where requests go: a URI, checked once.
+
+use hyper::Uri;
+use std::fmt;
+
+/// The parts of an `http` or `https` URI.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Whether the connection is encrypted.
+    pub tls: bool,
+    /// Host name or address; without the brackets of IPv6.
+    pub host: String,
+    /// TCP port.
+    pub port: u16,
+    /// Path and query, as they are sent.
+    pub path: String,
+    /// Value of the header `Host`.
+    pub authority: String,
+}
+
+/// Why a text is no [`Target`]: what is wrong, and what to write instead.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct TargetError(pub String);
+
+impl Target {
+    /// Reads a URI.
+    ///
+    /// # Errors
+    ///
+    /// No absolute URI, another scheme, or user and password in it: texts that show a URI would show
+    /// them too.
+    pub fn parse(text: &str) -> Result<Target, TargetError> {
+        let error = |text: &str| Err(TargetError(text.to_owned()));
+        // The text is not shown: it may hold a password.
+        let Ok(uri) = text.parse::<Uri>() else {
+            return error("is no URI; write for example http://host:8080/path");
+        };
+        let Some(authority) = uri.authority() else {
+            return error("names no host; write for example http://host:8080/path");
+        };
+        let (tls, default_port) = match uri.scheme_str() {
+            Some("http") => (false, 80),
+            Some("https") => (true, 443),
+            _ => return error("has an unknown scheme; write http:// or https://"),
+        };
+        if authority.as_str().contains('@') {
+            return error("holds a user name; write user and password into `auth`");
+        }
+        if text.contains('#') {
+            return error("has a fragment, which is never sent; leave out the # and what follows");
+        }
+        let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
+        if host.is_empty() {
+            return error("names no host; write for example http://host:8080/path");
+        }
+        let port = authority.as_str().strip_prefix(authority.host()).unwrap_or_default();
+        let port = match port.strip_prefix(':').map(str::parse::<u16>) {
+            None => default_port,
+            Some(Ok(port)) if port > 0 => port,
+            Some(_) => return error("has no port from 1 to 65535; write for example http://host:8080/path"),
+        };
+        Ok(Target {
+            tls,
+            host,
+            port,
+            path: uri.path_and_query().map_or("/", |path| path.as_str()).to_owned(),
+            authority: authority.as_str().to_owned(),
+        })
+    }
+}
+
+/// As messages name it: without the query, which may hold a key.
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.path.split('?').next().unwrap_or_default();
+        write!(f, "{}://{}{path}", if self.tls { "https" } else { "http" }, self.authority)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_a_uri_are_found_and_messages_show_no_query() {
+        let target = Target::parse("https://logs.example/in/put?key=secret").unwrap();
+        assert_eq!((target.tls, target.port, target.host.as_str()), (true, 443, "logs.example"));
+        assert_eq!(target.path, "/in/put?key=secret");
+        assert_eq!(target.to_string(), "https://logs.example/in/put");
+        let target = Target::parse("http://[::1]:8080").unwrap();
+        assert_eq!((target.host.as_str(), target.port, target.path.as_str()), ("::1", 8080, "/"));
+        assert_eq!(target.authority, "[::1]:8080");
+    }
+
+    #[test]
+    fn what_is_no_target_is_refused_with_advice_and_without_showing_it() {
+        for (text, advice) in [
+            ("", "is no URI"),
+            ("/only/a/path", "names no host"),
+            ("host:80", "has an unknown scheme"),
+            ("ftp://host/x", "has an unknown scheme"),
+            ("http://user:secret@host/", "into `auth`"),
+            ("http://host/#part", "leave out the #"),
+            ("http://host:99999/", "no port"),
+            ("http://[::1]:0/", "no port"),
+            ("http:///x", "is no URI"),
+        ] {
+            let error = Target::parse(text).unwrap_err().to_string();
+            assert!(error.contains(advice) && !error.contains("secret"), "{text}: {error}");
+        }
+    }
+}

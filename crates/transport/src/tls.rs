@@ -1,0 +1,278 @@
+//! TLS for clients: from files and options to a configuration of rustls, and its errors in words.
+
+mod explain;
+mod verify;
+
+use crate::stamp::Stamp;
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How connections are encrypted.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct TlsFiles {
+    /// PEM file with the authorities that are trusted; those of the system by default.
+    pub ca_file: Option<PathBuf>,
+    /// PEM file with the certificate of the agent, and those between it and an authority.
+    pub cert_file: Option<PathBuf>,
+    /// PEM file with the key to that certificate.
+    pub key_file: Option<PathBuf>,
+    /// `false` takes any certificate of the far side: for tests only.
+    pub verify: bool,
+    /// `false` takes a certificate for another host name.
+    pub verify_hostname: bool,
+    /// Name that is asked for and that the certificate must have; the host of the address by default.
+    pub server_name: Option<String>,
+}
+
+impl Default for TlsFiles {
+    fn default() -> Self {
+        TlsFiles {
+            ca_file: None,
+            cert_file: None,
+            key_file: None,
+            verify: true,
+            verify_hostname: true,
+            server_name: None,
+        }
+    }
+}
+
+impl TlsFiles {
+    /// Faults of the options, as (JSON pointer below `tls`, "what is wrong; what to write instead").
+    pub fn check(&self) -> Vec<(String, String)> {
+        let mut faults = Vec::new();
+        if self.cert_file.is_some() != self.key_file.is_some() {
+            faults.push((String::new(), "`cert_file` and `key_file` belong together; give both".to_owned()));
+        }
+        if let Some(name) = &self.server_name
+            && ServerName::try_from(name.as_str()).is_err()
+        {
+            let text = format!("{name:?} is no host name; write one without port, such as logs.example.com");
+            faults.push(("/server_name".to_owned(), text));
+        }
+        faults
+    }
+
+    /// The files that are read.
+    fn paths(&self) -> impl Iterator<Item = &Path> {
+        [&self.ca_file, &self.cert_file, &self.key_file].into_iter().flatten().map(PathBuf::as_path)
+    }
+}
+
+/// Why TLS cannot begin. Each message says which file it is about and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file cannot be read.
+    #[error("`{option}` {}: {error}", path.display())]
+    Read {
+        /// The option that names it.
+        option: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        error: io::Error,
+    },
+    /// A file does not hold what it should.
+    #[error("`{option}` {} {what}", path.display())]
+    Content {
+        /// The option that names it.
+        option: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What is wrong; what to do.
+        what: String,
+    },
+    /// The system has no authorities.
+    #[error("the system has no trusted authorities{0}; install ca-certificates or give `ca_file`")]
+    NoAuthorities(String),
+    /// Something else.
+    #[error("{0}")]
+    Other(String),
+}
+
+/// A configuration for connections with these options. Reads the files.
+///
+/// # Errors
+/// A file is missing or does not hold what it should, or the key does not fit the certificate.
+pub fn client_config(files: &TlsFiles) -> Result<Arc<ClientConfig>, TlsError> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .map_err(|error| TlsError::Other(error.to_string()))?;
+    let builder = match (files.verify, files.verify_hostname) {
+        (true, true) => builder.with_root_certificates(authorities(files)?),
+        (true, false) => builder
+            .dangerous()
+            .with_custom_certificate_verifier(verify::any_name(authorities(files)?, provider)),
+        (false, _) => builder.dangerous().with_custom_certificate_verifier(verify::anybody(provider)),
+    };
+    let config = match (&files.cert_file, &files.key_file) {
+        (Some(cert), Some(key)) => {
+            let chain = certificates("cert_file", cert)?;
+            let key_der = private_key(key)?;
+            builder.with_client_auth_cert(chain, key_der).map_err(|error| own_fault(error, cert, key))?
+        }
+        _ => builder.with_no_client_auth(),
+    };
+    Ok(Arc::new(config))
+}
+
+fn own_fault(error: rustls::Error, cert: &Path, key: &Path) -> TlsError {
+    let what = match error {
+        rustls::Error::InconsistentKeys(_) => {
+            format!(
+                "is not the key to the certificate in {}; give the two that belong together",
+                cert.display()
+            )
+        }
+        error => format!("cannot be used with {}: {error}", cert.display()),
+    };
+    TlsError::Content { option: "key_file", path: key.to_owned(), what }
+}
+
+/// The authorities that are trusted.
+fn authorities(files: &TlsFiles) -> Result<RootCertStore, TlsError> {
+    let mut roots = RootCertStore::empty();
+    let Some(path) = &files.ca_file else {
+        let found = rustls_native_certs::load_native_certs();
+        let (taken, _) = roots.add_parsable_certificates(found.certs);
+        let why = found.errors.first().map_or(String::new(), |error| format!(" ({error})"));
+        return if taken == 0 { Err(TlsError::NoAuthorities(why)) } else { Ok(roots) };
+    };
+    for certificate in certificates("ca_file", path)? {
+        roots.add(certificate).map_err(|error| {
+            let what = format!("holds a certificate that cannot be used: {error}");
+            TlsError::Content { option: "ca_file", path: path.clone(), what }
+        })?;
+    }
+    Ok(roots)
+}
+
+fn read(option: &'static str, path: &Path) -> Result<Vec<u8>, TlsError> {
+    std::fs::read(path).map_err(|error| TlsError::Read { option, path: path.to_owned(), error })
+}
+
+/// The certificates of a PEM file; at least one.
+fn certificates(option: &'static str, path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let fault = |what: String| TlsError::Content { option, path: path.to_owned(), what };
+    let bytes = read(option, path)?;
+    let found: Result<Vec<_>, pem::Error> = CertificateDer::pem_slice_iter(&bytes).collect();
+    let found = found.map_err(|error| fault(format!("is damaged: {error}; write it anew")))?;
+    if found.is_empty() {
+        return Err(fault("holds no certificate; it needs a part `-----BEGIN CERTIFICATE-----`".to_owned()));
+    }
+    Ok(found)
+}
+
+fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
+    let bytes = read("key_file", path)?;
+    PrivateKeyDer::from_pem_slice(&bytes).map_err(|error| {
+        let is_encrypted = bytes.windows(9).any(|text| text == b"ENCRYPTED");
+        let what = match error {
+            _ if is_encrypted => "is encrypted; take its password off with `openssl pkey`".to_owned(),
+            pem::Error::NoItemsFound => {
+                "holds no key; it needs a part `-----BEGIN PRIVATE KEY-----`".to_owned()
+            }
+            error => format!("is damaged: {error}; write it anew"),
+        };
+        TlsError::Content { option: "key_file", path: path.to_owned(), what }
+    })
+}
+
+/// TLS for the connections of one component: its files are read again when they have changed.
+pub struct Tls {
+    files: TlsFiles,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    config: Option<Arc<ClientConfig>>,
+    /// Of the files that `config` was made from; [`None`] if it is to be made anew.
+    stamps: Option<Vec<Stamp>>,
+    /// What was said about files that could not be used.
+    said: Option<String>,
+}
+
+impl Tls {
+    /// TLS with these options. Reads nothing yet.
+    pub fn new(files: TlsFiles) -> Tls {
+        Tls { files, state: Mutex::default() }
+    }
+
+    /// The configuration for the next connection. Reads the files if they have changed; it may wait for
+    /// a disk. Files that can no longer be used, as in the middle of an exchange, leave the
+    /// configuration as it was, and that is said in the log.
+    ///
+    /// # Errors
+    /// Those of [`client_config`], while it has not succeeded once.
+    pub fn config(&self) -> Result<Arc<ClientConfig>, TlsError> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let stamps = self.stamps();
+        if let Some(config) = &state.config
+            && stamps.is_some()
+            && stamps == state.stamps
+        {
+            return Ok(config.clone());
+        }
+        if state.config.is_none() {
+            self.warn();
+        }
+        match (client_config(&self.files), &state.config) {
+            (Ok(config), _) => {
+                *state = State { config: Some(config.clone()), stamps, said: None };
+                Ok(config)
+            }
+            (Err(error), None) => Err(error),
+            (Err(error), Some(config)) => {
+                let (config, text) = (config.clone(), error.to_string());
+                if state.said.as_ref() != Some(&text) {
+                    log::warn!("{text}; the certificates that were read before stay in use");
+                    state.said = Some(text);
+                }
+                Ok(config)
+            }
+        }
+    }
+
+    fn stamps(&self) -> Option<Vec<Stamp>> {
+        self.files.paths().map(|path| Stamp::of(path).ok().flatten()).collect()
+    }
+
+    fn warn(&self) {
+        if !self.files.verify {
+            log::warn!(
+                "`tls.verify: false`: any certificate is taken; whoever is on the way can read and change \
+                 what is sent"
+            );
+        } else if !self.files.verify_hostname {
+            log::warn!("`tls.verify_hostname: false`: the certificate of any host of the authority is taken");
+        }
+    }
+
+    /// The name to ask `host` for.
+    ///
+    /// # Errors
+    /// `host` is neither a name nor an IP address.
+    pub fn server_name(&self, host: &str) -> Result<ServerName<'static>, TlsError> {
+        let name = self.files.server_name.as_deref().unwrap_or(host);
+        ServerName::try_from(name.trim_matches(['[', ']']).to_owned())
+            .map_err(|_| TlsError::Other(format!("{name:?} is no host name; give `tls.server_name`")))
+    }
+
+    /// What a failure of a connection to `host` means, if it comes from TLS.
+    pub fn explain(&self, error: &io::Error, host: &str) -> Option<String> {
+        let error = error.get_ref()?.downcast_ref::<rustls::Error>()?;
+        Some(explain::explain(error, self.files.server_name.as_deref().unwrap_or(host), &self.files))
+    }
+}
+
+#[cfg(test)]
+mod tests;
