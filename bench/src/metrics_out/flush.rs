@@ -191,6 +191,9 @@ fn sizes_of(scenario: &Header, flush: &Flush) -> io::Result<Option<(String, Vec<
 }
 
 fn report_sizes(sizes: Vec<(String, Vec<f64>)>, report: &mut Report) -> io::Result<()> {
+    if sizes.is_empty() {
+        return Ok(());
+    }
     let names: Vec<&str> = ALGORITHMS.iter().filter_map(|algorithm| algorithm.content_encoding()).collect();
     let columns: Vec<&str> = ["encoding", "as it is"].into_iter().chain(names).collect();
     let mut table = Table::new("metrics_out_bytes", "Bytes of a series on the wire", &columns);
