@@ -109,8 +109,15 @@ fn bound(input: &[u8]) -> usize {
     input.len() + input.len() / 1000 + 1024
 }
 
+/// As the agent does it.
+fn make_room(out: &mut Vec<u8>, bytes: usize) {
+    if out.len() < bytes {
+        *out = vec![0; bytes.next_multiple_of(64 << 10)];
+    }
+}
+
 fn zlib_rs(zlib: &mut Compress, input: &[u8], out: &mut Vec<u8>) -> io::Result<Vec<u8>> {
-    out.resize(bound(input), 0);
+    make_room(out, bound(input));
     zlib.reset();
     match zlib.compress(input, out, FlushCompress::Finish)? {
         Status::StreamEnd => Ok(out[..zlib.total_out() as usize].to_vec()),
@@ -140,7 +147,7 @@ impl PlainZlib {
     }
 
     fn compress(&mut self, input: &[u8]) -> io::Result<Vec<u8>> {
-        self.out.resize(bound(input), 0);
+        make_room(&mut self.out, bound(input));
         let stream = &mut *self.stream;
         stream.next_in = input.as_ptr().cast_mut();
         stream.avail_in = input.len() as u32;
