@@ -148,6 +148,7 @@ pub static ROWS: &[Row] = &[
     row!(sink, sinks::blackhole::BlackholeConfig, "blackhole", "sinks/blackhole"),
     row!(sink, sinks::console::ConsoleConfig, "console", "sinks/console"),
     row!(sink, sinks::file::FileConfig, "file", "sinks/file"),
+    row!(sink, sinks::http::HttpConfig, "http", "sinks/http"),
     row!(sink, sinks::kafka::KafkaConfig, "kafka", "sinks/kafka"),
 ];
 

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use millstream_model::{Batch, BatchBuilder, Block, Cell, CellKind, Column, Columns, Selection, SourceCx};
 use millstream_scan::{TagPlaces, escape_json};
 use millstream_series::{Canonical, Output, Reading, SeriesKey, TagStyle, Temporality};
+use std::borrow::Cow;
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::sync::{Arc, LazyLock};
@@ -87,8 +88,9 @@ impl MetricRows {
     pub fn reading(&mut self, reading: &Reading<'_>, rest: &mut Option<Rest>) -> ControlFlow<()> {
         let mut left: Vec<Output> = Vec::new();
         self.tags_text.render(reading.key);
+        let name = one_line(reading.key.name());
         reading.outputs(self.period.seconds, |output| {
-            if !left.is_empty() || !self.output(reading.key.name(), &output) {
+            if !left.is_empty() || !self.output(&name, &output) {
                 left.push(output);
             }
         });
@@ -103,7 +105,8 @@ impl MetricRows {
     pub fn rest(&mut self, rest: &mut Option<Rest>) -> ControlFlow<()> {
         let Some(Rest { key, outputs }) = rest else { return ControlFlow::Continue(()) };
         self.tags_text.render(key);
-        let put = outputs.iter().take_while(|output| self.output(key.name(), output)).count();
+        let name = one_line(key.name());
+        let put = outputs.iter().take_while(|output| self.output(&name, output)).count();
         outputs.drain(..put);
         if !outputs.is_empty() {
             return ControlFlow::Break(());
@@ -121,15 +124,14 @@ impl MetricRows {
     ) -> bool {
         let mut tags: Vec<_> = tags.map(|(key, value)| (key.as_bytes(), value.as_bytes())).collect();
         self.tags_text.render_sorted(&mut tags);
-        self.output(name.as_bytes(), output)
+        self.output(&one_line(name.as_bytes()), output)
     }
 
-    /// Adds an event, if there is room.
+    /// Adds an event, if there is room; the name is one line.
     fn output(&mut self, name: &[u8], output: &Output) -> bool {
         let text = &mut self.text;
         text.clear();
-        // A line of text must stay one line.
-        text.extend(name.iter().map(|byte| if byte.is_ascii_control() { b'_' } else { *byte }));
+        text.extend_from_slice(name);
         text.extend_from_slice(output.suffix.as_bytes());
         let tags_at = text.len() + 1;
         text.push(b' ');
@@ -183,6 +185,15 @@ impl MetricRows {
         // The text says nothing that the fields do not.
         batch.shown = Some(Selection::new_unset(rows));
         batch
+    }
+}
+
+/// A name as it is written: a line of text must stay one line.
+fn one_line(name: &[u8]) -> Cow<'_, [u8]> {
+    // Without a way out of the loop it looks at many bytes at a time.
+    match name.iter().fold(false, |found, byte| found | byte.is_ascii_control()) {
+        true => name.iter().map(|byte| if byte.is_ascii_control() { b'_' } else { *byte }).collect(),
+        false => Cow::Borrowed(name),
     }
 }
 

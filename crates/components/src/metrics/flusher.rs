@@ -206,7 +206,9 @@ impl Flusher {
     /// Says once a period that the one before is not out yet.
     fn watch(&mut self, cx: &SourceCx<'_>) {
         let is_due = self.periods.as_ref().is_some_and(|periods| periods.left(cx.now).is_zero());
-        if self.is_late || !is_due || matches!(self.stage, Stage::Collecting) {
+        // The last period has none behind it that could become longer.
+        let is_last = matches!(self.ending, Ending::Last | Ending::Done);
+        if self.is_late || !is_due || is_last || matches!(self.stage, Stage::Collecting) {
             return;
         }
         self.is_late = true;
@@ -336,9 +338,10 @@ impl Flusher {
 
 impl Drop for Flusher {
     fn drop(&mut self) {
-        if !matches!(self.stage, Stage::Collecting) {
+        // Before its first poll it has taken nothing.
+        if self.periods.is_some() && (self.ending != Ending::Done || self.has_notices()) {
             log::error!(
-                "source {}: it ended before all of its last period was delivered; the rest is lost",
+                "source {}: it ended before all that had come was given out; the rest is lost",
                 self.id
             );
         }

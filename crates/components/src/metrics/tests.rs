@@ -4,6 +4,7 @@ use crate::registry::{Component, SourceComponent};
 use crate::sources::dogstatsd::DogStatsdConfig;
 use millstream_model::{Batch, Polled, SinkSet, Source};
 use millstream_testkit::SourceRig;
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::net::UnixDatagram;
 use std::time::{Duration, Instant};
@@ -21,17 +22,23 @@ struct Bench {
 }
 
 impl Bench {
+    /// A source whose first period has begun.
     fn new(options: &str) -> Bench {
+        let mut bench = Bench::opened(options);
+        assert!(matches!(bench.rig.poll(&mut *bench.source), Polled::Wait(_)));
+        bench
+    }
+
+    /// A source that was not polled yet.
+    fn opened(options: &str) -> Bench {
         let (folder, rig) = (tempfile::tempdir().unwrap(), SourceRig::new(&["out"]));
         let path = folder.path().join("dsd.sock");
         let text = format!("{{\"listen\":[\"unixgram://{}\"]{options}}}", path.display());
         let config: DogStatsdConfig = serde_json::from_str(&text).unwrap();
         assert_eq!(config.check(), []);
-        let mut source = config.open(rig.open()).unwrap();
+        let source = config.open(rig.open()).unwrap();
         let client = UnixDatagram::unbound().unwrap();
         client.connect(&path).unwrap();
-        // The first poll begins the first period.
-        assert!(matches!(rig.poll(&mut *source), Polled::Wait(_)));
         Bench { rig, source, client, _folder: folder }
     }
 
@@ -43,6 +50,15 @@ impl Bench {
         while self.rig.counters.snapshot().received_events < before + events {
             assert!(begun.elapsed() < LIMIT, "the points do not arrive");
             std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Polls until the period is over and waits for room.
+    fn wait_for_room(&mut self) {
+        let begun = Instant::now();
+        while !matches!(self.rig.poll(&mut *self.source), Polled::NoRoom) {
+            assert!(begun.elapsed() < LIMIT, "the period does not end");
+            self.rig.wait_for_wake(Duration::from_millis(1));
         }
     }
 
@@ -127,11 +143,7 @@ fn a_period_that_cannot_be_delivered_becomes_part_of_the_next() {
     bench.rig.advance(10 * S);
     bench.rig.room = SinkSet::EMPTY;
     // The sink has no room: what came with the period waits, and what comes is taken on.
-    let begun = Instant::now();
-    while !matches!(bench.rig.poll(&mut *bench.source), Polled::NoRoom) {
-        assert!(begun.elapsed() < LIMIT);
-        bench.rig.wait_for_wake(Duration::from_millis(1));
-    }
+    bench.wait_for_room();
     bench.send(&["a:2|c"], 1);
     bench.rig.advance(12 * S);
     assert!(matches!(bench.rig.poll(&mut *bench.source), Polled::NoRoom));
@@ -173,6 +185,87 @@ fn with_until_eof_what_is_in_the_socket_is_all() {
     let mut bench = Bench { rig, source, client, _folder: folder };
     assert_eq!(bench.flush().into_keys().collect::<Vec<_>>(), ["a {} 5"]);
     assert!(matches!(bench.rig.poll(&mut *bench.source), Polled::Ended));
+}
+
+#[test]
+fn every_fault_of_the_options_has_its_place() {
+    let text = r#"{"listen":["unixgram:///a","unixgram:///a","nowhere"],"mode":"0999","period":"1500ms",
+                   "max_message":"1B"}"#;
+    let config: DogStatsdConfig = serde_json::from_str(text).unwrap();
+    let mut places: Vec<String> = config.check().into_iter().map(|(place, _)| place).collect();
+    places.sort();
+    assert_eq!(places, ["/listen/1", "/listen/2", "/max_message", "/mode", "/period"]);
+}
+
+/// Keeps what a thread logs, for the test that runs on it.
+struct Said;
+
+thread_local! {
+    static SAID: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+}
+
+impl log::Log for Said {
+    fn enabled(&self, metadata: &log::Metadata<'_>) -> bool {
+        metadata.level() == log::Level::Error
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        if self.enabled(record.metadata()) {
+            SAID.with_borrow_mut(|said| said.push(record.args().to_string()));
+        }
+    }
+
+    fn flush(&self) {}
+}
+
+/// The errors that are logged when the source goes.
+fn said_at_the_end_of(bench: Bench) -> Vec<String> {
+    // A second call changes nothing.
+    if log::set_logger(&Said).is_ok() {
+        log::set_max_level(log::LevelFilter::Error);
+    }
+    SAID.take();
+    drop(bench);
+    SAID.take()
+}
+
+#[test]
+fn a_source_that_goes_before_all_is_out_says_so() {
+    let lost = ["source app: it ended before all that had come was given out; the rest is lost"];
+    // A period under way.
+    let bench = Bench::new("");
+    bench.send(&["a:1|c"], 1);
+    assert_eq!(said_at_the_end_of(bench), lost);
+    // The last one, that no sink takes.
+    let mut bench = Bench::new("");
+    bench.send(&["a:1|c"], 1);
+    bench.source.close(true);
+    bench.rig.room = SinkSet::EMPTY;
+    bench.wait_for_room();
+    assert_eq!(said_at_the_end_of(bench), lost);
+    // All is out.
+    let mut bench = Bench::new("");
+    bench.send(&["a:1|c"], 1);
+    bench.source.close(true);
+    bench.flush();
+    assert!(matches!(bench.rig.poll(&mut *bench.source), Polled::Ended));
+    assert_eq!(said_at_the_end_of(bench), [""; 0]);
+    // It was never polled, and so took nothing.
+    assert_eq!(said_at_the_end_of(Bench::opened("")), [""; 0]);
+}
+
+#[test]
+fn the_last_period_is_not_late_however_long_it_takes_to_go() {
+    let mut bench = Bench::new("");
+    bench.send(&["a:1|c"], 1);
+    bench.source.close(true);
+    bench.rig.room = SinkSet::EMPTY;
+    bench.wait_for_room();
+    bench.rig.advance(25 * S);
+    assert!(matches!(bench.rig.poll(&mut *bench.source), Polled::NoRoom));
+    bench.rig.room = bench.rig.all();
+    assert_eq!(bench.flush().into_keys().collect::<Vec<_>>(), ["a {} 1"]);
+    assert_eq!(bench.rig.counters.snapshot().errors.get("flush_late"), None);
 }
 
 /// Series of every length of tags, so that blocks end in the middle of a series' numbers.
