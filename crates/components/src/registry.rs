@@ -150,6 +150,18 @@ pub static ROWS: &[Row] = &[
     row!(sink, sinks::file::FileConfig, "file", "sinks/file"),
     row!(sink, sinks::http::HttpConfig, "http", "sinks/http"),
     row!(sink, sinks::kafka::KafkaConfig, "kafka", "sinks/kafka"),
+    row!(
+        sink,
+        sinks::prometheus_exporter::PrometheusExporterConfig,
+        "prometheus_exporter",
+        "sinks/prometheus_exporter"
+    ),
+    row!(
+        sink,
+        sinks::prometheus_remote_write::PrometheusRemoteWriteConfig,
+        "prometheus_remote_write",
+        "sinks/prometheus_remote_write"
+    ),
 ];
 
 /// The row of a component type.

@@ -114,8 +114,15 @@ mod tests {
             start_at_zero: true,
         };
         let places: Vec<_> = options.check().into_iter().map(|(pointer, _)| pointer).collect();
-        let wanted =
-            ["/labels/__x", "/labels/a:b", "/labels/quantile", "/host_label", "/quantiles/1", "/quantiles/2", "/expire"];
+        let wanted = [
+            "/labels/__x",
+            "/labels/a:b",
+            "/labels/quantile",
+            "/host_label",
+            "/quantiles/1",
+            "/quantiles/2",
+            "/expire",
+        ];
         assert_eq!(places, wanted);
     }
 }

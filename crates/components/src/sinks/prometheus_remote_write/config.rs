@@ -27,9 +27,9 @@ pub struct PrometheusRemoteWriteConfig {
     /// Logs in.
     #[serde(default)]
     pub auth: Option<AuthOptions>,
-    /// Files for TLS.
+    /// How connections to `https` addresses are encrypted.
     #[serde(default)]
-    pub tls: TlsFiles,
+    pub tls: Option<TlsFiles>,
     /// Headers of each request, such as `X-Scope-OrgID`.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
@@ -126,9 +126,15 @@ impl PrometheusRemoteWriteConfig {
 
 impl Component for PrometheusRemoteWriteConfig {
     fn check(&self) -> Vec<(String, String)> {
-        let (_, mut faults) = targets(self.uri.as_deref(), &self.endpoints);
-        let auth = self.auth.iter().flat_map(AuthOptions::check);
-        faults.extend(auth.map(|(pointer, text)| (format!("/auth{pointer}"), text)));
+        let (targets, mut faults) = targets(self.uri.as_deref(), &self.endpoints);
+        let under = |key: &str, found: Vec<(String, String)>| {
+            found.into_iter().map(move |(at, text)| (format!("/{key}{at}"), text)).collect::<Vec<_>>()
+        };
+        faults.extend(self.auth.iter().flat_map(|auth| under("auth", auth.check())));
+        faults.extend(self.tls.iter().flat_map(|tls| under("tls", tls.check())));
+        if self.tls.is_some() && !targets.is_empty() && targets.iter().all(|target| !target.tls) {
+            faults.push(("/tls".into(), "has no effect on http://; write https:// or leave it out".into()));
+        }
         faults.extend(check_headers(&self.headers));
         faults.extend(self.batch.check());
         faults.extend(self.request.check());
@@ -144,15 +150,16 @@ impl Component for PrometheusRemoteWriteConfig {
 impl SinkComponent for PrometheusRemoteWriteConfig {
     fn build(self) -> Result<Arc<dyn Sink>, BuildError> {
         let (series, (targets, _)) = (self.series(), targets(self.uri.as_deref(), &self.endpoints));
-        let (encoding, options) =
-            (Encoding::new(series.distributions(), Some(self.spread)), series.build());
-        let limits = Limits {
-            events: self.batch.events,
-            bytes: self.batch.bytes.0 as usize,
-            protocol: self.protocol,
-        };
-        let settings =
-            Settings::new(targets, &self.headers, self.auth, self.tls, (self.batch, self.request));
+        let (options, encoding) = (series.build(), Encoding::new(series.distributions(), Some(self.spread)));
+        let limits =
+            Limits { events: self.batch.events, bytes: self.batch.bytes.0 as usize, protocol: self.protocol };
+        let settings = Settings::new(
+            targets,
+            &self.headers,
+            self.auth,
+            self.tls.unwrap_or_default(),
+            (self.batch, self.request),
+        );
         Ok(Arc::new(PrometheusRemoteWrite { encoding, settings: Arc::new(settings), options, limits }))
     }
 }

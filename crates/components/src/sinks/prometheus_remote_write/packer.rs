@@ -145,7 +145,8 @@ impl Packer for RemotePacker {
 
     /// Who says how many samples were written knows version 2.
     fn answered(&mut self, header: &dyn Fn(&str) -> Option<String>) {
-        if self.limits.protocol == Protocol::Auto && self.version == Version::One && header(WRITTEN).is_some() {
+        if self.limits.protocol == Protocol::Auto && self.version == Version::One && header(WRITTEN).is_some()
+        {
             self.version = Version::Two;
         }
     }
