@@ -4,7 +4,7 @@ use crate::measure::{Samples, progress};
 use crate::report::{Report, Table};
 use crate::scan::ns_per_item;
 use millstream_encodings::metric::{Kind, Metric, Temporality, Value};
-use millstream_encodings::msgpack::{BlockEncoder, Shared};
+use millstream_encodings::msgpack::{BlockEncoder, Shared, blocks};
 use millstream_testkit::Random;
 use std::hint::black_box;
 use std::io;
