@@ -6,6 +6,7 @@ mod batch;
 pub mod certificates;
 pub mod kafka;
 mod lines;
+pub mod prometheus;
 mod random;
 mod rig;
 mod sink;
