@@ -4,10 +4,12 @@
 mod agent;
 mod broker;
 mod delivered;
+mod encodings;
 mod expressions;
 mod fleet;
 mod framing;
 mod header;
+mod java;
 mod limits;
 mod measure;
 mod metrics;
@@ -79,6 +81,8 @@ enum Part {
     Points,
     /// Messages of metric clients to points
     PointsParse,
+    /// Metrics to bytes: JSON, msgpack
+    Encodings,
     /// What hides secrets, detector by detector
     Redact,
     /// Bytes to events: multi-line, encodings, container formats
@@ -104,6 +108,8 @@ enum Part {
         /// Only these scenarios
         names: Vec<String>,
     },
+    /// The Java client beside that of DogStatsD
+    Java,
     /// Sends datagrams of DogStatsD lines and says what was sent; the load of `metrics`
     Send(metrics::send::Load),
     /// What fleets pay for: many files, slow writers, nothing to do
@@ -139,6 +145,7 @@ fn run(options: &Options) -> io::Result<()> {
         Part::Tags => drop(tags::run(&mut report)?),
         Part::Points => drop(points::run(&mut report)?),
         Part::PointsParse => points_parse::run(&mut report)?,
+        Part::Encodings => encodings::run(&mut report)?,
         Part::Redact => redact::run(&mut report)?,
         Part::Framing => framing::run(options.repetitions, &mut report)?,
         Part::Parse => parse::run(options.repetitions, &mut report)?,
@@ -149,6 +156,7 @@ fn run(options: &Options) -> io::Result<()> {
         }
         Part::Peers { names } => peers::run(options, names, &scratch, &mut report)?,
         Part::Metrics { names } => metrics::run(options, names, &scratch, &mut report)?,
+        Part::Java => java::run(options.cores(), &scratch, &mut report)?,
         Part::Send(_) => {}
         Part::Fleet { names } => fleet::run(options, names, &scratch, &mut report)?,
     }
@@ -185,6 +193,7 @@ impl Part {
             Part::Tags => "tags",
             Part::Points => "points",
             Part::PointsParse => "points_parse",
+            Part::Encodings => "encodings",
             Part::Redact => "redact",
             Part::Framing => "framing",
             Part::Parse => "parse",
@@ -193,6 +202,7 @@ impl Part {
             Part::Agent { .. } => "agent",
             Part::Peers { .. } => "peers",
             Part::Metrics { .. } => "metrics",
+            Part::Java => "java_client",
             Part::Send(_) => "send",
             Part::Fleet { .. } => "fleet",
         }

@@ -13,5 +13,6 @@ mod promises;
 mod reload;
 mod rotation;
 mod stall;
+mod tcp;
 mod unit_tests;
 mod verify;

@@ -7,6 +7,7 @@ mod flusher;
 mod handover;
 pub mod intake;
 pub mod notices;
+pub mod numbers;
 pub mod origin;
 pub mod outlet;
 pub mod period;

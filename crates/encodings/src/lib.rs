@@ -4,4 +4,5 @@
 
 mod json;
 pub mod metric;
+pub mod msgpack;
 pub mod prometheus;

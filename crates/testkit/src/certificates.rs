@@ -3,8 +3,14 @@
 use rcgen::{
     BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, date_time_ymd,
 };
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio_rustls::TlsAcceptor;
 
 /// An authority that signs certificates.
 pub struct Authority {
@@ -76,6 +82,25 @@ impl Default for Authority {
 }
 
 impl Certificate {
+    /// A server with this certificate; its clients need one of `clients`, if that is given.
+    pub fn acceptor(&self, clients: Option<&Authority>) -> TlsAcceptor {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ServerConfig::builder_with_provider(provider.clone());
+        let builder = builder.with_safe_default_protocol_versions().expect("versions of TLS");
+        let builder = match clients {
+            None => builder.with_no_client_auth(),
+            Some(authority) => {
+                let mut roots = RootCertStore::empty();
+                roots.add(chain(&authority.cert).remove(0)).expect("an authority");
+                let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider).build();
+                builder.with_client_cert_verifier(verifier.expect("a verifier"))
+            }
+        };
+        let key = PrivateKeyDer::from_pem_slice(self.key.as_bytes()).expect("a key");
+        let config = builder.with_single_cert(chain(&self.cert), key).expect("a certificate with its key");
+        TlsAcceptor::from(Arc::new(config))
+    }
+
     /// Writes it to `NAME.crt` and its key to `NAME.key` in `folder`.
     pub fn write(&self, folder: &Path, name: &str) -> (PathBuf, PathBuf) {
         let (cert, key) = (folder.join(format!("{name}.crt")), folder.join(format!("{name}.key")));
@@ -83,4 +108,8 @@ impl Certificate {
         fs::write(&key, &self.key).expect("the key is written");
         (cert, key)
     }
+}
+
+fn chain(pem: &str) -> Vec<CertificateDer<'static>> {
+    CertificateDer::pem_slice_iter(pem.as_bytes()).collect::<Result<_, _>>().expect("certificates")
 }

@@ -4,6 +4,7 @@
 
 mod batch;
 pub mod certificates;
+pub mod http;
 pub mod kafka;
 mod lines;
 pub mod prometheus;

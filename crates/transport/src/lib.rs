@@ -12,7 +12,9 @@ pub mod http;
 mod rate;
 mod retry_after;
 mod stamp;
+mod sys;
 mod target;
+pub mod tcp;
 pub mod tls;
 
 pub use backoff::{BACKOFF_MAX, BACKOFF_MIN, Backoff, random};

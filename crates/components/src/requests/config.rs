@@ -14,6 +14,9 @@ use std::time::Duration;
 /// Most bytes of a batch: four times what the engine lets wait for a sink, see `STILL` in the lane.
 const BATCH_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
+/// How often a far side is asked at most that takes nothing until a person changes something.
+const SLOW: Duration = Duration::from_secs(10);
+
 /// How events are collected to requests: the first limit that is reached ends a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -133,6 +136,8 @@ pub struct Settings {
     pub batch: BatchOptions,
     /// How requests are sent.
     pub request: RequestOptions,
+    /// How often a far side is asked at most that takes nothing until a person changes something.
+    pub slow: Duration,
 }
 
 impl Settings {
@@ -156,7 +161,7 @@ impl Settings {
         all.insert("user-agent", HeaderValue::from_static(concat!("millstream/", env!("CARGO_PKG_VERSION"))));
         all.extend(headers.iter().filter_map(header));
         let auth = auth.map(|auth| Arc::new(auth.build()));
-        Settings { targets, client, method: Method::POST, headers: all, auth, batch, request }
+        Settings { targets, client, method: Method::POST, headers: all, auth, batch, request, slow: SLOW }
     }
 }
 
@@ -167,9 +172,8 @@ pub fn check_headers(headers: &BTreeMap<String, String>) -> Vec<(String, String)
         let lower = name.to_ascii_lowercase();
         let text = match lower.as_str() {
             _ if HeaderName::try_from(name).is_err() => "is no name of a header; write for example X-Tenant",
-            "host" | "content-length" | "transfer-encoding" | "connection" | "idempotency-key" => {
-                "is set by the agent; leave it out"
-            }
+            "host" | "content-length" | "transfer-encoding" | "connection" | "content-encoding"
+            | "idempotency-key" => "is set by the agent; leave it out",
             "authorization" => "would stand in the open; write it into `auth`",
             // The value is not shown: it may be a secret.
             _ if HeaderValue::from_str(value).is_err() => {

@@ -21,10 +21,6 @@ use tokio::time::{Instant, sleep_until};
 /// Batches that are packed or being packed: one on its way, and the next.
 const BATCHES_MAX: usize = 2;
 
-/// How often a far side is asked that takes nothing until a person changes something: between half of
-/// this and this.
-const SLOW: Duration = Duration::from_secs(10);
-
 /// How often refused events are shown in the log.
 const SAY_AGAIN: Duration = Duration::from_secs(30);
 
@@ -231,7 +227,7 @@ impl<P: Packer> RequestLane<P> {
         }
         match complaint.filter(|_| !other) {
             Some(Complaint { endpoint, text }) => {
-                Err(self.failed(endpoint, "refused", &text, Some(slow()), now))
+                Err(self.failed(endpoint, "refused", &text, Some(self.slow()), now))
             }
             None => Ok(()),
         }
@@ -248,7 +244,9 @@ impl<P: Packer> RequestLane<P> {
         match verdict(&answer, SystemTime::now()) {
             Verdict::Delivered => self.delivered(endpoint, answer, now),
             Verdict::Later(wait) => return Err(self.failed(endpoint, kind, &text(), wait, now)),
-            Verdict::Misconfigured => return Err(self.failed(endpoint, kind, &text(), Some(slow()), now)),
+            Verdict::Misconfigured => {
+                return Err(self.failed(endpoint, kind, &text(), Some(self.slow()), now));
+            }
             Verdict::Refused { too_large } => self.refused(endpoint, &answer, too_large, now),
             Verdict::OtherForm => self.other_form(endpoint, text()),
         }
@@ -300,16 +298,17 @@ impl<P: Packer> RequestLane<P> {
         batch.repair = Some(Repair::Split(numbered));
     }
 
+    /// A pause for what does not mend itself: between half of the longest one and all of it.
+    fn slow(&self) -> Duration {
+        let half = self.settings.slow / 2;
+        half + half.mul_f64(f64::from(random()) / f64::from(u32::MAX))
+    }
+
     fn other_form(&mut self, endpoint: usize, text: String) {
         let Some(batch) = self.batches.front_mut() else { return };
         let Some(numbered) = batch.requests.as_mut().and_then(VecDeque::pop_front) else { return };
         batch.repair = Some(Repair::Convert(numbered, Complaint { endpoint, text }));
     }
-}
-
-/// A pause for what does not mend itself.
-fn slow() -> Duration {
-    SLOW / 2 + (SLOW / 2).mul_f64(f64::from(random()) / f64::from(u32::MAX))
 }
 
 /// When a payload may go that is held back until a time on the wall clock.

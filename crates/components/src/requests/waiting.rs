@@ -145,12 +145,16 @@ mod tests {
         by_time.push(taken(10, 1), None, now + 500 * MS);
         assert_eq!(by_time.due(), Some(now + 1000 * MS));
         let mut by_bytes = waiting(1000, 10);
-        [400, 500, 200].map(|bytes| by_bytes.push(taken(bytes, 1), None, now));
+        for bytes in [400, 500, 200] {
+            by_bytes.push(taken(bytes, 1), None, now);
+        }
         assert!(by_bytes.is_full() && by_bytes.due() == Some(now));
         assert_eq!(batch(&mut by_bytes, now), [400, 500]);
         assert_eq!((by_bytes.is_full(), batch(&mut by_bytes, now)), (false, vec![200]));
         let mut by_events = waiting(1000, 10);
-        [4, 5, 6].map(|events| by_events.push(taken(1, events), None, now));
+        for events in [4, 5, 6] {
+            by_events.push(taken(1, events), None, now);
+        }
         assert!(by_events.is_full());
         assert_eq!((batch(&mut by_events, now), batch(&mut by_events, now)), (vec![1, 1], vec![1]));
     }
@@ -159,7 +163,9 @@ mod tests {
     fn a_payload_larger_than_a_batch_goes_alone() {
         let now = Instant::now();
         let mut waiting = waiting(100, 10);
-        [5, 5000, 5].map(|bytes| waiting.push(taken(bytes, 1), None, now));
+        for bytes in [5, 5000, 5] {
+            waiting.push(taken(bytes, 1), None, now);
+        }
         assert_eq!([(); 3].map(|()| batch(&mut waiting, now)), [[5], [5000], [5]]);
     }
 
@@ -190,8 +196,10 @@ mod tests {
     fn after_a_refusal_for_size_batches_are_smaller_for_a_while() {
         let now = Instant::now();
         let mut waiting = waiting(1 << 20, 1_000_000);
-        let mut full = |waiting: &mut Waiting, now| {
-            [(); 40].map(|()| waiting.push(taken(32 << 10, 1), None, now));
+        let full = |waiting: &mut Waiting, now| {
+            for () in [(); 40] {
+                waiting.push(taken(32 << 10, 1), None, now);
+            }
             let batch = waiting.take(now).len() as u64 * (32 << 10);
             while !waiting.take(now).is_empty() {}
             batch

@@ -1,34 +1,11 @@
 use super::*;
-use millstream_testkit::certificates::{Authority, Certificate, Validity};
-use rustls::ServerConfig;
-use rustls::server::WebPkiClientVerifier;
+use millstream_testkit::certificates::{Authority, Validity};
 use std::fs;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 const HOST: &str = "logs.example";
-
-fn pem(text: &str) -> Vec<CertificateDer<'static>> {
-    CertificateDer::pem_slice_iter(text.as_bytes()).collect::<Result<_, _>>().unwrap()
-}
-
-/// A server with this certificate; clients need one of `clients`, if given.
-fn acceptor(own: &Certificate, clients: Option<&Authority>) -> TlsAcceptor {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ServerConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions();
-    let builder = match clients {
-        None => builder.unwrap().with_no_client_auth(),
-        Some(authority) => {
-            let mut roots = RootCertStore::empty();
-            roots.add(pem(&authority.cert).remove(0)).unwrap();
-            let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider).build();
-            builder.unwrap().with_client_cert_verifier(verifier.unwrap())
-        }
-    };
-    let key = PrivateKeyDer::from_pem_slice(own.key.as_bytes()).unwrap();
-    TlsAcceptor::from(Arc::new(builder.with_single_cert(pem(&own.cert), key).unwrap()))
-}
 
 /// One byte there and one back; what a person reads if that fails.
 async fn talk(tls: &Tls, acceptor: TlsAcceptor) -> Result<(), String> {
@@ -81,13 +58,13 @@ async fn what_is_wrong_with_a_certificate_is_said() {
         ),
     ];
     for (certificate, says) in &cases {
-        let text = talk(&Tls::new(fix.files()), acceptor(certificate, None)).await.unwrap_err();
+        let text = talk(&Tls::new(fix.files()), certificate.acceptor(None)).await.unwrap_err();
         assert!(text.contains(says), "{text}");
         let lax = TlsFiles { verify: false, ..fix.files() };
-        assert_eq!(talk(&Tls::new(lax), acceptor(certificate, None)).await, Ok(()), "{says}");
+        assert_eq!(talk(&Tls::new(lax), certificate.acceptor(None)).await, Ok(()), "{says}");
     }
     let good = fix.authority.issue(&[HOST], Validity::Good);
-    assert_eq!(talk(&Tls::new(fix.files()), acceptor(&good, None)).await, Ok(()));
+    assert_eq!(talk(&Tls::new(fix.files()), good.acceptor(None)).await, Ok(()));
 }
 
 #[tokio::test]
@@ -95,17 +72,17 @@ async fn names_alone_can_be_let_pass() {
     let (fix, other) = (fixture(), Authority::new());
     let lax = || Tls::new(TlsFiles { verify_hostname: false, ..fix.files() });
     let renamed = fix.authority.issue(&["a.example"], Validity::Good);
-    assert_eq!(talk(&lax(), acceptor(&renamed, None)).await, Ok(()));
+    assert_eq!(talk(&lax(), renamed.acceptor(None)).await, Ok(()));
     let named = TlsFiles { server_name: Some("a.example".into()), ..fix.files() };
-    assert_eq!(talk(&Tls::new(named), acceptor(&renamed, None)).await, Ok(()));
+    assert_eq!(talk(&Tls::new(named), renamed.acceptor(None)).await, Ok(()));
     let strange = other.issue(&[HOST], Validity::Good);
-    assert!(talk(&lax(), acceptor(&strange, None)).await.unwrap_err().contains("not signed by"));
+    assert!(talk(&lax(), strange.acceptor(None)).await.unwrap_err().contains("not signed by"));
 }
 
 #[tokio::test]
 async fn a_server_that_wants_a_certificate_gets_it() {
     let (fix, other) = (fixture(), Authority::new());
-    let server = acceptor(&fix.authority.issue(&[HOST], Validity::Good), Some(&fix.authority));
+    let server = fix.authority.issue(&[HOST], Validity::Good).acceptor(Some(&fix.authority));
     let text = talk(&Tls::new(fix.files()), server.clone()).await.unwrap_err();
     assert!(text.contains("refuses a connection without a certificate of the agent"), "{text}");
     for (authority, fits) in [(&fix.authority, true), (&other, false)] {
@@ -121,7 +98,7 @@ async fn a_server_that_wants_a_certificate_gets_it() {
 async fn certificates_that_are_exchanged_count_from_the_next_connection_on() {
     let (fix, next) = (fixture(), Authority::new());
     let tls = Tls::new(fix.files());
-    let servers = [&fix.authority, &next].map(|of| acceptor(&of.issue(&[HOST], Validity::Good), None));
+    let servers = [&fix.authority, &next].map(|of| of.issue(&[HOST], Validity::Good).acceptor(None));
     assert_eq!(talk(&tls, servers[0].clone()).await, Ok(()));
     assert!(talk(&tls, servers[1].clone()).await.is_err());
     fs::write(fix.dir.path().join("ca.crt"), "half a fi").unwrap();

@@ -1,0 +1,46 @@
+use super::*;
+use serde_json::json;
+
+fn check(options: serde_json::Value) -> Vec<(String, String)> {
+    serde_json::from_value::<TcpConfig>(options).unwrap().check()
+}
+
+#[test]
+fn faults_have_their_place_and_advice() {
+    let cases = [
+        (json!({}), "", "write `address: host:port`"),
+        (json!({"address": "a:1", "addresses": ["b:1"]}), "/address", "beside `addresses`"),
+        (json!({"address": "a"}), "/address", "write host:port"),
+        (json!({"addresses": ["a:1", "tcp://b:1"]}), "/addresses/1", "write host:port"),
+        (json!({"address": "a:1", "acknowledgements": true}), "/acknowledgements", "write `framing: length`"),
+        (json!({"address": "a:1", "compression": "zstd"}), "/compression", "write `framing: length`"),
+        (
+            json!({"address": "a:1", "framing": "length", "compression": "zstd", "compression_level": 99}),
+            "/compression_level",
+            "write 1 to 19",
+        ),
+        (json!({"address": "a:1", "compression_level": 1}), "/compression_level", "remove it"),
+        (json!({"address": "a:1", "batch": {}}), "/batch", "remove it"),
+        (
+            json!({"address": "a:1", "framing": "length", "compression": "lz4", "batch": {"bytes": "1GiB"}}),
+            "/batch/bytes",
+            "at most 16MiB",
+        ),
+        (json!({"address": "a:1", "connections": 0}), "/connections", "1 to 64"),
+        (json!({"address": "a:1", "window": {"frames": 0}}), "/window/frames", "at least 1"),
+        (json!({"address": "a:1", "tls": {"cert_file": "c"}}), "/tls", "give both"),
+    ];
+    for (options, place, says) in cases {
+        let faults = check(options.clone());
+        assert!(
+            faults.len() == 1 && faults[0].0 == place && faults[0].1.contains(says),
+            "{options}: {faults:?}"
+        );
+    }
+}
+
+#[test]
+fn an_address_is_enough() {
+    let config: TcpConfig = serde_json::from_value(json!({"address": "[::1]:6514"})).unwrap();
+    assert_eq!((config.check(), config.targets().len(), config.has_batches()), (Vec::new(), 1, false));
+}

@@ -1,0 +1,85 @@
+//! Encodes events with what tells them apart: a line end, their length, or nothing.
+
+use super::config::{Framing, TcpConfig};
+use crate::codec::Codec;
+use millstream_model::{Batch, ComponentError, EncodeCx, Encoder, Payload};
+
+/// Bytes of a length.
+pub const LENGTH_BYTES: usize = 4;
+
+/// Encodes for sink `tcp`.
+pub struct TcpEncoder {
+    inner: Box<dyn Encoder>,
+    is_text: bool,
+    /// What replaces the line ends; [`Framing::Newline`] where they stay, as in batches.
+    framing: Framing,
+    newlines: Vec<u32>,
+}
+
+impl TcpEncoder {
+    /// An encoder for a sink with these options.
+    pub fn new(config: &TcpConfig) -> TcpEncoder {
+        TcpEncoder {
+            inner: config.encoding.encoder(),
+            is_text: config.encoding.codec == Codec::Text,
+            framing: if config.has_batches() { Framing::Newline } else { config.framing },
+            newlines: Vec::new(),
+        }
+    }
+
+    fn push(&self, buffer: &mut Vec<u8>, event: &[u8]) {
+        if self.framing == Framing::Length {
+            buffer.extend_from_slice(&(event.len() as u32).to_be_bytes());
+        }
+        buffer.extend_from_slice(event);
+    }
+
+    /// The lines as they were read: one may have line ends of its own.
+    fn text(&self, batch: &Batch, buffer: &mut Vec<u8>) {
+        for row in batch.runs(0, batch.rows()).flat_map(|(begin, end)| begin..end) {
+            self.push(buffer, batch.text(row));
+        }
+    }
+
+    /// JSON has no line ends but those between the events.
+    fn json(
+        &mut self,
+        batch: &Batch,
+        buffer: &mut Vec<u8>,
+        cx: &mut EncodeCx<'_>,
+    ) -> Result<(), ComponentError> {
+        let mut encoded = Payload::default();
+        self.inner.encode(batch, &mut encoded, cx)?;
+        for part in &encoded.parts {
+            self.newlines.clear();
+            millstream_scan::newlines(part, &mut self.newlines);
+            let mut start = 0;
+            for end in self.newlines.iter().map(|end| *end as usize) {
+                self.push(buffer, &part[start..end]);
+                start = end + 1;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Encoder for TcpEncoder {
+    fn encode(
+        &mut self,
+        batch: &Batch,
+        payload: &mut Payload,
+        cx: &mut EncodeCx<'_>,
+    ) -> Result<(), ComponentError> {
+        if self.framing == Framing::Newline {
+            return self.inner.encode(batch, payload, cx);
+        }
+        let mut buffer = cx.pool.buffer();
+        buffer.reserve(batch.text_bytes() as usize + batch.events() * LENGTH_BYTES);
+        match self.is_text {
+            true => self.text(batch, &mut buffer),
+            false => self.json(batch, &mut buffer, cx)?,
+        }
+        payload.push(cx.freeze(buffer));
+        Ok(())
+    }
+}

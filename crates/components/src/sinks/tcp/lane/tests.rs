@@ -1,0 +1,478 @@
+mod far;
+
+use super::*;
+use crate::registry::Component;
+use bytes::Bytes;
+use far::Far;
+use millstream_testkit::certificates::{Authority, Validity};
+use serde_json::json;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio::time::timeout;
+
+/// Longer than anything here takes.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A lane with these options, and the counters it counts with.
+fn lane(options: serde_json::Value) -> (TcpLane, Arc<Counters>) {
+    let config: TcpConfig = serde_json::from_value(options).unwrap();
+    assert_eq!(config.check(), []);
+    let counters = Arc::new(Counters::default());
+    let tls = config.tls.clone().map(|files| Arc::new(Tls::new(files)));
+    let keep = Arc::new(|_: Vec<u8>| Ok(()));
+    let cx = LaneCx { lane: 0, state: None, counters: counters.clone(), keep };
+    (TcpLane::new(Arc::new(config), tls, cx), counters)
+}
+
+fn line(number: usize) -> String {
+    format!("line {number:06} {}\n", "x".repeat(number % 50))
+}
+
+/// A payload of the lines from `begin` to `end`, in a few parts.
+fn payload(begin: usize, end: usize) -> Payload {
+    let mut payload = Payload::new((end - begin) as u64);
+    let lines: Vec<String> = (begin..end).map(line).collect();
+    lines.chunks(7).for_each(|lines| payload.push(Bytes::from(lines.concat())));
+    payload
+}
+
+/// What the engine does with a lane: payloads of ten lines, one after the other; errors are kept.
+struct Engine {
+    lane: TcpLane,
+    errors: Vec<String>,
+    settled: Vec<Settled>,
+    sent: usize,
+}
+
+impl Engine {
+    fn new(lane: TcpLane) -> Engine {
+        Engine { lane, errors: Vec::new(), settled: Vec::new(), sent: 0 }
+    }
+
+    async fn fail(&mut self, error: DeliverError) {
+        self.errors.push(format!("{}: {}", error.kind, error.message));
+        tokio::time::sleep(error.retry_after.unwrap()).await;
+    }
+
+    async fn deliver(&mut self, lines: usize) {
+        let payload = payload(self.sent, self.sent + lines);
+        self.sent += lines;
+        while let Err(error) = self.lane.deliver(&payload).await {
+            self.fail(error).await;
+        }
+        self.settled.extend(self.lane.settled());
+    }
+
+    /// Until this many payloads are settled.
+    async fn settle(&mut self, payloads: usize) {
+        while self.settled.len() < payloads {
+            if let Err(error) = self.lane.progress().await {
+                self.fail(error).await;
+            }
+            self.settled.extend(self.lane.settled());
+        }
+    }
+
+    async fn run(&mut self, payloads: usize) {
+        let all = async {
+            for _ in 0..payloads {
+                self.deliver(10).await;
+            }
+            self.lane.flush();
+            self.settle(payloads).await;
+        };
+        timeout(PATIENCE, all).await.expect("everything is settled in time");
+    }
+}
+
+fn all(count: usize) -> Vec<String> {
+    (0..count).map(|number| line(number).trim_end().to_owned()).collect()
+}
+
+fn acks(far: &Far, more: serde_json::Value) -> serde_json::Value {
+    let mut options = json!({
+        "address": far.address, "framing": "length", "acknowledgements": true, "timeout": "2s",
+        "batch": {"bytes": "1KiB", "events": 20, "timeout": "20ms"},
+    });
+    options.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    options
+}
+
+#[tokio::test]
+async fn lines_arrive_in_order_and_are_settled() {
+    let far = Far::start().await;
+    let (lane, _) = lane(json!({"address": far.address}));
+    let mut engine = Engine::new(lane);
+    assert!(engine.lane.start().await.is_ok());
+    engine.run(300).await;
+    assert_eq!(engine.settled, vec![Settled { outcome: Outcome::Delivered, refused: 0 }; 300]);
+    engine.lane.close();
+    assert_eq!((far.accept().await.lines().await, engine.errors), (all(3000), Vec::new()));
+}
+
+/// A far side that is killed before it has read everything.
+#[tokio::test]
+async fn a_reset_loses_nothing_that_the_kernel_of_the_far_side_has_not_taken() {
+    let far = Far::start().await;
+    let (lane, _) = lane(json!({"address": far.address, "window": {"frames": 100_000}}));
+    let mut engine = Engine::new(lane);
+    let conversation = async {
+        let first = far.accept().await;
+        // Its buffers fill up.
+        while timeout(Duration::from_millis(300), engine.deliver(1000)).await.is_ok() {}
+        engine.settled.extend(engine.lane.settled());
+        let settled = engine.settled.len() * 1000;
+        assert!(settled < engine.sent - 1000, "{settled} of {}", engine.sent);
+        drop(first);
+        let (_, lines) = tokio::join!(engine.settle(engine.sent / 1000 - 1), async {
+            far.accept().await.lines_up_to(engine_line(settled + 1000)).await
+        });
+        (settled, lines)
+    };
+    let (settled, lines) = timeout(PATIENCE, conversation).await.unwrap();
+    assert_eq!(lines[0], line(settled).trim_end(), "the first line that is not settled");
+    assert!(engine.errors.iter().all(|error| error.starts_with("closed: 127.0.0.1:")), "{:?}", engine.errors);
+}
+
+fn engine_line(number: usize) -> String {
+    line(number).trim_end().to_owned()
+}
+
+#[tokio::test]
+async fn a_far_side_that_never_reads_is_left() {
+    let far = Far::start().await;
+    let options = json!({"address": far.address, "timeout": "300ms", "window": {"frames": 100_000}});
+    let (lane, _) = lane(options);
+    let mut engine = Engine::new(lane);
+    let conversation = async {
+        let deaf = far.accept().await;
+        while timeout(Duration::from_millis(200), engine.deliver(1000)).await.is_ok()
+            && engine.errors.is_empty()
+        {}
+        let payloads = engine.sent / 1000 - 1;
+        let (_, lines) = tokio::join!(engine.settle(payloads), async {
+            far.accept().await.lines_up_to(engine_line(payloads * 1000 - 1)).await
+        });
+        drop(deaf);
+        lines.len()
+    };
+    assert!(timeout(PATIENCE, conversation).await.unwrap() > 0);
+    assert!(
+        engine.errors[0].starts_with("timeout: ") && engine.errors[0].contains("has taken nothing for 300ms")
+    );
+}
+
+#[tokio::test]
+async fn nothing_is_settled_before_it_is_acknowledged() {
+    let far = Far::start().await;
+    let (lane, _) = lane(acks(&far, json!({})));
+    let mut engine = Engine::new(lane);
+    let ours = async {
+        engine.deliver(20).await;
+        assert!(timeout(Duration::from_millis(300), engine.settle(1)).await.is_err());
+    };
+    let (mut frames, ()) = tokio::join!(async { far.greeted(0).await }, ours);
+    let (number, text) = frames.next().await.unwrap();
+    assert_eq!((number, text.lines().count()), (1, 20));
+    frames.acknowledge(1).await;
+    timeout(PATIENCE, engine.settle(1)).await.unwrap();
+    assert!(engine.errors.is_empty(), "{:?}", engine.errors);
+}
+
+/// The far side loses its answers, again and again; it tells repeats by session and number.
+#[tokio::test]
+async fn lost_acknowledgements_repeat_the_same_numbers() {
+    let far = Far::start().await;
+    let (lane, _) = lane(acks(&far, json!({"window": {"frames": 5}})));
+    let mut engine = Engine::new(lane);
+    let server = async {
+        let (mut kept, mut sessions, mut highest) = (String::new(), Vec::new(), 0);
+        while highest < 100 {
+            let mut frames = far.greeted(0).await;
+            sessions.push(frames.session);
+            // Each connection brings three new frames; only the first of them is acknowledged.
+            let goal = highest + 3;
+            while let Some((number, text)) = frames.next().await {
+                if number > highest {
+                    assert_eq!(number, highest + 1, "no gap");
+                    highest = number;
+                    kept.push_str(&text);
+                }
+                if number + 2 == goal {
+                    frames.acknowledge(number).await;
+                }
+                if number >= goal.min(100) {
+                    break;
+                }
+            }
+        }
+        let mut frames = far.greeted(highest).await;
+        assert_eq!(frames.next().await, None);
+        (kept, sessions)
+    };
+    let ours = async {
+        for _ in 0..100 {
+            engine.deliver(20).await;
+        }
+        engine.settle(100).await;
+        engine.lane.close();
+    };
+    let ((kept, sessions), ()) = timeout(PATIENCE, async { tokio::join!(server, ours) }).await.unwrap();
+    assert_eq!(kept.lines().map(str::to_owned).collect::<Vec<_>>(), all(2000));
+    assert!(sessions.len() > 20 && sessions.windows(2).all(|pair| pair[0] == pair[1]));
+}
+
+#[tokio::test]
+async fn what_the_far_side_has_already_is_not_sent_again() {
+    let far = Far::start().await;
+    let (lane, _) = lane(acks(&far, json!({})));
+    let mut engine = Engine::new(lane);
+    let server = async {
+        let mut frames = far.greeted(0).await;
+        for _ in 0..3 {
+            frames.next().await;
+        }
+        drop(frames);
+        let mut frames = far.greeted(2).await;
+        let (number, _) = frames.next().await.unwrap();
+        // A late one, then the right one, then a far side that is ahead of itself.
+        for acknowledged in [1, 2, number] {
+            frames.acknowledge(acknowledged).await;
+        }
+        (number, frames)
+    };
+    let ours = async {
+        for _ in 0..3 {
+            engine.deliver(20).await;
+        }
+        engine.settle(3).await;
+    };
+    let ((number, _frames), ()) = timeout(PATIENCE, async { tokio::join!(server, ours) }).await.unwrap();
+    assert_eq!((number, engine.errors.len()), (3, 1), "{:?}", engine.errors);
+}
+
+#[tokio::test]
+async fn a_refused_frame_is_counted_and_the_others_arrive() {
+    let far = Far::start().await;
+    let (lane, counters) = lane(acks(&far, json!({})));
+    let mut engine = Engine::new(lane);
+    let server = async {
+        let mut frames = far.greeted(0).await;
+        for _ in 0..4 {
+            frames.next().await;
+        }
+        for number in [2, 4, 4] {
+            frames.refuse(number, "bad\nnews").await;
+        }
+        frames.acknowledge(3).await;
+        frames
+    };
+    let ours = async {
+        for _ in 0..4 {
+            engine.deliver(20).await;
+        }
+        engine.settle(4).await;
+        // Nothing is open any more: silence is no fault.
+        assert!(timeout(Duration::from_millis(2500), engine.lane.progress()).await.is_err());
+    };
+    let (_frames, ()) = timeout(PATIENCE, async { tokio::join!(server, ours) }).await.unwrap();
+    let delivered = Settled { outcome: Outcome::Delivered, refused: 0 };
+    let rejected = Settled { outcome: Outcome::Rejected, refused: 20 };
+    assert_eq!(engine.settled, [delivered, rejected, delivered, rejected]);
+    let dropped = counters.snapshot().dropped_events;
+    assert_eq!(dropped.into_iter().collect::<Vec<_>>(), [("refused", 40)]);
+}
+
+#[tokio::test]
+async fn answers_against_the_protocol_end_the_connection() {
+    let far = Far::start().await;
+    let (lane, _) = lane(acks(&far, json!({"connect_timeout": "300ms"})));
+    let mut engine = Engine::new(lane);
+    let server = async {
+        let mut early = far.greeted(0).await;
+        early.next().await;
+        early.acknowledge(2).await;
+        assert_eq!(early.next().await, None);
+        let mut foreign = far.accept().await;
+        foreign.write(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
+        let _silent = far.accept().await;
+        let mut forgetful = far.greeted(0).await;
+        forgetful.next().await;
+        let mut good = far.greeted(0).await;
+        good.next().await;
+        good.acknowledge(1).await;
+        good
+    };
+    let ours = async {
+        engine.deliver(20).await;
+        engine.settle(1).await;
+    };
+    let (_good, ()) = timeout(PATIENCE, async { tokio::join!(server, ours) }).await.unwrap();
+    let says = [
+        "answer to frame 2, but the last one sent is 1",
+        "an answer of 1213486160 bytes",
+        "no answer to the greeting",
+        "acknowledged nothing for 2s",
+    ];
+    assert_eq!(engine.errors.len(), says.len(), "{:?}", engine.errors);
+    for (error, says) in engine.errors.iter().zip(says) {
+        assert!(error.contains(says), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn the_window_bounds_what_is_not_acknowledged() {
+    let far = Far::start().await;
+    let (lane, _) = lane(acks(&far, json!({"window": {"frames": 3}})));
+    let (mut engine, delivered) = (Engine::new(lane), AtomicUsize::new(0));
+    let server = async {
+        let mut frames = far.greeted(0).await;
+        for number in 1..=20 {
+            assert_eq!(frames.next().await.unwrap().0, number);
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            assert!(delivered.load(Ordering::Relaxed) <= number as usize - 1 + 3);
+            frames.acknowledge(number).await;
+        }
+        frames
+    };
+    let ours = async {
+        for _ in 0..20 {
+            engine.deliver(20).await;
+            delivered.fetch_add(1, Ordering::Relaxed);
+        }
+        engine.settle(20).await;
+    };
+    timeout(PATIENCE, async { tokio::join!(server, ours) }).await.unwrap();
+}
+
+#[tokio::test]
+async fn batches_end_by_events_by_bytes_by_time_and_at_a_flush() {
+    let far = Far::start().await;
+    let batch = json!({"batch": {"bytes": "2KiB", "events": 40, "timeout": "300ms"}, "compression": "gzip"});
+    let (lane, _) = lane(acks(&far, batch));
+    let mut engine = Engine::new(lane);
+    let server = async {
+        let (mut frames, mut sizes) = (far.greeted(0).await, Vec::new());
+        while let Some((number, text)) = frames.next().await {
+            sizes.push(text.lines().count());
+            frames.acknowledge(number).await;
+        }
+        sizes
+    };
+    let ours = async {
+        for lines in [30, 10, 15, 10] {
+            engine.deliver(lines).await;
+        }
+        let begun = Instant::now();
+        engine.settle(4).await;
+        assert!(begun.elapsed() >= Duration::from_millis(250), "by time");
+        engine.deliver(100).await;
+        engine.deliver(5).await;
+        engine.lane.flush();
+        let begun = Instant::now();
+        engine.settle(6).await;
+        assert!(begun.elapsed() < Duration::from_millis(250), "at once");
+        engine.lane.close();
+    };
+    let (sizes, ()) = timeout(PATIENCE, async { tokio::join!(server, ours) }).await.unwrap();
+    assert_eq!(sizes, [40, 25, 100, 5]);
+}
+
+#[tokio::test]
+async fn each_compression_is_a_frame_of_its_own() {
+    for (algorithm, begins) in
+        [("gzip", &[0x1f, 0x8b][..]), ("zlib", &[0x78]), ("zstd", &[0x28, 0xb5, 0x2f, 0xfd])]
+    {
+        let far = Far::start().await;
+        let options = json!({"address": far.address, "framing": "length", "compression": algorithm});
+        let (lane, _) = lane(options);
+        let mut engine = Engine::new(lane);
+        engine.run(5).await;
+        engine.lane.close();
+        let bytes = far.accept().await.rest().await;
+        assert_eq!(bytes[..4], ((bytes.len() - 4) as u32).to_be_bytes(), "one frame");
+        assert!(bytes[4..].starts_with(begins), "{algorithm}");
+    }
+}
+
+#[tokio::test]
+async fn the_next_address_is_taken_when_one_is_down() {
+    let (down, up) = (Far::start().await, Far::start().await);
+    let (lane, _) = lane(json!({"addresses": [down.address.clone(), up.address]}));
+    drop(down);
+    let mut engine = Engine::new(lane);
+    engine.run(3).await;
+    engine.lane.close();
+    assert_eq!(up.accept().await.lines().await, all(30));
+    assert!(engine.errors.len() == 1 && engine.errors[0].starts_with("unreachable: "), "{:?}", engine.errors);
+}
+
+#[tokio::test]
+async fn a_connection_that_ended_while_nothing_was_sent_is_no_fault() {
+    let far = Far::start().await;
+    let (lane, _) = lane(json!({"address": far.address}));
+    let mut engine = Engine::new(lane);
+    assert!(engine.lane.start().await.is_ok());
+    drop(far.accept().await);
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    engine.run(2).await;
+    engine.lane.close();
+    assert_eq!((far.accept().await.lines().await, engine.errors), (all(20), Vec::new()));
+}
+
+#[tokio::test]
+async fn tls_with_certificates_on_both_sides() {
+    let (dir, authority, far) = (tempfile::tempdir().unwrap(), Authority::new(), Far::start().await);
+    let ca = authority.write(dir.path(), "ca");
+    let (cert, key) = authority.issue(&["agent"], Validity::Good).write(dir.path(), "agent");
+    let tls = json!({"ca_file": ca, "cert_file": cert, "key_file": key});
+    let (lane, _) = lane(json!({"address": far.address, "tls": tls}));
+    let mut engine = Engine::new(lane);
+    let server = async {
+        // Expired, unknown, for another name, then as it should be.
+        let other = Authority::new();
+        for bad in [
+            authority.issue(&["127.0.0.1"], Validity::Expired),
+            other.issue(&["127.0.0.1"], Validity::Good),
+            authority.issue(&["logs.example"], Validity::Good),
+        ] {
+            assert!(far.encrypted(bad.acceptor(Some(&authority))).await.is_err());
+        }
+        let good = authority.issue(&["127.0.0.1"], Validity::Good);
+        far.encrypted(good.acceptor(Some(&authority))).await.unwrap().lines().await
+    };
+    let ours = async {
+        engine.run(100).await;
+        engine.lane.close();
+    };
+    let (lines, ()) = timeout(PATIENCE, async { tokio::join!(server, ours) }).await.unwrap();
+    assert_eq!(lines, all(1000));
+    let says = [
+        "has expired on 2020-02-01",
+        "is not signed by an authority in `ca_file`",
+        "is for other names: logs.example",
+    ];
+    for (error, says) in engine.errors.iter().zip(says) {
+        assert!(error.starts_with("tls: ") && error.contains(says), "{error}");
+    }
+    assert_eq!(engine.errors.len(), 3);
+}
+
+#[tokio::test]
+async fn a_server_that_wants_a_certificate_says_so() {
+    let (dir, authority, far) = (tempfile::tempdir().unwrap(), Authority::new(), Far::start().await);
+    let ca = authority.write(dir.path(), "ca");
+    let (lane, _) = lane(json!({"address": far.address, "tls": {"ca_file": ca}}));
+    let mut engine = Engine::new(lane);
+    let good = authority.issue(&["127.0.0.1"], Validity::Good);
+    let server = async {
+        assert!(far.encrypted(good.acceptor(Some(&authority))).await.is_err());
+        far.encrypted(good.acceptor(None)).await.unwrap().lines().await
+    };
+    let ours = async {
+        engine.run(1).await;
+        engine.lane.close();
+    };
+    let (lines, ()) = timeout(PATIENCE, async { tokio::join!(server, ours) }).await.unwrap();
+    assert_eq!(lines, all(10));
+    assert!(engine.errors[0].contains("refuses a connection without a certificate"), "{:?}", engine.errors);
+}

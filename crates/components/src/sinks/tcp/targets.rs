@@ -1,0 +1,106 @@
+//! Which of several places is tried next, and when.
+
+use millstream_transport::Endpoints;
+use millstream_transport::tcp::Address;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Between two attempts of a lane to connect, wherever to: a far side that takes connections and ends
+/// them at once is not asked more often.
+const CONNECT_EVERY: Duration = Duration::from_millis(100);
+
+/// The places of one lane, with their health.
+pub struct Targets {
+    addresses: Vec<Address>,
+    endpoints: Endpoints,
+    /// The one that is in use.
+    current: usize,
+    /// The one that is to be tried next, and when, if that is known.
+    planned: Option<(usize, Instant)>,
+    /// When something was tried last.
+    tried: Option<Instant>,
+}
+
+impl Targets {
+    /// Places to be used in turn, beginning with number `first`, so that lanes spread over them.
+    pub fn new(addresses: Vec<Address>, first: usize) -> Targets {
+        let endpoints = Endpoints::new(addresses.len(), first);
+        Targets { addresses, endpoints, current: 0, planned: None, tried: None }
+    }
+
+    /// The next place, and when to connect to it. [`None`] if there are none at all.
+    pub fn next(&mut self, now: Instant) -> Option<(Address, Instant)> {
+        let (index, when) = self.planned.take().unwrap_or_else(|| self.plan(now));
+        let when = when.max(now);
+        (self.current, self.tried) = (index, Some(when));
+        Some((self.addresses.get(index)?.clone(), when))
+    }
+
+    /// One that is well, now; else the first that may be tried again.
+    fn plan(&mut self, now: Instant) -> (usize, Instant) {
+        let soonest = self.tried.map_or(now, |tried| now.max(tried + CONNECT_EVERY));
+        match self.endpoints.choose(soonest) {
+            Ok(index) => (index, soonest),
+            Err(when) => (self.endpoints.choose(when).unwrap_or(self.current), when),
+        }
+    }
+
+    /// The current place has failed. How long until something is tried again, given a random number.
+    pub fn failed(&mut self, now: Instant, random: u32) -> Duration {
+        self.endpoints.failed(self.current, None, random, now);
+        let planned = self.plan(now);
+        self.planned = Some(planned);
+        planned.1.saturating_duration_since(now)
+    }
+
+    /// The current place has taken something.
+    pub fn succeeded(&mut self) {
+        self.endpoints.well(self.current);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(port: u16) -> Address {
+        Address { host: "a".into(), port }
+    }
+
+    #[test]
+    fn the_next_place_is_taken_when_one_fails() {
+        let now = Instant::now();
+        let mut targets = Targets::new(vec![address(1), address(2)], 0);
+        assert_eq!(targets.next(now), Some((address(1), now)));
+        assert_eq!(targets.failed(now, u32::MAX), CONNECT_EVERY, "the other one is there");
+        assert_eq!(targets.next(now), Some((address(2), now + CONNECT_EVERY)));
+        targets.failed(now + CONNECT_EVERY, u32::MAX);
+        let later = now + 2 * CONNECT_EVERY;
+        assert_eq!(targets.next(later), Some((address(1), later)));
+    }
+
+    #[test]
+    fn pauses_grow_while_everything_fails_and_end_with_a_success() {
+        let mut now = Instant::now();
+        let mut targets = Targets::new(vec![address(1)], 7);
+        for step in [100, 200, 400, 800, 1600] {
+            now = targets.next(now).unwrap().1;
+            assert_eq!(targets.failed(now, u32::MAX), Duration::from_millis(step));
+        }
+        now = targets.next(now).unwrap().1;
+        targets.succeeded();
+        assert_eq!(targets.failed(now, u32::MAX), Duration::from_millis(100));
+        assert!(Targets::new(Vec::new(), 0).next(now).is_none());
+    }
+
+    #[test]
+    fn connections_are_bounded_whatever_chance_says() {
+        let mut now = Instant::now();
+        let (begun, mut targets) = (now, Targets::new(vec![address(1), address(2)], 1));
+        for _ in 0..50 {
+            now = targets.next(now).unwrap().1;
+            targets.failed(now, 0);
+        }
+        assert_eq!(now - begun, CONNECT_EVERY * 49);
+    }
+}

@@ -1,0 +1,265 @@
+//! Connections over TCP, with or without TLS, that know what the peer's kernel has taken.
+
+use crate::sys;
+use crate::tls::{Tls, TlsError};
+use rustix::net::sockopt;
+use std::fmt;
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, OwnedFd};
+use std::pin::Pin;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpStream, lookup_host};
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+
+/// How long a connection is silent before the kernel asks whether the peer is still there.
+const KEEPALIVE_AFTER: Duration = Duration::from_secs(30);
+
+/// How long it waits between such questions.
+const KEEPALIVE_EVERY: Duration = Duration::from_secs(10);
+
+/// Questions without an answer after which the peer is gone.
+const KEEPALIVE_QUESTIONS: u32 = 3;
+
+/// Where a server listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// Name or IP address, without brackets.
+    pub host: String,
+    /// Port.
+    pub port: u16,
+}
+
+impl FromStr for Address {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Address, String> {
+        let bad = || format!("{text:?} is no address; write host:port, such as logs.example.com:6514");
+        let (host, port) = text.rsplit_once(':').ok_or_else(bad)?;
+        let port = port.parse().ok().filter(|port| *port != 0).ok_or_else(bad)?;
+        let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        let is_plain = !host.is_empty() && !host.contains([':', '/', ' ', '@', '[', ']']);
+        match bare {
+            Some(host) if host.parse::<std::net::Ipv6Addr>().is_ok() => {
+                Ok(Address { host: host.to_owned(), port })
+            }
+            None if is_plain => Ok(Address { host: host.to_owned(), port }),
+            _ => Err(bad()),
+        }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.host.contains(':') {
+            true => write!(f, "[{}]:{}", self.host, self.port),
+            false => write!(f, "{}:{}", self.host, self.port),
+        }
+    }
+}
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The name has no address.
+    #[error("{0}: the name cannot be resolved: {1}")]
+    Resolve(Address, io::Error),
+    /// Nobody answers there.
+    #[error("{0}: {1}")]
+    Unreachable(Address, io::Error),
+    /// It took too long.
+    #[error("{0}: no connection within {time:?}", time = .1)]
+    Timeout(Address, Duration),
+    /// The options of TLS cannot be used.
+    #[error("{0}: {1}")]
+    TlsFiles(Address, TlsError),
+    /// TLS cannot be begun with the peer.
+    #[error("{0}: {1}")]
+    Handshake(Address, String),
+}
+
+impl ConnectError {
+    /// Short name for a label of errors.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            ConnectError::Resolve(..) => "resolve",
+            ConnectError::Unreachable(..) | ConnectError::Timeout(..) => "unreachable",
+            ConnectError::TlsFiles(..) | ConnectError::Handshake(..) => "tls",
+        }
+    }
+}
+
+/// A stream of bytes in both directions.
+pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+/// A connection.
+pub struct Connection {
+    /// What goes over it.
+    pub stream: Box<dyn Stream>,
+    /// How much of that has arrived.
+    pub meter: Meter,
+}
+
+/// Counts the bytes of a connection, as they are on the wire.
+pub struct Meter {
+    /// A second handle of the socket: TLS owns the first one.
+    socket: OwnedFd,
+    written: Arc<AtomicU64>,
+}
+
+impl Meter {
+    /// Bytes that were handed to our kernel so far.
+    pub fn written(&self) -> u64 {
+        self.written.load(Ordering::Acquire)
+    }
+
+    /// How many of them the kernel of the peer has acknowledged; what its program has read of those is
+    /// not known.
+    ///
+    /// # Errors
+    /// The system cannot say it.
+    pub fn acknowledged(&self) -> io::Result<u64> {
+        // In this order: what is written in between makes the result too small, never too large.
+        let written = self.written();
+        Ok(written.saturating_sub(sys::unacknowledged(self.socket.as_fd())?))
+    }
+}
+
+/// Connects to `address`, whose name is resolved anew. `within` is the time for all of it, TLS included;
+/// `silence` is how long sent bytes may stay unacknowledged by the peer's kernel before it counts as gone.
+///
+/// # Errors
+/// Those of [`ConnectError`].
+pub async fn connect(
+    address: &Address,
+    tls: Option<&Arc<Tls>>,
+    within: Duration,
+    silence: Duration,
+) -> Result<Connection, ConnectError> {
+    let all = async {
+        let stream = dial(address, within).await?;
+        let unreachable = |error| ConnectError::Unreachable(address.clone(), error);
+        set_up(&stream, silence).map_err(unreachable)?;
+        let socket = stream.as_fd().try_clone_to_owned().map_err(unreachable)?;
+        let written = Arc::new(AtomicU64::new(0));
+        let meter = Meter { socket, written: written.clone() };
+        let stream = Counted { stream, written };
+        Ok(match tls {
+            None => Connection { stream: Box::new(stream), meter },
+            Some(tls) => Connection { stream: Box::new(encrypt(stream, address, tls).await?), meter },
+        })
+    };
+    match timeout(within, all).await {
+        Ok(result) => result,
+        Err(_) => Err(ConnectError::Timeout(address.clone(), within)),
+    }
+}
+
+/// A stream to the first address of the name that answers.
+async fn dial(address: &Address, within: Duration) -> Result<TcpStream, ConnectError> {
+    let resolve = |error| ConnectError::Resolve(address.clone(), error);
+    let found = lookup_host((address.host.as_str(), address.port)).await.map_err(resolve)?;
+    let found: Vec<_> = found.collect();
+    // One that swallows packets leaves time for the others.
+    let share = within / found.len().max(1) as u32;
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for peer in found {
+        match timeout(share, TcpStream::connect(peer)).await {
+            Ok(Ok(stream)) => return Ok(stream),
+            Ok(Err(error)) => last = error,
+            Err(_) => last = io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {share:?}")),
+        }
+    }
+    Err(ConnectError::Unreachable(address.clone(), last))
+}
+
+/// Has the kernel notice a peer that is gone.
+fn set_up(stream: &TcpStream, silence: Duration) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, KEEPALIVE_AFTER)?;
+    sockopt::set_tcp_keepintvl(stream, KEEPALIVE_EVERY)?;
+    sockopt::set_tcp_keepcnt(stream, KEEPALIVE_QUESTIONS)?;
+    let silence_ms = u32::try_from(silence.as_millis()).unwrap_or(u32::MAX);
+    sockopt::set_tcp_user_timeout(stream, silence_ms)?;
+    Ok(())
+}
+
+async fn encrypt(
+    stream: Counted,
+    address: &Address,
+    tls: &Arc<Tls>,
+) -> Result<tokio_rustls::client::TlsStream<Counted>, ConnectError> {
+    let unusable = |error| ConnectError::TlsFiles(address.clone(), error);
+    let name = tls.server_name(&address.host).map_err(unusable)?;
+    let reading = tls.clone();
+    let config = tokio::task::spawn_blocking(move || reading.config()).await;
+    let config = config.unwrap_or_else(|error| Err(TlsError::Other(error.to_string()))).map_err(unusable)?;
+    TlsConnector::from(config).connect(name, stream).await.map_err(|error| {
+        let text = tls.explain(&error, &address.host);
+        ConnectError::Handshake(address.clone(), text.unwrap_or_else(|| format!("TLS: {error}")))
+    })
+}
+
+/// A TCP stream that counts what is written.
+struct Counted {
+    stream: TcpStream,
+    written: Arc<AtomicU64>,
+}
+
+impl Counted {
+    fn count(&self, result: io::Result<usize>) -> Poll<io::Result<usize>> {
+        if let Ok(bytes) = &result {
+            self.written.fetch_add(*bytes as u64, Ordering::Release);
+        }
+        Poll::Ready(result)
+    }
+}
+
+impl AsyncRead for Counted {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
+    }
+}
+
+impl AsyncWrite for Counted {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let result = ready!(Pin::new(&mut self.stream).poll_write(cx, bytes));
+        self.count(result)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let result = ready!(Pin::new(&mut self.stream).poll_write_vectored(cx, slices));
+        self.count(result)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests;
