@@ -7,6 +7,7 @@ pub mod certificates;
 pub mod http;
 pub mod kafka;
 mod lines;
+pub mod prometheus;
 mod random;
 mod rig;
 mod sink;
