@@ -10,7 +10,7 @@
 //! | `sh norun REASON` | not run, for this reason |
 //! | `text` behind `sh run` | its standard output: a line `...` stands for any lines, `…` for any text within a line |
 //!
-//! `STATSD_PORT` is a UDP port that nobody uses. `MILLSTREAM_CLIENT` is the jar of the Java client. `KAFKA` is the address of a broker with the topics that the page's configurations name.
+//! `STATSD_PORT` is a UDP port that nobody uses, `SCRAPE_PORT` such a TCP port. `PROMETHEUS` is the address of a Prometheus that takes remote write, `MILLSTREAM_CLIENT` the jar of the Java client. `KAFKA` is the address of a broker with the topics that the page's configurations name.
 //!
 //! The blocks of a page run in order in one folder of their own. Shell, YAML and Java blocks without such
 //! a mark are faults, so that no example escapes.
@@ -20,6 +20,7 @@ mod promises;
 use crate::support;
 use millstream_components::registry::{ROWS, Row};
 use millstream_testkit::kafka::Kafka;
+use millstream_testkit::prometheus::{Prometheus, free_port};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -378,6 +379,8 @@ fn run(dir: &Path, script: &str, port: u16) -> Result<String, String> {
         .envs([("PATH", path.as_str()), ("LC_ALL", "C.UTF-8")])
         .env("HOME", dir)
         .env("STATSD_PORT", port.to_string())
+        .env("SCRAPE_PORT", free_port().to_string())
+        .env("PROMETHEUS", Prometheus::shared().address())
         .env("MILLSTREAM_CLIENT", root().join(CLIENT_JAR))
         .env("KAFKA", Kafka::shared().bootstrap())
         .stdin(Stdio::null())

@@ -8,6 +8,7 @@ mod kill;
 mod late;
 mod metrics;
 mod output;
+mod prometheus;
 mod promises;
 mod reload;
 mod rotation;

@@ -8,6 +8,7 @@ pub mod frames;
 pub mod http;
 pub mod kafka;
 mod lines;
+pub mod prometheus;
 mod random;
 mod rig;
 mod sink;
