@@ -243,13 +243,30 @@ impl Signals {
     }
 }
 
+/// Takes snapshots of the engine, which comes after the API.
+#[derive(Clone, Default)]
+struct Observer(Arc<OnceLock<Box<TakeSnapshot>>>);
+
+impl Observer {
+    /// How the engine is now; empty before it is shown.
+    fn now(&self) -> Snapshot {
+        self.0.get().map_or_else(Snapshot::default, |take| take())
+    }
+
+    /// The same for the engine's own threads: they may run before it is shown, which is a moment later, and
+    /// wait for that.
+    fn shown(&self) -> Snapshot {
+        self.0.wait()()
+    }
+}
+
 /// The API, open before the engine runs.
 struct Api {
     console: Console,
     ready: Arc<AtomicBool>,
     config: Arc<ConfigState>,
     own_metrics: OwnMetrics,
-    observer: Arc<OnceLock<Box<dyn Fn() -> Snapshot + Send + Sync>>>,
+    observer: Observer,
 }
 
 impl Api {
@@ -258,10 +275,9 @@ impl Api {
     async fn open(config: &Config, options: Options) -> Result<Api, String> {
         let (listen, ready) = (config.globals.api.listen, Arc::new(AtomicBool::new(false)));
         let state = Arc::new(ConfigState::new(config.hash));
-        let observer: Arc<OnceLock<Box<dyn Fn() -> Snapshot + Send + Sync>>> = Arc::default();
-        let observe = observer.clone();
-        let snapshot: Arc<TakeSnapshot> =
-            Arc::new(move || observe.get().map_or_else(Snapshot::default, |f| f()));
+        let observer = Observer::default();
+        let (now, shown) = (observer.clone(), observer.clone());
+        let snapshot: Arc<TakeSnapshot> = Arc::new(move || now.now());
         let start = |listen| {
             let data_dir = config.globals.data_dir.clone();
             let (version, config) = (env!("CARGO_PKG_VERSION"), state.clone());
@@ -288,13 +304,17 @@ impl Api {
             console.socket_path.display(),
             console.token_path.display()
         );
-        let own_metrics = millstream_console::own_metrics(snapshot, env!("CARGO_PKG_VERSION"), state.clone());
+        let shown = Arc::new(move || shown.shown());
+        let own_metrics = millstream_console::own_metrics(shown, env!("CARGO_PKG_VERSION"), state.clone());
         Ok(Api { console, ready, config: state, own_metrics, observer })
     }
 
     /// Shows the running engine.
     fn show(&self, running: &Running) {
-        let _ = self.observer.set(Box::new(running.observer()));
+        let _ = self.observer.0.set(Box::new(running.observer()));
         self.ready.store(true, Ordering::Release);
     }
 }
+
+#[cfg(test)]
+mod tests;

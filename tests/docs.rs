@@ -5,13 +5,14 @@
 //! | fence | meaning |
 //! |---|---|
 //! | `yaml file=NAME` | a configuration: written to NAME, and must be valid |
+//! | `java file=NAME` | a program: written to NAME; what follows compiles and runs it |
 //! | `sh run` | run with `bash -eu`; must succeed |
 //! | `sh norun REASON` | not run, for this reason |
 //! | `text` behind `sh run` | its standard output: a line `...` stands for any lines, `…` for any text within a line |
 //!
-//! `STATSD_PORT` is a UDP port that nobody uses. `KAFKA` is the address of a broker with the topics that the page's configurations name.
+//! `STATSD_PORT` is a UDP port that nobody uses, `SCRAPE_PORT` such a TCP port. `PROMETHEUS` is the address of a Prometheus that takes remote write, `MILLSTREAM_CLIENT` the jar of the Java client. `KAFKA` is the address of a broker with the topics that the page's configurations name.
 //!
-//! The blocks of a page run in order in one folder of their own. Shell and YAML blocks without such
+//! The blocks of a page run in order in one folder of their own. Shell, YAML and Java blocks without such
 //! a mark are faults, so that no example escapes.
 
 mod promises;
@@ -19,6 +20,7 @@ mod promises;
 use crate::support;
 use millstream_components::registry::{ROWS, Row};
 use millstream_testkit::kafka::Kafka;
+use millstream_testkit::prometheus::{Prometheus, free_port};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -30,6 +32,9 @@ const BLOCK_SECONDS_MAX: &str = "60";
 
 /// Pages whose examples another test holds, with that test.
 const CHECKED_ELSEWHERE: &[(&str, &str)] = &[("docs/configuration.md", "src/config/tests/docs.rs")];
+
+/// The jar of the Java client, from the root.
+const CLIENT_JAR: &str = "java/client/target/millstream-client.jar";
 
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -210,6 +215,7 @@ fn blocks(page: &str) -> Vec<Block> {
 /// What the test does with a block.
 enum Task<'a> {
     Write(&'a str),
+    WriteConfiguration(&'a str),
     Run,
     Nothing,
 }
@@ -221,16 +227,20 @@ impl Block {
             ("sh", ("run", "")) => Ok(Task::Run),
             ("sh", ("norun", reason)) if !reason.is_empty() => Ok(Task::Nothing),
             ("sh", _) => Err("write `sh run`, or `sh norun` and the reason".into()),
-            ("yaml", _) => match mark.strip_prefix("file=") {
-                Some(name) if !name.is_empty() && !name.contains(['/', ' ']) => Ok(Task::Write(name)),
-                _ => Err("write `yaml file=NAME`, where NAME is a plain file name".into()),
-            },
+            ("yaml", _) => file_of(language, mark).map(Task::WriteConfiguration),
+            ("java", _) => file_of(language, mark).map(Task::Write),
             ("bash" | "shell" | "console" | "yml" | "", _) => {
                 Err("write `sh`, `yaml` or another language".into())
             }
             _ => Ok(Task::Nothing),
         }
     }
+}
+
+/// The file that a block of this language is to be written to.
+fn file_of<'a>(language: &str, mark: &'a str) -> Result<&'a str, String> {
+    let name = mark.strip_prefix("file=").filter(|name| !name.is_empty() && !name.contains(['/', ' ']));
+    name.ok_or_else(|| format!("write `{language} file=NAME`, where NAME is a plain file name"))
 }
 
 #[test]
@@ -257,6 +267,12 @@ fn make_topics(page: &str) {
     }
 }
 
+/// Makes the jar of the Java client, if it is not there.
+fn build_java() {
+    let output = Command::new(root().join("scripts/java")).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
 fn free_udp_port() -> u16 {
     let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.local_addr().unwrap().port()
@@ -268,12 +284,19 @@ fn try_page(page: &str) -> Option<(usize, String)> {
     if page.contains("${KAFKA") {
         make_topics(page);
     }
+    if page.contains("$MILLSTREAM_CLIENT") {
+        build_java();
+    }
     let (blocks, port) = (blocks(page), free_udp_port());
     for (index, block) in blocks.iter().enumerate() {
         let output = blocks.get(index + 1).filter(|next| next.info == "text");
         let result = block.task().and_then(|task| match task {
             Task::Nothing => Ok(()),
             Task::Write(name) => {
+                fs::write(dir.path().join(name), &block.text).unwrap();
+                Ok(())
+            }
+            Task::WriteConfiguration(name) => {
                 fs::write(dir.path().join(name), with_globals(&block.text)).unwrap();
                 validate(dir.path(), name)
             }
@@ -356,6 +379,9 @@ fn run(dir: &Path, script: &str, port: u16) -> Result<String, String> {
         .envs([("PATH", path.as_str()), ("LC_ALL", "C.UTF-8")])
         .env("HOME", dir)
         .env("STATSD_PORT", port.to_string())
+        .env("SCRAPE_PORT", free_port().to_string())
+        .env("PROMETHEUS", Prometheus::shared().address())
+        .env("MILLSTREAM_CLIENT", root().join(CLIENT_JAR))
         .env("KAFKA", Kafka::shared().bootstrap())
         .stdin(Stdio::null())
         .stdout(File::create(&stdout).unwrap())
@@ -394,12 +420,23 @@ fn wildcards_stand_for_any_text_and_any_lines() {
 #[test]
 fn blocks_without_a_mark_are_faults() {
     let fault = |info: &str| Block { line: 1, info: info.into(), text: String::new() }.task().is_err();
-    for info in
-        ["sh", "sh norun", "sh runs", "bash run", "yaml", "yaml file=", "yaml file=a/b", "yaml norun why", ""]
-    {
+    for info in [
+        "sh",
+        "sh norun",
+        "sh runs",
+        "bash run",
+        "yaml",
+        "yaml file=",
+        "yaml file=a/b",
+        "yaml norun why",
+        "java",
+        "",
+    ] {
         assert!(fault(info), "{info}");
     }
-    for info in ["sh run", "sh norun needs root", "yaml file=a.yaml", "text", "json", "rust"] {
+    for info in
+        ["sh run", "sh norun needs root", "yaml file=a.yaml", "java file=A.java", "text", "json", "rust"]
+    {
         assert!(!fault(info), "{info}");
     }
 }

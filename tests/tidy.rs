@@ -30,6 +30,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "millstream-columns",
             "millstream-compression",
             "millstream-detect",
+            "millstream-encodings",
             "millstream-expressions",
             "millstream-framing",
             "millstream-parsers",
@@ -45,8 +46,10 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "millstream-compression",
             "millstream-detect",
+            "millstream-encodings",
             "millstream-expressions",
             "millstream-framing",
+            "millstream-host",
             "millstream-kafka",
             "millstream-model",
             "millstream-parsers",
@@ -63,6 +66,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("millstream-console", &["millstream-model", "millstream-snapshot"]),
     ("millstream-counters", &[]),
     ("millstream-detect", &[]),
+    ("millstream-encodings", &["millstream-columns", "millstream-scan"]),
     (
         "millstream-engine",
         &["millstream-model", "millstream-pace", "millstream-snapshot", "millstream-store"],
@@ -74,6 +78,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "millstream-columns",
             "millstream-detect",
+            "millstream-encodings",
             "millstream-expressions",
             "millstream-framing",
             "millstream-parsers",
@@ -83,6 +88,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "millstream-timestamps",
         ],
     ),
+    ("millstream-host", &[]),
     ("millstream-kafka", &[]),
     (
         "millstream-model",
@@ -120,7 +126,7 @@ const NEWCOMER_LINES_MAX: usize = 6000;
 
 /// What in those folders a line does not pass through on its journey: the kernels of parsers and codecs, reload, the order in which a
 /// topology is put together, the thread that commits, the threads of offload transforms, of which there
-/// are none yet, the tags of metrics, and what is shown of all of it.
+/// are none yet, the tags of metrics, what a full buffer drops, and what is shown of all of it.
 const NOT_ON_THE_JOURNEY: &[&str] = &[
     "crates/scan/src/set.rs",
     "crates/scan/src/x86/json.rs",
@@ -130,6 +136,7 @@ const NOT_ON_THE_JOURNEY: &[&str] = &[
     "crates/scan/src/x86/sets/avx2.rs",
     "crates/scan/src/x86/sets/avx512.rs",
     "crates/scan/src/x86/text.rs",
+    "crates/engine/src/buffer.rs",
     "crates/model/src/ledger/reach.rs",
     "crates/scan/src/prefetch.rs",
     "crates/scan/src/tags.rs",

@@ -3,14 +3,19 @@
 
 mod agent;
 mod broker;
+mod compression;
 mod delivered;
+mod encodings;
 mod expressions;
+mod far;
 mod fleet;
 mod framing;
 mod header;
+mod java;
 mod limits;
 mod measure;
 mod metrics;
+mod metrics_out;
 mod parse;
 mod parse_text;
 mod peers;
@@ -79,6 +84,8 @@ enum Part {
     Points,
     /// Messages of metric clients to points
     PointsParse,
+    /// Metrics to bytes: JSON, msgpack
+    Encodings,
     /// What hides secrets, detector by detector
     Redact,
     /// Bytes to events: multi-line, encodings, container formats
@@ -87,6 +94,8 @@ enum Part {
     Parse,
     /// Lines taken apart: JSON, regular expressions
     ParseText,
+    /// Compression by library and level, over what users send
+    Compression,
     /// Conditions over columns: a search beside memmem, comparisons by row
     Expressions,
     /// The agent over one big file, scenario by scenario
@@ -101,6 +110,13 @@ enum Part {
     },
     /// Metrics over sockets: the agent beside limits and peers, merging, flushes
     Metrics {
+        /// Only these scenarios
+        names: Vec<String>,
+    },
+    /// The Java client beside that of DogStatsD
+    Java,
+    /// The way out: compression, a million series to the network, points to Prometheus, logs over HTTP
+    MetricsOut {
         /// Only these scenarios
         names: Vec<String>,
     },
@@ -139,16 +155,20 @@ fn run(options: &Options) -> io::Result<()> {
         Part::Tags => drop(tags::run(&mut report)?),
         Part::Points => drop(points::run(&mut report)?),
         Part::PointsParse => points_parse::run(&mut report)?,
+        Part::Encodings => encodings::run(&mut report)?,
         Part::Redact => redact::run(&mut report)?,
         Part::Framing => framing::run(options.repetitions, &mut report)?,
         Part::Parse => parse::run(options.repetitions, &mut report)?,
         Part::ParseText => parse_text::run(options.repetitions, &mut report)?,
+        Part::Compression => compression::run_alone(&mut report)?,
         Part::Expressions => expressions::run(options.repetitions, &mut report)?,
         Part::Agent { names } => {
             agent::run(options, names, &options.weblog(&scratch)?, &scratch, &mut report)?
         }
         Part::Peers { names } => peers::run(options, names, &scratch, &mut report)?,
         Part::Metrics { names } => metrics::run(options, names, &scratch, &mut report)?,
+        Part::Java => java::run(options.cores(), &scratch, &mut report)?,
+        Part::MetricsOut { names } => metrics_out::run(options, names, &scratch, &mut report)?,
         Part::Send(_) => {}
         Part::Fleet { names } => fleet::run(options, names, &scratch, &mut report)?,
     }
@@ -164,6 +184,7 @@ fn short(options: &Options, scratch: &Scratch, report: &mut Report) -> io::Resul
     agent::run(options, &[], &input, scratch, report)?;
     Input::remove(scratch)?;
     metrics::run(options, &[], scratch, report)?;
+    metrics_out::run(options, &[], scratch, report)?;
     fleet::run(options, &[], scratch, report)
 }
 
@@ -185,14 +206,18 @@ impl Part {
             Part::Tags => "tags",
             Part::Points => "points",
             Part::PointsParse => "points_parse",
+            Part::Encodings => "encodings",
             Part::Redact => "redact",
             Part::Framing => "framing",
             Part::Parse => "parse",
             Part::ParseText => "parse_text",
+            Part::Compression => "compression",
             Part::Expressions => "expressions",
             Part::Agent { .. } => "agent",
             Part::Peers { .. } => "peers",
             Part::Metrics { .. } => "metrics",
+            Part::Java => "java_client",
+            Part::MetricsOut { .. } => "metrics_out",
             Part::Send(_) => "send",
             Part::Fleet { .. } => "fleet",
         }

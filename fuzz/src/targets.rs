@@ -7,6 +7,7 @@ mod encodings;
 mod expressions;
 mod framing;
 mod json;
+mod metrics;
 mod parsers;
 mod patterns;
 mod points;
@@ -37,6 +38,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "grok", run: patterns::grok, words: patterns::WORDS },
     Target { name: "json", run: json::json, words: json::WORDS },
     Target { name: "key_value", run: delimited::key_value, words: delimited::PAIR_WORDS },
+    Target { name: "metric_tags", run: metrics::metric_tags, words: metrics::TAG_WORDS },
+    Target { name: "metrics_msgpack", run: metrics::metrics_msgpack, words: metrics::BLOCK_WORDS },
     Target { name: "metricserver", run: points::metric_server, words: points::PACK_WORDS },
     Target { name: "nginx", run: access::nginx, words: access::LINE_WORDS },
     Target { name: "regex", run: patterns::regex, words: patterns::WORDS },

@@ -68,30 +68,34 @@ fn common_property(key: &str, type_name: &str) -> Json {
             "format": "size",
             "examples": ["10MiB"],
         }),
-        "buffer" => json!({
-            "description": "What may wait for the sink, and what goes when it is full.",
-            "type": "object",
-            "additionalProperties": false,
-            "properties": {
-                "type": { "description": "Where it waits.", "type": "string", "enum": ["memory"] },
-                "max": {
-                    "description": "Bytes that may wait, as they are sent.",
-                    "type": "string",
-                    "format": "size",
-                    "examples": ["64MiB"],
-                },
-                "when_full": {
-                    "description": "Whether the source waits, or which events are dropped and counted.",
-                    "type": "string",
-                    "enum": ["block", "drop_newest", "drop_oldest"],
-                    "default": "block",
-                },
-            },
-        }),
+        "buffer" => buffer_property(),
         _ => {
             json!({ "description": "Replaces the host's name in every event.", "type": "string", "minLength": 1 })
         }
     }
+}
+
+fn buffer_property() -> Json {
+    json!({
+        "description": "What may wait for the sink, and what goes when it is full.",
+        "type": "object",
+        "additionalProperties": false,
+        "properties": {
+            "type": { "description": "Where it waits.", "type": "string", "enum": ["memory"] },
+            "max": {
+                "description": "Bytes that may wait, as they are sent.",
+                "type": "string",
+                "format": "size",
+                "examples": ["64MiB"],
+            },
+            "when_full": {
+                "description": "Whether the source waits, or which events are dropped and counted.",
+                "type": "string",
+                "enum": ["block", "drop_newest", "drop_oldest"],
+                "default": "block",
+            },
+        },
+    })
 }
 
 /// Puts the common keys before the options.

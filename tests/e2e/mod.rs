@@ -2,12 +2,14 @@
 
 mod commands;
 mod files;
+mod http;
 mod input;
 mod kafka;
 mod kill;
 mod late;
 mod metrics;
 mod output;
+mod prometheus;
 mod promises;
 mod reload;
 mod rotation;

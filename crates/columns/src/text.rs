@@ -35,14 +35,20 @@ fn push_escaped(byte: u8, out: &mut Vec<u8>) {
 pub fn unescape(inside: &[u8]) -> Cow<'_, [u8]> {
     let Some(first) = inside.iter().position(|byte| *byte == b'\\') else { return Cow::Borrowed(inside) };
     let mut out = Vec::with_capacity(inside.len());
-    let (mut rest, mut plain) = (&inside[first..], &inside[..first]);
+    out.extend_from_slice(&inside[..first]);
+    unescape_into(&inside[first..], &mut out);
+    Cow::Owned(out)
+}
+
+/// Appends to `out` what [`unescape`] gives.
+pub fn unescape_into(inside: &[u8], out: &mut Vec<u8>) {
+    let first = inside.iter().position(|byte| *byte == b'\\').unwrap_or(inside.len());
+    let (mut plain, mut rest) = inside.split_at(first);
     loop {
         out.extend_from_slice(plain);
-        let Some(escape) = rest.get(1) else {
-            return Cow::Owned(out);
-        };
+        let Some(escape) = rest.get(1) else { return };
         let taken = match escape {
-            b'u' => unicode(rest, &mut out),
+            b'u' => unicode(rest, out),
             escape => {
                 out.extend_from_slice(simple(*escape).as_bytes());
                 2

@@ -1,6 +1,7 @@
-//! How events become bytes: `text` (the raw line) and `json` (one object per line).
+//! How events become bytes: `text` (the raw line), `json` (one object per line), `msgpack` (blocks of metrics).
 
 mod json;
+pub mod msgpack;
 mod text;
 
 use millstream_model::limits::BATCH_ROWS_MAX;
@@ -12,7 +13,7 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Encoding {
-    /// `json`: one object per line; `text`: the line as it was read.
+    /// `json`: one object per line; `text`: the line as it was read; `msgpack`: metrics in blocks.
     pub codec: Codec,
     /// What a JSON event says about where it comes from.
     pub metadata: Vec<Metadata>,
@@ -28,6 +29,8 @@ pub enum Codec {
     Json,
     /// The line as it was read, byte for byte.
     Text,
+    /// Metrics in blocks, each a part of the payload: a record, or a piece of a body.
+    Msgpack,
 }
 
 /// One thing a JSON event says about where it comes from.
@@ -93,11 +96,20 @@ impl Encoding {
         Vec::new()
     }
 
-    /// An encoder of its own.
+    /// The same for a component that writes lines.
+    pub fn check_lines(&self) -> Vec<(String, String)> {
+        let message = "`msgpack` has no lines; write `json` or `text`, or use a sink that sends blocks";
+        let fault = (self.codec == Codec::Msgpack).then(|| ("/encoding/codec".into(), message.into()));
+        self.check().into_iter().chain(fault).collect()
+    }
+
+    /// An encoder of its own. Of `json` and `text` a part of the payload is any number of whole lines, of `msgpack`
+    /// one block.
     pub fn encoder(&self) -> Box<dyn Encoder> {
         match self.codec {
             Codec::Json => Box::new(json::JsonEncoder::new(self)),
             Codec::Text => Box::new(text::TextEncoder),
+            Codec::Msgpack => Box::new(msgpack::MetricBlocks::new(self)),
         }
     }
 
@@ -107,6 +119,7 @@ impl Encoding {
         match self.codec {
             Codec::Json => block_bytes * 3 / 2 + rows.min(BATCH_ROWS_MAX as u64) * JSON_ROW_BYTES,
             Codec::Text => block_bytes + rows,
+            Codec::Msgpack => block_bytes * 3 / 2 + rows.min(BATCH_ROWS_MAX as u64) * msgpack::ROW_BYTES,
         }
     }
 }

@@ -9,6 +9,7 @@ pub mod formats;
 pub mod framing;
 pub mod metrics;
 pub mod on_error;
+mod prometheus;
 pub mod registry;
 pub mod requests;
 pub mod rotation;

@@ -7,10 +7,12 @@ mod flusher;
 mod handover;
 pub mod intake;
 pub mod notices;
+pub mod numbers;
 pub mod origin;
 pub mod outlet;
 pub mod period;
 mod tally;
+pub mod view;
 
 pub use flusher::Flusher;
 

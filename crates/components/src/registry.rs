@@ -129,6 +129,7 @@ pub static ROWS: &[Row] = &[
     row!(source, sources::dogstatsd::DogStatsdConfig, "dogstatsd", "sources/dogstatsd"),
     row!(source, sources::file::FileConfig, "file", "sources/file"),
     row!(source, sources::generate::GenerateConfig, "generate", "sources/generate"),
+    row!(source, sources::host_metrics::HostMetricsConfig, "host_metrics", "sources/host_metrics"),
     row!(
         source,
         sources::internal_metrics::InternalMetricsConfig,
@@ -148,7 +149,20 @@ pub static ROWS: &[Row] = &[
     row!(sink, sinks::blackhole::BlackholeConfig, "blackhole", "sinks/blackhole"),
     row!(sink, sinks::console::ConsoleConfig, "console", "sinks/console"),
     row!(sink, sinks::file::FileConfig, "file", "sinks/file"),
+    row!(sink, sinks::http::HttpConfig, "http", "sinks/http"),
     row!(sink, sinks::kafka::KafkaConfig, "kafka", "sinks/kafka"),
+    row!(
+        sink,
+        sinks::prometheus_exporter::PrometheusExporterConfig,
+        "prometheus_exporter",
+        "sinks/prometheus_exporter"
+    ),
+    row!(
+        sink,
+        sinks::prometheus_remote_write::PrometheusRemoteWriteConfig,
+        "prometheus_remote_write",
+        "sinks/prometheus_remote_write"
+    ),
     row!(sink, sinks::tcp::TcpConfig, "tcp", "sinks/tcp"),
 ];
 

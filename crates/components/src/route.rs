@@ -22,7 +22,7 @@ pub type Routes = Arc<[Route]>;
 /// Encodes events and routes them by a template.
 pub struct RoutingEncoder {
     template: Template,
-    codec: Codec,
+    is_text: bool,
     encoder: Box<dyn Encoder>,
     names: Vec<Arc<str>>,
     by_name: HashMap<Vec<u8>, u32>,
@@ -31,11 +31,11 @@ pub struct RoutingEncoder {
 }
 
 impl RoutingEncoder {
-    /// An encoder as `encoding` says, and whatever the template makes of an event is its name.
+    /// An encoder as `encoding` says, which must be one of lines, and whatever the template makes of an event is its name.
     pub fn new(encoding: &Encoding, template: &Template) -> RoutingEncoder {
         RoutingEncoder {
             template: template.clone(),
-            codec: encoding.codec,
+            is_text: encoding.codec == Codec::Text,
             encoder: encoding.encoder(),
             names: Vec::new(),
             by_name: HashMap::new(),
@@ -82,7 +82,7 @@ impl RoutingEncoder {
 
     /// Puts the records of each name together.
     fn gather(&self, batch: &Batch, parts: &[Bytes], payload: &mut Payload, cx: &mut EncodeCx<'_>) {
-        let records = records(self.codec, batch, parts);
+        let records = records(self.is_text, batch, parts);
         let mut ends = vec![0; self.names.len()];
         self.of_row.iter().zip(&records).for_each(|(name, record)| ends[*name as usize] += record.len());
         let mut total = 0;
@@ -106,10 +106,10 @@ impl RoutingEncoder {
 }
 
 /// The encoded rows, one by one.
-fn records<'p>(codec: Codec, batch: &Batch, parts: &'p [Bytes]) -> Vec<&'p [u8]> {
-    match codec {
+fn records<'p>(is_text: bool, batch: &Batch, parts: &'p [Bytes]) -> Vec<&'p [u8]> {
+    match is_text {
         // Text may hold line ends of its own.
-        Codec::Text => {
+        true => {
             let (mut parts, mut rest): (_, &[u8]) = (parts.iter(), &[]);
             let rows = batch.runs(0, batch.rows()).flat_map(|(begin, end)| begin..end);
             let record = |row| {
@@ -122,7 +122,7 @@ fn records<'p>(codec: Codec, batch: &Batch, parts: &'p [Bytes]) -> Vec<&'p [u8]>
             };
             rows.map_while(record).collect()
         }
-        Codec::Json => parts.iter().flat_map(|part| part.split_inclusive(|byte| *byte == b'\n')).collect(),
+        false => parts.iter().flat_map(|part| part.split_inclusive(|byte| *byte == b'\n')).collect(),
     }
 }
 

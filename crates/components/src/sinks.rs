@@ -3,5 +3,8 @@
 pub mod blackhole;
 pub mod console;
 pub mod file;
+pub mod http;
 pub mod kafka;
+pub mod prometheus_exporter;
+pub mod prometheus_remote_write;
 pub mod tcp;

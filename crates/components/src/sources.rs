@@ -3,6 +3,7 @@
 pub mod dogstatsd;
 pub mod file;
 pub mod generate;
+pub mod host_metrics;
 pub mod internal_metrics;
 pub mod metricserver;
 pub mod stdin;

@@ -3,7 +3,7 @@
 mod graph;
 mod kept;
 
-use crate::buffer::Buffer;
+use crate::buffer::{Buffer, check_buffers};
 use crate::core::{Core, Node, Op, SinkSlot, SourceSlot};
 use crate::current::Current;
 use crate::lane::{LaneDriver, LaneQueue};
@@ -139,7 +139,7 @@ impl Blueprint {
             return Err(EngineError(format!("{count} sinks; an agent has {SINKS_MAX} at most")));
         }
         let grant_bytes = grant_bytes(settings);
-        self.check_buffers(grant_bytes / 2)?;
+        check_buffers(&self.sinks, grant_bytes / 2)?;
         self.check_memory(grant_bytes, settings.threads)
     }
 
@@ -205,19 +205,6 @@ impl Blueprint {
             nodes,
         };
         Ok((core, drivers))
-    }
-
-    /// Refuses buffers that may take more than `bytes_max`, all together.
-    fn check_buffers(&self, bytes_max: u64) -> Result<(), EngineError> {
-        let asked: u64 = self.sinks.iter().filter_map(|sink| sink.buffer.bytes_max).sum();
-        if asked <= bytes_max {
-            return Ok(());
-        }
-        let least = (asked * 2 * 100).div_ceil(GRANT_PERCENT).div_ceil(1 << 20);
-        Err(EngineError(format!(
-            "limits.memory is too small for what `buffer` of the sinks asks for; raise it to {least}MiB, or lower \
-             buffer.max"
-        )))
     }
 
     /// Refuses a memory limit in which not even one batch per worker fits.

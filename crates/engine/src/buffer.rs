@@ -1,7 +1,8 @@
 //! The buffer in front of a sink: how much may wait in it, and what goes when it is full.
 
+use crate::blueprint::{EngineError, SinkPart};
 use crate::core::{Node, SinkSlot};
-use crate::limits::SHED_AGAIN;
+use crate::limits::{GRANT_PERCENT, SHED_AGAIN};
 use millstream_model::{Outcome, Payload};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -32,6 +33,19 @@ impl Buffer {
     pub(crate) fn share(self, bytes: u64, default_max: u64) -> u64 {
         self.bytes_max.unwrap_or(bytes.min(default_max))
     }
+}
+
+/// Refuses buffers that may take more than `bytes_max`, all together.
+pub(crate) fn check_buffers(sinks: &[SinkPart], bytes_max: u64) -> Result<(), EngineError> {
+    let asked: u64 = sinks.iter().filter_map(|sink| sink.buffer.bytes_max).sum();
+    if asked <= bytes_max {
+        return Ok(());
+    }
+    let least = (asked * 2 * 100).div_ceil(GRANT_PERCENT).div_ceil(1 << 20);
+    Err(EngineError(format!(
+        "limits.memory is too small for what `buffer` of the sinks asks for; raise it to {least}MiB, or lower \
+         buffer.max"
+    )))
 }
 
 impl SinkSlot {

@@ -299,13 +299,11 @@ impl Core {
     }
 
     fn release(&self, mut ticket: Ticket) {
-        let now = self.started.elapsed();
-        for bound in ticket.payloads.drain(..) {
+        for mut bound in ticket.payloads.drain(..) {
             let node = &self.nodes[bound.node];
             let Op::Sink(slot) = &node.op else { continue };
-            let mut payload = bound.payload;
-            payload.owe(bound.acks.iter().filter_map(|ack| ack.hold(slot.index)));
-            slot.put(node, bound.lane, payload, now);
+            bound.payload.owe(bound.acks.iter().filter_map(|ack| ack.hold(slot.index)));
+            slot.put(node, bound.lane, bound.payload, self.started.elapsed());
         }
         ticket.acks.iter().for_each(millstream_model::Ack::finish);
     }

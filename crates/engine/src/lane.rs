@@ -121,6 +121,16 @@ impl LaneQueue {
         }
     }
 
+    /// Whether the lane is to end, and whether what it holds back is to go.
+    fn ending(&self) -> (bool, bool) {
+        let closed = self.closed.load(Ordering::Acquire);
+        (closed, self.flushing.swap(false, Ordering::AcqRel) || closed)
+    }
+
+    fn next(&self) -> Option<Payload> {
+        self.lock().queue.pop_front()
+    }
+
     fn leave(&self, bytes: u64) {
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
         (self.on_room)();
@@ -192,20 +202,16 @@ impl LaneDriver {
     }
 
     async fn drive(self: Arc<Self>) {
-        let state = self.store.lane(&self.sink_id, self.lane);
-        let mut lane = self.sink.lane(LaneCx {
-            lane: self.lane,
-            state,
-            counters: self.counters.clone(),
-            keep: self.keeper(),
-        });
+        let mut lane = self.open();
         self.start(&mut *lane).await;
         let mut sync_due: Option<Instant> = None;
         while !self.queue.is_let_go() {
             self.settle_sent(&mut *lane);
             let due = sync_due.is_some_and(|due| due <= Instant::now());
-            let payload = if due || lane.is_full() { None } else { self.queue.lock().queue.pop_front() };
-            if let Some(payload) = payload {
+            if !due
+                && !lane.is_full()
+                && let Some(payload) = self.queue.next()
+            {
                 if self.deliver(&mut *lane, payload).await == Some(Delivery::Taken) {
                     let wait = if lane.wants_sync() { Duration::ZERO } else { lane.sync_interval() };
                     let due = Instant::now() + wait;
@@ -213,8 +219,7 @@ impl LaneDriver {
                 }
                 continue;
             }
-            let closed = self.queue.closed.load(Ordering::Acquire);
-            let flush = closed || self.queue.flushing.swap(false, Ordering::AcqRel);
+            let (closed, flush) = self.queue.ending();
             if flush {
                 lane.flush();
             }
@@ -232,9 +237,11 @@ impl LaneDriver {
         }
     }
 
-    fn keeper(&self) -> Arc<dyn Fn(Vec<u8>) -> std::io::Result<()> + Send + Sync> {
+    fn open(&self) -> Box<dyn Lane> {
         let (store, sink_id, lane) = (self.store.clone(), self.sink_id.clone(), self.lane);
-        Arc::new(move |state| store.keep_lane(&sink_id, lane, state))
+        let state = store.lane(&sink_id, lane);
+        let keep = Arc::new(move |state| store.keep_lane(&sink_id, lane, state));
+        self.sink.lane(LaneCx { lane, state, counters: self.counters.clone(), keep })
     }
 
     /// Waits for the far side, until the lane is closed and has nothing to deliver.

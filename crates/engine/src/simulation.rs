@@ -57,6 +57,7 @@ impl Scenario {
             syncs: random.one_in(2),
             sends: random.one_in(3),
             delay: Duration::from_millis(random.below(3) * random.below(40)),
+            sync_delay: Duration::ZERO,
         };
         let tempers = [temper(&mut random), temper(&mut random), temper(&mut random)];
         let pool = ["panicky", "watch", "offload", "watch"];

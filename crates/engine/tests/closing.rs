@@ -3,11 +3,11 @@
 mod common;
 
 use common::{blueprint, busy, settings};
-use millstream_engine::{Blueprint, Pace, Running, SourcePart, Store};
+use millstream_engine::{Blueprint, Buffer, Pace, Running, Settings, SinkPart, SourcePart, Store};
 use millstream_model::{
     BatchBuilder, BuildError, Kind, LongLine, Origin, Polled, Source, SourceCx, SourceInfo, SourceOpen,
 };
-use millstream_testkit::Shelf;
+use millstream_testkit::{FakeSink, Shelf, Temper};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,6 +30,9 @@ impl Source for Holder {
         }
         if self.given == HELD {
             return Polled::Ended;
+        }
+        if !cx.sinks.is_subset(cx.room) {
+            return Polled::NoRoom;
         }
         let Some((mut block, permit)) = cx.block(1) else { return Polled::NoRoom };
         block.memory()[..5].copy_from_slice(b"held\n");
@@ -87,6 +90,37 @@ async fn a_stop_delivers_what_a_source_holds_back() {
     assert_eq!(held(&shelf), 0);
     assert!(running.stop(Duration::from_secs(30)).await.drained);
     assert_eq!(held(&shelf), HELD);
+}
+
+/// What is held back for a dead sink, too, cannot all be given; the sink that is well has its last sync and
+/// its end all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_dead_sink_does_not_take_the_end_from_one_that_is_well() {
+    let (folder, well, dead) = (tempfile::tempdir().unwrap(), Shelf::default(), Shelf::default());
+    dead.stall(true);
+    let store = Arc::new(Store::open(folder.path()).unwrap());
+    let mut first = blueprint(vec![holder(&Arc::default())], &well);
+    let part = |id: &str, shelf: &Shelf| {
+        let sync_delay = Duration::from_millis(500);
+        let temper = Temper { syncs: true, sync_delay, ..Temper::default() };
+        let sink = Arc::new(FakeSink { shelf: shelf.clone(), temper, seed: 1 });
+        SinkPart {
+            id: id.to_owned(),
+            type_name: "fake",
+            inputs: vec![("holder".to_owned(), 0)],
+            buffer: Buffer::default(),
+            sink,
+        }
+    };
+    first.sinks = vec![part("well", &well), part("dead", &dead)];
+    // A sink is full with its first payload.
+    let settings = Settings { sink_bytes_max: 1, ..settings(None, false) };
+    let running = first.build(&settings, store).unwrap().start(&tokio::runtime::Handle::current());
+    let stopped = running.stop(Duration::from_secs(6)).await;
+    assert!(!stopped.drained);
+    assert_eq!(stopped.snapshot.undelivered_list().split(':').next(), Some("dead"));
+    assert!((1..HELD).contains(&held(&well)), "{} lines", held(&well));
+    assert_eq!((well.ended(), dead.ended()), (1, 0));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]

@@ -25,6 +25,8 @@ pub struct Run {
     pub key: Key,
     /// Headers of each of them.
     pub headers: Headers,
+    /// Events that each of them stands for.
+    pub events: u64,
     /// Where they lie, ascending.
     pub records: Vec<Record>,
 }

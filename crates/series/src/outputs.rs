@@ -39,6 +39,14 @@ const DISTRIBUTION_SUFFIXES: [&str; 5] =
     [".50percentile", ".75percentile", ".90percentile", ".95percentile", ".99percentile"];
 
 impl Reading<'_> {
+    /// The values of the period, if it is a series of distributions and had any. Then it has nothing else.
+    pub fn sketch(&self) -> Option<&Sketch> {
+        match self.aggregate {
+            Aggregate::Sketch(sketch) if self.is_fresh => Some(sketch),
+            _ => None,
+        }
+    }
+
     /// Calls `each` with every number that clients of this kind expect of a period of `seconds`, more than 0.
     ///
     /// Sums since the start and last values come in every period, all others only if it had points.

@@ -191,6 +191,28 @@ impl Sketch {
         self.pages.is_empty()
     }
 
+    /// Puts values and their weights into `out`, in place of what is there: values rising, weights above 0. The values
+    /// are those that were added, or, if it is not exact, at most [`RELATIVE_ERROR_MAX`] of one away from it.
+    pub fn points(&self, out: &mut Vec<(f64, f64)>) {
+        out.clear();
+        let sorted = if self.is_exact() { &self.values[..] } else { &[] };
+        out.extend_from_slice(sorted);
+        out.sort_unstable_by(|(a, _), (b, _)| a.total_cmp(b));
+        for page in &self.pages {
+            let buckets = page.weights.iter().enumerate().filter(|(_, weight)| **weight > 0.0);
+            out.extend(
+                buckets
+                    .map(|(bucket, weight)| (middle(page.number, bucket).clamp(self.min, self.max), *weight)),
+            );
+        }
+        out.dedup_by(|(next, weight), (value, sum)| {
+            let is_same = *next <= *value;
+            *sum = if is_same { saturating(*sum + *weight) } else { *sum };
+            is_same
+        });
+        out.iter_mut().for_each(|(_, weight)| *weight = saturating(*weight));
+    }
+
     /// The smallest values of which at least these parts (0 to 1, rising) of all values are no larger. 0 without
     /// values.
     pub fn quantiles<const N: usize>(&self, parts: [f64; N]) -> [f64; N] {

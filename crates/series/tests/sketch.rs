@@ -46,6 +46,42 @@ proptest! {
     }
 
     #[test]
+    fn points_rise_and_stand_for_every_value(
+        values in prop::collection::vec((value(), 1u32..4), 1..400),
+        is_merged in any::<bool>(),
+    ) {
+        let (mut sketch, mut other) = (Sketch::default(), Sketch::default());
+        for (index, (value, weight)) in values.iter().enumerate() {
+            let to = if is_merged && index % 2 == 0 { &mut other } else { &mut sketch };
+            to.add(*value, f64::from(*weight));
+        }
+        sketch.merge(&other);
+        let mut points = vec![(7.0, 7.0)];
+        sketch.points(&mut points);
+        prop_assert!(points.is_sorted_by(|(a, _), (b, _)| a < b));
+        let weight: f64 = points.iter().map(|(_, weight)| weight).sum();
+        prop_assert_eq!(weight, sketch.weight());
+        prop_assert!(points[0].0 >= sketch.min() && points[points.len() - 1].0 <= sketch.max());
+        if sketch.misplaced() > 0.0 {
+            return Ok(());
+        }
+        // In order, each value has its share of a point that is near it.
+        let mut sorted = values;
+        sorted.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+        let (mut at, mut left) = (0, points[0].1);
+        for (value, weight) in sorted {
+            let point = points[at].0;
+            let error = if sketch.is_exact() { 0.0 } else { RELATIVE_ERROR_MAX * value.abs() };
+            prop_assert!((point - value).abs() <= error.max(f64::MIN_POSITIVE), "{} for {}", point, value);
+            left -= f64::from(weight);
+            if left == 0.0 && at + 1 < points.len() {
+                at += 1;
+                left = points[at].1;
+            }
+        }
+    }
+
+    #[test]
     fn parts_merged_in_any_order_are_the_whole(
         parts in prop::collection::vec(prop::collection::vec(value(), 0..150), 1..6),
     ) {

@@ -4,7 +4,7 @@
 //! stays behind however the test process ends.
 
 mod options;
-mod process;
+pub(crate) mod process;
 mod read;
 mod tls;
 mod topics;

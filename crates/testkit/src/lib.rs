@@ -4,13 +4,18 @@
 
 mod batch;
 pub mod certificates;
+pub mod frames;
+pub mod http;
 pub mod kafka;
 mod lines;
+pub mod prometheus;
 mod random;
 mod rig;
 mod sink;
 mod source;
 mod store;
+pub mod toxiproxy;
+pub mod unpack;
 mod yaml;
 
 pub use batch::{Rows, assert_whole, batch};

@@ -24,6 +24,8 @@ pub struct Temper {
     pub sends: bool,
     /// Time of each delivery.
     pub delay: Duration,
+    /// Time of each sync; what was delivered waits for one twenty times as long, and a second at least.
+    pub sync_delay: Duration,
 }
 
 /// The far side of a sink.
@@ -37,6 +39,8 @@ struct ShelfState {
     /// Per lane: what is durable, and what is not yet.
     lanes: Vec<(Vec<u8>, Vec<u8>)>,
     stalled: bool,
+    /// Lanes that came to their end with everything delivered and synced.
+    ended: usize,
     /// Lanes opened so far, so that each draws faults of its own.
     opened: u64,
 }
@@ -49,6 +53,11 @@ impl Shelf {
     /// From here on every delivery fails, or no longer does.
     pub fn stall(&self, stalled: bool) {
         self.lock().stalled = stalled;
+    }
+
+    /// How many lanes came to their end with everything delivered and synced.
+    pub fn ended(&self) -> usize {
+        self.lock().ended
     }
 
     /// Every durable line, lane by lane, in the order it arrived.
@@ -193,11 +202,23 @@ impl Lane for FakeLane {
 
     fn sync(&mut self) -> BoxFuture<'_, Result<Option<Vec<u8>>, DeliverError>> {
         Box::pin(async move {
+            if !self.temper.sync_delay.is_zero() {
+                tokio::time::sleep(self.temper.sync_delay).await;
+            }
             if self.shelf.lock().stalled {
                 return Err(DeliverError::retry("fake", "the far side is away"));
             }
             Ok(self.temper.syncs.then(|| self.shelf.sync(self.lane).to_le_bytes().to_vec()))
         })
+    }
+
+    fn sync_interval(&self) -> Duration {
+        (20 * self.temper.sync_delay).max(Duration::from_secs(1))
+    }
+
+    fn close(&mut self) -> Option<Vec<u8>> {
+        self.shelf.lock().ended += 1;
+        None
     }
 
     fn settled(&mut self) -> Vec<Settled> {

@@ -37,7 +37,12 @@ impl Endpoints {
             self.turn = (index + 1) % count;
             return Ok(index);
         }
-        Err(self.health.iter().filter_map(|health| health.until).min().unwrap_or(now))
+        Err(self.next_at(now))
+    }
+
+    /// When the next one may be used: `now` if one is well.
+    pub fn next_at(&self, now: Instant) -> Instant {
+        self.health.iter().map(|health| health.until.unwrap_or(now).max(now)).min().unwrap_or(now)
     }
 
     /// This one has answered as it should.

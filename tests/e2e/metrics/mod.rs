@@ -4,6 +4,7 @@ mod aggregates;
 mod clients;
 mod ending;
 mod hostile;
+mod java;
 mod kernel;
 mod pipeline;
 mod starts;

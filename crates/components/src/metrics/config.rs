@@ -28,6 +28,17 @@ const PATH_BYTES_MAX: usize = 107;
 /// Largest message, in bytes.
 const MESSAGE_MAX: u64 = 1024 * 1024;
 
+/// What timers, histograms and distributions become.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Distributions {
+    /// Several numbers, such as the largest value and percentiles.
+    #[default]
+    Numbers,
+    /// One event with all values, those of many as buckets.
+    Sketch,
+}
+
 /// Options of every source of points.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(default)]
@@ -65,6 +76,8 @@ pub struct PointOptions {
     pub max_tags_size: Size,
     /// A series that had no points for this long is let go.
     pub expire: Interval,
+    /// What timers, histograms and distributions become: `numbers` or one `sketch`.
+    pub distributions: Distributions,
 }
 
 impl Default for PointOptions {
@@ -85,6 +98,7 @@ impl Default for PointOptions {
             max_name: Size(limits.name_bytes as u64),
             max_tags_size: Size(limits.tags_bytes as u64),
             expire: Interval(Duration::from_secs(600)),
+            distributions: Distributions::Numbers,
         }
     }
 }
@@ -104,10 +118,7 @@ pub struct Kind {
 }
 
 impl Kind {
-    fn address<'a>(&self, text: &'a str) -> &'a str
-    where
-        'static: 'a,
-    {
+    fn address<'a>(&self, text: &'a str) -> &'a str {
         let preset = self.presets.iter().find(|(name, _)| *name == text);
         preset.map_or(text, |(_, address)| address)
     }
@@ -169,7 +180,7 @@ impl PointOptions {
 
     /// Faults of options that fit the schema.
     pub fn check(&self, kind: &Kind) -> Vec<(String, String)> {
-        let mut faults = Vec::new();
+        let mut faults: Vec<_> = check_period(self.period(kind)).into_iter().collect();
         let mut fault = |key: &str, message: String| faults.push((key.to_owned(), message));
         for (index, text) in self.listen.iter().flatten().enumerate() {
             if let Err(message) = self.check_listed(kind, index, text) {
@@ -179,8 +190,6 @@ impl PointOptions {
         if let Err(message) = self.mode() {
             fault("/mode", message);
         }
-        faults.extend(check_period(self.period(kind)));
-        let mut fault = |key: &str, message: String| faults.push((key.to_owned(), message));
         let sizes = [
             ("/max_message", self.max_message, 1024, MESSAGE_MAX, "1KiB to 1MiB"),
             ("/max_name", self.max_name, 1, NAME_MAX, "1B to 4KiB"),
@@ -214,10 +223,11 @@ impl PointOptions {
     }
 
     /// Connections at a time, so many that the sinks still find descriptors.
-    fn connections_max(&self) -> usize {
+    fn connections_max(&self, listen: &[Listen]) -> usize {
         let descriptors = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
         let room = descriptors.map_or(usize::MAX, |most| (most / 2) as usize).max(1);
-        if room < self.max_connections {
+        let has_connections = |at: &Listen| !matches!(at.address, Address::Udp(_) | Address::UnixDatagram(_));
+        if room < self.max_connections && listen.iter().any(has_connections) {
             log::warn!(
                 "{room} connections at a time instead of {}: half of the files that may be open",
                 self.max_connections
@@ -238,7 +248,7 @@ impl PointOptions {
             shares: self.receivers,
             receive_buffer: self.receive_buffer.0 as usize,
             message_bytes_max: self.max_message.0 as usize,
-            connections_max: self.connections_max(),
+            connections_max: self.connections_max(&listen),
             credentials: !self.origin_tags.is_empty(),
             merge: self.merge,
         };
@@ -275,7 +285,8 @@ impl PointOptions {
         open.counters.holds_series(0);
         let receiving =
             receiver.start(&open.info.id, intakes).map_err(|error| BuildError(error.to_string()))?;
-        Ok(Box::new(Flusher::new(open.info.id.clone(), receiving, handovers, store, period, outlet)))
+        let given = (period, self.distributions);
+        Ok(Box::new(Flusher::new(open.info.id.clone(), receiving, handovers, store, given, outlet)))
     }
 }
 

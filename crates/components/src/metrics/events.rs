@@ -1,16 +1,18 @@
-//! Metric events: one for each number of a series, with the fields `name`, `tags`, `type`, `value`,
-//! `temporality` and `interval`.
+//! Metric events: one for each number of a series, or for its distribution, with the fields `name`, `tags`, `type`,
+//! `value`, `temporality` and `interval`.
 //!
 //! The text of such an event is its name, its tags as JSON and its value, with a space between; the fields
 //! are slices of it.
 
+use super::config::Distributions;
 use super::outlet::Outlet;
 use super::period::Period;
 use crate::formats::push_decimal;
 use bytes::Bytes;
 use millstream_model::{Batch, BatchBuilder, Block, Cell, CellKind, Column, Columns, Selection, SourceCx};
 use millstream_scan::{TagPlaces, escape_json};
-use millstream_series::{Canonical, Output, Reading, SeriesKey, TagStyle, Temporality};
+use millstream_series::{Canonical, Class, Output, Reading, SeriesKey, Sketch, TagStyle, Temporality};
+use std::borrow::Cow;
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::sync::{Arc, LazyLock};
@@ -19,11 +21,12 @@ use std::sync::{Arc, LazyLock};
 const WHOLE_MAX: f64 = (1u64 << 53) as f64;
 
 /// What the texts of types and temporalities are slices of.
-const WORDS: &[u8] = b"countergaugedeltacumulative";
+const WORDS: &[u8] = b"countergaugedeltacumulativedistribution";
 const COUNTER: (usize, usize) = (0, 7);
 const GAUGE: (usize, usize) = (7, 5);
 const DELTA: (usize, usize) = (12, 5);
 const CUMULATIVE: (usize, usize) = (17, 10);
+const DISTRIBUTION: (usize, usize) = (27, 12);
 
 /// The names of the fields.
 struct Names {
@@ -44,10 +47,28 @@ static NAMES: LazyLock<Names> = LazyLock::new(|| Names {
     interval: "interval".into(),
 });
 
-/// The numbers of a series that did not fit into a block.
+/// What did not fit into a block of a series.
 pub struct Rest {
     key: SeriesKey,
     outputs: Vec<Output>,
+    /// Its distribution, as JSON.
+    sketch: Option<Vec<u8>>,
+    /// Bytes of the largest event.
+    bytes: usize,
+}
+
+impl Rest {
+    /// Bytes that the next block should have.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+/// The value of an event.
+enum Item<'a> {
+    Number(&'a Output),
+    /// A distribution, as JSON.
+    Sketch(&'a [u8]),
 }
 
 /// Metric events of one period under construction, over one block.
@@ -61,13 +82,15 @@ pub struct MetricRows {
     values: Vec<Cell>,
     temporalities: Vec<Cell>,
     period: Period,
+    distributions: Distributions,
     tags_text: TagsText,
     text: Vec<u8>,
+    points: Vec<(f64, f64)>,
 }
 
 impl MetricRows {
     /// No events yet.
-    pub fn new(block: Block, period: Period) -> MetricRows {
+    pub fn new(block: Block, period: Period, distributions: Distributions) -> MetricRows {
         MetricRows {
             block,
             used: 0,
@@ -78,32 +101,57 @@ impl MetricRows {
             values: Vec::new(),
             temporalities: Vec::new(),
             period,
+            distributions,
             tags_text: TagsText::default(),
             text: Vec::new(),
+            points: Vec::new(),
         }
     }
 
-    /// Adds the numbers of a series. Breaks where the block is full: what is left is in `rest`.
+    /// Adds the numbers of a series, or its distribution. Breaks where the block is full: what is left is in `rest`.
     pub fn reading(&mut self, reading: &Reading<'_>, rest: &mut Option<Rest>) -> ControlFlow<()> {
         let mut left: Vec<Output> = Vec::new();
         self.tags_text.render(reading.key);
+        if self.distributions == Distributions::Sketch && reading.key.kind().class() == Class::Sketch {
+            return self.distribution(reading, rest);
+        }
+        let name = one_line(reading.key.name());
         reading.outputs(self.period.seconds, |output| {
-            if !left.is_empty() || !self.output(reading.key.name(), &output) {
+            if !left.is_empty() || !self.event(&name, &Item::Number(&output)) {
                 left.push(output);
             }
         });
         if left.is_empty() {
             return ControlFlow::Continue(());
         }
-        *rest = Some(Rest { key: reading.key.clone(), outputs: left });
+        *rest = Some(Rest { key: reading.key.clone(), outputs: left, sketch: None, bytes: 0 });
+        ControlFlow::Break(())
+    }
+
+    /// Adds the distribution of a series whose tags are rendered, if it has one.
+    fn distribution(&mut self, reading: &Reading<'_>, rest: &mut Option<Rest>) -> ControlFlow<()> {
+        let Some(sketch) = reading.sketch() else { return ControlFlow::Continue(()) };
+        let mut object = Vec::new();
+        sketch.points(&mut self.points);
+        push_sketch(sketch, &self.points, &mut object);
+        if self.event(&one_line(reading.key.name()), &Item::Sketch(&object)) {
+            return ControlFlow::Continue(());
+        }
+        let (key, bytes) = (reading.key.clone(), self.text.len());
+        *rest = Some(Rest { key, outputs: Vec::new(), sketch: Some(object), bytes });
         ControlFlow::Break(())
     }
 
     /// Adds what was left of a series, as far as there is room.
     pub fn rest(&mut self, rest: &mut Option<Rest>) -> ControlFlow<()> {
-        let Some(Rest { key, outputs }) = rest else { return ControlFlow::Continue(()) };
+        let Some(Rest { key, outputs, sketch, .. }) = rest else { return ControlFlow::Continue(()) };
         self.tags_text.render(key);
-        let put = outputs.iter().take_while(|output| self.output(key.name(), output)).count();
+        let name = one_line(key.name());
+        if sketch.take_if(|object| self.event(&name, &Item::Sketch(object))).is_none() && sketch.is_some() {
+            return ControlFlow::Break(());
+        }
+        let fits = |output: &&Output| self.event(&name, &Item::Number(output));
+        let put = outputs.iter().take_while(fits).count();
         outputs.drain(..put);
         if !outputs.is_empty() {
             return ControlFlow::Break(());
@@ -121,22 +169,29 @@ impl MetricRows {
     ) -> bool {
         let mut tags: Vec<_> = tags.map(|(key, value)| (key.as_bytes(), value.as_bytes())).collect();
         self.tags_text.render_sorted(&mut tags);
-        self.output(name.as_bytes(), output)
+        self.event(&one_line(name.as_bytes()), &Item::Number(output))
     }
 
-    /// Adds an event, if there is room.
-    fn output(&mut self, name: &[u8], output: &Output) -> bool {
+    /// Adds an event with the tags that are rendered, if there is room; the name is one line.
+    fn event(&mut self, name: &[u8], item: &Item<'_>) -> bool {
         let text = &mut self.text;
         text.clear();
-        // A line of text must stay one line.
-        text.extend(name.iter().map(|byte| if byte.is_ascii_control() { b'_' } else { *byte }));
-        text.extend_from_slice(output.suffix.as_bytes());
+        text.extend_from_slice(name);
+        if let Item::Number(output) = item {
+            text.extend_from_slice(output.suffix.as_bytes());
+        }
         let tags_at = text.len() + 1;
         text.push(b' ');
         text.extend_from_slice(&self.tags_text.object);
         let value_at = text.len() + 1;
         text.push(b' ');
-        let value_kind = push_number(output.value, text);
+        let value_kind = match item {
+            Item::Number(output) => push_number(output.value, text),
+            Item::Sketch(object) => {
+                text.extend_from_slice(object);
+                CellKind::Object
+            }
+        };
         let (start, end) = (self.used, self.used + text.len());
         if end > self.block.capacity() || self.rows.is_full() {
             return false;
@@ -144,18 +199,26 @@ impl MetricRows {
         self.block.memory()[start..end].copy_from_slice(text);
         self.used = end;
         self.rows.row(&self.text, start);
-        self.rows.time(output.timestamp.map_or(self.period.end_ns, |at| at.saturating_mul(1_000_000_000)));
         self.names.push(Cell::new(CellKind::Text, start, tags_at - 1));
         self.tags.push(Cell::new(CellKind::Object, start + tags_at, self.tags_text.object.len()));
         self.values.push(Cell::new(value_kind, start + value_at, end - start - value_at));
-        let (kind, temporality) = match output.temporality {
-            Temporality::Delta => (COUNTER, word(DELTA)),
-            Temporality::Cumulative => (COUNTER, word(CUMULATIVE)),
-            Temporality::Gauge => (GAUGE, Cell::ABSENT),
+        self.describe(item);
+        true
+    }
+
+    /// Adds to the last event what its value means, and its time.
+    fn describe(&mut self, item: &Item<'_>) {
+        let (kind, temporality, timestamp) = match item {
+            Item::Sketch(_) => (DISTRIBUTION, word(DELTA), None),
+            Item::Number(output) => match output.temporality {
+                Temporality::Delta => (COUNTER, word(DELTA), output.timestamp),
+                Temporality::Cumulative => (COUNTER, word(CUMULATIVE), output.timestamp),
+                Temporality::Gauge => (GAUGE, Cell::ABSENT, output.timestamp),
+            },
         };
+        self.rows.time(timestamp.map_or(self.period.end_ns, |at| at.saturating_mul(1_000_000_000)));
         self.kinds.push(word(kind));
         self.temporalities.push(temporality);
-        true
     }
 
     /// Whether there is no event.
@@ -186,6 +249,15 @@ impl MetricRows {
     }
 }
 
+/// A name as it is written: a line of text must stay one line.
+fn one_line(name: &[u8]) -> Cow<'_, [u8]> {
+    // Without a way out of the loop it looks at many bytes at a time.
+    match name.iter().fold(false, |found, byte| found | byte.is_ascii_control()) {
+        true => name.iter().map(|byte| if byte.is_ascii_control() { b'_' } else { *byte }).collect(),
+        false => Cow::Borrowed(name),
+    }
+}
+
 /// A cell for one of [`WORDS`].
 fn word((start, len): (usize, usize)) -> Cell {
     Cell::own(CellKind::Text, start, len)
@@ -203,6 +275,34 @@ fn push_number(value: f64, out: &mut Vec<u8>) -> CellKind {
     // Writing to memory does not fail.
     let _ = write!(out, "{value:?}");
     CellKind::Float
+}
+
+/// Appends a distribution as JSON.
+fn push_sketch(sketch: &Sketch, points: &[(f64, f64)], out: &mut Vec<u8>) {
+    let totals = [
+        (&b"{\"count\":"[..], sketch.weight()),
+        (b",\"sum\":", sketch.sum()),
+        (b",\"min\":", sketch.min()),
+        (b",\"max\":", sketch.max()),
+    ];
+    for (key, number) in totals {
+        out.extend_from_slice(key);
+        push_number(number, out);
+    }
+    out.extend_from_slice(b",\"values\":[");
+    push_numbers(points.iter().map(|(value, _)| *value), out);
+    out.extend_from_slice(b"],\"weights\":[");
+    push_numbers(points.iter().map(|(_, weight)| *weight), out);
+    out.extend_from_slice(b"]}");
+}
+
+fn push_numbers(numbers: impl Iterator<Item = f64>, out: &mut Vec<u8>) {
+    for (index, number) in numbers.enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        push_number(number, out);
+    }
 }
 
 /// Tags as a JSON object: a key that has several values has an array of them, one that has none is `true`.

@@ -5,7 +5,7 @@
 //! over many polls. Points that come meanwhile are those of the next period. If a period ends before the one
 //! before is out, nothing is turned: the two become one longer period, and that is reported.
 
-use super::config::report;
+use super::config::{Distributions, report};
 use super::events::{MetricRows, Rest};
 use super::handover::Handover;
 use super::notices::NoticeRows;
@@ -79,6 +79,7 @@ pub struct Flusher {
     store: Store,
     periods: Option<Periods>,
     length: Duration,
+    distributions: Distributions,
     stage: Stage,
     period: Period,
     /// Whether it was reported that the period before is not out yet.
@@ -91,13 +92,14 @@ pub struct Flusher {
 }
 
 impl Flusher {
-    /// Gives out what the receivers hand over, in periods of `length`, a whole number of seconds.
+    /// Gives out what the receivers hand over, in periods of `length`, a whole number of seconds, and distributions in
+    /// their form.
     pub fn new(
         id: String,
         receiving: Receiving,
         handovers: Vec<Arc<Handover>>,
         store: Store,
-        length: Duration,
+        (length, distributions): (Duration, Distributions),
         outlet: Outlet,
     ) -> Flusher {
         let share = |handover| Share { handover, spare: Generation::default(), turned: None };
@@ -110,6 +112,7 @@ impl Flusher {
             store,
             periods: None,
             length,
+            distributions,
             stage: Stage::Collecting,
             period: Period { end_ns: 0, seconds: length.as_secs_f64() },
             is_late: false,
@@ -206,7 +209,9 @@ impl Flusher {
     /// Says once a period that the one before is not out yet.
     fn watch(&mut self, cx: &SourceCx<'_>) {
         let is_due = self.periods.as_ref().is_some_and(|periods| periods.left(cx.now).is_zero());
-        if self.is_late || !is_due || matches!(self.stage, Stage::Collecting) {
+        // The last period has none behind it that could become longer.
+        let is_last = matches!(self.ending, Ending::Last | Ending::Done);
+        if self.is_late || !is_due || is_last || matches!(self.stage, Stage::Collecting) {
             return;
         }
         self.is_late = true;
@@ -280,9 +285,10 @@ impl Flusher {
         if !cx.sinks.is_subset(cx.room) {
             return Polled::NoRoom;
         }
-        let Some((block, permit)) = cx.block(BLOCK_BYTES) else { return Polled::NoRoom };
         let Stage::Draining(drain, rest) = &mut self.stage else { return Polled::Wait(Duration::ZERO) };
-        let mut rows = MetricRows::new(block, self.period);
+        let bytes = rest.as_ref().map_or(BLOCK_BYTES, |rest| rest.bytes().max(BLOCK_BYTES));
+        let Some((block, permit)) = cx.block(bytes) else { return Polled::NoRoom };
+        let mut rows = MetricRows::new(block, self.period, self.distributions);
         if rows.rest(rest).is_continue()
             && let Progress::Done(counts) =
                 drain.step(&mut self.store, STEP_SERIES, |reading| rows.reading(reading, rest))
@@ -336,9 +342,10 @@ impl Flusher {
 
 impl Drop for Flusher {
     fn drop(&mut self) {
-        if !matches!(self.stage, Stage::Collecting) {
+        // Before its first poll it has taken nothing.
+        if self.periods.is_some() && (self.ending != Ending::Done || self.has_notices()) {
             log::error!(
-                "source {}: it ended before all of its last period was delivered; the rest is lost",
+                "source {}: it ended before all that had come was given out; the rest is lost",
                 self.id
             );
         }

@@ -86,6 +86,7 @@ impl millstream_receiver::Intake for Intake {
     fn round(&mut self, messages: &Messages<'_>) {
         self.turn(FORGET_IN_ROUND);
         let arrived = messages.received_ns();
+        self.tally.begin_round(arrived);
         let mut visitor = Visitor {
             grouped: Grouped::new(&mut self.shard),
             tally: &mut self.tally,
@@ -102,7 +103,7 @@ impl millstream_receiver::Intake for Intake {
             }
         }
         drop(visitor);
-        self.tally.end_round(messages.bytes() as u64, arrived);
+        self.tally.end_round(messages.bytes() as u64);
     }
 
     fn notified(&mut self) {

@@ -4,7 +4,8 @@ use millstream_model::Counters;
 use millstream_points::{Fault, Note};
 use std::sync::Arc;
 
-/// How often something that was left out is shown in the log, for each reason, in nanoseconds.
+/// How often something that was left out is shown in the log, for each reason, in nanoseconds. By the wall
+/// clock, which is at hand: whichever way it steps, what comes after is shown.
 const SHOW_EVERY_NS: u64 = 1_000_000_000;
 
 /// Bytes of it that are shown.
@@ -24,8 +25,8 @@ pub struct Tally {
     has_some: bool,
     /// Faults of the round to be shown.
     shown: Vec<(Fault, String)>,
-    /// By fault, the arrival before which none is shown.
-    silent_until: [u64; Fault::ALL.len()],
+    /// By fault, the arrival of the one that was shown last.
+    shown_at: [Option<u64>; Fault::ALL.len()],
     arrived: u64,
 }
 
@@ -41,7 +42,7 @@ impl Tally {
             notes: [0; Note::ALL.len()],
             has_some: false,
             shown: Vec::new(),
-            silent_until: [0; Fault::ALL.len()],
+            shown_at: [None; Fault::ALL.len()],
             arrived: 0,
         }
     }
@@ -51,9 +52,9 @@ impl Tally {
         self.points += 1;
         self.faults[fault as usize] += 1;
         self.has_some = true;
-        let silent_until = &mut self.silent_until[fault as usize];
-        if self.arrived >= *silent_until {
-            *silent_until = self.arrived + SHOW_EVERY_NS;
+        let shown_at = &mut self.shown_at[fault as usize];
+        if shown_at.is_none_or(|at| self.arrived.abs_diff(at) >= SHOW_EVERY_NS) {
+            *shown_at = Some(self.arrived);
             let start = &text[..text.len().min(SHOWN_BYTES)];
             self.shown.push((fault, start.escape_ascii().to_string()));
         }
@@ -65,10 +66,14 @@ impl Tally {
         self.has_some = true;
     }
 
-    /// Adds a round of so many bytes, which arrived at a time in nanoseconds, to the counters.
-    pub fn end_round(&mut self, bytes: u64, arrived: u64) {
-        self.counters.received(std::mem::take(&mut self.points), bytes);
+    /// Begins a round that arrived at this time, in nanoseconds since 1970.
+    pub fn begin_round(&mut self, arrived: u64) {
         self.arrived = arrived;
+    }
+
+    /// Adds a round of so many bytes to the counters.
+    pub fn end_round(&mut self, bytes: u64) {
+        self.counters.received(std::mem::take(&mut self.points), bytes);
         if std::mem::take(&mut self.has_some) {
             self.end_faults();
         }
@@ -88,5 +93,39 @@ impl Tally {
         for (fault, text) in self.shown.drain(..) {
             log::warn!("source {}: {}: \"{text}\"; left out and counted", self.source, fault.name());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: u64 = 1_000_000_000;
+
+    /// How many of the bad lines that arrive one by one, at these times in seconds, are shown.
+    fn shown(arrivals: &[u64]) -> usize {
+        let mut tally = Tally::new("dogs".into(), Arc::default());
+        let mut shown = 0;
+        for arrived in arrivals {
+            tally.begin_round(arrived * S);
+            tally.fault(Fault::ALL[0], b"x");
+            shown += tally.shown.len();
+            tally.end_round(1);
+        }
+        shown
+    }
+
+    #[test]
+    fn one_bad_line_a_second_is_shown_for_each_reason() {
+        assert_eq!(shown(&[5000, 5000, 5000, 5001, 5001, 5002]), 3);
+        let mut tally = Tally::new("dogs".into(), Arc::default());
+        tally.begin_round(S);
+        Fault::ALL.iter().for_each(|fault| tally.fault(*fault, b"x"));
+        assert_eq!(tally.shown.len(), Fault::ALL.len());
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_silences_nothing() {
+        assert_eq!(shown(&[5000, 1400, 1400, 1401]), 3);
     }
 }

@@ -1,9 +1,12 @@
 //! A source of points over a real socket, with a clock that stands still until the test moves it.
 
+use super::view::MetricView;
 use crate::registry::{Component, SourceComponent};
 use crate::sources::dogstatsd::DogStatsdConfig;
+use millstream_encodings::metric::{Kind, Temporality, Value};
 use millstream_model::{Batch, Polled, SinkSet, Source};
 use millstream_testkit::SourceRig;
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::net::UnixDatagram;
 use std::time::{Duration, Instant};
@@ -21,17 +24,23 @@ struct Bench {
 }
 
 impl Bench {
+    /// A source whose first period has begun.
     fn new(options: &str) -> Bench {
+        let mut bench = Bench::opened(options);
+        assert!(matches!(bench.rig.poll(&mut *bench.source), Polled::Wait(_)));
+        bench
+    }
+
+    /// A source that was not polled yet.
+    fn opened(options: &str) -> Bench {
         let (folder, rig) = (tempfile::tempdir().unwrap(), SourceRig::new(&["out"]));
         let path = folder.path().join("dsd.sock");
         let text = format!("{{\"listen\":[\"unixgram://{}\"]{options}}}", path.display());
         let config: DogStatsdConfig = serde_json::from_str(&text).unwrap();
         assert_eq!(config.check(), []);
-        let mut source = config.open(rig.open()).unwrap();
+        let source = config.open(rig.open()).unwrap();
         let client = UnixDatagram::unbound().unwrap();
         client.connect(&path).unwrap();
-        // The first poll begins the first period.
-        assert!(matches!(rig.poll(&mut *source), Polled::Wait(_)));
         Bench { rig, source, client, _folder: folder }
     }
 
@@ -43,6 +52,15 @@ impl Bench {
         while self.rig.counters.snapshot().received_events < before + events {
             assert!(begun.elapsed() < LIMIT, "the points do not arrive");
             std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Polls until the period is over and waits for room.
+    fn wait_for_room(&mut self) {
+        let begun = Instant::now();
+        while !matches!(self.rig.poll(&mut *self.source), Polled::NoRoom) {
+            assert!(begun.elapsed() < LIMIT, "the period does not end");
+            self.rig.wait_for_wake(Duration::from_millis(1));
         }
     }
 
@@ -127,11 +145,7 @@ fn a_period_that_cannot_be_delivered_becomes_part_of_the_next() {
     bench.rig.advance(10 * S);
     bench.rig.room = SinkSet::EMPTY;
     // The sink has no room: what came with the period waits, and what comes is taken on.
-    let begun = Instant::now();
-    while !matches!(bench.rig.poll(&mut *bench.source), Polled::NoRoom) {
-        assert!(begun.elapsed() < LIMIT);
-        bench.rig.wait_for_wake(Duration::from_millis(1));
-    }
+    bench.wait_for_room();
     bench.send(&["a:2|c"], 1);
     bench.rig.advance(12 * S);
     assert!(matches!(bench.rig.poll(&mut *bench.source), Polled::NoRoom));
@@ -173,6 +187,87 @@ fn with_until_eof_what_is_in_the_socket_is_all() {
     let mut bench = Bench { rig, source, client, _folder: folder };
     assert_eq!(bench.flush().into_keys().collect::<Vec<_>>(), ["a {} 5"]);
     assert!(matches!(bench.rig.poll(&mut *bench.source), Polled::Ended));
+}
+
+#[test]
+fn every_fault_of_the_options_has_its_place() {
+    let text = r#"{"listen":["unixgram:///a","unixgram:///a","nowhere"],"mode":"0999","period":"1500ms",
+                   "max_message":"1B"}"#;
+    let config: DogStatsdConfig = serde_json::from_str(text).unwrap();
+    let mut places: Vec<String> = config.check().into_iter().map(|(place, _)| place).collect();
+    places.sort();
+    assert_eq!(places, ["/listen/1", "/listen/2", "/max_message", "/mode", "/period"]);
+}
+
+/// Keeps what a thread logs, for the test that runs on it.
+struct Said;
+
+thread_local! {
+    static SAID: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+}
+
+impl log::Log for Said {
+    fn enabled(&self, metadata: &log::Metadata<'_>) -> bool {
+        metadata.level() == log::Level::Error
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        if self.enabled(record.metadata()) {
+            SAID.with_borrow_mut(|said| said.push(record.args().to_string()));
+        }
+    }
+
+    fn flush(&self) {}
+}
+
+/// The errors that are logged when the source goes.
+fn said_at_the_end_of(bench: Bench) -> Vec<String> {
+    // A second call changes nothing.
+    if log::set_logger(&Said).is_ok() {
+        log::set_max_level(log::LevelFilter::Error);
+    }
+    SAID.take();
+    drop(bench);
+    SAID.take()
+}
+
+#[test]
+fn a_source_that_goes_before_all_is_out_says_so() {
+    let lost = ["source app: it ended before all that had come was given out; the rest is lost"];
+    // A period under way.
+    let bench = Bench::new("");
+    bench.send(&["a:1|c"], 1);
+    assert_eq!(said_at_the_end_of(bench), lost);
+    // The last one, that no sink takes.
+    let mut bench = Bench::new("");
+    bench.send(&["a:1|c"], 1);
+    bench.source.close(true);
+    bench.rig.room = SinkSet::EMPTY;
+    bench.wait_for_room();
+    assert_eq!(said_at_the_end_of(bench), lost);
+    // All is out.
+    let mut bench = Bench::new("");
+    bench.send(&["a:1|c"], 1);
+    bench.source.close(true);
+    bench.flush();
+    assert!(matches!(bench.rig.poll(&mut *bench.source), Polled::Ended));
+    assert_eq!(said_at_the_end_of(bench), [""; 0]);
+    // It was never polled, and so took nothing.
+    assert_eq!(said_at_the_end_of(Bench::opened("")), [""; 0]);
+}
+
+#[test]
+fn the_last_period_is_not_late_however_long_it_takes_to_go() {
+    let mut bench = Bench::new("");
+    bench.send(&["a:1|c"], 1);
+    bench.source.close(true);
+    bench.rig.room = SinkSet::EMPTY;
+    bench.wait_for_room();
+    bench.rig.advance(25 * S);
+    assert!(matches!(bench.rig.poll(&mut *bench.source), Polled::NoRoom));
+    bench.rig.room = bench.rig.all();
+    assert_eq!(bench.flush().into_keys().collect::<Vec<_>>(), ["a {} 1"]);
+    assert_eq!(bench.rig.counters.snapshot().errors.get("flush_late"), None);
 }
 
 /// Series of every length of tags, so that blocks end in the middle of a series' numbers.
@@ -264,4 +359,50 @@ fn what_is_left_out_is_counted_by_reason() {
     ];
     assert_eq!(counted.dropped_events, BTreeMap::from(dropped));
     assert_eq!(counted.noted_events, BTreeMap::from([("name_bytes", 1), ("series", 2)]));
+}
+
+#[test]
+fn a_distribution_can_be_one_event_with_all_values() {
+    let mut bench = Bench::new(",\"distributions\":\"sketch\"");
+    bench.send(&["h:2:1.5:2|h|#k:v\nc:1|c", "t:-3|ms|@0.5"], 5);
+    bench.rig.advance(10 * S);
+    let histogram = r#"{"count":3,"sum":5.5,"min":1.5,"max":2,"values":[1.5,2],"weights":[1,2]}"#;
+    let timing = r#"{"count":2,"sum":-6,"min":-3,"max":-3,"values":[-3],"weights":[2]}"#;
+    let (histogram, timing) = (format!("h {{\"k\":\"v\"}} {histogram}"), format!("t {{}} {timing}"));
+    assert_eq!(bench.flush(), texts(&[("c {} 1", "10"), (&histogram, "10"), (&timing, "10")]));
+    bench.rig.advance(10 * S);
+    assert_eq!(bench.flush(), texts(&[]), "without points there is none");
+}
+
+/// As many values as there are buckets make an event that no usual block has room for.
+#[test]
+fn the_largest_distribution_comes_out_whole() {
+    let mut bench = Bench::new(",\"distributions\":\"sketch\"");
+    let bucket = |power: i32, part: i32| (1.0 + f64::from(2 * part + 1) / 128.0) * 2f64.powi(power);
+    let values: Vec<f64> =
+        (-764..-636).flat_map(|power| (0..64).map(move |part| bucket(power, part))).collect();
+    for some in values.chunks(512) {
+        let texts: Vec<String> = some.iter().map(|value| format!("{value:?}")).collect();
+        bench.send(&[&format!("d:{}|d|@0.3", texts.join(":"))], some.len() as u64);
+    }
+    bench.send(&["a:1|c\nz:1|c"], 2);
+    bench.rig.advance(10 * S);
+    let mut found = Vec::new();
+    while let Some(batch) = bench.batch() {
+        let view = MetricView::new(&batch);
+        for row in 0..batch.rows() {
+            let metric = view.metric(row).unwrap();
+            match metric.value {
+                Value::Sketch(sketch) => {
+                    assert!(batch.text_len(row) > millstream_model::limits::BLOCK_BYTES);
+                    assert_eq!((metric.kind, metric.temporality), (Kind::Distribution, Temporality::Delta));
+                    assert!(sketch.points().eq(values.iter().map(|value| (*value, 1.0 / 0.3))));
+                    found.push("d");
+                }
+                _ => found.push(if metric.name == b"a" { "a" } else { "z" }),
+            }
+        }
+    }
+    found.sort_unstable();
+    assert_eq!(found, ["a", "d", "z"]);
 }

@@ -1,12 +1,21 @@
 //! Options that sinks which send requests share.
 
 use millstream_model::{Interval, Size};
+use millstream_transport::auth::{Auth, AuthOptions};
+use millstream_transport::http::ClientOptions;
+use millstream_transport::tls::{Tls, TlsFiles};
+use millstream_transport::{HeaderMap, HeaderName, HeaderValue, Method, Target};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Most bytes of a batch: four times what the engine lets wait for a sink, see `STILL` in the lane.
 const BATCH_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+/// How often a far side is asked at most that takes nothing until a person changes something.
+const SLOW: Duration = Duration::from_secs(10);
 
 /// How events are collected to requests: the first limit that is reached ends a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, JsonSchema)]
@@ -86,4 +95,93 @@ impl RequestOptions {
         }
         faults
     }
+}
+
+/// Where a sink with these options sends: `uri`, or several `endpoints`; and the faults of both.
+pub fn targets(uri: Option<&str>, endpoints: &[String]) -> (Vec<Arc<Target>>, Vec<(String, String)>) {
+    let (mut targets, mut faults) = (Vec::new(), Vec::new());
+    match (uri, endpoints) {
+        (Some(_), [_, ..]) => {
+            faults.push(("/endpoints".into(), "stands beside `uri`; write all addresses here".into()));
+        }
+        (None, []) => {
+            faults.push((String::new(), "needs `uri`; write for example http://host:8080/path".into()))
+        }
+        _ => {}
+    }
+    let one = uri.map(|uri| ("/uri".to_owned(), uri));
+    let several = endpoints.iter().enumerate().map(|(at, uri)| (format!("/endpoints/{at}"), uri.as_str()));
+    for (pointer, uri) in one.into_iter().chain(several) {
+        match Target::parse(uri) {
+            Ok(target) => targets.push(Arc::new(target)),
+            Err(error) => faults.push((pointer, error.to_string())),
+        }
+    }
+    (targets, faults)
+}
+
+/// Everything a lane needs to know to send requests.
+pub struct Settings {
+    /// The endpoints, at least one.
+    pub targets: Vec<Arc<Target>>,
+    /// How to connect.
+    pub client: ClientOptions,
+    /// The method of each request.
+    pub method: Method,
+    /// Headers of each request.
+    pub headers: HeaderMap,
+    /// Logs in.
+    pub auth: Option<Arc<Auth>>,
+    /// How payloads are collected.
+    pub batch: BatchOptions,
+    /// How requests are sent.
+    pub request: RequestOptions,
+    /// How often a far side is asked at most that takes nothing until a person changes something.
+    pub slow: Duration,
+}
+
+impl Settings {
+    /// Settings from checked options; requests are `POST`ed until the caller says otherwise.
+    pub fn new(
+        targets: Vec<Arc<Target>>,
+        headers: &BTreeMap<String, String>,
+        auth: Option<AuthOptions>,
+        tls: TlsFiles,
+        (batch, request): (BatchOptions, RequestOptions),
+    ) -> Settings {
+        let client = ClientOptions {
+            timeout: request.timeout.0,
+            connect_timeout: request.connect_timeout.0,
+            tls: Arc::new(Tls::new(tls)),
+        };
+        let header = |(name, value): (&String, &String)| {
+            Some((HeaderName::try_from(name).ok()?, HeaderValue::from_str(value).ok()?))
+        };
+        let mut all = HeaderMap::new();
+        all.insert("user-agent", HeaderValue::from_static(concat!("millstream/", env!("CARGO_PKG_VERSION"))));
+        all.extend(headers.iter().filter_map(header));
+        let auth = auth.map(|auth| Arc::new(auth.build()));
+        Settings { targets, client, method: Method::POST, headers: all, auth, batch, request, slow: SLOW }
+    }
+}
+
+/// Faults of the headers that a user chose, for a component that calls them `headers`.
+pub fn check_headers(headers: &BTreeMap<String, String>) -> Vec<(String, String)> {
+    let fault = |(name, value): (&String, &String)| {
+        let pointer = format!("/headers/{}", name.replace('~', "~0").replace('/', "~1"));
+        let lower = name.to_ascii_lowercase();
+        let text = match lower.as_str() {
+            _ if HeaderName::try_from(name).is_err() => "is no name of a header; write for example X-Tenant",
+            "host" | "content-length" | "transfer-encoding" | "connection" | "content-encoding"
+            | "idempotency-key" => "is set by the agent; leave it out",
+            "authorization" => "would stand in the open; write it into `auth`",
+            // The value is not shown: it may be a secret.
+            _ if HeaderValue::from_str(value).is_err() => {
+                "has a value that no header can have; write one line"
+            }
+            _ => return None,
+        };
+        Some((pointer, text.to_owned()))
+    };
+    headers.iter().filter_map(fault).collect()
 }

@@ -3,10 +3,16 @@
 //!
 //! A sink brings a [`Packer`] and its [`Settings`]; the [`RequestLane`] does everything else.
 
+mod carrier;
 mod config;
+mod lane;
 mod spread;
+mod verdict;
+mod waiting;
+mod workshop;
 
-pub use config::{BatchOptions, RequestOptions};
+pub use config::{BatchOptions, RequestOptions, Settings, check_headers, targets};
+pub use lane::RequestLane;
 pub use spread::Spread;
 
 use bytes::Bytes;

@@ -59,7 +59,7 @@ impl Install {
 }
 
 /// Starts a JVM that lives until it is told to end, or until this process ends in whatever way.
-pub(super) fn spawn(command: Command) -> io::Result<Child> {
+pub(crate) fn spawn(command: Command) -> io::Result<Child> {
     // The kernel's signal follows the end of a thread, and a test's thread ends with the test: so one
     // thread, which never ends, starts them all.
     type Order = (Command, Sender<io::Result<Child>>);

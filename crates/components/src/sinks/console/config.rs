@@ -33,7 +33,7 @@ pub enum Target {
 
 impl Component for ConsoleConfig {
     fn check(&self) -> Vec<(String, String)> {
-        self.encoding.check()
+        self.encoding.check_lines()
     }
 }
 

@@ -66,7 +66,7 @@ impl Component for FileConfig {
     }
 
     fn check(&self) -> Vec<(String, String)> {
-        let mut faults = self.encoding.check();
+        let mut faults = self.encoding.check_lines();
         let wrong = self.rotate.and_then(|rotate| rotate.check(self.path.0.text()));
         faults.extend(wrong.map(|(key, message)| (format!("/rotate{key}"), message.into())));
         let wrong = self.compression_level.and_then(|level| self.compression.check_level(level).err());

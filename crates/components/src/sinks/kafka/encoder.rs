@@ -2,6 +2,8 @@
 
 use super::config::KafkaConfig;
 use crate::codec::Codec;
+use crate::codec::msgpack::{MetricBlock, MetricBlocks};
+use crate::metrics::view::MetricView;
 use crate::template::Template;
 use bytes::Bytes;
 use millstream_kafka::{Headers, Key, Record, Run, Shipment};
@@ -22,6 +24,8 @@ pub struct KafkaEncoder {
     config: Arc<KafkaConfig>,
     /// Of codec `json`.
     json: Box<dyn Encoder>,
+    /// Of codec `msgpack`.
+    blocks: Option<MetricBlocks>,
     topics: HashMap<Vec<u8>, Arc<str>>,
     headers: Vec<(CString, Template)>,
     newlines: Vec<u32>,
@@ -50,7 +54,7 @@ fn memory(run: &Run) -> u64 {
 }
 
 /// Where the records of one run go.
-#[derive(PartialEq)]
+#[derive(Clone, PartialEq)]
 struct Address {
     topic: Arc<str>,
     headers: Headers,
@@ -65,6 +69,7 @@ impl KafkaEncoder {
         KafkaEncoder {
             headers: config.headers.iter().filter_map(header).collect(),
             json: config.encoding.encoder(),
+            blocks: None,
             config,
             topics: HashMap::new(),
             newlines: Vec::new(),
@@ -120,6 +125,7 @@ impl KafkaEncoder {
                 topic: address.topic,
                 origin: segment.origin.id,
                 part: 0,
+                events: 1,
                 key: self.key(batch, segment, &rows[begin..end]),
                 headers: address.headers,
                 records: records[begin..end].to_vec(),
@@ -145,6 +151,57 @@ impl KafkaEncoder {
         let headers = self.headers.iter().map(header).collect();
         self.incomplete += u64::from(!complete);
         Address { topic: self.topic(topic), headers }
+    }
+
+    /// Blocks of metrics as records: those of rows that follow each other and go the same way.
+    fn blocks(
+        &mut self,
+        blocks: &mut MetricBlocks,
+        batch: &Batch,
+        payload: &mut Payload,
+        cx: &mut EncodeCx<'_>,
+    ) -> Vec<Run> {
+        let (view, mut made, mut runs) = (MetricView::new(batch), Vec::new(), Vec::new());
+        for segment in batch.segments.iter() {
+            let range = batch.runs(segment.first_row, segment.first_row + segment.rows);
+            let rows: Vec<usize> = range.flat_map(|(begin, end)| begin..end).collect();
+            let mut rest = &rows[..];
+            while let Some(first) = rest.first() {
+                let (address, key) = self.block_address(batch, segment, *first);
+                let others = rest[1..].iter().take_while(|row| {
+                    self.goes_along_with_key(batch, *first, **row)
+                        || self.block_address(batch, segment, **row) == (address.clone(), key.clone())
+                });
+                let alike;
+                (alike, rest) = rest.split_at(1 + others.count());
+                blocks.encode((batch, &view), segment, alike.iter().copied(), cx, &mut made);
+                for MetricBlock { bytes, events } in made.drain(..) {
+                    let records = vec![Record { start: 0, len: bytes.len() as u32 }];
+                    let (Address { topic, headers }, part) = (address.clone(), payload.parts.len());
+                    let key = key.clone().map_or(Key::None, Key::Same);
+                    runs.push(Run { topic, origin: segment.origin.id, part, events, key, headers, records });
+                    payload.push(bytes);
+                }
+            }
+        }
+        blocks.settle(payload, cx);
+        runs
+    }
+
+    fn goes_along_with_key(&self, batch: &Batch, one: usize, other: usize) -> bool {
+        let key = self.config.key.as_ref();
+        self.goes_along(batch, one, other) && key.is_none_or(|key| key.0.is_same(batch, one, other))
+    }
+
+    /// Where the block that a row is in goes, and under which key.
+    fn block_address(&mut self, batch: &Batch, segment: &Segment, row: usize) -> (Address, Option<Vec<u8>>) {
+        let address = self.address(batch, segment, row);
+        let key = self.config.key.as_ref().map(|template| {
+            let mut key = Vec::new();
+            self.incomplete += u64::from(!template.0.render(batch, segment, row, &mut key));
+            key
+        });
+        (address, key)
     }
 
     fn topic(&mut self, name: Vec<u8>) -> Arc<str> {
@@ -185,6 +242,31 @@ impl Encoder for KafkaEncoder {
         payload: &mut Payload,
         cx: &mut EncodeCx<'_>,
     ) -> Result<(), ComponentError> {
+        let runs = if self.config.encoding.codec == Codec::Msgpack {
+            let kept = self.blocks.take();
+            let mut blocks = kept.unwrap_or_else(|| MetricBlocks::new(&self.config.encoding));
+            let runs = self.blocks(&mut blocks, batch, payload, cx);
+            self.blocks = Some(blocks);
+            runs
+        } else {
+            self.lines(batch, payload, cx)?
+        };
+        cx.counters.noted("missing_field", std::mem::take(&mut self.incomplete));
+        let paid = cx.permit.split(runs.iter().map(memory).sum());
+        let shipment = Arc::new(Shipment { parts: payload.parts.clone(), runs });
+        payload.routing = Some(Box::new(Arc::new(Cargo { shipment, _paid: paid })));
+        Ok(())
+    }
+}
+
+impl KafkaEncoder {
+    /// Events as records.
+    fn lines(
+        &mut self,
+        batch: &Batch,
+        payload: &mut Payload,
+        cx: &mut EncodeCx<'_>,
+    ) -> Result<Vec<Run>, ComponentError> {
         let (parts, records) = self.records(batch, cx)?;
         let (mut runs, mut done) = (Vec::new(), 0);
         for segment in batch.segments.iter() {
@@ -193,14 +275,10 @@ impl Encoder for KafkaEncoder {
             self.runs(batch, segment, &rows, &records[done..done + rows.len()], &mut runs);
             done += rows.len();
         }
-        cx.counters.noted("missing_field", std::mem::take(&mut self.incomplete));
-        parts.iter().for_each(|part| payload.push(part.clone()));
+        parts.into_iter().for_each(|part| payload.push(part));
         // What is sent, not the block around it.
         payload.bytes = records.iter().map(|record| u64::from(record.len) + 1).sum();
-        let paid = cx.permit.split(runs.iter().map(memory).sum());
-        let shipment = Arc::new(Shipment { parts, runs });
-        payload.routing = Some(Box::new(Arc::new(Cargo { shipment, _paid: paid })));
-        Ok(())
+        Ok(runs)
     }
 }
 

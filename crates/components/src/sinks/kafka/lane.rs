@@ -159,8 +159,7 @@ impl KafkaLane {
             let (mut left, mut suspects, mut refused) = (Vec::new(), Vec::new(), 0);
             for failure in &receipt.failures {
                 if self.is_refused(failure) {
-                    refused += 1;
-                    self.refuse(&shipment, failure);
+                    refused += self.refuse(&shipment, failure);
                     continue;
                 }
                 left.push(failure.record);
@@ -186,12 +185,13 @@ impl KafkaLane {
         faults::is_about_record(failure.code) && (failure.at_once || self.pace.one_by_one)
     }
 
-    fn refuse(&mut self, shipment: &Shipment, failure: &Failure) {
+    /// Counts a record that is refused, and says so; the events it stands for.
+    fn refuse(&mut self, shipment: &Shipment, failure: &Failure) -> u64 {
         let reason = faults::reason(failure.code);
-        self.counters.dropped(reason, 1);
+        let run = &shipment.runs[failure.record.run as usize];
+        self.counters.dropped(reason, run.events);
         if self.said.is_none_or(|said| said.elapsed() >= SAY_AGAIN) {
             self.said = Some(Instant::now());
-            let run = &shipment.runs[failure.record.run as usize];
             log::warn!(
                 "topic {}: a record of {} bytes is refused ({}) and counted as {reason}; more of them are only \
                  counted for {} s",
@@ -201,6 +201,7 @@ impl KafkaLane {
                 SAY_AGAIN.as_secs()
             );
         }
+        run.events
     }
 
     /// Remembers the cause; what merely fell with it says nothing.
@@ -416,9 +417,13 @@ fn without_homeless(
         shipment.runs.iter().enumerate().flat_map(records).collect()
     };
     let mut records: Vec<RecordId> = only.unwrap_or_else(all);
-    let before = records.len();
-    records.retain(|id| topics.contains_key(&shipment.runs[id.run as usize].topic));
-    let homeless = (before - records.len()) as u64;
+    let mut homeless = 0;
+    records.retain(|id| {
+        let run = &shipment.runs[id.run as usize];
+        let has_home = topics.contains_key(&run.topic);
+        homeless += if has_home { 0 } else { run.events };
+        has_home
+    });
     counters.dropped("too_many_topics", homeless);
     *refused += homeless;
     Some(records)

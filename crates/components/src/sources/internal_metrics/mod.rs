@@ -4,84 +4,43 @@ mod config;
 
 pub use config::InternalMetricsConfig;
 
-use crate::metrics::events::MetricRows;
+use crate::metrics::numbers::{Number, Numbers};
 use crate::metrics::outlet::Outlet;
-use crate::metrics::period::{Period, Periods};
-use millstream_model::limits::BLOCK_BYTES;
-use millstream_model::{OwnMetrics, Polled, Source, SourceCx};
-use millstream_series::{Output, Temporality};
-use std::collections::VecDeque;
+use crate::metrics::period::Periods;
+use millstream_model::{OwnMetric, OwnMetrics, Polled, Source, SourceCx};
 use std::time::Duration;
-
-/// A metric that waits to be given out.
-struct Waiting {
-    name: String,
-    labels: Vec<(String, String)>,
-    output: Output,
-}
 
 /// The source.
 struct InternalMetrics {
     own: OwnMetrics,
     length: Duration,
     periods: Option<Periods>,
-    period: Period,
-    waiting: VecDeque<Waiting>,
+    numbers: Numbers<String>,
     has_ended: bool,
-    outlet: Outlet,
 }
 
 impl InternalMetrics {
     fn new(own: OwnMetrics, length: Duration, outlet: Outlet) -> InternalMetrics {
-        let period = Period { end_ns: 0, seconds: length.as_secs_f64() };
-        let waiting = VecDeque::new();
-        InternalMetrics { own, length, periods: None, period, waiting, has_ended: false, outlet }
+        InternalMetrics { own, length, periods: None, numbers: Numbers::new(outlet), has_ended: false }
     }
 
-    /// Takes all metrics as they are at the end of the period.
-    fn take(&mut self) {
-        let waiting = &mut self.waiting;
-        self.own.each(|metric| {
-            let temporality = if metric.is_counter { Temporality::Cumulative } else { Temporality::Gauge };
-            let output = Output { suffix: "", value: metric.value, temporality, timestamp: None };
+    /// All metrics as they are now.
+    fn read(&self) -> Vec<Number<String>> {
+        let mut numbers = Vec::new();
+        self.own.each(|metric: &OwnMetric<'_>| {
             let labels = metric.labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
-            // What is not known, or has no bound, is no number that JSON has.
-            if metric.value.is_finite() {
-                waiting.push_back(Waiting { name: metric.name.to_owned(), labels: labels.collect(), output });
-            }
+            let (name, labels) = (metric.name.to_owned(), labels.collect());
+            numbers.push(Number { name, labels, value: metric.value, is_counter: metric.is_counter });
         });
-    }
-
-    fn give(&mut self, cx: &SourceCx<'_>) -> Polled {
-        if !cx.sinks.is_subset(cx.room) {
-            return Polled::NoRoom;
-        }
-        let Some((block, permit)) = cx.block(BLOCK_BYTES) else { return Polled::NoRoom };
-        let mut rows = MetricRows::new(block, self.period);
-        while let Some(next) = self.waiting.front() {
-            let labels = next.labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
-            if !rows.number(&next.name, labels, &next.output) {
-                break;
-            }
-            self.waiting.pop_front();
-        }
-        if rows.is_empty() {
-            // Longer than a block: no such label is ours.
-            self.waiting.pop_front();
-            cx.counters.dropped("too_long", 1);
-            return Polled::Wait(Duration::ZERO);
-        }
-        let batch = rows.finish(&mut self.outlet, cx);
-        cx.counters.received(batch.rows() as u64, batch.block.len() as u64);
-        Polled::Batch(Box::new(batch), permit)
+        numbers
     }
 }
 
 impl Source for InternalMetrics {
     fn poll(&mut self, cx: &mut SourceCx<'_>) -> Polled {
-        self.outlet.count_lost(cx);
-        if !self.waiting.is_empty() {
-            return self.give(cx);
+        self.numbers.count_lost(cx);
+        if !self.numbers.is_empty() {
+            return self.numbers.give(cx);
         }
         if self.has_ended {
             return Polled::Ended;
@@ -94,9 +53,9 @@ impl Source for InternalMetrics {
         if !cx.sinks.is_subset(cx.room) {
             return Polled::NoRoom;
         }
-        self.period = periods.end(cx.now);
+        let period = periods.end(cx.now);
         self.has_ended = cx.until_eof;
-        self.take();
+        self.numbers.take(period, self.read().into_iter());
         Polled::Wait(Duration::ZERO)
     }
 }
@@ -104,7 +63,6 @@ impl Source for InternalMetrics {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millstream_model::OwnMetric;
     use millstream_testkit::SourceRig;
 
     #[test]

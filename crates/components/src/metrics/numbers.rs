@@ -1,0 +1,81 @@
+//! Numbers that were taken at the end of a period and wait to be given out.
+
+use super::config::Distributions;
+use super::events::MetricRows;
+use super::outlet::Outlet;
+use super::period::Period;
+use millstream_model::limits::BLOCK_BYTES;
+use millstream_model::{Polled, SourceCx};
+use millstream_series::{Output, Temporality};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A number with its name and labels, whose names are of type `N`.
+pub struct Number<N> {
+    /// Its name.
+    pub name: N,
+    /// Its labels, in no order.
+    pub labels: Arc<[(N, String)]>,
+    /// The number. One that is not finite is not given out: JSON has none.
+    pub value: f64,
+    /// Whether it counts since a start long ago; else it is a state.
+    pub is_counter: bool,
+}
+
+/// The numbers of one period after the other.
+pub struct Numbers<N> {
+    waiting: VecDeque<Number<N>>,
+    period: Period,
+    outlet: Outlet,
+}
+
+impl<N: AsRef<str>> Numbers<N> {
+    /// None yet.
+    pub fn new(outlet: Outlet) -> Numbers<N> {
+        Numbers { waiting: VecDeque::new(), period: Period { end_ns: 0, seconds: 0.0 }, outlet }
+    }
+
+    /// These are of this period.
+    pub fn take(&mut self, period: Period, numbers: impl Iterator<Item = Number<N>>) {
+        self.period = period;
+        self.waiting.extend(numbers.filter(|number| number.value.is_finite()));
+    }
+
+    /// Whether all were given out.
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Counts what a sink lost.
+    pub fn count_lost(&self, cx: &SourceCx<'_>) {
+        self.outlet.count_lost(cx);
+    }
+
+    /// Gives out as many as fit into a batch, if every sink has room.
+    pub fn give(&mut self, cx: &SourceCx<'_>) -> Polled {
+        if !cx.sinks.is_subset(cx.room) {
+            return Polled::NoRoom;
+        }
+        let Some((block, permit)) = cx.block(BLOCK_BYTES) else { return Polled::NoRoom };
+        let mut rows = MetricRows::new(block, self.period, Distributions::Numbers);
+        while let Some(next) = self.waiting.front() {
+            let temporality = if next.is_counter { Temporality::Cumulative } else { Temporality::Gauge };
+            let output = Output { suffix: "", value: next.value, temporality, timestamp: None };
+            let labels = next.labels.iter().map(|(key, value)| (key.as_ref(), value.as_str()));
+            if !rows.number(next.name.as_ref(), labels, &output) {
+                break;
+            }
+            self.waiting.pop_front();
+        }
+        if rows.is_empty() {
+            // Longer than a block: no such label is ours.
+            self.waiting.pop_front();
+            cx.counters.dropped("too_long", 1);
+            return Polled::Wait(Duration::ZERO);
+        }
+        let batch = rows.finish(&mut self.outlet, cx);
+        cx.counters.received(batch.rows() as u64, batch.block.len() as u64);
+        Polled::Batch(Box::new(batch), permit)
+    }
+}

@@ -1,0 +1,94 @@
+//! From a batch to rows of metrics.
+
+use crate::metrics::view::{MetricView, Reason};
+use crate::requests::{Cargo, Spread};
+use millstream_encodings::prometheus::{Distributions, Row, Rows, RowsBuilder};
+use millstream_model::{Batch, ComponentError, EncodeCx, Encoder, Payload, Permit};
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::Arc;
+
+/// What the encoders of a sink share.
+pub struct Encoding {
+    distributions: Distributions,
+    /// Over what time hosts spread what they send, if it is sent.
+    spread: Option<Spread>,
+    /// Of the hashes of series: nobody outside can make two that are alike.
+    seed: u64,
+}
+
+impl Encoding {
+    /// For a sink that sends, if there is a spread, or that keeps values to be asked for.
+    pub fn new(distributions: Distributions, spread: Option<Spread>) -> Arc<Encoding> {
+        Arc::new(Encoding { distributions, spread, seed: RandomState::new().build_hasher().finish() })
+    }
+
+    /// Bytes that an encoder may make of a batch: its texts, its rows, and the buckets of its distributions, which
+    /// have two numbers for at least four bytes of text.
+    pub fn payload_bytes_max(&self, block_bytes: u64, rows: u64) -> u64 {
+        let numbers = match &self.distributions {
+            Distributions::Summary(quantiles) => rows * 8 * (quantiles.len() as u64 + 2),
+            Distributions::Native => block_bytes * 4,
+        };
+        block_bytes + rows * size_of::<Row>() as u64 + numbers
+    }
+}
+
+/// Rows of a payload, with what they take of the grant.
+struct RowsCargo {
+    rows: Rows,
+    _paid: Permit,
+}
+
+/// The rows that an encoder put into a cargo's routing.
+pub fn rows_of(routing: &Option<Arc<dyn Any + Send + Sync>>) -> Option<&Rows> {
+    Some(&routing.as_ref()?.downcast_ref::<RowsCargo>()?.rows)
+}
+
+/// Encodes metric events as rows; their texts are the only part of the payload.
+pub struct RowsEncoder {
+    encoding: Arc<Encoding>,
+    refused: BTreeMap<Reason, u64>,
+}
+
+impl RowsEncoder {
+    /// An encoder of a sink.
+    pub fn new(encoding: Arc<Encoding>) -> RowsEncoder {
+        RowsEncoder { encoding, refused: BTreeMap::new() }
+    }
+}
+
+impl Encoder for RowsEncoder {
+    fn encode(
+        &mut self,
+        batch: &Batch,
+        payload: &mut Payload,
+        cx: &mut EncodeCx<'_>,
+    ) -> Result<(), ComponentError> {
+        let Encoding { distributions, spread, seed } = &*self.encoding;
+        let (view, text) = (MetricView::new(batch), cx.pool.buffer());
+        let mut rows = RowsBuilder::new(distributions, *seed, &batch.source.host, text);
+        rows.reserve(batch.events());
+        for row in batch.runs(0, batch.rows()).flat_map(|(begin, end)| begin..end) {
+            match view.metric(row) {
+                Ok(metric) => rows.push(&metric),
+                Err(reason) => *self.refused.entry(reason).or_default() += 1,
+            }
+        }
+        for (reason, events) in std::mem::take(&mut self.refused) {
+            cx.counters.dropped(reason, events);
+            payload.events = payload.events.saturating_sub(events);
+        }
+        let (rows, text) = rows.finish();
+        if rows.rows().is_empty() {
+            cx.pool.give_back(text);
+            return Ok(());
+        }
+        payload.push(cx.freeze(text));
+        let cargo = RowsCargo { _paid: cx.permit.split(rows.memory() as u64), rows };
+        let not_before_ns = spread.and_then(|spread| spread.not_before_ns(batch));
+        payload.routing = Some(Box::new(Cargo { not_before_ns, routing: Some(Arc::new(cargo)) }));
+        Ok(())
+    }
+}

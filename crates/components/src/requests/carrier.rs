@@ -1,0 +1,152 @@
+//! Brings one request at a time to one of the endpoints.
+
+use super::{Request, Settings};
+use millstream_transport::auth::Auth;
+use millstream_transport::http::{Answer, Client, Outgoing, SendError};
+use millstream_transport::{Endpoints, HeaderName, HeaderValue, Rate, random};
+use std::future::pending;
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::time::Instant;
+
+/// Header by which a far side knows a request that is repeated.
+const ID_HEADER: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// Sends, and knows which endpoints are well.
+pub struct Carrier {
+    settings: Arc<Settings>,
+    /// Those that are not on their way with a request.
+    clients: Vec<Option<Client>>,
+    endpoints: Endpoints,
+    rate: Rate,
+    flight: Option<Flight>,
+}
+
+/// A request on its way; it is broken off when this is dropped.
+struct Flight {
+    endpoint: usize,
+    task: JoinHandle<(Client, Result<Answer, SendError>)>,
+}
+
+impl Drop for Flight {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// What became of an attempt.
+pub struct Landed {
+    /// Which endpoint it went to.
+    pub endpoint: usize,
+    /// What that answered.
+    pub result: Result<Answer, SendError>,
+}
+
+impl Carrier {
+    /// A carrier for a lane; lanes begin at different endpoints.
+    pub fn new(settings: Arc<Settings>, lane: usize) -> Carrier {
+        let count = settings.targets.len();
+        Carrier {
+            clients: (0..count).map(|_| None).collect(),
+            endpoints: Endpoints::new(count, lane),
+            rate: Rate::new(settings.request.rate_max),
+            flight: None,
+            settings,
+        }
+    }
+
+    /// Whether a request is on its way.
+    pub fn is_flying(&self) -> bool {
+        self.flight.is_some()
+    }
+
+    /// Sends a request now.
+    ///
+    /// # Errors
+    ///
+    /// When to try, if it must not go now: the rate is used up, or no endpoint is well.
+    pub fn send(&mut self, request: &Request, id: &str, now: Instant) -> Result<(), Instant> {
+        if let Some(until) = self.rate.wait_until(now) {
+            return Err(until);
+        }
+        let endpoint = self.endpoints.choose(now)?;
+        self.rate.take(now);
+        let client = self.clients[endpoint].take().unwrap_or_else(|| {
+            Client::new(self.settings.targets[endpoint].clone(), self.settings.client.clone())
+        });
+        let outgoing = self.outgoing(request, id);
+        let auth = self.settings.auth.clone();
+        let task = tokio::spawn(attempt(client, outgoing, auth));
+        self.flight = Some(Flight { endpoint, task });
+        Ok(())
+    }
+
+    fn outgoing(&self, request: &Request, id: &str) -> Outgoing {
+        let mut headers = self.settings.headers.clone();
+        for (name, value) in &request.headers {
+            if let Ok(value) = HeaderValue::from_str(value) {
+                headers.insert(HeaderName::from_static(name), value);
+            }
+        }
+        if let Ok(id) = HeaderValue::from_str(id) {
+            headers.insert(ID_HEADER, id);
+        }
+        Outgoing { method: self.settings.method.clone(), headers, body: request.body.clone() }
+    }
+
+    /// Waits until the request on its way is answered or lost; without one, for ever. May be dropped
+    /// and called anew.
+    pub async fn land(&mut self) -> Landed {
+        let Some(flight) = &mut self.flight else { return pending().await };
+        let done = (&mut flight.task).await;
+        let endpoint = flight.endpoint;
+        self.flight = None;
+        match done {
+            Ok((client, result)) => {
+                self.clients[endpoint] = Some(client);
+                Landed { endpoint, result }
+            }
+            Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
+            // The runtime ends.
+            Err(_) => pending().await,
+        }
+    }
+
+    /// This endpoint answered as it should, or at least knows what it wants.
+    pub fn well(&mut self, endpoint: usize) {
+        self.endpoints.well(endpoint);
+    }
+
+    /// This endpoint is left alone for a while. How long until one may be tried: zero if another is well.
+    pub fn failed(&mut self, endpoint: usize, pause: Option<Duration>, now: Instant) -> Duration {
+        self.endpoints.failed(endpoint, pause, random(), now);
+        self.endpoints.next_at(now).saturating_duration_since(now)
+    }
+}
+
+/// One attempt. The secret is read for each: it may have been changed meanwhile.
+async fn attempt(
+    mut client: Client,
+    mut outgoing: Outgoing,
+    auth: Option<Arc<Auth>>,
+) -> (Client, Result<Answer, SendError>) {
+    if let Some(auth) = auth {
+        let header = spawn_blocking(move || auth_header(&auth)).await;
+        match header.unwrap_or_else(|error| Err(error.to_string())) {
+            Ok((name, value)) => drop(outgoing.headers.insert(name, value)),
+            Err(message) => return (client, Err(SendError { kind: "authentication", message })),
+        }
+    }
+    let result = client.send(&outgoing).await;
+    (client, result)
+}
+
+fn auth_header(auth: &Auth) -> Result<(HeaderName, HeaderValue), String> {
+    let (name, value) = auth.header().map_err(|error| error.to_string())?;
+    let name = HeaderName::try_from(name).map_err(|error| error.to_string())?;
+    let mut value = HeaderValue::from_str(&value).map_err(|error| error.to_string())?;
+    value.set_sensitive(true);
+    Ok((name, value))
+}

@@ -1,0 +1,378 @@
+//! The lane: collects, has requests packed, sends them in order, and settles payloads oldest first.
+//!
+//! One batch is on its way while the next is packed. A request stays the first until it is delivered
+//! or refused for good, so nothing overtakes.
+
+use super::carrier::{Carrier, Landed};
+use super::verdict::{Verdict, explain, kind, verdict};
+use super::waiting::Waiting;
+use super::workshop::{Job, Made, Workshop};
+use super::{Cargo, Packer, Request, Settings, Taken};
+use millstream_model::{
+    BoxFuture, Counters, DeliverError, Delivery, Lane, LaneCx, Now, Outcome, Payload, Settled,
+};
+use millstream_transport::http::Answer;
+use millstream_transport::{HeaderMap, random};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+use tokio::time::{Instant, sleep_until};
+
+/// Batches that are packed or being packed: one on its way, and the next.
+const BATCHES_MAX: usize = 2;
+
+/// How often refused events are shown in the log.
+const SAY_AGAIN: Duration = Duration::from_secs(30);
+
+/// Collects payloads to requests, sends them in order, and repeats them as long as it takes.
+pub struct RequestLane<P> {
+    settings: Arc<Settings>,
+    counters: Arc<Counters>,
+    waiting: Waiting,
+    workshop: Workshop<P>,
+    batches: VecDeque<Batch>,
+    carrier: Carrier,
+    ids: Ids,
+    done: Vec<Settled>,
+    /// Headers of answers that the packer has not seen.
+    answers: Vec<HeaderMap>,
+    said: Option<Instant>,
+}
+
+/// Payloads that are packed together.
+struct Batch {
+    /// Events of each payload.
+    payloads: Vec<u64>,
+    bytes: u64,
+    /// What is left to be sent; `None` while it is packed.
+    requests: Option<VecDeque<Numbered>>,
+    /// The first request was refused, or is not known in this form: what the packer makes of it comes
+    /// in its place.
+    repair: Option<Repair>,
+    /// Events that were dropped and counted.
+    refused: u64,
+}
+
+/// A request with the id that it keeps however often it is sent.
+struct Numbered {
+    id: String,
+    request: Request,
+}
+
+enum Repair {
+    /// To be given to the packer.
+    Split(Numbered),
+    Convert(Numbered, Complaint),
+    /// With the packer.
+    AtWork {
+        id: String,
+        events: u64,
+        complaint: Option<Complaint>,
+    },
+}
+
+/// What an endpoint said about the form of a request.
+struct Complaint {
+    endpoint: usize,
+    text: String,
+}
+
+/// Ids of requests: unlike any other, also after a restart.
+struct Ids {
+    run: u64,
+    last: u64,
+}
+
+impl Ids {
+    fn new() -> Ids {
+        Ids { run: u64::from(random()) << 32 | u64::from(random()), last: 0 }
+    }
+
+    fn number(&mut self, request: Request) -> Numbered {
+        self.last += 1;
+        Numbered { id: format!("{:016x}-{}", self.run, self.last), request }
+    }
+}
+
+impl<P: Packer> RequestLane<P> {
+    /// A lane with a packer of its own.
+    pub fn new(settings: Arc<Settings>, packer: P, cx: LaneCx) -> RequestLane<P> {
+        RequestLane {
+            waiting: Waiting::new(settings.batch),
+            workshop: Workshop::new(packer),
+            batches: VecDeque::new(),
+            carrier: Carrier::new(settings.clone(), cx.lane),
+            ids: Ids::new(),
+            done: Vec::new(),
+            answers: Vec::new(),
+            said: None,
+            counters: cx.counters,
+            settings,
+        }
+    }
+
+    /// Does everything that can be done without waiting. When there is more to do, if time alone
+    /// brings it.
+    fn turn(&mut self, now: Instant) -> Option<Instant> {
+        self.settle();
+        self.repair();
+        let packed = self.pack(now);
+        let sent = self.send(now);
+        [packed, sent].into_iter().flatten().min()
+    }
+
+    /// Settles the batches of which nothing is left.
+    fn settle(&mut self) {
+        let is_done = |batch: &Batch| {
+            batch.repair.is_none() && batch.requests.as_ref().is_some_and(|requests| requests.is_empty())
+        };
+        while self.batches.front().is_some_and(is_done) {
+            let Some(mut batch) = self.batches.pop_front() else { return };
+            for events in batch.payloads {
+                // Which payload a refused event came from is not known: in sum it is right.
+                let refused = batch.refused.min(events);
+                batch.refused -= refused;
+                let outcome = if refused > 0 { Outcome::Rejected } else { Outcome::Delivered };
+                self.done.push(Settled { outcome, refused });
+            }
+        }
+    }
+
+    /// Gives the packer a request that was refused, if it has nothing else to do.
+    fn repair(&mut self) {
+        let Some(packer) = self.workshop.idle() else { return };
+        for headers in self.answers.drain(..) {
+            packer.answered(&|name| headers.get(name)?.to_str().ok().map(str::to_owned));
+        }
+        let Some(batch) = self.batches.front_mut() else { return };
+        let (id, events, complaint, job) = match batch.repair.take() {
+            Some(Repair::Split(Numbered { id, request })) => (id, request.events, None, Job::Split(request)),
+            Some(Repair::Convert(Numbered { id, request }, complaint)) => {
+                (id, request.events, Some(complaint), Job::Convert(request))
+            }
+            other => return batch.repair = other,
+        };
+        batch.repair = Some(Repair::AtWork { id, events, complaint });
+        self.workshop.begin(job);
+    }
+
+    /// Gives the packer the next batch, if it is due and there is room for it.
+    fn pack(&mut self, now: Instant) -> Option<Instant> {
+        if self.workshop.idle().is_none() || self.batches.len() >= BATCHES_MAX {
+            return None;
+        }
+        let due = self.waiting.due().filter(|due| *due > now);
+        if due.is_some() || self.waiting.due().is_none() {
+            return due;
+        }
+        let taken = self.waiting.take(now);
+        self.batches.push_back(Batch {
+            payloads: taken.iter().map(|taken| taken.events).collect(),
+            bytes: taken.iter().map(|taken| taken.bytes).sum(),
+            requests: None,
+            repair: None,
+            refused: 0,
+        });
+        self.workshop.begin(Job::Pack(taken));
+        None
+    }
+
+    /// Sends the oldest request, if none is on its way.
+    fn send(&mut self, now: Instant) -> Option<Instant> {
+        let batch = self.batches.front().filter(|batch| batch.repair.is_none())?;
+        let numbered = batch.requests.as_ref()?.front()?;
+        if self.carrier.is_flying() {
+            return None;
+        }
+        self.carrier.send(&numbered.request, &numbered.id, now).err()
+    }
+
+    /// The packer has done its work.
+    fn made(&mut self, made: Made, now: Instant) -> Result<(), DeliverError> {
+        match made {
+            Made::Packed(requests) => {
+                let packed = requests.iter().map(|request| request.events).sum();
+                let numbered = requests.into_iter().map(|request| self.ids.number(request)).collect();
+                let Some(batch) = self.batches.back_mut() else { return Ok(()) };
+                batch.refused = batch.payloads.iter().sum::<u64>().saturating_sub(packed);
+                batch.requests = Some(numbered);
+            }
+            Made::Split(smaller) => self.split(smaller),
+            Made::Converted(request, other) => return self.converted(request, other, now),
+        }
+        Ok(())
+    }
+
+    /// Smaller requests take the place of the one that was refused; without them its events are
+    /// dropped.
+    fn split(&mut self, smaller: Option<Vec<Request>>) {
+        let Some(batch) = self.batches.front_mut() else { return };
+        let Some(Repair::AtWork { events, .. }) = batch.repair.take() else { return };
+        let Some(smaller) = smaller.filter(|smaller| !smaller.is_empty()) else {
+            batch.refused += events;
+            return self.counters.dropped("refused", events);
+        };
+        let left = smaller.iter().map(|request| request.events).sum();
+        batch.refused += events.saturating_sub(left);
+        let Some(requests) = &mut batch.requests else { return };
+        smaller.into_iter().rev().for_each(|request| requests.push_front(self.ids.number(request)));
+    }
+
+    /// A request in another form takes the place of the first; without one that is sent again, slowly.
+    fn converted(&mut self, request: Request, other: bool, now: Instant) -> Result<(), DeliverError> {
+        let Some(batch) = self.batches.front_mut() else { return Ok(()) };
+        let Some(Repair::AtWork { id, complaint, .. }) = batch.repair.take() else { return Ok(()) };
+        if let Some(requests) = &mut batch.requests {
+            requests.push_front(Numbered { id, request });
+        }
+        match complaint.filter(|_| !other) {
+            Some(Complaint { endpoint, text }) => {
+                Err(self.failed(endpoint, "refused", &text, Some(self.slow()), now))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// An attempt has ended. An error is for the engine to say and to wait for.
+    fn landed(&mut self, landed: Landed, now: Instant) -> Result<(), DeliverError> {
+        let Landed { endpoint, result } = landed;
+        let answer = match result {
+            Ok(answer) => answer,
+            Err(error) => return Err(self.failed(endpoint, error.kind, &error.message, None, now)),
+        };
+        let (kind, text) = (kind(answer.status), || explain(&answer));
+        match verdict(&answer, SystemTime::now()) {
+            Verdict::Delivered => self.delivered(endpoint, answer, now),
+            Verdict::Later(wait) => return Err(self.failed(endpoint, kind, &text(), wait, now)),
+            Verdict::Misconfigured => {
+                return Err(self.failed(endpoint, kind, &text(), Some(self.slow()), now));
+            }
+            Verdict::Refused { too_large } => self.refused(endpoint, &answer, too_large, now),
+            Verdict::OtherForm => self.other_form(endpoint, text()),
+        }
+        Ok(())
+    }
+
+    fn delivered(&mut self, endpoint: usize, answer: Answer, now: Instant) {
+        self.carrier.well(endpoint);
+        self.waiting.larger(now);
+        self.answers.push(answer.headers);
+        if let Some(requests) = self.batches.front_mut().and_then(|batch| batch.requests.as_mut()) {
+            requests.pop_front();
+        }
+    }
+
+    /// The error for the engine: what it says, and how long until the next attempt.
+    fn failed(
+        &mut self,
+        endpoint: usize,
+        kind: &'static str,
+        text: &str,
+        pause: Option<Duration>,
+        now: Instant,
+    ) -> DeliverError {
+        let wait = self.carrier.failed(endpoint, pause, now);
+        let message = format!("{}: {text}", self.settings.targets[endpoint]);
+        DeliverError { retry_after: Some(wait), ..DeliverError::retry(kind, message) }
+    }
+
+    fn refused(&mut self, endpoint: usize, answer: &Answer, too_large: bool, now: Instant) {
+        self.carrier.well(endpoint);
+        self.counters.error("refused");
+        let Some(batch) = self.batches.front_mut() else { return };
+        let Some(numbered) = batch.requests.as_mut().and_then(VecDeque::pop_front) else { return };
+        if too_large {
+            self.waiting.smaller(batch.bytes, now);
+        }
+        if self.said.is_none_or(|said| now >= said + SAY_AGAIN) {
+            self.said = Some(now);
+            log::warn!(
+                "{}: {} for a request with {} events; it is sent in parts, and what is refused alone is \
+                 dropped and counted as refused; more of this is only counted for {} s",
+                self.settings.targets[endpoint],
+                explain(answer),
+                numbered.request.events,
+                SAY_AGAIN.as_secs()
+            );
+        }
+        batch.repair = Some(Repair::Split(numbered));
+    }
+
+    /// A pause for what does not mend itself: between half of the longest one and all of it.
+    fn slow(&self) -> Duration {
+        let half = self.settings.slow / 2;
+        half + half.mul_f64(f64::from(random()) / f64::from(u32::MAX))
+    }
+
+    fn other_form(&mut self, endpoint: usize, text: String) {
+        let Some(batch) = self.batches.front_mut() else { return };
+        let Some(numbered) = batch.requests.as_mut().and_then(VecDeque::pop_front) else { return };
+        batch.repair = Some(Repair::Convert(numbered, Complaint { endpoint, text }));
+    }
+}
+
+/// When a payload may go that is held back until a time on the wall clock.
+fn hold(not_before_ns: i64, now: Instant) -> Instant {
+    let left = not_before_ns.saturating_sub(Now::read(Duration::ZERO).unix_ns);
+    now + Duration::from_nanos(u64::try_from(left).unwrap_or_default())
+}
+
+impl<P: Packer> Lane for RequestLane<P> {
+    fn deliver<'a>(&'a mut self, payload: &'a Payload) -> BoxFuture<'a, Result<Delivery, DeliverError>> {
+        Box::pin(async move {
+            let now = Instant::now();
+            let cargo = payload.routing.as_ref().and_then(|routing| routing.downcast_ref::<Cargo>());
+            let taken = Taken {
+                parts: payload.parts.clone(),
+                events: payload.events,
+                bytes: payload.bytes,
+                routing: cargo.and_then(|cargo| cargo.routing.clone()),
+            };
+            let not_before_ns = cargo.and_then(|cargo| cargo.not_before_ns);
+            self.waiting.push(taken, not_before_ns.map(|ns| hold(ns, now)), now);
+            self.turn(now);
+            Ok(Delivery::Sent)
+        })
+    }
+
+    fn is_full(&self) -> bool {
+        self.waiting.is_full()
+    }
+
+    fn flush(&mut self) {
+        self.waiting.flush(Instant::now());
+    }
+
+    fn settled(&mut self) -> Vec<Settled> {
+        std::mem::take(&mut self.done)
+    }
+
+    fn progress(&mut self) -> BoxFuture<'_, Result<(), DeliverError>> {
+        Box::pin(async move {
+            let was_full = self.is_full();
+            loop {
+                let next = self.turn(Instant::now());
+                if !self.done.is_empty() || (was_full && !self.is_full()) {
+                    return Ok(());
+                }
+                let time = async {
+                    match next {
+                        Some(next) => sleep_until(next).await,
+                        None => std::future::pending().await,
+                    }
+                };
+                // Each of them can be dropped and waited for anew.
+                tokio::select! {
+                    made = self.workshop.wait() => self.made(made, Instant::now())?,
+                    landed = self.carrier.land() => self.landed(landed, Instant::now())?,
+                    () = time => {}
+                }
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod simulation;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,346 @@
+//! Against a real server, with the engine's side played by hand.
+
+use super::*;
+use crate::requests::{BatchOptions, RequestOptions};
+use bytes::Bytes;
+use millstream_model::{Interval, Size};
+use millstream_testkit::http::{HttpServer, Reply, Seen};
+use millstream_transport::Target;
+use millstream_transport::tls::TlsFiles;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+const MS: Duration = Duration::from_millis(1);
+
+/// Bodies are the payloads' texts joined; a body is split between its letters. `old` is another form.
+#[derive(Default)]
+struct Letters {
+    packed: Arc<AtomicUsize>,
+    other_form: bool,
+    answered: Arc<Mutex<Vec<String>>>,
+}
+
+fn letters(text: Vec<u8>) -> Request {
+    Request {
+        events: text.len() as u64,
+        headers: Vec::new(),
+        body: vec![Bytes::from(text.clone())],
+        origin: Box::new(text),
+    }
+}
+
+impl Packer for Letters {
+    fn pack(&mut self, taken: Vec<Taken>) -> Vec<Request> {
+        self.packed.fetch_add(1, Ordering::Relaxed);
+        let text: Vec<u8> = taken.iter().flat_map(|taken| taken.parts.concat()).collect();
+        assert!(!text.contains(&b'!'), "the packer panics");
+        // What is no letter is dropped here.
+        let text: Vec<u8> = text.into_iter().filter(u8::is_ascii_alphabetic).collect();
+        vec![letters(text)]
+    }
+
+    fn split(&mut self, request: Request) -> Option<Vec<Request>> {
+        let mut first = *request.origin.downcast::<Vec<u8>>().unwrap();
+        let second = first.split_off(first.len() / 2);
+        (!first.is_empty()).then(|| vec![letters(first), letters(second)])
+    }
+
+    fn convert(&mut self, request: &Request) -> Option<Request> {
+        let body = vec![Bytes::from(request.body.concat().to_ascii_uppercase())];
+        let converted = Request { body, headers: Vec::new(), events: request.events, origin: Box::new(()) };
+        self.other_form.then_some(converted)
+    }
+
+    fn answered(&mut self, header: &dyn Fn(&str) -> Option<String>) {
+        self.answered.lock().unwrap().extend(header("x-written"));
+    }
+}
+
+/// A lane, and what the engine would do with it.
+struct Rig {
+    lane: RequestLane<Letters>,
+    counters: Arc<Counters>,
+    settled: Vec<Settled>,
+    errors: Vec<DeliverError>,
+}
+
+struct Options {
+    batch: BatchOptions,
+    request: RequestOptions,
+    packer: Letters,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        let timeout = Interval(10 * MS);
+        let batch = BatchOptions { bytes: Size(8), events: 8, timeout };
+        let request = RequestOptions { timeout: Interval(500 * MS), ..RequestOptions::default() };
+        Options { batch, request, packer: Letters::default() }
+    }
+}
+
+impl Rig {
+    fn with(uris: &[String], options: Options) -> Rig {
+        let targets = uris.iter().map(|uri| Arc::new(Target::parse(uri).unwrap())).collect();
+        let both = (options.batch, options.request);
+        let mut settings = Settings::new(targets, &BTreeMap::new(), None, TlsFiles::default(), both);
+        settings.slow = 40 * MS;
+        let counters = Arc::new(Counters::default());
+        let keep = Arc::new(|_| Ok(()));
+        let cx = LaneCx { lane: 0, state: None, counters: counters.clone(), keep };
+        let lane = RequestLane::new(Arc::new(settings), options.packer, cx);
+        Rig { lane, counters, settled: Vec::new(), errors: Vec::new() }
+    }
+
+    fn to(server: &HttpServer) -> Rig {
+        Rig::with(&[server.uri("/in")], Options::default())
+    }
+
+    async fn deliver(&mut self, text: &str) {
+        self.deliver_at(text, None).await;
+    }
+
+    async fn deliver_at(&mut self, text: &str, not_before_ns: Option<i64>) {
+        let mut payload = Payload::new(text.len() as u64);
+        payload.push(Bytes::from(text.to_owned()));
+        payload.routing = Some(Box::new(Cargo { not_before_ns, routing: None }));
+        assert_eq!(self.lane.deliver(&payload).await.unwrap(), Delivery::Sent);
+    }
+
+    /// Goes on until this many payloads are settled.
+    async fn settle(&mut self, count: usize) {
+        let end = Instant::now() + Duration::from_secs(60);
+        while self.settled.len() < count {
+            assert!(Instant::now() < end, "settled {:?}, errors {:?}", self.settled, self.errors);
+            // The engine drops the future whenever something else happens, and begins anew.
+            let progress = tokio::time::timeout(3 * MS, self.lane.progress()).await;
+            self.settled.extend(self.lane.settled());
+            if let Ok(Err(error)) = progress {
+                tokio::time::sleep(error.retry_after.unwrap()).await;
+                self.errors.push(error);
+            }
+        }
+    }
+
+    /// Delivers and settles everything.
+    async fn bring(&mut self, texts: &[&str]) {
+        for text in texts {
+            self.deliver(text).await;
+        }
+        self.settle(texts.len()).await;
+    }
+
+    fn kinds(&self) -> Vec<&'static str> {
+        self.errors.iter().map(|error| error.kind).collect()
+    }
+
+    fn refused(&self) -> u64 {
+        self.settled.iter().map(|settled| settled.refused).sum()
+    }
+}
+
+fn bodies(seen: &[Seen]) -> Vec<String> {
+    seen.iter().map(Seen::text).collect()
+}
+
+/// Answers request after request with these, then with 204.
+fn script(replies: Vec<Reply>) -> HttpServer {
+    let replies = Mutex::new(replies.into_iter());
+    HttpServer::start(move |_| replies.lock().unwrap().next().unwrap_or_else(|| Reply::status(204)))
+}
+
+#[tokio::test]
+async fn payloads_become_batches_by_bytes_by_time_and_by_a_flush() {
+    let server = script(Vec::new());
+    let long = BatchOptions { timeout: Interval(Duration::from_secs(3600)), ..Options::default().batch };
+    let mut rig = Rig::with(&[server.uri("/in")], Options { batch: long, ..Options::default() });
+    for text in ["abc", "def", "ghi", "j"] {
+        rig.deliver(text).await;
+    }
+    rig.settle(2).await;
+    assert_eq!(bodies(&server.seen()), ["abcdef"]);
+    rig.lane.flush();
+    rig.settle(4).await;
+    assert_eq!(bodies(&server.seen()), ["abcdef", "ghij"]);
+    assert!(rig.settled.iter().all(|s| *s == Settled { outcome: Outcome::Delivered, refused: 0 }));
+    let mut by_time = Rig::to(&server);
+    by_time.bring(&["k", "l"]).await;
+    assert_eq!(bodies(&server.seen())[2..], ["kl"]);
+}
+
+#[tokio::test]
+async fn a_lane_with_a_whole_batch_is_full_until_the_packer_has_it() {
+    let server = script(vec![Reply::Hang]);
+    let mut rig = Rig::to(&server);
+    rig.deliver("abcdefgh").await;
+    rig.deliver("ABCDEFGH").await;
+    assert!(rig.lane.is_full());
+    rig.lane.progress().await.unwrap();
+    assert!(!rig.lane.is_full() && rig.lane.settled().is_empty());
+    rig.deliver("next").await;
+    assert!(!rig.lane.is_full());
+}
+
+#[tokio::test]
+async fn every_passing_failure_is_tried_again_with_the_same_id_and_in_order() {
+    let after = |seconds: &str| Reply::Status(429, vec![("Retry-After", seconds.to_owned())], String::new());
+    let server = script(vec![
+        Reply::Close,
+        Reply::status(503),
+        Reply::Close,
+        after("0"),
+        Reply::Raw(b"HTTP/1.1 50".to_vec()),
+        Reply::Hang,
+        Reply::status(204),
+        Reply::status(500),
+    ]);
+    let mut rig = Rig::to(&server);
+    rig.bring(&["abcdefgh", "ijklmnop"]).await;
+    let seen = server.seen();
+    let mut distinct = bodies(&seen);
+    distinct.dedup();
+    assert_eq!(distinct, ["abcdefgh", "ijklmnop"]);
+    let mut ids: Vec<&str> = seen.iter().map(|seen| seen.header("idempotency-key")).collect();
+    ids.dedup();
+    assert_eq!(ids.len(), 2, "{ids:?}");
+    // A connection that was kept and breaks is replaced at once, without an error.
+    assert_eq!(rig.kinds(), ["broken", "server", "throttled", "timeout", "server"]);
+    assert_eq!(rig.refused(), 0);
+}
+
+#[tokio::test]
+async fn what_the_far_side_asks_for_is_waited_for() {
+    let busy = Reply::Status(503, vec![("Retry-After", "1".to_owned())], String::new());
+    let server = script(vec![busy]);
+    let mut rig = Rig::to(&server);
+    rig.bring(&["a"]).await;
+    let wait = rig.errors[0].retry_after.unwrap();
+    assert!(wait > 900 * MS && wait <= 1000 * MS, "{wait:?}");
+    let seen = server.seen();
+    assert!(seen[1].at - seen[0].at >= 900 * MS);
+}
+
+#[tokio::test]
+async fn what_a_person_has_to_mend_is_asked_slowly_and_nothing_is_dropped() {
+    let redirect = Reply::Status(307, vec![("Location", "http://x:y@new/in?k=1".to_owned())], String::new());
+    let refusals = [401, 403, 404, 407, 405, 415].map(Reply::status);
+    let server = script(refusals.into_iter().chain([redirect]).collect());
+    let mut rig = Rig::to(&server);
+    rig.bring(&["abc"]).await;
+    let kinds =
+        ["authentication", "authorization", "not_found", "authentication", "status", "refused", "redirect"];
+    assert_eq!(rig.kinds(), kinds);
+    assert!(rig.errors.iter().all(|error| error.retry_after.unwrap() > 15 * MS));
+    let text = rig.errors[6].to_string();
+    assert!(text.starts_with(&server.uri("/in")) && text.contains("http://new/in,"), "{text}");
+    assert_eq!((rig.refused(), bodies(&server.seen()).len()), (0, 8));
+}
+
+#[tokio::test]
+async fn a_refused_request_is_split_and_only_the_events_at_fault_are_dropped() {
+    let server = HttpServer::start(|seen| {
+        let bad = seen.body.iter().filter(|byte| byte.is_ascii_uppercase()).count();
+        Reply::status(if bad > 0 { 400 } else { 204 })
+    });
+    let mut rig = Rig::to(&server);
+    rig.bring(&["aBc", "dEfg", "h"]).await;
+    let taken: String = server.seen().iter().map(Seen::text).filter(|t| !t.contains(['B', 'E'])).collect();
+    assert_eq!(taken, "acdfgh");
+    assert_eq!(rig.refused(), 2);
+    let snapshot = rig.counters.snapshot();
+    assert_eq!(snapshot.dropped_events.get("refused"), Some(&2));
+    assert_eq!(rig.settled.iter().filter(|s| s.outcome == Outcome::Rejected).count(), 1);
+    let ids = server.seen().iter().map(|seen| seen.header("idempotency-key").to_owned()).collect::<Vec<_>>();
+    let distinct: std::collections::BTreeSet<_> = ids.iter().collect();
+    assert_eq!(distinct.len(), ids.len(), "parts are requests of their own");
+}
+
+#[tokio::test]
+async fn events_that_the_packer_drops_are_not_settled_as_delivered() {
+    let server = script(Vec::new());
+    let mut rig = Rig::to(&server);
+    rig.bring(&["a1b2", "c"]).await;
+    assert_eq!((bodies(&server.seen()), rig.refused()), (vec!["abc".to_owned()], 2));
+}
+
+#[tokio::test]
+async fn another_form_is_tried_at_once_and_each_payload_is_packed_once() {
+    let server = HttpServer::start(|seen| match seen.body.iter().all(u8::is_ascii_uppercase) {
+        true => Reply::Status(200, vec![("X-Written", seen.text())], String::new()),
+        false => Reply::status(415),
+    });
+    let packer = Letters { other_form: true, ..Letters::default() };
+    let (packed, answered) = (packer.packed.clone(), packer.answered.clone());
+    let mut rig = Rig::with(&[server.uri("/in")], Options { packer, ..Options::default() });
+    rig.bring(&["abcdefgh", "ijkl"]).await;
+    assert_eq!(bodies(&server.seen()), ["abcdefgh", "ABCDEFGH", "ijkl", "IJKL"]);
+    assert_eq!((packed.load(Ordering::Relaxed), rig.errors.len()), (2, 0));
+    assert_eq!(answered.lock().unwrap()[..1], ["ABCDEFGH"]);
+}
+
+#[tokio::test]
+async fn endpoints_are_used_in_turn_and_one_that_fails_is_left_alone_for_a_while() {
+    let (one, two) = (script(Vec::new()), script(vec![Reply::status(503); 2]));
+    let gone = {
+        let closed = script(Vec::new());
+        closed.uri("/in")
+    };
+    let mut rig = Rig::with(&[one.uri("/in"), two.uri("/in"), gone], Options::default());
+    for _ in 0..12 {
+        let before = rig.settled.len();
+        rig.deliver("abcdefgh").await;
+        rig.settle(before + 1).await;
+        tokio::time::sleep(40 * MS).await;
+    }
+    assert!(rig.kinds().contains(&"server") && rig.kinds().contains(&"unreachable"), "{:?}", rig.kinds());
+    let taken = two.seen().len() - 2;
+    assert!(one.seen().len() + taken == 12 && taken > 2, "{} and {taken}", one.seen().len());
+    assert!(rig.errors.iter().all(|error| error.retry_after == Some(Duration::ZERO)), "one is well");
+}
+
+#[tokio::test]
+async fn a_rate_spaces_requests_evenly() {
+    let server = script(Vec::new());
+    let request = RequestOptions { rate_max: Some(20.0), ..Options::default().request };
+    let mut rig = Rig::with(&[server.uri("/in")], Options { request, ..Options::default() });
+    rig.bring(&["abcdefgh"; 5]).await;
+    let seen = server.seen();
+    let gaps = seen.windows(2).map(|pair| pair[1].at - pair[0].at);
+    assert!(seen[4].at - seen[0].at >= 190 * MS, "{:?}", gaps.collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn what_is_spread_waits_for_its_time_unless_it_is_flushed() {
+    let server = script(Vec::new());
+    let mut rig = Rig::to(&server);
+    let from_now = |wait: i64| Some(Now::read(Duration::ZERO).unix_ns + wait * 1_000_000);
+    let begun = std::time::Instant::now();
+    rig.deliver_at("abcdefgh", from_now(200)).await;
+    rig.settle(1).await;
+    assert!(server.seen()[0].at - begun >= 190 * MS);
+    rig.deliver_at("late", from_now(3_600_000)).await;
+    rig.lane.flush();
+    rig.settle(2).await;
+}
+
+#[tokio::test]
+async fn a_lane_that_is_dropped_breaks_off_what_is_on_its_way() {
+    let server = script(vec![Reply::Hang]);
+    let mut rig = Rig::to(&server);
+    rig.deliver("abcdefgh").await;
+    let _ = tokio::time::timeout(100 * MS, rig.lane.progress()).await;
+    assert_eq!(server.wait(|seen| !seen.is_empty()).len(), 1);
+    drop(rig);
+    tokio::time::sleep(20 * MS).await;
+    assert_eq!(tokio::runtime::Handle::current().metrics().num_alive_tasks(), 0);
+}
+
+#[tokio::test]
+async fn a_panic_of_the_packer_is_one_of_the_lane() {
+    let server = script(Vec::new());
+    let mut rig = Rig::to(&server);
+    rig.deliver("abc!").await;
+    let driven = tokio::spawn(async move { rig.lane.progress().await });
+    assert!(driven.await.unwrap_err().is_panic());
+}

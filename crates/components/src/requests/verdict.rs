@@ -1,0 +1,139 @@
+//! What an answer means for the events of a request.
+
+use millstream_transport::http::Answer;
+use millstream_transport::retry_after;
+use std::time::{Duration, SystemTime};
+
+/// The longest part of an answer that a message shows, in characters.
+const SHOWN: usize = 200;
+
+/// What an answer means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The far side has the events.
+    Delivered,
+    /// It may take them later: after what it asked for, or after the backoff.
+    Later(Option<Duration>),
+    /// It takes nothing until a person changes something, here or there: asked again slowly.
+    Misconfigured,
+    /// It refuses these events.
+    Refused {
+        /// For their size together.
+        too_large: bool,
+    },
+    /// It does not know this form of request.
+    OtherForm,
+}
+
+/// What an answer means.
+pub fn verdict(answer: &Answer, now: SystemTime) -> Verdict {
+    match answer.status {
+        200..=299 => Verdict::Delivered,
+        400 | 422 => Verdict::Refused { too_large: false },
+        413 => Verdict::Refused { too_large: true },
+        415 => Verdict::OtherForm,
+        // A method or version that is not implemented does not become so by waiting.
+        501 | 505 => Verdict::Misconfigured,
+        408 | 425 | 429 | 500..=599 => {
+            let header = answer.headers.get("retry-after").and_then(|value| value.to_str().ok());
+            Verdict::Later(header.and_then(|value| retry_after(value, now)))
+        }
+        _ => Verdict::Misconfigured,
+    }
+}
+
+/// Short name of what is wrong, for the counter of errors.
+pub fn kind(status: u16) -> &'static str {
+    match status {
+        300..=399 => "redirect",
+        401 | 407 => "authentication",
+        403 => "authorization",
+        404 | 410 => "not_found",
+        408 => "timeout",
+        429 => "throttled",
+        400 | 413 | 415 | 422 => "refused",
+        500.. => "server",
+        _ => "status",
+    }
+}
+
+/// The answer in words: status, what to do about it, and the beginning of what the far side says.
+pub fn explain(answer: &Answer) -> String {
+    let mut text = format!("answers {}", answer.status);
+    if let Some(advice) = advice(answer) {
+        text = format!("{text} {advice}");
+    }
+    let said = String::from_utf8_lossy(&answer.body[..answer.body.len().min(4 * SHOWN)]);
+    let said: String = said.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(SHOWN).collect();
+    if said.is_empty() { text } else { format!("{text}: {said}") }
+}
+
+fn advice(answer: &Answer) -> Option<String> {
+    Some(match answer.status {
+        300..=399 => {
+            let to = answer.headers.get("location").and_then(|to| to.to_str().ok()).map(bare);
+            let to = to.map_or(String::new(), |to| format!(" to {to}"));
+            format!("(a redirect{to}, which is not followed; write the final address into the configuration)")
+        }
+        401 => "(not logged in; look at `auth`)".to_owned(),
+        403 => "(not allowed; look at `auth` and at the rights there)".to_owned(),
+        404 | 410 => "(no such path; look at the address)".to_owned(),
+        405 | 501 => "(not this method; look at `method` and at the address)".to_owned(),
+        407 => "(a proxy asks for a login)".to_owned(),
+        415 => "(not this form; look at encoding and compression)".to_owned(),
+        _ => return None,
+    })
+}
+
+/// An address without user, password and query.
+fn bare(uri: &str) -> String {
+    let uri = uri.split(['?', '#']).next().unwrap_or_default();
+    let (scheme, rest) = uri.split_once("://").map_or(("", uri), |(scheme, rest)| (scheme, rest));
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    if scheme.is_empty() { format!("{host}{path}") } else { format!("{scheme}://{host}{path}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use millstream_transport::{HeaderMap, HeaderValue};
+
+    fn answer(status: u16, header: Option<(&'static str, &'static str)>, body: &'static str) -> Answer {
+        let headers = header.map(|(name, value)| (name.parse().unwrap(), HeaderValue::from_static(value)));
+        let headers = headers.into_iter().collect::<HeaderMap>();
+        Answer { status, headers, body: Bytes::from_static(body.as_bytes()) }
+    }
+
+    #[test]
+    fn every_status_has_a_meaning() {
+        let of = |status| verdict(&answer(status, None, ""), SystemTime::UNIX_EPOCH);
+        assert!([200, 201, 202, 204, 299].iter().all(|status| of(*status) == Verdict::Delivered));
+        let later = [408, 425, 429, 500, 502, 503, 504, 507, 520];
+        assert!(later.iter().all(|status| of(*status) == Verdict::Later(None)));
+        assert!([400, 422].iter().all(|status| of(*status) == Verdict::Refused { too_large: false }));
+        assert_eq!(of(413), Verdict::Refused { too_large: true });
+        assert_eq!(of(415), Verdict::OtherForm);
+        let slow = [100, 300, 301, 302, 307, 308, 401, 402, 403, 404, 405, 407, 410, 418, 451, 501, 505, 999];
+        assert!(slow.iter().all(|status| of(*status) == Verdict::Misconfigured));
+    }
+
+    #[test]
+    fn what_the_far_side_asks_for_is_granted() {
+        let busy = answer(503, Some(("retry-after", "17")), "");
+        assert_eq!(verdict(&busy, SystemTime::UNIX_EPOCH), Verdict::Later(Some(Duration::from_secs(17))));
+        let odd = answer(429, Some(("retry-after", "later")), "");
+        assert_eq!(verdict(&odd, SystemTime::UNIX_EPOCH), Verdict::Later(None));
+    }
+
+    #[test]
+    fn messages_say_what_to_do_and_show_no_secret() {
+        let to = answer(302, Some(("location", "https://me:word@new.example/in?key=1")), "");
+        let text = explain(&to);
+        assert!(text.contains("302") && text.contains("to https://new.example/in,"), "{text}");
+        assert!(!text.contains("word") && !text.contains("key"), "{text}");
+        let text = explain(&answer(400, None, "out of\n  order\tsample"));
+        assert_eq!(text, "answers 400: out of order sample");
+    }
+}

@@ -1,0 +1,222 @@
+//! Payloads that wait to become a batch, and when one is due. A function of the given time.
+
+use super::{BatchOptions, Taken};
+use std::collections::VecDeque;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// A batch of at least a part of the limit goes when nothing was added for this long. What the engine
+/// lets wait for a sink may be less than a batch: then nothing more comes until this one is gone.
+const STILL: Duration = Duration::from_millis(25);
+
+/// The part of the limit that is enough for that: one over this number.
+const STILL_PARTS: u64 = 4;
+
+/// After a batch was refused for its size none becomes smaller than this, in bytes.
+const LIMIT_MIN: u64 = 64 * 1024;
+
+/// How long after that batches become larger again.
+const LARGER_AFTER: Duration = Duration::from_secs(60);
+
+/// Payloads in order.
+pub struct Waiting {
+    options: BatchOptions,
+    items: VecDeque<Item>,
+    bytes: u64,
+    events: u64,
+    /// When the last one came.
+    last: Option<Instant>,
+    /// Bytes of a batch, less than the option while the far side refuses larger ones; since when.
+    limit: u64,
+    limited: Option<Instant>,
+}
+
+struct Item {
+    taken: Taken,
+    /// Held back until then.
+    hold: Option<Instant>,
+    came: Instant,
+}
+
+impl Waiting {
+    /// Nothing waits.
+    pub fn new(options: BatchOptions) -> Waiting {
+        let limit = options.bytes.0;
+        let items = VecDeque::new();
+        Waiting { options, items, bytes: 0, events: 0, last: None, limit, limited: None }
+    }
+
+    /// Adds a payload, which is held back until `hold`.
+    pub fn push(&mut self, taken: Taken, hold: Option<Instant>, now: Instant) {
+        self.bytes += taken.bytes;
+        self.events += taken.events;
+        let hold = hold.filter(|hold| *hold > now);
+        self.items.push_back(Item { taken, hold, came: now });
+        self.last = Some(now);
+    }
+
+    /// Whether there is a whole batch: what comes then need not wait here.
+    pub fn is_full(&self) -> bool {
+        self.bytes >= self.limit || self.events >= self.options.events
+    }
+
+    /// When the next batch is due; `None` if nothing waits.
+    pub fn due(&self) -> Option<Instant> {
+        let front = self.items.front()?;
+        if let Some(hold) = front.hold {
+            return Some(hold);
+        }
+        if self.is_full() {
+            return Some(front.came);
+        }
+        let timeout = front.came + self.options.timeout.0;
+        let still = self.last.filter(|_| self.bytes >= self.limit / STILL_PARTS).map(|last| last + STILL);
+        Some(still.map_or(timeout, |still| still.min(timeout)))
+    }
+
+    /// Nothing is held back any more, and nothing waits for more.
+    pub fn flush(&mut self, now: Instant) {
+        for item in &mut self.items {
+            (item.hold, item.came) = (None, now.checked_sub(self.options.timeout.0).unwrap_or(item.came));
+        }
+    }
+
+    /// The payloads of the next batch: at least one, and more up to the limits.
+    pub fn take(&mut self, now: Instant) -> Vec<Taken> {
+        let (mut bytes, mut events, mut batch) = (0, 0, Vec::new());
+        while let Some(item) = self.items.front() {
+            let fits = bytes + item.taken.bytes <= self.limit
+                && events + item.taken.events <= self.options.events
+                && item.hold.is_none_or(|hold| hold <= now);
+            if !fits && !batch.is_empty() {
+                break;
+            }
+            let Some(Item { taken, .. }) = self.items.pop_front() else { break };
+            bytes += taken.bytes;
+            events += taken.events;
+            batch.push(taken);
+        }
+        (self.bytes, self.events) = (self.bytes - bytes, self.events - events);
+        batch
+    }
+
+    /// A batch of `bytes` was refused for its size: those that follow are half of that.
+    pub fn smaller(&mut self, bytes: u64, now: Instant) {
+        self.limit = self.limit.min(bytes / 2).max(LIMIT_MIN.min(self.options.bytes.0));
+        self.limited = Some(now);
+    }
+
+    /// A batch was taken: after a while they become larger again.
+    pub fn larger(&mut self, now: Instant) {
+        if self.limited.is_some_and(|limited| now >= limited + LARGER_AFTER) {
+            self.limit = (self.limit * 2).min(self.options.bytes.0);
+            self.limited = (self.limit < self.options.bytes.0).then_some(now);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use millstream_model::{Interval, Size};
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn taken(bytes: u64, events: u64) -> Taken {
+        Taken { parts: Vec::new(), events, bytes, routing: None }
+    }
+
+    fn waiting(bytes: u64, events: u64) -> Waiting {
+        let timeout = Interval(1000 * MS);
+        Waiting::new(BatchOptions { bytes: Size(bytes), events, timeout })
+    }
+
+    /// Sizes of the next batch.
+    fn batch(waiting: &mut Waiting, now: Instant) -> Vec<u64> {
+        waiting.take(now).iter().map(|taken| taken.bytes).collect()
+    }
+
+    #[test]
+    fn the_first_limit_that_is_reached_ends_a_batch() {
+        let now = Instant::now();
+        let mut by_time = waiting(1000, 10);
+        assert_eq!(by_time.due(), None);
+        by_time.push(taken(10, 1), None, now);
+        by_time.push(taken(10, 1), None, now + 500 * MS);
+        assert_eq!(by_time.due(), Some(now + 1000 * MS));
+        let mut by_bytes = waiting(1000, 10);
+        for bytes in [400, 500, 200] {
+            by_bytes.push(taken(bytes, 1), None, now);
+        }
+        assert!(by_bytes.is_full() && by_bytes.due() == Some(now));
+        assert_eq!(batch(&mut by_bytes, now), [400, 500]);
+        assert_eq!((by_bytes.is_full(), batch(&mut by_bytes, now)), (false, vec![200]));
+        let mut by_events = waiting(1000, 10);
+        for events in [4, 5, 6] {
+            by_events.push(taken(1, events), None, now);
+        }
+        assert!(by_events.is_full());
+        assert_eq!((batch(&mut by_events, now), batch(&mut by_events, now)), (vec![1, 1], vec![1]));
+    }
+
+    #[test]
+    fn a_payload_larger_than_a_batch_goes_alone() {
+        let now = Instant::now();
+        let mut waiting = waiting(100, 10);
+        for bytes in [5, 5000, 5] {
+            waiting.push(taken(bytes, 1), None, now);
+        }
+        assert_eq!([(); 3].map(|()| batch(&mut waiting, now)), [[5], [5000], [5]]);
+    }
+
+    #[test]
+    fn a_good_part_of_a_batch_goes_when_nothing_more_comes() {
+        let now = Instant::now();
+        let mut waiting = waiting(1000, 10);
+        waiting.push(taken(240, 1), None, now);
+        assert_eq!(waiting.due(), Some(now + 1000 * MS));
+        waiting.push(taken(10, 1), None, now + 10 * MS);
+        assert_eq!(waiting.due(), Some(now + 10 * MS + STILL));
+    }
+
+    #[test]
+    fn what_is_held_back_holds_what_follows_until_a_flush() {
+        let now = Instant::now();
+        let mut waiting = waiting(100, 10);
+        waiting.push(taken(90, 1), Some(now + 3000 * MS), now);
+        waiting.push(taken(90, 1), None, now);
+        assert_eq!(waiting.due(), Some(now + 3000 * MS));
+        waiting.flush(now + 2000 * MS);
+        assert!(waiting.due().unwrap() <= now + 2000 * MS);
+        waiting.take(now);
+        assert_eq!((batch(&mut waiting, now), waiting.due()), (vec![90], None));
+    }
+
+    #[test]
+    fn after_a_refusal_for_size_batches_are_smaller_for_a_while() {
+        let now = Instant::now();
+        let mut waiting = waiting(1 << 20, 1_000_000);
+        let full = |waiting: &mut Waiting, now| {
+            for () in [(); 40] {
+                waiting.push(taken(32 << 10, 1), None, now);
+            }
+            let batch = waiting.take(now).len() as u64 * (32 << 10);
+            while !waiting.take(now).is_empty() {}
+            batch
+        };
+        assert_eq!(full(&mut waiting, now), 1 << 20);
+        waiting.smaller(1 << 20, now);
+        assert_eq!(full(&mut waiting, now), 1 << 19);
+        for _ in 0..20 {
+            waiting.smaller(1 << 10, now);
+        }
+        assert_eq!(full(&mut waiting, now), LIMIT_MIN);
+        let mut later = now;
+        for _ in 0..4 {
+            waiting.larger(later);
+            later += LARGER_AFTER;
+            waiting.larger(later);
+        }
+        assert_eq!(full(&mut waiting, later), 1 << 20);
+    }
+}

@@ -1,0 +1,224 @@
+//! Configuration of sink `http`.
+
+use super::HttpSink;
+use super::packer::Form;
+use crate::codec::{Codec, Encoding};
+use crate::registry::{Component, SinkComponent};
+use crate::requests::{BatchOptions, RequestOptions, Settings, Spread, check_headers, targets};
+use millstream_compression::Algorithm;
+use millstream_model::{BuildError, Sink};
+use millstream_transport::auth::AuthOptions;
+use millstream_transport::tls::TlsFiles;
+use millstream_transport::{HeaderValue, Method};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Options of sink `http`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HttpConfig {
+    /// Address that requests are sent to.
+    #[serde(default)]
+    pub uri: Option<String>,
+    /// Several addresses that take the same, used in turn; instead of `uri`.
+    #[serde(default)]
+    pub endpoints: Vec<String>,
+    /// Method of the requests.
+    #[serde(default)]
+    pub method: RequestMethod,
+    /// Headers of each request.
+    #[serde(default)]
+    pub headers: BTreeMap<String, String>,
+    /// Logs in.
+    #[serde(default)]
+    pub auth: Option<AuthOptions>,
+    /// How connections to `https` addresses are encrypted.
+    #[serde(default)]
+    pub tls: Option<TlsFiles>,
+    /// How events are encoded.
+    #[serde(default)]
+    pub encoding: Encoding,
+    /// How events are put into a body; `none` with codec `msgpack`, else `newline`.
+    #[serde(default)]
+    pub framing: Option<Framing>,
+    /// How bodies are compressed.
+    #[serde(default)]
+    pub compression: Algorithm,
+    /// 1 to 9 for `gzip` and `zlib` (6 if nothing is said), 1 to 19 for `zstd` (3).
+    #[serde(default)]
+    pub compression_level: Option<u32>,
+    /// How events are collected to requests.
+    #[serde(default)]
+    pub batch: BatchOptions,
+    /// How requests are sent.
+    #[serde(default)]
+    pub request: RequestOptions,
+    /// Over what time after the end of a period hosts spread their metrics.
+    #[serde(default)]
+    pub spread: Spread,
+}
+
+/// Method of a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+pub enum RequestMethod {
+    /// `POST`.
+    #[default]
+    #[serde(rename = "POST")]
+    Post,
+    /// `PUT`.
+    #[serde(rename = "PUT")]
+    Put,
+}
+
+/// How events are put into a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Framing {
+    /// A line end behind each event.
+    Newline,
+    /// One JSON array.
+    JsonArray,
+    /// The length of each event before it, as a big-endian number of four bytes.
+    Length,
+    /// Nothing between events.
+    None,
+}
+
+impl HttpConfig {
+    /// What a body is called, unless a header says otherwise.
+    fn content_type(&self) -> &'static str {
+        match (self.framing(), self.encoding.codec) {
+            (Framing::Length, _) => "application/octet-stream",
+            (Framing::Newline, Codec::Json) => "application/x-ndjson",
+            (Framing::JsonArray, _) | (Framing::None, Codec::Json) => "application/json",
+            (_, Codec::Text) => "text/plain",
+            (_, Codec::Msgpack) => "application/msgpack",
+        }
+    }
+
+    fn framing(&self) -> Framing {
+        let default = if self.encoding.codec == Codec::Msgpack { Framing::None } else { Framing::Newline };
+        self.framing.unwrap_or(default)
+    }
+
+    fn check_framing(&self) -> Option<&'static str> {
+        match (self.framing(), self.encoding.codec) {
+            (Framing::JsonArray, Codec::Text) => Some("json_array needs codec json; write newline"),
+            (Framing::JsonArray | Framing::Newline, Codec::Msgpack) => {
+                Some("does not suit blocks of msgpack; write length, or none")
+            }
+            _ => None,
+        }
+    }
+
+    fn settings(&self) -> Settings {
+        let (targets, _) = targets(self.uri.as_deref(), &self.endpoints);
+        let tls = self.tls.clone().unwrap_or_default();
+        let mut settings =
+            Settings::new(targets, &self.headers, self.auth.clone(), tls, (self.batch, self.request));
+        settings.method = match self.method {
+            RequestMethod::Post => Method::POST,
+            RequestMethod::Put => Method::PUT,
+        };
+        settings.headers.entry("content-type").or_insert(HeaderValue::from_static(self.content_type()));
+        settings
+    }
+}
+
+impl Component for HttpConfig {
+    fn check(&self) -> Vec<(String, String)> {
+        let (targets, mut faults) = targets(self.uri.as_deref(), &self.endpoints);
+        let under = |key: &str, found: Vec<(String, String)>| {
+            found.into_iter().map(move |(at, text)| (format!("/{key}{at}"), text)).collect::<Vec<_>>()
+        };
+        faults.extend(check_headers(&self.headers));
+        faults.extend(self.auth.iter().flat_map(|auth| under("auth", auth.check())));
+        faults.extend(self.tls.iter().flat_map(|tls| under("tls", tls.check())));
+        if self.tls.is_some() && !targets.is_empty() && targets.iter().all(|target| !target.tls) {
+            faults.push(("/tls".into(), "has no effect on http://; write https:// or leave it out".into()));
+        }
+        faults.extend(self.encoding.check());
+        faults.extend(self.check_framing().map(|text| ("/framing".into(), text.into())));
+        let wrong = self.compression_level.and_then(|level| self.compression.check_level(level).err());
+        faults.extend(wrong.map(|text| ("/compression_level".into(), text)));
+        faults.extend(self.batch.check());
+        faults.extend(self.request.check());
+        faults
+    }
+}
+
+impl SinkComponent for HttpConfig {
+    fn build(self) -> Result<Arc<dyn Sink>, BuildError> {
+        let settings = Arc::new(self.settings());
+        if settings.targets.is_empty() {
+            return Err(BuildError("needs `uri`; write for example http://host:8080/path".to_owned()));
+        }
+        let form = Form {
+            framing: self.framing(),
+            line_ends: self.encoding.codec != Codec::Msgpack,
+            compression: self.compression,
+            level: self.compression_level,
+            bytes_max: self.batch.bytes.0,
+            events_max: self.batch.events,
+        };
+        Ok(Arc::new(HttpSink { settings, form, encoding: self.encoding, spread: self.spread }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn faults(options: Value) -> Vec<(String, String)> {
+        serde_json::from_value::<HttpConfig>(options).unwrap().check()
+    }
+
+    #[test]
+    fn what_a_schema_cannot_say_is_said_with_advice() {
+        for (options, at) in [
+            (json!({}), ""),
+            (json!({ "uri": "http://h/", "endpoints": ["http://i/"] }), "/endpoints"),
+            (json!({ "endpoints": ["http://h/", "h:80"] }), "/endpoints/1"),
+            (json!({ "uri": "http://u:p@h/" }), "/uri"),
+            (json!({ "uri": "http://h/", "headers": { "authorization": "x" } }), "/headers/authorization"),
+            (json!({ "uri": "http://h/", "headers": { "a b": "x" } }), "/headers/a b"),
+            (json!({ "uri": "http://h/", "headers": { "x": "a\nb" } }), "/headers/x"),
+            (json!({ "uri": "http://h/", "tls": {} }), "/tls"),
+            (json!({ "uri": "https://h/", "tls": { "cert_file": "/c" } }), "/tls"),
+            (json!({ "uri": "http://h/", "auth": { "type": "bearer" } }), "/auth"),
+            (json!({ "uri": "http://h/", "compression_level": 3 }), "/compression_level"),
+            (
+                json!({ "uri": "http://h/", "framing": "json_array", "encoding": { "codec": "text" } }),
+                "/framing",
+            ),
+            (
+                json!({ "uri": "http://h/", "framing": "newline", "encoding": { "codec": "msgpack" } }),
+                "/framing",
+            ),
+            (json!({ "uri": "http://h/", "batch": { "bytes": "1GiB" } }), "/batch/bytes"),
+            (json!({ "uri": "http://h/", "request": { "rate_max": 0 } }), "/request/rate_max"),
+        ] {
+            let found = faults(options);
+            assert_eq!(found.iter().map(|(at, _)| &**at).collect::<Vec<_>>(), [at]);
+            assert!(found[0].1.contains("; "), "{}", found[0].1);
+        }
+        assert_eq!(faults(json!({ "uri": "https://h/", "tls": {}, "compression": "zstd" })), []);
+    }
+
+    #[test]
+    fn a_body_is_called_what_it_is_unless_the_user_says_otherwise() {
+        let of = |options: Value| {
+            let settings = serde_json::from_value::<HttpConfig>(options).unwrap().settings();
+            settings.headers["content-type"].to_str().unwrap().to_owned()
+        };
+        assert_eq!(of(json!({ "uri": "http://h/" })), "application/x-ndjson");
+        assert_eq!(of(json!({ "uri": "http://h/", "framing": "json_array" })), "application/json");
+        let blocks = json!({ "uri": "http://h/", "encoding": { "codec": "msgpack" } });
+        assert_eq!(of(blocks), "application/msgpack");
+        let own = json!({ "uri": "http://h/", "headers": { "Content-Type": "text/csv" }, "encoding": { "codec": "text" } });
+        assert_eq!(of(own), "text/csv");
+    }
+}

@@ -1,0 +1,105 @@
+//! From batches to bodies, as a far side reads them.
+
+use super::config::Framing;
+use super::*;
+use crate::requests::{Packer, Request, Taken};
+use millstream_compression::Algorithm;
+use millstream_model::{BlockPool, Counters, Grant, Ledger};
+use millstream_testkit::{Rows, batch};
+use std::io::Read;
+
+fn form(framing: Framing) -> Form {
+    Form {
+        framing,
+        line_ends: true,
+        compression: Algorithm::None,
+        level: None,
+        bytes_max: 1 << 20,
+        events_max: 1000,
+    }
+}
+
+/// A payload as the lane gives it to the packer.
+fn taken(codec: &str, text: &str) -> Taken {
+    let encoding: Encoding =
+        serde_json::from_value(serde_json::json!({ "codec": codec, "metadata": [] })).unwrap();
+    let inner = match encoding.codec {
+        Codec::Text => Inner::Text(encoding.encoder()),
+        _ => Inner::Lines(encoding.encoder()),
+    };
+    let mut encoder = HttpEncoder { inner, spread: Spread::Auto };
+    let (pool, grant, counters) = (BlockPool::new(), Grant::new(1 << 30), Counters::default());
+    let batch = batch(&[Rows { name: "f", text: text.as_bytes() }], usize::MAX, &grant, &Ledger::new());
+    let mut permit = grant.try_take(1 << 20).unwrap();
+    let mut payload = Payload::new(batch.events() as u64);
+    let mut cx = EncodeCx { pool: &pool, permit: &mut permit, counters: &counters };
+    encoder.encode(&batch, &mut payload, &mut cx).unwrap();
+    let cargo = payload.routing.as_ref().and_then(|routing| routing.downcast_ref::<Cargo>());
+    let routing = cargo.and_then(|cargo| cargo.routing.clone());
+    Taken { parts: payload.parts.clone(), events: payload.events, bytes: payload.bytes, routing }
+}
+
+fn body(request: &Request) -> String {
+    String::from_utf8(request.body.concat()).unwrap()
+}
+
+fn bodies(requests: &[Request]) -> Vec<(String, u64)> {
+    requests.iter().map(|request| (body(request), request.events)).collect()
+}
+
+#[test]
+fn each_framing_puts_events_into_a_body() {
+    let pack = |framing, codec, texts: [&str; 2]| {
+        let requests = HttpPacker::new(form(framing)).pack(texts.map(|text| taken(codec, text)).into());
+        assert_eq!((requests.len(), requests[0].events), (1, 3));
+        body(&requests[0])
+    };
+    let text = ["one\n\n", "three\n"];
+    assert_eq!(pack(Framing::Newline, "text", text), "one\n\nthree\n");
+    assert_eq!(pack(Framing::Length, "text", text), "\0\0\0\x03one\0\0\0\0\0\0\0\x05three");
+    assert_eq!(pack(Framing::None, "text", text), "onethree");
+    let lines = pack(Framing::Newline, "json", text);
+    let of = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap()["message"].clone();
+    assert_eq!(lines.lines().map(of).collect::<Vec<_>>(), ["one", "", "three"]);
+    let array: Vec<serde_json::Value> =
+        serde_json::from_str(&pack(Framing::JsonArray, "json", text)).unwrap();
+    assert_eq!(array.iter().map(|event| &event["message"]).collect::<Vec<_>>(), ["one", "", "three"]);
+}
+
+#[test]
+fn a_body_has_no_more_than_the_limits_allow_and_a_large_event_goes_alone() {
+    let small = Form { bytes_max: 12, events_max: 3, ..form(Framing::Newline) };
+    let requests = HttpPacker::new(small).pack(vec![taken("text", "a\nb\nc\nd\ne\n0123456789abcdef\nf\n")]);
+    assert_eq!(requests.iter().map(body).collect::<String>(), "a\nb\nc\nd\ne\n0123456789abcdef\nf\n");
+    assert!(requests.iter().all(|request| request.events <= 3));
+    let over: Vec<String> = requests.iter().map(body).filter(|body| body.len() > 12).collect();
+    assert_eq!(over, ["0123456789abcdef\n"]);
+}
+
+#[test]
+fn a_refused_body_becomes_halves_down_to_the_single_event() {
+    let mut packer = HttpPacker::new(form(Framing::Newline));
+    let whole = packer.pack(vec![taken("text", "a\nb\n"), taken("text", "c\n")]);
+    let halves = packer.split(whole.into_iter().next().unwrap()).unwrap();
+    assert_eq!(bodies(&halves), [("a\n".to_owned(), 1), ("b\nc\n".to_owned(), 2)]);
+    let mut halves = halves.into_iter();
+    assert!(packer.split(halves.next().unwrap()).is_none());
+    assert_eq!(
+        bodies(&packer.split(halves.next().unwrap()).unwrap()),
+        [("b\n".into(), 1), ("c\n".into(), 1)]
+    );
+    let mut json = HttpPacker::new(form(Framing::JsonArray));
+    let whole = json.pack(vec![taken("json", "a\nb\n")]);
+    let halves = json.split(whole.into_iter().next().unwrap()).unwrap();
+    assert!(halves.iter().all(|half| body(half).starts_with("[{") && body(half).ends_with("}]")));
+}
+
+#[test]
+fn a_compressed_body_says_so_and_reads_back() {
+    let zstd = Form { compression: Algorithm::Zstd, ..form(Framing::Newline) };
+    let requests = HttpPacker::new(zstd).pack(vec![taken("text", "a\nb\n"), taken("text", "c\n")]);
+    assert_eq!(requests[0].headers, [("content-encoding", "zstd".to_owned())]);
+    let mut text = String::new();
+    zstd::stream::Decoder::new(&requests[0].body.concat()[..]).unwrap().read_to_string(&mut text).unwrap();
+    assert_eq!(text, "a\nb\nc\n");
+}

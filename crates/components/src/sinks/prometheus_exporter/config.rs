@@ -1,0 +1,93 @@
+//! Configuration of sink `prometheus_exporter`.
+
+use super::PrometheusExporter;
+use crate::prometheus::{DistributionKind, Encoding, SeriesOptions, default_quantiles};
+use crate::registry::{Component, SinkComponent};
+use crate::sinks::prometheus_remote_write::{default_expire, default_max_series};
+use millstream_model::{BuildError, Interval, Sink, Size};
+use millstream_transport::auth::AuthOptions;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+/// Options of sink `prometheus_exporter`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PrometheusExporterConfig {
+    /// Address to be scraped at: only this host reaches the default one.
+    #[serde(default = "default_listen")]
+    pub listen: SocketAddr,
+    /// What a scraper has to show.
+    #[serde(default)]
+    pub auth: Option<AuthOptions>,
+    /// Labels of every series, unless a tag has that name.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+    /// Name of the label with the host's name; none by default.
+    #[serde(default)]
+    pub host_label: String,
+    /// Whether the names of counters end with `_total`.
+    #[serde(default = "yes")]
+    pub counter_suffix: bool,
+    /// The quantiles of a summary, 0 to 1.
+    #[serde(default = "default_quantiles")]
+    pub quantiles: Vec<f64>,
+    /// Longest value of a label; longer ones are cut. No limit by default.
+    #[serde(default)]
+    pub label_value_max: Option<Size>,
+    /// After how long without values a series is forgotten.
+    #[serde(default = "default_expire")]
+    pub expire: Interval,
+    /// Series at most; events of more are refused.
+    #[serde(default = "default_max_series")]
+    #[schemars(range(min = 1, max = 100_000_000))]
+    pub max_series: usize,
+}
+
+fn default_listen() -> SocketAddr {
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9598)
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl PrometheusExporterConfig {
+    fn series(&self) -> SeriesOptions<'_> {
+        SeriesOptions {
+            labels: &self.labels,
+            host_label: &self.host_label,
+            counter_suffix: self.counter_suffix,
+            distributions: DistributionKind::Summary,
+            quantiles: &self.quantiles,
+            label_value_max: self.label_value_max,
+            expire: self.expire,
+            max_series: self.max_series,
+            start_at_zero: false,
+        }
+    }
+}
+
+impl Component for PrometheusExporterConfig {
+    fn check(&self) -> Vec<(String, String)> {
+        let mut faults = self.series().check();
+        let auth = self.auth.iter().flat_map(AuthOptions::check);
+        faults.extend(auth.map(|(pointer, text)| (format!("/auth{pointer}"), text)));
+        faults
+    }
+
+    fn claims(&self) -> Vec<String> {
+        // Port 0 is a free one: a different one for each.
+        (self.listen.port() != 0).then(|| format!("the TCP address {}", self.listen)).into_iter().collect()
+    }
+}
+
+impl SinkComponent for PrometheusExporterConfig {
+    fn build(self) -> Result<Arc<dyn Sink>, BuildError> {
+        let (options, encoding) = (self.series().build(), Encoding::new(self.series().distributions(), None));
+        let auth = self.auth.map(|auth| Arc::new(auth.build()));
+        Ok(Arc::new(PrometheusExporter::new(self.listen, auth, encoding, options)))
+    }
+}

@@ -1,0 +1,121 @@
+//! The lane: listens, and adds what comes to the series.
+
+use super::server::Server;
+use super::{Series, now_ms};
+use crate::prometheus::rows_of;
+use crate::requests::Cargo;
+use bytes::Bytes;
+use millstream_model::{BoxFuture, Counters, DeliverError, Delivery, Lane, Outcome, Payload, Settled};
+use millstream_transport::auth::Auth;
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use tokio::net::TcpListener;
+use tokio::task::{JoinHandle, spawn_blocking};
+
+/// Rows that are added before a scrape may go on.
+const ROWS_AT_ONCE: usize = 1024;
+
+/// The lane.
+pub struct ExporterLane {
+    listen: SocketAddr,
+    auth: Option<Arc<Auth>>,
+    series: Arc<Series>,
+    counters: Arc<Counters>,
+    server: Option<JoinHandle<()>>,
+    done: Vec<Settled>,
+}
+
+impl ExporterLane {
+    /// A lane that listens when it starts.
+    pub fn new(
+        listen: SocketAddr,
+        auth: Option<Arc<Auth>>,
+        series: Arc<Series>,
+        counters: Arc<Counters>,
+    ) -> ExporterLane {
+        ExporterLane { listen, auth, series, counters, server: None, done: Vec::new() }
+    }
+}
+
+impl Drop for ExporterLane {
+    fn drop(&mut self) {
+        self.server.iter().for_each(JoinHandle::abort);
+    }
+}
+
+impl Lane for ExporterLane {
+    fn start(&mut self) -> BoxFuture<'_, Result<(), DeliverError>> {
+        Box::pin(async move {
+            if self.server.is_some() {
+                return Ok(());
+            }
+            let listener = TcpListener::bind(self.listen).await.map_err(|error| {
+                let text = format!(
+                    "cannot listen at {}: {error}; free that address, or change `listen`",
+                    self.listen
+                );
+                DeliverError::retry("address", text)
+            })?;
+            // With port 0 it is another one.
+            let address = listener.local_addr().unwrap_or(self.listen);
+            log::info!("metrics can be scraped at http://{address}/metrics");
+            let server = Server::new(self.series.clone(), self.auth.clone());
+            self.server = Some(tokio::spawn(server.run(listener)));
+            Ok(())
+        })
+    }
+
+    fn deliver<'a>(&'a mut self, payload: &'a Payload) -> BoxFuture<'a, Result<Delivery, DeliverError>> {
+        Box::pin(async move {
+            let cargo = payload.routing.as_ref().and_then(|routing| routing.downcast_ref::<Cargo>());
+            let (Some(Cargo { routing, .. }), [text]) = (cargo, &payload.parts[..]) else {
+                return Err(DeliverError::reject("panic", "a payload of another sink: this is a bug"));
+            };
+            let (series, routing, text) = (self.series.clone(), routing.clone(), text.clone());
+            let added = spawn_blocking(move || add(&series, &routing, &text)).await;
+            let refused = added.unwrap_or_else(|error| resume_unwind(error.into_panic()));
+            let mut total = 0;
+            for (reason, events) in refused.dropped {
+                self.counters.dropped(reason, events);
+                total += events;
+            }
+            self.counters.noted("label_cut", refused.cut);
+            let outcome = if total > 0 { Outcome::Rejected } else { Outcome::Delivered };
+            self.done.push(Settled { outcome, refused: total });
+            Ok(Delivery::Sent)
+        })
+    }
+
+    fn settled(&mut self) -> Vec<Settled> {
+        std::mem::take(&mut self.done)
+    }
+}
+
+/// What was not taken as it was.
+#[derive(Default)]
+struct Refused {
+    dropped: BTreeMap<&'static str, u64>,
+    cut: u64,
+}
+
+fn add(series: &Series, routing: &Option<Arc<dyn Any + Send + Sync>>, text: &Bytes) -> Refused {
+    let (mut refused, now_ms) = (Refused::default(), now_ms());
+    let Some(rows) = rows_of(routing) else { return refused };
+    for some in rows.rows().chunks(ROWS_AT_ONCE) {
+        let mut state = series.lock();
+        for row in some {
+            if let Err(refusal) = state.exposition.add((rows, row, text), now_ms) {
+                *refused.dropped.entry(refusal.reason()).or_default() += 1;
+            }
+        }
+    }
+    let mut state = series.lock();
+    refused.cut = state.exposition.take_cut();
+    if state.scrapes == 0 {
+        state.exposition.sweep(now_ms);
+    }
+    refused
+}

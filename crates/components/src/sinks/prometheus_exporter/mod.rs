@@ -1,0 +1,75 @@
+//! Sink `prometheus_exporter`: keeps the last value of every series, for Prometheus to scrape.
+//!
+//! Workers make rows; the lane adds them to the series, on the blocking pool; a server on the network thread answers
+//! scrapes with text that the blocking pool writes, a piece at a time.
+
+mod config;
+mod lane;
+mod server;
+mod text;
+
+pub use config::PrometheusExporterConfig;
+
+use crate::prometheus::{Encoding, RowsEncoder};
+use lane::ExporterLane;
+use millstream_encodings::prometheus::{Exposition, Options};
+use millstream_model::{Encoder, Lane, LaneCx, Sink};
+use millstream_transport::auth::Auth;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The series, which the lane fills and scrapes read.
+struct Series {
+    state: Mutex<State>,
+}
+
+struct State {
+    exposition: Exposition,
+    /// Texts that are being written: until they are, series stay in their places.
+    scrapes: usize,
+}
+
+impl Series {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// The sink.
+struct PrometheusExporter {
+    listen: SocketAddr,
+    auth: Option<Arc<Auth>>,
+    encoding: Arc<Encoding>,
+    series: Arc<Series>,
+}
+
+impl PrometheusExporter {
+    fn new(
+        listen: SocketAddr,
+        auth: Option<Arc<Auth>>,
+        encoding: Arc<Encoding>,
+        options: Options,
+    ) -> PrometheusExporter {
+        let state = State { exposition: Exposition::new(options), scrapes: 0 };
+        PrometheusExporter { listen, auth, encoding, series: Arc::new(Series { state: Mutex::new(state) }) }
+    }
+}
+
+impl Sink for PrometheusExporter {
+    fn encoder(&self) -> Box<dyn Encoder> {
+        Box::new(RowsEncoder::new(self.encoding.clone()))
+    }
+
+    fn payload_bytes_max(&self, block_bytes: u64, rows: u64) -> u64 {
+        self.encoding.payload_bytes_max(block_bytes, rows)
+    }
+
+    fn lane(&self, cx: LaneCx) -> Box<dyn Lane> {
+        Box::new(ExporterLane::new(self.listen, self.auth.clone(), self.series.clone(), cx.counters))
+    }
+}
+
+fn now_ms() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
+}

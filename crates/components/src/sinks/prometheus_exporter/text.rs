@@ -1,0 +1,130 @@
+//! The text of a scrape, written a piece at a time on the blocking pool, while the scraper reads.
+
+use super::{Series, now_ms};
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use hyper::body::{Body, Frame};
+use millstream_encodings::prometheus::{Place, TextFormat};
+use std::io::{self, Write};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+
+/// Series of a piece: so long does what comes wait, a fraction of a millisecond.
+const PIECE_SERIES: usize = 2048;
+/// Pieces that are written before the scraper has read those before.
+const PIECES_AHEAD: usize = 2;
+/// How long a scraper may take to read a piece.
+const PIECE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A text that is being written.
+pub struct Text {
+    series: Arc<Series>,
+    format: TextFormat,
+    zipper: Option<GzEncoder<Vec<u8>>>,
+    place: Option<Place>,
+    now_ms: i64,
+}
+
+impl Text {
+    /// A text of all series.
+    pub fn new(series: Arc<Series>, format: TextFormat, zipped: bool) -> Text {
+        series.lock().scrapes += 1;
+        let zipper = zipped.then(|| GzEncoder::new(Vec::new(), Compression::fast()));
+        Text { series, format, zipper, place: Some(Place::default()), now_ms: now_ms() }
+    }
+
+    /// The next piece, which may be empty; `None` behind the last one.
+    fn piece(&mut self) -> io::Result<Option<Vec<u8>>> {
+        let Some(place) = self.place.take() else {
+            return self.zipper.take().map(GzEncoder::finish).transpose();
+        };
+        let mut text = Vec::new();
+        let how = (self.format, self.now_ms);
+        self.place = self.series.lock().exposition.write(place, PIECE_SERIES, how, &mut text);
+        let Some(zipper) = &mut self.zipper else { return Ok(Some(text)) };
+        zipper.write_all(&text)?;
+        Ok(Some(std::mem::take(zipper.get_mut())))
+    }
+
+    /// Writes all of it into a channel, at the pace at which it is read.
+    async fn run(mut self, to: mpsc::Sender<Piece>) {
+        loop {
+            let Ok((text, piece)) = spawn_blocking(move || {
+                let piece = self.piece();
+                (self, piece)
+            })
+            .await
+            else {
+                return;
+            };
+            self = text;
+            let (piece, is_last) = match piece {
+                Ok(Some(piece)) => (Piece::Text(piece.into()), false),
+                Ok(None) => (Piece::End, true),
+                Err(_) => return,
+            };
+            let sent = timeout(PIECE_TIMEOUT, to.send(piece)).await;
+            if is_last || !matches!(sent, Ok(Ok(()))) {
+                return;
+            }
+        }
+    }
+}
+
+impl Drop for Text {
+    fn drop(&mut self) {
+        self.series.lock().scrapes -= 1;
+    }
+}
+
+enum Piece {
+    Text(Bytes),
+    End,
+}
+
+/// The body of an answer.
+pub struct TextBody {
+    pieces: mpsc::Receiver<Piece>,
+    done: bool,
+}
+
+impl TextBody {
+    /// Begins to write a text.
+    pub fn new(text: Text) -> TextBody {
+        let (to, pieces) = mpsc::channel(PIECES_AHEAD);
+        tokio::spawn(text.run(to));
+        TextBody { pieces, done: false }
+    }
+}
+
+impl Body for TextBody {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        loop {
+            if self.done {
+                return Poll::Ready(None);
+            }
+            match ready!(self.pieces.poll_recv(cx)) {
+                Some(Piece::Text(text)) if text.is_empty() => {}
+                Some(Piece::Text(text)) => return Poll::Ready(Some(Ok(Frame::data(text)))),
+                Some(Piece::End) => self.done = true,
+                // Half a text must not pass for a whole one.
+                None => {
+                    self.done = true;
+                    return Poll::Ready(Some(Err(io::ErrorKind::UnexpectedEof.into())));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Sink `prometheus_remote_write`: sends metrics to Prometheus, or to what takes its remote write.
+//!
+//! Workers make rows; the packer adds deltas up and writes requests, once for each payload however often they are
+//! sent; a [`RequestLane`] sends them in order.
+
+mod config;
+mod packer;
+
+pub use config::{PrometheusRemoteWriteConfig, default_expire, default_max_series};
+
+use crate::prometheus::{Encoding, RowsEncoder};
+use crate::requests::{RequestLane, Settings};
+use millstream_encodings::prometheus::Options;
+use millstream_model::{Encoder, Lane, LaneCx, Sink};
+use packer::{Limits, RemotePacker};
+use std::sync::Arc;
+
+/// The sink.
+struct PrometheusRemoteWrite {
+    encoding: Arc<Encoding>,
+    settings: Arc<Settings>,
+    options: Options,
+    limits: Limits,
+}
+
+impl Sink for PrometheusRemoteWrite {
+    fn encoder(&self) -> Box<dyn Encoder> {
+        Box::new(RowsEncoder::new(self.encoding.clone()))
+    }
+
+    fn payload_bytes_max(&self, block_bytes: u64, rows: u64) -> u64 {
+        self.encoding.payload_bytes_max(block_bytes, rows)
+    }
+
+    fn lane(&self, cx: LaneCx) -> Box<dyn Lane> {
+        let packer = RemotePacker::new(self.options.clone(), self.limits, cx.counters.clone());
+        Box::new(RequestLane::new(self.settings.clone(), packer, cx))
+    }
+}

@@ -1,0 +1,289 @@
+//! Configuration of source `host_metrics`.
+
+use super::HostMetrics;
+use crate::files::discover::Glob;
+use crate::metrics::config::check_period;
+use crate::metrics::numbers::Numbers;
+use crate::metrics::outlet::Outlet;
+use crate::registry::{Component, SourceComponent};
+use millstream_host::{Cgroups, DEPTH_MAX, Disks, Filesystems, Filter, Group, Host, Options};
+use millstream_model::{BuildError, Interval, Source, SourceOpen};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Disks that are none: memory, files, and drives for what can be taken out.
+const DISKS_EXCLUDED: &[&str] = &["fd*", "loop*", "ram*", "sr*", "zram*"];
+
+/// Types of file systems that store nothing, and those whose server may be away.
+const TYPES_EXCLUDED: &[&str] = &[
+    "9p",
+    "afs",
+    "autofs",
+    "beegfs",
+    "binfmt_misc",
+    "bpf",
+    "ceph",
+    "cgroup",
+    "cgroup2",
+    "cifs",
+    "configfs",
+    "debugfs",
+    "devpts",
+    "devtmpfs",
+    "efivarfs",
+    "fuse",
+    "fuse.*",
+    "fusectl",
+    "gpfs",
+    "hugetlbfs",
+    "lustre",
+    "mqueue",
+    "ncpfs",
+    "nfs",
+    "nfs4",
+    "nfsd",
+    "nsfs",
+    "proc",
+    "pstore",
+    "ramfs",
+    "rpc_pipefs",
+    "securityfs",
+    "selinuxfs",
+    "smb3",
+    "smbfs",
+    "squashfs",
+    "sysfs",
+    "tracefs",
+];
+
+/// Mount points of the kernel, of containers and of packages.
+const MOUNTPOINTS_EXCLUDED: &[&str] = &[
+    "/dev",
+    "/dev/**",
+    "/proc/**",
+    "/run/**",
+    "/snap/**",
+    "/sys/**",
+    "/var/lib/containerd/**",
+    "/var/lib/containers/**",
+    "/var/lib/docker/**",
+    "/var/lib/kubelet/**",
+    "/var/snap/**",
+];
+
+/// Interfaces that a container has for itself.
+const INTERFACES_EXCLUDED: &[&str] = &["cali*", "lxc*", "veth*"];
+
+/// Options of source `host_metrics`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct HostMetricsConfig {
+    /// How often the metrics are given out: whole seconds, 1s to 1d, aligned to the clock.
+    pub period: Interval,
+    /// Which groups of metrics.
+    #[schemars(length(min = 1))]
+    pub collect: Vec<Group>,
+    /// Times of each processor, with the tag `cpu`, instead of their sums.
+    pub per_cpu: bool,
+    /// Which disks.
+    pub disks: DisksConfig,
+    /// Which file systems.
+    pub filesystems: FilesystemsConfig,
+    /// Which network interfaces, by name.
+    pub interfaces: InterfacesConfig,
+    /// Of which processes to say what they use.
+    pub processes: ProcessesConfig,
+    /// Which control groups.
+    pub cgroups: CgroupsConfig,
+    /// Where the host's `/proc` is.
+    pub proc: PathBuf,
+    /// Where the host's `/sys` is.
+    pub sys: PathBuf,
+    /// Where the host's `/` is: how full file systems are is asked below it.
+    pub root: PathBuf,
+}
+
+/// Which disks.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct DisksConfig {
+    /// Patterns of names; without any, all.
+    pub include: Vec<Glob>,
+    /// Patterns of names that are left out all the same.
+    pub exclude: Vec<Glob>,
+    /// Partitions beside whole disks.
+    pub partitions: bool,
+}
+
+/// Which file systems.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct FilesystemsConfig {
+    /// Patterns of types; without any, all.
+    pub include_types: Vec<Glob>,
+    /// Patterns of types that are left out all the same.
+    pub exclude_types: Vec<Glob>,
+    /// Patterns of mount points; without any, all.
+    pub include_mountpoints: Vec<Glob>,
+    /// Patterns of mount points that are left out all the same.
+    pub exclude_mountpoints: Vec<Glob>,
+    /// How long a file system may take to say how full it is: 100ms to 1m.
+    pub timeout: Interval,
+}
+
+/// Which network interfaces.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct InterfacesConfig {
+    /// Patterns of names; without any, all.
+    pub include: Vec<Glob>,
+    /// Patterns of names that are left out all the same.
+    pub exclude: Vec<Glob>,
+}
+
+/// Of which processes to say what they use.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ProcessesConfig {
+    /// Patterns of names, as `ps -o comm` shows them; without any, of none.
+    pub include: Vec<Glob>,
+}
+
+/// Which control groups.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct CgroupsConfig {
+    /// A group, such as `/system.slice`; the agent's own if left out.
+    pub root: Option<String>,
+    /// How many levels below it.
+    #[schemars(range(max = 16))]
+    pub depth: u32,
+}
+
+fn globs(patterns: &[&str]) -> Vec<Glob> {
+    patterns.iter().map(|pattern| Glob((*pattern).to_owned())).collect()
+}
+
+impl Default for HostMetricsConfig {
+    fn default() -> Self {
+        HostMetricsConfig {
+            period: Interval(Duration::from_secs(10)),
+            collect: Group::ALL.to_vec(),
+            per_cpu: false,
+            disks: DisksConfig::default(),
+            filesystems: FilesystemsConfig::default(),
+            interfaces: InterfacesConfig::default(),
+            processes: ProcessesConfig::default(),
+            cgroups: CgroupsConfig::default(),
+            proc: "/proc".into(),
+            sys: "/sys".into(),
+            root: "/".into(),
+        }
+    }
+}
+
+impl Default for DisksConfig {
+    fn default() -> Self {
+        DisksConfig { include: Vec::new(), exclude: globs(DISKS_EXCLUDED), partitions: false }
+    }
+}
+
+impl Default for FilesystemsConfig {
+    fn default() -> Self {
+        FilesystemsConfig {
+            include_types: Vec::new(),
+            exclude_types: globs(TYPES_EXCLUDED),
+            include_mountpoints: Vec::new(),
+            exclude_mountpoints: globs(MOUNTPOINTS_EXCLUDED),
+            timeout: Interval(Duration::from_secs(1)),
+        }
+    }
+}
+
+impl Default for InterfacesConfig {
+    fn default() -> Self {
+        InterfacesConfig { include: Vec::new(), exclude: globs(INTERFACES_EXCLUDED) }
+    }
+}
+
+/// A filter of patterns that stand at these places.
+fn filter(include: (&str, &[Glob]), exclude: (&str, &[Glob])) -> Result<Filter, (String, String)> {
+    let texts = |globs: &[Glob]| globs.iter().map(|glob| glob.0.clone()).collect::<Vec<_>>();
+    for (place, globs) in [include, exclude] {
+        for (at, glob) in globs.iter().enumerate() {
+            let fault = |error| (format!("{place}/{at}"), format!("no pattern; {error}"));
+            Filter::new(std::slice::from_ref(&glob.0), &[]).map_err(fault)?;
+        }
+    }
+    Filter::new(&texts(include.1), &texts(exclude.1)).map_err(|error| (include.0.to_owned(), error))
+}
+
+impl HostMetricsConfig {
+    /// What is to be read; else the place of a fault and its advice.
+    pub(super) fn options(&self) -> Result<Options, (String, String)> {
+        let HostMetricsConfig { disks, filesystems, interfaces, processes, cgroups, .. } = self;
+        let names = filter(("/disks/include", &disks.include), ("/disks/exclude", &disks.exclude))?;
+        let processes_filter = filter(("/processes/include", &processes.include), ("", &[]))?;
+        Ok(Options {
+            groups: self.collect.clone(),
+            per_cpu: self.per_cpu,
+            disks: Disks { names, partitions: disks.partitions },
+            filesystems: Filesystems {
+                types: filter(
+                    ("/filesystems/include_types", &filesystems.include_types),
+                    ("/filesystems/exclude_types", &filesystems.exclude_types),
+                )?,
+                mountpoints: filter(
+                    ("/filesystems/include_mountpoints", &filesystems.include_mountpoints),
+                    ("/filesystems/exclude_mountpoints", &filesystems.exclude_mountpoints),
+                )?,
+                timeout: filesystems.timeout.0,
+            },
+            interfaces: filter(
+                ("/interfaces/include", &interfaces.include),
+                ("/interfaces/exclude", &interfaces.exclude),
+            )?,
+            processes: (!processes.include.is_empty()).then_some(processes_filter),
+            cgroups: Cgroups { root: cgroups.root.clone(), depth: cgroups.depth },
+            proc: self.proc.clone(),
+            sys: self.sys.clone(),
+            root: self.root.clone(),
+        })
+    }
+}
+
+impl Component for HostMetricsConfig {
+    fn check(&self) -> Vec<(String, String)> {
+        let mut faults: Vec<(String, String)> = check_period(self.period.0).into_iter().collect();
+        faults.extend(self.options().err());
+        let mut fault = |key: &str, text: &str| faults.push((key.to_owned(), text.to_owned()));
+        let timeout = self.filesystems.timeout.0;
+        if !(Duration::from_millis(100)..=Duration::from_secs(60)).contains(&timeout) {
+            fault("/filesystems/timeout", "out of range; write 100ms to 1m");
+        }
+        if self.cgroups.depth > DEPTH_MAX {
+            fault("/cgroups/depth", "too many levels; write 0 to 16");
+        }
+        if self.cgroups.root.iter().any(|root| root.split('/').any(|part| part == "..")) {
+            fault("/cgroups/root", "leads out of the control groups; leave out `..`");
+        }
+        for (key, path) in [("/proc", &self.proc), ("/sys", &self.sys), ("/root", &self.root)] {
+            if !path.is_absolute() {
+                fault(key, "no absolute path; begin it with /");
+            }
+        }
+        faults
+    }
+}
+
+impl SourceComponent for HostMetricsConfig {
+    fn open(self, open: SourceOpen) -> Result<Box<dyn Source>, BuildError> {
+        let options = self.options().map_err(|(key, text)| BuildError(format!("{key}: {text}")))?;
+        let outlet = Outlet::new(&open).map_err(BuildError)?;
+        let host = Host::new(options, Arc::new(millstream_host::space), open.wake);
+        Ok(Box::new(HostMetrics::new(host, self.period.0, Numbers::new(outlet))))
+    }
+}

@@ -1,0 +1,163 @@
+//! The source over a tree of files: its events, its periods, its counters.
+
+use super::*;
+use crate::metrics::outlet::Outlet;
+use crate::registry::{Component, SourceComponent};
+use millstream_model::{Batch, SinkSet};
+use millstream_testkit::SourceRig;
+use serde_json::json;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+fn config(options: serde_json::Value) -> HostMetricsConfig {
+    serde_json::from_value(options).unwrap()
+}
+
+/// Load and pressure of a host that says this of its load.
+fn host(base: &Path, loadavg: &str) -> HostMetricsConfig {
+    std::fs::create_dir_all(base.join("proc")).unwrap();
+    std::fs::write(base.join("proc/loadavg"), loadavg).unwrap();
+    config(json!({
+        "collect": ["load", "pressure"], "proc": base.join("proc"), "sys": base.join("sys"), "period": "10s"
+    }))
+}
+
+fn texts(batch: &Batch) -> Vec<String> {
+    (0..batch.rows()).map(|row| String::from_utf8_lossy(batch.text(row)).into_owned()).collect()
+}
+
+#[test]
+fn metrics_are_given_out_at_the_end_of_each_period() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut rig = SourceRig::new(&["out"]);
+    let mut source = host(dir.path(), "0.5 1 2.25 1/2 3").open(rig.open()).unwrap();
+    for _ in 0..2 {
+        let Polled::Wait(left) = rig.poll(&mut *source) else { panic!("nothing yet") };
+        assert!(!left.is_zero() && left <= Duration::from_secs(10));
+        rig.advance(left);
+        // The collection begins and ends.
+        assert!(matches!(rig.poll(&mut *source), Polled::Wait(Duration::ZERO)));
+        assert!(matches!(rig.poll(&mut *source), Polled::Wait(Duration::ZERO)));
+        let Polled::Batch(batch, _) = rig.poll(&mut *source) else { panic!("the metrics") };
+        assert_eq!(texts(&batch), ["host_load1 {} 0.5", "host_load5 {} 1", "host_load15 {} 2.25"]);
+        assert_eq!(batch.time.as_ref().unwrap()[0] % 10_000_000_000, 0);
+    }
+    // What the kernel does not have is counted once.
+    assert_eq!(rig.counters.snapshot().errors["missing"], 1);
+    std::fs::write(dir.path().join("proc/loadavg"), "much").unwrap();
+    rig.until_eof = true;
+    for _ in 0..2 {
+        assert!(matches!(rig.poll(&mut *source), Polled::Wait(Duration::ZERO)));
+    }
+    assert!(matches!(rig.poll(&mut *source), Polled::Ended));
+    let counters = rig.counters.snapshot();
+    assert_eq!((counters.errors["missing"], counters.errors["malformed"]), (1, 1));
+    assert_eq!((counters.sent_events, counters.received_events), (6, 6));
+}
+
+#[test]
+fn nothing_is_read_while_a_sink_has_no_room() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut rig = SourceRig::new(&["out"]);
+    (rig.until_eof, rig.room) = (true, SinkSet::EMPTY);
+    let mut source = host(dir.path(), "1 1 1 1/2 3").open(rig.open()).unwrap();
+    for _ in 0..3 {
+        assert!(matches!(rig.poll(&mut *source), Polled::NoRoom));
+    }
+    std::fs::write(dir.path().join("proc/loadavg"), "2 2 2 1/2 3").unwrap();
+    rig.room = rig.all();
+    for _ in 0..2 {
+        assert!(matches!(rig.poll(&mut *source), Polled::Wait(Duration::ZERO)));
+    }
+    let Polled::Batch(batch, _) = rig.poll(&mut *source) else { panic!("the metrics") };
+    assert_eq!(texts(&batch)[0], "host_load1 {} 2");
+}
+
+#[test]
+fn file_systems_are_awaited_without_waiting() {
+    let dir = tempfile::tempdir().unwrap();
+    let proc = dir.path().join("proc/self");
+    std::fs::create_dir_all(&proc).unwrap();
+    std::fs::write(proc.join("mountinfo"), "1 0 8:1 / / rw - ext4 /dev/sda rw\n").unwrap();
+    let options = json!({ "collect": ["filesystems"], "proc": dir.path().join("proc") });
+    let options = config(options).options().unwrap();
+    let (sender, answer) = std::sync::mpsc::channel();
+    let answer = std::sync::Mutex::new(answer);
+    let ask = move |_: &Path| {
+        let _ = answer.lock().unwrap().recv();
+        millstream_host::space(Path::new("/"))
+    };
+    let mut rig = SourceRig::new(&["out"]);
+    rig.until_eof = true;
+    let open = rig.open();
+    let outlet = Outlet::new(&open).unwrap();
+    let host = Host::new(options, std::sync::Arc::new(ask), open.wake);
+    let mut source = HostMetrics::new(host, Duration::from_secs(10), Numbers::new(outlet));
+    assert!(matches!(rig.poll(&mut source), Polled::Wait(Duration::ZERO)));
+    for _ in 0..3 {
+        assert!(matches!(rig.poll(&mut source), Polled::Wait(left) if left == Duration::from_secs(1)));
+    }
+    sender.send(()).unwrap();
+    rig.wait_for_wake(Duration::from_secs(60));
+    assert!(matches!(rig.poll(&mut source), Polled::Wait(Duration::ZERO)));
+    let Polled::Batch(batch, _) = rig.poll(&mut source) else { panic!("the metrics") };
+    assert!(
+        texts(&batch)[0]
+            .starts_with("host_filesystem_total_bytes {\"device\":\"/dev/sda\",\"fstype\":\"ext4\"")
+    );
+    assert!(matches!(rig.poll(&mut source), Polled::Ended));
+}
+
+#[test]
+fn what_the_schema_cannot_say_is_checked() {
+    let faults = |options| config(options).check().into_iter().map(|(key, _)| key).collect::<Vec<_>>();
+    assert_eq!(faults(json!({})), Vec::<String>::new());
+    let options = json!({
+        "period": "1500ms",
+        "disks": { "include": ["sd*", "[x"] },
+        "filesystems": { "timeout": "1ms" },
+        "cgroups": { "root": "/../..", "depth": 17 },
+        "root": "host"
+    });
+    let expected =
+        ["/period", "/disks/include/1", "/filesystems/timeout", "/cgroups/depth", "/cgroups/root", "/root"];
+    assert_eq!(faults(options), expected);
+}
+
+/// The metrics' names in a text.
+fn names(text: &str) -> BTreeSet<&str> {
+    let is_part = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    text.split(|letter| !is_part(letter))
+        .filter(|word| word.starts_with("host_") && *word != "host_metrics")
+        .collect()
+}
+
+#[test]
+fn the_page_has_every_metric_and_no_other() {
+    let tree = Path::new(env!("CARGO_MANIFEST_DIR")).join("../host/tests/tree");
+    let options = config(json!({
+        "proc": tree.join("proc"), "sys": tree.join("sys"), "cgroups": { "root": "/", "depth": 2 },
+        "processes": { "include": ["*"] }
+    }));
+    let space = millstream_host::Space {
+        size: 9,
+        free: 5,
+        available: 3,
+        files: 2,
+        files_free: 1,
+        is_read_only: false,
+    };
+    let ask = std::sync::Arc::new(move |_: &Path| Ok(space));
+    let mut host = Host::new(options.options().unwrap(), ask, std::sync::Arc::new(|| {}));
+    host.begin(Duration::ZERO);
+    let readings = loop {
+        match host.finish(Duration::ZERO) {
+            Ok(readings) => break readings,
+            Err(_) => std::thread::sleep(Duration::from_millis(1)),
+        }
+    };
+    assert_eq!(readings.faults, []);
+    let page = include_str!("README.md");
+    let metrics = &page[page.find("## Metrics").unwrap()..page.find("### File systems").unwrap()];
+    assert_eq!(names(metrics), readings.numbers.iter().map(|number| number.name).collect());
+}

@@ -1,0 +1,369 @@
+//! The series: deltas added up, labels made once, what is idle forgotten.
+//!
+//! A series is found by the hash of its name and tags as they arrived, so labels are made, and texts looked at, only
+//! when it is new. Names that come to the same labels are one series.
+
+use super::distribution::Histogram;
+use super::form::{Form, split_block};
+use super::labels::{LabelRules, LabelSet};
+use super::rows::{Row, Rows};
+use super::{Distributions, Refusal};
+use crate::metric::Kind;
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry as Slot;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// How far ahead of the clock a value may be. One that is years ahead would keep its series from going on.
+const AHEAD_MS_MAX: i64 = 10 * 60 * 1000;
+
+/// What an accumulator does.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What becomes of names and tags.
+    pub rules: LabelRules,
+    /// How distributions are given out.
+    pub distributions: Distributions,
+    /// Seconds after which a series without values is forgotten.
+    pub expire_seconds: u32,
+    /// Most series that are known at a time; several names that come to the same labels count each.
+    pub series_max: usize,
+    /// Whether a new sum begins with a 0 at the beginning of its first period: its increase is right from the start,
+    /// also behind a restart.
+    pub starts_at_zero: bool,
+}
+
+/// One number of a series.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Point {
+    /// The number.
+    pub value: f64,
+    /// Its time, in milliseconds since 1970: later than that of the number before.
+    pub time_ms: i64,
+    /// When the sum began, in milliseconds since 1970; 0 if it is none, or nobody knows.
+    pub created_ms: i64,
+    /// What it measures; of a part of a summary [`Kind::Distribution`].
+    pub kind: Kind,
+}
+
+/// Takes samples, with the labels as the [`Form`] wrote them.
+pub trait Collector {
+    /// Whether it wants to be told.
+    const LISTENS: bool = true;
+    /// A number of a series with these labels: a block of [`RemoteForm`](super::RemoteForm).
+    fn number(&mut self, labels: &[u8], point: &Point);
+    /// A histogram; the number of the point is unused.
+    fn histogram(&mut self, labels: &[u8], histogram: &Histogram, point: &Point);
+}
+
+/// Takes nothing: the accumulator is asked later.
+pub struct Nobody;
+
+impl Collector for Nobody {
+    const LISTENS: bool = false;
+    fn number(&mut self, _: &[u8], _: &Point) {}
+    fn histogram(&mut self, _: &[u8], _: &Histogram, _: &Point) {}
+}
+
+/// A series as it arrives.
+struct Known {
+    key: [u64; 2],
+    entry: u32,
+    /// When it came last, in seconds since 1970.
+    seen: u32,
+}
+
+/// A series as it is given out.
+pub(super) struct Entry {
+    /// As the form wrote them; empty where the place is free.
+    pub labels: Box<[u8]>,
+    /// The last value, or the sum.
+    pub value: f64,
+    last_ms: i64,
+    created_ms: i64,
+    pub kind: Kind,
+    is_sum: bool,
+    is_refused: bool,
+    pub seen: u32,
+    pub distribution: Option<Box<Distribution>>,
+}
+
+/// What a distribution keeps.
+#[derive(Default)]
+pub(super) struct Distribution {
+    /// Values and sum of all periods; buckets where histograms are given out.
+    pub total: Histogram,
+    /// The quantiles of the last period.
+    pub quantiles: Vec<f64>,
+    is_native: bool,
+}
+
+impl Distribution {
+    /// Adds what [`Distributions`] made of a period.
+    fn add(&mut self, numbers: &[f64]) {
+        if self.is_native {
+            return self.total.add(numbers);
+        }
+        let [count, sum, quantiles @ ..] = numbers else { return };
+        self.total.count += count;
+        self.total.sum += sum;
+        self.quantiles.clear();
+        self.quantiles.extend_from_slice(quantiles);
+    }
+}
+
+/// The series of one far side.
+pub struct Accumulator<F> {
+    options: Options,
+    form: F,
+    known: HashTable<Known>,
+    by_labels: HashTable<u32>,
+    entries: Vec<Entry>,
+    free: Vec<u32>,
+    set: LabelSet,
+    room: Vec<u8>,
+    swept: u32,
+}
+
+impl<F: Form> Accumulator<F> {
+    /// No series yet.
+    pub fn new(options: Options, form: F) -> Accumulator<F> {
+        Accumulator {
+            options,
+            form,
+            known: HashTable::new(),
+            by_labels: HashTable::new(),
+            entries: Vec::new(),
+            free: Vec::new(),
+            set: LabelSet::default(),
+            room: Vec::new(),
+            swept: 0,
+        }
+    }
+
+    /// Series that are known.
+    pub fn series(&self) -> usize {
+        self.known.len()
+    }
+
+    /// Values of labels that were cut since this was asked last.
+    pub fn take_cut(&mut self) -> u64 {
+        self.set.take_cut()
+    }
+
+    /// Adds a row, whose texts are in `text`, and hands what its series is now to `to`. `now_ms` is the wall clock,
+    /// in milliseconds since 1970.
+    ///
+    /// # Errors
+    /// The row does not become a sample.
+    #[inline]
+    pub fn add(
+        &mut self,
+        (rows, row, text): (&Rows, &Row, &[u8]),
+        now_ms: i64,
+        to: &mut impl Collector,
+    ) -> Result<(), Refusal> {
+        if row.time_ms > now_ms.saturating_add(AHEAD_MS_MAX) {
+            return Err(Refusal::Future);
+        }
+        let seen = (now_ms / 1000) as u32;
+        let known = self.known.find_mut(row.key[0], |known| known.key == row.key);
+        let index = match known {
+            Some(known) => {
+                known.seen = seen;
+                known.entry
+            }
+            None => self.learn((rows, row, text), seen)?.0,
+        };
+        let starts_at_zero = self.options.starts_at_zero;
+        self.entries[index as usize].apply(row, rows.numbers(row), seen, starts_at_zero, to)
+    }
+
+    /// Makes a series known; gives its entry, and whether that is new.
+    #[cold]
+    pub(super) fn learn(
+        &mut self,
+        (rows, row, text): (&Rows, &Row, &[u8]),
+        seen: u32,
+    ) -> Result<(u32, bool), Refusal> {
+        if self.known.len() >= self.options.series_max {
+            return Err(Refusal::TooManySeries);
+        }
+        let (name, tags) = rows.texts(row, text);
+        self.set.read(&self.options.rules, (name, tags, row.kind), rows.host())?;
+        self.room.clear();
+        self.form.render(&self.set, row.kind, &mut self.room);
+        let hash = |entries: &[Entry], index: u32| xxh3_64(&entries[index as usize].labels);
+        let slot = self.by_labels.entry(
+            xxh3_64(&self.room),
+            |index| *self.entries[*index as usize].labels == *self.room,
+            |index| hash(&self.entries, *index),
+        );
+        let (index, is_new) = match slot {
+            Slot::Occupied(slot) if self.entries[*slot.get() as usize].fits(row) => (*slot.get(), false),
+            Slot::Occupied(_) => return Err(Refusal::TypeConflict),
+            Slot::Vacant(slot) => {
+                let is_native = self.options.distributions == Distributions::Native;
+                let entry = Entry::new(row, &self.room, is_native);
+                (*slot.insert(place(&mut self.entries, &mut self.free, entry)).get(), true)
+            }
+        };
+        let known = Known { key: row.key, entry: index, seen };
+        self.known.insert_unique(row.key[0], known, |known| known.key[0]);
+        Ok((index, is_new))
+    }
+
+    /// Forgets series that have been idle for too long, if it is time to look for them. `now_ms` is the wall clock.
+    /// Whether any was forgotten.
+    pub fn sweep(&mut self, now_ms: i64) -> bool {
+        let (now, expire) = ((now_ms / 1000) as u32, self.options.expire_seconds);
+        if now.abs_diff(self.swept) < expire.div_ceil(8) {
+            return false;
+        }
+        self.swept = now;
+        let before = self.known.len();
+        self.known.retain(|known| now.saturating_sub(known.seen) <= expire);
+        if self.known.len() == before {
+            return false;
+        }
+        let mut is_used = vec![false; self.entries.len()];
+        self.known.iter().for_each(|known| is_used[known.entry as usize] = true);
+        self.by_labels.retain(|index| is_used[*index as usize]);
+        for (index, entry) in self.entries.iter_mut().enumerate() {
+            if !is_used[index] && !entry.labels.is_empty() {
+                (entry.labels, entry.distribution) = (Box::default(), None);
+                self.free.push(index as u32);
+            }
+        }
+        true
+    }
+
+    /// Every entry; those with empty labels are free.
+    pub(super) fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// Whether the series of a row is known.
+    #[inline]
+    pub(super) fn is_known(&self, row: &Row) -> bool {
+        self.known.find(row.key[0], |known| known.key == row.key).is_some()
+    }
+
+    /// Has every row of an entry refused: its type is not that of the metric.
+    pub(super) fn refuse(&mut self, index: u32) {
+        self.entries[index as usize].is_refused = true;
+    }
+
+    /// Whether an entry was seen within the time after which it is forgotten.
+    pub(super) fn is_alive(&self, entry: &Entry, now_ms: i64) -> bool {
+        let idle = ((now_ms / 1000) as u32).saturating_sub(entry.seen);
+        !entry.labels.is_empty() && idle <= self.options.expire_seconds
+    }
+}
+
+/// Puts an entry into a place that is free.
+fn place(entries: &mut Vec<Entry>, free: &mut Vec<u32>, entry: Entry) -> u32 {
+    if let Some(index) = free.pop() {
+        entries[index as usize] = entry;
+        return index;
+    }
+    entries.push(entry);
+    entries.len() as u32 - 1
+}
+
+impl Entry {
+    fn new(row: &Row, labels: &[u8], is_native: bool) -> Entry {
+        let is_sum = row.kind == Kind::Distribution || (row.kind == Kind::Counter && row.is_delta);
+        // A millisecond later than the last value of a series of the same name that ended with the period before.
+        let begin = row.time_ms - i64::from(row.interval_ms) + 1;
+        Entry {
+            labels: labels.into(),
+            value: 0.0,
+            last_ms: i64::MIN,
+            created_ms: if is_sum && row.interval_ms > 0 { begin } else { 0 },
+            kind: row.kind,
+            is_sum,
+            is_refused: false,
+            seen: 0,
+            distribution: (row.kind == Kind::Distribution)
+                .then(|| Box::new(Distribution { is_native, ..Distribution::default() })),
+        }
+    }
+
+    /// Whether a row can be one of this series.
+    fn fits(&self, row: &Row) -> bool {
+        self.kind == row.kind && (row.kind != Kind::Counter || self.is_sum == row.is_delta)
+    }
+
+    #[inline]
+    fn apply(
+        &mut self,
+        row: &Row,
+        numbers: &[f64],
+        seen: u32,
+        starts_at_zero: bool,
+        to: &mut impl Collector,
+    ) -> Result<(), Refusal> {
+        if self.is_refused {
+            return Err(Refusal::TypeConflict);
+        }
+        if self.is_sum && row.value < 0.0 {
+            return Err(Refusal::Negative);
+        }
+        if !self.is_sum && row.time_ms < self.last_ms {
+            return Err(Refusal::OutOfOrder);
+        }
+        self.seen = seen;
+        let mut point = Point { value: 0.0, time_ms: 0, created_ms: self.created_ms, kind: self.kind };
+        let is_new = self.last_ms == i64::MIN;
+        if is_new && starts_at_zero && self.created_ms > 0 && self.created_ms < row.time_ms {
+            (point.time_ms, self.last_ms) = (self.created_ms, self.created_ms);
+            self.tell(&point, to);
+        }
+        // A sum is of now, whatever the time of what it grew by.
+        point.time_ms = row.time_ms.max(self.last_ms.saturating_add(1));
+        self.last_ms = point.time_ms;
+        match &mut self.distribution {
+            Some(distribution) => distribution.add(numbers),
+            None if self.is_sum => self.value += row.value,
+            None => self.value = row.value,
+        }
+        point.value = self.value;
+        self.tell(&point, to);
+        Ok(())
+    }
+
+    /// Hands on what the series is now.
+    #[inline]
+    fn tell<C: Collector>(&self, point: &Point, to: &mut C) {
+        if !C::LISTENS {
+            return;
+        }
+        match &self.distribution {
+            Some(distribution) => tell_distribution(&self.labels, distribution, point, to),
+            None => split_block(&self.labels).into_iter().for_each(|(labels, _)| to.number(labels, point)),
+        }
+    }
+}
+
+fn tell_distribution(mut blocks: &[u8], of: &Distribution, point: &Point, to: &mut impl Collector) {
+    let mut quantiles = of.quantiles.iter();
+    while let Some((labels, rest)) = split_block(blocks) {
+        let value = match remaining(rest) {
+            0 if of.is_native => return to.histogram(labels, &of.total, point),
+            0 => Some(of.total.count),
+            1 => Some(of.total.sum),
+            // Before the first period there are none.
+            _ => quantiles.next().copied(),
+        };
+        value.into_iter().for_each(|value| to.number(labels, &Point { value, ..*point }));
+        blocks = rest;
+    }
+}
+
+/// Blocks that follow: 0, 1, or more.
+fn remaining(blocks: &[u8]) -> usize {
+    split_block(blocks).map_or(0, |(_, rest)| if rest.is_empty() { 1 } else { 2 })
+}
+
+#[cfg(test)]
+mod tests;

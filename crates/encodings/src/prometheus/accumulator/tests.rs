@@ -1,0 +1,193 @@
+use super::super::{RemoteForm, RowsBuilder};
+use super::*;
+use crate::metric::{Metric, SketchText, Temporality, Value};
+
+const NOW_MS: i64 = 1_800_000_000_000;
+
+fn options(distributions: Distributions) -> Options {
+    let rules = LabelRules {
+        constant: Vec::new(),
+        host_label: None,
+        counter_suffix: true,
+        value_bytes_max: usize::MAX,
+    };
+    Options { rules, distributions, expire_seconds: 600, series_max: 4, starts_at_zero: true }
+}
+
+/// Notes what it is told: labels as `name=value`, with value, time and creation relative to now.
+#[derive(Default)]
+struct Notes(Vec<(String, f64, i64, i64)>);
+
+fn text_of(mut labels: &[u8]) -> String {
+    let mut texts = Vec::new();
+    while let Some((_, mut label)) = super::super::protobuf::take_bytes(&mut labels) {
+        let mut part = || {
+            let (_, part) = super::super::protobuf::take_bytes(&mut label).unwrap();
+            String::from_utf8(part.to_vec()).unwrap()
+        };
+        texts.push(part() + "=" + &part());
+    }
+    texts.join(",").replace("__name__=", "")
+}
+
+impl Collector for Notes {
+    fn number(&mut self, labels: &[u8], point: &Point) {
+        let created = if point.created_ms == 0 { 0 } else { point.created_ms - NOW_MS };
+        self.0.push((text_of(labels), point.value, point.time_ms - NOW_MS, created));
+    }
+
+    fn histogram(&mut self, labels: &[u8], histogram: &Histogram, point: &Point) {
+        self.number(labels, &Point { value: histogram.count, ..*point });
+    }
+}
+
+struct Bench {
+    accumulator: Accumulator<RemoteForm>,
+    distributions: Distributions,
+    now_ms: i64,
+}
+
+impl Bench {
+    fn new(distributions: Distributions) -> Bench {
+        let form = RemoteForm::new(&distributions);
+        Bench {
+            accumulator: Accumulator::new(options(distributions.clone()), form),
+            distributions,
+            now_ms: NOW_MS,
+        }
+    }
+
+    fn summary() -> Bench {
+        Bench::new(Distributions::Summary(vec![0.5]))
+    }
+
+    /// Adds a metric whose period ends at `seconds` from now.
+    fn add(&mut self, metric: &Metric<'_>, seconds: i64) -> Result<Notes, Refusal> {
+        let mut rows = RowsBuilder::new(&self.distributions, 7, "h", Vec::new());
+        rows.push(&Metric { time_ns: (NOW_MS + seconds * 1000) * 1_000_000, ..*metric });
+        let (rows, text) = rows.finish();
+        let mut notes = Notes::default();
+        self.accumulator.add((&rows, &rows.rows()[0], &text), self.now_ms, &mut notes)?;
+        Ok(notes)
+    }
+
+    /// The same for a metric that gives one number: its value and time in milliseconds.
+    fn last(&mut self, metric: &Metric<'_>, seconds: i64) -> Result<(f64, i64), Refusal> {
+        self.add(metric, seconds)
+            .map(|notes| notes.0.last().map(|(_, value, time, _)| (*value, *time)).unwrap())
+    }
+}
+
+fn counter(name: &str, value: f64) -> Metric<'_> {
+    let name = name.as_bytes();
+    let (kind, temporality) = (Kind::Counter, Temporality::Delta);
+    Metric { name, tags: b"{}", kind, temporality, value: Value::Number(value), time_ns: 0, interval: 10.0 }
+}
+
+fn gauge(name: &str, value: f64) -> Metric<'_> {
+    Metric { kind: Kind::Gauge, temporality: Temporality::None, ..counter(name, value) }
+}
+
+#[test]
+fn deltas_add_up_from_a_zero_at_the_beginning_of_the_first_period() {
+    let mut bench = Bench::summary();
+    let first = bench.add(&counter("a", 3.0), 0).unwrap().0;
+    let series = "a_total".to_owned();
+    assert_eq!(first, [(series.clone(), 0.0, -9999, -9999), (series.clone(), 3.0, 0, -9999)]);
+    assert_eq!(bench.add(&counter("a", 4.0), 10).unwrap().0, [(series, 7.0, 10_000, -9999)]);
+}
+
+#[test]
+fn a_sum_is_of_now_when_its_delta_is_late() {
+    let mut bench = Bench::summary();
+    assert_eq!(bench.last(&counter("a", 3.0), 0), Ok((3.0, 0)));
+    assert_eq!(bench.last(&counter("a", 1.0), 0), Ok((4.0, 1)));
+    assert_eq!(bench.last(&counter("a", 1.0), -60), Ok((5.0, 2)));
+}
+
+#[test]
+fn gauges_and_cumulative_counters_pass_in_order() {
+    let mut bench = Bench::summary();
+    assert_eq!(bench.add(&gauge("g", -1.5), 0).unwrap().0, [("g".to_owned(), -1.5, 0, 0)]);
+    assert_eq!(bench.last(&gauge("g", 2.0), 0), Ok((2.0, 1)));
+    assert_eq!(bench.last(&gauge("g", 3.0), -1), Err(Refusal::OutOfOrder));
+    let cumulative = |value| Metric { temporality: Temporality::Cumulative, ..counter("c", value) };
+    assert_eq!(bench.add(&cumulative(9.0), 0).unwrap().0, [("c_total".to_owned(), 9.0, 0, 0)]);
+    // Its source began anew.
+    assert_eq!(bench.last(&cumulative(2.0), 10), Ok((2.0, 10_000)));
+}
+
+#[test]
+fn what_no_back_end_takes_is_refused() {
+    let mut bench = Bench::summary();
+    assert_eq!(bench.last(&counter("a", -1.0), 0), Err(Refusal::Negative));
+    assert_eq!(bench.last(&counter("a", 1.0), 601), Err(Refusal::Future));
+    let cumulative = Metric { temporality: Temporality::Cumulative, ..counter("a", 1.0) };
+    assert_eq!(bench.last(&cumulative, 0), Err(Refusal::TypeConflict));
+    assert_eq!(bench.last(&gauge("a_total", 1.0), 0), Err(Refusal::TypeConflict));
+    let first = bench.add(&counter("a", 1.0), 0).unwrap().0;
+    assert_eq!(first.len(), 2, "a refused row does not count as the first");
+}
+
+#[test]
+fn names_that_come_to_the_same_labels_are_one_series() {
+    let mut bench = Bench::summary();
+    assert_eq!(bench.last(&counter("a.b", 1.0), 0), Ok((1.0, 0)));
+    assert_eq!(bench.last(&counter("a-b", 2.0), 0), Ok((3.0, 1)));
+    assert_eq!(bench.accumulator.entries().len(), 1);
+}
+
+#[test]
+fn series_are_bounded_and_idle_ones_forgotten() {
+    let mut bench = Bench::summary();
+    let names = ["a", "b", "c", "d"];
+    names.iter().for_each(|name| assert_eq!(bench.last(&gauge(name, 1.0), 0), Ok((1.0, 0))));
+    assert_eq!(bench.last(&gauge("e", 1.0), 0), Err(Refusal::TooManySeries));
+    bench.now_ms = NOW_MS + 500_000;
+    bench.accumulator.sweep(bench.now_ms);
+    assert_eq!(bench.last(&gauge("a", 2.0), 500), Ok((2.0, 500_000)));
+    bench.now_ms = NOW_MS + 700_000;
+    bench.accumulator.sweep(bench.now_ms);
+    assert_eq!(bench.accumulator.series(), 1);
+    assert_eq!(bench.last(&counter("e", 5.0), 700), Ok((5.0, 700_000)));
+    assert_eq!(bench.accumulator.entries().len(), 4, "places are used again");
+    assert_eq!(bench.last(&gauge("a", 3.0), 700), Ok((3.0, 700_000)));
+}
+
+fn distribution<'a>(sketch: &'a str) -> Metric<'a> {
+    let value = Value::Sketch(SketchText::parse(sketch.as_bytes()).unwrap());
+    Metric { kind: Kind::Distribution, tags: br#"{"Zone":"z"}"#, value, ..counter("d", 0.0) }
+}
+
+const SKETCH: &str = r#"{"count":3,"sum":6,"min":1,"max":3,"values":[1,2,3],"weights":[1,1,1]}"#;
+
+#[test]
+fn a_summary_has_quantiles_of_the_period_and_sums_of_all() {
+    let mut bench = Bench::summary();
+    let numbers = |notes: Notes| -> Vec<(String, f64, i64)> {
+        notes.0.into_iter().map(|(name, value, time, _)| (name, value, time)).collect()
+    };
+    let row = |name: &str, value, time| (format!("Zone=z,{name}"), value, time);
+    let first = numbers(bench.add(&distribution(SKETCH), 0).unwrap());
+    let zeros = [row("d_sum", 0.0, -9999), row("d_count", 0.0, -9999)];
+    let values = [row("d,quantile=0.5", 2.0, 0), row("d_sum", 6.0, 0), row("d_count", 3.0, 0)];
+    assert_eq!(first, [&zeros[..], &values].concat());
+    let second = numbers(bench.add(&distribution(SKETCH), 10).unwrap());
+    let values =
+        [row("d,quantile=0.5", 2.0, 10_000), row("d_sum", 12.0, 10_000), row("d_count", 6.0, 10_000)];
+    assert_eq!(second, values);
+}
+
+#[test]
+fn a_native_histogram_is_of_all_periods() {
+    let mut bench = Bench::new(Distributions::Native);
+    assert_eq!(bench.add(&distribution(SKETCH), 0).unwrap().0.len(), 2);
+    assert_eq!(bench.last(&distribution(SKETCH), 10), Ok((6.0, 10_000)));
+}
+
+#[test]
+fn a_series_takes_little_beside_its_labels() {
+    // In a table that is half empty, with the places of both tables.
+    let table = 2 * (size_of::<Known>() + 1) + 2 * (size_of::<u32>() + 1);
+    assert!(size_of::<Entry>() + table <= 140, "{} + {table}", size_of::<Entry>());
+}

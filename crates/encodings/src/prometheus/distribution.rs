@@ -1,0 +1,192 @@
+//! What the values of a distribution come to: quantiles of the period, or buckets of a native histogram.
+
+use crate::metric::SketchText;
+
+/// How distributions are given out.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Distributions {
+    /// As summaries: these quantiles (0 to 1) of the period, and the sum and the count of all periods.
+    Summary(Vec<f64>),
+    /// As native histograms of all periods.
+    Native,
+}
+
+/// Resolution of native histograms: a power of two has 2⁵ buckets, each 2.2 % wider than the one before.
+pub(super) const SCHEMA: i32 = 5;
+
+/// Values closer to 0 than this are counted as 0. It is Prometheus' own.
+pub(super) const ZERO_THRESHOLD: f64 = 2.938_735_877_055_719e-39;
+
+/// Buckets of a power of two.
+const BUCKETS_PER_DOUBLE: i32 = 1 << SCHEMA;
+
+impl Distributions {
+    /// Appends what a sketch comes to, for [`Accumulator`](super::Accumulator): its count and its sum, then the
+    /// quantiles; or the weight of 0, the number of buckets above 0, and all buckets as pairs of index and weight,
+    /// those above 0 first.
+    pub(super) fn push(&self, sketch: &SketchText<'_>, out: &mut Vec<f64>) {
+        out.extend([sketch.count, sketch.sum]);
+        match self {
+            Distributions::Summary(quantiles) => push_quantiles(sketch, quantiles, out),
+            Distributions::Native => push_buckets(sketch, out),
+        }
+    }
+}
+
+/// Nearest rank: the smallest value that, with those below it, has this share of the weight.
+fn push_quantiles(sketch: &SketchText<'_>, quantiles: &[f64], out: &mut Vec<f64>) {
+    let first = out.len();
+    // NaN is Prometheus' answer where there are no values.
+    let none = if sketch.count > 0.0 { sketch.max } else { f64::NAN };
+    out.extend(quantiles.iter().map(|quantile| if *quantile <= 0.0 { none.min(sketch.min) } else { none }));
+    let total: f64 = sketch.points().map(|(_, weight)| weight).sum();
+    let (mut before, mut below) = (f64::NEG_INFINITY, 0.0);
+    for (value, weight) in sketch.points() {
+        let up_to = below + weight;
+        for (quantile, slot) in quantiles.iter().zip(&mut out[first..]) {
+            let rank = quantile * total;
+            if *quantile < 1.0 && *quantile > 0.0 && below < rank && rank <= up_to {
+                *slot = value.clamp(sketch.min, sketch.max);
+            }
+        }
+        debug_assert!(before < value);
+        (before, below) = (value, up_to);
+    }
+}
+
+fn push_buckets(sketch: &SketchText<'_>, out: &mut Vec<f64>) {
+    let zero: f64 = sketch.points().filter(|(value, _)| is_zero(*value)).map(|(_, weight)| weight).sum();
+    out.extend([zero, 0.0]);
+    let count_at = out.len() - 1;
+    for is_positive in [true, false] {
+        let first = out.len();
+        for (value, weight) in sketch.points() {
+            if is_zero(value) || (value > 0.0) != is_positive {
+                continue;
+            }
+            let index = f64::from(bucket(value.abs()));
+            match out[first..].last_chunk::<2>() {
+                Some([last, _]) if *last == index => *out.last_mut().unwrap_or(&mut 0.0) += weight,
+                _ => out.extend([index, weight]),
+            }
+        }
+        if is_positive {
+            out[count_at] = ((out.len() - first) / 2) as f64;
+        }
+    }
+}
+
+fn is_zero(value: f64) -> bool {
+    value.abs() <= ZERO_THRESHOLD
+}
+
+/// Index of the bucket of a value above 0: bucket `i` has what is above 2^((i-1)/32), up to 2^(i/32).
+fn bucket(value: f64) -> i32 {
+    // Above the threshold nothing is subnormal.
+    let bits = value.to_bits();
+    let (exponent, mantissa) = ((bits >> 52) as i32 - 1023, bits & ((1 << 52) - 1));
+    if mantissa == 0 {
+        return exponent * BUCKETS_PER_DOUBLE;
+    }
+    let fraction = f64::from_bits(mantissa | 1023 << 52);
+    let within = (fraction.log2() * f64::from(BUCKETS_PER_DOUBLE)).ceil() as i32;
+    exponent * BUCKETS_PER_DOUBLE + within.clamp(1, BUCKETS_PER_DOUBLE)
+}
+
+/// The buckets of all periods.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Histogram {
+    /// Number of values.
+    pub count: f64,
+    /// Their sum.
+    pub sum: f64,
+    /// Values that are 0.
+    pub zero: f64,
+    /// Index and number of values of each bucket above 0, by index.
+    pub positive: Vec<(i32, f64)>,
+    /// The same below 0.
+    pub negative: Vec<(i32, f64)>,
+}
+
+impl Histogram {
+    /// Adds what [`Distributions::push`] made of a sketch.
+    pub(super) fn add(&mut self, numbers: &[f64]) {
+        let [count, sum, zero, positive, buckets @ ..] = numbers else { return };
+        self.count += count;
+        self.sum += sum;
+        self.zero += zero;
+        let (pairs, _) = buckets.as_chunks::<2>();
+        let (above, below) = pairs.split_at((*positive as usize).min(pairs.len()));
+        above.iter().for_each(|pair| add_bucket(&mut self.positive, *pair));
+        below.iter().for_each(|pair| add_bucket(&mut self.negative, *pair));
+    }
+
+    /// Whether every number of values is whole, as it is unless clients sample.
+    pub(super) fn is_whole(&self) -> bool {
+        let is_whole = |(_, count): &(i32, f64)| count.fract() == 0.0;
+        let mut all = self.positive.iter().chain(&self.negative);
+        self.count.fract() == 0.0 && self.zero.fract() == 0.0 && all.all(is_whole)
+    }
+}
+
+fn add_bucket(buckets: &mut Vec<(i32, f64)>, [index, weight]: [f64; 2]) {
+    let index = index as i32;
+    match buckets.binary_search_by_key(&index, |(index, _)| *index) {
+        Ok(at) => buckets[at].1 += weight,
+        Err(at) => buckets.insert(at, (index, weight)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sketch(text: &str) -> SketchText<'_> {
+        SketchText::parse(text.as_bytes()).unwrap()
+    }
+
+    const FOUR: &str = r#"{"count":4,"sum":10,"min":1,"max":4,"values":[1,2,3,4],"weights":[1,1,1,1]}"#;
+
+    #[test]
+    fn quantiles_are_nearest_rank() {
+        let mut out = Vec::new();
+        Distributions::Summary(vec![0.0, 0.25, 0.26, 0.5, 0.75, 0.99, 1.0]).push(&sketch(FOUR), &mut out);
+        assert_eq!(out, [4.0, 10.0, 1.0, 1.0, 2.0, 2.0, 3.0, 4.0, 4.0]);
+    }
+
+    #[test]
+    fn quantiles_stay_between_the_smallest_and_the_largest_value() {
+        let text = r#"{"count":3,"sum":30,"min":9.9,"max":10.1,"values":[9.8,10.2],"weights":[1,2]}"#;
+        let mut out = Vec::new();
+        Distributions::Summary(vec![0.1, 0.5]).push(&sketch(text), &mut out);
+        assert_eq!(out, [3.0, 30.0, 9.9, 10.1]);
+    }
+
+    #[test]
+    fn a_bucket_ends_with_its_upper_bound() {
+        for (value, index) in [(1.0, 0), (2.0, 32), (0.5, -32), (1.0 + f64::EPSILON, 1), (1.999_999, 32)] {
+            assert_eq!(bucket(value), index, "{value}");
+        }
+        for value in [1e-30, 0.001, 0.3, 7.0, 1234.5, 1e300] {
+            let index = f64::from(bucket(value));
+            let (below, bound) = ((index - 1.0) / 32.0, index / 32.0);
+            assert!(below.exp2() * 0.999_999 < value && value <= bound.exp2() * 1.000_001, "{value}");
+        }
+    }
+
+    #[test]
+    fn periods_add_up_in_a_histogram() {
+        let (mut numbers, mut histogram) = (Vec::new(), Histogram::default());
+        let text =
+            r#"{"count":6,"sum":1,"min":-2,"max":2,"values":[-2,-1,0,1,1.001,2],"weights":[1,1,1,1,1,1]}"#;
+        Distributions::Native.push(&sketch(text), &mut numbers);
+        histogram.add(&numbers);
+        histogram.add(&numbers);
+        assert_eq!((histogram.count, histogram.sum, histogram.zero), (12.0, 2.0, 2.0));
+        assert_eq!(histogram.positive, [(0, 2.0), (1, 2.0), (32, 2.0)]);
+        assert_eq!(histogram.negative, [(0, 2.0), (32, 2.0)]);
+        assert!(histogram.is_whole());
+        histogram.add(&[0.5, 1.0, 0.5, 0.0]);
+        assert!(!histogram.is_whole());
+    }
+}

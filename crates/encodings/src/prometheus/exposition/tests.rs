@@ -1,0 +1,144 @@
+use super::super::{LabelRules, RowsBuilder};
+use super::*;
+use crate::metric::{Metric, SketchText, Temporality, Value};
+
+const NOW_MS: i64 = 1_800_000_000_000;
+
+struct Bench {
+    exposition: Exposition,
+    distributions: Distributions,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let rules = LabelRules {
+            constant: Vec::new(),
+            host_label: None,
+            counter_suffix: true,
+            value_bytes_max: usize::MAX,
+        };
+        let distributions = Distributions::Summary(vec![0.5, 1.0]);
+        let options = Options {
+            rules,
+            distributions: distributions.clone(),
+            expire_seconds: 600,
+            series_max: 1000,
+            starts_at_zero: true,
+        };
+        Bench { exposition: Exposition::new(options), distributions }
+    }
+
+    fn add(
+        &mut self,
+        kind: Kind,
+        name: &str,
+        tags: &str,
+        value: Value<'_>,
+        seconds: i64,
+    ) -> Result<(), Refusal> {
+        let mut rows = RowsBuilder::new(&self.distributions, 7, "h", Vec::new());
+        let (now_ms, temporality) = (NOW_MS + seconds * 1000, Temporality::Delta);
+        let (name, tags, time_ns) = (name.as_bytes(), tags.as_bytes(), now_ms * 1_000_000);
+        rows.push(&Metric { name, tags, kind, temporality, value, time_ns, interval: 10.0 });
+        let (rows, text) = rows.finish();
+        self.exposition.add((&rows, &rows.rows()[0], &text), now_ms)
+    }
+
+    fn number(
+        &mut self,
+        kind: Kind,
+        name: &str,
+        tags: &str,
+        value: f64,
+        seconds: i64,
+    ) -> Result<(), Refusal> {
+        self.add(kind, name, tags, Value::Number(value), seconds)
+    }
+
+    /// The text, written in pieces of so many series.
+    fn text(&self, format: TextFormat, piece: usize, seconds: i64) -> String {
+        let (mut out, mut place) = (Vec::new(), Some(Place::default()));
+        while let Some(from) = place {
+            place = self.exposition.write(from, piece, (format, NOW_MS + seconds * 1000), &mut out);
+        }
+        String::from_utf8(out).unwrap()
+    }
+}
+
+fn filled() -> Bench {
+    let mut bench = Bench::new();
+    bench.number(Kind::Counter, "shop.orders", r#"{"country":"de"}"#, 3.0, 0).unwrap();
+    bench.number(Kind::Gauge, "load", r#"{"odd":"a\"b\\c\nd"}"#, 0.25, 0).unwrap();
+    bench.number(Kind::Counter, "shop.orders", r#"{"country":"fr"}"#, 1.0, 0).unwrap();
+    bench.number(Kind::Counter, "shop.orders", r#"{"country":"de"}"#, 4.0, 10).unwrap();
+    let sketch = br#"{"count":3,"sum":7.5,"min":1,"max":4,"values":[1,2.5,4],"weights":[1,1,1]}"#;
+    let sketch = Value::Sketch(SketchText::parse(sketch).unwrap());
+    bench.add(Kind::Distribution, "login", "{}", sketch, 0).unwrap();
+    bench.add(Kind::Distribution, "login", r#"{"a":"b"}"#, sketch, 0).unwrap();
+    bench
+}
+
+const TEXT: &str = r#"# TYPE load gauge
+load{odd="a\"b\\c\nd"} 0.25
+# TYPE login summary
+login{quantile="0.5"} 2.5
+login{quantile="1"} 4
+login_sum{} 7.5
+login_count{} 3
+login{a="b",quantile="0.5"} 2.5
+login{a="b",quantile="1"} 4
+login_sum{a="b"} 7.5
+login_count{a="b"} 3
+# TYPE shop_orders_total counter
+shop_orders_total{country="de"} 7
+shop_orders_total{country="fr"} 1
+"#;
+
+#[test]
+fn the_text_has_types_and_sums_however_it_is_cut() {
+    let bench = filled();
+    (1..8).for_each(|piece| assert_eq!(bench.text(TextFormat::Prometheus, piece, 20), TEXT, "{piece}"));
+}
+
+#[test]
+fn open_metrics_names_counters_without_their_suffix() {
+    let mut bench = filled();
+    let text = bench.text(TextFormat::OpenMetrics, 100, 20);
+    let wanted = TEXT.replace("TYPE shop_orders_total counter", "TYPE shop_orders counter") + "# EOF\n";
+    assert_eq!(text, wanted);
+    bench.number(Kind::Gauge, "shop.orders", "{}", 1.0, 10).unwrap();
+    let text = bench.text(TextFormat::OpenMetrics, 100, 20);
+    assert!(
+        text.contains("# TYPE shop_orders gauge\n") && text.contains("# TYPE shop_orders_total unknown\n")
+    );
+}
+
+#[test]
+fn idle_series_vanish() {
+    let mut bench = filled();
+    bench.number(Kind::Gauge, "later", "{}", 1.0, 500).unwrap();
+    let text = bench.text(TextFormat::Prometheus, 100, 700);
+    assert_eq!(text, "# TYPE later gauge\nlater{} 1\n");
+    bench.exposition.sweep(NOW_MS + 700_000);
+    assert_eq!(bench.exposition.series(), 1);
+    assert_eq!(bench.text(TextFormat::Prometheus, 100, 700), text);
+}
+
+#[test]
+fn a_metric_has_one_type() {
+    let mut bench = filled();
+    let add = |bench: &mut Bench| bench.number(Kind::Gauge, "shop.orders.total", r#"{"x":"y"}"#, 1.0, 0);
+    assert_eq!(add(&mut bench), Err(Refusal::TypeConflict));
+    assert_eq!(add(&mut bench), Err(Refusal::TypeConflict), "every time, not only the first");
+    assert_eq!(bench.text(TextFormat::Prometheus, 100, 20), TEXT);
+}
+
+#[test]
+fn the_format_is_what_the_scraper_asks_for() {
+    let prometheus =
+        "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.1";
+    assert_eq!(TextFormat::of_accept(prometheus), TextFormat::OpenMetrics);
+    for accept in ["", "*/*", "text/plain", "text/plain, application/openmetrics-text;q=0"] {
+        assert_eq!(TextFormat::of_accept(accept), TextFormat::Prometheus, "{accept}");
+    }
+}

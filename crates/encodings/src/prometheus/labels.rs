@@ -1,0 +1,206 @@
+//! From the name and the tags of a metric to its labels.
+
+use super::Refusal;
+use super::names::{push_label_name, push_metric_name};
+use crate::metric::{self, Kind, Scratch};
+use std::ops::Range;
+
+/// The label of a summary that says which quantile a series is. A tag of that name becomes `exported_quantile`.
+pub const QUANTILE: &[u8] = b"quantile";
+
+/// What becomes of names and tags.
+#[derive(Clone, Debug)]
+pub struct LabelRules {
+    /// Labels of every series, unless a tag has that name.
+    pub constant: Vec<(String, String)>,
+    /// Name of the label with the host's name, if there is to be one and no tag has that name.
+    pub host_label: Option<String>,
+    /// Whether counters whose name does not end so get `_total`.
+    pub counter_suffix: bool,
+    /// Most bytes of a label's value; what is longer is cut between two characters.
+    pub value_bytes_max: usize,
+}
+
+/// One label: where it lies in the text.
+#[derive(Clone, Debug)]
+struct Label {
+    name: Range<usize>,
+    value: Range<usize>,
+}
+
+/// The labels of one series, sorted by name, without that of the metric's name. Keeps its memory from one series to
+/// the next.
+#[derive(Default)]
+pub struct LabelSet {
+    family: Vec<u8>,
+    labels: Vec<Label>,
+    text: Vec<u8>,
+    last_key: Vec<u8>,
+    scratch: Scratch,
+    cut: u64,
+}
+
+impl LabelSet {
+    /// Makes the labels of a metric.
+    ///
+    /// A tag without a value has `true`. Several values of one tag are joined with `,`, those of different tags that
+    /// come to the same label with `;`. Empty values are left out: to Prometheus they are no label.
+    ///
+    /// # Errors
+    /// The tags are none.
+    pub fn read(
+        &mut self,
+        rules: &LabelRules,
+        (name, tags, kind): (&[u8], &[u8], Kind),
+        host: &str,
+    ) -> Result<(), Refusal> {
+        self.begin(rules, name, kind);
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let read = metric::tags(tags, &mut scratch, |key, value| self.tag(key, value, kind));
+        self.scratch = scratch;
+        read.map_err(|_| Refusal::BadTags)?;
+        let constant = rules.constant.iter().map(|(name, value)| (name, value.as_str()));
+        for (name, value) in constant.chain(rules.host_label.iter().map(|label| (label, host))) {
+            let at = self.text.len();
+            self.text.extend_from_slice(name.as_bytes());
+            if self.find(&self.text[at..]).is_none() {
+                self.push(at..self.text.len(), value.as_bytes());
+            }
+        }
+        self.cut_values(rules.value_bytes_max);
+        let LabelSet { labels, text, .. } = self;
+        labels.retain(|label| !label.value.is_empty());
+        labels.sort_unstable_by(|a, b| text[a.name.clone()].cmp(&text[b.name.clone()]));
+        Ok(())
+    }
+
+    fn begin(&mut self, rules: &LabelRules, name: &[u8], kind: Kind) {
+        self.family.clear();
+        self.labels.clear();
+        self.text.clear();
+        self.last_key.clear();
+        push_metric_name(name, &mut self.family);
+        if kind == Kind::Counter && rules.counter_suffix && !self.family.ends_with(b"_total") {
+            self.family.extend_from_slice(b"_total");
+        }
+    }
+
+    fn tag(&mut self, key: &[u8], value: &[u8], kind: Kind) {
+        let at = self.text.len();
+        push_label_name(key, &mut self.text);
+        if kind == Kind::Distribution && &self.text[at..] == QUANTILE {
+            self.text.truncate(at);
+            self.text.extend_from_slice(b"exported_quantile");
+        }
+        let value = if value.is_empty() { b"true" } else { value };
+        match self.find(&self.text[at..]) {
+            None => self.push(at..self.text.len(), value),
+            Some(index) => {
+                self.text.truncate(at);
+                self.join(index, if self.last_key == key { b',' } else { b';' }, value);
+            }
+        }
+        self.last_key.clear();
+        self.last_key.extend_from_slice(key);
+    }
+
+    fn find(&self, name: &[u8]) -> Option<usize> {
+        self.labels.iter().position(|label| &self.text[label.name.clone()] == name)
+    }
+
+    fn push(&mut self, name: Range<usize>, value: &[u8]) {
+        let at = self.text.len();
+        self.text.extend_from_slice(value);
+        self.labels.push(Label { name, value: at..self.text.len() });
+    }
+
+    fn join(&mut self, index: usize, separator: u8, value: &[u8]) {
+        let at = self.text.len();
+        self.text.extend_from_within(self.labels[index].value.clone());
+        self.text.push(separator);
+        self.text.extend_from_slice(value);
+        self.labels[index].value = at..self.text.len();
+    }
+
+    fn cut_values(&mut self, bytes_max: usize) {
+        for Label { value, .. } in &mut self.labels {
+            if value.len() > bytes_max {
+                let is_inside = |at: &usize| self.text[value.start + at] & 0b1100_0000 == 0b1000_0000;
+                let len = (0..=bytes_max).rev().find(|at| !is_inside(at)).unwrap_or(0);
+                value.end = value.start + len;
+                self.cut += 1;
+            }
+        }
+    }
+
+    /// The metric's name.
+    pub fn family(&self) -> &[u8] {
+        &self.family
+    }
+
+    /// Names and values.
+    pub fn labels(&self) -> impl ExactSizeIterator<Item = (&[u8], &[u8])> {
+        self.labels.iter().map(|label| (&self.text[label.name.clone()], &self.text[label.value.clone()]))
+    }
+
+    /// How many values were cut since this was asked last.
+    pub fn take_cut(&mut self) -> u64 {
+        std::mem::take(&mut self.cut)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules() -> LabelRules {
+        LabelRules {
+            constant: vec![("cluster".into(), "x".into()), ("env".into(), "dev".into())],
+            host_label: Some("host".into()),
+            counter_suffix: true,
+            value_bytes_max: 8,
+        }
+    }
+
+    fn labels(kind: Kind, name: &str, tags: &str) -> String {
+        let mut set = LabelSet::default();
+        set.read(&rules(), (name.as_bytes(), tags.as_bytes(), kind), "web-1").unwrap();
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        let labels: Vec<_> = set.labels().map(|(name, value)| text(name) + "=" + &text(value)).collect();
+        text(set.family()) + " " + &labels.join(" ")
+    }
+
+    #[test]
+    fn labels_are_sorted_and_tags_win_over_constants() {
+        let found =
+            labels(Kind::Counter, "shop.orders", r#"{"Zone":"1","env":"prod","flag":true,"host":"h"}"#);
+        assert_eq!(found, "shop_orders_total Zone=1 cluster=x env=prod flag=true host=h");
+        assert_eq!(labels(Kind::Counter, "a_total", "{}"), "a_total cluster=x env=dev host=web-1");
+        assert_eq!(labels(Kind::Gauge, "a.b", "{}"), "a_b cluster=x env=dev host=web-1");
+    }
+
+    #[test]
+    fn values_of_one_label_are_joined() {
+        let found = labels(Kind::Gauge, "a", r#"{"a.b":"1","a-b":"2","c":["x","y"]}"#);
+        assert_eq!(found, "a a_b=1;2 c=x,y cluster=x env=dev host=web-1");
+    }
+
+    #[test]
+    fn long_values_are_cut_between_characters() {
+        let found = labels(Kind::Gauge, "a", r#"{"c":"1234567ä","d":"12345678"}"#);
+        assert_eq!(found, "a c=1234567 cluster=x d=12345678 env=dev host=web-1");
+    }
+
+    #[test]
+    fn the_label_of_quantiles_is_not_taken_by_a_tag() {
+        let found = labels(Kind::Distribution, "a", r#"{"quantile":"1"}"#);
+        assert!(found.contains("exported_quantile=1"), "{found}");
+        assert!(labels(Kind::Gauge, "a", r#"{"quantile":"1"}"#).contains(" quantile=1"));
+    }
+
+    #[test]
+    fn what_is_no_tags_is_refused() {
+        let read = LabelSet::default().read(&rules(), (b"a", b"[1]", Kind::Gauge), "h");
+        assert_eq!(read, Err(Refusal::BadTags));
+    }
+}

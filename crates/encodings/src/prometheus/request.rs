@@ -1,0 +1,167 @@
+//! Requests of either version, that can be cut between events.
+
+use super::accumulator::{Collector, Point};
+use super::distribution::Histogram;
+use super::write1::WriteRequest;
+use super::write2::{self, WriteRequest2};
+use bytes::Bytes;
+
+/// Version of the protocol.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Version {
+    /// `prometheus.WriteRequest`: every back-end takes it.
+    #[default]
+    One,
+    /// `io.prometheus.write.v2.Request`: smaller, with types and creation times.
+    Two,
+}
+
+impl Version {
+    /// What the header `Content-Type` says of it.
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Version::One => "application/x-protobuf",
+            Version::Two => "application/x-protobuf;proto=io.prometheus.write.v2.Request",
+        }
+    }
+
+    /// What the header `X-Prometheus-Remote-Write-Version` says of it.
+    pub fn number(self) -> &'static str {
+        match self {
+            Version::One => "0.1.0",
+            Version::Two => "2.0.0",
+        }
+    }
+}
+
+/// A request that is ready, not compressed.
+#[derive(Clone, Debug)]
+pub struct Body {
+    /// The version it is of.
+    pub version: Version,
+    /// The table of texts of version 2.
+    table: Bytes,
+    series: Bytes,
+    /// Where the series of each event end.
+    ends: Vec<u32>,
+}
+
+impl Body {
+    /// A request of version 2 that says nothing. What answers it with statistics knows that version.
+    pub fn question() -> Body {
+        RequestBuilder::new(Version::Two).take()
+    }
+
+    /// Events in it.
+    pub fn events(&self) -> u64 {
+        self.ends.len() as u64
+    }
+
+    /// Its bytes, in order.
+    pub fn parts(&self) -> [Bytes; 2] {
+        [self.table.clone(), self.series.clone()]
+    }
+
+    /// Two requests that say the same together, in order; the series of an event stay together. `None` if there is
+    /// only one event. They are views, not copies.
+    pub fn halves(&self) -> Option<[Body; 2]> {
+        if self.ends.len() < 2 {
+            return None;
+        }
+        let (first, second) = self.ends.split_at(self.ends.len() / 2);
+        let middle = *first.last()?;
+        let half = |series: Bytes, ends: Vec<u32>| Body { series, ends, ..self.clone() };
+        Some([
+            half(self.series.slice(..middle as usize), first.to_vec()),
+            half(self.series.slice(middle as usize..), second.iter().map(|end| end - middle).collect()),
+        ])
+    }
+
+    /// The same as version 1, without types and creation times. `None` if it is that already.
+    pub fn to_version_1(&self) -> Option<Body> {
+        if self.version == Version::One {
+            return None;
+        }
+        let symbols = write2::symbols(&self.table)?;
+        let (mut series, mut ends) = (Vec::with_capacity(2 * self.series.len()), Vec::new());
+        let mut begin = 0;
+        for end in &self.ends {
+            write2::push_version_1(&self.series[begin..*end as usize], &symbols, &mut series)?;
+            ends.push(series.len() as u32);
+            begin = *end as usize;
+        }
+        Some(Body { version: Version::One, table: Bytes::new(), series: series.into(), ends })
+    }
+}
+
+/// Collects series to a request.
+#[derive(Default)]
+pub struct RequestBuilder {
+    version: Version,
+    one: WriteRequest,
+    two: WriteRequest2,
+    ends: Vec<u32>,
+}
+
+impl RequestBuilder {
+    /// For requests of a version.
+    pub fn new(version: Version) -> RequestBuilder {
+        RequestBuilder { version, ..RequestBuilder::default() }
+    }
+
+    /// Changes the version of requests, if none is begun.
+    pub fn set_version(&mut self, version: Version) {
+        if self.ends.is_empty() {
+            self.version = version;
+        }
+    }
+
+    /// What was told since the last call is one event.
+    pub fn end_event(&mut self) {
+        let end = match self.version {
+            Version::One => self.one.bytes(),
+            Version::Two => self.two.series_bytes(),
+        };
+        self.ends.push(end as u32);
+    }
+
+    /// Events so far.
+    pub fn events(&self) -> u64 {
+        self.ends.len() as u64
+    }
+
+    /// About as many bytes as the request has so far.
+    pub fn bytes(&self) -> usize {
+        match self.version {
+            Version::One => self.one.bytes(),
+            Version::Two => self.two.bytes(),
+        }
+    }
+
+    /// The request; the next one begins.
+    pub fn take(&mut self) -> Body {
+        let (table, series) = match self.version {
+            Version::One => (Vec::new(), self.one.take()),
+            Version::Two => self.two.take(),
+        };
+        let ends = std::mem::take(&mut self.ends);
+        Body { version: self.version, table: table.into(), series: series.into(), ends }
+    }
+}
+
+impl Collector for RequestBuilder {
+    #[inline]
+    fn number(&mut self, labels: &[u8], point: &Point) {
+        match self.version {
+            Version::One => self.one.number(labels, point),
+            Version::Two => self.two.number(labels, point),
+        }
+    }
+
+    fn histogram(&mut self, labels: &[u8], histogram: &Histogram, point: &Point) {
+        match self.version {
+            Version::One => self.one.histogram(labels, histogram, point),
+            Version::Two => self.two.histogram(labels, histogram, point),
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! What was read from and written to disks.
+
+use crate::files::numbers;
+use crate::filter::Filter;
+use crate::reading::{Readings, labels};
+use std::path::Path;
+
+/// Bytes of a sector in `diskstats`, whatever the disk's own are.
+const SECTOR_BYTES: f64 = 512.0;
+
+/// Which disks are wanted.
+#[derive(Clone, Debug)]
+pub struct Disks {
+    /// By name, such as `sda`.
+    pub names: Filter,
+    /// Whether partitions are wanted beside whole disks.
+    pub partitions: bool,
+}
+
+/// Reads `diskstats`.
+pub fn read(proc: &Path, sys: &Path, disks: &Disks, out: &mut Readings) {
+    let path = proc.join("diskstats");
+    let Some(text) = out.read(&path) else { return };
+    let block = sys.join("class/block");
+    let wants_parts = disks.partitions;
+    if !wants_parts && let Err(error) = block.metadata() {
+        out.failed(&block, &error);
+    }
+    let mut is_whole = true;
+    for line in text.lines() {
+        let mut words = line.split_ascii_whitespace().skip(2);
+        let Some(name) = words.next() else {
+            is_whole = false;
+            continue;
+        };
+        if disks.names.allows(name) && (wants_parts || !block.join(name).join("partition").exists()) {
+            is_whole &= disk(name, &mut words, out).is_some();
+        }
+    }
+    if !is_whole {
+        out.malformed(&path);
+    }
+}
+
+fn disk<'t>(name: &str, words: &mut impl Iterator<Item = &'t str>, out: &mut Readings) -> Option<()> {
+    let [reads, _, sectors_read, read_ms, writes, _, sectors_written, write_ms, now, busy_ms, weighted_ms] =
+        numbers::<11>(words)?;
+    let of = labels([("device", name)]);
+    for (name, value) in [
+        ("host_disk_reads_completed_total", reads),
+        ("host_disk_read_bytes_total", sectors_read * SECTOR_BYTES),
+        ("host_disk_read_time_seconds_total", read_ms / 1000.0),
+        ("host_disk_writes_completed_total", writes),
+        ("host_disk_written_bytes_total", sectors_written * SECTOR_BYTES),
+        ("host_disk_write_time_seconds_total", write_ms / 1000.0),
+        ("host_disk_io_time_seconds_total", busy_ms / 1000.0),
+        ("host_disk_io_time_weighted_seconds_total", weighted_ms / 1000.0),
+    ] {
+        out.counter(name, &of, value);
+    }
+    out.gauge("host_disk_io_now", &of, now);
+    Some(())
+}

@@ -1,0 +1,163 @@
+//! Which file systems are mounted.
+
+use crate::filter::Filter;
+use crate::reading::Readings;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Which file systems are wanted.
+#[derive(Clone, Debug)]
+pub struct Filesystems {
+    /// By type, such as `ext4`.
+    pub types: Filter,
+    /// By mount point, as the host sees it.
+    pub mountpoints: Filter,
+    /// How long the system may take to say how full one is.
+    pub timeout: Duration,
+}
+
+/// A mounted file system.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mount {
+    /// Its number (`major:minor`): mounts of the same file system share it.
+    number: Vec<u8>,
+    /// Which folder of the file system is mounted: `/` is all of it.
+    folder: Vec<u8>,
+    /// Where it is mounted.
+    pub point: PathBuf,
+    /// Its type.
+    pub kind: String,
+    /// What is mounted, such as a device.
+    pub device: String,
+}
+
+/// The wanted file systems, each once, in the order of their mount points.
+pub fn read(proc: &Path, wanted: &Filesystems, out: &mut Readings) -> Vec<Mount> {
+    // Those of the first process are the host's where the host's `/proc` is mounted into a container. It may be
+    // hidden.
+    let paths = ["1", "self"].map(|process| proc.join(process).join("mountinfo"));
+    let Some((path, bytes)) = out.read_first(paths) else { return Vec::new() };
+    let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    let mounts: Vec<Option<Mount>> = lines.map(parse).collect();
+    if mounts.is_empty() || mounts.contains(&None) {
+        out.malformed(&path);
+    }
+    choose(mounts.into_iter().flatten(), wanted)
+}
+
+/// One mount for each wanted file system: of those at the same place the last one, which hides the others; of those of
+/// the same file system the one that shows most of it, at the shortest path.
+fn choose(mounts: impl Iterator<Item = Mount>, wanted: &Filesystems) -> Vec<Mount> {
+    let visible: BTreeMap<PathBuf, Mount> = mounts.map(|mount| (mount.point.clone(), mount)).collect();
+    let allowed = visible.into_values().filter(|mount| {
+        wanted.types.allows(&mount.kind) && wanted.mountpoints.allows(&mount.point.to_string_lossy())
+    });
+    let mut chosen: BTreeMap<Vec<u8>, Mount> = BTreeMap::new();
+    for mount in allowed {
+        let rank = |mount: &Mount| (mount.folder.len(), mount.point.as_os_str().len());
+        let kept = chosen.entry(mount.number.clone()).or_insert_with(|| mount.clone());
+        if rank(&mount) < rank(kept) {
+            *kept = mount;
+        }
+    }
+    let mut chosen: Vec<Mount> = chosen.into_values().collect();
+    chosen.sort_by(|a, b| a.point.cmp(&b.point));
+    chosen
+}
+
+/// A line of `mountinfo`: `id parent major:minor folder point options [optional…] - type device options`.
+fn parse(line: &[u8]) -> Option<Mount> {
+    let mut words = line.split(|byte| *byte == b' ');
+    let mut next = || words.next();
+    let (_id, _parent, number, folder, point) = (next()?, next()?, next()?, next()?, next()?);
+    words.find(|word| *word == b"-")?;
+    let (kind, device) = (words.next()?, words.next()?);
+    let text = |word| String::from_utf8_lossy(&unescape(word)).into_owned();
+    let point = PathBuf::from(OsString::from_vec(unescape(point)));
+    let is_whole = point.is_absolute() && !kind.is_empty() && number.contains(&b':');
+    let (number, folder) = (number.to_vec(), folder.to_vec());
+    is_whole.then(|| Mount { number, folder, point, kind: text(kind), device: text(device) })
+}
+
+/// The kernel writes a space and what else would end a word as `\` and three octal digits.
+fn unescape(word: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(word.len());
+    let mut rest = word;
+    while let [first, behind @ ..] = rest {
+        match rest {
+            [b'\\', a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', behind @ ..] => {
+                out.push((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'));
+                rest = behind;
+            }
+            _ => {
+                out.push(*first);
+                rest = behind;
+            }
+        }
+    }
+    out
+}
+
+impl Mount {
+    /// Where the agent reaches it, if it sees the host's root under `root`.
+    pub fn below(&self, root: &Path) -> PathBuf {
+        let bytes = self.point.as_os_str().as_bytes();
+        let relative = bytes.strip_prefix(b"/").unwrap_or(bytes);
+        match relative.is_empty() {
+            true => root.to_owned(),
+            false => root.join(std::ffi::OsStr::from_bytes(relative)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn any(kinds: &[&str]) -> Filesystems {
+        let kinds: Vec<String> = kinds.iter().map(|kind| (*kind).to_owned()).collect();
+        let all = Filter::new(&[], &[]).unwrap();
+        Filesystems { types: Filter::new(&[], &kinds).unwrap(), mountpoints: all, timeout: Duration::ZERO }
+    }
+
+    #[test]
+    fn a_line_has_optional_words_and_escapes() {
+        let line =
+            b"36 35 98:0 /mnt1 /a\\040b\\134c rw shared:1 master:2 - ext4 /dev/x\\011y rw,errors=continue";
+        let mount = parse(line).unwrap();
+        assert_eq!(mount.point, PathBuf::from("/a b\\c"));
+        assert_eq!((mount.kind.as_str(), mount.device.as_str()), ("ext4", "/dev/x\ty"));
+        assert_eq!(mount.below(Path::new("/host")), PathBuf::from("/host/a b\\c"));
+        for bad in [
+            "",
+            "1 2 3:4 / relative rw - ext4 x rw",
+            "1 2 3:4 / /a rw ext4 x rw",
+            "1 2 3 / /a rw - ext4 x",
+            "a - b",
+        ] {
+            assert_eq!(parse(bad.as_bytes()), None, "{bad}");
+        }
+        assert_eq!(unescape(b"\\04\\400\\"), b"\\04\\400\\");
+    }
+
+    #[test]
+    fn a_file_system_is_chosen_once_and_what_is_hidden_is_not() {
+        let lines = [
+            "1 0 8:1 / / rw - ext4 /dev/sda1 rw",
+            "2 1 8:1 /var/data /data rw - ext4 /dev/sda1 rw",
+            "3 1 8:2 /sub /srv rw - ext4 /dev/sdb rw",
+            "4 1 8:2 / /srv/everything rw - ext4 /dev/sdb rw",
+            "5 1 8:2 / /all rw - ext4 /dev/sdb rw",
+            "6 1 8:3 / /over rw - ext4 /dev/sdc rw",
+            "7 6 8:4 / /over rw - xfs /dev/sdd rw",
+            "8 1 0:9 / /proc rw - proc proc rw",
+        ];
+        let chosen = choose(lines.iter().map(|line| parse(line.as_bytes()).unwrap()), &any(&["proc"]));
+        let shown = |mount: &Mount| format!("{} {}", mount.point.display(), mount.device);
+        let shown: Vec<String> = chosen.iter().map(shown).collect();
+        assert_eq!(shown, ["/ /dev/sda1", "/all /dev/sdb", "/over /dev/sdd"]);
+    }
+}

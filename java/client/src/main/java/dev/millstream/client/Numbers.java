@@ -1,0 +1,144 @@
+package dev.millstream.client;
+
+import java.math.BigInteger;
+
+/** Numbers as text, without allocation. */
+final class Numbers {
+    /** Bytes that a number takes at most: a sign, 19 digits, and an exponent with its sign and three digits. */
+    static final int BYTES_MAX = 25;
+
+    /** Decimals that are tried before a number is written with an exponent. */
+    private static final int DECIMALS_MAX = 18;
+
+    /** Up to here a double holds every whole number. */
+    private static final double EXACT_MAX = 1L << 53;
+
+    /** Powers of ten from 0, which doubles hold exactly, and so do longs. */
+    private static final double[] POWERS = new double[DECIMALS_MAX + 1];
+    private static final long[] WHOLE_POWERS = new long[DECIMALS_MAX + 1];
+
+    /** Powers of ten that bring any double to 18 digits. */
+    private static final int SCALE_MIN = -292;
+    private static final int SCALE_MAX = 342;
+
+    /** {@code 10^(SCALE_MIN + i)} is {@code SCALES[i] * 2^SHIFTS[i]}, cut off behind 63 bits. */
+    private static final long[] SCALES = new long[SCALE_MAX - SCALE_MIN + 1];
+    private static final int[] SHIFTS = new int[SCALES.length];
+
+    private static final int SCALE_BITS = 63;
+
+    static {
+        long power = 1;
+        for (int at = 0; at <= DECIMALS_MAX; at++) {
+            WHOLE_POWERS[at] = power;
+            POWERS[at] = power;
+            power *= 10;
+        }
+        for (int at = 0; at < SCALES.length; at++) {
+            scale(at);
+        }
+    }
+
+    private Numbers() {}
+
+    private static void scale(int at) {
+        int exponent = SCALE_MIN + at;
+        BigInteger power = BigInteger.TEN.pow(Math.abs(exponent));
+        int lifted = 0;
+        if (exponent < 0) {
+            lifted = power.bitLength() + SCALE_BITS;
+            power = BigInteger.ONE.shiftLeft(lifted).divide(power);
+        }
+        int shift = power.bitLength() - SCALE_BITS;
+        SCALES[at] = power.shiftRight(shift).longValueExact();
+        SHIFTS[at] = shift - lifted;
+    }
+
+    /**
+     * Writes a finite number so that whoever reads it gets the same double, and returns where it ends. Numbers that 15 or 16
+     * digits tell are written as people write them, as 0.25; others with 17 or 18 digits and an exponent, as 300000000000000044e-18.
+     */
+    static int write(byte[] out, int at, double value) {
+        long whole = (long) value;
+        if (whole == value) {
+            return write(out, at, whole);
+        }
+        if (value < 0) {
+            out[at++] = '-';
+            value = -value;
+        }
+        for (int decimals = 1; decimals <= DECIMALS_MAX; decimals++) {
+            double scaled = value * POWERS[decimals];
+            if (scaled >= EXACT_MAX) {
+                break;
+            }
+            long digits = (long) (scaled + 0.5);
+            // Both are exact, so this is the double that a reader of these digits gets.
+            if (digits / POWERS[decimals] == value) {
+                return decimal(out, at, digits, decimals);
+            }
+        }
+        return scientific(out, at, value);
+    }
+
+    private static int decimal(byte[] out, int at, long digits, int decimals) {
+        long power = WHOLE_POWERS[decimals];
+        at = write(out, at, digits / power);
+        out[at] = '.';
+        int end = at + 1 + decimals;
+        long rest = digits % power;
+        for (int place = end - 1; place > at; place--) {
+            out[place] = (byte) ('0' + rest % 10);
+            rest /= 10;
+        }
+        return end;
+    }
+
+    /**
+     * Writes a positive number with 17 or 18 digits. They are cut off, not rounded: they are less than 2^-56 of the number away from it,
+     * where its neighbours are at least 2^-53 away.
+     */
+    private static int scientific(byte[] out, int at, double value) {
+        long bits = Double.doubleToRawLongBits(value);
+        int exponent = (int) (bits >>> 52);
+        long mantissa = bits & (1L << 52) - 1;
+        // The smallest doubles have no hidden bit.
+        mantissa = exponent == 0 ? mantissa : mantissa | 1L << 52;
+        int power = Math.max(exponent, 1) - 1075;
+        int lift = Long.numberOfLeadingZeros(mantissa) - 1;
+        int scale = 17 - (int) Math.floor(Math.log10(value));
+        int index = scale - SCALE_MIN;
+        long high = Math.multiplyHigh(mantissa << lift, SCALES[index]);
+        long digits = high >>> -(64 + power - lift + SHIFTS[index]);
+        at = write(out, at, digits);
+        out[at++] = 'e';
+        return write(out, at, -scale);
+    }
+
+    /** Writes a whole number, and returns where it ends. */
+    static int write(byte[] out, int at, long value) {
+        // Negative numbers reach one further than positive ones.
+        long rest = value < 0 ? value : -value;
+        if (value < 0) {
+            out[at++] = '-';
+        }
+        int end = at + digits(rest);
+        for (int place = end - 1; place >= at; place--) {
+            long shorter = rest / 10;
+            out[place] = (byte) ('0' + (shorter * 10 - rest));
+            rest = shorter;
+        }
+        return end;
+    }
+
+    private static int digits(long negative) {
+        int count = 1;
+        for (long limit = -10; negative <= limit; limit *= 10) {
+            count++;
+            if (count == 19) {
+                break;
+            }
+        }
+        return count;
+    }
+}

@@ -1,0 +1,101 @@
+package dev.millstream.client;
+
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.net.URI;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.atomic.LongAccumulator;
+
+/**
+ * A program that the tests of the agent drive: EndToEnd ADDRESS. It reads commands from standard input and answers each with a line.
+ *
+ * <ul>
+ *   <li>{@code record N}: N times one more on the counter {@code java.sum}, i on the timer {@code java.time}, i into the store
+ *       {@code java.level}, in two threads; answers with the longest time that one of these took, in ns.
+ *   <li>{@code flush}: answers whether it succeeded.
+ *   <li>{@code stats}: answers with the counts, as {@code name=value} in brackets.
+ * </ul>
+ */
+public final class EndToEnd {
+    private static final int THREADS = 2;
+
+    private final MetricClient client;
+    private final Counter sum;
+    private final Timer time;
+    private final Store level;
+
+    private EndToEnd(MetricClient client) {
+        this.client = client;
+        sum = client.counter("java.sum", "route", "/a", "code", "200");
+        time = client.timer("java.time", "equation", "a=b");
+        level = client.store("java.level", "city", "Zürich");
+    }
+
+    /**
+     * Runs it.
+     *
+     * @param args the address, as in the option {@code listen} of the source
+     * @throws Exception if anything goes wrong
+     */
+    public static void main(String[] args) throws Exception {
+        MetricClient.Builder builder = MetricClient.builder().bufferBytes(65_536);
+        URI address = URI.create(args[0]);
+        builder = address.getScheme().equals("udp") ? builder.udp(address.getHost(), address.getPort()) : builder.unix(Path.of(address.getPath()));
+        try (MetricClient client = builder.build()) {
+            new EndToEnd(client).serve();
+        }
+    }
+
+    private void serve() throws Exception {
+        BufferedReader input = new BufferedReader(new InputStreamReader(System.in, "UTF-8"));
+        for (String line = input.readLine(); line != null; line = input.readLine()) {
+            System.out.println(answer(line.split(" ")));
+        }
+    }
+
+    private Object answer(String[] command) throws Exception {
+        return switch (command[0]) {
+            case "record" -> record(Integer.parseInt(command[1]));
+            case "flush" -> client.flush(Duration.ofSeconds(60));
+            case "stats" -> client.stats();
+            default -> throw new IOException("no such command: " + command[0]);
+        };
+    }
+
+    private long record(int count) throws Exception {
+        LongAccumulator longest = new LongAccumulator(Math::max, 0);
+        CountDownLatch ended = new CountDownLatch(THREADS);
+        for (int thread = 0; thread < THREADS; thread++) {
+            int first = thread;
+            start(() -> {
+                for (int i = first; i < count; i += THREADS) {
+                    longest.accumulate(recordOne(i));
+                }
+                ended.countDown();
+            });
+        }
+        ended.await();
+        level.set(count);
+        return longest.get();
+    }
+
+    /** In a virtual thread where there are some: from Java 21 on. */
+    private static void start(Runnable task) throws ReflectiveOperationException {
+        if (Runtime.version().feature() >= 21) {
+            Thread.class.getMethod("startVirtualThread", Runnable.class).invoke(null, task);
+        } else {
+            new Thread(task).start();
+        }
+    }
+
+    private long recordOne(int i) {
+        long begun = System.nanoTime();
+        sum.increment();
+        time.record(i);
+        level.set(i);
+        return System.nanoTime() - begun;
+    }
+}

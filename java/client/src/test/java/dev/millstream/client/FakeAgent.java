@@ -1,0 +1,114 @@
+package dev.millstream.client;
+
+import java.io.EOFException;
+import java.io.IOException;
+import java.net.InetSocketAddress;
+import java.net.StandardProtocolFamily;
+import java.net.UnixDomainSocketAddress;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.channels.Channel;
+import java.nio.channels.DatagramChannel;
+import java.nio.channels.ServerSocketChannel;
+import java.nio.channels.SocketChannel;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.concurrent.ConcurrentLinkedQueue;
+
+/** Takes the points of clients; each instance is one life of an agent. */
+final class FakeAgent implements AutoCloseable {
+    /** What it does with a stream. */
+    enum Reads { ALL, AND_FORGETS, NOTHING }
+
+    private static final int MESSAGE_BYTES_MAX = 1 << 16;
+
+    final ConcurrentLinkedQueue<List<String>> points = new ConcurrentLinkedQueue<>();
+    private final ConcurrentLinkedQueue<Channel> channels = new ConcurrentLinkedQueue<>();
+
+    /** Listens at a Unix socket. */
+    static FakeAgent unix(Path path, Reads reads) throws IOException {
+        Files.deleteIfExists(path);
+        FakeAgent agent = new FakeAgent();
+        ServerSocketChannel server = ServerSocketChannel.open(StandardProtocolFamily.UNIX);
+        server.bind(UnixDomainSocketAddress.of(path));
+        agent.channels.add(server);
+        agent.start(() -> {
+            while (true) {
+                SocketChannel connection = server.accept();
+                agent.channels.add(connection);
+                if (reads != Reads.NOTHING) {
+                    agent.start(() -> agent.stream(connection, reads));
+                }
+            }
+        });
+        return agent;
+    }
+
+    /** Listens at a port, or at a free one if it is 0. */
+    static FakeAgent udp(int port) throws IOException {
+        FakeAgent agent = new FakeAgent();
+        DatagramChannel channel = DatagramChannel.open(StandardProtocolFamily.INET);
+        channel.bind(new InetSocketAddress("127.0.0.1", port));
+        agent.channels.add(channel);
+        agent.start(() -> {
+            ByteBuffer message = ByteBuffer.allocate(MESSAGE_BYTES_MAX);
+            while (true) {
+                channel.receive(message.clear());
+                // An empty line comes first.
+                if (message.flip().limit() > 1) {
+                    agent.points.addAll(Decoder.points(message));
+                }
+            }
+        });
+        return agent;
+    }
+
+    int port() throws IOException {
+        return ((InetSocketAddress) ((DatagramChannel) channels.peek()).getLocalAddress()).getPort();
+    }
+
+    private void stream(SocketChannel connection, Reads reads) throws IOException {
+        ByteBuffer length = ByteBuffer.allocate(4).order(ByteOrder.LITTLE_ENDIAN);
+        while (true) {
+            fill(connection, length.clear());
+            ByteBuffer message = ByteBuffer.allocate(length.getInt(0));
+            fill(connection, message);
+            if (reads == Reads.ALL) {
+                points.addAll(Decoder.points(message.flip()));
+            }
+        }
+    }
+
+    private static void fill(SocketChannel connection, ByteBuffer bytes) throws IOException {
+        while (bytes.hasRemaining()) {
+            if (connection.read(bytes) < 0) {
+                throw new EOFException();
+            }
+        }
+    }
+
+    private interface Task {
+        void run() throws IOException;
+    }
+
+    private void start(Task task) {
+        Thread thread = new Thread(() -> {
+            try {
+                task.run();
+            } catch (IOException ended) {
+                // The channel was closed at one of its ends.
+            }
+        });
+        thread.setDaemon(true);
+        thread.start();
+    }
+
+    /** Ends it: who sends then gets an error. */
+    @Override
+    public void close() throws IOException {
+        for (Channel channel : channels) {
+            channel.close();
+        }
+    }
+}

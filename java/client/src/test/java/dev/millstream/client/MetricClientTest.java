@@ -1,0 +1,281 @@
+package dev.millstream.client;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.function.BooleanSupplier;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+class MetricClientTest {
+    /** How long anything may take that should happen soon: a busy host, not a good one. */
+    private static final Duration PATIENCE = Duration.ofSeconds(60);
+
+    @TempDir
+    Path dir;
+    private Path path;
+
+    @BeforeEach
+    void choose_path() {
+        path = dir.resolve("agent.sock");
+    }
+
+    private MetricClient client() {
+        return builder().build();
+    }
+
+    private MetricClient.Builder builder() {
+        return MetricClient.builder().unix(path).flushInterval(Duration.ofMillis(5)).bufferBytes(65_536);
+    }
+
+    private static void await(String what, BooleanSupplier condition) throws InterruptedException {
+        long end = System.nanoTime() + PATIENCE.toNanos();
+        while (!condition.getAsBoolean()) {
+            assertTrue(System.nanoTime() < end, what);
+            Thread.sleep(2);
+        }
+    }
+
+    private static long count(FakeAgent agent, String name) {
+        return agent.points.stream().filter(point -> point.get(2).equals(name)).count();
+    }
+
+    private static long sum(FakeAgent agent, String name) {
+        return agent.points.stream().filter(point -> point.get(2).equals(name)).mapToLong(point -> Long.parseLong(point.get(3))).sum();
+    }
+
+    @Test
+    void every_kind_is_told_as_the_agent_reads_it() throws IOException, InterruptedException {
+        try (FakeAgent agent = FakeAgent.unix(path, FakeAgent.Reads.ALL); MetricClient client = client()) {
+            client.counter("c", "k", "v").add(3);
+            client.rateCounter("r").add(-4);
+            client.meter("m").increment();
+            client.deltaCounter("d").increment();
+            client.store("s", "b", "2", "a", "é").set(0.5);
+            client.timer("t").record(12.25);
+            client.histogram("h").record(1e300);
+            client.timedStore("ts").set(7.5, 1_700_000_000);
+            client.emit(Kind.RATE_COUNTER, "é", 2, "x=😀");
+            assertTrue(client.flush(PATIENCE));
+            await("9 points", () -> agent.points.size() == 9);
+            List<String> found = new ArrayList<>();
+            agent.points.forEach(point -> found.add(String.join(" ", point)));
+            found.sort(null);
+            List<String> expected = new ArrayList<>(List.of("emit counter c 3 k=v ", "emit rate_counter r -4  ", "emit meter m 1  ",
+                "emit delta_counter d 1  ", "emit store s 0.5 a=é|b=2 ", "emit timer t 12.25  ", "emit ts_store ts 7.5  1700000000",
+                "emit rate_counter é 2 x=😀 "));
+            found.removeIf(point -> point.startsWith("emit histogram h ") && Double.parseDouble(point.split(" ")[3]) == 1e300);
+            expected.sort(null);
+            assertEquals(expected, found);
+            assertEquals(9, client.stats().sent());
+        }
+    }
+
+    @Test
+    void one_series_has_one_handle() {
+        try (MetricClient client = client()) {
+            assertSame(client.counter("a", "x", "1", "y", "2"), client.counter("a", "y", "2", "x", "1"));
+            assertSame(client.timer("a"), client.timer("a"));
+        }
+    }
+
+    @Test
+    void what_the_agent_would_refuse_is_refused_or_counted() {
+        try (MetricClient client = client()) {
+            assertThrows(IllegalArgumentException.class, () -> client.counter(""));
+            assertThrows(IllegalArgumentException.class, () -> client.timer("a", "k", "v w"));
+            client.timer("t").record(Double.NaN);
+            client.store("s").set(Double.POSITIVE_INFINITY);
+            client.timedStore("ts").set(1, 0);
+            client.emit(Kind.COUNTER, "", 1, "");
+            client.emit(Kind.COUNTER, "c", 1, "a\nb");
+            client.emit(Kind.COUNTER, "c", 1, "x".repeat(4097));
+            client.emit(Kind.COUNTER, "c", Double.NEGATIVE_INFINITY, "");
+            assertEquals(7, client.stats().droppedInvalid());
+        }
+        try (MetricClient small = builder().packetBytes(512).build()) {
+            assertTrue(assertThrows(IllegalArgumentException.class, () -> small.counter("c", "k", "x".repeat(500))).getMessage()
+                .contains("larger packetBytes"));
+            small.emit(Kind.COUNTER, "c", 1, "x".repeat(500));
+            assertEquals(1, small.stats().droppedInvalid());
+        }
+    }
+
+    @Test
+    void options_out_of_range_are_refused() {
+        for (MetricClient.Builder builder : List.of(MetricClient.builder(), builder().udp("localhost", 1), MetricClient.builder().udp("localhost", 0),
+            builder().packetBytes(100), builder().packetBytes(70_000), builder().bufferBytes(1), builder().flushInterval(Duration.ZERO))) {
+            assertThrows(IllegalArgumentException.class, builder::build);
+        }
+    }
+
+    @Test
+    void points_of_many_threads_are_each_sent_or_counted() throws IOException, InterruptedException {
+        int threads = 8;
+        int turns = 50_000;
+        FakeAgent agent = FakeAgent.unix(path, FakeAgent.Reads.ALL);
+        MetricClient client = client();
+        Counter counter = client.counter("sum");
+        Timer timer = client.timer("time");
+        record(threads, () -> {
+            for (int turn = 0; turn < turns; turn++) {
+                counter.increment();
+                timer.record(turn);
+            }
+        });
+        client.close();
+        Stats stats = client.stats();
+        await("all points", () -> agent.points.size() == stats.sent());
+        assertEquals((long) threads * turns, sum(agent, "sum"));
+        assertEquals((long) threads * turns, count(agent, "time") + stats.dropped());
+        assertEquals(0, stats.dropped() - stats.droppedFull());
+        agent.close();
+    }
+
+    private static void record(int threads, Runnable task) throws InterruptedException {
+        Thread[] all = new Thread[threads];
+        Arrays.setAll(all, at -> new Thread(task));
+        for (Thread thread : all) {
+            thread.start();
+        }
+        for (Thread thread : all) {
+            thread.join();
+        }
+    }
+
+    @Test
+    void points_are_held_until_the_agent_comes_and_dropped_when_memory_is_full() throws IOException, InterruptedException {
+        try (MetricClient client = client()) {
+            Counter counter = client.counter("sum");
+            Timer timer = client.timer("time");
+            int turns = 20_000;
+            for (int turn = 0; turn < turns; turn++) {
+                counter.increment();
+                timer.record(turn);
+            }
+            long dropped = client.stats().droppedFull();
+            assertTrue(dropped > 0);
+            assertFalse(client.flush(Duration.ofMillis(20)));
+            try (FakeAgent agent = FakeAgent.unix(path, FakeAgent.Reads.ALL)) {
+                assertTrue(client.flush(PATIENCE));
+                await("all points", () -> count(agent, "time") == turns - dropped && sum(agent, "sum") == turns);
+                assertEquals(dropped, client.stats().dropped());
+            }
+        }
+    }
+
+    @Test
+    void the_client_goes_on_after_the_agent_was_away() throws IOException, InterruptedException {
+        try (MetricClient client = client()) {
+            Timer timer = client.timer("time");
+            Store store = client.store("level");
+            store.set(4);
+            for (int life = 1; life <= 3; life++) {
+                int value = life;
+                try (FakeAgent agent = FakeAgent.unix(path, FakeAgent.Reads.ALL)) {
+                    timer.record(value);
+                    await("the value", () -> agent.points.stream().anyMatch(point -> point.get(3).equals("" + value)));
+                    // Nobody set it again; the new agent knows it all the same.
+                    await("the store", () -> count(agent, "level") == 1);
+                }
+            }
+            assertEquals(3, client.stats().connects());
+            assertEquals(0, client.stats().dropped());
+        }
+    }
+
+    @Test
+    void datagrams_that_nobody_takes_are_counted() throws IOException, InterruptedException {
+        FakeAgent first = FakeAgent.udp(0);
+        int port = first.port();
+        try (MetricClient client = MetricClient.builder().udp("127.0.0.1", port).flushInterval(Duration.ofMillis(5)).build()) {
+            Timer timer = client.timer("time");
+            timer.record(1);
+            await("the first", () -> first.points.size() == 1);
+            first.close();
+            timer.record(2);
+            await("a loss", () -> client.stats().droppedLost() == 1);
+            // From now on nothing is sent where nobody listens.
+            timer.record(2);
+            Thread.sleep(50);
+            try (FakeAgent second = FakeAgent.udp(port)) {
+                timer.record(3);
+                assertTrue(client.flush(PATIENCE));
+                await("what was sent", () -> second.points.size() == 2);
+                assertEquals(2, client.stats().connects());
+                assertEquals(3, client.stats().sent());
+                assertEquals(1, client.stats().dropped());
+            }
+        }
+    }
+
+    @Test
+    void an_agent_that_does_not_read_holds_nobody_up() throws IOException, InterruptedException {
+        try (FakeAgent agent = FakeAgent.unix(path, FakeAgent.Reads.NOTHING)) {
+            MetricClient client = builder().closeTimeout(Duration.ofMillis(200)).build();
+            Timer timer = client.timer("time");
+            int turns = 0;
+            // Until the socket is full, and the sender waits within a write.
+            do {
+                record(timer, 20_000);
+                turns += 20_000;
+            } while (client.flush(Duration.ofSeconds(1)));
+            client.close();
+            Stats stats = client.stats();
+            assertTrue(stats.droppedFull() > 0, stats::toString);
+            assertEquals(turns, stats.sent() + stats.dropped());
+            assertEquals(0, agent.points.size());
+        }
+    }
+
+    @Test
+    void what_is_recorded_after_the_end_is_counted() throws IOException, InterruptedException {
+        try (FakeAgent agent = FakeAgent.unix(path, FakeAgent.Reads.ALL)) {
+            MetricClient client = client();
+            Timer timer = client.timer("time");
+            int turns = 100_000;
+            Thread recorder = new Thread(() -> record(timer, turns));
+            recorder.start();
+            Thread.sleep(5);
+            client.close();
+            client.close();
+            recorder.join();
+            timer.record(1);
+            Stats stats = client.stats();
+            assertTrue(stats.droppedClosed() >= 1);
+            assertEquals(turns + 1, stats.sent() + stats.dropped());
+            await("what was sent", () -> agent.points.size() == stats.sent());
+        }
+    }
+
+    private static void record(Timer timer, int turns) {
+        for (int turn = 0; turn < turns; turn++) {
+            timer.record(turn);
+        }
+    }
+
+    @Test
+    void packets_keep_their_limit() throws IOException, InterruptedException {
+        FakeAgent agent = FakeAgent.udp(0);
+        MetricClient client = MetricClient.builder().udp("localhost", agent.port()).packetBytes(512).build();
+        Timer timer = client.timer("time", "shop", "x".repeat(100));
+        for (int turn = 0; turn < 10; turn++) {
+            timer.record(turn);
+        }
+        client.close();
+        await("10 points", () -> agent.points.size() == 10);
+        // A point has 134 bytes at least: three of them and the room for a fourth make a packet.
+        assertTrue(client.stats().packets() >= 4, () -> client.stats().toString());
+        agent.close();
+    }
+}

@@ -1,0 +1,222 @@
+//! Metrics that reach a real Prometheus, by remote write and by scraping, with exact values.
+
+use crate::support::{Agent, folder, wait_until};
+use millstream_testkit::prometheus::{Prometheus, PrometheusOptions, free_port};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::time::Duration;
+
+/// How long anything may take that should happen soon: a busy host, not a good one.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A configuration whose source `points` has these options, and whose sink `out` those.
+fn config(source: &str, sink: &str) -> String {
+    format!(
+        "sources:\n  points: {{ type: dogstatsd, listen: ['unixgram://DIR/points.sock'], {source} }}\n\
+         sinks:\n  out: {{ inputs: [points], {sink} }}\n"
+    )
+}
+
+fn start(dir: &Path, config: &str) -> Agent {
+    let mut agent = Agent::start(dir, config, &[]);
+    wait_until("the agent is ready", PATIENCE, || {
+        assert!(!agent.has_ended(), "{}", agent.log());
+        agent.get("/ready").is_some_and(|body| body.contains("\"ready\":true"))
+    });
+    agent
+}
+
+fn send(dir: &Path, points: &[&str]) {
+    let socket = UnixDatagram::unbound().unwrap();
+    socket.connect(dir.join("points.sock")).unwrap();
+    points.iter().for_each(|point| assert!(socket.send(point.as_bytes()).is_ok()));
+}
+
+fn remote_write(prometheus: &Prometheus, more: &str) -> String {
+    format!("type: prometheus_remote_write, uri: '{}', spread: 0s, {more}", prometheus.write_uri())
+}
+
+/// Value of a counter of the sink, by reason.
+fn dropped(agent: &Agent, reason: &str) -> f64 {
+    let line = format!(
+        "millstream_component_dropped_events_total{{component_id=\"out\",component_type=\"prometheus_remote_write\",\
+         component_kind=\"sink\",reason=\"{reason}\"}}"
+    );
+    agent.metric(&line).unwrap_or(0.0)
+}
+
+#[test]
+fn deltas_become_sums_over_periods_and_restarts() {
+    let (dir, prometheus) = (folder(), Prometheus::shared());
+    let config =
+        config("period: 200ms", &remote_write(prometheus, "labels: { cluster: x }, host_label: node"));
+    let total = |query: &str| prometheus.value(query);
+    let mut agent = start(dir.path(), &config);
+    send(
+        dir.path(),
+        &["sums.orders:3|c|#country:de", "sums.orders:4|c|#country:fr", "sums.load:0.5|g|#k.k:v,flag"],
+    );
+    wait_until("the first values", PATIENCE, || total("sum(sums_orders_total{cluster='x'})") == Some(7.0));
+    send(dir.path(), &["sums.orders:10|c|#country:de"]);
+    wait_until("the sum", PATIENCE, || total("sums_orders_total{country='de',node!=''}") == Some(13.0));
+    assert_eq!(total("sums_load{k_k='v',flag='true',host=''}"), Some(0.5));
+    assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
+    // A new agent begins at 0, and Prometheus sees that it does, although its first value is larger than the last.
+    let mut agent = start(dir.path(), &config);
+    send(dir.path(), &["sums.orders:100|c|#country:de"]);
+    wait_until("the sum after a restart", PATIENCE, || {
+        total("sums_orders_total{country='de'}") == Some(100.0)
+    });
+    assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
+    assert_eq!(total("resets(sums_orders_total{country='de'}[5m])"), Some(1.0));
+    let first = &prometheus.query("sums_orders_total{country='de'}[5m]")[0]["values"][0];
+    assert_eq!(first[1], "0", "a sum begins with 0 at the beginning of its first period");
+    assert_eq!(
+        agent.log().matches(" WARN ").count() + agent.log().matches(" ERROR ").count(),
+        0,
+        "{}",
+        agent.log()
+    );
+}
+
+#[test]
+fn distributions_become_summaries() {
+    let (dir, prometheus) = (folder(), Prometheus::shared());
+    let source = "period: 1d, distributions: sketch";
+    let mut agent = start(dir.path(), &config(source, &remote_write(prometheus, "quantiles: [0, 0.5, 1]")));
+    send(dir.path(), &["summed.login:1:2:4:8|d|#quantile:mine"]);
+    assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
+    for (series, value) in [
+        ("summed_login{quantile='0'}", 1.0),
+        ("summed_login{quantile='0.5',exported_quantile='mine'}", 2.0),
+        ("summed_login{quantile='1'}", 8.0),
+        ("summed_login_sum", 15.0),
+        ("summed_login_count", 4.0),
+    ] {
+        assert_eq!(prometheus.value(series), Some(value), "{series}");
+    }
+}
+
+#[test]
+fn distributions_become_native_histograms() {
+    let flags = vec!["--enable-feature=native-histograms".to_owned()];
+    let prometheus = Prometheus::start(&PrometheusOptions { flags, ..PrometheusOptions::default() });
+    let dir = folder();
+    let source = "period: 200ms, distributions: sketch";
+    let sink = remote_write(&prometheus, "distributions: native");
+    let mut agent = start(dir.path(), &config(source, &sink));
+    send(dir.path(), &["native.login:1:2:4:8|d", "native.login:0:-3|d"]);
+    let count = || prometheus.value("histogram_count(native_login)");
+    wait_until("the first period", PATIENCE, || count() == Some(6.0));
+    send(dir.path(), &["native.login:100:100|d"]);
+    wait_until("the sum of both", PATIENCE, || count() == Some(8.0));
+    assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
+    assert_eq!(prometheus.value("histogram_sum(native_login)"), Some(212.0));
+    let half = prometheus.value("histogram_quantile(0.5, native_login)").unwrap();
+    assert!((1.95..=4.05).contains(&half), "{half}");
+    let largest = prometheus.value("histogram_quantile(1, native_login)").unwrap();
+    assert!((98.0..=103.0).contains(&largest), "{largest}");
+}
+
+#[test]
+fn what_prometheus_refuses_is_counted_and_the_rest_delivered() {
+    let (dir, prometheus) = (folder(), Prometheus::shared());
+    // More than an hour before the newest sample, which Prometheus refuses with the whole request.
+    let agent = start(dir.path(), &config("period: 200ms", &remote_write(prometheus, "")));
+    send(dir.path(), &["refused.first:1|g"]);
+    wait_until("a sample of now", PATIENCE, || prometheus.value("refused_first") == Some(1.0));
+    let points =
+        ["refused.a:1|c", "refused.old:2|g|T1000000000", "refused.b:3|c", "refused.future:2|g|T4000000000"];
+    send(dir.path(), &points);
+    wait_until("the others", PATIENCE, || prometheus.value("refused_b_total") == Some(3.0));
+    wait_until("a count", PATIENCE, || dropped(&agent, "refused") == 1.0);
+    assert_eq!(prometheus.value("refused_a_total"), Some(1.0));
+    assert_eq!(dropped(&agent, "future"), 1.0);
+    assert!(prometheus.query("refused_old[100y]").is_empty());
+}
+
+/// What an exporter answers to a request with these headers: head and body.
+fn scrape(port: u16, request: &str) -> (String, Vec<u8>) {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    write!(stream, "{request} HTTP/1.0\r\nHost: x\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    let end = answer.windows(4).position(|window| window == b"\r\n\r\n").unwrap();
+    (String::from_utf8_lossy(&answer[..end]).into_owned(), answer[end + 4..].to_vec())
+}
+
+fn text(port: u16) -> String {
+    String::from_utf8(scrape(port, "GET /metrics").1).unwrap()
+}
+
+#[test]
+fn prometheus_scrapes_the_exporter() {
+    let (dir, port) = (folder(), free_port());
+    let prometheus = Prometheus::start(&PrometheusOptions {
+        scrape: vec![format!("127.0.0.1:{port}")],
+        ..Default::default()
+    });
+    let sink = format!("type: prometheus_exporter, listen: '127.0.0.1:{port}', quantiles: [0.5]");
+    let _agent = start(dir.path(), &config("period: 200ms, expire: 1s, distributions: sketch", &sink));
+    send(dir.path(), &["seen.orders:3|c|#country:de", "seen.login:1:2:4|d|#odd:a\"b"]);
+    let total = |query: &str| prometheus.value(query);
+    wait_until("the first scrape", PATIENCE, || total("seen_orders_total{country='de'}") == Some(3.0));
+    send(dir.path(), &["seen.orders:4|c|#country:de", "seen.login:9|d|#odd:a\"b"]);
+    wait_until("the sum", PATIENCE, || total("seen_orders_total{country='de',job='agent'}") == Some(7.0));
+    wait_until("the summary", PATIENCE, || total("seen_login_sum{odd='a\"b'}") == Some(16.0));
+    assert_eq!(total("seen_login_count"), Some(4.0));
+    assert_eq!(total("seen_login{quantile='0.5'}"), Some(9.0), "of the last period");
+    assert_eq!(total("up"), Some(1.0));
+    assert!(text(port).contains("# TYPE seen_login summary\n"), "{}", text(port));
+}
+
+#[test]
+fn the_exporter_speaks_as_it_is_asked_to() {
+    let (dir, port) = (folder(), free_port());
+    let sink = format!("type: prometheus_exporter, listen: '127.0.0.1:{port}', expire: 2s");
+    let agent = start(dir.path(), &config("period: 200ms, expire: 1s", &sink));
+    send(dir.path(), &["asked.orders:3|c", "asked.load:1|g"]);
+    wait_until("both", PATIENCE, || {
+        text(port).contains("asked_orders_total{} 3") && text(port).contains("asked_load{} 1")
+    });
+    let (head, body) = scrape(port, "GET /metrics HTTP/1.0\r\nAccept: application/openmetrics-text\r\nX:");
+    assert!(head.contains("application/openmetrics-text; version=1.0.0"), "{head}");
+    assert!(String::from_utf8_lossy(&body).ends_with("# EOF\n"));
+    let (head, body) = scrape(port, "GET /metrics HTTP/1.0\r\nAccept-Encoding: gzip\r\nX:");
+    assert!(head.contains("content-encoding: gzip") && body.starts_with(b"\x1f\x8b"), "{head}");
+    assert!(scrape(port, "GET /").0.contains(" 404 ") && scrape(port, "POST /metrics").0.contains(" 405 "));
+    wait_until("what is idle is gone", PATIENCE, || text(port).is_empty());
+    send(dir.path(), &["asked.orders:2|c"]);
+    wait_until("it begins anew", PATIENCE, || text(port).contains("asked_orders_total{} 2"));
+    drop(agent);
+}
+
+#[test]
+fn the_exporter_wants_to_know_who_asks() {
+    let (dir, port) = (folder(), free_port());
+    std::fs::write(dir.path().join("password"), "secret\n").unwrap();
+    let auth = "auth: { type: basic, user: prom, password_file: DIR/password }";
+    let sink = format!("type: prometheus_exporter, listen: '127.0.0.1:{port}', {auth}");
+    let _agent = start(dir.path(), &config("period: 200ms", &sink));
+    wait_until("it listens", PATIENCE, || TcpStream::connect(("127.0.0.1", port)).is_ok());
+    let with =
+        |shown: &str| scrape(port, &format!("GET /metrics HTTP/1.0\r\nAuthorization: Basic {shown}\r\nX:")).0;
+    assert!(with("cHJvbTpzZWNyZXQ=").contains(" 200 "));
+    assert!(with("cHJvbTp3cm9uZw==").contains(" 401 ") && scrape(port, "GET /metrics").0.contains(" 401 "));
+}
+
+#[test]
+fn a_port_that_is_taken_is_said_and_used_once_it_is_free() {
+    let dir = folder();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let sink = format!("type: prometheus_exporter, listen: '127.0.0.1:{port}'");
+    let agent = Agent::start(dir.path(), &config("period: 200ms", &sink), &[]);
+    let said = format!("cannot listen at 127.0.0.1:{port}");
+    wait_until("it is said", PATIENCE, || agent.log().contains(&said));
+    drop(taken);
+    wait_until("it listens", PATIENCE, || agent.log().contains("metrics can be scraped at"));
+    assert!(scrape(port, "GET /metrics").0.contains(" 200 "));
+}
