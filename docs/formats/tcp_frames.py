@@ -61,6 +61,12 @@ class Agent(socketserver.StreamRequestHandler):
     """One connection of an agent."""
 
     def handle(self):
+        try:
+            self.converse()
+        except ConnectionError:
+            pass  # What is not acknowledged comes again.
+
+    def converse(self):
         hello = self.frame()
         if hello is None or hello[:2] != b"H\x01":
             return
