@@ -3,9 +3,11 @@
 
 mod agent;
 mod broker;
+mod compression;
 mod delivered;
 mod encodings;
 mod expressions;
+mod far;
 mod fleet;
 mod framing;
 mod header;
@@ -13,6 +15,7 @@ mod java;
 mod limits;
 mod measure;
 mod metrics;
+mod metrics_out;
 mod parse;
 mod parse_text;
 mod peers;
@@ -91,6 +94,8 @@ enum Part {
     Parse,
     /// Lines taken apart: JSON, regular expressions
     ParseText,
+    /// Compression by library and level, over what users send
+    Compression,
     /// Conditions over columns: a search beside memmem, comparisons by row
     Expressions,
     /// The agent over one big file, scenario by scenario
@@ -110,6 +115,11 @@ enum Part {
     },
     /// The Java client beside that of DogStatsD
     Java,
+    /// The way out: compression, a million series to the network, points to Prometheus, logs over HTTP
+    MetricsOut {
+        /// Only these scenarios
+        names: Vec<String>,
+    },
     /// Sends datagrams of DogStatsD lines and says what was sent; the load of `metrics`
     Send(metrics::send::Load),
     /// What fleets pay for: many files, slow writers, nothing to do
@@ -150,6 +160,7 @@ fn run(options: &Options) -> io::Result<()> {
         Part::Framing => framing::run(options.repetitions, &mut report)?,
         Part::Parse => parse::run(options.repetitions, &mut report)?,
         Part::ParseText => parse_text::run(options.repetitions, &mut report)?,
+        Part::Compression => compression::run_alone(&mut report)?,
         Part::Expressions => expressions::run(options.repetitions, &mut report)?,
         Part::Agent { names } => {
             agent::run(options, names, &options.weblog(&scratch)?, &scratch, &mut report)?
@@ -157,6 +168,7 @@ fn run(options: &Options) -> io::Result<()> {
         Part::Peers { names } => peers::run(options, names, &scratch, &mut report)?,
         Part::Metrics { names } => metrics::run(options, names, &scratch, &mut report)?,
         Part::Java => java::run(options.cores(), &scratch, &mut report)?,
+        Part::MetricsOut { names } => metrics_out::run(options, names, &scratch, &mut report)?,
         Part::Send(_) => {}
         Part::Fleet { names } => fleet::run(options, names, &scratch, &mut report)?,
     }
@@ -172,6 +184,7 @@ fn short(options: &Options, scratch: &Scratch, report: &mut Report) -> io::Resul
     agent::run(options, &[], &input, scratch, report)?;
     Input::remove(scratch)?;
     metrics::run(options, &[], scratch, report)?;
+    metrics_out::run(options, &[], scratch, report)?;
     fleet::run(options, &[], scratch, report)
 }
 
@@ -198,11 +211,13 @@ impl Part {
             Part::Framing => "framing",
             Part::Parse => "parse",
             Part::ParseText => "parse_text",
+            Part::Compression => "compression",
             Part::Expressions => "expressions",
             Part::Agent { .. } => "agent",
             Part::Peers { .. } => "peers",
             Part::Metrics { .. } => "metrics",
             Part::Java => "java_client",
+            Part::MetricsOut { .. } => "metrics_out",
             Part::Send(_) => "send",
             Part::Fleet { .. } => "fleet",
         }

@@ -3,11 +3,11 @@
 
 mod flush;
 mod limit;
-mod load;
+pub mod load;
 mod merging;
 mod pace;
 mod probe;
-mod program;
+pub mod program;
 pub mod send;
 mod socket;
 

@@ -6,8 +6,13 @@ use std::fmt::Write;
 
 /// Access lines.
 pub fn weblog(bytes: usize) -> Vec<u8> {
+    weblog_of(4, bytes)
+}
+
+/// Access lines, others for each seed, which must not be 0.
+pub fn weblog_of(seed: u64, bytes: usize) -> Vec<u8> {
     let mut text = Vec::with_capacity(bytes + 1024);
-    WebLog::new(4).write(bytes, &mut text).expect("to memory");
+    WebLog::new(seed).write(bytes, &mut text).expect("to memory");
     text
 }
 

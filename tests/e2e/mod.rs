@@ -2,6 +2,7 @@
 
 mod commands;
 mod files;
+mod http;
 mod input;
 mod kafka;
 mod kill;

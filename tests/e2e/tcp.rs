@@ -47,7 +47,8 @@ impl Server {
     fn events(&self) -> HashMap<(String, String), usize> {
         let mut events = HashMap::new();
         for line in lines(&self.path) {
-            let event: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line:?}: {error}"));
+            let event: Value =
+                serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line:?}: {error}"));
             let text = |value: &Value| value.as_str().unwrap().to_owned();
             *events.entry((text(&event["message"]), text(&event["meta"]["id"]))).or_default() += 1;
         }

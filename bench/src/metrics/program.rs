@@ -138,7 +138,8 @@ pub fn load(scenario: &Header, to: &str) -> io::Result<Load> {
     })
 }
 
-fn await_socket(program: &Program, port: u16) -> io::Result<()> {
+/// Waits until it listens, and for a moment more.
+pub fn await_socket(program: &Program, port: u16) -> io::Result<()> {
     let start = Instant::now();
     while row(port)?.is_none() {
         if start.elapsed() > START_MAX {
@@ -150,7 +151,7 @@ fn await_socket(program: &Program, port: u16) -> io::Result<()> {
 }
 
 /// Waits until the socket is empty and the program idle; returns its CPU seconds by then.
-fn await_rest(program: &Program, port: u16) -> io::Result<f64> {
+pub fn await_rest(program: &Program, port: u16) -> io::Result<f64> {
     let start = Instant::now();
     let mut before = program.cpu_seconds()?;
     loop {
@@ -166,7 +167,7 @@ fn await_rest(program: &Program, port: u16) -> io::Result<f64> {
 }
 
 /// Resident set now, and the largest so far.
-fn memory_bytes(pid: u32) -> io::Result<[u64; 2]> {
+pub fn memory_bytes(pid: u32) -> io::Result<[u64; 2]> {
     let text = fs::read_to_string(format!("/proc/{pid}/status"))?;
     Ok(["VmRSS:", "VmHWM:"].map(|key| number_of(&text, key) * 1024))
 }

@@ -12,6 +12,9 @@ use std::mem;
 /// requests. What a larger one needed is given back.
 const KEPT_BYTES_MAX: usize = 4 << 20;
 
+/// Memory to write to grows by so much at least, as requests are not all of the same size.
+const STEP_BYTES: usize = 64 << 10;
+
 /// Compresses one buffer after another.
 pub struct Compressor {
     algorithm: Algorithm,
@@ -145,12 +148,15 @@ impl Memory {
         E: Into<Box<dyn Error + Send + Sync>>,
     {
         if self.out.len() < bound {
-            self.out.resize(bound, 0);
+            // What it held is not needed: the old one goes before the new one comes.
+            self.out = Vec::new();
+            self.out = vec![0; bound.next_multiple_of(STEP_BYTES)];
         }
         let input: &[u8] = match parts {
             [part] => part,
             parts => {
                 self.joined.clear();
+                self.joined.reserve_exact(parts.iter().map(Bytes::len).sum());
                 parts.iter().for_each(|part| self.joined.extend_from_slice(part));
                 &self.joined
             }

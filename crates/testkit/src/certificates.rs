@@ -84,6 +84,11 @@ impl Default for Authority {
 impl Certificate {
     /// A server with this certificate; its clients need one of `clients`, if that is given.
     pub fn acceptor(&self, clients: Option<&Authority>) -> TlsAcceptor {
+        TlsAcceptor::from(self.server(clients))
+    }
+
+    /// How such a server is set up.
+    pub fn server(&self, clients: Option<&Authority>) -> Arc<ServerConfig> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ServerConfig::builder_with_provider(provider.clone());
         let builder = builder.with_safe_default_protocol_versions().expect("versions of TLS");
@@ -97,8 +102,7 @@ impl Certificate {
             }
         };
         let key = PrivateKeyDer::from_pem_slice(self.key.as_bytes()).expect("a key");
-        let config = builder.with_single_cert(chain(&self.cert), key).expect("a certificate with its key");
-        TlsAcceptor::from(Arc::new(config))
+        Arc::new(builder.with_single_cert(chain(&self.cert), key).expect("a certificate with its key"))
     }
 
     /// Writes it to `NAME.crt` and its key to `NAME.key` in `folder`.

@@ -1,5 +1,7 @@
-//! A far side that speaks HTTP/1.1 and does with each request what a test says.
+//! A far side that speaks HTTP/1.1, plain or with TLS, and does with each request what a test says.
 
+use rustix::net::sockopt::set_socket_linger;
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -47,6 +49,8 @@ pub enum Reply {
     Endless(Vec<u8>),
     /// Close the connection without an answer.
     Close,
+    /// Break the connection off: the sender gets an error, not an end.
+    Reset,
     /// Leave the connection open without an answer.
     Hang,
 }
@@ -58,18 +62,50 @@ impl Reply {
     }
 }
 
+/// How the body of a request is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reading {
+    /// As it comes.
+    #[default]
+    Whole,
+    /// So many bytes at a time, with a pause before each.
+    Slowly(usize, Duration),
+    /// So many bytes; then the connection is broken off.
+    ResetAfter(usize),
+    /// Not at all, while the connection is open.
+    Never,
+}
+
+/// How a far side listens.
+pub struct HttpOptions {
+    /// On this port of 127.0.0.1; 0 takes a free one.
+    pub port: u16,
+    /// With TLS.
+    pub tls: Option<Arc<ServerConfig>>,
+    /// Decides by the head of a request how its body is read; the body is empty then.
+    pub reading: Box<dyn Fn(&Seen) -> Reading + Send + Sync>,
+}
+
+impl Default for HttpOptions {
+    fn default() -> HttpOptions {
+        HttpOptions { port: 0, tls: None, reading: Box::new(|_| Reading::Whole) }
+    }
+}
+
 type Handler = dyn Fn(&Seen) -> Reply + Send + Sync;
 
 /// The far side: listens until it is dropped.
 pub struct HttpServer {
     /// Its port on 127.0.0.1.
     pub port: u16,
+    has_tls: bool,
     shared: Arc<Shared>,
 }
 
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
+    options: HttpOptions,
     handler: Box<Handler>,
 }
 
@@ -95,10 +131,19 @@ impl HttpServer {
 
     /// Listens on this port; 0 takes a free one.
     pub fn on(port: u16, handler: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> HttpServer {
-        let listener = TcpListener::bind(("127.0.0.1", port)).expect("a port to listen on");
+        HttpServer::with(HttpOptions { port, ..HttpOptions::default() }, handler)
+    }
+
+    /// Listens as the options say.
+    pub fn with(
+        options: HttpOptions,
+        handler: impl Fn(&Seen) -> Reply + Send + Sync + 'static,
+    ) -> HttpServer {
+        let listener = TcpListener::bind(("127.0.0.1", options.port)).expect("a port to listen on");
         let port = listener.local_addr().expect("an address").port();
-        let shared =
-            Arc::new(Shared { state: Mutex::default(), changed: Condvar::new(), handler: Box::new(handler) });
+        let has_tls = options.tls.is_some();
+        let (state, changed) = (Mutex::default(), Condvar::new());
+        let shared = Arc::new(Shared { state, changed, options, handler: Box::new(handler) });
         let all = shared.clone();
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
@@ -106,15 +151,16 @@ impl HttpServer {
                     return;
                 }
                 let shared = all.clone();
-                thread::spawn(move || drop(serve(&stream, &shared)));
+                thread::spawn(move || drop(Visit::new(stream, shared).and_then(Visit::serve)));
             }
         });
-        HttpServer { port, shared }
+        HttpServer { port, has_tls, shared }
     }
 
     /// The address of a path there.
     pub fn uri(&self, path: &str) -> String {
-        format!("http://127.0.0.1:{}{path}", self.port)
+        let scheme = if self.has_tls { "https" } else { "http" };
+        format!("{scheme}://127.0.0.1:{}{path}", self.port)
     }
 
     /// The requests so far, in the order in which they were read.
@@ -146,57 +192,134 @@ impl Drop for HttpServer {
     }
 }
 
-fn serve(stream: &TcpStream, shared: &Shared) -> io::Result<()> {
-    let connection = {
-        let mut state = shared.lock();
-        state.open.push(stream.try_clone()?);
-        state.connections += 1;
-        state.connections - 1
-    };
-    let mut reader = BufReader::new(stream);
-    loop {
-        let seen = read(&mut reader, connection)?;
-        let reply = (shared.handler)(&seen);
-        shared.lock().seen.push(seen);
-        shared.changed.notify_all();
+trait Wire: Read + Write + Send {}
+
+impl<W: Read + Write + Send> Wire for W {}
+
+/// One connection.
+struct Visit {
+    number: usize,
+    socket: TcpStream,
+    wire: BufReader<Box<dyn Wire>>,
+    shared: Arc<Shared>,
+}
+
+impl Visit {
+    fn new(socket: TcpStream, shared: Arc<Shared>) -> io::Result<Visit> {
+        let number = {
+            let mut state = shared.lock();
+            state.open.push(socket.try_clone()?);
+            state.connections += 1;
+            state.connections - 1
+        };
+        let plain = socket.try_clone()?;
+        let wire: Box<dyn Wire> = match &shared.options.tls {
+            None => Box::new(plain),
+            Some(tls) => {
+                let connection = ServerConnection::new(tls.clone()).map_err(io::Error::other)?;
+                Box::new(StreamOwned::new(connection, plain))
+            }
+        };
+        Ok(Visit { number, socket, wire: BufReader::new(wire), shared })
+    }
+
+    fn serve(mut self) -> io::Result<()> {
+        loop {
+            let mut seen = self.head()?;
+            let reading = (self.shared.options.reading)(&seen);
+            self.body(reading, &mut seen)?;
+            let reply = (self.shared.handler)(&seen);
+            self.shared.lock().seen.push(seen);
+            self.shared.changed.notify_all();
+            self.answer(reply)?;
+        }
+    }
+
+    fn head(&mut self) -> io::Result<Seen> {
+        let mut line = String::new();
+        if self.wire.read_line(&mut line)? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let mut words = line.split_whitespace().map(str::to_owned);
+        let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        let mut headers = BTreeMap::new();
+        loop {
+            let mut line = String::new();
+            self.wire.read_line(&mut line)?;
+            let Some((name, value)) = line.trim_end().split_once(':') else { break };
+            headers.insert(name.to_ascii_lowercase(), value.trim().to_owned());
+        }
+        Ok(Seen { method, path, headers, body: Vec::new(), connection: self.number, at: Instant::now() })
+    }
+
+    fn body(&mut self, reading: Reading, seen: &mut Seen) -> io::Result<()> {
+        let length = seen.header("content-length").parse().unwrap_or(0);
+        seen.body = vec![0; length];
+        match reading {
+            Reading::Whole => self.wire.read_exact(&mut seen.body)?,
+            Reading::Slowly(bytes, pause) => {
+                for piece in seen.body.chunks_mut(bytes) {
+                    thread::sleep(pause);
+                    self.wire.read_exact(piece)?;
+                }
+            }
+            Reading::ResetAfter(bytes) => {
+                self.wire.read_exact(&mut seen.body[..bytes.min(length)])?;
+                return self.reset();
+            }
+            Reading::Never => {
+                while !self.shared.lock().closed {
+                    thread::sleep(Duration::from_millis(20));
+                }
+                return Err(io::ErrorKind::ConnectionAborted.into());
+            }
+        }
+        seen.at = Instant::now();
+        Ok(())
+    }
+
+    fn answer(&mut self, reply: Reply) -> io::Result<()> {
         match reply {
             Reply::Status(status, headers, body) => {
                 let mut text = format!("HTTP/1.1 {status} Status\r\nContent-Length: {}\r\n", body.len());
                 headers.iter().for_each(|(name, value)| text.push_str(&format!("{name}: {value}\r\n")));
-                (&*stream).write_all(format!("{text}\r\n{body}").as_bytes())?;
+                self.write(format!("{text}\r\n{body}").as_bytes())
             }
             Reply::Raw(bytes) => {
-                (&*stream).write_all(&bytes)?;
-                return stream.shutdown(std::net::Shutdown::Both);
+                self.write(&bytes)?;
+                self.close()
             }
             Reply::Endless(bytes) => {
-                (&*stream).write_all(&bytes)?;
+                self.write(&bytes)?;
                 loop {
-                    (&*stream).write_all(&[b'x'; 4096])?;
+                    self.write(&[b'x'; 4096])?;
                 }
             }
-            Reply::Close => return stream.shutdown(std::net::Shutdown::Both),
-            Reply::Hang => drop(reader.read(&mut [0])?),
+            Reply::Close => self.close(),
+            Reply::Reset => self.reset(),
+            Reply::Hang => self.wire.read(&mut [0]).map(drop),
         }
     }
-}
 
-fn read(reader: &mut impl BufRead, connection: usize) -> io::Result<Seen> {
-    let mut line = String::new();
-    if reader.read_line(&mut line)? == 0 {
-        return Err(io::ErrorKind::UnexpectedEof.into());
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let wire = self.wire.get_mut();
+        wire.write_all(bytes)?;
+        wire.flush()
     }
-    let mut words = line.split_whitespace().map(str::to_owned);
-    let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-    let mut headers = BTreeMap::new();
-    loop {
-        let mut line = String::new();
-        reader.read_line(&mut line)?;
-        let Some((name, value)) = line.trim_end().split_once(':') else { break };
-        headers.insert(name.to_ascii_lowercase(), value.trim().to_owned());
+
+    /// Ends the connection in order.
+    fn close(&self) -> io::Result<()> {
+        self.socket.shutdown(std::net::Shutdown::Both)?;
+        Err(io::ErrorKind::ConnectionAborted.into())
     }
-    let length = headers.get("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body)?;
-    Ok(Seen { method, path, headers, body, connection, at: Instant::now() })
+
+    /// Breaks the connection off.
+    fn reset(&self) -> io::Result<()> {
+        // Without time to linger the last handle that closes the socket sends a reset; another handle
+        // is kept for the end of the far side, and goes first.
+        set_socket_linger(&self.socket, Some(Duration::ZERO))?;
+        let own = self.socket.peer_addr()?;
+        self.shared.lock().open.retain(|other| other.peer_addr().is_ok_and(|peer| peer != own));
+        Err(io::ErrorKind::ConnectionReset.into())
+    }
 }

@@ -4,6 +4,7 @@
 
 mod batch;
 pub mod certificates;
+pub mod frames;
 pub mod http;
 pub mod kafka;
 mod lines;
@@ -13,6 +14,8 @@ mod rig;
 mod sink;
 mod source;
 mod store;
+pub mod toxiproxy;
+pub mod unpack;
 mod yaml;
 
 pub use batch::{Rows, assert_whole, batch};

@@ -1,7 +1,7 @@
 //! Configuration of sink `tcp`.
 
 use super::TcpSink;
-use crate::codec::Encoding;
+use crate::codec::{Codec, Encoding};
 use crate::registry::{Component, SinkComponent};
 use crate::requests::BatchOptions;
 use millstream_compression::Algorithm;
@@ -140,6 +140,9 @@ impl TcpConfig {
         }
         if self.compression != Algorithm::None && !is_length {
             faults.push(("/compression".into(), "needs frames; write `framing: length`".into()));
+        }
+        if self.encoding.codec == Codec::Msgpack && self.framing == Framing::Newline {
+            faults.push(("/framing".into(), "does not fit `msgpack`; write `framing: length`".into()));
         }
         if let Some(Err(what)) = self.compression_level.map(|level| self.compression.check_level(level)) {
             faults.push(("/compression_level".into(), what));

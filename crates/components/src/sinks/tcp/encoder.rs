@@ -10,7 +10,7 @@ pub const LENGTH_BYTES: usize = 4;
 /// Encodes for sink `tcp`.
 pub struct TcpEncoder {
     inner: Box<dyn Encoder>,
-    is_text: bool,
+    codec: Codec,
     /// What replaces the line ends; [`Framing::Newline`] where they stay, as in batches.
     framing: Framing,
     newlines: Vec<u32>,
@@ -21,7 +21,7 @@ impl TcpEncoder {
     pub fn new(config: &TcpConfig) -> TcpEncoder {
         TcpEncoder {
             inner: config.encoding.encoder(),
-            is_text: config.encoding.codec == Codec::Text,
+            codec: config.encoding.codec,
             framing: if config.has_batches() { Framing::Newline } else { config.framing },
             newlines: Vec::new(),
         }
@@ -39,6 +39,19 @@ impl TcpEncoder {
         for row in batch.runs(0, batch.rows()).flat_map(|(begin, end)| begin..end) {
             self.push(buffer, batch.text(row));
         }
+    }
+
+    /// Each part is a block.
+    fn blocks(
+        &mut self,
+        batch: &Batch,
+        buffer: &mut Vec<u8>,
+        cx: &mut EncodeCx<'_>,
+    ) -> Result<(), ComponentError> {
+        let mut encoded = Payload::default();
+        self.inner.encode(batch, &mut encoded, cx)?;
+        encoded.parts.iter().for_each(|part| self.push(buffer, part));
+        Ok(())
     }
 
     /// JSON has no line ends but those between the events.
@@ -75,9 +88,10 @@ impl Encoder for TcpEncoder {
         }
         let mut buffer = cx.pool.buffer();
         buffer.reserve(batch.text_bytes() as usize + batch.events() * LENGTH_BYTES);
-        match self.is_text {
-            true => self.text(batch, &mut buffer),
-            false => self.json(batch, &mut buffer, cx)?,
+        match self.codec {
+            Codec::Text => self.text(batch, &mut buffer),
+            Codec::Json => self.json(batch, &mut buffer, cx)?,
+            Codec::Msgpack => self.blocks(batch, &mut buffer, cx)?,
         }
         payload.push(cx.freeze(buffer));
         Ok(())

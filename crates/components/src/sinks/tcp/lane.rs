@@ -226,6 +226,7 @@ fn codec_number(codec: Codec) -> u8 {
     match codec {
         Codec::Json => 0,
         Codec::Text => 1,
+        Codec::Msgpack => 2,
     }
 }
 

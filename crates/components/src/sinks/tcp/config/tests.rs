@@ -12,6 +12,7 @@ fn faults_have_their_place_and_advice() {
         (json!({"address": "a:1", "addresses": ["b:1"]}), "/address", "beside `addresses`"),
         (json!({"address": "a"}), "/address", "write host:port"),
         (json!({"addresses": ["a:1", "tcp://b:1"]}), "/addresses/1", "write host:port"),
+        (json!({"address": "a:1", "encoding": {"codec": "msgpack"}}), "/framing", "write `framing: length`"),
         (json!({"address": "a:1", "acknowledgements": true}), "/acknowledgements", "write `framing: length`"),
         (json!({"address": "a:1", "compression": "zstd"}), "/compression", "write `framing: length`"),
         (

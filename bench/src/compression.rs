@@ -1,0 +1,200 @@
+//! What compression costs and what it saves: the libraries of the agent beside others, over what users send.
+
+mod encoded;
+mod libraries;
+pub mod payloads;
+
+use crate::measure::{Samples, progress, thread_cpu_seconds};
+use crate::peers::{BAR_COLUMNS, Bar};
+use crate::plot::{Axes, Series};
+use crate::report::{Report, Table};
+use bytes::Bytes;
+use libraries::{METHODS, Method, PLAIN, plain_version};
+use millstream_compression::Algorithm;
+use std::hint::black_box;
+use std::io;
+
+const COLUMNS: &[&str] = &[
+    "payload",
+    "KiB",
+    "library",
+    "level",
+    "% of the size",
+    "ns per byte",
+    "min",
+    "max",
+    "MB per CPU s",
+    "CPU, times plain zlib 6",
+    "kept KiB",
+];
+const REPETITIONS: usize = 3;
+/// CPU seconds of one sample: at least one round over all buffers.
+const SAMPLE_S: f64 = 0.03;
+/// Sizes of a buffer, and how many take turns: a library must not know the next one by heart.
+const SIZES: [(usize, usize); 2] = [(64 << 10, 16), (1 << 20, 3)];
+/// Most CPU time that zlib may take of that of plain zlib.
+const BAR_ZLIB: f64 = 0.4;
+/// A level counts as comparable if its output is at most this much larger.
+const COMPARABLE: f64 = 1.02;
+
+/// A kind of payload: its name, and how buffers of a seed and a size are made.
+pub type Payload = (&'static str, fn(u64, usize) -> Vec<u8>);
+
+const PAYLOADS: &[Payload] = &[
+    ("metrics as JSON", payloads::json),
+    ("metrics as msgpack", encoded::msgpack),
+    ("metrics as remote write", encoded::remote_write),
+    ("logs as JSON", payloads::logs),
+];
+
+/// Measures and reports all methods over all payloads; returns the bars.
+pub fn run(report: &mut Report) -> io::Result<Vec<Vec<String>>> {
+    let mut table = Table::new("compression", "Compression by library and level", COLUMNS);
+    let mut all = Vec::new();
+    for &(payload, make) in PAYLOADS {
+        for (bytes, count) in SIZES {
+            let buffers: Vec<Bytes> = (1..=count as u64).map(|seed| make(seed, bytes).into()).collect();
+            progress(&format!("compression: {payload}, {} KiB", bytes >> 10));
+            let measured = measure(&buffers)?;
+            let plain = find(&measured, PLAIN).ns.median();
+            measured.iter().for_each(|of| table.row(of.cells(payload, bytes, plain)));
+            all.push((payload, bytes, measured));
+        }
+    }
+    table.note(format!(
+        "Medians of {REPETITIONS}. Plain zlib is {}; all keep their state from one buffer to the next, *kept* is that and \
+         their buffers.",
+        plain_version()
+    ));
+    report.add(table)?;
+    for (payload, _, measured) in all.iter().filter(|(_, bytes, _)| *bytes == SIZES[1].0) {
+        plot(payload, measured, report)?;
+    }
+    Ok(all.iter().flat_map(|(payload, bytes, measured)| bars(payload, *bytes, measured)).collect())
+}
+
+/// One method over one payload.
+struct Measured {
+    method: Method,
+    /// Output, of the input.
+    share: f64,
+    ns: Samples,
+    kept_bytes: usize,
+}
+
+impl Measured {
+    fn cells(&self, payload: &str, bytes: usize, plain_ns: f64) -> Vec<String> {
+        let ns = self.ns.median();
+        let mut cells = vec![payload.to_owned(), (bytes >> 10).to_string(), self.method.library().to_owned()];
+        cells.push(self.method.level().map_or(String::new(), |level| level.to_string()));
+        cells.push(format!("{:.1}", self.share * 100.0));
+        cells.extend([ns, self.ns.min(), self.ns.max()].map(|ns| format!("{ns:.2}")));
+        cells.push(format!("{:.0}", 1e3 / ns));
+        cells.push(format!("{:.2}", ns / plain_ns));
+        cells.push((self.kept_bytes >> 10).to_string());
+        cells
+    }
+}
+
+/// All methods in turn, so that a change of the host's speed meets all of them.
+fn measure(buffers: &[Bytes]) -> io::Result<Vec<Measured>> {
+    let mut all = Vec::new();
+    for method in METHODS {
+        let (kept_bytes, share) = kept(*method, buffers)?;
+        all.push(Measured { method: *method, share, ns: Samples::default(), kept_bytes });
+    }
+    for _ in 0..REPETITIONS {
+        for measured in &mut all {
+            measured.ns.push(sample(measured.method, buffers)?);
+        }
+    }
+    Ok(all)
+}
+
+/// Memory that a method keeps between buffers, and its output, of the input.
+fn kept(method: Method, buffers: &[Bytes]) -> io::Result<(usize, f64)> {
+    let (before, mut output) = (allocated_bytes(), 0);
+    let mut work = method.start()?;
+    for buffer in buffers {
+        output += work(buffer)?.len();
+    }
+    let kept = allocated_bytes().saturating_sub(before);
+    Ok((kept, output as f64 / total(buffers) as f64))
+}
+
+/// ns of a byte, with state that was used before.
+fn sample(method: Method, buffers: &[Bytes]) -> io::Result<f64> {
+    let mut work = method.start()?;
+    work(&buffers[0])?;
+    let (start, mut rounds) = (thread_cpu_seconds(), 0);
+    loop {
+        for buffer in buffers {
+            black_box(work(black_box(buffer))?);
+        }
+        rounds += 1;
+        let seconds = thread_cpu_seconds() - start;
+        if seconds >= SAMPLE_S {
+            return Ok(seconds * 1e9 / (rounds * total(buffers)) as f64);
+        }
+    }
+}
+
+fn total(buffers: &[Bytes]) -> usize {
+    buffers.iter().map(Bytes::len).sum()
+}
+
+/// What the process has allocated, in C and in Rust.
+fn allocated_bytes() -> usize {
+    // SAFETY: it has no preconditions.
+    let info = unsafe { libc::mallinfo2() };
+    info.uordblks + info.hblkhd
+}
+
+fn find(measured: &[Measured], method: Method) -> &Measured {
+    let found = measured.iter().find(|of| of.method == method);
+    found.expect("every method that is named here is one of METHODS")
+}
+
+/// Size over speed, a line for each library.
+fn plot(payload: &str, measured: &[Measured], report: &mut Report) -> io::Result<()> {
+    let mut series: Vec<Series> = Vec::new();
+    for of in measured {
+        let point = (of.ns.median().log10(), of.share * 100.0);
+        match series.last_mut().filter(|last| last.label == of.method.library()) {
+            Some(last) => last.points.push(point),
+            None => series.push(Series { label: of.method.library().to_owned(), points: vec![point] }),
+        }
+    }
+    let label = |x: &f64| format!("{:.1}", 10_f64.powf(*x));
+    let title = format!("{payload}, 1 MiB: size over CPU time, level by level");
+    let axes = Axes { title: &title, x: "ns per byte", y: "% of the size", x_label: &label };
+    report.plot(&format!("compression_{}", payload.replace(' ', "_").to_lowercase()), &axes, &series)
+}
+
+/// The agent's zlib at its own level beside plain zlib at its own; and the fastest level that makes it as small.
+fn bars(payload: &str, bytes: usize, measured: &[Measured]) -> Vec<Vec<String>> {
+    let plain = find(measured, PLAIN);
+    let (_, default) = Algorithm::Zlib.levels().expect("zlib has levels");
+    let own = find(measured, Method::Agent(Algorithm::Zlib, Some(default)));
+    let is_zlib = |of: &&Measured| matches!(of.method, Method::Agent(Algorithm::Zlib, _));
+    let comparable = measured.iter().filter(is_zlib).filter(|of| of.share <= plain.share * COMPARABLE);
+    let fastest = comparable.map(|of| of.ns.median()).fold(f64::NAN, f64::min);
+    let what = format!("{payload}, {} KiB", bytes >> 10);
+    [
+        Bar::most(
+            "CPU of zlib at comparable size, times plain zlib 6",
+            fastest / plain.ns.median(),
+            BAR_ZLIB,
+        ),
+        Bar::most("size of the default zlib, times plain zlib 6", own.share / plain.share, COMPARABLE),
+    ]
+    .map(|bar| bar.cells(&what))
+    .to_vec()
+}
+
+/// The table of bars alone, for a run of nothing else.
+pub fn run_alone(report: &mut Report) -> io::Result<()> {
+    let mut bars = Table::new("compression_bars", "The bars of compression", BAR_COLUMNS);
+    run(report)?.into_iter().for_each(|row| bars.row(row));
+    report.add(bars)
+}

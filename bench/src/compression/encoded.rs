@@ -1,0 +1,95 @@
+//! The batches of metrics in the agent's other encodings.
+
+use super::payloads::{self, Metrics};
+use millstream_encodings::metric::{Kind, Metric, Temporality, Value};
+use millstream_encodings::msgpack::{BlockEncoder, Shared};
+use millstream_encodings::prometheus::{
+    Accumulator, Distributions, LabelRules, Options, RemoteForm, RequestBuilder, RowsBuilder,
+};
+
+/// End of the period.
+const TIME_MS: i64 = 1_795_339_810_000;
+const INTERVAL_S: f64 = 10.0;
+const HOST: &str = "web-017";
+/// Metrics of a block of msgpack, and those whose size is looked at together.
+const BLOCK: usize = 2000;
+
+/// Metrics as msgpack, of about `bytes`.
+pub fn msgpack(seed: u64, bytes: usize) -> Vec<u8> {
+    let (mut metrics, mut encoder, mut body) = (Metrics::new(seed), BlockEncoder::new(seed), Vec::new());
+    let shared = Shared { meta: &[("host", HOST), ("source", "dogs")], attributes: &[] };
+    while body.len() + encoder.bytes() < bytes {
+        for metric in metrics.by_ref().take(100) {
+            encoder.push(&of(&metric)).expect("tags are an object");
+        }
+        if encoder.rows() >= BLOCK {
+            encoder.finish(&shared, &mut body);
+        }
+    }
+    encoder.finish(&shared, &mut body);
+    body
+}
+
+/// Metrics as a request of remote write 1.0, of about `bytes`.
+pub fn remote_write(seed: u64, bytes: usize) -> Vec<u8> {
+    let distributions = Distributions::Native;
+    let rules = LabelRules {
+        constant: Vec::new(),
+        host_label: None,
+        counter_suffix: true,
+        value_bytes_max: usize::MAX,
+    };
+    let options = Options {
+        rules,
+        distributions: distributions.clone(),
+        expire_seconds: 600,
+        series_max: usize::MAX,
+        starts_at_zero: false,
+    };
+    let (mut metrics, mut request) = (Metrics::new(seed), RequestBuilder::default());
+    let mut accumulator = Accumulator::new(options, RemoteForm::new(&distributions));
+    while request.bytes() < bytes {
+        let mut rows = RowsBuilder::new(&distributions, seed, HOST, Vec::new());
+        metrics.by_ref().take(100).for_each(|metric| rows.push(&of(&metric)));
+        let (rows, text) = rows.finish();
+        for row in rows.rows() {
+            // The load has some series twice, and the second value of a moment is none.
+            let _ = accumulator.add((&rows, row, &text), TIME_MS, &mut request);
+            request.end_event();
+        }
+    }
+    request.take().parts().concat()
+}
+
+fn of(metric: &payloads::Metric) -> Metric<'_> {
+    let (kind, temporality) = match metric.is_counter {
+        true => (Kind::Counter, Temporality::Delta),
+        false => (Kind::Gauge, Temporality::None),
+    };
+    Metric {
+        name: metric.name.as_bytes(),
+        tags: metric.tags.as_bytes(),
+        kind,
+        temporality,
+        value: Value::Number(metric.value),
+        time_ns: TIME_MS * 1_000_000,
+        interval: INTERVAL_S,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use millstream_encodings::msgpack::blocks;
+
+    #[test]
+    fn payloads_have_about_the_size_asked_for_and_can_be_read() {
+        for of in [msgpack, remote_write] {
+            let len = of(1, 64 << 10).len();
+            assert!((48 << 10..96 << 10).contains(&len), "{len}");
+        }
+        let body = msgpack(2, 200 << 10);
+        let rows: usize = blocks(&body).map(|block| block.unwrap().metrics().count()).sum();
+        assert!(rows > BLOCK, "{rows}");
+    }
+}

@@ -1,0 +1,40 @@
+//! The way out: what compression costs, a million series to the network, points to Prometheus, logs over HTTP.
+
+mod compressed;
+mod flush;
+mod logs;
+mod remote_write;
+mod whole;
+
+use crate::Options;
+use crate::compression;
+use crate::header::Header;
+use crate::metrics::program::Bench;
+use crate::peers::BAR_COLUMNS;
+use crate::report::{Report, Table};
+use crate::scratch::Scratch;
+use std::io;
+
+/// Measures the scenarios in `names`, or all, and then compression by itself too.
+pub fn run(options: &Options, names: &[String], scratch: &Scratch, report: &mut Report) -> io::Result<()> {
+    let bench = Bench { scratch, core: options.core, load_core: options.load_core };
+    let mut bars = Table::new("metrics_out_bars", "The bars of the way out", BAR_COLUMNS);
+    if names.is_empty() {
+        compression::run(report)?.into_iter().for_each(|row| bars.row(row));
+    }
+    let scenarios = Header::read_folder(&options.folder.join("metrics_out"), names)?;
+    let flushes: Vec<&Header> =
+        scenarios.iter().filter(|scenario| scenario.text("part") == "flush").collect();
+    if !flushes.is_empty() {
+        flush::run(options, &flushes, &bench, report)?.into_iter().for_each(|row| bars.row(row));
+    }
+    for scenario in scenarios.iter().filter(|scenario| scenario.text("part") != "flush") {
+        let rows = match scenario.text("part") {
+            "whole" => whole::run(options, scenario, &bench, report)?,
+            "logs" => logs::run(options, scenario, &bench, report)?,
+            part => return Err(io::Error::other(format!("{}: there is no part {part}", scenario.name))),
+        };
+        rows.into_iter().for_each(|row| bars.row(row));
+    }
+    report.add(bars)
+}
