@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// A request as it came.
@@ -65,6 +65,7 @@ pub struct HttpServer {
     /// Its port on 127.0.0.1.
     pub port: u16,
     shared: Arc<Shared>,
+    listener: Option<JoinHandle<()>>,
 }
 
 struct Shared {
@@ -100,7 +101,7 @@ impl HttpServer {
         let shared =
             Arc::new(Shared { state: Mutex::default(), changed: Condvar::new(), handler: Box::new(handler) });
         let all = shared.clone();
-        thread::spawn(move || {
+        let listener = thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 if all.lock().closed {
                     return;
@@ -109,7 +110,7 @@ impl HttpServer {
                 thread::spawn(move || drop(serve(&stream, &shared)));
             }
         });
-        HttpServer { port, shared }
+        HttpServer { port, shared, listener: Some(listener) }
     }
 
     /// The address of a path there.
@@ -141,8 +142,9 @@ impl Drop for HttpServer {
         state.closed = true;
         state.open.drain(..).for_each(|stream| drop(stream.shutdown(std::net::Shutdown::Both)));
         drop(state);
-        // Wakes the listener, which sees that it is over.
+        // Wakes the listener, which sees that it is over and gives the port back.
         drop(TcpStream::connect(("127.0.0.1", self.port)));
+        drop(self.listener.take().map(JoinHandle::join));
     }
 }
 
