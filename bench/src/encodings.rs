@@ -4,7 +4,7 @@ use crate::measure::{Samples, progress};
 use crate::report::{Report, Table};
 use crate::scan::ns_per_item;
 use millstream_encodings::metric::{Kind, Metric, Temporality, Value};
-use millstream_encodings::msgpack::{BlockEncoder, Shared, blocks};
+use millstream_encodings::msgpack::{BlockEncoder, Shared};
 use millstream_testkit::Random;
 use std::hint::black_box;
 use std::io;
@@ -18,6 +18,9 @@ const NAMES: u64 = 50;
 const REPETITIONS: usize = 9;
 const ZSTD_LEVEL: i32 = 3;
 const META: &[(&str, &str)] = &[("host", "web-0001"), ("source", "dogs")];
+
+/// Encodes all series, a buffer per batch.
+type Encode<'a> = Box<dyn FnMut(&mut Vec<Vec<u8>>) + 'a>;
 
 /// Measures and reports the encoders.
 pub fn run(report: &mut Report) -> io::Result<()> {
@@ -33,7 +36,7 @@ pub fn run(report: &mut Report) -> io::Result<()> {
         let series = series(values);
         let metrics: Vec<Metric<'_>> = series.iter().map(Series::metric).collect();
         // Encoders of other formats are rows of this list.
-        let encoders: [(&str, Box<dyn FnMut(&mut Vec<Vec<u8>>) + '_>); 2] =
+        let encoders: [(&str, Encode<'_>); 2] =
             [("json", Box::new(|out| json(&series, out))), ("msgpack", msgpack(&metrics))];
         for (name, encode) in encoders {
             table.row([vec![load.to_owned(), name.to_owned()], measure(encode)?].concat());
@@ -48,7 +51,7 @@ pub fn run(report: &mut Report) -> io::Result<()> {
 }
 
 /// ns and bytes of a series, before and after compression.
-fn measure(mut encode: Box<dyn FnMut(&mut Vec<Vec<u8>>) + '_>) -> io::Result<Vec<String>> {
+fn measure(mut encode: Encode<'_>) -> io::Result<Vec<String>> {
     let (mut samples, mut out) = (Samples::default(), Vec::new());
     for _ in 0..REPETITIONS {
         samples.push(ns_per_item(SERIES, || {
@@ -114,10 +117,12 @@ fn series(values: u64) -> Vec<Series> {
 /// A buffer per batch, each empty.
 fn buffers(out: &mut Vec<Vec<u8>>) -> impl Iterator<Item = &mut Vec<u8>> {
     out.resize(SERIES / BATCH, Vec::new());
-    out.iter_mut().map(|buffer| {
-        buffer.clear();
-        buffer
-    })
+    out.iter_mut().map(cleared)
+}
+
+fn cleared(buffer: &mut Vec<u8>) -> &mut Vec<u8> {
+    buffer.clear();
+    buffer
 }
 
 fn json(series: &[Series], out: &mut Vec<Vec<u8>>) {
@@ -143,7 +148,7 @@ fn json(series: &[Series], out: &mut Vec<Vec<u8>>) {
     }
 }
 
-fn msgpack<'a>(metrics: &'a [Metric<'a>]) -> Box<dyn FnMut(&mut Vec<Vec<u8>>) + 'a> {
+fn msgpack<'a>(metrics: &'a [Metric<'a>]) -> Encode<'a> {
     let mut encoder = BlockEncoder::new(7);
     Box::new(move |out| {
         for (batch, out) in metrics.chunks(BATCH).zip(buffers(out)) {
@@ -157,6 +162,7 @@ fn msgpack<'a>(metrics: &'a [Metric<'a>]) -> Box<dyn FnMut(&mut Vec<Vec<u8>>) + 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use millstream_encodings::msgpack::blocks;
 
     #[test]
     fn every_metric_is_in_a_block_and_in_a_line() {

@@ -70,7 +70,7 @@ pub fn run(cores: [usize; 2], scratch: &Scratch, report: &mut Report) -> io::Res
         Bars { label: "millstream", values: heights(false) },
         Bars { label: "DogStatsD", values: heights(true) },
     ];
-    report.bars("java", "ns of a call, by threads", &labels, &series)
+    report.bars("java_client", "ns of a call, by threads", &labels, &series)
 }
 
 fn label(call: &str, threads: usize) -> String {

@@ -3,6 +3,7 @@
 mod commands;
 mod faults;
 mod files;
+mod http;
 mod input;
 mod kafka;
 mod kill;

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{blueprint, busy, settings};
-use millstream_engine::{Blueprint, Pace, Running, Settings, SinkPart, SourcePart, Store};
+use millstream_engine::{Blueprint, Buffer, Pace, Running, Settings, SinkPart, SourcePart, Store};
 use millstream_model::{
     BatchBuilder, BuildError, Kind, LongLine, Origin, Polled, Source, SourceCx, SourceInfo, SourceOpen,
 };
@@ -104,7 +104,13 @@ async fn a_dead_sink_does_not_take_the_end_from_one_that_is_well() {
         let sync_delay = Duration::from_millis(500);
         let temper = Temper { syncs: true, sync_delay, ..Temper::default() };
         let sink = Arc::new(FakeSink { shelf: shelf.clone(), temper, seed: 1 });
-        SinkPart { id: id.to_owned(), type_name: "fake", inputs: vec![("holder".to_owned(), 0)], sink }
+        SinkPart {
+            id: id.to_owned(),
+            type_name: "fake",
+            inputs: vec![("holder".to_owned(), 0)],
+            buffer: Buffer::default(),
+            sink,
+        }
     };
     first.sinks = vec![part("well", &well), part("dead", &dead)];
     // A sink is full with its first payload.

@@ -48,6 +48,15 @@ impl Held {
 pub fn read(proc: &Path, per_cpu: bool, held: &mut Held, out: &mut Readings) {
     let path = proc.join("stat");
     let Some(text) = out.read(&path) else { return };
+    let is_whole = processors(&text, per_cpu, held, out) & counts(&text, out);
+    if !is_whole {
+        out.malformed(&path);
+    }
+}
+
+/// Times of the processors, and how many there are. Whether all lines were understood, and there were some.
+fn processors(text: &str, per_cpu: bool, held: &mut Held, out: &mut Readings) -> bool {
+    let before = out.numbers.len();
     let mut cpus = 0u32;
     let mut is_whole = true;
     for line in text.lines().filter(|line| line.starts_with("cpu")) {
@@ -61,24 +70,28 @@ pub fn read(proc: &Path, per_cpu: bool, held: &mut Held, out: &mut Readings) {
         };
         is_whole &= times(line, &of, held, out).is_some();
     }
+    is_whole &= cpus > 0 && out.numbers.len() > before;
+    if cpus > 0 {
+        out.gauge("host_cpus", &labels([]), f64::from(cpus));
+    }
+    is_whole
+}
+
+/// What else the file has. Whether it was all there.
+fn counts(text: &str, out: &mut Readings) -> bool {
     let none = labels([]);
+    let mut is_whole = true;
     for (key, name) in COUNTS {
-        match files::value(&text, key) {
+        match files::value(text, key) {
             Some(value) => out.counter(name, &none, value),
             None => is_whole = false,
         }
     }
-    match files::value(&text, "btime") {
+    match files::value(text, "btime") {
         Some(value) => out.gauge("host_boot_time_seconds", &none, value),
         None => is_whole = false,
     }
-    match cpus {
-        0 => is_whole = false,
-        _ => out.gauge("host_cpus", &none, f64::from(cpus)),
-    }
-    if !is_whole {
-        out.malformed(&path);
-    }
+    is_whole
 }
 
 /// The times of one line, under labels whose last one is the mode.

@@ -1,6 +1,5 @@
 //! Which file systems are mounted.
 
-use crate::files;
 use crate::filter::Filter;
 use crate::reading::Readings;
 use std::collections::BTreeMap;
@@ -37,16 +36,10 @@ pub struct Mount {
 
 /// The wanted file systems, each once, in the order of their mount points.
 pub fn read(proc: &Path, wanted: &Filesystems, out: &mut Readings) -> Vec<Mount> {
-    // Those of the first process are the host's where the host's `/proc` is mounted into a container; to see them takes rights.
-    let path = proc.join("self/mountinfo");
-    let read = files::bytes(&proc.join("1/mountinfo")).or_else(|_| files::bytes(&path));
-    let bytes = match read {
-        Ok(bytes) => bytes,
-        Err(error) => {
-            out.failed(&path, &error);
-            return Vec::new();
-        }
-    };
+    // Those of the first process are the host's where the host's `/proc` is mounted into a container. It may be
+    // hidden.
+    let paths = ["1", "self"].map(|process| proc.join(process).join("mountinfo"));
+    let Some((path, bytes)) = out.read_first(paths) else { return Vec::new() };
     let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     let mounts: Vec<Option<Mount>> = lines.map(parse).collect();
     if mounts.is_empty() || mounts.contains(&None) {

@@ -1,6 +1,6 @@
 //! What network interfaces have received and sent.
 
-use crate::files::{self, numbers};
+use crate::files::numbers;
 use crate::filter::Filter;
 use crate::reading::{Readings, labels};
 use std::path::Path;
@@ -8,10 +8,11 @@ use std::path::Path;
 /// Reads the interfaces of the first process, which are the host's where the host's `/proc` is mounted into a
 /// container; without it, those that the agent sees.
 pub fn read(proc: &Path, interfaces: &Filter, out: &mut Readings) {
-    let path = proc.join("net/dev");
-    let Some(text) = files::text(&proc.join("1/net/dev")).ok().or_else(|| out.read(&path)) else { return };
-    let mut is_whole = true;
+    let paths = ["1/net/dev", "net/dev"].map(|file| proc.join(file));
+    let Some((path, bytes)) = out.read_first(paths) else { return };
+    let text = String::from_utf8_lossy(&bytes);
     // Lines of the heading have a bar.
+    let mut is_whole = text.contains('|');
     for line in text.lines().filter(|line| !line.contains('|')) {
         // The name may have a colon itself.
         let Some((name, rest)) = line.rsplit_once(':') else {

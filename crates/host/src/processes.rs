@@ -17,7 +17,8 @@ const STATES: [(&str, &str); 7] = [
     ("", "other"),
 ];
 
-/// Names of processes that are told apart at most: a name may be anything that a process gives itself.
+/// Names of processes that are told apart: a name may be anything that a process gives itself. When there are as many,
+/// those that no process has any more are forgotten.
 const NAMES_MAX: usize = 1000;
 
 /// Where things stand behind the name in `stat`.
@@ -82,22 +83,22 @@ pub fn read(proc: &Path, names: Option<&Filter>, seen: &mut Seen, out: &mut Read
         let state = stat.state.to_ascii_uppercase();
         states[STATES.iter().position(|(key, _)| *key == state).unwrap_or(other)] += 1;
         threads += stat.threads;
-        if names.is_some_and(|names| names.allows(stat.name)) && !seen.add(id, &stat, &before) {
-            out.fault(Reason::Malformed, &path, format!("more than {NAMES_MAX} names of processes"));
+        if names.is_some_and(|names| names.allows(stat.name)) {
+            seen.add(id, &stat, &before);
         }
     }
     for ((_, state), count) in STATES.iter().zip(states) {
         out.gauge("host_processes", &labels([("state", state)]), count as f64);
     }
     out.gauge("host_threads", &labels([]), threads as f64);
-    seen.give(out);
+    seen.give(proc, out);
 }
 
 impl Seen {
-    /// Adds a process to those of its name; false if there are too many names.
-    fn add(&mut self, id: u32, stat: &Stat<'_>, before: &HashMap<(u32, u64), u64>) -> bool {
+    /// Adds a process to those of its name, unless there are too many names.
+    fn add(&mut self, id: u32, stat: &Stat<'_>, before: &HashMap<(u32, u64), u64>) {
         if self.names.len() >= NAMES_MAX && !self.names.contains_key(stat.name) {
-            return false;
+            return;
         }
         let used = self.names.entry(stat.name.to_owned()).or_default();
         let key = (id, stat.started);
@@ -107,10 +108,9 @@ impl Seen {
         used.resident_pages += stat.resident_pages;
         used.ticks += stat.ticks.saturating_sub(last);
         self.processes.insert(key, stat.ticks.max(last));
-        true
     }
 
-    fn give(&self, out: &mut Readings) {
+    fn give(&mut self, proc: &Path, out: &mut Readings) {
         let second = rustix::param::clock_ticks_per_second() as f64;
         let page = rustix::param::page_size() as f64;
         for (name, used) in &self.names {
@@ -119,6 +119,11 @@ impl Seen {
             out.gauge("host_process_threads", &of, used.threads as f64);
             out.gauge("host_process_resident_bytes", &of, used.resident_pages as f64 * page);
             out.counter("host_process_cpu_seconds_total", &of, used.ticks as f64 / second);
+        }
+        if self.names.len() >= NAMES_MAX {
+            let text = format!("{NAMES_MAX} names of processes; more are not told apart");
+            out.fault(Reason::Malformed, proc, text);
+            self.names.retain(|_, used| used.count > 0);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Labels of a number, as (key, value); those of a device are shared by all its numbers.
@@ -105,6 +105,21 @@ impl Readings {
     /// The text of a file; without it, there is a fault.
     pub(crate) fn read(&mut self, path: &Path) -> Option<String> {
         crate::files::text(path).map_err(|error| self.failed(path, &error)).ok()
+    }
+
+    /// The first file that can be read, and its bytes; without any, there is a fault of the last one.
+    pub(crate) fn read_first(&mut self, paths: [PathBuf; 2]) -> Option<(PathBuf, Vec<u8>)> {
+        let [first, last] = paths;
+        if let Ok(bytes) = crate::files::bytes(&first) {
+            return Some((first, bytes));
+        }
+        match crate::files::bytes(&last) {
+            Ok(bytes) => Some((last, bytes)),
+            Err(error) => {
+                self.failed(&last, &error);
+                None
+            }
+        }
     }
 
     /// The text of a file that need not be there, or may go away while it is read.

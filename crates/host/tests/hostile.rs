@@ -137,6 +137,39 @@ fn what_is_damaged_is_counted_and_its_sound_lines_are_given() {
 }
 
 #[test]
+fn names_that_processes_give_themselves_are_bounded() {
+    let dir = copy();
+    let proc = dir.path().join("proc");
+    let stat = fs::read_to_string(proc.join("9/stat")).unwrap();
+    let name_all = |name: &dyn Fn(u32) -> String| {
+        for id in 100..1200 {
+            fs::create_dir_all(proc.join(id.to_string())).unwrap();
+            fs::write(proc.join(format!("{id}/stat")), stat.replace("web", &name(id))).unwrap();
+        }
+    };
+    let mut options = options(dir.path(), &[Group::Processes]);
+    options.processes = Some(filter(&["*"], &[]));
+    let mut host = host(options);
+    name_all(&|id| format!("x{id}"));
+    let readings = collect(&mut host);
+    let told = |readings: &Readings| {
+        readings.numbers.iter().filter(|one| one.name == "host_process_threads").count()
+    };
+    assert_eq!((told(&readings), count(&readings, Reason::Malformed)), (1000, 1));
+    name_all(&|_| "same".into());
+    // Names that are gone make room.
+    collect(&mut host);
+    let readings = collect(&mut host);
+    assert_eq!(
+        (
+            readings.faults.len(),
+            lines(&readings).contains(&"host_process_instances{process=same} 1100".into())
+        ),
+        (0, true)
+    );
+}
+
+#[test]
 fn what_is_missing_or_no_file_is_a_fault_each() {
     let dir = tempfile::tempdir().unwrap();
     let readings = collect(&mut host(options(dir.path(), &Group::ALL)));

@@ -26,6 +26,10 @@ pub const ANSWER_BYTES_MAX: usize = 64 * 1024;
 /// How long the body of an answer may take to come after its head. The status is what counts.
 const BODY_TIME: Duration = Duration::from_secs(5);
 
+/// How long a kept connection may take to be ready: an answer may come before the whole request was read,
+/// and who has answered need not read the rest.
+const READY_TIME: Duration = Duration::from_secs(1);
+
 /// How a [`Client`] connects and how long it waits.
 #[derive(Clone)]
 pub struct ClientOptions {
@@ -117,7 +121,7 @@ impl Client {
     pub async fn send(&mut self, outgoing: &Outgoing) -> Result<Answer, SendError> {
         let deadline = Instant::now() + self.options.timeout;
         if let Some(mut connection) = self.connection.take()
-            && connection.requests.ready().await.is_ok()
+            && let Ok(Ok(())) = timeout(READY_TIME, connection.requests.ready()).await
         {
             match self.exchange(connection, outgoing, deadline).await {
                 Err(error) if error.kind == "broken" => {}

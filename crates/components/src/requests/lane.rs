@@ -373,4 +373,6 @@ impl<P: Packer> Lane for RequestLane<P> {
 }
 
 #[cfg(test)]
+mod simulation;
+#[cfg(test)]
 mod tests;

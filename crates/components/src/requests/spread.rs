@@ -89,3 +89,80 @@ fn period(batch: &Batch) -> Option<(Duration, i64)> {
     let interval = Duration::try_from_secs_f64(seconds).ok().filter(|interval| !interval.is_zero())?;
     Some((interval, batch.event_ns(row)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const TEN: Duration = Duration::from_secs(10);
+
+    /// Hosts per 100 ms.
+    fn slots(hosts: impl Iterator<Item = String>, spread: Spread) -> Vec<usize> {
+        let mut slots = vec![0; 34];
+        for host in hosts {
+            slots[spread.delay(&host, TEN).as_millis() as usize / 100] += 1;
+        }
+        slots
+    }
+
+    #[test]
+    fn two_hundred_hosts_do_not_send_at_once_and_each_sends_at_its_own_time() {
+        let names: [fn(usize) -> String; 4] = [
+            |n| format!("web-{n:03}"),
+            |n| format!("ip-10-0-{}-{}.eu-central-1.compute.internal", n / 16, n % 16),
+            |n| format!("shop-{:08x}-{n:05x}", n * 2_654_435_761),
+            |n| n.to_string(),
+        ];
+        for name in names {
+            let slots = slots((0..200).map(name), Spread::Auto);
+            let mean = 200.0 / 33.3;
+            let most = *slots.iter().max().unwrap();
+            assert!(most as f64 <= 3.0 * mean, "{most} of 200 in one of {slots:?}");
+            let again = Spread::Auto.delay(&name(17), TEN);
+            assert_eq!(Spread::Auto.delay(&name(17), TEN), again);
+        }
+    }
+
+    #[test]
+    fn the_spread_is_a_third_of_the_period_or_what_the_user_says() {
+        let of = |text: &str| serde_json::from_value::<Spread>(json!(text)).unwrap();
+        let hosts = || (0..1000).map(|n| format!("host{n}"));
+        let longest = |spread: Spread| hosts().map(|host| spread.delay(&host, TEN)).max().unwrap();
+        assert!(longest(of("auto")) < TEN / 3 && longest(of("auto")) > TEN * 3 / 10);
+        assert_eq!(longest(of("0s")), Duration::ZERO);
+        assert!(longest(of("60s")) > Duration::from_secs(59));
+        for bad in ["", "1", "never", "-1s"] {
+            assert!(serde_json::from_value::<Spread>(json!(bad)).is_err(), "{bad}");
+        }
+    }
+
+    /// A batch of one row, read at 1000 s, that ends its period at `end` s.
+    fn batch(end: i64, fields: &[(&str, &str)]) -> Batch {
+        let (grant, ledger) = (millstream_model::Grant::new(1 << 20), millstream_model::Ledger::new());
+        let rows = [millstream_testkit::Rows { name: "f", text: b"x\n" }];
+        let mut batch = millstream_testkit::batch(&rows, 100, &grant, &ledger);
+        for (name, text) in fields {
+            let mut column = millstream_model::ColumnBuilder::new(1);
+            let cell = column.push(millstream_model::CellKind::Int, text.as_bytes());
+            column.set(0, cell);
+            batch.fields.set(column.finish((*name).into()));
+        }
+        batch.read_ns = 1_000_000_000_000;
+        batch.time = Some(vec![end * 1_000_000_000].into());
+        batch
+    }
+
+    #[test]
+    fn metrics_wait_from_the_end_of_their_period_and_logs_do_not_wait() {
+        let metric = [("name", "1"), ("value", "1"), ("interval", "10")];
+        let delay = Spread::Auto.delay("here", TEN).as_nanos() as i64;
+        let of = |end, fields: &[(&str, &str)]| Spread::Auto.not_before_ns(&batch(end, fields));
+        assert_eq!(of(1000, &metric), Some(1_000_000_000_000 + delay));
+        assert_eq!(of(990, &metric), Some(990_000_000_000 + delay));
+        assert_eq!(of(5000, &metric), Some(1_000_000_000_000 + delay), "a clock that is ahead");
+        assert_eq!(of(1000, &[]), None);
+        assert_eq!(of(1000, &metric[..2]), None);
+        assert_eq!(Spread::Over(Duration::ZERO).not_before_ns(&batch(1000, &metric)), None);
+    }
+}

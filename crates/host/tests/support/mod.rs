@@ -17,9 +17,10 @@ pub fn tree() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tree")
 }
 
-/// A copy of the tree, to change.
+/// A copy of the tree, to change; in memory where that is possible, for a disk would have to be waited for at each
+/// change.
 pub fn copy() -> tempfile::TempDir {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
     copy_into(&tree(), dir.path());
     dir
 }

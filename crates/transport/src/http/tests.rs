@@ -16,6 +16,8 @@ enum Do {
     Close,
     /// Reads nothing and says nothing.
     Nothing,
+    /// Answers without reading, and leaves the connection open.
+    Early(&'static [u8]),
 }
 
 const OK: &[u8] = b"HTTP/1.1 204 No Content\r\n\r\n";
@@ -49,6 +51,15 @@ async fn server(script: Vec<Vec<Do>>) -> (String, tokio::sync::mpsc::UnboundedRe
             for action in actions {
                 if let Do::Nothing = action {
                     std::future::pending::<()>().await;
+                }
+                if let Do::Early(bytes) = action {
+                    stream.readable().await.unwrap();
+                    stream.write_all(bytes).await.unwrap();
+                    tokio::spawn(async move {
+                        std::future::pending::<()>().await;
+                        drop(stream);
+                    });
+                    break;
                 }
                 let Some(request) = read_request(&mut stream).await else { break };
                 seen.send(request).unwrap();
@@ -137,4 +148,15 @@ async fn a_far_side_that_never_reads_runs_out_of_time() {
     let large = Outgoing { body: vec![Bytes::from(vec![0; 32 << 20])], ..outgoing(&[]) };
     let error = client.send(&large).await.unwrap_err();
     assert_eq!((error.kind, error.message.as_str()), ("timeout", "no answer in time"));
+}
+
+#[tokio::test]
+async fn an_answer_that_comes_before_the_request_was_read_counts() {
+    let refused = b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n";
+    let (address, mut seen) = server(vec![vec![Do::Early(refused)], vec![Do::Say(OK)]]).await;
+    let mut client = client(&address, LONG);
+    let large = Outgoing { body: vec![Bytes::from(vec![0; 32 << 20])], ..outgoing(&[]) };
+    assert_eq!(client.send(&large).await.unwrap().status, 413);
+    assert_eq!(client.send(&outgoing(&[b"small"])).await.unwrap().status, 204);
+    assert_eq!(seen.recv().await.unwrap().1, b"small");
 }

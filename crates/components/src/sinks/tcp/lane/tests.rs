@@ -24,7 +24,7 @@ fn lane(options: serde_json::Value) -> (TcpLane, Arc<Counters>) {
 }
 
 fn line(number: usize) -> String {
-    format!("line {number:06} {}\n", "x".repeat(number % 50))
+    format!("line {number:06} {}\n", "x".repeat(1 + number % 50))
 }
 
 /// A payload of the lines from `begin` to `end`, in a few parts.
@@ -103,10 +103,14 @@ async fn lines_arrive_in_order_and_are_settled() {
     let (lane, _) = lane(json!({"address": far.address}));
     let mut engine = Engine::new(lane);
     assert!(engine.lane.start().await.is_ok());
-    engine.run(300).await;
-    assert_eq!(engine.settled, vec![Settled { outcome: Outcome::Delivered, refused: 0 }; 300]);
-    engine.lane.close();
-    assert_eq!((far.accept().await.lines().await, engine.errors), (all(3000), Vec::new()));
+    let ours = async {
+        engine.run(300).await;
+        engine.lane.close();
+    };
+    let (lines, ()) = tokio::join!(async { far.accept().await.lines().await }, ours);
+    assert!(lines == all(3000));
+    assert_eq!(engine.settled, [Settled { outcome: Outcome::Delivered, refused: 0 }; 300]);
+    assert_eq!(engine.errors, [""; 0]);
 }
 
 /// A far side that is killed before it has read everything.
@@ -116,15 +120,17 @@ async fn a_reset_loses_nothing_that_the_kernel_of_the_far_side_has_not_taken() {
     let (lane, _) = lane(json!({"address": far.address, "window": {"frames": 100_000}}));
     let mut engine = Engine::new(lane);
     let conversation = async {
+        assert!(engine.lane.start().await.is_ok());
         let first = far.accept().await;
         // Its buffers fill up.
-        while timeout(Duration::from_millis(300), engine.deliver(1000)).await.is_ok() {}
+        while timeout(Duration::from_secs(1), engine.deliver(1000)).await.is_ok() {}
         engine.settled.extend(engine.lane.settled());
         let settled = engine.settled.len() * 1000;
-        assert!(settled < engine.sent - 1000, "{settled} of {}", engine.sent);
+        assert!(settled > 0 && settled < engine.sent - 1000, "{settled} of {}", engine.sent);
         drop(first);
-        let (_, lines) = tokio::join!(engine.settle(engine.sent / 1000 - 1), async {
-            far.accept().await.lines_up_to(engine_line(settled + 1000)).await
+        let payloads = engine.sent / 1000 - 1;
+        let (_, lines) = tokio::join!(engine.settle(payloads), async {
+            far.accept().await.lines_up_to(last_line(payloads)).await
         });
         (settled, lines)
     };
@@ -133,8 +139,9 @@ async fn a_reset_loses_nothing_that_the_kernel_of_the_far_side_has_not_taken() {
     assert!(engine.errors.iter().all(|error| error.starts_with("closed: 127.0.0.1:")), "{:?}", engine.errors);
 }
 
-fn engine_line(number: usize) -> String {
-    line(number).trim_end().to_owned()
+/// Of so many payloads of a thousand lines.
+fn last_line(payloads: usize) -> String {
+    line(payloads * 1000 - 1).trim_end().to_owned()
 }
 
 #[tokio::test]
@@ -144,13 +151,14 @@ async fn a_far_side_that_never_reads_is_left() {
     let (lane, _) = lane(options);
     let mut engine = Engine::new(lane);
     let conversation = async {
+        assert!(engine.lane.start().await.is_ok());
         let deaf = far.accept().await;
         while timeout(Duration::from_millis(200), engine.deliver(1000)).await.is_ok()
             && engine.errors.is_empty()
         {}
         let payloads = engine.sent / 1000 - 1;
         let (_, lines) = tokio::join!(engine.settle(payloads), async {
-            far.accept().await.lines_up_to(engine_line(payloads * 1000 - 1)).await
+            far.accept().await.lines_up_to(last_line(payloads)).await
         });
         drop(deaf);
         lines.len()
@@ -186,21 +194,21 @@ async fn lost_acknowledgements_repeat_the_same_numbers() {
     let mut engine = Engine::new(lane);
     let server = async {
         let (mut kept, mut sessions, mut highest) = (String::new(), Vec::new(), 0);
-        while highest < 100 {
+        while highest < 99 {
             let mut frames = far.greeted(0).await;
             sessions.push(frames.session);
-            // Each connection brings three new frames; only the first of them is acknowledged.
-            let goal = highest + 3;
+            // Each connection brings three new frames; the last two of them are not acknowledged.
+            let (goal, had) = (highest + 3, highest);
             while let Some((number, text)) = frames.next().await {
                 if number > highest {
                     assert_eq!(number, highest + 1, "no gap");
                     highest = number;
                     kept.push_str(&text);
                 }
-                if number + 2 == goal {
+                if number <= had + 1 {
                     frames.acknowledge(number).await;
                 }
-                if number >= goal.min(100) {
+                if number >= goal {
                     break;
                 }
             }
@@ -210,14 +218,14 @@ async fn lost_acknowledgements_repeat_the_same_numbers() {
         (kept, sessions)
     };
     let ours = async {
-        for _ in 0..100 {
+        for _ in 0..99 {
             engine.deliver(20).await;
         }
-        engine.settle(100).await;
+        engine.settle(99).await;
         engine.lane.close();
     };
     let ((kept, sessions), ()) = timeout(PATIENCE, async { tokio::join!(server, ours) }).await.unwrap();
-    assert_eq!(kept.lines().map(str::to_owned).collect::<Vec<_>>(), all(2000));
+    assert!(kept.lines().eq(all(1980)));
     assert!(sessions.len() > 20 && sessions.windows(2).all(|pair| pair[0] == pair[1]));
 }
 
@@ -347,7 +355,7 @@ async fn the_window_bounds_what_is_not_acknowledged() {
 #[tokio::test]
 async fn batches_end_by_events_by_bytes_by_time_and_at_a_flush() {
     let far = Far::start().await;
-    let batch = json!({"batch": {"bytes": "2KiB", "events": 40, "timeout": "300ms"}, "compression": "gzip"});
+    let batch = json!({"batch": {"bytes": "2KiB", "events": 40, "timeout": "1s"}, "compression": "gzip"});
     let (lane, _) = lane(acks(&far, batch));
     let mut engine = Engine::new(lane);
     let server = async {
@@ -364,13 +372,13 @@ async fn batches_end_by_events_by_bytes_by_time_and_at_a_flush() {
         }
         let begun = Instant::now();
         engine.settle(4).await;
-        assert!(begun.elapsed() >= Duration::from_millis(250), "by time");
+        assert!(begun.elapsed() >= Duration::from_millis(900), "by time");
         engine.deliver(100).await;
         engine.deliver(5).await;
         engine.lane.flush();
         let begun = Instant::now();
         engine.settle(6).await;
-        assert!(begun.elapsed() < Duration::from_millis(250), "at once");
+        assert!(begun.elapsed() < Duration::from_millis(900), "at once");
         engine.lane.close();
     };
     let (sizes, ()) = timeout(PATIENCE, async { tokio::join!(server, ours) }).await.unwrap();
@@ -416,7 +424,30 @@ async fn a_connection_that_ended_while_nothing_was_sent_is_no_fault() {
     tokio::time::sleep(Duration::from_millis(50)).await;
     engine.run(2).await;
     engine.lane.close();
-    assert_eq!((far.accept().await.lines().await, engine.errors), (all(20), Vec::new()));
+    assert_eq!(far.accept().await.lines().await, all(20));
+    assert_eq!(engine.errors, [""; 0]);
+}
+
+/// A proxy whose server is away takes the first bytes and hangs up.
+#[tokio::test]
+async fn what_a_connection_of_a_moment_took_is_sent_again() {
+    let far = Far::start().await;
+    let (lane, _) = lane(json!({"address": far.address}));
+    let mut engine = Engine::new(lane);
+    let server = async {
+        for _ in 0..3 {
+            let mut proxy = far.accept().await;
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            assert_eq!(proxy.read(line(0).len()).await, line(0).as_bytes());
+        }
+        far.accept().await.lines().await
+    };
+    let ours = async {
+        engine.run(2).await;
+        engine.lane.close();
+    };
+    let (lines, ()) = timeout(PATIENCE, async { tokio::join!(server, ours) }).await.unwrap();
+    assert_eq!((lines, engine.errors.len()), (all(20), 3), "{:?}", engine.errors);
 }
 
 #[tokio::test]
@@ -445,7 +476,7 @@ async fn tls_with_certificates_on_both_sides() {
         engine.lane.close();
     };
     let (lines, ()) = timeout(PATIENCE, async { tokio::join!(server, ours) }).await.unwrap();
-    assert_eq!(lines, all(1000));
+    assert!(lines == all(1000));
     let says = [
         "has expired on 2020-02-01",
         "is not signed by an authority in `ca_file`",

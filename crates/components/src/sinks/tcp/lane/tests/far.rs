@@ -50,6 +50,13 @@ impl Peer {
         let _ = self.0.write_all(bytes).await;
     }
 
+    /// So many bytes.
+    pub async fn read(&mut self, count: usize) -> Vec<u8> {
+        let mut bytes = vec![0; count];
+        self.0.read_exact(&mut bytes).await.unwrap();
+        bytes
+    }
+
     /// Everything up to the end.
     pub async fn rest(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();

@@ -9,6 +9,9 @@ final class Sender implements Runnable {
     /** Longest pause between tries to connect while the client is being closed. */
     private static final long CLOSING_PAUSE_NS = 10_000_000;
 
+    /** How long it may take to end after an interrupt. */
+    private static final long INTERRUPTED_MS = 1_000;
+
     private final Packets packets;
     private final Queue<Held> held;
     private final Link<?> link;
@@ -84,9 +87,9 @@ final class Sender implements Runnable {
         isClosing = true;
         LockSupport.unpark(thread);
         thread.join(nanos / 1_000_000 + 1);
-        // An agent that reads nothing holds it up within a write.
+        // An agent that reads nothing holds it up within a write. While it looks up a name it does not hear this.
         thread.interrupt();
-        thread.join();
+        thread.join(INTERRUPTED_MS);
     }
 
     Stats stats(long full, long invalid, long closed) {

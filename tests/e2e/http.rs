@@ -1,0 +1,197 @@
+//! The real binary into a far side that speaks HTTP: nothing lost, whatever that does.
+
+use crate::support::{Agent, folder, wait_until};
+use millstream_testkit::http::{HttpServer, Reply, Seen};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Lines that a test writes.
+const LINES: usize = 50_000;
+
+/// A configuration that reads `DIR/in` and sends to `uri` with these options.
+fn config(uri: &str, options: &str) -> String {
+    format!(
+        "sources: {{ app: {{ type: file, include: ['DIR/in/*.log'] }} }}
+sinks: {{ out: {{ type: http, inputs: [app], uri: '{uri}', {options} }} }}
+shutdown_timeout: 2s
+"
+    )
+}
+
+fn write_lines(dir: &Path, lines: usize) {
+    fs::create_dir_all(dir.join("in")).unwrap();
+    let text: String = (0..lines).map(|line| format!("line {line:06} and some words\n")).collect();
+    fs::write(dir.join("in/a.log"), text).unwrap();
+}
+
+/// Numbers of the lines in a body of JSON lines, with their ids.
+fn numbers(body: &[u8]) -> Vec<(usize, String)> {
+    let of = |line: &[u8]| {
+        let event: Value = serde_json::from_slice(line).unwrap();
+        let number = event["message"].as_str().unwrap()[5..11].parse().unwrap();
+        (number, event["meta"]["id"].as_str().unwrap().to_owned())
+    };
+    body.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(of).collect()
+}
+
+/// A body as `zstd` of the host unpacks it.
+fn unpack(body: &[u8]) -> Vec<u8> {
+    let mut zstd = Command::new("zstd");
+    let mut zstd = zstd.arg("-dc").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut stdin = zstd.stdin.take().unwrap();
+    let body = body.to_vec();
+    let writer = std::thread::spawn(move || stdin.write_all(&body).unwrap());
+    let output = zstd.wait_with_output().unwrap();
+    writer.join().unwrap();
+    assert!(output.status.success());
+    output.stdout
+}
+
+/// Whether every line has been answered with success.
+fn has_all(taken: &[Seen], lines: usize) -> bool {
+    let all: BTreeSet<usize> =
+        taken.iter().flat_map(|seen| numbers(&seen.body)).map(|(number, _)| number).collect();
+    all.len() == lines
+}
+
+#[test]
+fn a_kill_in_the_middle_loses_nothing_and_repeats_under_known_ids() {
+    let dir = folder();
+    write_lines(dir.path(), LINES);
+    let server = HttpServer::start(|_| {
+        std::thread::sleep(Duration::from_millis(20));
+        Reply::status(204)
+    });
+    let config = config(&server.uri("/in"), "compression: zstd, batch: { bytes: 256KiB, timeout: 100ms }");
+    for requests in [3, 9] {
+        let mut agent = Agent::start(dir.path(), &config, &[]);
+        server.wait(|seen| seen.len() >= requests);
+        agent.kill();
+    }
+    let mut agent = Agent::start(dir.path(), &config, &["--until-eof"]);
+    assert_eq!(agent.wait(LIMIT).code(), Some(0), "{}", agent.log());
+    let mut ids: BTreeMap<usize, String> = BTreeMap::new();
+    let mut next = 0;
+    for seen in server.seen() {
+        assert_eq!(seen.header("content-encoding"), "zstd");
+        for (number, id) in numbers(&unpack(&seen.body)) {
+            assert!(number <= next, "line {number} before line {next}");
+            next = next.max(number + 1);
+            assert_eq!(*ids.entry(number).or_insert_with(|| id.clone()), id);
+        }
+    }
+    assert_eq!(ids.len(), LINES);
+}
+
+#[test]
+fn whatever_the_far_side_does_each_line_arrives_once_and_in_order() {
+    let dir = folder();
+    write_lines(dir.path(), LINES);
+    let count = AtomicUsize::new(0);
+    let answer = move |_: &Seen| match count.fetch_add(1, Ordering::Relaxed) % 8 {
+        1 => Reply::status(500),
+        2 => Reply::Status(429, vec![("Retry-After", "0".into())], "slow down".into()),
+        3 => Reply::Raw(b"HTTP/1.1 204".to_vec()),
+        4 => Reply::Endless(b"HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n".to_vec()),
+        5 => Reply::Close,
+        6 => Reply::Raw(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\ncut".to_vec()),
+        _ => Reply::status(200),
+    };
+    let server = HttpServer::start(answer);
+    let config = config(&server.uri("/in"), "batch: { bytes: 128KiB, timeout: 100ms }");
+    let mut agent = Agent::start(dir.path(), &config, &["--until-eof"]);
+    assert_eq!(agent.wait(LIMIT).code(), Some(0), "{}", agent.log());
+    // A repeated request has the id it had: a far side that keeps it has each line once.
+    let mut known = BTreeSet::new();
+    let first =
+        server.seen().into_iter().filter(|seen| known.insert(seen.header("idempotency-key").to_owned()));
+    let lines: Vec<usize> = first.flat_map(|seen| numbers(&seen.body)).map(|(number, _)| number).collect();
+    assert!(lines == (0..LINES).collect::<Vec<_>>(), "{} lines", lines.len());
+    assert!(server.seen().len() > known.len());
+}
+
+#[test]
+fn what_is_not_configured_right_is_said_and_waits_until_it_is_mended() {
+    let dir = folder();
+    write_lines(dir.path(), 1000);
+    fs::write(dir.path().join("token"), "old\n").unwrap();
+    let server = HttpServer::start(|seen| match seen.header("authorization") {
+        "Bearer new" => Reply::status(200),
+        _ => Reply::Status(401, Vec::new(), "who are you?".into()),
+    });
+    let config = config(&server.uri("/in"), "auth: { type: bearer, token_file: DIR/token }");
+    let mut agent = Agent::start(dir.path(), &config, &[]);
+    wait_until("a message about the login", LIMIT, || agent.log().contains("look at `auth`"));
+    assert!(agent.log().contains("who are you?") && !agent.log().contains("old"), "{}", agent.log());
+    fs::write(dir.path().join("token"), "new\n").unwrap();
+    let is_new = |seen: &Seen| seen.header("authorization") == "Bearer new";
+    let taken = |seen: &[Seen]| seen.iter().filter(|seen| is_new(seen)).cloned().collect::<Vec<_>>();
+    server.wait(|seen| has_all(&taken(seen), 1000));
+    assert!(has_all(&taken(&server.seen()), 1000));
+    assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
+}
+
+#[test]
+fn a_redirect_is_not_followed_and_names_the_new_address() {
+    let dir = folder();
+    write_lines(dir.path(), 10);
+    let elsewhere = HttpServer::start(|_| Reply::status(200));
+    let to = elsewhere.uri("/new");
+    let location = to.clone();
+    let server =
+        HttpServer::start(move |_| Reply::Status(308, vec![("Location", location.clone())], String::new()));
+    let agent = Agent::start(dir.path(), &config(&server.uri("/in"), "batch: { timeout: 50ms }"), &[]);
+    let said = format!("a redirect to {to}, which is not followed");
+    wait_until("a message about the redirect", LIMIT, || agent.log().contains(&said));
+    assert_eq!(elsewhere.seen().len(), 0);
+    assert_eq!(
+        agent.metric("millstream_component_sent_events_total{component_id=\"out\"").unwrap_or(0.0),
+        0.0
+    );
+}
+
+#[test]
+fn a_stop_does_not_wait_for_a_far_side_that_never_answers_and_nothing_is_lost() {
+    let dir = folder();
+    write_lines(dir.path(), LINES);
+    let silent = HttpServer::start(|_| Reply::Hang);
+    let port = silent.port;
+    let config = config(&silent.uri("/in"), "batch: { bytes: 128KiB, timeout: 100ms }");
+    let mut agent = Agent::start(dir.path(), &config, &[]);
+    silent.wait(|seen| !seen.is_empty());
+    let begun = std::time::Instant::now();
+    agent.stop();
+    assert!(begun.elapsed() < Duration::from_secs(20), "{}", agent.log());
+    drop(silent);
+    let server = HttpServer::on(port, |_| Reply::status(200));
+    let mut agent = Agent::start(dir.path(), &config, &["--until-eof"]);
+    assert_eq!(agent.wait(LIMIT).code(), Some(0), "{}", agent.log());
+    assert!(has_all(&server.seen(), LINES));
+}
+
+#[test]
+fn refused_events_are_dropped_one_by_one_and_counted() {
+    let dir = folder();
+    write_lines(dir.path(), 2000);
+    let is_bad = |text: &str| text.contains("line 000700") || text.contains("line 001999");
+    let server = HttpServer::start(move |seen| Reply::status(if is_bad(&seen.text()) { 422 } else { 200 }));
+    let config = config(&server.uri("/in"), "batch: { timeout: 50ms }");
+    let mut agent = Agent::start(dir.path(), &config, &[]);
+    let dropped = "millstream_component_dropped_events_total{component_id=\"out\"";
+    wait_until("both are counted", LIMIT, || agent.metric(dropped).is_some_and(|dropped| dropped >= 2.0));
+    let sent = "millstream_component_sent_events_total{component_id=\"out\"";
+    wait_until("the others are sent", LIMIT, || agent.metric(sent).is_some_and(|sent| sent >= 1998.0));
+    assert_eq!((agent.metric(dropped), agent.metric(sent)), (Some(2.0), Some(1998.0)));
+    let taken = server.seen().into_iter().filter(|seen| !is_bad(&seen.text()));
+    let lines: Vec<usize> = taken.flat_map(|seen| numbers(&seen.body)).map(|(number, _)| number).collect();
+    assert_eq!(lines, (0..2000).filter(|line| ![700, 1999].contains(line)).collect::<Vec<_>>());
+    assert_eq!(agent.stop().code(), Some(0));
+}
