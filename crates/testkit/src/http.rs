@@ -100,6 +100,7 @@ pub struct HttpServer {
     pub port: u16,
     has_tls: bool,
     shared: Arc<Shared>,
+    listener: Option<thread::JoinHandle<()>>,
 }
 
 struct Shared {
@@ -145,7 +146,7 @@ impl HttpServer {
         let (state, changed) = (Mutex::default(), Condvar::new());
         let shared = Arc::new(Shared { state, changed, options, handler: Box::new(handler) });
         let all = shared.clone();
-        thread::spawn(move || {
+        let listener = thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 if all.lock().closed {
                     return;
@@ -154,7 +155,7 @@ impl HttpServer {
                 thread::spawn(move || drop(Visit::new(stream, shared).and_then(Visit::serve)));
             }
         });
-        HttpServer { port, has_tls, shared }
+        HttpServer { port, has_tls, shared, listener: Some(listener) }
     }
 
     /// The address of a path there.
@@ -187,8 +188,9 @@ impl Drop for HttpServer {
         state.closed = true;
         state.open.drain(..).for_each(|stream| drop(stream.shutdown(std::net::Shutdown::Both)));
         drop(state);
-        // Wakes the listener, which sees that it is over.
+        // Wakes the listener, which sees that it is over. Then the port is free for another one.
         drop(TcpStream::connect(("127.0.0.1", self.port)));
+        drop(self.listener.take().map(thread::JoinHandle::join));
     }
 }
 

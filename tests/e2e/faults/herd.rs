@@ -17,6 +17,15 @@ const HOSTS: [&str; 3] = ["web-01", "web-02", "web-03"];
 /// Whole periods that are looked at.
 const PERIODS: usize = 4;
 
+/// How much later than it should a request may come on a host that has time.
+const JITTER: Duration = Duration::from_millis(90);
+
+/// How long after a period this host should send.
+fn own_delay(host: &str) -> Duration {
+    let spread: Spread = serde_json::from_str("\"900ms\"").unwrap();
+    spread.delay(host, Duration::from_secs(1))
+}
+
 /// One source per host, and a sink for each.
 fn config(server: &HttpServer) -> String {
     let mut text = String::from("sources:\n");
@@ -57,7 +66,11 @@ fn a_host_sends_at_its_own_time_after_every_period() {
     let agent = start_ready(dir.path(), &config(&far.server));
     let mut delays: HashMap<&str, Vec<Duration>> = HashMap::new();
     let begun = Instant::now();
-    while delays.values().filter(|delays| delays.len() >= PERIODS).count() < HOSTS.len() {
+    // A busy host may send late, but not always.
+    let is_seen = |host: &str, delays: &[Duration]| {
+        delays.len() >= PERIODS && delays.iter().any(|delay| *delay < own_delay(host) + JITTER)
+    };
+    while HOSTS.iter().any(|host| !delays.get(host).is_some_and(|delays| is_seen(host, delays))) {
         assert!(begun.elapsed() < PATIENCE, "{delays:?}\n{}", agent.log());
         for host in HOSTS {
             let mut socket = UnixStream::connect(dir.path().join(format!("{host}.sock"))).unwrap();
@@ -70,12 +83,9 @@ fn a_host_sends_at_its_own_time_after_every_period() {
             delays.insert(host, of_host.filter_map(|seen| delay(&seen)).collect());
         }
     }
-    let spread: Spread = serde_json::from_str("\"900ms\"").unwrap();
     for host in HOSTS {
-        let expected = spread.delay(host, Duration::from_secs(1));
-        let least = delays[host].iter().min().unwrap();
+        let (expected, least) = (own_delay(host), delays[host].iter().min().unwrap());
         assert!(*least + Duration::from_millis(1) >= expected, "{host}: {least:?} instead of {expected:?}");
-        assert!(*least < expected + Duration::from_millis(90), "{host}: {least:?} instead of {expected:?}");
     }
     stop(agent);
 }

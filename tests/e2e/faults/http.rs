@@ -30,6 +30,7 @@ fn run(far: &FarSide, more: &str) -> (TempDir, Agent) {
     let agent = Agent::start(dir.path(), &config(far, more), &[]);
     assert_eq!(wait_settled(&agent, ALL), (ALL, 0), "sent and dropped");
     assert_lines(&far.text(), LINES, |_| false);
+    far.assert_no_needless_repeats();
     (dir, agent)
 }
 
@@ -110,7 +111,7 @@ fn a_far_side_that_does_not_read_or_answer_in_time_is_asked_again() {
     };
     let options = HttpOptions { reading: Box::new(reading), ..HttpOptions::default() };
     let far = FarSide::with(options, at_first(vec![Reply::Hang, Reply::Hang]));
-    let (_dir, agent) = run(&far, "compression: lz4, request: { timeout: 500ms }");
+    let (_dir, agent) = run(&far, "compression: lz4, request: { timeout: 2s }");
     assert_eq!(counted(&agent, "errors", "error_type=\"timeout\""), 4);
     assert_eq!(far.repeats(), 0);
     stop(agent);
@@ -120,11 +121,10 @@ fn a_far_side_that_does_not_read_or_answer_in_time_is_asked_again() {
 fn a_request_whose_answer_is_lost_comes_again_under_its_id() {
     let lost = [Reply::Hang, Reply::Reset, Reply::Close, Reply::status(500), Reply::Raw(b"HTTP".to_vec())];
     let far = FarSide::start(move |_, nth| match lost.get(nth) {
-        // The second attempt of each has the next fault, or none.
         Some(reply) => Act::KeepThen(reply.clone()),
         None => Act::Keep,
     });
-    let (_dir, agent) = run(&far, "compression: snappy, request: { timeout: 500ms }");
+    let (_dir, agent) = run(&far, "compression: snappy, request: { timeout: 2s }");
     assert_eq!(far.repeats(), 1, "the first batch alone");
     assert_eq!(far.kept()[0].times, 6);
     assert_eq!(counted(&agent, "errors", ""), 5);
@@ -203,7 +203,7 @@ fn a_line_that_is_refused_is_dropped_alone() {
     stop(agent);
 }
 
-/// An agent whose far side answers with `status` until `mend` was done.
+/// An agent whose far side answers with `status` the first time.
 fn waits_for_a_person(status: u16, error: &str, said: &str) {
     let far = FarSide::start(move |_, nth| match nth {
         0 => Act::Instead(Reply::Status(
@@ -266,7 +266,7 @@ fn killed_agents_among_faults_lose_nothing() {
     let uri = far.server.uri("/in");
     let sink = format!(
         "type: http, uri: '{uri}', batch: {{ bytes: 32KiB, timeout: 10ms }}, compression: zstd, \
-         request: {{ timeout: 200ms }}"
+         request: {{ timeout: 1s }}"
     );
     let config = logs(&sink).replace("codec: text", "codec: json");
     for round in 0..ROUNDS {

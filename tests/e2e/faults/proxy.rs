@@ -19,9 +19,9 @@ fn faults() -> Vec<(&'static str, Stream, Value, bool)> {
         ("latency", Stream::Up, json!({ "latency": 60, "jitter": 40 }), false),
         ("bandwidth", Stream::Up, json!({ "rate": 100 }), false),
         ("slicer", Stream::Up, json!({ "average_size": 50, "size_variation": 30, "delay": 50 }), false),
-        ("reset_peer", Stream::Up, json!({ "timeout": 20 }), true),
+        ("reset_peer", Stream::Up, json!({ "timeout": 0 }), true),
         ("reset_peer", Stream::Down, json!({ "timeout": 0 }), true),
-        ("limit_data", Stream::Up, json!({ "bytes": 3000 }), true),
+        ("limit_data", Stream::Up, json!({ "bytes": 200 }), true),
         ("limit_data", Stream::Down, json!({ "bytes": 15 }), true),
         ("timeout", Stream::Up, json!({ "timeout": 0 }), true),
         ("timeout", Stream::Down, json!({ "timeout": 0 }), true),
@@ -77,7 +77,7 @@ fn a_bad_network_loses_no_line_over_http() {
     let far = FarSide::start(|_, _| Act::Keep);
     let proxy = Proxy::before(far.server.port);
     let uri = format!("http://127.0.0.1:{}/in", proxy.port);
-    let options = "batch: { bytes: 8KiB, timeout: 10ms }, request: { timeout: 500ms }, compression: zlib";
+    let options = "batch: { bytes: 8KiB, timeout: 10ms }, request: { timeout: 1s }, compression: zlib";
     let lines = send_lines(&proxy, &format!("type: http, uri: '{uri}', {options}"));
     assert_lines(&far.text(), lines, |_| false);
 }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Series that are new in each wave, so that each of them is one event.
-const SERIES: usize = 2000;
+const SERIES: usize = 4000;
 
 const WAVES: usize = 6;
 
