@@ -1,6 +1,7 @@
 //! The real binary with real files: what it promises when it is killed, starved and misused.
 
 mod commands;
+mod faults;
 mod files;
 mod http;
 mod input;

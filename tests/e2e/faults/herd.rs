@@ -1,0 +1,91 @@
+//! Hosts whose periods end together do not send together.
+
+use super::far::{Act, FarSide};
+use super::{PATIENCE, start_ready, stop};
+use crate::support::folder;
+use millstream_components::requests::Spread;
+use millstream_testkit::http::{HttpServer, Seen};
+use serde_json::Value;
+use std::collections::HashMap;
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Names of hosts, of which one sends early and one late.
+const HOSTS: [&str; 3] = ["web-01", "web-02", "web-03"];
+
+/// Whole periods that are looked at.
+const PERIODS: usize = 4;
+
+/// How much later than it should a request may come on a host that has time.
+const JITTER: Duration = Duration::from_millis(90);
+
+/// How long after a period this host should send.
+fn own_delay(host: &str) -> Duration {
+    let spread: Spread = serde_json::from_str("\"900ms\"").unwrap();
+    spread.delay(host, Duration::from_secs(1))
+}
+
+/// One source per host, and a sink for each.
+fn config(server: &HttpServer) -> String {
+    let mut text = String::from("sources:\n");
+    for host in HOSTS {
+        // What `start_ready` waits for.
+        let socket = if host == HOSTS[0] { "points.sock".to_owned() } else { format!("{host}.points") };
+        let listen = format!("['unix://DIR/{host}.sock', 'unixgram://DIR/{socket}']");
+        text += &format!("  {host}: {{ type: dogstatsd, listen: {listen}, period: 1s, host: {host} }}\n");
+    }
+    text += "sinks:\n";
+    for host in HOSTS {
+        let uri = server.uri(&format!("/{host}"));
+        text += &format!(
+            "  to-{host}: {{ type: http, inputs: [{host}], uri: '{uri}', spread: 900ms, batch: {{ timeout: 10ms }} }}\n"
+        );
+    }
+    text
+}
+
+/// How long after the end of its period a request came that brings a whole one.
+fn delay(seen: &Seen) -> Option<Duration> {
+    let event: Value = serde_json::from_str(seen.text().lines().next()?).unwrap();
+    let end = event["timestamp"].as_str()?;
+    let came = SystemTime::now() - seen.at.elapsed();
+    let seconds: u64 = end[17..19].parse().unwrap();
+    assert_eq!(&end[19..], ".000Z", "a period ends with a second");
+    let of_minute =
+        Duration::from_nanos((came.duration_since(UNIX_EPOCH).unwrap().as_nanos() % 60_000_000_000) as u64);
+    let of_minute =
+        if of_minute.as_secs() < seconds { of_minute + Duration::from_secs(60) } else { of_minute };
+    (event["interval"] == 1.0).then(|| of_minute - Duration::from_secs(seconds))
+}
+
+#[test]
+fn a_host_sends_at_its_own_time_after_every_period() {
+    let far = FarSide::start(|_, _| Act::Keep);
+    let dir = folder();
+    let agent = start_ready(dir.path(), &config(&far.server));
+    let mut delays: HashMap<&str, Vec<Duration>> = HashMap::new();
+    let begun = Instant::now();
+    // A busy host may send late, but not always.
+    let is_seen = |host: &str, delays: &[Duration]| {
+        delays.len() >= PERIODS && delays.iter().any(|delay| *delay < own_delay(host) + JITTER)
+    };
+    while HOSTS.iter().any(|host| !delays.get(host).is_some_and(|delays| is_seen(host, delays))) {
+        assert!(begun.elapsed() < PATIENCE, "{delays:?}\n{}", agent.log());
+        for host in HOSTS {
+            let mut socket = UnixStream::connect(dir.path().join(format!("{host}.sock"))).unwrap();
+            socket.write_all(b"herd.points:1|c\n").unwrap();
+        }
+        std::thread::sleep(Duration::from_millis(100));
+        for host in HOSTS {
+            let path = format!("/{host}");
+            let of_host = far.server.seen().into_iter().filter(|seen| seen.path == path);
+            delays.insert(host, of_host.filter_map(|seen| delay(&seen)).collect());
+        }
+    }
+    for host in HOSTS {
+        let (expected, least) = (own_delay(host), delays[host].iter().min().unwrap());
+        assert!(*least + Duration::from_millis(1) >= expected, "{host}: {least:?} instead of {expected:?}");
+    }
+    stop(agent);
+}

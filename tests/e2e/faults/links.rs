@@ -1,0 +1,169 @@
+//! Lines over TCP without acknowledgements.
+
+use super::{FILES, PATIENCE, append, counted, line, logs, stop, wait_settled};
+use crate::support::{Agent, folder, wait_until};
+use rustix::net::sockopt::{set_socket_linger, set_socket_recv_buffer_size};
+use std::io::Read;
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+/// Lines of each file: several times what the kernels hold.
+const LINES: usize = 20_000;
+
+/// What is asked for as receive buffer; the kernel gives twice that, and fills it by a bit more.
+const BUFFER: usize = 16 * 1024;
+
+/// Most bytes in such a buffer.
+const HELD_MAX: usize = 4 * BUFFER;
+
+/// What the far side does with its first connection; it reads all others to their end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum First {
+    /// Reads so many bytes, and breaks it off while others wait in the kernel.
+    ResetAfter(usize),
+    /// Reads nothing until it is told to.
+    Hold,
+    /// Reads 1000 bytes at a time, with a pause before each, for this many times.
+    Slowly(usize),
+}
+
+/// What came over each connection.
+struct Lines {
+    port: u16,
+    texts: Arc<Mutex<Vec<Vec<u8>>>>,
+    release: Arc<AtomicBool>,
+}
+
+impl Lines {
+    fn start(first: First) -> Lines {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        set_socket_recv_buffer_size(&listener, BUFFER).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let texts = Arc::new(Mutex::new(Vec::new()));
+        let release = Arc::new(AtomicBool::new(false));
+        let (all, released) = (texts.clone(), release.clone());
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let number = all.lock().unwrap().len();
+                all.lock().unwrap().push(Vec::new());
+                let (all, released) = (all.clone(), released.clone());
+                thread::spawn(move || read(stream, &all, number, first, &released));
+            }
+        });
+        Lines { port, texts, release }
+    }
+
+    fn connections(&self) -> usize {
+        self.texts.lock().unwrap().len()
+    }
+
+    /// Whole lines of a connection.
+    fn text(&self, connection: usize) -> String {
+        let text = String::from_utf8(self.texts.lock().unwrap()[connection].clone()).unwrap();
+        let end = text.rfind('\n').map_or(0, |end| end + 1);
+        text[..end].to_owned()
+    }
+}
+
+fn read(
+    mut stream: TcpStream,
+    texts: &Mutex<Vec<Vec<u8>>>,
+    number: usize,
+    first: First,
+    released: &AtomicBool,
+) {
+    let mut buffer = [0; 1000];
+    let mut turns = 0;
+    while number == 0 && first == First::Hold && !released.load(Ordering::Relaxed) {
+        thread::sleep(Duration::from_millis(5));
+    }
+    loop {
+        if number == 0 && matches!(first, First::Slowly(slow) if turns < slow) {
+            thread::sleep(Duration::from_millis(2));
+        }
+        turns += 1;
+        let Ok(count @ 1..) = stream.read(&mut buffer) else { return };
+        texts.lock().unwrap()[number].extend_from_slice(&buffer[..count]);
+        if number == 0 && matches!(first, First::ResetAfter(bytes) if turns * 1000 >= bytes) {
+            // Others wait by now.
+            thread::sleep(Duration::from_millis(100));
+            return set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();
+        }
+    }
+}
+
+fn config(port: u16, timeout: &str) -> String {
+    logs(&format!("type: tcp, address: '127.0.0.1:{port}', timeout: {timeout}"))
+}
+
+/// The numbers of the lines of a file in a text, which are without a gap: the first one, and the one behind the
+/// last; where to go on if there are none.
+fn range(text: &str, file: usize, go_on: usize) -> (usize, usize) {
+    let begin = format!("{file} ");
+    let mut of_file = text.lines().filter(|line| line.starts_with(&begin)).peekable();
+    let Some(first) = of_file.peek() else { return (go_on, go_on) };
+    let first: usize = first[2..8].parse().unwrap();
+    let mut next = first;
+    for found in of_file {
+        assert_eq!(found, line(file, next));
+        next += 1;
+    }
+    (first, next)
+}
+
+#[test]
+fn a_far_side_that_never_reads_is_left_and_has_nothing_that_the_next_lacks() {
+    let far = Lines::start(First::Hold);
+    let dir = folder();
+    append(dir.path(), 0, LINES);
+    let agent = Agent::start(dir.path(), &config(far.port, "500ms"), &[]);
+    let all = (FILES * LINES) as u64;
+    assert_eq!(wait_settled(&agent, all), (all, 0), "sent and dropped");
+    assert_eq!(counted(&agent, "errors", "error_type=\"timeout\""), 1, "{}", agent.log());
+    stop(agent);
+    far.release.store(true, Ordering::Relaxed);
+    let ends = || [0, 1].map(|file| range(&far.text(1), file, 0).1);
+    wait_until("the rest", PATIENCE, || ends() == [LINES; 2]);
+    wait_until("what the first connection has", PATIENCE, || {
+        // What was settled over it is in the kernel of the far side, whole.
+        (0..FILES).all(|file| range(&far.text(0), file, 0).1 >= range(&far.text(1), file, 0).0)
+    });
+    assert_eq!(far.connections(), 2);
+}
+
+#[test]
+fn a_reset_loses_at_most_what_the_far_side_had_not_read() {
+    let far = Lines::start(First::ResetAfter(100_000));
+    let dir = folder();
+    append(dir.path(), 0, LINES);
+    let agent = Agent::start(dir.path(), &config(far.port, "30s"), &[]);
+    let all = (FILES * LINES) as u64;
+    assert_eq!(wait_settled(&agent, all), (all, 0), "sent and dropped");
+    stop(agent);
+    let ends = || [0, 1].map(|file| range(&far.text(1), file, 0).1);
+    wait_until("the rest", PATIENCE, || far.connections() == 2 && ends() == [LINES; 2]);
+    let mut lost = 0;
+    for file in 0..FILES {
+        let (first, end) = range(&far.text(0), file, 0);
+        assert_eq!(first, 0);
+        lost += range(&far.text(1), file, 0).0.saturating_sub(end) * (line(file, 0).len() + 1);
+    }
+    assert!(lost <= HELD_MAX, "{lost} bytes lost of a buffer of at most {HELD_MAX}");
+}
+
+#[test]
+fn a_slow_reader_gets_every_line_once() {
+    let far = Lines::start(First::Slowly(200));
+    let dir = folder();
+    append(dir.path(), 0, LINES);
+    let agent = Agent::start(dir.path(), &config(far.port, "30s"), &[]);
+    let all = (FILES * LINES) as u64;
+    assert_eq!(wait_settled(&agent, all), (all, 0), "sent and dropped");
+    assert_eq!(counted(&agent, "errors", ""), 0);
+    stop(agent);
+    wait_until("every line", PATIENCE, || (0..FILES).all(|file| range(&far.text(0), file, 0) == (0, LINES)));
+    assert_eq!(far.connections(), 1);
+}

@@ -1,0 +1,110 @@
+//! Metrics over HTTP, as blocks of msgpack: what came is read with the decoder of the documentation.
+
+use super::far::{Act, FarSide};
+use super::{PATIENCE, counted, points, send, start_ready, stop};
+use crate::support::{folder, wait_until};
+use millstream_testkit::http::{HttpOptions, Reading, Reply, Seen};
+use serde_json::Value;
+use std::collections::HashMap;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// Series of each kind.
+const SERIES: usize = 40;
+
+/// Decodes bodies, one behind the other.
+pub fn decode(bodies: &[u8]) -> Vec<Value> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/formats/metrics_msgpack.py");
+    let mut command = Command::new("python3");
+    command.arg(script).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().expect("python3 runs");
+    let (mut input, bodies) = (child.stdin.take().unwrap(), bodies.to_vec());
+    let writer = std::thread::spawn(move || input.write_all(&bodies).unwrap());
+    let output = child.wait_with_output().unwrap();
+    writer.join().unwrap();
+    assert!(output.status.success(), "the decoder ends with {}", output.status);
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// Points of all series.
+pub fn wave(value: usize) -> impl Iterator<Item = String> {
+    (0..SERIES).flat_map(move |series| {
+        [format!("orders:{value}|c|#shop:s{series}"), format!("login:{value}|d|#shop:s{series}")]
+    })
+}
+
+/// The counters' sum, and the number of values in distributions; times of a series rise.
+fn sums(events: &[Value]) -> (f64, f64) {
+    let mut last = HashMap::new();
+    let (mut counters, mut values) = (0.0, 0.0);
+    for event in events {
+        let time = event["time_ns"].as_i64().unwrap();
+        let before = last.insert((event["name"].to_string(), event["tags"].to_string()), time);
+        assert!(before.is_none_or(|before| before < time), "out of order: {event}");
+        match event["type"].as_str().unwrap() {
+            "counter" => counters += event["value"].as_f64().unwrap(),
+            _ => values += event["value"]["count"].as_f64().unwrap(),
+        }
+    }
+    (counters, values)
+}
+
+/// Sends waves of points, one per period, and waits until the far side has all that they are worth.
+fn run(far: &FarSide, waves: usize, more: &str) -> (tempfile::TempDir, crate::support::Agent) {
+    let dir = folder();
+    let uri = far.server.uri("/in");
+    let sink = format!("type: http, uri: '{uri}', encoding: {{ codec: msgpack }}, {more}");
+    let config = points(&sink).replace("period: 1s", "period: 1s, distributions: sketch");
+    let agent = start_ready(dir.path(), &config);
+    for number in 1..=waves {
+        send(dir.path(), wave(number));
+        std::thread::sleep(Duration::from_secs(1));
+    }
+    let all = (SERIES * waves * (waves + 1) / 2) as f64;
+    let expected = (all, (SERIES * waves) as f64);
+    wait_until("what the points are worth", PATIENCE, || sums(&decode(&far.bytes())) == expected);
+    let events = decode(&far.bytes()).len() as u64;
+    wait_until("the counters", PATIENCE, || counted(&agent, "sent_events", "") == events);
+    assert_eq!(counted(&agent, "dropped_events", ""), 0);
+    far.assert_no_needless_repeats();
+    (dir, agent)
+}
+
+#[test]
+fn sums_are_exact_after_faults_of_the_far_side() {
+    let wait = vec![("Retry-After", "1".to_owned())];
+    let far = FarSide::start(move |_, nth| match nth {
+        0 => Act::Instead(Reply::status(500)),
+        1 => Act::KeepThen(Reply::Hang),
+        2 => Act::Instead(Reply::Status(429, wait.clone(), String::new())),
+        4 => Act::KeepThen(Reply::Reset),
+        5 => Act::Instead(Reply::Reset),
+        6 => Act::KeepThen(Reply::status(503)),
+        _ => Act::Keep,
+    });
+    let (_dir, agent) = run(&far, 4, "compression: zstd, batch: { timeout: 10ms }, request: { timeout: 2s }");
+    assert!(far.repeats() >= 2, "{}", far.repeats());
+    stop(agent);
+}
+
+#[test]
+fn sums_are_exact_over_connections_that_break_and_requests_that_are_too_large() {
+    let requests = AtomicUsize::new(0);
+    let reading = move |_: &Seen| match requests.fetch_add(1, Ordering::Relaxed) {
+        0 | 2 => Reading::ResetAfter(50),
+        1 => Reading::Never,
+        _ => Reading::Whole,
+    };
+    let options = HttpOptions { reading: Box::new(reading), ..HttpOptions::default() };
+    let far = FarSide::with(options, |seen, _| match seen.body.len() > 2000 {
+        true => Act::Instead(Reply::status(413)),
+        false => Act::Keep,
+    });
+    let (_dir, agent) = run(&far, 3, "batch: { timeout: 10ms }, request: { timeout: 2s }");
+    assert_eq!(far.repeats(), 0);
+    stop(agent);
+}

@@ -1,0 +1,86 @@
+//! Remote write to a real Prometheus, with faults in front of it.
+
+use super::far::{Act, FarSide};
+use super::{PATIENCE, counted, points, send, start_ready, stop};
+use crate::support::{Agent, folder, wait_until};
+use millstream_testkit::http::{HttpOptions, Reply, Seen};
+use millstream_testkit::prometheus::Prometheus;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+
+/// Series of each test.
+const SERIES: usize = 30;
+
+/// Hands a request on to Prometheus; its answer.
+fn hand_on(prometheus: &Prometheus, seen: &Seen) -> Reply {
+    let mut stream = TcpStream::connect(prometheus.address()).unwrap();
+    let mut head = format!("POST /api/v1/write HTTP/1.0\r\nContent-Length: {}\r\n", seen.body.len());
+    for name in ["content-type", "content-encoding", "x-prometheus-remote-write-version", "user-agent"] {
+        head.push_str(&format!("{name}: {}\r\n", seen.header(name)));
+    }
+    stream.write_all(&[format!("{head}\r\n").as_bytes(), &seen.body].concat()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap();
+    Reply::Status(status, Vec::new(), body.to_owned())
+}
+
+/// A sink that writes there; sums of this test have `test` as a label.
+pub fn sink(uri: &str, test: &str) -> String {
+    points(&format!(
+        "type: prometheus_remote_write, uri: '{uri}', labels: {{ test: {test} }}, request: {{ timeout: 2s }}, \
+         batch: {{ timeout: 10ms }}"
+    ))
+}
+
+/// Sends points.
+pub fn send_points(dir: &Path, value: usize) {
+    send(dir, (0..SERIES).map(|series| format!("faults.orders:{value}|c|#shop:s{series}")));
+}
+
+/// Waits until Prometheus has this sum for each series.
+pub fn wait_sum(test: &str, sum: usize) {
+    let query = format!("faults_orders_total{{test='{test}'}} == {sum}");
+    wait_until(&query, PATIENCE, || Prometheus::shared().query(&query).len() == SERIES);
+}
+
+/// Sends points, and waits until Prometheus has the sum of them and those before.
+pub fn add(dir: &Path, test: &str, value: usize, sum: usize) {
+    send_points(dir, value);
+    wait_sum(test, sum);
+}
+
+/// What the agent counts is what its source gave out, and sums have never fallen.
+pub fn assert_exact(agent: &Agent, test: &str) {
+    let source = "millstream_component_sent_events_total{component_id=\"points\"";
+    let produced = || agent.metric(source).unwrap() as u64;
+    wait_until("the counters", PATIENCE, || counted(agent, "sent_events", "") == produced());
+    assert_eq!(counted(agent, "dropped_events", ""), 0);
+    let falls = format!("sum(resets(faults_orders_total{{test='{test}'}}[10m]))");
+    assert_eq!(Prometheus::shared().value(&falls), Some(0.0));
+}
+
+#[test]
+fn sums_in_prometheus_are_exact_after_faults() {
+    let wait = vec![("Retry-After", "1".to_owned())];
+    let act = move |_: &Seen, nth: usize| match nth {
+        1 | 9 => Act::Instead(Reply::status(500)),
+        2 | 10 => Act::KeepThen(Reply::Hang),
+        3 => Act::KeepThen(Reply::status(502)),
+        5 => Act::Instead(Reply::Reset),
+        6 => Act::KeepThen(Reply::Reset),
+        8 => Act::Instead(Reply::Status(429, wait.clone(), String::new())),
+        _ => Act::Keep,
+    };
+    let far = FarSide::before(HttpOptions::default(), act, |seen| hand_on(Prometheus::shared(), seen));
+    let dir = folder();
+    let agent = start_ready(dir.path(), &sink(&far.server.uri("/api/v1/write"), "answers"));
+    for (value, sum) in [(3, 3), (4, 7), (1, 8), (5, 13), (2, 15)] {
+        add(dir.path(), "answers", value, sum);
+    }
+    assert_exact(&agent, "answers");
+    assert!(far.repeats() >= 2, "{}", far.repeats());
+    stop(agent);
+}
