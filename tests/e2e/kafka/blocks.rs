@@ -1,6 +1,6 @@
 //! Metrics in blocks, read from the broker and taken apart by the decoder of the documentation.
 
-use super::{finish, start, write};
+use super::{PATIENCE, start, write};
 use crate::support::folder;
 use millstream_testkit::kafka::Kafka;
 use serde_json::Value;
@@ -42,7 +42,9 @@ fn metrics_arrive_in_blocks_of_one_key_and_in_order() {
          sinks:\n  out: {{ type: kafka, inputs: [parsed], brokers: ['{brokers}'], topic: blocks, \
          key: '{{{{ team }}}}', encoding: {{ codec: msgpack, metadata: [source] }} }}\n"
     );
-    finish(start(dir.path(), &config));
+    let mut agent = start(dir.path(), &config);
+    assert!(!agent.wait(PATIENCE).success(), "that events were left out is said at the end");
+    assert!(agent.log().contains("dropped: 30 not_a_metric (sink out);"), "{}", agent.log());
     let records = kafka.read("blocks");
     assert!((2..30).contains(&records.len()), "{} records", records.len());
     let mut next = 0;
