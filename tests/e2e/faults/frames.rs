@@ -7,7 +7,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 /// Lines of each file.
-const LINES: usize = 1500;
+const LINES: usize = 250;
 
 const ALL: u64 = (FILES * LINES) as u64;
 

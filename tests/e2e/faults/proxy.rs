@@ -11,7 +11,7 @@ use millstream_testkit::toxiproxy::{Proxy, Stream};
 use serde_json::{Value, json};
 
 /// Lines of each file per fault.
-const LINES: usize = 300;
+const LINES: usize = 50;
 
 /// Faults of the network: those that break connections, and those that make it slow.
 fn faults() -> Vec<(&'static str, Stream, Value, bool)> {
@@ -22,7 +22,7 @@ fn faults() -> Vec<(&'static str, Stream, Value, bool)> {
         ("reset_peer", Stream::Up, json!({ "timeout": 0 }), true),
         ("reset_peer", Stream::Down, json!({ "timeout": 0 }), true),
         ("limit_data", Stream::Up, json!({ "bytes": 200 }), true),
-        ("limit_data", Stream::Down, json!({ "bytes": 15 }), true),
+        ("limit_data", Stream::Down, json!({ "bytes": 5 }), true),
         ("timeout", Stream::Up, json!({ "timeout": 0 }), true),
         ("timeout", Stream::Down, json!({ "timeout": 0 }), true),
     ]
