@@ -9,6 +9,9 @@ use tempfile::TempDir;
 /// Lines of each file.
 const LINES: usize = 250;
 
+/// Parts in which they are written.
+const ROUNDS: usize = 10;
+
 const ALL: u64 = (FILES * LINES) as u64;
 
 fn config(port: u16, timeout: &str, more: &str) -> String {
@@ -18,10 +21,22 @@ fn config(port: u16, timeout: &str, more: &str) -> String {
     ))
 }
 
-fn run(far: &FrameServer, timeout: &str, more: &str) -> (TempDir, Agent) {
+/// Has an agent send all lines, in at least so many messages as there are rounds.
+fn send(far: &FrameServer, timeout: &str, more: &str) -> (TempDir, Agent) {
     let dir = folder();
-    append(dir.path(), 0, LINES);
+    append(dir.path(), 0, 0);
     let agent = Agent::start(dir.path(), &config(far.port, timeout, more), &[]);
+    for round in 0..ROUNDS {
+        append(dir.path(), round * LINES / ROUNDS, LINES / ROUNDS);
+        let settled = FILES * (round + 1) * LINES / ROUNDS;
+        wait_settled(&agent, settled as u64);
+    }
+    (dir, agent)
+}
+
+/// An agent that has an answer for each of its lines from the far side, which has them all.
+fn run(far: &FrameServer, timeout: &str, more: &str) -> (TempDir, Agent) {
+    let (dir, agent) = send(far, timeout, more);
     assert_eq!(wait_settled(&agent, ALL), (ALL, 0), "sent and dropped");
     assert_lines(&text(far), LINES, |_| false);
     (dir, agent)
@@ -88,9 +103,7 @@ fn a_batch_that_is_refused_is_dropped_alone() {
         7 => Act::KeepThenReset,
         _ => Act::Keep,
     });
-    let dir = folder();
-    append(dir.path(), 0, LINES);
-    let agent = Agent::start(dir.path(), &config(far.port, "500ms", "compression: zstd"), &[]);
+    let (_dir, agent) = send(&far, "500ms", "compression: zstd");
     let (sent, dropped) = wait_settled(&agent, ALL);
     assert_eq!(sent + dropped, ALL);
     assert_eq!(counted(&agent, "dropped_events", "reason=\"refused\""), dropped);
@@ -105,7 +118,6 @@ fn a_batch_that_is_refused_is_dropped_alone() {
 
 #[test]
 fn killed_agents_among_faults_of_the_far_side_lose_nothing() {
-    const ROUNDS: usize = 5;
     let far = FrameServer::start(|message| match message.nth % 5 {
         1 => Act::KeepThenReset,
         3 => Act::Ignore,
