@@ -27,6 +27,8 @@ const COLUMNS: &[&str] = &[
     "CPU, times plain zlib 6",
     "kept KiB",
 ];
+/// Of one event: as it is, and compressed at the default levels.
+const SIZE_COLUMNS: &[&str] = &["payload", "as it is", "zlib", "zstd", "snappy", "LZ4"];
 const REPETITIONS: usize = 3;
 /// CPU seconds of one sample: at least one round over all buffers.
 const SAMPLE_S: f64 = 0.03;
@@ -37,8 +39,8 @@ const BAR_ZLIB: f64 = 0.4;
 /// A level counts as comparable if its output is at most this much larger.
 const COMPARABLE: f64 = 1.02;
 
-/// A kind of payload: its name, and how buffers of a seed and a size are made.
-pub type Payload = (&'static str, fn(u64, usize) -> Vec<u8>);
+/// A kind of payload: its name, and how buffers of a seed and a size are made, with the number of events in each.
+pub type Payload = (&'static str, fn(u64, usize) -> (Vec<u8>, usize));
 
 const PAYLOADS: &[Payload] = &[
     ("metrics as JSON", payloads::json),
@@ -53,12 +55,16 @@ pub fn run(report: &mut Report) -> io::Result<Vec<Vec<String>>> {
     let mut all = Vec::new();
     for &(payload, make) in PAYLOADS {
         for (bytes, count) in SIZES {
-            let buffers: Vec<Bytes> = (1..=count as u64).map(|seed| make(seed, bytes).into()).collect();
+            let (buffers, numbers): (Vec<Bytes>, Vec<usize>) = (1..=count as u64)
+                .map(|seed| make(seed, bytes))
+                .map(|(text, number)| (text.into(), number))
+                .unzip();
             progress(&format!("compression: {payload}, {} KiB", bytes >> 10));
             let measured = measure(&buffers)?;
             let plain = find(&measured, PLAIN).ns.median();
             measured.iter().for_each(|of| table.row(of.cells(payload, bytes, plain)));
-            all.push((payload, bytes, measured));
+            let each = total(&buffers) as f64 / numbers.iter().sum::<usize>() as f64;
+            all.push((payload, bytes, measured, each));
         }
     }
     table.note(format!(
@@ -67,10 +73,13 @@ pub fn run(report: &mut Report) -> io::Result<Vec<Vec<String>>> {
         plain_version()
     ));
     report.add(table)?;
-    for (payload, _, measured) in all.iter().filter(|(_, bytes, _)| *bytes == SIZES[1].0) {
+    let mut sizes = Table::new("compression_bytes", "Bytes of an event, in buffers of 1 MiB", SIZE_COLUMNS);
+    for (payload, _, measured, each) in all.iter().filter(|(_, bytes, ..)| *bytes == SIZES[1].0) {
         plot(payload, measured, report)?;
+        sizes.row(size_cells(payload, measured, *each));
     }
-    Ok(all.iter().flat_map(|(payload, bytes, measured)| bars(payload, *bytes, measured)).collect())
+    report.add(sizes)?;
+    Ok(all.iter().flat_map(|(payload, bytes, measured, _)| bars(payload, *bytes, measured)).collect())
 }
 
 /// One method over one payload.
@@ -153,6 +162,17 @@ fn allocated_bytes() -> usize {
 fn find(measured: &[Measured], method: Method) -> &Measured {
     let found = measured.iter().find(|of| of.method == method);
     found.expect("every method that is named here is one of METHODS")
+}
+
+/// Bytes of an event, which is `each` before compression.
+fn size_cells(payload: &str, measured: &[Measured], each: f64) -> Vec<String> {
+    let share = |algorithm: Algorithm| {
+        let level = algorithm.levels().map(|(_, default)| default);
+        find(measured, Method::Agent(algorithm, level)).share
+    };
+    let compressed = [Algorithm::Zlib, Algorithm::Zstd, Algorithm::Snappy, Algorithm::Lz4].map(share);
+    let sizes = std::iter::once(1.0).chain(compressed).map(|share| format!("{:.1}", share * each));
+    std::iter::once(payload.to_owned()).chain(sizes).collect()
 }
 
 /// Size over speed, a line for each library.

@@ -54,7 +54,7 @@ pub fn run(cores: [usize; 2], scratch: &Scratch, report: &mut Report) -> io::Res
     }
     table.note(
         "ns are those of each thread. Dropped are points that found no room, as the benchmark records more than a \
-         socket takes: their calls are quicker. The client of DogStatsD drops too and does not say how much."
+         socket takes: their calls are quicker. The client of DogStatsD drops timers too and does not say how many."
             .to_owned(),
     );
     report.add(table)?;

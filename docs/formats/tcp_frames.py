@@ -61,12 +61,18 @@ class Agent(socketserver.StreamRequestHandler):
     """One connection of an agent."""
 
     def handle(self):
+        try:
+            self.converse()
+        except ConnectionError:
+            pass  # What is not acknowledged comes again.
+
+    def converse(self):
         hello = self.frame()
         if hello is None or hello[:2] != b"H\x01":
             return
         decompress = DECOMPRESS.get(hello[2])
-        if decompress is None:
-            print("compression", hello[2], "is not for this server", file=sys.stderr)
+        if decompress is None or hello[3] > 1:
+            print("this server reads JSON and text, plain, gzip or zlib", file=sys.stderr)
             return
         store, session = self.server.store, hello[4:20].hex()
         self.answer(b"A", store.highest(session))

@@ -14,24 +14,27 @@ const HOST: &str = "web-017";
 /// Metrics of a block of msgpack, and those whose size is looked at together.
 const BLOCK: usize = 2000;
 
-/// Metrics as msgpack, of about `bytes`.
-pub fn msgpack(seed: u64, bytes: usize) -> Vec<u8> {
+/// Metrics as msgpack, of about `bytes`, and their number.
+pub fn msgpack(seed: u64, bytes: usize) -> (Vec<u8>, usize) {
+    let mut number = 0;
     let (mut metrics, mut encoder, mut body) = (Metrics::new(seed), BlockEncoder::new(seed), Vec::new());
     let shared = Shared { meta: &[("host", HOST), ("source", "dogs")], attributes: &[] };
     while body.len() + encoder.bytes() < bytes {
         for metric in metrics.by_ref().take(100) {
             encoder.push(&of(&metric)).expect("tags are an object");
+            number += 1;
         }
         if encoder.rows() >= BLOCK {
             encoder.finish(&shared, &mut body);
         }
     }
     encoder.finish(&shared, &mut body);
-    body
+    (body, number)
 }
 
-/// Metrics as a request of remote write 1.0, of about `bytes`.
-pub fn remote_write(seed: u64, bytes: usize) -> Vec<u8> {
+/// Metrics as a request of remote write 1.0, of about `bytes`, and their number.
+pub fn remote_write(seed: u64, bytes: usize) -> (Vec<u8>, usize) {
+    let mut number = 0;
     let distributions = Distributions::Native;
     let rules = LabelRules {
         constant: Vec::new(),
@@ -54,11 +57,11 @@ pub fn remote_write(seed: u64, bytes: usize) -> Vec<u8> {
         let (rows, text) = rows.finish();
         for row in rows.rows() {
             // The load has some series twice, and the second value of a moment is none.
-            let _ = accumulator.add((&rows, row, &text), TIME_MS, &mut request);
+            number += usize::from(accumulator.add((&rows, row, &text), TIME_MS, &mut request).is_ok());
             request.end_event();
         }
     }
-    request.take().parts().concat()
+    (request.take().parts().concat(), number)
 }
 
 fn of(metric: &payloads::Metric) -> Metric<'_> {
@@ -85,11 +88,11 @@ mod tests {
     #[test]
     fn payloads_have_about_the_size_asked_for_and_can_be_read() {
         for of in [msgpack, remote_write] {
-            let len = of(1, 64 << 10).len();
+            let len = of(1, 64 << 10).0.len();
             assert!((48 << 10..96 << 10).contains(&len), "{len}");
         }
-        let body = msgpack(2, 200 << 10);
+        let (body, number) = msgpack(2, 200 << 10);
         let rows: usize = blocks(&body).map(|block| block.unwrap().metrics().count()).sum();
-        assert!(rows > BLOCK, "{rows}");
+        assert!(rows > BLOCK && rows == number, "{rows} {number}");
     }
 }

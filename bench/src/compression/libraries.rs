@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn every_zlib_reads_back_twice() {
-        let input = Bytes::from(crate::compression::payloads::json(1, 200_000));
+        let input = Bytes::from(crate::compression::payloads::json(1, 200_000).0);
         for method in METHODS.iter().filter(|method| method.library().contains("zlib")) {
             let mut work = method.start().unwrap();
             for _ in 0..2 {

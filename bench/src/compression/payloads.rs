@@ -113,11 +113,13 @@ impl Iterator for Metrics {
     }
 }
 
-/// Metrics as the agent writes them as JSON, of about `bytes`.
-pub fn json(seed: u64, bytes: usize) -> Vec<u8> {
-    let mut text = String::with_capacity(bytes + 512);
-    for (number, metric) in Metrics::new(seed).enumerate() {
-        let Metric { name, tags, is_counter, value } = metric;
+/// Metrics as the agent writes them as JSON, of about `bytes`, and their number.
+pub fn json(seed: u64, bytes: usize) -> (Vec<u8>, usize) {
+    let (mut text, mut number) = (String::with_capacity(bytes + 512), 0);
+    for Metric { name, tags, is_counter, value } in Metrics::new(seed) {
+        if text.len() >= bytes {
+            break;
+        }
         let kind = match is_counter {
             true => format!("\"counter\",\"value\":{value},\"temporality\":\"delta\""),
             false => format!("\"gauge\",\"value\":{value}"),
@@ -127,15 +129,14 @@ pub fn json(seed: u64, bytes: usize) -> Vec<u8> {
             "{{\"timestamp\":\"2026-11-22T09:30:10.000Z\",\"name\":\"{name}\",\"tags\":{tags},\"type\":{kind},\
              \"interval\":10,{META}{number},\"id\":\"d27bba130be4f3f1-{number:x}\"}}}}"
         );
-        if text.len() >= bytes {
-            break;
-        }
+        number += 1;
     }
-    text.into_bytes()
+    (text.into_bytes(), number)
 }
 
-/// Access lines as the agent writes them as JSON, of about `bytes`.
-pub fn logs(seed: u64, bytes: usize) -> Vec<u8> {
+/// Access lines as the agent writes them as JSON, of about `bytes`, and their number.
+pub fn logs(seed: u64, bytes: usize) -> (Vec<u8>, usize) {
+    let mut lines = 0;
     let (mut text, mut offset) = (String::with_capacity(bytes + 512), seed as usize * 100_000);
     let source = texts::weblog_of(seed, bytes);
     for line in source.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
@@ -150,11 +151,12 @@ pub fn logs(seed: u64, bytes: usize) -> Vec<u8> {
             millis % 1000,
         );
         offset += line.len() + 1;
+        lines += 1;
         if text.len() >= bytes {
             break;
         }
     }
-    text.into_bytes()
+    (text.into_bytes(), lines)
 }
 
 #[cfg(test)]
@@ -164,10 +166,11 @@ mod tests {
     #[test]
     fn payloads_are_lines_of_about_the_size_asked_for_and_repeat() {
         for of in [json, logs] {
-            let text = of(3, 64 << 10);
+            let (text, number) = of(3, 64 << 10);
+            assert_eq!(number, millstream_scan::count_newlines(&text));
             assert!((64 << 10..66 << 10).contains(&text.len()), "{}", text.len());
             assert!(text.ends_with(b"}\n"));
-            assert!(text == of(3, 64 << 10) && text != of(4, 64 << 10));
+            assert!(text == of(3, 64 << 10).0 && text != of(4, 64 << 10).0);
         }
     }
 

@@ -183,7 +183,7 @@ fn table(scenario: &Header, all: &[Runs]) -> Table {
         ));
     }
     for runs in all {
-        table.note(runs.fault.as_ref().map_or(String::new(), |fault| format!("- {}: {fault}", runs.name)));
+        runs.fault.iter().for_each(|fault| table.note(format!("- {}: {fault}", runs.name)));
     }
     table.note(
         "Lost is what did not come out, summed from the last values that the far side or the page had."

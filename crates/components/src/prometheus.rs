@@ -3,5 +3,7 @@
 mod encoder;
 mod options;
 
+#[cfg(test)]
+pub use encoder::encoded;
 pub use encoder::{Encoding, RowsEncoder, rows_of};
 pub use options::{DistributionKind, SeriesOptions, default_quantiles};

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// A request as it came.
@@ -100,7 +100,7 @@ pub struct HttpServer {
     pub port: u16,
     has_tls: bool,
     shared: Arc<Shared>,
-    listener: Option<thread::JoinHandle<()>>,
+    listener: Option<JoinHandle<()>>,
 }
 
 struct Shared {
@@ -188,9 +188,9 @@ impl Drop for HttpServer {
         state.closed = true;
         state.open.drain(..).for_each(|stream| drop(stream.shutdown(std::net::Shutdown::Both)));
         drop(state);
-        // Wakes the listener, which sees that it is over. Then the port is free for another one.
+        // Wakes the listener, which sees that it is over and gives the port back.
         drop(TcpStream::connect(("127.0.0.1", self.port)));
-        drop(self.listener.take().map(thread::JoinHandle::join));
+        drop(self.listener.take().map(JoinHandle::join));
     }
 }
 

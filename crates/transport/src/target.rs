@@ -1,6 +1,7 @@
 //! Where requests go: a URI, checked once.
 
 use hyper::Uri;
+use hyper::http::uri::Authority;
 use std::fmt;
 
 /// The parts of an `http` or `https` URI.
@@ -50,16 +51,7 @@ impl Target {
         if text.contains('#') {
             return error("has a fragment, which is never sent; leave out the # and what follows");
         }
-        let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
-        if host.is_empty() {
-            return error("names no host; write for example http://host:8080/path");
-        }
-        let port = authority.as_str().strip_prefix(authority.host()).unwrap_or_default();
-        let port = match port.strip_prefix(':').map(str::parse::<u16>) {
-            None => default_port,
-            Some(Ok(port)) if port > 0 => port,
-            Some(_) => return error("has no port from 1 to 65535; write for example http://host:8080/path"),
-        };
+        let (host, port) = host_and_port(authority, default_port).map_err(TargetError)?;
         Ok(Target {
             tls,
             host,
@@ -67,6 +59,20 @@ impl Target {
             path: uri.path_and_query().map_or("/", |path| path.as_str()).to_owned(),
             authority: authority.as_str().to_owned(),
         })
+    }
+}
+
+/// Host, without the brackets of IPv6, and port; or what is wrong.
+fn host_and_port(authority: &Authority, default_port: u16) -> Result<(String, u16), String> {
+    let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
+    if host.is_empty() {
+        return Err("names no host; write for example http://host:8080/path".to_owned());
+    }
+    let port = authority.as_str().strip_prefix(authority.host()).unwrap_or_default();
+    match port.strip_prefix(':').map(str::parse::<u16>) {
+        None => Ok((host, default_port)),
+        Some(Ok(port)) if port > 0 => Ok((host, port)),
+        Some(_) => Err("has no port from 1 to 65535; write for example http://host:8080/path".to_owned()),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Files into a real Kafka: what arrives, in which order, and what happens when the broker does not
 //! do as expected.
 
+mod blocks;
 mod faults;
 mod kill;
 mod security;

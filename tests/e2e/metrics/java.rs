@@ -131,9 +131,9 @@ fn told(dir: &Path) -> Told {
     let numbers = |name, tags| events.of(name, tags).into_iter().map(number);
     Told {
         // The sum since the agent began.
-        sum: numbers("java.sum", "code:200,route:/a").last().unwrap_or(0.0),
+        sum: numbers("java.sum", "code:200,route:/a").next_back().unwrap_or(0.0),
         timers: numbers("java.time.counter", "equation:a=b").sum(),
-        level: numbers("java.level", "city:Zürich").last(),
+        level: numbers("java.level", "city:Zürich").next_back(),
     }
 }
 

@@ -2,7 +2,13 @@
 
 use crate::metrics::view::{MetricView, Reason};
 use crate::requests::{Cargo, Spread};
+#[cfg(test)]
+use bytes::Bytes;
+#[cfg(test)]
+use millstream_encodings::metric::Metric;
 use millstream_encodings::prometheus::{Distributions, Row, Rows, RowsBuilder};
+#[cfg(test)]
+use millstream_model::Grant;
 use millstream_model::{Batch, ComponentError, EncodeCx, Encoder, Payload, Permit};
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -91,4 +97,14 @@ impl Encoder for RowsEncoder {
         payload.routing = Some(Box::new(Cargo { not_before_ns, routing: Some(Arc::new(cargo)) }));
         Ok(())
     }
+}
+
+/// Routing and text as an encoder makes them, for tests of what takes them.
+#[cfg(test)]
+pub fn encoded(metrics: &[Metric<'_>], distributions: &Distributions) -> (Arc<dyn Any + Send + Sync>, Bytes) {
+    let mut rows = RowsBuilder::new(distributions, 1, "web-1", Vec::new());
+    metrics.iter().for_each(|metric| rows.push(metric));
+    let (rows, text) = rows.finish();
+    let paid = Grant::new(1).try_take(1).expect("a permit");
+    (Arc::new(RowsCargo { rows, _paid: paid }), text.into())
 }

@@ -72,6 +72,12 @@ struct Known {
     seen: u32,
 }
 
+/// Where the entry with these labels is. The hash is kept: a table that grows would have to read all labels again.
+struct Labelled {
+    hash: u32,
+    entry: u32,
+}
+
 /// A series as it is given out.
 pub(super) struct Entry {
     /// As the form wrote them; empty where the place is free.
@@ -116,7 +122,7 @@ pub struct Accumulator<F> {
     options: Options,
     form: F,
     known: HashTable<Known>,
-    by_labels: HashTable<u32>,
+    by_labels: HashTable<Labelled>,
     entries: Vec<Entry>,
     free: Vec<u32>,
     set: LabelSet,
@@ -192,19 +198,23 @@ impl<F: Form> Accumulator<F> {
         self.set.read(&self.options.rules, (name, tags, row.kind), rows.host())?;
         self.room.clear();
         self.form.render(&self.set, row.kind, &mut self.room);
-        let hash = |entries: &[Entry], index: u32| xxh3_64(&entries[index as usize].labels);
+        let hash = xxh3_64(&self.room) as u32;
         let slot = self.by_labels.entry(
-            xxh3_64(&self.room),
-            |index| *self.entries[*index as usize].labels == *self.room,
-            |index| hash(&self.entries, *index),
+            spread(hash),
+            |of| of.hash == hash && *self.entries[of.entry as usize].labels == *self.room,
+            |of| spread(of.hash),
         );
         let (index, is_new) = match slot {
-            Slot::Occupied(slot) if self.entries[*slot.get() as usize].fits(row) => (*slot.get(), false),
+            Slot::Occupied(slot) if self.entries[slot.get().entry as usize].fits(row) => {
+                (slot.get().entry, false)
+            }
             Slot::Occupied(_) => return Err(Refusal::TypeConflict),
             Slot::Vacant(slot) => {
                 let is_native = self.options.distributions == Distributions::Native;
                 let entry = Entry::new(row, &self.room, is_native);
-                (*slot.insert(place(&mut self.entries, &mut self.free, entry)).get(), true)
+                let entry = place(&mut self.entries, &mut self.free, entry);
+                slot.insert(Labelled { hash, entry });
+                (entry, true)
             }
         };
         let known = Known { key: row.key, entry: index, seen };
@@ -227,7 +237,7 @@ impl<F: Form> Accumulator<F> {
         }
         let mut is_used = vec![false; self.entries.len()];
         self.known.iter().for_each(|known| is_used[known.entry as usize] = true);
-        self.by_labels.retain(|index| is_used[*index as usize]);
+        self.by_labels.retain(|of| is_used[of.entry as usize]);
         for (index, entry) in self.entries.iter_mut().enumerate() {
             if !is_used[index] && !entry.labels.is_empty() {
                 (entry.labels, entry.distribution) = (Box::default(), None);
@@ -258,6 +268,11 @@ impl<F: Form> Accumulator<F> {
         let idle = ((now_ms / 1000) as u32).saturating_sub(entry.seen);
         !entry.labels.is_empty() && idle <= self.options.expire_seconds
     }
+}
+
+/// The table takes its places from the low bits of a hash, and its marks from the high ones.
+fn spread(hash: u32) -> u64 {
+    u64::from(hash) << 32 | u64::from(hash)
 }
 
 /// Puts an entry into a place that is free.

@@ -34,17 +34,7 @@ fn certificate(fault: &CertificateError, host: &str, files: &TlsFiles) -> String
                 date(*not_before)
             )
         }
-        Fault::UnknownIssuer | Fault::BadSignature => match &files.ca_file {
-            Some(path) => format!(
-                "the certificate of {host} is not signed by an authority in `ca_file` {}; add the one that \
-                 signed it",
-                path.display()
-            ),
-            None => format!(
-                "the certificate of {host} is not signed by an authority of the system; give its authority \
-                 as `ca_file`"
-            ),
-        },
+        Fault::UnknownIssuer | Fault::BadSignature => unknown_issuer(host, files),
         Fault::NotValidForName => format!("the certificate of {host} is for other names; {NAME_ADVICE}"),
         Fault::NotValidForNameContext { presented, .. } => {
             format!("the certificate of {host} is for other names: {}; {NAME_ADVICE}", names(presented))
@@ -58,6 +48,14 @@ fn certificate(fault: &CertificateError, host: &str, files: &TlsFiles) -> String
         }
         fault => format!("the certificate of {host} cannot be verified: {fault}"),
     }
+}
+
+fn unknown_issuer(host: &str, files: &TlsFiles) -> String {
+    let (of, advice) = match &files.ca_file {
+        Some(path) => (format!("in `ca_file` {}", path.display()), "add the one that signed it"),
+        None => ("of the system".to_owned(), "give its authority as `ca_file`"),
+    };
+    format!("the certificate of {host} is not signed by an authority {of}; {advice}")
 }
 
 const NAME_ADVICE: &str = "write one of them in the address or as `server_name`";

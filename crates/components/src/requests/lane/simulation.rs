@@ -45,7 +45,7 @@ fn host(random: &mut Random, begun: Instant, rate_max: f64) -> (Vec<Duration>, V
 /// The fullest slot of a span, and the mean.
 fn slots(times: &[Duration], from: Duration, to: Duration) -> (usize, f64) {
     let mut slots = vec![0; ((to - from).as_millis() / SLOT.as_millis()) as usize];
-    for time in times.iter().filter(|time| (from..to).contains(time)) {
+    for time in times.iter().filter(|time| (from..to).contains(*time)) {
         slots[((*time - from).as_millis() / SLOT.as_millis()) as usize] += 1;
     }
     (*slots.iter().max().unwrap(), slots.iter().sum::<usize>() as f64 / slots.len() as f64)

@@ -30,7 +30,7 @@ impl Sink for HttpSink {
         let inner = match self.encoding.codec {
             Codec::Json => Inner::Lines(self.encoding.encoder()),
             Codec::Text => Inner::Text(self.encoding.encoder()),
-            Codec::Msgpack => Inner::Blocks(MetricBlocks::new(&self.encoding)),
+            Codec::Msgpack => Inner::Blocks(Box::new(MetricBlocks::new(&self.encoding))),
         };
         Box::new(HttpEncoder { inner, spread: self.spread })
     }
@@ -62,7 +62,7 @@ enum Inner {
     /// Events are texts that may hold line ends.
     Text(Box<dyn Encoder>),
     /// Each part is a block of many events.
-    Blocks(MetricBlocks),
+    Blocks(Box<MetricBlocks>),
 }
 
 impl Encoder for HttpEncoder {

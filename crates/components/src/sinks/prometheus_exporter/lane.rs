@@ -9,6 +9,7 @@ use millstream_model::{BoxFuture, Counters, DeliverError, Delivery, Lane, Outcom
 use millstream_transport::auth::Auth;
 use std::any::Any;
 use std::collections::BTreeMap;
+use std::future::pending;
 use std::net::SocketAddr;
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -75,8 +76,12 @@ impl Lane for ExporterLane {
                 return Err(DeliverError::reject("panic", "a payload of another sink: this is a bug"));
             };
             let (series, routing, text) = (self.series.clone(), routing.clone(), text.clone());
-            let added = spawn_blocking(move || add(&series, &routing, &text)).await;
-            let refused = added.unwrap_or_else(|error| resume_unwind(error.into_panic()));
+            let refused = match spawn_blocking(move || add(&series, &routing, &text)).await {
+                Ok(refused) => refused,
+                Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
+                // The runtime ends.
+                Err(_) => return pending().await,
+            };
             let mut total = 0;
             for (reason, events) in refused.dropped {
                 self.counters.dropped(reason, events);
@@ -104,6 +109,11 @@ struct Refused {
 fn add(series: &Series, routing: &Option<Arc<dyn Any + Send + Sync>>, text: &Bytes) -> Refused {
     let (mut refused, now_ms) = (Refused::default(), now_ms());
     let Some(rows) = rows_of(routing) else { return refused };
+    let mut state = series.lock();
+    if state.scrapes == 0 {
+        state.exposition.sweep(now_ms);
+    }
+    drop(state);
     for some in rows.rows().chunks(ROWS_AT_ONCE) {
         let mut state = series.lock();
         for row in some {
@@ -112,10 +122,6 @@ fn add(series: &Series, routing: &Option<Arc<dyn Any + Send + Sync>>, text: &Byt
             }
         }
     }
-    let mut state = series.lock();
-    refused.cut = state.exposition.take_cut();
-    if state.scrapes == 0 {
-        state.exposition.sweep(now_ms);
-    }
+    refused.cut = series.lock().exposition.take_cut();
     refused
 }

@@ -111,6 +111,7 @@ impl RemotePacker {
 impl Packer for RemotePacker {
     fn pack(&mut self, taken: Vec<Taken>) -> Vec<Request> {
         let (now_ms, mut requests) = (now_ms(), Vec::new());
+        self.accumulator.sweep(now_ms);
         if !std::mem::replace(&mut self.asked, true) {
             requests.extend(self.request(Body::question()));
         }
@@ -121,7 +122,6 @@ impl Packer for RemotePacker {
             }
         }
         self.finish(&mut requests);
-        self.accumulator.sweep(now_ms);
         self.count();
         requests
     }

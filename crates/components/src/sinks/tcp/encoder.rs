@@ -93,7 +93,9 @@ impl Encoder for TcpEncoder {
             Codec::Json => self.json(batch, &mut buffer, cx)?,
             Codec::Msgpack => self.blocks(batch, &mut buffer, cx)?,
         }
-        payload.push(cx.freeze(buffer));
+        if !buffer.is_empty() {
+            payload.push(cx.freeze(buffer));
+        }
         Ok(())
     }
 }

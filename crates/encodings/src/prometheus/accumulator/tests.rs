@@ -188,6 +188,6 @@ fn a_native_histogram_is_of_all_periods() {
 #[test]
 fn a_series_takes_little_beside_its_labels() {
     // In a table that is half empty, with the places of both tables.
-    let table = 2 * (size_of::<Known>() + 1) + 2 * (size_of::<u32>() + 1);
+    let table = 2 * (size_of::<Known>() + 1) + 2 * (size_of::<Labelled>() + 1);
     assert!(size_of::<Entry>() + table <= 140, "{} + {table}", size_of::<Entry>());
 }

@@ -1,1 +1,113 @@
+use super::*;
+use crate::prometheus::encoded;
+use millstream_encodings::metric::{Kind, Metric, Temporality, Value};
+use millstream_encodings::prometheus::{Distributions, LabelRules};
 
+fn packer(protocol: Protocol, events: u64) -> (RemotePacker, Arc<Counters>) {
+    let rules =
+        LabelRules { constant: Vec::new(), host_label: None, counter_suffix: true, value_bytes_max: 4 };
+    let options = Options {
+        rules,
+        distributions: Distributions::Native,
+        expire_seconds: 600,
+        series_max: 5,
+        starts_at_zero: false,
+    };
+    let counters = Arc::<Counters>::default();
+    (RemotePacker::new(options, Limits { events, bytes: 1 << 20, protocol }, counters.clone()), counters)
+}
+
+/// A payload with a counter of 1 for each name, a second later than the one before.
+fn taken(names: &[&str], second: i64) -> Taken {
+    let time_ns = (now_ms() / 1000 + second) * 1_000_000_000;
+    let metric = |name: &'_ &'static str| Metric {
+        name: name.as_bytes(),
+        tags: br#"{"tag":"longer"}"#,
+        kind: Kind::Counter,
+        temporality: Temporality::Delta,
+        value: Value::Number(1.0),
+        time_ns,
+        interval: 1.0,
+    };
+    let leaked: Vec<&'static str> = names.iter().map(|name| &*name.to_string().leak()).collect();
+    let metrics: Vec<_> = leaked.iter().map(metric).collect();
+    let (routing, text) = encoded(&metrics, &Distributions::Native);
+    let bytes = text.len() as u64;
+    Taken { parts: vec![text], events: names.len() as u64, bytes, routing: Some(routing) }
+}
+
+fn header(request: &Request, name: &str) -> String {
+    request.headers.iter().find(|(of, _)| *of == name).map(|(_, value)| value.clone()).unwrap_or_default()
+}
+
+fn body(request: &Request) -> Vec<u8> {
+    request.origin.downcast_ref::<Body>().unwrap().parts().concat()
+}
+
+/// Events of requests.
+fn events(requests: &[Request]) -> Vec<u64> {
+    requests.iter().map(|request| request.events).collect()
+}
+
+#[test]
+fn payloads_become_requests_of_bounded_size() {
+    let (mut packer, _) = packer(Protocol::One, 2);
+    let requests = packer.pack(vec![taken(&["a", "b", "c"], 0), taken(&["a", "b"], 1)]);
+    assert_eq!(events(&requests), [2, 2, 1]);
+    assert_eq!(header(&requests[0], "content-encoding"), "snappy");
+    assert_eq!(header(&requests[0], "content-type"), "application/x-protobuf");
+    assert_eq!(header(&requests[0], "x-prometheus-remote-write-version"), "0.1.0");
+    assert_ne!(requests[0].body[0], body(&requests[0]));
+}
+
+#[test]
+fn a_refused_request_is_halved_down_to_single_events() {
+    let (mut packer, _) = packer(Protocol::Two, 10);
+    let whole = packer.pack(vec![taken(&["a", "b", "c"], 0)]).remove(0);
+    let [first, second] = packer.split(whole).unwrap().try_into().ok().unwrap();
+    assert_eq!((first.events, second.events), (1, 2));
+    assert!(packer.split(first).is_none());
+    assert_eq!(events(&packer.split(second).unwrap()), [1, 1]);
+}
+
+#[test]
+fn what_cannot_be_sent_is_counted_with_its_reason() {
+    let (mut packer, counters) = packer(Protocol::One, 10);
+    let requests = packer.pack(vec![taken(&["a", "b", "c", "d", "e", "f"], 0), taken(&["a"], 3600)]);
+    assert_eq!(events(&requests), [5]);
+    let counted = counters.snapshot();
+    assert_eq!(counted.dropped_events, [("future", 1), ("too_many_series", 1)].into());
+    assert_eq!(counted.noted_events, [("label_cut", 5)].into());
+}
+
+#[test]
+fn a_far_side_that_knows_version_2_is_found_by_a_question() {
+    let (mut packer, _) = packer(Protocol::Auto, 10);
+    let version = |requests: &[Request]| -> Vec<String> {
+        requests.iter().map(|request| header(request, "x-prometheus-remote-write-version")).collect()
+    };
+    let first = packer.pack(vec![taken(&["a"], 0)]);
+    assert_eq!((version(&first), events(&first)), (vec!["2.0.0".to_owned(), "0.1.0".into()], vec![0, 1]));
+    packer.answered(&|_| None);
+    assert_eq!(version(&packer.pack(vec![taken(&["a"], 1)])), ["0.1.0"]);
+    packer.answered(&|name| (name == WRITTEN).then(|| "0".to_owned()));
+    let second = packer.pack(vec![taken(&["a"], 2)]);
+    assert_eq!(version(&second), ["2.0.0"]);
+    // It does not know it any more.
+    let converted = packer.convert(&second[0]).unwrap();
+    assert_eq!(header(&converted, "x-prometheus-remote-write-version"), "0.1.0");
+    assert_eq!(header(&converted, "content-type"), "application/x-protobuf");
+    assert_eq!(version(&packer.pack(vec![taken(&["a"], 3)])), ["0.1.0"]);
+    assert!(packer.convert(&converted).is_none());
+}
+
+#[test]
+fn a_chosen_version_is_kept() {
+    for (protocol, version) in [(Protocol::One, "0.1.0"), (Protocol::Two, "2.0.0")] {
+        let (mut packer, _) = packer(protocol, 10);
+        packer.answered(&|_| Some("1".to_owned()));
+        let requests = packer.pack(vec![taken(&["a"], 0)]);
+        assert_eq!(header(&requests[0], "x-prometheus-remote-write-version"), version);
+        assert!(requests.len() == 1 && packer.convert(&requests[0]).is_none());
+    }
+}

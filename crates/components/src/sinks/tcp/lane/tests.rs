@@ -129,8 +129,9 @@ async fn a_reset_loses_nothing_that_the_kernel_of_the_far_side_has_not_taken() {
         assert!(settled > 0 && settled < engine.sent - 1000, "{settled} of {}", engine.sent);
         drop(first);
         let payloads = engine.sent / 1000 - 1;
-        let (_, lines) = tokio::join!(engine.settle(payloads), async {
-            far.accept().await.lines_up_to(last_line(payloads)).await
+        let ((), (lines, _peer)) = tokio::join!(engine.settle(payloads), async {
+            let mut peer = far.accept().await;
+            (peer.lines_up_to(last_line(payloads)).await, peer)
         });
         (settled, lines)
     };
@@ -157,8 +158,9 @@ async fn a_far_side_that_never_reads_is_left() {
             && engine.errors.is_empty()
         {}
         let payloads = engine.sent / 1000 - 1;
-        let (_, lines) = tokio::join!(engine.settle(payloads), async {
-            far.accept().await.lines_up_to(last_line(payloads)).await
+        let ((), (lines, _peer)) = tokio::join!(engine.settle(payloads), async {
+            let mut peer = far.accept().await;
+            (peer.lines_up_to(last_line(payloads)).await, peer)
         });
         drop(deaf);
         lines.len()
