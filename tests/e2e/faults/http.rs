@@ -267,7 +267,7 @@ fn killed_agents_among_faults_lose_nothing() {
     let dir = folder();
     let uri = far.server.uri("/in");
     let sink = format!(
-        "type: http, uri: '{uri}', batch: {{ bytes: 32KiB, timeout: 10ms }}, compression: zstd, \
+        "type: http, uri: '{uri}', batch: {{ bytes: 256KiB, timeout: 10ms }}, compression: zstd, \
          request: {{ timeout: 1s }}"
     );
     let config = logs(&sink).replace("codec: text", "codec: json");
