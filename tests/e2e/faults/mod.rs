@@ -91,7 +91,7 @@ fn wait_settled(agent: &Agent, events: u64) -> (u64, u64) {
 fn points(sink: &str) -> String {
     format!(
         "sources:\n  points: {{ type: dogstatsd, listen: ['unixgram://DIR/points.sock'], period: 1s }}\n\
-         sinks:\n  out: {{ inputs: [points], spread: 0s, {sink} }}\n"
+         sinks:\n  out: {{ inputs: [points], {sink} }}\n"
     )
 }
 

@@ -31,7 +31,7 @@ fn hand_on(prometheus: &Prometheus, seen: &Seen) -> Reply {
 /// A sink that writes there; sums of this test have `test` as a label.
 pub fn sink(uri: &str, test: &str) -> String {
     points(&format!(
-        "type: prometheus_remote_write, uri: '{uri}', labels: {{ test: {test} }}, request: {{ timeout: 2s }}, \
+        "type: prometheus_remote_write, uri: '{uri}', spread: 0s, labels: {{ test: {test} }}, request: {{ timeout: 2s }}, \
          batch: {{ timeout: 10ms }}"
     ))
 }
