@@ -2,7 +2,7 @@
 
 use super::far::{Act, FarSide};
 use super::{PATIENCE, start_ready, stop};
-use crate::support::folder;
+use crate::support::{folder, wait_until};
 use millstream_components::requests::Spread;
 use millstream_testkit::http::{HttpServer, Seen};
 use serde_json::Value;
@@ -66,6 +66,8 @@ fn a_host_sends_at_its_own_time_after_every_period() {
     let far = FarSide::start(|_, _| Act::Keep);
     let dir = folder();
     let agent = start_ready(dir.path(), &config(&far.server));
+    let listen = || HOSTS.iter().all(|host| dir.path().join(socket(host)).exists());
+    wait_until("all sources listen", PATIENCE, listen);
     let mut delays: HashMap<&str, Vec<Duration>> = HashMap::new();
     let begun = Instant::now();
     // A busy host may send late, but not always.
