@@ -52,8 +52,8 @@ pub struct Batch {
     pub number: u64,
     /// Events, as the message says.
     pub events: u32,
-    /// The events, each with its line end.
-    pub text: String,
+    /// The batch, unpacked: of lines, each with its line end.
+    pub body: Vec<u8>,
     /// How often it came.
     pub times: usize,
 }
@@ -107,6 +107,16 @@ impl FrameServer {
         FrameServer { port, shared }
     }
 
+    /// All batches so far, one behind the other, repeats left out.
+    pub fn bytes(&self) -> Vec<u8> {
+        self.kept().into_iter().flat_map(|batch| batch.body).collect()
+    }
+
+    /// The same as text.
+    pub fn text(&self) -> String {
+        String::from_utf8(self.bytes()).expect("text")
+    }
+
     /// The batches so far, in the order in which they were kept first.
     pub fn kept(&self) -> Vec<Batch> {
         self.shared.lock().kept.clone()
@@ -158,12 +168,12 @@ impl Visit {
             let act = if mood == Mood::Silent { Act::KeepSilently } else { self.decide(number) };
             let keeps = matches!(act, Act::Keep | Act::KeepSilently | Act::KeepThenReset | Act::Late(_));
             if keeps {
-                let text = unpack(compression, &frame[13..])?;
+                let body = unpack(compression, &frame[13..])?;
                 self.keep(
                     session,
                     number,
                     u32::from_be_bytes(frame[9..13].try_into().expect("4 bytes")),
-                    text,
+                    body,
                 );
             }
             mood = self.go_on(act, number)?;
@@ -214,16 +224,13 @@ impl Visit {
         of_session.map(|batch| batch.number).max().unwrap_or(0)
     }
 
-    fn keep(&self, session: [u8; 16], number: u64, events: u32, text: Vec<u8>) {
+    fn keep(&self, session: [u8; 16], number: u64, events: u32, body: Vec<u8>) {
         let mut state = self.shared.lock();
         let mut known =
             state.kept.iter_mut().filter(|batch| (batch.session, batch.number) == (session, number));
         match known.next() {
             Some(batch) => batch.times += 1,
-            None => {
-                let text = String::from_utf8_lossy(&text).into_owned();
-                state.kept.push(Batch { session, number, events, text, times: 1 });
-            }
+            None => state.kept.push(Batch { session, number, events, body, times: 1 }),
         }
     }
 

@@ -2,12 +2,15 @@
 
 use super::{FILES, PATIENCE, append, assert_lines, counted, logs, stop, wait_settled};
 use crate::support::{Agent, folder, wait_until};
-use millstream_testkit::frames::{Act, FrameServer, Message};
+use millstream_testkit::frames::{Act, Batch, FrameServer, Message};
 use std::time::Duration;
 use tempfile::TempDir;
 
 /// Lines of each file.
-const LINES: usize = 1500;
+const LINES: usize = 250;
+
+/// Parts in which they are written.
+const ROUNDS: usize = 10;
 
 const ALL: u64 = (FILES * LINES) as u64;
 
@@ -18,18 +21,30 @@ fn config(port: u16, timeout: &str, more: &str) -> String {
     ))
 }
 
-fn run(far: &FrameServer, timeout: &str, more: &str) -> (TempDir, Agent) {
+/// Has an agent send all lines, in at least so many messages as there are rounds.
+fn send(far: &FrameServer, timeout: &str, more: &str) -> (TempDir, Agent) {
     let dir = folder();
-    append(dir.path(), 0, LINES);
+    append(dir.path(), 0, 0);
     let agent = Agent::start(dir.path(), &config(far.port, timeout, more), &[]);
-    assert_eq!(wait_settled(&agent, ALL), (ALL, 0), "sent and dropped");
-    assert_lines(&text(far), LINES, |_| false);
+    for round in 0..ROUNDS {
+        append(dir.path(), round * LINES / ROUNDS, LINES / ROUNDS);
+        let settled = FILES * (round + 1) * LINES / ROUNDS;
+        wait_settled(&agent, settled as u64);
+    }
     (dir, agent)
 }
 
-/// What was kept, repeats left out.
-fn text(far: &FrameServer) -> String {
-    far.kept().iter().map(|batch| &*batch.text).collect()
+/// An agent that has an answer for each of its lines from the far side, which has them all.
+fn run(far: &FrameServer, timeout: &str, more: &str) -> (TempDir, Agent) {
+    let (dir, agent) = send(far, timeout, more);
+    assert_eq!(wait_settled(&agent, ALL), (ALL, 0), "sent and dropped");
+    assert_lines(&far.text(), LINES, |_| false);
+    (dir, agent)
+}
+
+/// Line ends in a batch.
+fn lines(batch: &Batch) -> usize {
+    batch.body.iter().filter(|byte| **byte == b'\n').count()
 }
 
 fn repeats(far: &FrameServer) -> usize {
@@ -47,7 +62,7 @@ fn acknowledgements_that_get_lost_make_no_repeats() {
     let (_dir, agent) = run(&far, "500ms", "compression: gzip");
     // A far side that knows its sessions says at the greeting what it has.
     assert_eq!((far.connections(), repeats(&far)), (4, 0));
-    assert!(far.kept().iter().all(|batch| batch.events as usize == batch.text.lines().count()));
+    assert!(far.kept().iter().all(|batch| batch.events as usize == lines(batch)));
     stop(agent);
 }
 
@@ -88,13 +103,11 @@ fn a_batch_that_is_refused_is_dropped_alone() {
         7 => Act::KeepThenReset,
         _ => Act::Keep,
     });
-    let dir = folder();
-    append(dir.path(), 0, LINES);
-    let agent = Agent::start(dir.path(), &config(far.port, "500ms", "compression: zstd"), &[]);
+    let (_dir, agent) = send(&far, "500ms", "compression: zstd");
     let (sent, dropped) = wait_settled(&agent, ALL);
     assert_eq!(sent + dropped, ALL);
     assert_eq!(counted(&agent, "dropped_events", "reason=\"refused\""), dropped);
-    let kept = text(&far);
+    let kept = far.text();
     assert_eq!(kept.lines().count() as u64, sent, "what was sent is there");
     assert!(dropped > 0);
     let lines: std::collections::HashSet<&str> = kept.lines().collect();
@@ -105,7 +118,6 @@ fn a_batch_that_is_refused_is_dropped_alone() {
 
 #[test]
 fn killed_agents_among_faults_of_the_far_side_lose_nothing() {
-    const ROUNDS: usize = 5;
     let far = FrameServer::start(|message| match message.nth % 5 {
         1 => Act::KeepThenReset,
         3 => Act::Ignore,
@@ -121,7 +133,7 @@ fn killed_agents_among_faults_of_the_far_side_lose_nothing() {
     }
     let agent = Agent::start(dir.path(), &config, &[]);
     let all = FILES * ROUNDS * LINES;
-    let distinct = || text(&far).lines().collect::<std::collections::HashSet<_>>().len();
+    let distinct = || far.text().lines().collect::<std::collections::HashSet<_>>().len();
     wait_until("every line", PATIENCE, || distinct() == all);
     stop(agent);
     // Within a session nothing comes twice.

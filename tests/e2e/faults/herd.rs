@@ -2,13 +2,12 @@
 
 use super::far::{Act, FarSide};
 use super::{PATIENCE, start_ready, stop};
-use crate::support::folder;
+use crate::support::{folder, wait_until};
 use millstream_components::requests::Spread;
 use millstream_testkit::http::{HttpServer, Seen};
 use serde_json::Value;
 use std::collections::HashMap;
-use std::io::Write;
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::UnixDatagram;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Names of hosts, of which one sends early and one late.
@@ -26,13 +25,16 @@ fn own_delay(host: &str) -> Duration {
     spread.delay(host, Duration::from_secs(1))
 }
 
+/// Where the source of a host listens: the first one where `start_ready` looks.
+fn socket(host: &str) -> String {
+    if host == HOSTS[0] { "points.sock".to_owned() } else { format!("{host}.sock") }
+}
+
 /// One source per host, and a sink for each.
 fn config(server: &HttpServer) -> String {
     let mut text = String::from("sources:\n");
     for host in HOSTS {
-        // What `start_ready` waits for.
-        let socket = if host == HOSTS[0] { "points.sock".to_owned() } else { format!("{host}.points") };
-        let listen = format!("['unix://DIR/{host}.sock', 'unixgram://DIR/{socket}']");
+        let listen = format!("['unixgram://DIR/{}']", socket(host));
         text += &format!("  {host}: {{ type: dogstatsd, listen: {listen}, period: 1s, host: {host} }}\n");
     }
     text += "sinks:\n";
@@ -64,6 +66,8 @@ fn a_host_sends_at_its_own_time_after_every_period() {
     let far = FarSide::start(|_, _| Act::Keep);
     let dir = folder();
     let agent = start_ready(dir.path(), &config(&far.server));
+    let listen = || HOSTS.iter().all(|host| dir.path().join(socket(host)).exists());
+    wait_until("all sources listen", PATIENCE, listen);
     let mut delays: HashMap<&str, Vec<Duration>> = HashMap::new();
     let begun = Instant::now();
     // A busy host may send late, but not always.
@@ -73,8 +77,8 @@ fn a_host_sends_at_its_own_time_after_every_period() {
     while HOSTS.iter().any(|host| !delays.get(host).is_some_and(|delays| is_seen(host, delays))) {
         assert!(begun.elapsed() < PATIENCE, "{delays:?}\n{}", agent.log());
         for host in HOSTS {
-            let mut socket = UnixStream::connect(dir.path().join(format!("{host}.sock"))).unwrap();
-            socket.write_all(b"herd.points:1|c\n").unwrap();
+            let client = UnixDatagram::unbound().unwrap();
+            client.send_to(b"herd.points:1|c", dir.path().join(socket(host))).unwrap();
         }
         std::thread::sleep(Duration::from_millis(100));
         for host in HOSTS {

@@ -1,8 +1,9 @@
-//! Metrics over HTTP, as blocks of msgpack: what came is read with the decoder of the documentation.
+//! Metrics over HTTP and TCP, as blocks of msgpack: what came is read with the decoder of the documentation.
 
 use super::far::{Act, FarSide};
 use super::{PATIENCE, counted, points, send, start_ready, stop};
-use crate::support::{folder, wait_until};
+use crate::support::{Agent, folder, wait_until};
+use millstream_testkit::frames::{self, FrameServer};
 use millstream_testkit::http::{HttpOptions, Reading, Reply, Seen};
 use serde_json::Value;
 use std::collections::HashMap;
@@ -11,6 +12,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+use tempfile::TempDir;
 
 /// Series of each kind.
 const SERIES: usize = 40;
@@ -53,12 +55,10 @@ fn sums(events: &[Value]) -> (f64, f64) {
     (counters, values)
 }
 
-/// Sends waves of points, one per period, and waits until the far side has all that they are worth.
-fn run(far: &FarSide, waves: usize, more: &str) -> (tempfile::TempDir, crate::support::Agent) {
+/// Has an agent send waves of points, one per period, and waits until `bytes` are worth as much.
+fn run(sink: &str, waves: usize, bytes: impl Fn() -> Vec<u8>) -> (TempDir, Agent) {
     let dir = folder();
-    let uri = far.server.uri("/in");
-    let sink = format!("type: http, uri: '{uri}', encoding: {{ codec: msgpack }}, {more}");
-    let config = points(&sink).replace("period: 1s", "period: 1s, distributions: sketch");
+    let config = points(sink).replace("period: 1s", "period: 1s, distributions: sketch");
     let agent = start_ready(dir.path(), &config);
     for number in 1..=waves {
         send(dir.path(), wave(number));
@@ -66,12 +66,23 @@ fn run(far: &FarSide, waves: usize, more: &str) -> (tempfile::TempDir, crate::su
     }
     let all = (SERIES * waves * (waves + 1) / 2) as f64;
     let expected = (all, (SERIES * waves) as f64);
-    wait_until("what the points are worth", PATIENCE, || sums(&decode(&far.bytes())) == expected);
-    let events = decode(&far.bytes()).len() as u64;
+    wait_until("what the points are worth", PATIENCE, || sums(&decode(&bytes())) == expected);
+    let events = decode(&bytes()).len() as u64;
     wait_until("the counters", PATIENCE, || counted(&agent, "sent_events", "") == events);
     assert_eq!(counted(&agent, "dropped_events", ""), 0);
-    far.assert_no_needless_repeats();
     (dir, agent)
+}
+
+/// The same over HTTP.
+fn run_http(far: &FarSide, waves: usize, more: &str) -> (TempDir, Agent) {
+    let uri = far.server.uri("/in");
+    let sink = format!(
+        "type: http, uri: '{uri}', spread: 0s, encoding: {{ codec: msgpack }}, batch: {{ timeout: 10ms }}, \
+         request: {{ timeout: 2s }}, {more}"
+    );
+    let ran = run(&sink, waves, || far.bytes());
+    far.assert_no_needless_repeats();
+    ran
 }
 
 #[test]
@@ -86,7 +97,7 @@ fn sums_are_exact_after_faults_of_the_far_side() {
         6 => Act::KeepThen(Reply::status(503)),
         _ => Act::Keep,
     });
-    let (_dir, agent) = run(&far, 4, "compression: zstd, batch: { timeout: 10ms }, request: { timeout: 2s }");
+    let (_dir, agent) = run_http(&far, 4, "compression: zstd");
     assert!(far.repeats() >= 2, "{}", far.repeats());
     stop(agent);
 }
@@ -104,7 +115,26 @@ fn sums_are_exact_over_connections_that_break_and_requests_that_are_too_large() 
         true => Act::Instead(Reply::status(413)),
         false => Act::Keep,
     });
-    let (_dir, agent) = run(&far, 3, "batch: { timeout: 10ms }, request: { timeout: 2s }");
+    let (_dir, agent) = run_http(&far, 3, "");
     assert_eq!(far.repeats(), 0);
+    stop(agent);
+}
+
+#[test]
+fn sums_are_exact_over_tcp_after_faults() {
+    let far = FrameServer::start(|message| match message.nth {
+        0 => frames::Act::KeepThenReset,
+        1 => frames::Act::Reset,
+        3 => frames::Act::KeepSilently,
+        4 => frames::Act::Ignore,
+        _ => frames::Act::Keep,
+    });
+    let sink = format!(
+        "type: tcp, address: '127.0.0.1:{}', encoding: {{ codec: msgpack }}, framing: length, \
+         acknowledgements: true, compression: zlib, batch: {{ timeout: 10ms }}, timeout: 500ms",
+        far.port
+    );
+    let (_dir, agent) = run(&sink, 4, || far.bytes());
+    assert!(far.connections() >= 4 && far.kept().iter().all(|batch| batch.times == 1));
     stop(agent);
 }

@@ -25,7 +25,7 @@ fn what_is_dropped_while_a_far_side_is_away_is_counted_exactly() {
     });
     let dir = folder();
     let sink = format!(
-        "type: http, uri: '{}', encoding: {{ codec: msgpack }}, batch: {{ bytes: 64KiB, timeout: 10ms }}, \
+        "type: http, uri: '{}', spread: 0s, encoding: {{ codec: msgpack }}, batch: {{ bytes: 64KiB, timeout: 10ms }}, \
          buffer: {{ type: memory, max: 96KiB, when_full: drop_oldest }}",
         far.server.uri("/in")
     );

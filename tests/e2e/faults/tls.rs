@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::thread;
 
 /// Lines of each file.
-const LINES: usize = 200;
+const LINES: usize = 50;
 
 type Server = Arc<rustls::ServerConfig>;
 

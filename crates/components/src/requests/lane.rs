@@ -57,16 +57,20 @@ struct Batch {
 struct Numbered {
     id: String,
     request: Request,
+    /// An attempt ended without the far side's word: it may have taken the request.
+    in_doubt: bool,
 }
 
 enum Repair {
-    /// To be given to the packer.
-    Split(Numbered),
+    /// To be given to the packer. The far side may have the events already, and says so.
+    Split(Numbered, bool),
     Convert(Numbered, Complaint),
     /// With the packer.
     AtWork {
         id: String,
         events: u64,
+        in_doubt: bool,
+        is_there: bool,
         complaint: Option<Complaint>,
     },
 }
@@ -88,9 +92,9 @@ impl Ids {
         Ids { run: u64::from(random()) << 32 | u64::from(random()), last: 0 }
     }
 
-    fn number(&mut self, request: Request) -> Numbered {
+    fn number(&mut self, request: Request, in_doubt: bool) -> Numbered {
         self.last += 1;
-        Numbered { id: format!("{:016x}-{}", self.run, self.last), request }
+        Numbered { id: format!("{:016x}-{}", self.run, self.last), request, in_doubt }
     }
 }
 
@@ -145,14 +149,15 @@ impl<P: Packer> RequestLane<P> {
             packer.answered(&|name| headers.get(name)?.to_str().ok().map(str::to_owned));
         }
         let Some(batch) = self.batches.front_mut() else { return };
-        let (id, events, complaint, job) = match batch.repair.take() {
-            Some(Repair::Split(Numbered { id, request })) => (id, request.events, None, Job::Split(request)),
-            Some(Repair::Convert(Numbered { id, request }, complaint)) => {
-                (id, request.events, Some(complaint), Job::Convert(request))
-            }
+        let (numbered, is_there, complaint) = match batch.repair.take() {
+            Some(Repair::Split(numbered, is_there)) => (numbered, is_there, None),
+            Some(Repair::Convert(numbered, complaint)) => (numbered, false, Some(complaint)),
             other => return batch.repair = other,
         };
-        batch.repair = Some(Repair::AtWork { id, events, complaint });
+        let Numbered { id, request, in_doubt } = numbered;
+        let events = request.events;
+        let job = if complaint.is_some() { Job::Convert(request) } else { Job::Split(request) };
+        batch.repair = Some(Repair::AtWork { id, events, in_doubt, is_there, complaint });
         self.workshop.begin(job);
     }
 
@@ -192,7 +197,7 @@ impl<P: Packer> RequestLane<P> {
         match made {
             Made::Packed(requests) => {
                 let packed = requests.iter().map(|request| request.events).sum();
-                let numbered = requests.into_iter().map(|request| self.ids.number(request)).collect();
+                let numbered = requests.into_iter().map(|request| self.ids.number(request, false)).collect();
                 let Some(batch) = self.batches.back_mut() else { return Ok(()) };
                 batch.refused = batch.payloads.iter().sum::<u64>().saturating_sub(packed);
                 batch.requests = Some(numbered);
@@ -207,23 +212,29 @@ impl<P: Packer> RequestLane<P> {
     /// dropped.
     fn split(&mut self, smaller: Option<Vec<Request>>) {
         let Some(batch) = self.batches.front_mut() else { return };
-        let Some(Repair::AtWork { events, .. }) = batch.repair.take() else { return };
+        let Some(Repair::AtWork { events, in_doubt, is_there, .. }) = batch.repair.take() else { return };
         let Some(smaller) = smaller.filter(|smaller| !smaller.is_empty()) else {
+            if is_there {
+                return;
+            }
             batch.refused += events;
             return self.counters.dropped("refused", events);
         };
         let left = smaller.iter().map(|request| request.events).sum();
         batch.refused += events.saturating_sub(left);
         let Some(requests) = &mut batch.requests else { return };
-        smaller.into_iter().rev().for_each(|request| requests.push_front(self.ids.number(request)));
+        let numbered = smaller.into_iter().rev().map(|request| self.ids.number(request, in_doubt));
+        numbered.for_each(|numbered| requests.push_front(numbered));
     }
 
     /// A request in another form takes the place of the first; without one that is sent again, slowly.
     fn converted(&mut self, request: Request, other: bool, now: Instant) -> Result<(), DeliverError> {
         let Some(batch) = self.batches.front_mut() else { return Ok(()) };
-        let Some(Repair::AtWork { id, complaint, .. }) = batch.repair.take() else { return Ok(()) };
+        let Some(Repair::AtWork { id, in_doubt, complaint, .. }) = batch.repair.take() else {
+            return Ok(());
+        };
         if let Some(requests) = &mut batch.requests {
-            requests.push_front(Numbered { id, request });
+            requests.push_front(Numbered { id, request, in_doubt });
         }
         match complaint.filter(|_| !other) {
             Some(Complaint { endpoint, text }) => {
@@ -238,12 +249,20 @@ impl<P: Packer> RequestLane<P> {
         let Landed { endpoint, result } = landed;
         let answer = match result {
             Ok(answer) => answer,
-            Err(error) => return Err(self.failed(endpoint, error.kind, &error.message, None, now)),
+            Err(error) => {
+                self.doubt();
+                return Err(self.failed(endpoint, error.kind, &error.message, None, now));
+            }
         };
         let (kind, text) = (kind(answer.status), || explain(&answer));
         match verdict(&answer, SystemTime::now()) {
             Verdict::Delivered => self.delivered(endpoint, answer, now),
-            Verdict::Later(wait) => return Err(self.failed(endpoint, kind, &text(), wait, now)),
+            Verdict::Later(wait) => {
+                if answer.status != 429 {
+                    self.doubt();
+                }
+                return Err(self.failed(endpoint, kind, &text(), wait, now));
+            }
             Verdict::Misconfigured => {
                 return Err(self.failed(endpoint, kind, &text(), Some(self.slow()), now));
             }
@@ -260,6 +279,12 @@ impl<P: Packer> RequestLane<P> {
         if let Some(requests) = self.batches.front_mut().and_then(|batch| batch.requests.as_mut()) {
             requests.pop_front();
         }
+    }
+
+    /// The first request may have been taken: a server in between may answer for one that has it.
+    fn doubt(&mut self) {
+        let first = self.batches.front_mut().and_then(|batch| batch.requests.as_mut()?.front_mut());
+        first.into_iter().for_each(|numbered| numbered.in_doubt = true);
     }
 
     /// The error for the engine: what it says, and how long until the next attempt.
@@ -295,7 +320,8 @@ impl<P: Packer> RequestLane<P> {
                 SAY_AGAIN.as_secs()
             );
         }
-        batch.repair = Some(Repair::Split(numbered));
+        let is_there = numbered.in_doubt && P::has_already(&answer.body);
+        batch.repair = Some(Repair::Split(numbered, is_there));
     }
 
     /// A pause for what does not mend itself: between half of the longest one and all of it.

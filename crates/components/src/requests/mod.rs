@@ -66,6 +66,16 @@ pub trait Packer: Send + 'static {
     /// `refused`. Runs on a blocking thread.
     fn split(&mut self, request: Request) -> Option<Vec<Request>>;
 
+    /// A request was refused of which an earlier attempt may have been taken, since its answer was lost: whether
+    /// `said`, the body of the answer, means that the far side has what it brings already. A single event then
+    /// counts as delivered.
+    fn has_already(_said: &[u8]) -> bool
+    where
+        Self: Sized,
+    {
+        false
+    }
+
     /// The far side does not take this form of request (415): the same in another form. None if there
     /// is no other: it is a fault of the configuration then, and sent again later. Runs on a blocking
     /// thread.

@@ -46,6 +46,10 @@ impl Packer for Letters {
         (!first.is_empty()).then(|| vec![letters(first), letters(second)])
     }
 
+    fn has_already(said: &[u8]) -> bool {
+        said == b"known"
+    }
+
     fn convert(&mut self, request: &Request) -> Option<Request> {
         let body = vec![Bytes::from(request.body.concat().to_ascii_uppercase())];
         let converted = Request { body, headers: Vec::new(), events: request.events, origin: Box::new(()) };
@@ -254,6 +258,24 @@ async fn a_refused_request_is_split_and_only_the_events_at_fault_are_dropped() {
     let ids = server.seen().iter().map(|seen| seen.header("idempotency-key").to_owned()).collect::<Vec<_>>();
     let distinct: std::collections::BTreeSet<_> = ids.iter().collect();
     assert_eq!(distinct.len(), ids.len(), "parts are requests of their own");
+}
+
+#[tokio::test]
+async fn what_the_far_side_has_of_an_attempt_whose_answer_was_lost_is_not_dropped() {
+    let count = AtomicUsize::new(0);
+    let server = HttpServer::start(move |seen| match seen.text() {
+        _ if count.fetch_add(1, Ordering::Relaxed) == 0 => Reply::Close,
+        text if text.contains('k') => Reply::Status(400, Vec::new(), "known".into()),
+        text if text.contains('x') => Reply::Status(400, Vec::new(), "bad".into()),
+        _ => Reply::status(204),
+    });
+    let mut rig = Rig::to(&server);
+    rig.bring(&["akxb"]).await;
+    assert_eq!(rig.refused(), 1, "x alone");
+    // Of one that came only once the far side cannot have anything.
+    rig.deliver("kc").await;
+    rig.settle(2).await;
+    assert_eq!(rig.refused(), 2);
 }
 
 #[tokio::test]
