@@ -320,6 +320,7 @@ fn sink_node(index: usize, part: SinkPart, shared: &Shared<'_>, drivers: &mut Ve
         return kept;
     }
     let (id, counters): (Arc<str>, Arc<Counters>) = (part.id.into(), Arc::default());
+    part.buffer.announce(&counters);
     let mut lanes = Vec::new();
     for lane in 0..part.sink.lanes().max(1) {
         let scheduler = Arc::downgrade(&shared.old.scheduler);

@@ -3,7 +3,7 @@
 use crate::blueprint::{EngineError, SinkPart};
 use crate::core::{Node, SinkSlot};
 use crate::limits::{GRANT_PERCENT, SHED_AGAIN};
-use millstream_model::{Outcome, Payload};
+use millstream_model::{Counters, Outcome, Payload};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -29,6 +29,13 @@ pub struct Buffer {
 }
 
 impl Buffer {
+    /// Says from the start what it may drop.
+    pub(crate) fn announce(self, counters: &Counters) {
+        if self.when_full != WhenFull::Block {
+            counters.may_drop(&["buffer_full"]);
+        }
+    }
+
     /// Bytes that may wait if there are `bytes` for each sink, of which it takes `default_max` unasked.
     pub(crate) fn share(self, bytes: u64, default_max: u64) -> u64 {
         self.bytes_max.unwrap_or(bytes.min(default_max))

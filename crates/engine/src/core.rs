@@ -258,6 +258,10 @@ impl Core {
         for (_, slot) in self.sinks().filter(|(_, slot)| reach.contains(slot.index)) {
             match slot.full_for(now) {
                 None => room = room | SinkSet::one(slot.index),
+                // A sink that gets nothing away must not keep the end of a source from the others.
+                Some(full) if full >= DETACH_AFTER && self.scheduler.is_closing() => {
+                    room = room | SinkSet::one(slot.index);
+                }
                 Some(full) if full >= DETACH_AFTER => stalled = stalled | SinkSet::one(slot.index),
                 Some(_) => {}
             }

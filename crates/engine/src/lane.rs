@@ -179,28 +179,6 @@ impl LaneDriver {
         }
     }
 
-    /// After a panic nobody knows what became of the payloads that were not settled. A lane that was
-    /// let go returns what it did not come to as well.
-    fn give_back(&self) {
-        let (taken, back) = {
-            let mut state = self.queue.lock();
-            let mut back = std::mem::take(&mut state.sent);
-            if self.queue.is_let_go() {
-                back.extend(std::mem::take(&mut state.queue));
-            }
-            (std::mem::take(&mut state.taken), back)
-        };
-        taken.into_iter().for_each(|hold| hold.settle(Outcome::Returned));
-        back.into_iter().for_each(|payload| payload.settle(Outcome::Returned));
-    }
-
-    /// After a panic the payload in delivery is gone: the queue's bytes are what is still queued.
-    fn recount(&self) {
-        let queued = self.queue.lock().queue.iter().map(|p| p.bytes).sum();
-        self.queue.bytes.store(queued, Ordering::Relaxed);
-        (self.queue.on_room)();
-    }
-
     async fn drive(self: Arc<Self>) {
         let mut lane = self.open();
         self.start(&mut *lane).await;
@@ -248,13 +226,13 @@ impl LaneDriver {
     async fn start(&self, lane: &mut dyn Lane) {
         let mut backoff = Backoff::default();
         while let Err(error) = lane.start().await {
-            let over = self.queue.closed.load(Ordering::Acquire) && self.queue.lock().queue.is_empty();
-            if over || self.queue.is_let_go() {
+            let closed = self.queue.closed.load(Ordering::Acquire);
+            if closed && self.queue.lock().queue.is_empty() || self.queue.is_let_go() {
                 return;
             }
             tokio::select! {
                 () = self.pause(&error, backoff.next(random())) => {}
-                () = self.queue.closing() => {}
+                () = self.queue.closing(), if !closed => {}
             }
         }
         self.queue.started.store(true, Ordering::Relaxed);

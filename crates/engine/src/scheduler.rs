@@ -186,6 +186,11 @@ impl Scheduler {
         self.changed.notify_all();
     }
 
+    /// Whether only sources that close are polled.
+    pub fn is_closing(&self) -> bool {
+        self.lock().closing.is_some()
+    }
+
     /// Whether the sources that [`Scheduler::close`] named have ended.
     pub fn have_closed(&self) -> bool {
         let state = self.lock();

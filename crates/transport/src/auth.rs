@@ -5,7 +5,8 @@ use crate::stamp::Stamp;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::fmt;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -220,10 +221,15 @@ impl Secret {
 
 fn read_secret(path: &Path) -> io::Result<String> {
     let bad = |what| io::Error::new(io::ErrorKind::InvalidData, what);
-    if path.metadata()?.len() > SECRET_BYTES_MAX as u64 {
+    // A pipe or a device could keep the reader for ever.
+    if !path.metadata()?.is_file() {
+        return Err(bad("is no regular file; write the secret into one"));
+    }
+    let mut text = String::new();
+    File::open(path)?.take(SECRET_BYTES_MAX as u64 + 1).read_to_string(&mut text)?;
+    if text.len() > SECRET_BYTES_MAX {
         return Err(bad("is longer than 64 KiB; give the file that holds only the secret"));
     }
-    let text = std::fs::read_to_string(path)?;
     let text = text.trim_end_matches(['\r', '\n']);
     match text {
         "" => Err(bad("is empty; write the secret into it")),

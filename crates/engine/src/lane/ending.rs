@@ -1,6 +1,7 @@
-//! How a lane ends before the agent does: a reload takes its sink out.
+//! How a lane ends before the agent does: a reload takes its sink out, or it panics.
 
-use super::LaneQueue;
+use super::{LaneDriver, LaneQueue};
+use millstream_model::Outcome;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -63,5 +64,29 @@ impl LaneQueue {
                 () = self.letting_go() => {}
             }
         }
+    }
+}
+
+impl LaneDriver {
+    /// After a panic nobody knows what became of the payloads that were not settled. A lane that was
+    /// let go returns what it did not come to as well.
+    pub(super) fn give_back(&self) {
+        let (taken, back) = {
+            let mut state = self.queue.lock();
+            let mut back = std::mem::take(&mut state.sent);
+            if self.queue.is_let_go() {
+                back.extend(std::mem::take(&mut state.queue));
+            }
+            (std::mem::take(&mut state.taken), back)
+        };
+        taken.into_iter().for_each(|hold| hold.settle(Outcome::Returned));
+        back.into_iter().for_each(|payload| payload.settle(Outcome::Returned));
+    }
+
+    /// After a panic the payload in delivery is gone: the queue's bytes are what is still queued.
+    pub(super) fn recount(&self) {
+        let queued = self.queue.lock().queue.iter().map(|p| p.bytes).sum();
+        self.queue.bytes.store(queued, Ordering::Relaxed);
+        (self.queue.on_room)();
     }
 }

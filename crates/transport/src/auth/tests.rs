@@ -49,6 +49,12 @@ fn a_secret_of_a_file_follows_the_file() {
 }
 
 #[test]
+fn pipes_and_devices_hold_no_secret() {
+    let secret = Secret::file("/dev/zero".into());
+    assert!(secret.text().unwrap_err().to_string().contains("no regular file"));
+}
+
+#[test]
 fn no_secret_shows() {
     let given = options(json!({"type": "basic", "user": "ann", "password": "hidden"}));
     assert!(!format!("{given:?} {:?}", given.clone().build()).contains("hidden"));
