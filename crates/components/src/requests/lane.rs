@@ -12,7 +12,7 @@ use millstream_model::{
     BoxFuture, Counters, DeliverError, Delivery, Lane, LaneCx, Now, Outcome, Payload, Settled,
 };
 use millstream_transport::http::Answer;
-use millstream_transport::{HeaderMap, random};
+use millstream_transport::{HeaderMap, Pause, random};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -227,7 +227,7 @@ impl<P: Packer> RequestLane<P> {
         }
         match complaint.filter(|_| !other) {
             Some(Complaint { endpoint, text }) => {
-                Err(self.failed(endpoint, "refused", &text, Some(self.slow()), now))
+                Err(self.failed(endpoint, "refused", &text, self.slow(), now))
             }
             None => Ok(()),
         }
@@ -238,14 +238,14 @@ impl<P: Packer> RequestLane<P> {
         let Landed { endpoint, result } = landed;
         let answer = match result {
             Ok(answer) => answer,
-            Err(error) => return Err(self.failed(endpoint, error.kind, &error.message, None, now)),
+            Err(error) => return Err(self.failed(endpoint, error.kind, &error.message, Pause::Backoff, now)),
         };
         let (kind, text) = (kind(answer.status), || explain(&answer));
         match verdict(&answer, SystemTime::now()) {
             Verdict::Delivered => self.delivered(endpoint, answer, now),
-            Verdict::Later(wait) => return Err(self.failed(endpoint, kind, &text(), wait, now)),
+            Verdict::Later(pause) => return Err(self.failed(endpoint, kind, &text(), pause, now)),
             Verdict::Misconfigured => {
-                return Err(self.failed(endpoint, kind, &text(), Some(self.slow()), now));
+                return Err(self.failed(endpoint, kind, &text(), self.slow(), now));
             }
             Verdict::Refused { too_large } => self.refused(endpoint, &answer, too_large, now),
             Verdict::OtherForm => self.other_form(endpoint, text()),
@@ -268,7 +268,7 @@ impl<P: Packer> RequestLane<P> {
         endpoint: usize,
         kind: &'static str,
         text: &str,
-        pause: Option<Duration>,
+        pause: Pause,
         now: Instant,
     ) -> DeliverError {
         let wait = self.carrier.failed(endpoint, pause, now);
@@ -299,9 +299,9 @@ impl<P: Packer> RequestLane<P> {
     }
 
     /// A pause for what does not mend itself: between half of the longest one and all of it.
-    fn slow(&self) -> Duration {
+    fn slow(&self) -> Pause {
         let half = self.settings.slow / 2;
-        half + half.mul_f64(f64::from(random()) / f64::from(u32::MAX))
+        Pause::Fixed(half + half.mul_f64(f64::from(random()) / f64::from(u32::MAX)))
     }
 
     fn other_form(&mut self, endpoint: usize, text: String) {
@@ -309,12 +309,6 @@ impl<P: Packer> RequestLane<P> {
         let Some(numbered) = batch.requests.as_mut().and_then(VecDeque::pop_front) else { return };
         batch.repair = Some(Repair::Convert(numbered, Complaint { endpoint, text }));
     }
-}
-
-/// When a payload may go that is held back until a time on the wall clock.
-fn hold(not_before_ns: i64, now: Instant) -> Instant {
-    let left = not_before_ns.saturating_sub(Now::read(Duration::ZERO).unix_ns);
-    now + Duration::from_nanos(u64::try_from(left).unwrap_or_default())
 }
 
 impl<P: Packer> Lane for RequestLane<P> {
@@ -328,8 +322,9 @@ impl<P: Packer> Lane for RequestLane<P> {
                 bytes: payload.bytes,
                 routing: cargo.and_then(|cargo| cargo.routing.clone()),
             };
-            let not_before_ns = cargo.and_then(|cargo| cargo.not_before_ns);
-            self.waiting.push(taken, not_before_ns.map(|ns| hold(ns, now)), now);
+            let hold = cargo.and_then(|cargo| cargo.hold);
+            let unix_ns = || Now::read(Duration::ZERO).unix_ns;
+            self.waiting.push(taken, hold.map(|hold| now + hold.left(unix_ns())), now);
             self.turn(now);
             Ok(Delivery::Sent)
         })
