@@ -4,6 +4,21 @@ use crate::backoff::Backoff;
 use std::time::Duration;
 use tokio::time::Instant;
 
+/// Up to one part of what an endpoint asked for is waited beyond it.
+const ASKED_PARTS: u32 = 3;
+
+/// How long an endpoint that failed is left alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pause {
+    /// As long as its backoff says.
+    Backoff,
+    /// What it asked for, and up to a third more: it tells many hosts the same. Never less than the
+    /// backoff, for it may ask for nothing at all.
+    Asked(Duration),
+    /// Exactly so long.
+    Fixed(Duration),
+}
+
 /// Which endpoints are left alone for a while, and whose turn it is. A function of the given time.
 pub struct Endpoints {
     health: Vec<Health>,
@@ -50,12 +65,17 @@ impl Endpoints {
         self.health[index] = Health::default();
     }
 
-    /// This one has failed: it is left alone for `pause`, or as long as its backoff says, given a random
-    /// number.
-    pub fn failed(&mut self, index: usize, pause: Option<Duration>, random: u32, now: Instant) {
+    /// This one has failed: it is left alone for a pause, given a random number.
+    pub fn failed(&mut self, index: usize, pause: Pause, random: u32, now: Instant) {
         let health = &mut self.health[index];
         let backoff = health.backoff.next(random);
-        health.until = Some(now + pause.unwrap_or(backoff));
+        let part = f64::from(random) / f64::from(u32::MAX);
+        let pause = match pause {
+            Pause::Backoff => backoff,
+            Pause::Asked(asked) => (asked + (asked / ASKED_PARTS).mul_f64(part)).max(backoff),
+            Pause::Fixed(pause) => pause,
+        };
+        health.until = Some(now + pause);
     }
 }
 
@@ -71,7 +91,7 @@ mod tests {
         let mut three = Endpoints::new(3, 4);
         let next = |endpoints: &mut Endpoints, now| endpoints.choose(now).unwrap();
         assert_eq!([(); 4].map(|()| next(&mut three, now)), [1, 2, 0, 1]);
-        three.failed(2, Some(5 * S), 0, now);
+        three.failed(2, Pause::Asked(5 * S), 0, now);
         assert_eq!([(); 3].map(|()| next(&mut three, now)), [0, 1, 0]);
         let later = now + 5 * S;
         assert_eq!([(); 3].map(|()| next(&mut three, later)), [1, 2, 0]);
@@ -81,8 +101,8 @@ mod tests {
     fn with_all_left_alone_it_says_when_the_first_may_be_tried() {
         let now = Instant::now();
         let mut two = Endpoints::new(2, 0);
-        two.failed(0, Some(9 * S), 0, now);
-        two.failed(1, Some(4 * S), 0, now);
+        two.failed(0, Pause::Asked(9 * S), 0, now);
+        two.failed(1, Pause::Fixed(4 * S), u32::MAX, now);
         assert_eq!(two.choose(now), Err(now + 4 * S));
         assert_eq!(two.choose(now + 4 * S), Ok(1));
         two.well(1);
@@ -95,12 +115,25 @@ mod tests {
         let mut one = Endpoints::new(1, 0);
         let mut pauses = Vec::new();
         for _ in 0..3 {
-            one.failed(0, None, u32::MAX, now);
+            one.failed(0, Pause::Backoff, u32::MAX, now);
             pauses.push(one.choose(now).unwrap_err() - now);
         }
         assert_eq!(pauses, [100, 200, 400].map(Duration::from_millis));
         one.well(0);
-        one.failed(0, None, u32::MAX, now);
+        one.failed(0, Pause::Backoff, u32::MAX, now);
         assert_eq!(one.choose(now), Err(now + Duration::from_millis(100)));
+    }
+
+    #[test]
+    fn what_is_asked_for_is_waited_and_some_more_but_no_less_than_the_backoff() {
+        let now = Instant::now();
+        let mut one = Endpoints::new(1, 0);
+        let mut pause = |asked, random| {
+            one.failed(0, Pause::Asked(asked), random, now);
+            one.next_at(now) - now
+        };
+        assert_eq!([pause(30 * S, 0), pause(30 * S, u32::MAX)], [30 * S, 40 * S]);
+        let none: Vec<_> = (0..3).map(|_| pause(Duration::ZERO, u32::MAX)).collect();
+        assert_eq!(none, [400, 800, 1600].map(Duration::from_millis), "no hot loop");
     }
 }

@@ -18,7 +18,7 @@ pub mod tcp;
 pub mod tls;
 
 pub use backoff::{BACKOFF_MAX, BACKOFF_MIN, Backoff, random};
-pub use endpoints::Endpoints;
+pub use endpoints::{Endpoints, Pause};
 pub use hyper::Method;
 pub use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 pub use rate::Rate;

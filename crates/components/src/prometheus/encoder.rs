@@ -93,8 +93,8 @@ impl Encoder for RowsEncoder {
         }
         payload.push(cx.freeze(text));
         let cargo = RowsCargo { _paid: cx.permit.split(rows.memory() as u64), rows };
-        let not_before_ns = spread.and_then(|spread| spread.not_before_ns(batch));
-        payload.routing = Some(Box::new(Cargo { not_before_ns, routing: Some(Arc::new(cargo)) }));
+        let hold = spread.and_then(|spread| spread.hold(batch));
+        payload.routing = Some(Box::new(Cargo { hold, routing: Some(Arc::new(cargo)) }));
         Ok(())
     }
 }

@@ -12,7 +12,7 @@ use millstream_model::{
     BoxFuture, Counters, DeliverError, Delivery, Lane, LaneCx, Now, Outcome, Payload, Settled,
 };
 use millstream_transport::http::Answer;
-use millstream_transport::{HeaderMap, random};
+use millstream_transport::{HeaderMap, Pause, random};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -238,7 +238,7 @@ impl<P: Packer> RequestLane<P> {
         }
         match complaint.filter(|_| !other) {
             Some(Complaint { endpoint, text }) => {
-                Err(self.failed(endpoint, "refused", &text, Some(self.slow()), now))
+                Err(self.failed(endpoint, "refused", &text, self.slow(), now))
             }
             None => Ok(()),
         }
@@ -251,7 +251,7 @@ impl<P: Packer> RequestLane<P> {
             Ok(answer) => answer,
             Err(error) => {
                 self.doubt();
-                return Err(self.failed(endpoint, error.kind, &error.message, None, now));
+                return Err(self.failed(endpoint, error.kind, &error.message, Pause::Backoff, now));
             }
         };
         let (kind, text) = (kind(answer.status), || explain(&answer));
@@ -264,7 +264,7 @@ impl<P: Packer> RequestLane<P> {
                 return Err(self.failed(endpoint, kind, &text(), wait, now));
             }
             Verdict::Misconfigured => {
-                return Err(self.failed(endpoint, kind, &text(), Some(self.slow()), now));
+                return Err(self.failed(endpoint, kind, &text(), self.slow(), now));
             }
             Verdict::Refused { too_large } => self.refused(endpoint, &answer, too_large, now),
             Verdict::OtherForm => self.other_form(endpoint, text()),
@@ -293,7 +293,7 @@ impl<P: Packer> RequestLane<P> {
         endpoint: usize,
         kind: &'static str,
         text: &str,
-        pause: Option<Duration>,
+        pause: Pause,
         now: Instant,
     ) -> DeliverError {
         let wait = self.carrier.failed(endpoint, pause, now);
@@ -325,9 +325,9 @@ impl<P: Packer> RequestLane<P> {
     }
 
     /// A pause for what does not mend itself: between half of the longest one and all of it.
-    fn slow(&self) -> Duration {
+    fn slow(&self) -> Pause {
         let half = self.settings.slow / 2;
-        half + half.mul_f64(f64::from(random()) / f64::from(u32::MAX))
+        Pause::Fixed(half + half.mul_f64(f64::from(random()) / f64::from(u32::MAX)))
     }
 
     fn other_form(&mut self, endpoint: usize, text: String) {
@@ -335,12 +335,6 @@ impl<P: Packer> RequestLane<P> {
         let Some(numbered) = batch.requests.as_mut().and_then(VecDeque::pop_front) else { return };
         batch.repair = Some(Repair::Convert(numbered, Complaint { endpoint, text }));
     }
-}
-
-/// When a payload may go that is held back until a time on the wall clock.
-fn hold(not_before_ns: i64, now: Instant) -> Instant {
-    let left = not_before_ns.saturating_sub(Now::read(Duration::ZERO).unix_ns);
-    now + Duration::from_nanos(u64::try_from(left).unwrap_or_default())
 }
 
 impl<P: Packer> Lane for RequestLane<P> {
@@ -354,8 +348,9 @@ impl<P: Packer> Lane for RequestLane<P> {
                 bytes: payload.bytes,
                 routing: cargo.and_then(|cargo| cargo.routing.clone()),
             };
-            let not_before_ns = cargo.and_then(|cargo| cargo.not_before_ns);
-            self.waiting.push(taken, not_before_ns.map(|ns| hold(ns, now)), now);
+            let hold = cargo.and_then(|cargo| cargo.hold);
+            let unix_ns = || Now::read(Duration::ZERO).unix_ns;
+            self.waiting.push(taken, hold.map(|hold| now + hold.left(unix_ns())), now);
             self.turn(now);
             Ok(Delivery::Sent)
         })

@@ -13,7 +13,7 @@ mod workshop;
 
 pub use config::{BatchOptions, RequestOptions, Settings, check_headers, targets};
 pub use lane::RequestLane;
-pub use spread::Spread;
+pub use spread::{Hold, Spread};
 
 use bytes::Bytes;
 use std::any::Any;
@@ -23,8 +23,8 @@ use std::sync::Arc;
 /// when its batch is due, and the packer gets no more than its bytes.
 #[derive(Clone, Default)]
 pub struct Cargo {
-    /// Wall clock, in nanoseconds since 1970, before which the payload is held back: see [`Spread`].
-    pub not_before_ns: Option<i64>,
+    /// How long the payload is held back: see [`Spread`].
+    pub hold: Option<Hold>,
     /// What the encoder tells the packer about the parts.
     pub routing: Option<Arc<dyn Any + Send + Sync>>,
 }

@@ -1,8 +1,8 @@
 //! What an answer means for the events of a request.
 
 use millstream_transport::http::Answer;
-use millstream_transport::retry_after;
-use std::time::{Duration, SystemTime};
+use millstream_transport::{Pause, retry_after};
+use std::time::SystemTime;
 
 /// The longest part of an answer that a message shows, in characters.
 const SHOWN: usize = 200;
@@ -13,7 +13,7 @@ pub enum Verdict {
     /// The far side has the events.
     Delivered,
     /// It may take them later: after what it asked for, or after the backoff.
-    Later(Option<Duration>),
+    Later(Pause),
     /// It takes nothing until a person changes something, here or there: asked again slowly.
     Misconfigured,
     /// It refuses these events.
@@ -36,7 +36,8 @@ pub fn verdict(answer: &Answer, now: SystemTime) -> Verdict {
         501 | 505 => Verdict::Misconfigured,
         408 | 425 | 429 | 500..=599 => {
             let header = answer.headers.get("retry-after").and_then(|value| value.to_str().ok());
-            Verdict::Later(header.and_then(|value| retry_after(value, now)))
+            let asked = header.and_then(|value| retry_after(value, now));
+            Verdict::Later(asked.map_or(Pause::Backoff, Pause::Asked))
         }
         _ => Verdict::Misconfigured,
     }
@@ -64,7 +65,9 @@ pub fn explain(answer: &Answer) -> String {
         text = format!("{text} {advice}");
     }
     let said = String::from_utf8_lossy(&answer.body[..answer.body.len().min(4 * SHOWN)]);
-    let said: String = said.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(SHOWN).collect();
+    // What is no white space may still move the cursor of a terminal.
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    let said: String = said.chars().filter(|c| !c.is_control()).take(SHOWN).collect();
     if said.is_empty() { text } else { format!("{text}: {said}") }
 }
 
@@ -99,6 +102,7 @@ mod tests {
     use super::*;
     use bytes::Bytes;
     use millstream_transport::{HeaderMap, HeaderValue};
+    use std::time::Duration;
 
     fn answer(status: u16, header: Option<(&'static str, &'static str)>, body: &'static str) -> Answer {
         let headers = header.map(|(name, value)| (name.parse().unwrap(), HeaderValue::from_static(value)));
@@ -111,7 +115,7 @@ mod tests {
         let of = |status| verdict(&answer(status, None, ""), SystemTime::UNIX_EPOCH);
         assert!([200, 201, 202, 204, 299].iter().all(|status| of(*status) == Verdict::Delivered));
         let later = [408, 425, 429, 500, 502, 503, 504, 507, 520];
-        assert!(later.iter().all(|status| of(*status) == Verdict::Later(None)));
+        assert!(later.iter().all(|status| of(*status) == Verdict::Later(Pause::Backoff)));
         assert!([400, 422].iter().all(|status| of(*status) == Verdict::Refused { too_large: false }));
         assert_eq!(of(413), Verdict::Refused { too_large: true });
         assert_eq!(of(415), Verdict::OtherForm);
@@ -122,9 +126,12 @@ mod tests {
     #[test]
     fn what_the_far_side_asks_for_is_granted() {
         let busy = answer(503, Some(("retry-after", "17")), "");
-        assert_eq!(verdict(&busy, SystemTime::UNIX_EPOCH), Verdict::Later(Some(Duration::from_secs(17))));
+        assert_eq!(
+            verdict(&busy, SystemTime::UNIX_EPOCH),
+            Verdict::Later(Pause::Asked(Duration::from_secs(17)))
+        );
         let odd = answer(429, Some(("retry-after", "later")), "");
-        assert_eq!(verdict(&odd, SystemTime::UNIX_EPOCH), Verdict::Later(None));
+        assert_eq!(verdict(&odd, SystemTime::UNIX_EPOCH), Verdict::Later(Pause::Backoff));
     }
 
     #[test]
@@ -135,5 +142,7 @@ mod tests {
         assert!(!text.contains("word") && !text.contains("key"), "{text}");
         let text = explain(&answer(400, None, "out of\n  order\tsample"));
         assert_eq!(text, "answers 400: out of order sample");
+        let text = explain(&answer(400, None, "\u{1b}[2Jgone\u{7}\u{9b}1m\0!"));
+        assert_eq!(text, "answers 400: [2Jgone1m!");
     }
 }

@@ -205,9 +205,25 @@ fn push_value(key: &[u8], kind: CellKind, bytes: &[u8], utf8: bool, out: &mut Ve
         CellKind::True => b"true",
         CellKind::False => b"false",
         CellKind::Null | CellKind::Absent => b"null",
-        CellKind::Int | CellKind::Float | CellKind::Object | CellKind::Array | CellKind::Members => bytes,
+        CellKind::Int | CellKind::Float => bytes,
+        CellKind::Object | CellKind::Array | CellKind::Members => {
+            out.extend_from_slice(&key[..key.len() - 1]);
+            push_one_line(bytes, out);
+            return false;
+        }
     };
     out.extend_from_slice(&key[..key.len() - 1]);
     out.extend_from_slice(bytes);
     false
+}
+
+/// Appends JSON as it is written, but on one line: a line end in an event would be taken for its own.
+/// Within a JSON string none can stand, so it is white space.
+fn push_one_line(mut json: &[u8], out: &mut Vec<u8>) {
+    while let Some(at) = memchr::memchr2(b'\n', b'\r', json) {
+        out.extend_from_slice(&json[..at]);
+        out.push(b' ');
+        json = &json[at + 1..];
+    }
+    out.extend_from_slice(json);
 }

@@ -217,6 +217,28 @@ fn fields_stand_behind_the_message_as_json_has_them() {
     assert_eq!(counters.snapshot().noted_events.into_iter().collect::<Vec<_>>(), [("invalid_utf8", 1)]);
 }
 
+/// Pretty-printed JSON keeps its line ends until here: an event is one line all the same.
+#[test]
+fn json_that_is_written_over_several_lines_becomes_one() {
+    let object: &[u8] = b"{\r\n  \"k\": [\n1, 2]}";
+    let array: &[u8] = b"[\n]";
+    let members: &[u8] = b"\"a\":{\n\"b\": \"x\\ny\"\r}";
+    let own = |kind, bytes: &[u8]| [Cell::own(kind, 0, bytes.len())];
+    let batch = with_fields(
+        b"x\n",
+        vec![
+            column("object", &own(CellKind::Object, object), object),
+            column("array", &own(CellKind::Array, array), array),
+            column("", &own(CellKind::Members, members), members),
+        ],
+    );
+    let (text, _) = encode(&batch, json!({ "metadata": [] }));
+    assert_eq!(text.matches(['\n', '\r']).count(), 1, "{text:?}");
+    let event = &parse(&text)[0];
+    assert_eq!((&event["object"], &event["array"]), (&json!({ "k": [1, 2] }), &json!([])));
+    assert_eq!(event["a"], json!({ "b": "x\ny" }));
+}
+
 /// What a log says of itself is never touched: the event's own goes, and that is counted.
 #[test]
 fn a_field_takes_the_place_of_what_the_event_has_under_its_name() {

@@ -2,7 +2,7 @@
 //! with what a lane uses for that, on a clock of its own.
 
 use millstream_testkit::Random;
-use millstream_transport::{Endpoints, Rate};
+use millstream_transport::{Endpoints, Pause, Rate};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -33,7 +33,7 @@ fn host(random: &mut Random, begun: Instant, rate_max: f64) -> (Vec<Duration>, V
         rate.take(now);
         if now < begun + AWAY {
             asked.push(now - begun);
-            endpoint.failed(0, None, random.below(1 << 32) as u32, now);
+            endpoint.failed(0, Pause::Backoff, random.below(1 << 32) as u32, now);
         } else {
             sent.push(now - begun);
             endpoint.well(0);
@@ -69,4 +69,21 @@ fn after_an_outage_hosts_come_back_one_after_the_other() {
     let asked: Vec<Duration> = (0..2000).flat_map(|_| host(&mut random, begun, 5.0).0).collect();
     let (most, mean) = slots(&asked, STEADY, AWAY);
     assert!(mean > 5.0 && most as f64 <= 3.0 * mean, "asking: {most} in a slot, {mean} on average");
+}
+
+#[test]
+fn hosts_that_are_all_told_to_wait_as_long_do_not_return_at_once() {
+    let seed = u64::from(std::process::id());
+    println!("seed {seed}");
+    let (mut random, now, asked) = (Random::new(seed), Instant::now(), Duration::from_secs(30));
+    let back = |_| {
+        let mut endpoint = Endpoints::new(1, 0);
+        endpoint.failed(0, Pause::Asked(asked), random.below(1 << 32) as u32, now);
+        endpoint.next_at(now) - now
+    };
+    let back: Vec<Duration> = (0..2000).map(back).collect();
+    let end = asked + asked / 3 + SLOT;
+    assert!(back.iter().all(|time| (asked..end).contains(time)), "none earlier, and none much later");
+    let (most, mean) = slots(&back, asked, end);
+    assert!(mean > 15.0 && most as f64 <= 3.0 * mean, "{most} in a slot, {mean} on average");
 }

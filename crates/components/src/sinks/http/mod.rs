@@ -84,8 +84,8 @@ impl Encoder for HttpEncoder {
             }
         };
         let routing = units.map(|units| Arc::new(units) as _);
-        let cargo = Cargo { not_before_ns: self.spread.not_before_ns(batch), routing };
-        if cargo.not_before_ns.is_some() || cargo.routing.is_some() {
+        let cargo = Cargo { hold: self.spread.hold(batch), routing };
+        if cargo.hold.is_some() || cargo.routing.is_some() {
             payload.routing = Some(Box::new(cargo));
         }
         Ok(())

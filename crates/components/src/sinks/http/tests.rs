@@ -4,7 +4,7 @@ use super::config::Framing;
 use super::*;
 use crate::requests::{Packer, Request, Taken};
 use millstream_compression::Algorithm;
-use millstream_model::{BlockPool, Counters, Grant, Ledger};
+use millstream_model::{BlockPool, Cell, CellKind, Column, Counters, Grant, Ledger};
 use millstream_testkit::{Rows, batch};
 use std::io::Read;
 
@@ -21,19 +21,24 @@ fn form(framing: Framing) -> Form {
 
 /// A payload as the lane gives it to the packer.
 fn taken(codec: &str, text: &str) -> Taken {
+    let rows = [Rows { name: "f", text: text.as_bytes() }];
+    taken_of(codec, &batch(&rows, usize::MAX, &Grant::new(1 << 30), &Ledger::new()))
+}
+
+fn taken_of(codec: &str, batch: &Batch) -> Taken {
     let encoding: Encoding =
         serde_json::from_value(serde_json::json!({ "codec": codec, "metadata": [] })).unwrap();
     let inner = match encoding.codec {
         Codec::Text => Inner::Text(encoding.encoder()),
-        _ => Inner::Lines(encoding.encoder()),
+        Codec::Msgpack => Inner::Blocks(Box::new(MetricBlocks::new(&encoding))),
+        Codec::Json => Inner::Lines(encoding.encoder()),
     };
     let mut encoder = HttpEncoder { inner, spread: Spread::Auto };
     let (pool, grant, counters) = (BlockPool::new(), Grant::new(1 << 30), Counters::default());
-    let batch = batch(&[Rows { name: "f", text: text.as_bytes() }], usize::MAX, &grant, &Ledger::new());
     let mut permit = grant.try_take(1 << 20).unwrap();
     let mut payload = Payload::new(batch.events() as u64);
     let mut cx = EncodeCx { pool: &pool, permit: &mut permit, counters: &counters };
-    encoder.encode(&batch, &mut payload, &mut cx).unwrap();
+    encoder.encode(batch, &mut payload, &mut cx).unwrap();
     let cargo = payload.routing.as_ref().and_then(|routing| routing.downcast_ref::<Cargo>());
     let routing = cargo.and_then(|cargo| cargo.routing.clone());
     Taken { parts: payload.parts.clone(), events: payload.events, bytes: payload.bytes, routing }
@@ -64,6 +69,18 @@ fn each_framing_puts_events_into_a_body() {
     let array: Vec<serde_json::Value> =
         serde_json::from_str(&pack(Framing::JsonArray, "json", text)).unwrap();
     assert_eq!(array.iter().map(|event| &event["message"]).collect::<Vec<_>>(), ["one", "", "three"]);
+}
+
+#[test]
+fn json_over_several_lines_is_one_event_of_an_array() {
+    let rows = [Rows { name: "f", text: b"a\nb\n" }];
+    let mut batch = batch(&rows, usize::MAX, &Grant::new(1 << 30), &Ledger::new());
+    let object: &[u8] = b"{\n\"k\": 1\n}";
+    let cells = vec![Cell::own(CellKind::Object, 0, object.len()); 2];
+    batch.fields.set(Column::new("object".into(), cells, object));
+    let requests = HttpPacker::new(form(Framing::JsonArray)).pack(vec![taken_of("json", &batch)]);
+    let array: Vec<serde_json::Value> = serde_json::from_str(&body(&requests[0])).unwrap();
+    assert_eq!(array.iter().map(|event| &event["object"]["k"]).collect::<Vec<_>>(), [1, 1]);
 }
 
 #[test]

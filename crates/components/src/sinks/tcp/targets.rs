@@ -1,7 +1,7 @@
 //! Which of several places is tried next, and when.
 
-use millstream_transport::Endpoints;
 use millstream_transport::tcp::Address;
+use millstream_transport::{Endpoints, Pause};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -47,7 +47,7 @@ impl Targets {
 
     /// The current place has failed. How long until something is tried again, given a random number.
     pub fn failed(&mut self, now: Instant, random: u32) -> Duration {
-        self.endpoints.failed(self.current, None, random, now);
+        self.endpoints.failed(self.current, Pause::Backoff, random, now);
         let planned = self.plan(now);
         self.planned = Some(planned);
         planned.1.saturating_duration_since(now)
