@@ -324,10 +324,15 @@ impl Entry {
         if self.is_sum && row.value < 0.0 {
             return Err(Refusal::Negative);
         }
-        if !self.is_sum && row.time_ms < self.last_ms {
+        // The same once more says nothing new; another value of the same time is one that no back-end takes.
+        let is_repeated = !self.is_sum && row.time_ms == self.last_ms && row.value == self.value;
+        if !self.is_sum && row.time_ms <= self.last_ms && !is_repeated {
             return Err(Refusal::OutOfOrder);
         }
         self.seen = seen;
+        if is_repeated {
+            return Ok(());
+        }
         let mut point = Point { value: 0.0, time_ms: 0, created_ms: self.created_ms, kind: self.kind };
         let is_new = self.last_ms == i64::MIN;
         if is_new && starts_at_zero && self.created_ms > 0 && self.created_ms < row.time_ms {

@@ -109,12 +109,25 @@ fn a_sum_is_of_now_when_its_delta_is_late() {
 fn gauges_and_cumulative_counters_pass_in_order() {
     let mut bench = Bench::summary();
     assert_eq!(bench.add(&gauge("g", -1.5), 0).unwrap().0, [("g".to_owned(), -1.5, 0, 0)]);
-    assert_eq!(bench.last(&gauge("g", 2.0), 0), Ok((2.0, 1)));
-    assert_eq!(bench.last(&gauge("g", 3.0), -1), Err(Refusal::OutOfOrder));
+    assert_eq!(bench.last(&gauge("g", 2.0), 1), Ok((2.0, 1000)));
+    assert_eq!(bench.last(&gauge("g", 3.0), 0), Err(Refusal::OutOfOrder));
     let cumulative = |value| Metric { temporality: Temporality::Cumulative, ..counter("c", value) };
     assert_eq!(bench.add(&cumulative(9.0), 0).unwrap().0, [("c_total".to_owned(), 9.0, 0, 0)]);
     // Its source began anew.
     assert_eq!(bench.last(&cumulative(2.0), 10), Ok((2.0, 10_000)));
+}
+
+#[test]
+fn a_series_has_one_value_of_a_time() {
+    let mut bench = Bench::summary();
+    let cumulative = |value| Metric { temporality: Temporality::Cumulative, ..counter("c", value) };
+    assert_eq!(bench.add(&gauge("g", 1.5), 0).unwrap().0.len(), 1);
+    assert!(bench.add(&gauge("g", 1.5), 0).unwrap().0.is_empty(), "it is delivered already");
+    assert_eq!(bench.last(&gauge("g", 2.0), 0), Err(Refusal::OutOfOrder));
+    assert_eq!(bench.last(&gauge("g", 2.0), 10), Ok((2.0, 10_000)));
+    assert_eq!(bench.last(&cumulative(9.0), 0), Ok((9.0, 0)));
+    assert!(bench.add(&cumulative(9.0), 0).unwrap().0.is_empty());
+    assert_eq!(bench.last(&cumulative(10.0), 0), Err(Refusal::OutOfOrder));
 }
 
 #[test]
