@@ -86,7 +86,7 @@ impl Exposition {
     /// It cannot be given out.
     pub fn add(&mut self, at: (&Rows, &Row, &[u8]), now_ms: i64) -> Result<(), Refusal> {
         if !self.accumulator.is_known(at.1) {
-            let (index, is_new) = self.accumulator.learn(at, (now_ms / 1000) as u32)?;
+            let (index, is_new) = self.accumulator.learn(at)?;
             if is_new {
                 self.sort_in(index);
             }
