@@ -10,7 +10,6 @@ use super::rows::{Row, Rows};
 use super::{Distributions, Refusal};
 use crate::metric::Kind;
 use hashbrown::HashTable;
-use hashbrown::hash_table::Entry as Slot;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// How far ahead of the clock a value may be. One that is years ahead would keep its series from going on.
@@ -72,7 +71,7 @@ struct Known {
     seen: u32,
 }
 
-/// Where the entry with these labels is. The hash is kept: a table that grows would have to read all labels again.
+/// Where the entry is that gives something out with these labels. The hash is kept: a table that grows would have to read all labels again.
 struct Labelled {
     hash: u32,
     entry: u32,
@@ -204,28 +203,40 @@ impl<F: Form> Accumulator<F> {
         self.set.read(&self.options.rules, (name, tags, row.kind), rows.host())?;
         self.room.clear();
         self.form.render(&self.set, row.kind, &mut self.room);
-        let hash = xxh3_64(&self.room) as u32;
-        let slot = self.by_labels.entry(
-            spread(hash),
-            |of| of.hash == hash && *self.entries[of.entry as usize].labels == *self.room,
-            |of| spread(of.hash),
-        );
-        let (index, is_new) = match slot {
-            Slot::Occupied(slot) if self.entries[slot.get().entry as usize].fits(row) => {
-                (slot.get().entry, false)
-            }
-            Slot::Occupied(_) => return Err(Refusal::TypeConflict),
-            Slot::Vacant(slot) => {
-                let is_native = self.options.distributions == Distributions::Native;
-                let entry = Entry::new(row, &self.room, is_native, self.forgotten_ms);
-                let entry = place(&mut self.entries, &mut self.free, entry);
-                slot.insert(Labelled { hash, entry });
-                (entry, true)
-            }
-        };
+        let (index, is_new) = self.entry_of(row)?;
         let known = Known { key: row.key, entry: index, seen: self.clock };
         self.known.insert_unique(row.key[0], known, |known| known.key[0]);
         Ok((index, is_new))
+    }
+
+    /// The entry with the labels in `room`, and whether that is new. No label is that of two entries.
+    fn entry_of(&mut self, row: &Row) -> Result<(u32, bool), Refusal> {
+        let mut holders = F::blocks(&self.room).map(|block| self.holder(block));
+        let first = holders.next().flatten();
+        if let Some(index) = first {
+            let entry = &self.entries[index as usize];
+            let is_it = *entry.labels == *self.room && entry.fits(row);
+            return if is_it { Ok((index, false)) } else { Err(Refusal::TypeConflict) };
+        }
+        if holders.any(|holder| holder.is_some()) {
+            return Err(Refusal::TypeConflict);
+        }
+        let is_native = self.options.distributions == Distributions::Native;
+        let entry = Entry::new(row, &self.room, is_native, self.forgotten_ms);
+        let entry = place(&mut self.entries, &mut self.free, entry);
+        for block in F::blocks(&self.room) {
+            let hash = xxh3_64(block) as u32;
+            self.by_labels.insert_unique(spread(hash), Labelled { hash, entry }, |of| spread(of.hash));
+        }
+        Ok((entry, true))
+    }
+
+    /// The entry that gives something out with these labels.
+    fn holder(&self, block: &[u8]) -> Option<u32> {
+        let hash = xxh3_64(block) as u32;
+        let has = |entry: u32| F::blocks(&self.entries[entry as usize].labels).any(|own| own == block);
+        let found = self.by_labels.find(spread(hash), |of| of.hash == hash && has(of.entry));
+        found.map(|of| of.entry)
     }
 
     /// Has the clock go on, at most by an eighth of the time after which series are forgotten: what is added behind

@@ -223,6 +223,28 @@ fn a_summary_has_quantiles_of_the_period_and_sums_of_all() {
 }
 
 #[test]
+fn no_other_metric_has_the_labels_of_a_part_of_a_summary() {
+    let tagged = |name, tags: &'static str| Metric { tags: tags.as_bytes(), ..gauge(name, 1.0) };
+    let parts = [
+        tagged("d.sum", r#"{"Zone":"z"}"#),
+        tagged("d.count", r#"{"Zone":"z"}"#),
+        tagged("d", r#"{"Zone":"z","quantile":"0.5"}"#),
+    ];
+    for part in &parts {
+        let mut bench = Bench::summary();
+        assert!(bench.add(&distribution(SKETCH), 0).is_ok());
+        assert_eq!(bench.last(part, 0), Err(Refusal::TypeConflict));
+        assert!(bench.add(&distribution(SKETCH), 10).is_ok());
+        let mut bench = Bench::summary();
+        assert_eq!(bench.last(part, 0), Ok((1.0, 0)));
+        assert_eq!(bench.add(&distribution(SKETCH), 0).err(), Some(Refusal::TypeConflict));
+    }
+    let mut bench = Bench::summary();
+    assert!(bench.add(&distribution(SKETCH), 0).is_ok());
+    assert_eq!(bench.last(&tagged("d.count", "{}"), 0), Ok((1.0, 0)), "other labels");
+}
+
+#[test]
 fn a_native_histogram_is_of_all_periods() {
     let mut bench = Bench::new(Distributions::Native);
     assert_eq!(bench.add(&distribution(SKETCH), 0).unwrap().0.len(), 2);

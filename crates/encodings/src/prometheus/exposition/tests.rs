@@ -138,6 +138,21 @@ fn a_metric_has_one_type() {
 }
 
 #[test]
+fn a_summary_keeps_the_names_of_its_sum_and_its_count() {
+    let mut bench = filled();
+    for name in ["login.sum", "login.count"] {
+        assert_eq!(bench.number(Kind::Gauge, name, "{}", 1.0, 0), Err(Refusal::TypeConflict));
+    }
+    bench.number(Kind::Gauge, "logout.count", "{}", 1.0, 0).unwrap();
+    let sketch = br#"{"count":1,"sum":1,"min":1,"max":1,"values":[1],"weights":[1]}"#;
+    let sketch = Value::Sketch(SketchText::parse(sketch).unwrap());
+    for name in ["logout", "login.count"] {
+        let added = bench.add(Kind::Distribution, name, "{}", sketch, 0);
+        assert_eq!(added, Err(Refusal::TypeConflict), "{name}");
+    }
+}
+
+#[test]
 fn a_metric_that_was_refused_for_its_type_comes_back_when_the_other_is_gone() {
     let mut bench = filled();
     let results: Vec<_> = (0..70)
