@@ -86,8 +86,8 @@ pub struct SketchText<'a> {
 }
 
 impl<'a> SketchText<'a> {
-    /// Reads such an object; `None` if it is none, or a number in it is not finite, a weight not above 0, or the
-    /// values do not rise.
+    /// Reads such an object; `None` if it is none, or a number in it is not finite, a weight not above 0, the
+    /// values do not rise, or the smallest is above the largest.
     pub fn parse(object: &'a [u8]) -> Option<SketchText<'a>> {
         let (mut numbers, mut arrays) = ([None; 4], [None; 2]);
         Cursor::new(object).object(|name, value| {
@@ -103,7 +103,7 @@ impl<'a> SketchText<'a> {
         let [Some(values), Some(weights)] = arrays else { return None };
         let len = check_array(values, |value, before| value > before)?;
         let is_whole = check_array(weights, |weight, _| weight > 0.0)? == len && count >= 0.0;
-        is_whole.then_some(SketchText { count, sum, min, max, len, values, weights })
+        (is_whole && min <= max).then_some(SketchText { count, sum, min, max, len, values, weights })
     }
 
     /// Values, rising, each with its weight, which is above 0.

@@ -61,6 +61,8 @@ fn a_sketch_that_is_none_is_refused() {
     let wrong = [("[\"1\"]", "[1]"), ("[1e999]", "[1]"), ("1", "1"), ("[1", "[1]"), ("[1 2]", "[1,1]")];
     wrong.iter().for_each(|(values, weights)| assert!(!sketch(values, weights), "{values} {weights}"));
     assert_eq!(SketchText::parse(br#"{"count":1,"sum":1,"min":1,"values":[],"weights":[]}"#), None);
+    let limits = br#"{"count":1,"sum":1,"min":2,"max":1,"values":[1],"weights":[1]}"#;
+    assert_eq!(SketchText::parse(limits), None, "the smallest is above the largest");
     assert_eq!(SketchText::parse(b"3"), None);
 }
 

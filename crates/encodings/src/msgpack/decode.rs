@@ -320,11 +320,14 @@ fn value(reader: &mut Reader<'_>) -> Result<ReadValue, DecodeError> {
         false => vec![reader.number()?; values.len()],
     };
     let is_whole = count >= 0.0
+        && min <= max
         && weights.len() == values.len()
         && values.is_sorted_by(|a, b| a < b)
         && weights.iter().all(|weight| *weight > 0.0);
     if !is_whole {
-        return Err(DecodeError("values of a distribution that do not rise, or weights that do not fit"));
+        return Err(DecodeError(
+            "values of a distribution that do not rise, or weights or limits that do not fit",
+        ));
     }
     let points = values.into_iter().zip(weights).collect();
     Ok(ReadValue::Sketch(Sketch { count, sum, min, max, points }))

@@ -213,6 +213,21 @@ fn what_a_later_version_adds_is_read_over_and_another_version_is_not_read() {
 }
 
 #[test]
+fn a_distribution_whose_smallest_value_is_above_its_largest_is_refused() {
+    let mut encoder = BlockEncoder::new(1);
+    let sketch = br#"{"count":1,"sum":1,"min":1,"max":2.5,"values":[1],"weights":[1]}"#;
+    let value = Value::Sketch(SketchText::parse(sketch).unwrap());
+    encoder.push(&Metric { kind: Kind::Distribution, value, ..metric("a", "{}", 1.0) }).unwrap();
+    let mut block = Vec::new();
+    encoder.finish(&Shared::default(), &mut block);
+    assert!(blocks(&block).next().unwrap().is_ok());
+    let float = |value: f32| [&[0xCA][..], &value.to_be_bytes()].concat();
+    let at = block.windows(5).position(|bytes| bytes == float(2.5)).unwrap();
+    block.splice(at..at + 5, float(-2.5));
+    assert!(blocks(&block).next().unwrap().is_err());
+}
+
+#[test]
 fn a_few_bytes_cannot_stand_for_many_rows() {
     let mut encoder = BlockEncoder::new(1);
     encoder.push(&metric("a", "{}", 1.0)).unwrap();

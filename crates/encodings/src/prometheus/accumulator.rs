@@ -10,7 +10,6 @@ use super::rows::{Row, Rows};
 use super::{Distributions, Refusal};
 use crate::metric::Kind;
 use hashbrown::HashTable;
-use hashbrown::hash_table::Entry as Slot;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// How far ahead of the clock a value may be. One that is years ahead would keep its series from going on.
@@ -68,11 +67,11 @@ impl Collector for Nobody {
 struct Known {
     key: [u64; 2],
     entry: u32,
-    /// When it came last, in seconds since 1970.
+    /// When it was given out last, by [`Accumulator::clock`].
     seen: u32,
 }
 
-/// Where the entry with these labels is. The hash is kept: a table that grows would have to read all labels again.
+/// Where the entry is that gives something out with these labels. The hash is kept: a table that grows would have to read all labels again.
 struct Labelled {
     hash: u32,
     entry: u32,
@@ -88,7 +87,9 @@ pub(super) struct Entry {
     created_ms: i64,
     pub kind: Kind,
     is_sum: bool,
+    is_new: bool,
     is_refused: bool,
+    /// In seconds since 1970.
     pub seen: u32,
     pub distribution: Option<Box<Distribution>>,
 }
@@ -127,7 +128,13 @@ pub struct Accumulator<F> {
     free: Vec<u32>,
     set: LabelSet,
     room: Vec<u8>,
+    /// Seconds that count for series that are idle: those of an outage, in which nothing is added, do not.
+    clock: u32,
+    /// Wall clock of the last tick, in seconds since 1970; 0 before the first.
+    ticked: u32,
     swept: u32,
+    /// The latest time of what was forgotten, in milliseconds since 1970: what comes back goes on behind it.
+    forgotten_ms: i64,
 }
 
 impl<F: Form> Accumulator<F> {
@@ -142,7 +149,10 @@ impl<F: Form> Accumulator<F> {
             free: Vec::new(),
             set: LabelSet::default(),
             room: Vec::new(),
+            clock: 0,
+            ticked: 0,
             swept: 0,
+            forgotten_ms: i64::MIN,
         }
     }
 
@@ -171,26 +181,21 @@ impl<F: Form> Accumulator<F> {
         if row.time_ms > now_ms.saturating_add(AHEAD_MS_MAX) {
             return Err(Refusal::Future);
         }
-        let seen = (now_ms / 1000) as u32;
-        let known = self.known.find_mut(row.key[0], |known| known.key == row.key);
-        let index = match known {
-            Some(known) => {
-                known.seen = seen;
-                known.entry
-            }
-            None => self.learn((rows, row, text), seen)?.0,
-        };
-        let starts_at_zero = self.options.starts_at_zero;
-        self.entries[index as usize].apply(row, rows.numbers(row), seen, starts_at_zero, to)
+        let (seen, starts_at_zero) = ((now_ms / 1000) as u32, self.options.starts_at_zero);
+        let mut apply = |entry: &mut Entry| entry.apply(row, rows.numbers(row), seen, starts_at_zero, to);
+        if let Some(known) = self.known.find_mut(row.key[0], |known| known.key == row.key) {
+            apply(&mut self.entries[known.entry as usize])?;
+            // What is refused is forgotten at last, and may come back as what it is then.
+            known.seen = self.clock;
+            return Ok(());
+        }
+        let index = self.learn((rows, row, text))?.0;
+        apply(&mut self.entries[index as usize])
     }
 
     /// Makes a series known; gives its entry, and whether that is new.
     #[cold]
-    pub(super) fn learn(
-        &mut self,
-        (rows, row, text): (&Rows, &Row, &[u8]),
-        seen: u32,
-    ) -> Result<(u32, bool), Refusal> {
+    pub(super) fn learn(&mut self, (rows, row, text): (&Rows, &Row, &[u8])) -> Result<(u32, bool), Refusal> {
         if self.known.len() >= self.options.series_max {
             return Err(Refusal::TooManySeries);
         }
@@ -198,40 +203,62 @@ impl<F: Form> Accumulator<F> {
         self.set.read(&self.options.rules, (name, tags, row.kind), rows.host())?;
         self.room.clear();
         self.form.render(&self.set, row.kind, &mut self.room);
-        let hash = xxh3_64(&self.room) as u32;
-        let slot = self.by_labels.entry(
-            spread(hash),
-            |of| of.hash == hash && *self.entries[of.entry as usize].labels == *self.room,
-            |of| spread(of.hash),
-        );
-        let (index, is_new) = match slot {
-            Slot::Occupied(slot) if self.entries[slot.get().entry as usize].fits(row) => {
-                (slot.get().entry, false)
-            }
-            Slot::Occupied(_) => return Err(Refusal::TypeConflict),
-            Slot::Vacant(slot) => {
-                let is_native = self.options.distributions == Distributions::Native;
-                let entry = Entry::new(row, &self.room, is_native);
-                let entry = place(&mut self.entries, &mut self.free, entry);
-                slot.insert(Labelled { hash, entry });
-                (entry, true)
-            }
-        };
-        let known = Known { key: row.key, entry: index, seen };
+        let (index, is_new) = self.entry_of(row)?;
+        let known = Known { key: row.key, entry: index, seen: self.clock };
         self.known.insert_unique(row.key[0], known, |known| known.key[0]);
         Ok((index, is_new))
     }
 
-    /// Forgets series that have been idle for too long, if it is time to look for them. `now_ms` is the wall clock.
-    /// Whether any was forgotten.
+    /// The entry with the labels in `room`, and whether that is new. No label is that of two entries.
+    fn entry_of(&mut self, row: &Row) -> Result<(u32, bool), Refusal> {
+        let mut holders = F::blocks(&self.room).map(|block| self.holder(block));
+        let first = holders.next().flatten();
+        if let Some(index) = first {
+            let entry = &self.entries[index as usize];
+            let is_it = *entry.labels == *self.room && entry.fits(row);
+            return if is_it { Ok((index, false)) } else { Err(Refusal::TypeConflict) };
+        }
+        if holders.any(|holder| holder.is_some()) {
+            return Err(Refusal::TypeConflict);
+        }
+        let is_native = self.options.distributions == Distributions::Native;
+        let entry = Entry::new(row, &self.room, is_native, self.forgotten_ms);
+        let entry = place(&mut self.entries, &mut self.free, entry);
+        for block in F::blocks(&self.room) {
+            let hash = xxh3_64(block) as u32;
+            self.by_labels.insert_unique(spread(hash), Labelled { hash, entry }, |of| spread(of.hash));
+        }
+        Ok((entry, true))
+    }
+
+    /// The entry that gives something out with these labels.
+    fn holder(&self, block: &[u8]) -> Option<u32> {
+        let hash = xxh3_64(block) as u32;
+        let has = |entry: u32| F::blocks(&self.entries[entry as usize].labels).any(|own| own == block);
+        let found = self.by_labels.find(spread(hash), |of| of.hash == hash && has(of.entry));
+        found.map(|of| of.entry)
+    }
+
+    /// Has the clock go on, at most by an eighth of the time after which series are forgotten: what is added behind
+    /// an outage comes late, not never.
+    fn tick(&mut self, now_ms: i64) {
+        let now = (now_ms / 1000) as u32;
+        let passed = if self.ticked == 0 { 0 } else { now.saturating_sub(self.ticked) };
+        self.ticked = now;
+        self.clock = self.clock.saturating_add(passed.min(self.options.expire_seconds.div_ceil(8)));
+    }
+
+    /// Forgets series that have been idle for too long, if it is time to look for them; to be called before rows are
+    /// added. `now_ms` is the wall clock. Whether any was forgotten.
     pub fn sweep(&mut self, now_ms: i64) -> bool {
-        let (now, expire) = ((now_ms / 1000) as u32, self.options.expire_seconds);
-        if now.abs_diff(self.swept) < expire.div_ceil(8) {
+        self.tick(now_ms);
+        let (clock, expire) = (self.clock, self.options.expire_seconds);
+        if clock - self.swept < expire.div_ceil(8) {
             return false;
         }
-        self.swept = now;
+        self.swept = clock;
         let before = self.known.len();
-        self.known.retain(|known| now.saturating_sub(known.seen) <= expire);
+        self.known.retain(|known| clock - known.seen <= expire);
         if self.known.len() == before {
             return false;
         }
@@ -240,6 +267,7 @@ impl<F: Form> Accumulator<F> {
         self.by_labels.retain(|of| is_used[of.entry as usize]);
         for (index, entry) in self.entries.iter_mut().enumerate() {
             if !is_used[index] && !entry.labels.is_empty() {
+                self.forgotten_ms = self.forgotten_ms.max(entry.last_ms.min(now_ms));
                 (entry.labels, entry.distribution) = (Box::default(), None);
                 self.free.push(index as u32);
             }
@@ -286,17 +314,23 @@ fn place(entries: &mut Vec<Entry>, free: &mut Vec<u32>, entry: Entry) -> u32 {
 }
 
 impl Entry {
-    fn new(row: &Row, labels: &[u8], is_native: bool) -> Entry {
+    /// `forgotten_ms` is a time before which a sum may have been given out already.
+    fn new(row: &Row, labels: &[u8], is_native: bool, forgotten_ms: i64) -> Entry {
         let is_sum = row.kind == Kind::Distribution || (row.kind == Kind::Counter && row.is_delta);
         // A millisecond later than the last value of a series of the same name that ended with the period before.
         let begin = row.time_ms - i64::from(row.interval_ms) + 1;
         Entry {
             labels: labels.into(),
             value: 0.0,
-            last_ms: i64::MIN,
-            created_ms: if is_sum && row.interval_ms > 0 { begin } else { 0 },
+            last_ms: if is_sum { forgotten_ms } else { i64::MIN },
+            created_ms: if is_sum && row.interval_ms > 0 {
+                begin.max(forgotten_ms.saturating_add(1))
+            } else {
+                0
+            },
             kind: row.kind,
             is_sum,
+            is_new: true,
             is_refused: false,
             seen: 0,
             distribution: (row.kind == Kind::Distribution)
@@ -324,12 +358,17 @@ impl Entry {
         if self.is_sum && row.value < 0.0 {
             return Err(Refusal::Negative);
         }
-        if !self.is_sum && row.time_ms < self.last_ms {
+        // The same once more says nothing new; another value of the same time is one that no back-end takes.
+        let is_repeated = !self.is_sum && row.time_ms == self.last_ms && row.value == self.value;
+        if !self.is_sum && row.time_ms <= self.last_ms && !is_repeated {
             return Err(Refusal::OutOfOrder);
         }
         self.seen = seen;
+        if is_repeated {
+            return Ok(());
+        }
         let mut point = Point { value: 0.0, time_ms: 0, created_ms: self.created_ms, kind: self.kind };
-        let is_new = self.last_ms == i64::MIN;
+        let is_new = std::mem::replace(&mut self.is_new, false);
         if is_new && starts_at_zero && self.created_ms > 0 && self.created_ms < row.time_ms {
             (point.time_ms, self.last_ms) = (self.created_ms, self.created_ms);
             self.tell(&point, to);

@@ -11,8 +11,14 @@ pub enum Distributions {
     Native,
 }
 
-/// Resolution of native histograms: a power of two has 2⁵ buckets, each 2.2 % wider than the one before.
-pub(super) const SCHEMA: i32 = 5;
+/// Resolution with which native histograms begin: a power of two has 2⁵ buckets, each 2.2 % wider than the one before.
+const SCHEMA: i32 = 5;
+
+/// The coarsest resolution there is: a bucket takes 2¹⁶ times what the one before takes.
+const SCHEMA_MIN: i32 = -4;
+
+/// Buckets of a histogram at most: ten powers of two at the first resolution. With more, pairs become one.
+const BUCKETS_MAX: usize = 320;
 
 /// Values closer to 0 than this are counted as 0. It is Prometheus' own.
 pub(super) const ZERO_THRESHOLD: f64 = 2.938_735_877_055_719e-39;
@@ -94,8 +100,10 @@ fn bucket(value: f64) -> i32 {
 }
 
 /// The buckets of all periods.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Histogram {
+    /// Resolution: a power of two has 2^schema buckets.
+    pub schema: i32,
     /// Number of values.
     pub count: f64,
     /// Their sum.
@@ -108,6 +116,13 @@ pub struct Histogram {
     pub negative: Vec<(i32, f64)>,
 }
 
+impl Default for Histogram {
+    fn default() -> Histogram {
+        let (positive, negative) = (Vec::new(), Vec::new());
+        Histogram { schema: SCHEMA, count: 0.0, sum: 0.0, zero: 0.0, positive, negative }
+    }
+}
+
 impl Histogram {
     /// Adds what [`Distributions::push`] made of a sketch.
     pub(super) fn add(&mut self, numbers: &[f64]) {
@@ -117,8 +132,14 @@ impl Histogram {
         self.zero += zero;
         let (pairs, _) = buckets.as_chunks::<2>();
         let (above, below) = pairs.split_at((*positive as usize).min(pairs.len()));
-        above.iter().for_each(|pair| add_bucket(&mut self.positive, *pair));
-        below.iter().for_each(|pair| add_bucket(&mut self.negative, *pair));
+        let by = (SCHEMA - self.schema) as u32;
+        above.iter().for_each(|pair| add_bucket(&mut self.positive, *pair, by));
+        below.iter().for_each(|pair| add_bucket(&mut self.negative, *pair, by));
+        while self.positive.len() + self.negative.len() > BUCKETS_MAX && self.schema > SCHEMA_MIN {
+            self.schema -= 1;
+            halve(&mut self.positive);
+            halve(&mut self.negative);
+        }
     }
 
     /// Whether every number of values is whole, as it is unless clients sample.
@@ -129,8 +150,24 @@ impl Histogram {
     }
 }
 
-fn add_bucket(buckets: &mut Vec<(i32, f64)>, [index, weight]: [f64; 2]) {
-    let index = index as i32;
+/// The bucket that has those of this index, after the resolution was halved so often.
+fn coarser(index: i32, times: u32) -> i32 {
+    (index + (1 << times) - 1) >> times
+}
+
+/// Makes pairs of buckets one.
+fn halve(buckets: &mut Vec<(i32, f64)>) {
+    buckets.iter_mut().for_each(|(index, _)| *index = coarser(*index, 1));
+    buckets.dedup_by(|next, before| {
+        let is_pair = next.0 == before.0;
+        before.1 += if is_pair { next.1 } else { 0.0 };
+        is_pair
+    });
+}
+
+/// Adds a bucket of the first resolution, which was halved so often.
+fn add_bucket(buckets: &mut Vec<(i32, f64)>, [index, weight]: [f64; 2], times: u32) {
+    let index = coarser(index as i32, times);
     match buckets.binary_search_by_key(&index, |(index, _)| *index) {
         Ok(at) => buckets[at].1 += weight,
         Err(at) => buckets.insert(at, (index, weight)),
@@ -172,6 +209,29 @@ mod tests {
             let (below, bound) = ((index - 1.0) / 32.0, index / 32.0);
             assert!(below.exp2() * 0.999_999 < value && value <= bound.exp2() * 1.000_001, "{value}");
         }
+    }
+
+    #[test]
+    fn a_histogram_of_many_buckets_gets_a_coarser_resolution() {
+        let mut histogram = Histogram::default();
+        // A value on each side of 0.
+        let period = |index: i32| [2.0, 0.0, 0.0, 1.0, f64::from(index), 1.0, f64::from(index), 1.0];
+        (-100..60).for_each(|index| histogram.add(&period(index)));
+        assert_eq!((histogram.schema, histogram.positive.len(), histogram.negative.len()), (5, 160, 160));
+        histogram.add(&period(60));
+        // Those of 59 and 60 are one now, as are those of -1 and 0.
+        assert_eq!((histogram.schema, histogram.positive.len()), (4, 81));
+        let bucket = |histogram: &Histogram, index| {
+            let at = histogram.positive.binary_search_by_key(&index, |(index, _)| *index).unwrap();
+            histogram.positive[at].1
+        };
+        assert_eq!([-50, 0, 30].map(|index| bucket(&histogram, index)), [1.0, 2.0, 2.0]);
+        histogram.add(&period(-1));
+        assert_eq!((bucket(&histogram, 0), histogram.positive.len()), (3.0, 81));
+        (-32_000..32_000).step_by(7).for_each(|index| histogram.add(&period(index)));
+        assert!(histogram.positive.len() + histogram.negative.len() <= BUCKETS_MAX);
+        let all: f64 = histogram.positive.iter().map(|(_, weight)| weight).sum();
+        assert_eq!(2.0 * all, histogram.count);
     }
 
     #[test]

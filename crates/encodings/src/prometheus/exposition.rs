@@ -86,7 +86,7 @@ impl Exposition {
     /// It cannot be given out.
     pub fn add(&mut self, at: (&Rows, &Row, &[u8]), now_ms: i64) -> Result<(), Refusal> {
         if !self.accumulator.is_known(at.1) {
-            let (index, is_new) = self.accumulator.learn(at, (now_ms / 1000) as u32)?;
+            let (index, is_new) = self.accumulator.learn(at)?;
             if is_new {
                 self.sort_in(index);
             }
@@ -97,12 +97,24 @@ impl Exposition {
     /// Puts a new series to its metric. One that is of another type there stays out.
     fn sort_in(&mut self, index: u32) {
         let entry = &self.accumulator.entries()[index as usize];
-        let of = self.families.entry(family(&entry.labels).into());
-        let family = of.or_insert_with(|| Family { kind: entry.kind, entries: Vec::new() });
-        match family.kind == entry.kind {
-            true => family.entries.push(index),
-            false => self.accumulator.refuse(index),
+        let name = family(&entry.labels);
+        if !self.families.contains_key(name) && !self.is_reserved(name, entry.kind) {
+            self.families.insert(name.into(), Family { kind: entry.kind, entries: Vec::new() });
         }
+        match self.families.get_mut(name) {
+            Some(family) if family.kind == entry.kind => family.entries.push(index),
+            _ => self.accumulator.refuse(index),
+        }
+    }
+
+    /// Whether lines of a new metric would be those of another: a summary has some with `_sum` and `_count`.
+    fn is_reserved(&self, name: &[u8], kind: Kind) -> bool {
+        let is_summary = |stem| self.families.get(stem).is_some_and(|of| of.kind == Kind::Distribution);
+        [&b"_sum"[..], b"_count"].iter().any(|suffix| {
+            let has_other =
+                kind == Kind::Distribution && self.families.contains_key(&*[name, suffix].concat());
+            has_other || name.strip_suffix(*suffix).is_some_and(is_summary)
+        })
     }
 
     /// Forgets series that have been idle for too long, if it is time to look for them. Not while a text is written

@@ -9,6 +9,9 @@ use crate::metric::Kind;
 pub trait Form {
     /// Appends the labels of everything that a series of this kind gives out.
     fn render(&self, set: &LabelSet, kind: Kind, out: &mut Vec<u8>);
+
+    /// The labels of each thing that is given out: no other series may have them.
+    fn blocks(labels: &[u8]) -> impl Iterator<Item = &[u8]>;
 }
 
 /// As remote write 1.0 has them. Several blocks, each with its length in four bytes before it: one for a number or a
@@ -39,6 +42,14 @@ impl Form for RemoteForm {
         }
         push_block(set, b"_sum", None, out);
         push_block(set, b"_count", None, out);
+    }
+
+    fn blocks(mut labels: &[u8]) -> impl Iterator<Item = &[u8]> {
+        std::iter::from_fn(move || {
+            let (block, rest) = split_block(labels)?;
+            labels = rest;
+            Some(block)
+        })
     }
 }
 
@@ -94,5 +105,9 @@ impl Form for TextForm {
             }
             out.push(b'"');
         }
+    }
+
+    fn blocks(labels: &[u8]) -> impl Iterator<Item = &[u8]> {
+        std::iter::once(labels)
     }
 }

@@ -3,7 +3,7 @@
 use super::accumulator::{Collector, Point};
 use super::distribution::Histogram;
 use super::write1::WriteRequest;
-use super::write2::{self, WriteRequest2};
+use super::write2::{self, UsedTexts, WriteRequest2};
 use bytes::Bytes;
 
 /// Version of the protocol.
@@ -63,7 +63,7 @@ impl Body {
     }
 
     /// Two requests that say the same together, in order; the series of an event stay together. `None` if there is
-    /// only one event. They are views, not copies.
+    /// only one event. Each has only the texts of its own series: with all of them it could stay too large.
     pub fn halves(&self) -> Option<[Body; 2]> {
         if self.ends.len() < 2 {
             return None;
@@ -71,10 +71,32 @@ impl Body {
         let (first, second) = self.ends.split_at(self.ends.len() / 2);
         let middle = *first.last()?;
         let half = |series: Bytes, ends: Vec<u32>| Body { series, ends, ..self.clone() };
-        Some([
-            half(self.series.slice(..middle as usize), first.to_vec()),
-            half(self.series.slice(middle as usize..), second.iter().map(|end| end - middle).collect()),
-        ])
+        let before = half(self.series.slice(..middle as usize), first.to_vec());
+        let ends = second.iter().map(|end| end - middle).collect();
+        let behind = half(self.series.slice(middle as usize..), ends);
+        Some([before.with_used_texts()?, behind.with_used_texts()?])
+    }
+
+    /// The same with a table of only those texts that its series have.
+    fn with_used_texts(self) -> Option<Body> {
+        if self.version == Version::One {
+            return Some(self);
+        }
+        let mut texts = UsedTexts::new(write2::symbols(&self.table)?);
+        let (series, ends) = self.rewrite(|event, out| texts.push_series(event, out))?;
+        Some(Body { version: self.version, table: texts.into_table().into(), series, ends })
+    }
+
+    /// The series of each event, as `push` writes them anew, and where they end.
+    fn rewrite(&self, mut push: impl FnMut(&[u8], &mut Vec<u8>) -> Option<()>) -> Option<(Bytes, Vec<u32>)> {
+        let (mut series, mut ends) = (Vec::with_capacity(self.series.len()), Vec::new());
+        let mut begin = 0;
+        for end in &self.ends {
+            push(&self.series[begin..*end as usize], &mut series)?;
+            ends.push(series.len() as u32);
+            begin = *end as usize;
+        }
+        Some((series.into(), ends))
     }
 
     /// The same as version 1, without types and creation times. `None` if it is that already.
@@ -83,14 +105,8 @@ impl Body {
             return None;
         }
         let symbols = write2::symbols(&self.table)?;
-        let (mut series, mut ends) = (Vec::with_capacity(2 * self.series.len()), Vec::new());
-        let mut begin = 0;
-        for end in &self.ends {
-            write2::push_version_1(&self.series[begin..*end as usize], &symbols, &mut series)?;
-            ends.push(series.len() as u32);
-            begin = *end as usize;
-        }
-        Some(Body { version: Version::One, table: Bytes::new(), series: series.into(), ends })
+        let (series, ends) = self.rewrite(|event, out| write2::push_version_1(event, &symbols, out))?;
+        Some(Body { version: Version::One, table: Bytes::new(), series, ends })
     }
 }
 

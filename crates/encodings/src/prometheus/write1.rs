@@ -1,7 +1,7 @@
 //! Remote write 1.0: `prometheus.WriteRequest`.
 
 use super::accumulator::{Collector, Point};
-use super::distribution::{Histogram, SCHEMA, ZERO_THRESHOLD};
+use super::distribution::{Histogram, ZERO_THRESHOLD};
 use super::protobuf::{
     push_bytes, push_double, push_int, push_tag, push_varint, push_zigzag, varint_len, zigzag,
 };
@@ -70,7 +70,7 @@ pub(super) fn push_histogram(histogram: &Histogram, time_ms: i64, out: &mut Vec<
     let is_whole = histogram.is_whole();
     push_count(1, histogram.count, is_whole, out);
     push_double(3, histogram.sum, out);
-    push_zigzag(4, SCHEMA, out);
+    push_zigzag(4, histogram.schema, out);
     push_double(5, ZERO_THRESHOLD, out);
     push_count(6, histogram.zero, is_whole, out);
     push_buckets(8, &histogram.negative, is_whole, out);

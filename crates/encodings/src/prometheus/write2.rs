@@ -188,3 +188,55 @@ fn series_to_version_1(series: &[u8], symbols: &[&[u8]]) -> Option<Vec<u8>> {
     }
     Some(out)
 }
+
+/// Numbers the texts of a table anew, so that only those that are used stay.
+pub(super) struct UsedTexts<'a> {
+    texts: Vec<&'a [u8]>,
+    /// The new place of each; 0 while it is not used. The empty text is at 0 in every table.
+    places: Vec<u32>,
+    used: u32,
+    table: Vec<u8>,
+}
+
+impl<'a> UsedTexts<'a> {
+    /// None of these is used yet.
+    pub fn new(texts: Vec<&'a [u8]>) -> UsedTexts<'a> {
+        let (places, mut table) = (vec![0; texts.len()], Vec::new());
+        push_bytes(4, b"", &mut table);
+        UsedTexts { texts, places, used: 1, table }
+    }
+
+    /// Appends series with the new numbers. `None` if they are none.
+    pub fn push_series(&mut self, mut series: &[u8], out: &mut Vec<u8>) -> Option<()> {
+        let (mut refs, mut one) = (Vec::new(), Vec::new());
+        while !series.is_empty() {
+            // The labels are its first field.
+            let (_, mut rest) = take_bytes(&mut series)?;
+            let (_, mut before) = take_bytes(&mut rest)?;
+            refs.clear();
+            while !before.is_empty() {
+                push_varint(u64::from(self.place(take_varint(&mut before)? as usize)?), &mut refs);
+            }
+            one.clear();
+            push_bytes(1, &refs, &mut one);
+            one.extend_from_slice(rest);
+            push_bytes(5, &one, out);
+        }
+        Some(())
+    }
+
+    fn place(&mut self, before: usize) -> Option<u32> {
+        let (text, place) = (self.texts.get(before)?, self.places.get_mut(before)?);
+        if *place == 0 && before > 0 {
+            *place = self.used;
+            self.used += 1;
+            push_bytes(4, text, &mut self.table);
+        }
+        Some(*place)
+    }
+
+    /// The table of those that are used.
+    pub fn into_table(self) -> Vec<u8> {
+        self.table
+    }
+}

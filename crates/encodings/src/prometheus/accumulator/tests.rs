@@ -71,6 +71,14 @@ impl Bench {
         Ok(notes)
     }
 
+    /// What comes every ten seconds until so many from now finds series swept.
+    fn sweep_until(&mut self, seconds: i64) {
+        while self.now_ms < NOW_MS + seconds * 1000 {
+            self.now_ms += 10_000;
+            self.accumulator.sweep(self.now_ms);
+        }
+    }
+
     /// The same for a metric that gives one number: its value and time in milliseconds.
     fn last(&mut self, metric: &Metric<'_>, seconds: i64) -> Result<(f64, i64), Refusal> {
         self.add(metric, seconds)
@@ -109,12 +117,25 @@ fn a_sum_is_of_now_when_its_delta_is_late() {
 fn gauges_and_cumulative_counters_pass_in_order() {
     let mut bench = Bench::summary();
     assert_eq!(bench.add(&gauge("g", -1.5), 0).unwrap().0, [("g".to_owned(), -1.5, 0, 0)]);
-    assert_eq!(bench.last(&gauge("g", 2.0), 0), Ok((2.0, 1)));
-    assert_eq!(bench.last(&gauge("g", 3.0), -1), Err(Refusal::OutOfOrder));
+    assert_eq!(bench.last(&gauge("g", 2.0), 1), Ok((2.0, 1000)));
+    assert_eq!(bench.last(&gauge("g", 3.0), 0), Err(Refusal::OutOfOrder));
     let cumulative = |value| Metric { temporality: Temporality::Cumulative, ..counter("c", value) };
     assert_eq!(bench.add(&cumulative(9.0), 0).unwrap().0, [("c_total".to_owned(), 9.0, 0, 0)]);
     // Its source began anew.
     assert_eq!(bench.last(&cumulative(2.0), 10), Ok((2.0, 10_000)));
+}
+
+#[test]
+fn a_series_has_one_value_of_a_time() {
+    let mut bench = Bench::summary();
+    let cumulative = |value| Metric { temporality: Temporality::Cumulative, ..counter("c", value) };
+    assert_eq!(bench.add(&gauge("g", 1.5), 0).unwrap().0.len(), 1);
+    assert!(bench.add(&gauge("g", 1.5), 0).unwrap().0.is_empty(), "it is delivered already");
+    assert_eq!(bench.last(&gauge("g", 2.0), 0), Err(Refusal::OutOfOrder));
+    assert_eq!(bench.last(&gauge("g", 2.0), 10), Ok((2.0, 10_000)));
+    assert_eq!(bench.last(&cumulative(9.0), 0), Ok((9.0, 0)));
+    assert!(bench.add(&cumulative(9.0), 0).unwrap().0.is_empty());
+    assert_eq!(bench.last(&cumulative(10.0), 0), Err(Refusal::OutOfOrder));
 }
 
 #[test]
@@ -143,15 +164,38 @@ fn series_are_bounded_and_idle_ones_forgotten() {
     let names = ["a", "b", "c", "d"];
     names.iter().for_each(|name| assert_eq!(bench.last(&gauge(name, 1.0), 0), Ok((1.0, 0))));
     assert_eq!(bench.last(&gauge("e", 1.0), 0), Err(Refusal::TooManySeries));
-    bench.now_ms = NOW_MS + 500_000;
-    bench.accumulator.sweep(bench.now_ms);
+    bench.sweep_until(500);
     assert_eq!(bench.last(&gauge("a", 2.0), 500), Ok((2.0, 500_000)));
-    bench.now_ms = NOW_MS + 700_000;
-    bench.accumulator.sweep(bench.now_ms);
+    bench.sweep_until(700);
     assert_eq!(bench.accumulator.series(), 1);
     assert_eq!(bench.last(&counter("e", 5.0), 700), Ok((5.0, 700_000)));
     assert_eq!(bench.accumulator.entries().len(), 4, "places are used again");
     assert_eq!(bench.last(&gauge("a", 3.0), 700), Ok((3.0, 700_000)));
+}
+
+#[test]
+fn an_outage_does_not_count_as_idle() {
+    let mut bench = Bench::summary();
+    bench.sweep_until(10);
+    assert_eq!(bench.last(&counter("a", 1.0), 10), Ok((1.0, 10_000)));
+    bench.now_ms += 3_600_000;
+    bench.accumulator.sweep(bench.now_ms);
+    assert_eq!(bench.last(&counter("a", 2.0), 20), Ok((3.0, 20_000)), "the sum goes on");
+}
+
+#[test]
+fn a_sum_that_comes_back_begins_behind_what_was_given_out() {
+    let mut bench = Bench::summary();
+    bench.sweep_until(10);
+    assert_eq!(bench.last(&counter("a", 1.0), 10), Ok((1.0, 10_000)));
+    bench.sweep_until(700);
+    assert_eq!(bench.accumulator.series(), 0);
+    // Its event is late: the period began before the last one ended.
+    let back = bench.add(&counter("a", 2.0), 15).unwrap().0;
+    let times: Vec<_> = back.iter().map(|(_, value, time, _)| (*value, *time)).collect();
+    assert_eq!(times, [(0.0, 10_001), (2.0, 15_000)]);
+    let back = bench.add(&counter("b", 2.0), 5).unwrap().0;
+    assert_eq!(back.len(), 1, "no zero ahead of the sum");
 }
 
 fn distribution<'a>(sketch: &'a str) -> Metric<'a> {
@@ -176,6 +220,28 @@ fn a_summary_has_quantiles_of_the_period_and_sums_of_all() {
     let values =
         [row("d,quantile=0.5", 2.0, 10_000), row("d_sum", 12.0, 10_000), row("d_count", 6.0, 10_000)];
     assert_eq!(second, values);
+}
+
+#[test]
+fn no_other_metric_has_the_labels_of_a_part_of_a_summary() {
+    let tagged = |name, tags: &'static str| Metric { tags: tags.as_bytes(), ..gauge(name, 1.0) };
+    let parts = [
+        tagged("d.sum", r#"{"Zone":"z"}"#),
+        tagged("d.count", r#"{"Zone":"z"}"#),
+        tagged("d", r#"{"Zone":"z","quantile":"0.5"}"#),
+    ];
+    for part in &parts {
+        let mut bench = Bench::summary();
+        assert!(bench.add(&distribution(SKETCH), 0).is_ok());
+        assert_eq!(bench.last(part, 0), Err(Refusal::TypeConflict));
+        assert!(bench.add(&distribution(SKETCH), 10).is_ok());
+        let mut bench = Bench::summary();
+        assert_eq!(bench.last(part, 0), Ok((1.0, 0)));
+        assert_eq!(bench.add(&distribution(SKETCH), 0).err(), Some(Refusal::TypeConflict));
+    }
+    let mut bench = Bench::summary();
+    assert!(bench.add(&distribution(SKETCH), 0).is_ok());
+    assert_eq!(bench.last(&tagged("d.count", "{}"), 0), Ok((1.0, 0)), "other labels");
 }
 
 #[test]

@@ -116,10 +116,14 @@ fn open_metrics_names_counters_without_their_suffix() {
 #[test]
 fn idle_series_vanish() {
     let mut bench = filled();
+    let sweep = |bench: &mut Bench, seconds: std::ops::Range<i64>| {
+        seconds.step_by(10).for_each(|second| bench.exposition.sweep(NOW_MS + second * 1000));
+    };
+    sweep(&mut bench, 0..500);
     bench.number(Kind::Gauge, "later", "{}", 1.0, 500).unwrap();
     let text = bench.text(TextFormat::Prometheus, 100, 700);
     assert_eq!(text, "# TYPE later gauge\nlater{} 1\n");
-    bench.exposition.sweep(NOW_MS + 700_000);
+    sweep(&mut bench, 500..700);
     assert_eq!(bench.exposition.series(), 1);
     assert_eq!(bench.text(TextFormat::Prometheus, 100, 700), text);
 }
@@ -131,6 +135,34 @@ fn a_metric_has_one_type() {
     assert_eq!(add(&mut bench), Err(Refusal::TypeConflict));
     assert_eq!(add(&mut bench), Err(Refusal::TypeConflict), "every time, not only the first");
     assert_eq!(bench.text(TextFormat::Prometheus, 100, 20), TEXT);
+}
+
+#[test]
+fn a_summary_keeps_the_names_of_its_sum_and_its_count() {
+    let mut bench = filled();
+    for name in ["login.sum", "login.count"] {
+        assert_eq!(bench.number(Kind::Gauge, name, "{}", 1.0, 0), Err(Refusal::TypeConflict));
+    }
+    bench.number(Kind::Gauge, "logout.count", "{}", 1.0, 0).unwrap();
+    let sketch = br#"{"count":1,"sum":1,"min":1,"max":1,"values":[1],"weights":[1]}"#;
+    let sketch = Value::Sketch(SketchText::parse(sketch).unwrap());
+    for name in ["logout", "login.count"] {
+        let added = bench.add(Kind::Distribution, name, "{}", sketch, 0);
+        assert_eq!(added, Err(Refusal::TypeConflict), "{name}");
+    }
+}
+
+#[test]
+fn a_metric_that_was_refused_for_its_type_comes_back_when_the_other_is_gone() {
+    let mut bench = filled();
+    let results: Vec<_> = (0..70)
+        .map(|period| {
+            bench.exposition.sweep(NOW_MS + period * 10_000);
+            bench.number(Kind::Gauge, "shop.orders.total", "{}", 1.0, period * 10)
+        })
+        .collect();
+    assert_eq!(results[59], Err(Refusal::TypeConflict));
+    assert_eq!(results[69], Ok(()));
 }
 
 #[test]
