@@ -137,6 +137,18 @@ pub enum Auth {
 }
 
 impl Auth {
+    /// The password, token or value.
+    ///
+    /// # Errors
+    /// Its file cannot be used.
+    pub fn secret(&self) -> Result<Arc<str>, SecretError> {
+        match self {
+            Auth::Basic { password: secret, .. }
+            | Auth::Bearer { token: secret }
+            | Auth::Header { value: secret, .. } => secret.text(),
+        }
+    }
+
     /// Name and value of the header for the next request. May read a file. The value is secret.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! Brings one request at a time to one of the endpoints.
 
 use super::{Request, Settings};
+use bytes::Bytes;
 use millstream_transport::auth::Auth;
 use millstream_transport::http::{Answer, Client, Outgoing, SendError};
 use millstream_transport::{Endpoints, HeaderName, HeaderValue, Pause, Rate, random};
@@ -10,6 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::Instant;
+
+/// Shorter texts are no secrets, and would hide half of an answer.
+const SECRET_LEN_MIN: usize = 4;
 
 /// Header by which a far side knows a request that is repeated.
 const ID_HEADER: HeaderName = HeaderName::from_static("idempotency-key");
@@ -132,15 +136,40 @@ async fn attempt(
     mut outgoing: Outgoing,
     auth: Option<Arc<Auth>>,
 ) -> (Client, Result<Answer, SendError>) {
+    let mut secrets = Vec::new();
     if let Some(auth) = auth {
-        let header = spawn_blocking(move || auth_header(&auth)).await;
+        let header = spawn_blocking(move || Ok((auth_header(&auth)?, secret(&auth)))).await;
         match header.unwrap_or_else(|error| Err(error.to_string())) {
-            Ok((name, value)) => drop(outgoing.headers.insert(name, value)),
+            Ok(((name, value), secret)) => {
+                outgoing.headers.insert(name, value);
+                secrets.extend(secret);
+            }
             Err(message) => return (client, Err(SendError { kind: "authentication", message })),
         }
     }
-    let result = client.send(&outgoing).await;
+    let mut result = client.send(&outgoing).await;
+    if let Ok(answer) = &mut result
+        && answer.status >= 300
+    {
+        let sensitive = outgoing.headers.values().filter(|value| value.is_sensitive());
+        let texts = sensitive.filter_map(|value| value.to_str().ok()).flat_map(str::split_whitespace);
+        secrets.extend(texts.filter(|text| *text != "Basic" && *text != "Bearer").map(str::to_owned));
+        answer.body = masked(&answer.body, &secrets);
+    }
     (client, result)
+}
+
+/// What an answer says, without the secrets of the request: it is shown in the log and in `/ready`.
+fn masked(body: &[u8], secrets: &[String]) -> Bytes {
+    let mut text = String::from_utf8_lossy(body).into_owned();
+    for secret in secrets.iter().filter(|secret| secret.len() >= SECRET_LEN_MIN) {
+        text = text.replace(secret.as_str(), "…");
+    }
+    text.into()
+}
+
+fn secret(auth: &Auth) -> Option<String> {
+    auth.secret().ok().map(|text| text.to_string())
 }
 
 fn auth_header(auth: &Auth) -> Result<(HeaderName, HeaderValue), String> {
@@ -149,4 +178,16 @@ fn auth_header(auth: &Auth) -> Result<(HeaderName, HeaderValue), String> {
     let mut value = HeaderValue::from_str(&value).map_err(|error| error.to_string())?;
     value.set_sensitive(true);
     Ok((name, value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_that_quote_a_secret_are_masked() {
+        let secrets = ["hunter22".to_owned(), "aHVudGVyMjI=".to_owned(), "e".to_owned()];
+        let said = masked(b"no such user: Basic aHVudGVyMjI= (hunter22)", &secrets);
+        assert_eq!(said, "no such user: Basic … (…)");
+    }
 }

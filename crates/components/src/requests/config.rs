@@ -155,7 +155,10 @@ impl Settings {
             tls: Arc::new(Tls::new(tls)),
         };
         let header = |(name, value): (&String, &String)| {
-            Some((HeaderName::try_from(name).ok()?, HeaderValue::from_str(value).ok()?))
+            let mut value = HeaderValue::from_str(value).ok()?;
+            // It may be a key: what a far side says of it is not shown.
+            value.set_sensitive(true);
+            Some((HeaderName::try_from(name).ok()?, value))
         };
         let mut all = HeaderMap::new();
         all.insert("user-agent", HeaderValue::from_static(concat!("millstream/", env!("CARGO_PKG_VERSION"))));
