@@ -87,9 +87,8 @@ impl AuthOptions {
                     "has a colon or a control character; leave it out".to_owned(),
                 ));
             }
-            AuthOptions::Header { name, .. } if !is_header_name(name) => {
-                let text = format!("{name:?} is no name of a header; write for example X-Api-Key");
-                faults.push(("/name".to_owned(), text));
+            AuthOptions::Header { name, .. } => {
+                faults.extend(name_fault(name).map(|text| ("/name".to_owned(), text)));
             }
             _ => {}
         }
@@ -110,6 +109,22 @@ impl AuthOptions {
             }
         }
     }
+}
+
+/// What is wrong with the name of a header that carries a secret.
+fn name_fault(name: &str) -> Option<String> {
+    if !is_header_name(name) {
+        return Some(format!("{name:?} is no name of a header; write for example X-Api-Key"));
+    }
+    let text = || format!("{name} is set by the agent; write another name, such as X-Api-Key");
+    is_own_header(name).then(text)
+}
+
+/// Whether requests depend on this header, so that nobody else may set it. Case does not matter.
+pub fn is_own_header(name: &str) -> bool {
+    const OWN: [&str; 6] =
+        ["host", "content-length", "transfer-encoding", "connection", "content-encoding", "idempotency-key"];
+    OWN.iter().any(|own| own.eq_ignore_ascii_case(name))
 }
 
 /// How a client says who it is.

@@ -1,7 +1,9 @@
 //! One HTTP/1.1 connection to one endpoint, kept from request to request.
 
 use crate::body::Chunks;
+use crate::patient::Patient;
 use crate::target::Target;
+use crate::tcp;
 use crate::tls::{Tls, TlsError};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
@@ -176,9 +178,7 @@ impl Client {
     }
 
     async fn connect(&self) -> Result<Connection, SendError> {
-        let stream = self.tcp().await?;
-        // Small requests must not wait for the acknowledgement of what went before.
-        let _ = stream.set_nodelay(true);
+        let stream = Patient::new(self.tcp().await?);
         if !self.target.tls {
             return handshake(TokioIo::new(stream)).await;
         }
@@ -204,7 +204,12 @@ impl Client {
         let mut last = SendError::new("unreachable", "the name has no address");
         for address in addresses {
             last = match timeout(part, TcpStream::connect(address)).await {
-                Ok(Ok(stream)) => return Ok(stream),
+                Ok(Ok(stream)) => {
+                    // Without it only requests notice a far side that is gone, each by its own limit,
+                    // which comes first.
+                    let _ = tcp::set_up(&stream, 2 * self.options.timeout);
+                    return Ok(stream);
+                }
                 Ok(Err(error)) => unreachable(error),
                 Err(_) => SendError::new("timeout", "no connection in time"),
             };

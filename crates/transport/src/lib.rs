@@ -9,6 +9,7 @@ mod backoff;
 mod body;
 mod endpoints;
 pub mod http;
+mod patient;
 mod rate;
 mod retry_after;
 mod stamp;

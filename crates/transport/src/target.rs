@@ -52,14 +52,14 @@ impl Target {
             return error("has a fragment, which is never sent; leave out the # and what follows");
         }
         let (host, port) = host_and_port(authority, default_port).map_err(TargetError)?;
-        Ok(Target {
-            tls,
-            host,
-            port,
-            path: uri.path_and_query().map_or("/", |path| path.as_str()).to_owned(),
-            authority: authority.as_str().to_owned(),
-        })
+        Ok(Target { tls, host, port, path: path(&uri), authority: authority.as_str().to_owned() })
     }
+}
+
+/// Path and query; a request line has a path even where the URI has none.
+fn path(uri: &Uri) -> String {
+    let slash = if uri.path_and_query().is_some_and(|all| all.as_str().starts_with('?')) { "/" } else { "" };
+    format!("{slash}{}", uri.path_and_query().map_or("/", |path| path.as_str()))
 }
 
 /// Host, without the brackets of IPv6, and port; or what is wrong.
@@ -97,6 +97,8 @@ mod tests {
         let target = Target::parse("http://[::1]:8080").unwrap();
         assert_eq!((target.host.as_str(), target.port, target.path.as_str()), ("::1", 8080, "/"));
         assert_eq!(target.authority, "[::1]:8080");
+        let target = Target::parse("http://host?key=1").unwrap();
+        assert_eq!((target.path.as_str(), target.to_string().as_str()), ("/?key=1", "http://host/"));
     }
 
     #[test]

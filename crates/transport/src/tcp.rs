@@ -181,7 +181,7 @@ async fn dial(address: &Address, within: Duration) -> Result<TcpStream, ConnectE
 }
 
 /// Has the kernel notice a peer that is gone.
-fn set_up(stream: &TcpStream, silence: Duration) -> io::Result<()> {
+pub(crate) fn set_up(stream: &TcpStream, silence: Duration) -> io::Result<()> {
     stream.set_nodelay(true)?;
     sockopt::set_socket_keepalive(stream, true)?;
     sockopt::set_tcp_keepidle(stream, KEEPALIVE_AFTER)?;

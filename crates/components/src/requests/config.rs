@@ -1,7 +1,7 @@
 //! Options that sinks which send requests share.
 
 use millstream_model::{Interval, Size};
-use millstream_transport::auth::{Auth, AuthOptions};
+use millstream_transport::auth::{Auth, AuthOptions, is_own_header};
 use millstream_transport::http::ClientOptions;
 use millstream_transport::tls::{Tls, TlsFiles};
 use millstream_transport::{HeaderMap, HeaderName, HeaderValue, Method, Target};
@@ -162,7 +162,10 @@ impl Settings {
         };
         let mut all = HeaderMap::new();
         all.insert("user-agent", HeaderValue::from_static(concat!("millstream/", env!("CARGO_PKG_VERSION"))));
-        all.extend(headers.iter().filter_map(header));
+        // What the user says takes the place of the agent's own.
+        for (name, value) in headers.iter().filter_map(header) {
+            all.insert(name, value);
+        }
         let auth = auth.map(|auth| Arc::new(auth.build()));
         Settings { targets, client, method: Method::POST, headers: all, auth, batch, request, slow: SLOW }
     }
@@ -175,8 +178,7 @@ pub fn check_headers(headers: &BTreeMap<String, String>) -> Vec<(String, String)
         let lower = name.to_ascii_lowercase();
         let text = match lower.as_str() {
             _ if HeaderName::try_from(name).is_err() => "is no name of a header; write for example X-Tenant",
-            "host" | "content-length" | "transfer-encoding" | "connection" | "content-encoding"
-            | "idempotency-key" => "is set by the agent; leave it out",
+            own if is_own_header(own) => "is set by the agent; leave it out",
             "authorization" => "would stand in the open; write it into `auth`",
             // The value is not shown: it may be a secret.
             _ if HeaderValue::from_str(value).is_err() => {
@@ -187,4 +189,22 @@ pub fn check_headers(headers: &BTreeMap<String, String>) -> Vec<(String, String)
         Some((pointer, text.to_owned()))
     };
     headers.iter().filter_map(fault).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_of_the_user_takes_the_place_of_the_agents_own() {
+        let of = |headers: &[(&str, &str)]| {
+            let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+            let settings =
+                Settings::new(Vec::new(), &headers.collect(), None, TlsFiles::default(), Default::default());
+            let agents = settings.headers.get_all("user-agent").iter();
+            agents.map(|agent| agent.to_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        assert!(of(&[])[0].starts_with("millstream/"));
+        assert_eq!(of(&[("User-Agent", "mine"), ("X-Tenant", "a")]), ["mine"]);
+    }
 }

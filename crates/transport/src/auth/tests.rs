@@ -25,6 +25,22 @@ fn each_kind_makes_its_header() {
 }
 
 #[test]
+fn no_secret_goes_into_a_header_that_requests_depend_on() {
+    for (name, says) in [
+        ("Host", "set by the agent; "),
+        ("Content-Length", "set by the agent; "),
+        ("transfer-encoding", "set by the agent; "),
+        ("IDEMPOTENCY-KEY", "set by the agent; "),
+        ("a b", "no name of a header; "),
+    ] {
+        let faults = options(json!({"type": "header", "name": name, "value": "k"})).check();
+        let [(at, text)] = &faults[..] else { panic!("{name}: {faults:?}") };
+        assert!(at == "/name" && text.contains(says), "{name}: {text}");
+    }
+    assert_eq!(options(json!({"type": "header", "name": "Authorization", "value": "k"})).check(), []);
+}
+
+#[test]
 fn base_64_is_padded() {
     for (bytes, text) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("\u{ff}~?", "w79+Pw==")]
     {

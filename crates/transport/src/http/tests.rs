@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::tls::TlsFiles;
+use rustix::net::sockopt;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
@@ -16,6 +17,8 @@ enum Do {
     Close,
     /// Reads nothing and says nothing.
     Nothing,
+    /// Answers when the head is there, and closes.
+    Refuse(&'static [u8]),
     /// Answers without reading, and leaves the connection open.
     Early(&'static [u8]),
 }
@@ -59,6 +62,12 @@ async fn server(script: Vec<Vec<Do>>) -> (String, tokio::sync::mpsc::UnboundedRe
                         std::future::pending::<()>().await;
                         drop(stream);
                     });
+                    break;
+                }
+                if let Do::Refuse(bytes) = action {
+                    // The kernel resets a connection that is closed with bytes that were not read.
+                    stream.read_exact(&mut [0; 100]).await.unwrap();
+                    stream.write_all(bytes).await.unwrap();
                     break;
                 }
                 let Some(request) = read_request(&mut stream).await else { break };
@@ -159,4 +168,23 @@ async fn an_answer_that_comes_before_the_request_was_read_counts() {
     assert_eq!(client.send(&large).await.unwrap().status, 413);
     assert_eq!(client.send(&outgoing(&[b"small"])).await.unwrap().status, 204);
     assert_eq!(seen.recv().await.unwrap().1, b"small");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_counts_although_the_connection_is_reset_behind_it() {
+    let refused = b"HTTP/1.1 413 Too Large\r\nContent-Length: 5\r\nConnection: close\r\n\r\nlarge";
+    let (address, _seen) = server(vec![vec![Do::Refuse(refused)]; 200]).await;
+    for turn in 0..200 {
+        let large = Outgoing { body: vec![Bytes::from(vec![0; 1 << 20]); 1 + turn % 4], ..outgoing(&[]) };
+        let answer = client(&address, LONG).send(&large).await;
+        assert_eq!(answer.map(|answer| answer.status), Ok(413), "{turn}");
+    }
+}
+
+#[tokio::test]
+async fn the_kernel_notices_a_far_side_that_is_gone() {
+    let (address, _seen) = server(vec![vec![Do::Nothing]]).await;
+    let stream = client(&address, LONG).tcp().await.unwrap();
+    assert!(stream.nodelay().unwrap() && sockopt::socket_keepalive(&stream).unwrap());
+    assert_eq!(sockopt::tcp_user_timeout(&stream).unwrap(), 40_000);
 }
