@@ -54,8 +54,8 @@ struct Use {
 /// back when one of them ends.
 #[derive(Default)]
 pub struct Seen {
-    /// Ticks at the last collection, by id and start.
-    processes: HashMap<(u32, u64), u64>,
+    /// By id: start, and ticks at the last collection.
+    processes: HashMap<u32, (u64, u64)>,
     names: BTreeMap<String, Use>,
 }
 
@@ -71,9 +71,11 @@ pub fn read(proc: &Path, names: Option<&Filter>, seen: &mut Seen, out: &mut Read
     let ids = folder.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
     for id in ids {
         let path = proc.join(format!("{id}/stat"));
-        let Some(text) = out.read_optional(&path) else { continue };
+        let text = out.read_optional(&path).unwrap_or_default();
         // Empty: it has ended between opening and reading.
         let Some(stat) = parse(&text) else {
+            // If it is still there, what it has used until now must not be added again.
+            seen.processes.extend(before.get(&id).map(|last| (id, *last)));
             if !text.is_empty() {
                 out.malformed(&path);
             }
@@ -96,18 +98,18 @@ pub fn read(proc: &Path, names: Option<&Filter>, seen: &mut Seen, out: &mut Read
 
 impl Seen {
     /// Adds a process to those of its name, unless there are too many names.
-    fn add(&mut self, id: u32, stat: &Stat<'_>, before: &HashMap<(u32, u64), u64>) {
+    fn add(&mut self, id: u32, stat: &Stat<'_>, before: &HashMap<u32, (u64, u64)>) {
         if self.names.len() >= NAMES_MAX && !self.names.contains_key(stat.name) {
             return;
         }
         let used = self.names.entry(stat.name.to_owned()).or_default();
-        let key = (id, stat.started);
-        let last = before.get(&key).copied().unwrap_or_default();
+        let last = before.get(&id).filter(|(started, _)| *started == stat.started);
+        let last = last.map_or(0, |(_, ticks)| *ticks);
         used.count += 1;
         used.threads += stat.threads;
         used.resident_pages += stat.resident_pages;
         used.ticks += stat.ticks.saturating_sub(last);
-        self.processes.insert(key, stat.ticks.max(last));
+        self.processes.insert(id, (stat.started, stat.ticks.max(last)));
     }
 
     fn give(&mut self, proc: &Path, out: &mut Readings) {

@@ -214,6 +214,33 @@ fn the_time_of_processes_does_not_go_back_when_one_ends() {
     assert_eq!(web("cpu_seconds_total"), 31.15);
 }
 
+/// What a process has used is not added again after a moment in which its file could not be read.
+#[test]
+fn the_time_of_processes_is_added_once() {
+    let dir = copy();
+    let mut options = options(dir.path(), &[Group::Processes]);
+    options.processes = Some(filter(&["web"], &[]));
+    let mut host = host(options);
+    let mut used = || {
+        let readings = collect(&mut host);
+        let name = "host_process_cpu_seconds_total";
+        readings.numbers.iter().find(|reading| reading.name == name).unwrap().value
+    };
+    assert_eq!(used(), 15.15);
+    let stat = dir.path().join("proc/8/stat");
+    let text = fs::read_to_string(&stat).unwrap();
+    for unreadable in ["", "8 (web"] {
+        fs::write(&stat, unreadable).unwrap();
+        assert_eq!(used(), 15.15);
+        fs::write(&stat, &text).unwrap();
+        assert_eq!(used(), 15.15);
+    }
+    fs::remove_file(&stat).unwrap();
+    assert_eq!(used(), 15.15);
+    fs::write(&stat, text.replace(" 1000 500 ", " 1100 500 ")).unwrap();
+    assert_eq!(used(), 16.15);
+}
+
 #[test]
 fn control_groups() {
     let own = [

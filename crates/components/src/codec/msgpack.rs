@@ -78,6 +78,8 @@ impl MetricBlocks {
     ) {
         let events = self.encoder.rows() as u64;
         if events == 0 {
+            // Tags of metrics that were refused may be in its tables.
+            self.encoder.clear();
             return;
         }
         let meta = |item: &Metadata| match item {

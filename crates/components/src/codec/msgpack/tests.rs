@@ -191,6 +191,24 @@ fn what_is_no_metric_is_left_out_and_counted() {
     assert_eq!(counters.snapshot().dropped_events, [(NOT_A_METRIC, 1)].into());
 }
 
+/// Metrics whose tags are none, and no others: nothing of them stays.
+#[test]
+fn tags_of_refused_metrics_do_not_add_up() {
+    let encoding = Encoding { codec: Codec::Msgpack, ..Encoding::default() };
+    let (pool, grant, counters) = (BlockPool::new(), Grant::new(1 << 30), Counters::default());
+    let mut permit = grant.try_take(1 << 20).unwrap();
+    let mut cx = EncodeCx { pool: &pool, permit: &mut permit, counters: &counters };
+    let mut encoder = MetricBlocks::new(&encoding);
+    let empty = encoder.encoder.bytes();
+    for number in 0..9 {
+        let mut metric = counter("a", "1");
+        metric.push(("tags", CellKind::Object, format!(r#"{{"key{number}":"value","bad":{{}}}}"#)));
+        encoder.append(&events(&[metric], vec![0]), &mut Payload::new(1), &mut cx);
+        assert_eq!(encoder.encoder.bytes(), empty, "after {number}");
+    }
+    assert_eq!(counters.snapshot().dropped_events, [(NOT_A_METRIC, 9)].into());
+}
+
 /// Each part is a block, none much larger than it should be, and together they have every metric once.
 #[test]
 fn a_block_that_is_full_is_followed_by_another() {

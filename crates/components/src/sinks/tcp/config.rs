@@ -167,6 +167,15 @@ impl Component for TcpConfig {
         if !(1..=64).contains(&self.connections) {
             faults.push(("/connections".into(), "is out of range; write 1 to 64".into()));
         }
+        let batch_bytes = self.batch.unwrap_or_default().bytes.0;
+        if self.has_batches() && self.window.bytes.0 < batch_bytes {
+            faults.push((
+                "/window/bytes".into(),
+                format!(
+                    "has no room for a batch of {batch_bytes} bytes; write more here or less in `batch.bytes`"
+                ),
+            ));
+        }
         if self.window.frames == 0 {
             faults.push(("/window/frames".into(), "lets nothing out; write at least 1".into()));
         }

@@ -46,10 +46,13 @@ impl TcpEncoder {
         &mut self,
         batch: &Batch,
         buffer: &mut Vec<u8>,
+        payload: &mut Payload,
         cx: &mut EncodeCx<'_>,
     ) -> Result<(), ComponentError> {
-        let mut encoded = Payload::default();
+        // The encoder takes what is no metric off the events.
+        let mut encoded = Payload::new(payload.events);
         self.inner.encode(batch, &mut encoded, cx)?;
+        payload.events = encoded.events;
         encoded.parts.iter().for_each(|part| self.push(buffer, part));
         Ok(())
     }
@@ -91,11 +94,38 @@ impl Encoder for TcpEncoder {
         match self.codec {
             Codec::Text => self.text(batch, &mut buffer),
             Codec::Json => self.json(batch, &mut buffer, cx)?,
-            Codec::Msgpack => self.blocks(batch, &mut buffer, cx)?,
+            Codec::Msgpack => self.blocks(batch, &mut buffer, payload, cx)?,
         }
         if !buffer.is_empty() {
             payload.push(cx.freeze(buffer));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use millstream_model::{BlockPool, Counters, Grant, Ledger};
+    use millstream_testkit::{Rows, batch};
+    use serde_json::json;
+
+    /// Framed as blocks or batched: what is refused is not among the events that are sent.
+    #[test]
+    fn what_is_no_metric_is_taken_off_the_events() {
+        let options = json!({"address": "a:1", "encoding": {"codec": "msgpack"}, "framing": "length"});
+        let (pool, grant, counters) = (BlockPool::new(), Grant::new(1 << 30), Counters::default());
+        for more in [json!({}), json!({"acknowledgements": true})] {
+            let mut options = options.clone();
+            options.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            let config: TcpConfig = serde_json::from_value(options).unwrap();
+            let batch = batch(&[Rows { name: "", text: b"a\nb\n" }], 100, &grant, &Ledger::new());
+            let mut permit = grant.try_take(1 << 20).unwrap();
+            let mut cx = EncodeCx { pool: &pool, permit: &mut permit, counters: &counters };
+            let mut payload = Payload::new(batch.events() as u64);
+            TcpEncoder::new(&config).encode(&batch, &mut payload, &mut cx).unwrap();
+            assert!(payload.is_empty() && payload.events == 0, "{} events", payload.events);
+        }
+        assert_eq!(counters.snapshot().dropped_events, [("not_a_metric", 4)].into());
     }
 }

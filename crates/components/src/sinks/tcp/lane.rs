@@ -261,6 +261,11 @@ impl Lane for TcpLane {
                 if self.has_room() {
                     break;
                 }
+                if self.pending.is_empty() {
+                    // The draft alone fills the window: nothing would make room before its time is over.
+                    self.seal();
+                    continue;
+                }
                 self.listen().await;
             }
             self.take(payload);

@@ -26,7 +26,8 @@ const LOOK_MIN: Duration = Duration::from_millis(1);
 const LOOK_MAX: Duration = Duration::from_millis(50);
 
 /// How long a connection has to last before anything counts as arrived without acknowledgements. A proxy
-/// whose server is away, and TLS 1.3 where our certificate is refused, take bytes and end it just then.
+/// whose server is away, and TLS 1.3 where our certificate is refused, take bytes and end it just then, in
+/// good order and each time: what they took is lost, so no number of such ends counts as arrived either.
 const PROBATION: Duration = Duration::from_millis(500);
 
 /// How long the far side is listened to when nothing can be sent to it any more.
@@ -205,6 +206,10 @@ impl Driver {
         if let Ok(arrived) = meter.acknowledged() {
             self.note(arrived, begun);
         }
+        if error.kind == "closed" && meter.written() > 0 && self.is_on_probation(begun) {
+            error.text +=
+                &format!(", less than {PROBATION:?} after it began: nothing of it counts as arrived");
+        }
         error
     }
 
@@ -273,9 +278,14 @@ impl Driver {
 
     /// The kernel of the far side has so many bytes: that settles them where there are no answers.
     fn note(&self, arrived: u64, begun: Instant) {
-        if self.plan.hello.is_none() && begun.elapsed() >= PROBATION {
+        if self.plan.hello.is_none() && !self.is_on_probation(begun) {
             self.shared.arrived(arrived);
         }
+    }
+
+    /// Whether what it took may be lost: it began a moment ago, and there are no answers.
+    fn is_on_probation(&self, begun: Instant) -> bool {
+        self.plan.hello.is_none() && begun.elapsed() < PROBATION
     }
 
     fn error(&self, kind: &'static str, what: &str) -> LinkError {

@@ -23,9 +23,19 @@ fn faults_have_their_place_and_advice() {
         (json!({"address": "a:1", "compression_level": 1}), "/compression_level", "remove it"),
         (json!({"address": "a:1", "batch": {}}), "/batch", "remove it"),
         (
-            json!({"address": "a:1", "framing": "length", "compression": "lz4", "batch": {"bytes": "1GiB"}}),
+            json!({
+                "address": "a:1", "framing": "length", "compression": "lz4", "batch": {"bytes": "1GiB"},
+                "window": {"bytes": "1GiB"},
+            }),
             "/batch/bytes",
             "at most 16MiB",
+        ),
+        (
+            json!({
+                "address": "a:1", "framing": "length", "acknowledgements": true, "window": {"bytes": "512KiB"},
+            }),
+            "/window/bytes",
+            "no room for a batch of 1048576 bytes; write more here or less in `batch.bytes`",
         ),
         (json!({"address": "a:1", "connections": 0}), "/connections", "1 to 64"),
         (json!({"address": "a:1", "window": {"frames": 0}}), "/window/frames", "at least 1"),

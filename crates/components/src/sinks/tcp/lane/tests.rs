@@ -387,6 +387,32 @@ async fn batches_end_by_events_by_bytes_by_time_and_at_a_flush() {
     assert_eq!(sizes, [40, 25, 100, 5]);
 }
 
+/// The window is full of what a batch still waits for: it is sent, as nothing else can make room.
+#[tokio::test]
+async fn a_batch_that_fills_the_window_is_sent_at_once() {
+    let far = Far::start().await;
+    let batch = json!({"bytes": "1MiB", "events": 10_000, "timeout": "1h"});
+    let options = acks(&far, json!({"batch": batch, "window": {"bytes": "1KiB"}}));
+    let cx = LaneCx { lane: 0, state: None, counters: Arc::default(), keep: Arc::new(|_| Ok(())) };
+    let lane = TcpLane::new(Arc::new(serde_json::from_value(options).unwrap()), None, cx);
+    let mut engine = Engine::new(lane);
+    let server = async {
+        let mut frames = far.greeted(0).await;
+        for number in 1..=9 {
+            assert_eq!(frames.next().await.unwrap().0, number);
+            frames.acknowledge(number).await;
+        }
+        frames
+    };
+    let ours = async {
+        for _ in 0..10 {
+            engine.deliver(50).await;
+        }
+    };
+    timeout(PATIENCE, async { tokio::join!(server, ours) }).await.expect("nothing stalls");
+    assert_eq!((engine.settled.len(), engine.errors.len()), (9, 0));
+}
+
 #[tokio::test]
 async fn each_compression_is_a_frame_of_its_own() {
     for (algorithm, begins) in
@@ -450,6 +476,8 @@ async fn what_a_connection_of_a_moment_took_is_sent_again() {
     };
     let (lines, ()) = timeout(PATIENCE, async { tokio::join!(server, ours) }).await.unwrap();
     assert_eq!((lines, engine.errors.len()), (all(20), 3), "{:?}", engine.errors);
+    let says = "less than 500ms after it began: nothing of it counts as arrived";
+    assert!(engine.errors.iter().all(|error| error.ends_with(says)), "{:?}", engine.errors);
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use super::LinkError;
 use crate::sinks::tcp::frames::Answer;
 use crate::sinks::tcp::unit::Unit;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
@@ -35,7 +35,8 @@ struct State {
     settled: u64,
     /// Answers so far.
     answers: u64,
-    refused: Vec<(u64, String)>,
+    /// Units above `settled` that were refused, and why, as long as the lane does not know it.
+    refused: BTreeMap<u64, String>,
     is_connected: bool,
     is_finishing: bool,
     failure: Option<LinkError>,
@@ -47,18 +48,27 @@ pub struct Told {
     /// All units up to this number are settled.
     pub settled: u64,
     /// Units that were refused, and why.
-    pub refused: Vec<(u64, String)>,
+    pub refused: BTreeMap<u64, String>,
     /// Whether the connection was there once.
     pub is_connected: bool,
     /// Why it has ended, if it has.
     pub failure: Option<LinkError>,
 }
 
+impl State {
+    /// All units up to this number are settled; where they end is not asked any more.
+    fn settle(&mut self, number: u64) {
+        self.settled = self.settled.max(number);
+        while self.written.pop_front_if(|(number, _)| *number <= self.settled).is_some() {}
+    }
+}
+
 impl Shared {
     /// With `units` to send; those up to number `last` may have been sent before.
     pub fn new(units: Vec<Arc<Unit>>, last: u64) -> Shared {
         let given = units.last().map_or(0, |unit| unit.number);
-        let state = State { queue: units.into(), begun: last, given, ..State::default() };
+        let settled = units.first().map_or(last, |unit| unit.number - 1);
+        let state = State { queue: units.into(), begun: last, given, settled, ..State::default() };
         Shared {
             state: Mutex::new(state),
             changed: Notify::new(),
@@ -135,11 +145,13 @@ impl Shared {
         }
         state.answers += 1;
         match answer {
-            Answer::Acknowledged(number) => state.settled = state.settled.max(number),
-            Answer::Refused(number, reason) => {
-                let reason = reason.chars().filter(|c| !c.is_control()).take(REASON_CHARS_MAX).collect();
-                state.refused.push((number, reason));
+            Answer::Acknowledged(number) => state.settle(number),
+            // It may say so as often as it likes: no more is kept than there are units on their way.
+            Answer::Refused(number, reason) if number > state.settled => {
+                let reason = || reason.chars().filter(|c| !c.is_control()).take(REASON_CHARS_MAX).collect();
+                state.refused.entry(number).or_insert_with(reason);
             }
+            Answer::Refused(..) => {}
         }
         drop(state);
         self.changed.notify_one();
@@ -148,8 +160,7 @@ impl Shared {
 
     /// All units up to this number are settled, refused ones among them.
     pub fn settle(&self, number: u64) {
-        let mut state = self.lock();
-        state.settled = state.settled.max(number);
+        self.lock().settle(number);
     }
 
     /// How many answers there were.
@@ -190,5 +201,43 @@ impl Shared {
             is_connected: state.is_connected,
             failure: state.failure.clone(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sinks::tcp::unit::Draft;
+
+    fn unit(number: u64) -> Arc<Unit> {
+        Arc::new(Draft::default().seal(number))
+    }
+
+    /// A far side that says again and again what it refuses.
+    #[test]
+    fn refusals_are_kept_once_and_only_of_what_is_on_its_way() {
+        let shared = Shared::new(vec![unit(11), unit(12), unit(13)], 13);
+        shared.answer(Answer::Acknowledged(11)).unwrap();
+        for number in (0..=13).chain(0..=13) {
+            shared.answer(Answer::Refused(number, format!("no {number}\n"))).unwrap();
+        }
+        assert_eq!(shared.take().refused, [(12, "no 12".to_owned()), (13, "no 13".to_owned())].into());
+        assert!(shared.answer(Answer::Refused(14, String::new())).is_err());
+        assert!(Shared::new(Vec::new(), 13).answer(Answer::Refused(13, String::new())).is_ok());
+    }
+
+    /// With acknowledgements nobody asks how many bytes have arrived.
+    #[test]
+    fn where_units_end_is_forgotten_once_they_are_settled() {
+        let shared = Shared::new(Vec::new(), 0);
+        for number in 1..=9 {
+            shared.begun(number);
+            shared.wrote(number, number * 100);
+        }
+        shared.answer(Answer::Acknowledged(8)).unwrap();
+        assert_eq!(shared.lock().written, [(9, 900)]);
+        shared.settle(9);
+        assert!(shared.lock().written.is_empty());
+        assert_eq!(shared.take().settled, 9);
     }
 }
