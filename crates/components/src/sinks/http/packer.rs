@@ -4,6 +4,7 @@ use super::config::Framing;
 use crate::requests::{Packer, Request, Taken};
 use bytes::Bytes;
 use millstream_compression::{Algorithm, Compressor};
+use millstream_encodings::msgpack;
 use millstream_model::{EncodeCx, Permit};
 
 /// What a body is like.
@@ -99,7 +100,7 @@ impl HttpPacker {
         let (mut pieces, mut left) = (Vec::new(), vec![piece]);
         while let Some(mut piece) = left.pop() {
             let is_over = piece.bytes() > self.form.bytes_max || piece.events > self.form.events_max;
-            match piece.halves().filter(|_| is_over) {
+            match if is_over { piece.halves() } else { None } {
                 Some((first, second)) => left.extend([second, first]),
                 None => pieces.push(piece),
             }
@@ -116,7 +117,10 @@ impl Packer for HttpPacker {
 
     fn split(&mut self, request: Request) -> Option<Vec<Request>> {
         let mut piece = request.origin.downcast::<Piece>().ok()?;
-        let (first, second) = piece.halves()?;
+        let (first, second) = match piece.halves() {
+            None if !self.form.line_ends => piece.halves_of_block()?,
+            halves => halves?,
+        };
         Some(vec![self.request(first), self.request(second)])
     }
 }
@@ -167,6 +171,17 @@ impl Piece {
             Piece { parts, events, units: Some(units) }
         };
         Some((piece(front, first), piece(back, second)))
+    }
+
+    /// Two pieces with half of the metrics each; `None` if this is no block, or one of a single metric.
+    fn halves_of_block(&self) -> Option<(Piece, Piece)> {
+        let piece = |block: Vec<u8>| {
+            let events = msgpack::blocks(&block).next()?.ok()?.metrics().len() as u64;
+            let units = Some(vec![(block.len() as u32, events as u32)]);
+            Some(Piece { parts: vec![Bytes::from(block)], units, events })
+        };
+        let [first, second] = msgpack::split(&self.parts.concat())?;
+        Some((piece(first)?, piece(second)?))
     }
 
     /// Writes each unit with `write`, without its line end where it has one.

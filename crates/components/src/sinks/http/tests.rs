@@ -112,6 +112,34 @@ fn a_refused_body_becomes_halves_down_to_the_single_event() {
 }
 
 #[test]
+fn a_refused_block_is_cut_down_to_the_single_metric() {
+    let rows = [Rows { name: "f", text: b"a\nb\nc\n" }];
+    let mut batch = batch(&rows, usize::MAX, &Grant::new(1 << 30), &Ledger::new());
+    let names = [0, 2, 4].map(|at| Cell::new(CellKind::Text, at, 1));
+    batch.fields.set(Column::new("name".into(), names.to_vec(), ""));
+    let kinds = vec![Cell::own(CellKind::Text, 0, 5); 3];
+    batch.fields.set(Column::new("type".into(), kinds, "gauge"));
+    batch.fields.set(Column::new("value".into(), vec![Cell::own(CellKind::Int, 0, 1); 3], "7"));
+    let blocks = Form { line_ends: false, ..form(Framing::None) };
+    let mut packer = HttpPacker::new(blocks);
+    let (mut left, mut alone) = (packer.pack(vec![taken_of("msgpack", &batch)]), Vec::new());
+    assert_eq!((left.len(), left[0].events), (1, 3));
+    while let Some(request) = left.pop() {
+        let (body, events) = (request.body.concat(), request.events);
+        match packer.split(request) {
+            Some(halves) => left.extend(halves.into_iter().rev()),
+            None => alone.push((body, events)),
+        }
+    }
+    let name = |(body, events): &(Vec<u8>, u64)| {
+        let block = millstream_encodings::msgpack::blocks(body).next().unwrap().unwrap();
+        assert_eq!((block.metrics().len(), *events), (1, 1));
+        block.metrics().next().unwrap().name.to_owned()
+    };
+    assert_eq!(alone.iter().map(name).collect::<Vec<_>>(), ["a", "b", "c"]);
+}
+
+#[test]
 fn a_compressed_body_says_so_and_reads_back() {
     let zstd = Form { compression: Algorithm::Zstd, ..form(Framing::Newline) };
     let requests = HttpPacker::new(zstd).pack(vec![taken("text", "a\nb\n"), taken("text", "c\n")]);
