@@ -116,10 +116,10 @@ fn a_refused_block_is_cut_down_to_the_single_metric() {
     let rows = [Rows { name: "f", text: b"a\nb\nc\n" }];
     let mut batch = batch(&rows, usize::MAX, &Grant::new(1 << 30), &Ledger::new());
     let names = [0, 2, 4].map(|at| Cell::new(CellKind::Text, at, 1));
-    batch.fields.set(Column::new("name".into(), names.to_vec(), b""));
+    batch.fields.set(Column::new("name".into(), names.to_vec(), ""));
     let kinds = vec![Cell::own(CellKind::Text, 0, 5); 3];
-    batch.fields.set(Column::new("type".into(), kinds, b"gauge"));
-    batch.fields.set(Column::new("value".into(), vec![Cell::own(CellKind::Int, 0, 1); 3], b"7"));
+    batch.fields.set(Column::new("type".into(), kinds, "gauge"));
+    batch.fields.set(Column::new("value".into(), vec![Cell::own(CellKind::Int, 0, 1); 3], "7"));
     let blocks = Form { line_ends: false, ..form(Framing::None) };
     let mut packer = HttpPacker::new(blocks);
     let (mut left, mut alone) = (packer.pack(vec![taken_of("msgpack", &batch)]), Vec::new());
