@@ -207,7 +207,7 @@ impl Client {
                 Ok(Ok(stream)) => {
                     // Without it only requests notice a far side that is gone, each by its own limit,
                     // which comes first.
-                    let _ = tcp::set_up(&stream, 2 * self.options.timeout);
+                    let _ = tcp::watch_peer(&stream, 2 * self.options.timeout);
                     return Ok(stream);
                 }
                 Ok(Err(error)) => unreachable(error),

@@ -146,7 +146,7 @@ pub async fn connect(
     let all = async {
         let stream = dial(address, within).await?;
         let unreachable = |error| ConnectError::Unreachable(address.clone(), error);
-        set_up(&stream, silence).map_err(unreachable)?;
+        watch_peer(&stream, silence).map_err(unreachable)?;
         let socket = stream.as_fd().try_clone_to_owned().map_err(unreachable)?;
         let written = Arc::new(AtomicU64::new(0));
         let meter = Meter { socket, written: written.clone() };
@@ -180,8 +180,12 @@ async fn dial(address: &Address, within: Duration) -> Result<TcpStream, ConnectE
     Err(ConnectError::Unreachable(address.clone(), last))
 }
 
-/// Has the kernel notice a peer that is gone.
-pub(crate) fn set_up(stream: &TcpStream, silence: Duration) -> io::Result<()> {
+/// Has the kernel notice a peer that is gone, or that takes nothing of what is sent for longer than `silence`: the
+/// connection fails then.
+///
+/// # Errors
+/// The kernel refuses one of the options.
+pub fn watch_peer(stream: &TcpStream, silence: Duration) -> io::Result<()> {
     stream.set_nodelay(true)?;
     sockopt::set_socket_keepalive(stream, true)?;
     sockopt::set_tcp_keepidle(stream, KEEPALIVE_AFTER)?;

@@ -254,6 +254,9 @@ impl<P: Packer> RequestLane<P> {
                 return Err(self.failed(endpoint, error.kind, &error.message, Pause::Backoff, now));
             }
         };
+        if self.is_question() && !is_general(answer.status) {
+            return Ok(self.unanswered(endpoint));
+        }
         let (kind, text) = (kind(answer.status), || explain(&answer));
         match verdict(&answer, SystemTime::now()) {
             Verdict::Delivered => self.delivered(endpoint, answer, now),
@@ -270,6 +273,20 @@ impl<P: Packer> RequestLane<P> {
             Verdict::OtherForm => self.other_form(endpoint, text()),
         }
         Ok(())
+    }
+
+    /// Whether the first request has no events: only its answer is of use.
+    fn is_question(&self) -> bool {
+        let requests = self.batches.front().and_then(|batch| batch.requests.as_ref());
+        requests.and_then(VecDeque::front).is_some_and(|first| first.request.events == 0)
+    }
+
+    /// A question that the far side does not know is not asked again.
+    fn unanswered(&mut self, endpoint: usize) {
+        self.carrier.well(endpoint);
+        if let Some(requests) = self.batches.front_mut().and_then(|batch| batch.requests.as_mut()) {
+            requests.pop_front();
+        }
     }
 
     fn delivered(&mut self, endpoint: usize, answer: Answer, now: Instant) {
@@ -335,6 +352,11 @@ impl<P: Packer> RequestLane<P> {
         let Some(numbered) = batch.requests.as_mut().and_then(VecDeque::pop_front) else { return };
         batch.repair = Some(Repair::Convert(numbered, Complaint { endpoint, text }));
     }
+}
+
+/// Whether an answer is a success, or one that any request would get now.
+fn is_general(status: u16) -> bool {
+    matches!(status, 200..=299 | 401 | 403 | 404 | 407 | 408 | 429 | 502..=504)
 }
 
 impl<P: Packer> Lane for RequestLane<P> {

@@ -48,7 +48,7 @@ pub struct Request {
     pub body: Vec<Bytes>,
     /// Headers of this request beside those of the sink: names in lower case, and values.
     pub headers: Vec<(&'static str, String)>,
-    /// Events in it.
+    /// Events in it. One with none is a question: an answer that refuses it, whatever the reason, ends it.
     pub events: u64,
     /// The packer's own: what the request was made of, for [`Packer::split`].
     pub origin: Box<dyn Any + Send>,

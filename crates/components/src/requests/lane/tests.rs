@@ -287,6 +287,21 @@ async fn events_that_the_packer_drops_are_not_settled_as_delivered() {
 }
 
 #[tokio::test]
+async fn a_question_that_the_far_side_does_not_know_does_not_block_the_lane() {
+    for status in [400, 406, 413, 415, 500, 501] {
+        let server = script(vec![Reply::status(status)]);
+        let mut rig = Rig::to(&server);
+        // Without letters there are no events.
+        rig.bring(&["12345678", "abc"]).await;
+        assert_eq!((bodies(&server.seen()), rig.errors.len()), (vec![String::new(), "abc".into()], 0));
+    }
+    let server = script(vec![Reply::status(503)]);
+    let mut rig = Rig::to(&server);
+    rig.bring(&["12345678"]).await;
+    assert_eq!((server.seen().len(), rig.kinds()), (2, vec!["server"]), "it may be known later");
+}
+
+#[tokio::test]
 async fn another_form_is_tried_at_once_and_each_payload_is_packed_once() {
     let server = HttpServer::start(|seen| match seen.body.iter().all(u8::is_ascii_uppercase) {
         true => Reply::Status(200, vec![("X-Written", seen.text())], String::new()),

@@ -13,6 +13,7 @@ use std::future::pending;
 use std::net::SocketAddr;
 use std::panic::resume_unwind;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, spawn_blocking};
 
@@ -109,19 +110,19 @@ struct Refused {
 fn add(series: &Series, routing: &Option<Arc<dyn Any + Send + Sync>>, text: &Bytes) -> Refused {
     let (mut refused, now_ms) = (Refused::default(), now_ms());
     let Some(rows) = rows_of(routing) else { return refused };
-    let mut state = series.lock();
-    if state.scrapes == 0 {
-        state.exposition.sweep(now_ms);
+    let mut exposition = series.lock();
+    if series.scrapes.load(Ordering::SeqCst) == 0 {
+        exposition.sweep(now_ms);
     }
-    drop(state);
+    drop(exposition);
     for some in rows.rows().chunks(ROWS_AT_ONCE) {
-        let mut state = series.lock();
+        let mut exposition = series.lock();
         for row in some {
-            if let Err(refusal) = state.exposition.add((rows, row, text), now_ms) {
+            if let Err(refusal) = exposition.add((rows, row, text), now_ms) {
                 *refused.dropped.entry(refusal.reason()).or_default() += 1;
             }
         }
     }
-    refused.cut = series.lock().exposition.take_cut();
+    refused.cut = series.lock().take_cut();
     refused
 }

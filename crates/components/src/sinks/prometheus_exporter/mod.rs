@@ -16,23 +16,25 @@ use millstream_encodings::prometheus::{Exposition, Options};
 use millstream_model::{Encoder, Lane, LaneCx, Sink};
 use millstream_transport::auth::Auth;
 use std::net::SocketAddr;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The series, which the lane fills and scrapes read.
 struct Series {
-    state: Mutex<State>,
-}
-
-struct State {
-    exposition: Exposition,
-    /// Texts that are being written: until they are, series stay in their places.
-    scrapes: usize,
+    exposition: Mutex<Exposition>,
+    /// Texts that are being written: until they are, series stay in their places. Beside the lock, which the network
+    /// thread must not wait for. A text counts before it takes the lock for the first time.
+    scrapes: AtomicUsize,
 }
 
 impl Series {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    fn new(options: Options) -> Series {
+        Series { exposition: Mutex::new(Exposition::new(options)), scrapes: AtomicUsize::new(0) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Exposition> {
+        self.exposition.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
@@ -51,8 +53,7 @@ impl PrometheusExporter {
         encoding: Arc<Encoding>,
         options: Options,
     ) -> PrometheusExporter {
-        let state = State { exposition: Exposition::new(options), scrapes: 0 };
-        PrometheusExporter { listen, auth, encoding, series: Arc::new(Series { state: Mutex::new(state) }) }
+        PrometheusExporter { listen, auth, encoding, series: Arc::new(Series::new(options)) }
     }
 }
 

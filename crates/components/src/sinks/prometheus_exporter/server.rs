@@ -15,11 +15,13 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use millstream_encodings::prometheus::TextFormat;
 use millstream_transport::auth::Auth;
+use millstream_transport::tcp::watch_peer;
 use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::sleep;
 
@@ -30,6 +32,8 @@ const HEAD_BYTES_MAX: usize = 16 << 10;
 /// Time between the beginning of a connection, or the end of an answer, and the end of the next request's head.
 /// Longer than between two scrapes, so that a scraper keeps its connection.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(150);
+/// How long a scraper may acknowledge nothing, or take nothing, of what it was sent.
+const SILENCE: Duration = Duration::from_secs(30);
 /// Pause after a failed accept, which would fail again at once when file descriptors run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
@@ -66,26 +70,32 @@ impl Server {
     }
 
     async fn serve(self: Arc<Self>, stream: TcpStream) {
-        let server = &self;
+        if let Err(error) = watch_peer(&stream, SILENCE) {
+            log::debug!("prometheus_exporter: options of a connection: {error}");
+        }
+        let (server, late) = (&self, &Arc::new(Notify::new()));
         let service = service_fn(|request: Request<Incoming>| async move {
-            Ok::<_, Infallible>(server.answer(&request).await)
+            Ok::<_, Infallible>(server.answer(&request, late).await)
         });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEAD_TIMEOUT)
             .max_buf_size(HEAD_BYTES_MAX)
             .serve_connection(TokioIo::new(stream), service);
-        if let Err(error) = connection.await {
-            log::debug!("prometheus_exporter: connection of a scraper: {error}");
+        tokio::select! {
+            ended = connection => if let Err(error) = ended {
+                log::debug!("prometheus_exporter: connection of a scraper: {error}");
+            },
+            () = late.notified() => log::warn!("prometheus_exporter: a scraper reads too slowly: cut off"),
         }
     }
 
-    async fn answer(&self, request: &Request<Incoming>) -> Response<Body> {
+    async fn answer(&self, request: &Request<Incoming>, late: &Arc<Notify>) -> Response<Body> {
         if let Some(refusal) = self.check(request.headers()).await {
             return refusal;
         }
         match (request.uri().path(), request.method()) {
-            ("/metrics", &Method::GET | &Method::HEAD) => self.metrics(request),
+            ("/metrics", &Method::GET | &Method::HEAD) => self.metrics(request, late),
             ("/metrics", _) => {
                 with(line(StatusCode::METHOD_NOT_ALLOWED, "only GET is answered"), ALLOW, "GET, HEAD")
             }
@@ -96,6 +106,7 @@ impl Server {
     /// An answer to who does not show what is asked for.
     async fn check(&self, headers: &HeaderMap) -> Option<Response<Body>> {
         let auth = self.auth.clone()?;
+        let challenge = challenge(&auth);
         // It may be in a file.
         let wanted = spawn_blocking(move || {
             let header = auth.header().map(|(name, value)| (name.to_owned(), value));
@@ -104,12 +115,9 @@ impl Server {
         match wanted.await.unwrap_or_else(|error| Err(error.to_string())) {
             Ok((name, value)) => {
                 let shown = headers.get(name).map_or(&b""[..], |value| value.as_bytes());
-                let challenge = HeaderValue::from_static("Basic realm=\"metrics\"");
-                (!is_same(shown, value.as_bytes())).then(|| {
-                    let mut refusal = line(StatusCode::UNAUTHORIZED, "who are you?");
-                    refusal.headers_mut().insert(WWW_AUTHENTICATE, challenge);
-                    refusal
-                })
+                let refusal = line(StatusCode::UNAUTHORIZED, "who are you?");
+                let refusal = with(refusal, WWW_AUTHENTICATE, challenge);
+                (!is_same(shown, value.as_bytes())).then_some(refusal)
             }
             Err(text) => {
                 log::warn!("prometheus_exporter: {text}");
@@ -121,7 +129,7 @@ impl Server {
         }
     }
 
-    fn metrics(&self, request: &Request<Incoming>) -> Response<Body> {
+    fn metrics(&self, request: &Request<Incoming>, late: &Arc<Notify>) -> Response<Body> {
         let header = |name: HeaderName| {
             let values = request.headers().get_all(name).into_iter().filter_map(|value| value.to_str().ok());
             values.collect::<Vec<_>>().join(",")
@@ -130,10 +138,20 @@ impl Server {
         let zipped = takes_gzip(&header(ACCEPT_ENCODING));
         let body = match *request.method() {
             Method::HEAD => full(""),
-            _ => TextBody::new(Text::new(self.series.clone(), format, zipped)).boxed(),
+            _ => TextBody::new(Text::new(self.series.clone(), format, zipped), late.clone()).boxed(),
         };
         let response = with(Response::new(body), CONTENT_TYPE, format.content_type());
         if zipped { with(response, CONTENT_ENCODING, "gzip") } else { response }
+    }
+}
+
+/// What a scraper is told to log in with.
+fn challenge(auth: &Auth) -> &'static str {
+    match auth {
+        Auth::Basic { .. } => "Basic realm=\"metrics\"",
+        Auth::Bearer { .. } => "Bearer realm=\"metrics\"",
+        // There is no standard name for it.
+        Auth::Header { .. } => "Header realm=\"metrics\"",
     }
 }
 

@@ -9,9 +9,10 @@ use millstream_encodings::prometheus::{Place, TextFormat};
 use std::io::{self, Write};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
@@ -19,8 +20,8 @@ use tokio::time::timeout;
 const PIECE_SERIES: usize = 2048;
 /// Pieces that are written before the scraper has read those before.
 const PIECES_AHEAD: usize = 2;
-/// How long a scraper may take to read a piece.
-const PIECE_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a scraper may take to read a text. Prometheus gives up after ten seconds.
+const TEXT_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A text that is being written.
 pub struct Text {
@@ -34,7 +35,7 @@ pub struct Text {
 impl Text {
     /// A text of all series.
     pub fn new(series: Arc<Series>, format: TextFormat, zipped: bool) -> Text {
-        series.lock().scrapes += 1;
+        series.scrapes.fetch_add(1, Ordering::SeqCst);
         let zipper = zipped.then(|| GzEncoder::new(Vec::new(), Compression::fast()));
         Text { series, format, zipper, place: Some(Place::default()), now_ms: now_ms() }
     }
@@ -46,7 +47,7 @@ impl Text {
         };
         let mut text = Vec::new();
         let how = (self.format, self.now_ms);
-        self.place = self.series.lock().exposition.write(place, PIECE_SERIES, how, &mut text);
+        self.place = self.series.lock().write(place, PIECE_SERIES, how, &mut text);
         let Some(zipper) = &mut self.zipper else { return Ok(Some(text)) };
         zipper.write_all(&text)?;
         Ok(Some(std::mem::take(zipper.get_mut())))
@@ -69,8 +70,7 @@ impl Text {
                 Ok(None) => (Piece::End, true),
                 Err(_) => return,
             };
-            let sent = timeout(PIECE_TIMEOUT, to.send(piece)).await;
-            if is_last || !matches!(sent, Ok(Ok(()))) {
+            if to.send(piece).await.is_err() || is_last {
                 return;
             }
         }
@@ -79,7 +79,7 @@ impl Text {
 
 impl Drop for Text {
     fn drop(&mut self) {
-        self.series.lock().scrapes -= 1;
+        self.series.scrapes.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -95,10 +95,15 @@ pub struct TextBody {
 }
 
 impl TextBody {
-    /// Begins to write a text.
-    pub fn new(text: Text) -> TextBody {
+    /// Begins to write a text. `late` is told if the scraper does not read it in time: a connection that waits to be
+    /// read from does not ask for more of the text, and would not see that it has ended.
+    pub fn new(text: Text, late: Arc<Notify>) -> TextBody {
         let (to, pieces) = mpsc::channel(PIECES_AHEAD);
-        tokio::spawn(text.run(to));
+        tokio::spawn(async move {
+            if timeout(TEXT_TIMEOUT, text.run(to)).await.is_err() {
+                late.notify_one();
+            }
+        });
         TextBody { pieces, done: false }
     }
 }
