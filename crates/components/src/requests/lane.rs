@@ -4,7 +4,7 @@
 //! or refused for good, so nothing overtakes.
 
 use super::carrier::{Carrier, Landed};
-use super::verdict::{Verdict, explain, kind, verdict};
+use super::verdict::{Verdict, explain, kind, refusal, verdict};
 use super::waiting::Waiting;
 use super::workshop::{Job, Made, Workshop};
 use super::{Cargo, Packer, Request, Settings, Taken};
@@ -329,11 +329,10 @@ impl<P: Packer> RequestLane<P> {
         if self.said.is_none_or(|said| now >= said + SAY_AGAIN) {
             self.said = Some(now);
             log::warn!(
-                "{}: {} for a request with {} events; it is sent in parts, and what is refused alone is \
-                 dropped and counted as refused; more of this is only counted for {} s",
+                "{}: {} {}; more of this is only counted for {} s",
+                refusal(numbered.request.events),
                 self.settings.targets[endpoint],
                 explain(answer),
-                numbered.request.events,
                 SAY_AGAIN.as_secs()
             );
         }

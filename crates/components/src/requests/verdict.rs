@@ -71,6 +71,18 @@ pub fn explain(answer: &Answer) -> String {
     if said.is_empty() { text } else { format!("{text}: {said}") }
 }
 
+/// What becomes of a request with so many events that is refused for its content.
+pub fn refusal(events: u64) -> String {
+    match events {
+        0 => "a request without events is refused".to_owned(),
+        1 => "an event is refused; it is dropped and counted as refused".to_owned(),
+        _ => format!(
+            "a request with {events} events is refused; it is sent in parts, and an event that is refused \
+             alone is dropped and counted as refused"
+        ),
+    }
+}
+
 fn advice(answer: &Answer) -> Option<String> {
     Some(match answer.status {
         300..=399 => {
@@ -132,6 +144,12 @@ mod tests {
         );
         let odd = answer(429, Some(("retry-after", "later")), "");
         assert_eq!(verdict(&odd, SystemTime::UNIX_EPOCH), Verdict::Later(Pause::Backoff));
+    }
+
+    #[test]
+    fn a_single_event_is_not_said_to_come_in_parts() {
+        assert!(refusal(1).contains("it is dropped") && !refusal(1).contains("parts"));
+        assert!(refusal(7).contains("7 events") && refusal(7).contains("in parts"));
     }
 
     #[test]
