@@ -255,7 +255,8 @@ impl<P: Packer> RequestLane<P> {
             }
         };
         if self.is_question() && !is_general(answer.status) {
-            return Ok(self.unanswered(endpoint));
+            self.unanswered(endpoint);
+            return Ok(());
         }
         let (kind, text) = (kind(answer.status), || explain(&answer));
         match verdict(&answer, SystemTime::now()) {
