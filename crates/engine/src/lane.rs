@@ -216,10 +216,10 @@ impl LaneDriver {
     }
 
     fn open(&self) -> Box<dyn Lane> {
-        let (store, sink_id, lane) = (self.store.clone(), self.sink_id.clone(), self.lane);
-        let state = store.lane(&sink_id, lane);
-        let keep = Arc::new(move |state| store.keep_lane(&sink_id, lane, state));
-        self.sink.lane(LaneCx { lane, state, counters: self.counters.clone(), keep })
+        let (store, id, lane) = (self.store.clone(), self.sink_id.clone(), self.lane);
+        let (sink, counters, state) = (id.clone(), self.counters.clone(), store.lane(&id, lane));
+        let keep = Arc::new(move |state| store.keep_lane(&id, lane, state));
+        self.sink.lane(LaneCx { sink, lane, state, counters, keep })
     }
 
     /// Waits for the far side, until the lane is closed and has nothing to deliver.
@@ -347,13 +347,12 @@ impl LaneDriver {
             }
         };
         let taken = std::mem::take(&mut self.queue.lock().taken);
-        {
-            let _settling = self.store.settling();
-            if let Some(state) = state {
-                self.store.note_lane(&self.sink_id, self.lane, state);
-            }
-            taken.into_iter().for_each(|hold| hold.settle(Outcome::Delivered));
+        let settling = self.store.settling();
+        if let Some(state) = state {
+            self.store.note_lane(&self.sink_id, self.lane, state);
         }
+        taken.into_iter().for_each(|hold| hold.settle(Outcome::Delivered));
+        drop(settling);
         self.store.synced();
         self.recovered();
     }

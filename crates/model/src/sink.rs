@@ -68,6 +68,8 @@ impl EncodeCx<'_> {
 
 /// What the engine hands to a lane when it opens.
 pub struct LaneCx {
+    /// Name of the sink in the configuration, for messages.
+    pub sink: Arc<str>,
     /// Index of the lane.
     pub lane: usize,
     /// What [`Lane::sync`] returned last before the restart.

@@ -27,6 +27,8 @@ const SAY_AGAIN: Duration = Duration::from_secs(30);
 /// Collects payloads to requests, sends them in order, and repeats them as long as it takes.
 pub struct RequestLane<P> {
     settings: Arc<Settings>,
+    /// Name of the sink.
+    sink: Arc<str>,
     counters: Arc<Counters>,
     waiting: Waiting,
     workshop: Workshop<P>,
@@ -110,6 +112,7 @@ impl<P: Packer> RequestLane<P> {
             done: Vec::new(),
             answers: Vec::new(),
             said: None,
+            sink: cx.sink,
             counters: cx.counters,
             settings,
         }
@@ -330,7 +333,8 @@ impl<P: Packer> RequestLane<P> {
         if self.said.is_none_or(|said| now >= said + SAY_AGAIN) {
             self.said = Some(now);
             log::warn!(
-                "{}: {} {}; more of this is only counted for {} s",
+                "sink {}: {}: {} {}; more of this is only counted for {} s",
+                self.sink,
                 refusal(numbered.request.events),
                 self.settings.targets[endpoint],
                 explain(answer),

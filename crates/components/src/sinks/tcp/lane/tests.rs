@@ -19,7 +19,7 @@ fn lane(options: serde_json::Value) -> (TcpLane, Arc<Counters>) {
     let counters = Arc::new(Counters::default());
     let tls = config.tls.clone().map(|files| Arc::new(Tls::new(files)));
     let keep = Arc::new(|_: Vec<u8>| Ok(()));
-    let cx = LaneCx { lane: 0, state: None, counters: counters.clone(), keep };
+    let cx = LaneCx { sink: "out".into(), lane: 0, state: None, counters: counters.clone(), keep };
     (TcpLane::new(Arc::new(config), tls, cx), counters)
 }
 
