@@ -41,11 +41,11 @@ impl SeriesOptions<'_> {
         let mut faults = Vec::new();
         for name in self.labels.keys().filter(|name| !is_label(name)) {
             let pointer = format!("/labels/{}", name.replace('~', "~0").replace('/', "~1"));
-            faults.push((pointer, "is no name of a label; write letters, digits and `_`".to_owned()));
+            faults.push((pointer, not_a_label(name)));
         }
         if !self.host_label.is_empty() && !is_label(self.host_label) {
-            let text = "is no name of a label; write letters, digits and `_`, or '' for none";
-            faults.push(("/host_label".to_owned(), text.to_owned()));
+            let text = format!("{}, or '' for none", not_a_label(self.host_label));
+            faults.push(("/host_label".to_owned(), text));
         }
         for (index, quantile) in self.quantiles.iter().enumerate() {
             let text = match () {
@@ -87,6 +87,15 @@ impl SeriesOptions<'_> {
     }
 }
 
+/// What is wrong with a name that is none of a label.
+fn not_a_label(name: &str) -> String {
+    let text = match name {
+        "quantile" => "is reserved for the quantiles of summaries; write another name",
+        _ => "is no name of a label; write letters, digits and `_`, not `__` first",
+    };
+    text.to_owned()
+}
+
 /// Whether a text is a label's name as it stands, and none that has a meaning of its own.
 fn is_label(name: &str) -> bool {
     let mut allowed = Vec::new();
@@ -113,7 +122,10 @@ mod tests {
             max_series: 1,
             start_at_zero: true,
         };
-        let places: Vec<_> = options.check().into_iter().map(|(pointer, _)| pointer).collect();
+        let faults = options.check();
+        let of_quantile = faults.iter().find(|(pointer, _)| pointer == "/labels/quantile").unwrap();
+        assert!(of_quantile.1.contains("reserved"), "{of_quantile:?}");
+        let places: Vec<_> = faults.into_iter().map(|(pointer, _)| pointer).collect();
         let wanted = [
             "/labels/__x",
             "/labels/a:b",

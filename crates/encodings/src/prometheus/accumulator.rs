@@ -343,6 +343,23 @@ impl Entry {
         self.kind == row.kind && (row.kind != Kind::Counter || self.is_sum == row.is_delta)
     }
 
+    /// Whether a row says what is not known yet.
+    #[inline]
+    fn is_news(&self, row: &Row) -> Result<bool, Refusal> {
+        if self.is_refused {
+            return Err(Refusal::TypeConflict);
+        }
+        if self.is_sum && row.value < 0.0 {
+            return Err(Refusal::Negative);
+        }
+        if self.is_sum || row.time_ms > self.last_ms {
+            return Ok(true);
+        }
+        // Two values of one time no back-end takes.
+        let is_same = row.time_ms == self.last_ms && row.value == self.value;
+        if is_same { Ok(false) } else { Err(Refusal::OutOfOrder) }
+    }
+
     #[inline]
     fn apply(
         &mut self,
@@ -352,19 +369,9 @@ impl Entry {
         starts_at_zero: bool,
         to: &mut impl Collector,
     ) -> Result<(), Refusal> {
-        if self.is_refused {
-            return Err(Refusal::TypeConflict);
-        }
-        if self.is_sum && row.value < 0.0 {
-            return Err(Refusal::Negative);
-        }
-        // The same once more says nothing new; another value of the same time is one that no back-end takes.
-        let is_repeated = !self.is_sum && row.time_ms == self.last_ms && row.value == self.value;
-        if !self.is_sum && row.time_ms <= self.last_ms && !is_repeated {
-            return Err(Refusal::OutOfOrder);
-        }
+        let is_news = self.is_news(row)?;
         self.seen = seen;
-        if is_repeated {
+        if !is_news {
             return Ok(());
         }
         let mut point = Point { value: 0.0, time_ms: 0, created_ms: self.created_ms, kind: self.kind };

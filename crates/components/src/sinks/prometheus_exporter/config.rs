@@ -9,7 +9,7 @@ use millstream_transport::auth::AuthOptions;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// Options of sink `prometheus_exporter`.
@@ -18,7 +18,8 @@ use std::sync::Arc;
 pub struct PrometheusExporterConfig {
     /// Address to be scraped at: only this host reaches the default one.
     #[serde(default = "default_listen")]
-    pub listen: SocketAddr,
+    #[schemars(extend("examples" = ["127.0.0.1:9598"]))]
+    pub listen: String,
     /// What a scraper has to show.
     #[serde(default)]
     pub auth: Option<AuthOptions>,
@@ -46,8 +47,8 @@ pub struct PrometheusExporterConfig {
     pub max_series: usize,
 }
 
-fn default_listen() -> SocketAddr {
-    SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9598)
+fn default_listen() -> String {
+    "127.0.0.1:9598".to_owned()
 }
 
 fn yes() -> bool {
@@ -55,6 +56,11 @@ fn yes() -> bool {
 }
 
 impl PrometheusExporterConfig {
+    fn address(&self) -> Result<SocketAddr, String> {
+        let fault = |_| format!("{:?} is no address with a port; write 127.0.0.1:9598", self.listen);
+        self.listen.parse().map_err(fault)
+    }
+
     fn series(&self) -> SeriesOptions<'_> {
         SeriesOptions {
             labels: &self.labels,
@@ -73,6 +79,7 @@ impl PrometheusExporterConfig {
 impl Component for PrometheusExporterConfig {
     fn check(&self) -> Vec<(String, String)> {
         let mut faults = self.series().check();
+        faults.extend(self.address().err().map(|text| ("/listen".to_owned(), text)));
         let auth = self.auth.iter().flat_map(AuthOptions::check);
         faults.extend(auth.map(|(pointer, text)| (format!("/auth{pointer}"), text)));
         faults
@@ -80,14 +87,34 @@ impl Component for PrometheusExporterConfig {
 
     fn claims(&self) -> Vec<String> {
         // Port 0 is a free one: a different one for each.
-        (self.listen.port() != 0).then(|| format!("the TCP address {}", self.listen)).into_iter().collect()
+        let address = self.address().ok().filter(|address| address.port() != 0);
+        address.map(|address| format!("the TCP address {address}")).into_iter().collect()
     }
 }
 
 impl SinkComponent for PrometheusExporterConfig {
     fn build(self) -> Result<Arc<dyn Sink>, BuildError> {
         let (options, encoding) = (self.series().build(), Encoding::new(self.series().distributions(), None));
+        let listen = self.address().map_err(BuildError)?;
         let auth = self.auth.map(|auth| Arc::new(auth.build()));
-        Ok(Arc::new(PrometheusExporter::new(self.listen, auth, encoding, options)))
+        Ok(Arc::new(PrometheusExporter::new(listen, auth, encoding, options)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_that_is_none_is_named_with_advice() {
+        let faults = |listen: &str| {
+            let config = serde_json::json!({ "listen": listen });
+            serde_json::from_value::<PrometheusExporterConfig>(config).unwrap().check()
+        };
+        assert!(faults("127.0.0.1:9598").is_empty() && faults("[::1]:0").is_empty());
+        for listen in ["9598", ":9598", "localhost:9598", "127.0.0.1"] {
+            let text = format!("{listen:?} is no address with a port; write 127.0.0.1:9598");
+            assert_eq!(faults(listen), [("/listen".to_owned(), text)]);
+        }
     }
 }

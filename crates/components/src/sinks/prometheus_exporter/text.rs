@@ -11,17 +11,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
-use tokio::time::timeout;
 
 /// Series of a piece: so long does what comes wait, a fraction of a millisecond.
 const PIECE_SERIES: usize = 2048;
 /// Pieces that are written before the scraper has read those before.
 const PIECES_AHEAD: usize = 2;
-/// How long a scraper may take to read a text. Prometheus gives up after ten seconds.
-const TEXT_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A text that is being written.
 pub struct Text {
@@ -95,15 +91,10 @@ pub struct TextBody {
 }
 
 impl TextBody {
-    /// Begins to write a text. `late` is told if the scraper does not read it in time: a connection that waits to be
-    /// read from does not ask for more of the text, and would not see that it has ended.
-    pub fn new(text: Text, late: Arc<Notify>) -> TextBody {
+    /// Begins to write a text. It ends when this is dropped, as it is with its connection.
+    pub fn new(text: Text) -> TextBody {
         let (to, pieces) = mpsc::channel(PIECES_AHEAD);
-        tokio::spawn(async move {
-            if timeout(TEXT_TIMEOUT, text.run(to)).await.is_err() {
-                late.notify_one();
-            }
-        });
+        tokio::spawn(text.run(to));
         TextBody { pieces, done: false }
     }
 }

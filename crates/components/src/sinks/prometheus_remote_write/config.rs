@@ -21,8 +21,9 @@ pub struct PrometheusRemoteWriteConfig {
     /// Where to send, for example `http://127.0.0.1:9090/api/v1/write`.
     #[serde(default)]
     pub uri: Option<String>,
-    /// Several addresses instead, one of which gets each request.
+    /// Several addresses of one store instead, one of which gets each request.
     #[serde(default)]
+    #[schemars(length(min = 1))]
     pub endpoints: Vec<String>,
     /// Logs in.
     #[serde(default)]
