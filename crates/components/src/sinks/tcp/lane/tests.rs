@@ -393,7 +393,13 @@ async fn a_batch_that_fills_the_window_is_sent_at_once() {
     let far = Far::start().await;
     let batch = json!({"bytes": "1MiB", "events": 10_000, "timeout": "1h"});
     let options = acks(&far, json!({"batch": batch, "window": {"bytes": "1KiB"}}));
-    let cx = LaneCx { lane: 0, state: None, counters: Arc::default(), keep: Arc::new(|_| Ok(())) };
+    let cx = LaneCx {
+        sink: "out".into(),
+        lane: 0,
+        state: None,
+        counters: Arc::default(),
+        keep: Arc::new(|_| Ok(())),
+    };
     let lane = TcpLane::new(Arc::new(serde_json::from_value(options).unwrap()), None, cx);
     let mut engine = Engine::new(lane);
     let server = async {
