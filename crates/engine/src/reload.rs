@@ -141,8 +141,10 @@ pub(crate) async fn settle(core: &Core, blueprint: &Blueprint, kept: &IsKept<'_>
         })
     };
     let deadline = Instant::now() + SETTLE_TIME;
-    while is_out() && Instant::now() < deadline {
+    if is_out() {
         core.sinks().flat_map(|(_, slot)| &slot.lanes).for_each(|lane| lane.flush());
+    }
+    while is_out() && Instant::now() < deadline {
         tokio::time::sleep(SETTLE_POLL).await;
     }
 }
