@@ -18,10 +18,11 @@ pub mod scalar;
 mod service_check;
 mod shared;
 
-use crate::{Fault, Visit};
+use crate::{Extra, Fault, Visit, number};
 use fields::{Field, Fields};
 use line::Line;
 use millstream_scan::{TagPlaces, TagSyntax, tags};
+use millstream_series::{Kind, Point, Values};
 
 pub use shared::unescaped;
 
@@ -57,7 +58,12 @@ impl Parser {
     pub fn parse<'a>(&mut self, message: &'a [u8], arrived: u64, visit: &mut impl Visit<'a>) {
         tags(message, &FIELDS, &mut self.places);
         let mut fields = Fields::new(message, &self.places);
-        while let Some(head) = fields.next() {
+        loop {
+            // What is not told here is looked at again, field by field.
+            while let Some(point) = plain(&mut fields, arrived) {
+                visit.point(point, Extra::NONE);
+            }
+            let Some(head) = fields.next() else { return };
             if head.start == head.end && head.is_last {
                 continue;
             }
@@ -66,6 +72,26 @@ impl Parser {
             }
         }
     }
+}
+
+/// The point of the next line, if that is one of most: of one value, with tags and no other field. If it is none,
+/// nothing happens.
+#[inline(always)]
+fn plain<'a>(fields: &mut Fields<'_, 'a>, arrived: u64) -> Option<Point<'a>> {
+    let line = fields.plain_line()?;
+    let kind = line::kind_of(line.kind)?;
+    let is_metric = !line.name.is_empty() && line.name[0] != b'_' && kind != Kind::Set;
+    let value = number::unsigned(&line.rest[..line.value_bytes], line.rest).filter(|_| is_metric)?;
+    fields.skip_plain();
+    Some(Point {
+        kind,
+        name: line.name,
+        tags: line.tags,
+        values: Values::Number(value),
+        sample_rate: 1.0,
+        timestamp: None,
+        arrived,
+    })
 }
 
 /// Tells what a line has that begins with the field `head`.

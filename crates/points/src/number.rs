@@ -31,7 +31,7 @@ pub fn parse_start(rest: &[u8], len: usize) -> Option<f64> {
 
 /// Up to eight digits with an optional point, without a sign. `around` begins with the text.
 #[inline(always)]
-fn unsigned(text: &[u8], around: &[u8]) -> Option<f64> {
+pub fn unsigned(text: &[u8], around: &[u8]) -> Option<f64> {
     let bytes = around.first_chunk::<8>().filter(|_| (1..=8).contains(&text.len()))?;
     let bits = 8 * text.len() as u32;
     // What follows the text is shifted out, and zeros stand before it.

@@ -13,6 +13,7 @@
 
 pub mod kernels;
 mod prefetch;
+mod same;
 pub mod scalar;
 mod set;
 mod tags;
@@ -21,6 +22,7 @@ mod x86;
 
 use kernels::Kernel;
 pub use prefetch::prefetch;
+pub use same::{places_of, same};
 pub use set::ByteSet;
 pub use tags::{Tag, TagPlaces, TagSyntax, tags};
 

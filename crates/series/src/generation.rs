@@ -164,6 +164,22 @@ impl Generation {
         }
     }
 
+    /// Adds the value of a point of no set, of full weight and without a timestamp, to the series.
+    #[inline(always)]
+    pub(crate) fn add_usual(&mut self, id: u32, value: f64, point: &Point<'_>) {
+        self.counts.taken += 1;
+        // -0 becomes 0, which is the same number.
+        let (value, cell) = (value + 0.0, self.cells.entry(id));
+        match point.kind.class() {
+            Class::Sum => cell.add(value),
+            Class::Last => cell.set(value, point.arrived),
+            Class::Sketch | Class::Set => {
+                let entry = cell.entry(|| self.sketches.take());
+                self.sketches.get_mut(entry).add(value, 1.0);
+            }
+        }
+    }
+
     /// Adds the values of a point to the series.
     #[inline]
     pub(crate) fn add(&mut self, id: u32, point: &Point<'_>, limits: &Limits, hashing: &Hashing) {

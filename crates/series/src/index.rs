@@ -1,5 +1,7 @@
 //! From hashes to numbers.
 
+use millstream_scan::places_of;
+
 /// No number.
 pub const NONE: u32 = u32::MAX;
 
@@ -31,13 +33,13 @@ struct Part {
 /// Numbers from the first place on, then [`NONE`].
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
-struct Bucket {
+pub struct Bucket {
     /// The lower halves of the hashes: a part grows without a look at what its numbers stand for.
     hashes: [u32; BUCKET_NUMBERS],
     numbers: [u32; BUCKET_NUMBERS],
 }
 
-const EMPTY: Bucket = Bucket { hashes: [0; BUCKET_NUMBERS], numbers: [NONE; BUCKET_NUMBERS] };
+pub static EMPTY: Bucket = Bucket { hashes: [0; BUCKET_NUMBERS], numbers: [NONE; BUCKET_NUMBERS] };
 
 impl Index {
     /// A number with this hash, of which only the upper and the lower bits are compared, that `is_it`.
@@ -46,14 +48,11 @@ impl Index {
         self.parts.get(part_of(hash))?.find(hash as u32, is_it)
     }
 
-    /// Asks for the place of a hash.
-    #[inline]
-    pub fn prefetch(&self, hash: u64) {
-        if let Some(buckets) = self.parts.get(part_of(hash)).map(|part| &part.buckets)
-            && let Some(bucket) = buckets.get(home(hash as u32, buckets.len()))
-        {
-            millstream_scan::prefetch(bucket);
-        }
+    /// The bucket where the search for a hash begins.
+    #[inline(always)]
+    pub fn bucket(&self, hash: u64) -> &Bucket {
+        let buckets = self.parts.get(part_of(hash)).map_or(&[][..], |part| &part.buckets);
+        buckets.get(home(hash as u32, buckets.len())).unwrap_or(&EMPTY)
     }
 
     /// Adds a number; one hash may have several.
@@ -159,6 +158,13 @@ impl Part {
 }
 
 impl Bucket {
+    /// A number with this hash, if it found room here. Others may have the same hash.
+    #[inline(always)]
+    pub fn first(&self, hash: u64) -> u32 {
+        let equal = places_of(&self.hashes, hash as u32);
+        self.numbers[(equal | 1 << (BUCKET_NUMBERS - 1)).trailing_zeros() as usize]
+    }
+
     #[inline]
     fn is_full(&self) -> bool {
         self.numbers[BUCKET_NUMBERS - 1] != NONE
@@ -167,10 +173,7 @@ impl Bucket {
     /// The numbers with this hash.
     #[inline]
     fn numbers_with(&self, hash: u32) -> impl Iterator<Item = u32> {
-        let mut equal = 0_u32;
-        for (at, other) in self.hashes.iter().enumerate() {
-            equal |= u32::from(*other == hash) << at;
-        }
+        let mut equal = places_of(&self.hashes, hash);
         std::iter::from_fn(move || {
             let at = (equal != 0).then(|| equal.trailing_zeros() as usize % BUCKET_NUMBERS)?;
             equal &= equal - 1;

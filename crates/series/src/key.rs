@@ -2,7 +2,7 @@
 
 use crate::point::Kind;
 use crate::tags::Canonical;
-use millstream_scan::{Tag, TagSyntax, prefetch};
+use millstream_scan::{Tag, TagSyntax, prefetch, same};
 use std::fmt;
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ impl SeriesKey {
     /// Whether it is the key of this name with these tags, byte for byte.
     #[inline]
     pub(crate) fn is(&self, header: &[u8; HEADER_BYTES], name: &[u8], tags: &[u8]) -> bool {
-        self.tags_of(header, name).is_some_and(|rest| rest == tags)
+        self.tags_of(header, name).is_some_and(|rest| same(rest, tags))
     }
 
     /// Whether it is a key of this name with tags of this canonical form, in whatever order.
@@ -74,13 +74,15 @@ impl SeriesKey {
     fn tags_of(&self, header: &[u8; HEADER_BYTES], name: &[u8]) -> Option<&[u8]> {
         let (own, rest) = self.0.split_first_chunk::<HEADER_BYTES>()?;
         let plain = u32::from_le_bytes(*own) & !u32::from_le_bytes([0, CANONICAL, 0, 0]);
-        if plain == u32::from_le_bytes(*header) { rest.strip_prefix(name) } else { None }
+        let (own_name, tags) = rest.split_at_checked(name.len())?;
+        (plain == u32::from_le_bytes(*header) && same(own_name, name)).then_some(tags)
     }
 
     /// Asks for the bytes; a long key is read in order, which the processor foresees.
     #[inline]
     pub(crate) fn prefetch(&self) {
-        self.0.iter().step_by(CACHE_LINE_BYTES).take(2).for_each(prefetch);
+        self.0.first().into_iter().for_each(prefetch);
+        self.0.get(CACHE_LINE_BYTES).into_iter().for_each(prefetch);
     }
 
     /// What it begins with, see [`header`].

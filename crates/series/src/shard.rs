@@ -4,7 +4,7 @@ use crate::chunks::Chunks;
 use crate::counts::Reason;
 use crate::generation::Generation;
 use crate::hashing::Hashing;
-use crate::index::{Index, NONE};
+use crate::index::{EMPTY, Index, NONE};
 use crate::key::{SeriesKey, TagStyle, header};
 use crate::limits::{Limits, TEXT_BYTES_MAX};
 use crate::point::{Class, Kind, Point, Values};
@@ -46,6 +46,9 @@ struct Context {
     /// The next one of the same series, or [`NONE`].
     next: u32,
 }
+
+/// Where a point without a series looks for it.
+static NOWHERE: Context = Context { key: None, series: NONE, next: NONE };
 
 impl Context {
     /// Its series if its key is that of the point, else [`NONE`].
@@ -127,36 +130,41 @@ impl Shard {
         for points in points.chunks(GROUP_POINTS) {
             let ids = self.known(points);
             for (point, id) in points.iter().zip(ids) {
-                match id {
-                    NONE => self.add(point),
-                    _ if check(point).is_ok() => self.generation.add(id, point, &self.limits, &self.hashing),
+                match usual(point) {
+                    Some(value) if id != NONE => self.generation.add_usual(id, value, point),
                     _ => self.add(point),
                 }
             }
         }
     }
 
-    /// The series of the points of a group, each [`NONE`] if it is not known by its bytes.
-    #[inline]
+    /// The series of the points of a group, each [`NONE`] if it is not known by its bytes, or not at once.
+    #[inline(always)]
     fn known(&self, points: &[Point<'_>]) -> [u32; GROUP_POINTS] {
-        let (mut hashes, mut contexts) = ([0; GROUP_POINTS], [None; GROUP_POINTS]);
-        for (hash, point) in hashes.iter_mut().zip(points) {
-            *hash = self.hashing.of(&header(point.kind, self.style, point.name), point.name, point.tags);
-            self.index.prefetch(*hash);
+        let points = &points[..points.len().min(GROUP_POINTS)];
+        let (mut hashes, mut buckets) = ([0; GROUP_POINTS], [&EMPTY; GROUP_POINTS]);
+        for (at, point) in points.iter().enumerate() {
+            hashes[at] = self.hashing.of(&header(point.kind, self.style, point.name), point.name, point.tags);
+            buckets[at] = self.index.bucket(hashes[at]);
+            prefetch(buckets[at]);
         }
-        for (context, hash) in contexts.iter_mut().zip(hashes).take(points.len()) {
-            *context = self.index.find(hash, |_| true).map(|at| &self.contexts[at]);
-            context.iter().for_each(|context| prefetch(*context));
+        let mut contexts = [&NOWHERE; GROUP_POINTS];
+        for at in 0..points.len() {
+            let number = buckets[at].first(hashes[at]);
+            if number != NONE {
+                contexts[at] = &self.contexts[number];
+                prefetch(contexts[at]);
+            }
         }
-        for context in contexts.iter().flatten() {
+        for context in &contexts[..points.len()] {
             self.generation.prefetch(context.series);
             context.key.iter().for_each(SeriesKey::prefetch);
         }
         let mut ids = [NONE; GROUP_POINTS];
-        for ((id, context), point) in ids.iter_mut().zip(contexts).zip(points) {
-            *id = context.map_or(NONE, |context| context.series_of(point, self.style));
+        for (at, point) in points.iter().enumerate() {
+            ids[at] = contexts[at].series_of(point, self.style);
             if point.kind.class() == Class::Sketch {
-                self.generation.prefetch_sketch(*id);
+                self.generation.prefetch_sketch(ids[at]);
             }
         }
         ids
@@ -323,6 +331,18 @@ impl Shard {
         self.aliases -= contexts - 1;
         self.free_series.push(id);
         self.generation.gone.push(id);
+    }
+}
+
+/// The value of a point as most are: a number of a sum, a last value or a distribution, of which no part was left
+/// out, without a timestamp.
+#[inline(always)]
+fn usual(point: &Point<'_>) -> Option<f64> {
+    match point.values {
+        Values::Number(value) if value.is_finite() && point.kind != Kind::Set => {
+            (point.sample_rate == 1.0 && point.timestamp.is_none()).then_some(value)
+        }
+        _ => None,
     }
 }
 

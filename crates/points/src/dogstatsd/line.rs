@@ -142,7 +142,7 @@ fn rate_of(text: &[u8]) -> Result<f64, Fault> {
 
 /// The kind of a type, without a branch for each: types come in no order.
 #[inline(always)]
-fn kind_of(text: &[u8]) -> Option<Kind> {
+pub fn kind_of(text: &[u8]) -> Option<Kind> {
     let (first, last) = (*text.first()?, *text.last()?);
     let (len, other, kind) = TYPES[usize::from(first)];
     (usize::from(len) == text.len() && other == last).then_some(kind)

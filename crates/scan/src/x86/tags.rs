@@ -3,8 +3,8 @@
 use super::Newlines64;
 use super::avx2::Avx2;
 use super::avx512::Avx512;
-use super::lines::OVERSHOOT;
-use super::sets::{Set64, append};
+use super::lines::{OVERSHOOT, write_positions};
+use super::sets::Set64;
 use crate::{TagPlaces, TagSyntax};
 use std::arch::x86_64::*;
 
@@ -122,26 +122,40 @@ fn mask16(bytes: __m128i, byte: u8) -> u64 {
 #[derive(Clone, Copy)]
 struct InKey(bool);
 
-/// Appends the ends of the block at `base`, and for each tag the place where its key ends.
+/// Where the places of the next block go.
 ///
-/// A key runs over bytes that are neither split nor end. Added to the mask of those, the bit where a tag begins
-/// is carried to the first byte behind the run, and out of the block if the key does not end in it.
-///
-/// # Safety
-/// There is room in both lists for 64 + `OVERSHOOT` more values, and the CPU has the features of `V`.
-#[inline(always)]
-unsafe fn append_block<V: Newlines64>(masks: &Masks, base: u32, in_key: InKey, out: &mut TagPlaces) -> InKey {
-    let Masks { split, end } = *masks;
-    let key_bytes = !(split | end);
-    let starts = end << 1 | u64::from(in_key.0);
-    let (carried, goes_on) = key_bytes.overflowing_add(starts);
-    // SAFETY: the caller's conditions.
-    unsafe {
-        append::<V>(carried & !key_bytes, base, &mut out.splits);
-        append::<V>(end, base, &mut out.ends);
+/// The numbers of what was found are kept here and not in the lists: those would be read and written in memory with
+/// every block, each time after the block before.
+struct Output {
+    splits: *mut u32,
+    ends: *mut u32,
+    found_splits: usize,
+    found_ends: usize,
+}
+
+impl Output {
+    /// Writes the ends of the block at `base`, and for each tag the place where its key ends.
+    ///
+    /// A key runs over bytes that are neither split nor end. Added to the mask of those, the bit where a tag begins
+    /// is carried to the first byte behind the run, and out of the block if the key does not end in it.
+    ///
+    /// # Safety
+    /// There is room in both lists for 64 + `OVERSHOOT` more values, and the CPU has the features of `V`.
+    #[inline(always)]
+    unsafe fn block<V: Newlines64>(&mut self, masks: &Masks, base: u32, in_key: InKey) -> InKey {
+        let Masks { split, end } = *masks;
+        let key_bytes = !(split | end);
+        let starts = end << 1 | u64::from(in_key.0);
+        let (carried, goes_on) = key_bytes.overflowing_add(starts);
+        let split = carried & !key_bytes;
+        // SAFETY: the caller's conditions.
+        unsafe {
+            self.found_splits += write_positions::<V>(split, base, self.splits.add(self.found_splits));
+            self.found_ends += write_positions::<V>(end, base, self.ends.add(self.found_ends));
+        }
+        // The shift has lost the bit of a tag that ends with the block.
+        InKey(goes_on || end >> 63 == 1)
     }
-    // The shift has lost the bit of a tag that ends with the block.
-    InKey(goes_on || end >> 63 == 1)
 }
 
 /// # Safety
@@ -162,13 +176,19 @@ unsafe fn tags<V: Set64 + Newlines64>(text: &[u8], syntax: &TagSyntax, out: &mut
     // As many as there can be: one for each byte and one behind the last.
     out.splits.reserve(text.len() + 64 + OVERSHOOT);
     out.ends.reserve(text.len() + 64 + OVERSHOOT);
+    let (splits, ends) = (out.splits.as_mut_ptr(), out.ends.as_mut_ptr());
+    let mut output = Output { splits, ends, found_splits: 0, found_ends: 0 };
     let (blocks, rest) = text.as_chunks::<64>();
     let (mut base, mut in_key) = (0, InKey(true));
     for block in blocks {
         // SAFETY: the room was just reserved; the features are the caller's condition.
-        in_key = unsafe { append_block::<V>(&Masks::of::<V>(block, syntax), base, in_key, out) };
+        in_key = unsafe { output.block::<V>(&Masks::of::<V>(block, syntax), base, in_key) };
         base += 64;
     }
-    // SAFETY: as above; the rest is the end of the text.
-    unsafe { append_block::<V>(&Masks::of_last::<V>(text, rest.len(), syntax), base, in_key, out) };
+    // SAFETY: as above; the rest is the end of the text. Every value below the lengths was written.
+    unsafe {
+        output.block::<V>(&Masks::of_last::<V>(text, rest.len(), syntax), base, in_key);
+        out.splits.set_len(output.found_splits);
+        out.ends.set_len(output.found_ends);
+    }
 }
