@@ -19,7 +19,7 @@ mod service_check;
 mod shared;
 
 use crate::{Extra, Fault, Visit, number};
-use fields::{Field, Fields};
+use fields::{Field, Fields, Plain};
 use line::Line;
 use millstream_scan::{TagPlaces, TagSyntax, tags};
 use millstream_series::{Kind, Point, Values};
@@ -60,9 +60,10 @@ impl Parser {
         let mut fields = Fields::new(message, &self.places);
         loop {
             // What is not told here is looked at again, field by field.
-            while let Some(point) = plain(&mut fields, arrived) {
-                visit.point(point, Extra::NONE);
-            }
+            fields.plain_lines(|line| {
+                visit.point(plain(line, arrived)?, Extra::NONE);
+                Some(())
+            });
             let Some(head) = fields.next() else { return };
             if head.start == head.end && head.is_last {
                 continue;
@@ -74,15 +75,11 @@ impl Parser {
     }
 }
 
-/// The point of the next line, if that is one of most: of one value, with tags and no other field. If it is none,
-/// nothing happens.
+/// The point of a plain line, if it is one: of one value of usual length.
 #[inline(always)]
-fn plain<'a>(fields: &mut Fields<'_, 'a>, arrived: u64) -> Option<Point<'a>> {
-    let line = fields.plain_line()?;
-    let kind = line::kind_of(line.kind)?;
-    let is_metric = !line.name.is_empty() && line.name[0] != b'_' && kind != Kind::Set;
-    let value = number::unsigned(&line.rest[..line.value_bytes], line.rest).filter(|_| is_metric)?;
-    fields.skip_plain();
+fn plain(line: Plain<'_>, arrived: u64) -> Option<Point<'_>> {
+    let kind = line::kind_of(&[line.kind]).filter(|kind| *kind != Kind::Set && line.name[0] != b'_')?;
+    let value = number::unsigned(line.rest, line.value_bytes)?;
     Some(Point {
         kind,
         name: line.name,

@@ -16,7 +16,7 @@ const DIGITS_MAX: usize = 19;
 /// exponent, or a word for infinity or NaN. `None` if it is none.
 #[inline]
 pub fn parse(text: &[u8]) -> Option<f64> {
-    unsigned(text, text).or_else(|| long(text))
+    unsigned(text, text.len()).or_else(|| long(text))
 }
 
 /// The same for the first `len` bytes of `rest`. Bytes that follow them are loaded too, which is faster.
@@ -25,20 +25,19 @@ pub fn parse(text: &[u8]) -> Option<f64> {
 /// If `rest` is shorter.
 #[inline(always)]
 pub fn parse_start(rest: &[u8], len: usize) -> Option<f64> {
-    let text = &rest[..len];
-    unsigned(text, rest).or_else(|| long(text))
+    unsigned(rest, len).or_else(|| long(&rest[..len]))
 }
 
-/// Up to eight digits with an optional point, without a sign. `around` begins with the text.
+/// The same if they are up to eight digits with an optional point, without a sign, and `rest` has eight bytes.
 #[inline(always)]
-pub fn unsigned(text: &[u8], around: &[u8]) -> Option<f64> {
-    let bytes = around.first_chunk::<8>().filter(|_| (1..=8).contains(&text.len()))?;
-    let bits = 8 * text.len() as u32;
+pub fn unsigned(rest: &[u8], len: usize) -> Option<f64> {
+    let bytes = rest.first_chunk::<8>().filter(|_| (1..=8).contains(&len))?;
+    let bits = 8 * len as u32;
     // What follows the text is shifted out, and zeros stand before it.
     let padded = u64::from_le_bytes(*bytes) << (64 - bits) | ZEROS.unbounded_shr(bits);
     let (digits, fraction) = without_point(padded);
     // A point alone is no number.
-    let is_number = are_digits(digits) && !(fraction == 0 && text == b".");
+    let is_number = are_digits(digits) && !(fraction == 0 && len == 1 && bytes[0] == b'.');
     is_number.then(|| value_of(digits) as f64 / POWERS[fraction])
 }
 

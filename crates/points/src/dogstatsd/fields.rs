@@ -16,16 +16,34 @@ pub struct Field {
 /// Fields of a plain line: name and value, type, tags.
 const PLAIN_FIELDS: usize = 3;
 
-/// The parts of a line that has a name, a value, a type and tags only.
+/// The parts of a line that has a name, a value, a type of one letter and tags, and nothing else.
 #[derive(Clone, Copy, Debug)]
 pub struct Plain<'a> {
+    /// Never empty.
     pub name: &'a [u8],
     /// From the value to the end of the message.
     pub rest: &'a [u8],
-    /// Bytes of the value, perhaps none.
+    /// Bytes of the value.
     pub value_bytes: usize,
-    pub kind: &'a [u8],
+    pub kind: u8,
     pub tags: &'a [u8],
+}
+
+impl<'a> Plain<'a> {
+    /// The line that begins at `start`, whose fields end at `ends` and whose first colon is at `split`, if it is one.
+    #[inline(always)]
+    fn of(message: &'a [u8], start: usize, split: usize, ends: &[u32; PLAIN_FIELDS]) -> Option<Plain<'a>> {
+        let [value_end, _, end] = ends.map(|end| end as usize);
+        // The fields end where these four bytes say, as two of them are ends and the letter is none.
+        let [b'|', kind @ b'a'..=b'z', b'|', b'#'] = *message.get(value_end..)?.first_chunk()? else { return None };
+        let tags = message.get(value_end + 4..end)?;
+        if message.get(end).is_some_and(|byte| *byte != b'\n') || tags.last() == Some(&b'\r') {
+            return None;
+        }
+        let name = message.get(start..split).filter(|name| !name.is_empty())?;
+        let rest = message.get(split + 1..)?;
+        Some(Plain { name, rest, value_bytes: value_end.checked_sub(split + 1)?, kind, tags })
+    }
 }
 
 /// The fields of a message, one after the other.
@@ -46,29 +64,23 @@ impl<'p, 'a> Fields<'p, 'a> {
         Fields { message, splits: &places.splits, ends: &places.ends, next: 0, start: 0, in_line: false }
     }
 
-    /// The next line, if it is what most are: `name:value|type|#tags`. It is taken apart at once, without a
-    /// decision for each of its fields.
+    /// Calls `each` with the next lines as long as they are plain and it takes them. Most lines are: they are taken
+    /// apart at once, without a decision for each field.
     #[inline(always)]
-    pub fn plain_line(&self) -> Option<Plain<'a>> {
-        let [value_end, type_end, end] = *self.ends[self.next..].first_chunk::<PLAIN_FIELDS>()?;
-        let (value_end, type_end, end) = (value_end as usize, type_end as usize, end as usize);
-        let (message, split) = (self.message, self.splits[self.next] as usize);
-        let is_last = message.get(end).is_none_or(|byte| *byte == b'\n');
-        let bars = [message[value_end], message[type_end]];
-        let tags = message[type_end + 1..end].strip_prefix(b"#")?;
-        if bars != [b'|'; 2] || !is_last || tags.ends_with(b"\r") || split == value_end {
-            return None;
+    pub fn plain_lines(&mut self, mut each: impl FnMut(Plain<'a>) -> Option<()>) {
+        let (splits, _) = self.splits[self.next..].as_chunks::<PLAIN_FIELDS>();
+        let (ends, _) = self.ends[self.next..].as_chunks::<PLAIN_FIELDS>();
+        let (mut start, mut lines) = (self.start, 0);
+        for ([split, ..], ends) in splits.iter().zip(ends) {
+            if Plain::of(self.message, start, *split as usize, ends).and_then(&mut each).is_none() {
+                break;
+            }
+            start = ends[PLAIN_FIELDS - 1] as usize + 1;
+            lines += 1;
         }
-        let name = &message[self.start..split];
-        let kind = &message[value_end + 1..type_end];
-        Some(Plain { name, rest: &message[split + 1..], value_bytes: value_end - split - 1, kind, tags })
-    }
-
-    /// Goes behind a plain line.
-    #[inline(always)]
-    pub fn skip_plain(&mut self) {
-        (self.start, self.in_line) = (self.ends[self.next + PLAIN_FIELDS - 1] as usize + 1, false);
-        self.next += PLAIN_FIELDS;
+        if lines > 0 {
+            (self.start, self.next, self.in_line) = (start, self.next + lines * PLAIN_FIELDS, false);
+        }
     }
 
     /// The next field, of whatever line.
