@@ -35,29 +35,31 @@ pub fn unsigned(rest: &[u8], len: usize) -> Option<f64> {
     let bits = 8 * len as u32;
     // What follows the text is shifted out, and zeros stand before it.
     let padded = u64::from_le_bytes(*bytes) << (64 - bits) | ZEROS.unbounded_shr(bits);
-    let (digits, fraction) = without_point(padded);
-    // A point alone is no number.
-    let is_number = are_digits(digits) && !(fraction == 0 && len == 1 && bytes[0] == b'.');
-    is_number.then(|| value_of(digits) as f64 / POWERS[fraction])
+    match without_point(padded) {
+        None => are_digits(padded).then(|| value_of(padded) as f64),
+        // A point alone is no number.
+        Some(_) if len == 1 => None,
+        Some((digits, fraction)) => are_digits(digits).then(|| value_of(digits) as f64 / POWERS[fraction]),
+    }
 }
 
 /// Eight times the digit 0.
 const ZEROS: u64 = 0x3030_3030_3030_3030;
 
-/// Takes the first point out of eight bytes, and says how many bytes follow it.
+/// Takes the first point out of eight bytes, if they have one, and says how many bytes follow it.
 #[inline(always)]
-fn without_point(text: u64) -> (u64, usize) {
+fn without_point(text: u64) -> Option<(u64, usize)> {
     const ONES: u64 = 0x0101_0101_0101_0101;
     let points = text ^ (ONES * b'.' as u64);
     // The high bit of the lowest byte that is 0, and perhaps of others above it.
     let found = points.wrapping_sub(ONES) & !points & (ONES << 7);
     if found == 0 {
-        return (text, 0);
+        return None;
     }
     let at = found.trailing_zeros() & !7;
     let before = (1 << at) - 1;
     let behind = u64::MAX.unbounded_shl(at + 8);
-    ((text & before) << 8 | u64::from(b'0') | text & behind, 7 - at as usize / 8)
+    Some(((text & before) << 8 | u64::from(b'0') | text & behind, 7 - at as usize / 8))
 }
 
 /// Whether eight bytes are digits.

@@ -130,6 +130,12 @@ impl Kernel {
         dispatch!(self.0, bitmap(block, set, out));
     }
 
+    /// [`crate::is_joined`] by this kernel.
+    #[inline]
+    pub fn is_joined(self, whole: &[u8], first: &[u8], second: &[u8]) -> bool {
+        dispatch!(self.0, is_joined(whole, first, second))
+    }
+
     /// [`crate::tags`] by this kernel.
     ///
     /// # Panics

@@ -12,8 +12,8 @@
 //! ```
 
 pub mod kernels;
+mod places;
 mod prefetch;
-mod same;
 pub mod scalar;
 mod set;
 mod tags;
@@ -21,8 +21,8 @@ mod tags;
 mod x86;
 
 use kernels::Kernel;
+pub use places::places_of;
 pub use prefetch::prefetch;
-pub use same::{places_of, same};
 pub use set::ByteSet;
 pub use tags::{Tag, TagPlaces, TagSyntax, tags};
 
@@ -86,6 +86,13 @@ pub fn string_end(text: &[u8], from: usize) -> usize {
     return x86::text::string_end(text, from);
     #[cfg(not(target_arch = "x86_64"))]
     scalar::string_end(text, from)
+}
+
+/// Whether `whole` is `first` and `second`, one behind the other. It is made for texts of some ten bytes that mostly
+/// are the same.
+#[inline]
+pub fn is_joined(whole: &[u8], first: &[u8], second: &[u8]) -> bool {
+    Kernel::best().is_joined(whole, first, second)
 }
 
 /// Name of the kernel chosen for this CPU: `avx512`, `avx2` or `scalar`.

@@ -22,6 +22,11 @@ pub fn last_newline(block: &[u8]) -> Option<usize> {
     block.iter().rposition(|byte| *byte == b'\n')
 }
 
+/// Twin of [`crate::is_joined`].
+pub fn is_joined(whole: &[u8], first: &[u8], second: &[u8]) -> bool {
+    whole.strip_prefix(first) == Some(second)
+}
+
 /// Twin of [`crate::find`].
 ///
 /// # Panics

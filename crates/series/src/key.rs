@@ -2,7 +2,7 @@
 
 use crate::point::Kind;
 use crate::tags::Canonical;
-use millstream_scan::{Tag, TagSyntax, prefetch, same};
+use millstream_scan::{Tag, TagSyntax, is_joined, prefetch};
 use std::fmt;
 use std::sync::Arc;
 
@@ -55,7 +55,8 @@ impl SeriesKey {
     /// Whether it is the key of this name with these tags, byte for byte.
     #[inline]
     pub(crate) fn is(&self, header: &[u8; HEADER_BYTES], name: &[u8], tags: &[u8]) -> bool {
-        self.tags_of(header, name).is_some_and(|rest| same(rest, tags))
+        let Some((own, rest)) = self.0.split_first_chunk() else { return false };
+        is_alike(own, header) && is_joined(rest, name, tags)
     }
 
     /// Whether it is a key of this name with tags of this canonical form, in whatever order.
@@ -66,16 +67,7 @@ impl SeriesKey {
         canonical: &[u8],
         room: &mut Canonical,
     ) -> bool {
-        self.tags_of(header, name).is_some() && self.canonical_text(room) == canonical
-    }
-
-    /// The tags as text, if all before them is this.
-    #[inline]
-    fn tags_of(&self, header: &[u8; HEADER_BYTES], name: &[u8]) -> Option<&[u8]> {
-        let (own, rest) = self.0.split_first_chunk::<HEADER_BYTES>()?;
-        let plain = u32::from_le_bytes(*own) & !u32::from_le_bytes([0, CANONICAL, 0, 0]);
-        let (own_name, tags) = rest.split_at_checked(name.len())?;
-        (plain == u32::from_le_bytes(*header) && same(own_name, name)).then_some(tags)
+        is_alike(&self.header(), header) && self.name() == name && self.canonical_text(room) == canonical
     }
 
     /// Asks for the bytes; a long key is read in order, which the processor foresees.
@@ -141,6 +133,12 @@ impl fmt::Debug for SeriesKey {
         let [name, tags] = [self.name(), self.tags_text()].map(String::from_utf8_lossy);
         write!(f, "{:?} {name} {{{tags}}}", self.kind())
     }
+}
+
+/// Whether two headers say the same, but for [`CANONICAL`].
+#[inline]
+fn is_alike(own: &[u8; HEADER_BYTES], header: &[u8; HEADER_BYTES]) -> bool {
+    u32::from_le_bytes(*own) & !u32::from_le_bytes([0, CANONICAL, 0, 0]) == u32::from_le_bytes(*header)
 }
 
 /// What a key begins with. A name is at most [`crate::limits::TEXT_BYTES_MAX`] bytes.

@@ -1,6 +1,7 @@
 //! Kernels for AVX-512 with byte compress (Ice Lake, Zen 4 and later). Older AVX-512 CPUs run the AVX2
 //! kernels: they lower their clock for wide registers and lack what makes these kernels better.
 
+pub use super::joined::avx512 as is_joined;
 pub use super::tags::avx512 as tags;
 use super::{Newlines64, lines};
 use std::arch::x86_64::*;

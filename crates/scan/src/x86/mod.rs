@@ -1,8 +1,9 @@
-//! The x86-64 kernels: [`lines`], [`sets`], [`tags`], [`json`] and [`short`] hold what the vector widths share; [`text`]
+//! The x86-64 kernels: [`lines`], [`sets`], [`tags`], [`joined`], [`json`] and [`short`] hold what the vector widths share; [`text`]
 //! has one width.
 
 pub mod avx2;
 pub mod avx512;
+mod joined;
 mod json;
 mod lines;
 mod sets;
