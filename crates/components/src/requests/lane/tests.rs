@@ -18,6 +18,8 @@ const MS: Duration = Duration::from_millis(1);
 struct Letters {
     packed: Arc<AtomicUsize>,
     other_form: bool,
+    /// It drops, and has counted, what it is to split.
+    no_memory: bool,
     answered: Arc<Mutex<Vec<String>>>,
 }
 
@@ -41,6 +43,9 @@ impl Packer for Letters {
     }
 
     fn split(&mut self, request: Request) -> Option<Vec<Request>> {
+        if self.no_memory {
+            return Some(Vec::new());
+        }
         let mut first = *request.origin.downcast::<Vec<u8>>().unwrap();
         let second = first.split_off(first.len() / 2);
         (!first.is_empty()).then(|| vec![letters(first), letters(second)])
@@ -284,6 +289,16 @@ async fn events_that_the_packer_drops_are_not_settled_as_delivered() {
     let mut rig = Rig::to(&server);
     rig.bring(&["a1b2", "c"]).await;
     assert_eq!((bodies(&server.seen()), rig.refused()), (vec!["abc".to_owned()], 2));
+}
+
+#[tokio::test]
+async fn events_that_the_packer_drops_when_it_splits_are_counted_once() {
+    let server = script(vec![Reply::status(400)]);
+    let packer = Letters { no_memory: true, ..Letters::default() };
+    let mut rig = Rig::with(&[server.uri("/in")], Options { packer, ..Options::default() });
+    rig.bring(&["abc"]).await;
+    assert_eq!((rig.refused(), rig.settled[0].outcome), (3, Outcome::Rejected));
+    assert_eq!(rig.counters.snapshot().dropped_events.get("refused"), None);
 }
 
 #[tokio::test]
