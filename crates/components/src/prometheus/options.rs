@@ -1,5 +1,6 @@
 //! Options of series, as both sinks have them.
 
+use crate::seed::secret_seed;
 use millstream_encodings::prometheus::{Distributions, LabelRules, Options, push_label_name};
 use millstream_model::{Interval, Size};
 use schemars::JsonSchema;
@@ -83,6 +84,7 @@ impl SeriesOptions<'_> {
             expire_seconds: self.expire.0.as_secs() as u32,
             series_max: self.max_series,
             starts_at_zero: self.start_at_zero,
+            seed: secret_seed(),
         }
     }
 }

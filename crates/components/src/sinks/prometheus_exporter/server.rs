@@ -233,6 +233,7 @@ mod tests {
             expire_seconds: 600,
             series_max: 1000,
             starts_at_zero: false,
+            seed: 1,
         };
         let tags = format!(r#"{{"a":"{}"}}"#, "x".repeat(100_000));
         let names: Vec<String> = (0..300).map(|number| format!("g{number}")).collect();
