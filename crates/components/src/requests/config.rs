@@ -171,6 +171,26 @@ impl Settings {
     }
 }
 
+/// Faults of options that stand below a key of a component.
+pub fn under(key: &str, faults: Vec<(String, String)>) -> impl Iterator<Item = (String, String)> {
+    faults.into_iter().map(move |(at, text)| (format!("/{key}{at}"), text))
+}
+
+/// Faults of how a component that sends to `targets` shows who it is and encrypts; it calls these options `auth` and
+/// `tls`.
+pub fn check_access(
+    auth: Option<&AuthOptions>,
+    tls: Option<&TlsFiles>,
+    targets: &[Arc<Target>],
+) -> Vec<(String, String)> {
+    let mut faults: Vec<_> = auth.into_iter().flat_map(|auth| under("auth", auth.check())).collect();
+    faults.extend(tls.into_iter().flat_map(|tls| under("tls", tls.check())));
+    if tls.is_some() && !targets.is_empty() && targets.iter().all(|target| !target.tls) {
+        faults.push(("/tls".into(), "has no effect on http://; write https:// or leave it out".into()));
+    }
+    faults
+}
+
 /// Faults of the headers that a user chose, for a component that calls them `headers`.
 pub fn check_headers(headers: &BTreeMap<String, String>) -> Vec<(String, String)> {
     let fault = |(name, value): (&String, &String)| {

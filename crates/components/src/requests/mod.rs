@@ -11,7 +11,7 @@ mod verdict;
 mod waiting;
 mod workshop;
 
-pub use config::{BatchOptions, RequestOptions, Settings, check_headers, targets};
+pub use config::{BatchOptions, RequestOptions, Settings, check_access, check_headers, targets, under};
 pub use lane::RequestLane;
 pub use spread::{Hold, Spread};
 

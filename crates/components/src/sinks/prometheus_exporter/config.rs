@@ -1,9 +1,11 @@
 //! Configuration of sink `prometheus_exporter`.
 
 use super::PrometheusExporter;
-use crate::prometheus::{DistributionKind, Encoding, SeriesOptions, default_quantiles};
+use crate::prometheus::{
+    DistributionKind, Encoding, SeriesOptions, default_expire, default_max_series, default_quantiles, yes,
+};
 use crate::registry::{Component, SinkComponent};
-use crate::sinks::prometheus_remote_write::{default_expire, default_max_series};
+use crate::requests::under;
 use millstream_model::{BuildError, Interval, Sink, Size};
 use millstream_transport::auth::AuthOptions;
 use schemars::JsonSchema;
@@ -51,10 +53,6 @@ fn default_listen() -> String {
     "127.0.0.1:9598".to_owned()
 }
 
-fn yes() -> bool {
-    true
-}
-
 impl PrometheusExporterConfig {
     fn address(&self) -> Result<SocketAddr, String> {
         let fault = |_| format!("{:?} is no address with a port; write 127.0.0.1:9598", self.listen);
@@ -80,8 +78,7 @@ impl Component for PrometheusExporterConfig {
     fn check(&self) -> Vec<(String, String)> {
         let mut faults = self.series().check();
         faults.extend(self.address().err().map(|text| ("/listen".to_owned(), text)));
-        let auth = self.auth.iter().flat_map(AuthOptions::check);
-        faults.extend(auth.map(|(pointer, text)| (format!("/auth{pointer}"), text)));
+        faults.extend(self.auth.iter().flat_map(|auth| under("auth", auth.check())));
         faults
     }
 

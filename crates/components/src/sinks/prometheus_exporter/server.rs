@@ -199,8 +199,8 @@ fn with(mut response: Response<Body>, name: HeaderName, value: &'static str) -> 
 
 #[cfg(test)]
 mod tests {
-    use super::super::now_ms;
     use super::*;
+    use crate::prometheus::now_ms;
     use crate::prometheus::{encoded, rows_of};
     use millstream_encodings::metric::{Kind, Metric, Temporality, Value};
     use millstream_encodings::prometheus::{Distributions, LabelRules, Options};

@@ -1,7 +1,7 @@
 //! The packer: looks series up, adds deltas, and writes requests.
 
 use super::config::Protocol;
-use crate::prometheus::rows_of;
+use crate::prometheus::{now_ms, rows_of};
 use crate::requests::{Packer, Request, Taken};
 use bytes::Bytes;
 use millstream_compression::{Algorithm, Compressor};
@@ -11,7 +11,6 @@ use millstream_encodings::prometheus::{
 use millstream_model::Counters;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Header by which a far side that knows version 2 says how many samples it has written.
 const WRITTEN: &str = "x-prometheus-remote-write-samples-written";
@@ -161,10 +160,6 @@ impl Packer for RemotePacker {
             self.version = Version::Two;
         }
     }
-}
-
-fn now_ms() -> i64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::TcpSink;
 use crate::codec::{Codec, Encoding};
 use crate::registry::{Component, SinkComponent};
-use crate::requests::BatchOptions;
+use crate::requests::{BatchOptions, under};
 use millstream_compression::Algorithm;
 use millstream_model::{BuildError, Interval, Sink, Size};
 use millstream_transport::tcp::Address;
@@ -179,8 +179,7 @@ impl Component for TcpConfig {
         if self.window.frames == 0 {
             faults.push(("/window/frames".into(), "lets nothing out; write at least 1".into()));
         }
-        let tls = self.tls.iter().flat_map(TlsFiles::check);
-        faults.extend(tls.map(|(place, what)| (format!("/tls{place}"), what)));
+        faults.extend(self.tls.iter().flat_map(|tls| under("tls", tls.check())));
         faults
     }
 }

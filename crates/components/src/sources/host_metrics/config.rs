@@ -284,6 +284,6 @@ impl SourceComponent for HostMetricsConfig {
         let options = self.options().map_err(|(key, text)| BuildError(format!("{key}: {text}")))?;
         let outlet = Outlet::new(&open).map_err(BuildError)?;
         let host = Host::new(options, Arc::new(millstream_host::space), open.wake);
-        Ok(Box::new(HostMetrics::new(host, self.period.0, Numbers::new(outlet))))
+        Ok(Box::new(HostMetrics::new(host, Numbers::new(self.period.0, outlet))))
     }
 }
