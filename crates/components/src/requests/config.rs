@@ -8,6 +8,7 @@ use millstream_transport::{HeaderMap, HeaderName, HeaderValue, Method, Target};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -171,9 +172,15 @@ impl Settings {
     }
 }
 
-/// Faults of options that stand below a key of a component.
-pub fn under(key: &str, faults: Vec<(String, String)>) -> impl Iterator<Item = (String, String)> {
-    faults.into_iter().map(move |(at, text)| (format!("/{key}{at}"), text))
+/// What was found in options, by JSON pointer, of a component that has these options under a key.
+pub fn under<T>(key: &str, found: Vec<(String, T)>) -> impl Iterator<Item = (String, T)> {
+    found.into_iter().map(move |(at, what)| (format!("/{key}{at}"), what))
+}
+
+/// The files that such options name, of a component that calls them `auth` and `tls`.
+pub fn access_files(auth: Option<&AuthOptions>, tls: Option<&TlsFiles>) -> Vec<(String, PathBuf)> {
+    let of_auth = auth.into_iter().flat_map(|auth| under("auth", auth.files()));
+    of_auth.chain(tls.into_iter().flat_map(|tls| under("tls", tls.files()))).collect()
 }
 
 /// Faults of how a component that sends to `targets` shows who it is and encrypts; it calls these options `auth` and

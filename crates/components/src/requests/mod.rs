@@ -11,7 +11,9 @@ mod verdict;
 mod waiting;
 mod workshop;
 
-pub use config::{BatchOptions, RequestOptions, Settings, check_access, check_headers, targets, under};
+pub use config::{
+    BatchOptions, RequestOptions, Settings, access_files, check_access, check_headers, targets, under,
+};
 pub use lane::RequestLane;
 pub use spread::{Hold, Spread};
 

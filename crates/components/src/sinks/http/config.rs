@@ -4,7 +4,9 @@ use super::HttpSink;
 use super::packer::Form;
 use crate::codec::{Codec, Encoding};
 use crate::registry::{Component, SinkComponent};
-use crate::requests::{BatchOptions, RequestOptions, Settings, Spread, check_access, check_headers, targets};
+use crate::requests::{
+    BatchOptions, RequestOptions, Settings, Spread, access_files, check_access, check_headers, targets,
+};
 use millstream_compression::Algorithm;
 use millstream_model::{BuildError, Sink};
 use millstream_transport::auth::AuthOptions;
@@ -13,6 +15,7 @@ use millstream_transport::{HeaderValue, Method};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Options of sink `http`.
@@ -139,6 +142,14 @@ impl Component for HttpConfig {
         faults.extend(self.batch.check());
         faults.extend(self.request.check());
         faults
+    }
+
+    fn files(&self) -> Vec<(String, PathBuf)> {
+        access_files(self.auth.as_ref(), self.tls.as_ref())
+    }
+
+    fn wants_metrics(&self) -> bool {
+        self.encoding.codec == Codec::Msgpack
     }
 }
 

@@ -4,14 +4,15 @@ use super::PrometheusExporter;
 use crate::prometheus::{
     DistributionKind, Encoding, SeriesOptions, default_expire, default_max_series, default_quantiles, yes,
 };
-use crate::registry::{Component, SinkComponent};
-use crate::requests::under;
+use crate::registry::{Component, SinkComponent, tcp_claim};
+use crate::requests::{access_files, under};
 use millstream_model::{BuildError, Interval, Sink, Size};
 use millstream_transport::auth::AuthOptions;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Options of sink `prometheus_exporter`.
@@ -83,9 +84,15 @@ impl Component for PrometheusExporterConfig {
     }
 
     fn claims(&self) -> Vec<String> {
-        // Port 0 is a free one: a different one for each.
-        let address = self.address().ok().filter(|address| address.port() != 0);
-        address.map(|address| format!("the TCP address {address}")).into_iter().collect()
+        self.address().ok().and_then(tcp_claim).into_iter().collect()
+    }
+
+    fn files(&self) -> Vec<(String, PathBuf)> {
+        access_files(self.auth.as_ref(), None)
+    }
+
+    fn wants_metrics(&self) -> bool {
+        true
     }
 }
 

@@ -6,13 +6,16 @@ use crate::prometheus::{
     DistributionKind, Encoding, SeriesOptions, default_expire, default_max_series, default_quantiles, yes,
 };
 use crate::registry::{Component, SinkComponent};
-use crate::requests::{BatchOptions, RequestOptions, Settings, Spread, check_access, check_headers, targets};
+use crate::requests::{
+    BatchOptions, RequestOptions, Settings, Spread, access_files, check_access, check_headers, targets,
+};
 use millstream_model::{BuildError, Interval, Sink, Size};
 use millstream_transport::auth::AuthOptions;
 use millstream_transport::tls::TlsFiles;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Options of sink `prometheus_remote_write`.
@@ -125,6 +128,14 @@ impl Component for PrometheusRemoteWriteConfig {
         }
         faults.extend(self.series().check());
         faults
+    }
+
+    fn files(&self) -> Vec<(String, PathBuf)> {
+        access_files(self.auth.as_ref(), self.tls.as_ref())
+    }
+
+    fn wants_metrics(&self) -> bool {
+        true
     }
 }
 

@@ -256,6 +256,10 @@ impl HostMetricsConfig {
 }
 
 impl Component for HostMetricsConfig {
+    fn makes_metrics(&self) -> bool {
+        true
+    }
+
     fn check(&self) -> Vec<(String, String)> {
         let mut faults: Vec<(String, String)> = check_period(self.period.0).into_iter().collect();
         faults.extend(self.options().err());
