@@ -1,7 +1,9 @@
 //! From a checked configuration to a blueprint, through the registry.
 
+mod metrics;
+
 use crate::config::{Catalog, Component, Config, Fault, Formats, LogTarget};
-use millstream_components::registry::{Build, ROWS, Row, find};
+use millstream_components::registry::{Build, ROWS, Row, find, tcp_claim};
 use millstream_engine::{Blueprint, Input, SinkPart, SourcePart, TransformPart};
 use millstream_model::{BuildError, Kind, SourceInfo};
 use serde_json::Value;
@@ -32,6 +34,10 @@ impl Catalog for Registry {
         find(kind, type_name).map_or_else(Vec::new, |row| (row.check)(options.clone()))
     }
 
+    fn files(&self, kind: Kind, type_name: &str, options: &Value) -> Vec<(String, PathBuf)> {
+        find(kind, type_name).map_or_else(Vec::new, |row| (row.files)(options.clone()))
+    }
+
     fn formats(&self) -> Formats {
         millstream_components::registry::FORMATS
     }
@@ -53,6 +59,7 @@ pub fn faults(config: &Config) -> Vec<Fault> {
                 ));
             }
         }
+        faults.extend(address_of_api(config, component));
         let writes = writes(component);
         faults.extend(written.iter().filter_map(|(first, files)| meet(first, files, component, &writes)));
         faults.extend(writes.first().and_then(|file| in_data_dir(config, component, file)));
@@ -60,6 +67,7 @@ pub fn faults(config: &Config) -> Vec<Fault> {
         faults.extend(loops(config, component));
         faults.extend(hidden_attributes(component));
     }
+    faults.extend(metrics::missing(config));
     faults
 }
 
@@ -67,6 +75,15 @@ pub fn faults(config: &Config) -> Vec<Fault> {
 fn claims(component: &Component) -> Vec<String> {
     find(component.kind, &component.type_name)
         .map_or_else(Vec::new, |row| (row.claims)(component.options.clone()))
+}
+
+/// The agent listens for itself, too.
+fn address_of_api(config: &Config, component: &Component) -> Option<Fault> {
+    let own = tcp_claim(config.globals.api.listen)?;
+    claims(component).contains(&own).then(|| {
+        let what = format!("`{}` and `api.listen` both use {own}", component.id);
+        Fault::new(&component.place, what, "change one of them")
+    })
 }
 
 /// Two components that may write one file: after a crash each would cut off what the other wrote. Paths

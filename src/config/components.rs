@@ -1,6 +1,8 @@
 //! Components: their type, common keys and options.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 
 use millstream_engine::{Buffer, Pace, Priority, WhenFull};
 use millstream_model::{Kind, Size};
@@ -11,7 +13,7 @@ use super::fault::{Fault, Place};
 use super::node::{Entry, Node, Value, entries_to_json};
 use super::schema::{COMMON_KEYS, component_schema};
 use super::secret::leaks;
-use super::{Catalog, Component, words};
+use super::{Catalog, Component, foreign, words};
 
 /// A component as far as it could be read.
 pub struct Draft {
@@ -23,6 +25,8 @@ pub struct Draft {
     pub outputs: Option<Vec<String>>,
     /// The component itself, unless it is faulty.
     pub component: Option<Component>,
+    /// What is allowed but likely unintended.
+    pub warnings: Vec<Fault>,
 }
 
 /// One entry of `inputs`.
@@ -47,6 +51,7 @@ pub fn read(kind: Kind, entry: &Entry, catalog: &dyn Catalog, faults: &mut Vec<F
         inputs: if kind == Kind::Source { Vec::new() } else { inputs(&entry.node) },
         outputs: None,
         component: None,
+        warnings: Vec::new(),
     };
     if let Some((type_name, options)) = type_name {
         let schema = component_schema(kind, type_name, options);
@@ -55,6 +60,7 @@ pub fn read(kind: Kind, entry: &Entry, catalog: &dyn Catalog, faults: &mut Vec<F
         if own.is_empty() && !entry.node.has_hole() {
             let component = component(kind, type_name, entry);
             own.extend(semantic_faults(&component, &entry.node, catalog));
+            draft.warnings = missing_files(&component, &entry.node, catalog);
             draft.outputs = Some(catalog.outputs(kind, type_name, &component.options));
             draft.component = Some(component);
         }
@@ -114,7 +120,9 @@ fn unknown_type(kind: Kind, node: &Node, types: &[&str], catalog: &dyn Catalog) 
     let elsewhere = Kind::ALL.into_iter().find(|other| catalog.types(*other).contains(&text));
     let advice = match elsewhere {
         Some(other) => format!("it is a {other}; move it to `{}`", other.section()),
-        None => words::suggest(text, types, "the types are"),
+        None => {
+            foreign::advice(kind, text, types).unwrap_or_else(|| words::suggest(text, types, "the types are"))
+        }
     };
     Fault::new(&node.place, what, advice)
 }
@@ -206,6 +214,32 @@ fn semantic_faults(component: &Component, node: &Node, catalog: &dyn Catalog) ->
         Fault::from_message(place, &key.map_or(String::new(), |key| format!("`{key}`: ")), &message)
     });
     found.collect()
+}
+
+/// Files that cannot be read now. They need to be there only when the component connects: who brings them may come
+/// after the agent.
+fn missing_files(component: &Component, node: &Node, catalog: &dyn Catalog) -> Vec<Fault> {
+    let Component { kind, id, type_name, options, .. } = component;
+    let files = catalog.files(*kind, type_name, options).into_iter();
+    let warning = |(pointer, path): (String, PathBuf)| {
+        let (why, key) = (unreadable(&path)?, pointer_key(&pointer).unwrap_or_default());
+        // The path is not shown: it may come from a variable that is a secret.
+        let what = format!("`{key}`: {why}, and `{id}` waits for it");
+        let advice = "create the file, let the agent read it, or name another one";
+        Some(Fault::new(&node.nearest(&pointer).place, what, advice))
+    };
+    files.filter_map(warning).collect()
+}
+
+/// Why a file cannot be read, if it cannot.
+fn unreadable(path: &Path) -> Option<String> {
+    let opened = match path.metadata() {
+        // To open a pipe could take for ever.
+        Ok(metadata) if !metadata.is_file() => return Some("this is no regular file".to_owned()),
+        Ok(_) => File::open(path).map(drop),
+        Err(error) => Err(error),
+    };
+    opened.err().map(|error| format!("the file cannot be read ({error})"))
 }
 
 /// The last key of a JSON pointer that is not the index of a list.

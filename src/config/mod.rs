@@ -8,6 +8,7 @@ mod check;
 mod components;
 mod fault;
 mod files;
+mod foreign;
 mod globals;
 mod hash;
 mod merge;
@@ -58,6 +59,9 @@ pub trait Catalog {
     /// What is wrong with options that fit their schema, each as a JSON pointer into the options and a
     /// message of the form "what is wrong; what to write instead".
     fn check(&self, kind: Kind, type_name: &str, options: &Json) -> Vec<(String, String)>;
+
+    /// Files that a component with these options reads once it connects, each with the JSON pointer of its option.
+    fn files(&self, kind: Kind, type_name: &str, options: &Json) -> Vec<(String, PathBuf)>;
 
     /// Checks of text by the name of its `format` in a schema.
     fn formats(&self) -> Formats;
@@ -177,6 +181,7 @@ fn checked(read: Read, catalog: &dyn Catalog, mut faults: Vec<Fault>) -> Result<
         sort(&mut faults);
         return Err(faults);
     }
+    warnings.extend(drafts.iter().flat_map(|draft| draft.warnings.clone()));
     sort(&mut warnings);
     let components = drafts.into_iter().filter_map(|draft| draft.component).collect();
     Ok(Config { globals, components, hash, tests, warnings })

@@ -1,7 +1,7 @@
 //! What is refused between components.
 
 use super::*;
-use std::fs;
+use std::io::Write;
 
 /// Messages about sinks with these paths, with `DIR` for a folder that is there and has the data.
 fn messages(paths: &[&str]) -> Vec<String> {
@@ -10,11 +10,15 @@ fn messages(paths: &[&str]) -> Vec<String> {
     for (index, path) in paths.iter().enumerate() {
         text += &format!("  s{index}: {{ type: file, inputs: [app], path: '{path}' }}\n");
     }
-    let file = dir.path().join("c.yaml");
-    fs::write(&file, text.replace("DIR", &dir.path().display().to_string())).unwrap();
-    let config = crate::config::load(&[file], &Registry, &|_| None);
-    let config = config.unwrap_or_else(|faults| panic!("{}", faults[0]));
-    faults(&config).iter().map(ToString::to_string).collect()
+    let text = text.replace("DIR", &dir.path().display().to_string());
+    faults(&load(&text)).iter().map(ToString::to_string).collect()
+}
+
+fn load(text: &str) -> Config {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    let config = crate::config::load(&[file.path().into()], &Registry, &|_| None);
+    config.unwrap_or_else(|faults| panic!("{}", faults[0]))
 }
 
 #[test]
@@ -49,5 +53,77 @@ fn nothing_is_written_among_the_files_of_the_agent() {
     }
     for path in ["DIR/data/out/{{ x }}", "DIR/out/{{ x }}", "DIR/{{ x }}", "DIR/database"] {
         assert_eq!(messages(&[path]), [""; 0], "{path}");
+    }
+}
+
+/// What is said of a sink with these options that reads a chain: a source, and `more`.
+fn of_sink(source: &str, more: &str, sink: &str) -> Vec<String> {
+    let text = format!(
+        "sources: {{ in: {{ type: {source} }} }}\ntransforms: {{ {more} }}\nsinks: {{ out: {{ {sink} }} }}\n"
+    );
+    faults(&load(&text)).iter().map(|fault| fault.what.clone()).collect()
+}
+
+#[test]
+fn a_sink_that_takes_metrics_alone_reads_what_may_give_some() {
+    let exporter = "type: prometheus_exporter, inputs: [last]";
+    let remote = "type: prometheus_remote_write, uri: 'http://h/', inputs: [last]";
+    let blocks = "type: tcp, address: 'h:1', framing: length, encoding: { codec: msgpack }, inputs: [last]";
+    let through = |transform: &str| format!("last: {{ inputs: [in], {transform} }}");
+    let filter = through("type: filter, where: 'true'");
+    for sink in [exporter, remote, blocks] {
+        for source in ["stdin", "generate", "file, include: [/x]"] {
+            let said = "`out` takes metrics alone, and `last` gives none";
+            assert_eq!(of_sink(source, &filter, sink), [said], "{source} {sink}");
+            assert_eq!(of_sink(source, &through("type: parse, format: json"), sink), [""; 0]);
+        }
+        assert_eq!(of_sink("internal_metrics", &filter, sink), [""; 0]);
+    }
+    assert_eq!(of_sink("stdin", &filter, "type: tcp, address: 'h:1', inputs: [last]"), [""; 0]);
+    let both = "type: prometheus_exporter, inputs: [in, a.x, b]";
+    let network = "a: { type: route, inputs: [in], routes: { x: 'true' } }, b: { type: fields, inputs: [a], steps: [{ drop: [c] }] }";
+    let said = ["in", "a.x"].map(|input| format!("`out` takes metrics alone, and `{input}` gives none"));
+    assert_eq!(of_sink("stdin", network, both), said);
+}
+
+#[test]
+fn no_sink_listens_where_the_agent_does() {
+    let config = |api: &str, listen: &str| {
+        format!(
+            "api: {{ listen: '{api}' }}\nsources: {{ in: {{ type: internal_metrics }} }}\n\
+             sinks: {{ out: {{ type: prometheus_exporter, inputs: [in], listen: '{listen}' }} }}\n"
+        )
+    };
+    let said = |text: &str| faults(&load(text)).iter().map(ToString::to_string).collect::<Vec<_>>();
+    let found = said(&config("127.0.0.1:9598", "127.0.0.1:9598"));
+    let wanted = "`out` and `api.listen` both use the TCP address 127.0.0.1:9598; change one of them";
+    assert!(found.len() == 1 && found[0].ends_with(wanted), "{found:?}");
+    assert_eq!(said(&config("127.0.0.1:0", "127.0.0.1:0")), [""; 0]);
+    assert_eq!(said(&config("127.0.0.1:7878", "127.0.0.1:9598")), [""; 0]);
+}
+
+#[test]
+fn files_of_secrets_and_certificates_that_are_not_there_are_said() {
+    let tls = "tls: { ca_file: /no/ca, cert_file: /no/cert, key_file: /no/key }";
+    let auth = |keys: &str, file: &str| format!("auth: {{ {keys}, {file}_file: /no/secret }}");
+    let of_tls = ["ca_file", "cert_file", "key_file"];
+    let bearer = format!("type: http, uri: 'https://h/', {tls}, {}", auth("type: bearer", "token"));
+    let header = auth("type: header, name: X-Key", "value");
+    let remote = format!("type: prometheus_remote_write, uri: 'https://h/', {tls}, {header}");
+    let exporter = format!("type: prometheus_exporter, {}", auth("type: basic, user: u", "password"));
+    for (sink, keys) in [
+        (bearer, [&of_tls[..], &["token_file"]].concat()),
+        (remote, [&of_tls[..], &["value_file"]].concat()),
+        (exporter, vec!["password_file"]),
+        (format!("type: tcp, address: 'h:1', {tls}"), of_tls.to_vec()),
+        (format!("type: kafka, brokers: ['h:1'], topic: t, {tls}"), of_tls.to_vec()),
+    ] {
+        let text = format!(
+            "sources: {{ in: {{ type: internal_metrics }} }}\nsinks: {{ out: {{ inputs: [in], {sink} }} }}\n"
+        );
+        let key = |warning: &Fault| warning.what.split('`').nth(1).unwrap().to_owned();
+        let config = load(&text);
+        assert_eq!(config.warnings.iter().map(key).collect::<Vec<_>>(), keys, "{sink}");
+        assert!(config.warnings.iter().all(|warning| !warning.to_string().contains("/no/")));
     }
 }

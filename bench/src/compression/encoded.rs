@@ -4,7 +4,7 @@ use super::payloads::{self, Metrics};
 use millstream_encodings::metric::{Kind, Metric, Temporality, Value};
 use millstream_encodings::msgpack::{BlockEncoder, Shared};
 use millstream_encodings::prometheus::{
-    Accumulator, Distributions, LabelRules, Options, RemoteForm, RequestBuilder, RowsBuilder,
+    Accumulator, Distributions, LabelRules, Options, RemoteForm, RequestBuilder, RowsBuilder, Version,
 };
 
 /// End of the period.
@@ -48,8 +48,9 @@ pub fn remote_write(seed: u64, bytes: usize) -> (Vec<u8>, usize) {
         expire_seconds: 600,
         series_max: usize::MAX,
         starts_at_zero: false,
+        seed,
     };
-    let (mut metrics, mut request) = (Metrics::new(seed), RequestBuilder::default());
+    let (mut metrics, mut request) = (Metrics::new(seed), RequestBuilder::new(Version::One, seed));
     let mut accumulator = Accumulator::new(options, RemoteForm::new(&distributions));
     while request.bytes() < bytes {
         let mut rows = RowsBuilder::new(&distributions, seed, HOST, Vec::new());

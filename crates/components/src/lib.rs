@@ -20,5 +20,6 @@ pub mod template;
 pub mod transforms;
 
 mod rows;
+mod seed;
 mod stream;
 mod synced;

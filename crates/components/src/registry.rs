@@ -9,6 +9,7 @@ use millstream_model::{BuildError, Kind, Sink, Source, SourceOpen, Transform};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -36,6 +37,21 @@ pub trait Component: DeserializeOwned + JsonSchema + Send + 'static {
 
     /// Whether it would read a file at this absolute path.
     fn reads(&self, _: &Path) -> bool {
+        false
+    }
+
+    /// Files of secrets and certificates that it reads once it connects, each with the JSON pointer of its option.
+    fn files(&self) -> Vec<(String, PathBuf)> {
+        Vec::new()
+    }
+
+    /// Whether it can make metrics of what are none: a source of nothing, a transform of lines.
+    fn makes_metrics(&self) -> bool {
+        false
+    }
+
+    /// Whether, as a sink, it takes metrics alone and leaves out all other events.
+    fn wants_metrics(&self) -> bool {
         false
     }
 }
@@ -90,6 +106,12 @@ pub struct Row {
     pub writes: fn(Value) -> Vec<PathBuf>,
     /// Whether it would read a file at this absolute path.
     pub reads: fn(Value, &Path) -> bool,
+    /// Files that it reads once it connects, each with the JSON pointer of its option.
+    pub files: fn(Value) -> Vec<(String, PathBuf)>,
+    /// Whether it can make metrics of what are none.
+    pub makes_metrics: fn(Value) -> bool,
+    /// Whether it takes metrics alone.
+    pub wants_metrics: fn(Value) -> bool,
     /// A configuration that shows every option: documentation and test at once.
     pub sample: &'static str,
     /// Its page for users.
@@ -118,6 +140,9 @@ macro_rules! row {
             claims: claims::<$config>,
             writes: writes::<$config>,
             reads: reads::<$config>,
+            files: files::<$config>,
+            makes_metrics: makes_metrics::<$config>,
+            wants_metrics: wants_metrics::<$config>,
             sample: include_str!(concat!($folder, "/sample.yaml")),
             readme: include_str!(concat!($folder, "/README.md")),
         }
@@ -209,8 +234,25 @@ fn reads<C: Component>(options: Value, path: &Path) -> bool {
     serde_json::from_value::<C>(options).is_ok_and(|config| config.reads(path))
 }
 
+fn files<C: Component>(options: Value) -> Vec<(String, PathBuf)> {
+    serde_json::from_value::<C>(options).map(|config| config.files()).unwrap_or_default()
+}
+
+fn makes_metrics<C: Component>(options: Value) -> bool {
+    serde_json::from_value::<C>(options).is_ok_and(|config| config.makes_metrics())
+}
+
+fn wants_metrics<C: Component>(options: Value) -> bool {
+    serde_json::from_value::<C>(options).is_ok_and(|config| config.wants_metrics())
+}
+
 fn outputs<C: Component>(options: Value) -> Vec<String> {
     serde_json::from_value::<C>(options).map(|config| config.outputs()).unwrap_or_default()
+}
+
+/// What claims a TCP address says of it: none at port 0, which is a free one, another one each time.
+pub fn tcp_claim(address: SocketAddr) -> Option<String> {
+    (address.port() != 0).then(|| format!("the TCP address {address}"))
 }
 
 /// Checks a text; the message says what to write instead.

@@ -122,6 +122,7 @@ fn fill(distributions: Distributions, sketch: &str, starts_at_zero: bool, reques
         expire_seconds: 600,
         series_max: 100,
         starts_at_zero,
+        seed: 1,
     };
     let mut rows = RowsBuilder::new(&distributions, 1, "web-1", Vec::new());
     let number = Value::Number(2.5);
@@ -163,7 +164,7 @@ fn texts(series: &Series1) -> String {
 }
 
 fn version_1(distributions: Distributions, sketch: &str, starts_at_zero: bool) -> Request1 {
-    let mut request = RequestBuilder::default();
+    let mut request = RequestBuilder::new(Version::One, 1);
     fill(distributions, sketch, starts_at_zero, &mut request);
     let body = request.take();
     assert_eq!((body.events(), request.bytes(), request.events()), (3, 0, 0));
@@ -220,7 +221,7 @@ fn a_histogram_of_sampled_values_has_floats() {
 }
 
 fn version_2(distributions: Distributions) -> Body {
-    let mut request = RequestBuilder::new(Version::Two);
+    let mut request = RequestBuilder::new(Version::Two, 1);
     fill(distributions, WHOLE, true, &mut request);
     request.take()
 }
@@ -302,7 +303,7 @@ fn a_question_says_nothing() {
 
 #[test]
 fn requests_follow_each_other() {
-    let mut request = RequestBuilder::new(Version::Two);
+    let mut request = RequestBuilder::new(Version::Two, 1);
     fill(Distributions::Native, WHOLE, true, &mut request);
     let (size, first) = (request.bytes(), bytes(&request.take()));
     assert!(size >= first.len() && size < first.len() + 100, "{size} {}", first.len());

@@ -2,8 +2,10 @@
 //! what it acknowledges, and does with each message what a test says.
 
 use crate::unpack::unpack;
+use crate::wire::{Wire, wire};
 use rustix::net::sockopt::set_socket_linger;
-use std::io::{self, Read, Write};
+use rustls::ServerConfig;
+use std::io;
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -67,6 +69,7 @@ pub struct FrameServer {
 
 struct Shared {
     state: Mutex<State>,
+    tls: Option<Arc<ServerConfig>>,
     act: Box<dyn Fn(Message) -> Act + Send + Sync>,
 }
 
@@ -87,9 +90,17 @@ impl Shared {
 impl FrameServer {
     /// Listens on a free port of 127.0.0.1.
     pub fn start(act: impl Fn(Message) -> Act + Send + Sync + 'static) -> FrameServer {
+        FrameServer::with(None, act)
+    }
+
+    /// The same, with TLS if there is a configuration.
+    pub fn with(
+        tls: Option<Arc<ServerConfig>>,
+        act: impl Fn(Message) -> Act + Send + Sync + 'static,
+    ) -> FrameServer {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port to listen on");
         let port = listener.local_addr().expect("an address").port();
-        let shared = Arc::new(Shared { state: Mutex::default(), act: Box::new(act) });
+        let shared = Arc::new(Shared { state: Mutex::default(), tls, act: Box::new(act) });
         let all = shared.clone();
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
@@ -101,7 +112,7 @@ impl FrameServer {
                 let connection = state.connections - 1;
                 drop(state);
                 let shared = all.clone();
-                thread::spawn(move || drop(Visit { stream, shared, connection }.serve()));
+                thread::spawn(move || Visit::new(stream, shared, connection)?.serve());
             }
         });
         FrameServer { port, shared }
@@ -146,13 +157,19 @@ enum Mood {
 
 /// One connection.
 struct Visit {
-    stream: TcpStream,
+    socket: TcpStream,
+    wire: Box<dyn Wire>,
     shared: Arc<Shared>,
     connection: usize,
 }
 
 impl Visit {
-    fn serve(self) -> io::Result<()> {
+    fn new(socket: TcpStream, shared: Arc<Shared>, connection: usize) -> io::Result<Visit> {
+        let wire = wire(&socket, shared.tls.as_ref())?;
+        Ok(Visit { socket, wire, shared, connection })
+    }
+
+    fn serve(mut self) -> io::Result<()> {
         let hello = self.frame()?;
         let session = hello[4..20].try_into().expect("16 bytes");
         let compression = ["", "gzip", "deflate", "zstd", "snappy", "lz4"][usize::from(hello[2])];
@@ -188,7 +205,7 @@ impl Visit {
         (self.shared.act)(message)
     }
 
-    fn go_on(&self, act: Act, number: u64) -> io::Result<Mood> {
+    fn go_on(&mut self, act: Act, number: u64) -> io::Result<Mood> {
         match act {
             Act::Keep => self.answer(b'A', number, "")?,
             Act::KeepSilently => return Ok(Mood::Silent),
@@ -202,7 +219,7 @@ impl Visit {
             }
             Act::Refuse(reason) => self.answer(b'R', number, reason)?,
             Act::Write(bytes) => {
-                (&self.stream).write_all(&bytes)?;
+                self.write(&bytes)?;
                 return Ok(Mood::Deaf);
             }
             Act::Late(pause) => {
@@ -214,7 +231,7 @@ impl Visit {
     }
 
     fn reset(&self) -> io::Result<Mood> {
-        set_socket_linger(&self.stream, Some(Duration::ZERO))?;
+        set_socket_linger(&self.socket, Some(Duration::ZERO))?;
         Err(io::ErrorKind::ConnectionReset.into())
     }
 
@@ -234,20 +251,25 @@ impl Visit {
         }
     }
 
-    fn frame(&self) -> io::Result<Vec<u8>> {
+    fn frame(&mut self) -> io::Result<Vec<u8>> {
         let mut length = [0; 4];
-        (&self.stream).read_exact(&mut length)?;
+        self.wire.read_exact(&mut length)?;
         let mut frame = vec![0; u32::from_be_bytes(length) as usize];
-        (&self.stream).read_exact(&mut frame)?;
+        self.wire.read_exact(&mut frame)?;
         Ok(frame)
     }
 
-    fn answer(&self, kind: u8, number: u64, reason: &str) -> io::Result<()> {
+    fn answer(&mut self, kind: u8, number: u64, reason: &str) -> io::Result<()> {
         let length = u32::try_from(9 + reason.len()).expect("a short reason");
         let mut frame = length.to_be_bytes().to_vec();
         frame.push(kind);
         frame.extend_from_slice(&number.to_be_bytes());
         frame.extend_from_slice(reason.as_bytes());
-        (&self.stream).write_all(&frame)
+        self.write(&frame)
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.wire.write_all(bytes)?;
+        self.wire.flush()
     }
 }

@@ -1,7 +1,8 @@
 //! A far side that speaks HTTP/1.1, plain or with TLS, and does with each request what a test says.
 
+use crate::wire::{Wire, wire};
 use rustix::net::sockopt::set_socket_linger;
-use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use rustls::ServerConfig;
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -194,10 +195,6 @@ impl Drop for HttpServer {
     }
 }
 
-trait Wire: Read + Write + Send {}
-
-impl<W: Read + Write + Send> Wire for W {}
-
 /// One connection.
 struct Visit {
     number: usize,
@@ -214,14 +211,7 @@ impl Visit {
             state.connections += 1;
             state.connections - 1
         };
-        let plain = socket.try_clone()?;
-        let wire: Box<dyn Wire> = match &shared.options.tls {
-            None => Box::new(plain),
-            Some(tls) => {
-                let connection = ServerConnection::new(tls.clone()).map_err(io::Error::other)?;
-                Box::new(StreamOwned::new(connection, plain))
-            }
-        };
+        let wire = wire(&socket, shared.options.tls.as_ref())?;
         Ok(Visit { number, socket, wire: BufReader::new(wire), shared })
     }
 

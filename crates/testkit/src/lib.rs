@@ -16,6 +16,7 @@ mod source;
 mod store;
 pub mod toxiproxy;
 pub mod unpack;
+mod wire;
 mod yaml;
 
 pub use batch::{Rows, assert_whole, batch};

@@ -95,6 +95,16 @@ impl AuthOptions {
         faults
     }
 
+    /// The file of the secret, if there is one, with its JSON pointer below `auth`.
+    pub fn files(&self) -> Vec<(String, PathBuf)> {
+        let (pointer, file) = match self {
+            AuthOptions::Basic { password_file, .. } => ("/password_file", password_file),
+            AuthOptions::Bearer { token_file, .. } => ("/token_file", token_file),
+            AuthOptions::Header { value_file, .. } => ("/value_file", value_file),
+        };
+        file.iter().map(|path| (pointer.to_owned(), path.clone())).collect()
+    }
+
     /// What the options say. Reads nothing yet.
     pub fn build(self) -> Auth {
         match self {

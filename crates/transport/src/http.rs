@@ -3,8 +3,8 @@
 use crate::body::Chunks;
 use crate::patient::Patient;
 use crate::target::Target;
-use crate::tcp;
-use crate::tls::{Tls, TlsError};
+use crate::tcp::{self, ConnectError};
+use crate::tls::Tls;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -16,10 +16,9 @@ use std::error::Error;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::{TcpStream, lookup_host};
-use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
-use tokio_rustls::TlsConnector;
 
 /// Bytes of an answer that are read: enough for any message. A connection on which more comes is
 /// closed.
@@ -69,7 +68,7 @@ pub struct Answer {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct SendError {
-    /// Short name of the kind: `unreachable`, `tls`, `timeout`, `broken`.
+    /// Short name of the kind: one of [`ConnectError::kind`], `timeout`, `broken`.
     pub kind: &'static str,
     /// What happened, without the endpoint.
     pub message: String,
@@ -78,6 +77,12 @@ pub struct SendError {
 impl SendError {
     fn new(kind: &'static str, message: impl Into<String>) -> SendError {
         SendError { kind, message: message.into() }
+    }
+}
+
+impl From<ConnectError> for SendError {
+    fn from(error: ConnectError) -> SendError {
+        SendError::new(error.kind(), error.to_string())
     }
 }
 
@@ -132,7 +137,8 @@ impl Client {
         }
         let limit = deadline.min(Instant::now() + self.options.connect_timeout);
         let connection = timeout_at(limit, self.connect()).await;
-        let connection = connection.map_err(|_| SendError::new("timeout", "no connection in time"))??;
+        let late = |_| SendError::new("unreachable", "no connection in time");
+        let connection = connection.map_err(late)??;
         self.exchange(connection, outgoing, deadline).await
     }
 
@@ -178,43 +184,19 @@ impl Client {
     }
 
     async fn connect(&self) -> Result<Connection, SendError> {
-        let stream = Patient::new(self.tcp().await?);
+        let stream = Patient::new(self.dial().await?);
         if !self.target.tls {
             return handshake(TokioIo::new(stream)).await;
         }
-        let (tls, host) = (self.options.tls.clone(), self.target.host.as_str());
-        let of_tls = |error: TlsError| SendError::new("tls", error.to_string());
-        let source = tls.clone();
-        let config = spawn_blocking(move || source.config()).await;
-        let config = config.map_err(|error| SendError::new("tls", error.to_string()))?.map_err(of_tls)?;
-        let name = tls.server_name(host).map_err(of_tls)?;
-        let stream = TlsConnector::from(config).connect(name, stream).await.map_err(|error| {
-            let message = tls.explain(&error, host).unwrap_or_else(|| format!("TLS: {error}"));
-            SendError::new("tls", message)
-        })?;
+        let stream = tcp::encrypt(stream, &self.target.host, &self.options.tls).await?;
         handshake(TokioIo::new(stream)).await
     }
 
-    /// Connects to the first address that answers; each has its part of the time.
-    async fn tcp(&self) -> Result<TcpStream, SendError> {
+    async fn dial(&self) -> Result<TcpStream, ConnectError> {
         let Target { host, port, .. } = &*self.target;
-        let unreachable = |error: io::Error| SendError::new("unreachable", error.to_string());
-        let addresses: Vec<_> = lookup_host((host.as_str(), *port)).await.map_err(unreachable)?.collect();
-        let part = self.options.connect_timeout / u32::try_from(addresses.len().max(1)).unwrap_or(u32::MAX);
-        let mut last = SendError::new("unreachable", "the name has no address");
-        for address in addresses {
-            last = match timeout(part, TcpStream::connect(address)).await {
-                Ok(Ok(stream)) => {
-                    // Without it only requests notice a far side that is gone, each by its own limit,
-                    // which comes first.
-                    let _ = tcp::watch_peer(&stream, 2 * self.options.timeout);
-                    return Ok(stream);
-                }
-                Ok(Err(error)) => unreachable(error),
-                Err(_) => SendError::new("timeout", "no connection in time"),
-            };
-        }
-        Err(last)
+        // Each request notices a far side that is gone by its own limit, which comes first; the kernel sees to
+        // connections that rest.
+        tcp::dial((host, *port), self.options.connect_timeout, 2 * self.options.timeout).await
     }
 }
 

@@ -14,8 +14,10 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, lookup_host};
+use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 /// How long a connection is silent before the kernel asks whether the peer is still there.
 const KEEPALIVE_AFTER: Duration = Duration::from_secs(30);
@@ -63,24 +65,24 @@ impl fmt::Display for Address {
     }
 }
 
-/// Why there is no connection.
+/// Why there is no connection; where to is known to who asked.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// The name has no address.
-    #[error("{0}: the name cannot be resolved: {1}")]
-    Resolve(Address, io::Error),
+    #[error("the name cannot be resolved: {0}")]
+    Resolve(io::Error),
     /// Nobody answers there.
-    #[error("{0}: {1}")]
-    Unreachable(Address, io::Error),
+    #[error("{0}")]
+    Unreachable(#[from] io::Error),
     /// It took too long.
-    #[error("{0}: no connection within {time:?}", time = .1)]
-    Timeout(Address, Duration),
+    #[error("no connection within {0:?}")]
+    Timeout(Duration),
     /// The options of TLS cannot be used.
-    #[error("{0}: {1}")]
-    TlsFiles(Address, TlsError),
+    #[error("{0}")]
+    TlsFiles(TlsError),
     /// TLS cannot be begun with the peer.
-    #[error("{0}: {1}")]
-    Handshake(Address, String),
+    #[error("{0}")]
+    Handshake(String),
 }
 
 impl ConnectError {
@@ -143,41 +145,46 @@ pub async fn connect(
     within: Duration,
     silence: Duration,
 ) -> Result<Connection, ConnectError> {
+    let Address { host, port } = address;
     let all = async {
-        let stream = dial(address, within).await?;
-        let unreachable = |error| ConnectError::Unreachable(address.clone(), error);
-        watch_peer(&stream, silence).map_err(unreachable)?;
-        let socket = stream.as_fd().try_clone_to_owned().map_err(unreachable)?;
+        let stream = dial((host, *port), within, silence).await?;
+        let socket = stream.as_fd().try_clone_to_owned()?;
         let written = Arc::new(AtomicU64::new(0));
         let meter = Meter { socket, written: written.clone() };
         let stream = Counted { stream, written };
         Ok(match tls {
             None => Connection { stream: Box::new(stream), meter },
-            Some(tls) => Connection { stream: Box::new(encrypt(stream, address, tls).await?), meter },
+            Some(tls) => Connection { stream: Box::new(encrypt(stream, host, tls).await?), meter },
         })
     };
-    match timeout(within, all).await {
-        Ok(result) => result,
-        Err(_) => Err(ConnectError::Timeout(address.clone(), within)),
-    }
+    timeout(within, all).await.unwrap_or(Err(ConnectError::Timeout(within)))
 }
 
-/// A stream to the first address of the name that answers.
-async fn dial(address: &Address, within: Duration) -> Result<TcpStream, ConnectError> {
-    let resolve = |error| ConnectError::Resolve(address.clone(), error);
-    let found = lookup_host((address.host.as_str(), address.port)).await.map_err(resolve)?;
-    let found: Vec<_> = found.collect();
+/// A stream to the first address of the host that answers; each has its part of the time. `within` and `silence` are
+/// those of [`connect`].
+///
+/// # Errors
+/// Those of [`ConnectError`] that are not about TLS.
+pub(crate) async fn dial(
+    host: (&str, u16),
+    within: Duration,
+    silence: Duration,
+) -> Result<TcpStream, ConnectError> {
+    let found: Vec<_> = lookup_host(host).await.map_err(ConnectError::Resolve)?.collect();
     // One that swallows packets leaves time for the others.
-    let share = within / found.len().max(1) as u32;
-    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    let share = within / u32::try_from(found.len().max(1)).unwrap_or(u32::MAX);
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address").into();
     for peer in found {
         match timeout(share, TcpStream::connect(peer)).await {
-            Ok(Ok(stream)) => return Ok(stream),
-            Ok(Err(error)) => last = error,
-            Err(_) => last = io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {share:?}")),
+            Ok(Ok(stream)) => {
+                watch_peer(&stream, silence)?;
+                return Ok(stream);
+            }
+            Ok(Err(error)) => last = error.into(),
+            Err(_) => last = ConnectError::Timeout(share),
         }
     }
-    Err(ConnectError::Unreachable(address.clone(), last))
+    Err(last)
 }
 
 /// Has the kernel notice a peer that is gone, or that takes nothing of what is sent for longer than `silence`: the
@@ -196,19 +203,23 @@ pub fn watch_peer(stream: &TcpStream, silence: Duration) -> io::Result<()> {
     Ok(())
 }
 
-async fn encrypt(
-    stream: Counted,
-    address: &Address,
+/// Begins TLS with `host` over a stream. The files of its options are read on a blocking thread.
+///
+/// # Errors
+/// Those of [`ConnectError`] that are about TLS.
+pub(crate) async fn encrypt<S: Stream>(
+    stream: S,
+    host: &str,
     tls: &Arc<Tls>,
-) -> Result<tokio_rustls::client::TlsStream<Counted>, ConnectError> {
-    let unusable = |error| ConnectError::TlsFiles(address.clone(), error);
-    let name = tls.server_name(&address.host).map_err(unusable)?;
+) -> Result<TlsStream<S>, ConnectError> {
+    let name = tls.server_name(host).map_err(ConnectError::TlsFiles)?;
     let reading = tls.clone();
-    let config = tokio::task::spawn_blocking(move || reading.config()).await;
-    let config = config.unwrap_or_else(|error| Err(TlsError::Other(error.to_string()))).map_err(unusable)?;
-    TlsConnector::from(config).connect(name, stream).await.map_err(|error| {
-        let text = tls.explain(&error, &address.host);
-        ConnectError::Handshake(address.clone(), text.unwrap_or_else(|| format!("TLS: {error}")))
+    let config = spawn_blocking(move || reading.config()).await;
+    let config = config.unwrap_or_else(|error| Err(TlsError::Other(error.to_string())));
+    let connector = TlsConnector::from(config.map_err(ConnectError::TlsFiles)?);
+    connector.connect(name, stream).await.map_err(|error| {
+        let text = tls.explain(&error, host);
+        ConnectError::Handshake(text.unwrap_or_else(|| format!("TLS: {error}")))
     })
 }
 

@@ -60,9 +60,11 @@ impl TlsFiles {
         faults
     }
 
-    /// The files that are read.
-    fn paths(&self) -> impl Iterator<Item = &Path> {
-        [&self.ca_file, &self.cert_file, &self.key_file].into_iter().flatten().map(PathBuf::as_path)
+    /// The files that are read, each with its JSON pointer below `tls`.
+    pub fn files(&self) -> Vec<(String, PathBuf)> {
+        let all =
+            [("/ca_file", &self.ca_file), ("/cert_file", &self.cert_file), ("/key_file", &self.key_file)];
+        all.into_iter().filter_map(|(pointer, path)| Some((pointer.to_owned(), path.clone()?))).collect()
     }
 }
 
@@ -243,7 +245,7 @@ impl Tls {
     }
 
     fn stamps(&self) -> Option<Vec<Stamp>> {
-        self.files.paths().map(|path| Stamp::of(path).ok().flatten()).collect()
+        self.files.files().iter().map(|(_, path)| Stamp::of(path).ok().flatten()).collect()
     }
 
     fn warn(&self) {

@@ -47,6 +47,25 @@ fn unknown_keys() {
     );
 }
 
+/// A type that another agent has under that name leads to the one here.
+#[test]
+fn types_of_other_agents() {
+    let of = |source: &str, sink: &str| {
+        faults_of(&format!(
+            "sources: {{in: {{type: {source}}}}}\nsinks: {{out: {{type: {sink}, inputs: [in]}}}}\n"
+        ))
+    };
+    assert_eq!(
+        of("tail", "stdout"),
+        [
+            "m.yaml:1:22: unknown source type \"tail\"; write `file`, which is the nearest to it here",
+            "m.yaml:2:21: unknown sink type \"stdout\"; write `console`, which is the nearest to it here",
+        ]
+    );
+    // Types that nothing here comes near to.
+    assert!(of("beats", "console")[0].ends_with("; the types are `file` and `stdin`"));
+}
+
 /// Wrong types say what was expected, what was found, and how to write it.
 #[test]
 fn wrong_types() {

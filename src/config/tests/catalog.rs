@@ -1,6 +1,7 @@
 //! A few component types with every shape of option.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use millstream_model::{Interval, Kind, Size};
 use schemars::{JsonSchema, Schema, schema_for};
@@ -114,6 +115,7 @@ struct Time {
 struct Console {
     encoding: Option<Encoding>,
     password: Option<String>,
+    password_file: Option<String>,
     retries: Option<u16>,
     ratio: Option<f64>,
     color: Option<bool>,
@@ -177,6 +179,12 @@ impl Catalog for TestCatalog {
             }
             _ => Vec::new(),
         }
+    }
+
+    /// Whatever is called a file.
+    fn files(&self, _: Kind, _: &str, options: &Json) -> Vec<(String, PathBuf)> {
+        let path = options.get("password_file").and_then(Json::as_str);
+        path.map(|path| ("/password_file".to_owned(), path.into())).into_iter().collect()
     }
 
     fn formats(&self) -> Formats {

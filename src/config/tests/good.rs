@@ -150,6 +150,29 @@ fn warnings() {
     );
 }
 
+/// A file that a component needs later may come later; that it is not there now is said, without its path.
+#[test]
+fn files_that_cannot_be_read_yet() {
+    let folder = tempfile::tempdir().unwrap();
+    let there = folder.path().join("there");
+    std::fs::write(&there, "x").unwrap();
+    let warnings = |path: &std::path::Path| {
+        let sink = format!("type: console, inputs: [in], password_file: '{}'", path.display());
+        let config = good(&format!("sources: {{in: {{type: stdin}}}}\nsinks: {{out: {{{sink}}}}}\n"));
+        let texts = config.warnings.iter().map(ToString::to_string);
+        let texts = texts.filter(|text| text.contains("password"));
+        texts.map(|text| text[text.find("m.yaml").unwrap()..].to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(warnings(&there), [""; 0]);
+    let said = |what: &str| {
+        let advice = "create the file, let the agent read it, or name another one";
+        vec![format!("m.yaml:2:59: `password_file`: {what}, and `out` waits for it; {advice}")]
+    };
+    let missing = "the file cannot be read (No such file or directory (os error 2))";
+    assert_eq!(warnings(&folder.path().join("missing")), said(missing));
+    assert_eq!(warnings(folder.path()), said("this is no regular file"));
+}
+
 /// The editors' schema has every type with its common keys, and every reference in it leads somewhere.
 #[test]
 fn editor_schema() {

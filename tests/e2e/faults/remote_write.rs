@@ -14,7 +14,7 @@ use std::path::Path;
 const SERIES: usize = 30;
 
 /// Hands a request on to Prometheus; its answer.
-fn hand_on(prometheus: &Prometheus, seen: &Seen) -> Reply {
+pub fn hand_on(prometheus: &Prometheus, seen: &Seen) -> Reply {
     let mut stream = TcpStream::connect(prometheus.address()).unwrap();
     let mut head = format!("POST /api/v1/write HTTP/1.0\r\nContent-Length: {}\r\n", seen.body.len());
     for name in ["content-type", "content-encoding", "x-prometheus-remote-write-version", "user-agent"] {

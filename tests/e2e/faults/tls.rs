@@ -1,10 +1,14 @@
-//! Certificates that do not fit, over HTTP: waited out, said in the log, and mended while the agent runs.
+//! Certificates that do not fit: waited out, said in the log, and mended while the agent runs.
 
 use super::far::{Act, FarSide};
-use super::{FILES, PATIENCE, append, assert_lines, counted, logs, stop, wait_settled};
+use super::remote_write::{add, assert_exact, hand_on, send_points, wait_sum};
+use super::{FILES, PATIENCE, append, assert_lines, counted, logs, points, start_ready, stop, wait_settled};
 use crate::support::{Agent, folder, wait_until};
 use millstream_testkit::certificates::{Authority, Validity};
+use millstream_testkit::frames::{self, FrameServer};
 use millstream_testkit::http::HttpOptions;
+use millstream_testkit::prometheus::Prometheus;
+use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 
@@ -57,6 +61,55 @@ fn introduced(authority: &Authority, other: &Authority) {
     let all = (FILES * LINES) as u64;
     assert_eq!(wait_settled(&agent, all), (all, 0), "sent and dropped");
     assert_lines(&far.text(), LINES, |_| false);
+    stop(agent);
+}
+
+/// The agent trusts another authority than that of the far side at first. That is said, and nothing goes out, until
+/// the file has the right one.
+fn trusts_at_last(agent: &Agent, dir: &Path, authority: &Authority) {
+    wait_until("the reason in the log", PATIENCE, || agent.log().contains("ca_file"));
+    let ready = || agent.get("/ready").unwrap_or_default();
+    wait_until("the sink in /ready", PATIENCE, || ready().contains("out") && ready().contains("ca_file"));
+    assert!(counted(agent, "errors", "error_type=\"tls\"") > 0, "{}", agent.log());
+    assert_eq!(counted(agent, "sent_events", "") + counted(agent, "dropped_events", ""), 0);
+    authority.write(dir, "ca");
+}
+
+const CA: &str = "batch: { timeout: 10ms }, tls: { ca_file: DIR/ca.crt }";
+
+#[test]
+fn frames_go_to_a_far_side_that_is_trusted_alone() {
+    let (authority, other, dir) = (Authority::new(), Authority::new(), folder());
+    let server = authority.issue(&["127.0.0.1"], Validity::Good).server(None);
+    let far = FrameServer::with(Some(server), |_| frames::Act::Keep);
+    other.write(dir.path(), "ca");
+    append(dir.path(), 0, LINES);
+    let frames = "framing: length, acknowledgements: true, compression: gzip";
+    let sink = format!("type: tcp, address: '127.0.0.1:{}', {frames}, {CA}", far.port);
+    let agent = Agent::start(dir.path(), &logs(&sink), &[]);
+    trusts_at_last(&agent, dir.path(), &authority);
+    let all = (FILES * LINES) as u64;
+    assert_eq!(wait_settled(&agent, all), (all, 0), "sent and dropped");
+    assert_lines(&far.text(), LINES, |_| false);
+    stop(agent);
+}
+
+#[test]
+fn sums_go_to_a_far_side_that_is_trusted_alone() {
+    let (authority, other, dir) = (Authority::new(), Authority::new(), folder());
+    let tls = Some(authority.issue(&["127.0.0.1"], Validity::Good).server(None));
+    let options = HttpOptions { tls, ..HttpOptions::default() };
+    let far = FarSide::before(options, |_, _| Act::Keep, |seen| hand_on(Prometheus::shared(), seen));
+    other.write(dir.path(), "ca");
+    let uri = far.server.uri("/api/v1/write");
+    let sink =
+        format!("type: prometheus_remote_write, uri: '{uri}', spread: 0s, labels: {{ test: tls }}, {CA}");
+    let agent = start_ready(dir.path(), &points(&sink));
+    send_points(dir.path(), 3);
+    trusts_at_last(&agent, dir.path(), &authority);
+    wait_sum("tls", 3);
+    add(dir.path(), "tls", 4, 7);
+    assert_exact(&agent, "tls");
     stop(agent);
 }
 

@@ -3,11 +3,11 @@
 
 use super::{Encoding, Metadata};
 use crate::metrics::view::{MetricView, NOT_A_METRIC, Reason};
+use crate::seed::secret_seed;
 use bytes::Bytes;
 use millstream_encodings::msgpack::{BlockEncoder, Shared};
 use millstream_model::{Batch, ComponentError, EncodeCx, Encoder, Payload, Segment};
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher, Hasher, RandomState};
 
 /// A block that has as many bytes takes no more metrics: it should fit into what a broker takes as one record, which
 /// is 1 MB by default.
@@ -38,7 +38,7 @@ impl MetricBlocks {
     pub fn new(encoding: &Encoding) -> MetricBlocks {
         MetricBlocks {
             metadata: encoding.metadata.clone(),
-            encoder: BlockEncoder::new(seed()),
+            encoder: BlockEncoder::new(secret_seed()),
             refused: BTreeMap::new(),
             is_open: false,
         }
@@ -54,7 +54,7 @@ impl MetricBlocks {
         blocks: &mut Vec<MetricBlock>,
     ) {
         if std::mem::replace(&mut self.is_open, true) {
-            self.encoder = BlockEncoder::new(seed());
+            self.encoder = BlockEncoder::new(secret_seed());
         }
         for row in rows {
             let added = view.metric(row).and_then(|metric| self.encoder.push(&metric).or(Err(NOT_A_METRIC)));
@@ -103,10 +103,6 @@ impl MetricBlocks {
             payload.events = payload.events.saturating_sub(events);
         }
     }
-}
-
-fn seed() -> u64 {
-    RandomState::new().build_hasher().finish()
 }
 
 impl MetricBlocks {

@@ -3,7 +3,7 @@
 use super::config::Distributions;
 use super::events::MetricRows;
 use super::outlet::Outlet;
-use super::period::Period;
+use super::period::{Period, Periods};
 use millstream_model::limits::BLOCK_BYTES;
 use millstream_model::{Polled, SourceCx};
 use millstream_series::{Output, Temporality};
@@ -26,14 +26,20 @@ pub struct Number<N> {
 /// The numbers of one period after the other.
 pub struct Numbers<N> {
     waiting: VecDeque<Number<N>>,
+    /// That of what waits.
     period: Period,
     outlet: Outlet,
+    length: Duration,
+    /// From the first poll on.
+    periods: Option<Periods>,
+    has_ended: bool,
 }
 
 impl<N: AsRef<str>> Numbers<N> {
-    /// None yet.
-    pub fn new(outlet: Outlet) -> Numbers<N> {
-        Numbers { waiting: VecDeque::new(), period: Period { end_ns: 0, seconds: 0.0 }, outlet }
+    /// None yet. Periods are of this length, a whole number of seconds.
+    pub fn new(length: Duration, outlet: Outlet) -> Numbers<N> {
+        let period = Period { end_ns: 0, seconds: 0.0 };
+        Numbers { waiting: VecDeque::new(), period, outlet, length, periods: None, has_ended: false }
     }
 
     /// These are of this period.
@@ -42,18 +48,30 @@ impl<N: AsRef<str>> Numbers<N> {
         self.waiting.extend(numbers.filter(|number| number.value.is_finite()));
     }
 
-    /// Whether all were given out.
-    pub fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
-    }
-
-    /// Counts what a sink lost.
-    pub fn count_lost(&self, cx: &SourceCx<'_>) {
+    /// A period that has ended, for its numbers to be taken; or what the source has to say until then: what waits is
+    /// given out first.
+    pub fn poll(&mut self, cx: &SourceCx<'_>) -> Result<Period, Polled> {
         self.outlet.count_lost(cx);
+        if !self.waiting.is_empty() {
+            return Err(self.give(cx));
+        }
+        if self.has_ended {
+            return Err(Polled::Ended);
+        }
+        let periods = self.periods.get_or_insert_with(|| Periods::new(self.length, cx.now));
+        let left = periods.left(cx.now);
+        if !left.is_zero() && !cx.until_eof {
+            return Err(Polled::Wait(left));
+        }
+        if !cx.sinks.is_subset(cx.room) {
+            return Err(Polled::NoRoom);
+        }
+        self.has_ended = cx.until_eof;
+        Ok(periods.end(cx.now))
     }
 
     /// Gives out as many as fit into a batch, if every sink has room.
-    pub fn give(&mut self, cx: &SourceCx<'_>) -> Polled {
+    fn give(&mut self, cx: &SourceCx<'_>) -> Polled {
         if !cx.sinks.is_subset(cx.room) {
             return Polled::NoRoom;
         }

@@ -2,6 +2,7 @@
 
 use crate::metrics::view::{MetricView, Reason};
 use crate::requests::{Cargo, Spread};
+use crate::seed::secret_seed;
 #[cfg(test)]
 use bytes::Bytes;
 #[cfg(test)]
@@ -12,7 +13,6 @@ use millstream_model::Grant;
 use millstream_model::{Batch, ComponentError, EncodeCx, Encoder, Payload, Permit};
 use std::any::Any;
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 
 /// What the encoders of a sink share.
@@ -20,14 +20,12 @@ pub struct Encoding {
     distributions: Distributions,
     /// Over what time hosts spread what they send, if it is sent.
     spread: Option<Spread>,
-    /// Of the hashes of series: nobody outside can make two that are alike.
-    seed: u64,
 }
 
 impl Encoding {
     /// For a sink that sends, if there is a spread, or that keeps values to be asked for.
     pub fn new(distributions: Distributions, spread: Option<Spread>) -> Arc<Encoding> {
-        Arc::new(Encoding { distributions, spread, seed: RandomState::new().build_hasher().finish() })
+        Arc::new(Encoding { distributions, spread })
     }
 
     /// Bytes that an encoder may make of a batch: its texts, its rows, and the buckets of its distributions, which
@@ -72,9 +70,9 @@ impl Encoder for RowsEncoder {
         payload: &mut Payload,
         cx: &mut EncodeCx<'_>,
     ) -> Result<(), ComponentError> {
-        let Encoding { distributions, spread, seed } = &*self.encoding;
+        let Encoding { distributions, spread } = &*self.encoding;
         let (view, text) = (MetricView::new(batch), cx.pool.buffer());
-        let mut rows = RowsBuilder::new(distributions, *seed, &batch.source.host, text);
+        let mut rows = RowsBuilder::new(distributions, secret_seed(), &batch.source.host, text);
         rows.reserve(batch.events());
         for row in batch.runs(0, batch.rows()).flat_map(|(begin, end)| begin..end) {
             match view.metric(row) {

@@ -1,10 +1,12 @@
 //! Options of series, as both sinks have them.
 
+use crate::seed::secret_seed;
 use millstream_encodings::prometheus::{Distributions, LabelRules, Options, push_label_name};
 use millstream_model::{Interval, Size};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// How distributions are given out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -33,6 +35,21 @@ pub struct SeriesOptions<'a> {
 /// The quantiles of a summary, if nothing else is said.
 pub fn default_quantiles() -> Vec<f64> {
     vec![0.5, 0.9, 0.95, 0.99, 1.0]
+}
+
+/// After how long a series is forgotten, if nothing else is said.
+pub fn default_expire() -> Interval {
+    Interval(Duration::from_secs(600))
+}
+
+/// How many series there may be, if nothing else is said.
+pub fn default_max_series() -> usize {
+    1_000_000
+}
+
+/// What is on, if nothing else is said.
+pub fn yes() -> bool {
+    true
 }
 
 impl SeriesOptions<'_> {
@@ -83,6 +100,7 @@ impl SeriesOptions<'_> {
             expire_seconds: self.expire.0.as_secs() as u32,
             series_max: self.max_series,
             starts_at_zero: self.start_at_zero,
+            seed: secret_seed(),
         }
     }
 }
@@ -106,7 +124,6 @@ fn is_label(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn faults_have_their_place_and_advice() {

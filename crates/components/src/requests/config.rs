@@ -8,6 +8,7 @@ use millstream_transport::{HeaderMap, HeaderName, HeaderValue, Method, Target};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -169,6 +170,32 @@ impl Settings {
         let auth = auth.map(|auth| Arc::new(auth.build()));
         Settings { targets, client, method: Method::POST, headers: all, auth, batch, request, slow: SLOW }
     }
+}
+
+/// What was found in options, by JSON pointer, of a component that has these options under a key.
+pub fn under<T>(key: &str, found: Vec<(String, T)>) -> impl Iterator<Item = (String, T)> {
+    found.into_iter().map(move |(at, what)| (format!("/{key}{at}"), what))
+}
+
+/// The files that such options name, of a component that calls them `auth` and `tls`.
+pub fn access_files(auth: Option<&AuthOptions>, tls: Option<&TlsFiles>) -> Vec<(String, PathBuf)> {
+    let of_auth = auth.into_iter().flat_map(|auth| under("auth", auth.files()));
+    of_auth.chain(tls.into_iter().flat_map(|tls| under("tls", tls.files()))).collect()
+}
+
+/// Faults of how a component that sends to `targets` shows who it is and encrypts; it calls these options `auth` and
+/// `tls`.
+pub fn check_access(
+    auth: Option<&AuthOptions>,
+    tls: Option<&TlsFiles>,
+    targets: &[Arc<Target>],
+) -> Vec<(String, String)> {
+    let mut faults: Vec<_> = auth.into_iter().flat_map(|auth| under("auth", auth.check())).collect();
+    faults.extend(tls.into_iter().flat_map(|tls| under("tls", tls.check())));
+    if tls.is_some() && !targets.is_empty() && targets.iter().all(|target| !target.tls) {
+        faults.push(("/tls".into(), "has no effect on http://; write https:// or leave it out".into()));
+    }
+    faults
 }
 
 /// Faults of the headers that a user chose, for a component that calls them `headers`.

@@ -211,12 +211,12 @@ impl<P: Packer> RequestLane<P> {
         Ok(())
     }
 
-    /// Smaller requests take the place of the one that was refused; without them its events are
-    /// dropped.
+    /// Smaller requests take the place of the one that was refused; if there can be none its events are
+    /// dropped. What is missing in them the packer has counted.
     fn split(&mut self, smaller: Option<Vec<Request>>) {
         let Some(batch) = self.batches.front_mut() else { return };
         let Some(Repair::AtWork { events, in_doubt, is_there, .. }) = batch.repair.take() else { return };
-        let Some(smaller) = smaller.filter(|smaller| !smaller.is_empty()) else {
+        let Some(smaller) = smaller else {
             if is_there {
                 return;
             }

@@ -11,7 +11,9 @@ mod verdict;
 mod waiting;
 mod workshop;
 
-pub use config::{BatchOptions, RequestOptions, Settings, check_headers, targets};
+pub use config::{
+    BatchOptions, RequestOptions, Settings, access_files, check_access, check_headers, targets, under,
+};
 pub use lane::RequestLane;
 pub use spread::{Hold, Spread};
 
@@ -62,8 +64,9 @@ pub trait Packer: Send + 'static {
     fn pack(&mut self, taken: Vec<Taken>) -> Vec<Request>;
 
     /// The far side refused this request for its content (400, 413, 422): smaller ones that say the
-    /// same together, in order; none for a single event, which the lane then drops and counts as
-    /// `refused`. Runs on a blocking thread.
+    /// same together, in order; `None` for a single event, which the lane then drops and counts as
+    /// `refused`. Events that are in none of them were dropped, and counted with a reason, by the packer.
+    /// Runs on a blocking thread.
     fn split(&mut self, request: Request) -> Option<Vec<Request>>;
 
     /// A request was refused of which an earlier attempt may have been taken, since its answer was lost: whether

@@ -3,14 +3,14 @@
 //! A series is found by the hash of its name and tags as they arrived, so labels are made, and texts looked at, only
 //! when it is new. Names that come to the same labels are one series.
 
-use super::distribution::Histogram;
+use super::distribution::{Histogram, saturating};
 use super::form::{Form, split_block};
 use super::labels::{LabelRules, LabelSet};
 use super::rows::{Row, Rows};
 use super::{Distributions, Refusal};
 use crate::metric::Kind;
 use hashbrown::HashTable;
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// How far ahead of the clock a value may be. One that is years ahead would keep its series from going on.
 const AHEAD_MS_MAX: i64 = 10 * 60 * 1000;
@@ -29,6 +29,9 @@ pub struct Options {
     /// Whether a new sum begins with a 0 at the beginning of its first period: its increase is right from the start,
     /// also behind a restart.
     pub starts_at_zero: bool,
+    /// Of the hashes of labels and texts, a secret: with a known one, somebody could send series that all fall into one
+    /// place of a table, and each of them would take longer than the one before.
+    pub seed: u64,
 }
 
 /// One number of a series.
@@ -111,8 +114,8 @@ impl Distribution {
             return self.total.add(numbers);
         }
         let [count, sum, quantiles @ ..] = numbers else { return };
-        self.total.count += count;
-        self.total.sum += sum;
+        self.total.count = saturating(self.total.count + count);
+        self.total.sum = saturating(self.total.sum + sum);
         self.quantiles.clear();
         self.quantiles.extend_from_slice(quantiles);
     }
@@ -225,7 +228,7 @@ impl<F: Form> Accumulator<F> {
         let entry = Entry::new(row, &self.room, is_native, self.forgotten_ms);
         let entry = place(&mut self.entries, &mut self.free, entry);
         for block in F::blocks(&self.room) {
-            let hash = xxh3_64(block) as u32;
+            let hash = self.hash(block);
             self.by_labels.insert_unique(spread(hash), Labelled { hash, entry }, |of| spread(of.hash));
         }
         Ok((entry, true))
@@ -233,10 +236,14 @@ impl<F: Form> Accumulator<F> {
 
     /// The entry that gives something out with these labels.
     fn holder(&self, block: &[u8]) -> Option<u32> {
-        let hash = xxh3_64(block) as u32;
+        let hash = self.hash(block);
         let has = |entry: u32| F::blocks(&self.entries[entry as usize].labels).any(|own| own == block);
         let found = self.by_labels.find(spread(hash), |of| of.hash == hash && has(of.entry));
         found.map(|of| of.entry)
+    }
+
+    fn hash(&self, block: &[u8]) -> u32 {
+        xxh3_64_with_seed(block, self.options.seed) as u32
     }
 
     /// Has the clock go on, at most by an eighth of the time after which series are forgotten: what is added behind
@@ -385,7 +392,7 @@ impl Entry {
         self.last_ms = point.time_ms;
         match &mut self.distribution {
             Some(distribution) => distribution.add(numbers),
-            None if self.is_sum => self.value += row.value,
+            None if self.is_sum => self.value = saturating(self.value + row.value),
             None => self.value = row.value,
         }
         point.value = self.value;

@@ -26,6 +26,11 @@ pub(super) const ZERO_THRESHOLD: f64 = 2.938_735_877_055_719e-39;
 /// Buckets of a power of two.
 const BUCKETS_PER_DOUBLE: i32 = 1 << SCHEMA;
 
+/// A sum that stays finite: with an infinite one every later value would be lost.
+pub(super) fn saturating(sum: f64) -> f64 {
+    sum.clamp(f64::MIN, f64::MAX)
+}
+
 impl Distributions {
     /// Appends what a sketch comes to, for [`Accumulator`](super::Accumulator): its count and its sum, then the
     /// quantiles; or the weight of 0, the number of buckets above 0, and all buckets as pairs of index and weight,
@@ -127,9 +132,9 @@ impl Histogram {
     /// Adds what [`Distributions::push`] made of a sketch.
     pub(super) fn add(&mut self, numbers: &[f64]) {
         let [count, sum, zero, positive, buckets @ ..] = numbers else { return };
-        self.count += count;
-        self.sum += sum;
-        self.zero += zero;
+        self.count = saturating(self.count + count);
+        self.sum = saturating(self.sum + sum);
+        self.zero = saturating(self.zero + zero);
         let (pairs, _) = buckets.as_chunks::<2>();
         let (above, below) = pairs.split_at((*positive as usize).min(pairs.len()));
         let by = (SCHEMA - self.schema) as u32;
@@ -160,7 +165,7 @@ fn halve(buckets: &mut Vec<(i32, f64)>) {
     buckets.iter_mut().for_each(|(index, _)| *index = coarser(*index, 1));
     buckets.dedup_by(|next, before| {
         let is_pair = next.0 == before.0;
-        before.1 += if is_pair { next.1 } else { 0.0 };
+        before.1 = if is_pair { saturating(before.1 + next.1) } else { before.1 };
         is_pair
     });
 }
@@ -169,8 +174,8 @@ fn halve(buckets: &mut Vec<(i32, f64)>) {
 fn add_bucket(buckets: &mut Vec<(i32, f64)>, [index, weight]: [f64; 2], times: u32) {
     let index = coarser(index as i32, times);
     match buckets.binary_search_by_key(&index, |(index, _)| *index) {
-        Ok(at) => buckets[at].1 += weight,
-        Err(at) => buckets.insert(at, (index, weight)),
+        Ok(at) => buckets[at].1 = saturating(buckets[at].1 + weight),
+        Err(at) => buckets.insert(at, (index, saturating(weight))),
     }
 }
 
@@ -232,6 +237,19 @@ mod tests {
         assert!(histogram.positive.len() + histogram.negative.len() <= BUCKETS_MAX);
         let all: f64 = histogram.positive.iter().map(|(_, weight)| weight).sum();
         assert_eq!(2.0 * all, histogram.count);
+    }
+
+    #[test]
+    fn numbers_of_a_histogram_stay_finite() {
+        let mut histogram = Histogram::default();
+        // Weights of the same bucket that are too large together arrive as infinite.
+        let period = [1e308, -1e308, 1e308, 1.0, 0.0, 1e308, 0.0, f64::INFINITY];
+        (0..3).for_each(|_| histogram.add(&period));
+        assert_eq!((histogram.count, histogram.sum, histogram.zero), (f64::MAX, f64::MIN, f64::MAX));
+        assert_eq!((histogram.positive[0].1, histogram.negative[0].1), (f64::MAX, f64::MAX));
+        let mut buckets = vec![(1, 1e308), (2, 1e308)];
+        halve(&mut buckets);
+        assert_eq!(buckets, [(1, f64::MAX)]);
     }
 
     #[test]

@@ -49,7 +49,8 @@ pub struct Body {
 impl Body {
     /// A request of version 2 that says nothing. What answers it with statistics knows that version.
     pub fn question() -> Body {
-        RequestBuilder::new(Version::Two).take()
+        // Its table is empty: no seed matters.
+        RequestBuilder::new(Version::Two, 0).take()
     }
 
     /// Events in it.
@@ -111,7 +112,6 @@ impl Body {
 }
 
 /// Collects series to a request.
-#[derive(Default)]
 pub struct RequestBuilder {
     version: Version,
     one: WriteRequest,
@@ -120,9 +120,10 @@ pub struct RequestBuilder {
 }
 
 impl RequestBuilder {
-    /// For requests of a version.
-    pub fn new(version: Version) -> RequestBuilder {
-        RequestBuilder { version, ..RequestBuilder::default() }
+    /// For requests of a version. `seed` is that of [`Options`](super::Options).
+    pub fn new(version: Version, seed: u64) -> RequestBuilder {
+        let (one, two) = (WriteRequest::default(), WriteRequest2::new(seed));
+        RequestBuilder { version, one, two, ends: Vec::new() }
     }
 
     /// Changes the version of requests, if none is begun.

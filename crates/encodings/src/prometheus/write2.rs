@@ -7,7 +7,7 @@ use super::write1::{push_histogram, push_sample, sample_len};
 use crate::metric::Kind;
 use hashbrown::HashTable;
 use std::ops::Range;
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// A request under construction, not compressed.
 pub struct WriteRequest2 {
@@ -22,29 +22,32 @@ struct Symbols {
     text: Vec<u8>,
     places: Vec<Range<u32>>,
     found: HashTable<u32>,
+    /// Of the hashes in `found`.
+    seed: u64,
 }
 
 impl Symbols {
     /// The table begins with the empty text, by the protocol.
-    fn new() -> Symbols {
-        Symbols { text: Vec::new(), places: std::iter::once(0..0).collect(), found: HashTable::new() }
+    fn new(seed: u64) -> Symbols {
+        Symbols { text: Vec::new(), places: std::iter::once(0..0).collect(), found: HashTable::new(), seed }
     }
 
     fn of(&mut self, symbol: &[u8]) -> u32 {
         if symbol.is_empty() {
             return 0;
         }
-        let Symbols { text, places, found } = self;
+        let Symbols { text, places, found, seed } = self;
         let of = |index: u32| {
             let place: &Range<u32> = &places[index as usize];
             &text[place.start as usize..place.end as usize]
         };
-        let hash = xxh3_64(symbol);
+        let hash_of = |symbol| xxh3_64_with_seed(symbol, *seed);
+        let hash = hash_of(symbol);
         if let Some(index) = found.find(hash, |index| of(*index) == symbol) {
             return *index;
         }
         let index = places.len() as u32;
-        found.insert_unique(hash, index, |index| xxh3_64(of(*index)));
+        found.insert_unique(hash, index, |index| hash_of(of(*index)));
         places.push(text.len() as u32..(text.len() + symbol.len()) as u32);
         text.extend_from_slice(symbol);
         index
@@ -61,14 +64,13 @@ impl Symbols {
     }
 }
 
-impl Default for WriteRequest2 {
-    fn default() -> WriteRequest2 {
-        let (body, refs, room) = (Vec::new(), Vec::new(), Vec::new());
-        WriteRequest2 { body, symbols: Symbols::new(), refs, room }
-    }
-}
-
 impl WriteRequest2 {
+    /// No series yet. `seed` is that of the hashes of texts, a secret.
+    pub fn new(seed: u64) -> WriteRequest2 {
+        let (body, refs, room) = (Vec::new(), Vec::new(), Vec::new());
+        WriteRequest2 { body, symbols: Symbols::new(seed), refs, room }
+    }
+
     /// About as many bytes as it has so far.
     pub fn bytes(&self) -> usize {
         self.body.len() + self.symbols.bytes()
@@ -78,7 +80,7 @@ impl WriteRequest2 {
     pub fn take(&mut self) -> (Vec<u8>, Vec<u8>) {
         let mut table = Vec::with_capacity(self.symbols.bytes());
         self.symbols.push(&mut table);
-        self.symbols = Symbols::new();
+        self.symbols = Symbols::new(self.symbols.seed);
         let capacity = self.body.len();
         (table, std::mem::replace(&mut self.body, Vec::with_capacity(capacity)))
     }
@@ -238,5 +240,25 @@ impl<'a> UsedTexts<'a> {
     /// The table of those that are used.
     pub fn into_table(self) -> Vec<u8> {
         self.table
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_changes_where_texts_are_found_and_nothing_that_is_sent() {
+        let texts: Vec<String> = (0..200).map(|number| format!("text {}", number % 100)).collect();
+        let filled = |seed| {
+            let mut symbols = Symbols::new(seed);
+            let places: Vec<u32> = texts.iter().map(|text| symbols.of(text.as_bytes())).collect();
+            let mut table = Vec::new();
+            symbols.push(&mut table);
+            (symbols.found.iter().copied().collect::<Vec<_>>(), places, table)
+        };
+        let (one, other) = (filled(1), filled(2));
+        assert_ne!(one.0, other.0);
+        assert_eq!((one.1, one.2), (other.1, other.2));
     }
 }

@@ -148,6 +148,8 @@ async fn no_answer_no_connection_and_no_http_are_errors_that_say_which() {
     let address = format!("http://{}/", gone.local_addr().unwrap());
     drop(gone);
     assert_eq!(client(&address, LONG).send(&outgoing(&[])).await.unwrap_err().kind, "unreachable");
+    let nowhere = client("http://no-such-host.invalid/", LONG).send(&outgoing(&[])).await.unwrap_err();
+    assert!(nowhere.kind == "resolve" && nowhere.message.contains("the name cannot be resolved"));
 }
 
 #[tokio::test]
@@ -184,7 +186,7 @@ async fn an_answer_counts_although_the_connection_is_reset_behind_it() {
 #[tokio::test]
 async fn the_kernel_notices_a_far_side_that_is_gone() {
     let (address, _seen) = server(vec![vec![Do::Nothing]]).await;
-    let stream = client(&address, LONG).tcp().await.unwrap();
+    let stream = client(&address, LONG).dial().await.unwrap();
     assert!(stream.nodelay().unwrap() && sockopt::socket_keepalive(&stream).unwrap());
     assert_eq!(sockopt::tcp_user_timeout(&stream).unwrap(), 40_000);
 }

@@ -18,6 +18,8 @@ const MS: Duration = Duration::from_millis(1);
 struct Letters {
     packed: Arc<AtomicUsize>,
     other_form: bool,
+    /// It drops, and has counted, what it is to split.
+    no_memory: bool,
     answered: Arc<Mutex<Vec<String>>>,
 }
 
@@ -41,6 +43,9 @@ impl Packer for Letters {
     }
 
     fn split(&mut self, request: Request) -> Option<Vec<Request>> {
+        if self.no_memory {
+            return Some(Vec::new());
+        }
         let mut first = *request.origin.downcast::<Vec<u8>>().unwrap();
         let second = first.split_off(first.len() / 2);
         (!first.is_empty()).then(|| vec![letters(first), letters(second)])
@@ -287,6 +292,16 @@ async fn events_that_the_packer_drops_are_not_settled_as_delivered() {
 }
 
 #[tokio::test]
+async fn events_that_the_packer_drops_when_it_splits_are_counted_once() {
+    let server = script(vec![Reply::status(400)]);
+    let packer = Letters { no_memory: true, ..Letters::default() };
+    let mut rig = Rig::with(&[server.uri("/in")], Options { packer, ..Options::default() });
+    rig.bring(&["abc"]).await;
+    assert_eq!((rig.refused(), rig.settled[0].outcome), (3, Outcome::Rejected));
+    assert_eq!(rig.counters.snapshot().dropped_events.get("refused"), None);
+}
+
+#[tokio::test]
 async fn a_question_that_the_far_side_does_not_know_does_not_block_the_lane() {
     for status in [400, 406, 413, 415, 500, 501] {
         let server = script(vec![Reply::status(status)]);
@@ -324,15 +339,17 @@ async fn endpoints_are_used_in_turn_and_one_that_fails_is_left_alone_for_a_while
         closed.uri("/in")
     };
     let mut rig = Rig::with(&[one.uri("/in"), two.uri("/in"), gone], Options::default());
-    for _ in 0..12 {
+    let is_over = |rig: &Rig| two.seen().len() > 4 && rig.kinds().contains(&"unreachable");
+    // How long an endpoint is left alone is random.
+    while !is_over(&rig) {
         let before = rig.settled.len();
+        assert!(before < 1000, "{} and {}: {:?}", one.seen().len(), two.seen().len(), rig.kinds());
         rig.deliver("abcdefgh").await;
         rig.settle(before + 1).await;
         tokio::time::sleep(40 * MS).await;
     }
-    assert!(rig.kinds().contains(&"server") && rig.kinds().contains(&"unreachable"), "{:?}", rig.kinds());
-    let taken = two.seen().len() - 2;
-    assert!(one.seen().len() + taken == 12 && taken > 2, "{} and {taken}", one.seen().len());
+    assert_eq!(rig.kinds().iter().filter(|kind| **kind == "server").count(), 2);
+    assert_eq!(one.seen().len() + two.seen().len() - 2, rig.settled.len());
     assert!(rig.errors.iter().all(|error| error.retry_after == Some(Duration::ZERO)), "one is well");
 }
 

@@ -4,7 +4,9 @@ use super::HttpSink;
 use super::packer::Form;
 use crate::codec::{Codec, Encoding};
 use crate::registry::{Component, SinkComponent};
-use crate::requests::{BatchOptions, RequestOptions, Settings, Spread, check_headers, targets};
+use crate::requests::{
+    BatchOptions, RequestOptions, Settings, Spread, access_files, check_access, check_headers, targets,
+};
 use millstream_compression::Algorithm;
 use millstream_model::{BuildError, Sink};
 use millstream_transport::auth::AuthOptions;
@@ -13,6 +15,7 @@ use millstream_transport::{HeaderValue, Method};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Options of sink `http`.
@@ -130,15 +133,8 @@ impl HttpConfig {
 impl Component for HttpConfig {
     fn check(&self) -> Vec<(String, String)> {
         let (targets, mut faults) = targets(self.uri.as_deref(), &self.endpoints);
-        let under = |key: &str, found: Vec<(String, String)>| {
-            found.into_iter().map(move |(at, text)| (format!("/{key}{at}"), text)).collect::<Vec<_>>()
-        };
         faults.extend(check_headers(&self.headers));
-        faults.extend(self.auth.iter().flat_map(|auth| under("auth", auth.check())));
-        faults.extend(self.tls.iter().flat_map(|tls| under("tls", tls.check())));
-        if self.tls.is_some() && !targets.is_empty() && targets.iter().all(|target| !target.tls) {
-            faults.push(("/tls".into(), "has no effect on http://; write https:// or leave it out".into()));
-        }
+        faults.extend(check_access(self.auth.as_ref(), self.tls.as_ref(), &targets));
         faults.extend(self.encoding.check());
         faults.extend(self.check_framing().map(|text| ("/framing".into(), text.into())));
         let wrong = self.compression_level.and_then(|level| self.compression.check_level(level).err());
@@ -146,6 +142,14 @@ impl Component for HttpConfig {
         faults.extend(self.batch.check());
         faults.extend(self.request.check());
         faults
+    }
+
+    fn files(&self) -> Vec<(String, PathBuf)> {
+        access_files(self.auth.as_ref(), self.tls.as_ref())
+    }
+
+    fn wants_metrics(&self) -> bool {
+        self.encoding.codec == Codec::Msgpack
     }
 }
 

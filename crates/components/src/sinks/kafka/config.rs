@@ -2,7 +2,7 @@
 
 use super::KafkaSink;
 use super::settings::{self, Pace};
-use crate::codec::Encoding;
+use crate::codec::{Codec, Encoding};
 use crate::registry::{Component, SinkComponent};
 use crate::template::{TextTemplate, TopicTemplate};
 use millstream_kafka::{KeyHash, Producer};
@@ -211,6 +211,17 @@ impl Component for KafkaConfig {
         }
         faults.extend(settings::check_options(&self.options));
         faults
+    }
+
+    fn files(&self) -> Vec<(String, PathBuf)> {
+        let Some(tls) = &self.tls else { return Vec::new() };
+        let files = [("ca_file", &tls.ca_file), ("cert_file", &tls.cert_file), ("key_file", &tls.key_file)];
+        let given = files.into_iter().filter_map(|(key, path)| Some((format!("/tls/{key}"), path.clone()?)));
+        given.collect()
+    }
+
+    fn wants_metrics(&self) -> bool {
+        self.encoding.codec == Codec::Msgpack
     }
 }
 

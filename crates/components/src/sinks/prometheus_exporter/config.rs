@@ -1,15 +1,18 @@
 //! Configuration of sink `prometheus_exporter`.
 
 use super::PrometheusExporter;
-use crate::prometheus::{DistributionKind, Encoding, SeriesOptions, default_quantiles};
-use crate::registry::{Component, SinkComponent};
-use crate::sinks::prometheus_remote_write::{default_expire, default_max_series};
+use crate::prometheus::{
+    DistributionKind, Encoding, SeriesOptions, default_expire, default_max_series, default_quantiles, yes,
+};
+use crate::registry::{Component, SinkComponent, tcp_claim};
+use crate::requests::{access_files, under};
 use millstream_model::{BuildError, Interval, Sink, Size};
 use millstream_transport::auth::AuthOptions;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Options of sink `prometheus_exporter`.
@@ -51,10 +54,6 @@ fn default_listen() -> String {
     "127.0.0.1:9598".to_owned()
 }
 
-fn yes() -> bool {
-    true
-}
-
 impl PrometheusExporterConfig {
     fn address(&self) -> Result<SocketAddr, String> {
         let fault = |_| format!("{:?} is no address with a port; write 127.0.0.1:9598", self.listen);
@@ -80,15 +79,20 @@ impl Component for PrometheusExporterConfig {
     fn check(&self) -> Vec<(String, String)> {
         let mut faults = self.series().check();
         faults.extend(self.address().err().map(|text| ("/listen".to_owned(), text)));
-        let auth = self.auth.iter().flat_map(AuthOptions::check);
-        faults.extend(auth.map(|(pointer, text)| (format!("/auth{pointer}"), text)));
+        faults.extend(self.auth.iter().flat_map(|auth| under("auth", auth.check())));
         faults
     }
 
     fn claims(&self) -> Vec<String> {
-        // Port 0 is a free one: a different one for each.
-        let address = self.address().ok().filter(|address| address.port() != 0);
-        address.map(|address| format!("the TCP address {address}")).into_iter().collect()
+        self.address().ok().and_then(tcp_claim).into_iter().collect()
+    }
+
+    fn files(&self) -> Vec<(String, PathBuf)> {
+        access_files(self.auth.as_ref(), None)
+    }
+
+    fn wants_metrics(&self) -> bool {
+        true
     }
 }
 

@@ -1,8 +1,8 @@
 //! The lane: listens, and adds what comes to the series.
 
+use super::Series;
 use super::server::Server;
-use super::{Series, now_ms};
-use crate::prometheus::rows_of;
+use crate::prometheus::{now_ms, rows_of};
 use crate::requests::Cargo;
 use bytes::Bytes;
 use millstream_model::{BoxFuture, Counters, DeliverError, Delivery, Lane, Outcome, Payload, Settled};

@@ -18,7 +18,6 @@ use millstream_transport::auth::Auth;
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The series, which the lane fills and scrapes read.
 struct Series {
@@ -69,8 +68,4 @@ impl Sink for PrometheusExporter {
     fn lane(&self, cx: LaneCx) -> Box<dyn Lane> {
         Box::new(ExporterLane::new(self.listen, self.auth.clone(), self.series.clone(), cx.counters))
     }
-}
-
-fn now_ms() -> i64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
 }

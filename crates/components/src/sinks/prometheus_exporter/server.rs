@@ -199,8 +199,8 @@ fn with(mut response: Response<Body>, name: HeaderName, value: &'static str) -> 
 
 #[cfg(test)]
 mod tests {
-    use super::super::now_ms;
     use super::*;
+    use crate::prometheus::now_ms;
     use crate::prometheus::{encoded, rows_of};
     use millstream_encodings::metric::{Kind, Metric, Temporality, Value};
     use millstream_encodings::prometheus::{Distributions, LabelRules, Options};
@@ -233,6 +233,7 @@ mod tests {
             expire_seconds: 600,
             series_max: 1000,
             starts_at_zero: false,
+            seed: 1,
         };
         let tags = format!(r#"{{"a":"{}"}}"#, "x".repeat(100_000));
         let names: Vec<String> = (0..300).map(|number| format!("g{number}")).collect();

@@ -1,6 +1,7 @@
 //! The text of a scrape, written a piece at a time on the blocking pool, while the scraper reads.
 
-use super::{Series, now_ms};
+use super::Series;
+use crate::prometheus::now_ms;
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;

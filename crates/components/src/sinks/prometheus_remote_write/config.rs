@@ -2,17 +2,21 @@
 
 use super::PrometheusRemoteWrite;
 use super::packer::Limits;
-use crate::prometheus::{DistributionKind, Encoding, SeriesOptions, default_quantiles};
+use crate::prometheus::{
+    DistributionKind, Encoding, SeriesOptions, default_expire, default_max_series, default_quantiles, yes,
+};
 use crate::registry::{Component, SinkComponent};
-use crate::requests::{BatchOptions, RequestOptions, Settings, Spread, check_headers, targets};
+use crate::requests::{
+    BatchOptions, RequestOptions, Settings, Spread, access_files, check_access, check_headers, targets,
+};
 use millstream_model::{BuildError, Interval, Sink, Size};
 use millstream_transport::auth::AuthOptions;
 use millstream_transport::tls::TlsFiles;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Options of sink `prometheus_remote_write`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -95,20 +99,6 @@ fn default_host_label() -> String {
     "host".to_owned()
 }
 
-fn yes() -> bool {
-    true
-}
-
-/// After how long a series is forgotten, if nothing else is said.
-pub fn default_expire() -> Interval {
-    Interval(Duration::from_secs(600))
-}
-
-/// How many series there may be, if nothing else is said.
-pub fn default_max_series() -> usize {
-    1_000_000
-}
-
 impl PrometheusRemoteWriteConfig {
     fn series(&self) -> SeriesOptions<'_> {
         SeriesOptions {
@@ -128,14 +118,7 @@ impl PrometheusRemoteWriteConfig {
 impl Component for PrometheusRemoteWriteConfig {
     fn check(&self) -> Vec<(String, String)> {
         let (targets, mut faults) = targets(self.uri.as_deref(), &self.endpoints);
-        let under = |key: &str, found: Vec<(String, String)>| {
-            found.into_iter().map(move |(at, text)| (format!("/{key}{at}"), text)).collect::<Vec<_>>()
-        };
-        faults.extend(self.auth.iter().flat_map(|auth| under("auth", auth.check())));
-        faults.extend(self.tls.iter().flat_map(|tls| under("tls", tls.check())));
-        if self.tls.is_some() && !targets.is_empty() && targets.iter().all(|target| !target.tls) {
-            faults.push(("/tls".into(), "has no effect on http://; write https:// or leave it out".into()));
-        }
+        faults.extend(check_access(self.auth.as_ref(), self.tls.as_ref(), &targets));
         faults.extend(check_headers(&self.headers));
         faults.extend(self.batch.check());
         faults.extend(self.request.check());
@@ -145,6 +128,14 @@ impl Component for PrometheusRemoteWriteConfig {
         }
         faults.extend(self.series().check());
         faults
+    }
+
+    fn files(&self) -> Vec<(String, PathBuf)> {
+        access_files(self.auth.as_ref(), self.tls.as_ref())
+    }
+
+    fn wants_metrics(&self) -> bool {
+        true
     }
 }
 

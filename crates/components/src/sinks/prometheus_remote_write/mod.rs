@@ -6,7 +6,7 @@
 mod config;
 mod packer;
 
-pub use config::{PrometheusRemoteWriteConfig, default_expire, default_max_series};
+pub use config::PrometheusRemoteWriteConfig;
 
 use crate::prometheus::{Encoding, RowsEncoder};
 use crate::requests::{RequestLane, Settings};

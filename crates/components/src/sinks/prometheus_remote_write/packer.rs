@@ -1,7 +1,7 @@
 //! The packer: looks series up, adds deltas, and writes requests.
 
 use super::config::Protocol;
-use crate::prometheus::rows_of;
+use crate::prometheus::{now_ms, rows_of};
 use crate::requests::{Packer, Request, Taken};
 use bytes::Bytes;
 use millstream_compression::{Algorithm, Compressor};
@@ -11,7 +11,6 @@ use millstream_encodings::prometheus::{
 use millstream_model::Counters;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Header by which a far side that knows version 2 says how many samples it has written.
 const WRITTEN: &str = "x-prometheus-remote-write-samples-written";
@@ -44,11 +43,11 @@ pub struct RemotePacker {
 impl RemotePacker {
     /// A packer that knows no series.
     pub fn new(options: Options, limits: Limits, counters: Arc<Counters>) -> RemotePacker {
-        let form = RemoteForm::new(&options.distributions);
+        let (form, seed) = (RemoteForm::new(&options.distributions), options.seed);
         let version = if limits.protocol == Protocol::Two { Version::Two } else { Version::One };
         RemotePacker {
             accumulator: Accumulator::new(options, form),
-            builder: RequestBuilder::new(version),
+            builder: RequestBuilder::new(version, seed),
             limits,
             compressor: Compressor::new(Algorithm::Snappy, None),
             counters,
@@ -77,27 +76,31 @@ impl RemotePacker {
         }
     }
 
-    /// A request, compressed.
+    /// A request, compressed. Without memory there is none: sums have what is left out, and say it with their next
+    /// value.
     fn request(&mut self, body: Body) -> Option<Request> {
-        let version = body.version;
-        match self.compressor.compress(&body.parts()) {
-            Ok(compressed) => Some(Request {
-                body: vec![Bytes::from(compressed)],
-                headers: vec![
-                    ("content-type", version.content_type().to_owned()),
-                    ("content-encoding", "snappy".to_owned()),
-                    ("x-prometheus-remote-write-version", version.number().to_owned()),
-                ],
-                events: body.events(),
-                origin: Box::new(body),
-            }),
-            // No memory; the sums have what is left out here, and say it with their next value.
-            Err(error) => {
-                log::error!("a request of {} events could not be compressed: {error}", body.events());
-                *self.refused.entry("compression").or_default() += body.events();
-                None
-            }
+        let events = body.events();
+        let request = self.compressed(body);
+        if request.is_none() {
+            *self.refused.entry("compression").or_default() += events;
         }
+        request
+    }
+
+    fn compressed(&mut self, body: Body) -> Option<Request> {
+        let (version, compressed) = (body.version, self.compressor.compress(&body.parts()));
+        let failed =
+            |error| log::error!("a request of {} events could not be compressed: {error}", body.events());
+        Some(Request {
+            body: vec![Bytes::from(compressed.map_err(failed).ok()?)],
+            headers: vec![
+                ("content-type", version.content_type().to_owned()),
+                ("content-encoding", "snappy".to_owned()),
+                ("x-prometheus-remote-write-version", version.number().to_owned()),
+            ],
+            events: body.events(),
+            origin: Box::new(body),
+        })
     }
 
     fn count(&mut self) {
@@ -145,9 +148,9 @@ impl Packer for RemotePacker {
         if self.limits.protocol != Protocol::Auto {
             return None;
         }
-        let body = request.origin.downcast_ref::<Body>()?.to_version_1()?;
+        let converted = self.compressed(request.origin.downcast_ref::<Body>()?.to_version_1()?)?;
         self.version = Version::One;
-        self.request(body)
+        Some(converted)
     }
 
     /// Who says how many samples were written knows version 2.
@@ -157,10 +160,6 @@ impl Packer for RemotePacker {
             self.version = Version::Two;
         }
     }
-}
-
-fn now_ms() -> i64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
 }
 
 #[cfg(test)]

@@ -3,13 +3,14 @@
 use super::TcpSink;
 use crate::codec::{Codec, Encoding};
 use crate::registry::{Component, SinkComponent};
-use crate::requests::BatchOptions;
+use crate::requests::{BatchOptions, access_files, under};
 use millstream_compression::Algorithm;
 use millstream_model::{BuildError, Interval, Sink, Size};
 use millstream_transport::tcp::Address;
 use millstream_transport::tls::{Tls, TlsFiles};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -179,9 +180,16 @@ impl Component for TcpConfig {
         if self.window.frames == 0 {
             faults.push(("/window/frames".into(), "lets nothing out; write at least 1".into()));
         }
-        let tls = self.tls.iter().flat_map(TlsFiles::check);
-        faults.extend(tls.map(|(place, what)| (format!("/tls{place}"), what)));
+        faults.extend(self.tls.iter().flat_map(|tls| under("tls", tls.check())));
         faults
+    }
+
+    fn files(&self) -> Vec<(String, PathBuf)> {
+        access_files(None, self.tls.as_ref())
+    }
+
+    fn wants_metrics(&self) -> bool {
+        self.encoding.codec == Codec::Msgpack
     }
 }
 

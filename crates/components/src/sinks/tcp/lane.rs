@@ -25,6 +25,8 @@ const SAY_AGAIN: Duration = Duration::from_secs(30);
 pub struct TcpLane {
     config: Arc<TcpConfig>,
     tls: Option<Arc<Tls>>,
+    /// Name of the sink.
+    sink: Arc<str>,
     counters: Arc<Counters>,
     packer: Arc<Packer>,
     batch: BatchOptions,
@@ -59,6 +61,7 @@ impl TcpLane {
         session.chunks_exact_mut(4).for_each(|part| part.copy_from_slice(&random().to_be_bytes()));
         TcpLane {
             tls,
+            sink: cx.sink,
             counters: cx.counters,
             packer: Arc::new(Packer::new(&config)),
             batch: config.batch.unwrap_or_default(),
@@ -155,7 +158,7 @@ impl TcpLane {
         self.counters.dropped("refused", pending.unit.events);
         if self.said.is_none_or(|said| said.elapsed() >= SAY_AGAIN) {
             self.said = Some(Instant::now());
-            log::warn!("sink tcp: the far side refuses {} events: {reason}", pending.unit.events);
+            log::warn!("sink {}: the far side refuses {} events: {reason}", self.sink, pending.unit.events);
         }
     }
 

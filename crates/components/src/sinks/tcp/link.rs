@@ -5,7 +5,7 @@ mod state;
 use super::frames::{Answers, Hello};
 use super::unit::{Packer, Unit};
 use bytes::Bytes;
-use millstream_transport::tcp::{self, Address, ConnectError, Connection, Meter, Stream};
+use millstream_transport::tcp::{self, Address, Connection, Meter, Stream};
 use millstream_transport::tls::Tls;
 use state::Shared;
 pub use state::Told;
@@ -61,12 +61,6 @@ pub struct LinkError {
     pub kind: &'static str,
     /// What happened, for a person.
     pub text: String,
-}
-
-impl From<ConnectError> for LinkError {
-    fn from(error: ConnectError) -> LinkError {
-        LinkError { kind: error.kind(), text: error.to_string() }
-    }
 }
 
 /// A connection and its task, which ends with it.
@@ -141,7 +135,8 @@ impl Driver {
         let plan = &self.plan;
         sleep_until(plan.when).await;
         let connected = tcp::connect(&plan.address, plan.tls.as_ref(), plan.connect_timeout, plan.timeout);
-        let Connection { mut stream, meter } = connected.await?;
+        let connected = connected.await.map_err(|error| self.error(error.kind(), &error.to_string()));
+        let Connection { mut stream, meter } = connected?;
         let mut answers = Answers::default();
         if let Some(hello) = &plan.hello {
             let greeted = timeout(plan.connect_timeout, self.greet(&mut stream, hello, &mut answers)).await;

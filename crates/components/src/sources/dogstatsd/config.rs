@@ -34,6 +34,10 @@ pub struct DogStatsdConfig {
 }
 
 impl Component for DogStatsdConfig {
+    fn makes_metrics(&self) -> bool {
+        true
+    }
+
     fn check(&self) -> Vec<(String, String)> {
         self.points.check(&KIND)
     }

@@ -256,6 +256,10 @@ impl HostMetricsConfig {
 }
 
 impl Component for HostMetricsConfig {
+    fn makes_metrics(&self) -> bool {
+        true
+    }
+
     fn check(&self) -> Vec<(String, String)> {
         let mut faults: Vec<(String, String)> = check_period(self.period.0).into_iter().collect();
         faults.extend(self.options().err());
@@ -284,6 +288,6 @@ impl SourceComponent for HostMetricsConfig {
         let options = self.options().map_err(|(key, text)| BuildError(format!("{key}: {text}")))?;
         let outlet = Outlet::new(&open).map_err(BuildError)?;
         let host = Host::new(options, Arc::new(millstream_host::space), open.wake);
-        Ok(Box::new(HostMetrics::new(host, self.period.0, Numbers::new(outlet))))
+        Ok(Box::new(HostMetrics::new(host, Numbers::new(self.period.0, outlet))))
     }
 }

@@ -5,7 +5,7 @@ mod config;
 pub use config::HostMetricsConfig;
 
 use crate::metrics::numbers::{Number, Numbers};
-use crate::metrics::period::{Period, Periods};
+use crate::metrics::period::Period;
 use millstream_host::{Fault, Host, Reading, Reason};
 use millstream_model::{Polled, Source, SourceCx};
 use std::collections::HashSet;
@@ -17,36 +17,16 @@ const LOGGED_MAX: usize = 10;
 /// The source.
 struct HostMetrics {
     host: Host,
-    length: Duration,
-    periods: Option<Periods>,
     /// The period whose collection has begun.
     begun: Option<Period>,
     numbers: Numbers<&'static str>,
     /// What could not be read last time.
     faults: HashSet<Fault>,
-    has_ended: bool,
 }
 
 impl HostMetrics {
-    fn new(host: Host, length: Duration, numbers: Numbers<&'static str>) -> HostMetrics {
-        let faults = HashSet::new();
-        HostMetrics { host, length, periods: None, begun: None, numbers, faults, has_ended: false }
-    }
-
-    /// Begins a collection if the period has ended; else how long that takes.
-    fn begin(&mut self, cx: &SourceCx<'_>) -> Polled {
-        let periods = self.periods.get_or_insert_with(|| Periods::new(self.length, cx.now));
-        let left = periods.left(cx.now);
-        if !left.is_zero() && !cx.until_eof {
-            return Polled::Wait(left);
-        }
-        if !cx.sinks.is_subset(cx.room) {
-            return Polled::NoRoom;
-        }
-        self.begun = Some(periods.end(cx.now));
-        self.has_ended = cx.until_eof;
-        self.host.begin(cx.now.since_start);
-        Polled::Wait(Duration::ZERO)
+    fn new(host: Host, numbers: Numbers<&'static str>) -> HostMetrics {
+        HostMetrics { host, begun: None, numbers, faults: HashSet::new() }
     }
 
     /// Takes what the collection came to, or waits for file systems.
@@ -85,14 +65,16 @@ fn number(reading: Reading) -> Number<&'static str> {
 
 impl Source for HostMetrics {
     fn poll(&mut self, cx: &mut SourceCx<'_>) -> Polled {
-        self.numbers.count_lost(cx);
-        if !self.numbers.is_empty() {
-            return self.numbers.give(cx);
+        if let Some(period) = self.begun {
+            return self.finish(period, cx);
         }
-        match self.begun {
-            Some(period) => self.finish(period, cx),
-            None if self.has_ended => Polled::Ended,
-            None => self.begin(cx),
+        match self.numbers.poll(cx) {
+            Ok(period) => {
+                self.begun = Some(period);
+                self.host.begin(cx.now.since_start);
+                Polled::Wait(Duration::ZERO)
+            }
+            Err(polled) => polled,
         }
     }
 }

@@ -92,7 +92,7 @@ fn file_systems_are_awaited_without_waiting() {
     let open = rig.open();
     let outlet = Outlet::new(&open).unwrap();
     let host = Host::new(options, std::sync::Arc::new(ask), open.wake);
-    let mut source = HostMetrics::new(host, Duration::from_secs(10), Numbers::new(outlet));
+    let mut source = HostMetrics::new(host, Numbers::new(Duration::from_secs(10), outlet));
     assert!(matches!(rig.poll(&mut source), Polled::Wait(Duration::ZERO)));
     for _ in 0..3 {
         assert!(matches!(rig.poll(&mut source), Polled::Wait(left) if left == Duration::from_secs(1)));

@@ -24,6 +24,10 @@ impl Default for InternalMetricsConfig {
 }
 
 impl Component for InternalMetricsConfig {
+    fn makes_metrics(&self) -> bool {
+        true
+    }
+
     fn check(&self) -> Vec<(String, String)> {
         check_period(self.period.0).into_iter().collect()
     }

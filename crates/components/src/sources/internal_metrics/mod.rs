@@ -6,22 +6,18 @@ pub use config::InternalMetricsConfig;
 
 use crate::metrics::numbers::{Number, Numbers};
 use crate::metrics::outlet::Outlet;
-use crate::metrics::period::Periods;
 use millstream_model::{OwnMetric, OwnMetrics, Polled, Source, SourceCx};
 use std::time::Duration;
 
 /// The source.
 struct InternalMetrics {
     own: OwnMetrics,
-    length: Duration,
-    periods: Option<Periods>,
     numbers: Numbers<String>,
-    has_ended: bool,
 }
 
 impl InternalMetrics {
     fn new(own: OwnMetrics, length: Duration, outlet: Outlet) -> InternalMetrics {
-        InternalMetrics { own, length, periods: None, numbers: Numbers::new(outlet), has_ended: false }
+        InternalMetrics { own, numbers: Numbers::new(length, outlet) }
     }
 
     /// All metrics as they are now.
@@ -38,25 +34,13 @@ impl InternalMetrics {
 
 impl Source for InternalMetrics {
     fn poll(&mut self, cx: &mut SourceCx<'_>) -> Polled {
-        self.numbers.count_lost(cx);
-        if !self.numbers.is_empty() {
-            return self.numbers.give(cx);
+        match self.numbers.poll(cx) {
+            Ok(period) => {
+                self.numbers.take(period, self.read().into_iter());
+                Polled::Wait(Duration::ZERO)
+            }
+            Err(polled) => polled,
         }
-        if self.has_ended {
-            return Polled::Ended;
-        }
-        let periods = self.periods.get_or_insert_with(|| Periods::new(self.length, cx.now));
-        let left = periods.left(cx.now);
-        if !left.is_zero() && !cx.until_eof {
-            return Polled::Wait(left);
-        }
-        if !cx.sinks.is_subset(cx.room) {
-            return Polled::NoRoom;
-        }
-        let period = periods.end(cx.now);
-        self.has_ended = cx.until_eof;
-        self.numbers.take(period, self.read().into_iter());
-        Polled::Wait(Duration::ZERO)
     }
 }
 

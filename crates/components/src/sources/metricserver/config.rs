@@ -31,6 +31,10 @@ pub struct MetricServerConfig {
 }
 
 impl Component for MetricServerConfig {
+    fn makes_metrics(&self) -> bool {
+        true
+    }
+
     fn check(&self) -> Vec<(String, String)> {
         self.points.check(&KIND)
     }

@@ -381,6 +381,10 @@ impl FieldsConfig {
 }
 
 impl Component for FieldsConfig {
+    fn makes_metrics(&self) -> bool {
+        true
+    }
+
     fn check(&self) -> Vec<(String, String)> {
         self.steps().1
     }

@@ -267,6 +267,10 @@ impl ParseConfig {
 }
 
 impl Component for ParseConfig {
+    fn makes_metrics(&self) -> bool {
+        true
+    }
+
     fn check(&self) -> Vec<(String, String)> {
         let (parsers, mut faults) = self.parsers();
         faults.extend(self.time_faults());

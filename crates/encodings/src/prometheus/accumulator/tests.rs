@@ -11,7 +11,7 @@ fn options(distributions: Distributions) -> Options {
         counter_suffix: true,
         value_bytes_max: usize::MAX,
     };
-    Options { rules, distributions, expire_seconds: 600, series_max: 4, starts_at_zero: true }
+    Options { rules, distributions, expire_seconds: 600, series_max: 4, starts_at_zero: true, seed: 1 }
 }
 
 /// Notes what it is told: labels as `name=value`, with value, time and creation relative to now.
@@ -103,6 +103,35 @@ fn deltas_add_up_from_a_zero_at_the_beginning_of_the_first_period() {
     let series = "a_total".to_owned();
     assert_eq!(first, [(series.clone(), 0.0, -9999, -9999), (series.clone(), 3.0, 0, -9999)]);
     assert_eq!(bench.add(&counter("a", 4.0), 10).unwrap().0, [(series, 7.0, 10_000, -9999)]);
+}
+
+#[test]
+fn a_sum_stays_finite() {
+    let mut bench = Bench::summary();
+    let sums = [0, 10, 20].map(|seconds| bench.last(&counter("a", 1e308), seconds).unwrap().0);
+    assert_eq!(sums, [1e308, f64::MAX, f64::MAX]);
+    let huge = r#"{"count":1e308,"sum":-1e308,"min":-1,"max":0,"values":[-1,0],"weights":[5e307,5e307]}"#;
+    let numbers = [0, 10].map(|seconds| bench.add(&distribution(huge), seconds).unwrap().0);
+    let last: Vec<f64> = numbers[1].iter().map(|(_, value, ..)| *value).collect();
+    assert_eq!(last[1..], [f64::MIN, f64::MAX]);
+}
+
+#[test]
+fn a_seed_changes_where_series_are_found_and_nothing_that_is_given_out() {
+    let fill = |seed| {
+        let mut bench = Bench::summary();
+        bench.accumulator.options.seed = seed;
+        bench.accumulator.options.series_max = 100;
+        let names: Vec<String> = (0..100).map(|number| format!("a.{number}")).collect();
+        let add = |bench: &mut Bench, name: &String, at| bench.add(&counter(name, 1.0), at).unwrap().0;
+        let first: Vec<_> = names.iter().map(|name| add(&mut bench, name, 0)).collect();
+        let then: Vec<_> = names.iter().map(|name| add(&mut bench, name, 10)).collect();
+        let places: Vec<_> = bench.accumulator.by_labels.iter().map(|of| of.entry).collect();
+        (places, first, then)
+    };
+    let (one, other) = (fill(1), fill(2));
+    assert_ne!(one.0, other.0);
+    assert_eq!((one.1, one.2), (other.1, other.2));
 }
 
 #[test]

@@ -24,6 +24,7 @@ impl Bench {
             expire_seconds: 600,
             series_max: 1000,
             starts_at_zero: true,
+            seed: 1,
         };
         Bench { exposition: Exposition::new(options), distributions }
     }

@@ -12,6 +12,7 @@ fn packer(protocol: Protocol, events: u64) -> (RemotePacker, Arc<Counters>) {
         expire_seconds: 600,
         series_max: 5,
         starts_at_zero: false,
+        seed: 1,
     };
     let counters = Arc::<Counters>::default();
     (RemotePacker::new(options, Limits { events, bytes: 1 << 20, protocol }, counters.clone()), counters)

@@ -1,0 +1,49 @@
+//! Sinks that take metrics alone, and what they are given.
+
+use crate::config::{Component, Config, Fault};
+use millstream_components::registry::find;
+use std::collections::HashSet;
+
+/// Inputs of such sinks in which no event can ever be a metric: each would be dropped.
+pub fn missing(config: &Config) -> Vec<Fault> {
+    let (with_metrics, mut faults) = (with_metrics(config), Vec::new());
+    for sink in config.components.iter().filter(|sink| wants(sink)) {
+        for input in sink.inputs.iter().filter(|input| !with_metrics.contains(id(input))) {
+            let what = format!("`{}` takes metrics alone, and `{input}` gives none", sink.id);
+            let advice = "read a source of metrics, or make metrics with `parse` or `fields`";
+            faults.push(Fault::new(&sink.place, what, advice));
+        }
+    }
+    faults
+}
+
+/// Ids of components that may give out metrics.
+fn with_metrics(config: &Config) -> HashSet<&str> {
+    let mut found = HashSet::new();
+    loop {
+        let before = found.len();
+        for component in &config.components {
+            if makes(component) || component.inputs.iter().any(|input| found.contains(id(input))) {
+                found.insert(component.id.as_str());
+            }
+        }
+        if found.len() == before {
+            return found;
+        }
+    }
+}
+
+/// The component that an input names: `id`, or `id.output`.
+fn id(input: &str) -> &str {
+    input.split('.').next().unwrap_or(input)
+}
+
+fn makes(component: &Component) -> bool {
+    let row = find(component.kind, &component.type_name);
+    row.is_some_and(|row| (row.makes_metrics)(component.options.clone()))
+}
+
+fn wants(component: &Component) -> bool {
+    let row = find(component.kind, &component.type_name);
+    row.is_some_and(|row| (row.wants_metrics)(component.options.clone()))
+}
