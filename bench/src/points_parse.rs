@@ -4,7 +4,7 @@
 use crate::measure::{Samples, progress};
 use crate::report::{Report, Table};
 use crate::scan::ns_per_item;
-use millstream_points::dogstatsd::{Options, Parser, scalar};
+use millstream_points::dogstatsd::{self, Options, scalar};
 use millstream_points::{Event, Extra, Fault, Grouped, Note, ServiceCheck, Visit, metricserver};
 use millstream_series::{Limits, Point, Shard, TagStyle};
 use millstream_testkit::Random;
@@ -204,8 +204,7 @@ impl<'a> Visit<'a> for Store<'_, 'a> {
 
 /// ns per point: line ends, twin, parser, parser with store.
 fn dogstatsd(messages: &[Message]) -> [f64; 4] {
-    let (mut ends, mut parser) = (Vec::new(), Parser::new(Options::default()));
-    let mut with_store = Parser::new(Options::default());
+    let (mut ends, options) = (Vec::new(), Options::default());
     let mut shard = Shard::new(TagStyle::DogStatsd, &Limits::default(), 7);
     medians(
         messages,
@@ -217,9 +216,11 @@ fn dogstatsd(messages: &[Message]) -> [f64; 4] {
                     black_box(&mut ends);
                 });
             },
-            &mut || look(messages, |message, look| scalar::parse(message, Options::default(), 1, look)),
-            &mut || look(messages, |message, look| parser.parse(message, 1, look)),
-            &mut || store(messages, &mut shard, |message, store| with_store.parse(message, 1, store)),
+            &mut || look(messages, |message, look| scalar::parse(message, options, 1, look)),
+            &mut || look(messages, |message, look| dogstatsd::parse(message, options, 1, look)),
+            &mut || {
+                store(messages, &mut shard, |message, store| dogstatsd::parse(message, options, 1, store))
+            },
         ],
     )
 }
@@ -276,9 +277,8 @@ mod tests {
     fn loads_are_points_and_nothing_else() {
         let ten = together(&lines(), |message, _| message.lines < 10);
         assert_eq!((ten.len(), points(&ten)), (LINES / 10, LINES));
-        let mut parser = Parser::new(Options::default());
         for messages in [ten, together(&mixed(), |_, _| false)] {
-            look(&messages, |message, look| parser.parse(message, 1, look));
+            look(&messages, |message, look| dogstatsd::parse(message, Options::default(), 1, look));
         }
         for messages in [msgpack(10), msgpack(1)] {
             look(&messages, |message, look| metricserver::parse(message, 1, look));

@@ -19,9 +19,9 @@ mod service_check;
 mod shared;
 
 use crate::{Extra, Fault, Visit, number};
-use fields::{Field, Fields, Plain};
+use fields::Fields;
 use line::Line;
-use millstream_scan::{TagPlaces, TagSyntax, tags};
+use millstream_scan::{StatsdLine, StatsdLines, statsd_lines};
 use millstream_series::{Kind, Point, Values};
 
 pub use shared::unescaped;
@@ -34,92 +34,82 @@ pub struct Options {
     pub gauge_deltas: bool,
 }
 
-/// A field ends at a bar or with its line; in the first one of a line the name ends at a colon.
-const FIELDS: TagSyntax = TagSyntax { split: b':', ends: *b"|\n" };
-
-/// Reads messages. It keeps room between two of them, and nothing else.
-#[derive(Clone, Debug, Default)]
-pub struct Parser {
-    options: Options,
-    places: TagPlaces,
+/// Tells what a message has. `arrived` is given on with every point, see [`millstream_series::Point`].
+///
+/// # Panics
+/// If the message is longer than `u32::MAX` - 1 bytes.
+#[inline]
+pub fn parse<'a>(message: &'a [u8], options: Options, arrived: u64, visit: &mut impl Visit<'a>) {
+    statsd_lines(message, &mut Lines { message, options, arrived, visit, start: 0, told: 0 });
 }
 
-impl Parser {
-    /// A parser with these options.
-    pub fn new(options: Options) -> Parser {
-        Parser { options, places: TagPlaces::default() }
-    }
+/// The lines of a message on their way to who is told.
+struct Lines<'v, 'a, V> {
+    message: &'a [u8],
+    options: Options,
+    arrived: u64,
+    visit: &'v mut V,
+    /// Where the next line begins.
+    start: usize,
+    /// Where that ends which was told: an event has several lines.
+    told: usize,
+}
 
-    /// Tells what a message has. `arrived` is given on with every point, see [`millstream_series::Point`].
-    ///
-    /// # Panics
-    /// If the message is longer than `u32::MAX` - 1 bytes.
-    #[inline]
-    pub fn parse<'a>(&mut self, message: &'a [u8], arrived: u64, visit: &mut impl Visit<'a>) {
-        tags(message, &FIELDS, &mut self.places);
-        let mut fields = Fields::new(message, &self.places);
-        loop {
-            // What is not told here is looked at again, field by field.
-            fields.plain_lines(|line| {
-                visit.point(plain(line, arrived)?, Extra::NONE);
-                Some(())
-            });
-            let Some(head) = fields.next() else { return };
-            if head.start == head.end && head.is_last {
-                continue;
-            }
-            if let Err(fault) = line(&head, &mut fields, self.options, arrived, visit) {
-                visit.fault(fault, &message[head.start..fields.skip_line()]);
-            }
+impl<'a, V: Visit<'a>> StatsdLines for Lines<'_, 'a, V> {
+    #[inline(always)]
+    fn line(&mut self, line: StatsdLine) {
+        let fields = Fields::new(self.message, self.start, &line);
+        self.start = line.end as usize + 1;
+        match usual(&fields, self.arrived) {
+            Some(point) if fields.start >= self.told => self.visit.point(point, Extra::NONE),
+            _ if fields.start < self.told || fields.is_empty() => {}
+            _ => self.told = any(&fields, self.options, self.arrived, self.visit),
         }
     }
 }
 
-/// The point of a plain line, if it is one: of one value of usual length.
+/// The point of a line as most are: with one value of usual length, a type, tags, and nothing else.
 #[inline(always)]
-fn plain(line: Plain<'_>, arrived: u64) -> Option<Point<'_>> {
-    let kind = line::kind_of(&[line.kind]).filter(|kind| *kind != Kind::Set && line.name[0] != b'_')?;
-    let value = number::unsigned(line.rest, line.value_bytes)?;
-    Some(Point {
-        kind,
-        name: line.name,
-        tags: line.tags,
-        values: Values::Number(value),
-        sample_rate: 1.0,
-        timestamp: None,
-        arrived,
-    })
+fn usual<'a>(fields: &Fields<'a>, arrived: u64) -> Option<Point<'a>> {
+    let (name, value_bytes) = (fields.name(), fields.value_bytes()?);
+    let kind = line::kind_of(fields.kind()?).filter(|kind| *kind != Kind::Set)?;
+    let tags = fields.only_tags()?;
+    if name.first().is_none_or(|first| *first == b'_') {
+        return None;
+    }
+    let values = Values::Number(number::unsigned(fields.value_onwards(), value_bytes)?);
+    Some(Point { kind, name, tags, values, sample_rate: 1.0, timestamp: None, arrived })
 }
 
-/// Tells what a line has that begins with the field `head`.
-#[inline(always)]
-fn line<'a>(
-    head: &Field,
-    fields: &mut Fields<'_, 'a>,
+/// Tells what any line has, and gives the place where what was told ends: an event has several lines.
+#[inline(never)]
+fn any<'a>(fields: &Fields<'a>, options: Options, arrived: u64, visit: &mut impl Visit<'a>) -> usize {
+    let rest = &fields.message[fields.start..];
+    let told = match rest[0] {
+        b'_' => other(rest, arrived, visit).transpose(),
+        _ => None,
+    };
+    match told.unwrap_or_else(|| metric(fields, options, arrived, visit).map(|()| 0)) {
+        Ok(len) => fields.start + len,
+        Err(fault) => {
+            visit.fault(fault, fields.text());
+            0
+        }
+    }
+}
+
+/// Tells a line that is a metric.
+fn metric<'a>(
+    fields: &Fields<'a>,
     options: Options,
     arrived: u64,
     visit: &mut impl Visit<'a>,
 ) -> Result<(), Fault> {
-    let rest = &fields.message[head.start..];
-    if rest[0] == b'_'
-        && let Some(len) = other(rest, arrived, visit)?
-    {
-        fields.skip_to(head.start + len);
-        return Ok(());
-    }
-    let name = &fields.message[head.start..head.split];
-    if name.is_empty() {
-        return Err(Fault::NoName);
-    }
-    if head.split + 1 >= head.end {
-        return Err(Fault::NoValue);
-    }
-    let kind = fields.next_of_line().ok_or(Fault::NoType)?;
-    let mut line = Line::new(name, kind, arrived)?;
-    while let Some(field) = fields.next_of_line() {
-        line.take(field)?;
-    }
-    line.tell(&fields.message[head.split + 1..], head.end - head.split - 1, options, visit)
+    let name = Some(fields.name()).filter(|name| !name.is_empty()).ok_or(Fault::NoName)?;
+    let value_bytes = fields.value_bytes().filter(|bytes| *bytes > 0).ok_or(Fault::NoValue)?;
+    let mut line = Line::new(name, fields.kind().ok_or(Fault::NoType)?, arrived)?;
+    fields.others().try_for_each(|field| line.take(field))?;
+    line.tell(fields.value_onwards(), value_bytes, options, visit)
 }
 
 /// Tells what a line has that is no metric, and how long it is; `None` if it is one.

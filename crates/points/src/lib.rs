@@ -8,7 +8,7 @@
 //! two values. A fault in another field of such a line leaves out all of its values.
 //!
 //! ```
-//! use millstream_points::dogstatsd::{Options, Parser};
+//! use millstream_points::dogstatsd::{Options, parse};
 //! use millstream_points::{Event, Extra, Fault, Note, ServiceCheck, Visit};
 //! use millstream_series::{Point, Values};
 //!
@@ -29,7 +29,7 @@
 //! }
 //!
 //! let mut told = Told::default();
-//! Parser::new(Options::default()).parse(b"requests:1|c|#env:prod\nusers:x|g\nload:0.5|g", 1, &mut told);
+//! parse(b"requests:1|c|#env:prod\nusers:x|g\nload:0.5|g", Options::default(), 1, &mut told);
 //! assert_eq!(told.0, [("requests".into(), Values::Number(1.0)), ("load".into(), Values::Number(0.5))]);
 //! assert_eq!(told.1, ["bad_value"]);
 //! ```

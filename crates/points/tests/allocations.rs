@@ -2,7 +2,7 @@
 
 mod told;
 
-use millstream_points::dogstatsd::{Options, Parser};
+use millstream_points::dogstatsd::{self, Options};
 use millstream_points::{Event, Extra, Fault, Note, ServiceCheck, Visit, metricserver};
 use millstream_series::Point;
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -68,11 +68,10 @@ fn messages_are_read_without_allocations() {
     let lines = b"a:1|c|#x:y\nb:12.5|ms|@0.5|c:ci-1\nd:1:2:3|d\nu:v|s\n_e{1,1}:a|b|t:info\n_sc|a|1|m:x\nbad\nc:1|g|?\n";
     let points = b"\x92\x96\xA4emit\xA5store\xA1a\xA11\xA3k=v\xA0\x94\xA4emit\xA5bad..\xA1a\xA11hello\n";
     let messages = [lines.repeat(50), points.repeat(50)];
-    let mut parser = Parser::new(Options::default());
-    parser.parse(&messages[0], 1, &mut Told::default());
+    dogstatsd::parse(&messages[0], Options::default(), 1, &mut Told::default());
     let mut count = Count::default();
     let before = CALLS.get();
-    parser.parse(&messages[0], 1, &mut count);
+    dogstatsd::parse(&messages[0], Options::default(), 1, &mut count);
     metricserver::parse(&messages[1], 1, &mut count);
     assert_eq!(CALLS.get(), before);
     assert_eq!(count.0, 50 * 9 + 50 * 3);

@@ -2,7 +2,7 @@
 
 mod told;
 
-use millstream_points::dogstatsd::{Options, Parser, scalar, unescaped};
+use millstream_points::dogstatsd::{Options, parse, scalar, unescaped};
 use proptest::prelude::*;
 use std::time::{Duration, Instant};
 use told::Told;
@@ -10,7 +10,7 @@ use told::Told;
 /// What both parsers tell, which is the same.
 fn told(message: &[u8], options: Options) -> Vec<String> {
     let (mut told, mut expected) = (Told::default(), Told::default());
-    Parser::new(options).parse(message, 7, &mut told);
+    parse(message, options, 7, &mut told);
     scalar::parse(message, options, 7, &mut expected);
     assert_eq!(told.0, expected.0, "{}", message.escape_ascii());
     told.0
@@ -222,7 +222,7 @@ fn repeated(size: usize, begin: &str, part: &str) -> Vec<u8> {
 fn time_to_parse(message: &[u8]) -> Duration {
     let once = || {
         let (start, mut told) = (Instant::now(), Told::default());
-        Parser::new(Options::default()).parse(message, 7, &mut told);
+        parse(message, Options::default(), 7, &mut told);
         assert!(!told.0.is_empty());
         start.elapsed()
     };
@@ -279,18 +279,6 @@ fn service_checks_have_a_status_and_a_message() {
 fn escapes_of_clients_are_undone() {
     assert_eq!(unescaped("plain"), "plain");
     assert_eq!(unescaped("a\\nb m\\: c \\x"), "a\nb m: c \\x");
-}
-
-#[test]
-fn a_parser_keeps_nothing_of_a_message() {
-    let mut parser = Parser::new(Options::default());
-    for (message, expected) in
-        [(&b"a:1|c|#long:tags"[..], "Count a 1.0 #long:tags"), (b"b:2|c", "Count b 2.0")]
-    {
-        let mut told = Told::default();
-        parser.parse(message, 1, &mut told);
-        assert_eq!(told.0, [expected]);
-    }
 }
 
 /// Pieces of lines in any order, so that most are at fault in some way.

@@ -2,6 +2,7 @@
 
 use crate::scalar;
 use crate::set::ByteSet;
+use crate::statsd::StatsdLines;
 use crate::tags::{TagPlaces, TagSyntax};
 #[cfg(target_arch = "x86_64")]
 use crate::x86::{avx2, avx512};
@@ -128,6 +129,15 @@ impl Kernel {
     #[inline]
     pub fn bitmap(self, block: &[u8], set: &ByteSet, out: &mut Vec<u8>) {
         dispatch!(self.0, bitmap(block, set, out));
+    }
+
+    /// [`crate::statsd_lines`] by this kernel.
+    ///
+    /// # Panics
+    /// If `text` is longer than `u32::MAX` - 1 bytes.
+    #[inline]
+    pub fn statsd_lines(self, text: &[u8], each: &mut impl StatsdLines) {
+        dispatch!(self.0, statsd_lines(text, each));
     }
 
     /// [`crate::is_joined`] by this kernel.

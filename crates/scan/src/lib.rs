@@ -16,6 +16,7 @@ mod places;
 mod prefetch;
 pub mod scalar;
 mod set;
+mod statsd;
 mod tags;
 #[cfg(target_arch = "x86_64")]
 mod x86;
@@ -24,6 +25,7 @@ use kernels::Kernel;
 pub use places::places_of;
 pub use prefetch::prefetch;
 pub use set::ByteSet;
+pub use statsd::{StatsdLine, StatsdLines};
 pub use tags::{Tag, TagPlaces, TagSyntax, tags};
 
 /// Appends to `out` the position of every `\n` in `block`, in rising order.
@@ -86,6 +88,18 @@ pub fn string_end(text: &[u8], from: usize) -> usize {
     return x86::text::string_end(text, from);
     #[cfg(not(target_arch = "x86_64"))]
     scalar::string_end(text, from)
+}
+
+/// Tells `each` the lines of a StatsD message, in their order. An empty message has no lines; a line end at its
+/// end begins no further one.
+///
+/// What `each` does overlaps with the search for the next line, which a list of lines would not.
+///
+/// # Panics
+/// If `text` is longer than `u32::MAX` - 1 bytes.
+#[inline]
+pub fn statsd_lines(text: &[u8], each: &mut impl StatsdLines) {
+    Kernel::best().statsd_lines(text, each);
 }
 
 /// Whether `whole` is `first` and `second`, one behind the other. It is made for texts of some ten bytes that mostly

@@ -25,7 +25,9 @@ mod tests {
     #[test]
     fn every_place_is_found() {
         let numbers = [7, u32::MAX, 0, 7, 1 << 31, 5, 0xFFFF, 7];
-        for (number, places) in [(7, 0b1000_1001), (u32::MAX, 2), (0, 4), (1 << 31, 16), (5, 32), (0xFFFF, 64), (6, 0)] {
+        for (number, places) in
+            [(7, 0b1000_1001), (u32::MAX, 2), (0, 4), (1 << 31, 16), (5, 32), (0xFFFF, 64), (6, 0)]
+        {
             assert_eq!(places_of(&numbers, number), places);
         }
     }

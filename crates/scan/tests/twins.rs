@@ -1,7 +1,7 @@
 //! Every kernel against its byte-by-byte twin: all lengths, alignments and hit positions, and random text.
 
 use millstream_scan::kernels::{self, Kernel};
-use millstream_scan::{ByteSet, TagPlaces, TagSyntax, scalar};
+use millstream_scan::{ByteSet, StatsdLine, StatsdLines, TagPlaces, TagSyntax, scalar};
 use proptest::prelude::*;
 
 const LEN_MAX: usize = 300;
@@ -61,6 +61,51 @@ fn compare(block: &[u8]) {
         compare_set(block, &ByteSet::new(set));
     }
     compare_tags(block);
+    compare_statsd(block);
+    compare_joined(block);
+}
+
+/// The lines of a message.
+#[derive(Default, PartialEq, Debug)]
+struct Lines(Vec<StatsdLine>);
+
+impl StatsdLines for Lines {
+    fn line(&mut self, line: StatsdLine) {
+        self.0.push(line);
+    }
+}
+
+/// The lines of StatsD against their twin; letters that other tests look for become what StatsD has.
+fn compare_statsd(block: &[u8]) {
+    let letter = |byte: &u8| match byte {
+        b'"' => b'|',
+        b'a' => b':',
+        other => *other,
+    };
+    for text in [block.to_vec(), block.iter().map(letter).collect()] {
+        let (mut expected, mut public) = (Lines::default(), Lines::default());
+        scalar::statsd_lines(&text, &mut expected);
+        millstream_scan::statsd_lines(&text, &mut public);
+        assert_eq!(public, expected, "{text:?}");
+        for kernel in kernels::available() {
+            let mut found = Lines::default();
+            kernel.statsd_lines(&text, &mut found);
+            assert_eq!(found, expected, "{kernel:?} {text:?}");
+        }
+    }
+}
+
+/// A text cut in two against the whole, and against one that differs in a byte.
+fn compare_joined(block: &[u8]) {
+    for kernel in kernels::available() {
+        for at in [0, 1, 17, 64, 100, block.len()].into_iter().filter(|at| *at <= block.len()) {
+            let (first, second) = block.split_at(at);
+            assert!(kernel.is_joined(block, first, second), "{kernel:?} {at} {block:?}");
+            if let Some((_, less)) = second.split_last() {
+                assert!(!kernel.is_joined(block, first, less), "{kernel:?} {at} {block:?}");
+            }
+        }
+    }
 }
 
 /// The tag scanner against its twin; the letters split and end as well, so that every text has tags.
@@ -156,6 +201,45 @@ fn no_hit_and_nothing_but_hits_at_every_length_and_alignment() {
         [(b'a', b'\n'), (b'a', b'"'), (b'\n', b'a'), (b'"', b'a'), (0x01, 0xff), (0xff, 0x01)]
     {
         for_every_block(fill, guard, |block| compare(block));
+    }
+}
+
+#[test]
+fn a_byte_that_differs_is_found_at_every_length_alignment_and_position() {
+    let (kernels, same) = (simd_kernels(), [b'a'; LEN_MAX]);
+    for_every_block(b'a', b'b', |block| {
+        let len = block.len();
+        for at in 0..len {
+            block[at] = b'c';
+            for kernel in &kernels {
+                let (first, second) = same[..len].split_at(len / 3);
+                assert!(!kernel.is_joined(block, first, second), "{kernel:?} {at} of {len}");
+            }
+            block[at] = b'a';
+        }
+    });
+}
+
+#[test]
+fn lines_of_statsd_are_found_with_their_first_fields() {
+    let texts: [(&[u8], &[[u32; 5]]); 8] = [
+        (b"", &[]),
+        (b"\n", &[[0; 5]]),
+        (b"a:1|c|#b", &[[1, 3, 5, 8, 8]]),
+        (b"a:1|c|#b|c:d|e:f\n", &[[1, 3, 5, 8, 16]]),
+        (b"a\nb:1\n\n:|\n", &[[1; 5], [3, 5, 5, 5, 5], [6; 5], [7, 8, 9, 9, 9]]),
+        (b"a|b:c", &[[1, 1, 5, 5, 5]]),
+        (b"a::|||||:\r", &[[1, 3, 4, 5, 10]]),
+        (b"a:b:c|d:e\nf:g", &[[1, 5, 9, 9, 9], [11, 13, 13, 13, 13]]),
+    ];
+    for (text, expected) in texts {
+        for kernel in kernels::available() {
+            let mut found = Lines::default();
+            kernel.statsd_lines(text, &mut found);
+            let found: Vec<_> =
+                found.0.iter().map(|l| [l.split, l.bars[0], l.bars[1], l.bars[2], l.end]).collect();
+            assert_eq!(found, expected, "{kernel:?} {}", text.escape_ascii());
+        }
     }
 }
 
@@ -258,6 +342,21 @@ proptest! {
     #[test]
     fn sparse_tags(text in prop::collection::vec(prop::sample::select(b"=|abcdefghijklmnopqrst".to_vec()), 0..400)) {
         compare_tags(&text);
+    }
+
+    #[test]
+    fn dense_statsd(text in prop::collection::vec(prop::sample::select(b"::||\n\nabc#\r".to_vec()), 0..400)) {
+        compare_statsd(&text);
+    }
+
+    #[test]
+    fn sparse_statsd(
+        text in prop::collection::vec(
+            prop_oneof![1 => prop::sample::select(b":|\n".to_vec()), 30 => b'a'..=b'z'],
+            0..900,
+        ),
+    ) {
+        compare_statsd(&text);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Messages of metric clients: the parser beside its twin, and whole messages beside their parts.
 
 use crate::lines::lossy;
-use millstream_points::dogstatsd::{Options, Parser, scalar, unescaped};
+use millstream_points::dogstatsd::{Options, parse, scalar, unescaped};
 use millstream_points::{Event, Extra, Fault, Grouped, Note, ServiceCheck, Visit, metricserver};
 use millstream_series::{Generation, Limits, Point, Shard, TagStyle, Values};
 
@@ -154,11 +154,10 @@ impl<'a> Visit<'a> for Told<'a> {
 
 /// The parser answers what its twin answers; every line has an answer; lines that come alone have the same one.
 pub fn dogstatsd(input: &[u8]) {
-    let mut parsers = [false, true].map(|gauge_deltas| Parser::new(Options { gauge_deltas }));
-    for (parser, gauge_deltas) in parsers.iter_mut().zip([false, true]) {
+    for options in [false, true].map(|gauge_deltas| Options { gauge_deltas }) {
         let (mut told, mut expected) = (Told::new(input), Told::new(input));
-        parser.parse(input, 7, &mut told);
-        scalar::parse(input, Options { gauge_deltas }, 7, &mut expected);
+        parse(input, options, 7, &mut told);
+        scalar::parse(input, options, 7, &mut expected);
         assert_eq!(told.all, expected.all, "{}", lossy(input));
         // An event may have lines, also one that is at fault as a whole.
         let has_lines = |tell: &Tell| match tell {
@@ -167,17 +166,17 @@ pub fn dogstatsd(input: &[u8]) {
             _ => false,
         };
         if !told.all.iter().any(has_lines) {
-            lines_alone(parser, input, told.all);
+            lines_alone(options, input, told.all);
         }
     }
-    add_all(TagStyle::DogStatsd, input, |store| parsers[0].parse(input, 7, store));
+    add_all(TagStyle::DogStatsd, input, |store| parse(input, Options::default(), 7, store));
 }
 
-fn lines_alone(parser: &mut Parser, input: &[u8], whole: Vec<Tell>) {
+fn lines_alone(options: Options, input: &[u8], whole: Vec<Tell>) {
     let mut parts = Vec::new();
     for line in input.split(|byte| *byte == b'\n') {
         let mut told = Told::new(line);
-        parser.parse(line, 7, &mut told);
+        parse(line, options, 7, &mut told);
         let is_empty = matches!(line, b"" | b"\r");
         let answers = told.all.iter().filter(|tell| !matches!(tell, Tell::Note(..))).count();
         assert_eq!(answers == 0, is_empty, "{}", lossy(line));

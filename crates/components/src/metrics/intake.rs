@@ -36,15 +36,9 @@ impl Protocol {
     }
 }
 
-/// What takes messages apart.
-enum Parser {
-    DogStatsd(dogstatsd::Parser),
-    MetricServer,
-}
-
 /// One receiver's parser and shard.
 pub struct Intake {
-    parser: Parser,
+    protocol: Protocol,
     shard: Shard,
     handover: Arc<Handover>,
     origin: OriginTags,
@@ -63,11 +57,7 @@ impl Intake {
         (source, counters): (String, Arc<Counters>),
     ) -> Intake {
         let tally = Tally::new(source, counters);
-        let parser = match protocol {
-            Protocol::DogStatsd(options) => Parser::DogStatsd(dogstatsd::Parser::new(options)),
-            Protocol::MetricServer => Parser::MetricServer,
-        };
-        Intake { parser, shard, handover, origin, tally, tags_text: TagsText::default(), idle: None }
+        Intake { protocol, shard, handover, origin, tally, tags_text: TagsText::default(), idle: None }
     }
 
     /// Hands over what has come, if that is wanted, and forgets up to `most` idle series.
@@ -97,9 +87,11 @@ impl millstream_receiver::Intake for Intake {
         };
         for message in messages.iter() {
             visitor.sender = message.sender;
-            match &mut self.parser {
-                Parser::DogStatsd(parser) => parser.parse(message.bytes, arrived, &mut visitor),
-                Parser::MetricServer => metricserver::parse(message.bytes, arrived, &mut visitor),
+            match self.protocol {
+                Protocol::DogStatsd(options) => {
+                    dogstatsd::parse(message.bytes, options, arrived, &mut visitor)
+                }
+                Protocol::MetricServer => metricserver::parse(message.bytes, arrived, &mut visitor),
             }
         }
         drop(visitor);

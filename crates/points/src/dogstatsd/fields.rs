@@ -1,121 +1,96 @@
-//! The fields of a message by the places of their ends.
+//! The fields of a line by their places.
 
-use millstream_scan::TagPlaces;
+use millstream_scan::StatsdLine;
 
-/// Where a field is.
+/// A line, and where its fields are in its message.
 #[derive(Clone, Copy, Debug)]
-pub struct Field {
-    pub start: usize,
-    /// The first colon in it, or its end.
-    pub split: usize,
-    pub end: usize,
-    /// Whether its line ends with it.
-    pub is_last: bool,
-}
-
-/// Fields of a plain line: name and value, type, tags.
-const PLAIN_FIELDS: usize = 3;
-
-/// The parts of a line that has a name, a value, a type of one letter and tags, and nothing else.
-#[derive(Clone, Copy, Debug)]
-pub struct Plain<'a> {
-    /// Never empty.
-    pub name: &'a [u8],
-    /// From the value to the end of the message.
-    pub rest: &'a [u8],
-    /// Bytes of the value.
-    pub value_bytes: usize,
-    pub kind: u8,
-    pub tags: &'a [u8],
-}
-
-impl<'a> Plain<'a> {
-    /// The line that begins at `start`, whose fields end at `ends` and whose first colon is at `split`, if it is one.
-    #[inline(always)]
-    fn of(message: &'a [u8], start: usize, split: usize, ends: &[u32; PLAIN_FIELDS]) -> Option<Plain<'a>> {
-        let [value_end, _, end] = ends.map(|end| end as usize);
-        // The fields end where these four bytes say, as two of them are ends and the letter is none.
-        let [b'|', kind @ b'a'..=b'z', b'|', b'#'] = *message.get(value_end..)?.first_chunk()? else { return None };
-        let tags = message.get(value_end + 4..end)?;
-        if message.get(end).is_some_and(|byte| *byte != b'\n') || tags.last() == Some(&b'\r') {
-            return None;
-        }
-        let name = message.get(start..split).filter(|name| !name.is_empty())?;
-        let rest = message.get(split + 1..)?;
-        Some(Plain { name, rest, value_bytes: value_end.checked_sub(split + 1)?, kind, tags })
-    }
-}
-
-/// The fields of a message, one after the other.
-pub struct Fields<'p, 'a> {
+pub struct Fields<'a> {
     pub message: &'a [u8],
-    splits: &'p [u32],
-    ends: &'p [u32],
-    /// The number of the next field.
-    next: usize,
-    /// Where it begins.
-    start: usize,
-    /// Whether the field before has left more of its line.
-    in_line: bool,
+    pub start: usize,
+    /// The first colon of the first field, or its end.
+    split: usize,
+    /// Ends of the first fields; where there is no such field, the end of the line.
+    ends: [usize; 3],
+    end: usize,
 }
 
-impl<'p, 'a> Fields<'p, 'a> {
-    pub fn new(message: &'a [u8], places: &'p TagPlaces) -> Fields<'p, 'a> {
-        Fields { message, splits: &places.splits, ends: &places.ends, next: 0, start: 0, in_line: false }
-    }
-
-    /// Calls `each` with the next lines as long as they are plain and it takes them. Most lines are: they are taken
-    /// apart at once, without a decision for each field.
+impl<'a> Fields<'a> {
+    /// The line at `start`.
     #[inline(always)]
-    pub fn plain_lines(&mut self, mut each: impl FnMut(Plain<'a>) -> Option<()>) {
-        let (splits, _) = self.splits[self.next..].as_chunks::<PLAIN_FIELDS>();
-        let (ends, _) = self.ends[self.next..].as_chunks::<PLAIN_FIELDS>();
-        let (mut start, mut lines) = (self.start, 0);
-        for ([split, ..], ends) in splits.iter().zip(ends) {
-            if Plain::of(self.message, start, *split as usize, ends).and_then(&mut each).is_none() {
-                break;
-            }
-            start = ends[PLAIN_FIELDS - 1] as usize + 1;
-            lines += 1;
-        }
-        if lines > 0 {
-            (self.start, self.next, self.in_line) = (start, self.next + lines * PLAIN_FIELDS, false);
+    pub fn new(message: &'a [u8], start: usize, line: &StatsdLine) -> Fields<'a> {
+        let StatsdLine { split, bars, end } = *line;
+        let fields = Fields {
+            message,
+            start,
+            split: split as usize,
+            ends: bars.map(|bar| bar as usize),
+            end: end as usize,
+        };
+        match message[start..fields.end].last() {
+            Some(b'\r') => fields.without_return(),
+            _ => fields,
         }
     }
 
-    /// The next field, of whatever line.
-    #[inline(always)]
-    pub fn next(&mut self) -> Option<Field> {
-        let (split, end) = (self.splits.get(self.next)?, self.ends.get(self.next)?);
-        let (start, split, mut end) = (self.start, *split as usize, *end as usize);
-        self.next += 1;
-        self.start = end + 1;
-        self.in_line = self.message.get(end) == Some(&b'|');
-        if !self.in_line && end > start && self.message[end - 1] == b'\r' {
-            end -= 1;
-        }
-        Some(Field { start, split: split.min(end), end, is_last: !self.in_line })
-    }
-
-    /// The next field of the line, if it has one more.
-    #[inline(always)]
-    pub fn next_of_line(&mut self) -> Option<&'a [u8]> {
-        let field = if self.in_line { self.next()? } else { return None };
-        Some(&self.message[field.start..field.end])
-    }
-
-    /// Goes to the end of the line, and says where its text ends.
     #[cold]
-    pub fn skip_line(&mut self) -> usize {
-        while self.next_of_line().is_some() {}
-        let end = self.start - 1;
-        end - usize::from(self.message[..end].ends_with(b"\r"))
+    fn without_return(self) -> Fields<'a> {
+        let end = self.end - 1;
+        Fields { split: self.split.min(end), ends: self.ends.map(|at| at.min(end)), end, ..self }
     }
 
-    /// Goes to the line behind `end`, where one ends.
-    #[cold]
-    pub fn skip_to(&mut self, end: usize) {
-        while self.start <= end && self.next().is_some() {}
-        self.in_line = false;
+    /// All of it.
+    pub fn text(&self) -> &'a [u8] {
+        &self.message[self.start..self.end]
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+
+    /// What stands before the first colon.
+    #[inline(always)]
+    pub fn name(&self) -> &'a [u8] {
+        &self.message[self.start..self.split]
+    }
+
+    /// How long the value is, if there is a colon.
+    #[inline(always)]
+    pub fn value_bytes(&self) -> Option<usize> {
+        self.ends[0].checked_sub(self.split + 1)
+    }
+
+    /// From the value to the end of the message, if there is a colon.
+    #[inline(always)]
+    pub fn value_onwards(&self) -> &'a [u8] {
+        self.message.get(self.split + 1..).unwrap_or_default()
+    }
+
+    /// The type, if there is a second field.
+    #[inline(always)]
+    pub fn kind(&self) -> Option<&'a [u8]> {
+        self.message[..self.ends[1]].get(self.ends[0] + 1..)
+    }
+
+    /// The tags, if they are the third field and the last one, or empty ones if the type is the last.
+    #[inline(always)]
+    pub fn only_tags(&self) -> Option<&'a [u8]> {
+        match self.message[..self.end].get(self.ends[1] + 1..) {
+            Some(field) if self.ends[2] == self.end => field.strip_prefix(b"#"),
+            Some(_) => None,
+            None => Some(b""),
+        }
+    }
+
+    /// The fields behind the type.
+    pub fn others(&self) -> impl Iterator<Item = &'a [u8]> {
+        let others = self.message[..self.end].get(self.ends[1] + 1..);
+        others.into_iter().flat_map(|others| {
+            let mut start = 0;
+            memchr::memchr_iter(b'|', others).chain([others.len()]).map(move |end| {
+                let field = &others[start..end];
+                start = end + 1;
+                field
+            })
+        })
     }
 }

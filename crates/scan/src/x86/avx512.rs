@@ -2,6 +2,7 @@
 //! kernels: they lower their clock for wide registers and lack what makes these kernels better.
 
 pub use super::joined::avx512 as is_joined;
+pub use super::statsd::avx512 as statsd_lines;
 pub use super::tags::avx512 as tags;
 use super::{Newlines64, lines};
 use std::arch::x86_64::*;

@@ -1,4 +1,4 @@
-//! The x86-64 kernels: [`lines`], [`sets`], [`tags`], [`joined`], [`json`] and [`short`] hold what the vector widths share; [`text`]
+//! The x86-64 kernels: [`lines`], [`sets`], [`tags`], [`statsd`], [`joined`], [`json`] and [`short`] hold what the vector widths share; [`text`]
 //! has one width.
 
 pub mod avx2;
@@ -8,6 +8,7 @@ mod json;
 mod lines;
 mod sets;
 pub mod short;
+pub mod statsd;
 pub mod tags;
 pub mod text;
 

@@ -1,0 +1,209 @@
+//! The loop over StatsD lines, compiled once per instruction set.
+
+use super::avx2::Avx2;
+use super::avx512::Avx512;
+use super::sets::Set64;
+use crate::statsd::{BARS, StatsdLine, StatsdLines, assert_short};
+use std::arch::x86_64::*;
+
+/// # Safety
+/// [`super::avx2::detected`] is true.
+#[target_feature(enable = "avx2,bmi1,popcnt")]
+pub unsafe fn avx2(text: &[u8], each: &mut impl StatsdLines) {
+    // SAFETY: this function's own condition.
+    unsafe { lines::<Avx2, _>(text, each) }
+}
+
+/// # Safety
+/// [`super::avx512::detected`] is true.
+#[target_feature(enable = "avx512bw,avx512vl,avx512vbmi2,bmi1,bmi2,popcnt")]
+pub unsafe fn avx512(text: &[u8], each: &mut impl StatsdLines) {
+    // SAFETY: this function's own condition.
+    unsafe { lines::<Avx512, _>(text, each) }
+}
+
+/// Bytes that are looked at together.
+const BLOCK: usize = 64;
+
+/// A bit for each of 64 bytes.
+#[derive(Clone, Copy)]
+struct Masks {
+    end: u64,
+    bar: u64,
+    colon: u64,
+}
+
+/// What vectors see of the end of a text.
+pub trait Rest: Set64 {
+    /// Fewer than 64 bytes as a block, and nothing that is looked for behind them.
+    ///
+    /// # Safety
+    /// The CPU has the implementor's features.
+    unsafe fn filled(rest: &[u8]) -> [u8; BLOCK];
+}
+
+impl Rest for Avx512 {
+    #[inline(always)]
+    unsafe fn filled(rest: &[u8]) -> [u8; BLOCK] {
+        let mut block = [0; BLOCK];
+        // SAFETY: the masked load touches the bytes of the rest only; the features are the caller's condition.
+        unsafe {
+            let inside = _bzhi_u64(u64::MAX, rest.len() as u32);
+            let bytes = _mm512_maskz_loadu_epi8(inside, rest.as_ptr().cast());
+            _mm512_storeu_si512(block.as_mut_ptr().cast(), bytes);
+        }
+        block
+    }
+}
+
+impl Rest for Avx2 {
+    #[inline(always)]
+    unsafe fn filled(rest: &[u8]) -> [u8; BLOCK] {
+        let mut block = [0; BLOCK];
+        block[..rest.len()].copy_from_slice(rest);
+        block
+    }
+}
+
+/// The masks of the 64 bytes at `at`, or of those that there are; behind the last one a line ends.
+///
+/// No closures here: they are compiled without the features.
+///
+/// # Safety
+/// The CPU has the features of `V`.
+#[inline(always)]
+unsafe fn masks64<V: Rest>(text: &[u8], at: usize) -> Masks {
+    let rest = text.get(at..).unwrap_or_default();
+    // SAFETY: the caller's condition.
+    unsafe {
+        match rest.first_chunk::<BLOCK>() {
+            Some(block) => Masks::of::<V>(block),
+            None => {
+                let masks = Masks::of::<V>(&V::filled(rest));
+                Masks { end: masks.end | 1 << rest.len(), ..masks }
+            }
+        }
+    }
+}
+
+impl Masks {
+    /// # Safety
+    /// The CPU has the features of `V`.
+    #[inline(always)]
+    unsafe fn of<V: Set64>(block: &[u8; BLOCK]) -> Masks {
+        // SAFETY: the caller's condition.
+        unsafe {
+            Masks {
+                end: V::byte_mask(block, b'\n'),
+                bar: V::byte_mask(block, b'|'),
+                colon: V::byte_mask(block, b':'),
+            }
+        }
+    }
+}
+
+/// # Safety
+/// The CPU has the features of `V`.
+///
+/// # Panics
+/// If `text` is longer than `u32::MAX` - 1 bytes.
+#[inline(always)]
+unsafe fn lines<V: Rest, F: StatsdLines>(text: &[u8], each: &mut F) {
+    assert_short(text);
+    let mut start = 0;
+    while start < text.len() {
+        // SAFETY: the caller's condition.
+        let line = unsafe {
+            let first = masks64::<V>(text, start);
+            match short(&first, start as u32) {
+                Some(line) => line,
+                None => match middle(&first, &masks64::<V>(text, start + BLOCK), start as u32) {
+                    Some(line) => line,
+                    None => long::<V>(text, start),
+                },
+            }
+        };
+        start = line.end as usize + 1;
+        each.line(line);
+    }
+}
+
+/// A line that ends in its first block.
+#[inline(always)]
+fn short(first: &Masks, start: u32) -> Option<StatsdLine> {
+    // The end stands in for bars that the line does not have.
+    let end = lowest(first.end);
+    let bars = first.bar & below(end) | end;
+    let [second, third] = [without_lowest(bars) | end, without_lowest(without_lowest(bars) | end) | end];
+    let place = |bits: u64| start + bits.trailing_zeros();
+    let line = StatsdLine {
+        split: place(first.colon | bars),
+        bars: [bars, second, third].map(place),
+        end: place(end),
+    };
+    (end != 0).then_some(line)
+}
+
+/// A line that ends in its second block and has two bars in the first.
+#[inline(always)]
+fn middle(first: &Masks, second: &Masks, start: u32) -> Option<StatsdLine> {
+    let end = lowest(second.end);
+    let next = without_lowest(first.bar);
+    let others = without_lowest(next);
+    let place = |bits: u64| start + bits.trailing_zeros();
+    let behind = |bits: u64| start + BLOCK as u32 + bits.trailing_zeros();
+    let third = if others != 0 { place(others) } else { behind(second.bar & below(end) | end) };
+    let line = StatsdLine {
+        split: place(first.colon | first.bar),
+        bars: [place(first.bar), place(next), third],
+        end: behind(end),
+    };
+    (end != 0 && next != 0).then_some(line)
+}
+
+/// Any other line, block by block.
+///
+/// # Safety
+/// The CPU has the features of `V`.
+#[inline(always)]
+unsafe fn long<V: Rest>(text: &[u8], start: usize) -> StatsdLine {
+    let (mut bars, mut found, mut split) = ([u32::MAX; BARS], 0, u32::MAX);
+    let mut at = start;
+    loop {
+        // SAFETY: the caller's condition.
+        let masks = unsafe { masks64::<V>(text, at) };
+        let place = |bits: u64| at as u32 + bits.trailing_zeros();
+        let inside = below(lowest(masks.end));
+        if split == u32::MAX && masks.colon & inside != 0 {
+            split = place(masks.colon);
+        }
+        let mut left = masks.bar & inside;
+        while left != 0 && found < BARS {
+            bars[found] = place(left);
+            (left, found) = (without_lowest(left), found + 1);
+        }
+        if masks.end != 0 {
+            let end = place(masks.end);
+            let bars = bars.map(|bar| bar.min(end));
+            return StatsdLine { split: split.min(bars[0]), bars, end };
+        }
+        at += BLOCK;
+    }
+}
+
+/// The lowest bit alone.
+#[inline(always)]
+fn lowest(bits: u64) -> u64 {
+    bits & bits.wrapping_neg()
+}
+
+#[inline(always)]
+fn without_lowest(bits: u64) -> u64 {
+    bits & bits.wrapping_sub(1)
+}
+
+/// All bits below the lowest one, or all there are if there is none.
+#[inline(always)]
+fn below(bit: u64) -> u64 {
+    bit.wrapping_sub(1)
+}
