@@ -37,6 +37,9 @@ const LAST_ACCEPTS: usize = 16;
 /// A socket with an error that lasts, such as no more open files, is left alone for so long.
 const REST: Duration = Duration::from_millis(100);
 
+/// Connections that have ended, looked at where one is at the limit.
+const ENDED: usize = 256;
+
 /// Marks of events: sockets have their index, connections a number from the first on.
 const WAKE: u64 = u64::MAX;
 const OTHERS: u64 = u64::MAX - 1;
@@ -59,6 +62,8 @@ pub struct Reader {
     /// Everything, and everything but UDP: that is what is listened to during a pause for merging.
     all: OwnedFd,
     others: OwnedFd,
+    /// The ends of connections, and nothing else.
+    ends: OwnedFd,
     connections: HashMap<u64, (usize, Connection)>,
     next_mark: u64,
     slots: Slots,
@@ -84,6 +89,7 @@ impl Reader {
     ) -> io::Result<Reader> {
         let all = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let others = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let ends = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         watch(&all, others.as_fd(), OTHERS, epoll::EventFlags::IN)?;
         watch(&others, control.fd(), WAKE, epoll::EventFlags::IN)?;
         let slots = Slots::new(options.message_bytes_max)?;
@@ -96,6 +102,7 @@ impl Reader {
             inputs,
             all,
             others,
+            ends,
             connections: HashMap::new(),
             next_mark: CONNECTIONS,
             slots,
@@ -334,12 +341,15 @@ impl Reader {
 
     /// Begins to wait for a connection, unless there are too many.
     fn connect(&mut self, index: usize, connection: Connection) {
+        if self.counters.connections.load(Relaxed) >= self.options.connections_max {
+            self.close_ended();
+            self.reading = Some(index as u64);
+        }
         let open = self.counters.connections.fetch_add(1, Relaxed);
         let mark = self.next_mark;
-        let flags = epoll::EventFlags::IN | epoll::EventFlags::RDHUP;
         if open >= self.options.connections_max {
             add(&self.counters.connections_refused, 1);
-        } else if let Err(error) = watch(&self.others, connection.fd.as_fd(), mark, flags) {
+        } else if let Err(error) = self.await_connection(&connection, mark) {
             add(&self.counters.socket_errors, 1);
             self.counters.trouble(format!("{}: {error}", self.inputs[index].socket.address));
         } else {
@@ -348,6 +358,29 @@ impl Reader {
             return;
         }
         self.counters.connections.fetch_sub(1, Relaxed);
+    }
+
+    fn await_connection(&self, connection: &Connection, mark: u64) -> io::Result<()> {
+        let end = epoll::EventFlags::RDHUP;
+        watch(&self.ends, connection.fd.as_fd(), mark, end)?;
+        watch(&self.others, connection.fd.as_fd(), mark, epoll::EventFlags::IN | end)
+    }
+
+    /// Reads connections that have ended to their end and closes them: where connections come and go quickly, the
+    /// ends of the old ones may wait behind the beginnings of the new ones. It sees those of this thread only.
+    fn close_ended(&mut self) {
+        let mut ended = Vec::with_capacity(ENDED);
+        let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
+        if epoll::wait(&self.ends, rustix::buffer::spare_capacity(&mut ended), Some(&zero)).is_err() {
+            return;
+        }
+        for mark in ended.iter().map(|event| event.data.u64()) {
+            // Once for the rest, and once for the end behind it; a passing error must not hold the thread.
+            let mut ends = 0;
+            while ends < 2 && self.connections.contains_key(&mark) {
+                ends += usize::from(self.connection(mark, true) == 0);
+            }
+        }
     }
 
     /// Takes the connections of a receiver that has ended.
@@ -441,6 +474,7 @@ impl Drop for Reader {
     fn drop(&mut self) {
         for (_, (index, connection)) in self.connections.drain() {
             let _ = epoll::delete(&self.others, &connection.fd);
+            let _ = epoll::delete(&self.ends, &connection.fd);
             self.counters.connections.fetch_sub(1, Relaxed);
             self.inputs[index].socket.leave(connection);
         }

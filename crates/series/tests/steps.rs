@@ -2,8 +2,8 @@
 
 use millstream_series::limits::READING_TIMED_MAX;
 use millstream_series::{
-    Aggregate, Counts, Drain, Generation, Kind, Limits, Point, Progress, Reading, Shard, Store, TagStyle,
-    Values,
+    Aggregate, Counts, Drain, Generation, Kind, Limits, Point, Progress, Reading, Shard, Store, Summaries,
+    TagStyle, Values,
 };
 use std::ops::ControlFlow;
 
@@ -122,7 +122,7 @@ fn many_timestamps_of_a_series_come_in_several_readings() {
         assert!(reading.timed.len() <= READING_TIMED_MAX);
         timed.extend(reading.timed.iter().map(|(timestamp, _)| *timestamp));
         firsts.push(!matches!(reading.aggregate, Aggregate::Rest));
-        reading.outputs(10.0, |output| outputs.push(output.timestamp));
+        reading.outputs(10.0, Some(&Summaries::default()), |output| outputs.push(output.timestamp));
     });
     assert_eq!(timed, (0..timestamps).collect::<Vec<_>>());
     assert_eq!(firsts, [true, false, false]);

@@ -5,7 +5,7 @@
 //! over many polls. Points that come meanwhile are those of the next period. If a period ends before the one
 //! before is out, nothing is turned: the two become one longer period, and that is reported.
 
-use super::config::{Distributions, report};
+use super::config::report;
 use super::events::{MetricRows, Rest};
 use super::handover::Handover;
 use super::notices::NoticeRows;
@@ -14,7 +14,7 @@ use super::period::{Period, Periods};
 use millstream_model::limits::BLOCK_BYTES;
 use millstream_model::{Counters, Polled, Source, SourceCx};
 use millstream_receiver::{Receiving, Stats};
-use millstream_series::{Counts, Drain, Generation, Merging, Progress, Reason, Store};
+use millstream_series::{Counts, Drain, Generation, Merging, Progress, Reason, Store, Summaries};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -79,7 +79,8 @@ pub struct Flusher {
     store: Store,
     periods: Option<Periods>,
     length: Duration,
-    distributions: Distributions,
+    /// The numbers that distributions become; none if they are given out whole.
+    summaries: Option<Summaries>,
     stage: Stage,
     period: Period,
     /// Whether it was reported that the period before is not out yet.
@@ -92,14 +93,14 @@ pub struct Flusher {
 }
 
 impl Flusher {
-    /// Gives out what the receivers hand over, in periods of `length`, a whole number of seconds, and distributions in
-    /// their form.
+    /// Gives out what the receivers hand over, in periods of `length`, a whole number of seconds, and distributions as
+    /// these numbers, or whole.
     pub fn new(
         id: String,
         receiving: Receiving,
         handovers: Vec<Arc<Handover>>,
         store: Store,
-        (length, distributions): (Duration, Distributions),
+        (length, summaries): (Duration, Option<Summaries>),
         outlet: Outlet,
     ) -> Flusher {
         let share = |handover| Share { handover, spare: Generation::default(), turned: None };
@@ -112,7 +113,7 @@ impl Flusher {
             store,
             periods: None,
             length,
-            distributions,
+            summaries,
             stage: Stage::Collecting,
             period: Period { end_ns: 0, seconds: length.as_secs_f64() },
             is_late: false,
@@ -288,10 +289,11 @@ impl Flusher {
         let Stage::Draining(drain, rest) = &mut self.stage else { return Polled::Wait(Duration::ZERO) };
         let bytes = rest.as_ref().map_or(BLOCK_BYTES, |rest| rest.bytes().max(BLOCK_BYTES));
         let Some((block, permit)) = cx.block(bytes) else { return Polled::NoRoom };
-        let mut rows = MetricRows::new(block, self.period, self.distributions);
+        let mut rows = MetricRows::new(block, self.period);
         if rows.rest(rest).is_continue()
-            && let Progress::Done(counts) =
-                drain.step(&mut self.store, STEP_SERIES, |reading| rows.reading(reading, rest))
+            && let Progress::Done(counts) = drain.step(&mut self.store, STEP_SERIES, |reading| {
+                rows.reading(reading, self.summaries.as_ref(), rest)
+            })
         {
             self.end_period(&counts, cx.counters);
         }
