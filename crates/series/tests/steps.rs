@@ -137,3 +137,23 @@ fn a_drain_does_not_begin_in_a_merge() {
     let _merging = store.begin_merge(0, shard.turn(Generation::default()));
     store.begin_drain();
 }
+
+/// The last of many new series comes first: room for the others would else be made in one step.
+#[test]
+fn room_for_new_series_is_made_in_steps() {
+    const STEP: usize = 100;
+    let (mut shard, mut store) = (shard(), Store::new(1, 2, 1));
+    for series in 0..SERIES {
+        let text = format!("host:{series}");
+        shard.add(&Point { tags: text.as_bytes(), ..POINT });
+    }
+    let mut merging = store.begin_merge(0, shard.turn(Generation::default()));
+    let mut steps = 0;
+    while store.is_empty() {
+        assert!(!merging.step(&mut store, STEP));
+        steps += 1;
+    }
+    assert!(steps > SERIES as usize / STEP / 4, "{steps}");
+    while !merging.step(&mut store, STEP) {}
+    assert_eq!(store.len(), SERIES as usize);
+}

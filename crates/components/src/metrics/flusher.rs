@@ -16,7 +16,7 @@ use millstream_model::{Counters, Polled, Source, SourceCx};
 use millstream_receiver::{Receiving, Stats};
 use millstream_series::{Counts, Drain, Generation, Merging, Progress, Reason, Store, Summaries};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often the receivers' figures are looked at.
 const LOOK: Duration = Duration::from_secs(1);
@@ -33,8 +33,15 @@ const PAUSE_LOOK: Duration = Duration::from_millis(1);
 /// How often receivers at rest are notified while they have series to forget.
 const FORGET_LOOK: Duration = Duration::from_millis(10);
 
-/// Series that one poll merges, or passes over: about a millisecond.
+/// Series that one poll passes over: well below a millisecond.
 const STEP_SERIES: usize = 16 * 1024;
+
+/// Series that are merged between two looks at the clock: a table of the store that grows may take as long as many
+/// of them.
+const MERGE_SERIES: usize = 1024;
+
+/// How long one poll merges; the receiver may share the core with it.
+const MERGE_TIME: Duration = Duration::from_micros(500);
 
 /// What is being done with a period.
 enum Stage {
@@ -330,7 +337,11 @@ impl Flusher {
     /// Goes on with a merge.
     fn merge(&mut self) -> Polled {
         let Stage::Merging(share, merging) = &mut self.stage else { return Polled::Wait(Duration::ZERO) };
-        if merging.step(&mut self.store, STEP_SERIES) {
+        let (begun, mut is_done) = (Instant::now(), merging.step(&mut self.store, MERGE_SERIES));
+        while !is_done && begun.elapsed() < MERGE_TIME {
+            is_done = merging.step(&mut self.store, MERGE_SERIES);
+        }
+        if is_done {
             let share = *share;
             if let Stage::Merging(_, merging) = std::mem::replace(&mut self.stage, Stage::Collecting) {
                 self.shares[share].spare = merging.into_spare();
