@@ -152,8 +152,8 @@ fn connections_that_come_and_go_quickly_are_not_refused() {
     const CLIENTS: usize = 60;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s.sock");
-    let options = Options { connections_max: 2, ..options() };
-    for is_packets in [false, true] {
+    for (is_packets, shares) in [(false, 1), (true, 1), (false, 3), (true, 3)] {
+        let options = Options { connections_max: 2, shares, ..options() };
         let at = if is_packets {
             listen(Address::UnixPacket(path.clone()))
         } else {
