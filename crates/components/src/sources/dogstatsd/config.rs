@@ -126,3 +126,28 @@ impl Aggregate {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_chosen_wrongly_has_its_place_and_advice() {
+        for (options, place, advice) in [
+            (r#"{"aggregates":["max","min","max"]}"#, "/aggregates/2", "leave it out"),
+            (r#"{"aggregates":[],"percentiles":[]}"#, "/aggregates", "write one aggregate or percentile"),
+            (r#"{"aggregates":["max"],"distributions":"sketch"}"#, "/aggregates", "leave one of them out"),
+            (r#"{"percentiles":[0.5],"distributions":"sketch"}"#, "/percentiles", "leave one of them out"),
+            (r#"{"distribution_percentiles":[0.5,2]}"#, "/distribution_percentiles/1", "write 0.02 for 2 %"),
+        ] {
+            let config: DogStatsdConfig = serde_json::from_str(options).unwrap();
+            let faults = config.check();
+            assert_eq!(faults.len(), 1, "{options}: {faults:?}");
+            assert!(faults[0].0 == place && faults[0].1.contains(advice), "{options}: {faults:?}");
+        }
+        for options in [r#"{"aggregates":[]}"#, r#"{"percentiles":[]}"#, r#"{"distributions":"sketch"}"#] {
+            let config: DogStatsdConfig = serde_json::from_str(options).unwrap();
+            assert_eq!(config.check(), [], "{options}");
+        }
+    }
+}
