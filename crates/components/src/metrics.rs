@@ -10,6 +10,7 @@ pub mod notices;
 pub mod numbers;
 pub mod origin;
 pub mod outlet;
+pub mod percentiles;
 pub mod period;
 mod tally;
 pub mod view;

@@ -1,9 +1,20 @@
 //! Where to listen, as people write it: `udp://127.0.0.1:8125`, `unixgram:///run/millstream/dsd.sock`.
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The check of a configuration, what it claims and its sockets all need the address of a name, one after the other:
+/// for so long they see the same one.
+const SAME: Duration = Duration::from_secs(10);
+
+/// The addresses of names that were looked up a moment ago.
+static FOUND: Mutex<BTreeMap<String, (Instant, SocketAddr)>> = Mutex::new(BTreeMap::new());
 
 /// A place to listen at. Written as a URL; [`Display`](fmt::Display) gives what [`FromStr`] takes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -73,7 +84,8 @@ impl FromStr for Address {
     type Err = String;
 
     /// Host names are looked up here, so this may wait for a name server; of several addresses an
-    /// IPv4 one is preferred, as clients of the protocols prefer it for `localhost`.
+    /// IPv4 one is preferred, as clients of the protocols prefer it for `localhost`. What was found is kept for
+    /// some seconds.
     fn from_str(text: &str) -> Result<Address, String> {
         let Some((scheme, rest)) = text.split_once("://") else {
             return Err(format!("'{text}' has no kind of socket in front; write {KINDS}"));
@@ -102,12 +114,33 @@ fn host_and_port(text: &str, rest: &str) -> Result<SocketAddr, String> {
             "'{text}' has no port from 0 to 65535; write it last, as in udp://127.0.0.1:8125"
         ));
     }
-    let found = rest.to_socket_addrs().map_err(|error| {
+    let look_up = |rest: &str| Ok(rest.to_socket_addrs()?.collect());
+    let found = resolve(rest, look_up).map_err(|error| {
         format!("'{text}': the host '{host}' is not found ({error}); write its IP address instead")
     })?;
-    let found: Vec<SocketAddr> = found.collect();
-    let best = found.iter().find(|address| address.is_ipv4()).or(found.first());
-    best.copied().ok_or_else(|| format!("'{text}': the host has no address; write an IP address instead"))
+    found.ok_or_else(|| format!("'{text}': the host has no address; write an IP address instead"))
+}
+
+/// The address of a host and port, of version 4 if it has one; the one of a moment ago if there was one.
+fn resolve(
+    host_and_port: &str,
+    look_up: impl FnOnce(&str) -> io::Result<Vec<SocketAddr>>,
+) -> io::Result<Option<SocketAddr>> {
+    if let Ok(address) = host_and_port.parse() {
+        return Ok(Some(address));
+    }
+    // Held while a name server is asked: whoever wants the same name waits for its answer.
+    let mut known = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
+    known.retain(|_, (asked, _)| asked.elapsed() < SAME);
+    if let Some((_, address)) = known.get(host_and_port) {
+        return Ok(Some(*address));
+    }
+    let found = look_up(host_and_port)?;
+    let best = found.iter().find(|address| address.is_ipv4()).or(found.first()).copied();
+    if let Some(best) = best {
+        known.insert(host_and_port.to_owned(), (Instant::now(), best));
+    }
+    Ok(best)
 }
 
 fn path(text: &str, scheme: &str, rest: &str) -> Result<PathBuf, String> {
@@ -147,6 +180,21 @@ mod tests {
             "udp://localhost:81".parse::<Address>(),
             Ok(Address::Udp("127.0.0.1:81".parse().unwrap()))
         );
+    }
+
+    /// Else a source might claim one address and listen at another.
+    #[test]
+    fn a_name_is_looked_up_once() {
+        let at = |text: &str| -> SocketAddr { text.parse().unwrap() };
+        let answers = || Ok(vec![at("[::1]:9"), at("127.0.0.7:9")]);
+        assert_eq!(resolve("once.test:9", |_| answers()).unwrap(), Some(at("127.0.0.7:9")));
+        let unasked = |_: &str| -> io::Result<Vec<SocketAddr>> { panic!("it is asked again") };
+        assert_eq!(resolve("once.test:9", unasked).unwrap(), Some(at("127.0.0.7:9")));
+        assert_eq!(resolve("[::1]:9", unasked).unwrap(), Some(at("[::1]:9")));
+        // What was not found may be there the next time.
+        assert!(resolve("never.test:9", |_| Err(io::Error::other("no"))).is_err());
+        assert_eq!(resolve("never.test:9", |_| Ok(Vec::new())).unwrap(), None);
+        assert_eq!(resolve("never.test:9", |_| answers()).unwrap(), Some(at("127.0.0.7:9")));
     }
 
     #[test]

@@ -19,6 +19,7 @@
 mod address;
 mod connection;
 mod control;
+mod ends;
 mod error;
 mod file;
 mod intake;

@@ -2,6 +2,7 @@
 
 use crate::connection::{Connection, Reading, is_passing};
 use crate::control::{Control, Order};
+use crate::ends::Ends;
 use crate::intake::Guarded;
 use crate::messages::Batch;
 use crate::pace::Pace;
@@ -10,7 +11,7 @@ use crate::slots::{Notes, Received, Slots};
 use crate::socket::Socket;
 use crate::stats::{Counters, add};
 use crate::stream::{Broken, Stream};
-use crate::sys::Area;
+use crate::sys::{Area, timespec, watch};
 use crate::{Address, Framing, Options};
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::io::Errno;
@@ -19,10 +20,10 @@ use std::collections::HashMap;
 use std::fmt::Display;
 use std::io;
 use std::mem::ManuallyDrop;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::time::{Duration, Instant};
 
 /// Rounds from one socket before the others have their turn.
@@ -40,7 +41,7 @@ const REST: Duration = Duration::from_millis(100);
 /// Marks of events: sockets have their index, connections a number from the first on.
 const WAKE: u64 = u64::MAX;
 const OTHERS: u64 = u64::MAX - 1;
-const CONNECTIONS: u64 = 1 << 32;
+pub const CONNECTIONS: u64 = 1 << 32;
 
 /// A socket this thread reads, or takes connections from.
 #[derive(Debug)]
@@ -59,8 +60,8 @@ pub struct Reader {
     /// Everything, and everything but UDP: that is what is listened to during a pause for merging.
     all: OwnedFd,
     others: OwnedFd,
+    ends: Arc<Ends>,
     connections: HashMap<u64, (usize, Connection)>,
-    next_mark: u64,
     slots: Slots,
     memory: Area,
     batch: Batch,
@@ -78,6 +79,7 @@ impl Reader {
     pub fn new(
         control: Arc<Control>,
         counters: Arc<Counters>,
+        ends: Arc<Ends>,
         options: Options,
         intake: Guarded,
         inputs: Vec<Input>,
@@ -96,8 +98,8 @@ impl Reader {
             inputs,
             all,
             others,
+            ends,
             connections: HashMap::new(),
-            next_mark: CONNECTIONS,
             slots,
             memory,
             batch: Batch::default(),
@@ -334,20 +336,51 @@ impl Reader {
 
     /// Begins to wait for a connection, unless there are too many.
     fn connect(&mut self, index: usize, connection: Connection) {
-        let open = self.counters.connections.fetch_add(1, Relaxed);
-        let mark = self.next_mark;
-        let flags = epoll::EventFlags::IN | epoll::EventFlags::RDHUP;
+        // Its end is watched before it is counted, and it is no longer counted when its end is forgotten: whoever
+        // counts meanwhile never takes one that has ended for one that is open.
+        let mark = self.ends.watch(&connection.fd);
+        let closed_before = self.ends.closed();
+        let open = self.counters.connections.fetch_add(1, SeqCst);
         if open >= self.options.connections_max {
-            add(&self.counters.connections_refused, 1);
-        } else if let Err(error) = watch(&self.others, connection.fd.as_fd(), mark, flags) {
-            add(&self.counters.socket_errors, 1);
-            self.counters.trouble(format!("{}: {error}", self.inputs[index].socket.address));
-        } else {
-            self.next_mark += 1;
-            self.connections.insert(mark, (index, connection));
-            return;
+            let ended = self.close_ended(index, mark.as_ref().ok()) + self.ends.closed() - closed_before;
+            if open >= self.options.connections_max + ended {
+                add(&self.counters.connections_refused, 1);
+                return self.uncount(connection);
+            }
         }
-        self.counters.connections.fetch_sub(1, Relaxed);
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::RDHUP;
+        let listen = |mark| watch(&self.others, connection.fd.as_fd(), mark, flags).map(|()| mark);
+        match mark.and_then(listen) {
+            Ok(mark) => _ = self.connections.insert(mark, (index, connection)),
+            Err(error) => {
+                add(&self.counters.socket_errors, 1);
+                self.counters.trouble(format!("{}: {error}", self.inputs[index].socket.address));
+                self.uncount(connection);
+            }
+        }
+    }
+
+    /// Reads connections that have ended to their end and closes them, while one with this mark waits at this input:
+    /// where they come and go quickly, the ends of the old ones may wait behind the beginnings of the new ones.
+    /// Returns how many have ended that other threads are about to close.
+    fn close_ended(&mut self, index: usize, waiting: Option<&u64>) -> usize {
+        let mut of_others = 0;
+        for mark in self.ends.find().into_iter().filter(|mark| Some(mark) != waiting) {
+            of_others += usize::from(!self.connections.contains_key(&mark));
+            // Once for the rest, and once for the end behind it; a passing error must not hold the thread.
+            let mut reads = 0;
+            while reads < 2 && self.connections.contains_key(&mark) {
+                reads += usize::from(self.connection(mark, true) == 0);
+            }
+        }
+        self.reading = Some(index as u64);
+        of_others
+    }
+
+    /// Closes a connection that was counted.
+    fn uncount(&self, connection: Connection) {
+        self.counters.connections.fetch_sub(1, SeqCst);
+        self.ends.close(connection.fd);
     }
 
     /// Takes the connections of a receiver that has ended.
@@ -393,8 +426,8 @@ impl Reader {
     }
 
     fn close(&mut self, mark: u64) {
-        if self.connections.remove(&mark).is_some() {
-            self.counters.connections.fetch_sub(1, Relaxed);
+        if let Some((_, connection)) = self.connections.remove(&mark) {
+            self.uncount(connection);
         }
     }
 
@@ -441,18 +474,11 @@ impl Drop for Reader {
     fn drop(&mut self) {
         for (_, (index, connection)) in self.connections.drain() {
             let _ = epoll::delete(&self.others, &connection.fd);
+            self.ends.forget(&connection.fd);
             self.counters.connections.fetch_sub(1, Relaxed);
             self.inputs[index].socket.leave(connection);
         }
     }
-}
-
-fn watch(epoll: &OwnedFd, fd: BorrowedFd<'_>, mark: u64, flags: epoll::EventFlags) -> io::Result<()> {
-    Ok(epoll::add(epoll, fd, epoll::EventData::new_u64(mark), flags)?)
-}
-
-fn timespec(duration: Duration) -> Timespec {
-    Timespec { tv_sec: duration.as_secs() as i64, tv_nsec: i64::from(duration.subsec_nanos()) }
 }
 
 #[cfg(test)]
@@ -486,8 +512,9 @@ mod tests {
         let held = Held::open(&listen, &options).unwrap();
         let inputs = vec![Input { socket: held.sockets()[0].clone(), framing: Framing::Lines }];
         let control = Arc::new(Control::new().unwrap());
+        let ends = Arc::new(Ends::new(CONNECTIONS).unwrap());
         let intake = Guarded(Box::new(Nothing));
-        (Reader::new(control, Arc::default(), options, intake, inputs).unwrap(), held)
+        (Reader::new(control, Arc::default(), ends, options, intake, inputs).unwrap(), held)
     }
 
     /// It would else never be heard again.

@@ -1,8 +1,9 @@
 //! A set of sockets that is read by a set of threads.
 
 use crate::control::Control;
+use crate::ends::Ends;
 use crate::intake::{Guarded, Intake};
-use crate::reader::{Input, Reader};
+use crate::reader::{CONNECTIONS, Input, Reader};
 use crate::socket::Held;
 use crate::stats::{Counters, add};
 use crate::sys::cpu_time;
@@ -44,6 +45,7 @@ pub struct Receiving {
     threads: Vec<(Arc<Control>, JoinHandle<()>)>,
     held: Vec<(Held, Framing)>,
     counters: Arc<Counters>,
+    ends: Arc<Ends>,
 }
 
 impl Receiver {
@@ -83,7 +85,12 @@ impl Receiver {
         if intakes.len() != shares {
             return Err(io::Error::other(format!("{} intakes for {shares} shares", intakes.len())));
         }
-        let mut receiving = Receiving { threads: Vec::new(), held: self.held, counters: Arc::default() };
+        let mut receiving = Receiving {
+            threads: Vec::new(),
+            held: self.held,
+            counters: Arc::default(),
+            ends: Arc::new(Ends::new(CONNECTIONS)?),
+        };
         for (share, intake) in intakes.into_iter().enumerate() {
             let inputs = inputs(&receiving.held, share, shares);
             receiving.spawn(name, Guarded(intake), inputs, self.options)?;
@@ -127,11 +134,12 @@ impl Receiving {
         let name: String =
             format!("receive-{name}").chars().filter(char::is_ascii).take(NAME_BYTES_MAX).collect();
         let (for_reader, counters) = (control.clone(), self.counters.clone());
+        let ends = self.ends.clone();
         let (opened, is_open) = std::sync::mpsc::channel();
         let thread = std::thread::Builder::new().name(name).spawn(move || {
             let _ended = Ended(for_reader.clone(), counters.clone());
             // Made here because its memory belongs to the thread.
-            match Reader::new(for_reader, counters, options, intake, inputs) {
+            match Reader::new(for_reader, counters, ends, options, intake, inputs) {
                 Ok(reader) => {
                     let _ = opened.send(Ok(()));
                     reader.run();

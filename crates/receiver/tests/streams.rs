@@ -146,6 +146,39 @@ fn connections_beyond_the_limit_are_refused() {
     assert_eq!(keeper.texts(), ["still there", "room again"]);
 }
 
+/// Of those that have ended only the end is still to be read: they take nobody's place.
+#[test]
+fn connections_that_come_and_go_quickly_are_not_refused() {
+    const CLIENTS: usize = 60;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s.sock");
+    for (is_packets, shares) in [(false, 1), (true, 1), (false, 3), (true, 3)] {
+        let options = Options { connections_max: 2, shares, ..options() };
+        let at = if is_packets {
+            listen(Address::UnixPacket(path.clone()))
+        } else {
+            stream(&path, Framing::Lines)
+        };
+        let (receiving, keeper, _) = start(&at, &options);
+        let open =
+            if is_packets { packets(&path) } else { OwnedFd::from(UnixStream::connect(&path).unwrap()) };
+        wait_for(&receiving, |stats| stats.connections == 1);
+        receiving.pause();
+        for n in 0..CLIENTS {
+            let client =
+                if is_packets { packets(&path) } else { OwnedFd::from(UnixStream::connect(&path).unwrap()) };
+            send(&client, format!("client {n}\n").as_bytes(), SendFlags::empty()).unwrap();
+        }
+        receiving.resume();
+        let all = |keeper: &Keeper| keeper.texts().iter().filter(|text| text.starts_with("client")).count();
+        let stats = wait_for(&receiving, |stats| all(&keeper) == CLIENTS || stats.connections_refused > 0);
+        assert_eq!((all(&keeper), stats.connections_refused), (CLIENTS, 0));
+        let stats = wait_for(&receiving, |stats| stats.connections == 1);
+        assert_eq!(stats.connections_accepted, CLIENTS as u64 + 1);
+        drop(open);
+    }
+}
+
 /// Some send without end, some a byte at a time, some nothing: an honest one is heard.
 #[test]
 fn one_connection_never_keeps_another_waiting() {

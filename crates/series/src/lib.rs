@@ -50,6 +50,7 @@ mod pool;
 mod shard;
 mod sketch;
 mod store;
+mod summary;
 mod tags;
 
 pub use counts::{Counts, Reason};
@@ -61,4 +62,5 @@ pub use point::{ARRIVED_MAX, Class, Kind, Point, Values};
 pub use shard::{Idle, OVERFLOW_NAME, Shard};
 pub use sketch::{RELATIVE_ERROR_MAX, Sketch};
 pub use store::{Aggregate, Drain, Merging, Progress, Reading, Store};
+pub use summary::{PART_DIGITS_MAX, Statistic, Suffix, Summaries, has_suffix};
 pub use tags::Canonical;

@@ -216,6 +216,15 @@ impl Sketch {
     /// The smallest values of which at least these parts (0 to 1, rising) of all values are no larger. 0 without
     /// values.
     pub fn quantiles<const N: usize>(&self, parts: [f64; N]) -> [f64; N] {
+        let mut found = self.rising_quantiles(parts.into_iter());
+        parts.map(|_| found.next().unwrap_or(self.max))
+    }
+
+    /// As [`Sketch::quantiles`], for any number of parts.
+    pub(crate) fn rising_quantiles<'a>(
+        &'a self,
+        parts: impl Iterator<Item = f64> + 'a,
+    ) -> impl Iterator<Item = f64> + 'a {
         let mut sorted = self.values.clone();
         sorted.sort_unstable_by(|(a, _), (b, _)| a.total_cmp(b));
         let buckets = self.pages.iter().flat_map(|page| {
@@ -224,7 +233,7 @@ impl Sketch {
         });
         let mut rest = sorted.into_iter().chain(buckets);
         let (mut value, mut below) = (self.min, 0.0);
-        parts.map(|part| {
+        parts.map(move |part| {
             while below < part * self.weight {
                 let Some((next, weight)) = rest.next() else { return self.max };
                 (value, below) = (next.clamp(self.min, self.max), below + weight);

@@ -1,6 +1,8 @@
 //! Last values and their changes, over shards, turns and periods.
 
-use millstream_series::{Aggregate, Generation, Kind, Limits, Point, Shard, Store, TagStyle, Values};
+use millstream_series::{
+    Aggregate, Generation, Kind, Limits, Point, Shard, Store, Summaries, TagStyle, Values,
+};
 
 const SHARDS: usize = 2;
 
@@ -125,7 +127,11 @@ fn a_gauge_whose_values_all_have_timestamps_has_no_value_of_the_period() {
             arrived: 1,
         });
         store.merge(0, shard.turn(Generation::default()));
-        store.drain(|reading| reading.outputs(10.0, |output| all.push((output.timestamp, output.value))));
+        store.drain(|reading| {
+            reading.outputs(10.0, Some(&Summaries::default()), |output| {
+                all.push((output.timestamp, output.value))
+            })
+        });
     }
     assert_eq!(all, [(Some(100), 5.0), (None, 7.0), (None, 7.0), (Some(200), 9.0)]);
 }

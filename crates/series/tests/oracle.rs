@@ -3,7 +3,7 @@
 
 use millstream_series::{
     Aggregate, Canonical, Class, Counts, Generation, Idle, Kind, Limits, Point, Progress, RELATIVE_ERROR_MAX,
-    Reading, Reason, Shard, Store, TagStyle, Values,
+    Reading, Reason, Shard, Statistic, Store, Summaries, TagStyle, Values,
 };
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
@@ -273,7 +273,10 @@ impl Exact {
                 );
             }
             Aggregate::Last(last) => self.check_last(last),
-            Aggregate::Sketch(sketch) => self.check_sketch(sketch),
+            Aggregate::Sketch(sketch) => {
+                self.check_sketch(sketch);
+                self.check_chosen(reading, sketch.is_exact());
+            }
             Aggregate::Set(members) => assert_eq!(members, self.members.len() as u64),
             Aggregate::Rest => panic!("few timestamps"),
         }
@@ -308,8 +311,43 @@ impl Exact {
         assert!(sketch.is_exact() || self.values.len() > 64);
     }
 
+    /// Of distributions that are sorted: the numbers that a user chose.
+    fn check_chosen(&self, reading: &Reading<'_>, is_exact: bool) {
+        let (summaries, wanted) = chosen(reading.key.kind());
+        let mut found = Vec::new();
+        reading
+            .outputs(10.0, Some(&summaries), |output| found.push((output.suffix.to_string(), output.value)));
+        assert_eq!(found.is_empty(), self.values.is_empty());
+        if self.values.is_empty() {
+            return;
+        }
+        // Behind the sums, which have their own check.
+        let found = &found[found.len() - wanted.len()..];
+        for ((suffix, part), (name, value)) in wanted.iter().copied().zip(found) {
+            let expected = quantile(&self.values, part);
+            let allowed = if is_exact { 0.0 } else { expected.abs() * RELATIVE_ERROR_MAX };
+            assert_eq!(suffix, name);
+            assert!((value - expected).abs() <= allowed, "{suffix}: {value} is not {expected}");
+        }
+    }
+
     fn end_period(&mut self) {
         *self = Exact { last: self.last, total: self.total, since: self.since, ..Exact::default() };
+    }
+}
+
+/// Numbers that a user might choose, and the last of them with the part that they are of.
+fn chosen(kind: Kind) -> (Summaries, &'static [(&'static str, f64)]) {
+    let parts = [0.999, 0.25];
+    match kind {
+        Kind::Timer | Kind::Histogram => {
+            (Summaries::of_pairs(&parts), &[(".pct25", 0.25), (".pct999", 0.999)])
+        }
+        Kind::Distribution => (Summaries::of_dogstatsd(&[], &parts, &[0.75]), &[(".75percentile", 0.75)]),
+        _ => (
+            Summaries::of_dogstatsd(&[Statistic::Median, Statistic::Max], &parts, &[]),
+            &[(".max", 1.0), (".25percentile", 0.25), (".median", 0.5), (".999percentile", 0.999)],
+        ),
     }
 }
 

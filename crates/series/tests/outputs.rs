@@ -1,10 +1,16 @@
 //! What is sent of each kind of series.
 
 use millstream_series::Temporality::{Cumulative, Delta, Gauge};
-use millstream_series::{Generation, Kind, Limits, Output, Point, Shard, Store, TagStyle, Values};
+use millstream_series::{
+    Generation, Kind, Limits, Output, Point, Shard, Statistic, Store, Suffix, Summaries, TagStyle, Values,
+};
 
 /// The outputs of periods of 10 seconds, in each of which these values come.
 fn outputs(kind: Kind, periods: &[&[f64]], timestamp: Option<i64>) -> Vec<Vec<Output>> {
+    chosen(&Summaries::default(), kind, periods, timestamp)
+}
+
+fn chosen(summaries: &Summaries, kind: Kind, periods: &[&[f64]], timestamp: Option<i64>) -> Vec<Vec<Output>> {
     let mut shard = Shard::new(TagStyle::Pairs, &Limits::default(), 1);
     let mut store = Store::new(1, 10, 1);
     let period = |values: &&[f64]| {
@@ -26,15 +32,21 @@ fn outputs(kind: Kind, periods: &[&[f64]], timestamp: Option<i64>) -> Vec<Vec<Ou
         }
         store.merge(0, shard.turn(Generation::default()));
         let mut found = Vec::new();
-        store.drain(|reading| reading.outputs(10.0, |output| found.push(output)));
+        store.drain(|reading| reading.outputs(10.0, Some(summaries), |output| found.push(output)));
         found
     };
     periods.iter().map(period).collect()
 }
 
-fn plain(kind: Kind, periods: &[&[f64]]) -> Vec<Vec<(&'static str, f64, millstream_series::Temporality)>> {
-    let of = |output: &Output| (output.suffix, output.value, output.temporality);
-    outputs(kind, periods, None).iter().map(|period| period.iter().map(of).collect()).collect()
+/// A number with the text of its suffix.
+type Plain = (&'static str, f64, millstream_series::Temporality);
+
+fn plain(kind: Kind, periods: &[&[f64]]) -> Vec<Vec<Plain>> {
+    outputs(kind, periods, None).iter().map(|period| period.iter().map(plain_of).collect()).collect()
+}
+
+fn plain_of(output: &Output) -> Plain {
+    (output.suffix.to_string().leak(), output.value, output.temporality)
 }
 
 #[test]
@@ -89,8 +101,42 @@ fn distributions_have_the_suffixes_of_their_clients() {
 }
 
 #[test]
+fn what_is_chosen_comes_out_under_names_of_the_client() {
+    let values: Vec<f64> = (1..=1000).map(|n| f64::from(n) / 20.0).collect();
+    let of = |summaries: &Summaries, kind| -> Vec<Plain> {
+        chosen(summaries, kind, &[&values[..40]], None)[0].iter().map(plain_of).collect()
+    };
+    let all = [Statistic::Median, Statistic::Sum, Statistic::Min];
+    let dogstatsd = Summaries::of_dogstatsd(&all, &[0.999, 0.25, 0.5], &[0.05]);
+    let timing = [
+        (".min", 0.05, Gauge),
+        (".sum", 41.0, Delta),
+        (".25percentile", 0.5, Gauge),
+        (".median", 1.0, Gauge),
+        (".50percentile", 1.0, Gauge),
+        (".999percentile", 2.0, Gauge),
+    ];
+    assert_eq!(of(&dogstatsd, Kind::Timing), timing);
+    assert_eq!(of(&dogstatsd, Kind::DogHistogram), timing);
+    let distribution = of(&dogstatsd, Kind::Distribution);
+    assert_eq!((distribution.len(), distribution[5]), (6, (".5percentile", 0.1, Gauge)));
+    let pairs = Summaries::of_pairs(&[0.75, 0.05]);
+    let parts = [(".pct05", 0.1, Gauge), (".pct75", 1.5, Gauge)];
+    assert_eq!(
+        of(&pairs, Kind::Histogram),
+        [[(".sum", 41.0, Delta), (".count", 40.0, Delta)], parts].concat()
+    );
+    assert_eq!(of(&pairs, Kind::Timer)[5..], parts);
+    assert_eq!(of(&Summaries::of_pairs(&[]), Kind::Timer).len(), 5);
+    assert_eq!(
+        of(&Summaries::of_dogstatsd(&[], &[1.0], &[]), Kind::Timing),
+        [(".100percentile", 2.0, Gauge)]
+    );
+}
+
+#[test]
 fn a_timestamp_of_the_client_is_kept_where_it_means_something() {
-    let output = |value, temporality| Output { suffix: "", value, temporality, timestamp: Some(9) };
+    let output = |value, temporality| Output { suffix: Suffix::NONE, value, temporality, timestamp: Some(9) };
     assert_eq!(outputs(Kind::TimedStore, &[&[1.0, 4.0]], Some(9)), [[output(4.0, Gauge)]]);
     assert_eq!(outputs(Kind::Count, &[&[1.0, 4.0]], Some(9)), [[output(5.0, Delta)]]);
     assert_eq!(outputs(Kind::Counter, &[&[1.0, 4.0]], Some(9))[0][0].timestamp, None);

@@ -2,8 +2,8 @@
 
 use millstream_series::limits::READING_TIMED_MAX;
 use millstream_series::{
-    Aggregate, Counts, Drain, Generation, Kind, Limits, Point, Progress, Reading, Shard, Store, TagStyle,
-    Values,
+    Aggregate, Counts, Drain, Generation, Kind, Limits, Point, Progress, Reading, Shard, Store, Summaries,
+    TagStyle, Values,
 };
 use std::ops::ControlFlow;
 
@@ -122,7 +122,7 @@ fn many_timestamps_of_a_series_come_in_several_readings() {
         assert!(reading.timed.len() <= READING_TIMED_MAX);
         timed.extend(reading.timed.iter().map(|(timestamp, _)| *timestamp));
         firsts.push(!matches!(reading.aggregate, Aggregate::Rest));
-        reading.outputs(10.0, |output| outputs.push(output.timestamp));
+        reading.outputs(10.0, Some(&Summaries::default()), |output| outputs.push(output.timestamp));
     });
     assert_eq!(timed, (0..timestamps).collect::<Vec<_>>());
     assert_eq!(firsts, [true, false, false]);
@@ -136,4 +136,24 @@ fn a_drain_does_not_begin_in_a_merge() {
     let (mut shard, mut store) = (shard(), Store::new(1, 2, 1));
     let _merging = store.begin_merge(0, shard.turn(Generation::default()));
     store.begin_drain();
+}
+
+/// The last of many new series comes first: room for the others would else be made in one step.
+#[test]
+fn room_for_new_series_is_made_in_steps() {
+    const STEP: usize = 100;
+    let (mut shard, mut store) = (shard(), Store::new(1, 2, 1));
+    for series in 0..SERIES {
+        let text = format!("host:{series}");
+        shard.add(&Point { tags: text.as_bytes(), ..POINT });
+    }
+    let mut merging = store.begin_merge(0, shard.turn(Generation::default()));
+    let mut steps = 0;
+    while store.is_empty() {
+        assert!(!merging.step(&mut store, STEP));
+        steps += 1;
+    }
+    assert!(steps > SERIES as usize / STEP / 4, "{steps}");
+    while !merging.step(&mut store, STEP) {}
+    assert_eq!(store.len(), SERIES as usize);
 }

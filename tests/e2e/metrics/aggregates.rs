@@ -267,6 +267,49 @@ fn every_aggregate_of_metricserver_is_that_of_the_model() {
     check_aggregates("metricserver", &kinds, as_msgpack);
 }
 
+/// What comes out of an agent with these options, as names and values.
+fn numbers_of(options: &str, messages: &[impl AsRef<[u8]>]) -> BTreeMap<String, f64> {
+    let dir = folder();
+    let options = format!("{options}, listen: ['unixgram://DIR/points.sock'], {ONE_PERIOD}");
+    let mut agent = start(dir.path(), &options);
+    send_all(&dir.path().join("points.sock"), messages);
+    assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
+    let name = |event: &serde_json::Value| event["name"].as_str().unwrap_or_default().to_owned();
+    Events::read(dir.path()).0.iter().map(|event| (name(event), number(event))).collect()
+}
+
+#[test]
+fn the_numbers_of_distributions_can_be_chosen() {
+    let values: Vec<String> = (1..=40).map(|value| value.to_string()).collect();
+    let kinds = ["ms", "h", "d"];
+    let lines: Vec<String> = kinds.iter().map(|kind| format!("{kind}:{}|{kind}", values.join(":"))).collect();
+    let of = |of: &[(&str, f64)]| of.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+    let options = "type: dogstatsd, aggregates: [min, median], percentiles: [0.999, 0.25], \
+                   distribution_percentiles: [0.05]";
+    let timing = |kind: &str| {
+        [(".min", 1.0), (".25percentile", 10.0), (".median", 20.0), (".999percentile", 40.0)]
+            .map(|(suffix, value)| (format!("{kind}{suffix}"), value))
+    };
+    let distribution: BTreeMap<String, f64> = of(&[
+        ("d.min", 1.0),
+        ("d.max", 40.0),
+        ("d.avg", 20.5),
+        ("d.sum", 820.0),
+        ("d.count", 40.0),
+        ("d.5percentile", 2.0),
+    ]);
+    let expected = timing("ms").into_iter().chain(timing("h")).chain(distribution).collect();
+    assert_eq!(numbers_of(options, &lines), expected);
+    let point = |value| Point { kind: "histogram", series: 0, tags: Vec::new(), value, weight: 1 };
+    let messages: Vec<Vec<u8>> = (1..=40).map(|value| as_msgpack(&[point(f64::from(value))])).collect();
+    let expected: BTreeMap<String, f64> = of(&[
+        ("oracle.histogram.0.sum", 820.0),
+        ("oracle.histogram.0.count", 40.0),
+        ("oracle.histogram.0.pct995", 40.0),
+    ]);
+    assert_eq!(numbers_of("type: metricserver, percentiles: [0.995]", &messages), expected);
+}
+
 /// Runs `millstream generate metrics`; the numbers in its last line: points, packets, sum of counters, series.
 fn generate(args: &[&str]) -> [f64; 4] {
     let output = Command::new(millstream()).args(["generate", "metrics"]).args(args).output().unwrap();

@@ -2,10 +2,13 @@
 
 mod aggregates;
 mod clients;
+mod clock;
+mod container;
 mod ending;
 mod hostile;
 mod java;
 mod kernel;
+mod network;
 mod pipeline;
 mod starts;
 

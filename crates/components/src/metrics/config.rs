@@ -7,7 +7,7 @@ use super::origin::{OriginTag, OriginTags};
 use super::outlet::Outlet;
 use millstream_model::{BuildError, Interval, Size, Source, SourceOpen};
 use millstream_receiver::{Address, Bound, Framing, Listen, Options, Receiver};
-use millstream_series::{Limits, Shard, Store};
+use millstream_series::{Limits, Shard, Store, Summaries};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::sync::Arc;
@@ -255,7 +255,13 @@ impl PointOptions {
         Receiver::open(&listen, &options).map_err(|error| BuildError(error.to_string()))
     }
 
-    /// Opens the sockets, starts the receivers, and gives the source that flushes what they take.
+    /// Whether distributions are given out as sketches, so that their numbers cannot be chosen.
+    pub fn has_sketches(&self) -> bool {
+        self.distributions == Distributions::Sketch
+    }
+
+    /// Opens the sockets, starts the receivers, and gives the source that flushes what they take; distributions
+    /// become these numbers, unless they are to be sketches.
     ///
     /// # Errors
     /// A socket cannot be opened.
@@ -263,6 +269,7 @@ impl PointOptions {
         self,
         kind: &Kind,
         protocol: Protocol,
+        summaries: Summaries,
         open: SourceOpen,
     ) -> Result<Box<dyn Source>, BuildError> {
         let receiver = self.receiver(kind)?;
@@ -285,7 +292,7 @@ impl PointOptions {
         open.counters.holds_series(0);
         let receiving =
             receiver.start(&open.info.id, intakes).map_err(|error| BuildError(error.to_string()))?;
-        let given = (period, self.distributions);
+        let given = (period, (!self.has_sketches()).then_some(summaries));
         Ok(Box::new(Flusher::new(open.info.id.clone(), receiving, handovers, store, given, outlet)))
     }
 }

@@ -4,14 +4,15 @@
 //! The text of such an event is its name, its tags as JSON and its value, with a space between; the fields
 //! are slices of it.
 
-use super::config::Distributions;
 use super::outlet::Outlet;
 use super::period::Period;
 use crate::formats::push_decimal;
 use bytes::Bytes;
 use millstream_model::{Batch, BatchBuilder, Block, Cell, CellKind, Column, Columns, Selection, SourceCx};
 use millstream_scan::{TagPlaces, escape_json};
-use millstream_series::{Canonical, Class, Output, Reading, SeriesKey, Sketch, TagStyle, Temporality};
+use millstream_series::{
+    Canonical, Class, Output, Reading, SeriesKey, Sketch, Summaries, TagStyle, Temporality,
+};
 use std::borrow::Cow;
 use std::io::Write;
 use std::ops::ControlFlow;
@@ -82,7 +83,6 @@ pub struct MetricRows {
     values: Vec<Cell>,
     temporalities: Vec<Cell>,
     period: Period,
-    distributions: Distributions,
     tags_text: TagsText,
     text: Vec<u8>,
     points: Vec<(f64, f64)>,
@@ -90,7 +90,7 @@ pub struct MetricRows {
 
 impl MetricRows {
     /// No events yet.
-    pub fn new(block: Block, period: Period, distributions: Distributions) -> MetricRows {
+    pub fn new(block: Block, period: Period) -> MetricRows {
         MetricRows {
             block,
             used: 0,
@@ -101,22 +101,28 @@ impl MetricRows {
             values: Vec::new(),
             temporalities: Vec::new(),
             period,
-            distributions,
             tags_text: TagsText::default(),
             text: Vec::new(),
             points: Vec::new(),
         }
     }
 
-    /// Adds the numbers of a series, or its distribution. Breaks where the block is full: what is left is in `rest`.
-    pub fn reading(&mut self, reading: &Reading<'_>, rest: &mut Option<Rest>) -> ControlFlow<()> {
+    /// Adds the numbers of a series, of a distribution those of `summaries`, or without them all of it. Breaks where
+    /// the block is full: what is left is in `rest`.
+    pub fn reading(
+        &mut self,
+        reading: &Reading<'_>,
+        summaries: Option<&Summaries>,
+        rest: &mut Option<Rest>,
+    ) -> ControlFlow<()> {
         let mut left: Vec<Output> = Vec::new();
         self.tags_text.render(reading.key);
-        if self.distributions == Distributions::Sketch && reading.key.kind().class() == Class::Sketch {
+        let is_whole = summaries.is_none() && reading.key.kind().class() == Class::Sketch;
+        if is_whole {
             return self.distribution(reading, rest);
         }
         let name = one_line(reading.key.name());
-        reading.outputs(self.period.seconds, |output| {
+        reading.outputs(self.period.seconds, summaries, |output| {
             if !left.is_empty() || !self.event(&name, &Item::Number(&output)) {
                 left.push(output);
             }

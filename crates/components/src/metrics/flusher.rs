@@ -5,7 +5,7 @@
 //! over many polls. Points that come meanwhile are those of the next period. If a period ends before the one
 //! before is out, nothing is turned: the two become one longer period, and that is reported.
 
-use super::config::{Distributions, report};
+use super::config::report;
 use super::events::{MetricRows, Rest};
 use super::handover::Handover;
 use super::notices::NoticeRows;
@@ -14,9 +14,9 @@ use super::period::{Period, Periods};
 use millstream_model::limits::BLOCK_BYTES;
 use millstream_model::{Counters, Polled, Source, SourceCx};
 use millstream_receiver::{Receiving, Stats};
-use millstream_series::{Counts, Drain, Generation, Merging, Progress, Reason, Store};
+use millstream_series::{Counts, Drain, Generation, Merging, Progress, Reason, Store, Summaries};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often the receivers' figures are looked at.
 const LOOK: Duration = Duration::from_secs(1);
@@ -33,8 +33,15 @@ const PAUSE_LOOK: Duration = Duration::from_millis(1);
 /// How often receivers at rest are notified while they have series to forget.
 const FORGET_LOOK: Duration = Duration::from_millis(10);
 
-/// Series that one poll merges, or passes over: about a millisecond.
+/// Series that one poll passes over: well below a millisecond.
 const STEP_SERIES: usize = 16 * 1024;
+
+/// Series that are merged between two looks at the clock: a table of the store that grows may take as long as many
+/// of them.
+const MERGE_SERIES: usize = 1024;
+
+/// How long one poll merges; the receiver may share the core with it.
+const MERGE_TIME: Duration = Duration::from_micros(500);
 
 /// What is being done with a period.
 enum Stage {
@@ -79,7 +86,8 @@ pub struct Flusher {
     store: Store,
     periods: Option<Periods>,
     length: Duration,
-    distributions: Distributions,
+    /// The numbers that distributions become; none if they are given out whole.
+    summaries: Option<Summaries>,
     stage: Stage,
     period: Period,
     /// Whether it was reported that the period before is not out yet.
@@ -92,14 +100,14 @@ pub struct Flusher {
 }
 
 impl Flusher {
-    /// Gives out what the receivers hand over, in periods of `length`, a whole number of seconds, and distributions in
-    /// their form.
+    /// Gives out what the receivers hand over, in periods of `length`, a whole number of seconds, and distributions as
+    /// these numbers, or whole.
     pub fn new(
         id: String,
         receiving: Receiving,
         handovers: Vec<Arc<Handover>>,
         store: Store,
-        (length, distributions): (Duration, Distributions),
+        (length, summaries): (Duration, Option<Summaries>),
         outlet: Outlet,
     ) -> Flusher {
         let share = |handover| Share { handover, spare: Generation::default(), turned: None };
@@ -112,7 +120,7 @@ impl Flusher {
             store,
             periods: None,
             length,
-            distributions,
+            summaries,
             stage: Stage::Collecting,
             period: Period { end_ns: 0, seconds: length.as_secs_f64() },
             is_late: false,
@@ -288,10 +296,11 @@ impl Flusher {
         let Stage::Draining(drain, rest) = &mut self.stage else { return Polled::Wait(Duration::ZERO) };
         let bytes = rest.as_ref().map_or(BLOCK_BYTES, |rest| rest.bytes().max(BLOCK_BYTES));
         let Some((block, permit)) = cx.block(bytes) else { return Polled::NoRoom };
-        let mut rows = MetricRows::new(block, self.period, self.distributions);
+        let mut rows = MetricRows::new(block, self.period);
         if rows.rest(rest).is_continue()
-            && let Progress::Done(counts) =
-                drain.step(&mut self.store, STEP_SERIES, |reading| rows.reading(reading, rest))
+            && let Progress::Done(counts) = drain.step(&mut self.store, STEP_SERIES, |reading| {
+                rows.reading(reading, self.summaries.as_ref(), rest)
+            })
         {
             self.end_period(&counts, cx.counters);
         }
@@ -328,7 +337,11 @@ impl Flusher {
     /// Goes on with a merge.
     fn merge(&mut self) -> Polled {
         let Stage::Merging(share, merging) = &mut self.stage else { return Polled::Wait(Duration::ZERO) };
-        if merging.step(&mut self.store, STEP_SERIES) {
+        let (begun, mut is_done) = (Instant::now(), merging.step(&mut self.store, MERGE_SERIES));
+        while !is_done && begun.elapsed() < MERGE_TIME {
+            is_done = merging.step(&mut self.store, MERGE_SERIES);
+        }
+        if is_done {
             let share = *share;
             if let Stage::Merging(_, merging) = std::mem::replace(&mut self.stage, Stage::Collecting) {
                 self.shares[share].spare = merging.into_spare();

@@ -1,12 +1,11 @@
 //! Numbers that were taken at the end of a period and wait to be given out.
 
-use super::config::Distributions;
 use super::events::MetricRows;
 use super::outlet::Outlet;
 use super::period::{Period, Periods};
 use millstream_model::limits::BLOCK_BYTES;
 use millstream_model::{Polled, SourceCx};
-use millstream_series::{Output, Temporality};
+use millstream_series::{Output, Suffix, Temporality};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -76,10 +75,10 @@ impl<N: AsRef<str>> Numbers<N> {
             return Polled::NoRoom;
         }
         let Some((block, permit)) = cx.block(BLOCK_BYTES) else { return Polled::NoRoom };
-        let mut rows = MetricRows::new(block, self.period, Distributions::Numbers);
+        let mut rows = MetricRows::new(block, self.period);
         while let Some(next) = self.waiting.front() {
             let temporality = if next.is_counter { Temporality::Cumulative } else { Temporality::Gauge };
-            let output = Output { suffix: "", value: next.value, temporality, timestamp: None };
+            let output = Output { suffix: Suffix::NONE, value: next.value, temporality, timestamp: None };
             let labels = next.labels.iter().map(|(key, value)| (key.as_ref(), value.as_str()));
             if !rows.number(next.name.as_ref(), labels, &output) {
                 break;

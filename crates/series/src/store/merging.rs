@@ -12,6 +12,10 @@ use crate::sketch::saturating;
 /// Work of a distribution or set; beside it each has as many values or members for one.
 const ENTRY_WORK: usize = 8;
 
+/// Links that are made for the work of one series: those of many new series are made at once, as the last of them
+/// comes first.
+const NEW_LINKS: usize = 2;
+
 /// A merge that has begun, see [`Store::begin_merge`].
 #[derive(Debug)]
 pub struct Merging {
@@ -65,6 +69,10 @@ impl Merging {
 
     fn born(&mut self, store: &mut Store, rest: &mut usize) -> bool {
         while *rest > 0 {
+            let Some(last) = self.generation.born.len().checked_sub(1) else { return true };
+            if !store.make_links(self.shard, self.generation.born[last as u32].0, rest) {
+                return false;
+            }
             let Some((id, key)) = self.generation.born.pop() else { return true };
             // Few periods have many of them.
             self.generation.born.trim();
@@ -133,12 +141,19 @@ impl Store {
         at
     }
 
-    fn link(&mut self, shard: usize, id: u32, series: u32) {
+    /// Makes the links of a shard up to this one, as far as the `rest` of the work goes; whether it is there.
+    fn make_links(&mut self, shard: usize, id: u32, rest: &mut usize) -> bool {
         let links = &mut self.shards[shard].links;
-        while links.len() <= id as usize {
-            links.push(Link { series: NONE, idle: 0 });
+        while links.len() <= id as usize && *rest > 0 {
+            let new = (id as usize + 1 - links.len()).min(NEW_LINKS);
+            (0..new).for_each(|_| links.push(Link { series: NONE, idle: 0 }));
+            *rest -= 1;
         }
-        links[id] = Link { series, idle: 0 };
+        links.len() > id as usize
+    }
+
+    fn link(&mut self, shard: usize, id: u32, series: u32) {
+        self.shards[shard].links[id] = Link { series, idle: 0 };
         self.series[series].links += 1;
     }
 

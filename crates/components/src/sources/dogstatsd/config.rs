@@ -2,10 +2,12 @@
 
 use crate::metrics::config::{Kind, PointOptions};
 use crate::metrics::intake::Protocol;
+use crate::metrics::percentiles;
 use crate::registry::{Component, SourceComponent};
 use millstream_model::{BuildError, Source, SourceOpen};
 use millstream_points::dogstatsd;
 use millstream_receiver::Framing;
+use millstream_series::{Statistic, Summaries};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::time::Duration;
@@ -22,12 +24,36 @@ const KIND: Kind = Kind {
     tcp: Framing::Lines,
 };
 
+/// A number of all values of a timing or histogram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Aggregate {
+    /// The smallest value.
+    Min,
+    /// The largest value.
+    Max,
+    /// The mean.
+    Avg,
+    /// The sum.
+    Sum,
+    /// How many there were.
+    Count,
+    /// Half of them are no larger.
+    Median,
+}
+
 /// Options of source `dogstatsd`.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct DogStatsdConfig {
     /// Whether a gauge with a sign is a change of it, as in plain StatsD, and not a value.
     pub gauge_deltas: bool,
+    /// Numbers of timings and histograms, beside percentiles.
+    pub aggregates: Option<Vec<Aggregate>>,
+    /// Percentiles of timings and histograms, as parts from 0 to 1.
+    pub percentiles: Option<Vec<f64>>,
+    /// Percentiles of distributions, as parts from 0 to 1.
+    pub distribution_percentiles: Option<Vec<f64>>,
     /// What all sources of points have.
     #[serde(flatten)]
     pub points: PointOptions,
@@ -39,7 +65,13 @@ impl Component for DogStatsdConfig {
     }
 
     fn check(&self) -> Vec<(String, String)> {
-        self.points.check(&KIND)
+        let is_unused = self.points.has_sketches();
+        let lists = [
+            ("/percentiles", self.percentiles.as_deref()),
+            ("/distribution_percentiles", self.distribution_percentiles.as_deref()),
+        ];
+        let of_lists = lists.into_iter().flat_map(|(key, parts)| percentiles::check(key, parts, is_unused));
+        self.points.check(&KIND).into_iter().chain(of_lists).chain(self.check_aggregates()).collect()
     }
 
     fn claims(&self) -> Vec<String> {
@@ -50,6 +82,76 @@ impl Component for DogStatsdConfig {
 impl SourceComponent for DogStatsdConfig {
     fn open(self, open: SourceOpen) -> Result<Box<dyn Source>, BuildError> {
         let protocol = Protocol::DogStatsd(dogstatsd::Options { gauge_deltas: self.gauge_deltas });
-        self.points.open(&KIND, protocol, open)
+        let summaries = self.summaries();
+        self.points.open(&KIND, protocol, summaries, open)
+    }
+}
+
+impl DogStatsdConfig {
+    fn check_aggregates(&self) -> Vec<(String, String)> {
+        let Some(aggregates) = &self.aggregates else { return Vec::new() };
+        let mut faults: Vec<_> =
+            percentiles::unused("/aggregates", self.points.has_sketches()).into_iter().collect();
+        for (index, aggregate) in aggregates.iter().enumerate() {
+            if aggregates[..index].contains(aggregate) {
+                faults
+                    .push((format!("/aggregates/{index}"), "stands there already; leave it out".to_owned()));
+            }
+        }
+        if aggregates.is_empty() && self.percentiles.as_ref().is_some_and(Vec::is_empty) {
+            let text = "leaves nothing of timings and histograms; write one aggregate or percentile at least";
+            faults.push(("/aggregates".to_owned(), text.to_owned()));
+        }
+        faults
+    }
+
+    fn summaries(&self) -> Summaries {
+        let chosen = self.aggregates.as_ref();
+        let statistics: Vec<Statistic> = chosen.map_or(Summaries::TIMING_STATISTICS.to_vec(), |aggregates| {
+            aggregates.iter().map(|aggregate| aggregate.statistic()).collect()
+        });
+        Summaries::of_dogstatsd(
+            &statistics,
+            self.percentiles.as_deref().unwrap_or(&Summaries::TIMING_PARTS),
+            self.distribution_percentiles.as_deref().unwrap_or(&Summaries::DISTRIBUTION_PARTS),
+        )
+    }
+}
+
+impl Aggregate {
+    fn statistic(self) -> Statistic {
+        match self {
+            Aggregate::Min => Statistic::Min,
+            Aggregate::Max => Statistic::Max,
+            Aggregate::Avg => Statistic::Avg,
+            Aggregate::Sum => Statistic::Sum,
+            Aggregate::Count => Statistic::Count,
+            Aggregate::Median => Statistic::Median,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_chosen_wrongly_has_its_place_and_advice() {
+        for (options, place, advice) in [
+            (r#"{"aggregates":["max","min","max"]}"#, "/aggregates/2", "leave it out"),
+            (r#"{"aggregates":[],"percentiles":[]}"#, "/aggregates", "write one aggregate or percentile"),
+            (r#"{"aggregates":["max"],"distributions":"sketch"}"#, "/aggregates", "leave one of them out"),
+            (r#"{"percentiles":[0.5],"distributions":"sketch"}"#, "/percentiles", "leave one of them out"),
+            (r#"{"distribution_percentiles":[0.5,2]}"#, "/distribution_percentiles/1", "write 0.02 for 2 %"),
+        ] {
+            let config: DogStatsdConfig = serde_json::from_str(options).unwrap();
+            let faults = config.check();
+            assert_eq!(faults.len(), 1, "{options}: {faults:?}");
+            assert!(faults[0].0 == place && faults[0].1.contains(advice), "{options}: {faults:?}");
+        }
+        for options in [r#"{"aggregates":[]}"#, r#"{"percentiles":[]}"#, r#"{"distributions":"sketch"}"#] {
+            let config: DogStatsdConfig = serde_json::from_str(options).unwrap();
+            assert_eq!(config.check(), [], "{options}");
+        }
     }
 }

@@ -2,9 +2,11 @@
 
 use crate::metrics::config::{Kind, PointOptions};
 use crate::metrics::intake::Protocol;
+use crate::metrics::percentiles;
 use crate::registry::{Component, SourceComponent};
 use millstream_model::{BuildError, Source, SourceOpen};
 use millstream_receiver::Framing;
+use millstream_series::Summaries;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::time::Duration;
@@ -25,6 +27,8 @@ const KIND: Kind = Kind {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct MetricServerConfig {
+    /// Percentiles of timers and histograms, as parts from 0 to 1.
+    pub percentiles: Option<Vec<f64>>,
     /// What all sources of points have.
     #[serde(flatten)]
     pub points: PointOptions,
@@ -36,7 +40,9 @@ impl Component for MetricServerConfig {
     }
 
     fn check(&self) -> Vec<(String, String)> {
-        self.points.check(&KIND)
+        let chosen = self.percentiles.as_deref();
+        let faults = percentiles::check("/percentiles", chosen, self.points.has_sketches());
+        self.points.check(&KIND).into_iter().chain(faults).collect()
     }
 
     fn claims(&self) -> Vec<String> {
@@ -46,6 +52,7 @@ impl Component for MetricServerConfig {
 
 impl SourceComponent for MetricServerConfig {
     fn open(self, open: SourceOpen) -> Result<Box<dyn Source>, BuildError> {
-        self.points.open(&KIND, Protocol::MetricServer, open)
+        let parts = self.percentiles.as_deref().unwrap_or(&Summaries::PAIRS_PARTS);
+        self.points.open(&KIND, Protocol::MetricServer, Summaries::of_pairs(parts), open)
     }
 }

@@ -1,0 +1,70 @@
+//! Percentiles that a user chooses, as parts from 0 to 1.
+
+use millstream_series::{PART_DIGITS_MAX, has_suffix};
+
+/// Percentiles of a list at most: each is an event for every series and period.
+const PERCENTILES_MAX: usize = 32;
+
+/// Faults of an option with percentiles, as (JSON pointer, "what is wrong; what to write instead"). `is_unused` says
+/// that distributions are sketches.
+pub fn check(key: &str, parts: Option<&[f64]>, is_unused: bool) -> Vec<(String, String)> {
+    let Some(parts) = parts else { return Vec::new() };
+    let mut faults: Vec<_> = unused(key, is_unused).into_iter().collect();
+    if parts.len() > PERCENTILES_MAX {
+        let text = format!("has {} percentiles; write {PERCENTILES_MAX} at most", parts.len());
+        faults.push((key.to_owned(), text));
+    }
+    for (index, part) in parts.iter().enumerate() {
+        let text = match () {
+            () if *part > 1.0 && *part <= 100.0 => {
+                format!("is no part of the values; write {} for {part} %", part / 100.0)
+            }
+            () if !(0.0..=1.0).contains(part) => {
+                "is no part of the values; write 0 to 1, such as 0.95".into()
+            }
+            () if parts[..index].contains(part) => "stands there already; leave it out".into(),
+            () if !has_suffix(*part) => {
+                format!("is too exact for a name; write {PART_DIGITS_MAX} digits behind the point at most")
+            }
+            () => continue,
+        };
+        faults.push((format!("{key}/{index}"), text));
+    }
+    faults
+}
+
+/// The fault of an option that chooses numbers where there are none.
+pub fn unused(key: &str, is_unused: bool) -> Option<(String, String)> {
+    let text = "means nothing with distributions: sketch, which keeps all values; leave one of them out";
+    is_unused.then(|| (key.to_owned(), text.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_good_parts_has_no_fault() {
+        for parts in [&[][..], &[0.0, 0.5, 0.95, 0.999999, 1.0]] {
+            assert_eq!(check("/percentiles", Some(parts), false), []);
+        }
+        assert_eq!(check("/percentiles", None, true), []);
+    }
+
+    #[test]
+    fn every_fault_has_its_place_and_its_advice() {
+        for (parts, place, advice) in [
+            (&[0.5, 99.0][..], "/percentiles/1", "write 0.99 for 99 %"),
+            (&[-0.5], "/percentiles/0", "write 0 to 1"),
+            (&[f64::NAN], "/percentiles/0", "write 0 to 1"),
+            (&[0.5, 0.9, 0.5], "/percentiles/2", "stands there already"),
+            (&[0.12345678], "/percentiles/0", "6 digits"),
+            (&[0.5; 33], "/percentiles", "write 32 at most"),
+        ] {
+            let faults = check("/percentiles", Some(parts), false);
+            assert!(faults[0].0 == place && faults[0].1.contains(advice), "{faults:?}");
+        }
+        let faults = check("/percentiles", Some(&[0.5]), true);
+        assert!(faults[0].0 == "/percentiles" && faults[0].1.contains("leave one of them out"), "{faults:?}");
+    }
+}

@@ -1,0 +1,255 @@
+//! Which numbers a distribution becomes, and what they are called.
+
+use crate::outputs::Temporality::{self, Delta, Gauge};
+use crate::point::Kind;
+use crate::sketch::Sketch;
+use std::fmt;
+use std::ops::Deref;
+
+/// Bytes of the longest suffix.
+const SUFFIX_BYTES_MAX: usize = 23;
+
+/// Digits of a part behind the point at most: with them the longest suffix has room.
+pub const PART_DIGITS_MAX: usize = 6;
+
+/// What follows the name of a series: a short text that is copied with its number.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Suffix {
+    len: u8,
+    text: [u8; SUFFIX_BYTES_MAX],
+}
+
+impl Suffix {
+    /// Nothing follows.
+    pub const NONE: Suffix = Suffix { len: 0, text: [0; SUFFIX_BYTES_MAX] };
+
+    /// The suffix of this text, of ASCII and 23 bytes at most; what is behind them is cut off.
+    pub const fn new(text: &str) -> Suffix {
+        let (mut suffix, bytes) = (Suffix::NONE, text.as_bytes());
+        while (suffix.len as usize) < bytes.len() && (suffix.len as usize) < SUFFIX_BYTES_MAX {
+            suffix.text[suffix.len as usize] = bytes[suffix.len as usize];
+            suffix.len += 1;
+        }
+        suffix
+    }
+
+    /// Its text, with the dot in front; empty if nothing follows.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.text[..usize::from(self.len)]
+    }
+}
+
+impl Deref for Suffix {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        std::str::from_utf8(self.as_bytes()).unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for Suffix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&**self, f)
+    }
+}
+
+/// A number that is computed of all values of a distribution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Statistic {
+    /// The smallest value.
+    Min,
+    /// The largest value.
+    Max,
+    /// The mean.
+    Avg,
+    /// The sum.
+    Sum,
+    /// How many there were.
+    Count,
+    /// Half of them are no larger.
+    Median,
+}
+
+/// The numbers of distributions of one kind.
+#[derive(Clone, Debug)]
+struct Summary {
+    statistics: Vec<(Suffix, Statistic)>,
+    /// By rising part.
+    percentiles: Vec<(Suffix, f64)>,
+}
+
+/// What is expected of every distribution beside percentiles.
+const ALL: [(Suffix, Statistic); 5] = [
+    (Suffix::new(".min"), Statistic::Min),
+    (Suffix::new(".max"), Statistic::Max),
+    (Suffix::new(".avg"), Statistic::Avg),
+    (Suffix::new(".sum"), Statistic::Sum),
+    (Suffix::new(".count"), Statistic::Count),
+];
+
+impl Summary {
+    /// These statistics and the values below which these parts lie, with suffixes that `name` makes of the parts.
+    fn new(statistics: &[(Suffix, Statistic)], parts: &[f64], name: fn(f64) -> String) -> Summary {
+        let percentile = |part: &f64| (Suffix::new(&name(*part)), *part);
+        let mut percentiles: Vec<_> = parts.iter().map(percentile).collect();
+        percentiles.sort_by(|(_, a), (_, b)| a.total_cmp(b));
+        Summary { statistics: statistics.to_vec(), percentiles }
+    }
+
+    fn with_median(mut self) -> Summary {
+        let at = self.percentiles.partition_point(|(_, part)| *part < 0.5);
+        self.percentiles.insert(at, (Suffix::new(".median"), 0.5));
+        self
+    }
+}
+
+/// The numbers that distributions of each kind become. They are those that the clients of a kind expect, unless
+/// others are chosen.
+#[derive(Clone, Debug)]
+pub struct Summaries {
+    timer: Summary,
+    histogram: Summary,
+    /// Of `ms` and `h` of DogStatsD.
+    timing: Summary,
+    distribution: Summary,
+}
+
+impl Default for Summaries {
+    fn default() -> Self {
+        let [min, max, avg, sum, count] = ALL;
+        let counter = (Suffix::new(".counter"), Statistic::Count);
+        let parts = Summaries::PAIRS_PARTS;
+        Summaries {
+            timer: Summary::new(&[min, max, avg, sum, counter], &parts, pairs_suffix),
+            histogram: Summary::new(&[sum, count], &parts, pairs_suffix),
+            timing: Summary::new(&[max, avg, count], &Summaries::TIMING_PARTS, dogstatsd_suffix)
+                .with_median(),
+            distribution: Summary::new(&ALL, &Summaries::DISTRIBUTION_PARTS, dogstatsd_suffix),
+        }
+    }
+}
+
+impl Summaries {
+    /// Parts of timers and histograms of the metric server.
+    pub const PAIRS_PARTS: [f64; 6] = [0.5, 0.9, 0.95, 0.99, 0.995, 0.999];
+    /// Parts of timings and histograms of DogStatsD, beside the median.
+    pub const TIMING_PARTS: [f64; 1] = [0.95];
+    /// Parts of distributions of DogStatsD.
+    pub const DISTRIBUTION_PARTS: [f64; 5] = [0.5, 0.75, 0.9, 0.95, 0.99];
+    /// Statistics of timings and histograms of DogStatsD.
+    pub const TIMING_STATISTICS: [Statistic; 4] =
+        [Statistic::Max, Statistic::Median, Statistic::Avg, Statistic::Count];
+
+    /// Timers and histograms of the metric server with percentiles of these parts, 0 to 1, each with
+    /// [`PART_DIGITS_MAX`] digits behind the point at most.
+    pub fn of_pairs(parts: &[f64]) -> Summaries {
+        let Summaries { timer, histogram, .. } = Summaries::default();
+        let of = |summary: Summary| Summary::new(&summary.statistics, parts, pairs_suffix);
+        Summaries { timer: of(timer), histogram: of(histogram), ..Summaries::default() }
+    }
+
+    /// Timings and histograms of DogStatsD with these statistics and percentiles of these parts, and distributions
+    /// with percentiles of others; parts are as of [`Summaries::of_pairs`].
+    pub fn of_dogstatsd(statistics: &[Statistic], parts: &[f64], of_distributions: &[f64]) -> Summaries {
+        let wanted: Vec<_> = ALL.into_iter().filter(|(_, one)| statistics.contains(one)).collect();
+        let timing = Summary::new(&wanted, parts, dogstatsd_suffix);
+        let has_median = statistics.contains(&Statistic::Median);
+        Summaries {
+            timing: if has_median { timing.with_median() } else { timing },
+            distribution: Summary::new(&ALL, of_distributions, dogstatsd_suffix),
+            ..Summaries::default()
+        }
+    }
+
+    /// Calls `put` with every number of a distribution of this kind.
+    pub(crate) fn each(&self, kind: Kind, sketch: &Sketch, put: &mut impl FnMut(Suffix, f64, Temporality)) {
+        let summary = match kind {
+            Kind::Timer => &self.timer,
+            Kind::Histogram => &self.histogram,
+            Kind::Distribution => &self.distribution,
+            _ => &self.timing,
+        };
+        for (suffix, statistic) in &summary.statistics {
+            let (value, temporality) = statistic.of(sketch);
+            put(*suffix, value, temporality);
+        }
+        if summary.percentiles.is_empty() {
+            return; // the values need not be sorted
+        }
+        let values = sketch.rising_quantiles(summary.percentiles.iter().map(|(_, part)| *part));
+        summary.percentiles.iter().zip(values).for_each(|((suffix, _), value)| put(*suffix, value, Gauge));
+    }
+}
+
+impl Statistic {
+    fn of(self, sketch: &Sketch) -> (f64, Temporality) {
+        match self {
+            Statistic::Min => (sketch.min(), Gauge),
+            Statistic::Max => (sketch.max(), Gauge),
+            Statistic::Avg => (sketch.mean(), Gauge),
+            Statistic::Sum => (sketch.sum(), Delta),
+            Statistic::Count => (sketch.weight(), Delta),
+            Statistic::Median => (sketch.quantiles([0.5])[0], Gauge),
+        }
+    }
+}
+
+/// `.pct50` for 0.5, `.pct999` for 0.999.
+fn pairs_suffix(part: f64) -> String {
+    format!(".pct{}", digits(part))
+}
+
+/// `.50percentile` for 0.5, `.5percentile` for 0.05, `.999percentile` for 0.999.
+fn dogstatsd_suffix(part: f64) -> String {
+    let digits = digits(part);
+    let whole = digits.strip_prefix('0').filter(|rest| rest.len() == 1);
+    format!(".{}percentile", whole.unwrap_or(&digits))
+}
+
+/// The digits behind the point, two at least: different for different parts. 1 has 100.
+fn digits(part: f64) -> String {
+    if part >= 1.0 {
+        return "100".into();
+    }
+    let text = format!("{:.*}", PART_DIGITS_MAX, part);
+    let fraction = text.split('.').nth(1).unwrap_or_default();
+    format!("{:0<2}", fraction.trim_end_matches('0'))
+}
+
+/// Whether a part has as many digits behind the point as a suffix can say.
+pub fn has_suffix(part: f64) -> bool {
+    format!("{part}").split('.').nth(1).is_none_or(|digits| digits.len() <= PART_DIGITS_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_part_has_a_suffix_of_its_own() {
+        for (part, pairs, dogstatsd) in [
+            (0.0, ".pct00", ".0percentile"),
+            (0.05, ".pct05", ".5percentile"),
+            (0.5, ".pct50", ".50percentile"),
+            (0.95, ".pct95", ".95percentile"),
+            (0.995, ".pct995", ".995percentile"),
+            (0.005, ".pct005", ".005percentile"),
+            (0.100001, ".pct100001", ".100001percentile"),
+            (1.0, ".pct100", ".100percentile"),
+        ] {
+            assert!(has_suffix(part), "{part}");
+            assert_eq!(
+                (&*Suffix::new(&pairs_suffix(part)), &*Suffix::new(&dogstatsd_suffix(part))),
+                (pairs, dogstatsd)
+            );
+        }
+        assert!(!has_suffix(0.9999999));
+        let parts: Vec<f64> = (0..=10_000).map(|n| f64::from(n) / 10_000.0).collect();
+        for name in [pairs_suffix, dogstatsd_suffix] {
+            let mut all: Vec<String> = parts.iter().map(|part| name(*part)).collect();
+            all.sort();
+            all.dedup();
+            assert_eq!(all.len(), parts.len());
+        }
+    }
+}

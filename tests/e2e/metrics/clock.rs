@@ -1,0 +1,135 @@
+//! The wall clock is set forward by an hour, and back again, while points come.
+
+use super::{Events, PATIENCE, config, counted, number};
+use crate::support::{Agent, folder, wait_until};
+use serde_json::Value;
+use std::fs;
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+const PERIOD: f64 = 2.0;
+const HOUR: i64 = 3600;
+
+/// How long points come before each step, and after the last: some periods, and never a whole number of them.
+const BETWEEN: Duration = Duration::from_millis(4_700);
+
+/// The library that shows a process another wall clock, if it is installed.
+fn faketime() -> Option<PathBuf> {
+    let mut folders = fs::read_dir("/usr/lib").ok()?.flatten().map(|entry| entry.path());
+    folders.find_map(|folder| {
+        let library = folder.join("faketime/libfaketimeMT.so.1");
+        library.is_file().then_some(library)
+    })
+}
+
+/// From now on the agent's wall clock is that of the host and so many seconds.
+fn step(dir: &Path, seconds: i64) {
+    fs::write(dir.join("draft-clock"), format!("{seconds:+}")).unwrap();
+    fs::rename(dir.join("draft-clock"), dir.join("clock")).unwrap();
+}
+
+fn with_clock(command: &mut Command, library: &Path, dir: &Path) {
+    command
+        .env("LD_PRELOAD", library)
+        .env("FAKETIME_TIMESTAMP_FILE", dir.join("clock"))
+        .env("FAKETIME_NO_CACHE", "1")
+        .env("FAKETIME_DONT_FAKE_MONOTONIC", "1")
+        .env("NO_FAKE_STAT", "1");
+}
+
+/// Sends a count, how many it has sent as a gauge, and a timing at a time; how many times so far.
+fn send_for(path: &Path, time: Duration, before: usize) -> usize {
+    let socket = UnixDatagram::unbound().unwrap();
+    socket.connect(path).unwrap();
+    let (begun, mut sent) = (Instant::now(), before);
+    while begun.elapsed() < time {
+        sent += 1;
+        socket.send(format!("steps:1|c\nlevel:{sent}|g\ntook:5|ms").as_bytes()).unwrap();
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    sent
+}
+
+/// A period: milliseconds since midnight of its end, and how many seconds it lasted.
+#[derive(Clone, Copy, Debug)]
+struct Period {
+    end_ms: i64,
+    seconds: f64,
+}
+
+impl Period {
+    fn of(event: &Value) -> Period {
+        let text = event["timestamp"].as_str().unwrap();
+        let number = |range: std::ops::Range<usize>| text[range].parse::<i64>().unwrap();
+        let [hours, minutes, seconds, ms] = [number(11..13), number(14..16), number(17..19), number(20..23)];
+        let end_ms = ((hours * 60 + minutes) * 60 + seconds) * 1000 + ms;
+        Period { end_ms, seconds: event["interval"].as_f64().unwrap() }
+    }
+
+    fn is_aligned(&self) -> bool {
+        self.end_ms % (PERIOD as i64 * 1000) == 0
+    }
+
+    /// Seconds after another one, or before it, over midnight too.
+    fn after(&self, other: &Period) -> f64 {
+        let day = 24 * HOUR * 1000;
+        ((self.end_ms - other.end_ms + day / 2).rem_euclid(day) - day / 2) as f64 / 1000.0
+    }
+}
+
+/// The first period is before the step forward; then come those an hour later, then those of the old time.
+fn check(periods: &[Period], lasted: f64) {
+    let is_later = |period: &Period| period.after(&periods[0]) > HOUR as f64 / 2.0;
+    let phases: Vec<&[Period]> = periods.chunk_by(|a, b| is_later(a) == is_later(b)).collect();
+    let [before, later, after] = phases[..] else { panic!("{periods:?} do not go forth and back") };
+    assert!(before.iter().chain(later).all(Period::is_aligned), "{periods:?}");
+    assert!(later[0].after(&before[before.len() - 1]) < HOUR as f64 + 3.0 * PERIOD, "{periods:?}");
+    // The one that was open when the clock was set back, and the last one, end at no boundary.
+    let [_, aligned @ .., _] = after else { panic!("no periods after the steps: {periods:?}") };
+    assert!(!aligned.is_empty() && aligned.iter().all(Period::is_aligned), "{periods:?}");
+    assert!(periods.len() as f64 <= lasted / PERIOD + 4.0, "a flood of periods: {periods:?}");
+    let seconds: f64 = periods.iter().map(|period| period.seconds).sum();
+    assert!((seconds - lasted).abs() < 0.5, "{seconds} s in {lasted} s: {periods:?}");
+}
+
+#[test]
+fn a_clock_that_is_set_forth_and_back_loses_nothing() {
+    let Some(library) = faketime() else {
+        return eprintln!(
+            "skipped: the clock of a process cannot be set here; install the package libfaketime"
+        );
+    };
+    let dir = folder();
+    step(dir.path(), 0);
+    let options = format!("type: dogstatsd, listen: ['unixgram://DIR/points.sock'], period: {PERIOD}s");
+    let mut agent =
+        Agent::spawn(dir.path(), &config(&options), &[], |command| with_clock(command, &library, dir.path()));
+    wait_until("the agent listens", PATIENCE, || {
+        agent.get("/ready").is_some_and(|body| body.contains("\"ready\":true"))
+    });
+    let (begun, path) = (Instant::now(), dir.path().join("points.sock"));
+    let mut sent = send_for(&path, BETWEEN / 2, 0);
+    for seconds in [HOUR, 0] {
+        step(dir.path(), seconds);
+        sent = send_for(&path, BETWEEN, sent);
+    }
+    wait_until("all is taken", PATIENCE, || counted(&agent, "received_events", "") == 3.0 * sent as f64);
+    let lasted = begun.elapsed().as_secs_f64();
+    assert_eq!(counted(&agent, "errors", "flush_late"), 0.0, "a step makes no period late");
+    assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
+    let events = Events::read(dir.path());
+    assert_eq!(events.sum("steps", ""), sent as f64);
+    assert_eq!(events.sum("took.count", ""), sent as f64);
+    // A period has its own points, and the last value is the one that came last, whatever the clock says.
+    let mut steps = 0.0;
+    for (level, of_period) in events.of("level", "").into_iter().zip(events.of("steps", "")) {
+        steps += number(of_period);
+        assert_eq!(number(level), steps, "{level} {of_period}");
+    }
+    let periods: Vec<Period> = events.of("level", "").into_iter().map(Period::of).collect();
+    println!("{periods:?}");
+    check(&periods, lasted);
+    assert!(!agent.log().contains("ERROR"), "{}", agent.log());
+}
