@@ -17,6 +17,10 @@ pub const OVERFLOW_NAME: &[u8] = b"millstream.overflow";
 /// Points that go through the steps of a look-up together: about as many loads as a core has under way.
 const GROUP_POINTS: usize = 16;
 
+/// The keys of so many contexts are in the second level of the cache, or near it: asking for them ahead would cost
+/// more than it saves.
+const CACHED_CONTEXTS: usize = 10_000;
+
 /// Series that a shard may forget, from [`crate::Store::take_idle`] for [`Shard::forget`].
 #[derive(Clone, Debug, Default)]
 pub struct Idle {
@@ -156,9 +160,11 @@ impl Shard {
                 prefetch(contexts[at]);
             }
         }
-        for context in &contexts[..points.len()] {
-            self.generation.prefetch(context.series);
-            context.key.iter().for_each(SeriesKey::prefetch);
+        if self.contexts.len() > CACHED_CONTEXTS {
+            for context in &contexts[..points.len()] {
+                self.generation.prefetch(context.series);
+                context.key.iter().for_each(SeriesKey::prefetch);
+            }
         }
         let mut ids = [NONE; GROUP_POINTS];
         for (at, point) in points.iter().enumerate() {

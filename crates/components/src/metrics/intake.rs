@@ -114,7 +114,7 @@ struct Visitor<'s, 'a> {
 }
 
 impl<'a> Visit<'a> for Visitor<'_, 'a> {
-    #[inline]
+    #[inline(always)]
     fn point(&mut self, point: Point<'a>, extra: &Extra<'a>) {
         self.tally.points += 1;
         if self.origin.is_empty() {
