@@ -11,6 +11,7 @@
 //! assert_eq!(line_ends, [3, 7]);
 //! ```
 
+mod joined;
 pub mod kernels;
 mod places;
 mod prefetch;
@@ -21,11 +22,12 @@ mod tags;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
+pub use joined::is_joined;
 use kernels::Kernel;
 pub use places::places_of;
 pub use prefetch::prefetch;
 pub use set::ByteSet;
-pub use statsd::{StatsdLine, StatsdLines};
+pub use statsd::{StatsdLine, StatsdLines, statsd_lines};
 pub use tags::{Tag, TagPlaces, TagSyntax, tags};
 
 /// Appends to `out` the position of every `\n` in `block`, in rising order.
@@ -88,25 +90,6 @@ pub fn string_end(text: &[u8], from: usize) -> usize {
     return x86::text::string_end(text, from);
     #[cfg(not(target_arch = "x86_64"))]
     scalar::string_end(text, from)
-}
-
-/// Tells `each` the lines of a StatsD message, in their order. An empty message has no lines; a line end at its
-/// end begins no further one.
-///
-/// What `each` does overlaps with the search for the next line, which a list of lines would not.
-///
-/// # Panics
-/// If `text` is longer than `u32::MAX` - 1 bytes.
-#[inline]
-pub fn statsd_lines(text: &[u8], each: &mut impl StatsdLines) {
-    Kernel::best().statsd_lines(text, each);
-}
-
-/// Whether `whole` is `first` and `second`, one behind the other. It is made for texts of some ten bytes that mostly
-/// are the same.
-#[inline]
-pub fn is_joined(whole: &[u8], first: &[u8], second: &[u8]) -> bool {
-    Kernel::best().is_joined(whole, first, second)
 }
 
 /// Name of the kernel chosen for this CPU: `avx512`, `avx2` or `scalar`.

@@ -1,6 +1,7 @@
 //! The byte-by-byte twins: what every kernel must answer, and what CPUs without a kernel run.
 
 use crate::ByteSet;
+pub use crate::joined::by_bytes as is_joined;
 pub use crate::statsd::by_bytes as statsd_lines;
 pub use crate::tags::by_bytes as tags;
 
@@ -21,11 +22,6 @@ pub fn count_newlines(block: &[u8]) -> usize {
 /// Twin of [`crate::last_newline`].
 pub fn last_newline(block: &[u8]) -> Option<usize> {
     block.iter().rposition(|byte| *byte == b'\n')
-}
-
-/// Twin of [`crate::is_joined`].
-pub fn is_joined(whole: &[u8], first: &[u8], second: &[u8]) -> bool {
-    whole.strip_prefix(first) == Some(second)
 }
 
 /// Twin of [`crate::find`].

@@ -1,5 +1,7 @@
 //! The lines of a StatsD message: where their first fields are.
 
+use crate::kernels::Kernel;
+
 /// Bars of a line whose places are told.
 pub const BARS: usize = 3;
 
@@ -22,6 +24,18 @@ pub struct StatsdLine {
 pub trait StatsdLines {
     /// The next line.
     fn line(&mut self, line: StatsdLine);
+}
+
+/// Tells `each` the lines of a StatsD message, in their order. An empty message has no lines; a line end at its
+/// end begins no further one.
+///
+/// What `each` does overlaps with the search for the next line, which a list of lines would not.
+///
+/// # Panics
+/// If `text` is longer than `u32::MAX` - 1 bytes.
+#[inline]
+pub fn statsd_lines(text: &[u8], each: &mut impl StatsdLines) {
+    Kernel::best().statsd_lines(text, each);
 }
 
 /// Twin of [`crate::statsd_lines`].

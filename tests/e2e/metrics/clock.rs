@@ -7,7 +7,7 @@ use std::fs;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 const PERIOD: f64 = 2.0;
 const HOUR: i64 = 3600;
@@ -50,6 +50,18 @@ fn send_for(path: &Path, time: Duration, before: usize) -> usize {
         std::thread::sleep(Duration::from_millis(2));
     }
     sent
+}
+
+/// Waits until a period has begun that goes on for a while.
+fn wait_for_mid_period() {
+    let since_1970 = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64();
+    wait_until("a period has begun", PATIENCE, || (0.1..0.5).contains(&(since_1970() % PERIOD / PERIOD)));
+}
+
+/// Sends one gauge to a receiver.
+fn send_level(path: &Path, level: u32) {
+    let socket = UnixDatagram::unbound().unwrap();
+    socket.send_to(format!("crossed:{level}|g").as_bytes(), path).unwrap();
 }
 
 /// A period: milliseconds since midnight of its end, and how many seconds it lasted.
@@ -103,7 +115,10 @@ fn a_clock_that_is_set_forth_and_back_loses_nothing() {
     };
     let dir = folder();
     step(dir.path(), 0);
-    let options = format!("type: dogstatsd, listen: ['unixgram://DIR/points.sock'], period: {PERIOD}s");
+    let options = format!(
+        "type: dogstatsd, listen: ['unixgram://DIR/points.sock', 'unixgram://DIR/other.sock'], receivers: 2, \
+         period: {PERIOD}s"
+    );
     let mut agent =
         Agent::spawn(dir.path(), &config(&options), &[], |command| with_clock(command, &library, dir.path()));
     wait_until("the agent listens", PATIENCE, || {
@@ -113,9 +128,17 @@ fn a_clock_that_is_set_forth_and_back_loses_nothing() {
     let mut sent = send_for(&path, BETWEEN / 2, 0);
     for seconds in [HOUR, 0] {
         step(dir.path(), seconds);
+        if seconds == 0 {
+            send_level(&dir.path().join("other.sock"), 2);
+        }
         sent = send_for(&path, BETWEEN, sent);
+        if seconds == HOUR {
+            wait_for_mid_period();
+            send_level(&path, 1);
+        }
     }
-    wait_until("all is taken", PATIENCE, || counted(&agent, "received_events", "") == 3.0 * sent as f64);
+    let all = 3.0 * sent as f64 + 2.0;
+    wait_until("all is taken", PATIENCE, || counted(&agent, "received_events", "") == all);
     let lasted = begun.elapsed().as_secs_f64();
     assert_eq!(counted(&agent, "errors", "flush_late"), 0.0, "a step makes no period late");
     assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
@@ -128,6 +151,8 @@ fn a_clock_that_is_set_forth_and_back_loses_nothing() {
         steps += number(of_period);
         assert_eq!(number(level), steps, "{level} {of_period}");
     }
+    // The later one came by the other receiver, an hour earlier by the clock.
+    assert_eq!(events.of("crossed", "").last().map(|level| number(level)), Some(2.0));
     let periods: Vec<Period> = events.of("level", "").into_iter().map(Period::of).collect();
     println!("{periods:?}");
     check(&periods, lasted);

@@ -9,7 +9,8 @@ use millstream_model::Counters;
 use millstream_points::{Event, Extra, Fault, Grouped, Note, ServiceCheck, Visit, dogstatsd, metricserver};
 use millstream_receiver::{Messages, Sender};
 use millstream_series::{Idle, Point, Shard, TagStyle, Values};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 /// Idle series that are forgotten in one round at most: each takes some hundred nanoseconds.
 const FORGET_IN_ROUND: usize = 256;
@@ -84,6 +85,7 @@ impl millstream_receiver::Intake for Intake {
             origin: &mut self.origin,
             tags_text: &mut self.tags_text,
             sender: None,
+            order: order(),
         };
         for message in messages.iter() {
             visitor.sender = message.sender;
@@ -111,11 +113,14 @@ struct Visitor<'s, 'a> {
     origin: &'s mut OriginTags,
     tags_text: &'s mut TagsText,
     sender: Option<&'a Sender>,
+    /// When the round arrived, see [`order`].
+    order: u64,
 }
 
 impl<'a> Visit<'a> for Visitor<'_, 'a> {
     #[inline(always)]
     fn point(&mut self, point: Point<'a>, extra: &Extra<'a>) {
+        let point = Point { arrived: self.order, ..point };
         self.tally.points += 1;
         if self.origin.is_empty() {
             return self.grouped.add(point);
@@ -129,7 +134,7 @@ impl<'a> Visit<'a> for Visitor<'_, 'a> {
             self.tally.points += values.len() as u64;
         }
         let tags = self.origin.of(point.tags, extra, self.sender);
-        self.grouped.add_now(&Point { tags, ..*point });
+        self.grouped.add_now(&Point { tags, arrived: self.order, ..*point });
     }
 
     fn event(&mut self, event: &Event<'a>) {
@@ -182,6 +187,13 @@ impl Visitor<'_, '_> {
             self.tally.notices_lost += 1;
         }
     }
+}
+
+/// Nanoseconds since some moment of this process: which of several last values is the latest, also of those that came
+/// by other receivers, and whatever happens to the wall clock.
+fn order() -> u64 {
+    static START: OnceLock<Instant> = OnceLock::new();
+    START.get_or_init(Instant::now).elapsed().as_nanos() as u64
 }
 
 /// The time of the client, else of the arrival, in nanoseconds since 1970.
