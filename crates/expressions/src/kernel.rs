@@ -278,13 +278,9 @@ impl Cells<'_, '_> {
     }
 
     fn compare(&self, operator: Operator, literal: &Value<'static>, out: &mut [Verdict]) {
-        let of_other_time = |_| other(Cell::Bool(true), Some(operator));
         match literal {
             Value::Int(literal) => self.compare_int(operator, *literal, out),
-            Value::Text(literal) => {
-                let of_cell = |cell: Cell<'_>| compare_text(cell, operator, literal);
-                self.each(out, of_cell, of_other_time);
-            }
+            Value::Text(literal) => self.compare_text(operator, literal, out),
             Value::Time(literal) => {
                 let of_time = |ns: i64| Verdict::from(holds(operator, Some(ns.cmp(literal))));
                 let of_cell = |cell: Cell<'_>| match cell {
@@ -329,6 +325,29 @@ impl Cells<'_, '_> {
         });
     }
 
+    fn compare_text(&self, operator: Operator, literal: &[u8], out: &mut [Verdict]) {
+        let of_cell = |cell: Cell<'_>| compare_text(cell, operator, literal);
+        let (Some(Field::Column(column)), Operator::Equal | Operator::Unequal) =
+            (self.bound.only(self.path), operator)
+        else {
+            return self.each(out, of_cell, |_| other(Cell::Bool(true), Some(operator)));
+        };
+        let (block, head) = (self.bound.input.block, Head::new(literal));
+        self.chosen.each(|row| {
+            let cell = column.cells()[row];
+            let is_alike = head.begins(block, cell).map(|begins| begins & (cell.len() == literal.len()));
+            out[row] = match is_alike {
+                Some(is_equal) if !is_equal || literal.len() <= HEAD_BYTES => {
+                    Verdict::from(is_equal == (operator == Operator::Equal))
+                }
+                _ => match column.value(block, row) {
+                    Cell::Absent => MISSING,
+                    cell => of_cell(cell),
+                },
+            };
+        });
+    }
+
     fn starts_with(&self, prefix: &[u8], out: &mut [Verdict]) {
         let of_cell = |cell: Cell<'_>| with_text(cell, |text| text.starts_with(prefix));
         let Some(Field::Column(column)) = self.bound.only(self.path) else {
@@ -336,9 +355,10 @@ impl Cells<'_, '_> {
         };
         let (block, head) = (self.bound.input.block, Head::new(prefix));
         self.chosen.each(|row| {
-            out[row] = match head.verdict(block, column.cells()[row]) {
-                Some(verdict) if prefix.len() <= HEAD_BYTES => verdict,
-                Some(FALSE) => FALSE,
+            let cell = column.cells()[row];
+            let is_alike = head.begins(block, cell).map(|begins| begins & (cell.len() >= prefix.len()));
+            out[row] = match is_alike {
+                Some(does) if !does || prefix.len() <= HEAD_BYTES => Verdict::from(does),
                 _ => match column.value(block, row) {
                     Cell::Absent => MISSING,
                     cell => of_cell(cell),
@@ -385,27 +405,25 @@ const HEAD_BYTES: usize = 8;
 struct Head {
     word: u64,
     mask: u64,
-    len: usize,
 }
 
 impl Head {
-    fn new(prefix: &[u8]) -> Head {
-        let len = prefix.len().min(HEAD_BYTES);
+    fn new(text: &[u8]) -> Head {
+        let len = text.len().min(HEAD_BYTES);
         let mut word = [0; HEAD_BYTES];
-        word[..len].copy_from_slice(&prefix[..len]);
+        word[..len].copy_from_slice(&text[..len]);
         let mask = u64::MAX.checked_shr(64 - 8 * len as u32).unwrap_or(0);
-        Head { word: u64::from_le_bytes(word), mask, len: prefix.len() }
+        Head { word: u64::from_le_bytes(word), mask }
     }
 
-    /// Whether a text that lies in the block is long enough and begins so; `None` for everything else.
+    /// Whether a text that lies in the block begins so, if it is long enough; `None` for everything else.
     #[inline(always)]
-    fn verdict(&self, block: &[u8], cell: millstream_columns::Cell) -> Option<Verdict> {
+    fn begins(&self, block: &[u8], cell: millstream_columns::Cell) -> Option<bool> {
         if cell.kind() != Kind::Text || cell.is_own() {
             return None;
         }
         let bytes = block.get(cell.start()..cell.start() + HEAD_BYTES)?.try_into().ok()?;
-        let is_alike = u64::from_le_bytes(bytes) & self.mask == self.word;
-        Some(Verdict::from(is_alike & (cell.len() >= self.len)))
+        Some(u64::from_le_bytes(bytes) & self.mask == self.word)
     }
 }
 

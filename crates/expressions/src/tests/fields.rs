@@ -177,7 +177,7 @@ fn bytes_that_are_no_utf8_are_compared_as_they_are() {
 }
 
 #[test]
-fn beginnings_of_every_length_are_compared_wherever_the_text_ends() {
+fn texts_and_beginnings_of_every_length_are_compared_wherever_the_text_ends() {
     let block = b"GET /static/js/app";
     for (start, end) in (0..block.len()).flat_map(|start| (start..=block.len()).map(move |end| (start, end)))
     {
@@ -186,11 +186,20 @@ fn beginnings_of_every_length_are_compared_wherever_the_text_ends() {
         let input = Input { block, rows: 1, runs: &[(0, 1)], field: &field, rest: None };
         for until in start..=block.len() {
             let prefix = std::str::from_utf8(&block[start..until]).unwrap();
-            for (prefix, holds) in [(prefix.to_owned(), until <= end), (format!("{prefix}#"), false)] {
-                let mut words = Vec::new();
-                let condition = Expression::new(&format!("m.startsWith({prefix:?})")).unwrap();
-                condition.matches(&input, &mut words, &mut Counts::default());
-                assert_eq!(words, [u64::from(holds)], "{prefix:?} at {start} to {end}");
+            let others =
+                [(prefix.to_owned(), until <= end, until == end), (format!("{prefix}#"), false, false)];
+            for (text, begins, equals) in others {
+                let conditions = [
+                    (format!("m.startsWith({text:?})"), begins),
+                    (format!("m == {text:?}"), equals),
+                    (format!("m != {text:?}"), !equals),
+                ];
+                for (condition, holds) in conditions {
+                    let mut words = Vec::new();
+                    let expression = Expression::new(&condition).unwrap();
+                    expression.matches(&input, &mut words, &mut Counts::default());
+                    assert_eq!(words, [u64::from(holds)], "{condition} at {start} to {end}");
+                }
             }
         }
     }
