@@ -52,17 +52,47 @@ fn plain_text<'a>(reader: &mut Reader<'a>, visit: &mut impl Visit<'a>) {
 
 /// Tells a point, or an array of points.
 fn array<'a>(reader: &mut Reader<'a>, arrived: u64, visit: &mut impl Visit<'a>) -> Result<(), Truncated> {
+    if tell_usual(reader, arrived, visit) {
+        return Ok(());
+    }
     let start = reader.at;
     let len = match reader.item()? {
         Item::Array(len) if len > 0 && reader.peek().is_some_and(msgpack::is_array) => len,
         item => return point(reader, start, item, arrived, visit),
     };
     for _ in 0..len {
-        let start = reader.at;
-        let item = reader.item()?;
-        point(reader, start, item, arrived, visit)?;
+        if !tell_usual(reader, arrived, visit) {
+            let start = reader.at;
+            let item = reader.item()?;
+            point(reader, start, item, arrived, visit)?;
+        }
     }
     Ok(())
+}
+
+/// Tells the next point if it is as most are: six texts, of which the value is a number of usual length and the
+/// timestamp empty. Else nothing is read, and it is false.
+#[inline(always)]
+fn tell_usual<'a>(reader: &mut Reader<'a>, arrived: u64, visit: &mut impl Visit<'a>) -> bool {
+    let Some((point, rest)) = usual(&reader.message[reader.at..], arrived) else { return false };
+    reader.at = reader.message.len() - rest.len();
+    visit.point(point, Extra::NONE);
+    true
+}
+
+/// Such a point at the beginning of `rest`, and what follows it.
+#[inline(always)]
+fn usual(rest: &[u8], arrived: u64) -> Option<(Point<'_>, &[u8])> {
+    let rest = rest.strip_prefix(b"\x96\xA4emit")?;
+    let (kind, rest) = msgpack::short_text(rest)?;
+    let (name, before) = msgpack::short_text(rest)?;
+    let (value, behind) = msgpack::short_text(before)?;
+    let (tags, rest) = msgpack::short_text(behind)?;
+    let (b"", rest) = msgpack::short_text(rest)? else { return None };
+    let kind = kind_of(kind).filter(|kind| *kind != Kind::TimedStore && !name.is_empty())?;
+    let from_value = &before[before.len() - behind.len() - value.len()..];
+    let values = Values::Number(number::unsigned(from_value, value.len())?);
+    Some((Point { kind, name, tags, values, sample_rate: 1.0, timestamp: None, arrived }, rest))
 }
 
 /// Tells the point that begins at `start` with `item`, the head of its array.

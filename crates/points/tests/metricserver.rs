@@ -3,6 +3,7 @@
 mod told;
 
 use millstream_points::metricserver::parse;
+use proptest::prelude::*;
 use told::Told;
 
 const ARRIVED_NS: u64 = 1_700_000_000_900_000_000;
@@ -126,4 +127,49 @@ fn what_cannot_be_read_on_ends_the_message() {
     assert_eq!(told(&bomb).len(), 1);
     let promise = b"\xDD\xFF\xFF\xFF\xFF\x96";
     assert_eq!(told(promise), [format!("fault truncated {}", promise.escape_ascii())]);
+}
+
+/// A point of strings or binary in the shortest form, or with an array's longer head, which clients do not write.
+fn written(texts: &[String], is_long: bool, is_binary: bool) -> Vec<u8> {
+    let mut out = if is_long { vec![0xDC, 0, texts.len() as u8] } else { vec![0x90 + texts.len() as u8] };
+    for text in texts {
+        match text.len() {
+            len @ ..32 if !is_binary => out.push(0xA0 + len as u8),
+            len @ ..256 => out.extend([if is_binary { 0xC4 } else { 0xD9 }, len as u8]),
+            len => out.extend([0xDA, (len >> 8) as u8, len as u8]),
+        }
+        out.extend_from_slice(text.as_bytes());
+    }
+    out
+}
+
+fn texts() -> impl Strategy<Value = Vec<String>> {
+    let kind = prop::sample::select(vec!["counter", "timer", "store", "ts_store", "meter", "gauge", ""]);
+    let timestamp = prop::sample::select(vec!["", "", "", "1600000000", "x"]);
+    let value = "[0-9]{0,9}[.]?[0-9]{0,3}|-1|nan";
+    (kind, "[a-z.]{0,40}", value, "[a-z=|]{0,300}", timestamp, 4..=6_usize).prop_map(
+        |(kind, name, value, tags, timestamp, len)| {
+            let mut texts = vec!["emit".to_owned(), kind.to_owned(), name, value, tags, timestamp.to_owned()];
+            texts.truncate(len);
+            texts
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn a_point_is_the_same_however_it_is_written(texts in prop::collection::vec(texts(), 1..4)) {
+        let forms = [(false, false), (true, false), (false, true)];
+        // Faults show the bytes, which differ.
+        let without_bytes = |told: String| match told.strip_prefix("fault ") {
+            Some(fault) => fault.split(' ').next().unwrap_or_default().to_owned(),
+            None => told,
+        };
+        let [short, long, binary] = forms.map(|(is_long, is_binary)| {
+            let points = texts.iter().flat_map(|texts| written(texts, is_long, is_binary));
+            told(&points.collect::<Vec<u8>>()).into_iter().map(without_bytes).collect::<Vec<_>>()
+        });
+        prop_assert_eq!(&short, &long);
+        prop_assert_eq!(&short, &binary);
+    }
 }

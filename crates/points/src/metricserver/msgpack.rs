@@ -51,6 +51,16 @@ pub fn is_array(first: u8) -> bool {
     matches!(first, 0x90..=0x9F | 0xDC | 0xDD)
 }
 
+/// The text of up to 255 bytes that `rest` begins with, and what follows it.
+#[inline(always)]
+pub fn short_text(rest: &[u8]) -> Option<(&[u8], &[u8])> {
+    match *rest {
+        [first @ 0xA0..=0xBF, ref rest @ ..] => rest.split_at_checked(usize::from(first & 31)),
+        [0xD9 | 0xC4, len, ref rest @ ..] => rest.split_at_checked(usize::from(len)),
+        _ => None,
+    }
+}
+
 /// Reads a message from its beginning.
 pub struct Reader<'a> {
     pub message: &'a [u8],
