@@ -171,7 +171,8 @@ impl<'a> Drive<'a> {
     }
 
     fn end_agent(&mut self) {
-        if self.random.below(TERM_ONE_IN) == 0 {
+        // The first end is a kill, so that a short run has one too.
+        if self.deeds.kills > 0 && self.random.below(TERM_ONE_IN) == 0 {
             self.deeds.stops += 1;
             self.agent.terminate();
         } else {

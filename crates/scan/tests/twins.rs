@@ -95,12 +95,13 @@ fn compare_statsd(block: &[u8]) {
     }
 }
 
-/// A text cut in two against the whole, and against one that differs in a byte.
+/// A text cut in two against the whole, and against one that is longer or shorter.
 fn compare_joined(block: &[u8]) {
     for kernel in kernels::available() {
         for at in [0, 1, 17, 64, 100, block.len()].into_iter().filter(|at| *at <= block.len()) {
             let (first, second) = block.split_at(at);
             assert!(kernel.is_joined(block, first, second), "{kernel:?} {at} {block:?}");
+            assert_eq!(kernel.is_joined(first, block, b""), at == block.len(), "{kernel:?} {at} {block:?}");
             if let Some((_, less)) = second.split_last() {
                 assert!(!kernel.is_joined(block, first, less), "{kernel:?} {at} {block:?}");
             }
@@ -211,9 +212,11 @@ fn a_byte_that_differs_is_found_at_every_length_alignment_and_position() {
         let len = block.len();
         for at in 0..len {
             block[at] = b'c';
-            for kernel in &kernels {
-                let (first, second) = same[..len].split_at(len / 3);
-                assert!(!kernel.is_joined(block, first, second), "{kernel:?} {at} of {len}");
+            for (kernel, cut) in
+                kernels.iter().flat_map(|kernel| [0, 5, len / 3, len].map(|cut| (kernel, cut)))
+            {
+                let (first, second) = same[..len].split_at(cut.min(len));
+                assert!(!kernel.is_joined(block, first, second), "{kernel:?} {at} of {len}, cut at {cut}");
             }
             block[at] = b'a';
         }

@@ -33,12 +33,7 @@ const BLOCK_BYTES: usize = 16;
 impl Hashing {
     pub fn new(seed: u64) -> Hashing {
         let shared = SharedSeed::from_u64(seed);
-        let secret = |number| {
-            let mut hasher = FoldHasher::with_seed(seed, &shared);
-            hasher.write_u64(number);
-            hasher.finish()
-        };
-        let [name, even, odd, in_name, in_tags, end] = [1, 2, 3, 4, 5, 6].map(secret);
+        let [name, even, odd, in_name, in_tags, end] = [1, 2, 3, 4, 5, 6].map(|number| secret(seed, number));
         Hashing { seed, secrets: Secrets { name, even, odd, in_name, in_tags, end }, shared }
     }
 
@@ -88,6 +83,15 @@ impl Hashing {
         hasher.write(text);
         hasher.finish()
     }
+}
+
+/// One of the numbers that follow from a seed, none of which tells of another: those of SplitMix64 (Steele, Lea and
+/// Flood, "Fast splittable pseudorandom number generators").
+fn secret(seed: u64, number: u64) -> u64 {
+    let state = seed.wrapping_add(number.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    let mixed = (state ^ state >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    mixed ^ mixed >> 31
 }
 
 /// The hash of a text that begins with one secret; the other is added to the second half of each block.
@@ -207,11 +211,22 @@ mod tests {
                 let mut other = [name, tags].concat();
                 other[bit / 8] ^= 1 << (bit % 8);
                 let (a, b) = other.split_at(name_len);
-                changed += (hash(3, name, tags) ^ hash(3, a, b)).count_ones();
-                count += 64;
+                let bits = (hash(3, name, tags) ^ hash(3, a, b)).count_ones();
+                assert!(bits >= 8, "bit {bit} changes {bits}, name {name_len}, tags {tags_len}");
+                (changed, count) = (changed + bits, count + 64);
             }
             let part = f64::from(changed) / f64::from(count);
             assert!((0.4..0.6).contains(&part), "{part} of the bits, name {name_len}, tags {tags_len}");
+        }
+    }
+
+    #[test]
+    fn no_small_seed_makes_keys_alike() {
+        for seed in (0..64).chain((0..64).map(|seed: u64| !seed)) {
+            let hashing = Hashing::new(seed);
+            let hash = |key: u16| hashing.of(&[0, 0, 1, 0], &[(key >> 8) as u8], &[key as u8]);
+            let hashes: HashSet<u64> = (0..=u16::MAX).map(hash).collect();
+            assert_eq!(hashes.len(), 1 << 16, "seed {seed}");
         }
     }
 

@@ -134,3 +134,12 @@ fn values_of_too_many_sizes_lie_next_to_their_place_and_are_counted() {
     let [median] = sketch.quantiles([0.5]);
     assert!((median - 2_f64.powi(68)).abs() <= 2_f64.powi(68) * RELATIVE_ERROR_MAX, "{median}");
 }
+
+#[test]
+fn a_rank_is_whole_where_the_part_is_no_float() {
+    for (part, values, rank) in [(0.28, 25, 7), (0.56, 25, 14), (0.14, 50, 7), (0.55, 60, 33), (0.07, 64, 5)]
+    {
+        let values: Vec<f64> = (1..=values).map(f64::from).collect();
+        assert_eq!(sketch_of(&values).quantiles([part]), [f64::from(rank)], "{part} of {}", values.len());
+    }
+}

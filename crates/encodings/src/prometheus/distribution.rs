@@ -51,17 +51,17 @@ fn push_quantiles(sketch: &SketchText<'_>, quantiles: &[f64], out: &mut Vec<f64>
     let none = if sketch.count > 0.0 { sketch.max } else { f64::NAN };
     out.extend(quantiles.iter().map(|quantile| if *quantile <= 0.0 { none.min(sketch.min) } else { none }));
     let total: f64 = sketch.points().map(|(_, weight)| weight).sum();
-    let (mut before, mut below) = (f64::NEG_INFINITY, 0.0);
+    let mut below = 0.0;
     for (value, weight) in sketch.points() {
         let up_to = below + weight;
         for (quantile, slot) in quantiles.iter().zip(&mut out[first..]) {
-            let rank = quantile * total;
+            // In millionths: a quantile is no whole float, and times a whole weight it may be a rank and a hair more.
+            let rank = (quantile * 1e6).round() * total / 1e6;
             if *quantile < 1.0 && *quantile > 0.0 && below < rank && rank <= up_to {
                 *slot = value.clamp(sketch.min, sketch.max);
             }
         }
-        debug_assert!(before < value);
-        (before, below) = (value, up_to);
+        below = up_to;
     }
 }
 
@@ -194,6 +194,15 @@ mod tests {
         let mut out = Vec::new();
         Distributions::Summary(vec![0.0, 0.25, 0.26, 0.5, 0.75, 0.99, 1.0]).push(&sketch(FOUR), &mut out);
         assert_eq!(out, [4.0, 10.0, 1.0, 1.0, 2.0, 2.0, 3.0, 4.0, 4.0]);
+        // 0.28 of 25 is 7, as a float a hair more.
+        let values: Vec<f64> = (1..=25).map(f64::from).collect();
+        let text = format!(
+            "{{\"count\":25,\"sum\":325,\"min\":1,\"max\":25,\"values\":{values:?},\"weights\":{:?}}}",
+            [1; 25]
+        );
+        out.clear();
+        Distributions::Summary(vec![0.28, 0.56]).push(&sketch(&text), &mut out);
+        assert_eq!(out[2..], [7.0, 14.0]);
     }
 
     #[test]

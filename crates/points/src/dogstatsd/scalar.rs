@@ -1,9 +1,9 @@
-//! The twin of [`Parser`](super::Parser): the same, byte by byte and by the standard library.
+//! The twin of [`parse`](super::parse()): the same, byte by byte and by the standard library.
 
 use super::{Options, event, line::Line, service_check};
 use crate::{Fault, Visit};
 
-/// Twin of [`Parser::parse`](super::Parser::parse).
+/// Twin of [`super::parse()`].
 pub fn parse<'a>(message: &'a [u8], options: Options, arrived: u64, visit: &mut impl Visit<'a>) {
     let mut at = 0;
     while at < message.len() {

@@ -23,7 +23,7 @@ impl Kernel {
         dispatch!(self.0, is_joined(whole, first, second))
     }
 
-    /// [`crate::tags`] by this kernel.
+    /// [`crate::tags()`] by this kernel.
     ///
     /// # Panics
     /// If `text` is longer than `u32::MAX` - 1 bytes.
