@@ -16,7 +16,7 @@ use graph::Graph;
 pub(crate) use kept::{IsKept, SinkPlaces};
 use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES, ROW_BYTES, SINKS_MAX};
 use millstream_model::{
-    BlockPool, BuildError, Counters, Grant, Kind, Ledger, Now, OwnMetrics, Sink, SinkSet, Source, SourceInfo,
+    BlockPool, BuildError, Grant, Kind, Ledger, Now, OwnMetrics, Sink, SinkSet, Source, SourceInfo,
     SourceOpen, Transform,
 };
 use millstream_pace::{CpuCeiling, Pace, Rate};
@@ -276,7 +276,7 @@ fn nodes(
         let outputs = graph.outputs(&part.id);
         nodes.push(match shared.kept_node(Kind::Transform, &part.id) {
             Some(kept) => Node { outputs, reach: SinkSet::EMPTY, ..kept },
-            None => transform_node(outputs, part)?,
+            None => shared.with_counters(transform_node(outputs, part)?),
         });
     }
     for (index, part) in sinks.into_iter().enumerate() {
@@ -319,7 +319,7 @@ fn sink_node(index: usize, part: SinkPart, shared: &Shared<'_>, drivers: &mut Ve
         }
         return kept;
     }
-    let (id, counters): (Arc<str>, Arc<Counters>) = (part.id.into(), Arc::default());
+    let (id, counters) = shared.named(Kind::Sink, &part.id, part.type_name);
     part.buffer.announce(&counters);
     let mut lanes = Vec::new();
     for lane in 0..part.sink.lanes().max(1) {
@@ -370,7 +370,7 @@ fn source_slot(
         return Ok(kept.rewired(part.pace, roots, cuts, reach, expansion));
     }
     let place = Arc::new(AtomicUsize::new(index));
-    let open = source_open(&place, part.info, reach, nodes, shared);
+    let open = source_open(&place, (part.info, part.type_name), reach, nodes, shared);
     let (info, ledger) = (open.info.clone(), open.ledger.clone());
     let (counters, troubles) = (open.counters.clone(), open.troubles.clone());
     let source = (part.open)(open).map_err(|error| EngineError(format!("source {}: {error}", info.id)))?;
@@ -412,7 +412,7 @@ pub(crate) fn sinks_of(reach: SinkSet, nodes: &[Node]) -> Vec<(usize, String)> {
 /// What the source at this place is opened with.
 fn source_open(
     place: &Arc<AtomicUsize>,
-    info: SourceInfo,
+    (info, type_name): (SourceInfo, &'static str),
     reach: SinkSet,
     nodes: &[Node],
     shared: &Shared<'_>,
@@ -423,9 +423,9 @@ fn source_open(
     SourceOpen {
         sinks: sinks_of(reach, nodes),
         store: shared.old.store.of_source(&info.id),
+        counters: shared.counters(Kind::Source, &info.id, type_name),
         info: Arc::new(info),
         ledger,
-        counters: Arc::default(),
         troubles: Arc::default(),
         wake,
         own_metrics: shared.own_metrics.clone(),

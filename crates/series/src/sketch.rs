@@ -213,8 +213,8 @@ impl Sketch {
         out.iter_mut().for_each(|(_, weight)| *weight = saturating(*weight));
     }
 
-    /// The smallest values of which at least these parts (0 to 1, rising, in millionths) of all values are no larger.
-    /// 0 without values.
+    /// The smallest values of which at least these parts (0 to 1, rising) of all values are no larger. 0 without
+    /// values.
     pub fn quantiles<const N: usize>(&self, parts: [f64; N]) -> [f64; N] {
         let mut found = self.rising_quantiles(parts.into_iter());
         parts.map(|_| found.next().unwrap_or(self.max))
@@ -234,8 +234,7 @@ impl Sketch {
         let mut rest = sorted.into_iter().chain(buckets);
         let (mut value, mut below) = (self.min, 0.0);
         parts.map(move |part| {
-            // In millionths, as a part is no whole float: times a whole weight it may be a rank and a hair more.
-            let rank = (part * 1e6).round() * self.weight / 1e6;
+            let rank = part * self.weight * UNDER_RANK;
             while below < rank {
                 let Some((next, weight)) = rest.next() else { return self.max };
                 (value, below) = (next.clamp(self.min, self.max), below + weight);
@@ -244,6 +243,10 @@ impl Sketch {
         })
     }
 }
+
+/// Parts are no whole floats, nor are the weights of a sample rate such as 0.3: their product may be a rank and a hair
+/// more, which would be the next one. This is more than the hair of a billion values.
+const UNDER_RANK: f64 = 1.0 - 1e-9;
 
 /// A sum that stays finite.
 #[inline]

@@ -362,7 +362,7 @@ fn quantile(sorted: &[(f64, f64)], part: f64) -> f64 {
     let mut below = 0.0;
     let reached = sorted.iter().find(|(_, weight_of)| {
         below += weight_of;
-        below >= (part * 1e6).round() * weight / 1e6
+        below >= part * weight * (1.0 - 1e-9)
     });
     reached.map_or(0.0, |(value, _)| *value)
 }

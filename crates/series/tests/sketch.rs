@@ -136,6 +136,18 @@ fn values_of_too_many_sizes_lie_next_to_their_place_and_are_counted() {
 }
 
 #[test]
+fn a_rank_is_whole_where_the_sample_rate_is_no_float() {
+    for rate in [0.3, 0.6, 0.7, 0.9, 0.15, 0.03, 0.33] {
+        for count in 2..=64_u32 {
+            let mut sketch = Sketch::default();
+            (1..=count).for_each(|value| sketch.add(f64::from(value), 1.0 / rate));
+            let ranks = [count.div_ceil(2), (count * 9).div_ceil(10), (count * 19).div_ceil(20)];
+            assert_eq!(sketch.quantiles([0.5, 0.9, 0.95]), ranks.map(f64::from), "{count} values at {rate}");
+        }
+    }
+}
+
+#[test]
 fn a_rank_is_whole_where_the_part_is_no_float() {
     for (part, values, rank) in [(0.28, 25, 7), (0.56, 25, 14), (0.14, 50, 7), (0.55, 60, 33), (0.07, 64, 5)]
     {

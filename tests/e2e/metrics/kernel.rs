@@ -1,6 +1,6 @@
 //! What the kernel drops at a full socket is seen.
 
-use super::{Events, ONE_PERIOD, PATIENCE, counted, start, udp};
+use super::{Events, ONE_PERIOD, PATIENCE, config, counted, start, udp};
 use crate::support::{folder, wait_until};
 use rustix::process::Signal;
 use std::net::UdpSocket;
@@ -31,4 +31,34 @@ fn drops_of_the_kernel_are_counted_exactly() {
     let taken = received();
     assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
     assert_eq!(Events::read(dir.path()).one("sent", ""), taken);
+}
+
+#[test]
+fn drops_around_a_reload_are_counted_exactly() {
+    let (dir, address) = (folder(), udp());
+    let source = |receivers: usize| {
+        format!(
+            "type: dogstatsd, listen: ['{address}'], receive_buffer: 64KiB, receivers: {receivers}, {ONE_PERIOD}"
+        )
+    };
+    let mut agent = start(dir.path(), &source(1));
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.connect(address.trim_start_matches("udp://")).unwrap();
+    let send = |count: usize| (0..count).for_each(|_| assert!(socket.send(b"sent:1|c").is_ok()));
+    let seen =
+        || counted(&agent, "received_events", "") + counted(&agent, "dropped_events", "reason=\"kernel\"");
+    let mut sent = 0;
+    for receivers in [2, 3] {
+        agent.send(Signal::STOP);
+        send(DATAGRAMS / 2);
+        sent += DATAGRAMS / 2;
+        agent.reload(&config(&source(receivers)));
+        agent.send(Signal::CONT);
+        wait_until("every datagram is accounted for", PATIENCE, || seen() == sent as f64);
+    }
+    assert!(counted(&agent, "dropped_events", "reason=\"kernel\"") > 0.0);
+    let taken = counted(&agent, "received_events", "");
+    assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
+    assert!(!agent.log().contains("everything read was delivered"), "{}", agent.log());
+    assert_eq!(Events::read(dir.path()).sum("sent", ""), taken);
 }

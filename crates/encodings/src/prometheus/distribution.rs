@@ -45,6 +45,10 @@ impl Distributions {
 }
 
 /// Nearest rank: the smallest value that, with those below it, has this share of the weight.
+/// Quantiles are no whole floats, nor are the weights of a sample rate such as 0.3: their product may be a rank and a
+/// hair more, which would be the next one. This is more than the hair of a billion values.
+const UNDER_RANK: f64 = 1.0 - 1e-9;
+
 fn push_quantiles(sketch: &SketchText<'_>, quantiles: &[f64], out: &mut Vec<f64>) {
     let first = out.len();
     // NaN is Prometheus' answer where there are no values.
@@ -55,8 +59,7 @@ fn push_quantiles(sketch: &SketchText<'_>, quantiles: &[f64], out: &mut Vec<f64>
     for (value, weight) in sketch.points() {
         let up_to = below + weight;
         for (quantile, slot) in quantiles.iter().zip(&mut out[first..]) {
-            // In millionths: a quantile is no whole float, and times a whole weight it may be a rank and a hair more.
-            let rank = (quantile * 1e6).round() * total / 1e6;
+            let rank = quantile * total * UNDER_RANK;
             if *quantile < 1.0 && *quantile > 0.0 && below < rank && rank <= up_to {
                 *slot = value.clamp(sketch.min, sketch.max);
             }

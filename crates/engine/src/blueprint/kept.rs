@@ -3,7 +3,7 @@
 use super::{Shared, SinkPart};
 use crate::core::{Node, SourceSlot};
 use crate::lane::LaneQueue;
-use millstream_model::Kind;
+use millstream_model::{Counters, Kind};
 use std::sync::Arc;
 
 /// Whether a component goes on as it is, by kind and id.
@@ -29,6 +29,28 @@ impl Shared<'_> {
     pub fn kept_node(&self, kind: Kind, id: &str) -> Option<Node> {
         let node = self.old.nodes.iter().find(|node| node.kind == kind && *node.id == *id);
         node.filter(|_| (self.kept)(kind, id)).cloned()
+    }
+
+    /// The counters of a component: those of the one that had its name and type, so that what that counts while it
+    /// ends is seen.
+    pub fn counters(&self, kind: Kind, id: &str, type_name: &str) -> Arc<Counters> {
+        let nodes = self.old.nodes.iter().map(|node| (node.kind, &node.id, node.type_name, &node.counters));
+        let sources =
+            self.old.sources.iter().map(|slot| (Kind::Source, &slot.id, slot.type_name, &slot.counters));
+        let is_it = |(of, name, as_type, _): &(Kind, &Arc<str>, &str, &Arc<Counters>)| {
+            *of == kind && ***name == *id && *as_type == type_name
+        };
+        nodes.chain(sources).find(is_it).map(|(.., counters)| counters.clone()).unwrap_or_default()
+    }
+
+    /// The id and the counters of a new component.
+    pub fn named(&self, kind: Kind, id: &str, type_name: &str) -> (Arc<str>, Arc<Counters>) {
+        (id.into(), self.counters(kind, id, type_name))
+    }
+
+    /// A new node with its counters.
+    pub fn with_counters(&self, node: Node) -> Node {
+        Node { counters: self.counters(node.kind, &node.id, node.type_name), ..node }
     }
 
     /// The slot of a source that is kept.
