@@ -8,7 +8,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 /// The check of a configuration, what it claims and its sockets all need the address of a name, one after the other:
-/// for so long they see the same one.
+/// for so long, besides the time in which name servers are asked, they see the same one.
 const SAME: Duration = Duration::from_secs(10);
 
 /// The addresses of names that were looked up a moment ago.

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub struct Names {
     /// For so long an answer is used again. Time in which a name server is asked does not count: whoever needs several
-    /// names, one after the other, may wait longer for one of them.
+    /// names, one after the other, may wait longer for one of them. (What several threads wait for at the same time is
+    /// added up: an answer then lives a little longer.)
     same: Duration,
     /// Locked only to find the entry of a name.
     entries: Mutex<BTreeMap<String, Arc<Entry>>>,

@@ -50,8 +50,8 @@ pub struct Input {
     pub framing: Framing,
 }
 
-/// A connection this thread reads. Its place is free before it is closed: whoever cannot find its end any more finds
-/// that.
+/// A connection this thread reads. The place comes first, as fields are dropped in this order: whoever cannot find the
+/// end of a connection any more, because it is closed, is to find its place free.
 struct Open {
     place: Place,
     index: usize,
