@@ -127,19 +127,32 @@ mod tests {
         assert_eq!(names.entries.lock().unwrap().len(), 1);
     }
 
-    /// An answer outlives the look-up of another name, however slow that is, and can be used meanwhile.
     #[test]
-    fn a_slow_name_is_no_matter_of_the_others() {
-        let names = Names::new(Duration::from_millis(500));
+    fn a_name_can_be_used_while_another_is_looked_up() {
+        let names = Names::new(LONG);
         let answer = || Ok(vec![at("127.0.0.1:9")]);
         names.resolve("fast.test:9", |_| answer()).unwrap();
         let slow = |_: &str| {
             assert_eq!(names.resolve("fast.test:9", unasked).unwrap(), Some(at("127.0.0.1:9")));
-            std::thread::sleep(Duration::from_millis(800));
+            std::thread::sleep(Duration::from_millis(20));
             answer()
         };
         names.resolve("slow.test:9", slow).unwrap();
+        assert!(names.waited_ns.load(SeqCst) >= 20_000_000);
+    }
+
+    #[test]
+    fn an_answer_outlives_the_look_up_of_another_name() {
+        let names = Names::new(LONG);
+        names.resolve("fast.test:9", |_| Ok(vec![at("127.0.0.1:9")])).unwrap();
+        names.entry("fast.test:9").lock().unwrap().as_mut().unwrap().at -= LONG;
+        names.waited_ns.fetch_add(LONG.as_nanos() as u64, SeqCst);
         assert_eq!(names.resolve("fast.test:9", unasked).unwrap(), Some(at("127.0.0.1:9")));
+        names.waited_ns.fetch_sub(LONG.as_nanos() as u64, SeqCst);
+        assert_eq!(
+            names.resolve("fast.test:9", |_| Ok(vec![at("127.0.0.2:9")])).unwrap(),
+            Some(at("127.0.0.2:9"))
+        );
     }
 
     #[test]
