@@ -1,20 +1,18 @@
 //! Where to listen, as people write it: `udp://127.0.0.1:8125`, `unixgram:///run/millstream/dsd.sock`.
 
-use std::collections::BTreeMap;
+use crate::names::Names;
 use std::fmt;
-use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The check of a configuration, what it claims and its sockets all need the address of a name, one after the other:
-/// for so long they see the same one.
+/// for so long, besides the time in which name servers are asked, they see the same one.
 const SAME: Duration = Duration::from_secs(10);
 
 /// The addresses of names that were looked up a moment ago.
-static FOUND: Mutex<BTreeMap<String, (Instant, SocketAddr)>> = Mutex::new(BTreeMap::new());
+static FOUND: Names = Names::new(SAME);
 
 /// A place to listen at. Written as a URL; [`Display`](fmt::Display) gives what [`FromStr`] takes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -115,32 +113,10 @@ fn host_and_port(text: &str, rest: &str) -> Result<SocketAddr, String> {
         ));
     }
     let look_up = |rest: &str| Ok(rest.to_socket_addrs()?.collect());
-    let found = resolve(rest, look_up).map_err(|error| {
+    let found = FOUND.resolve(rest, look_up).map_err(|error| {
         format!("'{text}': the host '{host}' is not found ({error}); write its IP address instead")
     })?;
     found.ok_or_else(|| format!("'{text}': the host has no address; write an IP address instead"))
-}
-
-/// The address of a host and port, of version 4 if it has one; the one of a moment ago if there was one.
-fn resolve(
-    host_and_port: &str,
-    look_up: impl FnOnce(&str) -> io::Result<Vec<SocketAddr>>,
-) -> io::Result<Option<SocketAddr>> {
-    if let Ok(address) = host_and_port.parse() {
-        return Ok(Some(address));
-    }
-    // Held while a name server is asked: whoever wants the same name waits for its answer.
-    let mut known = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
-    known.retain(|_, (asked, _)| asked.elapsed() < SAME);
-    if let Some((_, address)) = known.get(host_and_port) {
-        return Ok(Some(*address));
-    }
-    let found = look_up(host_and_port)?;
-    let best = found.iter().find(|address| address.is_ipv4()).or(found.first()).copied();
-    if let Some(best) = best {
-        known.insert(host_and_port.to_owned(), (Instant::now(), best));
-    }
-    Ok(best)
 }
 
 fn path(text: &str, scheme: &str, rest: &str) -> Result<PathBuf, String> {
@@ -180,21 +156,6 @@ mod tests {
             "udp://localhost:81".parse::<Address>(),
             Ok(Address::Udp("127.0.0.1:81".parse().unwrap()))
         );
-    }
-
-    /// Else a source might claim one address and listen at another.
-    #[test]
-    fn a_name_is_looked_up_once() {
-        let at = |text: &str| -> SocketAddr { text.parse().unwrap() };
-        let answers = || Ok(vec![at("[::1]:9"), at("127.0.0.7:9")]);
-        assert_eq!(resolve("once.test:9", |_| answers()).unwrap(), Some(at("127.0.0.7:9")));
-        let unasked = |_: &str| -> io::Result<Vec<SocketAddr>> { panic!("it is asked again") };
-        assert_eq!(resolve("once.test:9", unasked).unwrap(), Some(at("127.0.0.7:9")));
-        assert_eq!(resolve("[::1]:9", unasked).unwrap(), Some(at("[::1]:9")));
-        // What was not found may be there the next time.
-        assert!(resolve("never.test:9", |_| Err(io::Error::other("no"))).is_err());
-        assert_eq!(resolve("never.test:9", |_| Ok(Vec::new())).unwrap(), None);
-        assert_eq!(resolve("never.test:9", |_| answers()).unwrap(), Some(at("127.0.0.7:9")));
     }
 
     #[test]

@@ -24,6 +24,7 @@ mod error;
 mod file;
 mod intake;
 mod messages;
+mod names;
 mod pace;
 mod reader;
 mod receiver;
@@ -33,6 +34,7 @@ mod socket;
 mod stats;
 mod stream;
 mod sys;
+mod wait;
 
 pub use address::Address;
 pub use error::BindError;

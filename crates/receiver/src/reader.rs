@@ -2,7 +2,7 @@
 
 use crate::connection::{Connection, Reading, is_passing};
 use crate::control::{Control, Order};
-use crate::ends::Ends;
+use crate::ends::{Ends, Place};
 use crate::intake::Guarded;
 use crate::messages::Batch;
 use crate::pace::Pace;
@@ -11,7 +11,8 @@ use crate::slots::{Notes, Received, Slots};
 use crate::socket::Socket;
 use crate::stats::{Counters, add};
 use crate::stream::{Broken, Stream};
-use crate::sys::{Area, timespec, watch};
+use crate::sys::Area;
+use crate::wait::{timespec, watch};
 use crate::{Address, Framing, Options};
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::io::Errno;
@@ -23,7 +24,6 @@ use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::time::{Duration, Instant};
 
 /// Rounds from one socket before the others have their turn.
@@ -50,6 +50,14 @@ pub struct Input {
     pub framing: Framing,
 }
 
+/// A connection this thread reads. The place comes first, as fields are dropped in this order: whoever cannot find the
+/// end of a connection any more, because it is closed, is to find its place free.
+struct Open {
+    place: Place,
+    index: usize,
+    connection: Connection,
+}
+
 /// One thread.
 pub struct Reader {
     control: Arc<Control>,
@@ -61,7 +69,7 @@ pub struct Reader {
     all: OwnedFd,
     others: OwnedFd,
     ends: Arc<Ends>,
-    connections: HashMap<u64, (usize, Connection)>,
+    connections: HashMap<u64, Open>,
     slots: Slots,
     memory: Area,
     batch: Batch,
@@ -150,7 +158,7 @@ impl Reader {
         add(&self.counters.panics, 1);
         self.counters.trouble("a panic while a socket was read; see the log".into());
         match self.reading.take() {
-            Some(mark) if mark >= CONNECTIONS => self.close(mark),
+            Some(mark) if mark >= CONNECTIONS => _ = self.connections.remove(&mark),
             Some(index) => self.rest(index as usize),
             None => {}
         }
@@ -336,51 +344,39 @@ impl Reader {
 
     /// Begins to wait for a connection, unless there are too many.
     fn connect(&mut self, index: usize, connection: Connection) {
-        // Its end is watched before it is counted, and it is no longer counted when its end is forgotten: whoever
-        // counts meanwhile never takes one that has ended for one that is open.
-        let mark = self.ends.watch(&connection.fd);
-        let closed_before = self.ends.closed();
-        let open = self.counters.connections.fetch_add(1, SeqCst);
-        if open >= self.options.connections_max {
-            let ended = self.close_ended(index, mark.as_ref().ok()) + self.ends.closed() - closed_before;
-            if open >= self.options.connections_max + ended {
-                add(&self.counters.connections_refused, 1);
-                return self.uncount(connection);
-            }
-        }
-        let flags = epoll::EventFlags::IN | epoll::EventFlags::RDHUP;
-        let listen = |mark| watch(&self.others, connection.fd.as_fd(), mark, flags).map(|()| mark);
-        match mark.and_then(listen) {
-            Ok(mark) => _ = self.connections.insert(mark, (index, connection)),
+        match self.open(index, connection) {
+            Ok(true) => {}
+            Ok(false) => add(&self.counters.connections_refused, 1),
             Err(error) => {
                 add(&self.counters.socket_errors, 1);
                 self.counters.trouble(format!("{}: {error}", self.inputs[index].socket.address));
-                self.uncount(connection);
             }
         }
     }
 
-    /// Reads connections that have ended to their end and closes them, while one with this mark waits at this input:
-    /// where they come and go quickly, the ends of the old ones may wait behind the beginnings of the new ones.
-    /// Returns how many have ended that other threads are about to close.
-    fn close_ended(&mut self, index: usize, waiting: Option<&u64>) -> usize {
-        let mut of_others = 0;
-        for mark in self.ends.find().into_iter().filter(|mark| Some(mark) != waiting) {
-            of_others += usize::from(!self.connections.contains_key(&mark));
+    /// Begins to wait for a connection. False if there are too many.
+    fn open(&mut self, index: usize, connection: Connection) -> io::Result<bool> {
+        let placed = self.ends.place(&connection.fd, self.options.connections_max)?;
+        let Some((place, ended)) = placed else { return Ok(false) };
+        // A panic at one that has ended is no reason to lose this one.
+        self.guard(|reader| reader.close_ended(&ended));
+        self.reading = Some(index as u64);
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::RDHUP;
+        watch(&self.others, connection.fd.as_fd(), place.mark(), flags)?;
+        self.connections.insert(place.mark(), Open { place, index, connection });
+        Ok(true)
+    }
+
+    /// Reads those of this thread to their end and closes them: where connections come and go quickly, the ends of
+    /// the old ones may wait behind the beginnings of the new ones.
+    fn close_ended(&mut self, ended: &[u64]) {
+        for mark in ended {
             // Once for the rest, and once for the end behind it; a passing error must not hold the thread.
             let mut reads = 0;
-            while reads < 2 && self.connections.contains_key(&mark) {
-                reads += usize::from(self.connection(mark, true) == 0);
+            while reads < 2 && self.connections.contains_key(mark) {
+                reads += usize::from(self.connection(*mark, true) == 0);
             }
         }
-        self.reading = Some(index as u64);
-        of_others
-    }
-
-    /// Closes a connection that was counted.
-    fn uncount(&self, connection: Connection) {
-        self.counters.connections.fetch_sub(1, SeqCst);
-        self.ends.close(connection.fd);
     }
 
     /// Takes the connections of a receiver that has ended.
@@ -401,7 +397,7 @@ impl Reader {
 
     /// Reads a part of what a connection has. Returns how many bytes if there may be more, else 0.
     fn connection(&mut self, mark: u64, is_hung_up: bool) -> usize {
-        let Some((index, connection)) = self.connections.get_mut(&mark) else { return 0 };
+        let Some(Open { index, connection, .. }) = self.connections.get_mut(&mark) else { return 0 };
         self.reading = Some(mark);
         self.batch.clear();
         let reading = if connection.is_packets() {
@@ -420,15 +416,9 @@ impl Reader {
         }
         self.count(&reading);
         if reading.is_over {
-            self.close(mark);
+            self.connections.remove(&mark);
         }
         if reading.is_more { reading.bytes } else { 0 }
-    }
-
-    fn close(&mut self, mark: u64) {
-        if let Some((_, connection)) = self.connections.remove(&mark) {
-            self.uncount(connection);
-        }
     }
 
     fn count(&self, reading: &Reading) {
@@ -457,7 +447,7 @@ impl Reader {
         }
         // Measured before the first is read: a peer that never stops sending would else keep the
         // receiver from pausing.
-        let waiting = |(mark, (_, connection)): (&u64, &(usize, Connection))| (*mark, connection.waiting());
+        let waiting = |(mark, open): (&u64, &Open)| (*mark, open.connection.waiting());
         let waiting: Vec<(u64, usize)> = self.connections.iter().map(waiting).collect();
         for (mark, mut left) in waiting {
             let mut bytes = usize::MAX;
@@ -472,10 +462,10 @@ impl Reader {
 /// However the thread ends, its connections are left to whoever listens there.
 impl Drop for Reader {
     fn drop(&mut self) {
-        for (_, (index, connection)) in self.connections.drain() {
+        for (_, Open { place, index, connection }) in self.connections.drain() {
             let _ = epoll::delete(&self.others, &connection.fd);
             self.ends.forget(&connection.fd);
-            self.counters.connections.fetch_sub(1, Relaxed);
+            drop(place);
             self.inputs[index].socket.leave(connection);
         }
     }

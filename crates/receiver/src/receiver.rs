@@ -218,7 +218,7 @@ impl Receiving {
             add(&self.counters.kernel_drops, socket.new_drops() as usize);
         }
         let cpu = self.threads.iter().map(|(_, thread)| cpu_time(thread)).sum();
-        Stats { cpu, ..self.counters.read() }
+        Stats { cpu, connections: self.ends.open() as u64, ..self.counters.read() }
     }
 }
 

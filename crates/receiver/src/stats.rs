@@ -1,6 +1,6 @@
 //! What a receiver has done, counted by its threads.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
 /// Sums over all sockets and threads of a receiver since it was started.
@@ -54,7 +54,6 @@ pub(crate) struct Counters {
     pub kernel_drops: AtomicU64,
     pub truncated: AtomicU64,
     pub framing_errors: AtomicU64,
-    pub connections: AtomicUsize,
     pub connections_accepted: AtomicU64,
     pub connections_refused: AtomicU64,
     pub connection_errors: AtomicU64,
@@ -71,6 +70,7 @@ impl Counters {
         *trouble = (trouble.0 + 1, Some(text));
     }
 
+    /// All but the connections that are open and the CPU time, which are counted elsewhere.
     pub fn read(&self) -> Stats {
         let get = |counter: &AtomicU64| counter.load(Relaxed);
         let (troubles, trouble) = self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -82,16 +82,15 @@ impl Counters {
             kernel_drops: get(&self.kernel_drops),
             truncated: get(&self.truncated),
             framing_errors: get(&self.framing_errors),
-            connections: self.connections.load(Relaxed) as u64,
             connections_accepted: get(&self.connections_accepted),
             connections_refused: get(&self.connections_refused),
             connection_errors: get(&self.connection_errors),
             socket_errors: get(&self.socket_errors),
             panics: get(&self.panics),
             threads_ended: get(&self.threads_ended),
-            cpu: std::time::Duration::ZERO,
             trouble,
             troubles,
+            ..Stats::default()
         }
     }
 }

@@ -1,11 +1,10 @@
 //! The calls of the system that have no safe form elsewhere. All `unsafe` of this crate is here and
 //! in `slots.rs`.
 
-use rustix::event::{Timespec, epoll};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::ffi::c_int;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::thread::JoinHandleExt;
 use std::ptr::{self, NonNull};
 use std::thread::JoinHandle;
@@ -136,14 +135,4 @@ impl Drop for Area {
         // SAFETY: the range is this mapping, and nothing borrows it any more.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
     }
-}
-
-/// Begins to wait for these events of a descriptor.
-pub fn watch(epoll: &OwnedFd, fd: BorrowedFd<'_>, mark: u64, flags: epoll::EventFlags) -> io::Result<()> {
-    Ok(epoll::add(epoll, fd, epoll::EventData::new_u64(mark), flags)?)
-}
-
-/// A time limit as the kernel takes it.
-pub fn timespec(duration: Duration) -> Timespec {
-    Timespec { tv_sec: duration.as_secs() as i64, tv_nsec: i64::from(duration.subsec_nanos()) }
 }

@@ -3,7 +3,7 @@
 use crate::support::{Keeper, at, listen, options, start, wait_for};
 use millstream_receiver::{Address, Framing, Listen, Options};
 use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketType, connect, send, socket};
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -177,6 +177,70 @@ fn connections_that_come_and_go_quickly_are_not_refused() {
         assert_eq!(stats.connections_accepted, CLIENTS as u64 + 1);
         drop(open);
     }
+}
+
+/// True if the other end has closed the connection.
+fn is_closed(mut client: &UnixStream) -> bool {
+    client.set_nonblocking(true).unwrap();
+    !client.read(&mut [0]).is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+}
+
+/// Opens this many connections, one after the other, at the same time as other threads.
+fn crowd(path: &Path, threads: usize, each: usize, stays: bool) -> Vec<UnixStream> {
+    let open = || (0..each).map(|_| UnixStream::connect(path).unwrap()).filter(|_| stays).collect();
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(open)).collect();
+        threads.into_iter().flat_map(|thread| -> Vec<_> { thread.join().unwrap() }).collect()
+    })
+}
+
+/// Some come and go quickly, some stay, while several threads take them.
+#[test]
+fn never_more_than_the_limit_are_open() {
+    const MAX: usize = 4;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s.sock");
+    let options = Options { connections_max: MAX, shares: 3, ..options() };
+    for held in [MAX, 2] {
+        let (receiving, _, _) = start(&stream(&path, Framing::Lines), &options);
+        let holding: Vec<UnixStream> = (0..held).map(|_| UnixStream::connect(&path).unwrap()).collect();
+        wait_for(&receiving, |stats| stats.connections == held as u64);
+        let staying = std::thread::scope(|scope| {
+            scope.spawn(|| crowd(&path, 4, 300, false));
+            scope.spawn(|| crowd(&path, 4, 75, true)).join().unwrap()
+        });
+        let stats = wait_for(&receiving, |stats| stats.connections_accepted == (held + 1500) as u64);
+        receiving.pause();
+        assert!(!holding.iter().any(is_closed));
+        let stayed = staying.iter().filter(|client| !is_closed(client)).count();
+        assert!(held + stayed <= MAX, "{stayed} besides {held}: {stats:?}");
+        let stats = receiving.stats();
+        assert!(stats.connections <= MAX as u64, "{stats:?}");
+        assert!(held < MAX || stats.connections_refused == 1500, "{stats:?}");
+        receiving.resume();
+        drop((holding, staying));
+        wait_for(&receiving, |stats| stats.connections == 0);
+    }
+}
+
+/// The connection at fault is read where there is to be room for the next one.
+#[test]
+fn a_panic_at_an_ended_connection_costs_no_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s.sock");
+    let options = Options { connections_max: 1, ..options() };
+    let (receiving, keeper, _) = start(&stream(&path, Framing::Lines), &options);
+    receiving.pause();
+    UnixStream::connect(&path).unwrap().write_all(b"bomb\n").unwrap();
+    let mut next = UnixStream::connect(&path).unwrap();
+    next.write_all(b"next\n").unwrap();
+    receiving.resume();
+    let stats = wait_for(&receiving, |_| keeper.texts() == ["next"]);
+    assert_eq!((stats.connections, stats.connections_refused, stats.panics), (1, 0, 2));
+    drop(next);
+    wait_for(&receiving, |stats| stats.connections == 0);
+    UnixStream::connect(&path).unwrap().write_all(b"last\n").unwrap();
+    wait_for(&receiving, |_| keeper.texts() == ["next", "last"]);
 }
 
 /// Some send without end, some a byte at a time, some nothing: an honest one is heard.
