@@ -103,6 +103,34 @@ fn no_sink_listens_where_the_agent_does() {
 }
 
 #[test]
+fn an_address_has_one_listener_of_whatever_kind() {
+    let said = |api: &str, sources: [&str; 2], exporter: &str| {
+        let [a, b] = sources.map(|address| format!("{{ type: dogstatsd, listen: ['{address}'] }}"));
+        let text = format!(
+            "api: {{ {api} }}\nsources: {{ a: {a}, b: {b} }}\n\
+             sinks: {{ out: {{ type: prometheus_exporter, inputs: [a, b], listen: '{exporter}' }} }}\n"
+        );
+        faults(&load(&text)).iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let (tcp, udp, free) = ("tcp://127.0.0.1:7878", "udp://127.0.0.1:7878", "127.0.0.1:9598");
+    let own_api = "listen: '127.0.0.1:1'";
+    for (api, sources, exporter, users, claim) in [
+        ("", [tcp, udp], free, "`a` and `api.listen`", "the TCP address 127.0.0.1:7878; change"),
+        (own_api, [udp, tcp], "127.0.0.1:7878", "`b` and `out`", "the TCP address 127.0.0.1:7878; keep"),
+        (own_api, [tcp, tcp], free, "`a` and `b`", "the TCP address 127.0.0.1:7878; keep"),
+        (own_api, [udp, udp], free, "`a` and `b`", "the socket udp://127.0.0.1:7878; keep"),
+        ("", ["unix:///s", "unix:///s"], free, "`a` and `b`", "the socket unix:///s; keep"),
+    ] {
+        let (found, wanted) = (said(api, sources, exporter), format!("{users} both use {claim}"));
+        assert!(found.len() == 1 && found[0].contains(&wanted), "{wanted}: {found:?}");
+    }
+    for scheme in ["udp", "tcp"] {
+        let any = format!("{scheme}://127.0.0.1:0");
+        assert_eq!(said("", [&any, &any], "127.0.0.1:0"), [""; 0]);
+    }
+}
+
+#[test]
 fn files_of_secrets_and_certificates_that_are_not_there_are_said() {
     let tls = "tls: { ca_file: /no/ca, cert_file: /no/cert, key_file: /no/key }";
     let auth = |keys: &str, file: &str| format!("auth: {{ {keys}, {file}_file: /no/secret }}");

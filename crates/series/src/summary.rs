@@ -53,7 +53,7 @@ impl fmt::Debug for Suffix {
     }
 }
 
-/// A number that is computed of all values of a distribution.
+/// A number that is computed of all values of a distribution without sorting them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Statistic {
     /// The smallest value.
@@ -66,8 +66,6 @@ pub enum Statistic {
     Sum,
     /// How many there were.
     Count,
-    /// Half of them are no larger.
-    Median,
 }
 
 /// The numbers of distributions of one kind.
@@ -136,9 +134,8 @@ impl Summaries {
     pub const TIMING_PARTS: [f64; 1] = [0.95];
     /// Parts of distributions of DogStatsD.
     pub const DISTRIBUTION_PARTS: [f64; 5] = [0.5, 0.75, 0.9, 0.95, 0.99];
-    /// Statistics of timings and histograms of DogStatsD.
-    pub const TIMING_STATISTICS: [Statistic; 4] =
-        [Statistic::Max, Statistic::Median, Statistic::Avg, Statistic::Count];
+    /// Statistics of timings and histograms of DogStatsD, beside the median.
+    pub const TIMING_STATISTICS: [Statistic; 3] = [Statistic::Max, Statistic::Avg, Statistic::Count];
 
     /// Timers and histograms of the metric server with percentiles of these parts, 0 to 1, each with
     /// [`PART_DIGITS_MAX`] digits behind the point at most.
@@ -152,13 +149,17 @@ impl Summaries {
     /// with percentiles of others; parts are as of [`Summaries::of_pairs`].
     pub fn of_dogstatsd(statistics: &[Statistic], parts: &[f64], of_distributions: &[f64]) -> Summaries {
         let wanted: Vec<_> = ALL.into_iter().filter(|(_, one)| statistics.contains(one)).collect();
-        let timing = Summary::new(&wanted, parts, dogstatsd_suffix);
-        let has_median = statistics.contains(&Statistic::Median);
         Summaries {
-            timing: if has_median { timing.with_median() } else { timing },
+            timing: Summary::new(&wanted, parts, dogstatsd_suffix),
             distribution: Summary::new(&ALL, of_distributions, dogstatsd_suffix),
             ..Summaries::default()
         }
+    }
+
+    /// The same with the median of timings and histograms of DogStatsD: a percentile with a name of its own.
+    pub fn with_median(mut self) -> Summaries {
+        self.timing = self.timing.with_median();
+        self
     }
 
     /// Calls `put` with every number of a distribution of this kind.
@@ -189,7 +190,6 @@ impl Statistic {
             Statistic::Avg => (sketch.mean(), Gauge),
             Statistic::Sum => (sketch.sum(), Delta),
             Statistic::Count => (sketch.weight(), Delta),
-            Statistic::Median => (sketch.quantiles([0.5])[0], Gauge),
         }
     }
 }

@@ -28,6 +28,9 @@ const KEEPALIVE_EVERY: Duration = Duration::from_secs(10);
 /// Questions without an answer after which the peer is gone.
 const KEEPALIVE_QUESTIONS: u32 = 3;
 
+/// Longest silence that the kernel takes, in milliseconds: its option is a signed number. 24.8 days.
+const SILENCE_MS_MAX: u32 = i32::MAX as u32;
+
 /// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
@@ -177,7 +180,7 @@ pub(crate) async fn dial(
     for peer in found {
         match timeout(share, TcpStream::connect(peer)).await {
             Ok(Ok(stream)) => {
-                watch_peer(&stream, silence)?;
+                watch_peer(&stream, silence);
                 return Ok(stream);
             }
             Ok(Err(error)) => last = error.into(),
@@ -188,19 +191,23 @@ pub(crate) async fn dial(
 }
 
 /// Has the kernel notice a peer that is gone, or that takes nothing of what is sent for longer than `silence`: the
-/// connection fails then.
-///
-/// # Errors
-/// The kernel refuses one of the options.
-pub fn watch_peer(stream: &TcpStream, silence: Duration) -> io::Result<()> {
-    stream.set_nodelay(true)?;
-    sockopt::set_socket_keepalive(stream, true)?;
-    sockopt::set_tcp_keepidle(stream, KEEPALIVE_AFTER)?;
-    sockopt::set_tcp_keepintvl(stream, KEEPALIVE_EVERY)?;
-    sockopt::set_tcp_keepcnt(stream, KEEPALIVE_QUESTIONS)?;
-    let silence_ms = u32::try_from(silence.as_millis()).unwrap_or(u32::MAX);
-    sockopt::set_tcp_user_timeout(stream, silence_ms)?;
-    Ok(())
+/// connection fails then. 24.8 days is the longest silence. What the kernel refuses is logged at level
+/// debug: the connection can do without.
+pub fn watch_peer(stream: &TcpStream, silence: Duration) {
+    let silence_ms = u32::try_from(silence.as_millis()).unwrap_or(u32::MAX).min(SILENCE_MS_MAX);
+    let options: [(&str, io::Result<()>); 6] = [
+        ("TCP_NODELAY", stream.set_nodelay(true)),
+        ("SO_KEEPALIVE", sockopt::set_socket_keepalive(stream, true).map_err(Into::into)),
+        ("TCP_KEEPIDLE", sockopt::set_tcp_keepidle(stream, KEEPALIVE_AFTER).map_err(Into::into)),
+        ("TCP_KEEPINTVL", sockopt::set_tcp_keepintvl(stream, KEEPALIVE_EVERY).map_err(Into::into)),
+        ("TCP_KEEPCNT", sockopt::set_tcp_keepcnt(stream, KEEPALIVE_QUESTIONS).map_err(Into::into)),
+        ("TCP_USER_TIMEOUT", sockopt::set_tcp_user_timeout(stream, silence_ms).map_err(Into::into)),
+    ];
+    for (option, set) in options {
+        if let Err(error) = set {
+            log::debug!("option {option} of a connection: {error}");
+        }
+    }
 }
 
 /// Begins TLS with `host` over a stream. The files of its options are read on a blocking thread.

@@ -15,9 +15,11 @@ const HOUR: i64 = 3600;
 /// How long points come before each step, and after the last: some periods, and never a whole number of them.
 const BETWEEN: Duration = Duration::from_millis(4_700);
 
-/// The library that shows a process another wall clock, if it is installed.
+/// The library that shows a process another wall clock, if it is installed: in a folder per architecture, as Debian
+/// has it, or without.
 fn faketime() -> Option<PathBuf> {
-    let mut folders = fs::read_dir("/usr/lib").ok()?.flatten().map(|entry| entry.path());
+    let per_architecture = fs::read_dir("/usr/lib").into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut folders = per_architecture.chain(["/usr/lib64".into(), "/usr/lib".into()]);
     folders.find_map(|folder| {
         let library = folder.join("faketime/libfaketimeMT.so.1");
         library.is_file().then_some(library)

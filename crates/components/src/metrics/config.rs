@@ -5,6 +5,7 @@ use super::handover::Handover;
 use super::intake::{Intake, Protocol};
 use super::origin::{OriginTag, OriginTags};
 use super::outlet::Outlet;
+use crate::registry::tcp_claim;
 use millstream_model::{BuildError, Interval, Size, Source, SourceOpen};
 use millstream_receiver::{Address, Bound, Framing, Listen, Options, Receiver};
 use millstream_series::{Limits, Shard, Store, Summaries};
@@ -204,11 +205,15 @@ impl PointOptions {
         faults
     }
 
-    /// What only one source can have: its sockets.
+    /// What only one component can have: its sockets. Port 0 is a free one, another one each time.
     pub fn claims(&self, kind: &Kind) -> Vec<String> {
-        let plain =
-            |text: &String| text.parse::<Address>().map_or_else(|_| text.clone(), |at| at.to_string());
-        self.addresses(kind).iter().map(|address| format!("the socket {}", plain(address))).collect()
+        let claim = |address| match address {
+            Address::Tcp(at) => tcp_claim(at),
+            Address::Udp(at) if at.port() == 0 => None,
+            other => Some(format!("the socket {other}")),
+        };
+        let addresses = self.addresses(kind);
+        addresses.iter().filter_map(|text| text.parse().ok().and_then(claim)).collect()
     }
 
     fn limits(&self) -> Limits {

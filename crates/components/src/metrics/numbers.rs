@@ -47,10 +47,15 @@ impl<N: AsRef<str>> Numbers<N> {
         self.waiting.extend(numbers.filter(|number| number.value.is_finite()));
     }
 
+    /// Counts what a sink lost; for a source that waits for something else than [`Numbers::poll`].
+    pub fn count_lost(&self, cx: &SourceCx<'_>) {
+        self.outlet.count_lost(cx);
+    }
+
     /// A period that has ended, for its numbers to be taken; or what the source has to say until then: what waits is
     /// given out first.
     pub fn poll(&mut self, cx: &SourceCx<'_>) -> Result<Period, Polled> {
-        self.outlet.count_lost(cx);
+        self.count_lost(cx);
         if !self.waiting.is_empty() {
             return Err(self.give(cx));
         }

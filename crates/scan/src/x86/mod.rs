@@ -1,5 +1,5 @@
-//! The x86-64 kernels: [`lines`], [`sets`], [`tags`], [`statsd`], [`joined`], [`json`] and [`short`] hold what the vector widths share; [`text`]
-//! has one width.
+//! The x86-64 kernels: [`lines`], [`sets`], [`tags`], [`statsd`], [`joined`], [`json`] and [`short`] hold what the
+//! vector widths share; [`text`] has one width.
 
 pub mod avx2;
 pub mod avx512;

@@ -190,3 +190,10 @@ async fn the_kernel_notices_a_far_side_that_is_gone() {
     assert!(stream.nodelay().unwrap() && sockopt::socket_keepalive(&stream).unwrap());
     assert_eq!(sockopt::tcp_user_timeout(&stream).unwrap(), 40_000);
 }
+
+#[tokio::test]
+async fn a_request_may_take_longer_than_the_kernel_waits() {
+    let (address, _seen) = server(vec![vec![Do::Nothing]]).await;
+    let stream = client(&address, Duration::from_secs(13 * 24 * 3600)).dial().await.unwrap();
+    assert_eq!(sockopt::tcp_user_timeout(&stream).unwrap(), i32::MAX as u32);
+}

@@ -49,6 +49,18 @@ async fn after_a_reset_what_was_not_taken_stays_so() {
     assert_eq!(near.meter.acknowledged().unwrap(), before);
 }
 
+/// The kernel refuses what is no positive signed number of milliseconds.
+#[tokio::test]
+async fn silence_may_be_longer_than_the_kernel_takes() {
+    let (_listener, address) = listen().await;
+    for days in [13, 26, 50, 36_500] {
+        let silence = Duration::from_secs(days * 24 * 3600);
+        let near = connect(&address, None, LONG, silence).await.unwrap();
+        let expected = silence.as_millis().min(i32::MAX as u128);
+        assert_eq!(u128::from(sockopt::tcp_user_timeout(&near.meter.socket).unwrap()), expected, "{days}");
+    }
+}
+
 #[tokio::test]
 async fn why_there_is_no_connection_is_said() {
     let (listener, address) = listen().await;

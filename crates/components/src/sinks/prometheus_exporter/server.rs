@@ -75,9 +75,7 @@ impl Server {
     }
 
     async fn serve(self: Arc<Self>, stream: TcpStream) {
-        if let Err(error) = watch_peer(&stream, SILENCE) {
-            log::debug!("prometheus_exporter: options of a connection: {error}");
-        }
+        watch_peer(&stream, SILENCE);
         let (server, asked) = (&self, &Notify::new());
         let service = service_fn(|request: Request<Incoming>| async move {
             asked.notify_one();

@@ -24,7 +24,7 @@ const KIND: Kind = Kind {
     tcp: Framing::Lines,
 };
 
-/// A number of all values of a timing or histogram.
+/// A number of all values of a timing or histogram, as users name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Aggregate {
@@ -106,27 +106,31 @@ impl DogStatsdConfig {
     }
 
     fn summaries(&self) -> Summaries {
-        let chosen = self.aggregates.as_ref();
-        let statistics: Vec<Statistic> = chosen.map_or(Summaries::TIMING_STATISTICS.to_vec(), |aggregates| {
-            aggregates.iter().map(|aggregate| aggregate.statistic()).collect()
-        });
-        Summaries::of_dogstatsd(
-            &statistics,
-            self.percentiles.as_deref().unwrap_or(&Summaries::TIMING_PARTS),
-            self.distribution_percentiles.as_deref().unwrap_or(&Summaries::DISTRIBUTION_PARTS),
-        )
+        let (statistics, has_median) = match &self.aggregates {
+            None => (Summaries::TIMING_STATISTICS.to_vec(), true),
+            Some(chosen) => (
+                chosen.iter().filter_map(|aggregate| aggregate.statistic()).collect(),
+                chosen.contains(&Aggregate::Median),
+            ),
+        };
+        let parts = self.percentiles.as_deref().unwrap_or(&Summaries::TIMING_PARTS);
+        let of_distributions =
+            self.distribution_percentiles.as_deref().unwrap_or(&Summaries::DISTRIBUTION_PARTS);
+        let summaries = Summaries::of_dogstatsd(&statistics, parts, of_distributions);
+        if has_median { summaries.with_median() } else { summaries }
     }
 }
 
 impl Aggregate {
-    fn statistic(self) -> Statistic {
+    /// None of the median: it is made as percentiles are.
+    fn statistic(self) -> Option<Statistic> {
         match self {
-            Aggregate::Min => Statistic::Min,
-            Aggregate::Max => Statistic::Max,
-            Aggregate::Avg => Statistic::Avg,
-            Aggregate::Sum => Statistic::Sum,
-            Aggregate::Count => Statistic::Count,
-            Aggregate::Median => Statistic::Median,
+            Aggregate::Min => Some(Statistic::Min),
+            Aggregate::Max => Some(Statistic::Max),
+            Aggregate::Avg => Some(Statistic::Avg),
+            Aggregate::Sum => Some(Statistic::Sum),
+            Aggregate::Count => Some(Statistic::Count),
+            Aggregate::Median => None,
         }
     }
 }

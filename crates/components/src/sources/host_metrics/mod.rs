@@ -31,6 +31,7 @@ impl HostMetrics {
 
     /// Takes what the collection came to, or waits for file systems.
     fn finish(&mut self, period: Period, cx: &SourceCx<'_>) -> Polled {
+        self.numbers.count_lost(cx);
         let readings = match self.host.finish(cx.now.since_start) {
             Ok(readings) => readings,
             Err(left) => return Polled::Wait(left),

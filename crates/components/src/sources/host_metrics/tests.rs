@@ -74,6 +74,28 @@ fn nothing_is_read_while_a_sink_has_no_room() {
 }
 
 #[test]
+fn what_a_sink_lost_is_counted_while_a_collection_is_under_way() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut rig = SourceRig::new(&["out"]);
+    let mut source = host(dir.path(), "1 1 1 1/2 3").open(rig.open()).unwrap();
+    let Polled::Wait(left) = rig.poll(&mut *source) else { panic!("nothing yet") };
+    rig.advance(left);
+    for _ in 0..2 {
+        assert!(matches!(rig.poll(&mut *source), Polled::Wait(Duration::ZERO)));
+    }
+    let Polled::Batch(batch, _) = rig.poll(&mut *source) else { panic!("the metrics") };
+    rig.advance(Duration::from_secs(10));
+    assert!(matches!(rig.poll(&mut *source), Polled::Wait(Duration::ZERO)));
+    drop(batch);
+    assert!(matches!(rig.poll(&mut *source), Polled::Wait(Duration::ZERO)));
+    let counters = rig.counters.snapshot();
+    assert_eq!(
+        (counters.errors.get("abandoned"), counters.dropped_events.get("abandoned")),
+        (Some(&1), Some(&1))
+    );
+}
+
+#[test]
 fn file_systems_are_awaited_without_waiting() {
     let dir = tempfile::tempdir().unwrap();
     let proc = dir.path().join("proc/self");
