@@ -43,7 +43,7 @@ impl Catalog for Registry {
     }
 }
 
-/// What is wrong between components, or with what a source adds to its events.
+/// What is wrong between components, or with what a source adds to its events, sorted by place.
 pub fn faults(config: &Config) -> Vec<Fault> {
     let mut faults = Vec::new();
     let mut claimed: HashMap<String, &Component> = HashMap::new();
@@ -68,6 +68,7 @@ pub fn faults(config: &Config) -> Vec<Fault> {
         faults.extend(hidden_attributes(component));
     }
     faults.extend(metrics::missing(config));
+    faults.sort();
     faults
 }
 

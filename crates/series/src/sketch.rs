@@ -234,6 +234,9 @@ impl Sketch {
         let mut rest = sorted.into_iter().chain(buckets);
         let (mut value, mut below) = (self.min, 0.0);
         parts.map(move |part| {
+            if part >= 1.0 {
+                return self.max;
+            }
             let rank = part * self.weight * UNDER_RANK;
             while below < rank {
                 let Some((next, weight)) = rest.next() else { return self.max };

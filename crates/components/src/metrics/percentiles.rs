@@ -16,7 +16,8 @@ pub fn check(key: &str, parts: Option<&[f64]>, is_unused: bool) -> Vec<(String, 
     }
     for (index, part) in parts.iter().enumerate() {
         let text = match () {
-            () if *part > 1.0 && *part <= 100.0 => {
+            // Below that it is no number of percent, but a part that is a hair too large.
+            () if *part >= 1.5 && *part <= 100.0 => {
                 format!("is no part of the values; write {} for {part} %", part / 100.0)
             }
             () if !(0.0..=1.0).contains(part) => {
