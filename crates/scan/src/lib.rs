@@ -1,5 +1,5 @@
-//! Byte scanners: line ends, bytes of a set, JSON escapes, the ends of JSON strings, tags of metrics. No I/O,
-//! no dependencies.
+//! Byte scanners: line ends, bytes of a set, JSON escapes, the ends of JSON strings, lines of StatsD, tags of metrics,
+//! and whether texts are the same. No I/O, no dependencies.
 //!
 //! Every function has a byte-by-byte twin in [`scalar`], which serves the CPUs that have no kernel here, and
 //! SIMD kernels that are chosen once, at run time ([`kernels`]). A kernel answers exactly what its twin
