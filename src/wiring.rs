@@ -68,7 +68,7 @@ pub fn faults(config: &Config) -> Vec<Fault> {
         faults.extend(hidden_attributes(component));
     }
     faults.extend(metrics::missing(config));
-    faults.sort();
+    faults.sort_by(|a, b| a.place.cmp(&b.place));
     faults
 }
 
