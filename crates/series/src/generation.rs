@@ -168,14 +168,20 @@ impl Generation {
     #[inline(always)]
     pub(crate) fn add_usual(&mut self, id: u32, value: f64, point: &Point<'_>) {
         self.counts.taken += 1;
+        self.put(id, value, 1.0, point);
+    }
+
+    /// Adds a value that stands for `weight` of them.
+    #[inline(always)]
+    fn put(&mut self, id: u32, value: f64, weight: f64, point: &Point<'_>) {
         // -0 becomes 0, which is the same number.
         let (value, cell) = (value + 0.0, self.cells.entry(id));
         match point.kind.class() {
-            Class::Sum => cell.add(value),
+            Class::Sum => cell.add(saturating(value * weight)),
             Class::Last => cell.set(value, point.arrived),
             Class::Sketch | Class::Set => {
                 let entry = cell.entry(|| self.sketches.take());
-                self.sketches.get_mut(entry).add(value, 1.0);
+                self.sketches.get_mut(entry).add(value, weight);
             }
         }
     }
@@ -205,19 +211,8 @@ impl Generation {
 
     #[inline]
     fn add_number(&mut self, id: u32, value: f64, point: &Point<'_>, limits: &Limits, hashing: &Hashing) {
-        // -0 becomes 0, which is the same number.
-        let value = value + 0.0;
-        if point.timestamp.is_some() && self.add_timed(id, value, point, limits, hashing) {
-            return;
-        }
-        let cell = self.cells.entry(id);
-        match point.kind.class() {
-            Class::Sum => cell.add(saturating(value * weight(point))),
-            Class::Last => cell.set(value, point.arrived),
-            Class::Sketch | Class::Set => {
-                let entry = cell.entry(|| self.sketches.take());
-                self.sketches.get_mut(entry).add(value, weight(point));
-            }
+        if point.timestamp.is_none() || !self.add_timed(id, value + 0.0, point, limits, hashing) {
+            self.put(id, value, weight(point), point);
         }
     }
 
