@@ -6,7 +6,7 @@ use crate::disk::{folder, now_ns, rename_to_free};
 use rustix::fs::{OFlags, Stat, fstat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -44,20 +44,6 @@ impl Synced {
         (self.device, self.inode) == (other.device, other.inode)
     }
 
-    /// Refuses a file that is written under another name already: each would be cut back to its own
-    /// length after a crash, and take the other's events with it.
-    pub fn refuse_second_name(&self, path: &str, known: &BTreeMap<Arc<str>, Synced>) -> io::Result<()> {
-        // A file that was moved has its old name no more.
-        let has_name = |name: &str| rustix::fs::stat(name).is_ok_and(|stat| self.is_of(&stat));
-        let mut others = known.iter().filter(|(name, other)| &***name != path && self.is_same_file(other));
-        match others.find(|(name, _)| has_name(name)) {
-            Some((name, _)) => Err(io::Error::other(format!(
-                "is the same file as {name}, which this sink writes too; remove one of the two names"
-            ))),
-            None => Ok(()),
-        }
-    }
-
     /// Whether `file` is the file that was synced and still has our bytes before the synced length.
     fn is_in(&self, file: &File, stat: &Stat) -> bool {
         self.is_of(stat)
@@ -83,6 +69,65 @@ impl Synced {
             file.sync_all()?;
         }
         Ok(true)
+    }
+}
+
+/// What is known of the files of a sink, by path.
+#[derive(Default)]
+pub struct Known {
+    paths: BTreeMap<Arc<str>, Synced>,
+    /// Device and inode of each with its path: a payload may bring a path per event, and each is
+    /// compared with those of the same file alone.
+    names: BTreeSet<(u64, u64, Arc<str>)>,
+}
+
+impl Known {
+    /// The files by path.
+    pub fn paths(&self) -> &BTreeMap<Arc<str>, Synced> {
+        &self.paths
+    }
+
+    /// Number of files.
+    pub fn count(&self) -> usize {
+        self.paths.len()
+    }
+
+    /// Adds a file, in place of what is known under its path.
+    pub fn insert(&mut self, path: &Arc<str>, synced: Synced) {
+        self.remove(path);
+        self.names.insert((synced.device, synced.inode, path.clone()));
+        self.paths.insert(path.clone(), synced);
+    }
+
+    /// Forgets a path.
+    pub fn remove(&mut self, path: &Arc<str>) {
+        if let Some(old) = self.paths.remove(path) {
+            self.names.remove(&(old.device, old.inode, path.clone()));
+        }
+    }
+
+    /// Refuses a file that is written under another name already: each would be cut back to its own
+    /// length after a crash, and take the other's events with it.
+    pub fn refuse_second_name(&self, path: &str, file: &Synced) -> io::Result<()> {
+        let (device, inode) = (file.device, file.inode);
+        let of_file = self.names.range((device, inode, "".into())..).map(|(d, i, name)| ((*d, *i), name));
+        let others = of_file.take_while(|(id, _)| *id == (device, inode)).map(|(_, name)| name);
+        // A file that was moved has its old name no more.
+        let has_name = |name: &str| rustix::fs::stat(name).is_ok_and(|stat| file.is_of(&stat));
+        match others.into_iter().find(|name| &***name != path && has_name(name)) {
+            Some(name) => Err(io::Error::other(format!(
+                "is the same file as {name}, which this sink writes too; remove one of the two names"
+            ))),
+            None => Ok(()),
+        }
+    }
+}
+
+impl<'a> FromIterator<(&'a Arc<str>, Synced)> for Known {
+    fn from_iter<T: IntoIterator<Item = (&'a Arc<str>, Synced)>>(files: T) -> Known {
+        let mut known = Known::default();
+        files.into_iter().for_each(|(path, synced)| known.insert(path, synced));
+        known
     }
 }
 

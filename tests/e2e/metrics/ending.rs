@@ -140,9 +140,13 @@ fn a_stop_reads_what_waits_in_a_stream() {
     let dir = folder();
     let mut agent =
         start(dir.path(), &format!("type: dogstatsd, listen: ['tcp://127.0.0.1:0'], {ONE_PERIOD}"));
-    let log = agent.log();
-    let address =
-        log.split("listening at tcp://").nth(1).unwrap().split_whitespace().next().unwrap().to_owned();
+    let address = || {
+        let log = agent.log();
+        Some(log.split_once("listening at tcp://")?.1.split_once(char::is_whitespace)?.0.to_owned())
+    };
+    // The line of the log may come after the agent is ready.
+    wait_until("the address is known", PATIENCE, || address().is_some());
+    let address = address().unwrap();
     agent.send(rustix::process::Signal::STOP);
     let mut stream = std::net::TcpStream::connect(&address).unwrap();
     stream.set_write_timeout(Some(Duration::from_secs(2))).unwrap();

@@ -1,6 +1,6 @@
 //! Files that logrotate(8) rotates, with its usual options, while they are written.
 
-use super::{assert_every_line_once, config, finish, line};
+use super::{PATIENCE, assert_every_line_once, config, finish, line};
 use crate::support::{Agent, folder};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -10,7 +10,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const ROTATIONS: usize = 8;
 
@@ -71,6 +71,22 @@ fn rotate(dir: &Path) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
+/// Waits until the agent has delivered the first line of the log: with only its name to go by, nobody
+/// can see a file that came and was rotated away while the machine gave the agent no time.
+fn wait_until_seen(dir: &Path) {
+    let begun = Instant::now();
+    let is_seen = || {
+        let log = fs::read_to_string(dir.join("in/app.log")).unwrap();
+        let first = log.lines().next()?;
+        let out = fs::read_to_string(dir.join("out.json")).unwrap_or_default();
+        out.contains(first).then_some(())
+    };
+    while is_seen().is_none() {
+        assert!(begun.elapsed() < PATIENCE, "the agent does not see a new file");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 /// How much is asked of the agent.
 #[derive(PartialEq, Eq)]
 enum Care {
@@ -95,6 +111,9 @@ fn run(include: &str, options: &str, care: Care) {
     let between = Duration::from_millis(if options.contains("%s") { 1050 } else { 200 });
     for turn in 0..ROTATIONS {
         std::thread::sleep(between);
+        if include == LIVE && care == Care::None && turn != AWAY_AT {
+            wait_until_seen(dir.path());
+        }
         // What is written between copy and cut is lost to everybody.
         let pause = copies.then(|| writer.pause());
         if care == Care::Read {

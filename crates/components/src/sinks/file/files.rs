@@ -9,7 +9,7 @@ use crate::compress::Compression;
 use crate::disk::now_ns;
 use crate::rotation::Rotate;
 use crate::route::Route;
-use crate::synced::Synced;
+use crate::synced::{Known, Synced};
 use bytes::Bytes;
 use millstream_model::Counters;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -49,7 +49,7 @@ pub struct Files {
     counters: Arc<Counters>,
     open: HashMap<Arc<str>, Writer>,
     /// What the kept state says of the files written to since the last sync.
-    known: BTreeMap<Arc<str>, Synced>,
+    known: Known,
     /// Whether it does not say so yet.
     is_kept: bool,
     /// From before a restart, and not mended yet.
@@ -70,7 +70,7 @@ impl Files {
             keep,
             counters,
             open: HashMap::new(),
-            known: BTreeMap::new(),
+            known: Known::default(),
             is_kept: true,
             torn,
             done: 0,
@@ -116,7 +116,7 @@ impl Files {
         self.make_room_for_a_member(path)?;
         let Some(writer) = self.open.get_mut(path) else { return Err(io::ErrorKind::NotFound.into()) };
         writer.append(parts).map_err(|error| at(path, error))?;
-        self.hurry |= self.known.len() > self.settings.open_files_max + KEPT_FILES_MAX || self.is_due(path);
+        self.hurry |= self.known.count() > self.settings.open_files_max + KEPT_FILES_MAX || self.is_due(path);
         Ok(())
     }
 
@@ -136,13 +136,13 @@ impl Files {
             let oldest = self.open.iter().min_by_key(|(_, writer)| writer.used).map(|(path, _)| path.clone());
             oldest.iter().try_for_each(|path| self.shut(path))?;
         }
-        let (torn, ours) = (self.torn.get(path), self.known.get(path));
+        let (torn, ours) = (self.torn.get(path), self.known.paths().get(path));
         let writer = Writer::open(Path::new(&**path), &self.settings, torn, ours)
-            .and_then(|writer| writer.synced.refuse_second_name(path, &self.known).map(|()| writer))
+            .and_then(|writer| self.known.refuse_second_name(path, &writer.synced).map(|()| writer))
             .map_err(|error| at(path, error))?;
         self.torn.remove(path);
         if !ours.is_some_and(|ours| ours.is_same_file(&writer.synced)) {
-            self.known.insert(path.clone(), writer.synced.clone());
+            self.known.insert(path, writer.synced.clone());
             self.is_kept = false;
         }
         self.open.insert(path.clone(), writer);
@@ -189,7 +189,7 @@ impl Files {
     fn rotate(&mut self, routes: &[Route]) -> io::Result<bool> {
         let is_settled = |path: &Arc<str>| {
             let writer = self.open.get(path);
-            writer.is_some_and(|writer| !writer.dirty && self.known.get(path) == Some(&writer.synced))
+            writer.is_some_and(|writer| !writer.dirty && self.known.paths().get(path) == Some(&writer.synced))
         };
         let due = routes.iter().map(|route| route.name.clone());
         let due: HashSet<Arc<str>> = due.filter(|path| self.is_due(path) && is_settled(path)).collect();
@@ -214,7 +214,7 @@ impl Files {
     /// Makes everything appended durable and returns the state to keep.
     pub fn sync(&mut self) -> io::Result<Vec<u8>> {
         self.open.iter_mut().try_for_each(|(path, writer)| writer.sync().map_err(|error| at(path, error)))?;
-        self.known = self.open.iter().map(|(path, writer)| (path.clone(), writer.synced.clone())).collect();
+        self.known = self.open.iter().map(|(path, writer)| (path, writer.synced.clone())).collect();
         (self.is_kept, self.hurry) = (true, false);
         Ok(self.state())
     }
@@ -234,7 +234,7 @@ impl Files {
     /// lengths from then on is not ours.
     pub fn close(&mut self) -> Vec<u8> {
         if self.open.values().all(|writer| !writer.dirty) {
-            self.known.clear();
+            self.known = Known::default();
         }
         self.state()
     }
@@ -250,7 +250,7 @@ impl Files {
     }
 
     fn state(&self) -> Vec<u8> {
-        let all: BTreeMap<_, _> = self.torn.iter().chain(&self.known).collect();
+        let all: BTreeMap<_, _> = self.torn.iter().chain(self.known.paths()).collect();
         serde_json::to_vec(&all).unwrap_or_default()
     }
 }

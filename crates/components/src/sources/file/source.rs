@@ -9,7 +9,7 @@ use super::config::{FileConfig, ReadFrom};
 use super::tail::{ALONE_FROM, Buffers, Fill, Read, Request, Tail};
 use crate::files::content::Content;
 use crate::files::copies::Stranger;
-use crate::files::discover::{Exclude, Pattern};
+use crate::files::discover::{Exclude, Pattern, walk};
 use crate::files::identity::{Descriptor, Inode, forget, kept_files};
 use crate::files::open::{Symlinks, open_max, open_regular};
 use crate::files::packing::Packing;
@@ -29,7 +29,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How often files that grow are looked at. Ten looks a second keep the delay low at little cost;
 /// one look per write would cost a wake-up each.
@@ -67,9 +67,10 @@ const WALK_INTERVAL: Duration = Duration::from_secs(30);
 const UNWATCHED_WALK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Shortest time between two walks, however many names change.
-const WALK_PAUSE: Duration = Duration::from_millis(100);
+const WALK_PAUSE: Duration = Duration::from_millis(50);
 
-/// Walks take one part in this many of the time at most, however many names change.
+/// Walks take one part in this many of the CPU at most, however many names change. By the clock, one
+/// that waited for the disk would put off the next, and files could come and be rotated away unseen.
 const WALK_SHARE: u32 = 20;
 
 /// How long a copy of a file that was cut may take to turn up: it may be compressed first.
