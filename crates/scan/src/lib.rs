@@ -1,5 +1,5 @@
 //! Byte scanners: line ends, bytes of a set, JSON escapes, the ends of JSON strings, lines of StatsD, tags of metrics,
-//! and whether texts are the same. No I/O, no dependencies.
+//! hashes and comparisons of keys. No I/O, no dependencies.
 //!
 //! Every function has a byte-by-byte twin in [`scalar`], which serves the CPUs that have no kernel here, and
 //! SIMD kernels that are chosen once, at run time ([`kernels`]). A kernel answers exactly what its twin
@@ -11,8 +11,8 @@
 //! assert_eq!(line_ends, [3, 7]);
 //! ```
 
-mod joined;
 pub mod kernels;
+mod keys;
 mod places;
 mod prefetch;
 pub mod scalar;
@@ -22,8 +22,8 @@ mod tags;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-pub use joined::is_joined;
 use kernels::Kernel;
+pub use keys::{KeySecrets, KeyWork, Keys, hash_key, is_joined, with_keys};
 pub use places::places_of;
 pub use prefetch::prefetch;
 pub use set::ByteSet;

@@ -1,7 +1,7 @@
 //! The byte-by-byte twins: what every kernel must answer, and what CPUs without a kernel run.
 
 use crate::ByteSet;
-pub use crate::joined::by_bytes as is_joined;
+pub use crate::keys::by_bytes as with_keys;
 pub use crate::statsd::by_bytes as statsd_lines;
 pub use crate::tags::by_bytes as tags;
 

@@ -82,7 +82,7 @@ impl<T: Clone + Default> Sparse<T> {
     #[inline]
     pub fn entry(&mut self, at: u32) -> &mut T {
         let (chunk, at) = (at as usize / CHUNK_ENTRIES, at as usize % CHUNK_ENTRIES);
-        if self.chunks.get(chunk).is_none_or(Vec::is_empty) {
+        if self.chunks.get(chunk).is_none_or(|entries| at >= entries.len()) {
             self.make(chunk);
         }
         &mut self.chunks[chunk][at]

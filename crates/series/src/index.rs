@@ -158,11 +158,12 @@ impl Part {
 }
 
 impl Bucket {
-    /// A number with this hash, if it found room here. Others may have the same hash.
+    /// A number with this hash, if one found room here. Others may have the same hash.
     #[inline(always)]
-    pub fn first(&self, hash: u64) -> u32 {
+    pub fn first(&self, hash: u64) -> Option<u32> {
         let equal = places_of(&self.hashes, hash as u32);
-        self.numbers[(equal | 1 << (BUCKET_NUMBERS - 1)).trailing_zeros() as usize]
+        let number = self.numbers[(equal | 1 << (BUCKET_NUMBERS - 1)).trailing_zeros() as usize];
+        (equal != 0 && number != NONE).then_some(number)
     }
 
     #[inline]

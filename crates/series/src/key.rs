@@ -2,7 +2,7 @@
 
 use crate::point::Kind;
 use crate::tags::Canonical;
-use millstream_scan::{Tag, TagSyntax, is_joined, prefetch};
+use millstream_scan::{Keys, Tag, TagSyntax, is_joined, prefetch};
 use std::fmt;
 use std::sync::Arc;
 
@@ -55,8 +55,29 @@ impl SeriesKey {
     /// Whether it is the key of this name with these tags, byte for byte.
     #[inline]
     pub(crate) fn is(&self, header: &[u8; HEADER_BYTES], name: &[u8], tags: &[u8]) -> bool {
-        let Some((own, rest)) = self.0.split_first_chunk() else { return false };
-        is_alike(own, header) && is_joined(rest, name, tags)
+        self.behind(header).is_some_and(|rest| is_joined(rest, name, tags))
+    }
+
+    /// [`SeriesKey::is`] by the kernel that does more with keys.
+    #[inline(always)]
+    pub(crate) fn is_by(
+        &self,
+        keys: impl Keys,
+        header: &[u8; HEADER_BYTES],
+        name: &[u8],
+        tags: &[u8],
+    ) -> bool {
+        match self.behind(header) {
+            Some(rest) => keys.is_joined(rest, name, tags),
+            None => false,
+        }
+    }
+
+    /// Name and tags, if the key begins like this.
+    #[inline(always)]
+    fn behind(&self, header: &[u8; HEADER_BYTES]) -> Option<&[u8]> {
+        let (own, rest) = self.0.split_first_chunk()?;
+        is_alike(own, header).then_some(rest)
     }
 
     /// Whether it is a key of this name with tags of this canonical form, in whatever order.

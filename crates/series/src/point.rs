@@ -116,3 +116,41 @@ pub struct Point<'a> {
 
 /// Largest arrival that is told apart: in nanoseconds since 1970 it lasts until the year 2116.
 pub const ARRIVED_MAX: u64 = (1 << 62) - 1;
+
+/// A point as most are: one number of a sum, a last value or a distribution, of full weight and without a timestamp.
+/// It takes one cache line, as many of them wait for each other.
+#[derive(Clone, Copy, Debug)]
+pub struct Single<'a> {
+    pub(crate) kind: Kind,
+    pub(crate) name: &'a [u8],
+    pub(crate) tags: &'a [u8],
+    /// Finite.
+    pub(crate) value: f64,
+    pub(crate) arrived: u64,
+}
+
+impl<'a> Single<'a> {
+    /// One that is not taken: it has no name.
+    pub const NONE: Single<'static> =
+        Single { kind: Kind::Count, name: b"", tags: b"", value: 0.0, arrived: 0 };
+
+    /// A point, if it is one.
+    #[inline(always)]
+    pub fn of(point: &Point<'a>) -> Option<Single<'a>> {
+        let Point { kind, name, tags, values, sample_rate, timestamp, arrived } = *point;
+        match values {
+            Values::Number(value) if value.is_finite() && kind != Kind::Set => {
+                let single = Single { kind, name, tags, value, arrived };
+                (sample_rate == 1.0 && timestamp.is_none()).then_some(single)
+            }
+            _ => None,
+        }
+    }
+
+    /// The same.
+    pub(crate) fn point(&self) -> Point<'a> {
+        let Single { kind, name, tags, value, arrived } = *self;
+        let values = Values::Number(value);
+        Point { kind, name, tags, values, sample_rate: 1.0, timestamp: None, arrived }
+    }
+}

@@ -1,6 +1,7 @@
 //! The kernels for points of metrics.
 
 use super::{Kernel, Level};
+use crate::keys::{KeySecrets, KeyWork, Keys};
 use crate::scalar;
 use crate::statsd::StatsdLines;
 use crate::tags::{TagPlaces, TagSyntax};
@@ -17,10 +18,22 @@ impl Kernel {
         dispatch!(self.0, statsd_lines(text, each));
     }
 
+    /// [`crate::with_keys`] by this kernel.
+    #[inline]
+    pub fn with_keys<W: KeyWork>(self, work: W) -> W::Output {
+        dispatch!(self.0, with_keys(work))
+    }
+
+    /// [`crate::hash_key`] by this kernel.
+    #[inline]
+    pub fn hash_key(self, secrets: &KeySecrets, number: u32, first: &[u8], second: &[u8]) -> u64 {
+        self.with_keys(HashKey { secrets, number, texts: [first, second] })
+    }
+
     /// [`crate::is_joined`] by this kernel.
     #[inline]
     pub fn is_joined(self, whole: &[u8], first: &[u8], second: &[u8]) -> bool {
-        dispatch!(self.0, is_joined(whole, first, second))
+        self.with_keys(IsJoined([whole, first, second]))
     }
 
     /// [`crate::tags()`] by this kernel.
@@ -30,5 +43,31 @@ impl Kernel {
     #[inline]
     pub fn tags(self, text: &[u8], syntax: &TagSyntax, out: &mut TagPlaces) {
         dispatch!(self.0, tags(text, syntax, out));
+    }
+}
+
+struct HashKey<'a> {
+    secrets: &'a KeySecrets,
+    number: u32,
+    texts: [&'a [u8]; 2],
+}
+
+impl KeyWork for HashKey<'_> {
+    type Output = u64;
+
+    #[inline(always)]
+    fn run(self, keys: impl Keys) -> u64 {
+        keys.hash(self.secrets, self.number, self.texts[0], self.texts[1])
+    }
+}
+
+struct IsJoined<'a>([&'a [u8]; 3]);
+
+impl KeyWork for IsJoined<'_> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn run(self, keys: impl Keys) -> bool {
+        keys.is_joined(self.0[0], self.0[1], self.0[2])
     }
 }

@@ -1,6 +1,6 @@
 //! Kernels for AVX2 (Haswell, Zen and later).
 
-pub use super::joined::avx2 as is_joined;
+pub use super::keys::avx2 as with_keys;
 pub use super::statsd::avx2 as statsd_lines;
 pub use super::tags::avx2 as tags;
 use super::{Newlines64, SHORT_BYTES_MAX, lines, short};

@@ -1,7 +1,7 @@
 //! Kernels for AVX-512 with byte compress (Ice Lake, Zen 4 and later). Older AVX-512 CPUs run the AVX2
 //! kernels: they lower their clock for wide registers and lack what makes these kernels better.
 
-pub use super::joined::avx512 as is_joined;
+pub use super::keys::avx512 as with_keys;
 pub use super::statsd::avx512 as statsd_lines;
 pub use super::tags::avx512 as tags;
 use super::{Newlines64, lines};
@@ -18,6 +18,8 @@ pub fn detected() -> bool {
         && is_x86_feature_detected!("bmi1")
         && is_x86_feature_detected!("bmi2")
         && is_x86_feature_detected!("popcnt")
+        && is_x86_feature_detected!("vaes")
+        && is_x86_feature_detected!("aes")
 }
 
 pub struct Avx512;

@@ -1,10 +1,10 @@
-//! The x86-64 kernels: [`lines`], [`sets`], [`tags`], [`statsd`], [`joined`], [`json`] and [`short`] hold what the
+//! The x86-64 kernels: [`lines`], [`sets`], [`tags`], [`statsd`], [`keys`], [`json`] and [`short`] hold what the
 //! vector widths share; [`text`] has one width.
 
 pub mod avx2;
 pub mod avx512;
-mod joined;
 mod json;
+pub mod keys;
 mod lines;
 mod sets;
 pub mod short;
