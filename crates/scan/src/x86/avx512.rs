@@ -12,12 +12,11 @@ pub use super::sets::avx512::{bitmap, find};
 
 /// Whether this CPU runs the kernels of this module.
 pub fn detected() -> bool {
-    is_x86_feature_detected!("avx512bw")
+    super::avx2::detected()
+        && is_x86_feature_detected!("avx512bw")
         && is_x86_feature_detected!("avx512vl")
         && is_x86_feature_detected!("avx512vbmi2")
-        && is_x86_feature_detected!("bmi1")
         && is_x86_feature_detected!("bmi2")
-        && is_x86_feature_detected!("popcnt")
         && is_x86_feature_detected!("vaes")
         && is_x86_feature_detected!("aes")
 }
