@@ -188,6 +188,11 @@ impl PointOptions {
                 fault(&format!("/listen/{index}"), message);
             }
         }
+        for (index, tag) in self.origin_tags.iter().enumerate() {
+            if self.origin_tags[..index].contains(tag) {
+                fault(&format!("/origin_tags/{index}"), "stands twice in the list; write it once".into());
+            }
+        }
         if let Err(message) = self.mode() {
             fault("/mode", message);
         }
