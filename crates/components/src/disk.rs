@@ -2,11 +2,10 @@
 
 use bytes::Bytes;
 use rustix::fs::{CWD, RenameFlags, fstat, renameat_with};
-use rustix::time::{ClockId, clock_gettime};
 use std::fs::File;
 use std::io::{self, IoSlice, Write};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Names tried before that is an error.
 const NAMES_MAX: u32 = 1000;
@@ -62,11 +61,6 @@ impl Appended {
         }
         written.map(drop)
     }
-}
-
-/// CPU time that this thread has taken.
-pub fn thread_cpu() -> Duration {
-    clock_gettime(ClockId::ThreadCPUTime).try_into().unwrap_or_default()
 }
 
 /// Wall clock, in nanoseconds since 1970.

@@ -4,6 +4,7 @@
 pub mod content;
 pub mod copies;
 pub mod discover;
+pub mod effort;
 pub mod identity;
 pub mod names;
 pub mod open;

@@ -69,10 +69,6 @@ const UNWATCHED_WALK_INTERVAL: Duration = Duration::from_secs(1);
 /// Shortest time between two walks, however many names change.
 const WALK_PAUSE: Duration = Duration::from_millis(50);
 
-/// Walks take one part in this many of the CPU at most, however many names change. By the clock, one
-/// that waited for the disk would put off the next, and files could come and be rotated away unseen.
-const WALK_SHARE: u32 = 20;
-
 /// How long a copy of a file that was cut may take to turn up: it may be compressed first.
 const ORPHAN_TIME: Duration = Duration::from_secs(60);
 

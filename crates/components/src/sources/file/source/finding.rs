@@ -1,6 +1,7 @@
 //! Finding files: the walk, which file is which, and what is kept of it.
 
 use super::*;
+use crate::files::effort::Effort;
 use crate::files::identity::Mark;
 use crate::files::names::{container, is_packed_name};
 use std::collections::BTreeSet;
@@ -8,7 +9,7 @@ use std::collections::BTreeSet;
 impl FileSource {
     /// Walks the folders: takes in new files, notices moved and vanished ones.
     pub(super) fn walk(&mut self, cx: &SourceCx<'_>) {
-        let (now, begun) = (cx.now.since_start, crate::disk::thread_cpu());
+        let (now, effort) = (cx.now.since_start, Effort::begin());
         let found = walk(&self.patterns, &self.exclude);
         self.watch_folders(&found.folders);
         self.walked = Some(now);
@@ -41,7 +42,7 @@ impl FileSource {
             self.first_start = false;
         }
         self.report(trouble, cx);
-        self.walk_pause = (crate::disk::thread_cpu().saturating_sub(begun) * WALK_SHARE).max(WALK_PAUSE);
+        self.walk_pause = effort.pause().max(WALK_PAUSE);
     }
 
     fn watch_folders(&mut self, folders: &BTreeSet<PathBuf>) {
