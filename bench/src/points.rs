@@ -5,7 +5,7 @@ use crate::measure::{Samples, progress, thread_cpu_seconds};
 use crate::peers::Bar;
 use crate::plot::{Axes, Series};
 use crate::report::{Report, Table};
-use millstream_series::{Canonical, Generation, Kind, Limits, Point, Shard, Single, Store, TagStyle, Values};
+use millstream_series::{Canonical, Generation, Kind, Limits, Point, Shard, Store, TagStyle, Values};
 use millstream_testkit::Random;
 use std::hint::black_box;
 use std::io;
@@ -243,9 +243,9 @@ impl Run {
 }
 
 /// Calls `each` with [`BATCH_POINTS`] at a time.
-fn batches<'a>(points: impl Iterator<Item = Point<'a>>, mut each: impl FnMut(&[Single<'a>])) {
+fn batches<'a>(points: impl Iterator<Item = Point<'a>>, mut each: impl FnMut(&[Point<'a>])) {
     let mut batch = Vec::with_capacity(BATCH_POINTS);
-    for point in points.filter_map(|point| Single::of(&point)) {
+    for point in points {
         batch.push(point);
         if batch.len() == BATCH_POINTS {
             each(&batch);

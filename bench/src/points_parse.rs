@@ -186,7 +186,7 @@ struct Store<'s, 'a>(Grouped<'s, 'a>);
 impl<'a> Visit<'a> for Store<'_, 'a> {
     #[inline(always)]
     fn point(&mut self, point: Point<'a>, _: &Extra<'a>) {
-        self.0.add(&point);
+        self.0.add(point);
     }
 
     fn packed(&mut self, point: &Point<'_>, _: &Extra<'a>) {

@@ -202,3 +202,58 @@ fn is_whole(file: &File, stat: &Stat, compression: Compression) -> io::Result<bo
     }
     Ok(size == 0 || last == end)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn synced(inode: u64) -> Synced {
+        Synced { device: 1, inode, length: 0, tail_hash: 0 }
+    }
+
+    #[test]
+    fn a_file_is_refused_under_a_second_name_while_it_has_the_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| -> Arc<str> { folder.path().join(name).to_str().unwrap().into() };
+        let [first, second, third] = ["first", "second", "third"].map(path);
+        fs::write(&*first, "").unwrap();
+        let file =
+            Synced::new(&File::open(&*first).unwrap(), &rustix::fs::stat(&*first).unwrap(), 0).unwrap();
+        let mut known = Known::default();
+        known.insert(&first, file.clone());
+        known.insert(&path("before it"), Synced { inode: file.inode - 1, ..file.clone() });
+        known.insert(&path("behind it"), Synced { inode: file.inode + 1, ..file.clone() });
+        assert!(known.refuse_second_name(&first, &file).is_ok());
+        assert!(known.refuse_second_name(&second, &file).unwrap_err().to_string().contains("first"));
+        // It moved on, twice.
+        fs::rename(&*first, &*second).unwrap();
+        assert!(known.refuse_second_name(&second, &file).is_ok());
+        known.insert(&second, file.clone());
+        fs::rename(&*second, &*third).unwrap();
+        assert!(known.refuse_second_name(&third, &file).is_ok());
+        // The first name is there again.
+        fs::hard_link(&*third, &*first).unwrap();
+        assert!(known.refuse_second_name(&third, &file).is_err());
+        known.remove(&first);
+        assert!(known.refuse_second_name(&third, &file).is_ok());
+        assert_eq!((known.count(), known.names.len()), (3, 3));
+    }
+
+    /// A payload may bring a path per event.
+    #[test]
+    fn many_new_files_take_as_long_each_as_few() {
+        let seconds = |count: u64| {
+            let (mut known, begun) = (Known::default(), std::time::Instant::now());
+            for inode in 0..count {
+                known.refuse_second_name("a new one", &synced(inode)).unwrap();
+                known.insert(&format!("/folder/{inode}").into(), synced(inode));
+            }
+            begun.elapsed().as_secs_f64() / count as f64
+        };
+        // Others may hold it up: the best of some.
+        let best = |count| (0..5).map(|_| seconds(count)).fold(f64::MAX, f64::min);
+        let (few, many) = (best(400), best(20_000));
+        assert!(many < few * 10.0, "{few} and {many} s each");
+    }
+}

@@ -1,9 +1,20 @@
 //! Points on their way into a shard.
 
-use millstream_series::{Class, Point, Shard, Single};
+use millstream_series::{Class, Kind, Point, Shard, Values};
 
 /// Points that wait for each other: as many as a shard takes through its look-ups together.
 const GROUPED_POINTS: usize = 32;
+
+/// What stands where no point is yet.
+const NO_POINT: Point<'static> = Point {
+    kind: Kind::Count,
+    name: b"",
+    tags: b"",
+    values: Values::Number(0.0),
+    sample_rate: 1.0,
+    timestamp: None,
+    arrived: 0,
+};
 
 /// Collects points, of one message or of many, and gives them to a shard in groups, last values in their order.
 ///
@@ -11,24 +22,23 @@ const GROUPED_POINTS: usize = 32;
 #[derive(Debug)]
 pub struct Grouped<'s, 'a> {
     shard: &'s mut Shard,
-    points: [Single<'a>; GROUPED_POINTS],
+    points: [Point<'a>; GROUPED_POINTS],
     len: usize,
 }
 
 impl<'s, 'a> Grouped<'s, 'a> {
     /// An empty group.
     pub fn new(shard: &'s mut Shard) -> Grouped<'s, 'a> {
-        Grouped { shard, points: [Single::NONE; GROUPED_POINTS], len: 0 }
+        Grouped { shard, points: [NO_POINT; GROUPED_POINTS], len: 0 }
     }
 
-    /// Adds a point to the group, if it is one as most are; a full group goes to the shard.
+    /// Adds a point to the group; a full one goes to the shard.
     #[inline(always)]
-    pub fn add(&mut self, point: &Point<'a>) {
-        let Some(single) = Single::of(point) else { return self.add_now(point) };
+    pub fn add(&mut self, point: Point<'a>) {
         if self.len == GROUPED_POINTS {
             self.flush();
         }
-        self.points[self.len] = single;
+        self.points[self.len] = point;
         self.len += 1;
     }
 
@@ -61,18 +71,8 @@ impl Drop for Grouped<'_, '_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millstream_series::{Aggregate, Generation, Kind, Limits, Store, TagStyle, Values};
+    use millstream_series::{Aggregate, Generation, Limits, Store, TagStyle};
     use std::panic::{AssertUnwindSafe, catch_unwind};
-
-    const POINT: Point<'static> = Point {
-        kind: Kind::Count,
-        name: b"c",
-        tags: b"",
-        values: Values::Number(0.0),
-        sample_rate: 1.0,
-        timestamp: None,
-        arrived: 0,
-    };
 
     /// The last value of a gauge after `count` points, of which some are given at once.
     fn last(count: u32) -> Option<f64> {
@@ -80,8 +80,8 @@ mod tests {
         let mut grouped = Grouped::new(&mut shard);
         for at in 0..count {
             let value = Values::Number(f64::from(at));
-            let point = Point { kind: Kind::Gauge, name: b"g", values: value, ..POINT };
-            if at % 41 == 40 { grouped.add_now(&point) } else { grouped.add(&point) }
+            let point = Point { kind: Kind::Gauge, name: b"g", values: value, ..NO_POINT };
+            if at % 41 == 40 { grouped.add_now(&point) } else { grouped.add(point) }
         }
         drop(grouped);
         let (mut store, mut last) = (Store::new(1, 10, 1), None);
@@ -110,13 +110,14 @@ mod tests {
 
     #[test]
     fn a_panic_gives_no_point_twice_and_is_the_only_one() {
+        let point = Point { name: b"c", ..NO_POINT };
         let while_they_wait = |mut grouped: Grouped<'_, '_>| {
-            (0..GROUPED_POINTS + 3).for_each(|_| grouped.add(&POINT));
+            (0..GROUPED_POINTS + 3).for_each(|_| grouped.add(point));
             panic!("of who adds");
         };
         assert_eq!(taken_after_panic(while_they_wait), GROUPED_POINTS as u64);
         let within_flush = |mut grouped: Grouped<'_, '_>| {
-            grouped.add(&POINT);
+            grouped.add(point);
             grouped.len = GROUPED_POINTS + 1;
             grouped.flush();
         };
@@ -124,7 +125,7 @@ mod tests {
         let flushed_again = |mut grouped: Grouped<'_, '_>| {
             grouped.len = GROUPED_POINTS + 1;
             let panic = catch_unwind(AssertUnwindSafe(|| grouped.flush())).unwrap_err();
-            grouped.add(&POINT);
+            grouped.add(point);
             grouped.flush();
             std::panic::resume_unwind(panic);
         };

@@ -3,7 +3,8 @@
 //!
 //! Every function has a byte-by-byte twin in [`scalar`], which serves the CPUs that have no kernel here, and
 //! SIMD kernels that are chosen once, at run time ([`kernels`]). A kernel answers exactly what its twin
-//! answers, for every length and alignment; the tests hold them against each other.
+//! answers, for every length and alignment, but for hashes of keys, of which each kernel may have its own; the tests
+//! hold them against each other.
 //!
 //! ```
 //! let mut line_ends = Vec::new();

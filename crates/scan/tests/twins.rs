@@ -1,7 +1,7 @@
 //! Every kernel against its byte-by-byte twin: all lengths, alignments and hit positions, and random text.
 
 use millstream_scan::kernels::{self, Kernel};
-use millstream_scan::{ByteSet, StatsdLine, StatsdLines, TagPlaces, TagSyntax, scalar};
+use millstream_scan::{ByteSet, KeySecrets, StatsdLine, StatsdLines, TagPlaces, TagSyntax, scalar};
 use proptest::prelude::*;
 
 const LEN_MAX: usize = 300;
@@ -95,13 +95,17 @@ fn compare_statsd(block: &[u8]) {
     }
 }
 
-/// A text cut in two against the whole, and against one that is longer or shorter.
+/// A text cut in two against the whole, and against one that is longer or shorter; its hash against that of copies.
 fn compare_joined(block: &[u8]) {
+    let secrets = KeySecrets::new(9);
     for kernel in kernels::available() {
         for at in [0, 1, 17, 64, 100, block.len()].into_iter().filter(|at| *at <= block.len()) {
             let (first, second) = block.split_at(at);
             assert!(kernel.is_joined(block, first, second), "{kernel:?} {at} {block:?}");
             assert_eq!(kernel.is_joined(first, block, b""), at == block.len(), "{kernel:?} {at} {block:?}");
+            let hash = |[first, second]: [&[u8]; 2]| kernel.hash_key(&secrets, 1, first, second);
+            let copies = [first, second].map(<[u8]>::to_vec);
+            assert_eq!(hash([first, second]), hash([&copies[0], &copies[1]]), "{kernel:?} {at} {block:?}");
             if let Some((_, less)) = second.split_last() {
                 assert!(!kernel.is_joined(block, first, less), "{kernel:?} {at} {block:?}");
             }

@@ -6,7 +6,7 @@ use crate::hashing::Hashing;
 use crate::index::Index;
 use crate::key::SeriesKey;
 use crate::limits::Limits;
-use crate::point::{ARRIVED_MAX, Class, Kind, Point, Single, Values};
+use crate::point::{ARRIVED_MAX, Class, Kind, Point, Values};
 use crate::pool::{Members, Pool};
 use crate::sketch::{Sketch, saturating};
 use millstream_scan::prefetch;
@@ -164,21 +164,21 @@ impl Generation {
         }
     }
 
-    /// Adds the value of a point to the series.
+    /// Adds the value of a point of no set and without a timestamp to the series.
     #[inline(always)]
-    pub(crate) fn add_single(&mut self, id: u32, point: &Single<'_>) {
+    pub(crate) fn add_usual(&mut self, id: u32, value: f64, point: &Point<'_>) {
         self.counts.taken += 1;
-        self.put(id, (point.value, 1.0), point.kind, point.arrived);
+        self.put(id, value, weight(point), point);
     }
 
     /// Adds a value that stands for `weight` of them.
     #[inline(always)]
-    fn put(&mut self, id: u32, (value, weight): (f64, f64), kind: Kind, arrived: u64) {
+    fn put(&mut self, id: u32, value: f64, weight: f64, point: &Point<'_>) {
         // -0 becomes 0, which is the same number.
         let (value, cell) = (value + 0.0, self.cells.entry(id));
-        match kind.class() {
+        match point.kind.class() {
             Class::Sum => cell.add(saturating(value * weight)),
-            Class::Last => cell.set(value, arrived),
+            Class::Last => cell.set(value, point.arrived),
             Class::Sketch | Class::Set => {
                 let entry = cell.entry(|| self.sketches.take());
                 self.sketches.get_mut(entry).add(value, weight);
@@ -212,7 +212,7 @@ impl Generation {
     #[inline]
     fn add_number(&mut self, id: u32, value: f64, point: &Point<'_>, limits: &Limits, hashing: &Hashing) {
         if point.timestamp.is_none() || !self.add_timed(id, value + 0.0, point, limits, hashing) {
-            self.put(id, (value, weight(point)), point.kind, point.arrived);
+            self.put(id, value, weight(point), point);
         }
     }
 
@@ -251,7 +251,7 @@ impl Generation {
 }
 
 /// How many of the client's points it stands for.
-#[inline]
+#[inline(always)]
 fn weight(point: &Point<'_>) -> f64 {
     // A division takes longer than all else that is done with the value.
     if point.sample_rate == 1.0 { 1.0 } else { saturating(1.0 / point.sample_rate) }

@@ -58,7 +58,7 @@ pub use generation::Generation;
 pub use key::{SeriesKey, TagStyle};
 pub use limits::Limits;
 pub use outputs::{Output, Temporality};
-pub use point::{ARRIVED_MAX, Class, Kind, Point, Single, Values};
+pub use point::{ARRIVED_MAX, Class, Kind, Point, Values};
 pub use shard::{Idle, OVERFLOW_NAME, Shard};
 pub use sketch::{RELATIVE_ERROR_MAX, Sketch};
 pub use store::{Aggregate, Drain, Merging, Progress, Reading, Store};

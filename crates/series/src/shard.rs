@@ -7,7 +7,7 @@ use crate::hashing::Hashing;
 use crate::index::{EMPTY, Index, NONE};
 use crate::key::{SeriesKey, TagStyle, header};
 use crate::limits::{Limits, TEXT_BYTES_MAX};
-use crate::point::{Class, Kind, Point, Single, Values};
+use crate::point::{Class, Kind, Point, Values};
 use crate::tags::Canonical;
 use millstream_scan::{KeyWork, Keys, prefetch, with_keys};
 
@@ -57,7 +57,7 @@ static NOWHERE: Context = Context { key: None, series: NONE, next: NONE };
 impl Context {
     /// Its series if its key is that of the point, else [`NONE`].
     #[inline(always)]
-    fn series_of(&self, point: &Single<'_>, style: TagStyle, keys: impl Keys) -> u32 {
+    fn series_of(&self, point: &Point<'_>, style: TagStyle, keys: impl Keys) -> u32 {
         let header = header(point.kind, style, point.name);
         match &self.key {
             Some(key) if key.is_by(keys, &header, point.name, point.tags) => self.series,
@@ -69,7 +69,7 @@ impl Context {
 /// The work of [`Shard::add_all`].
 struct AddAll<'s, 'p, 'a> {
     shard: &'s mut Shard,
-    points: &'p [Single<'a>],
+    points: &'p [Point<'a>],
 }
 
 impl KeyWork for AddAll<'_, '_, '_> {
@@ -80,9 +80,9 @@ impl KeyWork for AddAll<'_, '_, '_> {
         for points in self.points.chunks(GROUP_POINTS) {
             let ids = self.shard.known(points, keys);
             for (point, id) in points.iter().zip(ids) {
-                match id {
-                    NONE => self.shard.add(&point.point()),
-                    id => self.shard.generation.add_single(id, point),
+                match usual(point) {
+                    Some(value) if id != NONE => self.shard.generation.add_usual(id, value, point),
+                    _ => self.shard.add_found(id, point),
                 }
             }
         }
@@ -150,18 +150,27 @@ impl Shard {
         }
     }
 
+    /// [`Shard::add`] of a point whose series is known to be this one, unless it is [`NONE`].
+    #[inline(never)]
+    fn add_found(&mut self, id: u32, point: &Point<'_>) {
+        match check(point) {
+            Ok(()) if id != NONE => self.generation.add(id, point, &self.limits, &self.hashing),
+            _ => self.add(point),
+        }
+    }
+
     /// Takes points in their order, as [`Shard::add`] does one by one.
     ///
     /// A table of many series lies in no cache, and a point has to wait for memory four times, each time for an
     /// address that the wait before gave. So a group of points goes through each step together: the waits of one
     /// step do not depend on each other, and the processor waits for all of them at once.
-    pub fn add_all(&mut self, points: &[Single<'_>]) {
+    pub fn add_all(&mut self, points: &[Point<'_>]) {
         with_keys(AddAll { shard: self, points });
     }
 
     /// The series of the points of a group, each [`NONE`] if it is not known by its bytes, or not at once.
     #[inline(always)]
-    fn known(&self, points: &[Single<'_>], keys: impl Keys) -> [u32; GROUP_POINTS] {
+    fn known(&self, points: &[Point<'_>], keys: impl Keys) -> [u32; GROUP_POINTS] {
         let points = &points[..points.len().min(GROUP_POINTS)];
         let (mut hashes, mut buckets) = ([0; GROUP_POINTS], [&EMPTY; GROUP_POINTS]);
         for (at, point) in points.iter().enumerate() {
@@ -361,6 +370,18 @@ impl Shard {
     }
 }
 
+/// The value of a point as most are: a number of a sum, a last value or a distribution, without a timestamp.
+#[inline(always)]
+fn usual(point: &Point<'_>) -> Option<f64> {
+    match point.values {
+        Values::Number(value) if value.is_finite() && point.kind != Kind::Set => {
+            let is_weighed = point.sample_rate > 0.0 && point.sample_rate <= 1.0;
+            (is_weighed && point.timestamp.is_none()).then_some(value)
+        }
+        _ => None,
+    }
+}
+
 /// Whether a point can be taken at all.
 #[inline]
 fn check(point: &Point<'_>) -> Result<(), Reason> {
@@ -409,8 +430,13 @@ fn finite_of(values: &Values<'_>) -> u64 {
 mod tests {
     use super::*;
 
+    fn point<'a>(name: &'a [u8], tags: &'a [u8]) -> Point<'a> {
+        let (kind, values) = (Kind::Count, Values::Number(1.0));
+        Point { kind, name, tags, values, sample_rate: 1.0, timestamp: None, arrived: 1 }
+    }
+
     /// The series that a point finds in a context.
-    struct Asked<'a>(&'a Context, Single<'a>);
+    struct Asked<'a>(&'a Context, Point<'a>);
 
     impl KeyWork for Asked<'_> {
         type Output = u32;
@@ -424,27 +450,25 @@ mod tests {
     /// Of two keys with the same hash, which no test can make, a group finds one by its hash.
     #[test]
     fn a_context_that_has_only_the_hash_of_a_point_is_not_its_own() {
-        let single = |name, tags| Single { name, tags, value: 1.0, ..Single::NONE };
         let mut shard = Shard::new(TagStyle::DogStatsd, &Limits::default(), 1);
-        shard.add(&single(b"ab", b"c").point());
-        let series_of = |single| with_keys(Asked(&shard.contexts[0], single));
-        assert_eq!(series_of(single(b"ab", b"c")), 0);
+        shard.add(&point(b"ab", b"c"));
+        let series_of = |point| with_keys(Asked(&shard.contexts[0], point));
+        assert_eq!(series_of(point(b"ab", b"c")), 0);
         for (name, tags) in [(&b"a"[..], &b"bc"[..]), (b"abc", b""), (b"ab", b""), (b"ab", b"d")] {
-            assert_eq!(series_of(single(name, tags)), NONE);
+            assert_eq!(series_of(point(name, tags)), NONE);
         }
-        assert_eq!(series_of(Single { kind: Kind::Gauge, ..single(b"ab", b"c") }), NONE);
-        assert_eq!(with_keys(Asked(&NOWHERE, single(b"ab", b"c"))), NONE);
+        assert_eq!(series_of(Point { kind: Kind::Gauge, ..point(b"ab", b"c") }), NONE);
+        assert_eq!(with_keys(Asked(&NOWHERE, point(b"ab", b"c"))), NONE);
     }
 
     /// So many that some hundred find no room in their bucket, and are found behind it.
     #[test]
     fn every_series_is_known_to_a_group() {
         let texts: Vec<String> = (0..20_000).map(|at| format!("k:{at}")).collect();
-        let singles: Vec<Single<'_>> =
-            texts.iter().map(|tags| Single { name: b"n", tags: tags.as_bytes(), ..Single::NONE }).collect();
+        let points: Vec<Point<'_>> = texts.iter().map(|tags| point(b"n", tags.as_bytes())).collect();
         let mut shard = Shard::new(TagStyle::DogStatsd, &Limits::default(), 1);
-        shard.add_all(&singles);
-        struct Known<'s, 'a>(&'s Shard, &'s [Single<'a>]);
+        shard.add_all(&points);
+        struct Known<'s, 'a>(&'s Shard, &'s [Point<'a>]);
         impl KeyWork for Known<'_, '_> {
             type Output = usize;
 
@@ -457,10 +481,10 @@ mod tests {
                 known
             }
         }
-        assert!(with_keys(Known(&shard, &singles)) > 19_990, "but for two of one hash");
-        let overflowed = singles.iter().filter(|single| {
-            let hash =
-                shard.hashing.of(&header(single.kind, shard.style, single.name), single.name, single.tags);
+        assert!(with_keys(Known(&shard, &points)) > 19_990, "but for two of one hash");
+        let overflowed = points.iter().filter(|point| {
+            let header = header(point.kind, shard.style, point.name);
+            let hash = shard.hashing.of(&header, point.name, point.tags);
             shard.index.bucket(hash).first(hash).is_none()
         });
         assert!(overflowed.count() > 20);

@@ -2,7 +2,7 @@
 
 use millstream_series::{
     Aggregate, Canonical, Counts, Generation, Kind, Limits, OVERFLOW_NAME, Point, Reading, Reason, Shard,
-    Single, Store, TagStyle, Values,
+    Store, TagStyle, Values,
 };
 use std::collections::BTreeMap;
 
@@ -297,14 +297,6 @@ fn name_and_tags_are_not_confused_with_each_other() {
     assert_eq!(rig.period().0.len(), 3);
 }
 
-/// The way of points that are taken together, where there is one.
-fn in_group(shard: &mut Shard, point: &Point<'_>) {
-    match Single::of(point) {
-        Some(single) => shard.add_all(&[single]),
-        None => shard.add(point),
-    }
-}
-
 #[test]
 fn what_cannot_be_taken_is_counted_by_its_reason() {
     let mut rig = Rig::new(TagStyle::DogStatsd, &Limits::default());
@@ -324,7 +316,7 @@ fn what_cannot_be_taken_is_counted_by_its_reason() {
     ];
     for (point, reason, values) in points {
         rig.shard.add(&point);
-        in_group(&mut rig.shard, &point);
+        rig.shard.add_all(&[point]);
         let (readings, counts) = rig.period();
         assert_eq!((readings.len(), counts.taken, counts.of(reason)), (0, 0, 2 * values), "{point:?}");
     }
@@ -374,11 +366,10 @@ fn members_beyond_the_limit_are_counted() {
 fn a_batch_is_the_same_as_its_points_one_by_one() {
     let texts: Vec<String> = (0..100).map(|at| format!("k:{},a:{}", at % 37, at % 5)).collect();
     let points: Vec<Point<'_>> = texts.iter().map(|tags| Point { tags: tags.as_bytes(), ..POINT }).collect();
-    let singles: Vec<Single<'_>> = points.iter().map(|point| Single::of(point).unwrap()).collect();
     let [mut one, mut all] = [(); 2].map(|()| Rig::new(TagStyle::DogStatsd, &Limits::default()));
     for _ in 0..3 {
         points.iter().for_each(|point| one.shard.add(point));
-        all.shard.add_all(&singles);
+        all.shard.add_all(&points);
         assert_eq!(one.period(), all.period());
     }
 }

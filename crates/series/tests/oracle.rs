@@ -3,7 +3,7 @@
 
 use millstream_series::{
     Aggregate, Canonical, Class, Counts, Generation, Idle, Kind, Limits, Point, Progress, RELATIVE_ERROR_MAX,
-    Reading, Reason, Shard, Single, Statistic, Store, Summaries, TagStyle, Values,
+    Reading, Reason, Shard, Statistic, Store, Summaries, TagStyle, Values,
 };
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
@@ -195,10 +195,7 @@ impl OwnPoint {
             arrived: self.arrived,
         };
         // Both ways in.
-        match Single::of(&point) {
-            Some(single) if !self.arrived.is_multiple_of(2) => shard.add_all(&[single]),
-            _ => shard.add(&point),
-        }
+        if self.arrived.is_multiple_of(2) { shard.add(&point) } else { shard.add_all(&[point]) }
     }
 }
 

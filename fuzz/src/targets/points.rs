@@ -223,7 +223,7 @@ struct Store<'s, 'a> {
 impl<'a> Visit<'a> for Store<'_, 'a> {
     fn point(&mut self, point: Point<'a>, _: &Extra<'a>) {
         self.values += 1;
-        self.grouped.add(&point);
+        self.grouped.add(point);
     }
 
     fn packed(&mut self, point: &Point<'_>, _: &Extra<'a>) {

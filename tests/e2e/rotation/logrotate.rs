@@ -111,7 +111,7 @@ fn run(include: &str, options: &str, care: Care) {
     let between = Duration::from_millis(if options.contains("%s") { 1050 } else { 200 });
     for turn in 0..ROTATIONS {
         std::thread::sleep(between);
-        if include == LIVE && care == Care::None && turn != AWAY_AT {
+        if include == LIVE && care == Care::None {
             wait_until_seen(dir.path());
         }
         // What is written between copy and cut is lost to everybody.

@@ -1,4 +1,4 @@
-//! What work took, and the pause after which it may begin again.
+//! What work took, and when it may begin again.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, Instant};
@@ -23,11 +23,14 @@ impl Effort {
         Effort { begun: Instant::now(), cpu: thread_cpu() }
     }
 
-    /// It has ended: how long to pause after it.
-    pub fn pause(self) -> Duration {
-        let (cpu, time) = (thread_cpu().saturating_sub(self.cpu), self.begun.elapsed());
-        (cpu * (CPU_SHARE - 1)).max(time * (TIME_SHARE - 1))
+    /// It has ended: how long after its beginning it may begin again.
+    pub fn interval(self) -> Duration {
+        interval(thread_cpu().saturating_sub(self.cpu), self.begun.elapsed())
     }
+}
+
+fn interval(cpu: Duration, time: Duration) -> Duration {
+    (cpu * CPU_SHARE).max(time * TIME_SHARE)
 }
 
 /// CPU time that this thread has taken.
@@ -40,13 +43,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_pauses_by_what_it_took_of_a_core_and_less_by_its_time() {
-        let (begun, effort) = (Instant::now(), Effort::begin());
-        std::thread::sleep(Duration::from_millis(20));
-        let pause = effort.pause();
-        assert!(pause >= Duration::from_millis(60) && pause < begun.elapsed() * 4, "{pause:?}");
+    fn work_that_waits_comes_again_sooner_than_work_that_computes() {
+        let ms = Duration::from_millis;
+        assert_eq!(interval(ms(10), ms(10)), ms(200));
+        assert_eq!(interval(ms(10), ms(1000)), ms(4000), "not back to back on a slow disk");
+        assert_eq!(interval(ms(1), ms(100)), ms(400), "and not twenty times as late");
+        let effort = Effort::begin();
+        std::thread::sleep(ms(20));
+        assert!(effort.interval() >= ms(80));
         let (effort, begun) = (Effort::begin(), thread_cpu());
-        while thread_cpu() - begun < Duration::from_millis(20) {}
-        assert!(effort.pause() >= Duration::from_millis(380));
+        while thread_cpu() - begun < ms(20) {}
+        assert!(effort.interval() >= ms(400));
     }
 }

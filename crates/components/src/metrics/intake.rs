@@ -123,7 +123,7 @@ impl<'a> Visit<'a> for Visitor<'_, 'a> {
         let point = Point { arrived: self.order, ..point };
         self.tally.points += 1;
         if self.origin.is_empty() {
-            return self.grouped.add(&point);
+            return self.grouped.add(point);
         }
         let tags = self.origin.of(point.tags, extra, self.sender);
         self.grouped.add_now(&Point { tags, ..point });

@@ -6,9 +6,6 @@ use std::fmt;
 /// Bytes that one multiplication takes in.
 const BLOCK_BYTES: usize = 16;
 
-/// Numbers of a vector.
-const VECTOR_NUMBERS: usize = 8;
-
 /// Numbers that nobody outside knows, for the parts of a key that are hashed side by side: each step of one part has
 /// to wait for the step before. Whoever knows them can send names that all fall into one place.
 #[derive(Clone)]
@@ -21,16 +18,23 @@ pub struct KeySecrets {
     in_first: u64,
     in_second: u64,
     end: u64,
-    /// The same for hashes by vectors, see [`crate::x86::keys`].
+    /// For hashes by vectors, see [`crate::x86::keys`]: where the texts begin, and the keys of two rounds.
     #[cfg(target_arch = "x86_64")]
-    pub(crate) vectors: [[u64; VECTOR_NUMBERS]; 5],
+    pub(crate) vectors: [[u64; 8]; 4],
+    /// The keys of their last two rounds.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) lanes: [[u64; 2]; 2],
 }
 
 impl KeySecrets {
     /// Those that follow from a seed, which is a secret.
     pub fn new(seed: u64) -> KeySecrets {
-        let [first, even, odd, in_first, in_second, end] = [1, 2, 3, 4, 5, 6].map(|at| secret(seed, at));
-        let of_vector = |vector: usize, at: usize| secret(seed, (7 + vector * VECTOR_NUMBERS + at) as u64);
+        let mut number = 0;
+        let mut next = || {
+            number += 1;
+            secret(seed, number)
+        };
+        let [first, even, odd, in_first, in_second, end] = [(); 6].map(|()| next());
         KeySecrets {
             first,
             even,
@@ -39,7 +43,9 @@ impl KeySecrets {
             in_second,
             end,
             #[cfg(target_arch = "x86_64")]
-            vectors: std::array::from_fn(|vector| std::array::from_fn(|at| of_vector(vector, at))),
+            vectors: [(); 4].map(|()| [(); 8].map(|()| next())),
+            #[cfg(target_arch = "x86_64")]
+            lanes: [(); 2].map(|()| [(); 2].map(|()| next())),
         }
     }
 }
@@ -51,8 +57,9 @@ impl fmt::Debug for KeySecrets {
     }
 }
 
-/// One of the numbers that follow from a seed, none of which tells of another: those of SplitMix64 (Steele, Lea and
-/// Flood, "Fast splittable pseudorandom number generators").
+/// One of the numbers that follow from a seed, which look as if they had nothing to do with each other: those of
+/// SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators"). Each of them tells the seed, so
+/// none is shown.
 fn secret(seed: u64, number: u64) -> u64 {
     let state = seed.wrapping_add(number.wrapping_mul(0x9E37_79B9_7F4A_7C15));
     let mixed = (state ^ state >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);

@@ -1,4 +1,4 @@
-//! Kernels for AVX-512 with byte compress (Ice Lake, Zen 4 and later). Older AVX-512 CPUs run the AVX2
+//! Kernels for AVX-512 with byte compress and AES (Ice Lake, Zen 4 and later). Older AVX-512 CPUs run the AVX2
 //! kernels: they lower their clock for wide registers and lack what makes these kernels better.
 
 pub use super::keys::avx512 as with_keys;

@@ -42,7 +42,7 @@ impl FileSource {
             self.first_start = false;
         }
         self.report(trouble, cx);
-        self.walk_pause = effort.pause().max(WALK_PAUSE);
+        self.walk_pause = effort.interval().max(WALK_PAUSE);
     }
 
     fn watch_folders(&mut self, folders: &BTreeSet<PathBuf>) {
