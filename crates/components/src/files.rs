@@ -6,6 +6,7 @@ pub mod copies;
 pub mod discover;
 pub mod effort;
 pub mod identity;
+pub mod moves;
 pub mod names;
 pub mod open;
 pub mod packing;

@@ -193,3 +193,37 @@ fn copytruncate_and_compress_with_copies_matched() {
 fn copytruncate_and_compress_the_time_after_with_copies_matched() {
     run(ALL, "copytruncate\n  compress\n  delaycompress", Care::None);
 }
+
+/// A file that was rotated away twice before the agent looked, and after it a file that is there.
+#[test]
+fn files_that_come_and_are_renamed_while_the_agent_has_no_time() {
+    let dir = folder();
+    fs::create_dir(dir.path().join("in")).unwrap();
+    let log = dir.path().join("in/app.log");
+    let rotated = |turn: usize| dir.path().join(format!("in/app.log.{turn}"));
+    let config = config(LIVE);
+    let mut count = 0;
+    let mut write = || {
+        let text: String = (count..count + 50).map(|number| line(number) + "\n").collect();
+        open(&log).write_all(text.as_bytes()).unwrap();
+        count += 50;
+    };
+    write();
+    let mut agent = Agent::start(dir.path(), &config, &[]);
+    wait_until_seen(dir.path());
+    for _ in 0..3 {
+        agent.send(rustix::process::Signal::STOP);
+        for _ in 0..2 {
+            (1..10).rev().filter(|turn| rotated(*turn).exists()).for_each(|turn| {
+                fs::rename(rotated(turn), rotated(turn + 1)).unwrap();
+            });
+            fs::rename(&log, rotated(1)).unwrap();
+            write();
+        }
+        agent.send(rustix::process::Signal::CONT);
+        wait_until_seen(dir.path());
+    }
+    assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
+    finish(dir.path(), &config);
+    assert_every_line_once(dir.path(), count);
+}

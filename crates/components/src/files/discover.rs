@@ -1,9 +1,11 @@
 //! Finds the files that patterns name, and the folders in which new ones may appear.
 
+use super::moves::followed;
 use globset::{GlobBuilder, GlobMatcher};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -41,6 +43,26 @@ impl Pattern {
             }
             Some(_) => Ok(Pattern { text: pattern.to_owned(), parts }),
         }
+    }
+
+    /// Whether a walk would find a file at this absolute path.
+    pub fn matches(&self, path: &Path) -> bool {
+        let names: Vec<&OsStr> = path.iter().skip(1).collect();
+        fits(&self.parts, &names)
+    }
+}
+
+fn fits(parts: &[Part], names: &[&OsStr]) -> bool {
+    match (parts, names) {
+        ([], []) => true,
+        ([Part::Name(part), parts @ ..], [name, names @ ..]) => *name == part.as_str() && fits(parts, names),
+        ([Part::Wild(part), parts @ ..], [name, names @ ..]) => {
+            part.is_match(Path::new(name)) && fits(parts, names)
+        }
+        ([Part::AnyDepth, rest @ ..], names) => {
+            fits(rest, names) || names.split_first().is_some_and(|(_, names)| fits(parts, names))
+        }
+        _ => false,
     }
 }
 
@@ -92,7 +114,7 @@ impl Exclude {
 /// What a walk found.
 #[derive(Default)]
 pub struct Found {
-    /// Paths that match, sorted.
+    /// Paths that match, or did before they moved, sorted.
     pub files: BTreeSet<PathBuf>,
     /// Folders that were looked into.
     pub folders: BTreeSet<PathBuf>,
@@ -102,8 +124,9 @@ pub struct Found {
     pub missing: Vec<String>,
 }
 
-/// Walks the file system for `patterns`. A folder that is not there is no fault: it may come.
-pub fn walk(patterns: &[Pattern], exclude: &Exclude) -> Found {
+/// Walks the file system for `patterns`. A folder that is not there is no fault: it may come. Files that had a name
+/// that fits before they were `moved`, from one path to another, are found where they are now.
+pub fn walk(patterns: &[Pattern], exclude: &Exclude, moved: Vec<(PathBuf, PathBuf)>) -> Found {
     let mut found = Found::default();
     for pattern in patterns {
         let mut files = std::mem::take(&mut found.files);
@@ -114,6 +137,7 @@ pub fn walk(patterns: &[Pattern], exclude: &Exclude) -> Found {
         }
         found.files.append(&mut files);
     }
+    found.files.extend(followed(moved, patterns, exclude));
     found
 }
 
@@ -187,7 +211,16 @@ mod tests {
         let patterns: Vec<Pattern> =
             include.iter().map(|p| Pattern::new(&format!("{}/{p}", root.display())).unwrap()).collect();
         let exclude: Vec<Glob> = exclude.iter().map(|p| Glob((*p).to_owned())).collect();
-        let found = walk(&patterns, &Exclude::new(&exclude).unwrap());
+        let found = walk(&patterns, &Exclude::new(&exclude).unwrap(), Vec::new());
+        let excluded = Exclude::new(&exclude).unwrap();
+        let matches = |path: &PathBuf| patterns.iter().any(|p| p.matches(path)) && !excluded.matches(path);
+        assert!(found.files.iter().all(matches), "a path that is found matches");
+        let others = walk(
+            &[Pattern::new(&format!("{}/**/*", root.display())).unwrap()],
+            &Exclude::new(&[]).unwrap(),
+            Vec::new(),
+        );
+        assert!(others.files.difference(&found.files).all(|path| !matches(path)), "and no other does");
         found.files.iter().map(|p| p.strip_prefix(root).unwrap().display().to_string()).collect()
     }
 

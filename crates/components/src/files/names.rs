@@ -9,10 +9,10 @@ const PACKED_ENDINGS: &[&str] = &[".gz", ".gzip", ".zst", ".zstd"];
 /// Words that rotations put into names.
 const ROTATION_WORDS: &[&str] = &["old", "bak", "backup", "prev", "log", "txt"];
 
-/// Whether a file is called like a compressed one.
+/// Whether a file is called like a compressed one, or like one that is being made: `app.log.1.gz.tmp`.
 pub fn is_packed_name(path: &Path) -> bool {
-    let name = path.to_string_lossy();
-    PACKED_ENDINGS.iter().any(|ending| name.ends_with(ending))
+    let name = path.file_name().unwrap_or_default().to_string_lossy() + ".";
+    PACKED_ENDINGS.iter().any(|ending| name.contains(&format!("{ending}.")))
 }
 
 /// What the names of all rotations of a file begin with: its name up to the last dot. Behind it comes
@@ -74,6 +74,20 @@ fn containers_path(path: &str) -> Option<Vec<(&'static str, &str)>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_compressed_files_are_known_while_they_are_made() {
+        for (name, is_packed) in [
+            ("/in/app.log.1.gz", true),
+            ("/in/app.log.1.gz.tmp", true),
+            ("/in/app.zst", true),
+            ("/in.gz.d/app.log", false),
+            ("/in/app.gzlog", false),
+            ("/in/gz", false),
+        ] {
+            assert_eq!(is_packed_name(Path::new(name)), is_packed, "{name}");
+        }
+    }
 
     #[test]
     fn rotations_are_known_by_their_names() {

@@ -5,16 +5,21 @@
 
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use std::collections::{BTreeSet, HashMap};
+use std::ffi::OsStr;
 use std::fs::File;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::PathBuf;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
 /// Watches folders and quiet files.
 pub struct Watch {
     fd: Option<OwnedFd>,
     folders: HashMap<PathBuf, i32>,
     files: HashMap<i32, u64>,
+    /// The cookie of the last name that went, and the name: the one it went to comes next.
+    going: Option<(u32, PathBuf)>,
+    moved: Vec<(PathBuf, PathBuf)>,
 }
 
 /// What happened since the last look.
@@ -35,7 +40,7 @@ impl Watch {
         let fd = fd.inspect_err(|error| {
             log::warn!("inotify is not to be had ({error}): files are found by polling")
         });
-        Watch { fd: fd.ok(), folders: HashMap::new(), files: HashMap::new() }
+        Watch { fd: fd.ok(), folders: HashMap::new(), files: HashMap::new(), going: None, moved: Vec::new() }
     }
 
     /// Whether every folder given last is watched.
@@ -80,6 +85,11 @@ impl Watch {
         }
     }
 
+    /// Names that became others within the folders since this was asked last, in their order: from, to.
+    pub fn moved(&mut self) -> Vec<(PathBuf, PathBuf)> {
+        std::mem::take(&mut self.moved)
+    }
+
     /// Reads what happened, without waiting.
     pub fn news(&mut self) -> News {
         let mut news = News::default();
@@ -98,8 +108,61 @@ impl Watch {
                 self.files.remove(&event.wd());
             } else {
                 news.names = true;
+                let name = event.file_name().map(|name| Path::new(OsStr::from_bytes(name.to_bytes())));
+                let place = name.and_then(|name| place(&self.folders, event.wd(), name));
+                self.moved.extend(follow(&mut self.going, flags, event.cookie(), place));
             }
         }
         news
+    }
+}
+
+/// The path of a name in a watched folder.
+fn place(folders: &HashMap<PathBuf, i32>, watch: i32, name: &Path) -> Option<PathBuf> {
+    folders.iter().find(|(_, other)| **other == watch).map(|(folder, _)| folder.join(name))
+}
+
+/// Takes note of one half of a move; both, if this is the second.
+fn follow(
+    going: &mut Option<(u32, PathBuf)>,
+    flags: ReadFlags,
+    cookie: u32,
+    place: Option<PathBuf>,
+) -> Option<(PathBuf, PathBuf)> {
+    if flags.contains(ReadFlags::MOVED_FROM) {
+        *going = place.map(|place| (cookie, place));
+        return None;
+    }
+    let (_, from) = going.take_if(|(going, _)| *going == cookie && flags.contains(ReadFlags::MOVED_TO))?;
+    Some((from, place?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn moves_are_told_in_their_order_with_both_names() {
+        let root = tempfile::tempdir().unwrap();
+        let path = |name: &str| root.path().join(name);
+        let folders = ["in", "other", "unseen"].map(path);
+        folders.iter().for_each(|folder| fs::create_dir(folder).unwrap());
+        let mut watch = Watch::new();
+        watch.folders(&folders[..2].iter().cloned().collect());
+        fs::write(path("in/a"), "").unwrap();
+        fs::rename(path("in/a"), path("in/a.1")).unwrap();
+        fs::write(path("in/a"), "").unwrap();
+        fs::rename(path("in/a.1"), path("other/a.2")).unwrap();
+        fs::write(path("in/b"), "").unwrap();
+        // Out of sight, and into it.
+        fs::rename(path("in/b"), path("unseen/b")).unwrap();
+        fs::rename(path("unseen/b"), path("in/c")).unwrap();
+        fs::remove_file(path("in/c")).unwrap();
+        let news = watch.news();
+        let moved = [("in/a", "in/a.1"), ("in/a.1", "other/a.2")];
+        assert!(news.names);
+        assert_eq!(watch.moved(), moved.map(|(from, to)| (path(from), path(to))));
+        assert!(!watch.news().names && watch.moved().is_empty());
     }
 }

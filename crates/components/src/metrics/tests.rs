@@ -192,11 +192,14 @@ fn with_until_eof_what_is_in_the_socket_is_all() {
 #[test]
 fn every_fault_of_the_options_has_its_place() {
     let text = r#"{"listen":["unixgram:///a","unixgram:///a","nowhere"],"mode":"0999","period":"1500ms",
-                   "max_message":"1B","origin_tags":["pid","pod_uid","pid"]}"#;
+                   "max_message":"1B","origin_tags":["pid","pod_uid","pid"],"receivers":2,"gauge_deltas":true}"#;
     let config: DogStatsdConfig = serde_json::from_str(text).unwrap();
     let mut places: Vec<String> = config.check().into_iter().map(|(place, _)| place).collect();
     places.sort();
-    assert_eq!(places, ["/listen/1", "/listen/2", "/max_message", "/mode", "/origin_tags/2", "/period"]);
+    assert_eq!(
+        places,
+        ["/gauge_deltas", "/listen/1", "/listen/2", "/max_message", "/mode", "/origin_tags/2", "/period"]
+    );
 }
 
 /// Keeps what a thread logs, for the test that runs on it.

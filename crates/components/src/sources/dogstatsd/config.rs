@@ -71,7 +71,8 @@ impl Component for DogStatsdConfig {
             ("/distribution_percentiles", self.distribution_percentiles.as_deref()),
         ];
         let of_lists = lists.into_iter().flat_map(|(key, parts)| percentiles::check(key, parts, is_unused));
-        self.points.check(&KIND).into_iter().chain(of_lists).chain(self.check_aggregates()).collect()
+        let of_points = self.points.check(&KIND).into_iter().chain(self.check_deltas());
+        of_points.chain(of_lists).chain(self.check_aggregates()).collect()
     }
 
     fn claims(&self) -> Vec<String> {
@@ -88,6 +89,13 @@ impl SourceComponent for DogStatsdConfig {
 }
 
 impl DogStatsdConfig {
+    /// A value and the changes of it are put together by each receiver for itself.
+    fn check_deltas(&self) -> Option<(String, String)> {
+        let text = "changes of one gauge would come in no order by several receivers; write `receivers: 1`";
+        (self.gauge_deltas && self.points.receivers > 1)
+            .then(|| ("/gauge_deltas".to_owned(), text.to_owned()))
+    }
+
     fn check_aggregates(&self) -> Vec<(String, String)> {
         let Some(aggregates) = &self.aggregates else { return Vec::new() };
         let mut faults: Vec<_> =

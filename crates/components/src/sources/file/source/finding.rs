@@ -10,7 +10,7 @@ impl FileSource {
     /// Walks the folders: takes in new files, notices moved and vanished ones.
     pub(super) fn walk(&mut self, cx: &SourceCx<'_>) {
         let (now, effort) = (cx.now.since_start, Effort::begin());
-        let found = walk(&self.patterns, &self.exclude);
+        let found = walk(&self.patterns, &self.exclude, self.watch.moved());
         self.watch_folders(&found.folders);
         self.walked = Some(now);
         let mut trouble = found.unreadable;
