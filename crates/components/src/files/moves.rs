@@ -1,21 +1,19 @@
 //! Files that had a name that is looked for, and lost it before anybody looked.
 
 use super::discover::{Exclude, Pattern};
-use std::path::PathBuf;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
 
 /// Where files are now that had a name that fits, after these moves in their order: from, to.
-pub fn followed(moved: Vec<(PathBuf, PathBuf)>, patterns: &[Pattern], exclude: &Exclude) -> Vec<PathBuf> {
-    let mut places: Vec<PathBuf> = Vec::new();
+pub fn followed(moved: Vec<(PathBuf, PathBuf)>, patterns: &[Pattern], exclude: &Exclude) -> HashSet<PathBuf> {
+    let fits = |path: &Path| patterns.iter().any(|pattern| pattern.matches(path)) && !exclude.matches(path);
+    let mut places = HashSet::new();
     for (from, to) in moved {
-        let known = places.iter().position(|place| *place == from);
-        if let Some(at) = known {
-            places.swap_remove(at);
-        }
-        let fits = || patterns.iter().any(|pattern| pattern.matches(&from)) && !exclude.matches(&from);
-        if known.is_some() || fits() {
-            // What had this name before is gone.
-            places.retain(|place| *place != to);
-            places.push(to);
+        if places.remove(&from) || fits(&from) {
+            places.insert(to);
+        } else {
+            // What was there is gone.
+            places.remove(&to);
         }
     }
     places
@@ -43,6 +41,7 @@ mod tests {
         assert_eq!(followed(&second), ["/in/app.log.1", "/in/app.log.2"]);
         assert_eq!(followed(&[rotation, rotation]), ["/in/app.log.1"], "the first one was replaced");
         assert_eq!(followed(&[("/in/app.log.1", "/in/app.log.2")]), [""; 0]);
+        assert_eq!(followed(&[rotation, ("/other", "/in/app.log.1")]), [""; 0], "replaced by another");
         assert_eq!(followed(&[("/in/a.txt", "/b"), ("/in/no.txt", "/c"), ("/b", "/d")]), ["/d"]);
     }
 }

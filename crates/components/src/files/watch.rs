@@ -108,9 +108,11 @@ impl Watch {
                 self.files.remove(&event.wd());
             } else {
                 news.names = true;
-                let name = event.file_name().map(|name| Path::new(OsStr::from_bytes(name.to_bytes())));
-                let place = name.and_then(|name| place(&self.folders, event.wd(), name));
-                self.moved.extend(follow(&mut self.going, flags, event.cookie(), place));
+                if flags.intersects(ReadFlags::MOVED_FROM | ReadFlags::MOVED_TO) {
+                    let name = event.file_name().map(|name| Path::new(OsStr::from_bytes(name.to_bytes())));
+                    let place = name.and_then(|name| place(&self.folders, event.wd(), name));
+                    self.moved.extend(follow(&mut self.going, flags, event.cookie(), place));
+                }
             }
         }
         news
