@@ -12,6 +12,9 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+/// Moves that are kept until somebody asks, so that they take little memory however long that lasts.
+const MOVES_MAX: usize = 10_000;
+
 /// Watches folders and quiet files.
 pub struct Watch {
     fd: Option<OwnedFd>,
@@ -100,6 +103,8 @@ impl Watch {
             let flags = event.events();
             if flags.contains(ReadFlags::QUEUE_OVERFLOW) {
                 news.overflow = true;
+                // With some of them missing, nobody knows where the others led.
+                (self.going, self.moved) = (None, Vec::new());
             } else if flags.contains(ReadFlags::MODIFY) {
                 news.written.extend(self.files.remove(&event.wd()));
             } else if flags.contains(ReadFlags::IGNORED) {
@@ -112,6 +117,9 @@ impl Watch {
                     let name = event.file_name().map(|name| Path::new(OsStr::from_bytes(name.to_bytes())));
                     let place = name.and_then(|name| place(&self.folders, event.wd(), name));
                     self.moved.extend(follow(&mut self.going, flags, event.cookie(), place));
+                }
+                if self.moved.len() > MOVES_MAX {
+                    (self.going, self.moved) = (None, Vec::new());
                 }
             }
         }
@@ -166,5 +174,12 @@ mod tests {
         assert!(news.names);
         assert_eq!(watch.moved(), moved.map(|(from, to)| (path(from), path(to))));
         assert!(!watch.news().names && watch.moved().is_empty());
+        // More than are kept: none of them leads astray.
+        for _ in 0..=MOVES_MAX / 2 {
+            fs::rename(path("in/a"), path("in/b")).unwrap();
+            fs::rename(path("in/b"), path("in/a")).unwrap();
+            watch.news();
+        }
+        assert!(watch.moved().len() < 2);
     }
 }
