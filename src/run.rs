@@ -176,26 +176,65 @@ async fn work(running: &mut Running, reloader: &mut Reloader, signals: &mut Sign
 
 /// Says how the run ended; the exit status.
 fn ending(stopped: &Stopped, until_eof: bool, timeout: Interval) -> u8 {
-    let snapshot = &stopped.snapshot;
-    if !stopped.drained {
-        return failed(&format!(
-            "not everything was delivered within {timeout} (sink {}): files are read again from there at the \
-             next start, standard input, generated lines and points cannot be",
-            snapshot.undelivered_list()
-        ));
+    let summary = summary(stopped);
+    if let Some(failure) = failure(stopped, until_eof, timeout) {
+        return failed(&format!("stopped; {failure}; {summary}"));
     }
-    if until_eof && snapshot.unread() > 0 {
-        return failed("some files could not be read, see above; all others were");
-    }
-    if snapshot.dropped_events() > 0 {
-        log::warn!(
-            "stopped; dropped: {}; everything else that was read was delivered",
-            snapshot.dropped_list()
-        );
+    if stopped.snapshot.dropped_events() > 0 {
+        log::warn!("stopped; {summary}");
         return if until_eof { DROPPED } else { DONE };
     }
-    log::info!("stopped; everything read was delivered");
+    log::info!("stopped; {summary}");
     DONE
+}
+
+/// Why the run counts as failed, if it does.
+fn failure(stopped: &Stopped, until_eof: bool, timeout: Interval) -> Option<String> {
+    if let Some(error) = &stopped.commit_error {
+        return Some(format!("checkpoints could not be written ({error}): some data will be repeated"));
+    }
+    if !stopped.drained {
+        let sinks = stopped.snapshot.undelivered_list();
+        let sinks = if sinks.is_empty() { String::new() } else { format!(" (sink {sinks})") };
+        return Some(format!("not everything in flight was delivered within {timeout}{sinks}"));
+    }
+    if stopped.left.lost.bytes > 0 || stopped.unsettled > 0 {
+        return Some("some data could not be kept for the next start".to_owned());
+    }
+    let unread = stopped.snapshot.unread();
+    (until_eof && unread > 0)
+        .then(|| format!("some files could not be read ({unread} errors, logged when they occurred)"))
+}
+
+/// The three numbers of a stop: delivered, waiting, lost.
+fn summary(stopped: &Stopped) -> String {
+    let snapshot = &stopped.snapshot;
+    let waiting = stopped.left.waiting;
+    let waiting = match waiting.files {
+        0 => "nothing".to_owned(),
+        files => format!("{} bytes in {files} files", waiting.bytes),
+    };
+    format!(
+        "delivered: {} events; waiting on disk for the next start: {waiting}; lost: {}",
+        snapshot.delivered_events(),
+        lost(stopped)
+    )
+}
+
+/// What is lost, as far as it was counted.
+fn lost(stopped: &Stopped) -> String {
+    let (events, bytes) = (stopped.snapshot.dropped_events(), stopped.snapshot.dropped_bytes());
+    let mut parts = Vec::new();
+    if events > 0 {
+        parts.push(format!("{events} events ({})", stopped.snapshot.dropped_list()));
+    }
+    if bytes > 0 {
+        parts.push(format!("{bytes} bytes of files"));
+    }
+    if stopped.unsettled > 0 {
+        parts.push(format!("{} records of sources that cannot be read again", stopped.unsettled));
+    }
+    if parts.is_empty() { "nothing".to_owned() } else { parts.join(", ") }
 }
 
 fn failed(message: &str) -> u8 {

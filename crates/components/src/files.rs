@@ -5,6 +5,7 @@ pub mod content;
 pub mod copies;
 pub mod discover;
 pub mod effort;
+pub mod held;
 pub mod identity;
 pub mod moves;
 pub mod names;

@@ -3,7 +3,7 @@
 use crate::prometheus::{Float, Text, labels};
 use crate::routes::{Reply, as_json, error};
 use hyper::StatusCode;
-use millstream_model::OriginTotals;
+use millstream_model::{Held, OriginTotals};
 use millstream_snapshot::{ComponentSnapshot, FileSnapshot, Snapshot};
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -23,6 +23,22 @@ struct Answer<'a> {
     /// The files with most lag, that with the most first.
     files: Vec<Row<'a>>,
     troubles: Vec<Trouble<'a>>,
+    /// Deleted files that sources hold because they are not delivered.
+    held: Vec<HeldBySource<'a>>,
+}
+
+/// The deleted files that one source holds.
+#[derive(Serialize)]
+pub struct HeldBySource<'a> {
+    source: &'a str,
+    #[serde(flatten)]
+    held: Held,
+}
+
+/// The deleted files of the sources among `components` that may hold some.
+pub fn held<'a>(components: impl IntoIterator<Item = &'a ComponentSnapshot>) -> Vec<HeldBySource<'a>> {
+    let of = |c: &'a ComponentSnapshot| Some(HeldBySource { source: &c.id, held: c.counters.held? });
+    components.into_iter().filter_map(of).collect()
 }
 
 #[derive(Serialize)]
@@ -66,7 +82,8 @@ pub fn answer(snapshot: &Snapshot, query: &str) -> Reply {
         let list = source.troubles.iter();
         list.map(|(path, reason)| Trouble { source: &source.id, path, reason })
     });
-    as_json(StatusCode::OK, &Answer { total, files, troubles: troubles.collect() })
+    let held = held(sources.iter().copied());
+    as_json(StatusCode::OK, &Answer { total, files, troubles: troubles.collect(), held })
 }
 
 /// A counter of a source: its name, what it is, and how it is read.
@@ -86,7 +103,7 @@ const TOTALS: [Total; 4] = [
 /// A gauge of a source: its name, what it is, and how it is read; none where it is not known.
 type OfSource = (&'static str, &'static str, fn(&ComponentSnapshot) -> Option<f64>);
 
-const OF_SOURCE: [OfSource; 4] = [
+const OF_SOURCE: [OfSource; 7] = [
     ("millstream_source_files", "Files that are read, open or closed to make room.", |source| {
         Some(source.files.len() as f64)
     }),
@@ -95,6 +112,15 @@ const OF_SOURCE: [OfSource; 4] = [
     }),
     ("millstream_source_troubles", "Paths and patterns that cannot be read.", |source| {
         Some(source.troubles.len() as f64)
+    }),
+    ("millstream_held_files", "Deleted files that are held because they are not delivered.", |source| {
+        Some(source.counters.held?.files as f64)
+    }),
+    ("millstream_held_bytes", "Bytes that deleted files take on the disk while they are held.", |source| {
+        Some(source.counters.held?.bytes as f64)
+    }),
+    ("millstream_held_bytes_max", "Most bytes that held files may take.", |source| {
+        Some(source.counters.held?.bytes_max as f64)
     }),
     (
         "millstream_source_log_delay_seconds",

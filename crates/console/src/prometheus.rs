@@ -28,6 +28,7 @@ const EVENTS_AND_BYTES: [Of<u64>; 4] = [
 ];
 
 const DROPPED: &str = "millstream_component_dropped_events_total";
+const DROPPED_BYTES: &str = "millstream_component_dropped_bytes_total";
 const ERRORS: &str = "millstream_component_errors_total";
 const NOTED: &str = "millstream_component_noted_events_total";
 const WAITED: &str = "millstream_component_wait_seconds_total";
@@ -83,6 +84,8 @@ fn flow(text: &mut Text<'_>, components: &[ComponentSnapshot]) {
     }
     let (help, label) = ("Events dropped, by reason.", "reason");
     by_label(text, components, (DROPPED, help, |c| &c.dropped_events), label);
+    let help = "Bytes dropped, by reason, where they were known.";
+    by_label(text, components, (DROPPED_BYTES, help, |c| &c.dropped_bytes), label);
     by_label(text, components, (ERRORS, "Errors, by type.", |c| &c.errors), "error_type");
     let help = "Events that went through changed, by what happened to them.";
     by_label(text, components, (NOTED, help, |c| &c.noted_events), "note");

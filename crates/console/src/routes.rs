@@ -55,9 +55,11 @@ pub struct Router {
 
 /// What `/ready` answers.
 #[derive(Serialize)]
-struct Readiness {
+struct Readiness<'a> {
     ready: bool,
     sinks: Vec<SinkState>,
+    /// Deleted files that sources hold because they are not delivered.
+    held: Vec<files::HeldBySource<'a>>,
 }
 
 #[derive(Serialize)]
@@ -94,10 +96,10 @@ impl Router {
     fn ready(&self) -> Reply {
         let ready = self.ready.load(Ordering::Acquire);
         let components = (self.snapshot)().components;
-        let sinks = components.into_iter().filter(|component| component.kind == "sink");
-        let sinks = sinks.map(|sink| SinkState { id: sink.id, trouble: sink.trouble }).collect();
+        let sinks = components.iter().filter(|component| component.kind == "sink");
+        let sinks = sinks.map(|sink| SinkState { id: sink.id.clone(), trouble: sink.trouble.clone() });
         let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-        as_json(status, &Readiness { ready, sinks })
+        as_json(status, &Readiness { ready, sinks: sinks.collect(), held: files::held(&components) })
     }
 
     fn snapshot(&self) -> Reply {

@@ -19,8 +19,21 @@ pub struct Counters {
     has_series: AtomicBool,
     waits: Mutex<BTreeMap<&'static str, Duration>>,
     dropped: Mutex<BTreeMap<&'static str, u64>>,
+    dropped_bytes: Mutex<BTreeMap<&'static str, u64>>,
+    held: Mutex<Option<Held>>,
     errors: Mutex<BTreeMap<&'static str, u64>>,
     noted: Mutex<BTreeMap<&'static str, u64>>,
+}
+
+/// Files that a source holds although they were deleted, because they are not settled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Held {
+    /// Number of files.
+    pub files: u64,
+    /// Bytes that they take on the disk.
+    pub bytes: u64,
+    /// Most bytes that they may take.
+    pub bytes_max: u64,
 }
 
 /// The counters at one moment.
@@ -45,6 +58,12 @@ pub struct CountersSnapshot {
     pub wait_seconds: BTreeMap<&'static str, f64>,
     /// Events dropped, by reason.
     pub dropped_events: BTreeMap<&'static str, u64>,
+    /// Bytes dropped, by reason, where they were known.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub dropped_bytes: BTreeMap<&'static str, u64>,
+    /// Deleted files that a source holds; `None` for components that hold none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held: Option<Held>,
     /// Errors, by type.
     pub errors: BTreeMap<&'static str, u64>,
     /// Events that went through but not unharmed (cut, replaced), by what happened.
@@ -108,6 +127,18 @@ impl Counters {
         }
     }
 
+    /// Counts bytes dropped for `reason`, beside the events in them.
+    pub fn dropped_bytes(&self, reason: &'static str, bytes: u64) {
+        if bytes > 0 {
+            add(&self.dropped_bytes, reason, bytes);
+        }
+    }
+
+    /// Says which deleted files a source holds.
+    pub fn holds_files(&self, held: Held) {
+        *self.held.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(held);
+    }
+
     /// Shows reasons for drops from the start, also while there is none: an alert sees the first one rise from 0.
     pub fn may_drop(&self, reasons: &[&'static str]) {
         reasons.iter().for_each(|reason| add(&self.dropped, reason, 0));
@@ -150,6 +181,8 @@ impl Counters {
             series: self.has_series.load(Relaxed).then(|| self.series.load(Relaxed)),
             wait_seconds: read(&self.waits, |t: Duration| t.as_secs_f64()),
             dropped_events: read(&self.dropped, |n| n),
+            dropped_bytes: read(&self.dropped_bytes, |n| n),
+            held: *self.held.lock().unwrap_or_else(|poisoned| poisoned.into_inner()),
             errors: read(&self.errors, |n| n),
             noted_events: read(&self.noted, |n| n),
         }

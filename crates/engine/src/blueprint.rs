@@ -423,6 +423,7 @@ fn source_open(
     SourceOpen {
         sinks: sinks_of(reach, nodes),
         store: shared.old.store.of_source(&info.id),
+        held_dir: shared.old.store.held_dir(&info.id),
         counters: shared.counters(Kind::Source, &info.id, type_name),
         info: Arc::new(info),
         ledger,

@@ -107,6 +107,8 @@ impl Running {
         let _ = tokio::time::timeout(SETTLE_TIME, closed).await;
         self.barrier().await;
         settle(&core, &blueprint, kept).await;
+        let goes = |slot: &SourceSlot| !kept(Kind::Source, &slot.id);
+        let _ = self.hold_sources(std::time::Instant::now() + drain, goes).await;
         self.retired.retain(|retired| !retired.has_ended());
         self.lanes.retain(|lane| !lane.is_finished());
         let turned = turn(&self.current, &self.retired, blueprint, settings, kept);

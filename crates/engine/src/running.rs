@@ -3,19 +3,24 @@
 use crate::blueprint::Built;
 use crate::chain::Worker;
 use crate::committer::Committer;
-use crate::core::SourceSlot;
+use crate::core::{Core, SourceSlot};
 use crate::current::Current;
 use crate::offload::{offloads, start_offload};
 use crate::reload::Retired;
 use crate::snapshot;
+use millstream_model::Leftover;
 use millstream_snapshot::Snapshot;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 
 /// How often a barrier looks whether it is reached.
 const BARRIER_POLL: Duration = Duration::from_millis(2);
+
+/// How much longer than the deadline a source may take to end what it copies: it checks the time once
+/// per megabyte, and then syncs.
+const HOLD_OVERTIME: Duration = Duration::from_secs(5);
 
 /// A running topology. Dropping it without [`Running::stop`] leaves its threads running.
 pub struct Running {
@@ -34,6 +39,12 @@ pub struct Stopped {
     /// Whether everything in flight was delivered in time. What was not is read again at the next
     /// start.
     pub drained: bool,
+    /// Why the last checkpoints could not be written, if they could not.
+    pub commit_error: Option<String>,
+    /// What sources that can read twice leave unsettled.
+    pub left: Leftover,
+    /// Events (bytes, of a source of bytes) of other sources that no sink has settled: they are lost.
+    pub unsettled: u64,
     /// What the engine had done by then.
     pub snapshot: Snapshot,
 }
@@ -130,6 +141,7 @@ impl Running {
         // Sources that hold something back have half of the time: a sink that is dead must not take the
         // end from those that are well.
         let given = tokio::time::timeout(timeout / 2, self.close_sources(true, |_| true)).await.is_ok();
+        let holding = self.hold_sources(deadline.into_std(), |_| true);
         let drained = tokio::time::timeout_at(deadline, self.end_lanes()).await.is_ok() && given;
         // Sinks that a reload took out may use the rest of the time; nobody waits for what they have.
         let left = async {
@@ -148,12 +160,52 @@ impl Running {
         for thread in self.threads.drain(..).filter(|_| drained) {
             let _ = thread.join();
         }
-        let committed = self.current.commit().inspect_err(|error| {
-            log::error!("checkpoints could not be written: {error}; some data will be repeated");
-        });
-        let committed = committed.is_ok();
-        Stopped { drained: drained && committed, snapshot: snapshot::take(&core) }
+        let held = tokio::time::timeout_at(deadline + HOLD_OVERTIME, holding).await.is_ok();
+        if !held {
+            log::error!("deleted files are still being copied, and shutdown_timeout is over");
+        }
+        let commit_error = self.current.commit().err().map(|error| error.to_string());
+        let (left, unsettled) = leave(&core);
+        let drained = drained && held;
+        Stopped { drained, commit_error, left, unsettled, snapshot: snapshot::take(&core) }
     }
+
+    /// Begins to have sources for which `goes` holds make durable what they owe and could not read again.
+    /// Sources must be paused.
+    pub(crate) fn hold_sources(
+        &self,
+        deadline: Instant,
+        goes: impl Fn(&SourceSlot) -> bool,
+    ) -> tokio::task::JoinHandle<()> {
+        let core = self.current.core();
+        let sources: Vec<_> =
+            core.sources.iter().filter(|slot| goes(slot)).map(|slot| slot.source.clone()).collect();
+        self.runtime.spawn_blocking(move || {
+            for source in sources {
+                source.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).hold(deadline);
+            }
+        })
+    }
+}
+
+/// What the sources leave unsettled, and what of it is lost.
+fn leave(core: &Core) -> (Leftover, u64) {
+    let (mut left, mut lost) = (Leftover::default(), 0);
+    for slot in &core.sources {
+        // One that is stuck cannot be asked.
+        let Ok(mut source) = slot.source.try_lock() else { continue };
+        match source.leave() {
+            Some(leftover) => left += leftover,
+            None => lost += unsettled(core, slot),
+        }
+    }
+    (left, lost)
+}
+
+/// What the slowest sink of a source has not settled of what was read.
+fn unsettled(core: &Core, slot: &SourceSlot) -> u64 {
+    let sinks = core.sinks().filter(|(_, sink)| slot.reach.contains(sink.index));
+    sinks.map(|(_, sink)| slot.ledger.progress(sink.index).unsettled).max().unwrap_or(0)
 }
 
 /// Closes a source when its poll has ended; whether it has something to give.

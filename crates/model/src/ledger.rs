@@ -113,6 +113,17 @@ pub struct OriginProgress {
     pub checkpoints: Vec<(usize, u64)>,
 }
 
+/// What the sinks of an origin have not settled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owed {
+    /// Offset before which every sink has settled everything: the lowest checkpoint.
+    pub settled: u64,
+    /// When the oldest unsettled range was issued, in engine time; `None` if nothing is in flight.
+    pub oldest: Option<Duration>,
+    /// Whether a checkpoint has moved since the last commit took the checkpoints.
+    pub moved: bool,
+}
+
 /// Where a sink stands, over all origins of a source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
@@ -277,6 +288,19 @@ impl Ledger {
     /// The offset before which `sink` has settled everything of `origin`.
     pub fn checkpoint(&self, origin: u64, sink: usize) -> Option<u64> {
         self.lock().origins.get(&origin)?.of(sink).map(|a| a.checkpoint)
+    }
+
+    /// What the sinks of an open origin have not settled; `None` if the origin is not open.
+    pub fn owed(&self, origin: u64) -> Option<Owed> {
+        let state = self.lock();
+        let accounts = state.origins.get(&origin)?;
+        let unsettled = accounts.sinks.iter().flat_map(|account| &account.out);
+        let unsettled = unsettled.filter(|entry| entry.standing != Standing::Settled);
+        Some(Owed {
+            settled: accounts.sinks.iter().map(|account| account.checkpoint).min().unwrap_or(accounts.end),
+            oldest: unsettled.map(|entry| entry.issued).min(),
+            moved: state.moved.contains(&origin),
+        })
     }
 
     /// What is out for `sink`.

@@ -35,18 +35,18 @@ pub use cursor::{Choice, Cursor, Cursors};
 pub use error::{BuildError, ComponentError, DeliverError};
 pub use grant::{Grant, Permit};
 pub use kind::Kind;
-pub use ledger::{Ledger, OriginProgress, Progress, Reread};
+pub use ledger::{Ledger, OriginProgress, Owed, Progress, Reread};
 pub use millstream_columns::{
     Cell, Column, ColumnBuilder, Columns, Kind as CellKind, MEMBERS, Number, Value,
 };
-pub use millstream_counters::{Counters, CountersSnapshot};
-pub use millstream_origin::{Origin, OriginState, OriginTotals, Standing, TIME_UNKNOWN, Troubles};
+pub use millstream_counters::{Counters, CountersSnapshot, Held};
+pub use millstream_origin::{HeldBy, Origin, OriginState, OriginTotals, Standing, TIME_UNKNOWN, Troubles};
 pub use millstream_units::{Interval, Size};
 pub use own::{OwnMetric, OwnMetrics};
 pub use payload::Payload;
 pub use sink::{BoxFuture, Delivery, EncodeCx, Encoder, Lane, LaneCx, Settled, Sink};
 pub use sinkset::SinkSet;
-pub use source::{Polled, Source, SourceCx, SourceOpen, Wake};
+pub use source::{Leftover, Polled, Remainder, Source, SourceCx, SourceOpen, Wake};
 pub use store::{OriginRecord, OriginStore};
 pub use time::Now;
 pub use transform::{Map, Merge, Offload, Outputs, Serial, Shard, Transform};

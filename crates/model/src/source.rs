@@ -11,8 +11,10 @@ use crate::store::OriginStore;
 use crate::time::Now;
 use millstream_counters::Counters;
 use millstream_origin::Troubles;
+use std::ops::AddAssign;
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Takes data in.
 ///
@@ -44,6 +46,60 @@ pub trait Source: Send {
 
     /// Goes on after [`Source::close`]: the reload was refused.
     fn reopen(&mut self) {}
+
+    /// Makes durable what the sinks have not settled and the next start could not read again, before
+    /// `deadline`. Called when the source is no longer polled, at a stop or because a reload takes it
+    /// out, while sinks still deliver; it may block. A refused reload polls the source again.
+    fn hold(&mut self, _deadline: Instant) {}
+
+    /// Says what is left unsettled, counts what is lost of it, and releases what need not be held any
+    /// more. Called once, after the last commit of checkpoints. `None` if the source cannot read
+    /// twice: what its sinks have not settled is lost.
+    fn leave(&mut self) -> Option<Leftover> {
+        None
+    }
+}
+
+/// What a source leaves unsettled at a stop.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Leftover {
+    /// On disk, and read at the next start.
+    pub waiting: Remainder,
+    /// Nowhere that the next start could read it.
+    pub lost: Remainder,
+}
+
+/// A part of some files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Remainder {
+    /// Number of files.
+    pub files: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Events in these bytes, as far as they were counted.
+    pub events: u64,
+}
+
+impl Remainder {
+    /// Adds `bytes` of one more file.
+    pub fn add_file(&mut self, bytes: u64, events: u64) {
+        *self += Remainder { files: 1, bytes, events };
+    }
+}
+
+impl AddAssign for Remainder {
+    fn add_assign(&mut self, other: Remainder) {
+        self.files += other.files;
+        self.bytes += other.bytes;
+        self.events += other.events;
+    }
+}
+
+impl AddAssign for Leftover {
+    fn add_assign(&mut self, other: Leftover) {
+        self.waiting += other.waiting;
+        self.lost += other.lost;
+    }
 }
 
 /// Wakes a source that waits, from any thread.
@@ -57,6 +113,8 @@ pub struct SourceOpen {
     pub sinks: Vec<(usize, String)>,
     /// What it kept over the restart.
     pub store: Arc<dyn OriginStore>,
+    /// Its own folder below `data_dir`, for data that must outlive its file; made when it is needed.
+    pub held_dir: PathBuf,
     /// Its ledger.
     pub ledger: Arc<Ledger>,
     /// Its counters.

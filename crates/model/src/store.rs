@@ -25,6 +25,12 @@ pub trait OriginStore: Send + Sync {
     /// what is noted before a range is issued is kept once that range is settled.
     fn note(&self, origin: u64, descriptor: Vec<u8>);
 
+    /// Whether no checkpoint of the origin waits for a commit. Before its commit a crash takes a
+    /// settlement back, so what the checkpoint covers must stay readable until then.
+    fn is_committed(&self, _origin: u64) -> bool {
+        true
+    }
+
     /// Forgets origins and their checkpoints.
     fn forget(&self, origins: &[u64]) -> io::Result<()>;
 }

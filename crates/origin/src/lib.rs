@@ -77,6 +77,32 @@ impl Standing {
     }
 }
 
+/// How a file is held that was deleted, or may soon be, before it is delivered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum HeldBy {
+    /// It need not be held.
+    #[default]
+    Nothing = 0,
+    /// The open descriptor alone: it ends with the process.
+    Descriptor = 1,
+    /// A hard link or a copy on disk, which the next start reads.
+    Disk = 2,
+}
+
+impl HeldBy {
+    const ALL: [HeldBy; 3] = [HeldBy::Nothing, HeldBy::Descriptor, HeldBy::Disk];
+
+    /// As it is written: `disk`; `None` for what is not held.
+    pub fn name(self) -> Option<&'static str> {
+        match self {
+            HeldBy::Nothing => None,
+            HeldBy::Descriptor => Some("descriptor"),
+            HeldBy::Disk => Some("disk"),
+        }
+    }
+}
+
 /// How an origin stands. The source and the transforms write, whoever shows it reads; no field
 /// waits for another, so two of them may be of different moments.
 #[derive(Debug)]
@@ -96,6 +122,7 @@ pub struct OriginState {
     /// Lines over the limit.
     pub long_lines: AtomicU64,
     standing: AtomicU8,
+    held_by: AtomicU8,
     path: Mutex<String>,
     newest: AtomicI64,
     disorder: AtomicU64,
@@ -115,6 +142,7 @@ impl Default for OriginState {
             truncations: AtomicU64::new(0),
             long_lines: AtomicU64::new(0),
             standing: AtomicU8::new(0),
+            held_by: AtomicU8::new(0),
             path: Mutex::default(),
             newest: AtomicI64::new(TIME_UNKNOWN),
             disorder: AtomicU64::new(0),
@@ -148,6 +176,16 @@ impl OriginState {
     /// Notes whether more can come.
     pub fn set_standing(&self, standing: Standing) {
         self.standing.store(standing as u8, Relaxed);
+    }
+
+    /// How it is held.
+    pub fn held_by(&self) -> HeldBy {
+        HeldBy::ALL[usize::from(self.held_by.load(Relaxed))]
+    }
+
+    /// Notes how it is held.
+    pub fn set_held_by(&self, held_by: HeldBy) {
+        self.held_by.store(held_by as u8, Relaxed);
     }
 
     /// Notes that `bytes` were read, up to `position` by the furthest cursor.

@@ -17,6 +17,8 @@ pub struct FileSnapshot {
     pub path: String,
     /// `active`, `waiting`, `finished`, `gone` or `deleted`.
     pub standing: &'static str,
+    /// How it is held after its deletion: `descriptor` or `disk`; `None` if it need not be.
+    pub held_by: Option<&'static str>,
     /// Offset up to which it was read, in bytes.
     pub position: u64,
     /// Its known length in bytes.
@@ -51,6 +53,7 @@ impl FileSnapshot {
             name: origin.name.clone(),
             path: if path.is_empty() { origin.name.clone() } else { path },
             standing: state.standing().name(),
+            held_by: state.held_by().name(),
             position: state.position.load(Relaxed),
             size,
             checkpoints: checkpoints.filter_map(|(index, offset)| Some((id_of(*index)?, *offset))).collect(),

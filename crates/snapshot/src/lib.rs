@@ -85,6 +85,16 @@ impl Snapshot {
         reasons.filter(|(reason, _)| !ON_PURPOSE.contains(reason)).map(|(_, events)| events).sum()
     }
 
+    /// Bytes dropped by all components, where they were known.
+    pub fn dropped_bytes(&self) -> u64 {
+        self.components.iter().flat_map(|c| c.counters.dropped_bytes.values()).sum()
+    }
+
+    /// Events that sinks have delivered; one that several sinks have counts for each of them.
+    pub fn delivered_events(&self) -> u64 {
+        self.components.iter().filter(|c| c.kind == "sink").map(|c| c.counters.sent_events).sum()
+    }
+
     /// What was dropped, without what was to be dropped: `1 long_line (source in), 5 panic (sink out)`.
     pub fn dropped_list(&self) -> String {
         let of = |c: &ComponentSnapshot| {

@@ -71,6 +71,7 @@ type Create = Box<dyn Fn(&redb::Builder) -> Result<Database, redb::DatabaseError
 
 /// The checkpoint store of one `data_dir`, which it keeps locked.
 pub struct Store {
+    data_dir: PathBuf,
     create: Create,
     /// `None` after an error: the library refuses to go on then, and the file is opened again.
     database: Mutex<Option<Database>>,
@@ -86,6 +87,12 @@ impl Store {
     pub fn open(data_dir: &Path) -> Result<Store, StoreError> {
         let path = data_dir.join(DATABASE);
         Store::open_at(data_dir, Box::new(move |builder| builder.create(&path)))
+    }
+
+    /// Folder in `data_dir` for what `source` holds of deleted files. Ids of components are names that
+    /// need no escaping.
+    pub fn held_dir(&self, source: &str) -> PathBuf {
+        self.data_dir.join("held").join(source)
     }
 
     fn open_at(data_dir: &Path, create: Create) -> Result<Store, StoreError> {
@@ -105,6 +112,7 @@ impl Store {
         // What is synced into a file is lost all the same if the folder does not know the file.
         File::open(data_dir).and_then(|folder| folder.sync_all()).map_err(failed)?;
         Ok(Store {
+            data_dir: data_dir.to_path_buf(),
             create,
             database: Mutex::new(Some(database)),
             pending: Mutex::default(),
@@ -453,6 +461,13 @@ impl OriginStore for SourceStore {
 
     fn note(&self, origin: u64, descriptor: Vec<u8>) {
         self.store.pending().origins.insert((self.source.clone(), origin), descriptor);
+    }
+
+    fn is_committed(&self, origin: u64) -> bool {
+        let pending = self.store.pending();
+        let first = (self.source.clone(), origin, Arc::from(""));
+        let mut later = pending.checkpoints.range(first..);
+        !later.next().is_some_and(|((source, of, _), _)| *source == self.source && *of == origin)
     }
 
     fn forget(&self, origins: &[u64]) -> io::Result<()> {

@@ -5,8 +5,10 @@ use millstream_model::{
     BlockPool, Counters, Grant, Ledger, Now, OwnMetrics, Polled, SinkSet, Source, SourceCx, SourceInfo,
     SourceOpen, Troubles,
 };
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
+use tempfile::TempDir;
 
 /// Wall clock of a rig when it is made: 2026-11-21, in nanoseconds since 1970.
 const BEGIN_UNIX_NS: i64 = 1_795_292_986_000_000_000;
@@ -41,6 +43,9 @@ pub struct SourceRig {
     pub expansion: u64,
     /// The agent's own metrics: none, to begin with.
     pub own_metrics: OwnMetrics,
+    /// Folder of the source below `data_dir`.
+    pub held_dir: PathBuf,
+    folder: Arc<TempDir>,
     woken: Arc<(Mutex<bool>, Condvar)>,
 }
 
@@ -52,7 +57,12 @@ impl SourceRig {
 
     /// A rig over a store that may know origins from before.
     pub fn over(store: Arc<MemoryStore>, sinks: &[&str]) -> SourceRig {
+        let memory = Path::new("/dev/shm");
+        let folder = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
+        let folder = Arc::new(folder.expect("a folder"));
         SourceRig {
+            held_dir: folder.path().join("held/app"),
+            folder,
             store,
             sinks: sinks.iter().enumerate().map(|(index, id)| (index, (*id).to_owned())).collect(),
             ledger: Ledger::new(),
@@ -78,6 +88,7 @@ impl SourceRig {
             info: self.info.clone(),
             sinks: self.sinks.clone(),
             store: self.store.clone(),
+            held_dir: self.held_dir.clone(),
             ledger: self.ledger.clone(),
             counters: self.counters.clone(),
             troubles: self.troubles.clone(),
@@ -138,6 +149,7 @@ impl SourceRig {
         let sinks: Vec<&str> = self.sinks.iter().map(|(_, id)| id.as_str()).collect();
         let mut next = SourceRig::over(self.store.clone(), &sinks);
         (next.info, next.until_eof, next.expansion) = (self.info.clone(), self.until_eof, self.expansion);
+        (next.held_dir, next.folder) = (self.held_dir.clone(), self.folder.clone());
         next.now.unix_ns = self.now.unix_ns + 1_000_000_000;
         next
     }

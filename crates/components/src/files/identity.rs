@@ -15,7 +15,7 @@ use std::io;
 pub const HEAD_BYTES_MAX: u64 = 1024;
 
 /// Bytes before a position that are hashed at most.
-const MARK_BYTES_MAX: u64 = 256;
+pub const MARK_BYTES_MAX: u64 = 256;
 
 /// Marks kept of an open file: what was copied of it may be a little shorter than what was read.
 const MARKS_MAX: usize = 8;

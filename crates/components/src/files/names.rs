@@ -15,6 +15,14 @@ pub fn is_packed_name(path: &Path) -> bool {
     PACKED_ENDINGS.iter().any(|ending| name.contains(&format!("{ending}.")))
 }
 
+/// Whether a file is called like one that was rotated with a number: `app.log.1`, `app.log.2.gz`.
+pub fn is_numbered(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let ending = PACKED_ENDINGS.iter().find_map(|ending| name.strip_suffix(ending));
+    let number = ending.unwrap_or(&name).rsplit_once('.').map(|(_, number)| number);
+    number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
 /// What the names of all rotations of a file begin with: its name up to the last dot. Behind it comes
 /// a dot, `-` or `_`.
 pub fn stem(name: &str) -> &str {
@@ -86,6 +94,20 @@ mod tests {
             ("/in/gz", false),
         ] {
             assert_eq!(is_packed_name(Path::new(name)), is_packed, "{name}");
+        }
+    }
+
+    #[test]
+    fn numbered_files_are_known_by_their_names() {
+        for (name, is) in [
+            ("/in/app.log.1", true),
+            ("/in/app.log.12.gz", true),
+            ("/in/app.log", false),
+            ("/in/app.log.gz", false),
+            ("/in/app.", false),
+            ("/in.1/app", false),
+        ] {
+            assert_eq!(is_numbered(Path::new(name)), is, "{name}");
         }
     }
 

@@ -3,8 +3,9 @@
 #![allow(dead_code, missing_docs)]
 
 use millstream_console::{Console, ConsoleConfig, start};
-use millstream_model::{CountersSnapshot, OriginTotals};
+use millstream_model::{CountersSnapshot, Held, OriginTotals};
 use millstream_snapshot::{ComponentSnapshot, FileSnapshot, SinkProgress, Snapshot};
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
@@ -101,6 +102,8 @@ pub fn exchange(mut stream: impl Read + Write, method: &str, path: &str, headers
 /// Every field filled, with a text that must be escaped wherever it is shown.
 pub fn snapshot() -> Snapshot {
     let counters = CountersSnapshot {
+        dropped_bytes: BTreeMap::from([("held_max", 4096)]),
+        held: Some(Held { files: 2, bytes: 8192, bytes_max: 1 << 20 }),
         received_events: 1_000,
         received_bytes: 178_000,
         sent_events: 990,
@@ -151,6 +154,7 @@ pub fn snapshot() -> Snapshot {
 /// bytes.
 fn files() -> Vec<FileSnapshot> {
     let file = |n: u64| FileSnapshot {
+        held_by: None,
         file_id: format!("{n:016x}"),
         name: "/var/log/a \"b\".log".to_owned(),
         path: "/var/log/a \"b\".log.1".to_owned(),

@@ -43,10 +43,9 @@ pub struct FileConfig {
     /// have been quiet for longest are closed, and opened again when they are written.
     #[schemars(range(min = 1))]
     pub open_files_max: Option<usize>,
-    /// Bytes that deleted files may take on disk because they are not read to their end yet. Beyond
-    /// that those deleted first are given up, and what was not read of them is counted.
-    #[serde(default = "default_max_held")]
-    pub max_held: Size,
+    /// How files are held that are rotated away before they are delivered.
+    #[serde(default)]
+    pub held: HeldConfig,
     /// Reads only events of a range of time, from the beginning of every file, then ends.
     pub backfill: Option<BackfillConfig>,
     /// Keeps only lines with one of these.
@@ -69,6 +68,28 @@ pub struct FileConfig {
     pub on_long_line: LongLine,
 }
 
+/// How files are held that are rotated away before they are delivered.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct HeldConfig {
+    /// Whether such a file gets a hard link in `data_dir`, so that it survives its deletion, a stop and
+    /// a crash.
+    pub link: bool,
+    /// Whether the unsettled rest of a deleted file without such a link is copied to `data_dir` at a
+    /// stop.
+    pub copy_at_stop: bool,
+    /// Most bytes that deleted files take on the disk. Beyond that those deleted first are given up,
+    /// and what was not delivered of them is counted. By default the smaller of 1 GiB and 5 % of the
+    /// file system of `data_dir`.
+    pub max: Option<Size>,
+}
+
+impl Default for HeldConfig {
+    fn default() -> HeldConfig {
+        HeldConfig { link: true, copy_at_stop: true, max: None }
+    }
+}
+
 /// Where to begin with a file that is there at the very first start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -78,10 +99,6 @@ pub enum ReadFrom {
     Beginning,
     /// At its end.
     End,
-}
-
-fn default_max_held() -> Size {
-    Size(10 << 30)
 }
 
 fn default_max_line() -> Size {

@@ -4,6 +4,7 @@ mod copies;
 mod finding;
 mod held;
 mod reach;
+mod retention;
 
 use super::config::{FileConfig, ReadFrom};
 use super::tail::{ALONE_FROM, Buffers, Fill, Read, Request, Tail};
@@ -19,9 +20,10 @@ use crate::files::watch::Watch;
 use crate::framing::{Framing, LineLimits};
 use copies::{Orphan, missing};
 use millstream_model::{
-    Ack, BuildError, Choice, Cursor, Cursors, Now, Origin, OriginRecord, OriginStore, Polled, Reread,
-    SinkSet, Source, SourceCx, SourceOpen,
+    Ack, BuildError, Choice, Cursor, Cursors, Leftover, Now, Origin, OriginRecord, OriginStore, Polled,
+    Reread, SinkSet, Source, SourceCx, SourceOpen,
 };
+use retention::Retention;
 use rustix::fs::{Stat, fstat};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet, VecDeque};
@@ -29,7 +31,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often files that grow are looked at. Ten looks a second keep the delay low at little cost;
 /// one look per write would cost a wake-up each.
@@ -142,8 +144,8 @@ pub struct FileSource {
     searched: bool,
     folders_watched: bool,
     ends_noted: Duration,
-    /// Bytes that deleted files may hold.
-    held_max: u64,
+    /// Files that are owed after they left their place.
+    retention: Retention,
     /// The events to read, after which the source ends.
     range: Option<Range>,
 }
@@ -154,6 +156,7 @@ impl FileSource {
         let patterns = config.include.iter().map(|p| Pattern::new(&p.0)).collect::<Result<_, _>>();
         let (keep, drop) = (config.keep_lines.as_ref(), config.drop_lines.as_ref());
         let (kept, ran_before) = open.store.origins();
+        let retention = Retention::new(&config.held, open.held_dir.clone());
         Ok(FileSource {
             patterns: patterns.map_err(BuildError)?,
             exclude: Exclude::new(&config.exclude).map_err(BuildError)?,
@@ -179,7 +182,7 @@ impl FileSource {
             searched: false,
             folders_watched: false,
             ends_noted: Duration::ZERO,
-            held_max: config.max_held.0,
+            retention,
             range: config.range().map_err(|(key, message)| BuildError(format!("{key}: {message}")))?,
         })
     }
@@ -197,6 +200,7 @@ impl Source for FileSource {
         let (fill, blocked) = self.fill(cx);
         if now.saturating_sub(self.ends_noted) >= END_INTERVAL {
             self.note_ends(now);
+            self.update_held(cx);
             self.bound_held(cx);
             self.give_up_orphans(cx);
         }
@@ -211,6 +215,14 @@ impl Source for FileSource {
 
     fn reach(&mut self, sinks: &[(usize, String)]) {
         self.change_sinks(sinks);
+    }
+
+    fn hold(&mut self, deadline: Instant) {
+        self.hold_deleted(deadline);
+    }
+
+    fn leave(&mut self) -> Option<Leftover> {
+        Some(self.leave_behind())
     }
 }
 
@@ -442,9 +454,14 @@ impl FileSource {
             return;
         }
         let (deleted, inode) = (tail.is_deleted(), tail.inode);
+        // A crash before the commit would take back what was settled: it must stay readable until then.
+        if deleted && !self.is_committed(id) {
+            return;
+        }
         let closed = if deleted { cx.ledger.close(id) } else { cx.ledger.retire(id) };
-        if let Some(tail) = closed.then(|| self.remove(id)).flatten() {
+        if let Some(mut tail) = closed.then(|| self.remove(id)).flatten() {
             self.by_inode.remove(&inode);
+            self.retention.release(&mut tail);
             if deleted { self.forget(id, cx) } else { self.lay_by(tail) }
         }
     }

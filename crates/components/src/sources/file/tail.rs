@@ -8,12 +8,14 @@ use long::LongScan;
 
 use crate::files::content::Content;
 use crate::files::copies::{Originals, Stranger};
+use crate::files::held::HeldFile;
 use crate::files::identity::{Descriptor, HEAD_BYTES_MAX, Head, Inode, Marks};
+use crate::files::names::is_numbered;
 use crate::framing::{FileFramer, Framing, LineLimits};
 use millstream_framing::Found;
 use millstream_model::limits::BLOCK_BYTES;
 use millstream_model::{
-    BatchBuilder, Block, Choice, Cursor, Cursors, Origin, Permit, SinkSet, SourceCx, Standing,
+    BatchBuilder, Block, Choice, Cursor, Cursors, HeldBy, Origin, Permit, SinkSet, SourceCx, Standing,
 };
 use rustix::fs::fstat;
 use std::io;
@@ -142,6 +144,8 @@ pub struct Tail {
     pub watched: bool,
     /// Since when no path leads to it.
     pub gone_since: Option<Duration>,
+    /// Where it is held, if it is: it survives the deletion of its other names.
+    pub held: Option<HeldFile>,
     /// Where the last look found nothing more.
     pub end: Option<u64>,
     /// Whether it was said what is wrong with it.
@@ -183,6 +187,7 @@ impl Tail {
             quiet_at: Duration::ZERO,
             watched: false,
             gone_since: None,
+            held: None,
             end: None,
             fault_said: false,
             frozen: false,
@@ -232,14 +237,35 @@ impl Tail {
         self.origin.state.rotations.fetch_add(1, Relaxed);
     }
 
-    /// Whether no name is left of it.
+    /// Whether no name is left of it but the one under which it is held.
     pub fn is_deleted(&self) -> bool {
         let stat = self.content.as_ref().map(|content| fstat(content.file()));
-        stat.is_some_and(|stat| stat.is_ok_and(|stat| stat.st_nlink == 0))
+        stat.is_some_and(|stat| stat.is_ok_and(|stat| stat.st_nlink <= u64::from(self.held.is_some())))
+    }
+
+    /// Whether it left the place at which it was first seen, or has the name of a rotated file: it is
+    /// likely to be deleted.
+    pub fn is_rotated(&self) -> bool {
+        self.gone_since.is_some() || self.path != Path::new(&self.origin.name) || is_numbered(&self.path)
+    }
+
+    /// Whether some cursor has not read all there is.
+    pub fn has_unread(&self) -> bool {
+        let Some(content) = &self.content else { return true };
+        if content.is_packed() {
+            return self.end.is_none_or(|end| self.cursors.is_behind(end));
+        }
+        let size = fstat(content.file()).map_or(u64::MAX, |stat| stat.st_size as u64);
+        self.cursors.list().iter().any(|cursor| cursor.position < size)
     }
 
     /// Notes whether more can come.
     pub fn note_standing(&self) {
+        self.origin.state.set_held_by(match &self.held {
+            Some(_) => HeldBy::Disk,
+            None if self.gone_since.is_some() && self.is_deleted() => HeldBy::Descriptor,
+            None => HeldBy::Nothing,
+        });
         self.origin.state.set_standing(match self.gone_since {
             Some(_) if self.is_deleted() => Standing::Deleted,
             Some(_) => Standing::Gone,

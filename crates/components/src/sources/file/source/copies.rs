@@ -20,6 +20,13 @@ pub(super) struct Orphan {
     unread: u64,
 }
 
+impl Orphan {
+    /// Bytes that were not read by every sink.
+    pub(super) fn unread(&self) -> u64 {
+        self.unread
+    }
+}
+
 impl FileSource {
     /// Takes in files that are not known by their inode: as copies, if they are some.
     pub(super) fn place(

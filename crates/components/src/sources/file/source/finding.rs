@@ -10,7 +10,8 @@ impl FileSource {
     /// Walks the folders: takes in new files, notices moved and vanished ones.
     pub(super) fn walk(&mut self, cx: &SourceCx<'_>) {
         let (now, effort) = (cx.now.since_start, Effort::begin());
-        let found = walk(&self.patterns, &self.exclude, self.watch.moved());
+        let mut found = walk(&self.patterns, &self.exclude, self.watch.moved());
+        found.files.retain(|path| !self.retention.contains(path));
         self.watch_folders(&found.folders);
         self.walked = Some(now);
         let mut trouble = found.unreadable;
@@ -26,6 +27,7 @@ impl FileSource {
                 Err(error) => _ = trouble.insert(path.clone(), error.to_string()),
             }
         }
+        self.restore_held(&mut new, &mut strangers, cx);
         self.note_seen(&seen, now);
         if !self.searched {
             new.extend(self.search(&new, cx));
@@ -227,10 +229,14 @@ impl FileSource {
             .with_framing(self.framing.as_ref())
     }
 
-    /// Takes in a file that was never seen, under a new name.
+    /// Takes in a file that was never seen, under a new id.
     pub(super) fn adopt(&self, stranger: Stranger, start: u64) -> io::Result<Tail> {
+        self.adopt_as(getrandom::u64().map_err(io::Error::other)?, stranger, start)
+    }
+
+    /// Takes in a file under the id `id`, to be read from `start` on.
+    pub(super) fn adopt_as(&self, id: u64, stranger: Stranger, start: u64) -> io::Result<Tail> {
         let Stranger { path, mut content, stat, head } = stranger;
-        let id = getrandom::u64().map_err(io::Error::other)?;
         let name = path.to_string_lossy().into_owned();
         let (device, inode) = (stat.st_dev, stat.st_ino);
         let mark = if content.is_packed() { Mark::default() } else { Mark::read(&mut content, start)? };

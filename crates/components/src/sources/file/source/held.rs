@@ -49,8 +49,7 @@ impl FileSource {
                 false
             }
             None => {
-                let end = tail.origin.state.size.load(Relaxed);
-                self.let_go(id, end, "closed_unread", cx);
+                self.let_go(id, "closed_unread", cx);
                 false
             }
         }
@@ -63,44 +62,4 @@ impl FileSource {
         let (file, stat) = open_regular(path, &self.symlinks).ok()??;
         (Inode::of(&stat) == inode).then(|| Content::new(file).ok()).flatten()
     }
-
-    /// Lets go of deleted files, those first that were deleted first, until they hold no more than is
-    /// allowed on their file systems.
-    pub(super) fn bound_held(&mut self, cx: &SourceCx<'_>) {
-        let mut held: Vec<(Duration, u64, u64)> = self.tails.values().filter_map(held).collect();
-        held.sort_unstable();
-        let mut bytes: u64 = held.iter().map(|(_, _, bytes)| bytes).sum();
-        for (_, id, size) in held {
-            if bytes <= self.held_max {
-                break;
-            }
-            bytes -= size;
-            self.let_go(id, size, "max_held", cx);
-        }
-    }
-
-    /// Gives a file up of which `end` bytes are known; what was not read of it is said and counted.
-    fn let_go(&mut self, id: u64, end: u64, reason: &'static str, cx: &SourceCx<'_>) {
-        let Some(tail) = self.remove(id) else { return };
-        self.by_inode.remove(&tail.inode);
-        let read = tail.cursors.list().iter().map(|cursor| cursor.position).min().unwrap_or(end);
-        let (name, unread) = (&tail.origin.name, end.saturating_sub(read));
-        if unread > 0 {
-            cx.counters.error(reason);
-            cx.counters.dropped(reason, 1);
-            log::error!(
-                "source {}: {name} is gone, {unread} bytes of it were not read ({reason})",
-                cx.info.id
-            );
-        }
-        self.work.closing.push(id);
-        self.forget(id, cx);
-    }
-}
-
-/// Of a deleted file: since when it is gone, its id, and the bytes it holds.
-fn held(tail: &Tail) -> Option<(Duration, u64, u64)> {
-    let since = tail.gone_since?;
-    let stat = fstat(tail.content.as_ref()?.file()).ok()?;
-    (stat.st_nlink == 0).then_some((since, tail.origin.id, stat.st_size as u64))
 }

@@ -192,6 +192,10 @@ fn a_deleted_file_is_forgotten_after_a_silence() {
     deliver(&batch);
     fixture.rig.advance(super::super::GONE_SILENCE);
     fixture.batches();
+    assert_eq!(fixture.rig.store.ids().len(), 1, "a crash before the commit would take the settlement back");
+    fixture.rig.commit();
+    fixture.rig.advance(super::super::GONE_SILENCE);
+    fixture.batches();
     assert_eq!((fixture.rig.store.ids(), fixture.source.tails.len()), (vec![], 0));
 }
 

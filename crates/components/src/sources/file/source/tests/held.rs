@@ -49,26 +49,6 @@ fn a_closed_file_is_told_from_another_in_its_place() {
     assert_eq!(texts, ["a 2".to_owned(), "other".to_owned()].into());
 }
 
-/// Deleted files whose sink is stuck hold their bytes only up to the limit; what is given up is
-/// counted.
-#[test]
-fn deleted_files_hold_no_more_than_they_may() {
-    let mut fixture = Fixture::new(json!({ "max_held": "1000B" }), &["out"]);
-    let room = fixture.rig.room;
-    fixture.rig.room = Default::default();
-    for name in ["a.log", "b.log", "c.log"] {
-        fixture.append(name, format!("{name}\n").repeat(100));
-        fixture.batches();
-        fs::remove_file(fixture.path(name)).unwrap();
-        fixture.batches();
-        fixture.rig.advance(STEP * 10);
-    }
-    fixture.batches();
-    assert_eq!(fixture.dropped("max_held"), 2);
-    fixture.rig.room = room;
-    assert_eq!(fixture.read().len(), 100);
-}
-
 /// Only events of the range are read, those without a time with the one before them; then the source
 /// ends by itself.
 #[test]

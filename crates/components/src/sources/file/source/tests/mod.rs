@@ -7,6 +7,7 @@ mod framed;
 mod held;
 mod hostile;
 mod model;
+mod retention;
 
 use super::FileSource;
 use crate::sources::file::FileConfig;

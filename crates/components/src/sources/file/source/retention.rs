@@ -1,0 +1,505 @@
+//! Files that are owed after they left their place: pinned, copied at a stop, bounded, and told.
+//!
+//! A rotated file that is not settled by every sink is *held* until it is: by a hard link in
+//! `data_dir/held`, which survives its deletion, a stop, `kill -9` and a power cut. Where no link can be
+//! made, the open descriptor holds it, and at a stop its unsettled rest is copied.
+//!
+//! An active file is never linked: logrotate skips files with several links. Neither is one that sinks
+//! are just about to settle: `gzip` refuses such files, so a healthy agent must not get in its way.
+
+use super::*;
+use crate::files::held::{HeldFile, HeldFolder};
+use crate::sources::file::config::HeldConfig;
+use millstream_model::{Held, Owed, Remainder};
+
+/// A rotated file that was read to its end is linked once its oldest unsettled range is this old: longer
+/// than a sink takes that syncs every second.
+const LINK_AFTER: Duration = Duration::from_millis(1500);
+
+/// Shortest time between two warnings that deleted files take much room.
+const WARN_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Seconds over which the growth of held files is averaged.
+const GROWTH_SECONDS: f64 = 10.0;
+
+/// Bytes in which lines are counted one by one; those of a longer range are estimated from them.
+const COUNT_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
+/// Bytes read at a time to count lines.
+const COUNT_BYTES: usize = 256 * 1024;
+
+/// Reason of what is given up because held files take more than they may.
+const HELD_MAX: &str = "held_max";
+
+/// Reason of what is lost at a stop because it could not be held.
+const NOT_HELD: &str = "deleted_undelivered";
+
+/// What is held, and how much may be.
+pub(super) struct Retention {
+    folder: HeldFolder,
+    link: bool,
+    copy_at_stop: bool,
+    bytes_max: u64,
+    /// Whether files held since before the start were taken in.
+    restored: bool,
+    /// Where copies end that were made at this stop.
+    copied: HashMap<u64, u64>,
+    growth: Growth,
+    warned: Option<Duration>,
+    link_failed: bool,
+}
+
+/// How fast held files grow.
+#[derive(Default)]
+struct Growth {
+    sampled: Option<(Duration, u64)>,
+    bytes_per_second: f64,
+}
+
+impl Growth {
+    fn sample(&mut self, now: Duration, bytes: u64) {
+        if let Some((before, was)) = self.sampled.replace((now, bytes)) {
+            let seconds = now.saturating_sub(before).as_secs_f64().max(1e-3);
+            let weight = 1.0 - (-seconds / GROWTH_SECONDS).exp();
+            let rate = (bytes as f64 - was as f64) / seconds;
+            self.bytes_per_second += weight * (rate - self.bytes_per_second);
+        }
+    }
+
+    /// In how many seconds `room` bytes more are taken; `None` if what is held does not grow.
+    fn seconds_to(&self, room: u64) -> Option<u64> {
+        (self.bytes_per_second >= 1.0).then(|| (room as f64 / self.bytes_per_second) as u64)
+    }
+}
+
+impl Retention {
+    pub(super) fn new(config: &HeldConfig, path: PathBuf) -> Retention {
+        let folder = HeldFolder::new(path);
+        Retention {
+            link: config.link,
+            copy_at_stop: config.copy_at_stop,
+            bytes_max: config.max.map_or_else(|| folder.default_bytes_max(), |max| max.0),
+            folder,
+            restored: false,
+            copied: HashMap::new(),
+            growth: Growth::default(),
+            warned: None,
+            link_failed: false,
+        }
+    }
+
+    /// Whether a path leads to a held file, which is no file of its own.
+    pub(super) fn contains(&self, path: &Path) -> bool {
+        path.starts_with(self.folder.path())
+    }
+
+    /// Links a file; it is durable after [`Retention::sync`].
+    fn pin(&mut self, tail: &mut Tail, source: &str) {
+        let Some(content) = tail.content.as_ref().filter(|_| self.link) else { return };
+        match self.folder.link(tail.origin.id, content.file()) {
+            Ok(true) => tail.held = Some(HeldFile { id: tail.origin.id, copied_from: None }),
+            Ok(false) => {}
+            Err(error) => self.say_failed(&error, source),
+        }
+    }
+
+    fn sync(&mut self, source: &str) {
+        if let Err(error) = self.folder.sync() {
+            self.say_failed(&error, source);
+        }
+    }
+
+    /// Says once that links cannot be made for now.
+    fn say_failed(&mut self, error: &io::Error, source: &str) {
+        if !std::mem::replace(&mut self.link_failed, true) {
+            log::warn!(
+                "source {source}: {}: {error}; rotated files are held by their descriptors alone, trying again",
+                self.folder.path().display()
+            );
+        }
+    }
+
+    /// Removes the link or the copy of a file that is settled.
+    pub(super) fn release(&mut self, tail: &mut Tail) {
+        self.copied.remove(&tail.origin.id);
+        if let Some(file) = tail.held.take() {
+            self.folder.remove(&file);
+        }
+    }
+}
+
+// While the source runs.
+impl FileSource {
+    /// Pins rotated files that are owed, and releases those that are settled.
+    pub(super) fn update_held(&mut self, cx: &SourceCx<'_>) {
+        let now = cx.now.since_start;
+        let mut settled = Vec::new();
+        for tail in self.tails.values_mut().filter(|tail| tail.held.is_some() || tail.is_rotated()) {
+            let Some(owed) = cx.ledger.owed(tail.origin.id) else { continue };
+            match tail.held {
+                Some(_) if unsettled(tail, &owed) == 0 => settled.push((tail.origin.id, owed)),
+                Some(_) => {}
+                None if is_late(tail, &owed, now) => self.retention.pin(tail, &cx.info.id),
+                None => {}
+            }
+        }
+        self.retention.sync(&cx.info.id);
+        for (id, owed) in settled {
+            // One that has no other name stays until it is forgotten.
+            if !owed.moved
+                && self.open.store.is_committed(id)
+                && let Some(tail) = self.tails.get_mut(&id).filter(|tail| !tail.is_deleted())
+            {
+                self.retention.release(tail);
+            }
+        }
+    }
+
+    /// Whether what is settled of a file stays settled over a crash.
+    pub(super) fn is_committed(&self, id: u64) -> bool {
+        self.open.ledger.owed(id).is_none_or(|owed| !owed.moved) && self.open.store.is_committed(id)
+    }
+
+    /// Gives up deleted files, those first that were deleted first, until they take no more room than
+    /// they may.
+    pub(super) fn bound_held(&mut self, cx: &SourceCx<'_>) {
+        let mut deleted: Vec<(Duration, u64, u64)> = self.tails.values().filter_map(deleted).collect();
+        deleted.sort_unstable();
+        let mut held = Held {
+            files: deleted.len() as u64,
+            bytes: deleted.iter().map(|(_, _, bytes)| bytes).sum(),
+            bytes_max: self.retention.bytes_max,
+        };
+        for (_, id, bytes) in deleted {
+            if held.bytes <= held.bytes_max {
+                break;
+            }
+            held.files -= 1;
+            held.bytes -= bytes;
+            self.let_go(id, HELD_MAX, cx);
+        }
+        cx.counters.holds_files(held);
+        self.retention.growth.sample(cx.now.since_start, held.bytes);
+        self.warn_of_held(held, cx);
+    }
+
+    /// Warns when held files take half of the room they may.
+    fn warn_of_held(&mut self, held: Held, cx: &SourceCx<'_>) {
+        let (now, retention) = (cx.now.since_start, &mut self.retention);
+        let is_due = retention.warned.is_none_or(|warned| now.saturating_sub(warned) >= WARN_INTERVAL);
+        if held.bytes < held.bytes_max / 2 || held.bytes == 0 || !is_due {
+            return;
+        }
+        retention.warned = Some(now);
+        let room = held.bytes_max.saturating_sub(held.bytes);
+        let outlook = match retention.growth.seconds_to(room) {
+            Some(seconds) => format!("at this rate the limit is reached in {seconds} s"),
+            None => "they do not grow now".to_owned(),
+        };
+        log::warn!(
+            "source {}: {} deleted files that are not delivered take {} bytes of at most {} (held.max); {outlook}; \
+             beyond it the oldest are given up",
+            cx.info.id,
+            held.files,
+            held.bytes,
+            held.bytes_max
+        );
+    }
+
+    /// Gives up a file; what was not read of it is reported and counted.
+    pub(super) fn let_go(&mut self, id: u64, reason: &'static str, cx: &SourceCx<'_>) {
+        let Some(mut tail) = self.remove(id) else { return };
+        self.by_inode.remove(&tail.inode);
+        let from = tail.cursors.list().iter().map(|cursor| cursor.position).min();
+        let lost = rest_of(&tail, from.unwrap_or(0));
+        self.count_lost(&tail, lost, reason);
+        self.retention.release(&mut tail);
+        self.work.closing.push(id);
+        self.forget(id, cx);
+    }
+
+    fn count_lost(&self, tail: &Tail, lost: Remainder, reason: &'static str) {
+        if lost.bytes == 0 {
+            return;
+        }
+        let counters = &self.open.counters;
+        counters.error(reason);
+        counters.dropped(reason, lost.events);
+        counters.dropped_bytes(reason, lost.bytes);
+        log::error!(
+            "source {}: {} is gone, and {} bytes of it ({} lines) are lost ({reason})",
+            self.open.info.id,
+            tail.origin.name,
+            lost.bytes,
+            lost.events
+        );
+    }
+}
+
+// At the start.
+impl FileSource {
+    /// Takes in files that were held when the agent ended, unless a path leads to them.
+    pub(super) fn restore_held(
+        &mut self,
+        new: &mut Vec<Tail>,
+        strangers: &mut Vec<(PathBuf, Inode)>,
+        cx: &SourceCx<'_>,
+    ) {
+        if std::mem::replace(&mut self.retention.restored, true) {
+            return;
+        }
+        let files = self.retention.folder.list().unwrap_or_else(|error| {
+            log::error!("source {}: {}: {error}", cx.info.id, self.retention.folder.path().display());
+            cx.counters.error("read");
+            Vec::new()
+        });
+        for file in files {
+            match self.take_held(&file, new, cx) {
+                Ok(Some(mut tail)) => {
+                    if let Some(index) = strangers.iter().position(|(_, inode)| *inode == tail.inode) {
+                        // It is the copy in which a file went on, and its new inode was not committed.
+                        tail.is_at(&strangers.swap_remove(index).0);
+                        tail.gone_since = None;
+                    }
+                    self.add_new(new, tail);
+                }
+                Ok(None) => {}
+                Err(error) => {
+                    let path = self.retention.folder.path_of(&file);
+                    log::error!(
+                        "source {}: {}: {error}; trying again at the next start",
+                        cx.info.id,
+                        path.display()
+                    );
+                    cx.counters.error("read");
+                }
+            }
+        }
+    }
+
+    fn take_held(
+        &mut self,
+        file: &HeldFile,
+        new: &mut [Tail],
+        cx: &SourceCx<'_>,
+    ) -> io::Result<Option<Tail>> {
+        let path = self.retention.folder.path_of(file);
+        let opened = self.retention.folder.open(file)?;
+        let stat = fstat(&opened)?;
+        let inode = Inode::of(&stat);
+        // A name leads to it as well.
+        if let Some(tail) = new.iter_mut().find(|tail| tail.inode == inode) {
+            tail.held = Some(file.clone());
+            return Ok(None);
+        }
+        let mut content = Content::new(opened)?;
+        let mut tail = match self.take_record_of(file.id, &mut content) {
+            Some((record, mut descriptor)) => {
+                (descriptor.device, descriptor.inode) = (inode.device, inode.number);
+                let place = PathBuf::from(&descriptor.path);
+                self.resume(content, &stat, &place, record, descriptor)
+            }
+            None => {
+                log::warn!(
+                    "source {}: {} is held and not known to the checkpoint store; it is read from its beginning",
+                    cx.info.id,
+                    path.display()
+                );
+                let start = file.copied_from.filter(|_| !content.is_packed()).unwrap_or(0);
+                self.adopt_as(file.id, Stranger::of(path, content)?, start)?
+            }
+        };
+        tail.gone_since = Some(cx.now.since_start);
+        tail.held = Some(file.clone());
+        Ok(Some(tail))
+    }
+
+    /// The record of the file with this id, if the content is that of the file.
+    fn take_record_of(&mut self, id: u64, content: &mut Content) -> Option<(OriginRecord, Descriptor)> {
+        for records in self.records.values_mut() {
+            let Some(index) = records.iter().position(|(record, _)| record.id == id) else { continue };
+            let (record, descriptor) = &records[index];
+            let settled = record.checkpoints.iter().map(|(_, offset)| *offset).max().unwrap_or(0);
+            let is_it = descriptor.is(content, settled.max(descriptor.start)).unwrap_or(false);
+            return is_it.then(|| records.swap_remove(index));
+        }
+        None
+    }
+}
+
+// At a stop.
+impl FileSource {
+    /// Links or copies deleted files that are owed and held by their descriptors alone, the newest first:
+    /// where there is not enough room or time, the oldest are given up.
+    pub(super) fn hold_deleted(&mut self, deadline: Instant) {
+        let mut owed: Vec<(Duration, u64)> = Vec::new();
+        for tail in self.tails.values().filter(|tail| tail.held.is_none()) {
+            let settled = self.open.ledger.owed(tail.origin.id);
+            if settled.is_some_and(|owed| unsettled(tail, &owed) > 0) && !is_reachable(tail) {
+                owed.push((tail.gone_since.unwrap_or_default(), tail.origin.id));
+            }
+        }
+        owed.sort_unstable();
+        let held = self.tails.values().filter(|tail| tail.held.is_some()).filter_map(deleted);
+        let mut room = self.retention.bytes_max.saturating_sub(held.map(|(_, _, bytes)| bytes).sum());
+        for (_, id) in owed.into_iter().rev() {
+            let Some(tail) = self.tails.get_mut(&id) else { continue };
+            self.retention.pin(tail, &self.open.info.id);
+            if tail.held.is_none() && self.retention.copy_at_stop {
+                let from = self.open.ledger.owed(id).map_or(0, |owed| owed.settled);
+                room =
+                    room.saturating_sub(self.retention.copy(tail, from, room, deadline, &self.open.info.id));
+            }
+        }
+        self.retention.sync(&self.open.info.id);
+    }
+
+    /// What stays unsettled: on disk, or lost. Links and copies of what is settled are removed.
+    pub(super) fn leave_behind(&mut self) -> Leftover {
+        let mut left = Leftover::default();
+        let mut settled = Vec::new();
+        for tail in self.tails.values() {
+            let Some(owed) = self.open.ledger.owed(tail.origin.id) else { continue };
+            let bytes = unsettled(tail, &owed);
+            if bytes == 0 {
+                settled.push(tail.origin.id);
+                continue;
+            }
+            let lost = self.lost_of(tail, &owed);
+            self.count_lost(tail, lost, NOT_HELD);
+            if lost.bytes > 0 {
+                left.lost += lost;
+            }
+            if bytes > lost.bytes {
+                left.waiting.add_file(bytes - lost.bytes, 0);
+            }
+        }
+        for orphan in &self.work.orphans {
+            left.lost.add_file(orphan.unread(), 0);
+        }
+        for id in settled {
+            if self.is_committed(id)
+                && let Some(tail) = self.tails.get_mut(&id)
+            {
+                self.retention.release(tail);
+            }
+        }
+        left
+    }
+
+    /// What the next start cannot read of a file that is owed.
+    fn lost_of(&self, tail: &Tail, owed: &Owed) -> Remainder {
+        match (&tail.held, self.retention.copied.get(&tail.origin.id)) {
+            (Some(_), Some(end)) => rest_of(tail, *end),
+            (Some(_), None) => Remainder::default(),
+            (None, _) if is_reachable(tail) => Remainder::default(),
+            (None, _) => rest_of(tail, owed.settled),
+        }
+    }
+}
+
+impl Retention {
+    /// Copies the rest of a file, if there is `room` for it; the bytes it takes.
+    fn copy(&mut self, tail: &mut Tail, from: u64, room: u64, deadline: Instant, source: &str) -> u64 {
+        let (id, name) = (tail.origin.id, &tail.origin.name);
+        let Some(content) = &tail.content else { return 0 };
+        let size = fstat(content.file()).map_or(0, |stat| stat.st_size as u64);
+        let needed = if content.is_packed() { size } else { size.saturating_sub(from) };
+        if needed > room {
+            log::error!(
+                "source {source}: {name} was deleted and its rest is not copied: held.max is reached"
+            );
+            return 0;
+        }
+        match self.folder.copy(id, content, from, deadline) {
+            Ok(end) => {
+                let copied_from = Some(if content.is_packed() { 0 } else { from });
+                tail.held = Some(HeldFile { id, copied_from });
+                self.copied.extend((!content.is_packed()).then_some((id, end)));
+                log::info!(
+                    "source {source}: {needed} bytes of {name}, which was deleted, are copied for the next start"
+                );
+                needed
+            }
+            Err(error) => {
+                log::error!("source {source}: {name} was deleted and its rest cannot be copied: {error}");
+                0
+            }
+        }
+    }
+}
+
+/// Whether a rotated file is so far behind that it is to be linked.
+fn is_late(tail: &Tail, owed: &Owed, now: Duration) -> bool {
+    let is_old = owed.oldest.is_some_and(|issued| now.saturating_sub(issued) >= LINK_AFTER);
+    is_old || tail.has_unread() && unsettled(tail, owed) > 0
+}
+
+/// Bytes of a file that some sink has not settled; of a compressed one its size, or 0.
+fn unsettled(tail: &Tail, owed: &Owed) -> u64 {
+    let Some(content) = &tail.content else {
+        return tail.origin.state.size.load(Relaxed).saturating_sub(owed.settled);
+    };
+    let size = fstat(content.file()).map_or(0, |stat| stat.st_size as u64);
+    if !content.is_packed() {
+        return size.saturating_sub(owed.settled);
+    }
+    let is_settled = tail.end.is_some_and(|end| end <= owed.settled && !tail.cursors.is_behind(end));
+    if is_settled { 0 } else { size }
+}
+
+/// Of a file to which no path leads: since when, its id, and the bytes that it takes on the disk.
+fn deleted(tail: &Tail) -> Option<(Duration, u64, u64)> {
+    let since = tail.gone_since?;
+    let stat = fstat(tail.content.as_ref()?.file()).ok()?;
+    // Blocks, not the size: a copy has a hole where the bytes were that are settled.
+    tail.is_deleted().then_some((since, tail.origin.id, stat.st_blocks as u64 * 512))
+}
+
+/// Whether the next start finds the file: under a name that a pattern matches, or in the folder in which
+/// it was first seen.
+fn is_reachable(tail: &Tail) -> bool {
+    if tail.gone_since.is_none() || tail.is_deleted() {
+        return !tail.is_deleted();
+    }
+    let is_it = |path: &Path| rustix::fs::stat(path).is_ok_and(|stat| Inode::of(&stat) == tail.inode);
+    let folder = Path::new(&tail.descriptor.path).parent();
+    let Some(entries) = folder.and_then(|folder| std::fs::read_dir(folder).ok()) else { return false };
+    is_it(Path::new(&tail.descriptor.path)) || entries.flatten().any(|entry| is_it(&entry.path()))
+}
+
+/// Bytes of a file from `from` on, and the lines in them.
+fn rest_of(tail: &Tail, from: u64) -> Remainder {
+    let Some(content) = &tail.content else {
+        let bytes = tail.origin.state.size.load(Relaxed).saturating_sub(from);
+        return Remainder { files: 1, bytes, events: u64::from(bytes > 0) };
+    };
+    let size = fstat(content.file()).map_or(0, |stat| stat.st_size as u64);
+    let is_read = content.is_packed() && tail.end.is_some_and(|end| end <= from);
+    let bytes = match content.is_packed() {
+        true if is_read => 0,
+        true => size,
+        false => size.saturating_sub(from),
+    };
+    let events = if bytes == 0 { 0 } else { count_lines(content.again(), from, bytes) };
+    Remainder { files: u64::from(bytes > 0), bytes, events }
+}
+
+/// Lines of a content from `from` on; of more than [`COUNT_BYTES_MAX`] an estimate. A last line without
+/// an end counts.
+fn count_lines(mut content: Content, from: u64, bytes: u64) -> u64 {
+    let mut buffer = vec![0; COUNT_BYTES];
+    let (mut at, mut lines, mut last) = (from, 0, b'\n');
+    while at - from < COUNT_BYTES_MAX {
+        match content.read_at(&mut buffer, at) {
+            Ok(n) if n > 0 => {
+                lines += millstream_scan::count_newlines(&buffer[..n]) as u64;
+                last = buffer[n - 1];
+                at += n as u64;
+            }
+            _ => return lines + u64::from(last != b'\n'),
+        }
+    }
+    let counted = at - from;
+    (lines as u128 * u128::from(bytes.max(counted)) / u128::from(counted)) as u64
+}

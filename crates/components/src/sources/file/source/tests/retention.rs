@@ -1,0 +1,240 @@
+//! Files that are rotated away while they are owed.
+
+use super::*;
+use millstream_model::Source;
+use std::os::unix::fs::MetadataExt;
+use std::time::Instant;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A source whose one sink takes nothing for now, and whose folder for held files is on another file
+/// system if `links` is false.
+fn blocked(options: Value, links: bool) -> (Fixture, Option<TempDir>) {
+    let mut fixture = Fixture::new(options, &["out"]);
+    fixture.rig.room = Default::default();
+    let other = (!links).then(|| tempfile::tempdir_in("/tmp").unwrap());
+    if let Some(other) = &other {
+        fixture.rig.held_dir = other.path().join("held");
+        fixture.restart(false);
+        fixture.rig.room = Default::default();
+    }
+    (fixture, other)
+}
+
+/// Lets some seconds pass in which nothing can be delivered.
+fn pass(fixture: &mut Fixture) {
+    for _ in 0..15 {
+        fixture.poll();
+        fixture.rig.advance(STEP);
+    }
+}
+
+fn held(fixture: &Fixture) -> Vec<String> {
+    let entries = fs::read_dir(&fixture.rig.held_dir).into_iter().flatten().flatten();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+/// The sinks have room again; what comes out.
+fn free(fixture: &mut Fixture) -> Vec<Line> {
+    fixture.rig.room = fixture.rig.all();
+    let mut lines = fixture.read();
+    // An unfinished last line is delivered once its file has been silent.
+    fixture.rig.advance(super::super::FINISH_SILENCE);
+    lines.extend(fixture.read());
+    lines
+}
+
+fn links_of(fixture: &Fixture, name: &str) -> u64 {
+    fs::metadata(fixture.path(name)).unwrap().nlink()
+}
+
+#[test]
+fn a_rotated_file_that_is_owed_survives_deletion_and_a_crash_under_its_id() {
+    let (mut fixture, _) = blocked(json!({}), true);
+    fixture.append("a.log", "1\n2\n3\n");
+    pass(&mut fixture);
+    let id = fixture.rig.store.ids()[0];
+    assert!(held(&fixture).is_empty(), "a file in its place is not linked");
+    fixture.rename("a.log", "a.log.1");
+    pass(&mut fixture);
+    assert_eq!(held(&fixture), [format!("{id:016x}")]);
+    fs::remove_file(fixture.path("a.log.1")).unwrap();
+    fixture.restart(true);
+    let lines = free(&mut fixture);
+    assert_eq!(texts(&lines), ["1", "2", "3"]);
+    assert!(lines.iter().all(|line| line.file_id == id));
+    fixture.rig.commit();
+    fixture.rig.advance(super::super::GONE_SILENCE);
+    fixture.batches();
+    assert!(held(&fixture).is_empty() && fixture.rig.store.ids().is_empty(), "it goes when it is settled");
+}
+
+#[test]
+fn what_is_read_and_not_settled_is_linked_too() {
+    let mut fixture = Fixture::new(json!({}), &["out"]);
+    fixture.append("a.log", "1\n");
+    let batches = fixture.batches();
+    assert_eq!(batches.len(), 1);
+    fixture.rename("a.log", "a.log.1");
+    pass(&mut fixture);
+    assert_eq!(held(&fixture).len(), 1);
+    batches.iter().for_each(deliver);
+    pass(&mut fixture);
+    assert_eq!(held(&fixture).len(), 1, "a crash before the commit would take the settlement back");
+    fixture.rig.commit();
+    pass(&mut fixture);
+    assert!(held(&fixture).is_empty());
+    assert_eq!(links_of(&fixture, "a.log.1"), 1);
+}
+
+/// `gzip` and logrotate refuse files with several links.
+#[test]
+fn files_of_sinks_that_keep_up_are_never_linked() {
+    let mut fixture = Fixture::new(json!({}), &["out"]);
+    for round in 0..5 {
+        fixture.append("a.log", format!("{round}\n"));
+        let batches = fixture.batches();
+        fixture.rename("a.log", "a.log.1");
+        fixture.rig.advance(STEP);
+        fixture.poll();
+        assert_eq!(links_of(&fixture, "a.log.1"), 1);
+        batches.iter().for_each(deliver);
+        fixture.rig.commit();
+        fixture.rig.advance(Duration::from_secs(5));
+    }
+    assert!(held(&fixture).is_empty());
+}
+
+#[test]
+fn where_no_link_can_be_made_the_rest_is_copied_at_a_stop() {
+    let (mut fixture, _other) = blocked(json!({}), false);
+    fixture.append("a.log", "1\n2\n".repeat(1000));
+    fixture.rig.room = fixture.rig.all();
+    let before = fixture.read();
+    fixture.rig.room = Default::default();
+    fixture.append("a.log", "3\n4\nunfinished");
+    pass(&mut fixture);
+    fs::remove_file(fixture.path("a.log")).unwrap();
+    pass(&mut fixture);
+    assert!(held(&fixture).is_empty());
+    fixture.rig.commit();
+    fixture.source.hold(Instant::now() + PATIENCE);
+    let left = fixture.source.leave().unwrap();
+    assert_eq!((left.waiting.files, left.waiting.bytes, left.lost.files), (1, 14, 0));
+    fixture.restart(true);
+    let lines = free(&mut fixture);
+    assert_eq!(texts(&lines), ["3", "4", "unfinished"]);
+    assert!(lines.iter().all(|line| line.file_id == before[0].file_id && line.offset >= 4000));
+    // Once more, from the copy.
+    fixture.restart(false);
+    assert_eq!(texts(&free(&mut fixture)), ["3", "4", "unfinished"]);
+    fixture.rig.commit();
+    fixture.rig.advance(super::super::GONE_SILENCE);
+    fixture.batches();
+    assert!(held(&fixture).is_empty());
+}
+
+#[test]
+fn what_cannot_be_kept_at_a_stop_is_counted_to_the_byte() {
+    let (mut fixture, _other) = blocked(json!({ "held": { "copy_at_stop": false } }), false);
+    fixture.append("a.log", "12345\n".repeat(100));
+    fixture.append("b.log", "stays\n");
+    pass(&mut fixture);
+    fs::remove_file(fixture.path("a.log")).unwrap();
+    pass(&mut fixture);
+    fixture.source.hold(Instant::now() + PATIENCE);
+    let left = fixture.source.leave().unwrap();
+    assert_eq!((left.lost.files, left.lost.bytes, left.lost.events), (1, 600, 100));
+    assert_eq!((left.waiting.files, left.waiting.bytes), (1, 6));
+    let counters = fixture.rig.counters.snapshot();
+    assert_eq!(counters.dropped_events["deleted_undelivered"], 100);
+    assert_eq!(counters.dropped_bytes["deleted_undelivered"], 600);
+}
+
+#[test]
+fn a_copy_for_which_there_is_no_time_is_counted_as_lost() {
+    let (mut fixture, _other) = blocked(json!({}), false);
+    fixture.append("a.log", "12345\n".repeat(100));
+    pass(&mut fixture);
+    fs::remove_file(fixture.path("a.log")).unwrap();
+    pass(&mut fixture);
+    fixture.source.hold(Instant::now());
+    assert_eq!(fixture.source.leave().unwrap().lost.bytes, 600);
+}
+
+/// Beyond the limit the oldest are given up, and what was not read of them is counted in bytes and lines.
+#[test]
+fn deleted_files_take_no_more_room_than_they_may() {
+    for links in [true, false] {
+        let (mut fixture, _other) = blocked(json!({ "held": { "max": "5000B" } }), links);
+        for name in ["a.log", "b.log", "c.log"] {
+            fixture.append(name, format!("{name}\n").repeat(100));
+            pass(&mut fixture);
+            fixture.rename(name, &format!("{name}.1"));
+            pass(&mut fixture);
+            fs::remove_file(fixture.path(&format!("{name}.1"))).unwrap();
+            pass(&mut fixture);
+        }
+        let counters = fixture.rig.counters.snapshot();
+        assert_eq!(counters.dropped_events["held_max"], 200, "links {links}");
+        assert_eq!(counters.dropped_bytes["held_max"], 1200);
+        let shown = counters.held.unwrap();
+        assert_eq!((shown.files, shown.bytes, shown.bytes_max), (1, 4096, 5000));
+        assert_eq!(held(&fixture).len(), usize::from(links));
+        assert_eq!(free(&mut fixture).len(), 100);
+    }
+}
+
+#[test]
+fn a_folder_that_vanishes_is_made_again() {
+    let (mut fixture, _) = blocked(json!({}), true);
+    for name in ["a.log", "b.log"] {
+        fixture.append(name, "1\n");
+        pass(&mut fixture);
+        fixture.rename(name, &format!("{name}.1"));
+        pass(&mut fixture);
+        assert_eq!(held(&fixture).len(), 1);
+        fs::remove_dir_all(fixture.rig.held_dir.parent().unwrap()).unwrap();
+    }
+    assert_eq!(free(&mut fixture).len(), 2, "the descriptors still hold them");
+}
+
+/// The names of held files are their ids: they are kept even where the checkpoint store is lost.
+#[test]
+fn held_files_keep_their_ids_when_the_store_is_lost() {
+    for links in [true, false] {
+        let (mut fixture, _other) = blocked(json!({}), links);
+        fixture.append("a.log", "1\n2\n");
+        pass(&mut fixture);
+        let id = fixture.rig.store.ids()[0];
+        fixture.rename("a.log", "a.log.1");
+        pass(&mut fixture);
+        fs::remove_file(fixture.path("a.log.1")).unwrap();
+        pass(&mut fixture);
+        fixture.source.hold(Instant::now() + PATIENCE);
+        fixture.rig.store = millstream_testkit::MemoryStore::new();
+        fixture.restart(false);
+        let lines = free(&mut fixture);
+        assert_eq!(texts(&lines), ["1", "2"], "links {links}");
+        assert!(lines.iter().all(|line| line.file_id == id));
+    }
+}
+
+/// A link to a file that is still in its place is no second file.
+#[test]
+fn a_file_that_is_held_and_in_its_place_is_read_once() {
+    let (mut fixture, _) = blocked(json!({}), true);
+    fixture.append("a.log", "1\n");
+    pass(&mut fixture);
+    fixture.rename("a.log", "a.log.1");
+    pass(&mut fixture);
+    assert_eq!(held(&fixture).len(), 1);
+    fixture.restart(true);
+    assert_eq!(texts(&free(&mut fixture)), ["1"]);
+    fixture.rig.commit();
+    pass(&mut fixture);
+    assert!(held(&fixture).is_empty());
+}
