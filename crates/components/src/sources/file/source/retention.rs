@@ -119,6 +119,11 @@ impl Retention {
         }
     }
 
+    /// Takes note of a link or copy that somebody else has removed.
+    fn check(&self, tail: &mut Tail) {
+        tail.held.take_if(|file| !self.folder.path_of(file).exists());
+    }
+
     /// Removes the link or the copy of a file that is settled.
     pub(super) fn release(&mut self, tail: &mut Tail) {
         self.copied.remove(&tail.origin.id);
@@ -136,6 +141,7 @@ impl FileSource {
         let mut settled = Vec::new();
         for tail in self.tails.values_mut().filter(|tail| tail.held.is_some() || tail.is_rotated()) {
             let Some(owed) = cx.ledger.owed(tail.origin.id) else { continue };
+            self.retention.check(tail);
             match tail.held {
                 Some(_) if unsettled(tail, &owed) == 0 => settled.push((tail.origin.id, owed)),
                 Some(_) => {}
@@ -332,6 +338,9 @@ impl FileSource {
     /// Links or copies deleted files that are owed and held by their descriptors alone, the newest first:
     /// where there is not enough room or time, the oldest are given up.
     pub(super) fn hold_deleted(&mut self, deadline: Instant) {
+        for tail in self.tails.values_mut() {
+            self.retention.check(tail);
+        }
         let mut owed: Vec<(Duration, u64)> = Vec::new();
         for tail in self.tails.values().filter(|tail| tail.held.is_none()) {
             let settled = self.open.ledger.owed(tail.origin.id);

@@ -62,11 +62,22 @@ enum Operation {
     /// One in flight does not, by its own fault or not.
     Lose(bool),
     Commit,
-    /// The agent stops: cleanly, or it is killed.
-    Stop(bool),
+    /// Somebody removes what is held of deleted files.
+    RemoveHeld,
+    Stop(Ending),
     Start,
     /// Time passes until nothing happens any more, and everything arrives.
     Settle,
+}
+
+/// How the agent ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    /// What is in flight arrives.
+    Drained,
+    /// Nothing of it arrives in time.
+    TimedOut,
+    Killed,
 }
 
 /// Whether a writer still has the file that was renamed.
@@ -106,7 +117,8 @@ fn operation() -> impl Strategy<Value = Operation> {
         5 => (1..4usize).prop_map(Deliver),
         2 => any::<bool>().prop_map(Lose),
         3 => Just(Commit),
-        3 => any::<bool>().prop_map(Stop),
+        1 => Just(RemoveHeld),
+        3 => prop::sample::select(vec![Ending::Drained, Ending::TimedOut, Ending::Killed]).prop_map(Stop),
         4 => Just(Start),
         2 => Just(Settle),
     ];
@@ -117,9 +129,24 @@ fn heads() -> impl Strategy<Value = Heads> {
     prop_oneof![2 => Just(Heads::Differ), 1 => Just(Heads::Short), 1 => Just(Heads::Long)]
 }
 
+/// How deleted files are held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Holding {
+    /// By hard links.
+    Links,
+    /// By descriptors, and by copies at a clean stop: no link can be made.
+    Copies,
+    /// By hard links, with room for one file.
+    Little,
+}
+
+fn holding() -> impl Strategy<Value = Holding> {
+    prop_oneof![3 => Just(Holding::Links), 2 => Just(Holding::Copies), 1 => Just(Holding::Little)]
+}
+
 /// Plays one case.
-fn play(heads: Heads, operations: &[Operation]) -> Result<(), String> {
-    let mut world = World::new(heads);
+fn play((heads, holding): (Heads, Holding), operations: &[Operation]) -> Result<(), String> {
+    let mut world = World::new(heads, holding);
     for operation in operations {
         world.step(operation)?;
     }
@@ -141,12 +168,12 @@ fn try_seed(seed: u64) -> Result<(), String> {
         ..ProptestConfig::default()
     };
     let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
-    let cases = (heads(), vec(operation(), 1..OPERATIONS_MAX));
+    let cases = ((heads(), holding()), vec(operation(), 1..OPERATIONS_MAX));
     let played =
-        runner.run(&cases, |(heads, operations)| play(heads, &operations).map_err(TestCaseError::fail));
+        runner.run(&cases, |(options, operations)| play(options, &operations).map_err(TestCaseError::fail));
     played.map_err(|error| match error {
-        TestError::Fail(reason, (heads, operations)) => {
-            format!("MODEL_SEED={seed}: {reason}\nwith heads that are {heads:?}:\n{operations:#?}")
+        TestError::Fail(reason, (options, operations)) => {
+            format!("MODEL_SEED={seed}: {reason}\nwith {options:?}:\n{operations:#?}")
         }
         TestError::Abort(reason) => format!("MODEL_SEED={seed}: {reason}"),
     })

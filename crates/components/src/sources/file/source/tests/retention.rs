@@ -191,12 +191,12 @@ fn deleted_files_take_no_more_room_than_they_may() {
 #[test]
 fn a_folder_that_vanishes_is_made_again() {
     let (mut fixture, _) = blocked(json!({}), true);
-    for name in ["a.log", "b.log"] {
+    for (before, name) in ["a.log", "b.log"].into_iter().enumerate() {
         fixture.append(name, "1\n");
         pass(&mut fixture);
         fixture.rename(name, &format!("{name}.1"));
         pass(&mut fixture);
-        assert_eq!(held(&fixture).len(), 1);
+        assert_eq!(held(&fixture).len(), before + 1);
         fs::remove_dir_all(fixture.rig.held_dir.parent().unwrap()).unwrap();
     }
     assert_eq!(free(&mut fixture).len(), 2, "the descriptors still hold them");

@@ -221,6 +221,17 @@ fn has_one_name(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|stat| stat.nlink() == 1)
 }
 
+/// What is held of deleted files, and can be read at the next start. Of a copy the lines whose bytes it
+/// has all of.
+pub fn held(folder: &Path) -> Vec<Content> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut contents: Vec<Content> = entries.map(|entry| content(&entry.path())).collect();
+    for content in &mut contents {
+        content.lines.retain(|line| !line.contains('\0'));
+    }
+    contents
+}
+
 fn content(path: &Path) -> Content {
     let mut bytes = fs::read(path).unwrap();
     if bytes.starts_with(&[0x1F, 0x8B]) {

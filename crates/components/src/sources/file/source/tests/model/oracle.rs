@@ -125,6 +125,21 @@ impl Oracle {
         self.furthest.clear();
     }
 
+    /// Lines of deleted files that have not arrived are among those that are held.
+    pub fn are_kept<'a>(
+        &self,
+        deleted: impl Iterator<Item = &'a Content>,
+        held: &[Content],
+    ) -> Result<(), String> {
+        let held: HashSet<&String> = held.iter().flat_map(|content| &content.lines).collect();
+        let mut owed =
+            deleted.flat_map(|content| &content.lines).filter(|line| !self.ids.contains_key(*line));
+        match owed.find(|line| !held.contains(line)) {
+            Some(line) => Err(format!("{line:?} is not held at a stop")),
+            None => Ok(()),
+        }
+    }
+
     /// Everything that could be read has arrived.
     pub fn is_complete(&self) -> Result<(), String> {
         let missing = self.written.iter().filter(|line| !self.ids.contains_key(*line));

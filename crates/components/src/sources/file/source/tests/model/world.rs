@@ -1,11 +1,15 @@
 //! Plays operations on real files and a real source.
 
-use super::disk::{Content, Disk, Heads, NAMES};
+use super::disk::{self, Content, Disk, Heads, NAMES};
 use super::oracle::Oracle;
 use super::*;
 use crate::files::identity::Descriptor;
-use millstream_model::{OriginRecord, OriginStore, Outcome};
+use millstream_model::{OriginRecord, OriginStore, Outcome, Source};
 use std::collections::HashMap;
+use std::time::Instant;
+
+/// Longer than a copy takes.
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Pauses after which nothing is left to be noticed: compressed files count as complete, quiet files
 /// were looked at, files that are gone were closed.
@@ -22,11 +26,21 @@ pub struct World {
     files: HashMap<u64, Content>,
     /// Files that have no name any more and that the agent has open.
     held: HashMap<u64, Content>,
+    holding: Holding,
+    /// Where files are held that cannot be linked, on another file system.
+    _held_dir: Option<TempDir>,
 }
 
 impl World {
-    pub fn new(heads: Heads) -> World {
-        let fixture = Fixture::new(json!({}), &["out"]);
+    pub fn new(heads: Heads, holding: Holding) -> World {
+        let little = json!({ "held": { "max": "5000B" } });
+        let options = if holding == Holding::Little { little } else { json!({}) };
+        let mut fixture = Fixture::new(options, &["out"]);
+        let held_dir = (holding == Holding::Copies).then(|| tempfile::tempdir_in("/tmp").unwrap());
+        if let Some(held_dir) = &held_dir {
+            fixture.rig.held_dir = held_dir.path().join("held");
+            fixture.restart(false);
+        }
         let disk = Disk::new(fixture.dir.path(), heads);
         World {
             fixture,
@@ -36,6 +50,8 @@ impl World {
             in_flight: Vec::new(),
             files: HashMap::new(),
             held: HashMap::new(),
+            holding,
+            _held_dir: held_dir,
         }
     }
 
@@ -60,7 +76,8 @@ impl World {
             Deliver(count) => self.deliver(count)?,
             Lose(own_fault) => self.lose(own_fault),
             Commit => self.commit()?,
-            Stop(clean) => self.stop(clean)?,
+            RemoveHeld => _ = fs::remove_dir_all(&self.fixture.rig.held_dir),
+            Stop(ending) => self.stop(ending)?,
             Start => self.start(),
             Settle => self.settle()?,
         }
@@ -71,7 +88,7 @@ impl World {
     /// Starts the agent if it is down, lets it read everything, and starts it once more.
     pub fn finish(mut self) -> Result<(), String> {
         self.settle()?;
-        self.stop(true)?;
+        self.stop(Ending::Drained)?;
         self.settle()
     }
 
@@ -121,8 +138,10 @@ impl World {
                 self.held.insert(*inode, before.clone());
             }
         }
+        self.held.retain(|inode, _| open(inode));
+        let on_disk = disk::held(&self.fixture.rig.held_dir);
         let readable = files.iter().filter(|(inode, content)| content.named || open(inode));
-        let readable = readable.map(|(_, content)| content).chain(self.held.values());
+        let readable = readable.map(|(_, content)| content).chain(self.held.values()).chain(&on_disk);
         self.oracle.look(readable, files.values());
         self.files = files;
     }
@@ -185,13 +204,25 @@ impl World {
         Ok(())
     }
 
-    fn stop(&mut self, clean: bool) -> Result<(), String> {
+    fn stop(&mut self, ending: Ending) -> Result<(), String> {
         if !self.up {
             return Ok(());
         }
-        if clean {
+        if ending == Ending::Drained {
             self.deliver(usize::MAX)?;
+        }
+        if ending != Ending::Killed {
+            self.look();
+            self.fixture.source.hold(Instant::now() + PATIENCE);
             self.commit()?;
+            self.fixture.source.leave();
+            let held = disk::held(&self.fixture.rig.held_dir);
+            if self.holding != Holding::Little {
+                self.oracle.are_kept(self.held.values(), &held)?;
+                if self.fixture.dropped("deleted_undelivered") > 0 {
+                    return Err("something was lost at a stop that could keep everything".into());
+                }
+            }
         }
         let kept = self.fixture.rig.store.origins().0;
         let known = |record: &OriginRecord| {
