@@ -126,11 +126,6 @@ impl HeldFolder {
                 unlinkat(folder, &name, AtFlags::empty())?;
                 Ok(linkat(CWD, &from, folder, &name, AtFlags::SYMLINK_FOLLOW)?)
             }
-            // The folder was removed under us: the next attempt makes it again.
-            Err(error @ rustix::io::Errno::NOENT) if fstat(folder)?.st_nlink == 0 => {
-                self.folder = None;
-                Err(error.into())
-            }
             linked => Ok(linked?),
         }
     }
@@ -200,9 +195,10 @@ impl HeldFolder {
         OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(self.path_of(file))
     }
 
-    /// The open folder, made if it is missing. Log files may hold secrets: nobody else may look in.
+    /// The open folder, made if it is missing or somebody has removed it. Log files may hold secrets:
+    /// nobody else may look in.
     fn folder(&mut self) -> io::Result<&File> {
-        let folder = match self.folder.take() {
+        let folder = match self.folder.take().filter(|folder| !is_deleted(folder)) {
             Some(folder) => folder,
             None => {
                 DirBuilder::new().recursive(true).mode(0o700).create(&self.path)?;
@@ -326,7 +322,6 @@ mod tests {
         let file = File::open(&path).unwrap();
         assert!(held.link(7, &file).unwrap());
         fs::remove_dir_all(dir.path().join("held")).unwrap();
-        assert!(held.link(7, &file).is_err(), "it is noticed");
         assert!(held.link(7, &file).unwrap());
         assert!(held.path_of(&HeldFile { id: 7, copied_from: None }).exists());
     }

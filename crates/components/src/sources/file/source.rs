@@ -3,6 +3,7 @@
 mod copies;
 mod finding;
 mod held;
+mod queue;
 mod reach;
 mod retention;
 
@@ -23,6 +24,7 @@ use millstream_model::{
     Ack, BuildError, Choice, Cursor, Cursors, Leftover, Now, Origin, OriginRecord, OriginStore, Polled,
     Reread, SinkSet, Source, SourceCx, SourceOpen,
 };
+use queue::{ReadQueue, Share};
 use retention::Retention;
 use rustix::fs::{Stat, fstat};
 use std::cmp::Reverse;
@@ -95,7 +97,7 @@ const MISSING: &str = "no file matches";
 /// What is to be done, and what waits for something.
 #[derive(Default)]
 struct Work {
-    due: VecDeque<u64>,
+    due: ReadQueue,
     /// When to look at which file, the next first; an entry counts if the file still has that time.
     looks: BinaryHeap<Reverse<(Duration, u64)>>,
     /// Files that are looked at regularly, because the watch does not have them.
@@ -279,7 +281,7 @@ impl FileSource {
                 (tail.end, tail.unchecked) = (None, true);
                 if !tail.queued {
                     tail.queued = true;
-                    self.work.due.push_back(id);
+                    self.work.due.push_back(id, share(tail));
                 }
             }
         }
@@ -316,7 +318,7 @@ impl FileSource {
             let Some(tail) = self.tails.get_mut(&id) else { continue };
             let alone = choice.cursor.attempt >= ALONE_FROM;
             if fill.as_ref().is_some_and(|fill| !fill.takes(&choice.cursor, alone)) {
-                self.work.due.push_front(id);
+                self.work.due.push_front(id, share(tail));
                 break;
             }
             if fill.is_none() {
@@ -349,7 +351,9 @@ impl FileSource {
         cx: &SourceCx<'_>,
     ) -> (Option<Fill>, bool) {
         let waits = !blocked.is_empty();
-        blocked.into_iter().rev().for_each(|id| self.work.due.push_front(id));
+        for id in blocked.into_iter().rev() {
+            self.work.due.push_front(id, self.share(id));
+        }
         let Some(mut fill) = fill else { return (None, waits) };
         self.buffers = fill.take_buffers();
         if self.keep_heads(cx) {
@@ -416,7 +420,7 @@ impl FileSource {
         }
         match read {
             Ok(Read::Full) => {
-                self.work.due.push_front(id);
+                self.work.due.push_front(id, share(tail));
                 return true;
             }
             Ok(Read::More) => {}
@@ -440,7 +444,7 @@ impl FileSource {
                 log::warn!("source {}: {}: {error}; trying again", cx.info.id, tail.origin.name);
             }
         }
-        self.work.due.push_back(id);
+        self.work.due.push_back(id, self.share(id));
         false
     }
 
@@ -470,8 +474,15 @@ impl FileSource {
     fn unpacked(&mut self, id: u64) {
         if self.work.unpacking == Some(id) {
             self.work.unpacking = None;
-            self.work.due.extend(self.work.packed.pop_front());
+            if let Some(next) = self.work.packed.pop_front() {
+                self.work.due.push_back(next, self.share(next));
+            }
         }
+    }
+
+    /// With whom a file shares its turns.
+    fn share(&self, id: u64) -> Share {
+        self.tails.get(&id).map_or(Share::Rotated, share)
     }
 
     fn remove(&mut self, id: u64) -> Option<Tail> {
@@ -553,6 +564,10 @@ fn describe(tail: &mut Tail, store: &dyn OriginStore) -> Option<u64> {
 /// After how long without news a file is quiet, of so many that are looked at regularly.
 fn quiet_after(active: u32) -> Duration {
     if active > CROWD { QUIET_AFTER_CROWDED } else { QUIET_AFTER }
+}
+
+fn share(tail: &Tail) -> Share {
+    if tail.is_rotated() { Share::Rotated } else { Share::Live }
 }
 
 /// Has the file looked at when the time has come.

@@ -44,6 +44,8 @@ pub(super) struct Retention {
     restored: bool,
     /// Where copies end that were made at this stop.
     copied: HashMap<u64, u64>,
+    /// Files that were written again and not looked at since, found at this stop: nothing of them is read.
+    rewritten: HashSet<u64>,
     growth: Growth,
     warned: Option<Duration>,
     link_failed: bool,
@@ -82,6 +84,7 @@ impl Retention {
             folder,
             restored: false,
             copied: HashMap::new(),
+            rewritten: HashSet::new(),
             growth: Growth::default(),
             warned: None,
             link_failed: false,
@@ -299,19 +302,21 @@ impl FileSource {
             return Ok(None);
         }
         let mut content = Content::new(opened)?;
+        let start = file.copied_from.filter(|_| !content.is_packed()).unwrap_or(0);
         let mut tail = match self.take_record_of(file.id, &mut content) {
-            Some((record, mut descriptor)) => {
+            Recorded::Same(record, mut descriptor) => {
                 (descriptor.device, descriptor.inode) = (inode.device, inode.number);
                 let place = PathBuf::from(&descriptor.path);
                 self.resume(content, &stat, &place, record, descriptor)
             }
-            None => {
+            // It was written again before its deletion: other content, another id.
+            Recorded::Other => self.adopt(Stranger::of(path, content)?, start)?,
+            Recorded::Unknown => {
                 log::warn!(
                     "source {}: {} is held and not known to the checkpoint store; it is read from its beginning",
                     cx.info.id,
                     path.display()
                 );
-                let start = file.copied_from.filter(|_| !content.is_packed()).unwrap_or(0);
                 self.adopt_as(file.id, Stranger::of(path, content)?, start)?
             }
         };
@@ -320,17 +325,28 @@ impl FileSource {
         Ok(Some(tail))
     }
 
-    /// The record of the file with this id, if the content is that of the file.
-    fn take_record_of(&mut self, id: u64, content: &mut Content) -> Option<(OriginRecord, Descriptor)> {
+    /// The record of the file with this id.
+    fn take_record_of(&mut self, id: u64, content: &mut Content) -> Recorded {
         for records in self.records.values_mut() {
             let Some(index) = records.iter().position(|(record, _)| record.id == id) else { continue };
             let (record, descriptor) = &records[index];
             let settled = record.checkpoints.iter().map(|(_, offset)| *offset).max().unwrap_or(0);
-            let is_it = descriptor.is(content, settled.max(descriptor.start)).unwrap_or(false);
-            return is_it.then(|| records.swap_remove(index));
+            if !descriptor.is(content, settled.max(descriptor.start)).unwrap_or(false) {
+                return Recorded::Other;
+            }
+            let (record, descriptor) = records.swap_remove(index);
+            return Recorded::Same(record, descriptor);
         }
-        None
+        Recorded::Unknown
     }
+}
+
+/// What the checkpoint store knows of a held file.
+enum Recorded {
+    Same(OriginRecord, Descriptor),
+    /// The file under this id had other content.
+    Other,
+    Unknown,
 }
 
 // At a stop.
@@ -340,10 +356,13 @@ impl FileSource {
     pub(super) fn hold_deleted(&mut self, deadline: Instant) {
         for tail in self.tails.values_mut() {
             self.retention.check(tail);
+            if !is_reachable(tail) && !tail.is_same().unwrap_or(true) {
+                self.retention.rewritten.insert(tail.origin.id);
+            }
         }
         let mut owed: Vec<(Duration, u64)> = Vec::new();
         for tail in self.tails.values().filter(|tail| tail.held.is_none()) {
-            let settled = self.open.ledger.owed(tail.origin.id);
+            let settled = self.owed_at_stop(tail);
             if settled.is_some_and(|owed| unsettled(tail, &owed) > 0) && !is_reachable(tail) {
                 owed.push((tail.gone_since.unwrap_or_default(), tail.origin.id));
             }
@@ -355,7 +374,9 @@ impl FileSource {
             let Some(tail) = self.tails.get_mut(&id) else { continue };
             self.retention.pin(tail, &self.open.info.id);
             if tail.held.is_none() && self.retention.copy_at_stop {
-                let from = self.open.ledger.owed(id).map_or(0, |owed| owed.settled);
+                let is_rewritten = self.retention.rewritten.contains(&id);
+                let settled = self.open.ledger.owed(id).map_or(0, |owed| owed.settled);
+                let from = if is_rewritten { 0 } else { settled };
                 room =
                     room.saturating_sub(self.retention.copy(tail, from, room, deadline, &self.open.info.id));
             }
@@ -368,7 +389,7 @@ impl FileSource {
         let mut left = Leftover::default();
         let mut settled = Vec::new();
         for tail in self.tails.values() {
-            let Some(owed) = self.open.ledger.owed(tail.origin.id) else { continue };
+            let Some(owed) = self.owed_at_stop(tail) else { continue };
             let bytes = unsettled(tail, &owed);
             if bytes == 0 {
                 settled.push(tail.origin.id);
@@ -394,6 +415,13 @@ impl FileSource {
             }
         }
         left
+    }
+
+    /// What is not settled of a file when no poll comes any more.
+    fn owed_at_stop(&self, tail: &Tail) -> Option<Owed> {
+        let owed = self.open.ledger.owed(tail.origin.id)?;
+        let is_rewritten = self.retention.rewritten.contains(&tail.origin.id);
+        Some(if is_rewritten { Owed { settled: 0, ..owed } } else { owed })
     }
 
     /// What the next start cannot read of a file that is owed.

@@ -1,0 +1,115 @@
+//! Files that are due to be read, in turns: rotated files together have the share of one live file.
+//!
+//! A writer that floods its log behind a slow sink leaves dozens of rotated files that are not read
+//! yet. With a share for each of them, quiet files beside them would wait for all.
+
+use std::collections::VecDeque;
+
+/// The queue of files that are due.
+#[derive(Default)]
+pub(super) struct ReadQueue {
+    live: VecDeque<u64>,
+    rotated: VecDeque<u64>,
+    /// Live files that are read before the next rotated one.
+    before_rotated: usize,
+}
+
+/// Which files share a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Share {
+    /// A file in its place has a share of its own.
+    Live,
+    /// All rotated files have one together.
+    Rotated,
+}
+
+impl ReadQueue {
+    /// Whether no file is due.
+    pub(super) fn is_empty(&self) -> bool {
+        self.live.is_empty() && self.rotated.is_empty()
+    }
+
+    /// Adds a file behind all others of its share.
+    pub(super) fn push_back(&mut self, id: u64, share: Share) {
+        match share {
+            Share::Live => self.live.push_back(id),
+            Share::Rotated => self.rotated.push_back(id),
+        }
+    }
+
+    /// Puts a file back that was taken last, to be the next one again.
+    pub(super) fn push_front(&mut self, id: u64, share: Share) {
+        match share {
+            Share::Live => {
+                self.live.push_front(id);
+                self.before_rotated += 1;
+            }
+            Share::Rotated => {
+                self.rotated.push_front(id);
+                self.before_rotated = 0;
+            }
+        }
+    }
+
+    /// Takes the next file.
+    pub(super) fn pop_front(&mut self) -> Option<u64> {
+        if self.live.is_empty() || self.before_rotated == 0 && !self.rotated.is_empty() {
+            self.before_rotated = self.live.len();
+            return self.rotated.pop_front();
+        }
+        self.before_rotated = self.before_rotated.saturating_sub(1);
+        self.live.pop_front()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Takes `count` files, each of which stays due.
+    fn take(queue: &mut ReadQueue, count: usize, share: impl Fn(u64) -> Share) -> Vec<u64> {
+        let mut taken = Vec::new();
+        for _ in 0..count {
+            let id = queue.pop_front().unwrap();
+            queue.push_back(id, share(id));
+            taken.push(id);
+        }
+        taken
+    }
+
+    fn share(id: u64) -> Share {
+        if id < 100 { Share::Live } else { Share::Rotated }
+    }
+
+    fn queue(ids: &[u64]) -> ReadQueue {
+        let mut queue = ReadQueue::default();
+        ids.iter().for_each(|id| queue.push_back(*id, share(*id)));
+        queue
+    }
+
+    #[test]
+    fn rotated_files_share_one_turn_and_take_it_in_turns() {
+        let mut queue = queue(&[1, 100, 101, 102, 2]);
+        assert_eq!(take(&mut queue, 9, share), [100, 1, 2, 101, 1, 2, 102, 1, 2]);
+    }
+
+    #[test]
+    fn rotated_files_have_all_turns_while_no_live_one_is_due() {
+        let mut queue = queue(&[100, 101]);
+        assert_eq!(take(&mut queue, 4, share), [100, 101, 100, 101]);
+        assert!(!queue.is_empty());
+    }
+
+    /// A poll without room takes every file and puts all of them back: that changes nothing.
+    #[test]
+    fn files_that_are_put_back_keep_their_order() {
+        let mut queue = queue(&[1, 2, 3, 100, 101, 102]);
+        assert_eq!(take(&mut queue, 2, share), [100, 1]);
+        let mut blocked = Vec::new();
+        while let Some(id) = queue.pop_front() {
+            blocked.push(id);
+        }
+        blocked.iter().rev().for_each(|id| queue.push_front(*id, share(*id)));
+        assert_eq!(take(&mut queue, 8, share), [2, 3, 101, 1, 2, 3, 102, 1]);
+    }
+}
