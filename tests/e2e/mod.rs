@@ -3,6 +3,7 @@
 mod commands;
 mod faults;
 mod files;
+mod held;
 mod http;
 mod input;
 mod kafka;

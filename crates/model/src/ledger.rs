@@ -120,6 +120,8 @@ pub struct Owed {
     pub settled: u64,
     /// When the oldest unsettled range was issued, in engine time; `None` if nothing is in flight.
     pub oldest: Option<Duration>,
+    /// Bytes of ranges that were issued and the slowest sink has not settled.
+    pub in_flight: u64,
     /// Whether a checkpoint has moved since the last commit took the checkpoints.
     pub moved: bool,
 }
@@ -294,11 +296,18 @@ impl Ledger {
     pub fn owed(&self, origin: u64) -> Option<Owed> {
         let state = self.lock();
         let accounts = state.origins.get(&origin)?;
-        let unsettled = accounts.sinks.iter().flat_map(|account| &account.out);
-        let unsettled = unsettled.filter(|entry| entry.standing != Standing::Settled);
+        let unsettled = |account: &Account| {
+            let open = account.out.iter().filter(|entry| entry.standing != Standing::Settled);
+            open.fold((0, None), |(bytes, oldest): (u64, Option<Duration>), entry| {
+                let issued = oldest.map_or(entry.issued, |oldest| oldest.min(entry.issued));
+                (bytes + entry.end - entry.begin, Some(issued))
+            })
+        };
+        let sinks: Vec<(u64, Option<Duration>)> = accounts.sinks.iter().map(unsettled).collect();
         Some(Owed {
             settled: accounts.sinks.iter().map(|account| account.checkpoint).min().unwrap_or(accounts.end),
-            oldest: unsettled.map(|entry| entry.issued).min(),
+            oldest: sinks.iter().filter_map(|(_, oldest)| *oldest).min(),
+            in_flight: sinks.iter().map(|(bytes, _)| *bytes).max().unwrap_or(0),
             moved: state.moved.contains(&origin),
         })
     }

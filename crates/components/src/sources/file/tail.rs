@@ -261,13 +261,14 @@ impl Tail {
 
     /// Notes whether more can come.
     pub fn note_standing(&self) {
+        let is_deleted = self.is_rotated() && self.is_deleted();
         self.origin.state.set_held_by(match &self.held {
             Some(_) => HeldBy::Disk,
-            None if self.gone_since.is_some() && self.is_deleted() => HeldBy::Descriptor,
+            None if is_deleted => HeldBy::Descriptor,
             None => HeldBy::Nothing,
         });
         self.origin.state.set_standing(match self.gone_since {
-            Some(_) if self.is_deleted() => Standing::Deleted,
+            _ if is_deleted => Standing::Deleted,
             Some(_) => Standing::Gone,
             None if self.frozen || self.is_packed() && self.end.is_some() => Standing::Finished,
             None if self.content.is_none() => Standing::Waiting,

@@ -43,6 +43,8 @@ impl FileSource {
         if self.insert(new, cx) {
             self.first_start = false;
         }
+        // What was renamed just now may be deleted before the next look.
+        self.update_held(cx);
         self.report(trouble, cx);
         self.walk_pause = effort.interval().max(WALK_PAUSE);
     }

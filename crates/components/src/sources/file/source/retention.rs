@@ -46,6 +46,9 @@ pub(super) struct Retention {
     copied: HashMap<u64, u64>,
     /// Files that were written again and not looked at since, found at this stop: nothing of them is read.
     rewritten: HashSet<u64>,
+    /// Files that were given up while a part of them was in flight: all their bytes that were not settled
+    /// then, and the events in them.
+    given_up: HashMap<u64, Remainder>,
     growth: Growth,
     warned: Option<Duration>,
     link_failed: bool,
@@ -85,6 +88,7 @@ impl Retention {
             restored: false,
             copied: HashMap::new(),
             rewritten: HashSet::new(),
+            given_up: HashMap::new(),
             growth: Growth::default(),
             warned: None,
             link_failed: false,
@@ -145,6 +149,7 @@ impl FileSource {
         for tail in self.tails.values_mut().filter(|tail| tail.held.is_some() || tail.is_rotated()) {
             let Some(owed) = cx.ledger.owed(tail.origin.id) else { continue };
             self.retention.check(tail);
+            tail.note_standing();
             match tail.held {
                 Some(_) if unsettled(tail, &owed) == 0 => settled.push((tail.origin.id, owed)),
                 Some(_) => {}
@@ -187,6 +192,7 @@ impl FileSource {
             held.bytes -= bytes;
             self.let_go(id, HELD_MAX, cx);
         }
+        self.retention.given_up.retain(|id, _| cx.ledger.owed(*id).is_some());
         cx.counters.holds_files(held);
         self.retention.growth.sample(cx.now.since_start, held.bytes);
         self.warn_of_held(held, cx);
@@ -222,6 +228,9 @@ impl FileSource {
         let from = tail.cursors.list().iter().map(|cursor| cursor.position).min();
         let lost = rest_of(&tail, from.unwrap_or(0));
         self.count_lost(&tail, lost, reason);
+        if let Some(owed) = cx.ledger.owed(id) {
+            self.retention.given_up.insert(id, rest_of(&tail, owed.settled));
+        }
         self.retention.release(&mut tail);
         self.work.closing.push(id);
         self.forget(id, cx);
@@ -407,6 +416,7 @@ impl FileSource {
         for orphan in &self.work.orphans {
             left.lost.add_file(orphan.unread(), 0);
         }
+        left.lost += self.lost_in_flight();
         for id in settled {
             if self.is_committed(id)
                 && let Some(tail) = self.tails.get_mut(&id)
@@ -415,6 +425,22 @@ impl FileSource {
             }
         }
         left
+    }
+
+    /// What was in flight of files that were given up, and is not delivered: counted and reported.
+    fn lost_in_flight(&self) -> Remainder {
+        let mut lost = Remainder::default();
+        for (id, rest) in &self.retention.given_up {
+            let bytes = self.open.ledger.owed(*id).map_or(0, |owed| owed.in_flight);
+            if bytes > 0 {
+                let events = u128::from(rest.events) * u128::from(bytes) / u128::from(rest.bytes.max(bytes));
+                lost.add_file(bytes, events as u64);
+            }
+        }
+        let counters = &self.open.counters;
+        counters.dropped(HELD_MAX, lost.events);
+        counters.dropped_bytes(HELD_MAX, lost.bytes);
+        lost
     }
 
     /// What is not settled of a file when no poll comes any more.
@@ -487,10 +513,10 @@ fn unsettled(tail: &Tail, owed: &Owed) -> u64 {
 
 /// Of a file to which no path leads: since when, its id, and the bytes that it takes on the disk.
 fn deleted(tail: &Tail) -> Option<(Duration, u64, u64)> {
-    let since = tail.gone_since?;
-    let stat = fstat(tail.content.as_ref()?.file()).ok()?;
+    let stat = fstat(tail.content.as_ref().filter(|_| tail.is_rotated())?.file()).ok()?;
     // Blocks, not the size: a copy has a hole where the bytes were that are settled.
-    tail.is_deleted().then_some((since, tail.origin.id, stat.st_blocks as u64 * 512))
+    let (since, bytes) = (tail.gone_since.unwrap_or(tail.grown), stat.st_blocks as u64 * 512);
+    tail.is_deleted().then_some((since, tail.origin.id, bytes))
 }
 
 /// Whether the next start finds the file: under a name that a pattern matches, or in the folder in which

@@ -238,3 +238,19 @@ fn a_file_that_is_held_and_in_its_place_is_read_once() {
     pass(&mut fixture);
     assert!(held(&fixture).is_empty());
 }
+
+/// What was read of a file that is given up is in flight: if it does not arrive, a stop counts it.
+#[test]
+fn what_is_in_flight_of_a_file_that_was_given_up_is_counted_at_a_stop() {
+    let mut fixture = Fixture::new(json!({ "held": { "max": "1000B" } }), &["out"]);
+    fixture.append("a.log", "12345\n".repeat(100));
+    let in_flight = fixture.batches();
+    fs::remove_file(fixture.path("a.log")).unwrap();
+    pass(&mut fixture);
+    assert_eq!(fixture.dropped("held_max"), 0, "it may arrive yet");
+    fixture.source.hold(Instant::now() + PATIENCE);
+    let left = fixture.source.leave().unwrap();
+    assert_eq!((left.lost.files, left.lost.bytes, left.lost.events), (1, 600, 100));
+    assert_eq!(fixture.dropped("held_max"), 100);
+    drop(in_flight);
+}

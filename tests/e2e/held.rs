@@ -1,0 +1,264 @@
+//! Files that are rotated away and deleted while a sink is behind, with the real binary.
+
+use crate::support::{Agent, folder, wait_until};
+use millstream_testkit::http::{HttpServer, Reply, Seen};
+use rustix::process::Signal;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Rotated files that the writer keeps; older ones it deletes.
+const KEPT: usize = 3;
+
+/// Rotations of one test: most of the files are deleted in the end.
+const ROTATIONS: usize = 9;
+
+const LINES_PER_FILE: usize = 5000;
+
+/// An endpoint that takes nothing until it is opened. What it took, by line: the ids of the event.
+#[derive(Clone, Default)]
+struct Endpoint {
+    open: Arc<AtomicBool>,
+    taken: Arc<Mutex<BTreeMap<usize, Vec<String>>>>,
+}
+
+impl Endpoint {
+    fn serve(&self) -> HttpServer {
+        let endpoint = self.clone();
+        HttpServer::start(move |seen| endpoint.answer(seen))
+    }
+
+    fn answer(&self, seen: &Seen) -> Reply {
+        if !self.open.load(Relaxed) {
+            return Reply::status(503);
+        }
+        let mut taken = self.taken.lock().unwrap();
+        for line in seen.body.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            let event: Value = serde_json::from_slice(line).unwrap();
+            let number = event["message"].as_str().unwrap()[5..11].parse().unwrap();
+            taken.entry(number).or_default().push(event["meta"]["id"].as_str().unwrap().to_owned());
+        }
+        drop(taken);
+        // Slow enough that a stop finds most of it undelivered.
+        std::thread::sleep(Duration::from_millis(50));
+        Reply::status(200)
+    }
+
+    fn lines_taken(&self) -> usize {
+        self.taken.lock().unwrap().len()
+    }
+
+    /// Each line arrived, and always under the same id.
+    fn assert_once_by_id(&self, lines: usize) {
+        let taken = self.taken.lock().unwrap();
+        let missing: Vec<usize> = (0..lines).filter(|line| !taken.contains_key(line)).collect();
+        assert!(missing.is_empty(), "{} of {lines} lines are missing: {:?}…", missing.len(), &missing[..1]);
+        let changed = taken.iter().find(|(_, ids)| ids.iter().any(|id| *id != ids[0]));
+        assert_eq!(changed, None, "a line came under two ids");
+    }
+}
+
+/// A program that writes numbered lines and rotates its log by renaming.
+struct Writer {
+    folder: PathBuf,
+    written: usize,
+}
+
+impl Writer {
+    fn new(folder: &Path) -> Writer {
+        fs::create_dir_all(folder).unwrap();
+        Writer { folder: folder.to_path_buf(), written: 0 }
+    }
+
+    fn path(&self, generation: usize) -> PathBuf {
+        let ending = if generation == 0 { String::new() } else { format!(".{generation}") };
+        self.folder.join(format!("app.log{ending}"))
+    }
+
+    fn write(&mut self, lines: usize) {
+        let text: String = (self.written..self.written + lines)
+            .map(|number| format!("line {number:06} {}\n", "x".repeat(number % 50)))
+            .collect();
+        let mut file = File::options().create(true).append(true).open(self.path(0)).unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        self.written += lines;
+    }
+
+    fn rotate(&self) {
+        let _ = fs::remove_file(self.path(KEPT));
+        for generation in (0..KEPT).rev() {
+            let _ = fs::rename(self.path(generation), self.path(generation + 1));
+        }
+    }
+
+    /// Bytes of the files that are still there.
+    fn bytes_on_disk(&self) -> u64 {
+        let size = |generation| fs::metadata(self.path(generation)).map_or(0, |stat| stat.len());
+        (0..=KEPT).map(size).sum()
+    }
+}
+
+fn config(logs: &Path, uri: &str, held: &str) -> String {
+    format!(
+        "sources: {{ app: {{ type: file, include: ['{}/*.log'], held: {held} }} }}
+sinks: {{ out: {{ type: http, inputs: [app], uri: '{uri}', batch: {{ bytes: 64KiB, timeout: 100ms }}, buffer: {{ max: 512KiB }} }} }}
+limits: {{ memory: 64MiB }}
+shutdown_timeout: 2s
+",
+        logs.display()
+    )
+}
+
+/// Number of files in a folder; 0 if it is not there.
+fn count(folder: &Path) -> usize {
+    fs::read_dir(folder).map_or(0, Iterator::count)
+}
+
+/// Writes and rotates behind an endpoint that takes nothing. Each file is seen before it is rotated, and
+/// linked in `held`, if links can be made, before it is deleted.
+fn flood(agent: &Agent, writer: &mut Writer, held: Option<&Path>) {
+    for files in 1..=ROTATIONS {
+        writer.write(LINES_PER_FILE);
+        wait_until("the file is seen", PATIENCE, || {
+            agent.metric("millstream_source_files").is_some_and(|seen| seen >= files as f64)
+        });
+        wait_until("rotated files are linked", PATIENCE, || held.is_none_or(|held| count(held) == files - 1));
+        if files < ROTATIONS {
+            writer.rotate();
+        }
+    }
+}
+
+/// Starts the agent again until every line is there.
+fn deliver_all(dir: &Path, config: &str, endpoint: &Endpoint, lines: usize) {
+    endpoint.open.store(true, Relaxed);
+    let mut agent = Agent::start(dir, config, &[]);
+    wait_until("every line has arrived", PATIENCE, || {
+        assert!(!agent.has_ended(), "{}", agent.log());
+        endpoint.lines_taken() >= lines
+    });
+    assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
+    endpoint.assert_once_by_id(lines);
+}
+
+/// The last line of the log about the stop.
+fn farewell(agent: &Agent) -> String {
+    let log = agent.log();
+    log.lines().rev().find(|line| line.contains("stopped; ")).unwrap_or_default().to_owned()
+}
+
+#[test]
+fn linked_files_survive_sigterm_and_kill_until_they_are_delivered() {
+    for signal in [Signal::TERM, Signal::KILL] {
+        let dir = folder();
+        let endpoint = Endpoint::default();
+        let server = endpoint.serve();
+        let mut writer = Writer::new(&dir.path().join("in"));
+        let config = config(&dir.path().join("in"), &server.uri("/in"), "{ link: true }");
+        let mut agent = Agent::start(dir.path(), &config, &[]);
+        let held_dir = dir.path().join("data/held/app");
+        flood(&agent, &mut writer, Some(&held_dir));
+        wait_until("what is held is shown", PATIENCE, || {
+            agent.metric("millstream_held_files").is_some_and(|files| files == (ROTATIONS - 1 - KEPT) as f64)
+        });
+        assert!(agent.metric("millstream_held_bytes").unwrap() > 0.0);
+        assert!(agent.get("/api/files").unwrap().contains("\"held_by\":\"disk\""));
+        assert!(agent.get("/ready").unwrap().contains("\"held\":[{\"source\":\"app\""));
+        agent.send(signal);
+        let status = agent.wait(PATIENCE);
+        if signal == Signal::TERM {
+            assert_eq!(status.code(), Some(1), "{}", agent.log());
+            assert!(farewell(&agent).contains("in 9 files; lost: nothing"), "{}", agent.log());
+        }
+        // Once more in the middle of the delivery.
+        endpoint.open.store(true, Relaxed);
+        let mut agent = Agent::start(dir.path(), &config, &[]);
+        wait_until("some lines have arrived", PATIENCE, || endpoint.lines_taken() > LINES_PER_FILE);
+        agent.send(signal);
+        agent.wait(PATIENCE);
+        deliver_all(dir.path(), &config, &endpoint, writer.written);
+        assert_eq!(count(&held_dir), 0, "they go when they are settled");
+    }
+}
+
+/// A folder on another file system than [`folder`].
+fn other_file_system() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
+#[test]
+fn where_no_link_can_be_made_a_stop_copies_what_is_owed() {
+    let (dir, logs) = (folder(), other_file_system());
+    let endpoint = Endpoint::default();
+    let server = endpoint.serve();
+    let mut writer = Writer::new(logs.path());
+    let config = config(logs.path(), &server.uri("/in"), "{}");
+    let mut agent = Agent::start(dir.path(), &config, &[]);
+    flood(&agent, &mut writer, None);
+    assert_eq!(agent.stop().code(), Some(1), "{}", agent.log());
+    assert!(farewell(&agent).contains("in 9 files; lost: nothing"), "{}", agent.log());
+    deliver_all(dir.path(), &config, &endpoint, writer.written);
+}
+
+#[test]
+fn what_cannot_be_kept_over_a_stop_is_counted_to_the_byte() {
+    let (dir, logs) = (folder(), other_file_system());
+    let endpoint = Endpoint::default();
+    let server = endpoint.serve();
+    let mut writer = Writer::new(logs.path());
+    let config = config(logs.path(), &server.uri("/in"), "{ copy_at_stop: false }");
+    let mut agent = Agent::start(dir.path(), &config, &[]);
+    flood(&agent, &mut writer, None);
+    let all: u64 = (0..writer.written).map(|number| 13 + number as u64 % 50).sum();
+    let (kept, deleted) = (writer.bytes_on_disk(), (ROTATIONS - 1 - KEPT) * LINES_PER_FILE);
+    assert_eq!(agent.stop().code(), Some(1), "{}", agent.log());
+    let lost = format!(
+        "waiting on disk for the next start: {kept} bytes in {} files; lost: {deleted} events ({deleted} \
+         deleted_undelivered (source app)), {} bytes of files",
+        KEPT + 1,
+        all - kept
+    );
+    assert!(farewell(&agent).contains(&lost), "{lost}\n{}", agent.log());
+    // The rest arrives.
+    endpoint.open.store(true, Relaxed);
+    let mut agent = Agent::start(dir.path(), &config, &[]);
+    wait_until("the rest has arrived", PATIENCE, || endpoint.lines_taken() == writer.written - deleted);
+    assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
+}
+
+/// Beyond `held.max` the oldest are given up while the agent runs, counted in events and bytes.
+#[test]
+fn deleted_files_are_given_up_oldest_first_beyond_their_limit() {
+    let dir = folder();
+    let endpoint = Endpoint::default();
+    let server = endpoint.serve();
+    let mut writer = Writer::new(&dir.path().join("in"));
+    let config = config(&dir.path().join("in"), &server.uri("/in"), "{ max: 400KiB }");
+    let mut agent = Agent::start(dir.path(), &config, &[]);
+    flood(&agent, &mut writer, None);
+    let label = "component_id=\"app\",component_type=\"file\",component_kind=\"source\",reason=\"held_max\"";
+    let dropped = |what: &str| {
+        agent.metric(&format!("millstream_component_dropped_{what}_total{{{label}}}")).unwrap_or_default()
+            as usize
+    };
+    wait_until("the limit holds", PATIENCE, || {
+        dropped("events") > 0 && agent.metric("millstream_held_bytes").is_some_and(|bytes| bytes <= 409_600.0)
+    });
+    let (events, bytes) = (dropped("events"), dropped("bytes"));
+    assert!(bytes > 13 * events, "{bytes} bytes, {events} lines");
+    assert!(agent.log().contains("deleted files that are not delivered take"), "{}", agent.log());
+    endpoint.open.store(true, Relaxed);
+    let least = writer.written - events;
+    wait_until("everything else has arrived", PATIENCE, || endpoint.lines_taken() >= least);
+    agent.stop();
+    let taken = endpoint.taken.lock().unwrap();
+    let last = ROTATIONS * LINES_PER_FILE - 4 * LINES_PER_FILE;
+    assert!((last..writer.written).all(|line| taken.contains_key(&line)), "the youngest are kept");
+}
