@@ -493,10 +493,14 @@ impl FileSource {
         Some(tail)
     }
 
-    /// Keeps in mind a file that left the patterns: it may come back under its old name.
+    /// Keeps in mind a file that left the patterns, and may come back under its old name, or that could
+    /// not be taken in: at the next walk it is known, with its id and where each sink reads it.
     fn lay_by(&mut self, tail: Tail) {
-        let head = tail.cursors.head();
-        let checkpoints = self.open.sinks.iter().map(|(_, sink)| (sink.clone(), head)).collect();
+        let (cursors, head) = (tail.cursors.list(), tail.cursors.head());
+        let position =
+            |index| cursors.iter().find(|of| of.sinks.contains(index)).map_or(head, |of| of.position);
+        let sinks = self.open.sinks.iter();
+        let checkpoints = sinks.map(|(index, sink)| (sink.clone(), position(*index))).collect();
         let record = OriginRecord { id: tail.origin.id, descriptor: Vec::new(), checkpoints };
         self.records.entry(tail.inode.number).or_default().push((record, tail.descriptor));
     }

@@ -286,6 +286,9 @@ impl FileSource {
                 kept.len()
             );
             self.walk_wanted = true;
+            // Those that were moved meanwhile are looked for once more, too.
+            self.searched = false;
+            new.into_iter().for_each(|tail| self.lay_by(tail));
             return false;
         }
         for mut tail in new {

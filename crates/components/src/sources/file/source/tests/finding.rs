@@ -54,6 +54,33 @@ fn nothing_is_read_under_a_name_that_is_not_kept() {
     assert_eq!(fixture.rig.store.ids().len(), 1);
 }
 
+/// While the store fails, a start takes in no file; those that were known are still known when it works
+/// again, also one that was moved out of the patterns meanwhile, and a new one has one id only.
+#[test]
+fn known_files_keep_their_ids_when_a_start_cannot_write_the_store() {
+    let mut fixture = Fixture::new(json!({}), &["out"]);
+    fixture.append("a.log", "a1\n");
+    fixture.append("b.log", "b1\n");
+    fixture.read();
+    let known = fixture.rig.store.ids();
+    fixture.restart(true);
+    fixture.append("a.log", "a2\n");
+    fixture.append("b.log", "b2\n");
+    fixture.append("c.log", "c1\n");
+    fixture.rename("b.log", "b.old");
+    fixture.rig.store.fail(true);
+    for _ in 0..5 {
+        assert_eq!(fixture.read_texts(), Vec::<String>::new());
+    }
+    fixture.rig.store.fail(false);
+    let lines = fixture.read();
+    assert_eq!(BTreeSet::from_iter(texts(&lines)), ["a2", "b2", "c1"].map(str::to_owned).into());
+    let ids = fixture.rig.store.ids();
+    assert!(known.iter().all(|id| ids.contains(id)) && ids.len() == 3, "{known:?} became {ids:?}");
+    let again = lines.iter().filter(|line| known.contains(&line.file_id));
+    assert_eq!(again.count(), 2, "a line of a known file has another id: {lines:?}");
+}
+
 /// A renamed file goes on where it was, under the id and the name of its first sight; a new file
 /// in its old place is another one.
 #[test]
