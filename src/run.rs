@@ -190,8 +190,12 @@ fn ending(stopped: &Stopped, until_eof: bool, timeout: Interval) -> u8 {
 
 /// Why the run counts as failed, if it does.
 fn failure(stopped: &Stopped, until_eof: bool, timeout: Interval) -> Option<String> {
-    if let Some(error) = &stopped.commit_error {
-        return Some(format!("checkpoints could not be written ({error}): some data will be repeated"));
+    if let Some(error) = &stopped.uncommitted {
+        let seconds = stopped.snapshot.checkpoints.committed_seconds.ceil();
+        return Some(format!(
+            "the last checkpoints could not be saved in data_dir ({error}): what was delivered in the last \
+             {seconds:.0} s is repeated after the next start, under the same ids"
+        ));
     }
     if !stopped.drained {
         let sinks = stopped.snapshot.undelivered_list();

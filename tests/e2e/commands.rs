@@ -138,7 +138,7 @@ fn damaged_checkpoints_are_set_aside_and_the_agent_starts() {
         fs::write(&store, damaged).unwrap();
         let mut agent = Agent::start(dir.path(), IDLE, &["--until-eof"]);
         assert_eq!(agent.wait(LIMIT).code(), Some(0), "{name}: {}", agent.log());
-        assert!(agent.log().contains("a new one is begun"), "{name}: {}", agent.log());
+        assert!(agent.log().contains("a new one is created"), "{name}: {}", agent.log());
         fs::remove_file(dir.path().join("agent.log")).unwrap();
     }
 }

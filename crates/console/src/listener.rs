@@ -147,12 +147,7 @@ mod tests {
     use tokio::time::Instant;
 
     fn service() -> Arc<Service> {
-        let snapshot = || Snapshot {
-            uptime_seconds: 0.0,
-            memory_granted_bytes: 0,
-            memory_grant_bytes_max: 0,
-            components: Vec::new(),
-        };
+        let snapshot = Snapshot::default;
         let ready = Arc::new(AtomicBool::new(true));
         let config = Arc::new(crate::ConfigState::new(0));
         let router = Router { snapshot: Arc::new(snapshot), ready, version: "1", config };

@@ -5,7 +5,7 @@ use crate::files;
 use crate::process::ProcessStats;
 use crate::routes::TakeSnapshot;
 use millstream_model::{CountersSnapshot, OwnMetric, OwnMetrics};
-use millstream_snapshot::{ComponentSnapshot, SinkProgress, Snapshot};
+use millstream_snapshot::{CheckpointSnapshot, ComponentSnapshot, SinkProgress, Snapshot};
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Write};
 use std::sync::Arc;
@@ -70,6 +70,7 @@ fn write(
     flow(text, &snapshot.components);
     progress(text, &snapshot.components);
     files::metrics(text, &snapshot.components);
+    checkpoints(text, &snapshot.checkpoints);
     agent(text, snapshot, version, config);
     process_figures(text, process);
 }
@@ -150,6 +151,17 @@ fn per_sink(
             let [id, type_name, kind] = labels(component);
             text.sample(name, &[id, type_name, kind, ("sink", &sink.sink)], of(sink));
         }
+    }
+}
+
+/// Whether checkpoints and ids can be kept.
+fn checkpoints(text: &mut Text<'_>, checkpoints: &CheckpointSnapshot) {
+    let help = "Age in seconds of the oldest checkpoint that moved and is not committed; 0 when none waits.";
+    text.single("millstream_checkpoint_age_seconds", "gauge", help, Float(checkpoints.age_seconds));
+    let name = "millstream_checkpoint_errors_total";
+    text.family(name, "counter", "Failures to read or write the checkpoint store, by operation.");
+    for (operation, count) in &checkpoints.errors {
+        text.sample(name, &[("operation", operation)], count);
     }
 }
 
@@ -338,6 +350,7 @@ mod tests {
             memory_granted_bytes: 0,
             memory_grant_bytes_max: 0,
             components: Vec::new(),
+            checkpoints: CheckpointSnapshot::default(),
         };
         let text = prometheus(&empty, &ProcessStats::default(), "1.2.3", &ConfigState::new(u64::MAX));
         let line = text.lines().find(|line| line.starts_with("millstream_config_hash ")).unwrap();

@@ -8,7 +8,7 @@ use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use hyper::{Method, Response, StatusCode, Uri};
-use millstream_snapshot::Snapshot;
+use millstream_snapshot::{CheckpointSnapshot, Snapshot};
 use serde::Serialize;
 use serde_json::json;
 use std::sync::Arc;
@@ -60,6 +60,24 @@ struct Readiness<'a> {
     sinks: Vec<SinkState>,
     /// Deleted files that sources hold because they are not delivered.
     held: Vec<files::HeldBySource<'a>>,
+    checkpoints: CheckpointState,
+}
+
+/// Whether checkpoints and ids can be kept.
+#[derive(Serialize)]
+struct CheckpointState {
+    /// What cannot be kept, and why; `null` if all can.
+    trouble: Option<String>,
+    /// Seconds since the last commit that went well.
+    committed_seconds: f64,
+    /// Age of the oldest change that is not committed, in seconds; 0 when nothing waits.
+    age_seconds: f64,
+}
+
+impl CheckpointState {
+    fn of(CheckpointSnapshot { trouble, committed_seconds, age_seconds, .. }: CheckpointSnapshot) -> Self {
+        CheckpointState { trouble, committed_seconds, age_seconds }
+    }
 }
 
 #[derive(Serialize)]
@@ -95,11 +113,14 @@ impl Router {
 
     fn ready(&self) -> Reply {
         let ready = self.ready.load(Ordering::Acquire);
-        let components = (self.snapshot)().components;
-        let sinks = components.iter().filter(|component| component.kind == "sink");
+        let snapshot = (self.snapshot)();
+        let checkpoints = CheckpointState::of(snapshot.checkpoints);
+        let sinks = snapshot.components.iter().filter(|component| component.kind == "sink");
         let sinks = sinks.map(|sink| SinkState { id: sink.id.clone(), trouble: sink.trouble.clone() });
+        let sinks = sinks.collect();
+        let held = files::held(&snapshot.components);
         let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-        as_json(status, &Readiness { ready, sinks: sinks.collect(), held: files::held(&components) })
+        as_json(status, &Readiness { ready, sinks, held, checkpoints })
     }
 
     fn snapshot(&self) -> Reply {

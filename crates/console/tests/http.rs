@@ -155,6 +155,17 @@ fn ready_follows_the_agent_and_names_troubled_sinks() {
 }
 
 #[test]
+fn ready_says_that_checkpoints_cannot_be_committed_and_since_when() {
+    let fixture = Fixture::new();
+    fixture.ready.store(true, Ordering::Release);
+    let reply = fixture.ask("/ready", &[]);
+    let expected = serde_json::json!({
+        "trouble": "checkpoints cannot be committed: disk full", "committed_seconds": 12.5, "age_seconds": 12.5
+    });
+    assert_eq!((reply.status, &reply.json()["checkpoints"]), (200, &expected));
+}
+
+#[test]
 fn files_have_their_modes_and_a_stale_socket_is_replaced() {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("control.sock");

@@ -177,6 +177,16 @@ fn every_component_is_there_under_its_own_name() {
 }
 
 #[test]
+fn checkpoints_that_cannot_be_committed_are_there() {
+    let families = rendered();
+    assert_eq!(families["millstream_checkpoint_age_seconds"].samples[&Vec::new()], 12.5);
+    let errors = &families["millstream_checkpoint_errors_total"];
+    assert_eq!(errors.kind, "counter");
+    assert_eq!(errors.samples[&labels(&[("operation", "commit")])], 12.0);
+    assert_eq!(errors.samples[&labels(&[("operation", "keep")])], 0.0);
+}
+
+#[test]
 fn the_agent_and_its_process_are_there() {
     let families = rendered();
     let single = |name: &str| families[name].samples[&Vec::new()];

@@ -180,7 +180,7 @@ impl LaneDriver {
     }
 
     async fn drive(self: Arc<Self>) {
-        let mut lane = self.open();
+        let Some(mut lane) = self.open().await else { return };
         self.start(&mut *lane).await;
         let mut sync_due: Option<Instant> = None;
         while !self.queue.is_let_go() {
@@ -215,24 +215,20 @@ impl LaneDriver {
         }
     }
 
-    fn open(&self) -> Box<dyn Lane> {
+    /// Opens the lane; `None` if it is let go before.
+    async fn open(&self) -> Option<Box<dyn Lane>> {
         let (store, id, lane) = (self.store.clone(), self.sink_id.clone(), self.lane);
-        let (sink, counters, state) = (id.clone(), self.counters.clone(), store.lane(&id, lane));
+        let (sink, counters, state) = (id.clone(), self.counters.clone(), self.state().await?);
         let keep = Arc::new(move |state| store.keep_lane(&id, lane, state));
-        self.sink.lane(LaneCx { sink, lane, state, counters, keep })
+        Some(self.sink.lane(LaneCx { sink, lane, state, counters, keep }))
     }
 
     /// Waits for the far side, until the lane is closed and has nothing to deliver.
     async fn start(&self, lane: &mut dyn Lane) {
         let mut backoff = Backoff::default();
         while let Err(error) = lane.start().await {
-            let closed = self.queue.closed.load(Ordering::Acquire);
-            if closed && self.queue.lock().queue.is_empty() || self.queue.is_let_go() {
+            if self.pause_unless_ended(&error, &mut backoff).await.is_none() {
                 return;
-            }
-            tokio::select! {
-                () = self.pause(&error, backoff.next(random())) => {}
-                () = self.queue.closing(), if !closed => {}
             }
         }
         self.queue.started.store(true, Ordering::Relaxed);

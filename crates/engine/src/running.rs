@@ -39,8 +39,9 @@ pub struct Stopped {
     /// Whether everything in flight was delivered in time. What was not is read again at the next
     /// start.
     pub drained: bool,
-    /// Why the last checkpoints could not be written, if they could not.
-    pub commit_error: Option<String>,
+    /// Why the last checkpoints could not be committed: what was delivered since those before is
+    /// repeated after the next start.
+    pub uncommitted: Option<String>,
     /// What sources that can read twice leave unsettled.
     pub left: Leftover,
     /// Events (bytes, of a source of bytes) of other sources that no sink has settled: they are lost.
@@ -164,10 +165,11 @@ impl Running {
         if !held {
             log::error!("deleted files are still being copied, and shutdown_timeout is over");
         }
-        let commit_error = self.current.commit().err().map(|error| error.to_string());
+        let uncommitted = self.current.commit().err().map(|error| error.to_string());
         let (left, unsettled) = leave(&core);
+        core.store.finish();
         let drained = drained && held;
-        Stopped { drained, commit_error, left, unsettled, snapshot: snapshot::take(&core) }
+        Stopped { drained, uncommitted, left, unsettled, snapshot: snapshot::take(&core) }
     }
 
     /// Begins to have sources for which `goes` holds make durable what they owe and could not read again.

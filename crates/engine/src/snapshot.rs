@@ -4,20 +4,24 @@ use crate::core::{Core, SinkSlot};
 use crate::limits::FULL_AFTER;
 use millstream_model::Now;
 use millstream_snapshot::{
-    ComponentSnapshot, FileSnapshot, SinkProgress, Snapshot, lag_seconds, log_delay_seconds,
+    CheckpointSnapshot, ComponentSnapshot, FileSnapshot, SinkProgress, Snapshot, lag_seconds,
+    log_delay_seconds,
 };
+use millstream_store::StoreHealth;
 use std::time::Duration;
 
 /// Reads what the engine is doing.
 pub(crate) fn take(core: &Core) -> Snapshot {
     let now = core.now();
     let sources = (0..core.sources.len()).map(|index| of_source(core, index, now));
+    let StoreHealth { trouble, committed_seconds, age_seconds, errors } = core.store.health();
     let nodes = (0..core.nodes.len()).map(|index| of_node(core, index, now));
     Snapshot {
         uptime_seconds: now.since_start.as_secs_f64(),
         memory_granted_bytes: core.grant.used(),
         memory_grant_bytes_max: core.grant.bytes_max(),
         components: sources.chain(nodes).collect(),
+        checkpoints: CheckpointSnapshot { trouble, committed_seconds, age_seconds, errors },
     }
 }
 

@@ -21,6 +21,21 @@ pub struct Snapshot {
     pub memory_grant_bytes_max: u64,
     /// Every component: sources, transforms in the order of the flow, sinks.
     pub components: Vec<ComponentSnapshot>,
+    /// The checkpoint store.
+    pub checkpoints: CheckpointSnapshot,
+}
+
+/// Whether checkpoints and ids can be kept.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct CheckpointSnapshot {
+    /// What cannot be read or written, and why; `None` if the last attempt of everything went well.
+    pub trouble: Option<String>,
+    /// Seconds since the last commit that went well; one that had nothing to write counts.
+    pub committed_seconds: f64,
+    /// Age of the oldest change that is not committed, in seconds; 0 when nothing waits.
+    pub age_seconds: f64,
+    /// Failures since the start, by operation.
+    pub errors: BTreeMap<&'static str, u64>,
 }
 
 /// One component.

@@ -1,7 +1,8 @@
-//! The checkpoint store: what the agent knows over a restart, in an embedded database.
+//! The checkpoint store: what the agent knows over a restart.
 //!
-//! Four tables, all values followed by the XXH3 hash of key and value (8 bytes, little endian): the database does
-//! not verify what it reads, and a wrong offset is worse than none.
+//! It is an embedded database, `checkpoints.redb`, with four tables. All values are followed by the
+//! XXH3 hash of key and value (8 bytes, little endian): the database does not verify what it reads,
+//! and a wrong offset is worse than none.
 //!
 //! | table | key | value |
 //! |---|---|---|
@@ -10,32 +11,41 @@
 //! | `checkpoints` | (source id, origin id, sink id) | offset, 8 bytes little endian |
 //! | `lanes` | (sink id, lane) | what the lane's last sync returned |
 //!
-//! A store that cannot be read is set aside and a new one begun; a value that fails its hash is
-//! left out. Both only repeat data, and both are reported.
+//! Beside it, `identities` is a second copy of sources and origins, with checkpoints of a while ago. A
+//! database that cannot be read is set aside, and a new one restored from the copy: data is then
+//! repeated under the ids it had. A value that fails its hash is left out. Both are reported.
+//!
+//! A disk that is full, or does not let the store read or write, is no damage: a start is refused, and
+//! what cannot be committed waits for the next attempt.
 
+mod copy;
+mod database;
+mod disk;
+mod health;
+mod identities;
+
+pub use health::StoreHealth;
+
+use copy::Copy;
+use database::{CHECKPOINTS, LANES, ORIGINS, Opened, SOURCES};
+use disk::{Disk, FORMAT_FILE, Folder};
+use health::{Operation, Watch};
+use identities::Records;
 use millstream_model::{OriginRecord, OriginStore};
-use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
+use redb::{Database, ReadableDatabase};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, RwLock, RwLockReadGuard};
-use std::time::{SystemTime, UNIX_EPOCH};
-
-const SOURCES: TableDefinition<&str, &[u8]> = TableDefinition::new("sources");
-const ORIGINS: TableDefinition<(&str, u64), &[u8]> = TableDefinition::new("origins");
-const CHECKPOINTS: TableDefinition<(&str, u64, &str), &[u8]> = TableDefinition::new("checkpoints");
-const LANES: TableDefinition<(&str, u64), &[u8]> = TableDefinition::new("lanes");
-
-/// Cache in bytes: an agent's checkpoints are small and written, not read.
-const STORE_CACHE_BYTES: usize = 512 * 1024;
-
-/// The database's file in `data_dir`.
-const DATABASE: &str = "checkpoints.redb";
+use std::time::Instant;
 
 /// Version of the layout of `data_dir`, in its file `format`.
 const FORMAT: &str = "1";
+
+/// Bytes of the file `lock`: a process id, spaces and a line end.
+const LOCK_BYTES: usize = 12;
 
 /// The store cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -53,9 +63,36 @@ pub enum StoreError {
     /// The folder cannot be used at all.
     #[error("data_dir {0}: {1}; set data_dir to a folder this user may write")]
     Io(PathBuf, io::Error),
-    /// The database cannot be created.
+    /// The disk is full.
+    #[error(
+        "data_dir {0}: checkpoint store: {1}; make room and start again: nothing is read before, so that files \
+         keep their ids and checkpoints"
+    )]
+    Full(PathBuf, io::Error),
+    /// The database cannot be opened or created.
     #[error("data_dir {0}: checkpoint store: {1}")]
     Database(PathBuf, String),
+}
+
+impl StoreError {
+    fn io(data_dir: &Path, error: io::Error) -> StoreError {
+        match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                StoreError::Full(data_dir.to_path_buf(), error)
+            }
+            _ => StoreError::Io(data_dir.to_path_buf(), error),
+        }
+    }
+
+    fn database(data_dir: &Path, unusable: database::Unusable) -> StoreError {
+        match unusable {
+            database::Unusable::Refused(error) => match StoreError::io(data_dir, error) {
+                StoreError::Io(data_dir, error) => StoreError::Database(data_dir, error.to_string()),
+                other => other,
+            },
+            database::Unusable::Damaged(reason) => StoreError::Database(data_dir.to_path_buf(), reason),
+        }
+    }
 }
 
 /// What waits for the next commit, by key.
@@ -66,17 +103,27 @@ struct Pending {
     origins: BTreeMap<(Arc<str>, u64), Vec<u8>>,
 }
 
-/// Where the database is: a file, or in a test a disk that loses power.
-type Create = Box<dyn Fn(&redb::Builder) -> Result<Database, redb::DatabaseError> + Send + Sync>;
+impl Pending {
+    fn is_empty(&self) -> bool {
+        self.checkpoints.is_empty() && self.lanes.is_empty() && self.origins.is_empty()
+    }
+}
+
+/// What is on the disk.
+struct OnDisk {
+    /// `None` after an error: it is opened again then.
+    database: Option<Opened>,
+    copy: Copy,
+}
 
 /// The checkpoint store of one `data_dir`, which it keeps locked.
 pub struct Store {
     data_dir: PathBuf,
-    create: Create,
-    /// `None` after an error: the library refuses to go on then, and the file is opened again.
-    database: Mutex<Option<Database>>,
+    disk: Box<dyn Disk>,
+    on_disk: Mutex<OnDisk>,
     pending: Mutex<Pending>,
     gate: RwLock<()>,
+    watch: Watch,
     on_sync: OnceLock<Box<dyn Fn() + Send + Sync>>,
     on_keep: OnceLock<Box<dyn Fn() -> io::Result<()> + Send + Sync>>,
     _lock: File,
@@ -85,8 +132,8 @@ pub struct Store {
 impl Store {
     /// Opens the store in `data_dir`, making the folder if it is missing.
     pub fn open(data_dir: &Path) -> Result<Store, StoreError> {
-        let path = data_dir.join(DATABASE);
-        Store::open_at(data_dir, Box::new(move |builder| builder.create(&path)))
+        std::fs::create_dir_all(data_dir).map_err(|error| StoreError::io(data_dir, error))?;
+        Store::open_at(data_dir, Box::new(Folder::new(data_dir)))
     }
 
     /// Folder in `data_dir` for what `source` holds of deleted files. Ids of components are names that
@@ -95,45 +142,77 @@ impl Store {
         self.data_dir.join("held").join(source)
     }
 
-    fn open_at(data_dir: &Path, create: Create) -> Result<Store, StoreError> {
-        let failed = |error| StoreError::Io(data_dir.to_path_buf(), error);
-        std::fs::create_dir_all(data_dir).map_err(failed)?;
+    fn open_at(data_dir: &Path, disk: Box<dyn Disk>) -> Result<Store, StoreError> {
+        let failed = |error| StoreError::io(data_dir, error);
         let lock = take_lock(data_dir)?;
-        check_format(data_dir)?;
-        let database = match open_checked(&create) {
-            Err(Unusable::Damaged(reason)) => {
-                set_aside(&data_dir.join(DATABASE), &reason).map_err(failed)?;
-                open_checked(&create)
-            }
-            opened => opened,
-        };
-        let database =
-            database.map_err(|error| StoreError::Database(data_dir.to_path_buf(), error.to_string()))?;
-        // What is synced into a file is lost all the same if the folder does not know the file.
-        File::open(data_dir).and_then(|folder| folder.sync_all()).map_err(failed)?;
+        let was_used = check_format(data_dir, &*disk)?;
+        let opened = Opened::open(&*disk, was_used).and_then(|database| {
+            let (copy, database) = database.work(|database| Copy::open(&*disk, database))?;
+            Ok(OnDisk { database: Some(database), copy })
+        });
+        let on_disk = opened.map_err(|unusable| StoreError::database(data_dir, unusable))?;
+        if !was_used {
+            // Last: where this file is, database and copy were durable, and one that is missing is lost.
+            disk.replace(FORMAT_FILE, format!("{FORMAT}\n").as_bytes()).map_err(failed)?;
+        }
+        let watch = Watch::new();
+        watch.copy(on_disk.copy.trouble());
         Ok(Store {
             data_dir: data_dir.to_path_buf(),
-            create,
-            database: Mutex::new(Some(database)),
+            disk,
+            on_disk: Mutex::new(on_disk),
             pending: Mutex::default(),
             gate: RwLock::default(),
+            watch,
             on_sync: OnceLock::new(),
             on_keep: OnceLock::new(),
             _lock: lock,
         })
     }
 
-    /// Works on the database, alone. After an error it is opened again the next time: the library
-    /// does not recover from a full disk by itself.
-    fn with<T>(&self, work: impl FnOnce(&Database) -> Result<T, redb::Error>) -> io::Result<T> {
-        let mut slot = self.database.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let database = match slot.take() {
-            Some(database) => database,
-            None => open_checked(&self.create).map_err(io::Error::other)?,
-        };
-        let (value, database) = guarded(|| Ok((work(&database)?, database))).map_err(io::Error::other)?;
-        *slot = Some(database);
+    /// How the store is: whether it can be written, and what waits for that.
+    pub fn health(&self) -> StoreHealth {
+        let waits = !self.pending().is_empty();
+        self.watch.health(waits)
+    }
+
+    fn on_disk(&self) -> MutexGuard<'_, OnDisk> {
+        self.on_disk.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Works on the database, alone. After an error it is opened again the next time.
+    fn with<T>(
+        &self,
+        operation: Operation,
+        work: impl FnOnce(&Database, &mut Copy) -> Result<T, redb::Error>,
+    ) -> io::Result<T> {
+        self.work_on(&mut self.on_disk(), operation, work)
+    }
+
+    fn work_on<T>(
+        &self,
+        on_disk: &mut OnDisk,
+        operation: Operation,
+        work: impl FnOnce(&Database, &mut Copy) -> Result<T, redb::Error>,
+    ) -> io::Result<T> {
+        let opened = on_disk.database.take().map_or_else(|| Opened::open(&*self.disk, true), Ok);
+        let copy = &mut on_disk.copy;
+        let done = opened.and_then(|opened| opened.work(|database| work(database, copy)));
+        let done = done.map_err(io::Error::other);
+        self.watch.done(operation, &done);
+        self.watch.copy(copy.trouble());
+        let (value, database) = done?;
+        on_disk.database = Some(database);
         Ok(value)
+    }
+
+    /// Reads from the database; tries again once, after it was opened again.
+    fn read<T>(&self, read: impl Fn(&Database) -> Result<T, redb::Error>) -> io::Result<T> {
+        let once = || self.with(Operation::Read, |database, _| read(database));
+        once().or_else(|error| {
+            log::warn!("checkpoint store: {error}; it is opened and read again");
+            once()
+        })
     }
 
     fn pending(&self) -> MutexGuard<'_, Pending> {
@@ -184,18 +263,29 @@ impl Store {
         moved: impl FnOnce(&mut dyn FnMut(&Arc<str>, u64, &Arc<str>, u64)),
     ) -> io::Result<()> {
         // Gathered and written under one lock: what was gathered earlier must not be written later.
-        self.with(|database| {
-            let due = self.gather(moved);
-            if due.checkpoints.is_empty() && due.lanes.is_empty() && due.origins.is_empty() {
-                return Ok(());
+        let mut on_disk = self.on_disk();
+        let begun = Instant::now();
+        let due = self.gather(moved);
+        self.work_on(&mut on_disk, Operation::Commit, |database, copy| {
+            // Without anything to write, an attempt still says whether writing is possible again.
+            if due.is_empty() && !self.watch.is_troubled() {
+                return copy.tend(&*self.disk, database);
             }
-            write(database, &due)?;
-            let mut pending = self.pending();
-            pending.checkpoints.retain(|key, offset| due.checkpoints.get(key) != Some(offset));
-            pending.lanes.retain(|key, state| due.lanes.get(key) != Some(state));
-            pending.origins.retain(|key, descriptor| due.origins.get(key) != Some(descriptor));
-            Ok(())
-        })
+            let new = database::write(database, &due)?;
+            self.settled(&due);
+            copy.append(&*self.disk, database, &new, true)?;
+            copy.tend(&*self.disk, database)
+        })?;
+        self.watch.committed(begun);
+        Ok(())
+    }
+
+    /// What was due is in the database.
+    fn settled(&self, due: &Pending) {
+        let mut pending = self.pending();
+        pending.checkpoints.retain(|key, offset| due.checkpoints.get(key) != Some(offset));
+        pending.lanes.retain(|key, state| due.lanes.get(key) != Some(state));
+        pending.origins.retain(|key, descriptor| due.origins.get(key) != Some(descriptor));
     }
 
     fn gather(&self, moved: impl FnOnce(&mut dyn FnMut(&Arc<str>, u64, &Arc<str>, u64))) -> Pending {
@@ -207,19 +297,26 @@ impl Store {
         pending.clone()
     }
 
-    /// What the lane's last sync returned, committed or about to be.
-    pub fn lane(&self, sink: &Arc<str>, lane: usize) -> Option<Vec<u8>> {
-        if let Some(state) = self.pending().lanes.get(&(sink.clone(), lane as u64)) {
-            return Some(state.clone());
+    /// Brings the second copy of the identities up to date, with the checkpoints: the agent stops.
+    pub fn finish(&self) {
+        let finished = self.with(Operation::Commit, |database, copy| {
+            database::end_any_source(database)?;
+            copy.finish(&*self.disk, database)
+        });
+        if let Err(error) = finished {
+            log::warn!("checkpoint store: the second copy of the file ids is not up to date: {error}");
         }
-        let read = |database: &Database| -> Result<Option<Vec<u8>>, redb::Error> {
+    }
+
+    /// What the lane's last sync returned, committed or about to be.
+    pub fn lane(&self, sink: &Arc<str>, lane: usize) -> io::Result<Option<Vec<u8>>> {
+        if let Some(state) = self.pending().lanes.get(&(sink.clone(), lane as u64)) {
+            return Ok(Some(state.clone()));
+        }
+        self.read(|database| {
             let table = database.begin_read()?.open_table(LANES)?;
             let value = table.get((&**sink, lane as u64))?;
-            Ok(value.and_then(|v| opened(&lane_key(sink, lane as u64), v.value())))
-        };
-        self.with(read).unwrap_or_else(|error| {
-            log::error!("checkpoint store: state of sink {sink} unreadable: {error}");
-            None
+            Ok(value.and_then(|v| database::opened(&database::lane_key(sink, lane as u64), v.value())))
         })
     }
 
@@ -229,33 +326,8 @@ impl Store {
     }
 }
 
-fn write(database: &Database, due: &Pending) -> Result<(), redb::Error> {
-    let transaction = database.begin_write()?;
-    {
-        let mut origins = transaction.open_table(ORIGINS)?;
-        for ((source, origin), descriptor) in &due.origins {
-            let value = sealed(&origin_key(source, *origin), descriptor);
-            origins.insert((&**source, *origin), &value[..])?;
-        }
-        let mut table = transaction.open_table(CHECKPOINTS)?;
-        for ((source, origin, sink), offset) in &due.checkpoints {
-            // Forgotten while it was on its way: nobody would remove this row again.
-            if origins.get((&**source, *origin))?.is_none() {
-                continue;
-            }
-            let value = sealed(&checkpoint_key(source, *origin, sink), &offset.to_le_bytes());
-            table.insert((&**source, *origin, &**sink), &value[..])?;
-        }
-        let mut table = transaction.open_table(LANES)?;
-        for ((sink, lane), state) in &due.lanes {
-            table.insert((&**sink, *lane), &sealed(&lane_key(sink, *lane), state)[..])?;
-        }
-    }
-    Ok(transaction.commit()?)
-}
-
 fn take_lock(data_dir: &Path) -> Result<File, StoreError> {
-    let failed = |error| StoreError::Io(data_dir.to_path_buf(), error);
+    let failed = |error| StoreError::io(data_dir, error);
     let path = data_dir.join("lock");
     let file =
         OpenOptions::new().create(true).truncate(false).read(true).write(true).open(&path).map_err(failed)?;
@@ -267,111 +339,24 @@ fn take_lock(data_dir: &Path) -> Result<File, StoreError> {
         }
         Err(std::fs::TryLockError::Error(error)) => return Err(failed(error)),
     }
-    std::fs::write(&path, format!("{}\n", std::process::id())).map_err(failed)?;
+    // In place, and as long as the one before: a full disk has room for that. Others only show it.
+    let owner = format!("{:<1$}\n", std::process::id(), LOCK_BYTES - 1);
+    let written = file.write_all_at(owner.as_bytes(), 0).and_then(|()| file.set_len(LOCK_BYTES as u64));
+    if let Err(error) = written {
+        log::warn!("{}: {error}; it does not name this process", path.display());
+    }
     Ok(file)
 }
 
-fn check_format(data_dir: &Path) -> Result<(), StoreError> {
-    let failed = |error| StoreError::Io(data_dir.to_path_buf(), error);
-    let path = data_dir.join("format");
-    let found = match std::fs::read_to_string(&path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-        found => found.map_err(failed)?,
-    };
-    match found.trim() {
-        FORMAT => Ok(()),
+/// Whether an agent used the folder before.
+fn check_format(data_dir: &Path, disk: &dyn Disk) -> Result<bool, StoreError> {
+    let found = disk.read(FORMAT_FILE).map_err(|error| StoreError::io(data_dir, error))?;
+    match String::from_utf8_lossy(&found).trim() {
+        FORMAT => Ok(true),
         // An empty file is one whose writing a crash cut off.
-        "" => write_synced(&path, &format!("{FORMAT}\n")).map_err(failed),
+        "" => Ok(false),
         other => Err(StoreError::Format(data_dir.to_path_buf(), other.to_owned())),
     }
-}
-
-fn write_synced(path: &Path, text: &str) -> io::Result<()> {
-    let mut file = File::create(path)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()
-}
-
-/// Why the database cannot be opened.
-#[derive(Debug, thiserror::Error)]
-enum Unusable {
-    /// What is in the file makes no sense.
-    #[error("{0}")]
-    Damaged(String),
-    /// The system does not let us: the file may be as good as ever.
-    #[error("{0}")]
-    Refused(io::Error),
-}
-
-/// Opens the database, verifies every page of it, and makes the tables.
-fn open_checked(create: &Create) -> Result<Database, Unusable> {
-    guarded(|| {
-        let mut builder = Database::builder();
-        builder.set_cache_size(STORE_CACHE_BYTES).set_check_integrity_on_open(true);
-        let database = create(&builder)?;
-        let transaction = database.begin_write()?;
-        transaction.open_table(SOURCES)?;
-        transaction.open_table(ORIGINS)?;
-        transaction.open_table(CHECKPOINTS)?;
-        transaction.open_table(LANES)?;
-        transaction.commit()?;
-        Ok(database)
-    })
-}
-
-/// Calls the library, which a damaged file can make panic.
-fn guarded<T>(work: impl FnOnce() -> Result<T, redb::Error>) -> Result<T, Unusable> {
-    match catch_unwind(AssertUnwindSafe(work)) {
-        Ok(Ok(value)) => Ok(value),
-        // An error of the system has its number; what the library finds in the file has none.
-        Ok(Err(redb::Error::Io(error))) if error.raw_os_error().is_some() => Err(Unusable::Refused(error)),
-        Ok(Err(error)) => Err(Unusable::Damaged(error.to_string())),
-        Err(_) => Err(Unusable::Damaged("the file is damaged".to_owned())),
-    }
-}
-
-fn set_aside(path: &Path, reason: &str) -> io::Result<()> {
-    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let mut names = (seconds..).map(|number| path.with_extension(format!("corrupt-{number}")));
-    let aside = names.find(|name| !name.exists()).unwrap_or_default();
-    log::error!(
-        "checkpoint store {} cannot be read ({reason}); it is kept as {} and a new one is begun: data will be repeated",
-        path.display(),
-        aside.display()
-    );
-    std::fs::rename(path, aside)
-}
-
-fn checkpoint_key(source: &str, origin: u64, sink: &str) -> Vec<u8> {
-    [source.as_bytes(), &[0], &origin.to_le_bytes(), sink.as_bytes()].concat()
-}
-
-fn lane_key(sink: &str, lane: u64) -> Vec<u8> {
-    [sink.as_bytes(), &[0], &lane.to_le_bytes()].concat()
-}
-
-fn origin_key(source: &str, origin: u64) -> Vec<u8> {
-    [source.as_bytes(), &[0], &origin.to_le_bytes()].concat()
-}
-
-/// The value followed by the hash of key and value: a value at the wrong key fails too.
-fn sealed(key: &[u8], value: &[u8]) -> Vec<u8> {
-    let mut sealed = value.to_vec();
-    sealed.extend_from_slice(&hash(key, value).to_le_bytes());
-    sealed
-}
-
-fn opened(key: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
-    let (value, seal) = sealed.split_last_chunk::<8>()?;
-    if u64::from_le_bytes(*seal) == hash(key, value) {
-        return Some(value.to_vec());
-    }
-    log::error!("checkpoint store: a value fails its checksum and is left out: some data will be repeated");
-    None
-}
-
-fn hash(key: &[u8], value: &[u8]) -> u64 {
-    xxhash_rust::xxh3::xxh3_64_with_seed(value, xxhash_rust::xxh3::xxh3_64(key))
 }
 
 struct SourceStore {
@@ -383,13 +368,15 @@ impl SourceStore {
     fn read(&self, database: &Database) -> Result<(Vec<OriginRecord>, bool), redb::Error> {
         let source = &*self.source;
         let transaction = database.begin_read()?;
-        let known = transaction.open_table(SOURCES)?.get(source)?.is_some();
+        let sources = transaction.open_table(SOURCES)?;
+        let known = sources.get(source)?.is_some() || sources.get(database::ANY_SOURCE)?.is_some();
         let checkpoints = transaction.open_table(CHECKPOINTS)?;
         let mut records = Vec::new();
         for row in transaction.open_table(ORIGINS)?.range((source, 0)..=(source, u64::MAX))? {
             let (key, value) = row?;
             let id = key.value().1;
-            let Some(descriptor) = opened(&origin_key(source, id), value.value()) else { continue };
+            let key = database::origin_key(source, id);
+            let Some(descriptor) = database::opened(&key, value.value()) else { continue };
             let mut record = OriginRecord { id, descriptor, checkpoints: Vec::new() };
             for row in checkpoints.range((source, id, "")..)? {
                 let (key, value) = row?;
@@ -397,10 +384,8 @@ impl SourceStore {
                 if (of, origin) != (source, id) {
                     break;
                 }
-                let offset = opened(&checkpoint_key(source, id, sink), value.value());
-                if let Some(offset) = offset.and_then(|v| v.try_into().ok()) {
-                    record.checkpoints.push((sink.to_owned(), u64::from_le_bytes(offset)));
-                }
+                let offset = database::offset_of(&database::checkpoint_key(source, id, sink), value.value());
+                record.checkpoints.extend(offset.map(|offset| (sink.to_owned(), offset)));
             }
             records.push(record);
         }
@@ -414,7 +399,8 @@ impl SourceStore {
         {
             let mut table = transaction.open_table(ORIGINS)?;
             for (id, descriptor) in origins {
-                table.insert((source, *id), &sealed(&origin_key(source, *id), descriptor)[..])?;
+                let value = database::sealed(&database::origin_key(source, *id), descriptor);
+                table.insert((source, *id), &value[..])?;
             }
         }
         Ok(transaction.commit()?)
@@ -436,22 +422,27 @@ impl SourceStore {
         }
         Ok(transaction.commit()?)
     }
+
+    /// What was kept, for the copy.
+    fn records(&self, origins: &[(u64, Vec<u8>)]) -> Records {
+        let mut records = Records::default();
+        if origins.is_empty() {
+            records.source(&self.source);
+        }
+        origins.iter().for_each(|(id, descriptor)| records.origin(&self.source, *id, descriptor));
+        records
+    }
 }
 
 impl OriginStore for SourceStore {
-    fn origins(&self) -> (Vec<OriginRecord>, bool) {
-        self.store.with(|database| self.read(database)).unwrap_or_else(|error| {
-            log::error!(
-                "checkpoint store: origins of {} unreadable: {error}; they are read anew",
-                self.source
-            );
-            (Vec::new(), false)
-        })
+    fn origins(&self) -> io::Result<(Vec<OriginRecord>, bool)> {
+        self.store.read(|database| self.read(database))
     }
 
     fn keep(&self, origins: &[(u64, Vec<u8>)]) -> io::Result<()> {
-        self.store.with(|database| {
+        self.store.with(Operation::Keep, |database, copy| {
             self.write(database, origins)?;
+            copy.append(&*self.store.disk, database, &self.records(origins), true)?;
             let mut pending = self.store.pending();
             // An older note of the same must not be written later.
             origins.iter().for_each(|(id, _)| _ = pending.origins.remove(&(self.source.clone(), *id)));
@@ -478,7 +469,13 @@ impl OriginStore for SourceStore {
         pending.checkpoints.retain(|key, _| !gone(key));
         pending.origins.retain(|(source, origin), _| *source != self.source || !origins.contains(origin));
         drop(pending);
-        self.store.with(|database| self.remove(database, origins))
+        let mut records = Records::default();
+        origins.iter().for_each(|id| records.forgotten(&self.source, *id));
+        self.store.with(Operation::Forget, |database, copy| {
+            self.remove(database, origins)?;
+            // Not synced: an identity that comes back belongs to no file, or to one of the same content.
+            copy.append(&*self.store.disk, database, &records, false)
+        })
     }
 }
 

@@ -4,8 +4,11 @@ mod contents;
 mod crashes;
 mod damage;
 mod disk;
+mod full;
 
 use super::*;
+use crate::database::{checkpoint_key, opened, sealed};
+use crate::disk::{DATABASE, IDENTITIES, set_aside};
 
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("a folder")
@@ -40,8 +43,8 @@ fn a_lane_that_keeps_a_state_takes_the_checkpoints_along() {
     store.keep_lane(&Arc::from("other"), 0, b"about to write".to_vec()).unwrap();
     drop(store);
     let store = Arc::new(Store::open(folder.path()).unwrap());
-    assert_eq!(store.lane(&sink, 0), Some(b"synced up to 42".to_vec()));
-    assert_eq!(store.of_source("app").origins().0[0].checkpoints, vec![("out".into(), 42)]);
+    assert_eq!(store.lane(&sink, 0).unwrap(), Some(b"synced up to 42".to_vec()));
+    assert_eq!(store.of_source("app").origins().unwrap().0[0].checkpoints, vec![("out".into(), 42)]);
 }
 
 #[test]
@@ -55,9 +58,9 @@ fn what_is_committed_is_there_after_a_restart() {
     drop(store);
     let store = Arc::new(Store::open(folder.path()).unwrap());
     let record = OriginRecord { id: 7, descriptor: b"new".to_vec(), checkpoints: vec![("out".into(), 42)] };
-    assert_eq!(store.of_source("app").origins(), (vec![record], true));
-    assert_eq!(store.of_source("other").origins(), (vec![], false));
-    assert_eq!(store.lane(&Arc::from("out"), 0), Some(b"state".to_vec()));
+    assert_eq!(store.of_source("app").origins().unwrap(), (vec![record], true));
+    assert_eq!(store.of_source("other").origins().unwrap(), (vec![], false));
+    assert_eq!(store.lane(&Arc::from("out"), 0).unwrap(), Some(b"state".to_vec()));
 }
 
 #[test]
@@ -70,7 +73,7 @@ fn what_is_forgotten_is_gone_with_all_that_waits() {
     app.note(7, b"again".to_vec());
     app.forget(&[7]).unwrap();
     store.commit(|_| {}).unwrap();
-    let ids: Vec<u64> = app.origins().0.iter().map(|record| record.id).collect();
+    let ids: Vec<u64> = app.origins().unwrap().0.iter().map(|record| record.id).collect();
     assert_eq!(ids, [8]);
 }
 
@@ -106,8 +109,8 @@ fn a_folder_of_another_format_or_in_use_is_refused() {
 fn a_start_that_a_crash_cut_off_is_made_again() {
     let whole = folder();
     drop(Store::open(whole.path()).unwrap());
-    let names = ["lock", "format", DATABASE];
-    for left in 0..27 {
+    let names = ["lock", "format", DATABASE, IDENTITIES];
+    for left in 0..81 {
         let folder = folder();
         for (index, name) in names.iter().enumerate() {
             match left / 3usize.pow(index as u32) % 3 {
@@ -147,7 +150,7 @@ fn a_database_that_was_set_aside_stays_aside() {
 }
 
 fn checkpoint(store: &Arc<Store>) -> u64 {
-    store.of_source("app").origins().0[0].checkpoints[0].1
+    store.of_source("app").origins().unwrap().0[0].checkpoints[0].1
 }
 
 /// Several threads commit, as lanes that keep a state and the one that does so every second.
@@ -175,7 +178,84 @@ fn a_panic_of_the_library_is_an_error_and_the_database_is_opened_again() {
     let store = Arc::new(Store::open(folder.path()).unwrap());
     store.of_source("app").keep(&[(7, vec![])]).unwrap();
     let panics = |_: &Database| -> Result<(), redb::Error> { panic!("as the library does") };
-    assert!(store.with(panics).is_err());
+    assert!(store.with(Operation::Commit, |database, _| panics(database)).is_err());
     commit(&store, 42);
     assert_eq!(checkpoint(&store), 42);
+}
+
+/// A database that somebody emptied or removed is as bad as a damaged one.
+#[test]
+fn a_database_that_is_empty_or_missing_is_restored_from_the_copy() {
+    for is_missing in [false, true] {
+        let folder = folder();
+        let store = Arc::new(Store::open(folder.path()).unwrap());
+        store.of_source("app").keep(&[(7, b"file".to_vec())]).unwrap();
+        store.of_source("idle").keep(&[]).unwrap();
+        commit(&store, 42);
+        store.finish();
+        drop(store);
+        let path = folder.path().join(DATABASE);
+        std::fs::write(&path, "").unwrap();
+        if is_missing {
+            std::fs::remove_file(&path).unwrap();
+        }
+        let store = Arc::new(Store::open(folder.path()).unwrap());
+        let record =
+            OriginRecord { id: 7, descriptor: b"file".to_vec(), checkpoints: vec![("out".into(), 42)] };
+        assert_eq!(store.of_source("app").origins().unwrap(), (vec![record], true));
+        assert_eq!(store.of_source("idle").origins().unwrap(), (vec![], true));
+        assert_eq!(store.of_source("new").origins().unwrap(), (vec![], false));
+    }
+}
+
+/// Else a source that begins at the end of its files on its first start would leave out what it owes.
+#[test]
+fn where_all_is_lost_every_source_counts_as_one_that_ran() {
+    let folder = folder();
+    drop(Store::open(folder.path()).unwrap());
+    for name in [DATABASE, IDENTITIES] {
+        std::fs::write(folder.path().join(name), "").unwrap();
+    }
+    for _ in 0..2 {
+        let store = Arc::new(Store::open(folder.path()).unwrap());
+        assert_eq!(store.of_source("app").origins().unwrap(), (vec![], true));
+    }
+    let store = Arc::new(Store::open(folder.path()).unwrap());
+    store.finish();
+    assert_eq!(store.of_source("new").origins().unwrap(), (vec![], false), "added after a stop");
+}
+
+/// A store of a release that knew no copy.
+#[test]
+fn a_copy_that_is_missing_is_written_at_the_start() {
+    let folder = folder();
+    let store = Arc::new(Store::open(folder.path()).unwrap());
+    store.of_source("app").keep(&[(7, b"file".to_vec())]).unwrap();
+    drop(store);
+    let path = folder.path().join(IDENTITIES);
+    std::fs::remove_file(&path).unwrap();
+    drop(Store::open(folder.path()).unwrap());
+    let copy = identities::decode(&std::fs::read(&path).unwrap());
+    assert!(copy.is_whole && copy.identities.count() == 1);
+}
+
+/// It is written anew whenever it is full, with what is known by then.
+#[test]
+fn the_copy_is_bounded_by_what_is_known() {
+    let folder = memory_folder();
+    let store = Arc::new(Store::open(folder.path()).unwrap());
+    let app = store.of_source("app");
+    let bytes = || std::fs::metadata(folder.path().join(IDENTITIES)).unwrap().len();
+    for round in 0..200u64 {
+        let kept: Vec<(u64, Vec<u8>)> = (0..20).map(|id| (round * 10 + id, vec![round as u8; 300])).collect();
+        app.keep(&kept).unwrap();
+        let gone: Vec<u64> = (round * 10..round * 10 + 10).collect();
+        app.forget(&gone).unwrap();
+        assert!(bytes() < 100_000, "{} bytes in round {round}", bytes());
+    }
+    drop((app, store));
+    std::fs::write(folder.path().join(DATABASE), "").unwrap();
+    let store = Arc::new(Store::open(folder.path()).unwrap());
+    let ids: Vec<u64> = store.of_source("app").origins().unwrap().0.iter().map(|record| record.id).collect();
+    assert_eq!(ids, (2000..2010).collect::<Vec<u64>>());
 }

@@ -33,7 +33,7 @@ impl MemoryLog {
 
     /// Opens it as a source that resumes from what the store has.
     pub fn open(&self, open: &SourceOpen, seed: u64) -> Box<dyn Source> {
-        let (kept, _) = open.store.origins();
+        let (kept, _) = open.store.origins().expect("the store can be read");
         let mut tails = Vec::new();
         for index in 0..self.origins.len() {
             let id = index as u64 + 1;
@@ -95,7 +95,7 @@ impl Source for MemorySource {
     }
 
     fn reach(&mut self, sinks: &[(usize, String)]) {
-        let (kept, _) = self.store.origins();
+        let (kept, _) = self.store.origins().expect("the store can be read");
         let (stay, come): (Vec<_>, Vec<_>) = sinks.iter().partition(|sink| self.sinks.contains(sink));
         for (origin, cursors) in &mut self.tails {
             let record = kept.iter().find(|record| record.id == origin.id);

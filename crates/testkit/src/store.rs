@@ -71,14 +71,14 @@ impl MemoryStore {
 }
 
 impl OriginStore for MemoryStore {
-    fn origins(&self) -> (Vec<OriginRecord>, bool) {
+    fn origins(&self) -> io::Result<(Vec<OriginRecord>, bool)> {
         let state = self.lock();
         let record = |(id, kept): (&u64, &Kept)| OriginRecord {
             id: *id,
             descriptor: kept.descriptor.clone(),
             checkpoints: kept.checkpoints.iter().map(|(sink, offset)| (sink.clone(), *offset)).collect(),
         };
-        (state.kept.iter().map(record).collect(), state.ran_before)
+        Ok((state.kept.iter().map(record).collect(), state.ran_before))
     }
 
     fn keep(&self, origins: &[(u64, Vec<u8>)]) -> io::Result<()> {

@@ -4,7 +4,7 @@
 
 use millstream_console::{Console, ConsoleConfig, start};
 use millstream_model::{CountersSnapshot, Held, OriginTotals};
-use millstream_snapshot::{ComponentSnapshot, FileSnapshot, SinkProgress, Snapshot};
+use millstream_snapshot::{CheckpointSnapshot, ComponentSnapshot, FileSnapshot, SinkProgress, Snapshot};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
@@ -142,7 +142,14 @@ pub fn snapshot() -> Snapshot {
     let out = ComponentSnapshot { buffer_bytes: Some(512), ..part("out", "file", "sink") };
     let trouble = Some("disk \"full\"\nthe second line".to_owned());
     let copy = ComponentSnapshot { buffer_bytes: Some(0), trouble, ..part("copy", "blackhole", "sink") };
+    let checkpoints = CheckpointSnapshot {
+        trouble: Some("checkpoints cannot be committed: disk full".to_owned()),
+        committed_seconds: 12.5,
+        age_seconds: 12.5,
+        errors: [("commit", 12), ("keep", 0)].into(),
+    };
     Snapshot {
+        checkpoints,
         uptime_seconds: 60.0,
         memory_granted_bytes: 1 << 20,
         memory_grant_bytes_max: 1 << 28,

@@ -1,7 +1,8 @@
-//! How a lane ends before the agent does: a reload takes its sink out, or it panics.
+//! How a lane ends before the agent does: a reload takes its sink out, or it panics, or it cannot be
+//! opened until then.
 
-use super::{LaneDriver, LaneQueue};
-use millstream_model::Outcome;
+use super::{Backoff, LaneDriver, LaneQueue, random};
+use millstream_model::{DeliverError, Outcome};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -88,5 +89,34 @@ impl LaneDriver {
         let queued = self.queue.lock().queue.iter().map(|p| p.bytes).sum();
         self.queue.bytes.store(queued, Ordering::Relaxed);
         (self.queue.on_room)();
+    }
+}
+
+impl LaneDriver {
+    /// Reads what the last sync returned, again and again until it succeeds: without it a sink does not
+    /// know what of its output is not settled. `None` if the lane is let go, or closed with an empty
+    /// queue, before.
+    pub(super) async fn state(&self) -> Option<Option<Vec<u8>>> {
+        let mut backoff = Backoff::default();
+        loop {
+            let error = match self.store.lane(&self.sink_id, self.lane) {
+                Ok(state) => return Some(state),
+                Err(error) => format!("its kept state cannot be read: {error}"),
+            };
+            self.pause_unless_ended(&DeliverError::retry("checkpoint", error), &mut backoff).await?;
+        }
+    }
+
+    /// Pauses before the next attempt; `None` if the lane is let go, or closed with nothing to deliver.
+    pub(super) async fn pause_unless_ended(&self, error: &DeliverError, backoff: &mut Backoff) -> Option<()> {
+        let closed = self.queue.closed.load(Ordering::Acquire);
+        if closed && self.queue.lock().queue.is_empty() || self.queue.is_let_go() {
+            return None;
+        }
+        tokio::select! {
+            () = self.pause(error, backoff.next(random())) => {}
+            () = self.queue.closing(), if !closed => {}
+        }
+        Some(())
     }
 }

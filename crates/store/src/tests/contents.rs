@@ -25,7 +25,7 @@ impl Contents {
     pub fn of(store: &Arc<Store>) -> Contents {
         let mut contents = Contents::default();
         for source in SOURCES {
-            let (records, is_known) = store.of_source(source).origins();
+            let (records, is_known) = store.of_source(source).origins().unwrap();
             contents.sources.extend(is_known.then_some(source));
             for record in records {
                 contents.origins.insert((source, record.id), record.descriptor);
@@ -37,7 +37,7 @@ impl Contents {
             }
         }
         for (sink, lane) in SINKS.iter().flat_map(|sink| (0..LANES).map(move |lane| (*sink, lane))) {
-            let state = store.lane(&Arc::from(sink), lane as usize);
+            let state = store.lane(&Arc::from(sink), lane as usize).unwrap();
             contents.lanes.extend(state.map(|state| ((sink, lane), state)));
         }
         contents

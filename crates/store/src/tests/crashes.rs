@@ -2,7 +2,7 @@
 //! of each crash; `MILLSTREAM_SEED=n` only the workload of that seed.
 
 use super::contents::{Call, Contents, Expected};
-use super::disk::{Change, Disk, Replay};
+use super::disk::{Change, Disk, Files, Name, Replay};
 use super::{memory_folder, number};
 use millstream_testkit::Random;
 use std::path::Path;
@@ -19,7 +19,7 @@ fn effort() -> (std::ops::Range<u64>, u64) {
 
 /// What happened to a disk, and what the store has promised meanwhile.
 struct Run {
-    changes: Vec<Change>,
+    changes: Vec<(Name, Change)>,
     /// Number of changes when a call had returned, and what is durable from then on.
     promises: Vec<(usize, Contents)>,
 }
@@ -49,8 +49,21 @@ impl Run {
     }
 }
 
+/// Restarts over what a crash has left, with a database that is lost besides: the second copy has every
+/// id that was promised.
+fn restart_without_database(mut left: Files, allowed: [&Contents; 2], data_dir: &Path) {
+    left.of(Name::Database).clear();
+    let found = Contents::of(&Arc::new(Disk::of(left).open(data_dir).unwrap()));
+    let [promised, begun] = allowed.map(|contents| &contents.origins);
+    // One that is being forgotten may be gone.
+    let mut ids = promised.keys().filter(|id| begun.contains_key(id));
+    assert!(ids.all(|id| found.origins.contains_key(id)), "found {found:#?}, promised {promised:#?}");
+    let ran = allowed[0].sources.is_subset(&found.sources);
+    assert!(ran, "found {found:#?}, these ran: {:?}", allowed[0].sources);
+}
+
 /// Restarts over what a crash has left, and once more over what a crash of that restart leaves.
-fn restart(left: Vec<u8>, allowed: [&Contents; 2], random: &mut Random, data_dir: &Path) {
+fn restart(left: Files, allowed: [&Contents; 2], random: &mut Random, data_dir: &Path) {
     let disk = Disk::of(left.clone());
     let store = Arc::new(disk.open(data_dir).unwrap());
     let found = Contents::of(&store);
@@ -74,14 +87,16 @@ fn what_was_promised_outlives_a_crash_at_any_write() {
     for seed in seeds {
         let mut random = Random::new(seed);
         let run = Run::new(&mut random, folder.path());
-        let mut replay = Replay::new(Vec::new());
+        let mut replay = Replay::new(Files::default());
         for at in 0..=run.changes.len() {
             if at > 0 {
                 replay.push(&run.changes[at - 1]);
             }
             for outcome in 0..outcomes {
                 println!("seed {seed}, change {at} of {}, outcome {outcome}", run.changes.len());
-                restart(replay.crash(&mut random), run.allowed(at), &mut random, folder.path());
+                let left = replay.crash(&mut random);
+                restart_without_database(left.clone(), run.allowed(at), folder.path());
+                restart(left, run.allowed(at), &mut random, folder.path());
             }
         }
     }
@@ -120,7 +135,7 @@ fn one_failure(seed: u64, fails_at: usize, data_dir: &Path) {
         expected.after(&call);
     }
     drop(store);
-    let store = Arc::new(Disk::of(disk.bytes()).open(data_dir).unwrap());
+    let store = Arc::new(Disk::of(disk.files()).open(data_dir).unwrap());
     assert_eq!(Contents::of(&store), expected.durable);
 }
 
@@ -129,11 +144,11 @@ fn one_failure(seed: u64, fails_at: usize, data_dir: &Path) {
 fn a_start_on_a_disk_that_fails_loses_nothing() {
     let folder = memory_folder();
     let run = Run::new(&mut Random::new(5), folder.path());
-    let mut replay = Replay::new(Vec::new());
+    let mut replay = Replay::new(Files::default());
     run.changes.iter().for_each(|change| replay.push(change));
     // One after a stop, one after a crash.
     let cut = run.promises[run.promises.len() - 2].0;
-    let mut crashed = Replay::new(Vec::new());
+    let mut crashed = Replay::new(Files::default());
     run.changes[..cut].iter().for_each(|change| crashed.push(change));
     let expected = &run.promises.last().unwrap().1;
     let mut random = Random::new(6);
@@ -148,7 +163,15 @@ fn a_start_on_a_disk_that_fails_loses_nothing() {
                 fail(&disk, usize::MAX);
                 let store = Arc::new(disk.open(folder.path()).unwrap());
                 assert_eq!(&Contents::of(&store), expected, "number {number} failed");
+                assert_eq!(disk.set_aside(), 0, "number {number} failed");
             }
+            // From then on nothing more can be written.
+            let disk = Disk::of(left.clone());
+            disk.fill_at(number);
+            drop(disk.open(folder.path()));
+            disk.fill_at(usize::MAX);
+            let store = Arc::new(disk.open(folder.path()).unwrap());
+            assert_eq!((&Contents::of(&store), disk.set_aside()), (expected, 0), "full at {number}");
         }
     }
 }

@@ -1,9 +1,9 @@
-//! Any byte of the database flipped, and the file cut at any length: the store opens, and what it
-//! gives was committed once for just that key. `MILLSTREAM_SOAK=n` tries every byte; else some are
-//! left out.
+//! Any byte of the database or of the second copy of the identities flipped, and either file cut at any
+//! length: the store opens, has every id that was durable, and what else it gives was committed once
+//! for just that key. `MILLSTREAM_SOAK=n` tries every byte; else some are left out.
 
 use super::contents::{Call, Contents, Expected};
-use super::disk::Disk;
+use super::disk::{Disk, Files, Name};
 use super::{memory_folder, number};
 use millstream_testkit::Random;
 use std::collections::HashSet;
@@ -12,22 +12,52 @@ use std::path::Path;
 use std::sync::Arc;
 
 const CALLS: u64 = 100;
-/// The start of the file, where its roots are; none of its bytes is left out.
+/// The start of a file, where its roots are; none of its bytes is left out.
 const HEADER_BYTES: usize = 512;
 
-/// A database, and every pair of key and value that was ever in it, as text.
-fn database(seed: u64, data_dir: &Path) -> (Vec<u8>, HashSet<String>) {
-    let (disk, mut random) = (Disk::default(), Random::new(seed));
-    let store = Arc::new(disk.open(data_dir).unwrap());
-    let (mut expected, mut known) = (Expected::default(), HashSet::new());
-    for call in (1..=CALLS).map(|number| Call::draw(number, &mut random)) {
-        call.make(&store).unwrap();
-        expected.after(&call);
-        known.extend(pairs(&expected.durable));
+/// The files of a store, what they hold, and every pair of key and value that was ever in them, as text.
+struct Undamaged {
+    files: Files,
+    durable: Contents,
+    known: HashSet<String>,
+}
+
+impl Undamaged {
+    fn new(seed: u64, data_dir: &Path) -> Undamaged {
+        let (disk, mut random) = (Disk::default(), Random::new(seed));
+        let store = Arc::new(disk.open(data_dir).unwrap());
+        let (mut expected, mut known) = (Expected::default(), HashSet::new());
+        for call in (1..=CALLS).map(|number| Call::draw(number, &mut random)) {
+            call.make(&store).unwrap();
+            expected.after(&call);
+            known.extend(pairs(&expected.durable));
+        }
+        drop(store);
+        assert!(known.len() > 40, "the database is too empty to prove anything");
+        assert!(expected.durable.origins.len() > 4, "too few ids to prove anything");
+        Undamaged { files: disk.files(), durable: expected.durable, known }
     }
-    drop(store);
-    assert!(known.len() > 40, "the database is too empty to prove anything");
-    (disk.bytes(), known)
+
+    /// Opens files of which one is damaged, reads them, works with them.
+    fn survives(&self, files: Files, damaged: Name, data_dir: &Path) {
+        let disk = Disk::of(files);
+        let store = Arc::new(disk.open(data_dir).unwrap());
+        let contents = Contents::of(&store);
+        let found = pairs(&contents);
+        assert!(found.iter().all(|pair| self.known.contains(pair)), "never committed, but found: {found:#?}");
+        assert!(contents.origins.keys().eq(self.durable.origins.keys()), "other ids: {contents:#?}");
+        assert_eq!(contents.sources, self.durable.sources);
+        if damaged == Name::Identities {
+            assert_eq!((&contents, disk.set_aside()), (&self.durable, 0), "the database is whole");
+        }
+        let keep = Call::Keep("app", 1, b"after".to_vec());
+        let commit = Call::Commit([(("app", 1, "out"), CALLS + 1)].into());
+        if keep.make(&store).and_then(|()| commit.make(&store)).is_ok() {
+            drop(store);
+            let store = Arc::new(disk.open(data_dir).unwrap());
+            assert_eq!(Contents::of(&store).checkpoints[&("app", 1, "out")], CALLS + 1);
+        }
+    }
 }
 
 fn pairs(contents: &Contents) -> Vec<String> {
@@ -40,47 +70,61 @@ fn pairs(contents: &Contents) -> Vec<String> {
     origins.chain(checkpoints).chain(lanes).collect()
 }
 
-/// Opens a damaged database, reads it, works with it.
-fn survives(bytes: Vec<u8>, known: &HashSet<String>, data_dir: &Path) {
-    let disk = Disk::of(bytes);
-    let store = Arc::new(disk.open(data_dir).unwrap());
-    let found = pairs(&Contents::of(&store));
-    assert!(found.iter().all(|pair| known.contains(pair)), "never committed, but found: {found:#?}");
-    let keep = Call::Keep("app", 1, b"after".to_vec());
-    let commit = Call::Commit([(("app", 1, "out"), CALLS + 1)].into());
-    if keep.make(&store).and_then(|()| commit.make(&store)).is_ok() {
-        drop(store);
-        let store = Arc::new(disk.open(data_dir).unwrap());
-        assert_eq!(Contents::of(&store).checkpoints[&("app", 1, "out")], CALLS + 1);
-    }
-}
-
 fn stride(usual: usize) -> usize {
     if number("MILLSTREAM_SOAK").is_some() { 1 } else { usual }
 }
 
+fn places(bytes: usize, usual: usize) -> impl Iterator<Item = usize> {
+    (0..HEADER_BYTES.min(bytes)).chain((HEADER_BYTES..bytes).step_by(stride(usual)))
+}
+
 #[test]
-fn any_flipped_byte_only_repeats_data() {
+fn any_flipped_byte_of_either_file_costs_no_id() {
     let folder = memory_folder();
-    let (bytes, known) = database(1, folder.path());
-    let all = (0..HEADER_BYTES).chain((HEADER_BYTES..bytes.len()).step_by(stride(31)));
+    let mut undamaged = Undamaged::new(1, folder.path());
     let mut random = Random::new(1);
-    for at in all {
-        let mut flipped = bytes.clone();
-        let mask = 1 + random.below(255) as u8;
-        flipped[at] ^= mask;
-        println!("byte {at} of {}, flipped by {mask:#x}", bytes.len());
-        survives(flipped, &known, folder.path());
+    for name in [Name::Database, Name::Identities] {
+        let bytes = undamaged.files.of(name).len();
+        for at in places(bytes, 31) {
+            let mut files = undamaged.files.clone();
+            let mask = 1 + random.below(255) as u8;
+            files.of(name)[at] ^= mask;
+            println!("{name:?}: byte {at} of {bytes}, flipped by {mask:#x}");
+            undamaged.survives(files, name, folder.path());
+        }
     }
 }
 
 #[test]
-fn a_cut_at_any_length_only_repeats_data() {
+fn a_cut_of_either_file_at_any_length_costs_no_id() {
     let folder = memory_folder();
-    let (bytes, known) = database(2, folder.path());
-    let all = (0..HEADER_BYTES).chain((HEADER_BYTES..bytes.len()).step_by(stride(101)));
-    for length in all {
-        println!("cut to {length} of {}", bytes.len());
-        survives(bytes[..length].to_vec(), &known, folder.path());
+    let mut undamaged = Undamaged::new(2, folder.path());
+    for name in [Name::Database, Name::Identities] {
+        let bytes = undamaged.files.of(name).len();
+        for length in places(bytes, 101) {
+            let mut files = undamaged.files.clone();
+            files.of(name).truncate(length);
+            println!("{name:?}: cut to {length} of {bytes}");
+            undamaged.survives(files, name, folder.path());
+        }
+    }
+}
+
+/// One page of the database and any byte of the copy: what is whole of the copy is known, and no source
+/// takes its files for those of a first start.
+#[test]
+fn damage_of_both_files_costs_no_more_than_the_damaged_ids() {
+    let folder = memory_folder();
+    let mut undamaged = Undamaged::new(3, folder.path());
+    let bytes = undamaged.files.of(Name::Identities).iter().rposition(|byte| *byte != 0).unwrap();
+    for at in places(bytes, 7) {
+        let mut files = undamaged.files.clone();
+        files.of(Name::Database).fill(7);
+        files.of(Name::Identities)[at] ^= 1;
+        let store = Arc::new(Disk::of(files).open(folder.path()).unwrap());
+        let contents = Contents::of(&store);
+        let lost = undamaged.durable.origins.keys().filter(|key| !contents.origins.contains_key(key)).count();
+        assert!(lost <= 1, "byte {at}: {contents:#?}");
+        assert_eq!(contents.sources, ["app", "sys"].into(), "byte {at}");
     }
 }

@@ -1,9 +1,9 @@
 //! A disk that loses power: what was written since the last sync may be there, or not, or in part.
 
-use crate::{Create, DATABASE, Store, StoreError};
+use crate::disk::{FORMAT_FILE, IDENTITIES};
+use crate::{Store, StoreError};
 use millstream_testkit::Random;
 use redb::StorageBackend;
-use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -11,33 +11,84 @@ use std::sync::{Arc, Mutex, MutexGuard};
 /// What a disk writes whole, in bytes.
 const SECTOR_BYTES: usize = 512;
 
-/// What was done to the disk, in order.
+/// The files of the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Name {
+    Database,
+    Identities,
+    Format,
+}
+
+impl Name {
+    fn of(name: &str) -> Name {
+        match name {
+            IDENTITIES => Name::Identities,
+            FORMAT_FILE => Name::Format,
+            other => panic!("the store has no file {other}"),
+        }
+    }
+}
+
+/// What is in the files; one that is missing is empty.
+#[derive(Clone, Debug, Default)]
+pub struct Files([Vec<u8>; 3]);
+
+impl Files {
+    /// The bytes of a file.
+    pub fn of(&mut self, name: Name) -> &mut Vec<u8> {
+        &mut self.0[name as usize]
+    }
+
+    fn apply(&mut self, name: Name, change: &Change) {
+        let bytes = self.of(name);
+        match change {
+            Change::Length(len) => bytes.resize(*len, 0),
+            Change::Write(at, data) => {
+                let end = at + data.len();
+                bytes.resize(end.max(bytes.len()), 0);
+                bytes[*at..end].copy_from_slice(data);
+            }
+            Change::Replace(data) => bytes.clone_from(data),
+            Change::Sync => {}
+        }
+    }
+}
+
+/// What was done to a file.
 #[derive(Clone, Debug)]
 pub enum Change {
     Write(usize, Vec<u8>),
     Length(usize),
+    /// Another file has taken its name: whole, or not at all.
+    Replace(Vec<u8>),
     Sync,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    bytes: Vec<u8>,
-    changes: Vec<Change>,
+    files: Files,
+    /// In order.
+    changes: Vec<(Name, Change)>,
     /// The number of the change that fails, from 0.
     fails_at: Option<usize>,
+    /// The number of the change from which on all fail, from 0.
+    full_at: Option<usize>,
     reads: usize,
     /// The number of the read that fails, from 0.
     read_fails_at: Option<usize>,
+    reads_fail: bool,
+    copy_fails: bool,
+    set_aside: usize,
 }
 
-/// A disk with one file. Clones are the same disk.
+/// A disk with the files of a store. Clones are the same disk.
 #[derive(Clone, Debug, Default)]
 pub struct Disk(Arc<Mutex<State>>);
 
 impl Disk {
-    /// A disk on which `bytes` are safe.
-    pub fn of(bytes: Vec<u8>) -> Disk {
-        Disk(Arc::new(Mutex::new(State { bytes, ..State::default() })))
+    /// A disk on which `files` are safe.
+    pub fn of(files: Files) -> Disk {
+        Disk(Arc::new(Mutex::new(State { files, ..State::default() })))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -45,8 +96,8 @@ impl Disk {
     }
 
     /// What a program reads now.
-    pub fn bytes(&self) -> Vec<u8> {
-        self.state().bytes.clone()
+    pub fn files(&self) -> Files {
+        self.state().files.clone()
     }
 
     /// How many changes were made.
@@ -55,13 +106,18 @@ impl Disk {
     }
 
     /// Every change that was made.
-    pub fn changes(&self) -> Vec<Change> {
+    pub fn changes(&self) -> Vec<(Name, Change)> {
         self.state().changes.clone()
     }
 
     /// Lets the change with this number fail, once.
     pub fn fail_at(&self, number: usize) {
         self.state().fails_at = Some(number);
+    }
+
+    /// Lets this change and all that follow fail.
+    pub fn fill_at(&self, number: usize) {
+        self.state().full_at = Some(number);
     }
 
     /// How often it was read.
@@ -74,113 +130,145 @@ impl Disk {
         self.state().read_fails_at = Some(number);
     }
 
-    /// Opens a store whose database is on this disk; its other files are in `data_dir`. Where the
-    /// database is set aside, an empty file in its place is, and the disk is erased.
-    pub fn open(&self, data_dir: &Path) -> Result<Store, StoreError> {
-        let path = data_dir.join(DATABASE);
-        File::create(&path).unwrap();
-        let disk = self.clone();
-        let create: Create = Box::new(move |builder| {
-            if !path.exists() {
-                disk.state().bytes.clear();
-                File::create(&path).unwrap();
-            }
-            builder.create_with_backend(disk.clone())
-        });
-        Store::open_at(data_dir, create)
+    /// Lets every read fail, or none.
+    pub fn fail_reads(&self, fail: bool) {
+        self.state().reads_fail = fail;
     }
 
-    fn change(&self, change: Change) -> io::Result<()> {
+    /// Lets every change of the second copy of the identities fail, or none.
+    pub fn fail_copy(&self, fail: bool) {
+        self.state().copy_fails = fail;
+    }
+
+    /// How many databases were set aside.
+    pub fn set_aside(&self) -> usize {
+        self.state().set_aside
+    }
+
+    /// Opens a store on this disk; its lock is in `data_dir`.
+    pub fn open(&self, data_dir: &Path) -> Result<Store, StoreError> {
+        Store::open_at(data_dir, Box::new(self.clone()))
+    }
+
+    fn change(&self, name: Name, change: Change) -> io::Result<()> {
         let mut state = self.state();
-        if state.fails_at == Some(state.changes.len()) {
+        let is_full = state.full_at.is_some_and(|number| state.changes.len() >= number);
+        let copy_fails = state.copy_fails && name == Name::Identities;
+        if is_full || copy_fails || state.fails_at == Some(state.changes.len()) {
             state.fails_at = None;
             // "No space left on device", with its number, as the system would say it.
             return Err(io::Error::from_raw_os_error(28));
         }
-        apply(&mut state.bytes, &change);
-        state.changes.push(change);
+        state.files.apply(name, &change);
+        state.changes.push((name, change));
         Ok(())
+    }
+
+    fn read_once(&self) -> io::Result<MutexGuard<'_, State>> {
+        let mut state = self.state();
+        state.reads += 1;
+        if state.reads_fail || state.read_fails_at == Some(state.reads - 1) {
+            // "Input/output error"
+            return Err(io::Error::from_raw_os_error(5));
+        }
+        Ok(state)
+    }
+}
+
+impl crate::disk::Disk for Disk {
+    fn database(&self) -> io::Result<Box<dyn StorageBackend>> {
+        Ok(Box::new(self.clone()))
+    }
+
+    fn set_aside(&self, _reason: &str) -> io::Result<()> {
+        self.change(Name::Database, Change::Replace(Vec::new()))?;
+        self.state().set_aside += 1;
+        self.change(Name::Database, Change::Sync)
+    }
+
+    fn read(&self, name: &'static str) -> io::Result<Vec<u8>> {
+        Ok(self.read_once()?.files.of(Name::of(name)).clone())
+    }
+
+    fn replace(&self, name: &'static str, bytes: &[u8]) -> io::Result<()> {
+        self.change(Name::of(name), Change::Replace(bytes.to_vec()))?;
+        self.change(Name::of(name), Change::Sync)
+    }
+
+    fn write(&self, name: &'static str, at: u64, bytes: &[u8]) -> io::Result<()> {
+        self.change(Name::of(name), Change::Write(at as usize, bytes.to_vec()))
+    }
+
+    fn sync(&self, name: &'static str) -> io::Result<()> {
+        self.change(Name::of(name), Change::Sync)
     }
 }
 
 impl StorageBackend for Disk {
     fn len(&self) -> io::Result<u64> {
-        Ok(self.state().bytes.len() as u64)
+        Ok(self.state().files.of(Name::Database).len() as u64)
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        let mut state = self.state();
-        state.reads += 1;
-        if state.read_fails_at == Some(state.reads - 1) {
-            // "Input/output error"
-            return Err(io::Error::from_raw_os_error(5));
-        }
-        let rest = state.bytes.get(offset as usize..).and_then(|rest| rest.get(..out.len()));
+        let mut state = self.read_once()?;
+        let bytes = state.files.of(Name::Database);
+        let rest = bytes.get(offset as usize..).and_then(|rest| rest.get(..out.len()));
         out.copy_from_slice(rest.ok_or(io::ErrorKind::UnexpectedEof)?);
         Ok(())
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.change(Change::Length(len as usize))
+        self.change(Name::Database, Change::Length(len as usize))
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.change(Change::Sync)
+        self.change(Name::Database, Change::Sync)
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.change(Change::Write(offset as usize, data.to_vec()))
-    }
-}
-
-fn apply(bytes: &mut Vec<u8>, change: &Change) {
-    match change {
-        Change::Length(len) => bytes.resize(*len, 0),
-        Change::Write(at, data) => {
-            let end = at + data.len();
-            bytes.resize(end.max(bytes.len()), 0);
-            bytes[*at..end].copy_from_slice(data);
-        }
-        Change::Sync => {}
+        self.change(Name::Database, Change::Write(offset as usize, data.to_vec()))
     }
 }
 
 /// What is on a disk while changes come in.
 pub struct Replay {
-    durable: Vec<u8>,
-    since: Vec<Change>,
+    durable: Files,
+    since: Vec<(Name, Change)>,
 }
 
 impl Replay {
-    /// A disk on which `bytes` are safe.
-    pub fn new(bytes: Vec<u8>) -> Replay {
-        Replay { durable: bytes, since: Vec::new() }
+    /// A disk on which `files` are safe.
+    pub fn new(files: Files) -> Replay {
+        Replay { durable: files, since: Vec::new() }
     }
 
-    /// The next change is made.
-    pub fn push(&mut self, change: &Change) {
+    /// The next change is made. A sync is one of its own file.
+    pub fn push(&mut self, (name, change): &(Name, Change)) {
         match change {
-            Change::Sync => self.since.drain(..).for_each(|change| apply(&mut self.durable, &change)),
-            change => self.since.push(change.clone()),
+            Change::Sync => {
+                let synced = self.since.extract_if(.., |(of, _)| of == name);
+                synced.for_each(|(name, change)| self.durable.apply(name, &change));
+            }
+            change => self.since.push((*name, change.clone())),
         }
     }
 
     /// One of the things that may be left if the power goes now: any of the changes since the last
     /// sync, in order, each whole, cut off after some sectors, or not at all.
-    pub fn crash(&self, random: &mut Random) -> Vec<u8> {
-        let mut bytes = self.durable.clone();
+    pub fn crash(&self, random: &mut Random) -> Files {
+        let mut files = self.durable.clone();
         // Mostly kept, mostly lost, mostly torn: a crash at a time of its own kind.
         let (kept_of_4, torn_one_in) = (random.below(5), 1 + random.below(8));
-        for change in &self.since {
+        for (name, change) in &self.since {
             match change {
                 _ if random.below(4) >= kept_of_4 => {}
                 Change::Write(at, data) if random.one_in(torn_one_in) => {
                     let sectors = random.below((data.len() / SECTOR_BYTES) as u64 + 1) as usize;
-                    apply(&mut bytes, &Change::Write(*at, data[..sectors * SECTOR_BYTES].to_vec()));
+                    files.apply(*name, &Change::Write(*at, data[..sectors * SECTOR_BYTES].to_vec()));
                 }
-                change => apply(&mut bytes, change),
+                change => files.apply(*name, change),
             }
         }
-        bytes
+        files
     }
 }

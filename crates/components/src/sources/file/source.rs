@@ -157,7 +157,8 @@ impl FileSource {
     pub fn open(config: FileConfig, open: SourceOpen) -> Result<FileSource, BuildError> {
         let patterns = config.include.iter().map(|p| Pattern::new(&p.0)).collect::<Result<_, _>>();
         let (keep, drop) = (config.keep_lines.as_ref(), config.drop_lines.as_ref());
-        let (kept, ran_before) = open.store.origins();
+        let unreadable = |error| BuildError(format!("the checkpoint store cannot be read: {error}"));
+        let (kept, ran_before) = open.store.origins().map_err(unreadable)?;
         let retention = Retention::new(&config.held, open.held_dir.clone());
         Ok(FileSource {
             patterns: patterns.map_err(BuildError)?,

@@ -13,7 +13,14 @@ impl FileSource {
         let kept: SinkSet = sinks.iter().filter(stays).map(|(index, _)| *index).collect();
         let come: Vec<&(usize, String)> = sinks.iter().filter(|sink| !stays(sink)).collect();
         // Nothing is looked up where nobody comes: there may be many files.
-        let (records, _) = if come.is_empty() { Default::default() } else { self.open.store.origins() };
+        let read = if come.is_empty() { Ok(Default::default()) } else { self.open.store.origins() };
+        let (records, _) = read.unwrap_or_else(|error| {
+            log::error!(
+                "source {}: added sinks begin anew, checkpoints are unreadable: {error}",
+                self.open.info.id
+            );
+            Default::default()
+        });
         let records: HashMap<u64, OriginRecord> = records.into_iter().map(|r| (r.id, r)).collect();
         for tail in self.tails.values_mut() {
             let (id, start) = (tail.origin.id, tail.descriptor.start);

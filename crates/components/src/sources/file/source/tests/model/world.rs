@@ -224,7 +224,7 @@ impl World {
                 }
             }
         }
-        let kept = self.fixture.rig.store.origins().0;
+        let kept = self.fixture.rig.store.origins().unwrap().0;
         let known = |record: &OriginRecord| {
             let kept = Descriptor::from_bytes(&record.descriptor).unwrap();
             (record.id, kept.head.bytes.max(kept.mark.end))

@@ -1,0 +1,262 @@
+//! The database: how it is opened, restored and written.
+
+use crate::Pending;
+use crate::disk::{DATABASE, Disk, IDENTITIES, SystemError, Watched};
+use crate::identities::{Decoded, Identities, Identity, Records, decode};
+use redb::{
+    Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition, WriteTransaction,
+};
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+pub const SOURCES: TableDefinition<&str, &[u8]> = TableDefinition::new("sources");
+pub const ORIGINS: TableDefinition<(&str, u64), &[u8]> = TableDefinition::new("origins");
+pub const CHECKPOINTS: TableDefinition<(&str, u64, &str), &[u8]> = TableDefinition::new("checkpoints");
+pub const LANES: TableDefinition<(&str, u64), &[u8]> = TableDefinition::new("lanes");
+
+/// Cache in bytes: an agent's checkpoints are small and written, not read.
+const STORE_CACHE_BYTES: usize = 512 * 1024;
+
+/// A row of [`SOURCES`] for all of them: what ran before is not known, so every source counts as one
+/// that did. One that believes to run for the first time may begin at the end of its files.
+pub const ANY_SOURCE: &str = "";
+
+/// Why the database cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Unusable {
+    /// What is in the file makes no sense.
+    #[error("{0}")]
+    Damaged(String),
+    /// The system does not let us: the file may be as good as ever.
+    #[error("{0}")]
+    Refused(io::Error),
+}
+
+/// An open database.
+pub struct Opened {
+    database: Database,
+    error: SystemError,
+}
+
+impl Opened {
+    /// Opens the database. One that is damaged is set aside; one that is missing is created, and
+    /// restored from the second copy of the identities. `was_used` says that there was a whole one before.
+    pub fn open(disk: &dyn Disk, was_used: bool) -> Result<Opened, Unusable> {
+        match Opened::open_checked(disk, was_used) {
+            Err(Unusable::Damaged(reason)) => {
+                disk.set_aside(&reason).map_err(Unusable::Refused)?;
+                Opened::open_checked(disk, was_used)
+            }
+            opened => opened,
+        }
+    }
+
+    /// Opens the database and verifies every page and identity of it.
+    fn open_checked(disk: &dyn Disk, was_used: bool) -> Result<Opened, Unusable> {
+        let error = SystemError::default();
+        let file = disk.database().map_err(Unusable::Refused)?;
+        let watched = Watched { file, error: error.clone() };
+        guarded(&error.clone(), || {
+            let mut builder = Database::builder();
+            builder.set_cache_size(STORE_CACHE_BYTES).set_check_integrity_on_open(true);
+            let database = builder.create_with_backend(watched)?;
+            if database.begin_read()?.list_tables()?.next().is_some() {
+                identities(&database)?;
+            } else {
+                // One that cannot be read now may be read later.
+                let copy = error.note(disk.read(IDENTITIES)).map(|bytes| decode(&bytes))?;
+                begin(&database, &copy, was_used)?;
+            }
+            Ok(Opened { database, error })
+        })
+    }
+
+    /// Works on the database and gives it back. After an error it is gone: the library does not
+    /// recover from a full disk by itself, the file has to be opened again.
+    pub fn work<T>(
+        self,
+        work: impl FnOnce(&Database) -> Result<T, redb::Error>,
+    ) -> Result<(T, Opened), Unusable> {
+        let error = self.error.clone();
+        guarded(&error, || Ok((work(&self.database)?, self)))
+    }
+}
+
+/// Calls the library, which a damaged file can make panic.
+fn guarded<T>(error: &SystemError, work: impl FnOnce() -> Result<T, redb::Error>) -> Result<T, Unusable> {
+    error.take();
+    let done = catch_unwind(AssertUnwindSafe(work));
+    // After an error of the system, whatever the library makes of it, nothing is known of the file.
+    let refused = || error.take().map(Unusable::Refused);
+    match done {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(error)) => Err(refused().unwrap_or_else(|| Unusable::Damaged(error.to_string()))),
+        Err(_) => Err(refused().unwrap_or_else(|| Unusable::Damaged("the file is damaged".to_owned()))),
+    }
+}
+
+/// Creates the tables of a new database and restores what is in the copy, in one transaction: a
+/// database that has tables has everything.
+fn begin(database: &Database, copy: &Decoded, was_used: bool) -> Result<(), redb::Error> {
+    let transaction = database.begin_write()?;
+    transaction.open_table(LANES)?;
+    restore(&transaction, &copy.identities)?;
+    if was_used && !copy.is_whole {
+        transaction.open_table(SOURCES)?.insert(ANY_SOURCE, &[][..])?;
+    }
+    transaction.commit()?;
+    if was_used || copy.length > 0 {
+        say_restored(copy);
+    }
+    Ok(())
+}
+
+fn restore(transaction: &WriteTransaction, identities: &Identities) -> Result<(), redb::Error> {
+    let mut sources = transaction.open_table(SOURCES)?;
+    let mut table = transaction.open_table(ORIGINS)?;
+    let mut checkpoints = transaction.open_table(CHECKPOINTS)?;
+    for (source, origins) in &identities.0 {
+        sources.insert(&**source, &[][..])?;
+        for (origin, identity) in origins {
+            let value = sealed(&origin_key(source, *origin), &identity.descriptor);
+            table.insert((&**source, *origin), &value[..])?;
+            for (sink, offset) in &identity.checkpoints {
+                let value = sealed(&checkpoint_key(source, *origin, sink), &offset.to_le_bytes());
+                checkpoints.insert((&**source, *origin, &**sink), &value[..])?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn say_restored(copy: &Decoded) {
+    let missing = "the agent ran with this data_dir before, but its";
+    match (copy.identities.count(), copy.is_whole) {
+        (0, false) => log::error!(
+            "checkpoint store: {missing} {DATABASE} is empty, missing or damaged, and so is the copy in \
+             {IDENTITIES}: files are read again from their start, under new ids"
+        ),
+        (files, is_whole) => log::error!(
+            "checkpoint store: {missing} {DATABASE} is empty, missing or damaged; the ids of {files} files are \
+             restored from {}{IDENTITIES}: what was delivered since its checkpoints is repeated{}",
+            if is_whole { "" } else { "what is readable of " },
+            if is_whole { " under the same ids" } else { "; other files are read again under new ids" }
+        ),
+    }
+}
+
+/// Every identity in the database, each verified.
+pub fn identities(database: &Database) -> Result<Identities, redb::Error> {
+    let transaction = database.begin_read()?;
+    let mut all = Identities::default();
+    for row in transaction.open_table(SOURCES)?.iter()? {
+        let source = row?.0.value().to_owned();
+        // The mark for all of them is no source.
+        if source != ANY_SOURCE {
+            all.0.entry(source).or_default();
+        }
+    }
+    let table = transaction.open_table(ORIGINS)?;
+    for row in table.iter()? {
+        let (key, value) = row?;
+        let (source, origin) = key.value();
+        let descriptor = opened(&origin_key(source, origin), value.value()).ok_or_else(damaged)?;
+        let identity = Identity { descriptor, ..Identity::default() };
+        all.0.entry(source.to_owned()).or_default().insert(origin, identity);
+    }
+    if all.count() as u64 != table.len()? {
+        return Err(damaged());
+    }
+    for row in transaction.open_table(CHECKPOINTS)?.iter()? {
+        let (key, value) = row?;
+        let (source, origin, sink) = key.value();
+        let offset = offset_of(&checkpoint_key(source, origin, sink), value.value());
+        let identity = all.0.get_mut(source).and_then(|origins| origins.get_mut(&origin));
+        if let (Some(identity), Some(offset)) = (identity, offset) {
+            identity.checkpoints.insert(sink.to_owned(), offset);
+        }
+    }
+    Ok(all)
+}
+
+fn damaged() -> redb::Error {
+    redb::Error::Corrupted("an identity fails its checksum".to_owned())
+}
+
+/// Writes what is due, in one transaction; durable on return. Gives the origins that are new, for the
+/// copy.
+pub fn write(database: &Database, due: &Pending) -> Result<Records, redb::Error> {
+    let (transaction, mut new) = (database.begin_write()?, Records::default());
+    {
+        let mut origins = transaction.open_table(ORIGINS)?;
+        for ((source, origin), descriptor) in &due.origins {
+            let value = sealed(&origin_key(source, *origin), descriptor);
+            if origins.insert((&**source, *origin), &value[..])?.is_none() {
+                new.origin(source, *origin, descriptor);
+            }
+        }
+        let mut table = transaction.open_table(CHECKPOINTS)?;
+        for ((source, origin, sink), offset) in &due.checkpoints {
+            // Forgotten while it was on its way: nobody would remove this row again.
+            if origins.get((&**source, *origin))?.is_none() {
+                continue;
+            }
+            let value = sealed(&checkpoint_key(source, *origin, sink), &offset.to_le_bytes());
+            table.insert((&**source, *origin, &**sink), &value[..])?;
+        }
+        let mut table = transaction.open_table(LANES)?;
+        for ((sink, lane), state) in &due.lanes {
+            table.insert((&**sink, *lane), &sealed(&lane_key(sink, *lane), state)[..])?;
+        }
+    }
+    transaction.commit()?;
+    Ok(new)
+}
+
+/// From here on a source without a row of its own is one that never ran.
+pub fn end_any_source(database: &Database) -> Result<(), redb::Error> {
+    if database.begin_read()?.open_table(SOURCES)?.get(ANY_SOURCE)?.is_none() {
+        return Ok(());
+    }
+    let transaction = database.begin_write()?;
+    transaction.open_table(SOURCES)?.remove(ANY_SOURCE)?;
+    Ok(transaction.commit()?)
+}
+
+pub fn checkpoint_key(source: &str, origin: u64, sink: &str) -> Vec<u8> {
+    [source.as_bytes(), &[0], &origin.to_le_bytes(), sink.as_bytes()].concat()
+}
+
+pub fn lane_key(sink: &str, lane: u64) -> Vec<u8> {
+    [sink.as_bytes(), &[0], &lane.to_le_bytes()].concat()
+}
+
+pub fn origin_key(source: &str, origin: u64) -> Vec<u8> {
+    [source.as_bytes(), &[0], &origin.to_le_bytes()].concat()
+}
+
+/// The value followed by the hash of key and value: a value at the wrong key fails too.
+pub fn sealed(key: &[u8], value: &[u8]) -> Vec<u8> {
+    let mut sealed = value.to_vec();
+    sealed.extend_from_slice(&hash(key, value).to_le_bytes());
+    sealed
+}
+
+/// The value, if it is the one that was written at this key.
+pub fn opened(key: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
+    let (value, seal) = sealed.split_last_chunk::<8>()?;
+    if u64::from_le_bytes(*seal) == hash(key, value) {
+        return Some(value.to_vec());
+    }
+    log::error!("checkpoint store: a value fails its checksum and is left out: some data will be repeated");
+    None
+}
+
+/// The same for an offset.
+pub fn offset_of(key: &[u8], sealed: &[u8]) -> Option<u64> {
+    opened(key, sealed)?.try_into().ok().map(u64::from_le_bytes)
+}
+
+fn hash(key: &[u8], value: &[u8]) -> u64 {
+    xxhash_rust::xxh3::xxh3_64_with_seed(value, xxhash_rust::xxh3::xxh3_64(key))
+}

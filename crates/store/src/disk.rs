@@ -1,0 +1,271 @@
+//! The files of the store in `data_dir`, and how they are written so that a full disk does not stop
+//! what is already there from being updated.
+
+use redb::StorageBackend;
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::Errno;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The database's file in `data_dir`.
+pub const DATABASE: &str = "checkpoints.redb";
+
+/// The file with the second copy of the identities.
+pub const IDENTITIES: &str = "identities";
+
+/// The file with the version of the layout of `data_dir`.
+pub const FORMAT_FILE: &str = "format";
+
+/// Bytes allocated beyond the end of the database: room to grow when the disk is full.
+const RESERVE_BYTES: u64 = 256 * 1024;
+
+/// Where the store's files are: in a folder, or in a test on a disk that loses power.
+pub trait Disk: Send + Sync {
+    /// Opens the database's file; a missing one is created empty.
+    fn database(&self) -> io::Result<Box<dyn StorageBackend>>;
+
+    /// Renames a database that cannot be read, so that a new one can be created.
+    fn set_aside(&self, reason: &str) -> io::Result<()>;
+
+    /// Reads a file beside the database; empty if there is none.
+    fn read(&self, name: &'static str) -> io::Result<Vec<u8>>;
+
+    /// Replaces a file beside the database, atomically; durable on return.
+    fn replace(&self, name: &'static str, bytes: &[u8]) -> io::Result<()>;
+
+    /// Overwrites a part of a file beside the database.
+    fn write(&self, name: &'static str, at: u64, bytes: &[u8]) -> io::Result<()>;
+
+    /// Makes what was written to a file beside the database durable.
+    fn sync(&self, name: &'static str) -> io::Result<()>;
+}
+
+/// The files in a folder.
+pub struct Folder {
+    path: PathBuf,
+    /// The file that was written to last, with its name.
+    open: Mutex<Option<(&'static str, File)>>,
+}
+
+impl Folder {
+    /// The files in an existing folder.
+    pub fn new(path: &Path) -> Folder {
+        Folder { path: path.to_path_buf(), open: Mutex::default() }
+    }
+
+    fn opened(&self) -> MutexGuard<'_, Option<(&'static str, File)>> {
+        self.open.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn with_file<T>(&self, name: &'static str, work: impl Fn(&File) -> io::Result<T>) -> io::Result<T> {
+        let mut open = self.opened();
+        let file = match open.take() {
+            Some((of, file)) if of == name => file,
+            _ => OpenOptions::new().write(true).open(self.path.join(name))?,
+        };
+        let done = work(&file);
+        *open = Some((name, file));
+        done
+    }
+
+    fn sync_folder(&self) -> io::Result<()> {
+        File::open(&self.path)?.sync_all()
+    }
+}
+
+impl Disk for Folder {
+    fn database(&self) -> io::Result<Box<dyn StorageBackend>> {
+        let path = self.path.join(DATABASE);
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).create(true).truncate(false).open(path)?;
+        // What is synced into a file is lost all the same if the folder does not know the file.
+        self.sync_folder()?;
+        Ok(Box::new(DatabaseFile::new(file)?))
+    }
+
+    fn set_aside(&self, reason: &str) -> io::Result<()> {
+        set_aside(&self.path.join(DATABASE), reason)
+    }
+
+    fn read(&self, name: &'static str) -> io::Result<Vec<u8>> {
+        match std::fs::read(self.path.join(name)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            read => read,
+        }
+    }
+
+    fn replace(&self, name: &'static str, bytes: &[u8]) -> io::Result<()> {
+        self.opened().take();
+        let (path, draft) = (self.path.join(name), self.path.join(format!("{name}.new")));
+        let written = write_synced(&draft, bytes).and_then(|()| std::fs::rename(&draft, path));
+        if let Err(error) = written {
+            // A part of it would only take room.
+            let _ = std::fs::remove_file(&draft);
+            return Err(error);
+        }
+        self.sync_folder()
+    }
+
+    fn write(&self, name: &'static str, at: u64, bytes: &[u8]) -> io::Result<()> {
+        self.with_file(name, |file| file.write_all_at(bytes, at))
+    }
+
+    fn sync(&self, name: &'static str) -> io::Result<()> {
+        self.with_file(name, File::sync_data)
+    }
+}
+
+fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = File::create(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+/// Renames a damaged database to a name that is free.
+pub fn set_aside(path: &Path, reason: &str) -> io::Result<()> {
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let mut names = (seconds..).map(|number| path.with_extension(format!("corrupt-{number}")));
+    let aside = names.find(|name| !name.exists()).unwrap_or_default();
+    log::error!(
+        "checkpoint store {} cannot be read ({reason}); it is kept as {} and a new one is created",
+        path.display(),
+        aside.display()
+    );
+    std::fs::rename(path, aside)
+}
+
+/// The database's file. Its blocks are allocated when it grows, and kept when it shrinks, so that a
+/// commit into space the database has needs no space of the disk.
+#[derive(Debug)]
+struct DatabaseFile {
+    file: File,
+    /// Bytes from the start of the file that should have blocks.
+    wanted: AtomicU64,
+}
+
+impl DatabaseFile {
+    fn new(file: File) -> io::Result<DatabaseFile> {
+        let bytes = file.metadata()?.len();
+        let database = DatabaseFile { file, wanted: AtomicU64::new(bytes + RESERVE_BYTES) };
+        if bytes > 0 {
+            database.reserve(bytes);
+        }
+        Ok(database)
+    }
+
+    /// Allocates blocks for the file of this length and for what lies behind its end, as far as there
+    /// is room: without it a commit may fail on a full disk, and says so then.
+    fn reserve(&self, bytes: u64) {
+        let wanted = self.wanted.fetch_max(bytes + RESERVE_BYTES, Ordering::Relaxed);
+        let wanted = wanted.max(bytes + RESERVE_BYTES);
+        let allocate = |bytes| fallocate(&self.file, FallocateFlags::KEEP_SIZE, 0, bytes);
+        if allocate(wanted).is_err()
+            && let Err(error) = allocate(bytes)
+        {
+            log::debug!("checkpoint store: no blocks for {bytes} bytes: {error}");
+        }
+    }
+
+    /// Makes the file longer, with blocks for all of it; as long as before if there is no room.
+    fn grow(&self, from: u64, to: u64) -> io::Result<()> {
+        match fallocate(&self.file, FallocateFlags::empty(), from, to - from) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => self.file.set_len(to),
+            Err(error) => {
+                // Some file systems keep what they could allocate.
+                let _ = self.file.set_len(from);
+                Err(error.into())
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+}
+
+impl StorageBackend for DatabaseFile {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.file.read_exact_at(out, offset)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        let before = self.file.metadata()?.len();
+        if len > before {
+            self.grow(before, len)?;
+        } else {
+            self.file.set_len(len)?;
+        }
+        self.reserve(len);
+        Ok(())
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.file.write_all_at(data, offset)
+    }
+}
+
+/// The last error the system gave for the database's file. The library does not always pass it on:
+/// it may report that something failed before, or panic, as over a damaged file.
+#[derive(Clone, Debug, Default)]
+pub struct SystemError(Arc<AtomicI32>);
+
+impl SystemError {
+    /// The error since this was called last.
+    pub fn take(&self) -> Option<io::Error> {
+        let code = self.0.swap(0, Ordering::Relaxed);
+        (code != 0).then(|| io::Error::from_raw_os_error(code))
+    }
+
+    /// Notes the error of a call that failed.
+    pub fn note<T>(&self, done: io::Result<T>) -> io::Result<T> {
+        if let Err(Some(code)) = done.as_ref().map_err(io::Error::raw_os_error) {
+            self.0.store(code, Ordering::Relaxed);
+        }
+        done
+    }
+}
+
+/// A file whose errors are noted.
+#[derive(Debug)]
+pub struct Watched {
+    /// The file.
+    pub file: Box<dyn StorageBackend>,
+    /// Where its errors go.
+    pub error: SystemError,
+}
+
+impl StorageBackend for Watched {
+    fn len(&self) -> io::Result<u64> {
+        self.error.note(self.file.len())
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.error.note(self.file.read(offset, out))
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.error.note(self.file.set_len(len))
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.error.note(self.file.sync_data())
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.error.note(self.file.write(offset, data))
+    }
+
+    fn close(&self) -> io::Result<()> {
+        self.error.note(self.file.close())
+    }
+}

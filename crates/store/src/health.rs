@@ -1,0 +1,129 @@
+//! What the store says of itself: whether it can be written, and what waits for that.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Mutex, MutexGuard};
+use std::time::Instant;
+
+/// What the store was asked to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Operation {
+    /// Commit checkpoints and states of lanes.
+    Commit,
+    /// Keep the ids of new files.
+    Keep,
+    /// Forget files that are gone.
+    Forget,
+    /// Read what is kept.
+    Read,
+    /// Write the second copy of the identities.
+    Copy,
+}
+
+impl Operation {
+    const ALL: [Operation; 5] =
+        [Operation::Commit, Operation::Keep, Operation::Forget, Operation::Read, Operation::Copy];
+
+    fn name(self) -> &'static str {
+        match self {
+            Operation::Commit => "commit",
+            Operation::Keep => "keep",
+            Operation::Forget => "forget",
+            Operation::Read => "read",
+            Operation::Copy => "copy",
+        }
+    }
+
+    fn failure(self) -> &'static str {
+        match self {
+            Operation::Commit => "checkpoints cannot be committed",
+            Operation::Keep => "ids of new files cannot be kept, so they are not read",
+            Operation::Forget => "files that are gone cannot be forgotten",
+            Operation::Read => "what is kept cannot be read",
+            Operation::Copy => "the second copy of the file ids cannot be written",
+        }
+    }
+}
+
+/// How the store is, at one moment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoreHealth {
+    /// What cannot be done, and why; `None` if the last attempt of everything went well.
+    pub trouble: Option<String>,
+    /// Seconds since the last commit that went well; one with nothing to write counts.
+    pub committed_seconds: f64,
+    /// Age of the oldest change that is not committed, in seconds, at most a commit interval too much;
+    /// 0 when nothing waits.
+    pub age_seconds: f64,
+    /// Failures since the start, by operation: every operation is there.
+    pub errors: BTreeMap<&'static str, u64>,
+}
+
+/// Keeps count of what goes well and what does not.
+pub struct Watch(Mutex<State>);
+
+struct State {
+    committed: Instant,
+    trouble: BTreeMap<Operation, String>,
+    errors: BTreeMap<&'static str, u64>,
+}
+
+impl Watch {
+    /// All is well.
+    pub fn new() -> Watch {
+        let errors = Operation::ALL.map(|operation| (operation.name(), 0)).into();
+        Watch(Mutex::new(State { committed: Instant::now(), trouble: BTreeMap::new(), errors }))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// An operation is over.
+    pub fn done<T>(&self, operation: Operation, done: &io::Result<T>) {
+        match done {
+            Ok(_) => self.state().trouble.remove(&operation),
+            Err(error) => {
+                *self.state().errors.entry(operation.name()).or_default() += 1;
+                self.state().trouble.insert(operation, error.to_string())
+            }
+        };
+    }
+
+    /// Everything that had changed at `begun` is in the database.
+    pub fn committed(&self, begun: Instant) {
+        let mut state = self.state();
+        state.committed = begun;
+        // What works for one works for all but the copy, which is another file.
+        state.trouble.retain(|of, _| *of == Operation::Copy);
+    }
+
+    /// How the copy is.
+    pub fn copy(&self, trouble: Option<&str>) {
+        let known = self.state().trouble.contains_key(&Operation::Copy);
+        match trouble {
+            Some(trouble) if !known => self.done::<()>(Operation::Copy, &Err(io::Error::other(trouble))),
+            Some(_) => {}
+            None => _ = self.state().trouble.remove(&Operation::Copy),
+        }
+    }
+
+    /// Whether something went wrong when it was tried last.
+    pub fn is_troubled(&self) -> bool {
+        !self.state().trouble.is_empty()
+    }
+
+    /// What the store says of itself; `waits` if there is something to commit.
+    pub fn health(&self, waits: bool) -> StoreHealth {
+        let state = self.state();
+        let trouble = state.trouble.iter().map(|(of, error)| format!("{}: {error}", of.failure()));
+        let trouble = trouble.collect::<Vec<_>>().join("; ");
+        let committed_seconds = state.committed.elapsed().as_secs_f64();
+        StoreHealth {
+            trouble: Some(trouble).filter(|trouble| !trouble.is_empty()),
+            committed_seconds,
+            age_seconds: if waits { committed_seconds } else { 0.0 },
+            errors: state.errors.clone(),
+        }
+    }
+}

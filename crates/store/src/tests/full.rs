@@ -1,0 +1,142 @@
+//! A disk that is full or does not answer, and what the store says of it.
+
+use super::contents::Contents;
+use super::disk::Disk;
+use super::*;
+use crate::tests::disk::Files;
+use std::os::unix::fs::MetadataExt;
+
+/// A store in which one file is read, with a checkpoint.
+fn used(disk: &Disk, data_dir: &Path) -> Arc<Store> {
+    let store = Arc::new(disk.open(data_dir).unwrap());
+    store.of_source("app").keep(&[(3, b"file".to_vec())]).unwrap();
+    commit_at(&store, 42).unwrap();
+    store
+}
+
+fn commit_at(store: &Store, offset: u64) -> io::Result<()> {
+    store.commit(|note| note(&"app".into(), 3, &"out".into(), offset))
+}
+
+/// What a start would find.
+fn checkpoint_in(files: Files) -> u64 {
+    Contents::of(&Arc::new(Disk::of(files).open(memory_folder().path()).unwrap())).checkpoints
+        [&("app", 3, "out")]
+}
+
+#[test]
+fn what_cannot_be_committed_waits_and_is_told() {
+    let (folder, disk) = (memory_folder(), Disk::default());
+    let store = used(&disk, folder.path());
+    let health = store.health();
+    assert_eq!((health.trouble, health.age_seconds), (None, 0.0));
+    assert!(health.errors.values().all(|count| *count == 0) && health.errors.len() == 5);
+    disk.fill_at(0);
+    assert!(commit_at(&store, 43).is_err());
+    assert!(commit_at(&store, 44).is_err());
+    let health = store.health();
+    let trouble = health.trouble.unwrap();
+    assert_eq!(trouble, "checkpoints cannot be committed: No space left on device (os error 28)");
+    assert_eq!(health.errors["commit"], 2);
+    assert!(health.age_seconds > 0.0 && health.age_seconds == health.committed_seconds);
+    assert_eq!(checkpoint_in(disk.files()), 42);
+    disk.fill_at(usize::MAX);
+    store.commit(|_| {}).unwrap();
+    let health = store.health();
+    assert_eq!((health.trouble, health.age_seconds, health.errors["commit"]), (None, 0.0, 2));
+    assert_eq!(checkpoint_in(disk.files()), 44);
+}
+
+/// A source that cannot keep an id, and then has none to keep.
+#[test]
+fn trouble_ends_when_the_disk_has_room_whoever_asks() {
+    let (folder, disk) = (memory_folder(), Disk::default());
+    let store = used(&disk, folder.path());
+    disk.fill_at(0);
+    assert!(store.of_source("app").keep(&[(4, b"other".to_vec())]).is_err());
+    assert!(store.health().trouble.unwrap().starts_with("ids of new files cannot be kept"));
+    assert!(store.commit(|_| {}).is_err(), "an attempt that has nothing to write says that it could not");
+    disk.fill_at(usize::MAX);
+    store.commit(|_| {}).unwrap();
+    assert_eq!(store.health().trouble, None);
+}
+
+/// An empty answer would have a source take all files for new ones.
+#[test]
+fn what_cannot_be_read_is_an_error_and_not_an_empty_answer() {
+    let (folder, disk) = (memory_folder(), Disk::default());
+    let store = used(&disk, folder.path());
+    store.keep_lane(&"out".into(), 0, b"state".to_vec()).unwrap();
+    let before = Contents::of(&store);
+    // From here on the file has to be opened again.
+    disk.fill_at(0);
+    assert!(commit_at(&store, 42).is_err());
+    disk.fail_reads(true);
+    assert!(store.of_source("app").origins().is_err());
+    assert!(store.lane(&"out".into(), 0).is_err());
+    assert!(store.health().trouble.unwrap().contains("what is kept cannot be read: Input/output error"));
+    disk.fail_reads(false);
+    disk.fill_at(usize::MAX);
+    assert_eq!(Contents::of(&store), before);
+    assert_eq!(disk.set_aside(), 0);
+}
+
+/// The copy is no reason to hold up files, but it is told, and made up for.
+#[test]
+fn a_copy_that_cannot_be_written_is_told_and_written_later() {
+    let (folder, disk) = (memory_folder(), Disk::default());
+    let store = used(&disk, folder.path());
+    disk.fail_copy(true);
+    store.of_source("app").keep(&[(4, b"other".to_vec())]).unwrap();
+    let health = store.health();
+    assert_eq!(health.errors["copy"], 1);
+    assert!(
+        health.trouble.unwrap().starts_with("the second copy of the file ids cannot be written: No space")
+    );
+    disk.fail_copy(false);
+    store.finish();
+    assert_eq!(store.health().trouble, None);
+    let mut files = disk.files();
+    files.of(super::disk::Name::Database).clear();
+    let found = Contents::of(&Arc::new(Disk::of(files).open(memory_folder().path()).unwrap()));
+    assert!(found.origins.contains_key(&("app", 4)));
+}
+
+#[test]
+fn a_start_on_a_full_disk_says_so() {
+    let (folder, disk) = (memory_folder(), Disk::default());
+    disk.fill_at(0);
+    let Err(error) = disk.open(folder.path()) else { panic!("it opens") };
+    assert!(error.to_string().contains("No space left on device (os error 28); make room"), "{error}");
+}
+
+/// Where the database needs no blocks it has not got, a commit works on a full disk. `close` gives
+/// them to nobody else.
+#[test]
+fn the_database_has_blocks_for_all_of_it_and_keeps_them() {
+    let folder = folder();
+    let blocks = || {
+        let file = std::fs::metadata(folder.path().join(DATABASE)).unwrap();
+        (file.blocks() * 512, file.len())
+    };
+    let store = Arc::new(Store::open(folder.path()).unwrap());
+    let kept: Vec<(u64, Vec<u8>)> = (0..5000).map(|id| (id, vec![id as u8; 300])).collect();
+    store.of_source("app").keep(&kept).unwrap();
+    let (allocated, length) = blocks();
+    assert!(length > 1 << 20 && allocated > length, "{allocated} bytes of {length} are allocated");
+    store.of_source("app").forget(&(0..5000).collect::<Vec<u64>>()).unwrap();
+    drop(store);
+    let (after, shorter) = blocks();
+    assert!(shorter < length, "the library makes the file shorter");
+    assert!(after >= length, "{after} bytes are allocated, {allocated} were before");
+}
+
+/// The file that names the process needs no room either.
+#[test]
+fn the_lock_names_the_process_that_has_it() {
+    let folder = folder();
+    std::fs::write(folder.path().join("lock"), "1234567890123456\n").unwrap();
+    let _store = Store::open(folder.path()).unwrap();
+    let Err(error) = Store::open(folder.path()) else { panic!("it opens twice") };
+    assert!(error.to_string().contains(&format!("(process {})", std::process::id())), "{error}");
+}
