@@ -76,6 +76,11 @@ impl Agent {
         self.child.wait().expect("the agent is gone");
     }
 
+    /// Its process.
+    pub fn pid(&self) -> rustix::process::Pid {
+        rustix::process::Pid::from_child(&self.child)
+    }
+
     /// Sends SIGTERM.
     pub fn terminate(&self) {
         self.send(rustix::process::Signal::TERM);
@@ -83,8 +88,7 @@ impl Agent {
 
     /// Sends a signal.
     pub fn send(&self, signal: rustix::process::Signal) {
-        let pid = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(pid, signal).expect("the agent gets the signal");
+        rustix::process::kill_process(self.pid(), signal).expect("the agent gets the signal");
     }
 
     /// Stops the agent and waits; its exit status. One that was started a moment ago does not answer

@@ -4,6 +4,7 @@ mod commands;
 mod faults;
 mod files;
 mod held;
+mod full;
 mod http;
 mod input;
 mod kafka;

@@ -1,0 +1,242 @@
+//! A `data_dir` that is full, cannot be written, or has a damaged checkpoint store: no line is lost, and
+//! repeats carry the ids that were durable.
+
+use crate::support::{Agent, folder, lines, millstream, wait_until};
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_secs(20);
+
+const CONFIG: &str = "
+sources: { app: { type: file, include: ['DIR/in/*.log'] } }
+sinks:
+  out: { type: file, inputs: [app], path: DIR/out, sync: 100ms, encoding: { metadata: [file_id, offset] } }
+";
+
+/// Files there are before the disk is full, and as many after.
+const FILES: usize = 200;
+
+/// A small disk in memory, mounted on a folder; unmounted when dropped.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    /// `None`, and a line that says why, if that is not permitted here.
+    fn mount(point: PathBuf) -> Option<SmallDisk> {
+        fs::create_dir(&point).unwrap();
+        let mount = Command::new("mount").args(["-t", "tmpfs", "-o", "size=3m", "none"]).arg(&point).output();
+        match mount {
+            Ok(output) if output.status.success() => Some(SmallDisk(point)),
+            Ok(output) => {
+                let why = String::from_utf8_lossy(&output.stderr);
+                eprintln!("skipped: no file system can be mounted here: {why}");
+                None
+            }
+            Err(error) => {
+                eprintln!("skipped: no file system can be mounted here: mount: {error}");
+                None
+            }
+        }
+    }
+
+    fn filler(&self) -> PathBuf {
+        self.0.join("filler")
+    }
+
+    /// Takes what room there is.
+    fn fill(&self) {
+        let mut filler = OpenOptions::new().create(true).append(true).open(self.filler()).unwrap();
+        while filler.write_all(&[7; 512]).is_ok() {}
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
+    }
+}
+
+fn log_file(dir: &Path, file: usize) -> PathBuf {
+    dir.join(format!("in/{file:03}-{}.log", "a name that is long ".repeat(8)))
+}
+
+/// Appends a line to each of these files; the number of the file and of the line are in it.
+fn append(dir: &Path, files: std::ops::Range<usize>, line: usize) {
+    for file in files {
+        let mut log = OpenOptions::new().create(true).append(true).open(log_file(dir, file)).unwrap();
+        writeln!(log, "file {file:03} line {line:03}").unwrap();
+    }
+}
+
+/// What came out: for each line the ids of the events that carried it.
+fn delivered(dir: &Path) -> BTreeMap<String, BTreeSet<String>> {
+    let mut delivered: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for line in lines(&dir.join("out")) {
+        let Ok(event) = serde_json::from_str::<serde_json::Value>(&line) else { continue };
+        let message = event["message"].as_str().unwrap().to_owned();
+        delivered.entry(message).or_default().insert(event["meta"]["file_id"].as_str().unwrap().to_owned());
+    }
+    delivered
+}
+
+/// The ids of each file.
+fn ids(delivered: &BTreeMap<String, BTreeSet<String>>) -> BTreeMap<&str, BTreeSet<&str>> {
+    let mut ids: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (line, of_line) in delivered {
+        ids.entry(&line[..8]).or_default().extend(of_line.iter().map(String::as_str));
+    }
+    ids
+}
+
+fn lag(agent: &Agent) -> Option<f64> {
+    agent.metric("millstream_source_lag_bytes{component_id=\"app\"")
+}
+
+/// Fills the disk under an agent while its files grow and others come, ends it in some way, starts it on
+/// the full disk, and makes room at last.
+fn fill_and_end(end: impl FnOnce(&mut Agent)) {
+    let dir = folder();
+    let Some(disk) = SmallDisk::mount(dir.path().join("data")) else { return };
+    fs::create_dir(dir.path().join("in")).unwrap();
+    append(dir.path(), 0..FILES, 0);
+    let mut agent = Agent::start(dir.path(), CONFIG, &[]);
+    wait_until("the first lines", LIMIT, || delivered(dir.path()).len() == FILES);
+    for line in 1..8 {
+        disk.fill();
+        append(dir.path(), 0..2 * FILES, line);
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let before = delivered(dir.path());
+    end(&mut agent);
+    disk.fill();
+    append(dir.path(), 0..FILES, 8);
+    let mut agent = Agent::start(dir.path(), CONFIG, &[]);
+    let has_8 = || delivered(dir.path()).contains_key("file 000 line 008");
+    wait_until("a line of a known file, on the full disk", LIMIT, has_8);
+    fs::remove_file(disk.filler()).unwrap();
+    let all = FILES * 9 + FILES * 7;
+    wait_until("all lines", LIMIT, || delivered(dir.path()).len() == all);
+    wait_until("all is settled", LIMIT, || lag(&agent) == Some(0.0));
+    assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
+    let after = delivered(dir.path());
+    let (known, ids) = (ids(&before), ids(&after));
+    assert!(known.len() >= FILES);
+    for (file, known) in known {
+        assert_eq!(ids[file], known, "{file} was known under the first, and is under the second");
+    }
+    assert!(ids.values().all(|ids| ids.len() == 1), "{ids:?}");
+}
+
+#[test]
+fn a_kill_and_a_start_on_a_full_data_dir_change_no_id() {
+    fill_and_end(Agent::kill);
+}
+
+#[test]
+fn a_stop_and_a_start_on_a_full_data_dir_change_no_id() {
+    fill_and_end(|agent| assert_eq!(agent.stop().code(), Some(0), "{}", agent.log()));
+}
+
+/// Bytes of a file beyond which the agent may not write while its limit holds.
+const FILE_BYTES_MAX: u64 = 32 * 1024;
+
+fn limit_files(pid: Pid, current: Option<u64>) {
+    prlimit(Some(pid), Resource::Fsize, Rlimit { current, maximum: None }).unwrap();
+}
+
+fn ready(agent: &Agent) -> serde_json::Value {
+    let body = agent.get("/ready").expect("the agent answers");
+    serde_json::from_str(&body).unwrap()
+}
+
+/// An agent whose database cannot be written while a limit on the size of files holds. The signal for
+/// that is ignored, as the system hands it on over `exec`.
+#[test]
+fn checkpoints_that_cannot_be_saved_are_told_and_a_stop_without_them_fails() {
+    let dir = folder();
+    let config = "
+sources: { app: { type: file, include: ['DIR/in/*.log'] } }
+sinks: { out: { type: blackhole, inputs: [app] } }
+";
+    fs::create_dir(dir.path().join("in")).unwrap();
+    // So much that no more of a file has to be kept before its next lines go out.
+    let head = "some words\n".repeat(200);
+    (0..FILES).for_each(|file| fs::write(log_file(dir.path(), file), &head).unwrap());
+    let mut agent = Agent::spawn(dir.path(), config, &[], |command| {
+        let log = OpenOptions::new().append(true).open(dir.path().join("agent.log")).unwrap();
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "trap '' XFSZ; exec \"$@\"", "sh"]).arg(millstream()).args(command.get_args());
+        shell.stderr(log);
+        *command = shell;
+    });
+    let checkpoints = |agent: &Agent| ready(agent)["checkpoints"].clone();
+    let errors = "millstream_checkpoint_errors_total{operation=\"commit\"}";
+    let sent = "millstream_component_sent_events_total{component_id=\"out\"";
+    wait_until("all is read", LIMIT, || agent.metric(sent) == Some(200.0 * FILES as f64));
+    wait_until("all is committed", LIMIT, || agent.single("millstream_checkpoint_age_seconds") == Some(0.0));
+    assert_eq!(
+        (&checkpoints(&agent)["trouble"], agent.metric(errors)),
+        (&serde_json::Value::Null, Some(0.0))
+    );
+    limit_files(agent.pid(), Some(FILE_BYTES_MAX));
+    append(dir.path(), 0..FILES, 1);
+    wait_until("it is told", LIMIT, || checkpoints(&agent)["trouble"].is_string());
+    let trouble = checkpoints(&agent)["trouble"].to_string();
+    assert!(trouble.contains("File too large"), "{trouble}");
+    assert!(trouble.contains("checkpoints cannot be committed"), "{trouble}");
+    wait_until("it is counted", LIMIT, || agent.metric(errors) > Some(1.0));
+    assert!(agent.single("millstream_checkpoint_age_seconds") > Some(0.5));
+    limit_files(agent.pid(), None);
+    wait_until("it is over", LIMIT, || checkpoints(&agent)["trouble"].is_null());
+    wait_until("all is settled", LIMIT, || lag(&agent) == Some(0.0));
+    append(dir.path(), 0..FILES, 2);
+    limit_files(agent.pid(), Some(FILE_BYTES_MAX));
+    wait_until("something waits", LIMIT, || agent.single("millstream_checkpoint_age_seconds") > Some(0.5));
+    assert_eq!(agent.stop().code(), Some(1), "{}", agent.log());
+    let said = "the last checkpoints could not be saved in data_dir: File too large (os error 27)";
+    assert!(agent.log().contains(said), "{}", agent.log());
+}
+
+/// Damages the database between two runs, and has the second read what is there and end.
+fn damaged_between_runs(damage: impl Fn(&Path), expected: &str) {
+    let dir = folder();
+    fs::create_dir(dir.path().join("in")).unwrap();
+    append(dir.path(), 0..20, 0);
+    let mut agent = Agent::start(dir.path(), CONFIG, &[]);
+    wait_until("the first lines", LIMIT, || delivered(dir.path()).len() == 20);
+    wait_until("all is settled", LIMIT, || lag(&agent) == Some(0.0));
+    agent.kill();
+    let before = delivered(dir.path());
+    assert_eq!(before.len(), 20);
+    damage(&dir.path().join("data/checkpoints.redb"));
+    append(dir.path(), 0..20, 1);
+    let mut agent = Agent::start(dir.path(), CONFIG, &["--until-eof"]);
+    assert_eq!(agent.wait(LIMIT).code(), Some(0), "{}", agent.log());
+    assert!(agent.log().contains(expected), "{}", agent.log());
+    let after = delivered(dir.path());
+    assert_eq!((after.len(), ids(&before)), (40, ids(&after)), "{}", agent.log());
+}
+
+#[test]
+fn damage_of_the_database_changes_no_id() {
+    damaged_between_runs(
+        |path| {
+            let file = OpenOptions::new().write(true).open(path).unwrap();
+            (0..40).for_each(|page| file.write_all_at(&[0x5a; 64], page * 4096 + 100).unwrap());
+        },
+        "the ids of 20 files are restored from identities",
+    );
+}
+
+#[test]
+fn a_database_that_was_emptied_changes_no_id_and_is_told() {
+    damaged_between_runs(
+        |path| fs::write(path, "").unwrap(),
+        "checkpoints.redb is empty, missing or damaged",
+    );
+}
