@@ -108,11 +108,6 @@ impl Watch {
         }
     }
 
-    /// Whether something went wrong when it was tried last.
-    pub fn is_troubled(&self) -> bool {
-        !self.state().trouble.is_empty()
-    }
-
     /// What the store says of itself; `waits` if there is something to commit.
     pub fn health(&self, waits: bool) -> StoreHealth {
         let state = self.state();

@@ -267,8 +267,8 @@ impl Store {
         let begun = Instant::now();
         let due = self.gather(moved);
         self.work_on(&mut on_disk, Operation::Commit, |database, copy| {
-            // Without anything to write, an attempt still says whether writing is possible again.
-            if due.is_empty() && !self.watch.is_troubled() {
+            // After a failure the database was opened again, which writes to it: so much is possible.
+            if due.is_empty() {
                 return copy.tend(&*self.disk, database);
             }
             let new = database::write(database, &due)?;
