@@ -3,8 +3,8 @@
 mod commands;
 mod faults;
 mod files;
-mod held;
 mod full;
+mod held;
 mod http;
 mod input;
 mod kafka;
