@@ -193,7 +193,7 @@ fn failure(stopped: &Stopped, until_eof: bool, timeout: Interval) -> Option<Stri
     if let Some(error) = &stopped.uncommitted {
         let seconds = stopped.snapshot.checkpoints.committed_seconds.ceil();
         return Some(format!(
-            "the last checkpoints could not be saved in data_dir ({error}): what was delivered in the last \
+            "the last checkpoints could not be saved in data_dir: {error}; what was delivered in the last \
              {seconds:.0} s is repeated after the next start, under the same ids"
         ));
     }

@@ -113,52 +113,6 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("millstream-zones", &["millstream-timestamps"]),
 ];
 
-/// Folders a newcomer reads, and how many lines of code that may be, without blank lines, comments
-/// and tests.
-const NEWCOMER: &[&str] = &[
-    "crates/model/src",
-    "crates/engine/src",
-    "crates/scan/src",
-    "crates/components/src/sources/file",
-    "crates/components/src/sinks/file",
-];
-const NEWCOMER_LINES_MAX: usize = 6000;
-
-/// What in those folders a line does not pass through on its journey: the kernels of parsers and codecs, reload, the order in which a
-/// topology is put together, the thread that commits, the threads of offload transforms, of which there
-/// are none yet, the tags of metrics, what a full buffer drops, and what is shown of all of it.
-const NOT_ON_THE_JOURNEY: &[&str] = &[
-    "crates/scan/src/set.rs",
-    "crates/scan/src/x86/json.rs",
-    "crates/scan/src/x86/json/avx2.rs",
-    "crates/scan/src/x86/json/avx512.rs",
-    "crates/scan/src/x86/sets.rs",
-    "crates/scan/src/x86/sets/avx2.rs",
-    "crates/scan/src/x86/sets/avx512.rs",
-    "crates/scan/src/x86/text.rs",
-    "crates/engine/src/buffer.rs",
-    "crates/model/src/ledger/reach.rs",
-    "crates/scan/src/kernels/points.rs",
-    "crates/scan/src/keys.rs",
-    "crates/scan/src/keys/secrets.rs",
-    "crates/scan/src/places.rs",
-    "crates/scan/src/prefetch.rs",
-    "crates/scan/src/statsd.rs",
-    "crates/scan/src/tags.rs",
-    "crates/scan/src/x86/keys.rs",
-    "crates/scan/src/x86/statsd.rs",
-    "crates/scan/src/x86/tags.rs",
-    "crates/engine/src/blueprint/graph.rs",
-    "crates/engine/src/blueprint/kept.rs",
-    "crates/engine/src/committer.rs",
-    "crates/engine/src/current.rs",
-    "crates/engine/src/lane/ending.rs",
-    "crates/engine/src/offload.rs",
-    "crates/engine/src/reload.rs",
-    "crates/engine/src/snapshot.rs",
-    "crates/components/src/sources/file/source/reach.rs",
-];
-
 /// Longest file that is written by hand.
 const FILE_LINES_MAX: usize = 800;
 
@@ -298,23 +252,6 @@ fn a_component_is_a_folder_with_all_its_parts_and_a_row() {
         }
     }
     fail_if_any(faults);
-}
-
-#[test]
-fn what_a_newcomer_reads_stays_short() {
-    // Comments and tests are blank here.
-    let lines_of = |text: &str| text.lines().filter(|line| !line.trim().is_empty()).count();
-    let is_read = |path: &str| !NOT_ON_THE_JOURNEY.contains(&path);
-    let lines = |folder: &&str| {
-        sources(&[folder]).iter().filter(|(path, _)| is_read(path)).map(|(_, text)| lines_of(text)).sum()
-    };
-    let counts: Vec<(&&str, usize)> = NEWCOMER.iter().map(|folder| (folder, lines(folder))).collect();
-    let total: usize = counts.iter().map(|(_, lines)| lines).sum();
-    println!("{total} lines of code: {counts:?}");
-    assert!(
-        total < NEWCOMER_LINES_MAX,
-        "{total} lines of code in {counts:?}; {NEWCOMER_LINES_MAX} is the most"
-    );
 }
 
 #[test]

@@ -57,13 +57,15 @@ fn files_are_sorted_by_lag_chosen_by_source_and_counted() {
     assert!(lags.iter().copied().eq((0..FILES).rev()), "{lags:?}");
     let first = serde_json::json!({
         "source": "app", "file_id": "0000000000000077", "name": "/var/log/a \"b\".log",
-        "path": "/var/log/a \"b\".log.1", "standing": "active", "position": 1000, "size": 1119,
+        "path": "/var/log/a \"b\".log.1", "standing": "active", "held_by": null, "position": 1000, "size": 1119,
         "checkpoints": { "copy": 1119, "out": 1000 }, "lag_bytes": 119,
         "newest_log_time": "2026-11-21T20:29:46.123Z", "log_delay_seconds": 2.5,
         "rate_bytes_per_second": 512.0, "disorder_events": 0, "slice_errors": 0, "rotations": 1,
         "truncations": 0, "long_lines": 0,
     });
     assert_eq!(all["files"][0], first);
+    let held = serde_json::json!([{"source": "app", "files": 2, "bytes": 8192, "bytes_max": 1 << 20}]);
+    assert_eq!(all["held"], held);
     let trouble =
         serde_json::json!([{"source": "app", "path": "/var/log/*.txt", "reason": "matches no file"}]);
     assert_eq!(all["troubles"], trouble);

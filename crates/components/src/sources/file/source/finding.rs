@@ -288,6 +288,7 @@ impl FileSource {
             self.walk_wanted = true;
             // Those that were moved meanwhile are looked for once more, too.
             self.searched = false;
+            self.retention.restore_again();
             new.into_iter().for_each(|tail| self.lay_by(tail));
             return false;
         }

@@ -100,6 +100,11 @@ impl Retention {
         path.starts_with(self.folder.path())
     }
 
+    /// Has the next walk take in held files once more: those of the last one could not be kept.
+    pub(super) fn restore_again(&mut self) {
+        self.restored = false;
+    }
+
     /// Links a file; it is durable after [`Retention::sync`].
     fn pin(&mut self, tail: &mut Tail, source: &str) {
         let Some(content) = tail.content.as_ref().filter(|_| self.link) else { return };
@@ -301,7 +306,6 @@ impl FileSource {
         new: &mut [Tail],
         cx: &SourceCx<'_>,
     ) -> io::Result<Option<Tail>> {
-        let path = self.retention.folder.path_of(file);
         let opened = self.retention.folder.open(file)?;
         let stat = fstat(&opened)?;
         let inode = Inode::of(&stat);
@@ -310,28 +314,39 @@ impl FileSource {
             tail.held = Some(file.clone());
             return Ok(None);
         }
-        let mut content = Content::new(opened)?;
+        let mut tail = self.resume_held(file, Content::new(opened)?, &stat, cx)?;
+        tail.gone_since = Some(cx.now.since_start);
+        tail.held = Some(file.clone());
+        Ok(Some(tail))
+    }
+
+    /// A held file to which no path leads, to be read on.
+    fn resume_held(
+        &mut self,
+        file: &HeldFile,
+        mut content: Content,
+        stat: &Stat,
+        cx: &SourceCx<'_>,
+    ) -> io::Result<Tail> {
+        let path = self.retention.folder.path_of(file);
         let start = file.copied_from.filter(|_| !content.is_packed()).unwrap_or(0);
-        let mut tail = match self.take_record_of(file.id, &mut content) {
+        match self.take_record_of(file.id, &mut content) {
             Recorded::Same(record, mut descriptor) => {
-                (descriptor.device, descriptor.inode) = (inode.device, inode.number);
+                (descriptor.device, descriptor.inode) = (stat.st_dev, stat.st_ino);
                 let place = PathBuf::from(&descriptor.path);
-                self.resume(content, &stat, &place, record, descriptor)
+                Ok(self.resume(content, stat, &place, record, descriptor))
             }
             // It was written again before its deletion: other content, another id.
-            Recorded::Other => self.adopt(Stranger::of(path, content)?, start)?,
+            Recorded::Other => self.adopt(Stranger::of(path, content)?, start),
             Recorded::Unknown => {
                 log::warn!(
                     "source {}: {} is held and not known to the checkpoint store; it is read from its beginning",
                     cx.info.id,
                     path.display()
                 );
-                self.adopt_as(file.id, Stranger::of(path, content)?, start)?
+                self.adopt_as(file.id, Stranger::of(path, content)?, start)
             }
-        };
-        tail.gone_since = Some(cx.now.since_start);
-        tail.held = Some(file.clone());
-        Ok(Some(tail))
+        }
     }
 
     /// The record of the file with this id.
