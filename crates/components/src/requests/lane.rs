@@ -33,6 +33,8 @@ pub struct RequestLane<P> {
     waiting: Waiting,
     workshop: Workshop<P>,
     batches: VecDeque<Batch>,
+    /// Refused events of the oldest payload that were in batches before.
+    refused_before: u64,
     carrier: Carrier,
     ids: Ids,
     done: Vec<Settled>,
@@ -41,10 +43,10 @@ pub struct RequestLane<P> {
     said: Option<Instant>,
 }
 
-/// Payloads that are packed together.
+/// Payloads, and pieces of them, that are packed together.
 struct Batch {
-    /// Events of each payload.
-    payloads: Vec<u64>,
+    /// The payloads, or pieces of them.
+    shares: Vec<Share>,
     bytes: u64,
     /// What is left to be sent; `None` while it is packed.
     requests: Option<VecDeque<Numbered>>,
@@ -53,6 +55,13 @@ struct Batch {
     repair: Option<Repair>,
     /// Events that were dropped and counted.
     refused: u64,
+}
+
+/// What a batch has of one payload.
+struct Share {
+    events: u64,
+    /// Another piece of the payload follows in a later batch, which settles it.
+    continues: bool,
 }
 
 /// A request with the id that it keeps however often it is sent.
@@ -100,6 +109,12 @@ impl Ids {
     }
 }
 
+impl Share {
+    fn of(taken: &Taken) -> Share {
+        Share { events: taken.events, continues: taken.continues }
+    }
+}
+
 impl<P: Packer> RequestLane<P> {
     /// A lane with a packer of its own.
     pub fn new(settings: Arc<Settings>, packer: P, cx: LaneCx) -> RequestLane<P> {
@@ -107,6 +122,7 @@ impl<P: Packer> RequestLane<P> {
             waiting: Waiting::new(settings.batch),
             workshop: Workshop::new(packer),
             batches: VecDeque::new(),
+            refused_before: 0,
             carrier: Carrier::new(settings.clone(), cx.lane),
             ids: Ids::new(),
             done: Vec::new(),
@@ -135,10 +151,15 @@ impl<P: Packer> RequestLane<P> {
         };
         while self.batches.front().is_some_and(is_done) {
             let Some(mut batch) = self.batches.pop_front() else { return };
-            for events in batch.payloads {
+            for share in batch.shares {
                 // Which payload a refused event came from is not known: in sum it is right.
-                let refused = batch.refused.min(events);
-                batch.refused -= refused;
+                let of_share = batch.refused.min(share.events);
+                batch.refused -= of_share;
+                self.refused_before += of_share;
+                if share.continues {
+                    continue;
+                }
+                let refused = std::mem::take(&mut self.refused_before);
                 let outcome = if refused > 0 { Outcome::Rejected } else { Outcome::Delivered };
                 self.done.push(Settled { outcome, refused });
             }
@@ -173,9 +194,9 @@ impl<P: Packer> RequestLane<P> {
         if due.is_some() || self.waiting.due().is_none() {
             return due;
         }
-        let taken = self.waiting.take(now);
+        let taken = self.waiting.take(now, P::cut);
         self.batches.push_back(Batch {
-            payloads: taken.iter().map(|taken| taken.events).collect(),
+            shares: taken.iter().map(Share::of).collect(),
             bytes: taken.iter().map(|taken| taken.bytes).sum(),
             requests: None,
             repair: None,
@@ -202,7 +223,8 @@ impl<P: Packer> RequestLane<P> {
                 let packed = requests.iter().map(|request| request.events).sum();
                 let numbered = requests.into_iter().map(|request| self.ids.number(request, false)).collect();
                 let Some(batch) = self.batches.back_mut() else { return Ok(()) };
-                batch.refused = batch.payloads.iter().sum::<u64>().saturating_sub(packed);
+                batch.refused =
+                    batch.shares.iter().map(|share| share.events).sum::<u64>().saturating_sub(packed);
                 batch.requests = Some(numbered);
             }
             Made::Split(smaller) => self.split(smaller),
@@ -373,6 +395,8 @@ impl<P: Packer> Lane for RequestLane<P> {
                 events: payload.events,
                 bytes: payload.bytes,
                 routing: cargo.and_then(|cargo| cargo.routing.clone()),
+                units_before: 0,
+                continues: false,
             };
             let hold = cargo.and_then(|cargo| cargo.hold);
             let unix_ns = || Now::read(Duration::ZERO).unix_ns;

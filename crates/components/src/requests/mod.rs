@@ -42,6 +42,21 @@ pub struct Taken {
     pub bytes: u64,
     /// What the encoder tells the packer about the parts.
     pub routing: Option<Arc<dyn Any + Send + Sync>>,
+    /// Units of the payload that went with an earlier batch; `routing` still describes them.
+    pub units_before: usize,
+    /// Whether another piece of the payload follows in a later batch.
+    pub continues: bool,
+}
+
+/// How much of a payload a batch has room for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Bytes before compression.
+    pub bytes: u64,
+    /// Events.
+    pub events: u64,
+    /// The batch is empty: its first unit goes, however large it is.
+    pub is_empty: bool,
 }
 
 /// A request that is ready to be sent, as often as it takes.
@@ -62,6 +77,15 @@ pub trait Packer: Send + 'static {
     /// What `taken` brought, in order, as requests in order. Events that are in no request were
     /// dropped, and counted with a reason, by the packer. Runs on a blocking thread.
     fn pack(&mut self, taken: Vec<Taken>) -> Vec<Request>;
+
+    /// Cuts a payload in two between two events, so that the first piece fills a batch that has `room`. `None`
+    /// if it cannot be cut, or nothing of it fits: the payload then waits for the next batch, whole.
+    fn cut(_taken: &Taken, _room: Room) -> Option<(Taken, Taken)>
+    where
+        Self: Sized,
+    {
+        None
+    }
 
     /// The far side refused this request for its content (400, 413, 422): smaller ones that say the
     /// same together, in order; `None` for a single event, which the lane then drops and counts as

@@ -1,6 +1,6 @@
 //! Payloads that wait to become a batch, and when one is due. A function of the given time.
 
-use super::{BatchOptions, Taken};
+use super::{BatchOptions, Room, Taken};
 use std::collections::VecDeque;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -81,22 +81,33 @@ impl Waiting {
         }
     }
 
-    /// The payloads of the next batch: at least one, and more up to the limits.
-    pub fn take(&mut self, now: Instant) -> Vec<Taken> {
-        let (mut bytes, mut events, mut batch) = (0, 0, Vec::new());
-        while let Some(item) = self.items.front() {
-            let fits = bytes + item.taken.bytes <= self.limit
-                && events + item.taken.events <= self.options.events
-                && item.hold.is_none_or(|hold| hold <= now);
-            if !fits && !batch.is_empty() {
+    /// The payloads of the next batch: at least one, and more up to the limits. `cut` cuts the first payload that
+    /// does not fit, as [`Packer::cut`](super::Packer::cut) does; its second piece stays here.
+    pub fn take(&mut self, now: Instant, cut: impl Fn(&Taken, Room) -> Option<(Taken, Taken)>) -> Vec<Taken> {
+        let mut batch = Vec::new();
+        let mut room = Room { bytes: self.limit, events: self.options.events, is_empty: true };
+        while let Some(item) = self.items.front_mut() {
+            let is_held = item.hold.is_some_and(|hold| hold > now);
+            if is_held && !room.is_empty {
+                break;
+            }
+            let fits = item.taken.bytes <= room.bytes && item.taken.events <= room.events;
+            if let Some((first, rest)) = if fits { None } else { cut(&item.taken, room) } {
+                item.taken = rest;
+                batch.push(first);
+                break;
+            }
+            if !fits && !room.is_empty {
                 break;
             }
             let Some(Item { taken, .. }) = self.items.pop_front() else { break };
-            bytes += taken.bytes;
-            events += taken.events;
+            room.bytes = room.bytes.saturating_sub(taken.bytes);
+            room.events = room.events.saturating_sub(taken.events);
+            room.is_empty = false;
             batch.push(taken);
         }
-        (self.bytes, self.events) = (self.bytes - bytes, self.events - events);
+        self.bytes -= batch.iter().map(|taken| taken.bytes).sum::<u64>();
+        self.events -= batch.iter().map(|taken| taken.events).sum::<u64>();
         batch
     }
 
@@ -123,7 +134,7 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     fn taken(bytes: u64, events: u64) -> Taken {
-        Taken { parts: Vec::new(), events, bytes, routing: None }
+        Taken { parts: Vec::new(), events, bytes, routing: None, units_before: 0, continues: false }
     }
 
     fn waiting(bytes: u64, events: u64) -> Waiting {
@@ -131,9 +142,16 @@ mod tests {
         Waiting::new(BatchOptions { bytes: Size(bytes), events, timeout })
     }
 
+    /// Cuts payloads whose events are ten bytes each; others are one event.
+    fn cut(of: &Taken, room: Room) -> Option<(Taken, Taken)> {
+        let events = room.events.min(room.bytes / 10).max(u64::from(room.is_empty));
+        let is_cut = of.bytes == 10 * of.events && events > 0 && events < of.events;
+        is_cut.then(|| (taken(10 * events, events), taken(of.bytes - 10 * events, of.events - events)))
+    }
+
     /// Sizes of the next batch.
     fn batch(waiting: &mut Waiting, now: Instant) -> Vec<u64> {
-        waiting.take(now).iter().map(|taken| taken.bytes).collect()
+        waiting.take(now, cut).iter().map(|taken| taken.bytes).collect()
     }
 
     #[test]
@@ -157,6 +175,24 @@ mod tests {
         }
         assert!(by_events.is_full());
         assert_eq!((batch(&mut by_events, now), batch(&mut by_events, now)), (vec![1, 1], vec![1]));
+    }
+
+    #[test]
+    fn a_payload_is_cut_where_the_batch_is_full_and_its_rest_goes_with_the_next() {
+        let now = Instant::now();
+        let mut by_events = waiting(10_000, 50);
+        for events in [190, 30, 190] {
+            by_events.push(taken(10 * events, events), None, now);
+        }
+        let events: Vec<u64> = (0..8).map(|_| batch(&mut by_events, now).iter().sum::<u64>() / 10).collect();
+        assert_eq!(events, [50; 8]);
+        assert_eq!(by_events.due(), Some(now + 1000 * MS), "the rest waits for others");
+        assert_eq!((batch(&mut by_events, now), by_events.due()), (vec![100], None));
+        let mut by_bytes = waiting(100, 1000);
+        for events in [7, 1, 15] {
+            by_bytes.push(taken(10 * events, events), None, now);
+        }
+        assert_eq!([(); 3].map(|()| batch(&mut by_bytes, now)), [vec![70, 10, 20], vec![100], vec![30]]);
     }
 
     #[test]
@@ -188,7 +224,7 @@ mod tests {
         assert_eq!(waiting.due(), Some(now + 3000 * MS));
         waiting.flush(now + 2000 * MS);
         assert!(waiting.due().unwrap() <= now + 2000 * MS);
-        waiting.take(now);
+        waiting.take(now, cut);
         assert_eq!((batch(&mut waiting, now), waiting.due()), (vec![90], None));
     }
 
@@ -200,8 +236,8 @@ mod tests {
             for () in [(); 40] {
                 waiting.push(taken(32 << 10, 1), None, now);
             }
-            let batch = waiting.take(now).len() as u64 * (32 << 10);
-            while !waiting.take(now).is_empty() {}
+            let batch = waiting.take(now, cut).len() as u64 * (32 << 10);
+            while !waiting.take(now, cut).is_empty() {}
             batch
         };
         assert_eq!(full(&mut waiting, now), 1 << 20);

@@ -1,7 +1,7 @@
 //! Against a real server, with the engine's side played by hand.
 
 use super::*;
-use crate::requests::{BatchOptions, Hold, RequestOptions};
+use crate::requests::{BatchOptions, Hold, RequestOptions, Room};
 use bytes::Bytes;
 use millstream_model::{Interval, Size};
 use millstream_testkit::http::{HttpServer, Reply, Seen};
@@ -40,6 +40,23 @@ impl Packer for Letters {
         // What is no letter is dropped here.
         let text: Vec<u8> = text.into_iter().filter(u8::is_ascii_alphabetic).collect();
         vec![letters(text)]
+    }
+
+    fn cut(taken: &Taken, room: Room) -> Option<(Taken, Taken)> {
+        let letters = room.events.min(taken.events - 1);
+        if taken.routing.is_none() || letters == 0 {
+            return None;
+        }
+        let text = taken.parts.concat();
+        let (first, rest) = text.split_at(letters as usize);
+        let piece = |text: &[u8], continues| Taken {
+            parts: vec![Bytes::from(text.to_vec())],
+            events: text.len() as u64,
+            bytes: text.len() as u64,
+            continues,
+            ..taken.clone()
+        };
+        Some((piece(first, true), piece(rest, taken.continues)))
     }
 
     fn split(&mut self, request: Request) -> Option<Vec<Request>> {
@@ -111,9 +128,18 @@ impl Rig {
     }
 
     async fn deliver_at(&mut self, text: &str, hold: Option<Hold>) {
+        self.deliver_with(text, Cargo { hold, routing: None }).await;
+    }
+
+    /// A payload that the packer can cut.
+    async fn deliver_cuttable(&mut self, text: &str) {
+        self.deliver_with(text, Cargo { hold: None, routing: Some(Arc::new(())) }).await;
+    }
+
+    async fn deliver_with(&mut self, text: &str, cargo: Cargo) {
         let mut payload = Payload::new(text.len() as u64);
         payload.push(Bytes::from(text.to_owned()));
-        payload.routing = Some(Box::new(Cargo { hold, routing: None }));
+        payload.routing = Some(Box::new(cargo));
         assert_eq!(self.lane.deliver(&payload).await.unwrap(), Delivery::Sent);
     }
 
@@ -176,6 +202,25 @@ async fn payloads_become_batches_by_bytes_by_time_and_by_a_flush() {
     let mut by_time = Rig::to(&server);
     by_time.bring(&["k", "l"]).await;
     assert_eq!(bodies(&server.seen())[2..], ["kl"]);
+}
+
+#[tokio::test]
+async fn requests_are_filled_to_the_limit_and_a_payload_in_several_is_settled_once() {
+    let server = HttpServer::start(|seen| Reply::status(if seen.text().contains('X') { 400 } else { 204 }));
+    let mut rig = Rig::to(&server);
+    for text in ["abcde", "fghijklmnopqrstXuv", "Xwxyz"] {
+        rig.deliver_cuttable(text).await;
+    }
+    rig.settle(3).await;
+    let whole: Vec<String> = bodies(&server.seen()).into_iter().filter(|body| body.len() > 4).collect();
+    assert_eq!(whole, ["abcdefgh", "ijklmnop", "qrstXuvX"], "halves of the third have four letters or less");
+    let delivered = |refused| Settled { outcome: Outcome::Delivered, refused };
+    let refused = |refused| Settled { outcome: Outcome::Rejected, refused };
+    assert_eq!(rig.settled[0], delivered(0));
+    assert_eq!(rig.settled[1], refused(2), "which payload a refused event came from is not known");
+    assert_eq!(rig.settled[2], delivered(0));
+    let counted = rig.counters.snapshot().dropped_events;
+    assert_eq!(counted.get("refused"), Some(&2));
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! From payloads to bodies, and from a body that was refused to two halves.
 
 use super::config::Framing;
-use crate::requests::{Packer, Request, Taken};
+use crate::requests::{Packer, Request, Room, Taken};
 use bytes::Bytes;
 use millstream_compression::{Algorithm, Compressor};
 use millstream_encodings::msgpack;
@@ -95,16 +95,17 @@ impl HttpPacker {
         }
     }
 
-    /// Cuts a piece that is more than a body may have.
+    /// Cuts a piece that is more than a body may have, into bodies that are as full as they may be.
     fn fit(&self, piece: Piece) -> Vec<Piece> {
-        let (mut pieces, mut left) = (Vec::new(), vec![piece]);
-        while let Some(mut piece) = left.pop() {
-            let is_over = piece.bytes() > self.form.bytes_max || piece.events > self.form.events_max;
-            match if is_over { piece.halves() } else { None } {
-                Some((first, second)) => left.extend([second, first]),
-                None => pieces.push(piece),
-            }
+        let (mut pieces, mut rest) = (Vec::new(), piece);
+        let room = Room { bytes: self.form.bytes_max, events: self.form.events_max, is_empty: true };
+        while rest.bytes() > room.bytes || rest.events > room.events {
+            let front = Front::of(rest.units().iter().copied(), room);
+            let Some((first, second)) = rest.parted(front.units) else { break };
+            pieces.push(first);
+            rest = second;
         }
+        pieces.push(rest);
         pieces
     }
 }
@@ -113,6 +114,26 @@ impl Packer for HttpPacker {
     fn pack(&mut self, taken: Vec<Taken>) -> Vec<Request> {
         let pieces = self.fit(Piece::of(taken));
         pieces.into_iter().map(|piece| self.request(piece)).collect()
+    }
+
+    fn cut(taken: &Taken, room: Room) -> Option<(Taken, Taken)> {
+        let front = match known_units(taken) {
+            Some(units) => Front::of(units.iter().copied(), room),
+            None => Front::of(line_units(&taken.parts), room),
+        };
+        if front.units == 0 || front.events >= taken.events {
+            return None;
+        }
+        let (before, behind) = cut(&taken.parts, front.bytes);
+        let rest = Taken {
+            parts: behind,
+            events: taken.events - front.events,
+            bytes: taken.bytes.saturating_sub(front.bytes),
+            units_before: taken.units_before + front.units,
+            ..taken.clone()
+        };
+        let Front { events, bytes, .. } = front;
+        Some((Taken { parts: before, events, bytes, continues: true, ..taken.clone() }, rest))
     }
 
     fn split(&mut self, request: Request) -> Option<Vec<Request>> {
@@ -130,11 +151,17 @@ impl Piece {
     fn of(taken: Vec<Taken>) -> Piece {
         let events = taken.iter().map(|taken| taken.events).sum();
         let mut piece = Piece { parts: Vec::new(), units: None, events };
-        for Taken { parts, routing, .. } in taken {
-            if let Some(known) = routing.as_ref().and_then(|routing| routing.downcast_ref::<Units>()) {
-                piece.units.get_or_insert_default().extend(&known.units);
+        for taken in taken {
+            if let Some(known) = known_units(&taken) {
+                let mut left = taken.events;
+                let units = known.iter().take_while(|(_, events)| {
+                    let is_here = left > 0;
+                    left = left.saturating_sub(u64::from(*events));
+                    is_here
+                });
+                piece.units.get_or_insert_default().extend(units);
             }
-            piece.parts.extend(parts);
+            piece.parts.extend(taken.parts);
         }
         piece
     }
@@ -160,11 +187,17 @@ impl Piece {
 
     /// Two pieces with half of the units each; `None` if there is only one.
     fn halves(&mut self) -> Option<(Piece, Piece)> {
-        if self.units().len() < 2 {
+        let half = self.units().len() / 2;
+        self.parted(half)
+    }
+
+    /// Two pieces, the first with so many units; `None` if one of them would have none.
+    fn parted(&mut self, units: usize) -> Option<(Piece, Piece)> {
+        if units == 0 || units >= self.units().len() {
             return None;
         }
         let mut first = self.units.clone().unwrap_or_default();
-        let second = first.split_off(first.len() / 2);
+        let second = first.split_off(units);
         let (front, back) = cut(&self.parts, first.iter().map(|(bytes, _)| u64::from(*bytes)).sum());
         let piece = |parts, units: Vec<(u32, u32)>| {
             let events = units.iter().map(|(_, events)| u64::from(*events)).sum();
@@ -196,6 +229,46 @@ impl Piece {
         }
         out
     }
+}
+
+/// The units from the beginning of something that fit into a body.
+#[derive(Clone, Copy, Default)]
+struct Front {
+    units: usize,
+    bytes: u64,
+    events: u64,
+}
+
+impl Front {
+    /// As many of these units, by bytes and events, as there is room for.
+    fn of(units: impl Iterator<Item = (u32, u32)>, room: Room) -> Front {
+        let mut front = Front::default();
+        for (bytes, events) in units {
+            let bytes = front.bytes + u64::from(bytes);
+            let events = front.events + u64::from(events);
+            let is_first = room.is_empty && front.units == 0;
+            if (bytes > room.bytes || events > room.events) && !is_first {
+                break;
+            }
+            front = Front { units: front.units + 1, bytes, events };
+        }
+        front
+    }
+}
+
+/// The units that the encoder has told, from the first that is in `taken` on.
+fn known_units(taken: &Taken) -> Option<&[(u32, u32)]> {
+    let known = taken.routing.as_ref()?.downcast_ref::<Units>()?;
+    known.units.get(taken.units_before..)
+}
+
+/// Each line of these parts as a unit. Lazy: of a payload that is cut often, each cut looks at its own lines.
+fn line_units(parts: &[Bytes]) -> impl Iterator<Item = (u32, u32)> {
+    parts.iter().flat_map(|part| {
+        let mut begin = 0;
+        let ends = memchr::memchr_iter(b'\n', part).map(|at| at + 1);
+        ends.map(move |end| ((end - std::mem::replace(&mut begin, end)) as u32, 1))
+    })
 }
 
 /// JSON lines as one array: nothing in an event is a line end.

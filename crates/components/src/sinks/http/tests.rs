@@ -2,7 +2,7 @@
 
 use super::config::Framing;
 use super::*;
-use crate::requests::{Packer, Request, Taken};
+use crate::requests::{Packer, Request, Room, Taken};
 use millstream_compression::Algorithm;
 use millstream_model::{BlockPool, Cell, CellKind, Column, Counters, Grant, Ledger};
 use millstream_testkit::{Rows, batch};
@@ -41,7 +41,14 @@ fn taken_of(codec: &str, batch: &Batch) -> Taken {
     encoder.encode(batch, &mut payload, &mut cx).unwrap();
     let cargo = payload.routing.as_ref().and_then(|routing| routing.downcast_ref::<Cargo>());
     let routing = cargo.and_then(|cargo| cargo.routing.clone());
-    Taken { parts: payload.parts.clone(), events: payload.events, bytes: payload.bytes, routing }
+    Taken {
+        parts: payload.parts.clone(),
+        events: payload.events,
+        bytes: payload.bytes,
+        routing,
+        units_before: 0,
+        continues: false,
+    }
 }
 
 fn body(request: &Request) -> String {
@@ -91,6 +98,49 @@ fn a_body_has_no_more_than_the_limits_allow_and_a_large_event_goes_alone() {
     assert!(requests.iter().all(|request| request.events <= 3));
     let over: Vec<String> = requests.iter().map(body).filter(|body| body.len() > 12).collect();
     assert_eq!(over, ["0123456789abcdef\n"]);
+}
+
+/// What the lane does with one payload: bodies of at most `room`, from its pieces.
+fn cut_up(form: Form, mut taken: Taken, room: Room) -> Vec<Request> {
+    let mut packer = HttpPacker::new(form);
+    let mut requests = Vec::new();
+    while let Some((first, rest)) = HttpPacker::cut(&taken, room) {
+        assert!(
+            first.continues && first.bytes == first.parts.iter().map(|part| part.len() as u64).sum::<u64>()
+        );
+        requests.extend(packer.pack(vec![first]));
+        taken = rest;
+    }
+    assert!(!taken.continues);
+    requests.extend(packer.pack(vec![taken]));
+    requests
+}
+
+#[test]
+fn a_payload_is_cut_into_bodies_that_are_full() {
+    let three = Room { bytes: 1 << 20, events: 3, is_empty: true };
+    let text = "a\n\nb\nc\nd\ne\nf\n";
+    let bodies_of = |framing, codec| bodies(&cut_up(form(framing), taken(codec, text), three));
+    let lines = [("a\n\nb\n".to_owned(), 3), ("c\nd\ne\n".to_owned(), 3), ("f\n".to_owned(), 1)];
+    assert_eq!(bodies_of(Framing::Newline, "text"), lines);
+    let texts = [("ab".to_owned(), 3), ("cde".to_owned(), 3), ("f".to_owned(), 1)];
+    assert_eq!(bodies_of(Framing::None, "text"), texts);
+    let json = bodies_of(Framing::JsonArray, "json");
+    let messages = |(body, events): &(String, u64)| {
+        let array: Vec<serde_json::Value> = serde_json::from_str(body).unwrap();
+        assert_eq!(array.len() as u64, *events);
+        array.iter().map(|event| event["message"].as_str().unwrap().to_owned()).collect::<String>()
+    };
+    assert_eq!(json.iter().map(messages).collect::<Vec<_>>(), ["ab", "cde", "f"]);
+}
+
+#[test]
+fn a_payload_is_cut_by_bytes_and_not_where_nothing_fits() {
+    let of = || taken("text", "0123456789\na\nb\nc\n");
+    let room = |bytes, is_empty| Room { bytes, events: 100, is_empty };
+    let full = bodies(&cut_up(form(Framing::Newline), of(), room(4, true)));
+    assert_eq!(full, [("0123456789\n".to_owned(), 1), ("a\nb\n".into(), 2), ("c\n".into(), 1)]);
+    assert!(HttpPacker::cut(&of(), room(4, false)).is_none(), "the long line waits for the next batch");
 }
 
 #[test]

@@ -34,7 +34,14 @@ fn taken(names: &[&str], second: i64) -> Taken {
     let metrics: Vec<_> = leaked.iter().map(metric).collect();
     let (routing, text) = encoded(&metrics, &Distributions::Native);
     let bytes = text.len() as u64;
-    Taken { parts: vec![text], events: names.len() as u64, bytes, routing: Some(routing) }
+    Taken {
+        parts: vec![text],
+        events: names.len() as u64,
+        bytes,
+        routing: Some(routing),
+        units_before: 0,
+        continues: false,
+    }
 }
 
 fn header(request: &Request, name: &str) -> String {
