@@ -18,6 +18,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "millstream-components",
             "millstream-console",
             "millstream-engine",
+            "millstream-host",
             "millstream-kafka",
             "millstream-model",
             "millstream-receiver",

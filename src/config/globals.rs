@@ -38,6 +38,15 @@ pub struct Globals {
     pub watch: bool,
 }
 
+/// The globals as they were read.
+#[derive(Default)]
+pub struct Read {
+    /// The settings.
+    pub globals: Globals,
+    /// What is allowed but likely unintended.
+    pub warnings: Vec<Fault>,
+}
+
 /// The agent's own log.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -159,22 +168,49 @@ pub fn schema() -> Json {
     schema
 }
 
-/// Reads the globals from the top-level keys; the defaults where that fails, which `faults` then tells.
-pub fn read(entries: Vec<Entry>, start: &Place, faults: &mut Vec<Fault>) -> Globals {
+/// Reads the globals from the top-level keys; the defaults where that fails, which `faults` then tells. `allowed` are
+/// the bytes of memory that the control groups of the agent allow it.
+pub fn read(entries: Vec<Entry>, start: &Place, allowed: Option<u64>, faults: &mut Vec<Fault>) -> Read {
     let node = Node { value: Value::Map(entries), place: start.clone(), template: None };
     let found = check::check(&node, &schema(), &[], Spot { key: "", place: start });
     if !found.is_empty() || node.has_hole() {
         faults.extend(found);
-        return Globals::default();
+        return Read::default();
     }
-    let globals = serde_json::from_value::<Globals>(node.to_json()).unwrap_or_else(|_| {
+    let mut globals = serde_json::from_value::<Globals>(node.to_json()).unwrap_or_else(|_| {
         // The error's own text could hold a secret.
         faults.push(Fault::new(start, "the global settings cannot be read", "compare them with the manual"));
         Globals::default()
     });
     faults.extend(memory_fault(&globals, &node));
     faults.extend(cpu_fault(&globals, &node));
-    globals
+    let is_chosen = node.get("limits").is_some_and(|limits| limits.get("memory").is_some());
+    if !is_chosen {
+        globals.limits.memory = default_memory(allowed);
+    }
+    let warning = memory_warning(globals.limits.memory, allowed, &node);
+    Read { globals, warnings: warning.into_iter().collect() }
+}
+
+/// The memory of an agent whose configuration does not say it: half of what is allowed, if that is less than usual.
+fn default_memory(allowed: Option<u64>) -> Size {
+    let usual = Limits::default().memory;
+    allowed.map_or(usual, |allowed| Size(allowed / 2).clamp(MEMORY_MIN, usual))
+}
+
+/// The kernel would kill the agent before it reaches its limit.
+fn memory_warning(memory: Size, allowed: Option<u64>, node: &Node) -> Option<Fault> {
+    let allowed = allowed.filter(|allowed| *allowed < memory.0)?;
+    let what = format!(
+        "`memory`: {memory} is more than the {} that the control group of the agent has, and the kernel kills what \
+         takes more",
+        Size(allowed)
+    );
+    let advice = match default_memory(Some(allowed)) {
+        half if half.0 < allowed => format!("write {half}, or allow the control group more"),
+        _ => format!("allow the control group {} or more", Size(2 * MEMORY_MIN.0)),
+    };
+    Some(Fault::new(&node.nearest("/limits/memory").place, what, advice))
 }
 
 fn memory_fault(globals: &Globals, node: &Node) -> Option<Fault> {
@@ -193,4 +229,49 @@ fn cpu_fault(globals: &Globals, node: &Node) -> Option<Fault> {
     let shown = cpu.template.as_ref().map_or(cpu.shown().to_owned(), |template| format!("`{template}`"));
     let what = format!("`cpu`: {shown} is too small");
     Some(Fault::new(&cpu.place, what, format!("write at least {CPU_MIN}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::parse;
+
+    /// The memory that such a configuration gives the agent in a control group of so many MiB, and the warning.
+    fn memory(text: &str, allowed_mib: Option<u64>) -> (String, String) {
+        let mut faults = Vec::new();
+        let node = parse::parse(&"m.yaml".into(), text, &mut faults).unwrap();
+        let entries = match node.map(|node| node.value) {
+            Some(Value::Map(entries)) => entries,
+            _ => Vec::new(),
+        };
+        let start = Place { file: "m.yaml".into(), line: 1, column: 1 };
+        let read = read(entries, &start, allowed_mib.map(|mib| mib << 20), &mut faults);
+        assert_eq!(faults, []);
+        let told: Vec<String> = read.warnings.iter().map(ToString::to_string).collect();
+        (read.globals.limits.memory.to_string(), told.join("\n"))
+    }
+
+    #[test]
+    fn the_default_memory_is_at_most_half_of_what_the_control_group_has() {
+        let of = |allowed_mib| memory("watch: true", allowed_mib);
+        assert_eq!(of(None), ("512MiB".to_owned(), String::new()));
+        assert_eq!(of(Some(4096)).0, "512MiB");
+        assert_eq!(of(Some(600)), ("300MiB".to_owned(), String::new()));
+        assert_eq!(of(Some(48)), ("32MiB".to_owned(), String::new()), "no less than it can work in");
+    }
+
+    #[test]
+    fn more_memory_than_the_control_group_has_is_warned_of_with_both_numbers() {
+        let text = "limits:\n  memory: 512MiB";
+        assert_eq!(memory(text, Some(512)), ("512MiB".to_owned(), String::new()));
+        let (kept, told) = memory(text, Some(256));
+        assert_eq!(kept, "512MiB", "what was chosen is not changed");
+        assert!(
+            told.starts_with("m.yaml:2:11: ") && told.contains("512MiB") && told.contains("256MiB"),
+            "{told}"
+        );
+        assert!(told.ends_with("write 128MiB, or allow the control group more"), "{told}");
+        let (_, small) = memory("", Some(20));
+        assert!(small.ends_with("allow the control group 64MiB or more"), "{small}");
+    }
 }

@@ -28,7 +28,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use millstream_engine::{Buffer, Pace};
@@ -166,7 +166,9 @@ pub fn load_with_tests(
 fn checked(read: Read, catalog: &dyn Catalog, mut faults: Vec<Fault>) -> Result<Config, Vec<Fault>> {
     let merged = merge::merge(read.roots, &mut faults);
     let hash = hash::hash(&merged);
-    let globals = globals::read(merged.globals, &read.start, &mut faults);
+    let allowed = millstream_host::memory_allowance(Path::new("/proc"), Path::new("/sys"));
+    let globals::Read { globals, warnings: of_globals } =
+        globals::read(merged.globals, &read.start, allowed, &mut faults);
     let drafts =
         merged.components.iter().map(|(kind, entry)| components::read(*kind, entry, catalog, &mut faults));
     let drafts: Vec<Draft> = drafts.collect();
@@ -181,6 +183,7 @@ fn checked(read: Read, catalog: &dyn Catalog, mut faults: Vec<Fault>) -> Result<
         sort(&mut faults);
         return Err(faults);
     }
+    warnings.extend(of_globals);
     warnings.extend(drafts.iter().flat_map(|draft| draft.warnings.clone()));
     sort(&mut warnings);
     let components = drafts.into_iter().filter_map(|draft| draft.component).collect();

@@ -155,3 +155,20 @@ fn files_of_secrets_and_certificates_that_are_not_there_are_said() {
         assert!(config.warnings.iter().all(|warning| !warning.to_string().contains("/no/")));
     }
 }
+
+#[test]
+fn compressors_that_do_not_fit_into_the_memory_are_refused_with_what_they_need() {
+    let of = |memory: &str| {
+        let sink = "{ type: file, inputs: [app], path: /o/a.zst, compression: zstd, compression_level: 19 }";
+        let text = format!(
+            "limits: {{ memory: {memory}, threads: 1 }}\nsources: {{ app: {{ type: generate }} }}\n\
+             sinks: {{ one: {sink}, two: {} }}\n",
+            sink.replace("a.zst", "b.zst")
+        );
+        crate::run::refused(&load(&text))
+    };
+    let told = of("64MiB").unwrap();
+    assert!(told.contains("the compressors of one, two need 24MiB"), "{told}");
+    assert!(told.ends_with("raise limits.memory to 96MiB or lower compression_level"), "{told}");
+    assert_eq!(of("96MiB"), None);
+}

@@ -9,10 +9,19 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use std::io::{self, Write};
 use zstd::stream::write::Encoder as ZstdEncoder;
+use zstd::zstd_safe::CParameter;
 
-/// Memory of a zstd frame in progress is about twice this window (2 to this power, in bytes): many
-/// files may be written at a time.
+/// How far back a zstd frame refers: 2 to this power, in bytes. Many files may be written at a time.
 const ZSTD_WINDOW_LOG: u32 = 19;
+
+/// From this level on the tables of zstd are larger than the window can use.
+const ZSTD_LARGE_TABLES_FROM: u32 = 9;
+
+/// Size of those tables: 2 to this power, in entries of 4 bytes.
+const ZSTD_TABLE_LOG: u32 = ZSTD_WINDOW_LOG + 1;
+
+/// KiB of memory from that level on.
+const ZSTD_LARGEST_KIB: u64 = 12 * 1024;
 
 /// An empty gzip member.
 const GZIP_END: &[u8] = &[0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 0xFF, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0];
@@ -40,6 +49,20 @@ impl Compression {
             Compression::None => (0..=0, 0),
             Compression::Gzip => (1..=9, 6),
             Compression::Zstd => (1..=19, 3),
+        }
+    }
+
+    /// Bytes of memory that a file with a member in progress takes beside its payloads, at most. Those of zstd are
+    /// what the library says of each level, which a test compares.
+    pub fn member_bytes(self, level: u32) -> u64 {
+        const KIB: u64 = 1024;
+        match (self, level) {
+            (Compression::None, _) => 0,
+            (Compression::Gzip, _) => 512 * KIB,
+            (Compression::Zstd, ..=3) => 2048 * KIB,
+            (Compression::Zstd, ..=6) => 4096 * KIB,
+            (Compression::Zstd, ..=8) => 6400 * KIB,
+            (Compression::Zstd, _) => ZSTD_LARGEST_KIB * KIB,
         }
     }
 
@@ -143,8 +166,7 @@ impl Member {
             }
             Compression::Zstd => {
                 let mut encoder = ZstdEncoder::new(Vec::new(), level as i32)?;
-                encoder.window_log(ZSTD_WINDOW_LOG)?;
-                encoder.include_checksum(true)?;
+                zstd_parameters(level).try_for_each(|parameter| encoder.set_parameter(parameter))?;
                 Some(Member::Zstd(encoder))
             }
         })
@@ -177,10 +199,35 @@ impl Member {
     }
 }
 
+/// The parameters of a frame at this level. Its memory does not depend on what is written.
+fn zstd_parameters(level: u32) -> impl Iterator<Item = CParameter> {
+    let always = [CParameter::WindowLog(ZSTD_WINDOW_LOG), CParameter::ChecksumFlag(true)];
+    let tables = [CParameter::HashLog(ZSTD_TABLE_LOG), CParameter::ChainLog(ZSTD_TABLE_LOG)];
+    let tables = tables.into_iter().filter(move |_| level >= ZSTD_LARGE_TABLES_FROM);
+    always.into_iter().chain(tables)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::io::Read;
+
+    #[test]
+    fn a_member_takes_no_more_memory_than_is_declared() {
+        use zstd::zstd_safe::{CCtx, InBuffer, OutBuffer};
+        for level in Compression::Zstd.levels().0 {
+            let mut library = CCtx::create();
+            library.set_parameter(CParameter::CompressionLevel(level as i32)).unwrap();
+            zstd_parameters(level).for_each(|parameter| _ = library.set_parameter(parameter).unwrap());
+            let mut out = vec![0; 1 << 20];
+            let (mut out, mut text) = (OutBuffer::around(&mut out[..]), InBuffer::around(b"text"));
+            library.compress_stream(&mut out, &mut text).unwrap();
+            let (used, declared) = (library.sizeof() as u64, Compression::Zstd.member_bytes(level));
+            println!("level {level}: {} of {} KiB", used >> 10, declared >> 10);
+            assert!(used <= declared, "level {level}: {used} of {declared}");
+            assert!(used >= declared / 3, "level {level} is declared with {declared}, and takes {used}");
+        }
+    }
 
     /// Reads back as `zcat` and `zstd -d` do.
     fn read(compression: Compression, bytes: &[u8]) -> io::Result<String> {

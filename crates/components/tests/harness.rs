@@ -417,7 +417,14 @@ fn a_sink_takes_every_batch() {
 }
 
 fn lane_cx(lane: usize) -> LaneCx {
-    LaneCx { sink: "out".into(), lane, state: None, counters: Arc::default(), keep: Arc::new(|_| Ok(())) }
+    LaneCx {
+        sink: "out".into(),
+        lane,
+        state: None,
+        counters: Arc::default(),
+        state_bytes: 0,
+        keep: Arc::new(|_| Ok(())),
+    }
 }
 
 fn encode(

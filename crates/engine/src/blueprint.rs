@@ -2,19 +2,20 @@
 
 mod graph;
 mod kept;
+mod memory;
 
 use crate::buffer::{Buffer, check_buffers};
 use crate::core::{Core, Node, Op, SinkSlot, SourceSlot};
 use crate::current::Current;
 use crate::lane::{LaneDriver, LaneQueue};
-use crate::limits::GRANT_PERCENT;
 use crate::release::Release;
 use crate::running::Running;
 use crate::scheduler::Scheduler;
 use crate::stage::SerialStage;
 use graph::Graph;
 pub(crate) use kept::{IsKept, SinkPlaces};
-use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES, ROW_BYTES, SINKS_MAX};
+use memory::{chain_expansion, check_states, grant_bytes, spare_state_bytes};
+use millstream_model::limits::SINKS_MAX;
 use millstream_model::{
     BlockPool, BuildError, Grant, Kind, Ledger, Now, OwnMetrics, Sink, SinkSet, Source, SourceInfo,
     SourceOpen, Transform,
@@ -138,6 +139,7 @@ impl Blueprint {
             let count = self.sinks.len();
             return Err(EngineError(format!("{count} sinks; an agent has {SINKS_MAX} at most")));
         }
+        check_states(&self.sinks, settings)?;
         let grant_bytes = grant_bytes(settings);
         check_buffers(&self.sinks, grant_bytes / 2)?;
         self.check_memory(grant_bytes, settings.threads)
@@ -187,7 +189,9 @@ impl Blueprint {
         let mut drivers = Vec::new();
         let share = old.grant.bytes_max() / (2 * self.sinks.len().max(1) as u64);
         let own_metrics = &settings.own_metrics;
-        let shared = Shared { old, own_metrics, share, share_max: settings.sink_bytes_max, places, kept };
+        let state_bytes = spare_state_bytes(&self.sinks, settings);
+        let shared =
+            Shared { state_bytes, old, own_metrics, share, share_max: settings.sink_bytes_max, places, kept };
         let nodes = nodes(&graph, self.transforms, self.sinks, &shared, &mut drivers)?;
         let sources = sources(&graph, self.sources, &nodes, &shared)?;
         let core = Core {
@@ -206,20 +210,6 @@ impl Blueprint {
         };
         Ok((core, drivers))
     }
-
-    /// Refuses a memory limit in which not even one batch per worker fits.
-    fn check_memory(&self, grant_bytes: u64, threads: usize) -> Result<(), EngineError> {
-        let columns = (self.transforms.len() * BLOCK_BYTES) as u64;
-        let need = (BLOCK_BYTES as u64 + columns + expansion(&self.sinks)) * threads.max(1) as u64;
-        if need <= grant_bytes {
-            return Ok(());
-        }
-        let least = (need * 100).div_ceil(GRANT_PERCENT).div_ceil(1 << 20);
-        Err(EngineError(format!(
-            "limits.memory is too small: {threads} threads with these transforms and sinks need {least}MiB at least; \
-             raise limits.memory or lower limits.threads"
-        )))
-    }
 }
 
 impl Built {
@@ -236,6 +226,8 @@ fn ceiling(cpu: Option<f64>) -> Option<Arc<Mutex<CpuCeiling>>> {
 struct Shared<'a> {
     old: &'a Core,
     own_metrics: &'a OwnMetrics,
+    /// Bytes for the state of a sink beyond what it needs.
+    state_bytes: u64,
     /// Bytes there are for what waits in front of one sink.
     share: u64,
     /// The most of it that a sink takes which does not ask for more.
@@ -248,18 +240,6 @@ fn wake_for_room(scheduler: &Weak<Scheduler>) {
     if let Some(scheduler) = scheduler.upgrade() {
         scheduler.wake_for_room();
     }
-}
-
-/// Bytes that data in flight may take.
-fn grant_bytes(settings: &Settings) -> u64 {
-    settings.memory_bytes * GRANT_PERCENT / 100
-}
-
-/// Bytes a chain to `sinks` may make of one block.
-fn expansion(sinks: &[SinkPart]) -> u64 {
-    let rows = BATCH_ROWS_MAX as u64;
-    let payload = |s: &SinkPart| s.sink.payload_bytes_max(BLOCK_BYTES as u64, rows);
-    sinks.iter().map(payload).sum::<u64>() + rows * ROW_BYTES as u64
 }
 
 /// The nodes of the topology: the transforms in the order of the flow, then the sinks.
@@ -332,6 +312,7 @@ fn sink_node(index: usize, part: SinkPart, shared: &Shared<'_>, drivers: &mut Ve
             sink: part.sink.clone(),
             queue,
             counters: counters.clone(),
+            state_bytes: part.sink.state_bytes_min() + shared.state_bytes,
             store: shared.old.store.clone(),
             after: shared.places.after[index].clone(),
         });
@@ -441,20 +422,6 @@ fn waker(scheduler: &Arc<Scheduler>, place: Arc<AtomicUsize>) -> millstream_mode
             scheduler.wake(place.load(Ordering::Relaxed));
         }
     })
-}
-
-/// Bytes the chain to the sinks in `reach` may make of one block.
-fn chain_expansion(reach: SinkSet, nodes: &[Node]) -> u64 {
-    let rows = BATCH_ROWS_MAX as u64;
-    let payload = |node: &Node| match &node.op {
-        Op::Sink(slot) if reach.contains(slot.index) => slot.sink.payload_bytes_max(BLOCK_BYTES as u64, rows),
-        // What a transform finds or makes takes about as much as the text it looks at.
-        Op::Map(_) | Op::Serial(_) | Op::Offload(..) if !(reach & node.reach).is_empty() => {
-            BLOCK_BYTES as u64
-        }
-        _ => 0,
-    };
-    nodes.iter().map(payload).sum::<u64>() + rows * ROW_BYTES as u64
 }
 
 /// Serial and offload nodes that can be reached from `roots`; node order is the order of the flow.

@@ -144,6 +144,8 @@ pub(crate) struct LaneDriver {
     pub sink: Arc<dyn Sink>,
     pub queue: Arc<LaneQueue>,
     pub counters: Arc<Counters>,
+    /// See [`LaneCx::state_bytes`].
+    pub state_bytes: u64,
     pub store: Arc<Store>,
     /// Lanes that may write where this one does, and end before it begins.
     pub after: Vec<Arc<LaneQueue>>,
@@ -220,7 +222,8 @@ impl LaneDriver {
         let (store, id, lane) = (self.store.clone(), self.sink_id.clone(), self.lane);
         let (sink, counters, state) = (id.clone(), self.counters.clone(), self.state().await?);
         let keep = Arc::new(move |state| store.keep_lane(&id, lane, state));
-        Some(self.sink.lane(LaneCx { sink, lane, state, counters, keep }))
+        let state_bytes = self.state_bytes;
+        Some(self.sink.lane(LaneCx { sink, lane, state, counters, state_bytes, keep }))
     }
 
     /// Waits for the far side, until the lane is closed and has nothing to deliver.

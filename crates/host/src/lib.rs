@@ -5,6 +5,7 @@
 //! refused or not understood leaves out that piece, with a [`Fault`]; the rest is given. Nothing here waits: file
 //! systems, which may not answer, are asked on another thread.
 
+mod allowance;
 mod cgroups;
 mod cpu;
 mod disk;
@@ -19,6 +20,7 @@ mod probe;
 mod processes;
 mod reading;
 
+pub use allowance::memory_allowance;
 pub use cgroups::{Cgroups, DEPTH_MAX};
 pub use disk::Disks;
 pub use filter::Filter;

@@ -24,6 +24,12 @@ pub trait Sink: Send + Sync {
     /// Bytes an encoder may make of one batch over `block_bytes` of text in at most `rows` rows.
     fn payload_bytes_max(&self, block_bytes: u64, rows: u64) -> u64;
 
+    /// Bytes that all lanes together need beside their payloads, at least: the state of compressors. They get
+    /// [`LaneCx::state_bytes`], which is as much or more.
+    fn state_bytes_min(&self) -> u64 {
+        0
+    }
+
     /// Number of lanes: ordered paths out. An origin always uses the same one.
     fn lanes(&self) -> usize {
         1
@@ -76,6 +82,8 @@ pub struct LaneCx {
     pub state: Option<Vec<u8>>,
     /// The sink's counters.
     pub counters: Arc<Counters>,
+    /// Bytes that all lanes of the sink may take beside their payloads, such as for compressors.
+    pub state_bytes: u64,
     /// Keeps a state at once, durable on return: for what must be known before the first write. With it
     /// go all checkpoints that were settled before.
     pub keep: Arc<dyn Fn(Vec<u8>) -> std::io::Result<()> + Send + Sync>,

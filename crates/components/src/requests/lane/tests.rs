@@ -114,7 +114,14 @@ impl Rig {
         settings.slow = 40 * MS;
         let counters = Arc::new(Counters::default());
         let keep = Arc::new(|_| Ok(()));
-        let cx = LaneCx { sink: "out".into(), lane: 0, state: None, counters: counters.clone(), keep };
+        let cx = LaneCx {
+            sink: "out".into(),
+            lane: 0,
+            state: None,
+            counters: counters.clone(),
+            state_bytes: 0,
+            keep,
+        };
         let lane = RequestLane::new(Arc::new(settings), options.packer, cx);
         Rig { lane, counters, settled: Vec::new(), errors: Vec::new() }
     }

@@ -1,7 +1,7 @@
 //! Configuration of sink `file`.
 
 use super::FileSink;
-use super::files::Settings;
+use super::files::{MEMBERS_MAX, Settings};
 use crate::codec::Encoding;
 use crate::compress::Compression;
 use crate::disk::now_ns;
@@ -80,6 +80,7 @@ impl SinkComponent for FileConfig {
         let level = self.compression_level.unwrap_or(self.compression.levels().1);
         let settings = Settings {
             compression: (self.compression, level),
+            members_max: MEMBERS_MAX,
             follow_links: !self.path.0.has_field(),
             rotate: self.rotate.unwrap_or_default(),
             open_files_max: self.open_files_max,

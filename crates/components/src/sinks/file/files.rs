@@ -22,8 +22,8 @@ use std::time::{Duration, Instant};
 /// shorter.
 const KEPT_FILES_MAX: usize = 1000;
 
-/// Compressed members in progress at a time: each takes up to 2 MiB of memory.
-const MEMBERS_MAX: usize = 16;
+/// Compressed members in progress at a time, if there is memory for as many.
+pub const MEMBERS_MAX: u64 = 16;
 
 /// Time until a rotation is tried again that failed.
 const ROTATE_AGAIN: Duration = Duration::from_secs(10);
@@ -35,11 +35,27 @@ pub type Keep = Arc<dyn Fn(Vec<u8>) -> io::Result<()> + Send + Sync>;
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     pub compression: (Compression, u32),
+    /// Compressed members in progress at a time.
+    pub members_max: u64,
     /// Whether the last name of a path may be a symbolic link.
     pub follow_links: bool,
     pub rotate: Rotate,
     pub open_files_max: usize,
     pub idle_timeout: Duration,
+}
+
+impl Settings {
+    /// Bytes of memory that a compressed member in progress takes.
+    pub fn member_bytes(&self) -> u64 {
+        let (compression, level) = self.compression;
+        compression.member_bytes(level)
+    }
+
+    /// The same with as many members in progress as these bytes of memory have room for, and at least one.
+    pub fn within(self, state_bytes: u64) -> Settings {
+        let affordable = state_bytes / self.member_bytes().max(1);
+        Settings { members_max: affordable.clamp(1, self.members_max), ..self }
+    }
 }
 
 /// Writes files.
@@ -162,7 +178,7 @@ impl Files {
     fn make_room_for_a_member(&mut self, path: &Arc<str>) -> io::Result<()> {
         let with_member =
             self.open.iter_mut().filter(|(other, writer)| *other != path && writer.has_member());
-        let (mut count, mut oldest): (usize, Option<(&Arc<str>, &mut Writer)>) = (0, None);
+        let (mut count, mut oldest): (u64, Option<(&Arc<str>, &mut Writer)>) = (0, None);
         for (other, writer) in with_member {
             count += 1;
             if oldest.as_ref().is_none_or(|(_, oldest)| writer.used < oldest.used) {
@@ -170,7 +186,7 @@ impl Files {
             }
         }
         match oldest {
-            Some((other, writer)) if count >= MEMBERS_MAX => {
+            Some((other, writer)) if count >= self.settings.members_max => {
                 writer.end_member().map_err(|error| at(other, error))
             }
             _ => Ok(()),

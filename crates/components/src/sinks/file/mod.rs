@@ -41,9 +41,15 @@ impl Sink for FileSink {
         times * self.encoding.payload_bytes_max(block_bytes, rows)
     }
 
+    /// The memory of one compressed member in progress.
+    fn state_bytes_min(&self) -> u64 {
+        self.settings.member_bytes()
+    }
+
     fn lane(&self, cx: LaneCx) -> Box<dyn Lane> {
+        let settings = self.settings.within(cx.state_bytes);
         // What a crash left torn is mended now, not when the next event happens to come.
-        let files = Files::new(self.settings, cx.state.as_deref(), cx.keep, cx.counters);
+        let files = Files::new(settings, cx.state.as_deref(), cx.keep, cx.counters);
         let only: Routes = Arc::new([Route { name: self.path.literal_prefix().into(), parts: usize::MAX }]);
         Box::new(FileLane {
             only,

@@ -9,6 +9,7 @@ use std::sync::Mutex;
 
 const PLAIN: Settings = Settings {
     compression: (Compression::None, 0),
+    members_max: MEMBERS_MAX,
     follow_links: false,
     rotate: Rotate { size: None, every: None, keep: None },
     open_files_max: 100,
@@ -368,15 +369,28 @@ fn idle_files_are_closed_once_they_are_synced() {
 #[test]
 fn few_members_are_in_progress_at_a_time() {
     let dir = tempfile::tempdir().unwrap();
-    let mut files = Kept::default().files(with(Compression::Zstd));
-    for round in 0..3 {
-        for n in 0..40 {
-            append(&mut files, &dir.path().join(format!("{n}.zst")), &format!("{round}\n"));
-            assert!(files.open.values().filter(|writer| writer.has_member()).count() <= MEMBERS_MAX);
+    for members_max in [1, 3, MEMBERS_MAX] {
+        let folder = dir.path().join(members_max.to_string());
+        let mut files = Kept::default().files(Settings { members_max, ..with(Compression::Zstd) });
+        let mut most = 0;
+        for round in 0..3 {
+            for n in 0..40 {
+                append(&mut files, &folder.join(format!("{n}.zst")), &format!("{round}\n"));
+                most = most.max(files.open.values().filter(|writer| writer.has_member()).count() as u64);
+            }
         }
+        assert_eq!(most, members_max);
+        files.sync().unwrap();
+        texts(&folder).into_iter().for_each(|(_, text)| assert_eq!(text, "0\n1\n2\n"));
     }
-    files.sync().unwrap();
-    texts(dir.path()).into_iter().for_each(|(_, text)| assert_eq!(text, "0\n1\n2\n"));
+}
+
+#[test]
+fn the_members_in_progress_fit_into_the_memory_there_is() {
+    let level_19 = Settings { compression: (Compression::Zstd, 19), ..PLAIN };
+    let of = |mib: u64| level_19.within(mib << 20).members_max;
+    assert_eq!([of(4), of(16), of(100), of(4096)], [1, 1, 8, MEMBERS_MAX]);
+    assert_eq!(with(Compression::Gzip).within(4 << 20).members_max, 8);
 }
 
 /// A crash at any point of a rotation: every settled line is there once, the others not at all.

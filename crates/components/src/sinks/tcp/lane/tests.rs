@@ -19,7 +19,8 @@ fn lane(options: serde_json::Value) -> (TcpLane, Arc<Counters>) {
     let counters = Arc::new(Counters::default());
     let tls = config.tls.clone().map(|files| Arc::new(Tls::new(files)));
     let keep = Arc::new(|_: Vec<u8>| Ok(()));
-    let cx = LaneCx { sink: "out".into(), lane: 0, state: None, counters: counters.clone(), keep };
+    let cx =
+        LaneCx { sink: "out".into(), lane: 0, state: None, counters: counters.clone(), state_bytes: 0, keep };
     (TcpLane::new(Arc::new(config), tls, cx), counters)
 }
 
@@ -398,6 +399,7 @@ async fn a_batch_that_fills_the_window_is_sent_at_once() {
         lane: 0,
         state: None,
         counters: Arc::default(),
+        state_bytes: 0,
         keep: Arc::new(|_| Ok(())),
     };
     let lane = TcpLane::new(Arc::new(serde_json::from_value(options).unwrap()), None, cx);

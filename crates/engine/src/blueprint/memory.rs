@@ -1,0 +1,83 @@
+//! What of `limits.memory` is for what, and configurations that need more.
+
+use super::{Blueprint, EngineError, Settings, SinkPart};
+use crate::core::{Node, Op};
+use crate::limits::{GRANT_PERCENT, STATE_PERCENT};
+use millstream_model::SinkSet;
+use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES, ROW_BYTES};
+
+/// Bytes that data in flight may take.
+pub fn grant_bytes(settings: &Settings) -> u64 {
+    settings.memory_bytes * GRANT_PERCENT / 100
+}
+
+/// Bytes that the states of all sinks together may take.
+fn state_bytes(settings: &Settings) -> u64 {
+    settings.memory_bytes * STATE_PERCENT / 100
+}
+
+/// What each sink with a state has of those beyond what it needs.
+pub fn spare_state_bytes(sinks: &[SinkPart], settings: &Settings) -> u64 {
+    let needs = sinks.iter().map(|part| part.sink.state_bytes_min());
+    let (count, need) =
+        needs.filter(|bytes| *bytes > 0).fold((0, 0), |(count, sum), bytes| (count + 1, sum + bytes));
+    state_bytes(settings).saturating_sub(need) / count.max(1)
+}
+
+/// Refuses sinks whose compressors would take more than a quarter of the memory.
+pub fn check_states(sinks: &[SinkPart], settings: &Settings) -> Result<(), EngineError> {
+    let with_state = sinks.iter().filter(|part| part.sink.state_bytes_min() > 0);
+    let need: u64 = with_state.clone().map(|part| part.sink.state_bytes_min()).sum();
+    if need <= state_bytes(settings) {
+        return Ok(());
+    }
+    let ids: Vec<&str> = with_state.map(|part| part.id.as_str()).collect();
+    let (need, least) = (mebibytes(need), mebibytes((need * 100).div_ceil(STATE_PERCENT)));
+    Err(EngineError(format!(
+        "limits.memory is too small: the compressors of {} need {need}MiB, and a quarter of the memory is theirs; \
+         raise limits.memory to {least}MiB or lower compression_level",
+        ids.join(", ")
+    )))
+}
+
+/// Whole MiB that hold so many bytes.
+fn mebibytes(bytes: u64) -> u64 {
+    bytes.div_ceil(1 << 20)
+}
+
+/// Bytes a chain to `sinks` may make of one block.
+fn expansion(sinks: &[SinkPart]) -> u64 {
+    let rows = BATCH_ROWS_MAX as u64;
+    let payload = |s: &SinkPart| s.sink.payload_bytes_max(BLOCK_BYTES as u64, rows);
+    sinks.iter().map(payload).sum::<u64>() + rows * ROW_BYTES as u64
+}
+
+/// Bytes the chain to the sinks in `reach` may make of one block.
+pub fn chain_expansion(reach: SinkSet, nodes: &[Node]) -> u64 {
+    let rows = BATCH_ROWS_MAX as u64;
+    let payload = |node: &Node| match &node.op {
+        Op::Sink(slot) if reach.contains(slot.index) => slot.sink.payload_bytes_max(BLOCK_BYTES as u64, rows),
+        // What a transform finds or makes takes about as much as the text it looks at.
+        Op::Map(_) | Op::Serial(_) | Op::Offload(..) if !(reach & node.reach).is_empty() => {
+            BLOCK_BYTES as u64
+        }
+        _ => 0,
+    };
+    nodes.iter().map(payload).sum::<u64>() + rows * ROW_BYTES as u64
+}
+
+impl Blueprint {
+    /// Refuses a memory limit in which not even one batch per worker fits.
+    pub(super) fn check_memory(&self, grant_bytes: u64, threads: usize) -> Result<(), EngineError> {
+        let columns = (self.transforms.len() * BLOCK_BYTES) as u64;
+        let need = (BLOCK_BYTES as u64 + columns + expansion(&self.sinks)) * threads.max(1) as u64;
+        if need <= grant_bytes {
+            return Ok(());
+        }
+        let least = (need * 100).div_ceil(GRANT_PERCENT).div_ceil(1 << 20);
+        Err(EngineError(format!(
+            "limits.memory is too small: {threads} threads with these transforms and sinks need {least}MiB at least; \
+             raise limits.memory or lower limits.threads"
+        )))
+    }
+}
