@@ -175,17 +175,20 @@ impl<F: Form> Accumulator<F> {
     /// # Errors
     /// The row does not become a sample.
     #[inline]
-    pub fn add(
+    pub fn add<C: Collector>(
         &mut self,
         (rows, row, text): (&Rows, &Row, &[u8]),
         now_ms: i64,
-        to: &mut impl Collector,
+        to: &mut C,
     ) -> Result<(), Refusal> {
         if row.time_ms > now_ms.saturating_add(AHEAD_MS_MAX) {
             return Err(Refusal::Future);
         }
         let (seen, starts_at_zero) = ((now_ms / 1000) as u32, self.options.starts_at_zero);
-        let mut apply = |entry: &mut Entry| entry.apply(row, rows.numbers(row), seen, starts_at_zero, to);
+        let mut apply = |entry: &mut Entry| {
+            entry.forget_time_ahead::<C>(now_ms);
+            entry.apply(row, rows.numbers(row), seen, starts_at_zero, to)
+        };
         if let Some(known) = self.known.find_mut(row.key[0], |known| known.key == row.key) {
             apply(&mut self.entries[known.entry as usize])?;
             // What is refused is forgotten at last, and may come back as what it is then.
@@ -348,6 +351,15 @@ impl Entry {
     /// Whether a row can be one of this series.
     fn fits(&self, row: &Row) -> bool {
         self.kind == row.kind && (row.kind != Kind::Counter || self.is_sum == row.is_delta)
+    }
+
+    /// Lets a value follow one whose time has not come yet: the clock was set back. Only where nobody is told the
+    /// times; a back end would refuse an earlier one.
+    #[inline]
+    fn forget_time_ahead<C: Collector>(&mut self, now_ms: i64) {
+        if !C::LISTENS && !self.is_sum && self.last_ms > now_ms {
+            self.last_ms = i64::MIN;
+        }
     }
 
     /// Whether a row says what is not known yet.

@@ -45,6 +45,16 @@ impl Bench {
         self.exposition.add((&rows, &rows.rows()[0], &text), now_ms)
     }
 
+    /// Adds a gauge whose period ended at `seconds`, when the clock says `now` seconds.
+    fn gauge_at(&mut self, value: f64, seconds: i64, now: i64) -> Result<(), Refusal> {
+        let mut rows = RowsBuilder::new(&self.distributions, 7, "h", Vec::new());
+        let (kind, temporality, value) = (Kind::Gauge, Temporality::Delta, Value::Number(value));
+        let time_ns = (NOW_MS + seconds * 1000) * 1_000_000;
+        rows.push(&Metric { name: b"level", tags: b"{}", kind, temporality, value, time_ns, interval: 10.0 });
+        let (rows, text) = rows.finish();
+        self.exposition.add((&rows, &rows.rows()[0], &text), NOW_MS + now * 1000)
+    }
+
     fn number(
         &mut self,
         kind: Kind,
@@ -174,4 +184,17 @@ fn the_format_is_what_the_scraper_asks_for() {
     for accept in ["", "*/*", "text/plain", "text/plain, application/openmetrics-text;q=0"] {
         assert_eq!(TextFormat::of_accept(accept), TextFormat::Prometheus, "{accept}");
     }
+}
+
+#[test]
+fn a_gauge_goes_on_when_the_clock_is_set_back_and_late_values_are_still_refused() {
+    let mut bench = Bench::new();
+    bench.gauge_at(1.0, 3600, 3601).unwrap();
+    assert_eq!(bench.gauge_at(9.0, 3590, 3602), Err(Refusal::OutOfOrder));
+    for (value, seconds) in [(2.0, 10), (3.0, 20), (4.0, 30)] {
+        bench.gauge_at(value, seconds, seconds + 1).unwrap();
+        let text = bench.text(TextFormat::Prometheus, 10, seconds + 1);
+        assert!(text.contains(&format!("level{{}} {value}\n")), "{text}");
+    }
+    assert_eq!(bench.gauge_at(9.0, 20, 32), Err(Refusal::OutOfOrder), "in the new time, too");
 }
