@@ -71,6 +71,7 @@ fn unanswered(expression: &Expression, counts: Counts, batch: &Batch) -> Option<
         (counts.missing_field, "missing_field: no such field; has(event.NAME) asks for it"),
         (counts.type_error, "type_error: a value is of another type"),
         (counts.arithmetic_error, "arithmetic_error: a number is out of range"),
+        (counts.step_limit, "step_limit: its macros take too many steps for one event"),
     ];
     let (count, why) = all.into_iter().find(|(count, _)| *count > 0)?;
     Some(format!("{count} of {} events have no answer to `{expression}`: {why}", batch.events()))
@@ -80,6 +81,7 @@ fn count(counts: Counts, counters: &Counters) {
     counters.noted("missing_field", counts.missing_field);
     counters.noted("type_error", counts.type_error);
     counters.noted("arithmetic_error", counts.arithmetic_error);
+    counters.noted("step_limit", counts.step_limit);
 }
 
 /// Lets `run` see a batch as expressions do: fields of the line by their names, then attributes, the

@@ -221,6 +221,7 @@ impl Compiler {
                     Error::Missing => "there is nothing at this position",
                     Error::Mistyped => "a value is not of the form it should have",
                     Error::Arithmetic => "a number leaves its range, or is divided by zero",
+                    Error::StepLimit => "it takes too many steps",
                 };
                 Err(Fault::new(at, format!("this never has a value: {why}"), "write a value that has one"))
             }

@@ -11,10 +11,10 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// Elements that an expression looks at, for one row: without an end, a hostile line could stop the
-/// agent.
-const STEPS_MAX: usize = 1_000_000;
-/// Bytes of JSON that count as one.
+/// Steps that an expression takes for one row, all macros in it together: without an end, a hostile line could
+/// stop the agent. Computing a part is a step, each element of a macro is one, and so are [`STEP_BYTES`].
+pub const STEPS_MAX: usize = 1_000_000;
+/// Bytes of text or JSON looked at that count as one step.
 const STEP_BYTES: usize = 16;
 
 /// The computation for one row.
@@ -44,6 +44,7 @@ impl<'a> Evaluation<'a, '_> {
     }
 
     fn value(&mut self, node: &'a Node) -> Outcome<'a> {
+        self.charge(1)?;
         match node {
             Node::Constant(Value::Text(text)) => Ok(Value::Text(Cow::Borrowed(text))),
             Node::Constant(value) => Ok(value.clone()),
@@ -51,22 +52,21 @@ impl<'a> Evaluation<'a, '_> {
             Node::HasField(path) => Ok(Value::Bool(self.raw(*path).is_some())),
             Node::NamedField(name) => self.named(name)?.ok_or(Error::Missing),
             Node::HasNamedField(name) => Ok(Value::Bool(self.named(name)?.is_some())),
-            Node::Member(of, name) => self.value(of)?.get(&name_value(name)),
-            Node::HasMember(of, name) => match self.value(of)?.get(&name_value(name)) {
+            Node::Member(of, name) => self.read(of)?.get(&name_value(name)),
+            Node::HasMember(of, name) => match self.read(of)?.get(&name_value(name)) {
                 Err(Error::Missing) => Ok(Value::Bool(false)),
                 found => found.map(|_| Value::Bool(true)),
             },
             Node::Index(parts) => {
-                let (of, index) = (self.value(&parts.0)?, self.value(&parts.1)?);
-                self.charge_json(&of)?;
+                let (of, index) = (self.read(&parts.0)?, self.value(&parts.1)?);
                 of.at(&index)
             }
             Node::Not(of) => Ok(Value::Bool(!self.condition(of)?)),
             Node::Negate(of) => negate(&self.value(of)?),
             Node::All(list) => self.joined(list, false),
             Node::Any(list) => self.joined(list, true),
-            Node::Variable(index) => self.variables.get(*index).cloned().ok_or(Error::Missing),
-            Node::Matches(of, regex) => Ok(Value::Bool(regex.is_match(self.value(of)?.text()?))),
+            Node::Variable(index) => self.variable(*index),
+            Node::Matches(of, regex) => Ok(Value::Bool(regex.is_match(self.read(of)?.text()?))),
             _ => self.composed(node),
         }
     }
@@ -79,8 +79,7 @@ impl<'a> Evaluation<'a, '_> {
             }
             Node::Map(entries) => self.map(entries),
             Node::Binary(operator, parts) => {
-                let (a, b) = (self.value(&parts.0)?, self.value(&parts.1)?);
-                self.charge_json(&b)?;
+                let (a, b) = (self.read(&parts.0)?, self.read(&parts.1)?);
                 binary(*operator, &a, &b)
             }
             Node::Choice(parts) => match self.condition(&parts.0)? {
@@ -90,9 +89,10 @@ impl<'a> Evaluation<'a, '_> {
             Node::Call(function, list) => {
                 let mut arguments = [const { Value::Null }; ARGUMENTS_MAX];
                 for (argument, node) in arguments.iter_mut().zip(list) {
-                    *argument = self.value(node)?;
+                    *argument = self.read(node)?;
                 }
-                (function.run)(&arguments[..list.len()])
+                let value = (function.run)(&arguments[..list.len()])?;
+                self.charge(cost(&value)).map(|()| value)
             }
             Node::Fold(fold, parts) => self.fold(*fold, parts),
             _ => Err(Error::Missing),
@@ -102,15 +102,21 @@ impl<'a> Evaluation<'a, '_> {
     /// Takes steps off what is allowed for a row.
     fn charge(&mut self, steps: usize) -> Result<(), Error> {
         self.steps += steps;
-        if self.steps > STEPS_MAX { Err(Error::Arithmetic) } else { Ok(()) }
+        if self.steps > STEPS_MAX { Err(Error::StepLimit) } else { Ok(()) }
     }
 
-    /// The same for a walk through JSON.
-    fn charge_json(&mut self, value: &Value<'_>) -> Result<(), Error> {
-        match value {
-            Value::Array(text) | Value::Object(text) => self.charge(text.len() / STEP_BYTES),
-            _ => Ok(()),
-        }
+    /// A value that is looked at as a whole.
+    fn read(&mut self, node: &'a Node) -> Outcome<'a> {
+        let value = self.value(node)?;
+        self.charge(cost(&value)).map(|()| value)
+    }
+
+    /// The variable of a macro. A text that was computed is copied.
+    fn variable(&mut self, index: usize) -> Outcome<'a> {
+        let value = self.variables.get(index).ok_or(Error::Missing)?;
+        let steps = if matches!(value, Value::Text(Cow::Owned(_))) { cost(value) } else { 0 };
+        let copy = value.clone();
+        self.charge(steps).map(|()| copy)
     }
 
     fn condition(&mut self, node: &'a Node) -> Result<bool, Error> {
@@ -139,6 +145,7 @@ impl<'a> Evaluation<'a, '_> {
         for node in list {
             match self.condition(node) {
                 Ok(value) if value == decisive => return Ok(Value::Bool(decisive)),
+                Err(Error::StepLimit) => return Err(Error::StepLimit),
                 Ok(_) => {}
                 Err(error) => outcome = outcome.and(Err(error)),
             }
@@ -160,18 +167,17 @@ impl<'a> Evaluation<'a, '_> {
     }
 
     fn fold(&mut self, fold: Fold, parts: &'a FoldParts) -> Outcome<'a> {
-        let over = self.value(&parts.over)?;
-        self.charge_json(&over)?;
+        let over = self.read(&parts.over)?;
         let elements: Vec<Value<'a>> = match over.types().can_be(Types::LIST) {
             true => over.elements()?.into_owned(),
             false => over.entries()?.iter().map(|(key, _)| key.clone()).collect(),
         };
-        self.charge(elements.len())?;
         let (mut found, mut error, mut list) = (0, None, Vec::new());
         for element in elements {
             match (fold, self.step(fold, parts, element)) {
                 (Fold::All, Ok(None)) => return Ok(Value::Bool(false)),
                 (Fold::Exists, Ok(Some(_))) => return Ok(Value::Bool(true)),
+                (_, Err(Error::StepLimit)) => return Err(Error::StepLimit),
                 (Fold::All | Fold::Exists, Err(new)) => error = error.or(Some(new)),
                 (_, Err(new)) => return Err(new),
                 (Fold::Filter | Fold::Map, Ok(value)) => list.extend(value),
@@ -205,6 +211,17 @@ impl<'a> Evaluation<'a, '_> {
         };
         self.variables.pop();
         result
+    }
+}
+
+/// Steps for looking at a value as a whole.
+fn cost(value: &Value<'_>) -> usize {
+    match value {
+        Value::Text(text) => text.len() / STEP_BYTES,
+        Value::Array(text) | Value::Object(text) => text.len() / STEP_BYTES,
+        Value::List(list) => list.len(),
+        Value::Map(map) => map.len(),
+        _ => 0,
     }
 }
 

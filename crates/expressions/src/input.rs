@@ -42,6 +42,8 @@ pub struct Counts {
     pub type_error: u64,
     /// A number left its range, a division was by zero, or the result is larger than values may be.
     pub arithmetic_error: u64,
+    /// The expression took more steps than it may for one event.
+    pub step_limit: u64,
 }
 
 impl Counts {
@@ -50,6 +52,7 @@ impl Counts {
             Error::Missing => self.missing_field += 1,
             Error::Mistyped => self.type_error += 1,
             Error::Arithmetic => self.arithmetic_error += 1,
+            Error::StepLimit => self.step_limit += 1,
         }
     }
 }

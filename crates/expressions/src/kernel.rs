@@ -22,6 +22,7 @@ pub const TRUE: Verdict = 1;
 pub const MISSING: Verdict = 2;
 pub const MISTYPED: Verdict = 3;
 pub const ARITHMETIC: Verdict = 4;
+pub const STEP_LIMIT: Verdict = 5;
 
 /// The error of a verdict, if it is one.
 pub fn error_of(verdict: Verdict) -> Option<Error> {
@@ -29,6 +30,7 @@ pub fn error_of(verdict: Verdict) -> Option<Error> {
         MISSING => Some(Error::Missing),
         MISTYPED => Some(Error::Mistyped),
         ARITHMETIC => Some(Error::Arithmetic),
+        STEP_LIMIT => Some(Error::StepLimit),
         _ => None,
     }
 }
@@ -39,6 +41,7 @@ fn verdict_of(outcome: Result<bool, Error>) -> Verdict {
         Err(Error::Missing) => MISSING,
         Err(Error::Mistyped) => MISTYPED,
         Err(Error::Arithmetic) => ARITHMETIC,
+        Err(Error::StepLimit) => STEP_LIMIT,
     }
 }
 
@@ -101,14 +104,13 @@ impl Chosen<'_> {
 
 impl Kernel {
     pub fn new(node: Node) -> Kernel {
-        let all = |list: Vec<Node>| list.into_iter().map(Kernel::new).collect();
         match node {
             Node::Constant(Value::Bool(value)) => Kernel::Constant(value),
             Node::Field(path) => Kernel::Field(path),
             Node::HasField(path) => Kernel::Has(path),
             Node::Not(of) => Kernel::Not(Kernel::new(*of).into()),
-            Node::All(list) => Kernel::Joined(all(list), FALSE),
-            Node::Any(list) => Kernel::Joined(all(list), TRUE),
+            Node::All(list) => Kernel::Joined(parts(list, Node::All), FALSE),
+            Node::Any(list) => Kernel::Joined(parts(list, Node::Any), TRUE),
             Node::Matches(of, regex) => match *of {
                 Node::Field(path) => Kernel::Text(path, TextTest::Matches(regex)),
                 of => Kernel::Row(Node::Matches(of.into(), regex)),
@@ -137,6 +139,16 @@ impl Kernel {
                 Kernel::Compare(path, mirrored, value)
             }
             (_, _, parts) => Kernel::Row(Node::Binary(operator, parts.into())),
+        }
+    }
+
+    /// Parts with macros. Each has the steps of a row for itself, so there may only be one of them.
+    pub fn macros(&self) -> usize {
+        match self {
+            Kernel::Not(of) => of.macros(),
+            Kernel::Joined(parts, _) => parts.iter().map(Kernel::macros).sum(),
+            Kernel::Row(node) => usize::from(node.has_macro()),
+            _ => 0,
         }
     }
 
@@ -171,6 +183,25 @@ impl Kernel {
             }
         }
     }
+}
+
+/// The parts of `&&` or `||`. Neighbours with macros are one part: they share the steps of a row.
+fn parts(list: Vec<Node>, join: fn(Vec<Node>) -> Node) -> Vec<Kernel> {
+    let (mut parts, mut macros) = (Vec::new(), Vec::new());
+    let take = |macros: &mut Vec<Node>| match macros.len() {
+        0 | 1 => macros.pop().map(Kernel::new),
+        _ => Some(Kernel::Row(join(std::mem::take(macros)))),
+    };
+    for node in list {
+        if node.has_macro() {
+            macros.push(node);
+            continue;
+        }
+        parts.extend(take(&mut macros));
+        parts.push(Kernel::new(node));
+    }
+    parts.extend(take(&mut macros));
+    parts
 }
 
 /// A part is asked only about rows that those before it have not decided.

@@ -73,7 +73,10 @@ impl Expression {
     fn read(text: &str, strict: bool) -> Result<Expression, Fault> {
         let expr = parser::parse(text)?;
         // One for the columns, one for single rows: it is not worth sharing their parts.
-        let kernel = Kernel::new(compile(&expr, strict)?.node);
+        let mut kernel = Kernel::new(compile(&expr, strict)?.node);
+        if kernel.macros() > 1 {
+            kernel = Kernel::Row(compile(&expr, strict)?.node);
+        }
         Ok(Expression { text: text.to_owned(), compiled: compile(&expr, strict)?, kernel })
     }
 

@@ -35,6 +35,26 @@ pub enum Node {
     Fold(Fold, Box<FoldParts>),
 }
 
+impl Node {
+    /// Whether a macro is in it, so that what it takes depends on the data.
+    pub fn has_macro(&self) -> bool {
+        match self {
+            Node::Constant(_) | Node::Field(_) | Node::HasField(_) | Node::Variable(_) => false,
+            Node::NamedField(of) | Node::HasNamedField(of) | Node::Not(of) | Node::Negate(of) => {
+                of.has_macro()
+            }
+            Node::Member(of, _) | Node::HasMember(of, _) | Node::Matches(of, _) => of.has_macro(),
+            Node::Index(parts) | Node::Binary(_, parts) => parts.0.has_macro() || parts.1.has_macro(),
+            Node::List(list) | Node::All(list) | Node::Any(list) | Node::Call(_, list) => {
+                list.iter().any(Node::has_macro)
+            }
+            Node::Map(entries) => entries.iter().any(|(key, value)| key.has_macro() || value.has_macro()),
+            Node::Choice(parts) => parts.0.has_macro() || parts.1.has_macro() || parts.2.has_macro(),
+            Node::Fold(..) => true,
+        }
+    }
+}
+
 /// What a macro does with the elements of a list or the keys of a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fold {

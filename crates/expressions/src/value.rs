@@ -17,6 +17,8 @@ pub enum Error {
     Missing,
     Mistyped,
     Arithmetic,
+    /// The expression took too many steps for this row.
+    StepLimit,
 }
 
 /// What a computation gives.

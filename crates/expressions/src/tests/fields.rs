@@ -146,11 +146,17 @@ fn hostile_values_end() {
         ("t", Kind::Text, &"x".repeat(60_000)),
     ]);
     let arithmetic = Counts { arithmetic_error: 1, ..Counts::default() };
+    let steps = Counts { step_limit: 1, ..Counts::default() };
     let grown = format!("t{}.size() > 0", ".replace(\"\", t)".repeat(HEIGHT_MAX - 10));
-    for text in ["deep == [deep][0]", "long.all(x, long.all(y, x == y))", "long.all(x, x in long)", &grown] {
+    for (text, expected) in [
+        ("deep == [deep][0]", arithmetic),
+        ("long.all(x, long.all(y, x == y))", steps),
+        ("long.all(x, x in long)", steps),
+        (&grown, arithmetic),
+    ] {
         let (mut words, mut counts) = (Vec::new(), Counts::default());
         with_input(&columns, |input| Expression::new(text).unwrap().matches(input, &mut words, &mut counts));
-        assert_eq!((&words[..], counts), (&[0][..], arithmetic), "{text}");
+        assert_eq!((&words[..], counts), (&[0][..], expected), "{text}");
     }
 }
 
@@ -203,4 +209,45 @@ fn texts_and_beginnings_of_every_length_are_compared_wherever_the_text_ends() {
             }
         }
     }
+}
+
+/// What a condition gives for an event whose field `m` is a line of so many bytes.
+fn of_line(bytes: usize, text: &str) -> (bool, Counts) {
+    let expression = Expression::condition(text).unwrap_or_else(|fault| panic!("{text}: {fault}"));
+    let line = "x".repeat(bytes);
+    let columns = columns(&[("m", Kind::Text, &line), ("status", Kind::Int, "404")]);
+    let (mut words, mut counts) = (Vec::new(), Counts::default());
+    with_input(&columns, |input| expression.matches(input, &mut words, &mut counts));
+    (words == [1], counts)
+}
+
+/// Without an end that counts for all of them, macros within each other run for minutes over one long line.
+#[test]
+fn macros_have_a_number_of_steps_for_an_event() {
+    let none = (false, Counts { step_limit: 1, ..Counts::default() });
+    for text in [
+        r#"m.split("").exists(a, m.split("").exists(b, m.contains(a + b + "~")))"#,
+        r#"m.split("").all(a, m.split("").all(b, m.replace(a, b) == m))"#,
+        r#"!m.split("").exists(a, m.matches("y$"))"#,
+        r#"m.split("").map(a, m + a).size() > 0"#,
+        r#"m.split("").exists(a, m.split("").exists(b, b == "y")) || status == 0"#,
+    ] {
+        assert_eq!(of_line(20_000, text), none, "{text}");
+        assert_eq!(of_line(20, text).1, Counts::default(), "{text}");
+    }
+}
+
+#[test]
+fn all_macros_of_an_expression_share_its_steps() {
+    let one = r#"m.split("").all(a, a != "y" && a != "z")"#;
+    let none = (false, Counts { step_limit: 1, ..Counts::default() });
+    assert_eq!(of_line(20_000, one), (true, Counts::default()));
+    let apart = format!("({one} && status == 404)");
+    for text in [[one; 20].join(" && "), [&*apart; 20].join(" && "), format!("!({})", [one; 20].join(" && "))]
+    {
+        assert_eq!(of_line(20_000, &text), none, "{text}");
+        assert_eq!(of_line(20, &text).1, Counts::default(), "{text}");
+    }
+    // What is false without them asks no macro.
+    assert_eq!(of_line(20_000, &format!("status == 1 && {}", [one; 20].join(" && "))).1, Counts::default());
 }
