@@ -136,7 +136,7 @@ fn runnable(loaded: Loaded) -> Loaded {
     loaded.and_then(|config| {
         let mut faults = wiring::faults(&config);
         if faults.is_empty() {
-            faults.extend(run::refused(&config).map(|message| config::Fault::anywhere(message, "see above")));
+            faults.extend(run::refused(&config).map(|message| config::Fault::anywhere(message, "")));
         }
         if faults.is_empty() { Ok(config) } else { Err(faults) }
     })

@@ -72,6 +72,19 @@ pub fn set_level(level: LevelFilter) {
     log::set_max_level(level);
 }
 
+/// Logs each of several messages from one place in the program: the rate is that of each text, so that none of a long
+/// list is only counted.
+pub fn each(level: Level, target: &str, messages: impl IntoIterator<Item = String>) {
+    messages.into_iter().for_each(|message| log_as_itself(log::logger(), level, target, &message));
+}
+
+/// The record stands for its text, which has a window of its own.
+fn log_as_itself(logger: &dyn Log, level: Level, target: &str, message: &str) {
+    let mut record = Record::builder();
+    record.level(level).target(target).file(Some(message));
+    logger.log(&record.args(format_args!("{message}")).build());
+}
+
 /// Logs panics as errors, with their place and at the limited rate, instead of printing them. While
 /// there is no logger they are printed as before.
 pub fn install_panic_hook() {

@@ -2,6 +2,7 @@
 
 use crate::config::{Component, Config, Fault, Fingerprint, Globals, fingerprint};
 use crate::{cli, logging, run, wiring};
+use log::Level;
 use millstream_console::ConfigState;
 use millstream_engine::{Running, Settings};
 use millstream_model::Kind;
@@ -70,8 +71,12 @@ impl Reloader {
         let checked = tokio::task::spawn_blocking(move || cli::check(&files)).await;
         let checked = checked.unwrap_or_else(|error| Err(vec![Fault::anywhere(error.to_string(), "")]));
         if let Err(faults) = self.go_on(running, checked).await {
-            faults.iter().for_each(|fault| log::error!("{fault}"));
-            log::error!("the configuration was refused, see above; the one before goes on unchanged");
+            logging::each(Level::Error, module_path!(), faults.iter().map(ToString::to_string));
+            let count = match faults.len() {
+                1 => "1 fault".to_owned(),
+                count => format!("{count} faults"),
+            };
+            log::error!("the configuration was refused for {count}; the one before goes on unchanged");
             self.state.refuse();
         }
     }
@@ -82,7 +87,7 @@ impl Reloader {
         checked: Result<Config, Vec<Fault>>,
     ) -> Result<(), Vec<Fault>> {
         let mut next = checked?;
-        next.warnings.iter().for_each(|warning| log::warn!("{warning}"));
+        logging::each(Level::Warn, module_path!(), next.warnings.iter().map(ToString::to_string));
         let restart = keep_fixed(&self.config.globals, &mut next.globals);
         let faults = wiring::faults(&next);
         if !faults.is_empty() {

@@ -84,6 +84,21 @@ fn a_call_site_is_limited_and_its_repeats_are_counted() {
 }
 
 #[test]
+fn a_list_is_written_whole_and_its_repeats_are_counted() {
+    let (memory, handle, logger) = Memory::started(LevelFilter::Trace);
+    for _ in 0..10 {
+        (0..50).for_each(|n| log_as_itself(&logger, Level::Error, "list", &format!("fault {n}")));
+    }
+    drop(handle);
+    let lines = memory.lines();
+    for n in 0..50 {
+        let of = lines.iter().filter(|line| line.ends_with(&format!("list  fault {n}"))).count();
+        assert_eq!(of, WINDOW_LINES_MAX as usize, "{n}: {lines:?}");
+    }
+    assert_eq!(lines.iter().filter(|line| line.contains("5 more like this")).count(), 50);
+}
+
+#[test]
 fn repeats_are_told_of_without_another_message() {
     let (memory, handle, _) = Memory::started(LevelFilter::Info);
     let almost_over = Instant::now() - WINDOW + Duration::from_millis(500);

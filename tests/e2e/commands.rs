@@ -168,6 +168,7 @@ fn what_a_run_would_be_refused_for_is_found_by_validate() {
         let output = run(&["validate", "-c", path.to_str().unwrap()], b"");
         let text = String::from_utf8(output.stderr).unwrap();
         assert!(output.status.code() == Some(2) && text.contains(expected), "{expected} is not in:\n{text}");
+        assert!(!text.contains("see above"), "{text}");
     }
 }
 

@@ -156,7 +156,12 @@ fn a_bad_configuration_leaves_the_old_one_running_and_says_why() {
     assert_eq!(hash(&agent), before);
     let log = agent.log();
     assert!(log.contains("millstream.yaml:8:32: the input `ap` does not exist"), "{log}");
-    assert!(log.contains("the one before goes on unchanged"), "{log}");
+    assert!(log.contains("refused for 1 fault; the one before goes on unchanged"), "{log}");
+    let many: String = (0..30).map(|n| format!("\n  s{n}: {{ type: blackhole, inputs: [no{n}] }}")).collect();
+    agent.reload(&ALONE.replace("sinks:", &format!("sinks:{many}")));
+    wait_until("it is refused", PATIENCE, || agent.log().contains("refused for 30 faults;"));
+    let log = agent.log();
+    assert!((0..30).all(|n| log.contains(&format!("the input `no{n}` does not exist"))), "{log}");
     append(&dir.path().join("in/0.log"), "a line after that\n");
     wait_until("it is delivered all the same", PATIENCE, || has_lines(&keep, 1));
     change(&agent, &ALONE.replace("100ms", "110ms"));
