@@ -2,7 +2,7 @@
 //! others. What is no metric is left out and counted.
 
 use super::{Encoding, Metadata};
-use crate::metrics::view::{MetricView, NOT_A_METRIC, Reason};
+use crate::metrics::view::{MetricView, NOT_A_METRIC, Reason, count_refused};
 use crate::seed::secret_seed;
 use bytes::Bytes;
 use millstream_encodings::msgpack::{BlockEncoder, Shared};
@@ -98,10 +98,7 @@ impl MetricBlocks {
 
     /// Counts what was left out since the last time, and takes it off the events of the payload.
     pub fn settle(&mut self, payload: &mut Payload, cx: &EncodeCx<'_>) {
-        for (reason, events) in std::mem::take(&mut self.refused) {
-            cx.counters.dropped(reason, events);
-            payload.events = payload.events.saturating_sub(events);
-        }
+        count_refused(&mut self.refused, payload, cx.counters);
     }
 }
 

@@ -3,14 +3,18 @@
 //! A metric is what has the fields `name`, `type` and `value`, from whatever source or transform.
 
 use millstream_encodings::metric::{Kind, Metric, SketchText, Temporality, Value};
-use millstream_model::{Batch, CellKind, Column, Columns, MEMBERS, Value as Field};
+use millstream_model::{Batch, CellKind, Column, Columns, Counters, MEMBERS, Payload, Value as Field};
 use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Once;
 
 /// Why an event cannot be encoded as a metric, as it is counted.
 pub type Reason = &'static str;
 
 /// It has no name, or its type or its value are no metric's.
 pub const NOT_A_METRIC: Reason = "not_a_metric";
+/// It is an event or a service check of DogStatsD, which a sink of metrics alone cannot send.
+pub const EVENT_NOT_SUPPORTED: Reason = "event_not_supported";
 /// Its name or its tags are no UTF-8.
 pub const INVALID_UTF8: Reason = "invalid_utf8";
 
@@ -52,6 +56,20 @@ impl<'a> MetricView<'a> {
     /// The event is none; why, as it is counted.
     #[inline]
     pub fn metric(&self, row: usize) -> Result<Metric<'_>, Reason> {
+        self.read(row).map_err(|reason| self.reason(row, reason))
+    }
+
+    /// Why a row is no metric, given what is wrong with it as one.
+    #[cold]
+    fn reason(&self, row: usize, reason: Reason) -> Reason {
+        match self.field(TYPE, row).text().as_deref() {
+            Some(b"event" | b"service_check") if reason == NOT_A_METRIC => EVENT_NOT_SUPPORTED,
+            _ => reason,
+        }
+    }
+
+    #[inline]
+    fn read(&self, row: usize) -> Result<Metric<'_>, Reason> {
         let Field::Text(name @ [_, ..]) = self.field(NAME, row) else { return Err(NOT_A_METRIC) };
         let tags = match self.field(TAGS, row) {
             Field::Object(tags) => tags,
@@ -72,6 +90,25 @@ impl<'a> MetricView<'a> {
             time_ns: self.batch.event_ns(row),
             interval: number(self.field(INTERVAL, row)).filter(|seconds| *seconds > 0.0).unwrap_or(0.0),
         })
+    }
+}
+
+/// Counts events that are no metrics, and takes them off those of the payload. Of events and service checks the log
+/// says once where they can go.
+pub fn count_refused(refused: &mut BTreeMap<Reason, u64>, payload: &mut Payload, counters: &Counters) {
+    static SAID: Once = Once::new();
+    for (reason, events) in std::mem::take(refused) {
+        counters.dropped(reason, events);
+        payload.events = payload.events.saturating_sub(events);
+        if reason == EVENT_NOT_SUPPORTED {
+            SAID.call_once(|| {
+                log::warn!(
+                    "events and service checks are no metrics: sinks that take metrics alone drop them, counted as \
+                     {EVENT_NOT_SUPPORTED}; a transform `route` or `filter` with type in [\"event\", \
+                     \"service_check\"] sends them to another sink, such as http or file with codec json"
+                );
+            });
+        }
     }
 }
 
@@ -203,6 +240,23 @@ mod tests {
         ]);
         let view = MetricView::new(&batch);
         (0..batch.rows()).for_each(|row| assert_eq!(view.metric(row), Err(NOT_A_METRIC), "row {row}"));
+    }
+
+    #[test]
+    fn events_and_service_checks_have_a_reason_of_their_own() {
+        let of = |kind| ("type", CellKind::Text, kind);
+        let status = ("status", CellKind::Text, "ok");
+        let batch =
+            events(&[&[of("event")], &[NAME_A, of("service_check"), status], &[NAME_A, of("events"), ONE]]);
+        let view = MetricView::new(&batch);
+        let mut refused = BTreeMap::new();
+        for row in 0..batch.rows() {
+            *refused.entry(view.metric(row).unwrap_err()).or_default() += 1;
+        }
+        let (mut payload, counters) = (Payload::new(5), Counters::default());
+        count_refused(&mut refused, &mut payload, &counters);
+        let expected = [(EVENT_NOT_SUPPORTED, 2), (NOT_A_METRIC, 1)];
+        assert_eq!((counters.snapshot().dropped_events, payload.events), (expected.into(), 2));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! From a batch to rows of metrics.
 
-use crate::metrics::view::{MetricView, Reason};
+use crate::metrics::view::{MetricView, Reason, count_refused};
 use crate::requests::{Cargo, Spread};
 use crate::seed::secret_seed;
 #[cfg(test)]
@@ -80,10 +80,7 @@ impl Encoder for RowsEncoder {
                 Err(reason) => *self.refused.entry(reason).or_default() += 1,
             }
         }
-        for (reason, events) in std::mem::take(&mut self.refused) {
-            cx.counters.dropped(reason, events);
-            payload.events = payload.events.saturating_sub(events);
-        }
+        count_refused(&mut self.refused, payload, cx.counters);
         let (rows, text) = rows.finish();
         if rows.rows().is_empty() {
             cx.pool.give_back(text);
