@@ -1,7 +1,52 @@
 //! What languages print over several lines.
 
-/// Java: a stack trace goes on with lines of these kinds.
+/// Java: a stack trace, and the log entry whose exception it is.
 pub mod java {
+    /// How the names of exceptions end.
+    const EXCEPTIONS: [&[u8]; 3] = [b"Exception", b"Error", b"Throwable"];
+
+    /// Where in an event the last line is.
+    #[derive(Clone, Copy, Debug)]
+    pub enum State {
+        /// Before a stack trace: the next line may name the exception.
+        Line,
+        /// Within one; another exception is another event.
+        Trace,
+    }
+
+    impl State {
+        /// Behind the first line of an event.
+        #[inline]
+        pub fn first(line: &[u8]) -> State {
+            if is_exception(line) { State::Trace } else { State::Line }
+        }
+
+        /// Behind one more line; `None` if it is not of this event.
+        #[inline]
+        pub fn next(self, line: &[u8]) -> Option<State> {
+            match self {
+                State::Line if is_exception(line) || is_frame(line) => Some(State::Trace),
+                _ => continues(line).then_some(self),
+            }
+        }
+    }
+
+    /// `java.lang.IllegalStateException: no such order`, `com.example.Store$GoneException`.
+    fn is_exception(line: &[u8]) -> bool {
+        let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'$');
+        if !line.first().is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'_') {
+            return false;
+        }
+        let (name, rest) = line.split_at(line.iter().take_while(|byte| is_part(byte)).count());
+        let is_over = matches!(rest.trim_ascii_end(), [] | [b':'] | [b':', b' ', ..]);
+        is_over && name.contains(&b'.') && EXCEPTIONS.iter().any(|end| name.ends_with(end))
+    }
+
+    /// `\tat Orders.get(Orders.java:40)`.
+    fn is_frame(line: &[u8]) -> bool {
+        matches!(line, [b' ' | b'\t', ..]) && line.trim_ascii_start().starts_with(b"at ")
+    }
+
     /// Whether `line` goes on with the event before it.
     #[inline]
     pub fn continues(line: &[u8]) -> bool {

@@ -38,6 +38,7 @@ pub enum Matcher {
 pub enum State {
     /// Nothing.
     Any,
+    Java(java::State),
     Python(python::State),
     Go(go::State),
     Json(json::State),
@@ -77,7 +78,7 @@ impl Judge<'_> {
     #[inline]
     pub fn join(&mut self, state: State, line: &[u8]) -> Seen {
         match (self.rule, state) {
-            (Rule::Start(_) | Rule::Continue(_) | Rule::Indentation | Rule::Java, _) => {
+            (Rule::Start(_) | Rule::Continue(_) | Rule::Indentation, _) => {
                 let seen = self.begin(line);
                 if seen.fits { seen } else { Seen::JOINS }
             }
@@ -90,13 +91,14 @@ impl Judge<'_> {
                 if !seen.fits && (line.is_empty() || more.is_match(line)) { Seen::JOINS } else { seen }
             }
             (Rule::End(end), _) => Seen { last: end.is_match(line), ..Seen::JOINS },
+            (Rule::Java, State::Java(state)) => self.joined(state.next(line).map(State::Java), line),
             (Rule::Python, State::Python(state)) => self.joined(state.next(line).map(State::Python), line),
             (Rule::Go, State::Go(state)) => self.joined(state.next(line).map(State::Go), line),
             (Rule::Json, State::Json(state)) => {
                 let state = state.after(line);
                 Seen { last: state.is_done(), state: State::Json(state), ..Seen::JOINS }
             }
-            (Rule::Python | Rule::Go | Rule::Json, _) => self.begin(line),
+            (Rule::Java | Rule::Python | Rule::Go | Rule::Json, _) => self.begin(line),
         }
     }
 
@@ -123,7 +125,10 @@ impl Judge<'_> {
             Rule::Continue(more) => Seen::begins(!line.is_empty() && !more.is_match(line)),
             Rule::End(end) => Seen { last: end.is_match(line), ..Seen::begins(true) },
             Rule::Indentation => Seen::begins(!matches!(line, [] | [b' ' | b'\t', ..])),
-            Rule::Java => Seen::begins(!java::continues(line)),
+            Rule::Java => {
+                let state = State::Java(java::State::first(line));
+                Seen { state, ..Seen::begins(!java::continues(line)) }
+            }
             Rule::Python => Seen { state: State::Python(python::State::first(line)), ..Seen::begins(true) },
             Rule::Go => Seen { state: State::Go(go::State::first(line)), ..Seen::begins(true) },
             Rule::Json => match json::State::first(line) {

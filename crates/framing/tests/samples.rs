@@ -79,6 +79,34 @@ Causes are not always causes
     assert_parts(&preset(Preset::Java), parts);
 }
 
+/// A logger prints the exception behind its entry, unindented: it is that of the entry.
+#[test]
+fn a_java_exception_goes_with_the_log_entry_before_it() {
+    let parts = "\
+2026-11-21 20:29:46 INFO Main - up
+%%
+2026-11-21 20:29:47 ERROR Main - no such order
+java.lang.IllegalStateException: 17
+\tat com.example.Orders.get(Orders.java:40)
+Caused by: com.example.Store$GoneException
+\tat com.example.Store.get(Store.java:7)
+\t... 2 more
+%%
+2026-11-21 20:29:48 WARN Main - out of memory
+java.lang.OutOfMemoryError
+%%
+java.lang.IllegalStateException: of another entry
+\tat com.example.Orders.get(Orders.java:40)
+%%
+com.example.Late.Exception. it is no name
+%%
+Error: no package
+%%
+java.io.IOException:8080 is a port
+";
+    assert_parts(&preset(Preset::Java), parts);
+}
+
 #[test]
 fn python_tracebacks_are_one_event_with_those_chained_to_them() {
     let parts = "\
