@@ -38,6 +38,10 @@ impl Catalog for Registry {
         find(kind, type_name).map_or_else(Vec::new, |row| (row.files)(options.clone()))
     }
 
+    fn contents(&self, kind: Kind, type_name: &str, options: &Value) -> Vec<PathBuf> {
+        find(kind, type_name).map_or_else(Vec::new, |row| (row.contents)(options.clone()))
+    }
+
     fn formats(&self) -> Formats {
         millstream_components::registry::FORMATS
     }

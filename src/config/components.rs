@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use millstream_engine::{Buffer, Pace, Priority, WhenFull};
 use millstream_model::{Kind, Size};
+use xxhash_rust::xxh3::Xxh3;
 
 use super::check::describe::found;
 use super::check::{self, Spot};
@@ -14,6 +16,9 @@ use super::node::{Entry, Node, Value, entries_to_json};
 use super::schema::{COMMON_KEYS, component_schema};
 use super::secret::leaks;
 use super::{Catalog, Component, foreign, words};
+
+/// Bytes of a file that count for whether it changed; no component reads as many.
+const CONTENTS_BYTES_MAX: usize = 64 << 20;
 
 /// A component as far as it could be read.
 pub struct Draft {
@@ -58,8 +63,9 @@ pub fn read(kind: Kind, entry: &Entry, catalog: &dyn Catalog, faults: &mut Vec<F
         let spot = Spot { key: "", place: &entry.place };
         own.extend(check::check(&entry.node, &schema, catalog.formats(), spot));
         if own.is_empty() && !entry.node.has_hole() {
-            let component = component(kind, type_name, entry);
+            let mut component = component(kind, type_name, entry);
             own.extend(semantic_faults(&component, &entry.node, catalog));
+            component.contents = hash_contents(&catalog.contents(kind, type_name, &component.options));
             draft.warnings = missing_files(&component, &entry.node, catalog);
             draft.outputs = Some(catalog.outputs(kind, type_name, &component.options));
             draft.component = Some(component);
@@ -160,6 +166,7 @@ fn component(kind: Kind, type_name: &str, entry: &Entry) -> Component {
         pace: if kind == Kind::Source { pace(node) } else { Pace::default() },
         buffer: node.get("buffer").filter(|_| kind == Kind::Sink).map(buffer).unwrap_or_default(),
         options: entries_to_json(own),
+        contents: 0,
         place: entry.place.clone(),
     }
 }
@@ -229,6 +236,30 @@ fn missing_files(component: &Component, node: &Node, catalog: &dyn Catalog) -> V
         Some(Fault::new(&node.nearest(&pointer).place, what, advice))
     };
     files.filter_map(warning).collect()
+}
+
+/// A hash of the contents of files. That one cannot be read is for the component to say.
+fn hash_contents(files: &[PathBuf]) -> u64 {
+    let mut hasher = Xxh3::new();
+    for file in files {
+        let contents = File::open(file).and_then(|opened| hash_reader(opened, &mut hasher));
+        hasher.update(&[u8::from(contents.is_ok())]);
+    }
+    hasher.digest()
+}
+
+fn hash_reader(mut from: File, hasher: &mut Xxh3) -> io::Result<()> {
+    let mut buffer = [0; 8192];
+    let mut left = CONTENTS_BYTES_MAX;
+    while left > 0 {
+        let read = from.read(&mut buffer)?;
+        if read == 0 {
+            break;
+        }
+        hasher.update(&buffer[..read]);
+        left = left.saturating_sub(read);
+    }
+    Ok(())
 }
 
 /// Why a file cannot be read, if it cannot.

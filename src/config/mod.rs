@@ -63,6 +63,9 @@ pub trait Catalog {
     /// Files that a component with these options reads once it connects, each with the JSON pointer of its option.
     fn files(&self, kind: Kind, type_name: &str, options: &Json) -> Vec<(String, PathBuf)>;
 
+    /// Files that a component with these options reads when it is built.
+    fn contents(&self, kind: Kind, type_name: &str, options: &Json) -> Vec<PathBuf>;
+
     /// Checks of text by the name of its `format` in a schema.
     fn formats(&self) -> Formats;
 }
@@ -103,6 +106,8 @@ pub struct Component {
     pub buffer: Buffer,
     /// Its own keys as a JSON object. May hold secrets: never to be shown.
     pub options: Json,
+    /// Changes with the contents of the files that it reads when it is built.
+    pub contents: u64,
     /// Where its id stands.
     pub place: Place,
 }
@@ -113,7 +118,7 @@ impl Component {
     pub fn is_same(&self, other: &Component) -> bool {
         let of =
             |c: &Component| (c.kind, c.id.clone(), c.type_name.clone(), c.attributes.clone(), c.host.clone());
-        of(self) == of(other) && self.options == other.options
+        of(self) == of(other) && self.options == other.options && self.contents == other.contents
     }
 }
 

@@ -167,6 +167,41 @@ fn a_bad_configuration_leaves_the_old_one_running_and_says_why() {
     change(&agent, &ALONE.replace("100ms", "110ms"));
 }
 
+/// A transform with a table in a file, whose configuration stays as it is.
+const TABLE: &str = "
+sources:
+  app: { type: file, include: ['DIR/in/*.log'] }
+transforms:
+  codes:
+    type: fields
+    inputs: [app]
+    steps: [{ lookup: { field: message, to: name, file: DIR/codes.csv } }]
+sinks:
+  keep: { type: file, inputs: [codes], path: DIR/keep.out, sync: 100ms, encoding: { metadata: [] } }
+";
+
+#[test]
+fn a_changed_lookup_file_counts_from_the_next_reload_on() {
+    let dir = folder();
+    fs::create_dir(dir.path().join("in")).unwrap();
+    let table = dir.path().join("codes.csv");
+    fs::write(&table, "7,old\n").unwrap();
+    let agent = Agent::start(dir.path(), TABLE, &[]);
+    let (log, keep) = (dir.path().join("in/0.log"), dir.path().join("keep.out"));
+    append(&log, "7\n");
+    wait_until("the old name is there", PATIENCE, || has_lines(&keep, 1));
+    fs::write(&table, "7,new\n").unwrap();
+    agent.reload(TABLE);
+    wait_until("it is reloaded", PATIENCE, || agent.log().contains("changed: codes; unchanged: 2"));
+    append(&log, "7\n");
+    wait_until("the new name is there", PATIENCE, || has_lines(&keep, 2));
+    let text = fs::read_to_string(&keep).unwrap();
+    let names: Vec<&str> = text.lines().map(|line| line.split("\"name\":").nth(1).unwrap()).collect();
+    assert_eq!(names, ["\"old\"}", "\"new\"}"], "{text}");
+    agent.reload(TABLE);
+    wait_until("the same file is no change", PATIENCE, || agent.log().contains("nothing has changed"));
+}
+
 #[test]
 fn with_watch_a_changed_file_is_enough() {
     let dir = folder();

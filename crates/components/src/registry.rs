@@ -45,6 +45,11 @@ pub trait Component: DeserializeOwned + JsonSchema + Send + 'static {
         Vec::new()
     }
 
+    /// Files that it reads when it is built: with other contents it is another component, which a reload builds anew.
+    fn contents(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
     /// Whether it can make metrics of what are none: a source of nothing, a transform of lines.
     fn makes_metrics(&self) -> bool {
         false
@@ -108,6 +113,8 @@ pub struct Row {
     pub reads: fn(Value, &Path) -> bool,
     /// Files that it reads once it connects, each with the JSON pointer of its option.
     pub files: fn(Value) -> Vec<(String, PathBuf)>,
+    /// Files that it reads when it is built.
+    pub contents: fn(Value) -> Vec<PathBuf>,
     /// Whether it can make metrics of what are none.
     pub makes_metrics: fn(Value) -> bool,
     /// Whether it takes metrics alone.
@@ -141,6 +148,7 @@ macro_rules! row {
             writes: writes::<$config>,
             reads: reads::<$config>,
             files: files::<$config>,
+            contents: contents::<$config>,
             makes_metrics: makes_metrics::<$config>,
             wants_metrics: wants_metrics::<$config>,
             sample: include_str!(concat!($folder, "/sample.yaml")),
@@ -236,6 +244,10 @@ fn reads<C: Component>(options: Value, path: &Path) -> bool {
 
 fn files<C: Component>(options: Value) -> Vec<(String, PathBuf)> {
     serde_json::from_value::<C>(options).map(|config| config.files()).unwrap_or_default()
+}
+
+fn contents<C: Component>(options: Value) -> Vec<PathBuf> {
+    serde_json::from_value::<C>(options).map(|config| config.contents()).unwrap_or_default()
 }
 
 fn makes_metrics<C: Component>(options: Value) -> bool {

@@ -187,6 +187,10 @@ impl Catalog for TestCatalog {
         path.map(|path| ("/password_file".to_owned(), path.into())).into_iter().collect()
     }
 
+    fn contents(&self, _: Kind, _: &str, _: &Json) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
     fn formats(&self) -> Formats {
         &[("glob", glob)]
     }

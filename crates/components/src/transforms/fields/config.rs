@@ -381,6 +381,14 @@ impl FieldsConfig {
 }
 
 impl Component for FieldsConfig {
+    fn contents(&self) -> Vec<PathBuf> {
+        let file = |step: &StepConfig| match step {
+            StepConfig::Lookup(lookup) => lookup.file.clone(),
+            _ => None,
+        };
+        self.steps.iter().filter_map(file).collect()
+    }
+
     fn makes_metrics(&self) -> bool {
         true
     }
