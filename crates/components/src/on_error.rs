@@ -3,6 +3,7 @@
 use millstream_model::{Batch, CellKind, Column, ColumnBuilder, Outputs, Selection};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use std::collections::HashMap;
 
 /// Bytes of a line that are shown in the log.
 const SHOWN_BYTES_MAX: usize = 200;
@@ -37,6 +38,8 @@ impl OnError {
 #[derive(Debug, Default)]
 pub struct Failed {
     rows: Vec<(usize, &'static str)>,
+    /// More about the reasons of rows, for who reads their events.
+    words: HashMap<usize, String>,
     /// What is wrong with the first, in words.
     detail: Option<String>,
 }
@@ -45,6 +48,12 @@ impl Failed {
     /// Notes a row, and why it does not fit, as it is counted.
     pub fn add(&mut self, row: usize, reason: &'static str) {
         self.rows.push((row, reason));
+    }
+
+    /// Notes a row, why it does not fit, as it is counted, and in more words.
+    pub fn add_in_words(&mut self, row: usize, reason: &'static str, words: String) {
+        self.add(row, reason);
+        self.words.entry(row).or_insert(words);
     }
 
     /// Says in words what is wrong, if nothing was said yet.
@@ -116,12 +125,17 @@ impl Failed {
             let cell = column.push(CellKind::Text, reason.as_bytes());
             self.rows.iter().filter(|(_, of)| *of == reason).for_each(|(row, _)| column.set(*row, cell));
         }
+        for (row, words) in &self.words {
+            let cell = column.push(CellKind::Text, words.as_bytes());
+            column.set(*row, cell);
+        }
         column.finish(REASON.into())
     }
 
     /// Says what is wrong, and shows the first line.
     fn message(&self, batch: &Batch) -> String {
         let (row, reason) = self.rows[0];
+        let reason = self.words.get(&row).map_or(reason, String::as_str);
         let detail = self.detail.as_deref().map_or(String::new(), |detail| format!(": {detail}"));
         format!("{} of {} events: {reason}{detail} {}", self.rows.len(), batch.events(), shown(batch, row))
     }

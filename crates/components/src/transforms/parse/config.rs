@@ -222,6 +222,12 @@ impl ParseConfig {
         (parsers, faults)
     }
 
+    /// What the formats are called, in the order they are tried.
+    fn names(&self) -> Vec<String> {
+        let forms = self.forms().into_iter().map(|(_, form)| form.format);
+        forms.filter(|format| *format != Format::None).map(|format| format.to_string()).collect()
+    }
+
     /// The time as it is configured, or else as the formats have it.
     fn times(&self, parsers: &[Box<dyn Parser>]) -> Result<Vec<TimeField>, (String, String)> {
         let reader =
@@ -310,11 +316,13 @@ impl TransformComponent for ParseConfig {
         let times = self.times(&parsers).map_err(|(key, message)| BuildError(format!("{key}: {message}")))?;
         let keep = self.keep.unwrap_or(if parsers.is_empty() { Keep::Always } else { Keep::OnError });
         let field = (self.field != "message").then(|| self.field.as_str().into());
+        let formats: Arc<[String]> = self.names().into();
         let (parsers, on_error) = (Arc::new(std::sync::Mutex::new(parsers)), self.on_error);
         Ok(Transform::Map(Arc::new(move || {
             let parsers = parsers.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
             let parsers = parsers.iter().map(|parser| parser.again()).collect();
-            Box::new(Parse { parsers, field: field.clone(), keep, times: times.clone(), on_error })
+            let (formats, field, times) = (formats.clone(), field.clone(), times.clone());
+            Box::new(Parse { parsers, formats, field, keep, times, on_error })
         })))
     }
 }

@@ -13,10 +13,14 @@ pub(crate) use form::of_config;
 use crate::on_error::{Failed, OnError};
 use millstream_framing::{TimeReader, Unread};
 use millstream_model::{Batch, CellKind, Column, ComponentError, Map, Outputs, Selection, TIME_UNKNOWN};
-use millstream_parsers::{Fields, Input, Parser};
+use millstream_parsers::{Failure, Fields, Input, Parser};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use std::collections::HashMap;
 use std::sync::Arc;
+
+/// Formats whose reasons are told of a line that none of them has.
+const REASONS_MAX: usize = 8;
 
 /// Whether what was taken apart is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -44,6 +48,8 @@ struct TimeField {
 /// The transform.
 struct Parse {
     parsers: Vec<Box<dyn Parser>>,
+    /// What they are called.
+    formats: Arc<[String]>,
     /// The field that is taken apart; the message if `None`.
     field: Option<Arc<str>>,
     keep: Keep,
@@ -81,6 +87,7 @@ impl Parse {
             runs = present(&source, &runs, failed);
         }
         let mut fields = Fields::new(batch.rows(), source.own());
+        let mut before = Vec::new();
         for parser in &mut self.parsers {
             let input = Input {
                 block: &batch.block,
@@ -90,21 +97,43 @@ impl Parse {
                 read_ns: batch.read_ns,
             };
             // What did not fit the format before is tried again as a whole.
-            fields.take_failures();
+            before.push(fields.take_failures());
             parser.parse(&input, &mut fields);
             runs = runs_of(fields.failures());
         }
         out.counters.noted("duplicate_key", fields.duplicates);
-        for failure in fields.take_failures() {
-            failed.explain(|| format!("from byte {} on", failure.at));
-            failed.add(failure.row, failure.reason);
-        }
+        self.fail(&before, &fields.take_failures(), failed);
         fields.take_bad_types().into_iter().for_each(|row| failed.add(row, "bad_type"));
         fields.finish().into_iter().for_each(|column| batch.fields.merge(column, &batch.block));
         // What the configuration names is found, however many other names there are.
         let named = self.times.iter().filter_map(|time| time.field.as_deref());
         batch.fields.lift(named, &batch.block);
         source
+    }
+
+    /// Notes the lines that do not fit the last format, nor those before.
+    fn fail(&self, before: &[Vec<Failure>], last: &[Failure], failed: &mut Failed) {
+        let before = if last.is_empty() { Vec::new() } else { by_row(before) };
+        for failure in last {
+            failed.explain(|| format!("from byte {} on", failure.at));
+            match before.is_empty() {
+                true => failed.add(failure.row, failure.reason),
+                false => {
+                    let words = self.reasons(&before, failure);
+                    failed.add_in_words(failure.row, failure.reason, words);
+                }
+            }
+        }
+    }
+
+    /// Why no format has a line: `json: not_json; logfmt: no_pairs`.
+    fn reasons(&self, before: &[Failures], last: &Failure) -> String {
+        let earlier = before.iter().map(|failures| failures.get(&last.row).copied().unwrap_or_default());
+        let all = self.formats.iter().zip(earlier.chain([last.reason]));
+        let shown = all.take(REASONS_MAX).map(|(format, reason)| format!("{format}: {reason}"));
+        let words = shown.collect::<Vec<_>>().join("; ");
+        let more = self.formats.len().saturating_sub(REASONS_MAX);
+        if more > 0 { format!("{words}; and {more} more") } else { words }
     }
 
     /// Leaves out the text that was taken apart, where it is not wanted any more.
@@ -129,6 +158,15 @@ impl Parse {
             Some(_) => {}
         }
     }
+}
+
+/// The reasons of lines that do not fit a format, by row.
+type Failures = HashMap<usize, &'static str>;
+
+/// Those of each format but the last. What was taken before the first is none of them.
+fn by_row(before: &[Vec<Failure>]) -> Vec<Failures> {
+    let of = |list: &Vec<Failure>| list.iter().map(|failure| (failure.row, failure.reason)).collect();
+    before.iter().skip(1).map(of).collect()
 }
 
 /// The field as text: without escapes, and numbers, objects and arrays as they are written.
@@ -174,7 +212,7 @@ fn push_run(runs: &mut Vec<(usize, usize)>, row: usize) {
 }
 
 /// The rows that do not fit, in rising order, as runs.
-fn runs_of(failures: &[millstream_parsers::Failure]) -> Vec<(usize, usize)> {
+fn runs_of(failures: &[Failure]) -> Vec<(usize, usize)> {
     let mut rows: Vec<usize> = failures.iter().map(|failure| failure.row).collect();
     rows.sort_unstable();
     let mut runs = Vec::new();

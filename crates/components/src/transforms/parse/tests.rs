@@ -206,9 +206,14 @@ fn formats_are_tried_in_their_order_and_a_field_can_be_taken_apart() {
     let (passed, rejected, noted) = parsed(formats, "{\"a\":1}\na=2\nneither\n");
     assert_eq!(
         (passed, rejected),
-        (vec!["|a=1".into(), "|a=2".into()], vec!["neither|reason=no_pairs".into()])
+        (vec!["|a=1".into(), "|a=2".into()], vec!["neither|reason=json: not_json; logfmt: no_pairs".into()])
     );
     assert_eq!(noted, [("no_pairs", 1)]);
+    let many: Vec<Value> =
+        (0..12).map(|n| json!({ "format": "regex", "pattern": format!("^(?<a>{n}x)") })).collect();
+    let (_, rejected, _) = parsed(json!({ "formats": many, "on_error": "reject" }), "neither\n");
+    assert_eq!(rejected[0].matches("regex: no_match").count(), 8);
+    assert!(rejected[0].ends_with("; and 4 more"), "{rejected:?}");
     let (first, ..) = applied(&mut *map(json!({ "format": "json" })), of("{\"log\":\"b=\\\"1\\\"\"}\n{}\n"));
     let (batch, counters, _) = applied(&mut *map(json!({ "format": "logfmt", "field": "log" })), first);
     assert_eq!([shown(&batch, 0), shown(&batch, 1)], ["|b=1", ""]);
