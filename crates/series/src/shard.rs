@@ -10,6 +10,7 @@ use crate::limits::{Limits, TEXT_BYTES_MAX};
 use crate::point::{Class, Kind, Point, Values};
 use crate::tags::Canonical;
 use millstream_scan::{KeyWork, Keys, prefetch, with_keys};
+use std::borrow::Cow;
 
 /// The name of the series that take the points of all others beyond a limit, one for each kind, without tags.
 pub const OVERFLOW_NAME: &[u8] = b"millstream.overflow";
@@ -264,16 +265,21 @@ impl Shard {
         }
         let mut room = std::mem::take(&mut self.room[0]);
         let sorted = room.of(point.tags, self.style);
+        let name = one_line(point.name);
         let id = if sorted.count > self.limits.tags {
             self.overflow(point.kind, Reason::Tags, values)
-        } else if let Some(id) = self.find_in_any_order(point.kind, point.name, sorted.text) {
+        } else if let Some(id) = self.find_in_any_order(point.kind, &name, sorted.text) {
             self.alias(id, point, sorted.text);
             id
         } else if self.series() >= self.limits.series {
             self.overflow(point.kind, Reason::Series, values)
         } else {
             self.generation.counts.add(Reason::KeylessTags, sorted.keyless as u64);
-            self.insert(point.kind, point.name, point.tags, sorted.text)
+            let id = self.insert(point.kind, &name, point.tags, sorted.text);
+            if *name != *point.name {
+                self.alias(id, point, sorted.text);
+            }
+            id
         };
         self.room[0] = room;
         Ok(id)
@@ -312,7 +318,7 @@ impl Shard {
         id
     }
 
-    /// Makes the series known by the tags as they arrived too, if there is room.
+    /// Makes the series known by the name and the tags as they arrived too, if there is room.
     fn alias(&mut self, id: u32, point: &Point<'_>, canonical: &[u8]) {
         if self.aliases < self.limits.aliases {
             self.aliases += 1;
@@ -379,6 +385,15 @@ fn usual(point: &Point<'_>) -> Option<f64> {
             (is_weighed && point.timestamp.is_none()).then_some(value)
         }
         _ => None,
+    }
+}
+
+/// A name as it is given out: control characters would end a line of text. Names that are the same then are of one
+/// series.
+fn one_line(name: &[u8]) -> Cow<'_, [u8]> {
+    match name.iter().any(u8::is_ascii_control) {
+        true => name.iter().map(|byte| if byte.is_ascii_control() { b'_' } else { *byte }).collect(),
+        false => Cow::Borrowed(name),
     }
 }
 
@@ -459,6 +474,23 @@ mod tests {
         }
         assert_eq!(series_of(Point { kind: Kind::Gauge, ..point(b"ab", b"c") }), NONE);
         assert_eq!(with_keys(Asked(&NOWHERE, point(b"ab", b"c"))), NONE);
+    }
+
+    /// They would be given out under one name, with a value each.
+    #[test]
+    fn names_that_differ_in_control_characters_are_of_one_series() {
+        let mut shard = Shard::new(TagStyle::DogStatsd, &Limits::default(), 1);
+        for name in [&b"a\tb"[..], b"a_b", b"a\x01b", b"a\tb", b"a_b"] {
+            shard.add(&point(name, b"k:v"));
+            shard.add(&point(name, b"x,k:v"));
+        }
+        assert_eq!(shard.series(), 2);
+        let of = |name| shard.find(Kind::Count, name, b"k:v");
+        assert!(of(b"a_b").is_some());
+        assert_eq!(of(b"a\tb"), of(b"a_b"), "known by its bytes from then on");
+        let ids: Vec<u32> = (0..2).collect();
+        ids.into_iter().for_each(|id| shard.remove(id));
+        assert_eq!((shard.series(), shard.aliases, shard.find(Kind::Count, b"a\tb", b"k:v")), (0, 0, None));
     }
 
     /// So many that some hundred find no room in their bucket, and are found behind it.
