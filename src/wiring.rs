@@ -7,8 +7,8 @@ use millstream_components::registry::{Build, ROWS, Row, find, tcp_claim};
 use millstream_engine::{Blueprint, Input, SinkPart, SourcePart, TransformPart};
 use millstream_model::{BuildError, Kind, SourceInfo};
 use serde_json::Value;
-use std::collections::HashMap;
 use std::ffi::OsStr;
+use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -50,11 +50,11 @@ impl Catalog for Registry {
 /// What is wrong between components, or with what a source adds to its events, sorted by place.
 pub fn faults(config: &Config) -> Vec<Fault> {
     let mut faults = Vec::new();
-    let mut claimed: HashMap<String, &Component> = HashMap::new();
+    let mut claimed: Vec<(String, &Component)> = Vec::new();
     let mut written: Vec<(&Component, Vec<PathBuf>)> = Vec::new();
     for component in &config.components {
         for claim in claims(component) {
-            if let Some(first) = claimed.insert(claim.clone(), component) {
+            if let Some((_, first)) = claimed.iter().find(|(other, _)| is_same_claim(other, &claim)) {
                 let what = format!("`{}` and `{}` both use {claim}", first.id, component.id);
                 faults.push(Fault::new(
                     &component.place,
@@ -62,6 +62,7 @@ pub fn faults(config: &Config) -> Vec<Fault> {
                     "keep one of them, and name it in several inputs",
                 ));
             }
+            claimed.push((claim, component));
         }
         faults.extend(address_of_api(config, component));
         let writes = writes(component);
@@ -85,10 +86,22 @@ fn claims(component: &Component) -> Vec<String> {
 /// The agent listens for itself, too.
 fn address_of_api(config: &Config, component: &Component) -> Option<Fault> {
     let own = tcp_claim(config.globals.api.listen)?;
-    claims(component).contains(&own).then(|| {
+    claims(component).iter().any(|claim| is_same_claim(claim, &own)).then(|| {
         let what = format!("`{}` and `api.listen` both use {own}", component.id);
         Fault::new(&component.place, what, "change one of them")
     })
+}
+
+/// Whether only one of two claims can be had. An address of all interfaces takes the port of each of them.
+fn is_same_claim(one: &str, other: &str) -> bool {
+    let address = |claim: &str| {
+        let (_, address) = claim.rsplit_once(' ')?;
+        let address: SocketAddr = address.parse().ok()?;
+        (tcp_claim(address)? == claim).then_some(address)
+    };
+    let (Some(a), Some(b)) = (address(one), address(other)) else { return one == other };
+    let takes = |a: SocketAddr, b: SocketAddr| a.ip().is_unspecified() && (a.is_ipv6() || b.is_ipv4());
+    a.port() == b.port() && (a.ip() == b.ip() || takes(a, b) || takes(b, a))
 }
 
 /// Two components that may write one file: after a crash each would cut off what the other wrote. Paths

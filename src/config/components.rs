@@ -119,9 +119,12 @@ fn not_a_map(kind: Kind, entry: &Entry, types: &[&str]) -> Option<Fault> {
 
 fn unknown_type(kind: Kind, node: &Node, types: &[&str], catalog: &dyn Catalog) -> Fault {
     let text = node.text().unwrap_or_default();
-    let what = format!("unknown {kind} type {}", node.quoted());
+    let mut what = format!("unknown {kind} type {}", node.quoted());
     if node.template.is_some() {
         return Fault::new(&node.place, what, format!("the types are {}", words::listed(types, "and")));
+    }
+    if foreign::is_not_yet(kind, text) {
+        what = format!("there is no {kind} type {} yet", node.quoted());
     }
     let elsewhere = Kind::ALL.into_iter().find(|other| catalog.types(*other).contains(&text));
     let advice = match elsewhere {

@@ -172,3 +172,49 @@ fn compressors_that_do_not_fit_into_the_memory_are_refused_with_what_they_need()
     assert!(told.ends_with("raise limits.memory to 96MiB or lower compression_level"), "{told}");
     assert_eq!(of("96MiB"), None);
 }
+
+#[test]
+fn an_address_of_all_interfaces_takes_the_port_of_each() {
+    let of = |api: &str, listen: &str| {
+        let text = format!(
+            "api: {{ listen: '{api}' }}\nsources: {{ app: {{ type: host_metrics }} }}\n\
+             sinks: {{ page: {{ type: prometheus_exporter, inputs: [app], listen: '{listen}' }} }}\n"
+        );
+        faults(&load(&text)).len()
+    };
+    for (api, listen) in [
+        ("127.0.0.1:7878", "127.0.0.1:7878"),
+        ("127.0.0.1:7878", "0.0.0.0:7878"),
+        ("0.0.0.0:7878", "127.0.0.1:7878"),
+        ("127.0.0.1:7878", "[::]:7878"),
+        ("[::1]:7878", "[::]:7878"),
+    ] {
+        assert_eq!(of(api, listen), 1, "{api} and {listen}");
+    }
+    for (api, listen) in [
+        ("127.0.0.1:7878", "0.0.0.0:9598"),
+        ("127.0.0.1:7878", "127.0.0.2:7878"),
+        ("[::1]:7878", "0.0.0.0:7878"),
+        ("127.0.0.1:0", "0.0.0.0:9598"),
+    ] {
+        assert_eq!(of(api, listen), 0, "{api} and {listen}");
+    }
+}
+
+/// What is wrong in several ways is told in one round.
+#[test]
+fn time_formats_lookups_inputs_and_types_are_told_together() {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    let text = "sources: { app: { type: generate }, other: { type: tail } }\n\
+        transforms:\n  times: { type: parse, inputs: [app], time: { format: '%Q' } }\n\
+        \x20 codes: { type: fields, inputs: [nope], steps: [{ lookup: { field: a, file: /no/such.csv } }] }\n\
+        sinks: { out: { type: console, inputs: [times, codes, other] } }\n";
+    file.write_all(text.as_bytes()).unwrap();
+    let found = crate::config::load(&[file.path().into()], &Registry, &|_| None).unwrap_err();
+    let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+    for part in
+        ["source type \"tail\"", "`%Q` is no piece", "`nope` does not exist", "/no/such.csv cannot be opened"]
+    {
+        assert!(found.iter().any(|fault| fault.contains(part)), "{part} is not in {found:?}");
+    }
+}

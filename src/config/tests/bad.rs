@@ -63,7 +63,11 @@ fn types_of_other_agents() {
         ]
     );
     // Types that nothing here comes near to.
-    assert!(of("beats", "console")[0].ends_with("; the types are `file` and `stdin`"));
+    let beats = &of("beats", "console")[0];
+    assert!(beats.contains("there is no source type \"beats\" yet"), "{beats}");
+    assert!(beats.ends_with("; the types are `file` and `stdin`"), "{beats}");
+    assert!(of("log", "elasticsearch")[0].ends_with("; write `file`, which is the nearest to it here"));
+    assert!(of("log", "elasticsearch")[1].contains("there is no sink type \"elasticsearch\" yet"));
 }
 
 /// Wrong types say what was expected, what was found, and how to write it.
