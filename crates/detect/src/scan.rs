@@ -19,7 +19,12 @@ pub struct Scanner {
     words: Vec<Word>,
     /// Patterns of one byte, for which there is a faster way.
     bytes: Vec<(u8, u8)>,
+    /// Who asked for any pattern: behind [`ESCAPE`] there may be each.
+    all: u8,
 }
+
+/// How JSON writes a character by its number, as far as it can be one of a pattern.
+pub const ESCAPE: &[u8] = b"\\u00";
 
 /// As many patterns as fit into a word.
 #[derive(Clone, Debug)]
@@ -39,8 +44,12 @@ impl Scanner {
     pub fn new(patterns: impl Iterator<Item = (Pattern, u8)>) -> Scanner {
         let mut scanner = Scanner::default();
         for (pattern, mask) in patterns {
+            scanner.all |= mask;
             if let [[byte]] = pattern {
-                scanner.bytes.push((*byte, mask));
+                match scanner.bytes.iter_mut().find(|(known, _)| known == byte) {
+                    Some((_, known)) => *known |= mask,
+                    None => scanner.bytes.push((*byte, mask)),
+                }
                 continue;
             }
             let fits = |word: &&mut Word| word.used + pattern.len() <= 64;
@@ -66,6 +75,10 @@ impl Scanner {
         let begin = out.len();
         for (byte, mask) in &self.bytes {
             out.extend(memchr::memchr_iter(*byte, block).map(|at| Candidate { at: at as u32, mask: *mask }));
+        }
+        if self.all != 0 {
+            let escape = |at| Candidate { at: at as u32, mask: self.all };
+            out.extend(memchr::memmem::find_iter(block, ESCAPE).map(escape));
         }
         self.words.iter().for_each(|word| word.scan(block, out));
         out[begin..].sort_unstable();

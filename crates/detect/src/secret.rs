@@ -16,12 +16,13 @@ pub(crate) const TOKEN_TRIGGERS: &[Pattern] = &[
 ];
 
 pub(crate) const KEY_TRIGGERS: &[Pattern] = &[
-    &[b"-", b"b", b"e", b"g"],
-    &[b"p", b"a", b"s", b"s"],
+    &[b"-", b"b", b"e"],         // -----BEGIN
+    &[b"ps", b"ae", b"s", b"s"], // pass, sess(ion)
     &[b"p", b"w", b"d"],
     &[b"e", b"c", b"r"],
     &[b"i_-tsegnhrd", b"k", b"e", b"y"],
-    &[b"t", b"o", b"k"],
+    &[b"to", b"o", b"k", b"ei"], // toke(n), (c)ooki(e)
+    &[b"@"],                     // behind a password in a URL
 ];
 
 /// Tokens that show by themselves.
@@ -52,7 +53,7 @@ static HEADERS: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 /// The end of a name whose value is secret.
-const NAME: &str = r"(?:password|passwd|passphrase|secret|(?:\b|_)(?:pass|pwd|token)|(?:access|auth|refresh|id|session|api|bearer|csrf|xsrf|security)[_-]?token|(?:api|access|private|secret|encryption|signing|account|auth|storage|master|shared|license)[_-]?key)";
+const NAME: &str = r"(?:password|passwd|passphrase|secret|(?:\b|_)(?:pass|pwd|token)|(?:access|auth|refresh|id|session|api|bearer|csrf|xsrf|security)[_-]?token|(?:api|access|private|secret|encryption|signing|account|auth|storage|master|shared|license)[_-]?key|sess(?:ion)?[_-]?id)";
 
 static VALUE: LazyLock<Regex> = LazyLock::new(|| {
     // In double quotes, in single ones, in escaped ones, or bare.
@@ -61,8 +62,20 @@ static VALUE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&text).expect("a valid expression")
 });
 
-static SECRET_NAME: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(&format!("(?i-u)(?:{NAME}|authorization)$")).expect("a valid expression"));
+static SECRET_NAME: LazyLock<Regex> = LazyLock::new(|| {
+    let text = format!(r"(?i-u)(?:{NAME}|authorization|cookies?|\bsession)$");
+    Regex::new(&text).expect("a valid expression")
+});
+
+/// Passwords of URLs, all that stands behind `Cookie` and `Set-Cookie`, and sessions.
+static OTHERS: LazyLock<Regex> = LazyLock::new(|| {
+    // Up to the last `@` before the path.
+    let url = r#"://[^\s/?#:@"'<>\\]*:([^\s/?#"'<>\\]+)@"#;
+    let pair = r#"[^\s=;,"'\\(){}\[\]<>&]+=[^\s;,"'\\]*"#;
+    let cookies = format!(r#"cookie["'\\]*\s*[:=]\s*["'\\]*({pair}(?:;\s*{pair})*)"#);
+    let single = r#"(?:cookie|\bsession|_session)=["'\\]*([^\s;,"'&\\(){}\[\]<>]+)"#;
+    Regex::new(&format!("(?i-u){url}|{cookies}|{single}")).expect("a valid expression")
+});
 
 /// A private key, to its end or that of the text.
 static PEM: LazyLock<Regex> = LazyLock::new(|| {
@@ -78,6 +91,7 @@ pub(crate) fn find_tokens(text: &[u8], hit: &mut impl FnMut(usize, usize)) {
 pub(crate) fn find_keys(text: &[u8], hit: &mut impl FnMut(usize, usize)) {
     PEM.find_iter(text).for_each(|found| hit(found.start(), found.end()));
     groups(&VALUE, text, hit);
+    groups(&OTHERS, text, hit);
 }
 
 /// Gives what the first group matches that takes part.

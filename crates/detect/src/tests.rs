@@ -154,6 +154,33 @@ fn names_are_secret_by_their_end() {
 }
 
 #[test]
+fn passwords_in_urls_cookies_and_sessions_are_keys() {
+    check(
+        Detector::Key,
+        &[
+            "connect to postgres://app:«hunter2»@db:5432/shop",
+            "redis://:«p@ss»@cache/0 and amqp://u:«x»@mq",
+            "https://example.com:8080/a@b http://example.com/?u=a:b@c",
+            "Cookie: «sid=31d4d96e407aad42; theme=dark» GET /",
+            "> Set-Cookie: «id=a3fWa; Path=/»; HttpOnly",
+            "cookie=«sid=abc; x=1» status=200",
+            r#"headers {"cookie":"«a=b; c=d»"}"#,
+            "cookie=«abcdef» look: a book",
+            "the cookie: disabled",
+            "GET /a;jsessionid=«1A2B3C» 200",
+            "PHPSESSID=«r2t5uvjq435r4q7ib3vtdjq120» session_id: «77»",
+            "user=7 session=«9f8e7d» ok",
+            "pam_unix(sshd:session): session opened for user root",
+        ],
+    );
+    let detectors = Detectors::new(&[Detector::Key], Vec::new());
+    for name in ["Cookie", "set-cookie", "http.cookies", "sessionId", "session"] {
+        assert!(detectors.is_secret_name(name.as_bytes()), "{name}");
+    }
+    assert!(!detectors.is_secret_name(b"cookie_banner") && !detectors.is_secret_name(b"obsession"));
+}
+
+#[test]
 fn hits_that_overlap_are_one() {
     let hit = |start, end, what| Hit { start, end, what };
     let mut hits = vec![hit(9, 9, 9), hit(4, 8, 1), hit(0, 3, 0), hit(2, 5, 2), hit(8, 9, 0)];

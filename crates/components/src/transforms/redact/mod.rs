@@ -14,8 +14,9 @@ pub(crate) use hide::{hmac, push_hex};
 use hide::Hide;
 use json::{align, is_json, tokens};
 use millstream_detect::{Detector, Detectors, Hit, PATTERN, join};
-use millstream_model::{Batch, Cell, CellKind, Column, ComponentError, Map, Outputs, Value};
+use millstream_model::{Batch, Cell, CellKind, Column, ComponentError, MEMBERS, Map, Outputs, Value};
 use search::{Found, Search};
+use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -55,6 +56,9 @@ impl Map for Redact {
                 out.counters.noted("too_large", left_out);
             }
         }
+        if self.fields.is_none() {
+            self.rename(&mut batch, out);
+        }
         out.send(0, batch);
         Ok(())
     }
@@ -85,6 +89,39 @@ impl Redact {
         }
         out.counters.noted("redacted", events);
         COUNTED.iter().zip(by_name).for_each(|(name, count)| out.counters.noted(name, count));
+    }
+
+    /// Hides what is found in the names of fields. Two that become the same stay apart by a number.
+    fn rename(&self, batch: &mut Batch, out: &Outputs) {
+        let new: Vec<Option<Vec<u8>>> =
+            batch.fields.iter().map(|column| self.hidden_name(&column.name)).collect();
+        let count = new.iter().flatten().count();
+        if count == 0 {
+            return;
+        }
+        let mut names: HashSet<Arc<str>> = batch.fields.iter().map(|column| column.name.clone()).collect();
+        let renamed = batch.fields.iter().zip(new).map(|(column, new)| match new {
+            Some(new) => column.named(unique(&String::from_utf8_lossy(&new), &mut names)),
+            None => column.clone(),
+        });
+        batch.fields = renamed.collect::<Vec<Column>>().into();
+        out.counters.noted("redacted_names", count as u64);
+    }
+
+    /// The name of a field without what is found in it; `None` if that is nothing.
+    fn hidden_name(&self, name: &str) -> Option<Vec<u8>> {
+        if name == MEMBERS {
+            return None;
+        }
+        let (mut candidates, mut hits) = (Vec::new(), Vec::new());
+        self.detectors.candidates(name.as_bytes(), &mut candidates);
+        let mask = candidates.iter().fold(0, |mask, candidate| mask | candidate.mask);
+        if mask != 0 || self.detectors.has_patterns() {
+            self.detectors.find(name.as_bytes(), mask, &mut hits);
+        }
+        let mut out = Vec::new();
+        self.splice(name.as_bytes(), 0..name.len(), hits.iter().copied(), &mut out);
+        (!hits.is_empty()).then_some(out)
     }
 
     /// Writes the values of a column anew that lie over something that was found.
@@ -184,6 +221,15 @@ impl Redact {
         }
         out.extend_from_slice(&text[done..range.end]);
     }
+}
+
+/// A name that no other field has.
+fn unique(name: &str, names: &mut HashSet<Arc<str>>) -> Arc<str> {
+    let numbered = (2..).map(|number| Arc::from(format!("{name}_{number}")));
+    let mut all = std::iter::once(Arc::from(name)).chain(numbered);
+    let found: Arc<str> = all.find(|new| !names.contains(new)).unwrap_or_else(|| name.into());
+    names.insert(found.clone());
+    found
 }
 
 /// What was found in a row that lies in a cell, as places in its bytes, ascending.

@@ -2,7 +2,8 @@
 
 use super::SECRET;
 use super::json::{Token, is_json, tokens, unescape};
-use millstream_detect::{Candidate, Detectors, Hit};
+use millstream_detect::scan::ESCAPE;
+use millstream_detect::{Candidate, Detectors, Hit, join};
 use millstream_model::{Batch, Cell, CellKind, Column};
 
 /// Something that was found.
@@ -98,7 +99,7 @@ impl<'b> Search<'b> {
                 if mask != 0 || self.detectors.has_patterns() {
                     match kind == CellKind::Text && is_json(bytes) {
                         true => self.json(bytes, false),
-                        false => self.detectors.find(bytes, mask, &mut self.hits),
+                        false => self.plain(bytes, mask),
                     }
                 }
             }
@@ -106,6 +107,15 @@ impl<'b> Search<'b> {
         let own = cell.is_own().then_some(index);
         let place = |hit: &Hit| Hit { start: hit.start + cell.start(), end: hit.end + cell.start(), ..*hit };
         self.found.extend(self.hits.iter().map(|hit| Found { row, own, hit: place(hit) }));
+    }
+
+    /// Looks at text, and at what its escapes stand for.
+    fn plain(&mut self, text: &[u8], mask: u8) {
+        self.detectors.find(text, mask, &mut self.hits);
+        if mask != 0 && memchr::memmem::find(text, ESCAPE).is_some() {
+            self.inside(text, 0);
+            join(&mut self.hits, 0);
+        }
     }
 
     /// Which detectors may find something in a text.

@@ -73,6 +73,39 @@ fn lines_lose_what_is_found_and_nothing_else() {
 }
 
 #[test]
+fn what_escapes_in_a_line_stand_for_is_found() {
+    let text = "sent to alice\\u0040example.com by C:\\new\n\
+                x {\"m\":\"pass\\u0077ord=hunter2 a\"}\n\
+                {\"m\":\"alice\\u0040example.com\"}\n\
+                tag \\u003cb\\u003e of a@example.com\n\
+                C:\\users\\u00er nothing\n";
+    let expected = [
+        "sent to [email] by C:\\new",
+        "x {\"m\":\"pass\\u0077ord=[key] a\"}",
+        "{\"m\":\"[email]\"}",
+        "tag \\u003cb\\u003e of [email]",
+        "C:\\users\\u00er nothing",
+    ];
+    assert_eq!(redacted(json!({}), text), expected);
+}
+
+#[test]
+fn names_of_fields_lose_what_is_found_in_them() {
+    let line = b"{\"a@example.com\":1,\"b@example.com\":2,\"ok\":3}\n";
+    let mut batch = of(line);
+    for (name, text) in [("a@example.com", "1"), ("b@example.com", "2"), ("ok", "3")] {
+        column(&mut batch, name, &[(0, CellKind::Int, text)]);
+    }
+    let (after, counters) = applied(&mut *map(json!({})), batch.clone());
+    let names: Vec<&str> = after.fields.iter().map(|column| &*column.name).collect();
+    assert_eq!(names, ["[email]", "[email]_2", "ok"]);
+    assert_eq!((value(&after, "[email]", 0).1, value(&after, "[email]_2", 0).1), ("1".into(), "2".into()));
+    assert_eq!(counters.snapshot().noted_events["redacted_names"], 2);
+    let (same, _) = applied(&mut *map(json!({ "fields": ["ok"] })), batch);
+    assert!(same.fields.get("a@example.com").is_some(), "only the fields that are named are searched");
+}
+
+#[test]
 fn rows_in_which_nothing_is_found_keep_their_place_in_the_block() {
     let before = of(b"nothing\nmail a@example.com\n");
     let (after, counters) = applied(&mut *map(json!({})), before.clone());
