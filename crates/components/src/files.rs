@@ -12,5 +12,6 @@ pub mod names;
 pub mod open;
 pub mod packing;
 pub mod range;
+pub mod records;
 pub mod select;
 pub mod watch;

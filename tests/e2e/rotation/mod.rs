@@ -1,6 +1,7 @@
 //! Log files that real programs write and rotate: logrotate, Python's handlers, log4j; and inode
 //! numbers that a real file system gives out again.
 
+mod crashes;
 mod cuts;
 mod inodes;
 mod logrotate;

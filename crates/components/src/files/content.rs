@@ -41,6 +41,18 @@ pub struct Stamp {
     bytes: u64,
 }
 
+impl Stamp {
+    /// The stamp of a compressed file with this status that holds so many bytes.
+    pub fn new(stat: &Stat, bytes: u64) -> Stamp {
+        Stamp { size: stat.st_size as u64, modified_ns: modified_ns(stat), bytes }
+    }
+
+    /// Size of the file in bytes.
+    pub fn size(self) -> u64 {
+        self.size
+    }
+}
+
 /// How a file is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Packing {
@@ -194,6 +206,16 @@ impl Content {
         Ok(0)
     }
 
+    /// Whether the trailer of a gzip file gives this number of bytes, modulo 4 GiB. Costs no unpacking; of
+    /// several members only the last is counted, so `false` says nothing.
+    pub fn has_trailer_of(&self, bytes: u64) -> bool {
+        let is_gzip = self.packed.as_ref().is_some_and(|packed| packed.packing == Packing::Gzip);
+        let size = if is_gzip { fstat(&self.file).map_or(0, |stat| stat.st_size as u64) } else { 0 };
+        let mut trailer = [0; 4];
+        let read = size.checked_sub(4).map(|at| pread(&self.file, &mut trailer[..], at));
+        read == Some(Ok(4)) && u32::from_le_bytes(trailer) == bytes as u32
+    }
+
     /// Number of bytes; what is compressed is unpacked for it.
     pub fn bytes(&mut self) -> io::Result<u64> {
         match &mut self.packed {
@@ -203,7 +225,8 @@ impl Content {
     }
 }
 
-fn modified_ns(stat: &Stat) -> i64 {
+/// When a file was last written to, in nanoseconds since 1970.
+pub fn modified_ns(stat: &Stat) -> i64 {
     stat.st_mtime.saturating_mul(1_000_000_000).saturating_add(stat.st_mtime_nsec as i64)
 }
 

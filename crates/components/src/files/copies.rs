@@ -1,7 +1,7 @@
 //! Whether a file holds what another file held.
 
-use super::content::Content;
-use super::identity::{HEAD_BYTES_MAX, Head, Mark};
+use super::content::{Content, modified_ns};
+use super::identity::{Descriptor, HEAD_BYTES_MAX, Head, Mark};
 use super::names::{is_rotation_name, stem};
 use rustix::fs::{Stat, fstat};
 use std::collections::HashMap;
@@ -85,8 +85,32 @@ impl Stranger {
         !differ && (head.bytes > 0 || mark.is_some()) && agrees(&mut self.content).unwrap_or(false)
     }
 
+    /// Whether it holds what was read of a closed file, and nothing more.
+    pub fn is_all_of(&mut self, closed: &Descriptor) -> bool {
+        let (bytes, same_time) = (closed.mark.end, closed.modified_ns == modified_ns(&self.stat));
+        if same_time && self.content.has_trailer_of(bytes) {
+            return self.holds(closed.head, None);
+        }
+        self.holds(closed.head, Some(closed.mark)) && self.content.bytes().is_ok_and(|all| all == bytes)
+    }
+
+    /// Whether it holds what was read of a closed file, and enough of it to tell it from others that begin alike.
+    pub fn goes_on_from(&mut self, closed: &Descriptor) -> bool {
+        self.is_all_of(closed) || closed.head.is_whole() && self.holds(closed.head, Some(closed.mark))
+    }
+
+    /// Whether it is `original` compressed, as size and modification time say: nothing is unpacked for it.
+    fn is_packed_form_of(&mut self, original: &mut Content) -> io::Result<bool> {
+        let stat = fstat(original.file())?;
+        let same_time = modified_ns(&stat) == modified_ns(&self.stat);
+        Ok(same_time && !original.is_packed() && self.content.has_trailer_of(stat.st_size as u64))
+    }
+
     /// Whether all of it is in `original` too.
     pub fn is_within(&mut self, mut original: Content) -> io::Result<bool> {
+        if self.is_packed_form_of(&mut original)? {
+            return self.head.agrees(&mut original);
+        }
         let bytes = self.content.bytes()?;
         Ok(bytes > 0
             && self.head.agrees(&mut original)?

@@ -4,11 +4,12 @@
 //! files, and a file can be cut and written again to any length. A file counts as known only if head
 //! and mark agree with what is kept; in doubt it is a new file, and is read again.
 
-use crate::files::content::{Content, Stamp};
+use crate::files::content::{Content, Stamp, modified_ns};
+use crate::files::records::Records;
 use millstream_model::{OriginRecord, OriginStore, SourceOpen};
 use rustix::fs::Stat;
 use serde::{Deserialize, Serialize};
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashSet, VecDeque};
 use std::io;
 
 /// Bytes of the head that are hashed at most.
@@ -131,7 +132,7 @@ fn hash(bytes: &[u8]) -> u64 {
 }
 
 /// What is kept of a file over a restart, as JSON.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Descriptor {
     /// Device number.
     pub device: u64,
@@ -152,9 +153,37 @@ pub struct Descriptor {
     pub start: u64,
     /// Path at first sight.
     pub path: String,
+    /// The included name of which a rotation made the file, where it was first seen under another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rotation_of: Option<String>,
+    /// Modification time when the mark was taken, in nanoseconds since 1970.
+    #[serde(default)]
+    pub modified_ns: i64,
+    /// Modification time up to which other generations of the name are accounted for, in nanoseconds since
+    /// 1970; 0 if that was never determined.
+    #[serde(default)]
+    pub since_ns: i64,
+    /// Whether it was read to its end and closed, so that nothing more is expected of it.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub closed: bool,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 impl Descriptor {
+    /// The included name of which it is a generation.
+    pub fn name(&self) -> &str {
+        self.rotation_of.as_deref().unwrap_or(&self.path)
+    }
+
+    /// Whether it was closed and has not been written to since, as its status tells.
+    pub fn is_unchanged(&self, stat: &Stat) -> bool {
+        let size = self.packed.map_or(self.mark.end, Stamp::size);
+        self.closed && size == stat.st_size as u64 && self.modified_ns == modified_ns(stat)
+    }
+
     /// As it is kept.
     pub fn to_bytes(&self) -> Vec<u8> {
         serde_json::to_vec(self).unwrap_or_default()
@@ -188,24 +217,21 @@ impl Descriptor {
     }
 }
 
-/// What is kept of files, by inode number. Copies of one another are told anew: what a copy holds may
-/// have been read of its original, and not settled.
-pub fn kept_files(
-    kept: Vec<OriginRecord>,
-    open: &SourceOpen,
-) -> HashMap<u64, Vec<(OriginRecord, Descriptor)>> {
-    let (mut records, mut copies) = (HashMap::<u64, Vec<_>>::new(), Vec::new());
+/// What is kept of files. Copies of one another are told anew: what a copy holds may have been read of its
+/// original, and not settled.
+pub fn kept_files(kept: Vec<OriginRecord>, open: &SourceOpen) -> Records {
+    let (mut records, mut gone) = (Records::default(), Vec::new());
     let ids: HashSet<u64> = kept.iter().map(|record| record.id).collect();
     for record in kept {
         match Descriptor::from_bytes(&record.descriptor) {
-            Some(copy) if copy.copy_of.is_some_and(|of| ids.contains(&of)) => copies.push(record.id),
-            Some(descriptor) => records.entry(descriptor.inode).or_default().push((record, descriptor)),
+            Some(copy) if copy.copy_of.is_some_and(|of| ids.contains(&of)) => gone.push(record.id),
+            Some(descriptor) => gone.extend(records.insert(record, descriptor)),
             None => {
                 log::error!("source {}: what is kept of a file cannot be read; it is read anew", open.info.id)
             }
         }
     }
-    forget(&copies, &*open.store, &open.info.id);
+    forget(&gone, &*open.store, &open.info.id);
     records
 }
 
@@ -239,16 +265,7 @@ mod tests {
         let stat = fstat(content.file()).unwrap();
         let head = Head::read(&mut content, HEAD_BYTES_MAX).unwrap();
         let mark = Mark::read(&mut content, read_to).unwrap();
-        Descriptor {
-            device: stat.st_dev,
-            inode: stat.st_ino,
-            head,
-            mark,
-            packed: None,
-            copy_of: None,
-            start: 0,
-            path: String::new(),
-        }
+        Descriptor { device: stat.st_dev, inode: stat.st_ino, head, mark, ..Descriptor::default() }
     }
 
     fn is(descriptor: &Descriptor, path: &Path, checkpoint: u64) -> bool {

@@ -49,6 +49,22 @@ pub fn is_rotation_name(original: &str, other: &str) -> bool {
     rest.starts_with(['.', '-', '_']) && parts.split(['.', '-', '_']).all(is_part)
 }
 
+/// Names of which `other` may be a rotation, the longest first. A name that has a number of its own where `other`
+/// has another, as `app.log.1` beside `app.log.2.gz`, is not among them.
+pub fn originals_of(other: &str) -> Vec<String> {
+    let ending = PACKED_ENDINGS.iter().find_map(|ending| other.strip_suffix(ending));
+    let plain = ending.unwrap_or(other);
+    let extension = plain.rfind('.').map_or("", |dot| &plain[dot..]);
+    let mut names = vec![plain.to_owned()];
+    for (end, _) in plain.match_indices(['.', '-', '_']).filter(|(end, _)| *end > 0) {
+        names.extend([plain[..end].to_owned(), format!("{}{extension}", &plain[..end])]);
+    }
+    names.retain(|name| is_rotation_name(name, other));
+    names.sort_by_key(|name| std::cmp::Reverse(name.len()));
+    names.dedup();
+    names
+}
+
 /// What the path of a container's log says of the container: `namespace`, `pod`, `container`, and
 /// what else is in it. Empty for other paths.
 ///
@@ -127,6 +143,9 @@ mod tests {
             ("0.log", &["0.log.20261122-101010", "0.log.20261122-101010.gz"]),
         ] {
             others.iter().for_each(|other| assert!(is_rotation_name(original, other), "{original} {other}"));
+            // A number in the original's own name is one that the rotation may have given it.
+            let found = |other: &&&str| originals_of(other).contains(&original.to_owned());
+            assert!(original == "app.log.1" || others.iter().all(|other| found(&other)), "{original}");
         }
     }
 

@@ -12,9 +12,17 @@ pub const PACKED_SILENCE: Duration = Duration::from_secs(2);
 /// One that was written to longer ago than this is complete at first sight.
 const PACKED_OLD: Duration = Duration::from_secs(10);
 
-/// What is known of them: size, and since when it is that.
+/// What is known of them.
 #[derive(Default)]
-pub struct Packing(HashMap<Inode, (u64, Duration)>);
+pub struct Packing(HashMap<Inode, Seen>);
+
+struct Seen {
+    size: u64,
+    /// Since when it has that size.
+    since: Duration,
+    /// Whether it was looked at since the last sweep.
+    looked_at: bool,
+}
 
 impl Packing {
     /// Whether none is waited for.
@@ -26,14 +34,21 @@ impl Packing {
     pub fn is_complete(&mut self, inode: Inode, stat: &Stat, now: Now) -> bool {
         let age_s = (now.unix_ns / 1_000_000_000).saturating_sub(stat.st_mtime);
         let (now, size) = (now.since_start, stat.st_size as u64);
-        let seen = self.0.entry(inode).or_insert((size, now));
-        if seen.0 != size {
-            *seen = (size, now);
+        let seen = self.0.entry(inode).or_insert(Seen { size, since: now, looked_at: true });
+        seen.looked_at = true;
+        if seen.size != size {
+            (seen.size, seen.since) = (size, now);
         }
-        let complete = age_s >= PACKED_OLD.as_secs() as i64 || now.saturating_sub(seen.1) >= PACKED_SILENCE;
+        let complete =
+            age_s >= PACKED_OLD.as_secs() as i64 || now.saturating_sub(seen.since) >= PACKED_SILENCE;
         if complete {
             self.0.remove(&inode);
         }
         complete
+    }
+
+    /// Forgets files that were not looked at since the last sweep: they are gone.
+    pub fn sweep(&mut self) {
+        self.0.retain(|_, seen| std::mem::take(&mut seen.looked_at));
     }
 }

@@ -12,8 +12,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Moves that are kept until somebody asks, so that they take little memory however long that lasts.
-const MOVES_MAX: usize = 10_000;
+/// Names that are kept until somebody asks, so that they take little memory however long that lasts.
+const NAMES_MAX: usize = 10_000;
 
 /// Watches folders and quiet files.
 pub struct Watch {
@@ -23,6 +23,8 @@ pub struct Watch {
     /// The cookie of the last name that went, and the name: the one it went to comes next.
     going: Option<(u32, PathBuf)>,
     moved: Vec<(PathBuf, PathBuf)>,
+    /// Names that were made in the folders, or moved into them.
+    came: BTreeSet<PathBuf>,
 }
 
 /// What happened since the last look.
@@ -32,7 +34,7 @@ pub struct News {
     pub names: bool,
     /// Files that were written to and are no longer watched.
     pub written: Vec<u64>,
-    /// Events were lost: anything may have happened.
+    /// Events were lost, or more came than are kept: anything may have happened.
     pub overflow: bool,
 }
 
@@ -43,7 +45,14 @@ impl Watch {
         let fd = fd.inspect_err(|error| {
             log::warn!("inotify is not to be had ({error}): files are found by polling")
         });
-        Watch { fd: fd.ok(), folders: HashMap::new(), files: HashMap::new(), going: None, moved: Vec::new() }
+        Watch {
+            fd: fd.ok(),
+            folders: HashMap::new(),
+            files: HashMap::new(),
+            going: None,
+            moved: Vec::new(),
+            came: BTreeSet::new(),
+        }
     }
 
     /// Whether every folder given last is watched.
@@ -93,18 +102,37 @@ impl Watch {
         std::mem::take(&mut self.moved)
     }
 
+    /// Names that were made in the folders or moved into them since this was asked last.
+    pub fn came(&mut self) -> BTreeSet<PathBuf> {
+        std::mem::take(&mut self.came)
+    }
+
+    /// Forgets names that were noted: with some of them missing, nobody knows where the others led.
+    fn forget_names(&mut self) {
+        (self.going, self.moved, self.came) = (None, Vec::new(), BTreeSet::new());
+    }
+
+    /// Notes where a name that came or went leads.
+    fn note_name(&mut self, flags: ReadFlags, cookie: u32, place: Option<PathBuf>) {
+        if flags.intersects(ReadFlags::CREATE | ReadFlags::MOVED_TO) {
+            self.came.extend(place.clone());
+        }
+        if flags.intersects(ReadFlags::MOVED_FROM | ReadFlags::MOVED_TO) {
+            self.moved.extend(follow(&mut self.going, flags, cookie, place));
+        }
+    }
+
     /// Reads what happened, without waiting.
     pub fn news(&mut self) -> News {
         let mut news = News::default();
-        let Some(fd) = &self.fd else { return news };
+        let Some(fd) = self.fd.take() else { return news };
         let mut buffer = [MaybeUninit::uninit(); 16 * 1024];
-        let mut reader = inotify::Reader::new(fd, &mut buffer);
+        let mut reader = inotify::Reader::new(&fd, &mut buffer);
         while let Ok(event) = reader.next() {
             let flags = event.events();
             if flags.contains(ReadFlags::QUEUE_OVERFLOW) {
                 news.overflow = true;
-                // With some of them missing, nobody knows where the others led.
-                (self.going, self.moved) = (None, Vec::new());
+                self.forget_names();
             } else if flags.contains(ReadFlags::MODIFY) {
                 news.written.extend(self.files.remove(&event.wd()));
             } else if flags.contains(ReadFlags::IGNORED) {
@@ -113,16 +141,16 @@ impl Watch {
                 self.files.remove(&event.wd());
             } else {
                 news.names = true;
-                if flags.intersects(ReadFlags::MOVED_FROM | ReadFlags::MOVED_TO) {
-                    let name = event.file_name().map(|name| Path::new(OsStr::from_bytes(name.to_bytes())));
-                    let place = name.and_then(|name| place(&self.folders, event.wd(), name));
-                    self.moved.extend(follow(&mut self.going, flags, event.cookie(), place));
-                }
-                if self.moved.len() > MOVES_MAX {
-                    (self.going, self.moved) = (None, Vec::new());
-                }
+                let name = event.file_name().map(|name| Path::new(OsStr::from_bytes(name.to_bytes())));
+                let place = name.and_then(|name| place(&self.folders, event.wd(), name));
+                self.note_name(flags, event.cookie(), place);
+            }
+            if self.moved.len().max(self.came.len()) > NAMES_MAX {
+                news.overflow = true;
+                self.forget_names();
             }
         }
+        self.fd = Some(fd);
         news
     }
 }
@@ -173,13 +201,21 @@ mod tests {
         let moved = [("in/a", "in/a.1"), ("in/a.1", "other/a.2")];
         assert!(news.names);
         assert_eq!(watch.moved(), moved.map(|(from, to)| (path(from), path(to))));
+        let came = ["in/a", "in/a.1", "in/b", "in/c", "other/a.2"];
+        assert_eq!(watch.came(), came.map(path).into());
         assert!(!watch.news().names && watch.moved().is_empty());
         // More than are kept: none of them leads astray.
-        for _ in 0..=MOVES_MAX / 2 {
+        for _ in 0..=NAMES_MAX / 2 {
             fs::rename(path("in/a"), path("in/b")).unwrap();
             fs::rename(path("in/b"), path("in/a")).unwrap();
             watch.news();
         }
         assert!(watch.moved().len() < 2);
+        let names = (0..=NAMES_MAX).map(|n| path(&format!("in/{n}")));
+        names.for_each(|name| fs::write(name, "").unwrap());
+        assert!(
+            watch.news().overflow && watch.came().len() < NAMES_MAX,
+            "they are looked for in the folders"
+        );
     }
 }

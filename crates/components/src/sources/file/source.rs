@@ -6,6 +6,7 @@ mod held;
 mod queue;
 mod reach;
 mod retention;
+mod rotations;
 
 use super::config::{FileConfig, ReadFrom};
 use super::tail::{ALONE_FROM, Buffers, Fill, Read, Request, Tail};
@@ -16,6 +17,7 @@ use crate::files::identity::{Descriptor, Inode, forget, kept_files};
 use crate::files::open::{Symlinks, open_max, open_regular};
 use crate::files::packing::Packing;
 use crate::files::range::Range;
+use crate::files::records::Records;
 use crate::files::select::Select;
 use crate::files::watch::Watch;
 use crate::framing::{Framing, LineLimits};
@@ -26,6 +28,7 @@ use millstream_model::{
 };
 use queue::{ReadQueue, Share};
 use retention::Retention;
+use rotations::Rotations;
 use rustix::fs::{Stat, fstat};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet, VecDeque};
@@ -133,8 +136,9 @@ pub struct FileSource {
     work: Work,
     tails: BTreeMap<u64, Tail>,
     by_inode: HashMap<Inode, u64>,
-    /// Files known from before the restart and not found yet, by inode number.
-    records: HashMap<u64, Vec<(OriginRecord, Descriptor)>>,
+    /// Files known from before the restart and not found yet, and closed ones that may come back under another name.
+    records: Records,
+    rotations: Rotations,
     trouble: BTreeMap<PathBuf, String>,
     walked: Option<Duration>,
     walk_wanted: bool,
@@ -142,8 +146,10 @@ pub struct FileSource {
     walk_pause: Duration,
     /// Files that may be open.
     open_max: usize,
-    /// Files that were moved while the agent was down were looked for.
+    /// Files that were moved or compressed while nobody watched were looked for.
     searched: bool,
+    /// It was said how many files match.
+    found_said: bool,
     folders_watched: bool,
     ends_noted: Duration,
     /// Files that are owed after they left their place.
@@ -160,6 +166,7 @@ impl FileSource {
         let unreadable = |error| BuildError(format!("the checkpoint store cannot be read: {error}"));
         let (kept, ran_before) = open.store.origins().map_err(unreadable)?;
         let retention = Retention::new(&config.held, open.held_dir.clone());
+        let records = kept_files(kept, &open);
         Ok(FileSource {
             patterns: patterns.map_err(BuildError)?,
             exclude: Exclude::new(&config.exclude).map_err(BuildError)?,
@@ -170,7 +177,8 @@ impl FileSource {
             buffers: Buffers::default(),
             read_from: config.read_from,
             ignore_older: config.ignore_older.map(|interval| interval.0),
-            records: kept_files(kept, &open),
+            rotations: Rotations::new(&records),
+            records,
             open,
             first_start: !ran_before,
             watch: Watch::new(),
@@ -183,6 +191,7 @@ impl FileSource {
             walk_pause: WALK_PAUSE,
             open_max: config.open_files_max.unwrap_or(usize::MAX).min(open_max()),
             searched: false,
+            found_said: false,
             folders_watched: false,
             ends_noted: Duration::ZERO,
             retention,
@@ -206,6 +215,7 @@ impl Source for FileSource {
             self.update_held(cx);
             self.bound_held(cx);
             self.give_up_orphans(cx);
+            self.forget_deleted(cx);
         }
         match fill {
             Some(fill) if fill.builder.has_segments() => self.batch(fill, cx),
@@ -234,6 +244,7 @@ impl FileSource {
     fn take_news(&mut self, now: Duration) {
         let news = self.watch.news();
         self.walk_wanted |= news.names || news.overflow;
+        self.searched &= !news.overflow;
         if news.overflow {
             self.tails.values_mut().for_each(|tail| schedule(&mut self.work.looks, tail, now));
         }
@@ -467,7 +478,7 @@ impl FileSource {
         if let Some(mut tail) = closed.then(|| self.remove(id)).flatten() {
             self.by_inode.remove(&inode);
             self.retention.release(&mut tail);
-            if deleted { self.forget(id, cx) } else { self.lay_by(tail) }
+            self.record_closed(tail, deleted);
         }
     }
 
@@ -490,20 +501,21 @@ impl FileSource {
         self.unpacked(id);
         self.work.packed.retain(|waiting| *waiting != id);
         let tail = self.tails.remove(&id)?;
+        self.records.names.release(&tail.descriptor);
         self.work.active -= u32::from(!tail.watched);
         Some(tail)
     }
 
-    /// Keeps in mind a file that left the patterns, and may come back under its old name, or that could
-    /// not be taken in: at the next walk it is known, with its id and where each sink reads it.
-    fn lay_by(&mut self, tail: Tail) {
+    /// Records a file again that could not be taken in: at the next walk it is known, with its id and where
+    /// each sink reads it.
+    fn put_back(&mut self, tail: Tail) {
         let (cursors, head) = (tail.cursors.list(), tail.cursors.head());
         let position =
             |index| cursors.iter().find(|of| of.sinks.contains(index)).map_or(head, |of| of.position);
         let sinks = self.open.sinks.iter();
         let checkpoints = sinks.map(|(index, sink)| (sink.clone(), position(*index))).collect();
         let record = OriginRecord { id: tail.origin.id, descriptor: Vec::new(), checkpoints };
-        self.records.entry(tail.inode.number).or_default().push((record, tail.descriptor));
+        self.records.insert(record, tail.descriptor);
     }
 
     /// The file was cut: what is in it now is a new file in the same place. What was in it before goes

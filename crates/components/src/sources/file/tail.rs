@@ -6,7 +6,7 @@ mod long;
 
 use long::LongScan;
 
-use crate::files::content::Content;
+use crate::files::content::{Content, modified_ns};
 use crate::files::copies::{Originals, Stranger};
 use crate::files::held::HeldFile;
 use crate::files::identity::{Descriptor, HEAD_BYTES_MAX, Head, Inode, Marks};
@@ -336,7 +336,17 @@ impl Tail {
     /// Brings the descriptor's mark up to what was read; whether that changed it.
     pub fn update_mark(&mut self) -> bool {
         let mark = self.marks.last();
-        std::mem::replace(&mut self.descriptor.mark, mark) != mark
+        let changed = std::mem::replace(&mut self.descriptor.mark, mark) != mark;
+        if changed {
+            self.note_modified();
+        }
+        changed
+    }
+
+    /// Notes when it was last written to.
+    pub fn note_modified(&mut self) {
+        let stat = self.content.as_ref().and_then(|content| fstat(content.file()).ok());
+        self.descriptor.modified_ns = stat.map_or(self.descriptor.modified_ns, |stat| modified_ns(&stat));
     }
 
     /// The same of a head that is not whole. Nothing may go out before it is kept.

@@ -4,11 +4,14 @@
 //! was read of the other file, or with what is in it still. What a copy holds counts as read. When
 //! the original is cut or gone with something unread, reading goes on in the copy, under the same id.
 
+use super::rotations::Unknown;
 use super::*;
 use crate::files::content::Content;
 use crate::files::copies::{Originals, Stranger, is_related};
 use crate::files::identity::Mark;
+use crate::files::records::Known;
 use std::collections::BTreeSet;
+use std::os::unix::fs::DirEntryExt;
 
 /// A file that was cut before a copy of it was seen.
 pub(super) struct Orphan {
@@ -31,18 +34,19 @@ impl FileSource {
     /// Takes in files that are not known by their inode: as copies, if they are some.
     pub(super) fn place(
         &mut self,
-        strangers: Vec<(PathBuf, Inode)>,
+        unknown: Vec<Unknown>,
         new: &mut Vec<Tail>,
         cx: &SourceCx<'_>,
         trouble: &mut BTreeMap<PathBuf, String>,
     ) {
         let mut originals = Originals::default();
-        if !strangers.is_empty() {
+        if !unknown.is_empty() {
             self.tails.values().chain(new.iter()).for_each(|tail| tail.add_to(&mut originals));
         }
-        for (path, inode) in strangers {
+        let mut present = HashMap::new();
+        for Unknown { path, inode, name } in unknown {
             let stranger = self.stranger(&path).filter(|stranger| Inode::of(&stranger.stat) == inode);
-            let Some(mut stranger) = stranger else { continue };
+            let Some(stranger) = stranger else { continue };
             if self.take_cuts(&stranger, &originals, cx) {
                 originals = Originals::default();
                 self.tails.values().chain(new.iter()).for_each(|tail| tail.add_to(&mut originals));
@@ -51,17 +55,41 @@ impl FileSource {
             if self.by_inode.contains_key(&inode) {
                 continue;
             }
-            let tail = match self.resume_in_copy(&mut stranger, cx) {
-                Some(known) => Ok(self.resume_stranger(stranger, known)),
-                None => self.take_in(stranger, &originals, new, cx),
-            };
-            match tail {
-                Ok(tail) => {
+            let folder = path.parent().unwrap_or(&path).to_path_buf();
+            let present = present.entry(folder).or_insert_with_key(|folder| inodes(folder));
+            match self.place_one(stranger, name, present, &originals, new, cx) {
+                Ok(Some(tail)) => {
                     tail.add_to(&mut originals);
                     self.add_new(new, tail);
                 }
+                Ok(None) => {}
                 Err(error) => _ = trouble.insert(path, error.to_string()),
             }
+        }
+    }
+
+    /// Takes in one of them. A rotated file beside the patterns, a generation of `name`, is taken in only if it
+    /// holds something that was not read.
+    fn place_one(
+        &mut self,
+        mut stranger: Stranger,
+        name: Option<PathBuf>,
+        present: &HashSet<u64>,
+        originals: &Originals,
+        new: &mut [Tail],
+        cx: &SourceCx<'_>,
+    ) -> io::Result<Option<Tail>> {
+        if name.is_some() && self.is_settled(&mut stranger, present) {
+            return Ok(None);
+        }
+        if let Some(known) = self.resume_in_copy(&mut stranger, present, cx) {
+            let mut tail = self.resume_stranger(stranger, known);
+            tail.gone_since = name.map(|_| cx.now.since_start);
+            return Ok(Some(tail));
+        }
+        match name {
+            Some(name) => self.take_in_rotated(stranger, &name, originals, new, cx),
+            None => self.take_in(stranger, originals, new, cx).map(Some),
         }
     }
 
@@ -75,63 +103,42 @@ impl FileSource {
         !cut.is_empty()
     }
 
-    /// The record of a file that is gone and of which the stranger holds all that was read.
+    /// The record of a file that is gone and of which the stranger holds all that was read. A closed one whose
+    /// inode is still `present` is that other file, however alike they are.
     fn resume_in_copy(
         &mut self,
         stranger: &mut Stranger,
+        present: &HashSet<u64>,
         cx: &SourceCx<'_>,
-    ) -> Option<(OriginRecord, Descriptor)> {
-        let holds = |descriptor: &Descriptor, stranger: &mut Stranger| {
-            is_related(&descriptor.path, Path::new(&descriptor.path), &stranger.path)
-                && stranger.holds(descriptor.head, Some(descriptor.mark).filter(|mark| mark.end > 0))
+    ) -> Option<Known> {
+        let holds = |descriptor: &Descriptor, stranger: &mut Stranger| match descriptor.closed {
+            true => !present.contains(&descriptor.inode) && stranger.goes_on_from(descriptor),
+            false => stranger.holds(descriptor.head, Some(descriptor.mark).filter(|mark| mark.end > 0)),
         };
         let is_free = |orphan: &Orphan| !self.work.closing.contains(&orphan.record.id);
-        let found = |orphan: &Orphan| is_free(orphan) && holds(&orphan.descriptor, stranger);
+        let is_related = |orphan: &Orphan, stranger: &Stranger| {
+            is_related(&orphan.descriptor.path, Path::new(&orphan.descriptor.path), &stranger.path)
+        };
+        let found = |orphan: &Orphan| {
+            is_free(orphan) && is_related(orphan, stranger) && holds(&orphan.descriptor, stranger)
+        };
         if let Some(index) = self.work.orphans.iter().position(found) {
             let orphan = self.work.orphans.swap_remove(index);
             log::info!("source {}: {} goes on in {}", cx.info.id, orphan.name, stranger.path.display());
             return Some((orphan.record, orphan.descriptor));
         }
         // Of several that begin alike, the one of which it holds the most.
-        let mut best: Option<(u64, usize, u64)> = None;
-        for (inode, records) in &self.records {
-            for (index, (_, descriptor)) in records.iter().enumerate() {
-                let end = descriptor.known_bytes();
-                if best.is_none_or(|(_, _, most)| most < end) && holds(descriptor, stranger) {
-                    best = Some((*inode, index, end));
-                }
+        let mut best: Option<(u64, u64)> = None;
+        let path = stranger.path.clone();
+        for (record, descriptor) in self.records.related(&path) {
+            let end = descriptor.known_bytes();
+            if best.is_none_or(|(_, most)| most < end) && holds(descriptor, stranger) {
+                best = Some((record.id, end));
             }
         }
-        let (inode, index, _) = best?;
-        let known = self.records.get_mut(&inode)?.swap_remove(index);
+        let known = self.records.remove(best?.0)?;
         log::info!("source {}: {} goes on in {}", cx.info.id, known.1.path, stranger.path.display());
         Some(known)
-    }
-
-    /// Looks, at the start, for what became of files that are gone, beside the patterns too: what was
-    /// not read of them is owed.
-    pub(super) fn recover(&mut self, new: &mut Vec<Tail>, cx: &SourceCx<'_>) {
-        for folder in self.folders_of_records() {
-            let Ok(entries) = std::fs::read_dir(&folder) else { continue };
-            for path in entries.flatten().map(|entry| entry.path()) {
-                let records = self.records.values().flatten();
-                let mut originals = records.map(|(_, descriptor)| Path::new(&descriptor.path));
-                let related = |original: &Path| is_related(&original.to_string_lossy(), original, &path);
-                if !originals.any(related) {
-                    continue;
-                }
-                let Some(mut stranger) = self.stranger(&path) else { continue };
-                let inode = Inode::of(&stranger.stat);
-                if self.by_inode.contains_key(&inode) || new.iter().any(|tail| tail.inode == inode) {
-                    continue;
-                }
-                if let Some(known) = self.resume_in_copy(&mut stranger, cx) {
-                    let mut tail = self.resume_stranger(stranger, known);
-                    tail.gone_since = Some(cx.now.since_start);
-                    self.add_new(new, tail);
-                }
-            }
-        }
     }
 
     fn resume_stranger(&self, stranger: Stranger, (record, descriptor): (OriginRecord, Descriptor)) -> Tail {
@@ -151,30 +158,62 @@ impl FileSource {
         new: &mut [Tail],
         cx: &SourceCx<'_>,
     ) -> io::Result<Tail> {
-        for id in originals.of(&stranger) {
-            let known = self.tails.get(&id).or_else(|| new.iter().find(|tail| tail.origin.id == id));
-            let closed = known.filter(|tail| tail.content.is_none());
-            let reopened = closed.and_then(|tail| self.open_inode(&tail.path, tail.inode));
-            let known = self.tails.get_mut(&id);
-            let known = known.or_else(|| new.iter_mut().find(|tail| tail.origin.id == id));
-            if let Some(original) = known.filter(|tail| tail.inode != Inode::of(&stranger.stat))
-                && is_copy(&mut stranger, original, reopened)
-            {
-                let (of, start) = (original.origin.id, stranger.content.bytes()?);
-                log::debug!(
-                    "source {}: {} is a copy of {}",
-                    cx.info.id,
-                    stranger.path.display(),
-                    original.origin.name
-                );
-                let mut tail = self.adopt(stranger, start)?;
-                tail.descriptor.copy_of = Some(of);
-                return Ok(tail);
-            }
+        if let Some(of) = self.original_of(&mut stranger, originals, new) {
+            let start = stranger.content.bytes()?;
+            log::debug!("source {}: {} is a copy", cx.info.id, stranger.path.display());
+            let mut tail = self.adopt(stranger, start)?;
+            tail.descriptor.copy_of = Some(of);
+            return Ok(tail);
         }
         self.say_replaced(&stranger.path, &stranger.stat, cx);
         let start = if self.first_start { self.first_offset(&mut stranger, cx.now)? } else { 0 };
         self.adopt(stranger, start)
+    }
+
+    /// A generation of `name` beside the patterns that nobody has read is read from its beginning.
+    fn take_in_rotated(
+        &mut self,
+        mut stranger: Stranger,
+        name: &Path,
+        originals: &Originals,
+        new: &mut [Tail],
+        cx: &SourceCx<'_>,
+    ) -> io::Result<Option<Tail>> {
+        let is_young = self.is_young(&stranger.path, name, &stranger.stat);
+        if !is_young || self.original_of(&mut stranger, originals, new).is_some() {
+            self.rotations.note_examined(&stranger.stat);
+            return Ok(None);
+        }
+        log::info!(
+            "source {}: {} was rotated before it was read: it is read from its beginning",
+            cx.info.id,
+            stranger.path.display()
+        );
+        cx.counters.noted("unseen_rotations", 1);
+        let mut tail = self.adopt(stranger, 0)?;
+        tail.descriptor.since_ns = self.since(name);
+        tail.descriptor.rotation_of = Some(name.to_string_lossy().into_owned());
+        tail.gone_since = Some(cx.now.since_start);
+        Ok(Some(tail))
+    }
+
+    /// The file of which the stranger is a copy.
+    fn original_of(
+        &mut self,
+        stranger: &mut Stranger,
+        originals: &Originals,
+        new: &mut [Tail],
+    ) -> Option<u64> {
+        originals.of(stranger).into_iter().find(|id| {
+            let known = self.tails.get(id).or_else(|| new.iter().find(|tail| tail.origin.id == *id));
+            let closed = known.filter(|tail| tail.content.is_none());
+            let reopened = closed.and_then(|tail| self.open_inode(&tail.path, tail.inode));
+            let known = self.tails.get_mut(id);
+            let known = known.or_else(|| new.iter_mut().find(|tail| tail.origin.id == *id));
+            known.is_some_and(|original| {
+                original.inode != Inode::of(&stranger.stat) && is_copy(stranger, original, reopened)
+            })
+        })
     }
 
     /// A file was cut and no copy of it is known. What was read of it is remembered for a while.
@@ -311,6 +350,12 @@ impl FileSource {
         }
         Ok(true)
     }
+}
+
+/// Inode numbers of what is in a folder.
+fn inodes(folder: &Path) -> HashSet<u64> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.ino()).collect()
 }
 
 /// Notes that a file is no copy any more: it has more than its original, or that is gone.

@@ -1,10 +1,14 @@
 //! Finding files: the walk, which file is which, and what is kept of it.
 
+use super::rotations::{Unknown, rotated_names};
 use super::*;
+use crate::files::content::modified_ns;
 use crate::files::effort::Effort;
 use crate::files::identity::Mark;
 use crate::files::names::{container, is_packed_name};
+use crate::files::records::Known;
 use std::collections::BTreeSet;
+use std::os::unix::fs::DirEntryExt;
 
 impl FileSource {
     /// Walks the folders: takes in new files, notices moved and vanished ones.
@@ -16,32 +20,45 @@ impl FileSource {
         self.walked = Some(now);
         let mut trouble = found.unreadable;
         trouble.extend(found.missing.into_iter().map(|pattern| (pattern.into(), MISSING.to_owned())));
-        let (mut seen, mut new, mut strangers) = (HashSet::new(), Vec::new(), Vec::new());
+        let (mut seen, mut new, mut unknown) = (HashSet::new(), Vec::new(), Vec::new());
+        let mut taken = HashSet::new();
         for path in &found.files {
-            match self.identify(path, &new, &strangers, cx) {
-                Ok(Some(Named::Known(id))) => _ = seen.insert(id),
-                Ok(Some(Named::Kept(tail))) => self.add_new(&mut new, *tail),
-                Ok(Some(Named::Stranger(inode))) => strangers.push((path.clone(), inode)),
-                Ok(None) => {}
+            match self.identify(path, new.len(), &taken, cx) {
+                Ok(Named::Known(id)) => _ = seen.insert(id),
+                Ok(Named::Kept(tail)) => {
+                    taken.insert(tail.inode);
+                    self.add_new(&mut new, *tail);
+                }
+                Ok(Named::Unknown(inode)) => {
+                    taken.insert(inode);
+                    unknown.push(Unknown { path: path.clone(), inode, name: None });
+                }
+                Ok(Named::Incomplete | Named::None) => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => _ = trouble.insert(path.clone(), error.to_string()),
             }
         }
-        self.restore_held(&mut new, &mut strangers, cx);
+        self.restore_held(&mut new, &mut unknown, &mut taken, cx);
         self.note_seen(&seen, now);
         if !self.searched {
-            new.extend(self.search(&new, cx));
+            self.search(&mut taken, &mut new, cx);
         }
-        self.place(strangers, &mut new, cx, &mut trouble);
+        unknown.extend(self.rotated(&found.files, &mut taken, &mut new, cx));
+        self.place(unknown, &mut new, cx, &mut trouble);
+        self.work.packing.sweep();
         // A compressed file that is being written may be what became of one that is missing.
-        if !self.searched && self.work.packing.is_empty() {
-            self.searched = true;
-            self.recover(&mut new, cx);
+        let complete = self.work.packing.is_empty() && self.rotations.is_complete();
+        let searched = !self.searched && complete;
+        if searched {
             self.forget_missing(&new, cx);
-            self.say_found(found.files.len(), cx);
         }
         if self.insert(new, cx) {
             self.first_start = false;
+            self.searched |= searched;
+            self.note_newest();
+        }
+        if searched && !std::mem::replace(&mut self.found_said, true) {
+            self.say_found(found.files.len(), cx);
         }
         // What was renamed just now may be deleted before the next look.
         self.update_held(cx);
@@ -86,51 +103,54 @@ impl FileSource {
         }
     }
 
-    /// Looks, at the start, for files that were moved out of the patterns while nobody looked, in
-    /// the folders they were in: what was written before the move is still owed.
-    fn search(&mut self, new: &[Tail], cx: &SourceCx<'_>) -> Vec<Tail> {
-        let mut found = Vec::new();
+    /// Looks for files that were moved out of the patterns while nobody looked, in the folders they were in: what
+    /// was written before the move is still owed.
+    fn search(&mut self, taken: &mut HashSet<Inode>, new: &mut Vec<Tail>, cx: &SourceCx<'_>) {
         for folder in self.folders_of_records() {
             let Ok(entries) = std::fs::read_dir(&folder) else { continue };
             for path in entries.flatten().map(|entry| entry.path()) {
-                found.extend(self.moved(&path, new, cx));
+                if let Some(tail) = self.moved(&path, taken, cx) {
+                    taken.insert(tail.inode);
+                    self.add_new(new, tail);
+                }
             }
         }
-        found
     }
 
     pub(super) fn folders_of_records(&self) -> HashSet<PathBuf> {
-        let records = self.records.values().flatten();
-        records.filter_map(|(_, descriptor)| folder_of(descriptor)).collect()
+        self.records.values().filter_map(|(_, descriptor)| folder_of(descriptor)).collect()
     }
 
-    /// Forgets files that are not there any more, unless their whole folder is away.
+    /// Forgets files that are not there any more, unless their whole folder is away. Of closed generations those are
+    /// kept of which there are rotations.
     fn forget_missing(&mut self, new: &[Tail], cx: &SourceCx<'_>) {
         let mut gone = Vec::new();
         for folder in self.folders_of_records() {
             let Ok(entries) = std::fs::read_dir(&folder) else { continue };
-            let inode = |path: &Path| rustix::fs::lstat(path).map(|stat| stat.st_ino);
-            let mut inodes: HashSet<u64> = entries.flatten().flat_map(|entry| inode(&entry.path())).collect();
-            // One that is there and cannot be opened now is not forgotten; one whose inode another
-            // file has taken is.
+            let mut inodes: HashSet<u64> = entries.flatten().map(|entry| entry.ino()).collect();
+            // One that is there and cannot be opened now is not forgotten; one whose inode another file has taken
+            // is.
             new.iter().for_each(|tail| _ = inodes.remove(&tail.inode.number));
-            for (record, descriptor) in self.records.values().flatten() {
-                if folder_of(descriptor).as_ref() == Some(&folder) && !inodes.contains(&descriptor.inode) {
+            self.by_inode.keys().for_each(|inode| _ = inodes.remove(&inode.number));
+            let rotated = rotated_names(&folder).unwrap_or_default();
+            for (record, descriptor) in self.records.values() {
+                let is_rotated = descriptor.closed && rotated.contains(Path::new(descriptor.name()));
+                let is_kept = is_rotated || inodes.contains(&descriptor.inode);
+                if folder_of(descriptor).as_ref() == Some(&folder) && !is_kept {
                     gone.push(record.id);
                 }
             }
         }
-        self.records
-            .values_mut()
-            .for_each(|records| records.retain(|(record, _)| !gone.contains(&record.id)));
-        forget(&gone, &*self.open.store, &cx.info.id);
+        self.forget_records(&gone, cx);
     }
 
     /// The file behind `path`, if it is one we knew under another name.
-    fn moved(&mut self, path: &Path, new: &[Tail], cx: &SourceCx<'_>) -> Option<Tail> {
-        let inode = Inode::of(&rustix::fs::lstat(path).ok()?);
-        let is_read = self.by_inode.contains_key(&inode) || new.iter().any(|tail| tail.inode == inode);
-        if is_read || !self.records.contains_key(&inode.number) {
+    fn moved(&mut self, path: &Path, taken: &HashSet<Inode>, cx: &SourceCx<'_>) -> Option<Tail> {
+        let stat = rustix::fs::lstat(path).ok()?;
+        let inode = Inode::of(&stat);
+        let may_be = |(_, descriptor): &Known| !descriptor.is_unchanged(&stat);
+        let is_read = self.by_inode.contains_key(&inode) || taken.contains(&inode);
+        if is_read || !self.records.of_inode(inode.number).any(may_be) {
             return None;
         }
         let (file, stat) = open_regular(path, &self.symlinks).ok()??;
@@ -145,8 +165,8 @@ impl FileSource {
     /// Says that a file is not what it was before the restart: what was appended to the old one
     /// after it was read last is lost.
     pub(super) fn say_replaced(&self, path: &Path, stat: &Stat, cx: &SourceCx<'_>) {
-        let records = self.records.get(&stat.st_ino).map_or(&[][..], Vec::as_slice);
-        if records.iter().any(|(_, old)| old.device == stat.st_dev && Path::new(&old.path) == path) {
+        let mut records = self.records.of_inode(stat.st_ino);
+        if records.any(|(_, old)| old.device == stat.st_dev && Path::new(&old.path) == path) {
             cx.counters.noted("truncations", 1);
             log::warn!(
                 "source {}: {} was cut or replaced while the agent was down: it is read from its beginning, \
@@ -157,14 +177,14 @@ impl FileSource {
         }
     }
 
-    /// Which file a path names. A file that is open already is not opened again.
-    fn identify(
+    /// Which file a path names. A file that is open already, or `taken` in by this walk, is not opened again.
+    pub(super) fn identify(
         &mut self,
         path: &Path,
-        new: &[Tail],
-        strangers: &[(PathBuf, Inode)],
+        new: usize,
+        taken: &HashSet<Inode>,
         cx: &SourceCx<'_>,
-    ) -> io::Result<Option<Named>> {
+    ) -> io::Result<Named> {
         let inode = Inode::of(&rustix::fs::stat(path)?);
         if let Some(id) = self.by_inode.get(&inode) {
             // Of several names the first one counts as long as it leads to the file.
@@ -173,42 +193,40 @@ impl FileSource {
             {
                 tail.is_at(path);
             }
-            return Ok(Some(Named::Known(*id)));
+            return Ok(Named::Known(*id));
         }
-        if new.iter().any(|tail| tail.inode == inode) || strangers.iter().any(|(_, other)| *other == inode) {
-            return Ok(None);
+        if taken.contains(&inode) {
+            return Ok(Named::None);
         }
-        self.make_room(new.len().min(self.open_max / 2) + 1, &[]);
-        let Some((file, stat)) = open_regular(path, &self.symlinks)? else { return Ok(None) };
+        self.make_room(new.min(self.open_max / 2) + 1, &[]);
+        let Some((file, stat)) = open_regular(path, &self.symlinks)? else { return Ok(Named::None) };
         if self.range.as_ref().is_some_and(|range| !range.may_be_in(stat.st_mtime)) {
-            return Ok(None);
+            return Ok(Named::None);
         }
         let mut content = Content::new(file)?;
         if let Some((record, descriptor)) = self.take_record(&mut content, &stat) {
-            return Ok(Some(Named::Kept(Box::new(self.resume(content, &stat, path, record, descriptor)))));
+            return Ok(Named::Kept(Box::new(self.resume(content, &stat, path, record, descriptor))));
         }
         // One that has just been begun does not say yet what it is.
         let packed = content.is_packed() || stat.st_size == 0 && is_packed_name(path);
         if packed && !self.is_finite(cx) && !self.work.packing.is_complete(inode, &stat, cx.now) {
-            return Ok(None);
+            return Ok(Named::Incomplete);
         }
-        Ok(Some(Named::Stranger(inode)))
+        Ok(Named::Unknown(inode))
     }
 
     /// The record of a file from before the restart, if it is this file.
-    fn take_record(&mut self, content: &mut Content, stat: &Stat) -> Option<(OriginRecord, Descriptor)> {
-        let records = self.records.get_mut(&stat.st_ino)?;
-        let settled = |record: &OriginRecord, descriptor: &Descriptor| {
+    fn take_record(&mut self, content: &mut Content, stat: &Stat) -> Option<Known> {
+        let settled = |(record, descriptor): &Known| {
             record.checkpoints.iter().map(|(_, offset)| *offset).max().unwrap_or(0).max(descriptor.start)
         };
         // The device tells nothing but the order: it may have another number after a reboot. Of several
         // that begin alike, the file is the one of which it holds the most.
+        let mut records: Vec<&Known> = self.records.of_inode(stat.st_ino).collect();
         records.sort_by_key(|(_, known)| (known.device != stat.st_dev, Reverse(known.known_bytes())));
-        let fits = |(record, descriptor): &(OriginRecord, Descriptor)| {
-            descriptor.is(content, settled(record, descriptor)).unwrap_or(false)
-        };
-        let index = records.iter().position(fits)?;
-        Some(records.swap_remove(index))
+        let fits = |known: &&&Known| known.1.is(content, settled(known)).unwrap_or(false);
+        let id = records.iter().find(fits)?.0.id;
+        self.records.remove(id)
     }
 
     /// Goes on with a file from before the restart: each sink from its own checkpoint.
@@ -221,6 +239,10 @@ impl FileSource {
         mut descriptor: Descriptor,
     ) -> Tail {
         descriptor.device = stat.st_dev;
+        descriptor.closed = false;
+        if descriptor.since_ns == 0 {
+            descriptor.since_ns = self.since(Path::new(descriptor.name()));
+        }
         let checkpoint =
             |sink: &String| record.checkpoints.iter().find(|(id, _)| id == sink).map(|(_, offset)| *offset);
         let start = descriptor.start;
@@ -242,9 +264,17 @@ impl FileSource {
         let name = path.to_string_lossy().into_owned();
         let (device, inode) = (stat.st_dev, stat.st_ino);
         let mark = if content.is_packed() { Mark::default() } else { Mark::read(&mut content, start)? };
-        let path_kept = name.clone();
-        let descriptor =
-            Descriptor { device, inode, head, mark, packed: None, copy_of: None, start, path: path_kept };
+        let descriptor = Descriptor {
+            device,
+            inode,
+            head,
+            mark,
+            start,
+            path: name.clone(),
+            modified_ns: modified_ns(&stat),
+            since_ns: self.since(&path),
+            ..Descriptor::default()
+        };
         let cursors = Cursors::resume(self.open.sinks.iter().map(|(index, _)| (*index, start)));
         let origin = self.origin(id, name, &path);
         Ok(Tail::new(origin, content, descriptor, cursors, path).with_framing(self.framing.as_ref()))
@@ -289,7 +319,7 @@ impl FileSource {
             // Those that were moved meanwhile are looked for once more, too.
             self.searched = false;
             self.retention.restore_again();
-            new.into_iter().for_each(|tail| self.lay_by(tail));
+            new.into_iter().for_each(|tail| self.put_back(tail));
             return false;
         }
         for mut tail in new {
@@ -300,6 +330,7 @@ impl FileSource {
             schedule(&mut self.work.looks, &mut tail, cx.now.since_start);
             self.work.active += 1;
             self.by_inode.insert(tail.inode, tail.origin.id);
+            self.records.names.open(&tail.descriptor);
             self.tails.insert(tail.origin.id, tail);
         }
         true
@@ -328,10 +359,15 @@ fn folder_of(descriptor: &Descriptor) -> Option<PathBuf> {
 }
 
 /// A file behind a path.
-enum Named {
+pub(super) enum Named {
     /// It is read already.
     Known(u64),
     /// It is known from before the restart, or from before it left the patterns.
     Kept(Box<Tail>),
-    Stranger(Inode),
+    /// It is not known by its inode.
+    Unknown(Inode),
+    /// It is compressed, and perhaps still being written.
+    Incomplete,
+    /// It is not to be read, or was taken in under another name.
+    None,
 }

@@ -7,6 +7,7 @@
 //! An active file is never linked: logrotate skips files with several links. Neither is one that sinks
 //! are just about to settle: `gzip` refuses such files, so a healthy agent must not get in its way.
 
+use super::rotations::Unknown;
 use super::*;
 use crate::files::held::{HeldFile, HeldFolder};
 use crate::sources::file::config::HeldConfig;
@@ -265,7 +266,8 @@ impl FileSource {
     pub(super) fn restore_held(
         &mut self,
         new: &mut Vec<Tail>,
-        strangers: &mut Vec<(PathBuf, Inode)>,
+        unknown: &mut Vec<Unknown>,
+        taken: &mut HashSet<Inode>,
         cx: &SourceCx<'_>,
     ) {
         if std::mem::replace(&mut self.retention.restored, true) {
@@ -279,11 +281,12 @@ impl FileSource {
         for file in files {
             match self.take_held(&file, new, cx) {
                 Ok(Some(mut tail)) => {
-                    if let Some(index) = strangers.iter().position(|(_, inode)| *inode == tail.inode) {
+                    if let Some(index) = unknown.iter().position(|other| other.inode == tail.inode) {
                         // It is the copy in which a file went on, and its new inode was not committed.
-                        tail.is_at(&strangers.swap_remove(index).0);
+                        tail.is_at(&unknown.swap_remove(index).path);
                         tail.gone_since = None;
                     }
+                    taken.insert(tail.inode);
                     self.add_new(new, tail);
                 }
                 Ok(None) => {}
@@ -351,17 +354,12 @@ impl FileSource {
 
     /// The record of the file with this id.
     fn take_record_of(&mut self, id: u64, content: &mut Content) -> Recorded {
-        for records in self.records.values_mut() {
-            let Some(index) = records.iter().position(|(record, _)| record.id == id) else { continue };
-            let (record, descriptor) = &records[index];
-            let settled = record.checkpoints.iter().map(|(_, offset)| *offset).max().unwrap_or(0);
-            if !descriptor.is(content, settled.max(descriptor.start)).unwrap_or(false) {
-                return Recorded::Other;
-            }
-            let (record, descriptor) = records.swap_remove(index);
-            return Recorded::Same(record, descriptor);
+        let Some((record, descriptor)) = self.records.get(id) else { return Recorded::Unknown };
+        let settled = record.checkpoints.iter().map(|(_, offset)| *offset).max().unwrap_or(0);
+        if !descriptor.is(content, settled.max(descriptor.start)).unwrap_or(false) {
+            return Recorded::Other;
         }
-        Recorded::Unknown
+        self.records.remove(id).map_or(Recorded::Unknown, |(record, known)| Recorded::Same(record, known))
     }
 }
 

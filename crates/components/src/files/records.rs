@@ -1,0 +1,228 @@
+//! Files that are known and not read now: from before a restart, or closed once they were read to their end.
+//!
+//! A rotation makes *generations* of a file: `app.log.1`, then `app.log.1.gz`, then `app.log.2.gz`. A closed
+//! generation stays recorded for a while, so that it is recognised under whatever name the rotation gives it, and
+//! one that nobody has read can be told from it. The number of closed generations per name is bounded: behind the
+//! oldest that is recorded, age decides.
+
+use super::identity::Descriptor;
+use super::names::{is_rotation_name, originals_of, stem};
+use millstream_model::OriginRecord;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+/// Closed generations that are recorded per name. A rotation would have to make that many while the agent is down
+/// between two of its attempts to read one, for that to be missed; each takes some hundred bytes.
+pub const GENERATIONS_MAX: usize = 16;
+
+/// What is kept of a file, with its checkpoints.
+pub type Known = (OriginRecord, Descriptor);
+
+/// Files that are known and not read now.
+#[derive(Default)]
+pub struct Records {
+    known: HashMap<u64, Known>,
+    by_inode: HashMap<u64, Vec<u64>>,
+    /// Ids by the stem of the file name.
+    by_stem: HashMap<String, Vec<u64>>,
+    /// Generations by name, also of files that are read now.
+    pub names: Names,
+}
+
+impl Records {
+    /// Records a file; the id of the one that is to be forgotten instead, if there are too many closed generations.
+    pub fn insert(&mut self, record: OriginRecord, descriptor: Descriptor) -> Option<u64> {
+        let id = record.id;
+        let pruned = match descriptor.closed {
+            true => self.names.close(&descriptor, id),
+            false => {
+                self.names.open(&descriptor);
+                None
+            }
+        };
+        self.by_inode.entry(descriptor.inode).or_default().push(id);
+        self.by_stem.entry(stem_of(&descriptor)).or_default().push(id);
+        self.known.insert(id, (record, descriptor));
+        pruned.inspect(|id| drop(self.remove(*id)))
+    }
+
+    /// Takes out a file.
+    pub fn remove(&mut self, id: u64) -> Option<Known> {
+        let (record, descriptor) = self.known.remove(&id)?;
+        match descriptor.closed {
+            true => self.names.reopen(&descriptor, id),
+            false => self.names.release(&descriptor),
+        }
+        remove_from(&mut self.by_inode, &descriptor.inode, id);
+        remove_from(&mut self.by_stem, &stem_of(&descriptor), id);
+        Some((record, descriptor))
+    }
+
+    /// One file.
+    pub fn get(&self, id: u64) -> Option<&Known> {
+        self.known.get(&id)
+    }
+
+    /// All of them, in no order.
+    pub fn values(&self) -> impl Iterator<Item = &Known> {
+        self.known.values()
+    }
+
+    /// Those that had this inode number.
+    pub fn of_inode(&self, number: u64) -> impl Iterator<Item = &Known> {
+        self.by_inode.get(&number).into_iter().flatten().filter_map(|id| self.known.get(id))
+    }
+
+    /// Those that a rotation could have given the name of `path`.
+    pub fn related(&self, path: &Path) -> impl Iterator<Item = &Known> {
+        let other = file_name(Some(path));
+        let stems: Vec<String> =
+            other.match_indices(['.', '-', '_']).map(|(end, _)| other[..end].to_owned()).collect();
+        let ids = stems.into_iter().filter_map(|stem| self.by_stem.get(&stem)).flatten();
+        let known = ids.filter_map(|id| self.known.get(id));
+        known.filter(move |(_, descriptor)| is_rotation_name(&file_name_of(descriptor), &other))
+    }
+}
+
+fn remove_from<K: std::hash::Hash + Eq>(ids: &mut HashMap<K, Vec<u64>>, key: &K, id: u64) {
+    if let Some(of_key) = ids.get_mut(key) {
+        of_key.retain(|other| *other != id);
+        if of_key.is_empty() {
+            ids.remove(key);
+        }
+    }
+}
+
+fn stem_of(descriptor: &Descriptor) -> String {
+    stem(&file_name_of(descriptor)).to_owned()
+}
+
+fn file_name_of(descriptor: &Descriptor) -> String {
+    file_name(Some(Path::new(descriptor.name())))
+}
+
+fn file_name(path: Option<&Path>) -> String {
+    path.and_then(Path::file_name).unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// The included names of which there are or were files, with their generations.
+#[derive(Default)]
+pub struct Names(HashMap<PathBuf, Name>);
+
+#[derive(Default)]
+struct Name {
+    since_ns: i64,
+    /// Generations that are not closed.
+    open: usize,
+    /// Closed generations, by modification time and id, the oldest first.
+    closed: Vec<(i64, u64)>,
+}
+
+impl Names {
+    /// Counts a generation that is not closed.
+    pub fn open(&mut self, descriptor: &Descriptor) {
+        self.name(descriptor).open += 1;
+    }
+
+    /// Takes back [`Names::open`].
+    pub fn release(&mut self, descriptor: &Descriptor) {
+        self.change(descriptor, |name| name.open = name.open.saturating_sub(1));
+    }
+
+    /// Adds a closed generation; the one that is to be forgotten, if there are too many.
+    fn close(&mut self, descriptor: &Descriptor, id: u64) -> Option<u64> {
+        let closed = &mut self.name(descriptor).closed;
+        let entry = (descriptor.modified_ns, id);
+        closed.insert(closed.partition_point(|other| *other < entry), entry);
+        (closed.len() > GENERATIONS_MAX).then(|| closed[0].1)
+    }
+
+    /// Takes back [`Names::close`].
+    fn reopen(&mut self, descriptor: &Descriptor, id: u64) {
+        self.change(descriptor, |name| name.closed.retain(|(_, other)| *other != id));
+    }
+
+    fn name(&mut self, descriptor: &Descriptor) -> &mut Name {
+        let name = self.0.entry(PathBuf::from(descriptor.name())).or_default();
+        name.since_ns = name.since_ns.max(descriptor.since_ns);
+        name
+    }
+
+    fn change(&mut self, descriptor: &Descriptor, change: impl FnOnce(&mut Name)) {
+        let path = Path::new(descriptor.name());
+        let Some(name) = self.0.get_mut(path) else { return };
+        change(name);
+        if name.open == 0 && name.closed.is_empty() {
+            self.0.remove(path);
+        }
+    }
+
+    /// Modification time in nanoseconds since 1970 up to which all generations of the name are accounted for;
+    /// `None` if nothing is recorded of it, 0 if that was never determined.
+    pub fn since(&self, path: &Path) -> Option<i64> {
+        let name = self.0.get(path)?;
+        let oldest = name.closed.first().filter(|_| name.closed.len() >= GENERATIONS_MAX);
+        Some(name.since_ns.max(oldest.map_or(0, |(modified_ns, _)| *modified_ns)))
+    }
+
+    /// The name in the same folder of which `path` may be a generation: a recorded one, or one that `is_included`.
+    pub fn of(&self, path: &Path, is_included: impl Fn(&Path) -> bool) -> Option<PathBuf> {
+        let names = originals_of(&file_name(Some(path))).into_iter().map(|name| path.with_file_name(name));
+        let names: Vec<PathBuf> = names.collect();
+        let recorded = names.iter().find(|name| self.0.contains_key(*name));
+        recorded.or_else(|| names.iter().find(|name| is_included(name))).cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn descriptor(path: &str, modified_ns: i64, closed: bool) -> Descriptor {
+        Descriptor { path: path.to_owned(), modified_ns, since_ns: 5, closed, ..Descriptor::default() }
+    }
+
+    fn record(id: u64) -> OriginRecord {
+        OriginRecord { id, descriptor: Vec::new(), checkpoints: Vec::new() }
+    }
+
+    #[test]
+    fn closed_generations_are_bounded_and_age_decides_behind_them() {
+        let mut records = Records::default();
+        let since = |records: &Records| records.names.since(Path::new("/in/app.log"));
+        assert_eq!(since(&records), None);
+        // In any order.
+        for id in (0..GENERATIONS_MAX as u64).rev() {
+            assert_eq!(records.insert(record(id), descriptor("/in/app.log", 100 + id as i64, true)), None);
+            assert_eq!(since(&records), Some(if id == 0 { 100 } else { 5 }));
+        }
+        let open = GENERATIONS_MAX as u64;
+        assert_eq!(
+            records.insert(record(open), descriptor("/in/app.log", 10, false)),
+            None,
+            "it is not closed"
+        );
+        assert_eq!(records.insert(record(open + 1), descriptor("/in/app.log", 200, true)), Some(0));
+        assert_eq!((since(&records), records.values().count()), (Some(101), GENERATIONS_MAX + 1));
+        let ids: Vec<u64> = records.values().map(|(record, _)| record.id).collect();
+        ids.into_iter().for_each(|id| assert!(records.remove(id).is_some()));
+        assert_eq!(since(&records), None, "nothing is left of the name");
+        assert!(records.by_inode.is_empty() && records.by_stem.is_empty());
+    }
+
+    #[test]
+    fn a_rotated_file_belongs_to_the_recorded_or_included_name() {
+        let mut records = Records::default();
+        records.insert(record(1), descriptor("/in/app.log", 1, false));
+        let of = |path: &str| records.names.of(Path::new(path), |name| name.ends_with("other.log"));
+        for path in ["/in/app.log.1", "/in/app.log.12.gz", "/in/app-20261122.log.gz"] {
+            assert_eq!(of(path), Some("/in/app.log".into()), "{path}");
+            let mut related = records.related(Path::new(path));
+            assert_eq!(related.next().map(|(record, _)| record.id), Some(1), "{path}");
+        }
+        assert_eq!(of("/in/other.log.1.gz"), Some("/in/other.log".into()));
+        for path in ["/elsewhere/app.log.1", "/in/app.log", "/in/apple.log.1", "/in/app.log.1.gz.tmp"] {
+            assert_eq!(of(path), None, "{path}");
+        }
+    }
+}

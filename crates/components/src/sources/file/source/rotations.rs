@@ -1,0 +1,286 @@
+//! Rotated files beside the patterns: generations that came and were renamed or compressed before anybody looked.
+//!
+//! A name says where to look, and content decides. At a start, and whenever something may have gone unseen, all
+//! relatives of the included names in their folders are candidates; while the agent watches, those that come. One
+//! that holds a recorded generation goes on under its id. One that was written to after everything that is
+//! accounted for under its name is new, and read from its beginning. See docs/decisions/0010.
+
+use super::finding::Named;
+use super::*;
+use crate::files::content::{Stamp, modified_ns};
+use crate::files::names::{is_packed_name, originals_of};
+use crate::files::records::Known;
+use std::collections::BTreeSet;
+
+/// Candidates of one name that one walk takes in at most; the others have their turn in the next.
+const CANDIDATES_MAX: usize = 64;
+
+/// Files that are remembered to hold nothing unread; with more, all are looked at once more.
+const EXAMINED_MAX: usize = 10_000;
+
+/// What was seen of rotated files.
+#[derive(Default)]
+pub(super) struct Rotations {
+    /// Latest modification time of what had been read at the last walk, in nanoseconds since 1970; 0 if nothing
+    /// ever was. Of a name that was never seen, what is older was there before.
+    newest_ns: i64,
+    /// Latest modification time of the rotated files that were there at the first sight of a name.
+    baselines: HashMap<PathBuf, i64>,
+    /// Files that hold nothing unread, with size and modification time.
+    examined: HashMap<Inode, (i64, i64)>,
+    /// Compressed files that are not complete yet.
+    incomplete: BTreeSet<PathBuf>,
+    /// Closed records of files that were deleted: whether a rotation is left of them is to be found out.
+    deleted: Vec<u64>,
+}
+
+/// A file that is not known by its inode.
+pub(super) struct Unknown {
+    pub path: PathBuf,
+    pub inode: Inode,
+    /// The included name of which it may be a generation, if no pattern matches its own.
+    pub name: Option<PathBuf>,
+}
+
+impl Rotations {
+    /// With what is kept from before the restart.
+    pub fn new(records: &Records) -> Rotations {
+        let newest_ns = records.values().map(|(_, descriptor)| descriptor.modified_ns).max();
+        Rotations { newest_ns: newest_ns.unwrap_or(0), ..Rotations::default() }
+    }
+
+    /// Whether none waits to be complete.
+    pub fn is_complete(&self) -> bool {
+        self.incomplete.is_empty()
+    }
+
+    fn is_examined(&self, stat: &Stat) -> bool {
+        self.examined.get(&Inode::of(stat)) == Some(&(stat.st_size, modified_ns(stat)))
+    }
+
+    /// Notes that a file holds nothing unread as long as it stays as it is.
+    pub fn note_examined(&mut self, stat: &Stat) {
+        if self.examined.len() >= EXAMINED_MAX {
+            self.examined.clear();
+        }
+        self.examined.insert(Inode::of(stat), (stat.st_size, modified_ns(stat)));
+    }
+}
+
+impl FileSource {
+    /// The rotated files that may hold something unread, the oldest first. Those that are known by their inode go on
+    /// in `new`.
+    pub(super) fn rotated(
+        &mut self,
+        found: &BTreeSet<PathBuf>,
+        taken: &mut HashSet<Inode>,
+        new: &mut Vec<Tail>,
+        cx: &SourceCx<'_>,
+    ) -> Vec<Unknown> {
+        let mut paths = self.watch.came();
+        paths.append(&mut self.rotations.incomplete);
+        if self.range.is_some() {
+            return Vec::new();
+        }
+        if !self.searched {
+            paths = self.beside(found);
+        }
+        let named = |path: PathBuf| Some((self.name_of(&path).filter(|_| !found.contains(&path))?, path));
+        let paths: Vec<(PathBuf, PathBuf)> = paths.into_iter().filter_map(named).collect();
+        if !self.searched {
+            self.note_baselines(&paths);
+        }
+        let mut candidates = Vec::new();
+        for (name, path) in paths {
+            let Ok(stat) = rustix::fs::stat(&path) else { continue };
+            if self.may_be_unread(&path, &name, &stat) && !taken.contains(&Inode::of(&stat)) {
+                // A plain file is there before it is compressed.
+                candidates.push((is_packed_name(&path), modified_ns(&stat), name, path));
+            }
+        }
+        candidates.sort();
+        self.bound(&mut candidates);
+        let paths = candidates.into_iter().map(|(_, _, name, path)| (name, path));
+        paths.filter_map(|(name, path)| self.candidate(name, path, taken, new, cx)).collect()
+    }
+
+    /// Every path in the folders in which files were found, or are recorded.
+    fn beside(&self, found: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
+        let parents = found.iter().filter_map(|path| path.parent().map(Path::to_path_buf));
+        let folders: BTreeSet<PathBuf> = parents.chain(self.folders_of_records()).collect();
+        let listed = folders.iter().flat_map(std::fs::read_dir).flatten().flatten();
+        listed.map(|entry| entry.path()).collect()
+    }
+
+    /// The included name of which a file may be a generation.
+    fn name_of(&self, path: &Path) -> Option<PathBuf> {
+        self.records.names.of(path, |name| self.is_included(name))
+    }
+
+    pub(super) fn is_included(&self, path: &Path) -> bool {
+        self.patterns.iter().any(|pattern| pattern.matches(path)) && !self.exclude.matches(path)
+    }
+
+    /// Takes note of the rotated files that are there at the first sight of their names.
+    fn note_baselines(&mut self, paths: &[(PathBuf, PathBuf)]) {
+        for (name, path) in paths {
+            let since = self.records.names.since(name);
+            let first_sight = since == Some(0) || since.is_none() && self.rotations.newest_ns == 0;
+            if first_sight && let Ok(stat) = rustix::fs::stat(path) {
+                let baseline = self.rotations.baselines.entry(name.clone()).or_default();
+                *baseline = modified_ns(&stat).max(*baseline);
+            }
+        }
+    }
+
+    /// Modification time up to which all generations of a name are accounted for; at least 1.
+    pub(super) fn since(&self, name: &Path) -> i64 {
+        let recorded = self.records.names.since(name).filter(|since| *since > 0);
+        let baseline = self.rotations.baselines.get(name).copied();
+        recorded.or(baseline).unwrap_or(self.rotations.newest_ns).max(1)
+    }
+
+    /// Whether a rotated file may hold something that was not read: it is younger than what is accounted for, or a
+    /// file that is missing may go on in it.
+    fn may_be_unread(&self, path: &Path, name: &Path, stat: &Stat) -> bool {
+        let unchanged =
+            |(_, descriptor): &Known| descriptor.device == stat.st_dev && descriptor.is_unchanged(stat);
+        if self.rotations.is_examined(stat) || self.records.of_inode(stat.st_ino).any(unchanged) {
+            return false;
+        }
+        let is_missing = |(_, descriptor): &Known| !descriptor.closed;
+        self.is_young(path, name, stat)
+            || !self.work.orphans.is_empty()
+            || self.records.related(path).any(is_missing)
+    }
+
+    /// Whether it was written to after everything that is accounted for under its name.
+    pub(super) fn is_young(&self, path: &Path, name: &Path, stat: &Stat) -> bool {
+        modified_ns(stat) > self.since(name) && !self.exclude.matches(path)
+    }
+
+    /// Leaves more candidates of one name than are taken in at a time for the next walk.
+    fn bound(&mut self, candidates: &mut Vec<(bool, i64, PathBuf, PathBuf)>) {
+        let mut counts: HashMap<PathBuf, usize> = HashMap::new();
+        let rest = candidates.extract_if(.., |(_, _, name, _)| {
+            let count = counts.entry(name.clone()).or_default();
+            *count += 1;
+            *count > CANDIDATES_MAX
+        });
+        let rest: Vec<PathBuf> = rest.map(|(_, _, _, path)| path).collect();
+        self.walk_wanted |= !rest.is_empty();
+        self.rotations.incomplete.extend(rest);
+    }
+
+    /// Which file a candidate is; one that is known goes on in `new`.
+    fn candidate(
+        &mut self,
+        name: PathBuf,
+        path: PathBuf,
+        taken: &mut HashSet<Inode>,
+        new: &mut Vec<Tail>,
+        cx: &SourceCx<'_>,
+    ) -> Option<Unknown> {
+        match self.identify(&path, new.len(), taken, cx).ok()? {
+            Named::Kept(mut tail) => {
+                tail.gone_since = Some(cx.now.since_start);
+                taken.insert(tail.inode);
+                self.add_new(new, *tail);
+                None
+            }
+            Named::Unknown(inode) => {
+                taken.insert(inode);
+                Some(Unknown { path, inode, name: Some(name) })
+            }
+            Named::Incomplete => {
+                self.rotations.incomplete.insert(path);
+                None
+            }
+            Named::Known(_) | Named::None => None,
+        }
+    }
+
+    /// Whether a rotated file is all of a closed generation, and has nothing that is not settled. From here on that
+    /// is known by its inode.
+    pub(super) fn is_settled(&mut self, stranger: &mut Stranger, present: &HashSet<u64>) -> bool {
+        let is_settled = |(record, descriptor): &&Known| {
+            let checkpoint = |sink: &String| record.checkpoints.iter().find(|(id, _)| id == sink);
+            let checkpoint = |sink: &String| checkpoint(sink).map_or(descriptor.start, |(_, offset)| *offset);
+            descriptor.closed
+                && !present.contains(&descriptor.inode)
+                && self.open.sinks.iter().all(|(_, sink)| checkpoint(sink) >= descriptor.mark.end)
+        };
+        let path = stranger.path.clone();
+        let found = {
+            let mut related = self.records.related(&path).filter(is_settled);
+            related.find(|(_, descriptor)| stranger.is_all_of(descriptor)).map(|(record, _)| record.id)
+        };
+        let Some(id) = found else { return false };
+        let Some((record, mut descriptor)) = self.records.remove(id) else { return false };
+        (descriptor.device, descriptor.inode) = (stranger.stat.st_dev, stranger.stat.st_ino);
+        descriptor.modified_ns = modified_ns(&stranger.stat);
+        let stamp = Stamp::new(&stranger.stat, descriptor.mark.end);
+        descriptor.packed = stranger.content.is_packed().then_some(stamp);
+        self.record(record, descriptor);
+        true
+    }
+
+    /// Records a file that is not read now; of closed generations too many of its name, the oldest is forgotten.
+    fn record(&mut self, record: OriginRecord, descriptor: Descriptor) {
+        self.open.store.note(record.id, descriptor.to_bytes());
+        let pruned = self.records.insert(record, descriptor);
+        forget(pruned.as_slice(), &*self.open.store, &self.open.info.id);
+    }
+
+    /// Records a file that was read to its end and closed: it may come back under another name, or compressed.
+    pub(super) fn record_closed(&mut self, mut tail: Tail, deleted: bool) {
+        let (id, head) = (tail.origin.id, tail.cursors.head());
+        tail.update_mark();
+        tail.note_modified();
+        let mut descriptor = tail.descriptor;
+        descriptor.closed = descriptor.mark.end == head && descriptor.copy_of.is_none();
+        if deleted {
+            // Another file may get its number.
+            descriptor.inode = 0;
+            self.rotations.deleted.push(id);
+        }
+        let checkpoints = self.open.sinks.iter().map(|(_, sink)| (sink.clone(), head)).collect();
+        self.record(OriginRecord { id, descriptor: Vec::new(), checkpoints }, descriptor);
+    }
+
+    /// Forgets deleted files of which no rotation is left.
+    pub(super) fn forget_deleted(&mut self, cx: &SourceCx<'_>) {
+        let deleted = std::mem::take(&mut self.rotations.deleted);
+        let mut gone = Vec::new();
+        let mut rotated: HashMap<PathBuf, Option<HashSet<PathBuf>>> = HashMap::new();
+        for id in deleted {
+            let Some((_, descriptor)) = self.records.get(id) else { continue };
+            let name = Path::new(descriptor.name());
+            let Some(folder) = name.parent() else { continue };
+            let names = rotated.entry(folder.to_path_buf()).or_insert_with(|| rotated_names(folder));
+            if names.as_ref().is_some_and(|names| !descriptor.closed || !names.contains(name)) {
+                gone.push(id);
+            }
+        }
+        self.forget_records(&gone, cx);
+    }
+
+    pub(super) fn forget_records(&mut self, gone: &[u64], cx: &SourceCx<'_>) {
+        gone.iter().for_each(|id| drop(self.records.remove(*id)));
+        forget(gone, &*self.open.store, &cx.info.id);
+    }
+
+    /// Notes what everything that is read now was written to last.
+    pub(super) fn note_newest(&mut self) {
+        let newest = self.tails.values().map(|tail| tail.descriptor.modified_ns).max();
+        self.rotations.newest_ns = newest.unwrap_or(0).max(self.rotations.newest_ns).max(1);
+        self.rotations.baselines.clear();
+    }
+}
+
+/// The names of which there are rotations in a folder; `None` if it cannot be read.
+pub(super) fn rotated_names(folder: &Path) -> Option<HashSet<PathBuf>> {
+    let names = std::fs::read_dir(folder).ok()?.flatten().map(|entry| entry.file_name());
+    let originals = names.flat_map(|name| originals_of(&name.to_string_lossy()));
+    Some(originals.map(|name| folder.join(name)).collect())
+}

@@ -1,0 +1,208 @@
+//! Files that are renamed and compressed while the agent is killed again and again.
+//!
+//! `CRASH_SECONDS` says for how long each case goes on and `CRASH_FILES` how many files it has; `CRASH_SEED` and
+//! `CRASH_CASES` choose the cases. A failure prints its seed.
+
+use super::config;
+use crate::support::{Agent, folder, lines};
+use millstream_testkit::Random;
+use std::collections::{HashMap, HashSet};
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// Seconds of writing, rotating and killing in an ordinary test run.
+const SECONDS: u64 = 5;
+
+/// Log files of one case.
+const FILES: u64 = 4;
+
+/// Cases per test, all at the same time.
+const CASES: u64 = 10;
+
+/// Longest time for the agent to deliver what is left once nothing happens any more.
+const PATIENCE: Duration = Duration::from_secs(25);
+
+/// A log file with its writer and its rotation, as logrotate does it with `create` and `compress`.
+struct Log {
+    path: PathBuf,
+    file: File,
+    name: u64,
+    number: usize,
+    random: Random,
+}
+
+impl Log {
+    fn new(dir: &Path, name: u64, seed: u64) -> Log {
+        let path = dir.join(format!("in/app{name}.log"));
+        let random = Random::new(seed * 1000 + name);
+        Log { file: create(&path), path, name, number: 0, random }
+    }
+
+    fn write(&mut self, lines: usize) {
+        let numbers = self.number..self.number + lines;
+        let text: String = numbers.map(|number| line(self.name, number) + "\n").collect();
+        self.file.write_all(text.as_bytes()).unwrap();
+        self.number += lines;
+    }
+
+    fn generation(&self, number: usize, ending: &str) -> PathBuf {
+        PathBuf::from(format!("{}.{number}{ending}", self.path.display()))
+    }
+
+    /// Shifts the compressed generations, renames the log, lets its writer write on for a moment, and
+    /// compresses it.
+    fn rotate(&mut self) {
+        let oldest = (1..).find(|number| !self.generation(*number, ".gz").exists()).unwrap();
+        for number in (1..oldest).rev() {
+            fs::rename(self.generation(number, ".gz"), self.generation(number + 1, ".gz")).unwrap();
+        }
+        let rotated = self.generation(1, "");
+        fs::rename(&self.path, &rotated).unwrap();
+        self.write_late();
+        self.file = create(&self.path);
+        let packed = Command::new("gzip").arg("-1").arg(&rotated).status().unwrap();
+        assert!(packed.success(), "gzip {}", rotated.display());
+    }
+
+    fn write_late(&mut self) {
+        for _ in 0..self.random.below(3) {
+            let lines = self.random.below(100) as usize;
+            self.write(lines);
+            thread::sleep(Duration::from_millis(self.random.below(10)));
+        }
+    }
+
+    /// Writes and rotates for a while; how many lines were written.
+    fn run(mut self, time: Duration) -> usize {
+        let begun = Instant::now();
+        while begun.elapsed() < time {
+            let rotation = Instant::now() + Duration::from_millis(300 + self.random.below(1200));
+            while Instant::now() < rotation {
+                let lines = 1 + self.random.below(60) as usize;
+                self.write(lines);
+                thread::sleep(Duration::from_millis(10));
+            }
+            self.rotate();
+        }
+        self.write(10);
+        self.number
+    }
+}
+
+fn create(path: &Path) -> File {
+    OpenOptions::new().create_new(true).append(true).open(path).unwrap()
+}
+
+fn line(name: u64, number: usize) -> String {
+    format!("file {name:02} line {number:07} and some words behind it")
+}
+
+fn number(variable: &str, default: u64) -> u64 {
+    std::env::var(variable).map_or(default, |text| text.parse().expect(variable))
+}
+
+/// Kills the agent after it ran for a moment, and leaves it down for another, until the logs are written. It has had
+/// two seconds with the files before that: at the very first start, rotated names are not looked for.
+fn kill_while(dir: &Path, config: &str, seed: u64, writers: &[JoinHandle<usize>]) {
+    let mut random = Random::new(seed);
+    let mut agent = Agent::start(dir, config, &[]);
+    let pause = |ms: u64| thread::sleep(Duration::from_millis(ms));
+    while lines(&dir.join("out.json")).is_empty() {
+        pause(10);
+    }
+    while writers.iter().any(|writer| !writer.is_finished()) {
+        agent.kill();
+        pause(random.below(1200));
+        agent = Agent::start(dir, config, &[]);
+        pause(150 + random.below(1350));
+    }
+    agent.kill();
+}
+
+/// What was delivered of each line: under how many ids.
+fn delivered(dir: &Path) -> HashMap<String, HashSet<String>> {
+    let mut delivered = HashMap::<String, HashSet<String>>::new();
+    for event in lines(&dir.join("out.json")) {
+        // The last line of a file that is still written may not be whole.
+        let Ok(event) = serde_json::from_str::<serde_json::Value>(&event) else { continue };
+        let id = event["meta"]["id"].as_str().unwrap().to_owned();
+        delivered.entry(event["message"].as_str().unwrap().to_owned()).or_default().insert(id);
+    }
+    delivered
+}
+
+/// Plays one case; says what is wrong.
+fn play(include: &str, seed: u64) -> Result<(), String> {
+    let dir = folder();
+    fs::create_dir(dir.path().join("in")).unwrap();
+    let config = config(include);
+    let time = Duration::from_secs(number("CRASH_SECONDS", SECONDS));
+    let logs = (0..number("CRASH_FILES", FILES)).map(|name| Log::new(dir.path(), name, seed));
+    let writers: Vec<JoinHandle<usize>> = logs.map(|log| thread::spawn(move || log.run(time))).collect();
+    kill_while(dir.path(), &config, seed, &writers);
+    let counts: Vec<usize> = writers.into_iter().map(|writer| writer.join().unwrap()).collect();
+    let numbers = |(name, count): (usize, &usize)| (0..*count).map(move |number| line(name as u64, number));
+    let written: Vec<String> = counts.iter().enumerate().flat_map(numbers).collect();
+    let mut agent = Agent::start(dir.path(), &config, &[]);
+    let begun = Instant::now();
+    let mut out = delivered(dir.path());
+    while written.iter().any(|line| !out.contains_key(line)) && begun.elapsed() < PATIENCE {
+        thread::sleep(Duration::from_millis(500));
+        out = delivered(dir.path());
+    }
+    agent.stop();
+    judge(seed, &written, &delivered(dir.path()), &agent)
+}
+
+fn judge(
+    seed: u64,
+    written: &[String],
+    out: &HashMap<String, HashSet<String>>,
+    agent: &Agent,
+) -> Result<(), String> {
+    let lost: Vec<&String> = written.iter().filter(|line| !out.contains_key(*line)).collect();
+    let repeated: Vec<&String> =
+        written.iter().filter(|line| out.get(*line).is_some_and(|ids| ids.len() > 1)).collect();
+    if lost.is_empty() && repeated.is_empty() {
+        return Ok(());
+    }
+    if let Some(folder) = std::env::var_os("CRASH_LOGS") {
+        fs::write(Path::new(&folder).join(format!("{seed}.log")), agent.log()).unwrap();
+        fs::write(Path::new(&folder).join(format!("{seed}.lost")), format!("{lost:#?}\n{repeated:#?}"))
+            .unwrap();
+    }
+    Err(format!(
+        "CRASH_SEED={seed}: of {} lines {} are lost, such as {:?}, and {} came under several ids, such as {:?}",
+        written.len(),
+        lost.len(),
+        lost.first(),
+        repeated.len(),
+        repeated.first()
+    ))
+}
+
+/// Plays all cases at the same time.
+fn run(include: &str) {
+    let first = number("CRASH_SEED", 1);
+    let seeds = first..first + number("CRASH_CASES", CASES);
+    let played: Vec<Result<(), String>> = thread::scope(|scope| {
+        let threads: Vec<_> = seeds.map(|seed| scope.spawn(move || play(include, seed))).collect();
+        threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+    });
+    let failures: Vec<String> = played.into_iter().filter_map(Result::err).collect();
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+#[test]
+fn nothing_is_lost_over_crashes_with_rotated_names_matched() {
+    run("['DIR/in/*.log*']");
+}
+
+#[test]
+fn nothing_is_lost_over_crashes_with_rotated_names_not_matched() {
+    run("['DIR/in/*.log']");
+}
