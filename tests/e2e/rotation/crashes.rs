@@ -23,7 +23,7 @@ const FILES: u64 = 4;
 /// Cases per test, all at the same time.
 const CASES: u64 = 10;
 
-/// Longest time for the agent to deliver what is left once nothing happens any more.
+/// For how long the agent may deliver nothing while something is left.
 const PATIENCE: Duration = Duration::from_secs(25);
 
 /// A log file with its writer and its rotation, as logrotate does it with `create` and `compress`.
@@ -148,14 +148,27 @@ fn play(include: &str, seed: u64) -> Result<(), String> {
     let numbers = |(name, count): (usize, &usize)| (0..*count).map(move |number| line(name as u64, number));
     let written: Vec<String> = counts.iter().enumerate().flat_map(numbers).collect();
     let mut agent = Agent::start(dir.path(), &config, &[]);
-    let begun = Instant::now();
-    let mut out = delivered(dir.path());
-    while written.iter().any(|line| !out.contains_key(line)) && begun.elapsed() < PATIENCE {
-        thread::sleep(Duration::from_millis(500));
-        out = delivered(dir.path());
-    }
+    wait_for(dir.path(), &written);
     agent.stop();
     judge(seed, &written, &delivered(dir.path()), &agent)
+}
+
+/// Waits until all lines are delivered, or none was for a long time.
+fn wait_for(dir: &Path, written: &[String]) {
+    let size = || fs::metadata(dir.join("out.json")).map_or(0, |meta| meta.len());
+    let (mut last, mut grown) = (size(), Instant::now());
+    while grown.elapsed() < PATIENCE {
+        thread::sleep(Duration::from_millis(700));
+        let now = size();
+        if now != last {
+            (last, grown) = (now, Instant::now());
+            continue;
+        }
+        let out = delivered(dir);
+        if written.iter().all(|line| out.contains_key(line)) {
+            return;
+        }
+    }
 }
 
 fn judge(
