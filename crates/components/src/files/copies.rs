@@ -1,7 +1,7 @@
 //! Whether a file holds what another file held.
 
 use super::content::{Content, modified_ns};
-use super::identity::{Descriptor, HEAD_BYTES_MAX, Head, Mark};
+use super::identity::{Descriptor, HEAD_BYTES_MAX, Head, Mark, Marks};
 use super::names::{is_rotation_name, stem};
 use rustix::fs::{Stat, fstat};
 use std::collections::HashMap;
@@ -66,6 +66,16 @@ fn file_name(path: &Path) -> String {
 pub fn is_related(name: &str, path: &Path, other: &Path) -> bool {
     let other = file_name(other);
     is_rotation_name(&file_name(Path::new(name)), &other) || is_rotation_name(&file_name(path), &other)
+}
+
+/// Whether `copy` holds what was read of a file with these marks, or all but what was read a moment before it was
+/// cut.
+pub fn is_in(copy: &mut Stranger, head: Head, marks: &Marks) -> bool {
+    let Ok(bytes) = copy.content.bytes() else { return false };
+    let (mark, unread) = (marks.before(bytes), marks.last().end == 0);
+    // It cannot agree with a head that it is shorter than.
+    let head = if bytes < head.bytes { Head::default() } else { head };
+    (mark.is_some() || unread) && copy.holds(head, mark)
 }
 
 impl Stranger {

@@ -21,6 +21,9 @@ pub const MARK_BYTES_MAX: u64 = 256;
 /// Marks kept of an open file: what was copied of it may be a little shorter than what was read.
 const MARKS_MAX: usize = 8;
 
+/// Bytes that were read last of which a copy may lack some, kept per open file.
+const RECENT_BYTES_MAX: usize = 512;
+
 /// A file on its file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Inode {
@@ -98,32 +101,51 @@ impl Mark {
     }
 }
 
-/// The last marks of a file, the newest at the back.
+/// The last marks of a file, the newest at the back, and the bytes before the newest.
 #[derive(Default)]
-pub struct Marks(VecDeque<Mark>);
+pub struct Marks {
+    marks: VecDeque<Mark>,
+    /// Bytes that were read last, and where they end.
+    recent: Vec<u8>,
+    recent_end: u64,
+}
 
 impl Marks {
     /// With one mark, if it says anything.
     pub fn new(mark: Mark) -> Marks {
-        Marks(Some(mark).filter(|mark| mark.end > 0).into_iter().collect())
+        let marks = Some(mark).filter(|mark| mark.end > 0).into_iter().collect();
+        Marks { marks, ..Marks::default() }
     }
 
     /// The newest.
     pub fn last(&self) -> Mark {
-        self.0.back().copied().unwrap_or_default()
+        self.marks.back().copied().unwrap_or_default()
     }
 
     /// Adds one if it is further on than the others.
     pub fn add(&mut self, mark: Mark) {
         if mark.end > self.last().end {
-            self.0.drain(..self.0.len().saturating_sub(MARKS_MAX - 1));
-            self.0.push_back(mark);
+            self.marks.drain(..self.marks.len().saturating_sub(MARKS_MAX - 1));
+            self.marks.push_back(mark);
         }
     }
 
-    /// The newest at or before `end`.
+    /// Keeps the last bytes of `text`, which ends at `end`.
+    pub fn keep(&mut self, text: &[u8], end: u64) {
+        if self.recent_end + text.len() as u64 != end {
+            self.recent.clear();
+        }
+        self.recent.extend_from_slice(&text[text.len().saturating_sub(RECENT_BYTES_MAX)..]);
+        self.recent.drain(..self.recent.len().saturating_sub(RECENT_BYTES_MAX));
+        self.recent_end = end;
+    }
+
+    /// The newest at or before `end`: at `end` itself, if what was read last covers it.
     pub fn before(&self, end: u64) -> Option<Mark> {
-        self.0.iter().rev().find(|mark| mark.end <= end).copied()
+        let recent =
+            self.recent_end.checked_sub(end).and_then(|back| self.recent.len().checked_sub(back as usize));
+        let exact = recent.and_then(|bytes| Mark::behind(&self.recent[..bytes], end)).filter(|_| end > 0);
+        exact.or_else(|| self.marks.iter().rev().find(|mark| mark.end <= end).copied())
     }
 }
 
@@ -163,6 +185,9 @@ pub struct Descriptor {
     /// 1970; 0 if that was never determined.
     #[serde(default)]
     pub since_ns: i64,
+    /// Whether it goes on in a copy, to which nothing is appended: that may end before what was settled.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub in_copy: bool,
     /// Whether it was read to its end and closed, so that nothing more is expected of it.
     #[serde(default, skip_serializing_if = "is_false")]
     pub closed: bool,
@@ -176,6 +201,18 @@ impl Descriptor {
     /// The included name of which it is a generation.
     pub fn name(&self) -> &str {
         self.rotation_of.as_deref().unwrap_or(&self.path)
+    }
+
+    /// Goes on in a copy, to which nothing is appended. If that ends before what was read, it is known by what the
+    /// copy has of that.
+    pub fn go_on_in(&mut self, copy: &mut Content, marks: &Marks) -> io::Result<()> {
+        let bytes = copy.bytes()?;
+        self.in_copy = true;
+        self.mark = marks.before(bytes.min(marks.last().end)).unwrap_or_default();
+        if bytes < self.head.bytes {
+            self.head = Head::read(copy, bytes)?;
+        }
+        Ok(())
     }
 
     /// Whether it was closed and has not been written to since, as its status tells.
@@ -209,6 +246,7 @@ impl Descriptor {
         if content.is_packed() && self.packed.is_some_and(|stamp| content.is_still(stamp)) {
             return Ok(true);
         }
+        let checkpoint = if self.in_copy { checkpoint.min(self.mark.end) } else { checkpoint };
         let covered = content.is_packed() && self.head.is_whole() || self.known_bytes() >= checkpoint;
         Ok(covered
             && self.head.agrees(content)?
@@ -326,5 +364,26 @@ mod tests {
         assert_eq!(marks.last().end, 200);
         assert_eq!(marks.before(155).map(|mark| mark.end), Some(150));
         assert_eq!(marks.before(100), None);
+        // Of what was read last every end has its mark, in whatever pieces it came.
+        for piece in [700, 130, 1] {
+            let mut marks = Marks::default();
+            for (number, text) in text.chunks(piece).enumerate() {
+                marks.keep(text, (number * piece + text.len()) as u64);
+            }
+            for end in [1000, 999, 760] {
+                assert_eq!(
+                    marks.before(end),
+                    Some(Mark::read(&mut open(&path), end).unwrap()),
+                    "{piece} {end}"
+                );
+            }
+            assert_eq!(marks.before(700), None);
+            marks.keep(&text[..5], 2000);
+            assert_eq!(
+                (marks.before(1000), marks.before(2000)),
+                (None, None),
+                "what is between is not known"
+            );
+        }
     }
 }

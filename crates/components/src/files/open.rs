@@ -62,6 +62,16 @@ pub fn open_regular(path: &Path, links: &Symlinks) -> io::Result<Option<(File, S
     Ok(Some((file, stat)))
 }
 
+/// What a path names that is neither a regular file nor a folder.
+pub fn irregular(path: &Path) -> Option<&'static str> {
+    match FileType::from_raw_mode(rustix::fs::stat(path).ok()?.st_mode) {
+        FileType::Fifo => Some("FIFO"),
+        FileType::Socket => Some("socket"),
+        FileType::CharacterDevice | FileType::BlockDevice => Some("device"),
+        _ => None,
+    }
+}
+
 fn open(path: &Path, flags: OFlags) -> io::Result<File> {
     // Opening a FIFO without a writer would wait for ever.
     let flags = OFlags::NONBLOCK | flags;
@@ -99,6 +109,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         assert!(open_regular(dir.path(), &Symlinks::Never).unwrap().is_none());
         let fifo = dir.path().join("fifo");
+        assert_eq!((irregular(dir.path()), irregular(Path::new("/dev/null"))), (None, Some("device")));
         mknodat(CWD, &fifo, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
         // A writer that waits for a reader goes on waiting.
         let writer = std::thread::spawn(move || File::options().write(true).open(fifo).map(drop));

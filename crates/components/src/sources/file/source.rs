@@ -14,7 +14,7 @@ use crate::files::content::Content;
 use crate::files::copies::Stranger;
 use crate::files::discover::{Exclude, Pattern, walk};
 use crate::files::identity::{Descriptor, Inode, forget, kept_files};
-use crate::files::open::{Symlinks, open_max, open_regular};
+use crate::files::open::{Symlinks, irregular, open_max, open_regular};
 use crate::files::packing::Packing;
 use crate::files::range::Range;
 use crate::files::records::Records;

@@ -7,9 +7,9 @@ mod long;
 use long::LongScan;
 
 use crate::files::content::{Content, modified_ns};
-use crate::files::copies::{Originals, Stranger};
+use crate::files::copies::{Originals, Stranger, is_in};
 use crate::files::held::HeldFile;
-use crate::files::identity::{Descriptor, HEAD_BYTES_MAX, Head, Inode, Marks};
+use crate::files::identity::{Descriptor, HEAD_BYTES_MAX, Head, Inode, Mark, Marks};
 use crate::files::names::is_numbered;
 use crate::framing::{FileFramer, Framing, LineLimits};
 use millstream_framing::Found;
@@ -178,6 +178,7 @@ impl Tail {
             content: Some(content),
             inode,
             marks: Marks::new(descriptor.mark),
+            frozen: descriptor.in_copy,
             descriptor,
             cursors,
             path,
@@ -190,7 +191,6 @@ impl Tail {
             held: None,
             end: None,
             fault_said: false,
-            frozen: false,
             unchecked: true,
             framer: None,
             long: Vec::new(),
@@ -328,9 +328,21 @@ impl Tail {
 
     /// Whether `copy` holds what was read of it, or all but what was read a moment before it was cut.
     pub fn is_in(&self, copy: &mut Stranger) -> bool {
-        let mark = copy.content.bytes().ok().and_then(|bytes| self.marks.before(bytes));
-        let unread = self.marks.last().end == 0;
-        (mark.is_some() || unread) && copy.holds(self.descriptor.head, mark)
+        is_in(copy, self.descriptor.head, &self.marks)
+    }
+
+    /// Marks the end of a compressed file whose last read was too short to tell much; it is unpacked once more.
+    pub fn mark_packed(&mut self, end: u64) {
+        let content =
+            self.content.as_mut().filter(|content| content.is_packed() && end > self.marks.last().end);
+        if let Some(Ok(mark)) = content.map(|content| Mark::read(content, end)) {
+            self.marks.add(mark);
+        }
+    }
+
+    /// Takes out its marks, to recognise a copy by.
+    pub fn take_marks(&mut self) -> Marks {
+        std::mem::take(&mut self.marks)
     }
 
     /// Brings the descriptor's mark up to what was read; whether that changed it.
@@ -403,8 +415,10 @@ impl Tail {
         (self.descriptor.device, self.descriptor.inode) = (inode.device, inode.number);
         (self.inode, self.path, self.frozen) = (inode, path, true);
         // The copy may lack what was read last: what it is known by must be in it.
-        let bytes = content.bytes().unwrap_or(0);
-        self.marks = Marks::new(self.marks.before(bytes).unwrap_or_default());
+        if let Err(error) = self.descriptor.go_on_in(&mut content, &self.marks) {
+            log::warn!("{}: {error}", self.path.display());
+        }
+        self.marks = Marks::new(self.descriptor.mark);
         (self.end, self.watched, self.descriptor.copy_of) = (None, false, None);
         self.content.replace(content)
     }

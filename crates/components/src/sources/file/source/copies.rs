@@ -7,8 +7,8 @@
 use super::rotations::Unknown;
 use super::*;
 use crate::files::content::Content;
-use crate::files::copies::{Originals, Stranger, is_related};
-use crate::files::identity::Mark;
+use crate::files::copies::{Originals, Stranger, is_in, is_related};
+use crate::files::identity::{Mark, Marks};
 use crate::files::records::Known;
 use std::collections::BTreeSet;
 use std::os::unix::fs::DirEntryExt;
@@ -18,6 +18,7 @@ pub(super) struct Orphan {
     since: Duration,
     record: OriginRecord,
     descriptor: Descriptor,
+    marks: Marks,
     name: String,
     /// Bytes that were not read by every sink, as far as it is known how long the file was.
     unread: u64,
@@ -27,6 +28,19 @@ impl Orphan {
     /// Bytes that were not read by every sink.
     pub(super) fn unread(&self) -> u64 {
         self.unread
+    }
+
+    /// Whether `copy` holds what was read of it, or all but what was read a moment before it was cut.
+    fn is_in(&self, copy: &mut Stranger) -> bool {
+        is_in(copy, self.descriptor.head, &self.marks)
+    }
+
+    /// Its record, by what is in the copy.
+    fn into_known(mut self, copy: &mut Stranger) -> Known {
+        if let Err(error) = self.descriptor.go_on_in(&mut copy.content, &self.marks) {
+            log::warn!("{}: {error}", copy.path.display());
+        }
+        (self.record, self.descriptor)
     }
 }
 
@@ -119,13 +133,12 @@ impl FileSource {
         let is_related = |orphan: &Orphan, stranger: &Stranger| {
             is_related(&orphan.descriptor.path, Path::new(&orphan.descriptor.path), &stranger.path)
         };
-        let found = |orphan: &Orphan| {
-            is_free(orphan) && is_related(orphan, stranger) && holds(&orphan.descriptor, stranger)
-        };
+        let found =
+            |orphan: &Orphan| is_free(orphan) && is_related(orphan, stranger) && orphan.is_in(stranger);
         if let Some(index) = self.work.orphans.iter().position(found) {
             let orphan = self.work.orphans.swap_remove(index);
             log::info!("source {}: {} goes on in {}", cx.info.id, orphan.name, stranger.path.display());
-            return Some((orphan.record, orphan.descriptor));
+            return Some(orphan.into_known(stranger));
         }
         // Of several that begin alike, the one of which it holds the most.
         let mut best: Option<(u64, u64)> = None;
@@ -145,6 +158,7 @@ impl FileSource {
         let mut tail = self.resume(stranger.content, &stranger.stat, &stranger.path, record, descriptor);
         tail.descriptor.inode = stranger.stat.st_ino;
         tail.descriptor.packed = None;
+        tail.descriptor.in_copy |= tail.frozen;
         tail.inode = Inode::of(&stranger.stat);
         tail.frozen = true;
         tail
@@ -158,7 +172,7 @@ impl FileSource {
         new: &mut [Tail],
         cx: &SourceCx<'_>,
     ) -> io::Result<Tail> {
-        if let Some(of) = self.original_of(&mut stranger, originals, new) {
+        if let Some(of) = self.original_of(&mut stranger, originals, new, |_| true) {
             let start = stranger.content.bytes()?;
             log::debug!("source {}: {} is a copy", cx.info.id, stranger.path.display());
             let mut tail = self.adopt(stranger, start)?;
@@ -179,8 +193,19 @@ impl FileSource {
         new: &mut [Tail],
         cx: &SourceCx<'_>,
     ) -> io::Result<Option<Tail>> {
+        let (is_packed, is_short) = (stranger.content.is_packed(), !stranger.head.is_whole());
+        // Rotations compress what is renamed, and copy what stays.
+        let is_original = |tail: &Tail| !tail.is_packed() && is_packed == tail.gone_since.is_some();
         let is_young = self.is_young(&stranger.path, name, &stranger.stat);
-        if !is_young || self.original_of(&mut stranger, originals, new).is_some() {
+        let is_copy = is_young && self.original_of(&mut stranger, originals, new, is_original).is_some();
+        if is_copy && !is_packed && is_short {
+            // A short generation may begin like the next. If it is a copy, its original will be cut.
+            if !self.work.packing.is_complete(Inode::of(&stranger.stat), &stranger.stat, cx.now) {
+                self.rotations.wait_for(stranger.path);
+                return Ok(None);
+            }
+            cx.counters.noted("ambiguous_rotations", 1);
+        } else if is_copy || !is_young {
             self.rotations.note_examined(&stranger.stat);
             return Ok(None);
         }
@@ -197,12 +222,13 @@ impl FileSource {
         Ok(Some(tail))
     }
 
-    /// The file of which the stranger is a copy.
+    /// The file of which the stranger is a copy, of those that may be its original.
     fn original_of(
         &mut self,
         stranger: &mut Stranger,
         originals: &Originals,
         new: &mut [Tail],
+        is_original: impl Fn(&Tail) -> bool,
     ) -> Option<u64> {
         originals.of(stranger).into_iter().find(|id| {
             let known = self.tails.get(id).or_else(|| new.iter().find(|tail| tail.origin.id == *id));
@@ -211,7 +237,9 @@ impl FileSource {
             let known = self.tails.get_mut(id);
             let known = known.or_else(|| new.iter_mut().find(|tail| tail.origin.id == *id));
             known.is_some_and(|original| {
-                original.inode != Inode::of(&stranger.stat) && is_copy(stranger, original, reopened)
+                is_original(original)
+                    && original.inode != Inode::of(&stranger.stat)
+                    && is_copy(stranger, original, reopened)
             })
         })
     }
@@ -233,8 +261,8 @@ impl FileSource {
         // Kept, it could pass for the new file after a restart: they share the inode.
         self.forget(id, cx);
         let record = OriginRecord { id, descriptor: Vec::new(), checkpoints };
-        let (since, name) = (cx.now.since_start, old.origin.name.clone());
-        self.work.orphans.push(Orphan { since, record, descriptor: old.descriptor, name, unread });
+        let (since, name, marks) = (cx.now.since_start, old.origin.name.clone(), old.take_marks());
+        self.work.orphans.push(Orphan { since, record, descriptor: old.descriptor, marks, name, unread });
         if self.is_finite(cx) {
             self.give_up_orphans(cx);
         }

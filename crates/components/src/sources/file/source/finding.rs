@@ -199,7 +199,7 @@ impl FileSource {
             return Ok(Named::None);
         }
         self.make_room(new.min(self.open_max / 2) + 1, &[]);
-        let Some((file, stat)) = open_regular(path, &self.symlinks)? else { return Ok(Named::None) };
+        let Some((file, stat)) = open_regular(path, &self.symlinks)? else { return not_regular(path) };
         if self.range.as_ref().is_some_and(|range| !range.may_be_in(stat.st_mtime)) {
             return Ok(Named::None);
         }
@@ -303,8 +303,9 @@ impl FileSource {
         }
     }
 
-    /// Takes in files whose names are durable from here on; whether that went well.
-    pub(super) fn insert(&mut self, new: Vec<Tail>, cx: &SourceCx<'_>) -> bool {
+    /// Takes in files whose names are durable from here on, to be read in the order of their age; whether that went
+    /// well.
+    pub(super) fn insert(&mut self, mut new: Vec<Tail>, cx: &SourceCx<'_>) -> bool {
         let kept: Vec<(u64, Vec<u8>)> = new.iter().map(|t| (t.origin.id, t.descriptor.to_bytes())).collect();
         if (!kept.is_empty() || self.first_start)
             && let Err(error) = self.open.store.keep(&kept)
@@ -322,12 +323,15 @@ impl FileSource {
             new.into_iter().for_each(|tail| self.put_back(tail));
             return false;
         }
+        new.sort_by_key(|tail| tail.descriptor.modified_ns);
         for mut tail in new {
             let checkpoints =
                 tail.cursors.list().iter().flat_map(|c| c.sinks.iter().map(|sink| (sink, c.position)));
             self.open.ledger.open(&tail.origin, checkpoints.collect::<Vec<_>>());
             tail.quiet_at = cx.now.since_start + QUIET_AFTER.saturating_sub(age(&tail, cx.now));
-            schedule(&mut self.work.looks, &mut tail, cx.now.since_start);
+            // What was written to first is read first.
+            (tail.queued, tail.next) = (true, cx.now.since_start);
+            self.work.due.push_back(tail.origin.id, share(&tail));
             self.work.active += 1;
             self.by_inode.insert(tail.inode, tail.origin.id);
             self.records.names.open(&tail.descriptor);
@@ -352,6 +356,12 @@ impl FileSource {
         }
         self.trouble = trouble;
     }
+}
+
+/// A path that names something else than a file: a FIFO or a device is a fault, a folder none.
+fn not_regular(path: &Path) -> io::Result<Named> {
+    let fault = |kind| format!("is a {kind}, not a regular file; exclude it, or narrow include");
+    irregular(path).map_or(Ok(Named::None), |kind| Err(io::Error::other(fault(kind))))
 }
 
 fn folder_of(descriptor: &Descriptor) -> Option<PathBuf> {

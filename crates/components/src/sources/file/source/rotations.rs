@@ -54,6 +54,11 @@ impl Rotations {
         self.incomplete.is_empty()
     }
 
+    /// Has a file looked at again by the next walk.
+    pub fn wait_for(&mut self, path: PathBuf) {
+        self.incomplete.insert(path);
+    }
+
     fn is_examined(&self, stat: &Stat) -> bool {
         self.examined.get(&Inode::of(stat)) == Some(&(stat.st_size, modified_ns(stat)))
     }
@@ -235,10 +240,12 @@ impl FileSource {
     /// Records a file that was read to its end and closed: it may come back under another name, or compressed.
     pub(super) fn record_closed(&mut self, mut tail: Tail, deleted: bool) {
         let (id, head) = (tail.origin.id, tail.cursors.head());
+        tail.mark_packed(head);
         tail.update_mark();
         tail.note_modified();
         let mut descriptor = tail.descriptor;
-        descriptor.closed = descriptor.mark.end == head && descriptor.copy_of.is_none();
+        descriptor.closed =
+            (descriptor.mark.end == head || descriptor.in_copy) && descriptor.copy_of.is_none();
         if deleted {
             // Another file may get its number.
             descriptor.inode = 0;

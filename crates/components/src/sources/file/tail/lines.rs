@@ -70,6 +70,7 @@ impl Tail {
             let content = self.content.as_mut().filter(|content| !content.is_packed());
             let read = || content.and_then(|content| Mark::read(content, end).ok());
             Mark::behind(text, end).or_else(read).into_iter().for_each(|mark| self.marks.add(mark));
+            self.marks.keep(text, end);
         }
     }
 

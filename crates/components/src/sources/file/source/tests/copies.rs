@@ -415,3 +415,27 @@ fn a_copy_is_followed_although_its_original_is_closed() {
     lines.extend(settle(&mut fixture));
     assert_eq!(numbers(&lines), (0..130).collect::<Vec<_>>());
 }
+
+/// A copy ends in the middle of a line that was read of its original, which is cut then: whether or not the copy was
+/// seen before the cut, nothing is read again and nothing is owed, also after a restart.
+#[test]
+fn a_copy_that_ends_in_the_middle_of_a_line_is_not_read_again() {
+    for (lines, polled) in [(5000, false), (5000, true), (8, false), (8, true)] {
+        let mut fixture = Fixture::new(json!({}), &["out"]);
+        let text = numbered(0, lines);
+        fixture.append("a.log", &text);
+        assert_eq!(fixture.read().len(), lines);
+        fixture.append("a.log.1", &text[..text.len() - 7]);
+        if polled {
+            assert_eq!(fixture.read(), []);
+        }
+        File::options().write(true).open(fixture.path("a.log")).unwrap().set_len(0).unwrap();
+        fixture.append("a.log", numbered(lines, lines + 3));
+        assert_eq!(numbers(&settle(&mut fixture)), (lines..lines + 3).collect::<Vec<_>>());
+        fixture.rig.advance(super::super::ORPHAN_TIME);
+        assert_eq!((settle(&mut fixture), fixture.rig.ledger.progress(0).lag), (vec![], 0));
+        assert_eq!(fixture.dropped("truncated_unread"), 0);
+        fixture.restart(true);
+        assert_eq!((settle(&mut fixture), fixture.rig.ledger.progress(0).lag), (vec![], 0));
+    }
+}

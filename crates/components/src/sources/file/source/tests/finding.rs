@@ -331,3 +331,25 @@ fn nothing_goes_out_before_its_head_is_kept() {
     assert_eq!(fixture.read_texts(), ["2"]);
     assert_eq!(fixture.dropped("panic"), 0);
 }
+
+/// A FIFO that a pattern matches is no file to be read, and that is said, with what to do.
+#[test]
+fn a_fifo_that_a_pattern_matches_is_said() {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    let mut fixture = Fixture::new(json!({}), &["out"]);
+    mknodat(CWD, fixture.path("fifo.log"), FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+    fixture.append("a.log", "1\n");
+    assert_eq!(fixture.read_texts(), ["1"]);
+    let troubles = fixture.rig.troubles.list();
+    let reason = &troubles[fixture.path("fifo.log").to_str().unwrap()];
+    assert_eq!(reason, "is a FIFO, not a regular file; exclude it, or narrow include");
+    for _ in 0..3 {
+        fixture.rig.advance(super::super::WALK_INTERVAL);
+        fixture.batches();
+    }
+    assert_eq!(fixture.rig.counters.snapshot().errors.get("unreadable"), Some(&1), "once");
+    fs::remove_file(fixture.path("fifo.log")).unwrap();
+    fixture.rig.advance(super::super::WALK_INTERVAL);
+    fixture.batches();
+    assert!(fixture.rig.troubles.list().is_empty());
+}

@@ -8,6 +8,7 @@ mod held;
 mod hostile;
 mod model;
 mod retention;
+mod rotations;
 
 use super::FileSource;
 use crate::sources::file::FileConfig;
@@ -40,11 +41,12 @@ pub struct Fixture {
 }
 
 impl Fixture {
-    /// A source with these options beside `include`, not polled yet.
+    /// A source with these options, not polled yet; `include` is one pattern in the folder, or `*.log*`.
     pub fn new(mut options: Value, sinks: &[&str]) -> Fixture {
         let memory = Path::new("/dev/shm");
         let dir = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap();
-        options["include"] = json!([dir.path().join("*.log*")]);
+        let include = options.get("include").and_then(Value::as_str).unwrap_or("*.log*");
+        options["include"] = json!([dir.path().join(include)]);
         let rig = SourceRig::new(sinks);
         let source = open(&options, &rig);
         Fixture { dir, rig, source, options }

@@ -1,0 +1,199 @@
+//! Rotated files that no pattern matches: generations that came and went while nobody looked.
+
+use super::*;
+use crate::files::packing::PACKED_SILENCE;
+use crate::files::records::GENERATIONS_MAX;
+use flate2::write::GzEncoder;
+use millstream_model::OriginStore;
+use std::collections::BTreeSet;
+use std::time::SystemTime;
+
+/// A source over `a.log` and its like alone, which has read `first`.
+fn begun(first: &str) -> Fixture {
+    let mut fixture = Fixture::new(json!({ "include": "*.log" }), &["out"]);
+    fixture.append("a.log", first);
+    assert_eq!(fixture.read_texts(), first.lines().collect::<Vec<_>>());
+    fixture
+}
+
+/// Shifts the compressed generations of a log, and compresses it, keeping its modification time as gzip does.
+fn rotate(fixture: &Fixture, name: &str) {
+    let generation = |number: usize| fixture.path(&format!("{name}.{number}.gz"));
+    let oldest = (1..).find(|number| !generation(*number).exists()).unwrap();
+    (1..oldest).rev().for_each(|number| fs::rename(generation(number), generation(number + 1)).unwrap());
+    pack(fixture, name, &format!("{name}.1.gz"));
+    fs::remove_file(fixture.path(name)).unwrap();
+}
+
+fn pack(fixture: &Fixture, name: &str, to: &str) {
+    let mut packed = GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packed.write_all(&fs::read(fixture.path(name)).unwrap()).unwrap();
+    fs::write(fixture.path(to), packed.finish().unwrap()).unwrap();
+    let modified = fs::metadata(fixture.path(name)).unwrap().modified().unwrap();
+    File::options().write(true).open(fixture.path(to)).unwrap().set_modified(modified).unwrap();
+}
+
+/// Lets files count as written to `seconds` later than they were: time passes for the kernel, too.
+fn write(fixture: &Fixture, name: &str, text: &str) {
+    fixture.append(name, text);
+    std::thread::sleep(Duration::from_millis(5));
+}
+
+/// What comes until compressed files count as complete.
+fn settle(fixture: &mut Fixture) -> Vec<String> {
+    let mut all = Vec::new();
+    for _ in 0..8 {
+        all.extend(fixture.read_texts());
+        fixture.rig.advance(PACKED_SILENCE);
+    }
+    all
+}
+
+fn noted(fixture: &Fixture, what: &str) -> u64 {
+    fixture.rig.counters.snapshot().noted_events.get(what).copied().unwrap_or(0)
+}
+
+#[test]
+fn generations_that_came_and_went_while_the_agent_was_down_are_read_in_their_order() {
+    let mut fixture = begun("0\n");
+    fixture.rig.commit();
+    write(&fixture, "a.log", "rest of 0\n");
+    for number in 1..=30 {
+        rotate(&fixture, "a.log");
+        write(&fixture, "a.log", &format!("{number}\n"));
+    }
+    fixture.restart(false);
+    let mut expected = vec!["rest of 0".to_owned()];
+    expected.extend((1..=30).map(|number| number.to_string()));
+    let texts = settle(&mut fixture);
+    let packed: Vec<String> = texts.iter().filter(|text| *text != "30").cloned().collect();
+    assert_eq!((texts.len(), packed), (31, expected[..30].to_vec()));
+    assert_eq!(noted(&fixture, "unseen_rotations"), 29);
+    for _ in 0..3 {
+        fixture.rig.advance(super::super::GONE_SILENCE);
+        assert_eq!(settle(&mut fixture), Vec::<String>::new());
+        fixture.restart(true);
+    }
+    let kept = fixture.rig.store.origins().0;
+    let kept: Vec<String> =
+        kept.iter().map(|r| String::from_utf8_lossy(&r.descriptor).into_owned()).collect();
+    assert!(kept.len() <= GENERATIONS_MAX + 1, "{kept:#?}");
+}
+
+#[test]
+fn a_name_that_came_and_was_rotated_while_the_agent_was_down_is_read() {
+    let mut fixture = begun("0\n");
+    fixture.restart(true);
+    write(&fixture, "b.log", "1\n");
+    rotate(&fixture, "b.log");
+    write(&fixture, "b.log", "2\n");
+    rotate(&fixture, "b.log");
+    assert_eq!(settle(&mut fixture), ["1", "2"]);
+}
+
+/// Rotated files that are there at the first sight of their name belong to the past.
+#[test]
+fn rotated_files_of_the_very_first_start_are_not_read() {
+    let mut fixture = Fixture::new(json!({ "include": "*.log" }), &["out"]);
+    for number in 0..3 {
+        write(&fixture, "a.log", &format!("{number}\n"));
+        rotate(&fixture, "a.log");
+    }
+    write(&fixture, "a.log.1", "not compressed\n");
+    write(&fixture, "a.log", "3\n");
+    assert_eq!(settle(&mut fixture), ["3"]);
+    for number in 4..7 {
+        fixture.restart(true);
+        rotate(&fixture, "a.log");
+        write(&fixture, "a.log", &format!("{number}\n"));
+        assert_eq!(settle(&mut fixture), [number.to_string()]);
+    }
+    assert_eq!(noted(&fixture, "unseen_rotations"), 0);
+}
+
+/// Renamed, made anew, renamed and compressed before the source looks once.
+#[test]
+fn generations_that_come_and_go_between_two_looks_are_read() {
+    let mut fixture = begun("0\n");
+    for number in 1..5 {
+        rotate(&fixture, "a.log");
+        write(&fixture, "a.log", &format!("{number} a\n"));
+        rotate(&fixture, "a.log");
+        write(&fixture, "a.log", &format!("{number} b\n"));
+        let texts: BTreeSet<String> = settle(&mut fixture).into_iter().collect();
+        assert_eq!(texts, [format!("{number} a"), format!("{number} b")].into());
+    }
+}
+
+/// Two generations with the same content: one is there and known, the other is not it.
+#[test]
+fn of_generations_that_are_alike_each_is_read() {
+    let mut fixture = begun("started\n");
+    for _ in 0..3 {
+        fixture.restart(true);
+        rotate(&fixture, "a.log");
+        write(&fixture, "a.log", "started\n");
+        rotate(&fixture, "a.log");
+        write(&fixture, "a.log", "started\nand more\n");
+        let mut texts = settle(&mut fixture);
+        texts.sort();
+        assert_eq!(texts, ["and more", "started", "started"]);
+        fixture.rig.advance(super::super::GONE_SILENCE);
+        assert_eq!(settle(&mut fixture), Vec::<String>::new());
+    }
+}
+
+/// The compressor was killed: what it left beside the original is not read, nor is it waited for.
+#[test]
+fn a_generation_that_is_there_twice_is_read_once() {
+    for whole in [true, false] {
+        let mut fixture = begun("0\n");
+        fixture.restart(true);
+        rotate(&fixture, "a.log");
+        let text: String = (0..2000).map(|number| format!("1 {number}\n")).collect();
+        write(&fixture, "a.log", &text);
+        fixture.rename("a.log", "a.log.1");
+        pack(&fixture, "a.log.1", "a.log.1.gz");
+        if !whole {
+            let packed = fs::read(fixture.path("a.log.1.gz")).unwrap();
+            fs::write(fixture.path("a.log.1.gz"), &packed[..packed.len() / 2]).unwrap();
+        }
+        write(&fixture, "a.log", "2\n");
+        assert_eq!(settle(&mut fixture).len(), 2001);
+        // It goes on.
+        pack(&fixture, "a.log.1", "a.log.1.gz");
+        fs::remove_file(fixture.path("a.log.1")).unwrap();
+        assert_eq!(settle(&mut fixture), Vec::<String>::new());
+        fixture.restart(true);
+        assert_eq!(settle(&mut fixture), Vec::<String>::new());
+    }
+}
+
+/// The agent is killed while a generation is still being compressed: it is looked for at the next start again.
+#[test]
+fn a_generation_that_is_not_complete_yet_is_read_after_another_crash() {
+    let mut fixture = begun("0\n");
+    fixture.restart(true);
+    rotate(&fixture, "a.log");
+    write(&fixture, "a.log", "1\n");
+    rotate(&fixture, "a.log");
+    let touched = SystemTime::UNIX_EPOCH + Duration::from_nanos(fixture.rig.now.unix_ns as u64);
+    let packed = File::options().write(true).open(fixture.path("a.log.1.gz")).unwrap();
+    packed.set_modified(touched.max(SystemTime::now()) + Duration::from_secs(100)).unwrap();
+    write(&fixture, "a.log", "2\n");
+    assert_eq!(fixture.read_texts(), ["2"], "the compressed one is too young");
+    fixture.restart(true);
+    assert_eq!(settle(&mut fixture), ["1"]);
+}
+
+#[test]
+fn rotated_files_that_are_excluded_are_not_read() {
+    let mut fixture = Fixture::new(json!({ "include": "*.log", "exclude": ["*.gz"] }), &["out"]);
+    fixture.append("a.log", "0\n");
+    assert_eq!(fixture.read_texts(), ["0"]);
+    fixture.restart(true);
+    rotate(&fixture, "a.log");
+    write(&fixture, "a.log", "1\n");
+    rotate(&fixture, "a.log");
+    assert_eq!(settle(&mut fixture), Vec::<String>::new());
+}
