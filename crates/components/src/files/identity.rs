@@ -135,8 +135,10 @@ impl Marks {
         if self.recent_end + text.len() as u64 != end {
             self.recent.clear();
         }
-        self.recent.extend_from_slice(&text[text.len().saturating_sub(RECENT_BYTES_MAX)..]);
-        self.recent.drain(..self.recent.len().saturating_sub(RECENT_BYTES_MAX));
+        let text = &text[text.len().saturating_sub(RECENT_BYTES_MAX)..];
+        self.recent.drain(..(self.recent.len() + text.len()).saturating_sub(RECENT_BYTES_MAX));
+        self.recent.reserve_exact(text.len());
+        self.recent.extend_from_slice(text);
         self.recent_end = end;
     }
 

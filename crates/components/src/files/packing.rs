@@ -25,11 +25,6 @@ struct Seen {
 }
 
 impl Packing {
-    /// Whether none is waited for.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// Whether a file is complete: its size stays the same, or it was not written for long.
     pub fn is_complete(&mut self, inode: Inode, stat: &Stat, now: Now) -> bool {
         let age_s = (now.unix_ns / 1_000_000_000).saturating_sub(stat.st_mtime);

@@ -4,7 +4,7 @@
 //! had (no watches left, a network file system) the source looks at intervals.
 
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::mem::MaybeUninit;
@@ -23,15 +23,25 @@ pub struct Watch {
     /// The cookie of the last name that went, and the name: the one it went to comes next.
     going: Option<(u32, PathBuf)>,
     moved: Vec<(PathBuf, PathBuf)>,
-    /// Names that were made in the folders, or moved into them.
-    came: BTreeSet<PathBuf>,
+    changes: Changes,
+}
+
+/// Names that changed in the folders.
+#[derive(Default)]
+pub struct Changes {
+    /// Names that were made in the folders or moved into them, or whose files have other rights.
+    pub came: BTreeSet<PathBuf>,
+    /// Names that were deleted, moved away, or given to another file.
+    pub went: HashSet<PathBuf>,
 }
 
 /// What happened since the last look.
 #[derive(Default)]
 pub struct News {
-    /// Names changed in a folder: walk again.
+    /// Names of files changed in the folders: see [`Watch::changes`].
     pub names: bool,
+    /// Folders came or went: walk again.
+    pub folders: bool,
     /// Files that were written to and are no longer watched.
     pub written: Vec<u64>,
     /// Events were lost, or more came than are kept: anything may have happened.
@@ -51,7 +61,7 @@ impl Watch {
             files: HashMap::new(),
             going: None,
             moved: Vec::new(),
-            came: BTreeSet::new(),
+            changes: Changes::default(),
         }
     }
 
@@ -60,9 +70,11 @@ impl Watch {
         folders.iter().all(|folder| self.folders.contains_key(folder))
     }
 
-    /// Watches exactly these folders for names that come, go or change.
-    pub fn folders(&mut self, folders: &BTreeSet<PathBuf>) {
-        let Some(fd) = &self.fd else { return };
+    /// Watches exactly these folders for names that come, go or change; those that were not watched before, or are
+    /// others now under the same path.
+    pub fn folders(&mut self, folders: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
+        let mut begun = Vec::new();
+        let Some(fd) = &self.fd else { return begun };
         self.folders.retain(|folder, watch| {
             let keep = folders.contains(folder);
             if !keep {
@@ -79,10 +91,13 @@ impl Watch {
             | WatchFlags::MOVE_SELF
             | WatchFlags::ONLYDIR;
         for folder in folders {
-            if let Ok(watch) = inotify::add_watch(fd, folder.as_path(), flags) {
-                self.folders.insert(folder.clone(), watch);
+            if let Ok(watch) = inotify::add_watch(fd, folder.as_path(), flags)
+                && self.folders.insert(folder.clone(), watch) != Some(watch)
+            {
+                begun.push(folder.clone());
             }
         }
+        begun
     }
 
     /// Watches a quiet file for its next write; whether that is possible.
@@ -102,20 +117,24 @@ impl Watch {
         std::mem::take(&mut self.moved)
     }
 
-    /// Names that were made in the folders or moved into them since this was asked last.
-    pub fn came(&mut self) -> BTreeSet<PathBuf> {
-        std::mem::take(&mut self.came)
+    /// Names that changed in the folders since this was asked last.
+    pub fn changes(&mut self) -> Changes {
+        std::mem::take(&mut self.changes)
     }
 
     /// Forgets names that were noted: with some of them missing, nobody knows where the others led.
     fn forget_names(&mut self) {
-        (self.going, self.moved, self.came) = (None, Vec::new(), BTreeSet::new());
+        (self.going, self.moved, self.changes) = (None, Vec::new(), Changes::default());
     }
 
-    /// Notes where a name that came or went leads.
+    /// Notes a name that came or went.
     fn note_name(&mut self, flags: ReadFlags, cookie: u32, place: Option<PathBuf>) {
-        if flags.intersects(ReadFlags::CREATE | ReadFlags::MOVED_TO) {
-            self.came.extend(place.clone());
+        let comes = ReadFlags::CREATE | ReadFlags::MOVED_TO | ReadFlags::ATTRIB;
+        if flags.intersects(comes) {
+            self.changes.came.extend(place.clone());
+        }
+        if flags.intersects(ReadFlags::DELETE | ReadFlags::MOVED_FROM | ReadFlags::MOVED_TO) {
+            self.changes.went.extend(place.clone());
         }
         if flags.intersects(ReadFlags::MOVED_FROM | ReadFlags::MOVED_TO) {
             self.moved.extend(follow(&mut self.going, flags, cookie, place));
@@ -140,12 +159,14 @@ impl Watch {
                 self.folders.retain(|_, watch| *watch != event.wd());
                 self.files.remove(&event.wd());
             } else {
-                news.names = true;
+                let is_folder = flags.contains(ReadFlags::ISDIR) || event.file_name().is_none();
+                (news.names, news.folders) = (news.names | !is_folder, news.folders | is_folder);
                 let name = event.file_name().map(|name| Path::new(OsStr::from_bytes(name.to_bytes())));
                 let place = name.and_then(|name| place(&self.folders, event.wd(), name));
                 self.note_name(flags, event.cookie(), place);
             }
-            if self.moved.len().max(self.came.len()) > NAMES_MAX {
+            let changes = self.changes.came.len().max(self.changes.went.len());
+            if self.moved.len().max(changes) > NAMES_MAX {
                 news.overflow = true;
                 self.forget_names();
             }
@@ -187,7 +208,8 @@ mod tests {
         let folders = ["in", "other", "unseen"].map(path);
         folders.iter().for_each(|folder| fs::create_dir(folder).unwrap());
         let mut watch = Watch::new();
-        watch.folders(&folders[..2].iter().cloned().collect());
+        let watched: BTreeSet<PathBuf> = folders[..2].iter().cloned().collect();
+        assert_eq!((watch.folders(&watched).len(), watch.folders(&watched).len()), (2, 0));
         fs::write(path("in/a"), "").unwrap();
         fs::rename(path("in/a"), path("in/a.1")).unwrap();
         fs::write(path("in/a"), "").unwrap();
@@ -199,10 +221,15 @@ mod tests {
         fs::remove_file(path("in/c")).unwrap();
         let news = watch.news();
         let moved = [("in/a", "in/a.1"), ("in/a.1", "other/a.2")];
-        assert!(news.names);
+        assert!(news.names && !news.folders);
         assert_eq!(watch.moved(), moved.map(|(from, to)| (path(from), path(to))));
         let came = ["in/a", "in/a.1", "in/b", "in/c", "other/a.2"];
-        assert_eq!(watch.came(), came.map(path).into());
+        let changes = watch.changes();
+        assert_eq!(changes.came, came.map(path).into());
+        assert!(changes.went.contains(&path("in/a.1")) && changes.went.contains(&path("in/c")));
+        fs::create_dir(path("in/folder")).unwrap();
+        let news = watch.news();
+        assert!(news.folders && !news.names);
         assert!(!watch.news().names && watch.moved().is_empty());
         // More than are kept: none of them leads astray.
         for _ in 0..=NAMES_MAX / 2 {
@@ -214,7 +241,7 @@ mod tests {
         let names = (0..=NAMES_MAX).map(|n| path(&format!("in/{n}")));
         names.for_each(|name| fs::write(name, "").unwrap());
         assert!(
-            watch.news().overflow && watch.came().len() < NAMES_MAX,
+            watch.news().overflow && watch.changes().came.len() < NAMES_MAX,
             "they are looked for in the folders"
         );
     }

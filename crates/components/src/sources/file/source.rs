@@ -3,6 +3,7 @@
 mod copies;
 mod finding;
 mod held;
+mod names;
 mod queue;
 mod reach;
 mod retention;
@@ -26,6 +27,7 @@ use millstream_model::{
     Ack, BuildError, Choice, Cursor, Cursors, Leftover, Now, Origin, OriginRecord, OriginStore, Polled,
     Reread, SinkSet, Source, SourceCx, SourceOpen,
 };
+use names::NamesLook;
 use queue::{ReadQueue, Share};
 use retention::Retention;
 use rotations::Rotations;
@@ -142,10 +144,12 @@ pub struct FileSource {
     trouble: BTreeMap<PathBuf, String>,
     walked: Option<Duration>,
     walk_wanted: bool,
+    names: NamesLook,
     /// Shortest time until the next walk: a walk over many files must not follow the last at once.
     walk_pause: Duration,
-    /// Files that may be open.
+    /// Files that may be open, and that are at most.
     open_max: usize,
+    open_bound: usize,
     /// Files that were moved or compressed while nobody watched were looked for.
     searched: bool,
     /// It was said how many files match.
@@ -188,8 +192,10 @@ impl FileSource {
             trouble: BTreeMap::new(),
             walked: None,
             walk_wanted: true,
+            names: NamesLook::default(),
             walk_pause: WALK_PAUSE,
             open_max: config.open_files_max.unwrap_or(usize::MAX).min(open_max()),
+            open_bound: 0,
             searched: false,
             found_said: false,
             folders_watched: false,
@@ -207,6 +213,8 @@ impl Source for FileSource {
         self.take_rereads(now);
         if self.is_walk_due(now) {
             self.walk(cx);
+        } else if self.are_names_due(now) {
+            self.look_at_names(cx);
         }
         self.queue_due(now);
         let (fill, blocked) = self.fill(cx);
@@ -243,7 +251,8 @@ impl Source for FileSource {
 impl FileSource {
     fn take_news(&mut self, now: Duration) {
         let news = self.watch.news();
-        self.walk_wanted |= news.names || news.overflow;
+        self.walk_wanted |= news.folders || news.overflow;
+        self.names.wanted |= news.names;
         self.searched &= !news.overflow;
         if news.overflow {
             self.tails.values_mut().for_each(|tail| schedule(&mut self.work.looks, tail, now));
@@ -280,7 +289,7 @@ impl FileSource {
 
     fn is_walk_due(&self, now: Duration) -> bool {
         let Some(walked) = self.walked else { return true };
-        let polled = !self.folders_watched || !self.work.packing.is_empty();
+        let polled = !self.folders_watched || !self.searched;
         let interval = if polled { UNWATCHED_WALK_INTERVAL } else { WALK_INTERVAL };
         now.saturating_sub(walked) >= if self.walk_wanted { self.walk_pause } else { interval }
     }

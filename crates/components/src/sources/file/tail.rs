@@ -144,10 +144,14 @@ pub struct Tail {
     pub watched: bool,
     /// Since when no path leads to it.
     pub gone_since: Option<Duration>,
+    /// Whether it got another name since the last look at what is held.
+    pub renamed: bool,
     /// Where it is held, if it is: it survives the deletion of its other names.
     pub held: Option<HeldFile>,
     /// Where the last look found nothing more.
     pub end: Option<u64>,
+    /// Bytes that a copy of it was seen to have in common with it.
+    pub copied: u64,
     /// Whether it was said what is wrong with it.
     fault_said: bool,
     /// Whether nothing is appended to it any more: what others have of it may be longer.
@@ -188,8 +192,10 @@ impl Tail {
             quiet_at: Duration::ZERO,
             watched: false,
             gone_since: None,
+            renamed: false,
             held: None,
             end: None,
+            copied: 0,
             fault_said: false,
             unchecked: true,
             framer: None,
@@ -232,7 +238,7 @@ impl Tail {
 
     /// Notes that it was moved.
     pub fn is_at(&mut self, path: &Path) {
-        self.path = path.to_path_buf();
+        (self.path, self.renamed) = (path.to_path_buf(), true);
         self.origin.state.set_path(path.to_string_lossy());
         self.origin.state.rotations.fetch_add(1, Relaxed);
     }
@@ -314,7 +320,7 @@ impl Tail {
     /// position is gone. Sizes are not asked: on network file systems they lag.
     pub fn is_truncated(&mut self) -> bool {
         let scanned = self.long.iter().map(|long| long.scanned).max().unwrap_or(0);
-        let furthest = self.cursors.head().max(scanned);
+        let furthest = self.cursors.head().max(scanned).max(self.copied);
         furthest > 0 && !self.frozen && !self.is_packed() && self.is_end(furthest - 1).unwrap_or(false)
     }
 
@@ -324,6 +330,11 @@ impl Tail {
         let (head, mark) = (self.descriptor.head, self.marks.last());
         let content = self.content()?;
         Ok(content.is_packed() || mark.agrees(content)? && head.agrees(content)?)
+    }
+
+    /// Whether nothing was read of it.
+    pub fn is_unread(&self) -> bool {
+        self.cursors.head() == 0 && self.marks.last().end == 0
     }
 
     /// Whether `copy` holds what was read of it, or all but what was read a moment before it was cut.
@@ -419,7 +430,7 @@ impl Tail {
             log::warn!("{}: {error}", self.path.display());
         }
         self.marks = Marks::new(self.descriptor.mark);
-        (self.end, self.watched, self.descriptor.copy_of) = (None, false, None);
+        (self.end, self.watched, self.descriptor.copy_of, self.copied) = (None, false, None, 0);
         self.content.replace(content)
     }
 }

@@ -10,6 +10,7 @@ use crate::files::content::Content;
 use crate::files::copies::{Originals, Stranger, is_in, is_related};
 use crate::files::identity::{Mark, Marks};
 use crate::files::records::Known;
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::os::unix::fs::DirEntryExt;
 
@@ -57,7 +58,7 @@ impl FileSource {
         if !unknown.is_empty() {
             self.tails.values().chain(new.iter()).for_each(|tail| tail.add_to(&mut originals));
         }
-        let mut present = HashMap::new();
+        let present = Present::default();
         for Unknown { path, inode, name } in unknown {
             let stranger = self.stranger(&path).filter(|stranger| Inode::of(&stranger.stat) == inode);
             let Some(stranger) = stranger else { continue };
@@ -69,9 +70,7 @@ impl FileSource {
             if self.by_inode.contains_key(&inode) {
                 continue;
             }
-            let folder = path.parent().unwrap_or(&path).to_path_buf();
-            let present = present.entry(folder).or_insert_with_key(|folder| inodes(folder));
-            match self.place_one(stranger, name, present, &originals, new, cx) {
+            match self.place_one(stranger, name, &present, &originals, new, cx) {
                 Ok(Some(tail)) => {
                     tail.add_to(&mut originals);
                     self.add_new(new, tail);
@@ -88,7 +87,7 @@ impl FileSource {
         &mut self,
         mut stranger: Stranger,
         name: Option<PathBuf>,
-        present: &HashSet<u64>,
+        present: &Present,
         originals: &Originals,
         new: &mut [Tail],
         cx: &SourceCx<'_>,
@@ -122,11 +121,11 @@ impl FileSource {
     fn resume_in_copy(
         &mut self,
         stranger: &mut Stranger,
-        present: &HashSet<u64>,
+        present: &Present,
         cx: &SourceCx<'_>,
     ) -> Option<Known> {
         let holds = |descriptor: &Descriptor, stranger: &mut Stranger| match descriptor.closed {
-            true => !present.contains(&descriptor.inode) && stranger.goes_on_from(descriptor),
+            true => !present.has(&stranger.path, descriptor.inode) && stranger.goes_on_from(descriptor),
             false => stranger.holds(descriptor.head, Some(descriptor.mark).filter(|mark| mark.end > 0)),
         };
         let is_free = |orphan: &Orphan| !self.work.closing.contains(&orphan.record.id);
@@ -177,6 +176,9 @@ impl FileSource {
             log::debug!("source {}: {} is a copy", cx.info.id, stranger.path.display());
             let mut tail = self.adopt(stranger, start)?;
             tail.descriptor.copy_of = Some(of);
+            // If that is cut before it was read, this is how it shows.
+            let known = self.tails.get_mut(&of).or_else(|| new.iter_mut().find(|tail| tail.origin.id == of));
+            known.into_iter().for_each(|original| original.copied = original.copied.max(start));
             return Ok(tail);
         }
         self.say_replaced(&stranger.path, &stranger.stat, cx);
@@ -292,7 +294,7 @@ impl FileSource {
         if let Some((known, path, content)) =
             copy.and_then(|tail| Some((tail.origin.id, tail.path.clone(), tail.content.as_ref()?.again())))
             && let Ok(mut stranger) = Stranger::of(path, content)
-            && self.tails.get(&id)?.is_in(&mut stranger)
+            && self.tails.get(&id).is_some_and(|tail| tail.is_unread() || tail.is_in(&mut stranger))
         {
             return Some((stranger, Some(known)));
         }
@@ -332,6 +334,7 @@ impl FileSource {
         self.by_inode.remove(&tail.inode);
         self.work.active += u32::from(std::mem::take(&mut tail.watched));
         tail.go_on_in(copy.content, inode, copy.path);
+        self.open_bound += 1;
         // The next walk says whether a pattern names the copy.
         tail.gone_since = None;
         tail.queued = false;
@@ -380,10 +383,20 @@ impl FileSource {
     }
 }
 
-/// Inode numbers of what is in a folder.
-fn inodes(folder: &Path) -> HashSet<u64> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.map(|entry| entry.ino()).collect()
+/// Inode numbers of what is in the folders, each of which is listed when it is asked for first.
+#[derive(Default)]
+pub(super) struct Present(RefCell<HashMap<PathBuf, HashSet<u64>>>);
+
+impl Present {
+    /// Whether a file with this inode number is in the folder of `path`; 0 is none.
+    pub fn has(&self, path: &Path, inode: u64) -> bool {
+        let list = |folder: &PathBuf| {
+            let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+            entries.map(|entry| entry.ino()).collect()
+        };
+        let folder = path.parent().unwrap_or(path).to_path_buf();
+        inode != 0 && self.0.borrow_mut().entry(folder).or_insert_with_key(list).contains(&inode)
+    }
 }
 
 /// Notes that a file is no copy any more: it has more than its original, or that is gone.

@@ -10,6 +10,13 @@ use crate::files::records::Known;
 use std::collections::BTreeSet;
 use std::os::unix::fs::DirEntryExt;
 
+/// Files that are kept although they are not there, because their folder is empty or on another device: what holds
+/// them is perhaps not mounted yet. Each takes some hundred bytes.
+const AWAY_MAX: usize = 10_000;
+
+/// They are forgotten when they were written to longer ago than this.
+const AWAY_AGE_MAX: Duration = Duration::from_hours(30 * 24);
+
 impl FileSource {
     /// Walks the folders: takes in new files, notices moved and vanished ones.
     pub(super) fn walk(&mut self, cx: &SourceCx<'_>) {
@@ -17,12 +24,35 @@ impl FileSource {
         let mut found = walk(&self.patterns, &self.exclude, self.watch.moved());
         found.files.retain(|path| !self.retention.contains(path));
         self.watch_folders(&found.folders);
-        self.walked = Some(now);
+        let walked = self.walked.replace(now);
         let mut trouble = found.unreadable;
         trouble.extend(found.missing.into_iter().map(|pattern| (pattern.into(), MISSING.to_owned())));
+        let (changes, first) = (self.watch.changes(), walked.is_none());
+        let mut came = changes.came;
+        came.append(&mut self.rotations.take_incomplete());
+        self.take_files(&found.files, came, None, &mut trouble, cx);
+        self.names.wanted = false;
+        if self.searched && !std::mem::replace(&mut self.found_said, true) {
+            self.say_found(found.files.len(), cx);
+        }
+        self.report(trouble, cx);
+        // Nobody waits for a start that hurries.
+        self.walk_pause = if first { WALK_PAUSE } else { effort.interval().max(WALK_PAUSE) };
+    }
+
+    /// Takes in files that patterns name, and rotated ones beside them. Without names that `changed`, these are all
+    /// there are.
+    pub(super) fn take_files(
+        &mut self,
+        files: &BTreeSet<PathBuf>,
+        came: BTreeSet<PathBuf>,
+        changed: Option<&HashSet<PathBuf>>,
+        trouble: &mut BTreeMap<PathBuf, String>,
+        cx: &SourceCx<'_>,
+    ) {
         let (mut seen, mut new, mut unknown) = (HashSet::new(), Vec::new(), Vec::new());
         let mut taken = HashSet::new();
-        for path in &found.files {
+        for path in files {
             match self.identify(path, new.len(), &taken, cx) {
                 Ok(Named::Known(id)) => _ = seen.insert(id),
                 Ok(Named::Kept(tail)) => {
@@ -33,42 +63,42 @@ impl FileSource {
                     taken.insert(inode);
                     unknown.push(Unknown { path: path.clone(), inode, name: None });
                 }
-                Ok(Named::Incomplete | Named::None) => {}
+                Ok(Named::Incomplete) => self.rotations.wait_for(path.clone()),
+                Ok(Named::None) => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => _ = trouble.insert(path.clone(), error.to_string()),
             }
         }
         self.restore_held(&mut new, &mut unknown, &mut taken, cx);
-        self.note_seen(&seen, now);
+        match changed {
+            Some(changed) => self.note_changed(changed, &seen, cx.now.since_start),
+            None => self.note_seen(&seen, cx.now.since_start),
+        }
+        let folders: HashSet<PathBuf> = new.iter().filter_map(|tail| folder_of(&tail.descriptor)).collect();
         if !self.searched {
             self.search(&mut taken, &mut new, cx);
         }
-        unknown.extend(self.rotated(&found.files, &mut taken, &mut new, cx));
-        self.place(unknown, &mut new, cx, &mut trouble);
-        self.work.packing.sweep();
+        unknown.extend(self.rotated(files, came, &mut taken, &mut new, cx));
+        self.place(unknown, &mut new, cx, trouble);
         // A compressed file that is being written may be what became of one that is missing.
-        let complete = self.work.packing.is_empty() && self.rotations.is_complete();
-        let searched = !self.searched && complete;
+        let searched = !self.searched && self.rotations.is_complete();
         if searched {
-            self.forget_missing(&new, cx);
+            self.forget_missing(&new, &folders, cx);
         }
         if self.insert(new, cx) {
             self.first_start = false;
             self.searched |= searched;
             self.note_newest();
         }
-        if searched && !std::mem::replace(&mut self.found_said, true) {
-            self.say_found(found.files.len(), cx);
-        }
         // What was renamed just now may be deleted before the next look.
-        self.update_held(cx);
-        self.report(trouble, cx);
-        self.walk_pause = effort.interval().max(WALK_PAUSE);
+        self.pin_moved(cx);
+        self.work.packing.sweep();
     }
 
     fn watch_folders(&mut self, folders: &BTreeSet<PathBuf>) {
         let watched_before = self.watch.is_complete(folders);
-        self.watch.folders(folders);
+        let begun = self.watch.folders(folders);
+        self.rotations.list(begun);
         self.folders_watched = self.watch.is_complete(folders);
         // A name that came between the walk and the watch is found by walking once more.
         self.walk_wanted = self.folders_watched && !watched_before;
@@ -121,13 +151,16 @@ impl FileSource {
         self.records.values().filter_map(|(_, descriptor)| folder_of(descriptor)).collect()
     }
 
-    /// Forgets files that are not there any more, unless their whole folder is away. Of closed generations those are
-    /// kept of which there are rotations.
-    fn forget_missing(&mut self, new: &[Tail], cx: &SourceCx<'_>) {
+    /// Forgets files that are not there any more, unless their whole folder is away, or what was mounted on it. Of
+    /// closed generations those are kept of which there are rotations. Files were recognised in the folders `here`.
+    fn forget_missing(&mut self, new: &[Tail], here: &HashSet<PathBuf>, cx: &SourceCx<'_>) {
         let mut gone = Vec::new();
+        let mut away = Vec::new();
         for folder in self.folders_of_records() {
             let Ok(entries) = std::fs::read_dir(&folder) else { continue };
             let mut inodes: HashSet<u64> = entries.flatten().map(|entry| entry.ino()).collect();
+            let device = rustix::fs::stat(&folder).ok().map(|stat| stat.st_dev);
+            let is_empty = inodes.is_empty();
             // One that is there and cannot be opened now is not forgotten; one whose inode another file has taken
             // is.
             new.iter().for_each(|tail| _ = inodes.remove(&tail.inode.number));
@@ -136,11 +169,16 @@ impl FileSource {
             for (record, descriptor) in self.records.values() {
                 let is_rotated = descriptor.closed && rotated.contains(Path::new(descriptor.name()));
                 let is_kept = is_rotated || inodes.contains(&descriptor.inode);
-                if folder_of(descriptor).as_ref() == Some(&folder) && !is_kept {
-                    gone.push(record.id);
+                if folder_of(descriptor).as_ref() != Some(&folder) || is_kept {
+                    continue;
                 }
+                let is_away = is_empty || device != Some(descriptor.device) && !here.contains(&folder);
+                let list = if is_away { &mut away } else { &mut gone };
+                list.push((descriptor.modified_ns, record.id));
             }
         }
+        gone.extend(too_many_away(away, cx.now.unix_ns));
+        let gone: Vec<u64> = gone.into_iter().map(|(_, id)| id).collect();
         self.forget_records(&gone, cx);
     }
 
@@ -334,6 +372,7 @@ impl FileSource {
             self.work.due.push_back(tail.origin.id, share(&tail));
             self.work.active += 1;
             self.by_inode.insert(tail.inode, tail.origin.id);
+            self.open_bound += usize::from(tail.content.is_some());
             self.records.names.open(&tail.descriptor);
             self.tails.insert(tail.origin.id, tail);
         }
@@ -341,7 +380,7 @@ impl FileSource {
     }
 
     /// Says what cannot be read, once per change.
-    fn report(&mut self, trouble: BTreeMap<PathBuf, String>, cx: &SourceCx<'_>) {
+    pub(super) fn report(&mut self, trouble: BTreeMap<PathBuf, String>, cx: &SourceCx<'_>) {
         let named =
             trouble.iter().map(|(path, reason)| (path.to_string_lossy().into_owned(), reason.clone()));
         self.open.troubles.set(named.collect());
@@ -362,6 +401,15 @@ impl FileSource {
 fn not_regular(path: &Path) -> io::Result<Named> {
     let fault = |kind| format!("is a {kind}, not a regular file; exclude it, or narrow include");
     irregular(path).map_or(Ok(Named::None), |kind| Err(io::Error::other(fault(kind))))
+}
+
+/// Of files whose folder is empty or on another device, by modification time and id: those to forget all the same.
+fn too_many_away(mut away: Vec<(i64, u64)>, now_ns: i64) -> Vec<(i64, u64)> {
+    let oldest = now_ns.saturating_sub(AWAY_AGE_MAX.as_nanos() as i64);
+    away.sort_unstable();
+    let old = away.partition_point(|(modified_ns, _)| *modified_ns < oldest);
+    away.truncate(old.max(away.len().saturating_sub(AWAY_MAX)));
+    away
 }
 
 fn folder_of(descriptor: &Descriptor) -> Option<PathBuf> {

@@ -10,17 +10,22 @@ impl FileSource {
     /// Makes room for `more` open files: those that have been quiet for longest are closed, then those
     /// that wait for their turn. Files that no path leads to are not: they could not be opened again.
     pub(super) fn make_room(&mut self, more: usize, keep: &[u64]) {
+        if self.open_bound + more <= self.open_max {
+            return;
+        }
         let is_open = |tail: &&mut Tail| tail.content.is_some();
-        let open = self.tails.values_mut().filter(is_open).count();
-        if open + more <= self.open_max {
+        self.open_bound = self.tails.values_mut().filter(is_open).count();
+        let count = (self.open_bound + more).saturating_sub(self.open_max);
+        if count == 0 {
             return;
         }
         let may_close = |tail: &&mut Tail| tail.gone_since.is_none() && !keep.contains(&tail.origin.id);
         let mut closable: Vec<&mut Tail> =
             self.tails.values_mut().filter(is_open).filter(may_close).collect();
         closable.sort_by_key(|tail| (tail.queued, tail.grown));
-        let count = open + more - self.open_max + self.open_max / PARK_SHARE;
+        let count = closable.len().min(count + self.open_max / PARK_SHARE);
         closable.into_iter().take(count).for_each(Tail::park);
+        self.open_bound -= count;
     }
 
     /// Opens a file again that was closed for want of room; whether it can be read.
@@ -39,6 +44,7 @@ impl FileSource {
                 // With its stamp its end is known, and it need not be unpacked again.
                 _ = tail.descriptor.packed.is_some_and(|stamp| content.is_still(stamp));
                 (tail.content, tail.unchecked) = (Some(content), true);
+                self.open_bound += 1;
                 true
             }
             // It is there, and cannot be opened now.

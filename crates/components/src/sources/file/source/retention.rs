@@ -148,6 +148,19 @@ impl Retention {
 
 // While the source runs.
 impl FileSource {
+    /// Pins files that were renamed or lost their last name just now, and are owed.
+    pub(super) fn pin_moved(&mut self, cx: &SourceCx<'_>) {
+        let now = cx.now.since_start;
+        let has_moved = |tail: &&mut Tail| tail.renamed || tail.gone_since == Some(now);
+        for tail in self.tails.values_mut().filter(has_moved).filter(|tail| tail.held.is_none()) {
+            tail.renamed = false;
+            if cx.ledger.owed(tail.origin.id).is_some_and(|owed| is_late(tail, &owed, now)) {
+                self.retention.pin(tail, &cx.info.id);
+            }
+        }
+        self.retention.sync(&cx.info.id);
+    }
+
     /// Pins rotated files that are owed, and releases those that are settled.
     pub(super) fn update_held(&mut self, cx: &SourceCx<'_>) {
         let now = cx.now.since_start;

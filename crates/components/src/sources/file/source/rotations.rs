@@ -5,6 +5,7 @@
 //! that holds a recorded generation goes on under its id. One that was written to after everything that is
 //! accounted for under its name is new, and read from its beginning. See docs/decisions/0010.
 
+use super::copies::Present;
 use super::finding::Named;
 use super::*;
 use crate::files::content::{Stamp, modified_ns};
@@ -28,8 +29,10 @@ pub(super) struct Rotations {
     baselines: HashMap<PathBuf, i64>,
     /// Files that hold nothing unread, with size and modification time.
     examined: HashMap<Inode, (i64, i64)>,
-    /// Compressed files that are not complete yet.
+    /// Files to be looked at again: compressed ones that are not complete yet.
     incomplete: BTreeSet<PathBuf>,
+    /// Folders that are watched since the last walk: what came before is to be looked for in them.
+    unlisted: BTreeSet<PathBuf>,
     /// Closed records of files that were deleted: whether a rotation is left of them is to be found out.
     deleted: Vec<u64>,
 }
@@ -47,6 +50,16 @@ impl Rotations {
     pub fn new(records: &Records) -> Rotations {
         let newest_ns = records.values().map(|(_, descriptor)| descriptor.modified_ns).max();
         Rotations { newest_ns: newest_ns.unwrap_or(0), ..Rotations::default() }
+    }
+
+    /// Takes out the files that are to be looked at again.
+    pub fn take_incomplete(&mut self) -> BTreeSet<PathBuf> {
+        std::mem::take(&mut self.incomplete)
+    }
+
+    /// Has the rotated files in a folder looked for.
+    pub fn list(&mut self, folders: Vec<PathBuf>) {
+        self.unlisted.extend(folders);
     }
 
     /// Whether none waits to be complete.
@@ -78,18 +91,18 @@ impl FileSource {
     pub(super) fn rotated(
         &mut self,
         found: &BTreeSet<PathBuf>,
+        came: BTreeSet<PathBuf>,
         taken: &mut HashSet<Inode>,
         new: &mut Vec<Tail>,
         cx: &SourceCx<'_>,
     ) -> Vec<Unknown> {
-        let mut paths = self.watch.came();
-        paths.append(&mut self.rotations.incomplete);
+        let unlisted = std::mem::take(&mut self.rotations.unlisted);
         if self.range.is_some() {
             return Vec::new();
         }
-        if !self.searched {
-            paths = self.beside(found);
-        }
+        let folders = if self.searched { unlisted } else { self.folders_beside(found) };
+        let listed = folders.iter().flat_map(std::fs::read_dir).flatten().flatten();
+        let paths: BTreeSet<PathBuf> = listed.map(|entry| entry.path()).chain(came).collect();
         let named = |path: PathBuf| Some((self.name_of(&path).filter(|_| !found.contains(&path))?, path));
         let paths: Vec<(PathBuf, PathBuf)> = paths.into_iter().filter_map(named).collect();
         if !self.searched {
@@ -109,12 +122,10 @@ impl FileSource {
         paths.filter_map(|(name, path)| self.candidate(name, path, taken, new, cx)).collect()
     }
 
-    /// Every path in the folders in which files were found, or are recorded.
-    fn beside(&self, found: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
+    /// The folders in which files were found, or are recorded.
+    fn folders_beside(&self, found: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
         let parents = found.iter().filter_map(|path| path.parent().map(Path::to_path_buf));
-        let folders: BTreeSet<PathBuf> = parents.chain(self.folders_of_records()).collect();
-        let listed = folders.iter().flat_map(std::fs::read_dir).flatten().flatten();
-        listed.map(|entry| entry.path()).collect()
+        parents.chain(self.folders_of_records()).collect()
     }
 
     /// The included name of which a file may be a generation.
@@ -173,7 +184,7 @@ impl FileSource {
             *count > CANDIDATES_MAX
         });
         let rest: Vec<PathBuf> = rest.map(|(_, _, _, path)| path).collect();
-        self.walk_wanted |= !rest.is_empty();
+        self.names.wanted |= !rest.is_empty();
         self.rotations.incomplete.extend(rest);
     }
 
@@ -207,15 +218,15 @@ impl FileSource {
 
     /// Whether a rotated file is all of a closed generation, and has nothing that is not settled. From here on that
     /// is known by its inode.
-    pub(super) fn is_settled(&mut self, stranger: &mut Stranger, present: &HashSet<u64>) -> bool {
+    pub(super) fn is_settled(&mut self, stranger: &mut Stranger, present: &Present) -> bool {
+        let path = stranger.path.clone();
         let is_settled = |(record, descriptor): &&Known| {
             let checkpoint = |sink: &String| record.checkpoints.iter().find(|(id, _)| id == sink);
             let checkpoint = |sink: &String| checkpoint(sink).map_or(descriptor.start, |(_, offset)| *offset);
             descriptor.closed
-                && !present.contains(&descriptor.inode)
+                && !present.has(&path, descriptor.inode)
                 && self.open.sinks.iter().all(|(_, sink)| checkpoint(sink) >= descriptor.mark.end)
         };
-        let path = stranger.path.clone();
         let found = {
             let mut related = self.records.related(&path).filter(is_settled);
             related.find(|(_, descriptor)| stranger.is_all_of(descriptor)).map(|(record, _)| record.id)

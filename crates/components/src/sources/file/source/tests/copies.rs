@@ -439,3 +439,20 @@ fn a_copy_that_ends_in_the_middle_of_a_line_is_not_read_again() {
         assert_eq!((settle(&mut fixture), fixture.rig.ledger.progress(0).lag), (vec![], 0));
     }
 }
+
+/// A copy is seen, and the original cut, before anything was read of the original.
+#[test]
+fn what_a_copy_was_seen_to_have_of_an_unread_file_is_read() {
+    let mut fixture = Fixture::new(json!({}), &["out"]);
+    fixture.append("a.log", "");
+    assert_eq!(fixture.read(), []);
+    fixture.poll();
+    fixture.append("a.log", numbered(0, 3));
+    fs::copy(fixture.path("a.log"), fixture.path("a.log.1")).unwrap();
+    fixture.poll();
+    assert_eq!(fixture.source.tails.len(), 2, "the copy is seen");
+    File::options().write(true).open(fixture.path("a.log")).unwrap().set_len(0).unwrap();
+    assert_eq!(numbers(&settle(&mut fixture)), [0, 1, 2]);
+    fixture.append("a.log", numbered(3, 6));
+    assert_eq!(numbers(&settle(&mut fixture)), [3, 4, 5]);
+}

@@ -1,0 +1,73 @@
+//! Names that come and go in watched folders: each is looked at alone, without a walk of its folder.
+
+use super::*;
+use crate::files::effort::Effort;
+use crate::files::moves::followed;
+use std::collections::BTreeSet;
+
+/// When names are looked at.
+#[derive(Default)]
+pub(super) struct NamesLook {
+    /// Something is to be looked at.
+    pub wanted: bool,
+    looked: Option<Duration>,
+    /// Shortest time until the next look, by what the last one took.
+    pause: Duration,
+}
+
+impl FileSource {
+    pub(super) fn are_names_due(&self, now: Duration) -> bool {
+        let since = self.names.looked.map_or(Duration::MAX, |looked| now.saturating_sub(looked));
+        let waits = !self.rotations.is_complete() && since >= UNWATCHED_WALK_INTERVAL;
+        (self.names.wanted || waits) && since >= self.names.pause
+    }
+
+    /// Takes in files whose names came, and notes which are gone.
+    pub(super) fn look_at_names(&mut self, cx: &SourceCx<'_>) {
+        let (now, effort) = (cx.now.since_start, Effort::begin());
+        let changes = self.watch.changes();
+        let mut came = changes.came;
+        let mut changed = changes.went;
+        changed.extend(came.iter().cloned());
+        came.append(&mut self.rotations.take_incomplete());
+        let mut files: BTreeSet<PathBuf> =
+            came.iter().filter(|path| self.is_included(path)).cloned().collect();
+        files.extend(followed(self.watch.moved(), &self.patterns, &self.exclude));
+        // A link to a folder is told like a file.
+        self.walk_wanted |= came.iter().any(|path| !files.contains(path) && path.is_dir());
+        let mut trouble = self.trouble.clone();
+        trouble.retain(|path, _| !changed.contains(path));
+        // A pattern that matched nothing may match now: only a walk can tell.
+        self.walk_wanted |= !files.is_empty() && trouble.values().any(|reason| reason == MISSING);
+        self.names.wanted = false;
+        self.take_files(&files, came, Some(&changed), &mut trouble, cx);
+        self.report(trouble, cx);
+        (self.names.looked, self.names.pause) = (Some(now), effort.interval());
+    }
+
+    /// Notes since when no name that fits leads to files whose names changed.
+    pub(super) fn note_changed(&mut self, changed: &HashSet<PathBuf>, seen: &HashSet<u64>, now: Duration) {
+        for id in seen {
+            let fits = self.tails.get(id).is_some_and(|tail| self.is_included(&tail.path));
+            let Some(tail) = self.tails.get_mut(id) else { continue };
+            match fits {
+                true => tail.gone_since = None,
+                false => _ = tail.gone_since.get_or_insert(now),
+            }
+            tail.note_standing();
+        }
+        for tail in self.tails.values_mut().filter(|tail| changed.contains(&tail.path)) {
+            let is_there = rustix::fs::stat(&tail.path).is_ok_and(|stat| Inode::of(&stat) == tail.inode);
+            if is_there || seen.contains(&tail.origin.id) || tail.gone_since.is_some() {
+                continue;
+            }
+            if tail.is_deleted() {
+                tail.gone_since = Some(now);
+                tail.note_standing();
+            } else {
+                // It has another name, or is closed.
+                self.walk_wanted = true;
+            }
+        }
+    }
+}
