@@ -74,7 +74,7 @@ fn generations_that_came_and_went_while_the_agent_was_down_are_read_in_their_ord
         assert_eq!(settle(&mut fixture), Vec::<String>::new());
         fixture.restart(true);
     }
-    let kept = fixture.rig.store.origins().0;
+    let kept = fixture.rig.store.origins().unwrap().0;
     let kept: Vec<String> =
         kept.iter().map(|r| String::from_utf8_lossy(&r.descriptor).into_owned()).collect();
     assert!(kept.len() <= GENERATIONS_MAX + 1, "{kept:#?}");
