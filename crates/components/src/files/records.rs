@@ -150,11 +150,13 @@ impl Names {
 
     fn change(&mut self, descriptor: &Descriptor, change: impl FnOnce(&mut Name)) {
         let path = Path::new(descriptor.name());
-        let Some(name) = self.0.get_mut(path) else { return };
-        change(name);
-        if name.open == 0 && name.closed.is_empty() {
-            self.0.remove(path);
-        }
+        self.0.get_mut(path).map(change).unwrap_or_default();
+    }
+
+    /// Forgets names of which nothing is left. Until then they are known, also while their files go from one place
+    /// to another.
+    pub fn sweep(&mut self) {
+        self.0.retain(|_, name| name.open > 0 || !name.closed.is_empty());
     }
 
     /// Modification time in nanoseconds since 1970 up to which all generations of the name are accounted for;
@@ -206,6 +208,8 @@ mod tests {
         assert_eq!((since(&records), records.values().count()), (Some(101), GENERATIONS_MAX + 1));
         let ids: Vec<u64> = records.values().map(|(record, _)| record.id).collect();
         ids.into_iter().for_each(|id| assert!(records.remove(id).is_some()));
+        assert_eq!(since(&records), Some(5), "its files are perhaps taken in");
+        records.names.sweep();
         assert_eq!(since(&records), None, "nothing is left of the name");
         assert!(records.by_inode.is_empty() && records.by_stem.is_empty());
     }

@@ -218,8 +218,6 @@ impl FileSource {
         );
         cx.counters.noted("unseen_rotations", 1);
         let mut tail = self.adopt(stranger, 0)?;
-        tail.descriptor.since_ns = self.since(name);
-        tail.descriptor.rotation_of = Some(name.to_string_lossy().into_owned());
         tail.gone_since = Some(cx.now.since_start);
         Ok(Some(tail))
     }

@@ -31,6 +31,7 @@ impl FileSource {
         let mut came = changes.came;
         came.append(&mut self.rotations.take_incomplete());
         self.take_files(&found.files, came, None, &mut trouble, cx);
+        self.records.names.sweep();
         self.names.wanted = false;
         if self.searched && !std::mem::replace(&mut self.found_said, true) {
             self.say_found(found.files.len(), cx);
@@ -302,6 +303,7 @@ impl FileSource {
         let name = path.to_string_lossy().into_owned();
         let (device, inode) = (stat.st_dev, stat.st_ino);
         let mark = if content.is_packed() { Mark::default() } else { Mark::read(&mut content, start)? };
+        let original = if self.is_included(&path) { None } else { self.name_of(&path) };
         let descriptor = Descriptor {
             device,
             inode,
@@ -310,7 +312,8 @@ impl FileSource {
             start,
             path: name.clone(),
             modified_ns: modified_ns(&stat),
-            since_ns: self.since(&path),
+            since_ns: self.since(original.as_deref().unwrap_or(&path)),
+            rotation_of: original.map(|name| name.to_string_lossy().into_owned()),
             ..Descriptor::default()
         };
         let cursors = Cursors::resume(self.open.sinks.iter().map(|(index, _)| (*index, start)));

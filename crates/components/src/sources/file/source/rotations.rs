@@ -3,7 +3,7 @@
 //! A name says where to look, and content decides. At a start, and whenever something may have gone unseen, all
 //! relatives of the included names in their folders are candidates; while the agent watches, those that come. One
 //! that holds a recorded generation goes on under its id. One that was written to after everything that is
-//! accounted for under its name is new, and read from its beginning. See docs/decisions/0010.
+//! accounted for under its name is new, and read from its beginning. See docs/decisions/0012.
 
 use super::copies::Present;
 use super::finding::Named;
@@ -103,8 +103,9 @@ impl FileSource {
         let folders = if self.searched { unlisted } else { self.folders_beside(found) };
         let listed = folders.iter().flat_map(std::fs::read_dir).flatten().flatten();
         let paths: BTreeSet<PathBuf> = listed.map(|entry| entry.path()).chain(came).collect();
-        let named = |path: PathBuf| Some((self.name_of(&path).filter(|_| !found.contains(&path))?, path));
-        let paths: Vec<(PathBuf, PathBuf)> = paths.into_iter().filter_map(named).collect();
+        let beside = paths.into_iter().filter(|path| !found.contains(path));
+        let named = |path: PathBuf| Some((self.name_of(&path)?, path));
+        let paths: Vec<(PathBuf, PathBuf)> = beside.filter_map(named).collect();
         if !self.searched {
             self.note_baselines(&paths);
         }
@@ -129,7 +130,7 @@ impl FileSource {
     }
 
     /// The included name of which a file may be a generation.
-    fn name_of(&self, path: &Path) -> Option<PathBuf> {
+    pub(super) fn name_of(&self, path: &Path) -> Option<PathBuf> {
         self.records.names.of(path, |name| self.is_included(name))
     }
 

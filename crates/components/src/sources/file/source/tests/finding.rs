@@ -1,7 +1,8 @@
 //! Which files are read, from where, and under which name.
 
 use super::*;
-use millstream_model::Progress;
+use crate::files::identity::Descriptor;
+use millstream_model::{OriginStore, Progress};
 use std::collections::BTreeSet;
 use std::time::SystemTime;
 
@@ -352,4 +353,84 @@ fn a_fifo_that_a_pattern_matches_is_said() {
     fixture.rig.advance(super::super::WALK_INTERVAL);
     fixture.batches();
     assert!(fixture.rig.troubles.list().is_empty());
+}
+
+/// However long the next walk is put off: inotify names what came, and that is looked at alone.
+#[test]
+fn a_new_file_is_read_although_no_walk_may_begin() {
+    let mut fixture = Fixture::new(json!({ "include": "*.log" }), &["out"]);
+    fixture.append("a.log", "1\n");
+    assert_eq!(fixture.read_texts(), ["1"]);
+    fixture.source.walk_pause = Duration::from_hours(1);
+    let walked = fixture.source.walked;
+    fixture.append("b.log", "2\n");
+    assert_eq!(fixture.read_texts(), ["2"]);
+    fixture.append("draft", "3\n");
+    fixture.rename("draft", "c.log");
+    assert_eq!(fixture.read_texts(), ["3"]);
+    fixture.rename("a.log", "a.log.1");
+    fixture.append("a.log.1", "late\n");
+    fixture.append("a.log", "4\n");
+    assert_eq!(BTreeSet::from_iter(fixture.read_texts()), ["late".into(), "4".into()].into());
+    let standings =
+        |fixture: &Fixture| fixture.source.tails.values().filter(|tail| tail.gone_since.is_some()).count();
+    assert_eq!(standings(&fixture), 1, "the renamed one");
+    fs::remove_file(fixture.path("b.log")).unwrap();
+    fixture.batches();
+    assert_eq!((standings(&fixture), fixture.source.walked), (2, walked));
+}
+
+/// The first walk of many files does not put off the next.
+#[test]
+fn a_first_walk_is_not_charged() {
+    let mut fixture = Fixture::new(json!({}), &["out"]);
+    for number in 0..1000 {
+        fs::write(fixture.path(&format!("{number}.log")), "").unwrap();
+    }
+    fixture.poll();
+    assert_eq!(fixture.source.walk_pause, super::super::WALK_PAUSE);
+}
+
+/// A folder that is empty at a start, because what it holds is not mounted yet: its files are known when it comes.
+#[test]
+fn files_are_known_although_their_folder_was_empty_at_a_start() {
+    let mut fixture = Fixture::new(json!({ "include": "mount/*.log" }), &["out"]);
+    fs::create_dir(fixture.path("mount")).unwrap();
+    fixture.append("mount/a.log", "1\n");
+    assert_eq!(fixture.read_texts(), ["1"]);
+    fixture.rig.commit();
+    fixture.rename("mount", "elsewhere");
+    fs::create_dir(fixture.path("mount")).unwrap();
+    for _ in 0..2 {
+        fixture.restart(true);
+        assert_eq!(fixture.read_texts(), Vec::<String>::new());
+    }
+    fs::remove_dir(fixture.path("mount")).unwrap();
+    fixture.rename("elsewhere", "mount");
+    fixture.append("mount/a.log", "2\n");
+    fixture.rig.advance(super::super::WALK_INTERVAL);
+    assert_eq!(fixture.read_texts(), ["2"]);
+}
+
+/// The same, and the folder under the mount has other files: it is on another device than the one that is kept.
+#[test]
+fn files_are_known_although_another_device_was_in_their_folder_at_a_start() {
+    let mut fixture = Fixture::new(json!({ "include": "mount/*.log" }), &["out"]);
+    fs::create_dir(fixture.path("mount")).unwrap();
+    fixture.append("mount/a.log", "1\n");
+    assert_eq!(fixture.read_texts(), ["1"]);
+    fixture.rig.commit();
+    for record in fixture.rig.store.origins().unwrap().0 {
+        let mut descriptor = Descriptor::from_bytes(&record.descriptor).unwrap();
+        descriptor.device += 1;
+        fixture.rig.store.keep(&[(record.id, descriptor.to_bytes())]).unwrap();
+    }
+    fixture.rename("mount/a.log", "a.log");
+    fixture.append("mount/b.log", "other\n");
+    fixture.restart(false);
+    assert_eq!(fixture.read_texts(), ["other"]);
+    fixture.rename("a.log", "mount/a.log");
+    fixture.append("mount/a.log", "2\n");
+    fixture.rig.advance(super::super::WALK_INTERVAL);
+    assert_eq!(fixture.read_texts(), ["2"]);
 }

@@ -87,3 +87,22 @@ fn a_pattern_that_matches_nothing_is_said() {
     fixture.read();
     assert!(fixture.rig.troubles.list().is_empty());
 }
+
+/// The bound on open files is never less than are open, and counted again only when it is reached.
+#[test]
+fn open_files_are_bounded_without_counting_them_each_time() {
+    let mut fixture = Fixture::new(json!({ "open_files_max": 32 }), &["out"]);
+    let open =
+        |fixture: &Fixture| fixture.source.tails.values().filter(|tail| tail.content.is_some()).count();
+    for round in 0..3 {
+        (0..200).for_each(|n| drop(fixture.append(&format!("{n}.log"), format!("{round}\n"))));
+        fixture.rig.advance(super::super::QUIET_LOOK);
+        for _ in 0..10 {
+            drop(fixture.poll());
+            let open = open(&fixture);
+            assert!(open <= fixture.source.open_bound && fixture.source.open_bound <= 32, "{open} are open");
+            fixture.rig.advance(STEP);
+        }
+        fixture.read();
+    }
+}

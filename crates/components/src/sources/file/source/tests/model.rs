@@ -118,11 +118,15 @@ fn operation() -> impl Strategy<Value = Operation> {
         2 => any::<bool>().prop_map(Lose),
         3 => Just(Commit),
         1 => Just(RemoveHeld),
-        3 => prop::sample::select(vec![Ending::Drained, Ending::TimedOut, Ending::Killed]).prop_map(Stop),
+        3 => ending().prop_map(Stop),
         4 => Just(Start),
         2 => Just(Settle),
     ];
     prop_oneof![files, agent]
+}
+
+fn ending() -> impl Strategy<Value = Ending> {
+    prop::sample::select(vec![Ending::Drained, Ending::TimedOut, Ending::Killed])
 }
 
 fn heads() -> impl Strategy<Value = Heads> {
@@ -144,8 +148,38 @@ fn holding() -> impl Strategy<Value = Holding> {
     prop_oneof![3 => Just(Holding::Links), 2 => Just(Holding::Copies), 1 => Just(Holding::Little)]
 }
 
+/// What happens to logs of which only the names that are written are included: they are renamed and compressed, while
+/// the agent is up or down.
+fn rotation() -> impl Strategy<Value = Operation> {
+    use Operation::*;
+    let name = || 0..NAMES.len() - 1;
+    let pause = prop::sample::select(vec![60, 200, 1100, 2500, 12_000]);
+    prop_oneof![
+        10 => (name(), 1..40usize).prop_map(|(name, lines)| Append(name, false, lines)),
+        6 => name().prop_map(Rotate),
+        6 => name().prop_map(|name| Compress(name, false)),
+        5 => (1..4usize).prop_map(Poll),
+        4 => pause.prop_map(Advance),
+        4 => (1..4usize).prop_map(Deliver),
+        3 => Just(Commit),
+        4 => ending().prop_map(Stop),
+        4 => Just(Start),
+        2 => Just(Settle),
+    ]
+}
+
+/// Plays one case of [`rotation`], after every name was seen.
+fn play_rotations(operations: &[Operation]) -> Result<(), String> {
+    let mut world = World::over("*.log", Heads::Differ, Holding::Links);
+    let begin = (0..NAMES.len()).map(|name| Operation::Append(name, false, 1));
+    for operation in begin.chain([Operation::Settle]).chain(operations.iter().cloned()) {
+        world.step(&operation)?;
+    }
+    world.finish()
+}
+
 /// Plays one case.
-fn play((heads, holding): (Heads, Holding), operations: &[Operation]) -> Result<(), String> {
+fn play(heads: Heads, holding: Holding, operations: &[Operation]) -> Result<(), String> {
     let mut world = World::new(heads, holding);
     for operation in operations {
         world.step(operation)?;
@@ -159,6 +193,20 @@ fn number(variable: &str, default: u64) -> u64 {
 
 /// Plays the case of one seed; if it fails, says the shortest one that fails too.
 fn try_seed(seed: u64) -> Result<(), String> {
+    let cases = (heads(), holding(), vec(operation(), 1..OPERATIONS_MAX));
+    try_cases(seed, cases, |(heads, holding, operations)| play(*heads, *holding, operations))
+}
+
+/// The same of rotations.
+fn try_rotations(seed: u64) -> Result<(), String> {
+    try_cases(seed, vec(rotation(), 1..OPERATIONS_MAX), |operations| play_rotations(operations))
+}
+
+fn try_cases<S: Strategy>(
+    seed: u64,
+    cases: S,
+    play: impl Fn(&S::Value) -> Result<(), String>,
+) -> Result<(), String> {
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
     let config = ProptestConfig {
@@ -168,13 +216,9 @@ fn try_seed(seed: u64) -> Result<(), String> {
         ..ProptestConfig::default()
     };
     let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
-    let cases = ((heads(), holding()), vec(operation(), 1..OPERATIONS_MAX));
-    let played =
-        runner.run(&cases, |(options, operations)| play(options, &operations).map_err(TestCaseError::fail));
+    let played = runner.run(&cases, |case| play(&case).map_err(TestCaseError::fail));
     played.map_err(|error| match error {
-        TestError::Fail(reason, (options, operations)) => {
-            format!("MODEL_SEED={seed}: {reason}\nwith {options:?}:\n{operations:#?}")
-        }
+        TestError::Fail(reason, case) => format!("MODEL_SEED={seed}: {reason}\nwith {case:#?}"),
         TestError::Abort(reason) => format!("MODEL_SEED={seed}: {reason}"),
     })
 }
@@ -196,11 +240,20 @@ impl log::Log for AgentLog {
 
 #[test]
 fn every_line_that_can_be_read_comes_out_under_one_id() {
+    play_all(number("MODEL_CASES", CASES), try_seed);
+}
+
+#[test]
+fn generations_that_come_and_go_unseen_are_read_once() {
+    play_all(number("MODEL_CASES", CASES).div_ceil(3), try_rotations);
+}
+
+fn play_all(cases: u64, try_seed: impl Fn(u64) -> Result<(), String> + Sync) {
     if std::env::var_os("MODEL_LOG").is_some() {
         log::set_max_level(log::LevelFilter::Debug);
-        log::set_logger(&AgentLog).expect("no other logger");
+        _ = log::set_logger(&AgentLog);
     }
-    let (first, cases) = (number("MODEL_SEED", 0), number("MODEL_CASES", CASES));
+    let first = number("MODEL_SEED", 0);
     let (next, failed) = (AtomicU64::new(first), AtomicBool::new(false));
     let play = || {
         while !failed.load(Relaxed) {

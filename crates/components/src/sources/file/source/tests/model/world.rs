@@ -33,8 +33,15 @@ pub struct World {
 
 impl World {
     pub fn new(heads: Heads, holding: Holding) -> World {
-        let little = json!({ "held": { "max": "5000B" } });
-        let options = if holding == Holding::Little { little } else { json!({}) };
+        World::over("*.log*", heads, holding)
+    }
+
+    /// With an agent that includes these names.
+    pub fn over(include: &str, heads: Heads, holding: Holding) -> World {
+        let mut options = json!({ "include": include });
+        if holding == Holding::Little {
+            options["held"] = json!({ "max": "5000B" });
+        }
         let mut fixture = Fixture::new(options, &["out"]);
         let held_dir = (holding == Holding::Copies).then(|| tempfile::tempdir_in("/tmp").unwrap());
         if let Some(held_dir) = &held_dir {
