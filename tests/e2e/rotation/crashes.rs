@@ -64,7 +64,7 @@ impl Log {
         fs::rename(&self.path, &rotated).unwrap();
         self.write_late();
         self.file = create(&self.path);
-        let packed = Command::new("gzip").arg("-1").arg(&rotated).status().unwrap();
+        let packed = Command::new("gzip").arg("-1f").arg(&rotated).status().unwrap();
         assert!(packed.success(), "gzip {}", rotated.display());
     }
 

@@ -5,7 +5,8 @@
 //! made, the open descriptor holds it, and at a stop its unsettled rest is copied.
 //!
 //! An active file is never linked: logrotate skips files with several links. Neither is one that sinks
-//! are just about to settle: `gzip` refuses such files, so a healthy agent must not get in its way.
+//! are just about to settle: `gzip` and logrotate's `delaycompress` refuse such files, so a healthy agent
+//! must not get in their way.
 
 use super::rotations::Unknown;
 use super::*;
@@ -13,7 +14,7 @@ use crate::files::held::{HeldFile, HeldFolder};
 use crate::sources::file::config::HeldConfig;
 use millstream_model::{Held, Owed, Remainder};
 
-/// A rotated file that was read to its end is linked once its oldest unsettled range is this old: longer
+/// A rotated file is linked once its oldest unsettled range is this old, though every sink has room: longer
 /// than a sink takes that syncs every second.
 const LINK_AFTER: Duration = Duration::from_millis(1500);
 
@@ -154,7 +155,7 @@ impl FileSource {
         let has_moved = |tail: &&mut Tail| tail.renamed || tail.gone_since == Some(now);
         for tail in self.tails.values_mut().filter(has_moved).filter(|tail| tail.held.is_none()) {
             tail.renamed = false;
-            if cx.ledger.owed(tail.origin.id).is_some_and(|owed| is_late(tail, &owed, now)) {
+            if cx.ledger.owed(tail.origin.id).is_some_and(|owed| is_late(tail, &owed, cx)) {
                 self.retention.pin(tail, &cx.info.id);
             }
         }
@@ -163,7 +164,6 @@ impl FileSource {
 
     /// Pins rotated files that are owed, and releases those that are settled.
     pub(super) fn update_held(&mut self, cx: &SourceCx<'_>) {
-        let now = cx.now.since_start;
         let mut settled = Vec::new();
         for tail in self.tails.values_mut().filter(|tail| tail.held.is_some() || tail.is_rotated()) {
             let Some(owed) = cx.ledger.owed(tail.origin.id) else { continue };
@@ -172,7 +172,7 @@ impl FileSource {
             match tail.held {
                 Some(_) if unsettled(tail, &owed) == 0 => settled.push((tail.origin.id, owed)),
                 Some(_) => {}
-                None if is_late(tail, &owed, now) => self.retention.pin(tail, &cx.info.id),
+                None if is_late(tail, &owed, cx) => self.retention.pin(tail, &cx.info.id),
                 None => {}
             }
         }
@@ -518,10 +518,13 @@ impl Retention {
     }
 }
 
-/// Whether a rotated file is so far behind that it is to be linked.
-fn is_late(tail: &Tail, owed: &Owed, now: Duration) -> bool {
-    let is_old = owed.oldest.is_some_and(|issued| now.saturating_sub(issued) >= LINK_AFTER);
-    is_old || tail.has_unread() && unsettled(tail, owed) > 0
+/// Whether a rotated file is so far behind that it is to be linked: what is in flight is late, or there
+/// is more, and some sink takes no more.
+fn is_late(tail: &Tail, owed: &Owed, cx: &SourceCx<'_>) -> bool {
+    let age = |issued| cx.now.since_start.saturating_sub(issued);
+    let is_blocked = !cx.sinks.is_subset(cx.room);
+    let is_old = owed.oldest.is_some_and(|issued| age(issued) >= LINK_AFTER);
+    is_old || is_blocked && tail.has_unread() && unsettled(tail, owed) > 0
 }
 
 /// Bytes of a file that some sink has not settled; of a compressed one its size, or 0.
