@@ -152,8 +152,6 @@ pub struct FileSource {
     open_bound: usize,
     /// Files that were moved or compressed while nobody watched were looked for.
     searched: bool,
-    /// It was said how many files match.
-    found_said: bool,
     folders_watched: bool,
     ends_noted: Duration,
     /// Files that are owed after they left their place.
@@ -197,7 +195,6 @@ impl FileSource {
             open_max: config.open_files_max.unwrap_or(usize::MAX).min(open_max()),
             open_bound: 0,
             searched: false,
-            found_said: false,
             folders_watched: false,
             ends_noted: Duration::ZERO,
             retention,

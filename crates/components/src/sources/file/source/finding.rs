@@ -27,13 +27,13 @@ impl FileSource {
         let walked = self.walked.replace(now);
         let mut trouble = found.unreadable;
         trouble.extend(found.missing.into_iter().map(|pattern| (pattern.into(), MISSING.to_owned())));
-        let (changes, first) = (self.watch.changes(), walked.is_none());
+        let (changes, first, searched_before) = (self.watch.changes(), walked.is_none(), self.searched);
         let mut came = changes.came;
         came.append(&mut self.rotations.take_incomplete());
         self.take_files(&found.files, came, None, &mut trouble, cx);
         self.records.names.sweep();
         self.names.wanted = false;
-        if self.searched && !std::mem::replace(&mut self.found_said, true) {
+        if self.searched && !searched_before {
             self.say_found(found.files.len(), cx);
         }
         self.report(trouble, cx);
@@ -51,42 +51,26 @@ impl FileSource {
         trouble: &mut BTreeMap<PathBuf, String>,
         cx: &SourceCx<'_>,
     ) {
-        let (mut seen, mut new, mut unknown) = (HashSet::new(), Vec::new(), Vec::new());
-        let mut taken = HashSet::new();
-        for path in files {
-            match self.identify(path, new.len(), &taken, cx) {
-                Ok(Named::Known(id)) => _ = seen.insert(id),
-                Ok(Named::Kept(tail)) => {
-                    taken.insert(tail.inode);
-                    self.add_new(&mut new, *tail);
-                }
-                Ok(Named::Unknown(inode)) => {
-                    taken.insert(inode);
-                    unknown.push(Unknown { path: path.clone(), inode, name: None });
-                }
-                Ok(Named::Incomplete) => self.rotations.wait_for(path.clone()),
-                Ok(Named::None) => {}
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => _ = trouble.insert(path.clone(), error.to_string()),
-            }
-        }
-        self.restore_held(&mut new, &mut unknown, &mut taken, cx);
+        let mut taken = self.identify_all(files, trouble, cx);
+        self.restore_held(&mut taken, cx);
         match changed {
-            Some(changed) => self.note_changed(changed, &seen, cx.now.since_start),
-            None => self.note_seen(&seen, cx.now.since_start),
+            Some(changed) => self.note_changed(changed, &taken.seen, cx.now.since_start),
+            None => self.note_seen(&taken.seen, cx.now.since_start),
         }
-        let folders: HashSet<PathBuf> = new.iter().filter_map(|tail| folder_of(&tail.descriptor)).collect();
+        let folders: HashSet<PathBuf> =
+            taken.new.iter().filter_map(|tail| folder_of(&tail.descriptor)).collect();
         if !self.searched {
-            self.search(&mut taken, &mut new, cx);
+            self.search(&mut taken.inodes, &mut taken.new, cx);
         }
-        unknown.extend(self.rotated(files, came, &mut taken, &mut new, cx));
-        self.place(unknown, &mut new, cx, trouble);
+        let rotated = self.rotated(files, came, &mut taken.inodes, &mut taken.new, cx);
+        taken.unknown.extend(rotated);
+        self.place(taken.unknown, &mut taken.new, cx, trouble);
         // A compressed file that is being written may be what became of one that is missing.
         let searched = !self.searched && self.rotations.is_complete();
         if searched {
-            self.forget_missing(&new, &folders, cx);
+            self.forget_missing(&taken.new, &folders, cx);
         }
-        if self.insert(new, cx) {
+        if self.insert(taken.new, cx) {
             self.first_start = false;
             self.searched |= searched;
             self.note_newest();
@@ -94,6 +78,34 @@ impl FileSource {
         // What was renamed just now may be deleted before the next look.
         self.pin_moved(cx);
         self.work.packing.sweep();
+    }
+
+    /// Which files these paths name, each opened once.
+    fn identify_all(
+        &mut self,
+        files: &BTreeSet<PathBuf>,
+        trouble: &mut BTreeMap<PathBuf, String>,
+        cx: &SourceCx<'_>,
+    ) -> Taken {
+        let mut taken = Taken::default();
+        for path in files {
+            match self.identify(path, taken.new.len(), &taken.inodes, cx) {
+                Ok(Named::Known(id)) => _ = taken.seen.insert(id),
+                Ok(Named::Kept(tail)) => {
+                    taken.inodes.insert(tail.inode);
+                    self.add_new(&mut taken.new, *tail);
+                }
+                Ok(Named::Unknown(inode)) => {
+                    taken.inodes.insert(inode);
+                    taken.unknown.push(Unknown { path: path.clone(), inode, name: None });
+                }
+                Ok(Named::Incomplete) => self.rotations.wait_for(path.clone()),
+                Ok(Named::None) => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => _ = trouble.insert(path.clone(), error.to_string()),
+            }
+        }
+        taken
     }
 
     fn watch_folders(&mut self, folders: &BTreeSet<PathBuf>) {
@@ -417,6 +429,18 @@ fn too_many_away(mut away: Vec<(i64, u64)>, now_ns: i64) -> Vec<(i64, u64)> {
 
 fn folder_of(descriptor: &Descriptor) -> Option<PathBuf> {
     Path::new(&descriptor.path).parent().map(Path::to_path_buf)
+}
+
+/// What one look at names takes in.
+#[derive(Default)]
+pub(super) struct Taken {
+    /// Files that are read already.
+    pub seen: HashSet<u64>,
+    /// Files that go on from before the restart.
+    pub new: Vec<Tail>,
+    pub unknown: Vec<Unknown>,
+    /// All of the last two.
+    pub inodes: HashSet<Inode>,
 }
 
 /// A file behind a path.

@@ -8,7 +8,7 @@
 //! are just about to settle: `gzip` and logrotate's `delaycompress` refuse such files, so a healthy agent
 //! must not get in their way.
 
-use super::rotations::Unknown;
+use super::finding::Taken;
 use super::*;
 use crate::files::held::{HeldFile, HeldFolder};
 use crate::sources::file::config::HeldConfig;
@@ -276,13 +276,7 @@ impl FileSource {
 // At the start.
 impl FileSource {
     /// Takes in files that were held when the agent ended, unless a path leads to them.
-    pub(super) fn restore_held(
-        &mut self,
-        new: &mut Vec<Tail>,
-        unknown: &mut Vec<Unknown>,
-        taken: &mut HashSet<Inode>,
-        cx: &SourceCx<'_>,
-    ) {
+    pub(super) fn restore_held(&mut self, taken: &mut Taken, cx: &SourceCx<'_>) {
         if std::mem::replace(&mut self.retention.restored, true) {
             return;
         }
@@ -291,29 +285,29 @@ impl FileSource {
             cx.counters.error("read");
             Vec::new()
         });
-        for file in files {
-            match self.take_held(&file, new, cx) {
-                Ok(Some(mut tail)) => {
-                    if let Some(index) = unknown.iter().position(|other| other.inode == tail.inode) {
-                        // It is the copy in which a file went on, and its new inode was not committed.
-                        tail.is_at(&unknown.swap_remove(index).path);
-                        tail.gone_since = None;
-                    }
-                    taken.insert(tail.inode);
-                    self.add_new(new, tail);
-                }
+        for file in files.into_iter().filter(|file| !self.tails.contains_key(&file.id)).collect::<Vec<_>>() {
+            match self.take_held(&file, &mut taken.new, cx) {
+                Ok(Some(tail)) => self.add_held(tail, taken),
                 Ok(None) => {}
-                Err(error) => {
-                    let path = self.retention.folder.path_of(&file);
-                    log::error!(
-                        "source {}: {}: {error}; trying again at the next start",
-                        cx.info.id,
-                        path.display()
-                    );
-                    cx.counters.error("read");
-                }
+                Err(error) => self.say_unreadable(&file, &error, cx),
             }
         }
+    }
+
+    fn add_held(&self, mut tail: Tail, taken: &mut Taken) {
+        if let Some(index) = taken.unknown.iter().position(|other| other.inode == tail.inode) {
+            // It is the copy in which a file went on, and its new inode was not committed.
+            tail.is_at(&taken.unknown.swap_remove(index).path);
+            tail.gone_since = None;
+        }
+        taken.inodes.insert(tail.inode);
+        self.add_new(&mut taken.new, tail);
+    }
+
+    fn say_unreadable(&self, file: &HeldFile, error: &io::Error, cx: &SourceCx<'_>) {
+        let path = self.retention.folder.path_of(file);
+        log::error!("source {}: {}: {error}; trying again at the next start", cx.info.id, path.display());
+        cx.counters.error("read");
     }
 
     fn take_held(
@@ -325,6 +319,9 @@ impl FileSource {
         let opened = self.retention.folder.open(file)?;
         let stat = fstat(&opened)?;
         let inode = Inode::of(&stat);
+        if self.by_inode.contains_key(&inode) {
+            return Ok(None);
+        }
         // A name leads to it as well.
         if let Some(tail) = new.iter_mut().find(|tail| tail.inode == inode) {
             tail.held = Some(file.clone());
