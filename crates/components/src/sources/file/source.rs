@@ -450,7 +450,7 @@ impl FileSource {
                     missing(tail, position, head, cx);
                 }
                 tail.say_fault(cx);
-                tail.note_packed();
+                tail.note_packed(&*self.open.store);
                 tail.end = Some(head);
                 let pause = look_again(tail, &mut self.watch, &mut self.work.active, now);
                 schedule(&mut self.work.looks, tail, now + pause);

@@ -15,7 +15,8 @@ use crate::framing::{FileFramer, Framing, LineLimits};
 use millstream_framing::Found;
 use millstream_model::limits::BLOCK_BYTES;
 use millstream_model::{
-    BatchBuilder, Block, Choice, Cursor, Cursors, HeldBy, Origin, Permit, SinkSet, SourceCx, Standing,
+    BatchBuilder, Block, Choice, Cursor, Cursors, HeldBy, Origin, OriginStore, Permit, SinkSet, SourceCx,
+    Standing,
 };
 use rustix::fs::fstat;
 use std::io;
@@ -413,11 +414,13 @@ impl Tail {
         self.descriptor.head = Head::default();
     }
 
-    /// Notes that a compressed file was unpacked to its end.
-    pub fn note_packed(&mut self) {
-        if let Some(content) = self.content.as_mut().filter(|content| content.is_packed()) {
-            self.descriptor.packed = content.stamp();
-            content.rest();
+    /// Notes that a compressed file was unpacked to its end; kept, so that the next start need not unpack it.
+    pub fn note_packed(&mut self, store: &dyn OriginStore) {
+        let Some(content) = self.content.as_mut().filter(|content| content.is_packed()) else { return };
+        let stamp = content.stamp();
+        content.rest();
+        if std::mem::replace(&mut self.descriptor.packed, stamp) != stamp {
+            store.note(self.origin.id, self.descriptor.to_bytes());
         }
     }
 

@@ -456,3 +456,18 @@ fn what_a_copy_was_seen_to_have_of_an_unread_file_is_read() {
     fixture.append("a.log", numbered(3, 6));
     assert_eq!(numbers(&settle(&mut fixture)), [3, 4, 5]);
 }
+
+/// A compressed file that was read to its end is known by size and time after a restart, without being unpacked.
+#[test]
+fn the_end_of_a_compressed_file_is_kept() {
+    use crate::files::identity::Descriptor;
+    use millstream_model::OriginStore;
+    let mut fixture = Fixture::new(json!({}), &["out"]);
+    fixture.append("a.log.1", numbered(0, 100));
+    compress(&fixture, "a.log.1");
+    assert_eq!(numbers(&settle(&mut fixture)), (0..100).collect::<Vec<_>>());
+    fixture.rig.commit();
+    let kept = fixture.rig.store.origins().0;
+    let kept = kept.iter().filter_map(|record| Descriptor::from_bytes(&record.descriptor));
+    assert!(kept.last().is_some_and(|descriptor| descriptor.packed.is_some()));
+}
