@@ -468,6 +468,6 @@ fn the_end_of_a_compressed_file_is_kept() {
     assert_eq!(numbers(&settle(&mut fixture)), (0..100).collect::<Vec<_>>());
     fixture.rig.commit();
     let kept = fixture.rig.store.origins().0;
-    let kept = kept.iter().filter_map(|record| Descriptor::from_bytes(&record.descriptor));
-    assert!(kept.last().is_some_and(|descriptor| descriptor.packed.is_some()));
+    let mut kept = kept.iter().filter_map(|record| Descriptor::from_bytes(&record.descriptor));
+    assert!(kept.any(|descriptor| descriptor.packed.is_some()));
 }
