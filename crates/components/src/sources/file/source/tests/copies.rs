@@ -467,7 +467,7 @@ fn the_end_of_a_compressed_file_is_kept() {
     compress(&fixture, "a.log.1");
     assert_eq!(numbers(&settle(&mut fixture)), (0..100).collect::<Vec<_>>());
     fixture.rig.commit();
-    let kept = fixture.rig.store.origins().0;
+    let kept = fixture.rig.store.origins().unwrap().0;
     let mut kept = kept.iter().filter_map(|record| Descriptor::from_bytes(&record.descriptor));
     assert!(kept.any(|descriptor| descriptor.packed.is_some()));
 }
