@@ -36,3 +36,47 @@ async fn own_metrics_have_all_components_from_the_first_time_on() {
     running.stop(Duration::from_secs(30)).await;
     api.console.shutdown().await;
 }
+
+fn stopped() -> Stopped {
+    Stopped {
+        drained: true,
+        uncommitted: None,
+        left: millstream_model::Leftover::default(),
+        unsettled: 0,
+        snapshot: Snapshot::default(),
+    }
+}
+
+fn timeout() -> Interval {
+    Interval(Duration::from_secs(20))
+}
+
+#[test]
+fn a_stop_tells_what_is_delivered_waiting_and_lost() {
+    let mut stopped = stopped();
+    assert_eq!(
+        summary(&stopped),
+        "delivered: 0 events; waiting on disk for the next start: nothing; lost: nothing"
+    );
+    assert_eq!(ending(&stopped, false, timeout()), DONE);
+    stopped.left.waiting.add_file(100, 0);
+    stopped.left.waiting.add_file(28, 0);
+    assert_eq!(ending(&stopped, false, timeout()), DONE, "what waits on disk is no failure");
+    stopped.unsettled = 7;
+    assert_eq!(
+        summary(&stopped),
+        "delivered: 0 events; waiting on disk for the next start: 128 bytes in 2 files; lost: 7 records of \
+         sources that cannot be read again"
+    );
+    assert_eq!(ending(&stopped, false, timeout()), FAILED);
+}
+
+/// No sink has anything to deliver where a transform or a source is what hangs.
+#[test]
+fn a_stop_that_takes_too_long_names_sinks_only_if_it_knows_them() {
+    let mut stopped = stopped();
+    stopped.drained = false;
+    let failure = failure(&stopped, false, timeout()).unwrap();
+    assert_eq!(failure, "not everything in flight was delivered within 20s");
+    assert_eq!(ending(&stopped, false, timeout()), FAILED);
+}

@@ -33,8 +33,10 @@ impl FileSource {
     pub(super) fn unpark(&mut self, id: u64, beside: &[u64], cx: &SourceCx<'_>) -> bool {
         let Some(tail) = self.tails.get(&id).filter(|tail| tail.content.is_none()) else { return true };
         let (path, inode) = (tail.path.clone(), tail.inode);
+        let held = tail.held.as_ref().map(|file| self.retention.path_of(file));
         self.make_room(1, &[beside, &[id]].concat());
-        let found = self.open_inode(&path, inode).or_else(|| {
+        let found = self.open_inode(&path, inode).or_else(|| self.open_inode(held.as_ref()?, inode));
+        let found = found.or_else(|| {
             let names = std::fs::read_dir(path.parent()?).ok()?;
             names.flatten().find_map(|entry| self.open_inode(&entry.path(), inode))
         });

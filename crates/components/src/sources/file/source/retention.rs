@@ -102,6 +102,11 @@ impl Retention {
         path.starts_with(self.folder.path())
     }
 
+    /// Path of a held file.
+    pub(super) fn path_of(&self, file: &HeldFile) -> PathBuf {
+        self.folder.path_of(file)
+    }
+
     /// Has the next walk take in held files once more: those of the last one could not be kept.
     pub(super) fn restore_again(&mut self) {
         self.restored = false;

@@ -254,3 +254,30 @@ fn what_is_in_flight_of_a_file_that_was_given_up_is_counted_at_a_stop() {
     assert_eq!(fixture.dropped("held_max"), 100);
     drop(in_flight);
 }
+
+/// A file that was closed to make room for others is opened again under the name by which it is held.
+#[test]
+fn a_held_file_that_was_closed_to_make_room_is_read_after_its_deletion() {
+    let (mut fixture, _) = blocked(json!({ "open_files_max": 2 }), true);
+    fixture.append("a.log", "a\n");
+    pass(&mut fixture);
+    fixture.rename("a.log", "a.log.1");
+    pass(&mut fixture);
+    assert_eq!(held(&fixture).len(), 1);
+    for name in ["b.log", "c.log", "d.log"] {
+        fixture.append(name, format!("{name}\n"));
+        pass(&mut fixture);
+    }
+    let is_closed = |fixture: &Fixture| {
+        fixture.source.tails.values().any(|tail| tail.held.is_some() && tail.content.is_none())
+    };
+    assert!(is_closed(&fixture));
+    fs::remove_file(fixture.path("a.log.1")).unwrap();
+    fixture.rig.room = fixture.rig.all();
+    let mut texts = texts(&fixture.read());
+    fixture.rig.advance(super::super::QUIET_LOOK);
+    texts.extend(fixture.read_texts());
+    texts.sort();
+    assert_eq!(texts, ["a", "b.log", "c.log", "d.log"]);
+    assert_eq!(fixture.dropped("closed_unread"), 0);
+}
