@@ -102,6 +102,7 @@ impl Reloader {
             log::warn!("`{key}` has changed, which takes effect with the next start of the agent");
         }
         log::info!("{}", if is_same { "nothing has changed".to_owned() } else { changes.told() });
+        run::warn_of_unowned(&next);
         self.state.took(next.hash);
         self.config = next;
         Ok(())

@@ -1,12 +1,12 @@
 //! `millstream run`: starts the agent, waits for a signal or the end, and stops it.
 
 use crate::cli::{self, DONE, DROPPED, FAILED, USAGE};
-use crate::config::{Config, LogLevel, LogTarget};
+use crate::config::{Component, Config, LogLevel, LogTarget};
 use crate::reload::Reloader;
 use crate::{config, logging, progress, wiring};
 use millstream_console::{ConfigState, Console, ConsoleConfig, TakeSnapshot};
 use millstream_engine::{Clock, Running, Settings, Snapshot, Stopped, Store};
-use millstream_model::{Interval, OwnMetrics};
+use millstream_model::{Interval, Kind, OwnMetrics};
 use std::path::PathBuf;
 use std::process::exit;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -138,6 +138,7 @@ async fn serve(config: Config, files: Files<'_>, options: Options) -> Result<u8,
     let mut running =
         built.map_err(|error| (USAGE, error.to_string()))?.start(&tokio::runtime::Handle::current());
     console.show(&running);
+    warn_of_unowned(&config);
     let progress = options.progress.then(|| tokio::spawn(progress::show(running.observer())));
     let mut reloader = Reloader::new(config, files, hangup, settings, console.config.clone());
     work(&mut running, &mut reloader, &mut signals, options.until_eof).await;
@@ -156,6 +157,33 @@ async fn serve(config: Config, files: Files<'_>, options: Options) -> Result<u8,
     }
     console.console.shutdown().await;
     Ok(ending(&stopped, options.until_eof, timeout))
+}
+
+/// Warns of files that are held for sources which are not configured: nobody reads them, and they take room.
+pub fn warn_of_unowned(config: &Config) {
+    for (id, files, bytes) in unowned(config) {
+        let folder = config.globals.data_dir.join("held").join(&id);
+        log::warn!(
+            "{}: {files} files of {bytes} bytes are held for source {id}, which is not configured: they are not \
+             delivered; configure a source with this id, or remove them",
+            folder.display()
+        );
+    }
+}
+
+/// Ids without a source for which files are held, with their number and bytes.
+fn unowned(config: &Config) -> Vec<(String, usize, u64)> {
+    let mut unowned = Vec::new();
+    for folder in std::fs::read_dir(config.globals.data_dir.join("held")).into_iter().flatten().flatten() {
+        let id = folder.file_name().to_string_lossy().into_owned();
+        let is_owner = |component: &Component| component.kind == Kind::Source && component.id == id;
+        let files = std::fs::read_dir(folder.path()).into_iter().flatten().flatten();
+        let sizes: Vec<u64> = files.filter_map(|file| Some(file.metadata().ok()?.len())).collect();
+        if !sizes.is_empty() && !config.components.iter().any(is_owner) {
+            unowned.push((id, sizes.len(), sizes.iter().sum()));
+        }
+    }
+    unowned
 }
 
 /// Until a signal to stop, or the end of all sources.
@@ -216,6 +244,7 @@ fn summary(stopped: &Stopped) -> String {
     let waiting = stopped.left.waiting;
     let waiting = match waiting.files {
         0 => "nothing".to_owned(),
+        1 => format!("{} bytes in 1 file", waiting.bytes),
         files => format!("{} bytes in {files} files", waiting.bytes),
     };
     format!(

@@ -80,3 +80,19 @@ fn a_stop_that_takes_too_long_names_sinks_only_if_it_knows_them() {
     assert_eq!(failure, "not everything in flight was delivered within 20s");
     assert_eq!(ending(&stopped, false, timeout()), FAILED);
 }
+
+/// Files held for a source that was renamed are told of: they would fill the disk unseen.
+#[test]
+fn files_held_for_a_source_that_is_not_configured_are_warned_of() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, data) = (dir.path().join("c.yaml"), dir.path().join("data"));
+    let text = "sources: { app: { type: generate } }\nsinks: { out: { type: blackhole, inputs: [app] } }\n";
+    fs::write(&file, format!("data_dir: {}\n{text}", data.display())).unwrap();
+    let config = config::load(&[file], &Registry, &|_| None).unwrap_or_else(|faults| panic!("{}", faults[0]));
+    for (source, files) in [("app", 2), ("old", 3), ("empty", 0)] {
+        let folder = data.join("held").join(source);
+        fs::create_dir_all(&folder).unwrap();
+        (0..files).for_each(|n| fs::write(folder.join(format!("{n:016x}")), "four").unwrap());
+    }
+    assert_eq!(unowned(&config), [("old".to_owned(), 3, 12)]);
+}

@@ -79,7 +79,7 @@ fn rejected_events_that_nobody_reads_are_dropped_and_counted() {
     };
     let (status, stdout, log) = run(&config, b"a=1\nrubbish\na=2\nmore rubbish\n");
     assert_eq!((status, &*stdout), (Some(3), "a=1\na=2\n"), "{log}");
-    assert!(log.contains("dropped: 2 rejected (transform parsed)"), "{log}");
+    assert!(log.contains("lost: 2 events (2 rejected (transform parsed))"), "{log}");
     let read = config.replace("[parsed]", "[parsed, parsed.rejected]");
     let (status, stdout, log) = run(&read, b"rubbish\n");
     assert_eq!((status, &*stdout), (Some(0), "rubbish\n"), "{log}");

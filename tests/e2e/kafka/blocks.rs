@@ -44,7 +44,7 @@ fn metrics_arrive_in_blocks_of_one_key_and_in_order() {
     );
     let mut agent = start(dir.path(), &config);
     assert!(!agent.wait(PATIENCE).success(), "that events were left out is said at the end");
-    assert!(agent.log().contains("dropped: 30 not_a_metric (sink out);"), "{}", agent.log());
+    assert!(agent.log().contains("lost: 30 events (30 not_a_metric (sink out))"), "{}", agent.log());
     let records = kafka.read("blocks");
     assert!((2..30).contains(&records.len()), "{} records", records.len());
     let mut next = 0;

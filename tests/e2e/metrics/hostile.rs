@@ -91,9 +91,10 @@ fn end(agent: &mut Agent, due: &BTreeMap<&str, f64>) -> BTreeMap<String, f64> {
     counts
 }
 
-/// `dropped: 2 rejected (source points)` in the log's last words.
+/// `lost: 3 events (2 rejected (source points), …)` in the log's last words.
 fn said(log: &str) -> Vec<(String, f64)> {
-    let lines = log.lines().filter_map(|line| line.split_once("dropped: ")).map(|(_, rest)| rest);
+    let lost = log.lines().filter_map(|line| line.split_once("; lost: "));
+    let lines = lost.filter_map(|(_, lost)| lost.split_once(" events (")).map(|(_, list)| list);
     let parts = lines.flat_map(|rest| rest.split(", "));
     parts
         .filter_map(|part| {

@@ -231,11 +231,11 @@ fn copy_rest(content: &Content, to: &File, from: u64, deadline: Instant) -> io::
     copy_range(source, to, 0, rest.min(HEAD_BYTES_MAX), None)?;
     match copy_range(source, to, rest, u64::MAX, Some(deadline))? {
         Copied::Whole(end) => Ok(end),
-        Copied::Part(_) if content.is_packed() => Err(io::ErrorKind::TimedOut.into()),
-        Copied::Part(end) => {
+        Copied::Part(_, why) if content.is_packed() => Err(why.into()),
+        Copied::Part(end, why) => {
             let line_end = Content::new(to.try_clone()?)?.last_line_start(end)?;
             to.set_len(line_end)?;
-            if line_end > from { Ok(line_end) } else { Err(io::ErrorKind::TimedOut.into()) }
+            if line_end > from { Ok(line_end) } else { Err(why.into()) }
         }
     }
 }
@@ -244,7 +244,7 @@ fn copy_rest(content: &Content, to: &File, from: u64, deadline: Instant) -> io::
 enum Copied {
     Whole(u64),
     /// There was no more time, or no more room.
-    Part(u64),
+    Part(u64, io::ErrorKind),
 }
 
 fn copy_range(
@@ -257,7 +257,7 @@ fn copy_range(
     let mut buffer = vec![0; COPY_BYTES];
     while at < end {
         if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-            return Ok(Copied::Part(at));
+            return Ok(Copied::Part(at, io::ErrorKind::TimedOut));
         }
         let wanted = (end - at).min(COPY_BYTES as u64) as usize;
         let n = source.read_at(&mut buffer[..wanted], at)?;
@@ -265,7 +265,9 @@ fn copy_range(
             break;
         }
         match to.write_all_at(&buffer[..n], at) {
-            Err(error) if error.kind() == io::ErrorKind::StorageFull => return Ok(Copied::Part(at)),
+            Err(error) if error.kind() == io::ErrorKind::StorageFull => {
+                return Ok(Copied::Part(at, error.kind()));
+            }
             written => written?,
         }
         at += n as u64;

@@ -163,14 +163,12 @@ pub struct FileSource {
 impl FileSource {
     /// A source over what `open` says is kept; no file is opened yet.
     pub fn open(config: FileConfig, open: SourceOpen) -> Result<FileSource, BuildError> {
-        let patterns = config.include.iter().map(|p| Pattern::new(&p.0)).collect::<Result<_, _>>();
         let (keep, drop) = (config.keep_lines.as_ref(), config.drop_lines.as_ref());
         let unreadable = |error| BuildError(format!("the checkpoint store cannot be read: {error}"));
         let (kept, ran_before) = open.store.origins().map_err(unreadable)?;
-        let retention = Retention::new(&config.held, open.held_dir.clone());
         let records = kept_files(kept, &open);
         Ok(FileSource {
-            patterns: patterns.map_err(BuildError)?,
+            patterns: patterns(&config).map_err(BuildError)?,
             exclude: Exclude::new(&config.exclude).map_err(BuildError)?,
             select: Select::new(keep, drop).map_err(BuildError)?,
             symlinks: config.symlinks.clone(),
@@ -181,6 +179,7 @@ impl FileSource {
             ignore_older: config.ignore_older.map(|interval| interval.0),
             rotations: Rotations::new(&records),
             records,
+            retention: Retention::new(&config.held, open.held_dir.clone()),
             open,
             first_start: !ran_before,
             watch: Watch::new(),
@@ -197,10 +196,13 @@ impl FileSource {
             searched: false,
             folders_watched: false,
             ends_noted: Duration::ZERO,
-            retention,
             range: config.range().map_err(|(key, message)| BuildError(format!("{key}: {message}")))?,
         })
     }
+}
+
+fn patterns(config: &FileConfig) -> Result<Vec<Pattern>, String> {
+    config.include.iter().map(|glob| Pattern::new(&glob.0)).collect()
 }
 
 impl Source for FileSource {

@@ -26,11 +26,6 @@ pub(super) struct Orphan {
 }
 
 impl Orphan {
-    /// Bytes that were not read by every sink.
-    pub(super) fn unread(&self) -> u64 {
-        self.unread
-    }
-
     /// Whether `copy` holds what was read of it, or all but what was read a moment before it was cut.
     fn is_in(&self, copy: &mut Stranger) -> bool {
         is_in(copy, self.descriptor.head, &self.marks)
@@ -272,16 +267,30 @@ impl FileSource {
     pub(super) fn give_up_orphans(&mut self, cx: &SourceCx<'_>) {
         let (now, finite) = (cx.now.since_start, self.is_finite(cx));
         let late = |orphan: &mut Orphan| finite || now.saturating_sub(orphan.since) >= ORPHAN_TIME;
-        for orphan in self.work.orphans.extract_if(.., late).filter(|orphan| orphan.unread > 0) {
-            cx.counters.error("truncated_unread");
-            cx.counters.dropped("truncated_unread", 1);
-            log::error!(
-                "source {}: {} bytes of {} were truncated before every sink had them",
-                cx.info.id,
-                orphan.unread,
-                orphan.name
-            );
+        let late: Vec<Orphan> = self.work.orphans.extract_if(.., late).collect();
+        late.iter().for_each(|orphan| self.count_orphan(orphan));
+    }
+
+    /// Counts what was lost of files that were cut and of which no copy was found, at a stop.
+    pub(super) fn count_orphans(&mut self) {
+        let orphans = std::mem::take(&mut self.work.orphans);
+        orphans.iter().for_each(|orphan| self.count_orphan(orphan));
+    }
+
+    fn count_orphan(&self, orphan: &Orphan) {
+        if orphan.unread == 0 {
+            return;
         }
+        let counters = &self.open.counters;
+        counters.error("truncated_unread");
+        counters.dropped("truncated_unread", 1);
+        counters.dropped_bytes("truncated_unread", orphan.unread);
+        log::error!(
+            "source {}: {} bytes of {} were truncated before every sink had them",
+            self.open.info.id,
+            orphan.unread,
+            orphan.name
+        );
     }
 
     /// The copy of a file that was cut, which is known already, or is in the folder it is in; with the

@@ -252,8 +252,15 @@ impl FileSource {
         let from = tail.cursors.list().iter().map(|cursor| cursor.position).min();
         let lost = rest_of(&tail, from.unwrap_or(0));
         self.count_lost(&tail, lost, reason);
-        if let Some(owed) = cx.ledger.owed(id) {
+        if let Some(owed) = cx.ledger.owed(id).filter(|owed| owed.in_flight > 0) {
             self.retention.given_up.insert(id, rest_of(&tail, owed.settled));
+            log::warn!(
+                "source {}: {} is given up ({reason}); {} bytes of it are in flight and in memory alone: a stop or \
+                 a crash before their delivery loses them",
+                cx.info.id,
+                tail.origin.name,
+                owed.in_flight
+            );
         }
         self.retention.release(&mut tail);
         self.work.closing.push(id);
@@ -441,9 +448,7 @@ impl FileSource {
                 left.waiting.add_file(bytes - lost.bytes, 0);
             }
         }
-        for orphan in &self.work.orphans {
-            left.lost.add_file(orphan.unread(), 0);
-        }
+        self.count_orphans();
         left.lost += self.lost_in_flight();
         for id in settled {
             if self.is_committed(id)
