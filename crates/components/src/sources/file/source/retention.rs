@@ -11,6 +11,7 @@
 use super::finding::Taken;
 use super::*;
 use crate::files::held::{HeldFile, HeldFolder};
+use crate::files::records::Known;
 use crate::sources::file::config::HeldConfig;
 use millstream_model::{Held, Owed, Remainder};
 
@@ -356,7 +357,8 @@ impl FileSource {
         let path = self.retention.folder.path_of(file);
         let start = file.copied_from.filter(|_| !content.is_packed()).unwrap_or(0);
         match self.take_record_of(file.id, &mut content) {
-            Recorded::Same(record, mut descriptor) => {
+            Recorded::Same(known) => {
+                let (record, mut descriptor) = *known;
                 (descriptor.device, descriptor.inode) = (stat.st_dev, stat.st_ino);
                 let place = PathBuf::from(&descriptor.path);
                 Ok(self.resume(content, stat, &place, record, descriptor))
@@ -381,13 +383,13 @@ impl FileSource {
         if !descriptor.is(content, settled.max(descriptor.start)).unwrap_or(false) {
             return Recorded::Other;
         }
-        self.records.remove(id).map_or(Recorded::Unknown, |(record, known)| Recorded::Same(record, known))
+        self.records.remove(id).map_or(Recorded::Unknown, |known| Recorded::Same(Box::new(known)))
     }
 }
 
 /// What the checkpoint store knows of a held file.
 enum Recorded {
-    Same(OriginRecord, Descriptor),
+    Same(Box<Known>),
     /// The file under this id had other content.
     Other,
     Unknown,
