@@ -225,7 +225,7 @@ impl FileSource {
         new: &mut [Tail],
         is_original: impl Fn(&Tail) -> bool,
     ) -> Option<u64> {
-        originals.of(stranger).into_iter().find(|id| {
+        let id = originals.of(stranger).into_iter().find(|id| {
             let known = self.tails.get(id).or_else(|| new.iter().find(|tail| tail.origin.id == *id));
             let closed = known.filter(|tail| tail.content.is_none());
             let reopened = closed.and_then(|tail| self.open_inode(&tail.path, tail.inode));
@@ -236,7 +236,13 @@ impl FileSource {
                     && original.inode != Inode::of(&stranger.stat)
                     && is_copy(stranger, original, reopened)
             })
-        })
+        })?;
+        let original = self.tails.get_mut(&id).or_else(|| new.iter_mut().find(|tail| tail.origin.id == id));
+        // With the head of what the copy has, a cut of the original is noticed although nothing of it was read.
+        if original.is_some_and(Tail::update_head) {
+            self.work.grown_heads.push(id);
+        }
+        Some(id)
     }
 
     /// A file was cut and no copy of it is known. What was read of it is remembered for a while.
