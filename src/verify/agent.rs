@@ -1,9 +1,13 @@
 //! The agent under test: this same program as a child, with a configuration of its own.
 
+use super::endpoint::{ENCODING, Endpoint};
+use super::expire::Keep;
 use super::sink::Sink;
 use rustix::process::{Pid, Signal, kill_process};
-use std::fs::{self, File};
+use serde::Deserialize;
+use std::fs::{self, File, Metadata};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -29,6 +33,19 @@ enum State {
     Down(Instant),
 }
 
+/// Answer of `/api/files`, as far as it matters here.
+#[derive(Deserialize)]
+struct Files {
+    files: Vec<FileState>,
+}
+
+#[derive(Deserialize)]
+struct FileState {
+    path: PathBuf,
+    size: u64,
+    lag_bytes: u64,
+}
+
 /// The child. It is killed when dropped.
 pub struct Agent {
     folder: PathBuf,
@@ -40,10 +57,10 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Writes the configuration, starts the agent in `folder` and waits until it answers. The error
-    /// has the end of its log.
-    pub fn start(folder: &Path, sink: &Sink) -> Result<Agent, String> {
-        fs::write(folder.join("millstream.yaml"), configuration(folder, sink))
+    /// Writes the configuration, starts the agent in `folder` and waits until it answers. With `slow` it
+    /// has further sources, one for each [`Keep`], that deliver there. The error has the end of its log.
+    pub fn start(folder: &Path, sink: &Sink, slow: Option<&Endpoint>) -> Result<Agent, String> {
+        fs::write(folder.join("millstream.yaml"), configuration(folder, sink, slow))
             .map_err(|error| format!("{}: {error}", folder.display()))?;
         let mut agent = Agent {
             folder: folder.to_path_buf(),
@@ -127,6 +144,15 @@ impl Agent {
         };
     }
 
+    /// Waits until the agent runs again: no longer than a stop and the pause after a kill take.
+    pub fn await_up(&mut self) -> Result<(), String> {
+        while !self.is_up() {
+            std::thread::sleep(LOOK);
+            self.look()?;
+        }
+        Ok(())
+    }
+
     /// Stops the agent for good.
     pub fn stop(&mut self) -> Result<(), String> {
         self.terminate();
@@ -140,8 +166,31 @@ impl Agent {
     /// Bytes that the sink has not settled, in the agent's own words; none if it does not answer.
     pub fn lag(&self) -> Option<u64> {
         let metrics = self.get("/metrics")?;
-        let line = metrics.lines().find(|line| line.starts_with("millstream_source_lag_bytes{"))?;
-        line.rsplit(' ').next()?.parse().ok()
+        let lines = metrics.lines().filter(|line| line.starts_with("millstream_source_lag_bytes{"));
+        let lags: Option<Vec<u64>> = lines.map(|line| line.rsplit(' ').next()?.parse().ok()).collect();
+        lags.filter(|lags| !lags.is_empty()).map(|lags| lags.into_iter().sum())
+    }
+
+    /// Whether a descriptor of the running agent leads to a file.
+    pub fn has_open(&self, file: &Metadata) -> bool {
+        let State::Up(child) = &self.state else { return false };
+        let Ok(descriptors) = fs::read_dir(format!("/proc/{}/fd", child.id())) else { return false };
+        let mut opened = descriptors.flatten().filter_map(|entry| fs::metadata(entry.path()).ok());
+        opened.any(|opened| (opened.dev(), opened.ino()) == (file.dev(), file.ino()))
+    }
+
+    /// Whether the agent says that a file of `size` bytes is settled to its end.
+    pub fn has_delivered(&self, source: &str, path: &Path, size: u64) -> bool {
+        let answer = self.get(&format!("/api/files?source={source}&limit=10000"));
+        let files = answer.and_then(|body| serde_json::from_str::<Files>(&body).ok());
+        let is_settled = |file: &FileState| (file.lag_bytes, file.size) == (0, size);
+        files.is_some_and(|files| files.files.iter().any(|file| file.path == path && is_settled(file)))
+    }
+
+    /// What the agent has logged, over all starts.
+    pub fn log(&self) -> String {
+        let log = fs::read(self.folder.join("agent.log")).unwrap_or_default();
+        String::from_utf8_lossy(&log).into_owned()
     }
 
     /// Body of an answer over the control socket.
@@ -171,13 +220,16 @@ impl Drop for Agent {
     }
 }
 
-fn configuration(folder: &Path, sink: &Sink) -> String {
+fn configuration(folder: &Path, sink: &Sink, slow: Option<&Endpoint>) -> String {
+    let behind = if slow.is_some() { &Keep::ALL[..] } else { &[] };
+    let sources: String = behind.iter().map(|keep| keep.configuration(folder)).collect();
+    let slow_sink = slow.map_or_else(String::new, Endpoint::configuration);
     let folder = folder.display();
     format!(
         "data_dir: {folder}/data\n\
          api: {{ listen: '127.0.0.1:0' }}\n\
-         sources:\n  app: {{ type: file, include: ['{folder}/in/*.log*', '{folder}/old/*'] }}\n\
-         sinks:\n  out:\n    inputs: [app]\n    encoding: {{ metadata: [file, offset, id, file_id] }}\n{}",
+         sources:\n  app: {{ type: file, include: ['{folder}/in/*.log*', '{folder}/old/*'] }}\n{sources}\
+         sinks:\n{slow_sink}  out:\n    inputs: [app]\n    encoding: {ENCODING}\n{}",
         sink.options()
     )
 }

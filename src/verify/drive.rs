@@ -1,6 +1,8 @@
 //! The run itself: writers, rotations, kills, and the waits that make deleting a file fair.
 
 use super::agent::Agent;
+use super::endpoint::Endpoint;
+use super::expire::{End, Expired, Expiry};
 use super::lines::{Lines, Random, mix};
 use super::logfile::Written;
 use super::rotation::Rotation;
@@ -30,6 +32,9 @@ const AWAY_MS_MAX: u64 = 400;
 
 /// How often everything is brought to rest, so that files can be deleted.
 const REST_EVERY: Duration = Duration::from_secs(15);
+
+/// Longest time between two rounds of [`Rotation::Expire`]; of a short run a quarter.
+const EXPIRE_EVERY: Duration = Duration::from_secs(10);
 
 /// How long there is nothing to deliver until the agent surely knows every file.
 const KNOWN_AFTER: Duration = Duration::from_secs(1);
@@ -61,6 +66,23 @@ pub struct Plan {
     pub seed: u64,
 }
 
+impl Plan {
+    /// Whether files are deleted behind the sink.
+    pub fn expires(&self) -> bool {
+        self.rotations.contains(&Rotation::Expire)
+    }
+}
+
+/// What a run has written and done.
+pub struct Done {
+    /// What each writer has written; those of [`Rotation::Expire`] last.
+    pub written: Vec<Written>,
+    /// What was done beside.
+    pub deeds: Deeds,
+    /// Files that were deleted behind the sink.
+    pub expired: Expired,
+}
+
 /// What was done beside writing.
 #[derive(Debug, Default)]
 pub struct Deeds {
@@ -70,6 +92,8 @@ pub struct Deeds {
     pub kills: u64,
     /// SIGTERMs.
     pub stops: u64,
+    /// Ends of the agent while it held deleted files.
+    pub rounds: Vec<End>,
     /// Times that not everything was delivered though nothing was written for a minute.
     pub unrest: u64,
     /// Time in which everything was brought to rest.
@@ -83,6 +107,7 @@ pub struct Drive<'a> {
     agent: &'a mut Agent,
     interrupts: &'a AtomicUsize,
     writers: Vec<Writer>,
+    expiry: Option<Expiry<'a>>,
     random: Random,
     begun: Instant,
     deeds: Deeds,
@@ -96,10 +121,14 @@ impl<'a> Drive<'a> {
         agent: &'a mut Agent,
         interrupts: &'a AtomicUsize,
         lines: &Arc<Lines>,
+        slow: Option<&'a Endpoint>,
     ) -> Result<Drive<'a>, String> {
         let rate = plan.rate as f64 / plan.files as f64;
         let start = |index| Writer::start(&scratch.path, index, rate, lines.clone(), plan.seed);
         let writers = (0..plan.files).map(start).collect::<Result<_, _>>().map_err(writing)?;
+        let create =
+            |endpoint| Expiry::create(&scratch.path, plan.files, lines, plan.seed, endpoint, interrupts);
+        let expiry = slow.map(create).transpose().map_err(writing)?;
         let random = Random::new(mix(plan.seed));
         Ok(Drive {
             plan,
@@ -107,6 +136,7 @@ impl<'a> Drive<'a> {
             agent,
             interrupts,
             writers,
+            expiry,
             random,
             begun: Instant::now(),
             deeds: Deeds::default(),
@@ -114,11 +144,12 @@ impl<'a> Drive<'a> {
     }
 
     /// Writes, rotates and kills until the time is over or Ctrl-C comes; what was written and done.
-    pub fn run(mut self) -> Result<(Vec<Written>, Deeds), String> {
+    pub fn run(mut self) -> Result<Done, String> {
         let mut progress = Progress::new();
         let mut rotate_at = self.later(ROTATE_MS);
         let mut end_at = self.later(END_MS);
         let mut rest_at = Instant::now() + REST_EVERY.min(self.plan.duration / 2);
+        let mut expire_at = self.next_round();
         while self.begun.elapsed() < self.plan.duration && self.interrupts.load(Ordering::Relaxed) == 0 {
             std::thread::sleep(TICK);
             self.agent.look()?;
@@ -131,14 +162,52 @@ impl<'a> Drive<'a> {
                 self.end_agent();
                 end_at = self.later(END_MS);
             }
+            if expire_at <= now {
+                self.expire()?;
+                expire_at = self.next_round();
+            }
             if rest_at <= now {
                 self.rest()?;
                 rest_at = Instant::now() + REST_EVERY;
             }
             progress.show(|| self.state());
         }
-        let written = self.writers.into_iter().map(Writer::end).collect::<Result<_, _>>().map_err(writing)?;
-        Ok((written, self.deeds))
+        self.end()
+    }
+
+    fn end(self) -> Result<Done, String> {
+        let ended: Result<Vec<Written>, _> = self.writers.into_iter().map(Writer::end).collect();
+        let mut written = ended.map_err(writing)?;
+        let mut expired = self.expiry.map_or_else(Expired::default, |expiry| expiry.end(&self.agent.log()));
+        written.append(&mut expired.written);
+        Ok(Done { written, deeds: self.deeds, expired })
+    }
+
+    fn next_round(&self) -> Instant {
+        Instant::now() + EXPIRE_EVERY.min(self.plan.duration / 4)
+    }
+
+    /// Lets files expire behind the sink, and ends the agent while it holds them, by SIGKILL and by
+    /// SIGTERM.
+    fn expire(&mut self) -> Result<(), String> {
+        [End::Kill, End::Stop].into_iter().try_for_each(|end| self.expire_and_end(end))
+    }
+
+    fn expire_and_end(&mut self, end: End) -> Result<(), String> {
+        let Some(expiry) = &mut self.expiry else { return Ok(()) };
+        self.agent.await_up()?;
+        let rotations = expiry.run_round(self.agent)?;
+        self.deeds.rotations.extend(std::iter::repeat_n(Rotation::Expire, rotations));
+        if self.interrupts.load(Ordering::Relaxed) > 0 {
+            return Ok(());
+        }
+        match end {
+            End::Kill => self.kill_agent(),
+            End::Stop => self.stop_agent(),
+        }
+        self.deeds.rounds.push(end);
+        self.expiry.iter_mut().for_each(|expiry| expiry.ended(end));
+        self.agent.await_up()
     }
 
     fn later(&mut self, (least, more): (u64, u64)) -> Instant {
@@ -156,10 +225,10 @@ impl<'a> Drive<'a> {
     }
 
     /// Files and ways of rotation take turns so that each file meets each way. Deletions are left to
-    /// [`Drive::rest`].
+    /// [`Drive::rest`], and [`Rotation::Expire`] has logs of its own.
     fn rotate(&mut self) -> Result<(), String> {
-        let kinds: Vec<Rotation> =
-            self.plan.rotations.iter().copied().filter(|kind| *kind != Rotation::Delete).collect();
+        let is_in_turn = |kind: &Rotation| !matches!(kind, Rotation::Delete | Rotation::Expire);
+        let kinds: Vec<Rotation> = self.plan.rotations.iter().copied().filter(is_in_turn).collect();
         if kinds.is_empty() {
             return Ok(());
         }
@@ -173,12 +242,20 @@ impl<'a> Drive<'a> {
     fn end_agent(&mut self) {
         // The first end is a kill, so that a short run has one too.
         if self.deeds.kills > 0 && self.random.below(TERM_ONE_IN) == 0 {
-            self.deeds.stops += 1;
-            self.agent.terminate();
+            self.stop_agent();
         } else {
-            self.deeds.kills += 1;
-            self.agent.kill(Duration::from_millis(self.random.below(AWAY_MS_MAX)));
+            self.kill_agent();
         }
+    }
+
+    fn stop_agent(&mut self) {
+        self.deeds.stops += 1;
+        self.agent.terminate();
+    }
+
+    fn kill_agent(&mut self) {
+        self.deeds.kills += 1;
+        self.agent.kill(Duration::from_millis(self.random.below(AWAY_MS_MAX)));
     }
 
     /// Deletes a file that the agent has not read to its end, and the rotated files. What is deleted
@@ -220,7 +297,7 @@ impl<'a> Drive<'a> {
 /// Reads back until every line is there or nothing moves any more, then stops the agent.
 pub fn drain(
     agent: &mut Agent,
-    sink: &mut Sink,
+    sinks: &mut [Sink],
     tally: &mut Tally,
     interrupts: &AtomicUsize,
 ) -> Result<(), String> {
@@ -229,8 +306,10 @@ pub fn drain(
     let mut progress = Progress::new();
     loop {
         agent.look()?;
-        if sink.read(|event| tally.take(event)).map_err(reading)? > 0 {
-            heard = Instant::now();
+        for sink in &mut *sinks {
+            if sink.read(|event| tally.take(event)).map_err(reading)? > 0 {
+                heard = Instant::now();
+            }
         }
         let limit = if tally.is_complete() { REPEATS_MAX } else { DRAIN_MAX };
         if heard.elapsed() > limit || interrupts.load(Ordering::Relaxed) > before {
@@ -240,7 +319,9 @@ pub fn drain(
         std::thread::sleep(TICK * 10);
     }
     agent.stop()?;
-    sink.read(|event| tally.take(event)).map_err(reading)?;
+    for sink in sinks {
+        sink.read(|event| tally.take(event)).map_err(reading)?;
+    }
     Ok(())
 }
 

@@ -66,8 +66,8 @@ impl Lines {
     /// Writer and number of a delivered line; none if no such line was made.
     pub fn find(&self, text: &[u8], made: &mut Vec<u8>) -> Option<(usize, u64)> {
         let number = |part: &[u8]| std::str::from_utf8(part).ok()?.parse::<u64>().ok();
-        let (head, rest) = text.strip_prefix(b"w")?.split_at_checked(2)?;
-        let (writer, number) = (number(head)? as usize, number(rest.get(1..11)?)?);
+        let mut words = text.strip_prefix(b"w")?.splitn(3, |byte| *byte == b' ');
+        let (writer, number) = (number(words.next()?)? as usize, number(words.next()?)?);
         made.clear();
         self.append(writer, number, made);
         (text == made).then_some((writer, number))
@@ -91,6 +91,9 @@ mod tests {
             let twice = [&line[..10], &line[..]].concat();
             assert_eq!(lines.find(&twice, &mut made), None);
         }
+        line.clear();
+        lines.append(101, 7, &mut line);
+        assert_eq!(lines.find(&line, &mut made), Some((101, 7)), "a writer of three digits");
         assert_eq!(Lines::new(8).find(&line, &mut made), None, "another seed makes other lines");
     }
 }

@@ -166,8 +166,18 @@ impl Log {
                 self.reopen()?;
                 compress(&numbered(&path, 1))?;
             }
+            Rotation::Expire => {
+                fs::rename(&path, self.newest_rotated())?;
+                self.reopen()?;
+            }
         }
         Ok(())
+    }
+
+    /// Path of the file that the last [`Rotation::Expire`] renamed: the number in its name is never used
+    /// again.
+    pub fn newest_rotated(&self) -> PathBuf {
+        numbered(&live(&self.folder, self.index), self.rotations)
     }
 
     /// Renames the file; its writer notices a little later.

@@ -17,17 +17,20 @@ pub enum Rotation {
     Move,
     /// Renamed as by [`Rotation::Rename`], compressed, and the uncompressed one deleted.
     Gzip,
+    /// Renamed, and all but the newest rotated files are deleted while the sink is behind.
+    Expire,
 }
 
 impl Rotation {
     /// Every way, in the order in which they take turns.
-    pub const ALL: [Rotation; 6] = [
+    pub const ALL: [Rotation; 7] = [
         Rotation::Rename,
         Rotation::Date,
         Rotation::Copytruncate,
         Rotation::Move,
         Rotation::Gzip,
         Rotation::Delete,
+        Rotation::Expire,
     ];
 
     /// Its name on the command line.
@@ -39,6 +42,7 @@ impl Rotation {
             Rotation::Delete => "delete",
             Rotation::Move => "move",
             Rotation::Gzip => "gzip",
+            Rotation::Expire => "expire",
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The folder of a run.
 
+use super::expire::Keep;
 use super::logfile::now;
 use std::fs;
 use std::io;
@@ -41,8 +42,8 @@ impl Scratch {
 
     /// Removes rotated files that nobody has written to for a while.
     pub fn sweep(&self) -> io::Result<()> {
-        for folder in ["in", "old"] {
-            for entry in fs::read_dir(self.path.join(folder))? {
+        for folder in self.log_folders() {
+            for entry in fs::read_dir(folder)? {
                 let entry = entry?;
                 let age = SystemTime::now().duration_since(entry.metadata()?.modified()?).unwrap_or_default();
                 let is_live = entry.file_name().to_string_lossy().ends_with(".log");
@@ -52,6 +53,13 @@ impl Scratch {
             }
         }
         Ok(())
+    }
+
+    /// The folders with log files.
+    fn log_folders(&self) -> Vec<PathBuf> {
+        let behind = Keep::ALL.map(|keep| keep.folder(&self.path).join("in"));
+        let all = ["in", "old"].map(|folder| self.path.join(folder)).into_iter().chain(behind);
+        all.filter(|folder| folder.is_dir()).collect()
     }
 
     /// Type of the file system it is on.

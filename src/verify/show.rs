@@ -1,6 +1,7 @@
 //! What is printed: progress while it runs, and the report.
 
-use super::drive::{Deeds, Plan};
+use super::drive::{Deeds, Done, Plan};
+use super::expire::{Deleted, End, Keep};
 use super::lines::Lines;
 use super::logfile::{Mark, Written};
 use super::rotation::Rotation;
@@ -53,10 +54,8 @@ pub struct Report<'a> {
     pub plan: &'a Plan,
     /// Where.
     pub scratch: &'a Scratch,
-    /// What each writer has written.
-    pub written: &'a [Written],
-    /// What was done beside.
-    pub deeds: &'a Deeds,
+    /// What was written and done.
+    pub done: &'a Done,
     /// Starts of the agent.
     pub starts: u64,
     /// What was delivered.
@@ -71,6 +70,9 @@ impl Report<'_> {
     /// Lines of the report; the last one is `lost N repeated N torn N`.
     pub fn text(&self) -> String {
         let mut text = self.load() + &self.result();
+        if self.plan.expires() {
+            text += &self.expired();
+        }
         self.tally.samples.iter().for_each(|sample| text += &format!("{sample}\n"));
         for (writer, number) in self.tally.missing().take(SAMPLES_MAX as usize) {
             text += &format!("lost: {}\n", self.place(writer, number));
@@ -87,7 +89,7 @@ impl Report<'_> {
         let system = rustix::system::uname();
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let (lines, bytes) = (self.sum(|w| w.lines), self.sum(|w| w.bytes) as f64 / 1e6);
-        let Deeds { kills, stops, resting, unrest, .. } = self.deeds;
+        let Deeds { kills, stops, resting, unrest, .. } = &self.done.deeds;
         let mut text = format!(
             "millstream {}, seed {}\nhost: {} {}, {cores} cores, {} on {}\n",
             env!("CARGO_PKG_VERSION"),
@@ -100,7 +102,7 @@ impl Report<'_> {
         text += &format!(
             "written: {lines} lines ({} in pieces), {bytes:.1} MB, {} files at a time, {} in all\n",
             self.sum(|w| w.in_pieces),
-            self.written.len(),
+            self.plan.files,
             self.sum(|w| w.marks.last().map_or(0, |mark| mark.file + 1)),
         );
         text += &format!("rotations: {}\n", self.rotations());
@@ -134,19 +136,62 @@ impl Report<'_> {
         )
     }
 
+    /// What became of files that were deleted behind the sink.
+    fn expired(&self) -> String {
+        let (rounds, deleted) = (&self.done.deeds.rounds, &self.done.expired.deleted);
+        let kills = rounds.iter().filter(|end| **end == End::Kill).count();
+        let linked = deleted.iter().filter(|file| file.is_linked).count();
+        let mut text = format!(
+            "behind the sink: {} files deleted, {linked} of them linked, before {kills} kills and {} stops\n\
+             {} could not be kept: over kills: {}, over stops without copies, counted by the agent: {}\n",
+            deleted.len(),
+            rounds.len() - kills,
+            self.tally.not_kept(),
+            self.not_kept(End::Kill),
+            self.not_kept(End::Stop),
+        );
+        for (keep, counted, missing) in self.disagreements() {
+            let source = keep.source();
+            text += &format!(
+                "source {source}: its stops counted {counted} events as lost, {missing} are missing\n"
+            );
+        }
+        text
+    }
+
+    /// Lines that have not come and could not be kept over this kind of end.
+    fn not_kept(&self, end: End) -> u64 {
+        self.missing_of(|file| file.is_at_risk() && file.end == Some(end))
+    }
+
+    /// Lines that have not come of deleted files that are `wanted`.
+    fn missing_of(&self, wanted: impl Fn(&Deleted) -> bool) -> u64 {
+        let files = self.done.expired.deleted.iter().filter(|file| wanted(file));
+        files.map(|file| self.tally.missing_of(file.writer, &file.lines)).sum()
+    }
+
+    /// Sources whose stops counted another number of events as lost with deleted files than are missing:
+    /// both numbers.
+    pub fn disagreements(&self) -> Vec<(Keep, u64, u64)> {
+        let missing = |keep| self.missing_of(|file| file.keep == keep && file.end == Some(End::Stop));
+        let counted = self.done.expired.counted.iter();
+        let compared = counted.map(|(keep, counted)| (*keep, *counted, missing(*keep)));
+        compared.filter(|(_, counted, missing)| counted != missing).collect()
+    }
+
     fn rotations(&self) -> String {
-        let count = |kind: &Rotation| self.deeds.rotations.iter().filter(|done| *done == kind).count();
+        let count = |kind: &Rotation| self.done.deeds.rotations.iter().filter(|done| *done == kind).count();
         let shown = Rotation::ALL.iter().filter(|kind| self.plan.rotations.contains(kind));
         shown.map(|kind| format!("{} {}", kind.name(), count(kind))).collect::<Vec<_>>().join(", ")
     }
 
     fn sum(&self, of: impl Fn(&Written) -> u64) -> u64 {
-        self.written.iter().map(of).sum()
+        self.done.written.iter().map(of).sum()
     }
 
     /// Where and when a line was written: the mark before it, and the lines from there on.
     fn place(&self, writer: usize, number: u64) -> String {
-        let marks = &self.written[writer].marks;
+        let marks = &self.done.written[writer].marks;
         let at = marks.partition_point(|mark| mark.number <= number).saturating_sub(1);
         let Mark { number: first, offset, file, at } = marks[at];
         let mut text = Vec::new();

@@ -77,6 +77,11 @@ impl Sink {
         Ok(Sink { target, delivered })
     }
 
+    /// Everything in a file that somebody else appends to.
+    pub fn appended(path: PathBuf) -> Sink {
+        Sink { target: Target::File(path), delivered: Delivered::File { file: None, rest: Vec::new() } }
+    }
+
     /// Its options in the configuration.
     pub fn options(&self) -> String {
         match &self.target {

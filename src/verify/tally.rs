@@ -5,6 +5,7 @@ use crate::logging::escaped;
 use serde::Deserialize;
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -46,6 +47,10 @@ pub struct Tally {
     suspects: HashSet<u64>,
     /// Hashes of the ids under which lines came that had come under another.
     other_ids: HashSet<u64>,
+    /// For each writer the lines of which nobody can keep those that have not come.
+    at_risk: Vec<Vec<Range<u64>>>,
+    /// Of these, the different ones that have come.
+    found_at_risk: u64,
     /// Lines that are left out, to see whether that is noticed.
     hidden: HashSet<(usize, u64)>,
     /// Offset of the last first arrival of each file.
@@ -70,12 +75,14 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// A tally of writers that have each written so many lines; `hide` of them are left out.
-    pub fn new(lines: Arc<Lines>, written: Vec<u64>, hide: u64, random: &mut Random) -> Tally {
+    /// A tally of writers that have each written so many lines.
+    pub fn new(lines: Arc<Lines>, written: Vec<u64>) -> Tally {
         let ids = written.iter().map(|count| vec![0; *count as usize]).collect();
-        let mut tally = Tally {
+        Tally {
             lines,
             ids,
+            at_risk: vec![Vec::new(); written.len()],
+            found_at_risk: 0,
             written,
             suspects: HashSet::new(),
             other_ids: HashSet::new(),
@@ -90,14 +97,35 @@ impl Tally {
             torn: 0,
             out_of_order: 0,
             samples: Vec::new(),
-        };
-        while (tally.hidden.len() as u64) < hide.min(tally.written()) {
-            let writer = random.below(tally.written.len() as u64) as usize;
-            if tally.written[writer] > 0 {
-                tally.hidden.insert((writer, random.below(tally.written[writer])));
+        }
+    }
+
+    /// Notes lines of a writer that do not count as lost if they do not come, before any came;
+    /// ranges of one writer come in ascending order.
+    pub fn excuse(&mut self, writer: usize, lines: Range<u64>) {
+        self.at_risk[writer].push(lines);
+    }
+
+    /// Leaves out `count` lines, none of them excused.
+    pub fn hide(&mut self, count: u64, random: &mut Random) {
+        let count = count.min(self.written() - self.at_risk());
+        while (self.hidden.len() as u64) < count {
+            let writer = random.below(self.written.len() as u64) as usize;
+            if self.written[writer] > 0 {
+                let line = (writer, random.below(self.written[writer]));
+                self.hidden.extend((!self.is_at_risk(line)).then_some(line));
             }
         }
-        tally
+    }
+
+    fn is_at_risk(&self, (writer, number): (usize, u64)) -> bool {
+        let ranges = &self.at_risk[writer];
+        let index = ranges.partition_point(|lines| lines.end <= number);
+        ranges.get(index).is_some_and(|lines| lines.contains(&number))
+    }
+
+    fn at_risk(&self) -> u64 {
+        self.at_risk.iter().flatten().map(|lines| lines.end - lines.start).sum()
     }
 
     /// Lines that were written.
@@ -105,14 +133,25 @@ impl Tally {
         self.written.iter().sum()
     }
 
-    /// Whether every line has come that is not left out.
+    /// Whether every line has come that is neither left out nor excused.
     pub fn is_complete(&self) -> bool {
-        self.found + self.hidden.len() as u64 == self.written()
+        self.lost() == self.hidden.len() as u64
     }
 
-    /// Lines that have not come.
+    /// Lines that have not come, though they could have been kept.
     pub fn lost(&self) -> u64 {
-        self.written() - self.found
+        (self.written() - self.at_risk()) - (self.found - self.found_at_risk)
+    }
+
+    /// Lines that have not come, and could not be kept.
+    pub fn not_kept(&self) -> u64 {
+        self.at_risk() - self.found_at_risk
+    }
+
+    /// Lines of a range that have not come.
+    pub fn missing_of(&self, writer: usize, lines: &Range<u64>) -> u64 {
+        let ids = &self.ids[writer][lines.start as usize..lines.end as usize];
+        ids.iter().filter(|id| **id == 0).count() as u64
     }
 
     /// Lines under an id that stands for another line too: whoever drops repeated ids loses them.
@@ -122,13 +161,13 @@ impl Tally {
         (suspects().count() - different.len()) as u64
     }
 
-    /// Writer and number of lines that have not come.
+    /// Writer and number of lines that are lost.
     pub fn missing(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
         let of_writer = |(writer, ids): (usize, &'_ Vec<u64>)| {
             let missing = ids.iter().enumerate().filter(|(_, id)| **id == 0);
             missing.map(move |(number, _)| (writer, number as u64)).collect::<Vec<_>>()
         };
-        self.ids.iter().enumerate().flat_map(of_writer)
+        self.ids.iter().enumerate().flat_map(of_writer).filter(|line| !self.is_at_risk(*line))
     }
 
     /// Takes one delivered event.
@@ -161,6 +200,7 @@ impl Tally {
         if known == 0 {
             self.ids[writer][number as usize] = hash;
             self.found += 1;
+            self.found_at_risk += u64::from(self.is_at_risk((writer, number)));
             return self.order(meta, hash);
         }
         if known == hash || !self.other_ids.insert(hash) {
@@ -219,7 +259,7 @@ mod tests {
     #[test]
     fn every_fate_of_a_line_is_told_apart() {
         let lines = Arc::new(Lines::new(1));
-        let mut tally = Tally::new(lines.clone(), vec![4, 2], 0, &mut Random::new(1));
+        let mut tally = Tally::new(lines.clone(), vec![4, 2]);
         let send =
             |tally: &mut Tally, number, id: &str, offset| tally.take(&event(&lines, 0, number, id, offset));
         send(&mut tally, 0, "F-0", 0);
@@ -242,8 +282,32 @@ mod tests {
     #[test]
     fn lines_that_are_left_out_are_missing() {
         let lines = Arc::new(Lines::new(1));
-        let mut tally = Tally::new(lines.clone(), vec![50], 3, &mut Random::new(1));
+        let mut tally = Tally::new(lines.clone(), vec![50]);
+        tally.hide(3, &mut Random::new(1));
         (0..50).for_each(|number| tally.take(&event(&lines, 0, number, &number.to_string(), number)));
         assert!(tally.is_complete() && tally.lost() == 3);
+    }
+
+    #[test]
+    fn excused_lines_are_not_lost_and_never_left_out() {
+        let lines = Arc::new(Lines::new(1));
+        let mut tally = Tally::new(lines.clone(), vec![50, 50]);
+        tally.excuse(1, 0..20);
+        tally.excuse(1, 30..50);
+        tally.hide(60, &mut Random::new(1));
+        assert!(tally.is_complete() && tally.lost() == 60, "every line that is not excused is left out");
+        let mut tally = Tally::new(lines.clone(), vec![50, 50]);
+        tally.excuse(1, 0..20);
+        let send = |tally: &mut Tally, writer: usize, number: u64| {
+            tally.take(&event(&lines, writer, number, &format!("{writer}-{number}"), number));
+        };
+        (0..50).for_each(|number| send(&mut tally, 0, number));
+        (15..49).for_each(|number| send(&mut tally, 1, number));
+        assert!(!tally.is_complete());
+        assert_eq!((tally.lost(), tally.not_kept(), tally.missing_of(1, &(10..50))), (1, 15, 6));
+        assert_eq!(tally.missing().collect::<Vec<_>>(), [(1, 49)]);
+        send(&mut tally, 1, 49);
+        send(&mut tally, 1, 49);
+        assert!(tally.is_complete() && tally.lost() == 0 && tally.not_kept() == 15);
     }
 }

@@ -36,11 +36,36 @@ fn every_rotation_and_kills_lose_nothing() {
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let last = last_line(&output);
     assert!(last.starts_with("lost 0 repeated ") && last.ends_with(" torn 0"), "{output:?}");
-    for rotation in ["rename", "date", "copytruncate", "move", "delete"] {
+    for rotation in ["rename", "date", "copytruncate", "move", "delete", "expire"] {
         assert!(number(&output, rotation) > 0, "{output:?}");
     }
     assert!(number(&output, "agent:") > 0 && number(&output, "written:") > 10_000, "{output:?}");
     assert_eq!(count(dir.path()), 0, "nothing is left");
+}
+
+#[test]
+fn files_deleted_behind_a_slow_sink_are_kept_where_they_can_be() {
+    let dir = folder();
+    let output = verify(dir.path(), &["-d", "3s", "--rotate", "expire", "--keep"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let last = last_line(&output);
+    assert!(last.starts_with("lost 0 repeated ") && last.ends_with(" torn 0"), "{output:?}");
+    // Of each of three logs, files were deleted before a kill and before a stop.
+    let (deleted, linked) = (number(&output, "sink:"), number(&output, "deleted"));
+    assert!(deleted >= 24 && linked >= 6 && deleted % 3 == 0, "{output:?}");
+    assert!(number(&output, "before") >= 1 && number(&output, "and") >= 1, "{output:?}");
+    // What only a descriptor held is neither delivered nor lost, and a stop counts it.
+    assert!(number(&output, "kills:") > 0, "{output:?}");
+    let kept = fs::read_dir(dir.path()).unwrap().next().expect("the folder is kept").unwrap().path();
+    let log = fs::read_to_string(kept.join("agent.log")).unwrap();
+    let counted = log.lines().filter_map(|line| line.split_once(" deleted_undelivered (source counted)"));
+    let counted =
+        counted.map(|(before, _)| before.rsplit(['(', ' ']).next().unwrap().parse::<u64>().unwrap());
+    let counted: u64 = counted.sum();
+    assert!(counted > 0 && text.contains(&format!("counted by the agent: {counted}\n")), "{output:?}\n{log}");
+    assert!(!log.contains("deleted_undelivered (source linked)"), "{log}");
+    assert!(!log.contains("deleted_undelivered (source copied)"), "{log}");
 }
 
 #[test]
@@ -93,7 +118,7 @@ fn a_topic_is_read_back_and_repeats_have_known_ids() {
     kafka.kcat(&["-P", "-t", "verify", "-l", before.to_str().unwrap()]);
     let output = verify(
         dir.path(),
-        &["-d", "6s", "--sink", &sink, "--rotate", "rename,date,copytruncate,move,delete,gzip"],
+        &["-d", "6s", "--sink", &sink, "--rotate", "rename,date,copytruncate,move,delete,gzip,expire"],
     );
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

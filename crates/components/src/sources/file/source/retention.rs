@@ -277,11 +277,11 @@ impl FileSource {
         counters.dropped(reason, lost.events);
         counters.dropped_bytes(reason, lost.bytes);
         log::error!(
-            "source {}: {} is gone, and {} bytes of it ({} lines) are lost ({reason})",
+            "source {}: {} bytes ({} lines) of {}, which was deleted, are lost ({reason})",
             self.open.info.id,
-            tail.origin.name,
             lost.bytes,
-            lost.events
+            lost.events,
+            tail.path.display()
         );
     }
 }
