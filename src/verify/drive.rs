@@ -304,9 +304,12 @@ pub fn drain(
     let reading = |error| format!("what was delivered cannot be read: {error}");
     let (mut heard, before) = (Instant::now(), interrupts.load(Ordering::Relaxed));
     let mut progress = Progress::new();
+    // After a kill the next start cuts a file back to what was synced: nothing is read before that.
+    let mut has_started = false;
     loop {
         agent.look()?;
-        for sink in &mut *sinks {
+        has_started = has_started || agent.is_up() && agent.lag().is_some();
+        for sink in sinks.iter_mut().filter(|_| has_started) {
             if sink.read(|event| tally.take(event)).map_err(reading)? > 0 {
                 heard = Instant::now();
             }
