@@ -352,11 +352,10 @@ fn source_slot(
     }
     let place = Arc::new(AtomicUsize::new(index));
     let open = source_open(&place, (part.info, part.type_name), reach, nodes, shared);
-    let (info, ledger) = (open.info.clone(), open.ledger.clone());
-    let (counters, troubles) = (open.counters.clone(), open.troubles.clone());
-    let source = (part.open)(open).map_err(|error| EngineError(format!("source {}: {error}", info.id)))?;
+    let failed = |error| EngineError(format!("source {}: {error}", open.info.id));
+    let source = (part.open)(open.clone()).map_err(failed)?;
     Ok(SourceSlot {
-        id: info.id.as_str().into(),
+        id: open.info.id.as_str().into(),
         type_name: part.type_name,
         cuts,
         expansion,
@@ -364,14 +363,15 @@ fn source_slot(
         rate: rate(part.pace),
         paused_ns: AtomicU64::default(),
         is_live: source.is_live(),
-        info,
+        can_wait: source.can_wait(),
+        info: open.info,
         source: Arc::new(Mutex::new(source)),
         place,
         roots,
         reach,
-        ledger,
-        counters,
-        troubles,
+        ledger: open.ledger,
+        counters: open.counters,
+        troubles: open.troubles,
         release: Mutex::new(Release::default()),
     })
 }

@@ -1,5 +1,6 @@
 //! The built topology and what its threads share.
 
+use crate::backlog::Backlog;
 use crate::blueprint::Clock;
 use crate::buffer::{Buffer, WhenFull};
 use crate::lane::LaneQueue;
@@ -42,6 +43,8 @@ pub(crate) struct SourceSlot {
     pub pace: Pace,
     /// Whether it takes things in on its own, see [`Source::is_live`].
     pub is_live: bool,
+    /// See [`Source::can_wait`].
+    pub can_wait: bool,
     /// The ceiling on what it reads, if it has one.
     pub rate: Option<Arc<Mutex<Rate>>>,
     /// Until when it is not read, in nanoseconds of engine time: some transform wants less of it.
@@ -127,8 +130,12 @@ pub(crate) struct SinkSlot {
     /// Bytes that may wait in its lanes.
     pub share: u64,
     pub buffer: Buffer,
-    /// Engine time in ms since when it has had no room, plus one; 0 while it has room.
-    full_since: Arc<AtomicU64>,
+    full_since: Arc<Since>,
+    /// Bytes that wait for an earlier ticket before they are queued.
+    unreleased: Arc<AtomicU64>,
+    /// The bound of sources that can wait.
+    backlog: Arc<Backlog>,
+    behind_since: Arc<Since>,
     /// Whether the log says that it is full.
     reported: Arc<AtomicBool>,
     /// Engine time in seconds when the log said that events are dropped, plus one; 0 if never.
@@ -143,8 +150,21 @@ impl SinkSlot {
         lanes: Vec<Arc<LaneQueue>>,
         (share, buffer): (u64, Buffer),
     ) -> SinkSlot {
-        let (full_since, reported, shed_said) = Default::default();
-        SinkSlot { index, sink, lanes, share, buffer, full_since, reported, shed_said }
+        let (full_since, behind_since, unreleased, reported, shed_said) = Default::default();
+        let backlog = Arc::new(Backlog::new());
+        SinkSlot {
+            index,
+            sink,
+            lanes,
+            share,
+            buffer,
+            full_since,
+            unreleased,
+            backlog,
+            behind_since,
+            reported,
+            shed_said,
+        }
     }
 
     /// Bytes queued or being delivered.
@@ -152,14 +172,44 @@ impl SinkSlot {
         self.lanes.iter().map(|lane| lane.bytes()).sum()
     }
 
+    /// Bytes that are queued, and that will be in their turn.
+    fn coming(&self) -> u64 {
+        self.queued() + self.unreleased.load(Ordering::Relaxed)
+    }
+
     /// How long the sink has had no room; `None` if it has room. One that drops always has.
     pub fn full_for(&self, now: Duration) -> Option<Duration> {
-        if self.queued() < self.share || self.buffer.when_full != WhenFull::Block {
-            self.full_since.store(0, Ordering::Relaxed);
+        let is_full = self.coming() >= self.share && self.buffer.when_full == WhenFull::Block;
+        self.full_since.update(is_full, now)
+    }
+
+    /// How long the sink has had no room for sources that can wait: what is queued would delay what they read
+    /// next, see [`Backlog`]. A buffer that was asked for is used to its end.
+    pub fn behind_for(&self, now: Duration) -> Option<Duration> {
+        let full = self.full_for(now);
+        if self.buffer.bytes_max.is_some() || self.buffer.when_full != WhenFull::Block {
+            return full;
+        }
+        let left = self.lanes.iter().map(|lane| lane.left()).sum();
+        let round_trip = self.lanes.iter().filter_map(|lane| lane.round_trip()).min().unwrap_or_default();
+        let is_behind = self.backlog.is_long(self.coming(), left, round_trip, now) || full.is_some();
+        self.behind_since.update(is_behind, now)
+    }
+}
+
+/// Since when something holds: engine time in ms, plus one; 0 while it does not hold.
+#[derive(Default)]
+struct Since(AtomicU64);
+
+impl Since {
+    /// How long it has held; `None` if it does not.
+    fn update(&self, holds: bool, now: Duration) -> Option<Duration> {
+        if !holds {
+            self.0.store(0, Ordering::Relaxed);
             return None;
         }
         let ms = now.as_millis() as u64 + 1;
-        let since = match self.full_since.compare_exchange(0, ms, Ordering::Relaxed, Ordering::Relaxed) {
+        let since = match self.0.compare_exchange(0, ms, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => ms,
             Err(since) => since,
         };
@@ -229,7 +279,7 @@ impl Core {
     /// A panic in a source costs a pause, not the agent; what it was about to issue is read again.
     fn poll_guarded(&self, slot: &SourceSlot, now: Now) -> Polled {
         let poll = || {
-            let (room, stalled) = self.room(slot.reach, now.since_start);
+            let (room, stalled) = self.room(slot, now.since_start);
             let mut cx = SourceCx {
                 now,
                 info: &slot.info,
@@ -252,11 +302,12 @@ impl Core {
         })
     }
 
-    /// The sinks of `reach` that have room, and those that have had none for too long.
-    fn room(&self, reach: SinkSet, now: Duration) -> (SinkSet, SinkSet) {
+    /// The sinks of a source that have room, and those that have had none for too long.
+    fn room(&self, source: &SourceSlot, now: Duration) -> (SinkSet, SinkSet) {
         let (mut room, mut stalled) = (SinkSet::EMPTY, SinkSet::EMPTY);
-        for (_, slot) in self.sinks().filter(|(_, slot)| reach.contains(slot.index)) {
-            match slot.full_for(now) {
+        for (_, slot) in self.sinks().filter(|(_, slot)| source.reach.contains(slot.index)) {
+            let full = if source.can_wait { slot.behind_for(now) } else { slot.full_for(now) };
+            match full {
                 None => room = room | SinkSet::one(slot.index),
                 // A sink that gets nothing away must not keep the end of a source from the others.
                 Some(full) if full >= DETACH_AFTER && self.scheduler.is_closing() => {
@@ -295,6 +346,9 @@ impl Core {
     /// Takes a ticket whose chain has run, and releases every ticket that is due.
     pub fn complete(&self, ticket: Ticket) {
         let slot = &self.sources[ticket.source];
+        for (sink, bytes) in self.payloads_of(&ticket) {
+            sink.unreleased.fetch_add(bytes, Ordering::Relaxed);
+        }
         // Held while payloads are queued: the order of the tickets is the order in the lanes.
         let mut release = slot.release.lock().unwrap_or_else(|p| p.into_inner());
         for ticket in release.finish(ticket) {
@@ -302,12 +356,22 @@ impl Core {
         }
     }
 
+    /// The sinks of what a ticket carries, with the bytes for each.
+    fn payloads_of(&self, ticket: &Ticket) -> impl Iterator<Item = (&SinkSlot, u64)> {
+        ticket.payloads.iter().filter_map(|bound| match &self.nodes[bound.node].op {
+            Op::Sink(slot) => Some((slot, bound.payload.bytes)),
+            _ => None,
+        })
+    }
+
     fn release(&self, mut ticket: Ticket) {
         for mut bound in ticket.payloads.drain(..) {
             let node = &self.nodes[bound.node];
             let Op::Sink(slot) = &node.op else { continue };
             bound.payload.owe(bound.acks.iter().filter_map(|ack| ack.hold(slot.index)));
+            let bytes = bound.payload.bytes;
             slot.put(node, bound.lane, bound.payload, self.started.elapsed());
+            slot.unreleased.fetch_sub(bytes, Ordering::Relaxed);
         }
         ticket.acks.iter().for_each(millstream_model::Ack::finish);
     }
@@ -323,11 +387,17 @@ impl Core {
         self.scheduler.all_ended() && self.is_drained() && self.sources.iter().all(|s| s.ledger.is_idle())
     }
 
+    /// How long a sink has had no room for some of its sources.
+    pub fn blocked_for(&self, slot: &SinkSlot, now: Duration) -> Option<Duration> {
+        let waits = |source: &SourceSlot| source.can_wait && source.reach.contains(slot.index);
+        if self.sources.iter().any(waits) { slot.behind_for(now) } else { slot.full_for(now) }
+    }
+
     /// Says once when a sink does not take what comes, and when it does again.
     pub fn watch_sinks(&self) {
         let now = self.now().since_start;
         for (node, slot) in self.sinks() {
-            let full = slot.full_for(now).is_some_and(|full| full >= FULL_AFTER);
+            let full = self.blocked_for(slot, now).is_some_and(|blocked| blocked >= FULL_AFTER);
             match (full, slot.reported.swap(full, Ordering::Relaxed)) {
                 (true, false) => log::warn!(
                     "sink {}: its queue has been full for {} s; sources that can read again go on without it, \

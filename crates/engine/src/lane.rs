@@ -21,6 +21,10 @@ pub(crate) struct LaneQueue {
     state: Mutex<State>,
     changed: Notify,
     bytes: AtomicU64,
+    /// Bytes that left since the lane was made.
+    left: AtomicU64,
+    /// Shortest time in microseconds from the moment a payload was handed to the sink until it was delivered.
+    round_trip_us: AtomicU64,
     closed: AtomicBool,
     flushing: AtomicBool,
     /// The far side was there once.
@@ -35,9 +39,15 @@ struct State {
     /// Debts of payloads that were taken and wait for a sync.
     taken: Vec<Hold>,
     /// Payloads that were sent, without their bytes, until they are settled; oldest first.
-    sent: VecDeque<Payload>,
+    sent: VecDeque<Sent>,
     /// Why the last delivery failed, until one succeeds.
     trouble: Option<Trouble>,
+}
+
+/// A payload on its way.
+struct Sent {
+    payload: Payload,
+    since: Instant,
 }
 
 struct Trouble {
@@ -52,6 +62,8 @@ impl LaneQueue {
             state: Mutex::default(),
             changed: Notify::new(),
             bytes: AtomicU64::new(0),
+            left: AtomicU64::new(0),
+            round_trip_us: AtomicU64::new(u64::MAX),
             closed: AtomicBool::new(false),
             flushing: AtomicBool::new(false),
             started: AtomicBool::new(false),
@@ -81,6 +93,21 @@ impl LaneQueue {
     /// Bytes queued or being delivered.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that left since the lane was made.
+    pub fn left(&self) -> u64 {
+        self.left.load(Ordering::Relaxed)
+    }
+
+    /// Shortest time that a delivery took; `None` before the first.
+    pub fn round_trip(&self) -> Option<Duration> {
+        let us = self.round_trip_us.load(Ordering::Relaxed);
+        (us < u64::MAX).then(|| Duration::from_micros(us))
+    }
+
+    fn has_delivered(&self, since: Instant) {
+        self.round_trip_us.fetch_min(since.elapsed().as_micros() as u64, Ordering::Relaxed);
     }
 
     /// Why the lane does not get on, if it does not.
@@ -133,6 +160,7 @@ impl LaneQueue {
 
     fn leave(&self, bytes: u64) {
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.left.fetch_add(bytes, Ordering::Relaxed);
         (self.on_room)();
     }
 }
@@ -259,7 +287,8 @@ impl LaneDriver {
     /// Settles the payloads of which the lane knows by now what became of them.
     fn settle_sent(&self, lane: &mut dyn Lane) {
         for Settled { outcome, refused } in lane.settled() {
-            let Some(payload) = self.queue.lock().sent.pop_front() else { return };
+            let Some(Sent { payload, since }) = self.queue.lock().sent.pop_front() else { return };
+            self.queue.has_delivered(since);
             if payload.events > refused {
                 self.counters.sent(payload.events - refused, payload.bytes);
                 self.recovered();
@@ -272,12 +301,13 @@ impl LaneDriver {
     /// Delivers one payload, again and again while that can help.
     async fn deliver(&self, lane: &mut dyn Lane, payload: Payload) -> Option<Delivery> {
         let mut backoff = Backoff::default();
-        let begun = std::time::Instant::now();
+        let begun = Instant::now();
+        let busy_since = std::time::Instant::now();
         loop {
             match lane.deliver(&payload).await {
                 Ok(delivery) => {
-                    self.delivered(payload, delivery);
-                    self.counters.busy(begun.elapsed());
+                    self.delivered(payload, delivery, begun);
+                    self.counters.busy(busy_since.elapsed());
                     return Some(delivery);
                 }
                 Err(error) if error.retry => {
@@ -301,11 +331,12 @@ impl LaneDriver {
         }
     }
 
-    fn delivered(&self, mut payload: Payload, delivery: Delivery) {
+    fn delivered(&self, mut payload: Payload, delivery: Delivery, since: Instant) {
         if delivery == Delivery::Sent {
             (payload.parts, payload.routing) = (Vec::new(), None);
-            return self.queue.lock().sent.push_back(payload);
+            return self.queue.lock().sent.push_back(Sent { payload, since });
         }
+        self.queue.has_delivered(since);
         self.counters.sent(payload.events, payload.bytes);
         self.queue.leave(payload.bytes);
         let holds = payload.take_holds();

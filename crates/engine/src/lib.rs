@@ -7,6 +7,7 @@
 //! *ticket*, and runs the whole chain on it. The payloads of all sinks are released to the sinks'
 //! *lanes* in ticket order; a lane delivers them one by one, with retry, and settles what they owe.
 
+mod backlog;
 mod backoff;
 mod blueprint;
 mod buffer;

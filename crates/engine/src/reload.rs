@@ -230,6 +230,7 @@ impl SourceSlot {
             paused_ns: AtomicU64::new(self.paused_ns.load(Ordering::Relaxed)),
             pace,
             is_live: self.is_live,
+            can_wait: self.can_wait,
             roots,
             cuts,
             reach,

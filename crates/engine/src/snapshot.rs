@@ -58,9 +58,9 @@ fn of_source(core: &Core, index: usize, now: Now) -> ComponentSnapshot {
 }
 
 /// Why a sink does not get on: its last failure, or that it takes too little.
-fn trouble(slot: &SinkSlot, now: Duration) -> Option<String> {
+fn trouble(core: &Core, slot: &SinkSlot, now: Duration) -> Option<String> {
     let failed = slot.lanes.iter().find_map(|lane| lane.trouble());
-    let full = slot.full_for(now).filter(|full| *full >= FULL_AFTER);
+    let full = core.blocked_for(slot, now).filter(|full| *full >= FULL_AFTER);
     failed.or_else(|| full.map(|full| format!("its queue has been full for {} s", full.as_secs())))
 }
 
@@ -73,7 +73,7 @@ fn of_node(core: &Core, index: usize, now: Now) -> ComponentSnapshot {
         kind: node.kind.name(),
         counters: node.counters.snapshot(),
         buffer_bytes: slot.map(|slot| slot.queued()),
-        trouble: slot.and_then(|slot| trouble(slot, now.since_start)),
+        trouble: slot.and_then(|slot| trouble(core, slot, now.since_start)),
         ..ComponentSnapshot::default()
     }
 }

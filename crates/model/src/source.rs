@@ -44,6 +44,12 @@ pub trait Source: Send {
         false
     }
 
+    /// Whether what it does not read now stays where it is, and can be read later at no loss. Then only as much
+    /// waits for each of its sinks as is delivered soon, so that a quiet origin is not behind a flood.
+    fn can_wait(&self) -> bool {
+        false
+    }
+
     /// Goes on after [`Source::close`]: the reload was refused.
     fn reopen(&mut self) {}
 
@@ -106,6 +112,7 @@ impl AddAssign for Leftover {
 pub type Wake = Arc<dyn Fn() + Send + Sync>;
 
 /// What a source gets when it is opened, before its first poll.
+#[derive(Clone)]
 pub struct SourceOpen {
     /// What the events of this source share.
     pub info: Arc<SourceInfo>,

@@ -206,6 +206,10 @@ fn patterns(config: &FileConfig) -> Result<Vec<Pattern>, String> {
 }
 
 impl Source for FileSource {
+    fn can_wait(&self) -> bool {
+        true
+    }
+
     fn poll(&mut self, cx: &mut SourceCx<'_>) -> Polled {
         let now = cx.now.since_start;
         self.take_news(now);
