@@ -333,6 +333,11 @@ impl Tail {
         Ok(content.is_packed() || mark.agrees(content)? && head.agrees(content)?)
     }
 
+    /// Bytes up to which it was read, or seen to reach.
+    pub fn known_bytes(&self) -> u64 {
+        self.cursors.head().max(self.origin.state.size.load(Relaxed))
+    }
+
     /// Whether nothing was read of it.
     pub fn is_unread(&self) -> bool {
         self.cursors.head() == 0 && self.marks.last().end == 0

@@ -10,6 +10,7 @@ use crate::files::content::Content;
 use crate::files::copies::{Originals, Stranger, is_in, is_related};
 use crate::files::identity::{Mark, Marks};
 use crate::files::records::Known;
+use millstream_model::Remainder;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::os::unix::fs::DirEntryExt;
@@ -27,8 +28,9 @@ pub(super) struct Orphan {
 
 impl Orphan {
     /// Whether `copy` holds what was read of it, or all but what was read a moment before it was cut.
-    fn is_in(&self, copy: &mut Stranger) -> bool {
-        is_in(copy, self.descriptor.head, &self.marks)
+    fn goes_on_in(&self, copy: &mut Stranger) -> bool {
+        let path = &self.descriptor.path;
+        is_related(path, Path::new(path), &copy.path) && is_in(copy, self.descriptor.head, &self.marks)
     }
 
     /// Its record, by what is in the copy.
@@ -36,6 +38,9 @@ impl Orphan {
         if let Err(error) = self.descriptor.go_on_in(&mut copy.content, &self.marks) {
             log::warn!("{}: {error}", copy.path.display());
         }
+        // The store forgot its checkpoints, and keeps none before one moves: a restart goes on from here.
+        let least = self.record.checkpoints.iter().map(|(_, position)| *position).min();
+        self.descriptor.start = self.descriptor.start.max(least.unwrap_or(0));
         (self.record, self.descriptor)
     }
 }
@@ -90,6 +95,10 @@ impl FileSource {
         if name.is_some() && self.is_settled(&mut stranger, present) {
             return Ok(None);
         }
+        if self.is_in_flight(&mut stranger) {
+            self.walk_wanted = true;
+            return Ok(None);
+        }
         if let Some(known) = self.resume_in_copy(&mut stranger, present, cx) {
             let mut tail = self.resume_stranger(stranger, known);
             tail.gone_since = name.map(|_| cx.now.since_start);
@@ -111,6 +120,14 @@ impl FileSource {
         !cut.is_empty()
     }
 
+    /// Whether the stranger holds what was read of a file of which something is in flight still: it goes on
+    /// under the id of that one once it is closed.
+    fn is_in_flight(&self, stranger: &mut Stranger) -> bool {
+        let mut closing =
+            self.work.orphans.iter().filter(|orphan| self.work.closing.contains(&orphan.record.id));
+        closing.any(|orphan| orphan.goes_on_in(stranger))
+    }
+
     /// The record of a file that is gone and of which the stranger holds all that was read. A closed one whose
     /// inode is still `present` is that other file, however alike they are.
     fn resume_in_copy(
@@ -123,13 +140,7 @@ impl FileSource {
             true => !present.has(&stranger.path, descriptor.inode) && stranger.goes_on_from(descriptor),
             false => stranger.holds(descriptor.head, Some(descriptor.mark).filter(|mark| mark.end > 0)),
         };
-        let is_free = |orphan: &Orphan| !self.work.closing.contains(&orphan.record.id);
-        let is_related = |orphan: &Orphan, stranger: &Stranger| {
-            is_related(&orphan.descriptor.path, Path::new(&orphan.descriptor.path), &stranger.path)
-        };
-        let found =
-            |orphan: &Orphan| is_free(orphan) && is_related(orphan, stranger) && orphan.is_in(stranger);
-        if let Some(index) = self.work.orphans.iter().position(found) {
+        if let Some(index) = self.work.orphans.iter().position(|orphan| orphan.goes_on_in(stranger)) {
             let orphan = self.work.orphans.swap_remove(index);
             log::info!("source {}: {} goes on in {}", cx.info.id, orphan.name, stranger.path.display());
             return Some(orphan.into_known(stranger));
@@ -249,6 +260,25 @@ impl FileSource {
     pub(super) fn orphan(&mut self, id: u64, cx: &SourceCx<'_>) {
         let Some(mut old) = self.remove(id) else { return };
         old.update_mark();
+        self.by_inode.remove(&old.inode);
+        self.work.closing.push(id);
+        // Kept, it could pass for the new file after a restart: they share the inode.
+        self.forget(id, cx);
+        let orphan = self.to_orphan(old, cx);
+        self.work.orphans.push(orphan);
+        if self.is_finite(cx) {
+            self.give_up_orphans(cx);
+        }
+    }
+
+    /// A file that is given up, and counted, is remembered as well: its lines are known in a compressed copy.
+    pub(super) fn remember_given_up(&mut self, mut old: Tail, cx: &SourceCx<'_>) {
+        old.update_mark();
+        let orphan = Orphan { unread: 0, ..self.to_orphan(old, cx) };
+        self.work.orphans.push(orphan);
+    }
+
+    fn to_orphan(&self, mut old: Tail, cx: &SourceCx<'_>) -> Orphan {
         let position = |sink: usize| {
             let of_sink = |cursor: &&Cursor| cursor.sinks.contains(sink) && cursor.until.is_none();
             old.cursors.list().iter().find(of_sink).map_or(old.cursors.head(), |cursor| cursor.position)
@@ -256,17 +286,10 @@ impl FileSource {
         let checkpoints: Vec<(String, u64)> =
             self.open.sinks.iter().map(|(sink, name)| (name.clone(), position(*sink))).collect();
         let least = checkpoints.iter().map(|(_, position)| *position).min().unwrap_or(0);
-        let unread = old.cursors.head().max(old.origin.state.size.load(Relaxed)) - least;
-        self.by_inode.remove(&old.inode);
-        self.work.closing.push(id);
-        // Kept, it could pass for the new file after a restart: they share the inode.
-        self.forget(id, cx);
-        let record = OriginRecord { id, descriptor: Vec::new(), checkpoints };
+        let unread = old.known_bytes() - least;
+        let record = OriginRecord { id: old.origin.id, descriptor: Vec::new(), checkpoints };
         let (since, name, marks) = (cx.now.since_start, old.origin.name.clone(), old.take_marks());
-        self.work.orphans.push(Orphan { since, record, descriptor: old.descriptor, marks, name, unread });
-        if self.is_finite(cx) {
-            self.give_up_orphans(cx);
-        }
+        Orphan { since, record, descriptor: old.descriptor, marks, name, unread }
     }
 
     /// Forgets what was cut so long ago that no copy of it will come; says what was lost.
@@ -274,28 +297,57 @@ impl FileSource {
         let (now, finite) = (cx.now.since_start, self.is_finite(cx));
         let late = |orphan: &mut Orphan| finite || now.saturating_sub(orphan.since) >= ORPHAN_TIME;
         let late: Vec<Orphan> = self.work.orphans.extract_if(.., late).collect();
-        late.iter().for_each(|orphan| self.count_orphan(orphan));
+        late.iter().for_each(|orphan| self.count_truncated(&orphan.name, orphan.unread));
     }
 
-    /// Counts what was lost of files that were cut and of which no copy was found, at a stop.
-    pub(super) fn count_orphans(&mut self) {
+    /// Counts what was lost of files that were truncated and of which no copy was found, at a stop.
+    pub(super) fn count_orphans(&mut self) -> Remainder {
         let orphans = std::mem::take(&mut self.work.orphans);
-        orphans.iter().for_each(|orphan| self.count_orphan(orphan));
+        let mut lost = Remainder::default();
+        for orphan in orphans.iter().filter(|orphan| orphan.unread > 0) {
+            self.count_truncated(&orphan.name, orphan.unread);
+            lost.add_file(orphan.unread, 1);
+        }
+        lost
     }
 
-    fn count_orphan(&self, orphan: &Orphan) {
-        if orphan.unread == 0 {
+    /// The same of files that were truncated after the last look.
+    pub(super) fn count_unseen_truncations(&mut self) -> Remainder {
+        let mut lost = Remainder::default();
+        for (id, bytes) in self.unseen_truncations() {
+            self.retention.note_rewritten(id);
+            if self.find_copy(id).is_none() {
+                let name = self.tails.get(&id).map(|tail| tail.origin.name.clone()).unwrap_or_default();
+                self.count_truncated(&name, bytes);
+                lost.add_file(bytes, 1);
+            }
+        }
+        lost
+    }
+
+    /// Files in their places that are owed and do not hold any more what was read of them; with the bytes
+    /// that were owed, as far as the length was known.
+    fn unseen_truncations(&mut self) -> Vec<(u64, u64)> {
+        let ledger = &self.open.ledger;
+        let truncated = self.tails.values_mut().filter(|tail| tail.gone_since.is_none()).filter_map(|tail| {
+            let owed = ledger.owed(tail.origin.id)?;
+            let bytes = tail.known_bytes().saturating_sub(owed.settled);
+            (bytes > 0 && !tail.is_same().unwrap_or(true)).then_some((tail.origin.id, bytes))
+        });
+        truncated.collect()
+    }
+
+    fn count_truncated(&self, name: &str, bytes: u64) {
+        if bytes == 0 {
             return;
         }
         let counters = &self.open.counters;
         counters.error("truncated_unread");
         counters.dropped("truncated_unread", 1);
-        counters.dropped_bytes("truncated_unread", orphan.unread);
+        counters.dropped_bytes("truncated_unread", bytes);
         log::error!(
-            "source {}: {} bytes of {} were truncated before every sink had them",
-            self.open.info.id,
-            orphan.unread,
-            orphan.name
+            "source {}: {bytes} bytes of {name} were truncated before every sink had them",
+            self.open.info.id
         );
     }
 

@@ -139,6 +139,11 @@ impl Retention {
         }
     }
 
+    /// Notes at a stop that nothing of a file's content was read.
+    pub(super) fn note_rewritten(&mut self, id: u64) {
+        self.rewritten.insert(id);
+    }
+
     /// Takes note of a link or copy that somebody else has removed.
     fn check(&self, tail: &mut Tail) {
         tail.held.take_if(|file| !self.folder.path_of(file).exists());
@@ -266,6 +271,7 @@ impl FileSource {
         self.retention.release(&mut tail);
         self.work.closing.push(id);
         self.forget(id, cx);
+        self.remember_given_up(tail, cx);
     }
 
     fn count_lost(&self, tail: &Tail, lost: Remainder, reason: &'static str) {
@@ -434,6 +440,7 @@ impl FileSource {
     pub(super) fn leave_behind(&mut self) -> Leftover {
         let mut left = Leftover::default();
         let mut settled = Vec::new();
+        left.lost += self.count_unseen_truncations();
         for tail in self.tails.values() {
             let Some(owed) = self.owed_at_stop(tail) else { continue };
             let bytes = unsettled(tail, &owed);
@@ -450,7 +457,7 @@ impl FileSource {
                 left.waiting.add_file(bytes - lost.bytes, 0);
             }
         }
-        self.count_orphans();
+        left.lost += self.count_orphans();
         left.lost += self.lost_in_flight();
         for id in settled {
             if self.is_committed(id)

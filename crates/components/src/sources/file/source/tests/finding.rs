@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::files::identity::Descriptor;
-use millstream_model::{OriginStore, Progress};
+use millstream_model::{OriginStore, Progress, Source};
 use std::collections::BTreeSet;
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 /// Sets when a file was last written to, as seconds before the rig's wall clock.
 fn age(file: &File, fixture: &Fixture, seconds: u64) {
@@ -196,6 +196,29 @@ fn what_was_cut_off_before_it_was_read_is_counted() {
     fixture.rig.advance(Duration::from_secs(120));
     assert!(fixture.batches().is_empty());
     assert_eq!(fixture.dropped("truncated_unread"), 1);
+}
+
+/// The same if the agent stops before it has seen the cut: what is there now waits for the next start.
+#[test]
+fn what_was_cut_off_just_before_a_stop_is_counted() {
+    let mut fixture = Fixture::new(json!({}), &["out"]);
+    let file = fixture.append("a.log", "1\n");
+    assert_eq!(fixture.read_texts(), ["1"]);
+    let room = std::mem::take(&mut fixture.rig.room);
+    fixture.append("a.log", "never read\n");
+    fixture.rig.advance(super::super::QUIET_LOOK);
+    assert!(fixture.batches().is_empty());
+    fixture.rig.advance(super::super::END_INTERVAL);
+    assert!(fixture.batches().is_empty());
+    file.set_len(0).unwrap();
+    fixture.append("a.log", "new\n");
+    fixture.source.hold(Instant::now());
+    let left = fixture.source.leave().unwrap();
+    assert_eq!((left.lost.bytes, left.waiting.bytes), (11, 4));
+    assert_eq!(fixture.dropped("truncated_unread"), 1);
+    fixture.rig.room = room;
+    fixture.restart(true);
+    assert_eq!(fixture.read_texts(), ["new"]);
 }
 
 /// A deleted file that some program still has open is read on; after a silence its unfinished
