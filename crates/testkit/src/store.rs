@@ -15,6 +15,8 @@ pub struct MemoryStore {
 struct State {
     ran_before: bool,
     failing: bool,
+    /// There is room for no more origins.
+    full: bool,
     kept: BTreeMap<u64, Kept>,
     /// Descriptors that wait for the next commit.
     noted: BTreeMap<u64, Vec<u8>>,
@@ -39,6 +41,11 @@ impl MemoryStore {
     /// From here on nothing can be kept, or it can again.
     pub fn fail(&self, failing: bool) {
         self.lock().failing = failing;
+    }
+
+    /// From here on no more origins can be kept than there are, or they can again.
+    pub fn fill(&self, full: bool) {
+        self.lock().full = full;
     }
 
     /// Commits what was noted and the checkpoints that have moved, as the engine does once a second.
@@ -83,7 +90,8 @@ impl OriginStore for MemoryStore {
 
     fn keep(&self, origins: &[(u64, Vec<u8>)]) -> io::Result<()> {
         let mut state = self.lock();
-        if state.failing {
+        let is_new = |(id, _): &(u64, Vec<u8>)| !state.kept.contains_key(id);
+        if state.failing || state.full && origins.iter().any(is_new) {
             return Err(io::ErrorKind::StorageFull.into());
         }
         state.ran_before = true;

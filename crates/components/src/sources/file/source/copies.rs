@@ -301,14 +301,9 @@ impl FileSource {
     }
 
     /// Counts what was lost of files that were truncated and of which no copy was found, at a stop.
-    pub(super) fn count_orphans(&mut self) -> Remainder {
+    pub(super) fn count_orphans(&mut self) {
         let orphans = std::mem::take(&mut self.work.orphans);
-        let mut lost = Remainder::default();
-        for orphan in orphans.iter().filter(|orphan| orphan.unread > 0) {
-            self.count_truncated(&orphan.name, orphan.unread);
-            lost.add_file(orphan.unread, 1);
-        }
-        lost
+        orphans.iter().for_each(|orphan| self.count_truncated(&orphan.name, orphan.unread));
     }
 
     /// The same of files that were truncated after the last look.

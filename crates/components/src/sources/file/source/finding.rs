@@ -358,24 +358,39 @@ impl FileSource {
 
     /// Takes in files whose names are durable from here on, to be read in the order of their age; whether that went
     /// well.
-    pub(super) fn insert(&mut self, mut new: Vec<Tail>, cx: &SourceCx<'_>) -> bool {
-        let kept: Vec<(u64, Vec<u8>)> = new.iter().map(|t| (t.origin.id, t.descriptor.to_bytes())).collect();
-        if (!kept.is_empty() || self.first_start)
-            && let Err(error) = self.open.store.keep(&kept)
-        {
-            cx.counters.error("checkpoint");
-            log::error!(
-                "source {}: {} new files cannot be noted: {error}; trying again",
-                cx.info.id,
-                kept.len()
-            );
-            self.walk_wanted = true;
-            // Those that were moved meanwhile are looked for once more, too.
-            self.searched = false;
-            self.retention.restore_again();
-            new.into_iter().for_each(|tail| self.put_back(tail));
-            return false;
+    pub(super) fn insert(&mut self, new: Vec<Tail>, cx: &SourceCx<'_>) -> bool {
+        if new.is_empty() && !self.first_start {
+            return true;
         }
+        let Err(error) = self.open.store.keep(&identities(&new)) else {
+            self.read_from_now_on(new, cx);
+            return true;
+        };
+        self.walk_wanted = true;
+        // Those that were moved meanwhile are looked for once more, too.
+        self.searched = false;
+        self.retention.restore_again();
+        // There may be room for those whose ids are in the store: they do not wait for the others.
+        let known = self.open.store.origins().map_or_else(|_| Vec::new(), |(records, _)| records);
+        let known: HashSet<u64> = known.iter().map(|record| record.id).collect();
+        let (known, unknown): (Vec<Tail>, Vec<Tail>) =
+            new.into_iter().partition(|tail| known.contains(&tail.origin.id));
+        cx.counters.error("checkpoint");
+        log::error!(
+            "source {}: the ids of {} new files cannot be saved: {error}; trying again",
+            cx.info.id,
+            unknown.len()
+        );
+        unknown.into_iter().for_each(|tail| self.put_back(tail));
+        match self.open.store.keep(&identities(&known)) {
+            Ok(()) => self.read_from_now_on(known, cx),
+            Err(_) => known.into_iter().for_each(|tail| self.put_back(tail)),
+        }
+        false
+    }
+
+    /// Queues files whose ids are durable, those that were written first before the others.
+    fn read_from_now_on(&mut self, mut new: Vec<Tail>, cx: &SourceCx<'_>) {
         new.sort_by_key(|tail| tail.descriptor.modified_ns);
         for mut tail in new {
             let checkpoints =
@@ -391,7 +406,6 @@ impl FileSource {
             self.records.names.open(&tail.descriptor);
             self.tails.insert(tail.origin.id, tail);
         }
-        true
     }
 
     /// Says what cannot be read, once per change.
@@ -455,4 +469,9 @@ pub(super) enum Named {
     Incomplete,
     /// It is not to be read, or was taken in under another name.
     None,
+}
+
+/// The ids of files and what they are recognised by, as the store keeps them.
+fn identities(tails: &[Tail]) -> Vec<(u64, Vec<u8>)> {
+    tails.iter().map(|tail| (tail.origin.id, tail.descriptor.to_bytes())).collect()
 }

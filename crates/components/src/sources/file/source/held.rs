@@ -22,7 +22,7 @@ impl FileSource {
         let may_close = |tail: &&mut Tail| tail.gone_since.is_none() && !keep.contains(&tail.origin.id);
         let mut closable: Vec<&mut Tail> =
             self.tails.values_mut().filter(is_open).filter(may_close).collect();
-        closable.sort_by_key(|tail| (tail.queued, tail.grown));
+        closable.sort_by_key(|tail| (tail.queued, tail.grown, tail.descriptor.modified_ns));
         let count = closable.len().min(count + self.open_max / PARK_SHARE);
         closable.into_iter().take(count).for_each(Tail::park);
         self.open_bound -= count;

@@ -457,7 +457,7 @@ impl FileSource {
                 left.waiting.add_file(bytes - lost.bytes, 0);
             }
         }
-        left.lost += self.count_orphans();
+        self.count_orphans();
         left.lost += self.lost_in_flight();
         for id in settled {
             if self.is_committed(id)

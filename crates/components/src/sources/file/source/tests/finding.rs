@@ -82,6 +82,24 @@ fn known_files_keep_their_ids_when_a_start_cannot_write_the_store() {
     assert_eq!(again.count(), 2, "a line of a known file has another id: {lines:?}");
 }
 
+/// Where the store has no room for new ids, files that it knows are read all the same.
+#[test]
+fn known_files_are_read_while_the_store_has_no_room_for_new_ones() {
+    let mut fixture = Fixture::new(json!({}), &["out"]);
+    fixture.append("a.log", "a1\n");
+    let known = fixture.read()[0].file_id;
+    fixture.restart(true);
+    fixture.append("a.log", "a2\n");
+    fixture.append("b.log", "b1\n");
+    fixture.rig.store.fill(true);
+    let lines = fixture.read();
+    assert_eq!((texts(&lines), lines[0].file_id), (vec!["a2".to_owned()], known));
+    fixture.append("a.log", "a3\n");
+    assert_eq!(fixture.read_texts(), ["a3"]);
+    fixture.rig.store.fill(false);
+    assert_eq!(fixture.read_texts(), ["b1"]);
+}
+
 /// A renamed file goes on where it was, under the id and the name of its first sight; a new file
 /// in its old place is another one.
 #[test]
