@@ -144,6 +144,56 @@ pub fn advice(kind: Kind, given: &str, types: &[&str]) -> Option<String> {
     Some(format!("write `{name}`, which is the nearest to it here"))
 }
 
+/// Options, and their names in other agents; `held.max` names a key within another.
+const OPTIONS: &[(&str, &[&str])] = &[
+    ("include", &["paths", "path", "Path", "file", "files"]),
+    ("exclude", &["exclude_files", "exclude_path", "Exclude_Path"]),
+    (
+        "read_from",
+        &["start_at_beginning", "start_at", "read_from_head", "Read_from_Head", "ignore_checkpoints"],
+    ),
+    ("ignore_older", &["ignore_older_secs"]),
+    ("open_files_max", &["harvester_limit", "max_open_files", "open_files_limit"]),
+    ("max_line", &["max_line_bytes", "max_line_size", "max_bytes", "max_message_size"]),
+    ("held.max", &["max_held"]),
+    ("keep_lines", &["include_lines"]),
+    ("drop_lines", &["exclude_lines", "exclude_at_match"]),
+    ("attributes", &["fields", "labels", "add_field", "tags"]),
+    ("where", &["condition", "query", "expression"]),
+    ("events", &["threshold", "rate", "max_events"]),
+    ("window", &["window_secs"]),
+    ("key", &["key_field"]),
+    ("one_in", &["rate", "sampling_percentage"]),
+    ("routes", &["route", "rules", "outputs"]),
+    ("brokers", &["bootstrap_servers", "hosts", "broker_list"]),
+    ("options", &["librdkafka_options", "rdkafka_options"]),
+    ("uri", &["url", "endpoint", "host"]),
+    ("endpoints", &["urls", "hosts"]),
+    ("bytes", &["max_bytes", "max_size", "bulk_max_bytes"]),
+    ("timeout", &["timeout_secs", "flush_interval"]),
+    ("listen", &["address", "addresses", "dogstatsd_socket", "dogstatsd_port", "socket"]),
+    ("period", &["flush_interval", "flush_period_secs", "interval", "scrape_interval_secs"]),
+    ("aggregates", &["histogram_aggregates"]),
+    ("percentiles", &["histogram_percentiles"]),
+    ("max", &["max_size", "max_bytes", "max_events"]),
+    ("inputs", &["input", "from", "match"]),
+];
+
+/// The one of `keys` that other agents call `given`, or that holds what they call so: the key, and what to
+/// write.
+pub fn option<'a>(given: &str, keys: &[&'a str]) -> Option<(&'a str, String)> {
+    let found = OPTIONS.iter().filter(|(_, names)| names.contains(&given)).find_map(|(path, _)| {
+        let (outer, inner) =
+            path.split_once('.').map_or((*path, None), |(outer, inner)| (outer, Some(inner)));
+        let key = keys.iter().find(|key| **key == outer)?;
+        Some((*key, inner))
+    });
+    let (key, inner) = found?;
+    let text =
+        inner.map_or_else(|| format!("write `{key}`"), |inner| format!("write `{key}: {{ {inner}: ... }}`"));
+    Some((key, text))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -165,6 +215,10 @@ mod tests {
             let is_there = |name: &&&str| types.contains(*name) || advice(*kind, name, &types).is_some();
             assert_eq!(names.iter().find(is_there), None);
         }
+        assert_eq!(option("paths", &["type", "include"]), Some(("include", "write `include`".into())));
+        assert_eq!(option("max_held", &["held"]), Some(("held", "write `held: { max: ... }`".into())));
+        assert_eq!(option("hosts", &["uri", "endpoints"]), Some(("endpoints", "write `endpoints`".into())));
+        assert_eq!(option("paths", &["type"]), None);
         assert_eq!(advice(Kind::Source, "tail", &["stdin"]), None);
         assert_eq!(advice(Kind::Sink, "tail", &["file"]), None);
     }

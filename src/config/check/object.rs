@@ -3,6 +3,7 @@
 use serde_json::Value as Json;
 
 use super::super::fault::Fault;
+use super::super::foreign;
 use super::super::node::{Entry, Node};
 use super::super::words;
 use super::{Checker, Spot, accepts, alternatives, describe};
@@ -26,7 +27,8 @@ impl<'a> Checker<'a> {
                 Some(schema) => self.check(&entry.node, schema, inner),
                 None if views.is_closed() => {
                     self.faults.push(unknown_key(entry, &keys));
-                    meant.extend(words::nearest(&entry.key, &keys));
+                    let alias = foreign::option(&entry.key, &keys).map(|(key, _)| key);
+                    meant.extend(alias.or_else(|| words::nearest(&entry.key, &keys)));
                 }
                 None => {}
             }
@@ -98,8 +100,9 @@ impl<'a> Views<'a> {
 
 /// The fault of a key that none of `keys` is.
 pub(super) fn unknown_key(entry: &Entry, keys: &[&str]) -> Fault {
-    let advice = match keys {
-        [] => "remove it; no keys belong here".into(),
+    let advice = match (keys, foreign::option(&entry.key, keys)) {
+        ([], _) => "remove it; no keys belong here".into(),
+        (_, Some((_, advice))) => advice,
         _ => words::suggest(&entry.key, keys, "the keys here are"),
     };
     Fault::new(&entry.place, format!("unknown key `{}`", entry.key), advice)

@@ -47,6 +47,16 @@ fn unknown_keys() {
     );
 }
 
+/// A key that another agent has under that name leads to the one here, which is not missing too.
+#[test]
+fn keys_of_other_agents() {
+    assert_eq!(source("    paths: [a]\n"), ["m.yaml:5:5: unknown key `paths`; write `include`"]);
+    assert_eq!(
+        source("    include: [a]\n    max_line_bytes: 64KiB\n"),
+        ["m.yaml:6:5: unknown key `max_line_bytes`; write `max_line`"]
+    );
+}
+
 /// A type that another agent has under that name leads to the one here.
 #[test]
 fn types_of_other_agents() {
