@@ -1,4 +1,4 @@
-//! A far side over HTTP that only reads, and what it was sent.
+//! An endpoint over HTTP that only reads, and what it was sent.
 
 use crate::measure::pin;
 use flate2::read::{GzDecoder, ZlibDecoder};

@@ -1,4 +1,4 @@
-//! The real binary into a far side that speaks HTTP: nothing lost, whatever that does.
+//! The real binary into an endpoint that speaks HTTP: nothing lost, whatever that does.
 
 use crate::support::{Agent, folder, wait_until};
 use millstream_testkit::http::{HttpServer, Reply, Seen};
@@ -92,7 +92,7 @@ fn a_kill_in_the_middle_loses_nothing_and_repeats_under_known_ids() {
 }
 
 #[test]
-fn whatever_the_far_side_does_each_line_arrives_once_and_in_order() {
+fn whatever_the_endpoint_does_each_line_arrives_once_and_in_order() {
     let dir = folder();
     write_lines(dir.path(), LINES);
     let count = AtomicUsize::new(0);
@@ -109,7 +109,7 @@ fn whatever_the_far_side_does_each_line_arrives_once_and_in_order() {
     let config = config(&server.uri("/in"), "batch: { bytes: 128KiB, timeout: 100ms }");
     let mut agent = Agent::start(dir.path(), &config, &["--until-eof"]);
     assert_eq!(agent.wait(LIMIT).code(), Some(0), "{}", agent.log());
-    // A repeated request has the id it had: a far side that keeps it has each line once.
+    // A repeated request has the id it had: an endpoint that keeps it has each line once.
     let mut known = BTreeSet::new();
     let first =
         server.seen().into_iter().filter(|seen| known.insert(seen.header("idempotency-key").to_owned()));
@@ -159,7 +159,7 @@ fn a_redirect_is_not_followed_and_names_the_new_address() {
 }
 
 #[test]
-fn a_stop_does_not_wait_for_a_far_side_that_never_answers_and_nothing_is_lost() {
+fn a_stop_does_not_wait_for_an_endpoint_that_never_answers_and_nothing_is_lost() {
     let dir = folder();
     write_lines(dir.path(), LINES);
     let silent = HttpServer::start(|_| Reply::Hang);

@@ -1,4 +1,4 @@
-//! The far side of the file sink: a full disk, a crash, a reader that goes away.
+//! The endpoint of the file sink: a full disk, a crash, a reader that goes away.
 
 use crate::support::{Agent, folder, lines, millstream, wait_until};
 use std::fs;

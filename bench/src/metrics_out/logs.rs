@@ -1,4 +1,4 @@
-//! Logs over HTTP: a file as JSON lines, compressed, to a far side that only reads, beside the compressor alone.
+//! Logs over HTTP: a file as JSON lines, compressed, to an endpoint that only reads, beside the compressor alone.
 
 use super::compressed::Least;
 use crate::Options;

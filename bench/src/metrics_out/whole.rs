@@ -186,7 +186,7 @@ fn table(scenario: &Header, all: &[Runs]) -> Table {
         runs.fault.iter().for_each(|fault| table.note(format!("- {}: {fault}", runs.name)));
     }
     table.note(
-        "Lost is what did not come out, summed from the last values that the far side or the page had."
+        "Lost is what did not come out, summed from the last values that the endpoint or the page had."
             .to_owned(),
     );
     table

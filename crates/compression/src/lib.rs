@@ -1,4 +1,4 @@
-//! Whole buffers compressed for the network, in formats that the far side reads without help of ours.
+//! Whole buffers compressed for the network, in formats that the endpoint reads without help of ours.
 //!
 //! A [`Compressor`] keeps what it works with from one buffer to the next: the state of a library, which
 //! takes longer to make than a small request takes to compress, and the memory it writes to. Each buffer

@@ -288,7 +288,7 @@ fn a_half_of_version_2_has_only_its_own_texts() {
     let [table, _] = whole.parts();
     let [counter, rest] = whole.halves().unwrap();
     let [gauge, _] = rest.halves().unwrap();
-    // A far side that takes less than the whole table takes what is left of it.
+    // An endpoint that takes less than the whole table takes what is left of it.
     assert!([&counter, &gauge].iter().all(|half| half.parts()[0].len() < table.len()));
     let symbols = |body: &Body| Request2::decode(&bytes(body)[..]).unwrap().symbols;
     assert_eq!(symbols(&gauge), ["", "Env", "prod", "__name__", "g", "cluster", "x", "host", "web-1"]);

@@ -27,7 +27,7 @@ pub(crate) struct LaneQueue {
     round_trip_us: AtomicU64,
     closed: AtomicBool,
     flushing: AtomicBool,
-    /// The far side was there once.
+    /// The endpoint was there once.
     started: AtomicBool,
     phase: watch::Sender<Phase>,
     on_room: Box<dyn Fn() + Send + Sync>,
@@ -254,7 +254,7 @@ impl LaneDriver {
         Some(self.sink.lane(LaneCx { sink, lane, state, counters, state_bytes, keep }))
     }
 
-    /// Waits for the far side, until the lane is closed and has nothing to deliver.
+    /// Waits for the endpoint, until the lane is closed and has nothing to deliver.
     async fn start(&self, lane: &mut dyn Lane) {
         let mut backoff = Backoff::default();
         while let Err(error) = lane.start().await {

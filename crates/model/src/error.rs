@@ -34,7 +34,7 @@ pub struct DeliverError {
     pub message: String,
     /// True if the same payload may be accepted later; false if it never will be.
     pub retry: bool,
-    /// What the far side asked us to wait, if it did.
+    /// What the endpoint asked us to wait, if it did.
     pub retry_after: Option<Duration>,
 }
 

@@ -92,7 +92,7 @@ pub struct LaneCx {
 /// How a delivery went well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
-    /// Durable on the far side.
+    /// Durable on the endpoint.
     Durable,
     /// Taken, and durable after the next [`Lane::sync`] that succeeds.
     Taken,
@@ -112,7 +112,7 @@ pub struct Settled {
 
 /// An ordered path out. The engine drives each lane alone: one call at a time.
 pub trait Lane: Send {
-    /// Makes sure that the far side is there, before the first delivery. Called again after an error.
+    /// Makes sure that the endpoint is there, before the first delivery. Called again after an error.
     fn start(&mut self) -> BoxFuture<'_, Result<(), DeliverError>> {
         Box::pin(async { Ok(()) })
     }

@@ -1,4 +1,4 @@
-//! A far side that speaks the frames of sink `tcp` with acknowledgements (docs/formats/tcp-frames.md), keeps
+//! An endpoint that speaks the frames of sink `tcp` with acknowledgements (docs/formats/tcp-frames.md), keeps
 //! what it acknowledges, and does with each message what a test says.
 
 use crate::unpack::unpack;
@@ -60,7 +60,7 @@ pub struct Batch {
     pub times: usize,
 }
 
-/// The far side: listens until it is dropped.
+/// The endpoint: listens until it is dropped.
 pub struct FrameServer {
     /// Its port on 127.0.0.1.
     pub port: u16,

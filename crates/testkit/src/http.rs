@@ -1,4 +1,4 @@
-//! A far side that speaks HTTP/1.1, plain or with TLS, and does with each request what a test says.
+//! An endpoint that speaks HTTP/1.1, plain or with TLS, and does with each request what a test says.
 
 use crate::wire::{Wire, wire};
 use rustix::net::sockopt::set_socket_linger;
@@ -77,7 +77,7 @@ pub enum Reading {
     Never,
 }
 
-/// How a far side listens.
+/// How an endpoint listens.
 pub struct HttpOptions {
     /// On this port of 127.0.0.1; 0 takes a free one.
     pub port: u16,
@@ -95,7 +95,7 @@ impl Default for HttpOptions {
 
 type Handler = dyn Fn(&Seen) -> Reply + Send + Sync;
 
-/// The far side: listens until it is dropped.
+/// The endpoint: listens until it is dropped.
 pub struct HttpServer {
     /// Its port on 127.0.0.1.
     pub port: u16,
@@ -308,7 +308,7 @@ impl Visit {
     /// Breaks the connection off.
     fn reset(&self) -> io::Result<()> {
         // Without time to linger the last handle that closes the socket sends a reset; another handle
-        // is kept for the end of the far side, and goes first.
+        // is kept for the end of the endpoint, and goes first.
         set_socket_linger(&self.socket, Some(Duration::ZERO))?;
         let own = self.socket.peer_addr()?;
         self.shared.lock().open.retain(|other| other.peer_addr().is_ok_and(|peer| peer != own));

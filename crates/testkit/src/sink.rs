@@ -1,4 +1,4 @@
-//! A sink whose far side is a shelf in memory that survives the agent, with faults on demand.
+//! A sink whose endpoint is a shelf in memory that survives the agent, with faults on demand.
 
 use crate::Random;
 use millstream_model::{
@@ -28,7 +28,7 @@ pub struct Temper {
     pub sync_delay: Duration,
 }
 
-/// The far side of a sink.
+/// The endpoint of a sink.
 #[derive(Clone, Default)]
 pub struct Shelf {
     state: Arc<Mutex<ShelfState>>,
@@ -184,7 +184,7 @@ impl Lane for FakeLane {
                 tokio::time::sleep(self.temper.delay).await;
             }
             if self.shelf.lock().stalled || self.chance(self.temper.fails_one_in) {
-                return Err(DeliverError::retry("fake", "the far side is away"));
+                return Err(DeliverError::retry("fake", "the endpoint is away"));
             }
             if self.chance(self.temper.panics_one_in) {
                 panic!("planted in a delivery");
@@ -206,7 +206,7 @@ impl Lane for FakeLane {
                 tokio::time::sleep(self.temper.sync_delay).await;
             }
             if self.shelf.lock().stalled {
-                return Err(DeliverError::retry("fake", "the far side is away"));
+                return Err(DeliverError::retry("fake", "the endpoint is away"));
             }
             Ok(self.temper.syncs.then(|| self.shelf.sync(self.lane).to_le_bytes().to_vec()))
         })
@@ -230,7 +230,7 @@ impl Lane for FakeLane {
         Box::pin(async move {
             tokio::time::sleep(self.temper.delay + Duration::from_millis(1)).await;
             if self.shelf.lock().stalled || self.chance(self.temper.fails_one_in) {
-                return Err(DeliverError::retry("fake", "no answer from the far side"));
+                return Err(DeliverError::retry("fake", "no answer from the endpoint"));
             }
             self.land();
             Ok(())

@@ -1,4 +1,4 @@
-//! Compressed bodies as a far side reads them. gzip and zlib are read by another library than the agent
+//! Compressed bodies as an endpoint reads them. gzip and zlib are read by another library than the agent
 //! writes them with.
 
 use flate2::read::{GzDecoder, ZlibDecoder};

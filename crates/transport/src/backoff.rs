@@ -1,12 +1,12 @@
 //! Pauses between attempts: exponential, with full jitter, so that many agents which lost the same
-//! far side do not return to it at once.
+//! endpoint do not return to it at once.
 
 use std::time::Duration;
 
-/// The first step: a far side that restarts quickly is found again quickly.
+/// The first step: an endpoint that restarts quickly is found again quickly.
 pub const BACKOFF_MIN: Duration = Duration::from_millis(100);
 
-/// The longest step: how late, at most, it is noticed that the far side is back.
+/// The longest step: how late, at most, it is noticed that the endpoint is back.
 pub const BACKOFF_MAX: Duration = Duration::from_secs(30);
 
 /// Counts failures and says how long to wait.

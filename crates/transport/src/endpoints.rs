@@ -1,4 +1,4 @@
-//! Several addresses of one far side, and which of them to use next.
+//! Several addresses of one endpoint, and which of them to use next.
 
 use crate::backoff::Backoff;
 use std::time::Duration;

@@ -64,7 +64,7 @@ pub struct Answer {
     pub body: Bytes,
 }
 
-/// A request that got no answer. The far side may have taken it nevertheless.
+/// A request that got no answer. The endpoint may have taken it nevertheless.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct SendError {
@@ -119,7 +119,7 @@ impl Client {
     /// Sends a request and waits for the answer; any status is an answer. Dropped before its end, the
     /// connection is closed.
     ///
-    /// A connection that was kept may have been closed by the far side in the same moment: then the
+    /// A connection that was kept may have been closed by the endpoint in the same moment: then the
     /// request is sent once more over a new one.
     ///
     /// # Errors
@@ -161,7 +161,7 @@ impl Client {
         Ok(answer)
     }
 
-    /// What happened to a connection. With TLS 1.3 the far side's judgement of our certificate comes only
+    /// What happened to a connection. With TLS 1.3 the endpoint's judgement of our certificate comes only
     /// with the answer.
     fn broken(&self, error: &hyper::Error) -> SendError {
         let mut of_tls = causes(error).into_iter().filter_map(|cause| cause.downcast_ref::<io::Error>());
@@ -194,7 +194,7 @@ impl Client {
 
     async fn dial(&self) -> Result<TcpStream, ConnectError> {
         let Target { host, port, .. } = &*self.target;
-        // Each request notices a far side that is gone by its own limit, which comes first; the kernel sees to
+        // Each request notices an endpoint that is gone by its own limit, which comes first; the kernel sees to
         // connections that rest.
         tcp::dial((host, *port), self.options.connect_timeout, 2 * self.options.timeout).await
     }

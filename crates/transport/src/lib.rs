@@ -1,4 +1,4 @@
-//! How bytes leave for a far side: HTTP requests over connections that are kept, endpoints with
+//! How bytes leave for an endpoint: HTTP requests over connections that are kept, endpoints with
 //! their health, and the pauses between attempts.
 //!
 //! This crate knows no component: what is sent, and what an answer means for the events in it, is

@@ -1,4 +1,4 @@
-//! A stream on which an answer is read although the far side no longer takes what is sent.
+//! A stream on which an answer is read although the endpoint no longer takes what is sent.
 //!
 //! A server that refuses a large request may answer and close before it has read it all; its kernel then
 //! resets the connection. The answer lies here already, but the next write fails, and a client that
@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// A stream whose writes wait for ever when the far side has closed it; reads then give what has come,
+/// A stream whose writes wait for ever when the endpoint has closed it; reads then give what has come,
 /// and at the end of that the error.
 pub struct Patient<S> {
     stream: S,

@@ -1,8 +1,8 @@
-//! The header `Retry-After`: how long a far side asks us to wait.
+//! The header `Retry-After`: how long an endpoint asks us to wait.
 
 use std::time::{Duration, SystemTime};
 
-/// The longest wait that is granted: a far side that asks for more is asked again after this.
+/// The longest wait that is granted: an endpoint that asks for more is asked again after this.
 pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(600);
 
 /// Reads a value: seconds, or a date as HTTP writes it. `None` if it is neither; zero for a date that has

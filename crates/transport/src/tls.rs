@@ -23,7 +23,7 @@ pub struct TlsFiles {
     pub cert_file: Option<PathBuf>,
     /// PEM file with the key to that certificate.
     pub key_file: Option<PathBuf>,
-    /// `false` takes any certificate of the far side: for tests only.
+    /// `false` takes any certificate of the endpoint: for tests only.
     pub verify: bool,
     /// `false` takes a certificate for another host name.
     pub verify_hostname: bool,

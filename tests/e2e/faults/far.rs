@@ -1,4 +1,4 @@
-//! A far side over HTTP that keeps what it takes, and knows what comes again.
+//! An endpoint over HTTP that keeps what it takes, and knows what comes again.
 
 use millstream_testkit::http::{HttpOptions, HttpServer, Reply, Seen};
 use millstream_testkit::unpack::unpack;
@@ -29,22 +29,22 @@ pub struct Kept {
     again: bool,
 }
 
-/// The far side.
-pub struct FarSide {
+/// The endpoint.
+pub struct Endpoint {
     /// The server.
     pub server: HttpServer,
     kept: Arc<Mutex<Vec<Kept>>>,
 }
 
-impl FarSide {
+impl Endpoint {
     /// Does with each request what `act` says of it and of its number, which begins with 0.
-    pub fn start(act: impl Fn(&Seen, usize) -> Act + Send + Sync + 'static) -> FarSide {
-        FarSide::with(HttpOptions::default(), act)
+    pub fn start(act: impl Fn(&Seen, usize) -> Act + Send + Sync + 'static) -> Endpoint {
+        Endpoint::with(HttpOptions::default(), act)
     }
 
     /// The same with options.
-    pub fn with(options: HttpOptions, act: impl Fn(&Seen, usize) -> Act + Send + Sync + 'static) -> FarSide {
-        FarSide::before(options, act, |_| Reply::status(200))
+    pub fn with(options: HttpOptions, act: impl Fn(&Seen, usize) -> Act + Send + Sync + 'static) -> Endpoint {
+        Endpoint::before(options, act, |_| Reply::status(200))
     }
 
     /// The same in front of another one, which has the last word on what is kept.
@@ -52,7 +52,7 @@ impl FarSide {
         options: HttpOptions,
         act: impl Fn(&Seen, usize) -> Act + Send + Sync + 'static,
         take: impl Fn(&Seen) -> Reply + Send + Sync + 'static,
-    ) -> FarSide {
+    ) -> Endpoint {
         let kept = Arc::new(Mutex::new(Vec::new()));
         let (all, requests) = (kept.clone(), AtomicUsize::new(0));
         let server = HttpServer::with(options, move |seen| {
@@ -75,7 +75,7 @@ impl FarSide {
                 }
             }
         });
-        FarSide { server, kept }
+        Endpoint { server, kept }
     }
 
     /// What was kept, in the order in which it was kept first.
@@ -93,7 +93,7 @@ impl FarSide {
         String::from_utf8(self.bytes()).unwrap()
     }
 
-    /// Repeats came only where the agent could not know that a request was taken: for a far side that it reaches
+    /// Repeats came only where the agent could not know that a request was taken: for an endpoint that it reaches
     /// over a good network.
     pub fn assert_no_needless_repeats(&self) {
         for kept in self.kept() {

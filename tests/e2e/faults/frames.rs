@@ -34,7 +34,7 @@ fn send(far: &FrameServer, timeout: &str, more: &str) -> (TempDir, Agent) {
     (dir, agent)
 }
 
-/// An agent that has an answer for each of its lines from the far side, which has them all.
+/// An agent that has an answer for each of its lines from the endpoint, which has them all.
 fn run(far: &FrameServer, timeout: &str, more: &str) -> (TempDir, Agent) {
     let (dir, agent) = send(far, timeout, more);
     assert_eq!(wait_settled(&agent, ALL), (ALL, 0), "sent and dropped");
@@ -60,7 +60,7 @@ fn at_first(acts: Vec<Act>) -> impl Fn(Message) -> Act + Send + Sync {
 fn acknowledgements_that_get_lost_make_no_repeats() {
     let far = FrameServer::start(at_first(vec![Act::KeepThenReset, Act::KeepSilently, Act::KeepThenReset]));
     let (_dir, agent) = run(&far, "500ms", "compression: gzip");
-    // A far side that knows its sessions says at the greeting what it has.
+    // An endpoint that knows its sessions says at the greeting what it has.
     assert_eq!((far.connections(), repeats(&far)), (4, 0));
     assert!(far.kept().iter().all(|batch| batch.events as usize == lines(batch)));
     stop(agent);
@@ -117,7 +117,7 @@ fn a_batch_that_is_refused_is_dropped_alone() {
 }
 
 #[test]
-fn killed_agents_among_faults_of_the_far_side_lose_nothing() {
+fn killed_agents_among_faults_of_the_endpoint_lose_nothing() {
     let far = FrameServer::start(|message| match message.nth % 5 {
         1 => Act::KeepThenReset,
         3 => Act::Ignore,

@@ -1,6 +1,6 @@
 //! Hosts whose periods end together do not send together.
 
-use super::far::{Act, FarSide};
+use super::far::{Act, Endpoint};
 use super::{PATIENCE, start_ready, stop};
 use crate::support::{folder, wait_until};
 use millstream_components::requests::Spread;
@@ -63,7 +63,7 @@ fn delay(seen: &Seen) -> Option<Duration> {
 
 #[test]
 fn a_host_sends_at_its_own_time_after_every_period() {
-    let far = FarSide::start(|_, _| Act::Keep);
+    let far = Endpoint::start(|_, _| Act::Keep);
     let dir = folder();
     let agent = start_ready(dir.path(), &config(&far.server));
     let listen = || HOSTS.iter().all(|host| dir.path().join(socket(host)).exists());

@@ -1,6 +1,6 @@
 //! Lines over HTTP.
 
-use super::far::{Act, FarSide};
+use super::far::{Act, Endpoint};
 use super::{FILES, PATIENCE, append, assert_lines, counted, logs, stop, wait_settled};
 use crate::support::{Agent, folder, wait_until};
 use millstream_testkit::http::{HttpOptions, Reading, Reply, Seen};
@@ -18,13 +18,13 @@ const LINES: usize = 250;
 
 const ALL: u64 = (FILES * LINES) as u64;
 
-fn config(far: &FarSide, more: &str) -> String {
+fn config(far: &Endpoint, more: &str) -> String {
     let uri = far.server.uri("/in");
     logs(&format!("type: http, uri: '{uri}', batch: {{ bytes: 8KiB, timeout: 10ms }}, {more}"))
 }
 
-/// An agent that has an answer for each of its lines from the far side, which has them all.
-fn run(far: &FarSide, more: &str) -> (TempDir, Agent) {
+/// An agent that has an answer for each of its lines from the endpoint, which has them all.
+fn run(far: &Endpoint, more: &str) -> (TempDir, Agent) {
     let dir = folder();
     append(dir.path(), 0, LINES);
     let agent = Agent::start(dir.path(), &config(far, more), &[]);
@@ -40,14 +40,14 @@ fn at_first(replies: Vec<Reply>) -> impl Fn(&Seen, usize) -> Act + Send + Sync {
 }
 
 /// How many requests came for the first batch.
-fn attempts(far: &FarSide) -> usize {
+fn attempts(far: &Endpoint) -> usize {
     let seen = far.server.seen();
     seen.iter().filter(|other| other.header("idempotency-key") == seen[0].header("idempotency-key")).count()
 }
 
 #[test]
 fn statuses_that_pass_are_waited_out() {
-    let far = FarSide::start(at_first([500, 503, 408, 425, 502, 504].map(Reply::status).to_vec()));
+    let far = Endpoint::start(at_first([500, 503, 408, 425, 502, 504].map(Reply::status).to_vec()));
     let (_dir, agent) = run(&far, "compression: gzip");
     assert_eq!(attempts(&far), 7, "one request until it was taken");
     assert_eq!(counted(&agent, "errors", ""), 6);
@@ -56,10 +56,10 @@ fn statuses_that_pass_are_waited_out() {
 }
 
 #[test]
-fn a_far_side_says_when_to_come_again() {
+fn an_endpoint_says_when_to_come_again() {
     let date = httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(4));
     let wait = |header: &str| Reply::Status(429, vec![("Retry-After", header.to_owned())], String::new());
-    let far = FarSide::start(at_first(vec![wait("1"), wait(&date)]));
+    let far = Endpoint::start(at_first(vec![wait("1"), wait(&date)]));
     let (_dir, agent) = run(&far, "compression: zlib");
     let seen = far.server.seen();
     let pause = seen[1].at - seen[0].at;
@@ -80,7 +80,7 @@ fn connections_that_break_are_made_anew() {
         _ => Reading::Whole,
     };
     let options = HttpOptions { reading: Box::new(reading), ..HttpOptions::default() };
-    let far = FarSide::with(
+    let far = Endpoint::with(
         options,
         at_first(vec![Reply::Reset, Reply::Close, Reply::Raw(b"HTTP/1.1 2".to_vec())]),
     );
@@ -91,10 +91,10 @@ fn connections_that_break_are_made_anew() {
 }
 
 #[test]
-fn a_far_side_that_reads_slowly_is_waited_for() {
+fn an_endpoint_that_reads_slowly_is_waited_for() {
     let reading = |_: &Seen| Reading::Slowly(200, Duration::from_millis(5));
     let options = HttpOptions { reading: Box::new(reading), ..HttpOptions::default() };
-    let far = FarSide::with(options, |_, _| Act::Keep);
+    let far = Endpoint::with(options, |_, _| Act::Keep);
     let (_dir, agent) = run(&far, "compression: zstd");
     assert_eq!(counted(&agent, "errors", ""), 0);
     assert_eq!(far.repeats(), 0);
@@ -102,7 +102,7 @@ fn a_far_side_that_reads_slowly_is_waited_for() {
 }
 
 #[test]
-fn a_far_side_that_does_not_read_or_answer_in_time_is_asked_again() {
+fn an_endpoint_that_does_not_read_or_answer_in_time_is_asked_again() {
     let requests = AtomicUsize::new(0);
     let reading = move |_: &Seen| match requests.fetch_add(1, Ordering::Relaxed) {
         0 => Reading::Never,
@@ -110,7 +110,7 @@ fn a_far_side_that_does_not_read_or_answer_in_time_is_asked_again() {
         _ => Reading::Whole,
     };
     let options = HttpOptions { reading: Box::new(reading), ..HttpOptions::default() };
-    let far = FarSide::with(options, at_first(vec![Reply::Hang, Reply::Hang]));
+    let far = Endpoint::with(options, at_first(vec![Reply::Hang, Reply::Hang]));
     let (_dir, agent) = run(&far, "compression: lz4, request: { timeout: 2s }");
     assert_eq!(counted(&agent, "errors", "error_type=\"timeout\""), 4);
     assert_eq!(far.repeats(), 0);
@@ -120,7 +120,7 @@ fn a_far_side_that_does_not_read_or_answer_in_time_is_asked_again() {
 #[test]
 fn a_request_whose_answer_is_lost_comes_again_under_its_id() {
     let lost = [Reply::Hang, Reply::Reset, Reply::Close, Reply::Raw(b"HTTP".to_vec()), Reply::status(500)];
-    let far = FarSide::start(move |_, nth| match lost.get(nth) {
+    let far = Endpoint::start(move |_, nth| match lost.get(nth) {
         Some(reply) => Act::KeepThen(reply.clone()),
         None => Act::Keep,
     });
@@ -140,7 +140,7 @@ fn answers_that_are_cut_or_endless_do_no_harm() {
         Reply::Raw([head("Content-Length: 100\r\n"), b"cut".to_vec()].concat()),
         Reply::Raw([head("Transfer-Encoding: chunked\r\n"), b"ffff\r\ncut".to_vec()].concat()),
     ];
-    let far = FarSide::start(move |_, nth| match answers.get(nth) {
+    let far = Endpoint::start(move |_, nth| match answers.get(nth) {
         Some(reply) => Act::KeepThen(reply.clone()),
         None => Act::Keep,
     });
@@ -155,7 +155,7 @@ fn noise_instead_of_an_answer_is_an_error() {
         [b"\x16\x03\x01\x02\x00\x01\x00\xff".to_vec(), b"220 mail.example ESMTP\r\n".to_vec(), vec![0; 9000]];
     let long = format!("HTTP/1.1 200 OK\r\nX-Long: {}\r\n\r\n", "x".repeat(2_000_000)).into_bytes();
     let replies = noise.into_iter().chain([long]).map(Reply::Raw).collect();
-    let far = FarSide::start(at_first(replies));
+    let far = Endpoint::start(at_first(replies));
     let (_dir, agent) = run(&far, "");
     assert_eq!(counted(&agent, "errors", ""), 4);
     assert_eq!(far.repeats(), 0);
@@ -163,9 +163,9 @@ fn noise_instead_of_an_answer_is_an_error() {
 }
 
 #[test]
-fn a_far_side_that_ends_each_connection_costs_nothing() {
+fn an_endpoint_that_ends_each_connection_costs_nothing() {
     let answer = Reply::Raw(b"HTTP/1.0 200 OK\r\n\r\nthanks".to_vec());
-    let far = FarSide::start(move |_, _| Act::KeepThen(answer.clone()));
+    let far = Endpoint::start(move |_, _| Act::KeepThen(answer.clone()));
     let (_dir, agent) = run(&far, "compression: gzip");
     assert_eq!(counted(&agent, "errors", ""), 0);
     assert_eq!(far.repeats(), 0);
@@ -174,7 +174,7 @@ fn a_far_side_that_ends_each_connection_costs_nothing() {
 
 #[test]
 fn a_request_that_is_too_large_goes_in_parts() {
-    let far = FarSide::start(|seen, _| match seen.body.len() > 3000 {
+    let far = Endpoint::start(|seen, _| match seen.body.len() > 3000 {
         true => Act::Instead(Reply::status(413)),
         false => Act::Keep,
     });
@@ -188,7 +188,7 @@ fn a_line_that_is_refused_is_dropped_alone() {
     // Three of them: alone, beside each other, and in two files.
     let is_poison =
         |line: &str| ["00 000070", "00 000071", "05 000249"].iter().any(|bad| line.starts_with(bad));
-    let far = FarSide::start(move |seen, _| {
+    let far = Endpoint::start(move |seen, _| {
         let text = String::from_utf8(unpack("deflate", &seen.body).unwrap()).unwrap();
         match text.lines().any(is_poison) {
             true => Act::Instead(Reply::Status(400, Vec::new(), "line is bad".into())),
@@ -205,9 +205,9 @@ fn a_line_that_is_refused_is_dropped_alone() {
     stop(agent);
 }
 
-/// An agent whose far side answers with `status` the first time.
+/// An agent whose endpoint answers with `status` the first time.
 fn waits_for_a_person(status: u16, error: &str, said: &str) {
-    let far = FarSide::start(move |_, nth| match nth {
+    let far = Endpoint::start(move |_, nth| match nth {
         0 => Act::Instead(Reply::Status(
             status,
             vec![("Location", "http://new.example/".into())],
@@ -223,11 +223,11 @@ fn waits_for_a_person(status: u16, error: &str, said: &str) {
     stop(agent);
 }
 
-/// A far side that wants to know who sends; the secret in the file becomes right on the way.
+/// An endpoint that wants to know who sends; the secret in the file becomes right on the way.
 fn waits_for_the_right_secret() {
     let dir = folder();
     fs::write(dir.path().join("secret"), "old\n").unwrap();
-    let far = FarSide::start(|seen, _| match seen.header("authorization") {
+    let far = Endpoint::start(|seen, _| match seen.header("authorization") {
         "Bearer new" => Act::Keep,
         _ => Act::Instead(Reply::status(401)),
     });
@@ -257,7 +257,7 @@ fn what_a_person_must_mend_is_asked_slowly_and_nothing_is_lost() {
 #[test]
 fn killed_agents_among_faults_lose_nothing() {
     const ROUNDS: usize = 6;
-    let far = FarSide::start(|_, nth| match nth % 7 {
+    let far = Endpoint::start(|_, nth| match nth % 7 {
         1 => Act::Instead(Reply::status(503)),
         2 => Act::KeepThen(Reply::Reset),
         4 => Act::Instead(Reply::Reset),

@@ -19,7 +19,7 @@ const BUFFER: usize = 16 * 1024;
 /// Most bytes in such a buffer.
 const HELD_MAX: usize = 4 * BUFFER;
 
-/// What the far side does with its first connection; it reads all others to their end.
+/// What the endpoint does with its first connection; it reads all others to their end.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum First {
     /// Reads so many bytes, and breaks it off while others wait in the kernel.
@@ -115,7 +115,7 @@ fn range(text: &str, file: usize, go_on: usize) -> (usize, usize) {
 }
 
 #[test]
-fn a_far_side_that_never_reads_is_left_and_has_nothing_that_the_next_lacks() {
+fn an_endpoint_that_never_reads_is_left_and_has_nothing_that_the_next_lacks() {
     let far = Lines::start(First::Hold);
     let dir = folder();
     append(dir.path(), 0, LINES);
@@ -128,14 +128,14 @@ fn a_far_side_that_never_reads_is_left_and_has_nothing_that_the_next_lacks() {
     let has_rest = || (0..FILES).all(|file| range(&far.text(1), file, 0).1 == LINES);
     wait_until("the rest", PATIENCE, has_rest);
     wait_until("what the first connection has", PATIENCE, || {
-        // What was settled over it is in the kernel of the far side, whole.
+        // What was settled over it is in the kernel of the endpoint, whole.
         (0..FILES).all(|file| range(&far.text(0), file, 0).1 >= range(&far.text(1), file, 0).0)
     });
     assert_eq!(far.connections(), 2);
 }
 
 #[test]
-fn a_reset_loses_at_most_what_the_far_side_had_not_read() {
+fn a_reset_loses_at_most_what_the_endpoint_had_not_read() {
     let far = Lines::start(First::ResetAfter(100_000));
     let dir = folder();
     append(dir.path(), 0, LINES);

@@ -1,6 +1,6 @@
 //! Metrics over HTTP and TCP, as blocks of msgpack: what came is read with the decoder of the documentation.
 
-use super::far::{Act, FarSide};
+use super::far::{Act, Endpoint};
 use super::{PATIENCE, counted, points, send, start_ready, stop};
 use crate::support::{Agent, folder, wait_until};
 use millstream_testkit::frames::{self, FrameServer};
@@ -74,7 +74,7 @@ fn run(sink: &str, waves: usize, bytes: impl Fn() -> Vec<u8>) -> (TempDir, Agent
 }
 
 /// The same over HTTP.
-fn run_http(far: &FarSide, waves: usize, more: &str) -> (TempDir, Agent) {
+fn run_http(far: &Endpoint, waves: usize, more: &str) -> (TempDir, Agent) {
     let uri = far.server.uri("/in");
     let sink = format!(
         "type: http, uri: '{uri}', spread: 0s, encoding: {{ codec: msgpack }}, batch: {{ timeout: 10ms }}, \
@@ -86,9 +86,9 @@ fn run_http(far: &FarSide, waves: usize, more: &str) -> (TempDir, Agent) {
 }
 
 #[test]
-fn sums_are_exact_after_faults_of_the_far_side() {
+fn sums_are_exact_after_faults_of_the_endpoint() {
     let wait = vec![("Retry-After", "1".to_owned())];
-    let far = FarSide::start(move |_, nth| match nth {
+    let far = Endpoint::start(move |_, nth| match nth {
         0 => Act::Instead(Reply::status(500)),
         1 => Act::KeepThen(Reply::Hang),
         2 => Act::Instead(Reply::Status(429, wait.clone(), String::new())),
@@ -111,7 +111,7 @@ fn sums_are_exact_over_connections_that_break_and_requests_that_are_too_large() 
         _ => Reading::Whole,
     };
     let options = HttpOptions { reading: Box::new(reading), ..HttpOptions::default() };
-    let far = FarSide::with(options, |seen, _| match seen.body.len() > 2000 {
+    let far = Endpoint::with(options, |seen, _| match seen.body.len() > 2000 {
         true => Act::Instead(Reply::status(413)),
         false => Act::Keep,
     });

@@ -1,4 +1,4 @@
-//! The fault table: what far sides and networks do to sinks that send over a network, with the real binary.
+//! The fault table: what endpoints and networks do to sinks that send over a network, with the real binary.
 //!
 //! Each test is a row, or several that one run of the agent proves. All hold the same: nothing is lost, order is
 //! kept, repeats come only where an answer was lost and are known by their id, and counters are exact.

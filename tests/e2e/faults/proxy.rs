@@ -1,6 +1,6 @@
-//! A real toxiproxy between the agent and the far side.
+//! A real toxiproxy between the agent and the endpoint.
 
-use super::far::{Act, FarSide};
+use super::far::{Act, Endpoint};
 use super::{
     FILES, PATIENCE, append, assert_lines, counted, logs, remote_write, start_ready, stop, wait_settled,
 };
@@ -74,7 +74,7 @@ fn send_lines(proxy: &Proxy, sink: &str) -> usize {
 
 #[test]
 fn a_bad_network_loses_no_line_over_http() {
-    let far = FarSide::start(|_, _| Act::Keep);
+    let far = Endpoint::start(|_, _| Act::Keep);
     let proxy = Proxy::before(far.server.port);
     let uri = format!("http://127.0.0.1:{}/in", proxy.port);
     let options = "batch: { bytes: 8KiB, timeout: 10ms }, request: { timeout: 1s }, compression: zlib";

@@ -1,6 +1,6 @@
 //! Remote write to a real Prometheus, with faults in front of it.
 
-use super::far::{Act, FarSide};
+use super::far::{Act, Endpoint};
 use super::{PATIENCE, counted, points, send, start_ready, stop};
 use crate::support::{Agent, folder, wait_until};
 use millstream_testkit::http::{HttpOptions, Reply, Seen};
@@ -76,7 +76,7 @@ fn sums_in_prometheus_are_exact_after_faults() {
         8 => Act::Instead(Reply::Status(429, wait.clone(), String::new())),
         _ => Act::Keep,
     };
-    let far = FarSide::before(HttpOptions::default(), act, |seen| hand_on(Prometheus::shared(), seen));
+    let far = Endpoint::before(HttpOptions::default(), act, |seen| hand_on(Prometheus::shared(), seen));
     let dir = folder();
     let agent = start_ready(dir.path(), &sink(&far.server.uri("/api/v1/write"), "answers"));
     for (value, sum) in [(3, 3), (4, 7), (1, 8), (5, 13), (2, 15)] {

@@ -1,6 +1,6 @@
-//! A far side that is away while metrics come, and a buffer that drops what has waited longest.
+//! An endpoint that is away while metrics come, and a buffer that drops what has waited longest.
 
-use super::far::{Act, FarSide};
+use super::far::{Act, Endpoint};
 use super::metrics::decode;
 use super::{PATIENCE, counted, points, send, start_ready, stop};
 use crate::support::{folder, wait_until};
@@ -16,10 +16,10 @@ const SERIES: usize = 4000;
 const WAVES: usize = 6;
 
 #[test]
-fn what_is_dropped_while_a_far_side_is_away_is_counted_exactly() {
+fn what_is_dropped_while_an_endpoint_is_away_is_counted_exactly() {
     let is_away = Arc::new(AtomicBool::new(true));
     let away = is_away.clone();
-    let far = FarSide::start(move |_, _| match away.load(Ordering::Relaxed) {
+    let far = Endpoint::start(move |_, _| match away.load(Ordering::Relaxed) {
         true => Act::Instead(Reply::status(503)),
         false => Act::Keep,
     });

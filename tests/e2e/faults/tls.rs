@@ -1,6 +1,6 @@
 //! Certificates that do not fit: waited out, said in the log, and mended while the agent runs.
 
-use super::far::{Act, FarSide};
+use super::far::{Act, Endpoint};
 use super::remote_write::{add, assert_exact, hand_on, send_points, wait_sum};
 use super::{FILES, PATIENCE, append, assert_lines, counted, logs, points, start_ready, stop, wait_settled};
 use crate::support::{Agent, folder, wait_until};
@@ -17,11 +17,11 @@ const LINES: usize = 50;
 
 type Server = Arc<rustls::ServerConfig>;
 
-fn far(port: u16, tls: Server) -> FarSide {
-    FarSide::with(HttpOptions { port, tls: Some(tls), ..HttpOptions::default() }, |_, _| Act::Keep)
+fn far(port: u16, tls: Server) -> Endpoint {
+    Endpoint::with(HttpOptions { port, tls: Some(tls), ..HttpOptions::default() }, |_, _| Act::Keep)
 }
 
-/// The far side has a bad certificate at first and a good one later; the log says what is wrong.
+/// The endpoint has a bad certificate at first and a good one later; the log says what is wrong.
 fn mended(bad: Server, good: Server, authority: &Authority, said: &str) {
     let dir = folder();
     authority.write(dir.path(), "ca");
@@ -45,7 +45,7 @@ fn mended(bad: Server, good: Server, authority: &Authority, said: &str) {
     stop(agent);
 }
 
-/// The far side wants a certificate of the agent, which has one of another authority at first.
+/// The endpoint wants a certificate of the agent, which has one of another authority at first.
 fn introduced(authority: &Authority, other: &Authority) {
     let dir = folder();
     authority.write(dir.path(), "ca");
@@ -64,7 +64,7 @@ fn introduced(authority: &Authority, other: &Authority) {
     stop(agent);
 }
 
-/// The agent trusts another authority than that of the far side at first. That is said, and nothing goes out, until
+/// The agent trusts another authority than that of the endpoint at first. That is said, and nothing goes out, until
 /// the file has the right one.
 fn trusts_at_last(agent: &Agent, dir: &Path, authority: &Authority) {
     wait_until("the reason in the log", PATIENCE, || agent.log().contains("ca_file"));
@@ -78,7 +78,7 @@ fn trusts_at_last(agent: &Agent, dir: &Path, authority: &Authority) {
 const CA: &str = "batch: { timeout: 10ms }, tls: { ca_file: DIR/ca.crt }";
 
 #[test]
-fn frames_go_to_a_far_side_that_is_trusted_alone() {
+fn frames_go_to_an_endpoint_that_is_trusted_alone() {
     let (authority, other, dir) = (Authority::new(), Authority::new(), folder());
     let server = authority.issue(&["127.0.0.1"], Validity::Good).server(None);
     let far = FrameServer::with(Some(server), |_| frames::Act::Keep);
@@ -95,11 +95,11 @@ fn frames_go_to_a_far_side_that_is_trusted_alone() {
 }
 
 #[test]
-fn sums_go_to_a_far_side_that_is_trusted_alone() {
+fn sums_go_to_an_endpoint_that_is_trusted_alone() {
     let (authority, other, dir) = (Authority::new(), Authority::new(), folder());
     let tls = Some(authority.issue(&["127.0.0.1"], Validity::Good).server(None));
     let options = HttpOptions { tls, ..HttpOptions::default() };
-    let far = FarSide::before(options, |_, _| Act::Keep, |seen| hand_on(Prometheus::shared(), seen));
+    let far = Endpoint::before(options, |_, _| Act::Keep, |seen| hand_on(Prometheus::shared(), seen));
     other.write(dir.path(), "ca");
     let uri = far.server.uri("/api/v1/write");
     let sink =

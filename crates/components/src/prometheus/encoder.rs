@@ -1,7 +1,7 @@
 //! From a batch to rows of metrics.
 
 use crate::metrics::view::{MetricView, Reason, count_refused};
-use crate::requests::{Cargo, Spread};
+use crate::requests::{PayloadMetadata, Spread};
 use crate::seed::secret_seed;
 #[cfg(test)]
 use bytes::Bytes;
@@ -40,14 +40,14 @@ impl Encoding {
 }
 
 /// Rows of a payload, with what they take of the grant.
-struct RowsCargo {
+struct EncodedRows {
     rows: Rows,
     _paid: Permit,
 }
 
 /// The rows that an encoder put into a cargo's routing.
 pub fn rows_of(routing: &Option<Arc<dyn Any + Send + Sync>>) -> Option<&Rows> {
-    Some(&routing.as_ref()?.downcast_ref::<RowsCargo>()?.rows)
+    Some(&routing.as_ref()?.downcast_ref::<EncodedRows>()?.rows)
 }
 
 /// Encodes metric events as rows; their texts are the only part of the payload.
@@ -87,9 +87,9 @@ impl Encoder for RowsEncoder {
             return Ok(());
         }
         payload.push(cx.freeze(text));
-        let cargo = RowsCargo { _paid: cx.permit.split(rows.memory() as u64), rows };
+        let metadata = EncodedRows { _paid: cx.permit.split(rows.memory() as u64), rows };
         let hold = spread.and_then(|spread| spread.hold(batch));
-        payload.routing = Some(Box::new(Cargo { hold, routing: Some(Arc::new(cargo)) }));
+        payload.routing = Some(Box::new(PayloadMetadata { hold, routing: Some(Arc::new(metadata)) }));
         Ok(())
     }
 }
@@ -101,5 +101,5 @@ pub fn encoded(metrics: &[Metric<'_>], distributions: &Distributions) -> (Arc<dy
     metrics.iter().for_each(|metric| rows.push(metric));
     let (rows, text) = rows.finish();
     let paid = Grant::new(1).try_take(1).expect("a permit");
-    (Arc::new(RowsCargo { rows, _paid: paid }), text.into())
+    (Arc::new(EncodedRows { rows, _paid: paid }), text.into())
 }

@@ -15,7 +15,7 @@ use std::time::Duration;
 /// Most bytes of a batch: four times what the engine lets wait for a sink, see `STILL` in the lane.
 const BATCH_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
-/// How often a far side is asked at most that takes nothing until a person changes something.
+/// How often an endpoint is asked at most that takes nothing until a person changes something.
 const SLOW: Duration = Duration::from_secs(10);
 
 /// How events are collected to requests: the first limit that is reached ends a batch.
@@ -137,7 +137,7 @@ pub struct Settings {
     pub batch: BatchOptions,
     /// How requests are sent.
     pub request: RequestOptions,
-    /// How often a far side is asked at most that takes nothing until a person changes something.
+    /// How often an endpoint is asked at most that takes nothing until a person changes something.
     pub slow: Duration,
 }
 
@@ -157,7 +157,7 @@ impl Settings {
         };
         let header = |(name, value): (&String, &String)| {
             let mut value = HeaderValue::from_str(value).ok()?;
-            // It may be a key: what a far side says of it is not shown.
+            // It may be a key: what an endpoint says of it is not shown.
             value.set_sensitive(true);
             Some((HeaderName::try_from(name).ok()?, value))
         };

@@ -1,13 +1,14 @@
-//! The lane: collects, has requests packed, sends them in order, and settles payloads oldest first.
+//! The lane of a request-based sink: batches payloads, packs requests, sends them in order, and settles
+//! payloads oldest first.
 //!
-//! One batch is on its way while the next is packed. A request stays the first until it is delivered
-//! or refused for good, so nothing overtakes.
+//! One batch is in flight while the next is packed. A request stays first in line until it is delivered or
+//! refused for good, so order holds.
 
-use super::carrier::{Carrier, Landed};
-use super::verdict::{Verdict, explain, kind, refusal, verdict};
-use super::waiting::Waiting;
-use super::workshop::{Job, Made, Workshop};
-use super::{Cargo, Packer, Request, Settings, Taken};
+use super::batcher::Batcher;
+use super::dispatcher::{Attempt, Dispatcher};
+use super::pack_task::{Job, Made, PackTask};
+use super::response_class::{ResponseClass, explain, kind, refusal, response_class};
+use super::{EncodedPayload, Packer, PayloadMetadata, Request, Settings};
 use millstream_model::{
     BoxFuture, Counters, DeliverError, Delivery, Lane, LaneCx, Now, Outcome, Payload, Settled,
 };
@@ -24,18 +25,18 @@ const BATCHES_MAX: usize = 2;
 /// How often refused events are shown in the log.
 const SAY_AGAIN: Duration = Duration::from_secs(30);
 
-/// Collects payloads to requests, sends them in order, and repeats them as long as it takes.
+/// Sends payloads as requests, in order, and retries each until it is delivered or refused for good.
 pub struct RequestLane<P> {
     settings: Arc<Settings>,
     /// Name of the sink.
     sink: Arc<str>,
     counters: Arc<Counters>,
-    waiting: Waiting,
-    workshop: Workshop<P>,
+    batcher: Batcher,
+    pack_task: PackTask<P>,
     batches: VecDeque<Batch>,
     /// Refused events of the oldest payload that were in batches before.
     refused_before: u64,
-    carrier: Carrier,
+    dispatcher: Dispatcher,
     ids: Ids,
     done: Vec<Settled>,
     /// Headers of answers that the packer has not seen.
@@ -68,12 +69,12 @@ struct Share {
 struct Numbered {
     id: String,
     request: Request,
-    /// An attempt ended without the far side's word: it may have taken the request.
+    /// An attempt ended without the endpoint's word: it may have taken the request.
     in_doubt: bool,
 }
 
 enum Repair {
-    /// To be given to the packer. The far side may have the events already, and says so.
+    /// To be given to the packer. The endpoint may have the events already, and says so.
     Split(Numbered, bool),
     Convert(Numbered, Complaint),
     /// With the packer.
@@ -110,7 +111,7 @@ impl Ids {
 }
 
 impl Share {
-    fn of(taken: &Taken) -> Share {
+    fn of(taken: &EncodedPayload) -> Share {
         Share { events: taken.events, continues: taken.continues }
     }
 }
@@ -119,11 +120,11 @@ impl<P: Packer> RequestLane<P> {
     /// A lane with a packer of its own.
     pub fn new(settings: Arc<Settings>, packer: P, cx: LaneCx) -> RequestLane<P> {
         RequestLane {
-            waiting: Waiting::new(settings.batch),
-            workshop: Workshop::new(packer),
+            batcher: Batcher::new(settings.batch),
+            pack_task: PackTask::new(packer),
             batches: VecDeque::new(),
             refused_before: 0,
-            carrier: Carrier::new(settings.clone(), cx.lane),
+            dispatcher: Dispatcher::new(settings.clone(), cx.lane),
             ids: Ids::new(),
             done: Vec::new(),
             answers: Vec::new(),
@@ -168,7 +169,7 @@ impl<P: Packer> RequestLane<P> {
 
     /// Gives the packer a request that was refused, if it has nothing else to do.
     fn repair(&mut self) {
-        let Some(packer) = self.workshop.idle() else { return };
+        let Some(packer) = self.pack_task.idle() else { return };
         for headers in self.answers.drain(..) {
             packer.answered(&|name| headers.get(name)?.to_str().ok().map(str::to_owned));
         }
@@ -182,19 +183,19 @@ impl<P: Packer> RequestLane<P> {
         let events = request.events;
         let job = if complaint.is_some() { Job::Convert(request) } else { Job::Split(request) };
         batch.repair = Some(Repair::AtWork { id, events, in_doubt, is_there, complaint });
-        self.workshop.begin(job);
+        self.pack_task.begin(job);
     }
 
     /// Gives the packer the next batch, if it is due and there is room for it.
     fn pack(&mut self, now: Instant) -> Option<Instant> {
-        if self.workshop.idle().is_none() || self.batches.len() >= BATCHES_MAX {
+        if self.pack_task.idle().is_none() || self.batches.len() >= BATCHES_MAX {
             return None;
         }
-        let due = self.waiting.due().filter(|due| *due > now);
-        if due.is_some() || self.waiting.due().is_none() {
+        let due = self.batcher.due().filter(|due| *due > now);
+        if due.is_some() || self.batcher.due().is_none() {
             return due;
         }
-        let taken = self.waiting.take(now, P::cut);
+        let taken = self.batcher.take(now, P::cut);
         self.batches.push_back(Batch {
             shares: taken.iter().map(Share::of).collect(),
             bytes: taken.iter().map(|taken| taken.bytes).sum(),
@@ -202,7 +203,7 @@ impl<P: Packer> RequestLane<P> {
             repair: None,
             refused: 0,
         });
-        self.workshop.begin(Job::Pack(taken));
+        self.pack_task.begin(Job::Pack(taken));
         None
     }
 
@@ -210,10 +211,10 @@ impl<P: Packer> RequestLane<P> {
     fn send(&mut self, now: Instant) -> Option<Instant> {
         let batch = self.batches.front().filter(|batch| batch.repair.is_none())?;
         let numbered = batch.requests.as_ref()?.front()?;
-        if self.carrier.is_flying() {
+        if self.dispatcher.has_request_in_flight() {
             return None;
         }
-        self.carrier.send(&numbered.request, &numbered.id, now).err()
+        self.dispatcher.send(&numbered.request, &numbered.id, now).err()
     }
 
     /// The packer has done its work.
@@ -269,9 +270,9 @@ impl<P: Packer> RequestLane<P> {
         }
     }
 
-    /// An attempt has ended. An error is for the engine to say and to wait for.
-    fn landed(&mut self, landed: Landed, now: Instant) -> Result<(), DeliverError> {
-        let Landed { endpoint, result } = landed;
+    /// Handles the end of an attempt. The engine logs an error and waits before the next call.
+    fn on_response(&mut self, attempt: Attempt, now: Instant) -> Result<(), DeliverError> {
+        let Attempt { endpoint, result } = attempt;
         let answer = match result {
             Ok(answer) => answer,
             Err(error) => {
@@ -284,19 +285,19 @@ impl<P: Packer> RequestLane<P> {
             return Ok(());
         }
         let (kind, text) = (kind(answer.status), || explain(&answer));
-        match verdict(&answer, SystemTime::now()) {
-            Verdict::Delivered => self.delivered(endpoint, answer, now),
-            Verdict::Later(wait) => {
+        match response_class(&answer, SystemTime::now()) {
+            ResponseClass::Delivered => self.delivered(endpoint, answer, now),
+            ResponseClass::Later(wait) => {
                 if answer.status != 429 {
                     self.doubt();
                 }
                 return Err(self.failed(endpoint, kind, &text(), wait, now));
             }
-            Verdict::Misconfigured => {
+            ResponseClass::Misconfigured => {
                 return Err(self.failed(endpoint, kind, &text(), self.slow(), now));
             }
-            Verdict::Refused { too_large } => self.refused(endpoint, &answer, too_large, now),
-            Verdict::OtherForm => self.other_form(endpoint, text()),
+            ResponseClass::Refused { too_large } => self.refused(endpoint, &answer, too_large, now),
+            ResponseClass::OtherForm => self.other_form(endpoint, text()),
         }
         Ok(())
     }
@@ -307,17 +308,17 @@ impl<P: Packer> RequestLane<P> {
         requests.and_then(VecDeque::front).is_some_and(|first| first.request.events == 0)
     }
 
-    /// A question that the far side does not know is not asked again.
+    /// A question that the endpoint does not know is not asked again.
     fn unanswered(&mut self, endpoint: usize) {
-        self.carrier.well(endpoint);
+        self.dispatcher.well(endpoint);
         if let Some(requests) = self.batches.front_mut().and_then(|batch| batch.requests.as_mut()) {
             requests.pop_front();
         }
     }
 
     fn delivered(&mut self, endpoint: usize, answer: Answer, now: Instant) {
-        self.carrier.well(endpoint);
-        self.waiting.larger(now);
+        self.dispatcher.well(endpoint);
+        self.batcher.grow(now);
         self.answers.push(answer.headers);
         if let Some(requests) = self.batches.front_mut().and_then(|batch| batch.requests.as_mut()) {
             requests.pop_front();
@@ -339,18 +340,18 @@ impl<P: Packer> RequestLane<P> {
         pause: Pause,
         now: Instant,
     ) -> DeliverError {
-        let wait = self.carrier.failed(endpoint, pause, now);
+        let wait = self.dispatcher.failed(endpoint, pause, now);
         let message = format!("{}: {text}", self.settings.targets[endpoint]);
         DeliverError { retry_after: Some(wait), ..DeliverError::retry(kind, message) }
     }
 
     fn refused(&mut self, endpoint: usize, answer: &Answer, too_large: bool, now: Instant) {
-        self.carrier.well(endpoint);
+        self.dispatcher.well(endpoint);
         self.counters.error("refused");
         let Some(batch) = self.batches.front_mut() else { return };
         let Some(numbered) = batch.requests.as_mut().and_then(VecDeque::pop_front) else { return };
         if too_large {
-            self.waiting.smaller(batch.bytes, now);
+            self.batcher.shrink(batch.bytes, now);
         }
         if self.said.is_none_or(|said| now >= said + SAY_AGAIN) {
             self.said = Some(now);
@@ -389,29 +390,30 @@ impl<P: Packer> Lane for RequestLane<P> {
     fn deliver<'a>(&'a mut self, payload: &'a Payload) -> BoxFuture<'a, Result<Delivery, DeliverError>> {
         Box::pin(async move {
             let now = Instant::now();
-            let cargo = payload.routing.as_ref().and_then(|routing| routing.downcast_ref::<Cargo>());
-            let taken = Taken {
+            let metadata =
+                payload.routing.as_ref().and_then(|routing| routing.downcast_ref::<PayloadMetadata>());
+            let taken = EncodedPayload {
                 parts: payload.parts.clone(),
                 events: payload.events,
                 bytes: payload.bytes,
-                routing: cargo.and_then(|cargo| cargo.routing.clone()),
+                routing: metadata.and_then(|metadata| metadata.routing.clone()),
                 units_before: 0,
                 continues: false,
             };
-            let hold = cargo.and_then(|cargo| cargo.hold);
+            let hold = metadata.and_then(|metadata| metadata.hold);
             let unix_ns = || Now::read(Duration::ZERO).unix_ns;
-            self.waiting.push(taken, hold.map(|hold| now + hold.left(unix_ns())), now);
+            self.batcher.push(taken, hold.map(|hold| now + hold.left(unix_ns())), now);
             self.turn(now);
             Ok(Delivery::Sent)
         })
     }
 
     fn is_full(&self) -> bool {
-        self.waiting.is_full()
+        self.batcher.is_full()
     }
 
     fn flush(&mut self) {
-        self.waiting.flush(Instant::now());
+        self.batcher.flush(Instant::now());
     }
 
     fn settled(&mut self) -> Vec<Settled> {
@@ -434,8 +436,8 @@ impl<P: Packer> Lane for RequestLane<P> {
                 };
                 // Each of them can be dropped and waited for anew.
                 tokio::select! {
-                    made = self.workshop.wait() => self.made(made, Instant::now())?,
-                    landed = self.carrier.land() => self.landed(landed, Instant::now())?,
+                    made = self.pack_task.wait() => self.made(made, Instant::now())?,
+                    attempt = self.dispatcher.response() => self.on_response(attempt, Instant::now())?,
                     () = time => {}
                 }
             }

@@ -1,15 +1,15 @@
-//! Requests to a far side, for sinks that speak HTTP: payloads are collected to batches, packed to
+//! Requests to an endpoint, for sinks that speak HTTP: payloads are collected into batches, packed into
 //! requests on a blocking thread, and sent in order, one at a time per lane.
 //!
 //! A sink brings a [`Packer`] and its [`Settings`]; the [`RequestLane`] does everything else.
 
-mod carrier;
+mod batcher;
 mod config;
+mod dispatcher;
 mod lane;
+mod pack_task;
+mod response_class;
 mod spread;
-mod verdict;
-mod waiting;
-mod workshop;
 
 pub use config::{
     BatchOptions, RequestOptions, Settings, access_files, check_access, check_headers, targets, under,
@@ -21,19 +21,19 @@ use bytes::Bytes;
 use std::any::Any;
 use std::sync::Arc;
 
-/// What an encoder puts into `Payload::routing` for a [`RequestLane`]; without it a payload is sent
-/// when its batch is due, and the packer gets no more than its bytes.
+/// Metadata of a payload, which an encoder puts into `Payload::routing` for a [`RequestLane`]. Without it
+/// a payload is sent when its batch is due, and the packer gets its bytes alone.
 #[derive(Clone, Default)]
-pub struct Cargo {
+pub struct PayloadMetadata {
     /// How long the payload is held back: see [`Spread`].
     pub hold: Option<Hold>,
     /// What the encoder tells the packer about the parts.
     pub routing: Option<Arc<dyn Any + Send + Sync>>,
 }
 
-/// A payload as the packer gets it.
+/// An encoded payload, as the packer gets it.
 #[derive(Clone)]
-pub struct Taken {
+pub struct EncodedPayload {
     /// The encoded bytes: views, not copies.
     pub parts: Vec<Bytes>,
     /// Events in it.
@@ -76,25 +76,25 @@ pub struct Request {
 pub trait Packer: Send + 'static {
     /// What `taken` brought, in order, as requests in order. Events that are in no request were
     /// dropped, and counted with a reason, by the packer. Runs on a blocking thread.
-    fn pack(&mut self, taken: Vec<Taken>) -> Vec<Request>;
+    fn pack(&mut self, taken: Vec<EncodedPayload>) -> Vec<Request>;
 
     /// Cuts a payload in two between two events, so that the first piece fills a batch that has `room`. `None`
     /// if it cannot be cut, or nothing of it fits: the payload then waits for the next batch, whole.
-    fn cut(_taken: &Taken, _room: Room) -> Option<(Taken, Taken)>
+    fn cut(_taken: &EncodedPayload, _room: Room) -> Option<(EncodedPayload, EncodedPayload)>
     where
         Self: Sized,
     {
         None
     }
 
-    /// The far side refused this request for its content (400, 413, 422): smaller ones that say the
+    /// The endpoint refused this request for its content (400, 413, 422): smaller ones that say the
     /// same together, in order; `None` for a single event, which the lane then drops and counts as
     /// `refused`. Events that are in none of them were dropped, and counted with a reason, by the packer.
     /// Runs on a blocking thread.
     fn split(&mut self, request: Request) -> Option<Vec<Request>>;
 
     /// A request was refused of which an earlier attempt may have been taken, since its answer was lost: whether
-    /// `said`, the body of the answer, means that the far side has what it brings already. A single event then
+    /// `said`, the body of the answer, means that the endpoint has what it brings already. A single event then
     /// counts as delivered.
     fn has_already(_said: &[u8]) -> bool
     where
@@ -103,7 +103,7 @@ pub trait Packer: Send + 'static {
         false
     }
 
-    /// The far side does not take this form of request (415): the same in another form. None if there
+    /// The endpoint does not take this form of request (415): the same in another form. None if there
     /// is no other: it is a fault of the configuration then, and sent again later. Runs on a blocking
     /// thread.
     fn convert(&mut self, _request: &Request) -> Option<Request> {

@@ -8,7 +8,7 @@ use std::io::Write;
 
 /// The first and the second half of the metrics of a block, as blocks; `None` if it has fewer than two, or is none.
 ///
-/// For one that a far side refuses: what it takes of it is found by halving.
+/// For one that an endpoint refuses: what it takes of it is found by halving.
 pub fn split(block: &[u8]) -> Option<[Vec<u8>; 2]> {
     let block = blocks(block).next()?.ok()?;
     let rows = block.metrics().len();

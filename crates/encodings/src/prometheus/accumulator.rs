@@ -121,7 +121,7 @@ impl Distribution {
     }
 }
 
-/// The series of one far side.
+/// The series of one endpoint.
 pub struct Accumulator<F> {
     options: Options,
     form: F,

@@ -153,7 +153,7 @@ async fn no_answer_no_connection_and_no_http_are_errors_that_say_which() {
 }
 
 #[tokio::test]
-async fn a_far_side_that_never_reads_runs_out_of_time() {
+async fn an_endpoint_that_never_reads_runs_out_of_time() {
     let (address, _seen) = server(vec![vec![Do::Nothing]]).await;
     let mut client = client(&address, Duration::from_millis(300));
     let large = Outgoing { body: vec![Bytes::from(vec![0; 32 << 20])], ..outgoing(&[]) };
@@ -184,7 +184,7 @@ async fn an_answer_counts_although_the_connection_is_reset_behind_it() {
 }
 
 #[tokio::test]
-async fn the_kernel_notices_a_far_side_that_is_gone() {
+async fn the_kernel_notices_an_endpoint_that_is_gone() {
     let (address, _seen) = server(vec![vec![Do::Nothing]]).await;
     let stream = client(&address, LONG).dial().await.unwrap();
     assert!(stream.nodelay().unwrap() && sockopt::socket_keepalive(&stream).unwrap());

@@ -19,7 +19,7 @@ pub fn explain(error: &Error, host: &str, files: &TlsFiles) -> String {
     }
 }
 
-/// What is wrong with the far side's certificate.
+/// What is wrong with the endpoint's certificate.
 fn certificate(fault: &CertificateError, host: &str, files: &TlsFiles) -> String {
     use CertificateError as Fault;
     match fault {
@@ -72,7 +72,7 @@ fn names(presented: &[String]) -> String {
     presented.iter().map(bare).collect::<Vec<_>>().join(", ")
 }
 
-/// Why the far side ends the handshake.
+/// Why the endpoint ends the handshake.
 fn refusal(alert: AlertDescription, host: &str, files: &TlsFiles) -> String {
     use AlertDescription as Alert;
     let own = match &files.cert_file {

@@ -42,7 +42,7 @@ impl ServerCertVerifier for Lax {
         Ok(ServerCertVerified::assertion())
     }
 
-    // The far side still proves that it has the key to the certificate it shows.
+    // The endpoint still proves that it has the key to the certificate it shows.
     fn verify_tls12_signature(
         &self,
         message: &[u8],

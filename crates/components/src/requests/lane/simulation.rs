@@ -1,4 +1,4 @@
-//! Many hosts whose far side was away: when they ask for it, and when they send what they kept. Played
+//! Many hosts whose endpoint was away: when they ask for it, and when they send what they kept. Played
 //! with what a lane uses for that, on a clock of its own.
 
 use millstream_testkit::Random;
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 /// Length of a slot.
 const SLOT: Duration = Duration::from_millis(100);
 
-/// How long the far side is away, for all hosts from the same moment on.
+/// How long the endpoint is away, for all hosts from the same moment on.
 const AWAY: Duration = Duration::from_secs(300);
 
 /// When what a host does at first has worn off.

@@ -33,7 +33,7 @@ fn letters(text: Vec<u8>) -> Request {
 }
 
 impl Packer for Letters {
-    fn pack(&mut self, taken: Vec<Taken>) -> Vec<Request> {
+    fn pack(&mut self, taken: Vec<EncodedPayload>) -> Vec<Request> {
         self.packed.fetch_add(1, Ordering::Relaxed);
         let text: Vec<u8> = taken.iter().flat_map(|taken| taken.parts.concat()).collect();
         assert!(!text.contains(&b'!'), "the packer panics");
@@ -42,14 +42,14 @@ impl Packer for Letters {
         vec![letters(text)]
     }
 
-    fn cut(taken: &Taken, room: Room) -> Option<(Taken, Taken)> {
+    fn cut(taken: &EncodedPayload, room: Room) -> Option<(EncodedPayload, EncodedPayload)> {
         let letters = room.events.min(taken.events - 1);
         if taken.routing.is_none() || letters == 0 {
             return None;
         }
         let text = taken.parts.concat();
         let (first, rest) = text.split_at(letters as usize);
-        let piece = |text: &[u8], continues| Taken {
+        let piece = |text: &[u8], continues| EncodedPayload {
             parts: vec![Bytes::from(text.to_vec())],
             events: text.len() as u64,
             bytes: text.len() as u64,
@@ -135,18 +135,18 @@ impl Rig {
     }
 
     async fn deliver_at(&mut self, text: &str, hold: Option<Hold>) {
-        self.deliver_with(text, Cargo { hold, routing: None }).await;
+        self.deliver_with(text, PayloadMetadata { hold, routing: None }).await;
     }
 
     /// A payload that the packer can cut.
     async fn deliver_cuttable(&mut self, text: &str) {
-        self.deliver_with(text, Cargo { hold: None, routing: Some(Arc::new(())) }).await;
+        self.deliver_with(text, PayloadMetadata { hold: None, routing: Some(Arc::new(())) }).await;
     }
 
-    async fn deliver_with(&mut self, text: &str, cargo: Cargo) {
+    async fn deliver_with(&mut self, text: &str, metadata: PayloadMetadata) {
         let mut payload = Payload::new(text.len() as u64);
         payload.push(Bytes::from(text.to_owned()));
-        payload.routing = Some(Box::new(cargo));
+        payload.routing = Some(Box::new(metadata));
         assert_eq!(self.lane.deliver(&payload).await.unwrap(), Delivery::Sent);
     }
 
@@ -271,7 +271,7 @@ async fn every_passing_failure_is_tried_again_with_the_same_id_and_in_order() {
 }
 
 #[tokio::test]
-async fn what_the_far_side_asks_for_is_waited_for() {
+async fn what_the_endpoint_asks_for_is_waited_for() {
     let busy = Reply::Status(503, vec![("Retry-After", "1".to_owned())], String::new());
     let server = script(vec![busy]);
     let mut rig = Rig::to(&server);
@@ -318,7 +318,7 @@ async fn a_refused_request_is_split_and_only_the_events_at_fault_are_dropped() {
 }
 
 #[tokio::test]
-async fn what_the_far_side_has_of_an_attempt_whose_answer_was_lost_is_not_dropped() {
+async fn what_the_endpoint_has_of_an_attempt_whose_answer_was_lost_is_not_dropped() {
     let count = AtomicUsize::new(0);
     let server = HttpServer::start(move |seen| match seen.text() {
         _ if count.fetch_add(1, Ordering::Relaxed) == 0 => Reply::Close,
@@ -329,7 +329,7 @@ async fn what_the_far_side_has_of_an_attempt_whose_answer_was_lost_is_not_droppe
     let mut rig = Rig::to(&server);
     rig.bring(&["akxb"]).await;
     assert_eq!(rig.refused(), 1, "x alone");
-    // Of one that came only once the far side cannot have anything.
+    // Of one that came only once the endpoint cannot have anything.
     rig.deliver("kc").await;
     rig.settle(2).await;
     assert_eq!(rig.refused(), 2);
@@ -354,7 +354,7 @@ async fn events_that_the_packer_drops_when_it_splits_are_counted_once() {
 }
 
 #[tokio::test]
-async fn a_question_that_the_far_side_does_not_know_does_not_block_the_lane() {
+async fn a_question_that_the_endpoint_does_not_know_does_not_block_the_lane() {
     for status in [400, 406, 413, 415, 500, 501] {
         let server = script(vec![Reply::status(status)]);
         let mut rig = Rig::to(&server);

@@ -11,7 +11,7 @@ pub use config::HttpConfig;
 
 use crate::codec::msgpack::MetricBlocks;
 use crate::codec::{Codec, Encoding};
-use crate::requests::{Cargo, RequestLane, Settings, Spread};
+use crate::requests::{PayloadMetadata, RequestLane, Settings, Spread};
 use millstream_model::limits::BATCH_ROWS_MAX;
 use millstream_model::{Batch, ComponentError, EncodeCx, Encoder, Lane, LaneCx, Payload, Sink};
 use packer::{Form, HttpPacker, UNIT_BYTES, Units};
@@ -84,9 +84,9 @@ impl Encoder for HttpEncoder {
             }
         };
         let routing = units.map(|units| Arc::new(units) as _);
-        let cargo = Cargo { hold: self.spread.hold(batch), routing };
-        if cargo.hold.is_some() || cargo.routing.is_some() {
-            payload.routing = Some(Box::new(cargo));
+        let metadata = PayloadMetadata { hold: self.spread.hold(batch), routing };
+        if metadata.hold.is_some() || metadata.routing.is_some() {
+            payload.routing = Some(Box::new(metadata));
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! From payloads to bodies, and from a body that was refused to two halves.
 
 use super::config::Framing;
-use crate::requests::{Packer, Request, Room, Taken};
+use crate::requests::{EncodedPayload, Packer, Request, Room};
 use bytes::Bytes;
 use millstream_compression::{Algorithm, Compressor};
 use millstream_encodings::msgpack;
@@ -111,12 +111,12 @@ impl HttpPacker {
 }
 
 impl Packer for HttpPacker {
-    fn pack(&mut self, taken: Vec<Taken>) -> Vec<Request> {
+    fn pack(&mut self, taken: Vec<EncodedPayload>) -> Vec<Request> {
         let pieces = self.fit(Piece::of(taken));
         pieces.into_iter().map(|piece| self.request(piece)).collect()
     }
 
-    fn cut(taken: &Taken, room: Room) -> Option<(Taken, Taken)> {
+    fn cut(taken: &EncodedPayload, room: Room) -> Option<(EncodedPayload, EncodedPayload)> {
         let front = match known_units(taken) {
             Some(units) => Front::of(units.iter().copied(), room),
             None => Front::of(line_units(&taken.parts), room),
@@ -125,7 +125,7 @@ impl Packer for HttpPacker {
             return None;
         }
         let (before, behind) = cut(&taken.parts, front.bytes);
-        let rest = Taken {
+        let rest = EncodedPayload {
             parts: behind,
             events: taken.events - front.events,
             bytes: taken.bytes.saturating_sub(front.bytes),
@@ -133,7 +133,7 @@ impl Packer for HttpPacker {
             ..taken.clone()
         };
         let Front { events, bytes, .. } = front;
-        Some((Taken { parts: before, events, bytes, continues: true, ..taken.clone() }, rest))
+        Some((EncodedPayload { parts: before, events, bytes, continues: true, ..taken.clone() }, rest))
     }
 
     fn split(&mut self, request: Request) -> Option<Vec<Request>> {
@@ -148,7 +148,7 @@ impl Packer for HttpPacker {
 
 impl Piece {
     /// All units of these payloads.
-    fn of(taken: Vec<Taken>) -> Piece {
+    fn of(taken: Vec<EncodedPayload>) -> Piece {
         let events = taken.iter().map(|taken| taken.events).sum();
         let mut piece = Piece { parts: Vec::new(), units: None, events };
         for taken in taken {
@@ -257,7 +257,7 @@ impl Front {
 }
 
 /// The units that the encoder has told, from the first that is in `taken` on.
-fn known_units(taken: &Taken) -> Option<&[(u32, u32)]> {
+fn known_units(taken: &EncodedPayload) -> Option<&[(u32, u32)]> {
     let known = taken.routing.as_ref()?.downcast_ref::<Units>()?;
     known.units.get(taken.units_before..)
 }

@@ -1,8 +1,8 @@
-//! From batches to bodies, as a far side reads them.
+//! From batches to bodies, as an endpoint reads them.
 
 use super::config::Framing;
 use super::*;
-use crate::requests::{Packer, Request, Room, Taken};
+use crate::requests::{EncodedPayload, Packer, Request, Room};
 use millstream_compression::Algorithm;
 use millstream_model::{BlockPool, Cell, CellKind, Column, Counters, Grant, Ledger};
 use millstream_testkit::{Rows, batch};
@@ -20,12 +20,12 @@ fn form(framing: Framing) -> Form {
 }
 
 /// A payload as the lane gives it to the packer.
-fn taken(codec: &str, text: &str) -> Taken {
+fn taken(codec: &str, text: &str) -> EncodedPayload {
     let rows = [Rows { name: "f", text: text.as_bytes() }];
     taken_of(codec, &batch(&rows, usize::MAX, &Grant::new(1 << 30), &Ledger::new()))
 }
 
-fn taken_of(codec: &str, batch: &Batch) -> Taken {
+fn taken_of(codec: &str, batch: &Batch) -> EncodedPayload {
     let encoding: Encoding =
         serde_json::from_value(serde_json::json!({ "codec": codec, "metadata": [] })).unwrap();
     let inner = match encoding.codec {
@@ -39,9 +39,9 @@ fn taken_of(codec: &str, batch: &Batch) -> Taken {
     let mut payload = Payload::new(batch.events() as u64);
     let mut cx = EncodeCx { pool: &pool, permit: &mut permit, counters: &counters };
     encoder.encode(batch, &mut payload, &mut cx).unwrap();
-    let cargo = payload.routing.as_ref().and_then(|routing| routing.downcast_ref::<Cargo>());
-    let routing = cargo.and_then(|cargo| cargo.routing.clone());
-    Taken {
+    let metadata = payload.routing.as_ref().and_then(|routing| routing.downcast_ref::<PayloadMetadata>());
+    let routing = metadata.and_then(|metadata| metadata.routing.clone());
+    EncodedPayload {
         parts: payload.parts.clone(),
         events: payload.events,
         bytes: payload.bytes,
@@ -101,7 +101,7 @@ fn a_body_has_no_more_than_the_limits_allow_and_a_large_event_goes_alone() {
 }
 
 /// What the lane does with one payload: bodies of at most `room`, from its pieces.
-fn cut_up(form: Form, mut taken: Taken, room: Room) -> Vec<Request> {
+fn cut_up(form: Form, mut taken: EncodedPayload, room: Room) -> Vec<Request> {
     let mut packer = HttpPacker::new(form);
     let mut requests = Vec::new();
     while let Some((first, rest)) = HttpPacker::cut(&taken, room) {

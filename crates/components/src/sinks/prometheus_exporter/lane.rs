@@ -3,7 +3,7 @@
 use super::Series;
 use super::server::Server;
 use crate::prometheus::{now_ms, rows_of};
-use crate::requests::Cargo;
+use crate::requests::PayloadMetadata;
 use bytes::Bytes;
 use millstream_model::{BoxFuture, Counters, DeliverError, Delivery, Lane, Outcome, Payload, Settled};
 use millstream_transport::auth::Auth;
@@ -72,8 +72,9 @@ impl Lane for ExporterLane {
 
     fn deliver<'a>(&'a mut self, payload: &'a Payload) -> BoxFuture<'a, Result<Delivery, DeliverError>> {
         Box::pin(async move {
-            let cargo = payload.routing.as_ref().and_then(|routing| routing.downcast_ref::<Cargo>());
-            let (Some(Cargo { routing, .. }), [text]) = (cargo, &payload.parts[..]) else {
+            let metadata =
+                payload.routing.as_ref().and_then(|routing| routing.downcast_ref::<PayloadMetadata>());
+            let (Some(PayloadMetadata { routing, .. }), [text]) = (metadata, &payload.parts[..]) else {
                 return Err(DeliverError::reject("panic", "a payload of another sink: this is a bug"));
             };
             let (series, routing, text) = (self.series.clone(), routing.clone(), text.clone());

@@ -38,7 +38,7 @@ pub struct PrometheusRemoteWriteConfig {
     /// Headers of each request, such as `X-Scope-OrgID`.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
-    /// Version of remote write: `auto` asks the far side.
+    /// Version of remote write: `auto` asks the endpoint.
     #[serde(default)]
     pub protocol: Protocol,
     /// How events are collected to requests.
@@ -83,7 +83,7 @@ pub struct PrometheusRemoteWriteConfig {
 /// Version of remote write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 pub enum Protocol {
-    /// 2.0 if the far side knows it, else 1.0.
+    /// 2.0 if the endpoint knows it, else 1.0.
     #[default]
     #[serde(rename = "auto")]
     Auto,

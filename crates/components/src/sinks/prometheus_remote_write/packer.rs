@@ -2,7 +2,7 @@
 
 use super::config::Protocol;
 use crate::prometheus::{now_ms, rows_of};
-use crate::requests::{Packer, Request, Taken};
+use crate::requests::{EncodedPayload, Packer, Request};
 use bytes::Bytes;
 use millstream_compression::{Algorithm, Compressor};
 use millstream_encodings::prometheus::{
@@ -12,7 +12,7 @@ use millstream_model::Counters;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Header by which a far side that knows version 2 says how many samples it has written.
+/// Header by which an endpoint that knows version 2 says how many samples it has written.
 const WRITTEN: &str = "x-prometheus-remote-write-samples-written";
 
 /// How large requests become, and what they are.
@@ -34,7 +34,7 @@ pub struct RemotePacker {
     compressor: Compressor,
     counters: Arc<Counters>,
     refused: BTreeMap<&'static str, u64>,
-    /// Which version the far side takes.
+    /// Which version the endpoint takes.
     version: Version,
     /// Whether it was asked which.
     asked: bool,
@@ -112,14 +112,14 @@ impl RemotePacker {
 }
 
 impl Packer for RemotePacker {
-    fn pack(&mut self, taken: Vec<Taken>) -> Vec<Request> {
+    fn pack(&mut self, taken: Vec<EncodedPayload>) -> Vec<Request> {
         let (now_ms, mut requests) = (now_ms(), Vec::new());
         self.accumulator.sweep(now_ms);
         if !std::mem::replace(&mut self.asked, true) {
             requests.extend(self.request(Body::question()));
         }
         self.builder.set_version(self.version);
-        for Taken { parts, routing, .. } in &taken {
+        for EncodedPayload { parts, routing, .. } in &taken {
             if let (Some(rows), [text]) = (rows_of(routing), &parts[..]) {
                 self.add((rows, text), now_ms, &mut requests);
             }
@@ -143,7 +143,7 @@ impl Packer for RemotePacker {
         said.contains("out of order") || said.contains("out-of-order")
     }
 
-    /// A far side that does not take version 2 gets version 1 from now on, unless it has to be 2.
+    /// An endpoint that does not take version 2 gets version 1 from now on, unless it has to be 2.
     fn convert(&mut self, request: &Request) -> Option<Request> {
         if self.limits.protocol != Protocol::Auto {
             return None;

@@ -28,7 +28,7 @@ pub struct TcpConfig {
     /// How events are encoded.
     #[serde(default)]
     pub encoding: Encoding,
-    /// How the far side tells events apart.
+    /// How the endpoint tells events apart.
     #[serde(default)]
     pub framing: Framing,
     /// How batches are compressed; needs `framing: length`.
@@ -40,7 +40,7 @@ pub struct TcpConfig {
     /// How events are collected to batches, where there are batches: with compression or acknowledgements.
     #[serde(default)]
     pub batch: Option<BatchOptions>,
-    /// The far side answers which batches it has settled; needs `framing: length`.
+    /// The endpoint answers which batches it has settled; needs `framing: length`.
     #[serde(default)]
     pub acknowledgements: bool,
     /// What may be on its way without being settled.
@@ -56,7 +56,7 @@ pub struct TcpConfig {
     /// How long it may take to connect, TLS included.
     #[serde(default = "default_connect_timeout")]
     pub connect_timeout: Interval,
-    /// How long the far side may take nothing and acknowledge nothing before another connection is tried.
+    /// How long the endpoint may take nothing and acknowledge nothing before another connection is tried.
     #[serde(default = "default_timeout")]
     pub timeout: Interval,
 }
@@ -73,7 +73,7 @@ fn default_timeout() -> Interval {
     Interval(Duration::from_secs(30))
 }
 
-/// How the far side tells events apart.
+/// How the endpoint tells events apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Framing {

@@ -1,4 +1,4 @@
-//! The bytes of frames with acknowledgements: `docs/formats/tcp-frames.md` describes them for far sides.
+//! The bytes of frames with acknowledgements: `docs/formats/tcp-frames.md` describes them for endpoints.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
@@ -19,7 +19,7 @@ const HEAD_BYTES: usize = 1 + NUMBER_BYTES;
 
 /// What the agent begins a connection with.
 pub struct Hello {
-    /// Of the lane's run: with it, the far side can tell repeats.
+    /// Of the lane's run: with it, the endpoint can tell repeats.
     pub session: [u8; 16],
     /// Number of the compression: its place in the documentation.
     pub compression: u8,
@@ -53,7 +53,7 @@ pub fn data_head(number: u64, events: u64, bytes: usize) -> Bytes {
     out.freeze()
 }
 
-/// What the far side says.
+/// What the endpoint says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// Every frame up to this number is settled.
@@ -77,7 +77,7 @@ impl Answers {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next answer that is complete. An error says how the far side does not keep to the protocol.
+    /// The next answer that is complete. An error says how the endpoint does not keep to the protocol.
     pub fn next(&mut self) -> Result<Option<Answer>, String> {
         let left = &self.buffer[self.done..];
         let Some((length, rest)) = left.split_first_chunk::<4>() else { return Ok(None) };

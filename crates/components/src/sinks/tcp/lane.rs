@@ -42,7 +42,7 @@ pub struct TcpLane {
     bytes: u64,
     /// Number of the unit that was made last.
     last: u64,
-    /// Number of the last unit that a connection was given: a far side may know it.
+    /// Number of the last unit that a connection was given: an endpoint may know it.
     given: u64,
     /// Settled, and not told to the engine yet.
     settled: Vec<Settled>,
@@ -158,7 +158,7 @@ impl TcpLane {
         self.counters.dropped("refused", pending.unit.events);
         if self.said.is_none_or(|said| said.elapsed() >= SAY_AGAIN) {
             self.said = Some(Instant::now());
-            log::warn!("sink {}: the far side refuses {} events: {reason}", self.sink, pending.unit.events);
+            log::warn!("sink {}: the endpoint refuses {} events: {reason}", self.sink, pending.unit.events);
         }
     }
 

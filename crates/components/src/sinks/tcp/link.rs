@@ -30,7 +30,7 @@ const LOOK_MAX: Duration = Duration::from_millis(50);
 /// good order and each time: what they took is lost, so no number of such ends counts as arrived either.
 const PROBATION: Duration = Duration::from_millis(500);
 
-/// How long the far side is listened to when nothing can be sent to it any more.
+/// How long the endpoint is listened to when nothing can be sent to it any more.
 const LAST_WORDS: Duration = Duration::from_millis(100);
 
 /// How long the end of a connection may take.
@@ -148,7 +148,7 @@ impl Driver {
         Ok((stream, meter, answers))
     }
 
-    /// Says which session this is; the far side says what it has of that.
+    /// Says which session this is; the endpoint says what it has of that.
     async fn greet(
         &self,
         stream: &mut Box<dyn Stream>,
@@ -175,7 +175,7 @@ impl Driver {
     fn take(&self, answers: &mut Answers) -> Result<bool, LinkError> {
         let mut any = false;
         let wrong = |what: String| {
-            self.error("protocol", &format!("the far side does not keep to the protocol: {what}"))
+            self.error("protocol", &format!("the endpoint does not keep to the protocol: {what}"))
         };
         while let Some(answer) = answers.next().map_err(wrong)? {
             self.shared.answer(answer).map_err(wrong)?;
@@ -195,7 +195,7 @@ impl Driver {
             error = self.watch(meter, begun) => (error, false),
         };
         if !is_read && let Ok(last) = timeout(LAST_WORDS, read).await {
-            // It knows better: why the far side reads no more, and what it has settled.
+            // It knows better: why the endpoint reads no more, and what it has settled.
             error = last;
         }
         if let Ok(arrived) = meter.acknowledged() {
@@ -257,7 +257,7 @@ impl Driver {
             };
             self.note(arrived, begun);
             let now = (arrived, self.shared.answers());
-            // Without answers, a far side that has everything owes nothing.
+            // Without answers, an endpoint that has everything owes nothing.
             let is_even = self.plan.hello.is_none() && arrived == meter.written();
             if now != seen {
                 (pause, seen, moved) = (LOOK_MIN, now, Instant::now());
@@ -271,7 +271,7 @@ impl Driver {
         }
     }
 
-    /// The kernel of the far side has so many bytes: that settles them where there are no answers.
+    /// The kernel of the endpoint has so many bytes: that settles them where there are no answers.
     fn note(&self, arrived: u64, begun: Instant) {
         if self.plan.hello.is_none() && !self.is_on_probation(begun) {
             self.shared.arrived(arrived);
@@ -288,12 +288,12 @@ impl Driver {
     }
 
     fn closed(&self) -> LinkError {
-        self.error("closed", "the far side has ended the connection")
+        self.error("closed", "the endpoint has ended the connection")
     }
 
     fn stuck(&self) -> LinkError {
         let what = if self.plan.hello.is_some() { "acknowledged" } else { "taken" };
-        self.error("timeout", &format!("the far side has {what} nothing for {:?}", self.plan.timeout))
+        self.error("timeout", &format!("the endpoint has {what} nothing for {:?}", self.plan.timeout))
     }
 
     fn broken(&self, error: &io::Error) -> LinkError {

@@ -3,8 +3,8 @@
 //! Workers encode; the lane numbers what it takes and hands it to a link, a task with a connection. What
 //! is not settled is kept, in order, and goes over the next link when one fails.
 //!
-//! Settled is what the far side has acknowledged in its answers, where these are asked for; else what
-//! the kernel of the far side has acknowledged, which a reset cannot take back any more.
+//! Settled is what the endpoint has acknowledged in its answers, where these are asked for; else what
+//! the kernel of the endpoint has acknowledged, which a reset cannot take back any more.
 
 mod config;
 mod encoder;

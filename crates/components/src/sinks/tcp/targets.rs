@@ -5,7 +5,7 @@ use millstream_transport::{Endpoints, Pause};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Between two attempts of a lane to connect, wherever to: a far side that takes connections and ends
+/// Between two attempts of a lane to connect, wherever to: an endpoint that takes connections and ends
 /// them at once is not asked more often.
 const CONNECT_EVERY: Duration = Duration::from_millis(100);
 

@@ -16,7 +16,7 @@ const PLAIN: Settings = Settings {
     idle_timeout: Duration::from_secs(300),
 };
 
-/// The far side of a [`Keep`]: what a restart would find.
+/// The endpoint of a [`Keep`]: what a restart would find.
 #[derive(Clone, Default)]
 struct Kept(Arc<Mutex<(Vec<u8>, usize)>>);
 

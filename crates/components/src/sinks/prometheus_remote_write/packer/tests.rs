@@ -19,7 +19,7 @@ fn packer(protocol: Protocol, events: u64) -> (RemotePacker, Arc<Counters>) {
 }
 
 /// A payload with a counter of 1 for each name, a second later than the one before.
-fn taken(names: &[&str], second: i64) -> Taken {
+fn taken(names: &[&str], second: i64) -> EncodedPayload {
     let time_ns = (now_ms() / 1000 + second) * 1_000_000_000;
     let metric = |name: &'_ &'static str| Metric {
         name: name.as_bytes(),
@@ -34,7 +34,7 @@ fn taken(names: &[&str], second: i64) -> Taken {
     let metrics: Vec<_> = leaked.iter().map(metric).collect();
     let (routing, text) = encoded(&metrics, &Distributions::Native);
     let bytes = text.len() as u64;
-    Taken {
+    EncodedPayload {
         parts: vec![text],
         events: names.len() as u64,
         bytes,
@@ -89,7 +89,7 @@ fn what_cannot_be_sent_is_counted_with_its_reason() {
 }
 
 #[test]
-fn a_far_side_that_knows_version_2_is_found_by_a_question() {
+fn an_endpoint_that_knows_version_2_is_found_by_a_question() {
     let (mut packer, _) = packer(Protocol::Auto, 10);
     let version = |requests: &[Request]| -> Vec<String> {
         requests.iter().map(|request| header(request, "x-prometheus-remote-write-version")).collect()

@@ -114,9 +114,9 @@ async fn lines_arrive_in_order_and_are_settled() {
     assert_eq!(engine.errors, [""; 0]);
 }
 
-/// A far side that is killed before it has read everything.
+/// An endpoint that is killed before it has read everything.
 #[tokio::test]
-async fn a_reset_loses_nothing_that_the_kernel_of_the_far_side_has_not_taken() {
+async fn a_reset_loses_nothing_that_the_kernel_of_the_endpoint_has_not_taken() {
     let far = Far::start().await;
     let (lane, _) = lane(json!({"address": far.address, "window": {"frames": 100_000}}));
     let mut engine = Engine::new(lane);
@@ -147,7 +147,7 @@ fn last_line(payloads: usize) -> String {
 }
 
 #[tokio::test]
-async fn a_far_side_that_never_reads_is_left() {
+async fn an_endpoint_that_never_reads_is_left() {
     let far = Far::start().await;
     let options = json!({"address": far.address, "timeout": "300ms", "window": {"frames": 100_000}});
     let (lane, _) = lane(options);
@@ -189,7 +189,7 @@ async fn nothing_is_settled_before_it_is_acknowledged() {
     assert!(engine.errors.is_empty(), "{:?}", engine.errors);
 }
 
-/// The far side loses its answers, again and again; it tells repeats by session and number.
+/// The endpoint loses its answers, again and again; it tells repeats by session and number.
 #[tokio::test]
 async fn lost_acknowledgements_repeat_the_same_numbers() {
     let far = Far::start().await;
@@ -233,7 +233,7 @@ async fn lost_acknowledgements_repeat_the_same_numbers() {
 }
 
 #[tokio::test]
-async fn what_the_far_side_has_already_is_not_sent_again() {
+async fn what_the_endpoint_has_already_is_not_sent_again() {
     let far = Far::start().await;
     let (lane, _) = lane(acks(&far, json!({})));
     let mut engine = Engine::new(lane);
@@ -245,7 +245,7 @@ async fn what_the_far_side_has_already_is_not_sent_again() {
         drop(frames);
         let mut frames = far.greeted(2).await;
         let (number, _) = frames.next().await.unwrap();
-        // A late one, then the right one, then a far side that is ahead of itself.
+        // A late one, then the right one, then an endpoint that is ahead of itself.
         for acknowledged in [1, 2, number] {
             frames.acknowledge(acknowledged).await;
         }

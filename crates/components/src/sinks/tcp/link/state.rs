@@ -96,7 +96,7 @@ impl Shared {
             {
                 let mut state = self.lock();
                 let settled = state.settled;
-                // The far side may have settled units over a connection before this one.
+                // The endpoint may have settled units over a connection before this one.
                 while let Some(unit) = state.queue.pop_front() {
                     if unit.number > settled {
                         return Some(unit);
@@ -136,7 +136,7 @@ impl Shared {
         }
     }
 
-    /// An answer of the far side. An error says why it cannot be one.
+    /// An answer of the endpoint. An error says why it cannot be one.
     pub fn answer(&self, answer: Answer) -> Result<(), String> {
         let mut state = self.lock();
         let (Answer::Acknowledged(number) | Answer::Refused(number, _)) = answer;
@@ -213,7 +213,7 @@ mod tests {
         Arc::new(Draft::default().seal(number))
     }
 
-    /// A far side that says again and again what it refuses.
+    /// An endpoint that says again and again what it refuses.
     #[test]
     fn refusals_are_kept_once_and_only_of_what_is_on_its_way() {
         let shared = Shared::new(vec![unit(11), unit(12), unit(13)], 13);

@@ -1,4 +1,4 @@
-//! Far sides for tests: what they read, and how they answer.
+//! Endpoints for tests: what they read, and how they answer.
 
 use millstream_transport::tcp::Stream;
 use std::io;

@@ -1,49 +1,49 @@
-//! What an answer means for the events of a request.
+//! Classifies responses: what a status means for the events of a request.
 
 use millstream_transport::http::Answer;
 use millstream_transport::{Pause, retry_after};
 use std::time::SystemTime;
 
-/// The longest part of an answer that a message shows, in characters.
+/// Longest excerpt of a response body in a message. Characters.
 const SHOWN: usize = 200;
 
-/// What an answer means.
+/// The class of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// The far side has the events.
+pub enum ResponseClass {
+    /// The endpoint accepted the events.
     Delivered,
-    /// It may take them later: after what it asked for, or after the backoff.
+    /// Retry later: after the time that it asked for, or after the backoff.
     Later(Pause),
-    /// It takes nothing until a person changes something, here or there: asked again slowly.
+    /// Nothing succeeds until an operator changes the agent or the endpoint: retry slowly.
     Misconfigured,
-    /// It refuses these events.
+    /// The endpoint refused these events.
     Refused {
-        /// For their size together.
+        /// Because of their total size.
         too_large: bool,
     },
-    /// It does not know this form of request.
+    /// The endpoint does not support this format of request.
     OtherForm,
 }
 
-/// What an answer means.
-pub fn verdict(answer: &Answer, now: SystemTime) -> Verdict {
+/// Classifies a response by its status and `Retry-After`.
+pub fn response_class(answer: &Answer, now: SystemTime) -> ResponseClass {
     match answer.status {
-        200..=299 => Verdict::Delivered,
-        400 | 422 => Verdict::Refused { too_large: false },
-        413 => Verdict::Refused { too_large: true },
-        415 => Verdict::OtherForm,
+        200..=299 => ResponseClass::Delivered,
+        400 | 422 => ResponseClass::Refused { too_large: false },
+        413 => ResponseClass::Refused { too_large: true },
+        415 => ResponseClass::OtherForm,
         // A method or version that is not implemented does not become so by waiting.
-        501 | 505 => Verdict::Misconfigured,
+        501 | 505 => ResponseClass::Misconfigured,
         408 | 425 | 429 | 500..=599 => {
             let header = answer.headers.get("retry-after").and_then(|value| value.to_str().ok());
             let asked = header.and_then(|value| retry_after(value, now));
-            Verdict::Later(asked.map_or(Pause::Backoff, Pause::Asked))
+            ResponseClass::Later(asked.map_or(Pause::Backoff, Pause::Asked))
         }
-        _ => Verdict::Misconfigured,
+        _ => ResponseClass::Misconfigured,
     }
 }
 
-/// Short name of what is wrong, for the counter of errors.
+/// Label of the error counter for a status.
 pub fn kind(status: u16) -> &'static str {
     match status {
         300..=399 => "redirect",
@@ -58,7 +58,7 @@ pub fn kind(status: u16) -> &'static str {
     }
 }
 
-/// The answer in words: status, what to do about it, and the beginning of what the far side says.
+/// Describes a response: status, what to do about it, and the beginning of its body.
 pub fn explain(answer: &Answer) -> String {
     let mut text = format!("answers {}", answer.status);
     if let Some(advice) = advice(answer) {
@@ -124,26 +124,26 @@ mod tests {
 
     #[test]
     fn every_status_has_a_meaning() {
-        let of = |status| verdict(&answer(status, None, ""), SystemTime::UNIX_EPOCH);
-        assert!([200, 201, 202, 204, 299].iter().all(|status| of(*status) == Verdict::Delivered));
+        let of = |status| response_class(&answer(status, None, ""), SystemTime::UNIX_EPOCH);
+        assert!([200, 201, 202, 204, 299].iter().all(|status| of(*status) == ResponseClass::Delivered));
         let later = [408, 425, 429, 500, 502, 503, 504, 507, 520];
-        assert!(later.iter().all(|status| of(*status) == Verdict::Later(Pause::Backoff)));
-        assert!([400, 422].iter().all(|status| of(*status) == Verdict::Refused { too_large: false }));
-        assert_eq!(of(413), Verdict::Refused { too_large: true });
-        assert_eq!(of(415), Verdict::OtherForm);
+        assert!(later.iter().all(|status| of(*status) == ResponseClass::Later(Pause::Backoff)));
+        assert!([400, 422].iter().all(|status| of(*status) == ResponseClass::Refused { too_large: false }));
+        assert_eq!(of(413), ResponseClass::Refused { too_large: true });
+        assert_eq!(of(415), ResponseClass::OtherForm);
         let slow = [100, 300, 301, 302, 307, 308, 401, 402, 403, 404, 405, 407, 410, 418, 451, 501, 505, 999];
-        assert!(slow.iter().all(|status| of(*status) == Verdict::Misconfigured));
+        assert!(slow.iter().all(|status| of(*status) == ResponseClass::Misconfigured));
     }
 
     #[test]
-    fn what_the_far_side_asks_for_is_granted() {
+    fn what_the_endpoint_asks_for_is_granted() {
         let busy = answer(503, Some(("retry-after", "17")), "");
         assert_eq!(
-            verdict(&busy, SystemTime::UNIX_EPOCH),
-            Verdict::Later(Pause::Asked(Duration::from_secs(17)))
+            response_class(&busy, SystemTime::UNIX_EPOCH),
+            ResponseClass::Later(Pause::Asked(Duration::from_secs(17)))
         );
         let odd = answer(429, Some(("retry-after", "later")), "");
-        assert_eq!(verdict(&odd, SystemTime::UNIX_EPOCH), Verdict::Later(Pause::Backoff));
+        assert_eq!(response_class(&odd, SystemTime::UNIX_EPOCH), ResponseClass::Later(Pause::Backoff));
     }
 
     #[test]

@@ -1,48 +1,48 @@
-//! The packer and its work, on a blocking thread.
+//! Runs the packer on a blocking thread.
 
-use super::{Packer, Request, Taken};
+use super::{EncodedPayload, Packer, Request};
 use std::future::pending;
 use std::panic::resume_unwind;
 use tokio::task::{JoinHandle, spawn_blocking};
 
-/// Something for the packer to do.
+/// A job for the packer.
 pub enum Job {
-    /// To make requests.
-    Pack(Vec<Taken>),
-    /// To take a refused request apart.
+    /// Packs payloads into requests.
+    Pack(Vec<EncodedPayload>),
+    /// Splits a refused request.
     Split(Request),
-    /// To bring a request into another form.
+    /// Converts a request to another format.
     Convert(Request),
 }
 
-/// What came of a [`Job`].
+/// The result of a [`Job`].
 pub enum Made {
-    /// Requests of payloads.
+    /// The requests.
     Packed(Vec<Request>),
-    /// Smaller requests instead of one; none if there are no smaller ones.
+    /// The smaller requests; `None` if the request has a single event.
     Split(Option<Vec<Request>>),
-    /// The request in another form, and whether there is one.
+    /// The request, and whether it was converted: `false` if there is no other format.
     Converted(Request, bool),
 }
 
-/// The packer, at work or at home.
-pub struct Workshop<P> {
+/// A packer that is idle or runs one job.
+pub struct PackTask<P> {
     packer: Option<P>,
     work: Option<JoinHandle<(P, Made)>>,
 }
 
-impl<P: Packer> Workshop<P> {
-    /// A packer without work.
-    pub fn new(packer: P) -> Workshop<P> {
-        Workshop { packer: Some(packer), work: None }
+impl<P: Packer> PackTask<P> {
+    /// Wraps an idle packer.
+    pub fn new(packer: P) -> PackTask<P> {
+        PackTask { packer: Some(packer), work: None }
     }
 
-    /// The packer, if it has nothing to do.
+    /// The packer, if it is idle.
     pub fn idle(&mut self) -> Option<&mut P> {
         self.packer.as_mut()
     }
 
-    /// Begins a job. The packer has to be idle.
+    /// Starts a job; does nothing unless the packer is idle.
     pub fn begin(&mut self, job: Job) {
         let Some(mut packer) = self.packer.take() else { return };
         self.work = Some(spawn_blocking(move || {
@@ -58,8 +58,7 @@ impl<P: Packer> Workshop<P> {
         }));
     }
 
-    /// Waits for the end of the job; without one, for ever. May be dropped and called anew. A panic of
-    /// the packer goes on here.
+    /// Waits for the result of the job; without one, forever. Cancel safe. Resumes a panic of the packer.
     pub async fn wait(&mut self) -> Made {
         let Some(work) = &mut self.work else { return pending().await };
         let done = work.await;

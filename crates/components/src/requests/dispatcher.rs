@@ -1,4 +1,4 @@
-//! Brings one request at a time to one of the endpoints.
+//! The dispatcher: sends one request at a time to one of the endpoints.
 
 use super::{Request, Settings};
 use bytes::Bytes;
@@ -12,58 +12,58 @@ use std::time::Duration;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::Instant;
 
-/// Shorter texts are no secrets, and would hide half of an answer.
+/// Shortest text that is masked as a secret; masking shorter ones would hide half of an answer. Bytes.
 const SECRET_LEN_MIN: usize = 4;
 
-/// Header by which a far side knows a request that is repeated.
+/// Header by which an endpoint recognizes a retried request.
 const ID_HEADER: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// Sends, and knows which endpoints are well.
-pub struct Carrier {
+/// Sends requests and tracks the health of each endpoint.
+pub struct Dispatcher {
     settings: Arc<Settings>,
-    /// Those that are not on their way with a request.
+    /// Clients by endpoint; `None` while its request is in flight.
     clients: Vec<Option<Client>>,
     endpoints: Endpoints,
     rate: Rate,
-    flight: Option<Flight>,
+    in_flight: Option<InFlight>,
 }
 
-/// A request on its way; it is broken off when this is dropped.
-struct Flight {
+/// A request in flight; dropping it aborts the request.
+struct InFlight {
     endpoint: usize,
     task: JoinHandle<(Client, Result<Answer, SendError>)>,
 }
 
-impl Drop for Flight {
+impl Drop for InFlight {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-/// What became of an attempt.
-pub struct Landed {
-    /// Which endpoint it went to.
+/// The outcome of one attempt to send a request.
+pub struct Attempt {
+    /// Index of the endpoint.
     pub endpoint: usize,
-    /// What that answered.
+    /// Its response, or why there is none.
     pub result: Result<Answer, SendError>,
 }
 
-impl Carrier {
-    /// A carrier for a lane; lanes begin at different endpoints.
-    pub fn new(settings: Arc<Settings>, lane: usize) -> Carrier {
+impl Dispatcher {
+    /// Creates the dispatcher of a lane; lanes start with different endpoints.
+    pub fn new(settings: Arc<Settings>, lane: usize) -> Dispatcher {
         let count = settings.targets.len();
-        Carrier {
+        Dispatcher {
             clients: (0..count).map(|_| None).collect(),
             endpoints: Endpoints::new(count, lane),
             rate: Rate::new(settings.request.rate_max),
-            flight: None,
+            in_flight: None,
             settings,
         }
     }
 
-    /// Whether a request is on its way.
-    pub fn is_flying(&self) -> bool {
-        self.flight.is_some()
+    /// Whether a request is in flight.
+    pub fn has_request_in_flight(&self) -> bool {
+        self.in_flight.is_some()
     }
 
     /// Sends a request now.
@@ -83,7 +83,7 @@ impl Carrier {
         let outgoing = self.outgoing(request, id);
         let auth = self.settings.auth.clone();
         let task = tokio::spawn(attempt(client, outgoing, auth));
-        self.flight = Some(Flight { endpoint, task });
+        self.in_flight = Some(InFlight { endpoint, task });
         Ok(())
     }
 
@@ -100,17 +100,16 @@ impl Carrier {
         Outgoing { method: self.settings.method.clone(), headers, body: request.body.clone() }
     }
 
-    /// Waits until the request on its way is answered or lost; without one, for ever. May be dropped
-    /// and called anew.
-    pub async fn land(&mut self) -> Landed {
-        let Some(flight) = &mut self.flight else { return pending().await };
-        let done = (&mut flight.task).await;
-        let endpoint = flight.endpoint;
-        self.flight = None;
+    /// Waits for the response to the request in flight, or its failure; without one, forever. Cancel safe.
+    pub async fn response(&mut self) -> Attempt {
+        let Some(in_flight) = &mut self.in_flight else { return pending().await };
+        let done = (&mut in_flight.task).await;
+        let endpoint = in_flight.endpoint;
+        self.in_flight = None;
         match done {
             Ok((client, result)) => {
                 self.clients[endpoint] = Some(client);
-                Landed { endpoint, result }
+                Attempt { endpoint, result }
             }
             Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
             // The runtime ends.
