@@ -4,14 +4,14 @@
 pub mod content;
 pub mod copies;
 pub mod discover;
-pub mod effort;
 pub mod held;
 pub mod identity;
-pub mod moves;
 pub mod names;
 pub mod open;
-pub mod packing;
 pub mod range;
 pub mod records;
+pub mod renames;
+pub mod scan_budget;
 pub mod select;
+pub mod stability;
 pub mod watch;

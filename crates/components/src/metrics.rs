@@ -5,14 +5,14 @@ pub mod config;
 pub mod events;
 mod flusher;
 mod handover;
-pub mod intake;
-pub mod notices;
+pub mod log_events;
+pub mod metric_emitter;
 pub mod numbers;
 pub mod origin;
-pub mod outlet;
 pub mod percentiles;
 pub mod period;
-mod tally;
+pub mod point_handler;
+mod round_counts;
 pub mod view;
 
 pub use flusher::Flusher;

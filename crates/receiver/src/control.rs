@@ -33,7 +33,7 @@ struct State {
 pub enum Order {
     /// Go on reading.
     Read,
-    /// Call [`notified`](crate::Intake::notified).
+    /// Call [`notified`](crate::MessageHandler::notified).
     Notify,
     /// Read what is there, call `notified`, then report with [`Control::paused`].
     Pause,

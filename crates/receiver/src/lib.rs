@@ -4,7 +4,7 @@
 //! ```text
 //! Receiver::open        sockets are bound; the kernel keeps what arrives, nothing is read
 //! Receiver::start       one thread per share, paused
-//! Receiving::resume     recvmmsg into slots -> Intake::round with views
+//! Receiving::resume     recvmmsg into slots -> MessageHandler::round with views
 //! Receiving::pause      what waits is read, then nothing more
 //! ```
 //!
@@ -22,7 +22,7 @@ mod control;
 mod ends;
 mod error;
 mod file;
-mod intake;
+mod handler;
 mod messages;
 mod names;
 mod pace;
@@ -38,7 +38,7 @@ mod wait;
 
 pub use address::Address;
 pub use error::BindError;
-pub use intake::Intake;
+pub use handler::MessageHandler;
 pub use messages::{Iter, Message, Messages, Sender};
 pub use receiver::{Bound, Receiver, Receiving};
 pub use stats::Stats;

@@ -3,7 +3,7 @@
 use crate::connection::{Connection, Reading, is_passing};
 use crate::control::{Control, Order};
 use crate::ends::{Ends, Place};
-use crate::intake::Guarded;
+use crate::handler::Guarded;
 use crate::messages::Batch;
 use crate::pace::Pace;
 use crate::senders::Senders;
@@ -63,7 +63,7 @@ pub struct Reader {
     control: Arc<Control>,
     counters: Arc<Counters>,
     options: Options,
-    intake: Guarded,
+    handler: Guarded,
     inputs: Vec<Input>,
     /// Everything, and everything but UDP: that is what is listened to during a pause for merging.
     all: OwnedFd,
@@ -89,7 +89,7 @@ impl Reader {
         counters: Arc<Counters>,
         ends: Arc<Ends>,
         options: Options,
-        intake: Guarded,
+        handler: Guarded,
         inputs: Vec<Input>,
     ) -> io::Result<Reader> {
         let all = epoll::create(epoll::CreateFlags::CLOEXEC)?;
@@ -102,7 +102,7 @@ impl Reader {
             control,
             counters,
             options,
-            intake,
+            handler,
             inputs,
             all,
             others,
@@ -228,11 +228,11 @@ impl Reader {
                     return true;
                 }
                 Order::End => return false,
-                Order::Notify => self.intake.notified(&self.counters),
+                Order::Notify => self.handler.notified(&self.counters),
                 Order::Pause => {
                     self.adopt();
                     self.guard(Reader::read_all);
-                    self.intake.notified(&self.counters);
+                    self.handler.notified(&self.counters);
                     self.control.paused();
                 }
             }
@@ -294,7 +294,7 @@ impl Reader {
         match self.slots.receive(socket.fd.as_fd(), most, notes, &mut self.batch) {
             Ok(received) => {
                 add(&self.counters.truncated, received.truncated);
-                self.intake.round(self.slots.memory(), &self.batch, &self.counters);
+                self.handler.round(self.slots.memory(), &self.batch, &self.counters);
                 self.slots.settle();
                 Some(received)
             }
@@ -402,12 +402,12 @@ impl Reader {
         self.batch.clear();
         let reading = if connection.is_packets() {
             let reading = connection.packets(&mut self.slots, &mut self.senders, &mut self.batch, is_hung_up);
-            self.intake.round(self.slots.memory(), &self.batch, &self.counters);
+            self.handler.round(self.slots.memory(), &self.batch, &self.counters);
             self.slots.settle();
             reading
         } else {
             let reading = connection.stream(&mut self.memory, &mut self.senders, &mut self.batch);
-            self.intake.round(self.memory.bytes(), &self.batch, &self.counters);
+            self.handler.round(self.memory.bytes(), &self.batch, &self.counters);
             reading
         };
         if let Some(error) = reading.error {
@@ -475,11 +475,11 @@ impl Drop for Reader {
 mod tests {
     use super::*;
     use crate::socket::Held;
-    use crate::{Intake, Listen, Messages};
+    use crate::{Listen, MessageHandler, Messages};
 
     struct Nothing;
 
-    impl Intake for Nothing {
+    impl MessageHandler for Nothing {
         fn round(&mut self, _: &Messages<'_>) {}
         fn notified(&mut self) {}
     }
@@ -503,8 +503,8 @@ mod tests {
         let inputs = vec![Input { socket: held.sockets()[0].clone(), framing: Framing::Lines }];
         let control = Arc::new(Control::new().unwrap());
         let ends = Arc::new(Ends::new(CONNECTIONS).unwrap());
-        let intake = Guarded(Box::new(Nothing));
-        (Reader::new(control, Arc::default(), ends, options, intake, inputs).unwrap(), held)
+        let handler = Guarded(Box::new(Nothing));
+        (Reader::new(control, Arc::default(), ends, options, handler, inputs).unwrap(), held)
     }
 
     /// It would else never be heard again.

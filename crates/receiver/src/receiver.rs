@@ -2,7 +2,7 @@
 
 use crate::control::Control;
 use crate::ends::Ends;
-use crate::intake::{Guarded, Intake};
+use crate::handler::{Guarded, MessageHandler};
 use crate::reader::{CONNECTIONS, Input, Reader};
 use crate::socket::Held;
 use crate::stats::{Counters, add};
@@ -74,16 +74,16 @@ impl Receiver {
         bound(&self.held)
     }
 
-    /// Starts a thread `receive-NAME` per share; each calls its intake. There must be as many
-    /// intakes as shares. The threads are paused, and read nothing before [`Receiving::resume`]: what
+    /// Starts a thread `receive-NAME` per share; each calls its handler. There must be as many
+    /// handlers as shares. The threads are paused, and read nothing before [`Receiving::resume`]: what
     /// is dropped before has taken nothing from a receiver with the same addresses.
     ///
     /// # Errors
     /// If their number is wrong, or the system has no room for the threads or their memory.
-    pub fn start(self, name: &str, intakes: Vec<Box<dyn Intake>>) -> io::Result<Receiving> {
+    pub fn start(self, name: &str, handlers: Vec<Box<dyn MessageHandler>>) -> io::Result<Receiving> {
         let shares = self.options.shares;
-        if intakes.len() != shares {
-            return Err(io::Error::other(format!("{} intakes for {shares} shares", intakes.len())));
+        if handlers.len() != shares {
+            return Err(io::Error::other(format!("{} handlers for {shares} shares", handlers.len())));
         }
         let mut receiving = Receiving {
             threads: Vec::new(),
@@ -91,9 +91,9 @@ impl Receiver {
             counters: Arc::default(),
             ends: Arc::new(Ends::new(CONNECTIONS)?),
         };
-        for (share, intake) in intakes.into_iter().enumerate() {
+        for (share, handler) in handlers.into_iter().enumerate() {
             let inputs = inputs(&receiving.held, share, shares);
-            receiving.spawn(name, Guarded(intake), inputs, self.options)?;
+            receiving.spawn(name, Guarded(handler), inputs, self.options)?;
         }
         Ok(receiving)
     }
@@ -129,7 +129,13 @@ fn inputs(held: &[(Held, Framing)], share: usize, shares: usize) -> Vec<Input> {
 }
 
 impl Receiving {
-    fn spawn(&mut self, name: &str, intake: Guarded, inputs: Vec<Input>, options: Options) -> io::Result<()> {
+    fn spawn(
+        &mut self,
+        name: &str,
+        handler: Guarded,
+        inputs: Vec<Input>,
+        options: Options,
+    ) -> io::Result<()> {
         let control = Arc::new(Control::new()?);
         let name: String =
             format!("receive-{name}").chars().filter(char::is_ascii).take(NAME_BYTES_MAX).collect();
@@ -139,7 +145,7 @@ impl Receiving {
         let thread = std::thread::Builder::new().name(name).spawn(move || {
             let _ended = Ended(for_reader.clone(), counters.clone());
             // Made here because its memory belongs to the thread.
-            match Reader::new(for_reader, counters, ends, options, intake, inputs) {
+            match Reader::new(for_reader, counters, ends, options, handler, inputs) {
                 Ok(reader) => {
                     let _ = opened.send(Ok(()));
                     reader.run();
@@ -153,13 +159,13 @@ impl Receiving {
         is_open.recv().unwrap_or_else(|_| Err(io::Error::other("a receiving thread ended while it started")))
     }
 
-    /// Has every thread call [`Intake::notified`] soon, also while nothing arrives.
+    /// Has every thread call [`MessageHandler::notified`] soon, also while nothing arrives.
     pub fn notify(&self) {
         self.threads.iter().for_each(|(control, _)| control.notify());
     }
 
     /// Has every thread read what its sockets hold at this moment, hand it on, call
-    /// [`Intake::notified`], and then read nothing more until [`Receiving::resume`]; the kernel keeps
+    /// [`MessageHandler::notified`], and then read nothing more until [`Receiving::resume`]; the kernel keeps
     /// what arrives as long as its buffers have room. Returns at once: [`Receiving::is_paused`] says
     /// when all of that is done.
     pub fn ask_pause(&self) {
@@ -253,7 +259,7 @@ mod tests {
 
     struct Nothing;
 
-    impl Intake for Nothing {
+    impl MessageHandler for Nothing {
         fn round(&mut self, _: &Messages<'_>) {}
         fn notified(&mut self) {}
     }

@@ -6,11 +6,11 @@ use std::sync::{Mutex, PoisonError};
 /// Sums over all sockets and threads of a receiver since it was started.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Stats {
-    /// Messages handed to the intakes.
+    /// Messages handed to the handlers.
     pub messages: u64,
     /// Bytes of these messages, without delimiters and lengths.
     pub bytes: u64,
-    /// Rounds handed to the intakes.
+    /// Rounds handed to the handlers.
     pub rounds: u64,
     /// Pauses made so that one wake-up brings many datagrams.
     pub merge_pauses: u64,
@@ -32,7 +32,7 @@ pub struct Stats {
     pub connection_errors: u64,
     /// Errors of the system at sockets that are listened at: no memory, no more open files.
     pub socket_errors: u64,
-    /// Panics of an intake, whose round is lost, and of what reads a connection, which is closed.
+    /// Panics of a handler, whose round is lost, and of what reads a connection, which is closed.
     pub panics: u64,
     /// Threads that have ended although the receiver goes on: what belonged to them is not read.
     pub threads_ended: u64,

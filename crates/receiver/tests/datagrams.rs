@@ -146,8 +146,8 @@ fn shares_have_sockets_of_their_own_on_one_port() {
     assert!(sockets.iter().all(|bound| bound.address == sockets[0].address && bound.asked == 4 << 20));
     assert!(sockets.iter().all(|bound| bound.granted > 0), "{sockets:?}");
     let keepers: Vec<Keeper> = (0..4).map(|_| Keeper::default()).collect();
-    let intakes = keepers.iter().map(|keeper| Box::new(keeper.clone()) as _).collect();
-    let receiving = receiver.start("test", intakes).unwrap();
+    let handlers = keepers.iter().map(|keeper| Box::new(keeper.clone()) as _).collect();
+    let receiving = receiver.start("test", handlers).unwrap();
     receiving.resume();
     for n in 0..200 {
         sender(&sockets[0].address).send(format!("{n}").as_bytes()).unwrap();

@@ -108,7 +108,7 @@ fn an_address_listed_twice_is_an_error_and_closes_the_first() {
 }
 
 #[test]
-fn the_number_of_intakes_is_that_of_shares() {
+fn the_number_of_handlers_is_that_of_shares() {
     let receiver = Receiver::open(&[udp()], &Options { shares: 2, ..options() }).unwrap();
     assert!(receiver.start("test", Vec::new()).is_err());
 }

@@ -1,6 +1,6 @@
 //! No more open files: a connection waits until there is room; the thread neither ends nor spins.
 
-use millstream_receiver::{Framing, Intake, Listen, Messages, Options, Receiver};
+use millstream_receiver::{Framing, Listen, MessageHandler, Messages, Options, Receiver};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs::File;
 use std::io::Write;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 struct Nothing;
 
-impl Intake for Nothing {
+impl MessageHandler for Nothing {
     fn round(&mut self, _: &Messages<'_>) {}
     fn notified(&mut self) {}
 }

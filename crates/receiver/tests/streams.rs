@@ -297,7 +297,7 @@ fn a_reset_connection_is_counted() {
 }
 
 #[test]
-fn a_panic_of_the_intake_ends_nothing() {
+fn a_panic_of_the_handler_ends_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s.sock");
     let keeper = Keeper { panics_at: Some(b"boom"), ..Keeper::default() };
@@ -311,7 +311,7 @@ fn a_panic_of_the_intake_ends_nothing() {
     wait_for(&receiving, |stats| stats.panics == 1 && keeper.texts() == ["before", "after"]);
 }
 
-/// A panic that is not caught where the intake is called ends the connection, and nothing else.
+/// A panic that is not caught where the handler is called ends the connection, and nothing else.
 #[test]
 fn a_panic_while_reading_ends_that_connection() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
-//! What the tests share: an intake that keeps everything, and sockets to send from.
+//! What the tests share: a handler that keeps everything, and sockets to send from.
 
 use millstream_receiver::{
-    Address, Framing, Intake, Listen, Messages, Options, Receiver, Receiving, Sender, Stats,
+    Address, Framing, Listen, MessageHandler, Messages, Options, Receiver, Receiving, Sender, Stats,
 };
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
@@ -38,7 +38,7 @@ pub struct Keeper {
     pub panics_at: Option<&'static [u8]>,
 }
 
-impl Intake for Keeper {
+impl MessageHandler for Keeper {
     fn round(&mut self, messages: &Messages<'_>) {
         assert_eq!(messages.len(), messages.iter().count());
         assert_eq!(messages.bytes(), messages.iter().map(|message| message.bytes.len()).sum::<usize>());
@@ -109,8 +109,8 @@ pub fn start(listen: &Listen, options: &Options) -> (Receiving, Keeper, Address)
 pub fn start_with(listen: &Listen, options: &Options, keeper: Keeper) -> (Receiving, Keeper, Address) {
     let receiver = Receiver::open(std::slice::from_ref(listen), options).unwrap();
     let address = receiver.sockets()[0].address.clone();
-    let intakes = (0..options.shares).map(|_| Box::new(keeper.clone()) as Box<dyn Intake>).collect();
-    let receiving = receiver.start("test", intakes).unwrap();
+    let handlers = (0..options.shares).map(|_| Box::new(keeper.clone()) as Box<dyn MessageHandler>).collect();
+    let receiving = receiver.start("test", handlers).unwrap();
     receiving.resume();
     (receiving, keeper, address)
 }

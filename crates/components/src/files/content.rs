@@ -55,16 +55,16 @@ impl Stamp {
 
 /// How a file is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Packing {
+enum Stability {
     Gzip,
     Zstd,
 }
 
-impl Packing {
-    fn of(beginning: &[u8]) -> Option<Packing> {
+impl Stability {
+    fn of(beginning: &[u8]) -> Option<Stability> {
         match beginning {
-            _ if beginning.starts_with(GZIP) => Some(Packing::Gzip),
-            _ if beginning.starts_with(ZSTD) => Some(Packing::Zstd),
+            _ if beginning.starts_with(GZIP) => Some(Stability::Gzip),
+            _ if beginning.starts_with(ZSTD) => Some(Stability::Zstd),
             _ => None,
         }
     }
@@ -72,7 +72,7 @@ impl Packing {
 
 /// A compressed file, unpacked from front to back.
 struct Packed {
-    packing: Packing,
+    stability: Stability,
     stream: Option<Box<dyn Read + Send>>,
     /// Unpacked bytes that the stream has given.
     at: u64,
@@ -95,8 +95,8 @@ impl Content {
     }
 
     fn look_at(&mut self, beginning: &[u8]) {
-        let packing = Packing::of(beginning);
-        self.packed = packing.map(Packed::new);
+        let stability = Stability::of(beginning);
+        self.packed = stability.map(Packed::new);
     }
 
     /// The file itself.
@@ -106,7 +106,7 @@ impl Content {
 
     /// Another handle on the same content.
     pub fn again(&self) -> Content {
-        let packed = self.packed.as_ref().map(|packed| Packed::new(packed.packing));
+        let packed = self.packed.as_ref().map(|packed| Packed::new(packed.stability));
         Content { file: self.file.clone(), packed }
     }
 
@@ -132,7 +132,7 @@ impl Content {
         }
         let n = pread(&self.file, &mut *buffer, offset)?;
         // A file that was empty when it was opened.
-        if offset == 0 && Packing::of(&buffer[..n]).is_some() {
+        if offset == 0 && Stability::of(&buffer[..n]).is_some() {
             self.look_at(&buffer[..n]);
             return self.read_at(buffer, offset);
         }
@@ -209,7 +209,7 @@ impl Content {
     /// Whether the trailer of a gzip file gives this number of bytes, modulo 4 GiB. Costs no unpacking; of
     /// several members only the last is counted, so `false` says nothing.
     pub fn has_trailer_of(&self, bytes: u64) -> bool {
-        let is_gzip = self.packed.as_ref().is_some_and(|packed| packed.packing == Packing::Gzip);
+        let is_gzip = self.packed.as_ref().is_some_and(|packed| packed.stability == Stability::Gzip);
         let size = if is_gzip { fstat(&self.file).map_or(0, |stat| stat.st_size as u64) } else { 0 };
         let mut trailer = [0; 4];
         let read = size.checked_sub(4).map(|at| pread(&self.file, &mut trailer[..], at));
@@ -231,8 +231,8 @@ pub fn modified_ns(stat: &Stat) -> i64 {
 }
 
 impl Packed {
-    fn new(packing: Packing) -> Packed {
-        Packed { packing, stream: None, at: 0, back: Vec::new(), ended_at: None, fault: None }
+    fn new(stability: Stability) -> Packed {
+        Packed { stability, stream: None, at: 0, back: Vec::new(), ended_at: None, fault: None }
     }
 
     fn read_at(&mut self, file: &Arc<File>, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
@@ -250,7 +250,7 @@ impl Packed {
     /// Unpacks up to `offset`, or to the end.
     fn skip_to(&mut self, file: &Arc<File>, offset: u64) -> io::Result<()> {
         if offset < self.at {
-            *self = Packed::new(self.packing);
+            *self = Packed::new(self.stability);
         }
         let mut passed = vec![0; if offset > self.at { SKIP_BYTES } else { 0 }];
         while self.at < offset {
@@ -287,7 +287,7 @@ impl Packed {
         }
         let stream = match &mut self.stream {
             Some(stream) => stream,
-            None => self.stream.insert(unpack(self.packing, file)?),
+            None => self.stream.insert(unpack(self.stability, file)?),
         };
         let n = match stream.read(buffer) {
             Err(error) if error.raw_os_error().is_none() => {
@@ -306,16 +306,16 @@ impl Packed {
     /// Unpacks once more up to where it stands: the file goes on.
     fn begin_again(&mut self, file: &Arc<File>) -> io::Result<()> {
         let at = std::mem::take(&mut self.at);
-        (self.stream, self.ended_at, self.fault) = (Some(unpack(self.packing, file)?), None, None);
+        (self.stream, self.ended_at, self.fault) = (Some(unpack(self.stability, file)?), None, None);
         self.skip_to(file, at)
     }
 }
 
-fn unpack(packing: Packing, file: &Arc<File>) -> io::Result<Box<dyn Read + Send>> {
+fn unpack(stability: Stability, file: &Arc<File>) -> io::Result<Box<dyn Read + Send>> {
     let bytes = BufReader::with_capacity(PACKED_BYTES, FromStart { file: file.clone(), at: 0 });
-    Ok(match packing {
-        Packing::Gzip => Box::new(MultiGzDecoder::new(bytes)),
-        Packing::Zstd => Box::new(zstd::stream::read::Decoder::with_buffer(bytes)?),
+    Ok(match stability {
+        Stability::Gzip => Box::new(MultiGzDecoder::new(bytes)),
+        Stability::Zstd => Box::new(zstd::stream::read::Decoder::with_buffer(bytes)?),
     })
 }
 

@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// A file that is not known by its inode.
-pub struct Stranger {
+pub struct Candidate {
     /// Where it was found.
     pub path: PathBuf,
     /// What is in it.
@@ -39,9 +39,9 @@ impl Originals {
         self.0.entry(stem(name).to_owned()).or_default().push((id, head));
     }
 
-    /// Ids of files that `stranger` may be a copy of.
-    pub fn of(&self, stranger: &Stranger) -> Vec<u64> {
-        self.named(&file_name(&stranger.path), stranger.head)
+    /// Ids of files that `candidate` may be a copy of.
+    pub fn of(&self, candidate: &Candidate) -> Vec<u64> {
+        self.named(&file_name(&candidate.path), candidate.head)
     }
 
     /// Ids of files of which a rotation could be called `name`, and that may begin with `head`.
@@ -70,7 +70,7 @@ pub fn is_related(name: &str, path: &Path, other: &Path) -> bool {
 
 /// Whether `copy` holds what was read of a file with these marks, or all but what was read a moment before it was
 /// cut.
-pub fn is_in(copy: &mut Stranger, head: Head, marks: &Marks) -> bool {
+pub fn is_in(copy: &mut Candidate, head: Head, marks: &Marks) -> bool {
     let Ok(bytes) = copy.content.bytes() else { return false };
     let (mark, unread) = (marks.before(bytes), marks.last().end == 0);
     // It cannot agree with a head that it is shorter than.
@@ -78,12 +78,12 @@ pub fn is_in(copy: &mut Stranger, head: Head, marks: &Marks) -> bool {
     (mark.is_some() || unread) && copy.holds(head, mark)
 }
 
-impl Stranger {
+impl Candidate {
     /// The file behind an open content.
-    pub fn of(path: PathBuf, mut content: Content) -> io::Result<Stranger> {
+    pub fn of(path: PathBuf, mut content: Content) -> io::Result<Candidate> {
         let stat = fstat(content.file())?;
         let head = Head::read(&mut content, HEAD_BYTES_MAX)?;
-        Ok(Stranger { path, content, stat, head })
+        Ok(Candidate { path, content, stat, head })
     }
 
     /// Whether it holds everything that was read of a file up to `mark`.

@@ -1,6 +1,6 @@
 //! Finds the files that patterns name, and the folders in which new ones may appear.
 
-use super::moves::followed;
+use super::renames::followed;
 use globset::{GlobBuilder, GlobMatcher};
 use schemars::JsonSchema;
 use serde::Deserialize;

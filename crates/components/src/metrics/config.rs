@@ -2,9 +2,9 @@
 
 use super::flusher::Flusher;
 use super::handover::Handover;
-use super::intake::{Intake, Protocol};
+use super::metric_emitter::MetricEmitter;
 use super::origin::{OriginTag, OriginTags};
-use super::outlet::Outlet;
+use super::point_handler::{PointHandler, Protocol};
 use crate::registry::tcp_claim;
 use millstream_model::{BuildError, Interval, Size, Source, SourceOpen};
 use millstream_receiver::{Address, Bound, Framing, Listen, Options, Receiver};
@@ -287,23 +287,23 @@ impl PointOptions {
         let seed = getrandom::u64().map_err(|error| BuildError(error.to_string()))?;
         let handover = |_| Arc::new(Handover::new(open.wake.clone()));
         let handovers: Vec<Arc<Handover>> = (0..self.receivers).map(handover).collect();
-        let intake = |handover: &Arc<Handover>| {
+        let point_handler = |handover: &Arc<Handover>| {
             let (shard, origin) =
                 (Shard::new(style, &limits, seed), OriginTags::new(self.origin_tags.clone(), style));
             let counted = (open.info.id.clone(), open.counters.clone());
-            Box::new(Intake::new(protocol, shard, handover.clone(), origin, counted)) as _
+            Box::new(PointHandler::new(protocol, shard, handover.clone(), origin, counted)) as _
         };
-        let intakes = handovers.iter().map(intake).collect();
+        let handlers = handovers.iter().map(point_handler).collect();
         let period = self.period(kind);
         let idle_max = self.expire.0.as_secs().div_ceil(period.as_secs()).min(u64::from(u32::MAX));
         let store = Store::new(self.receivers, idle_max as u32, seed);
-        let outlet = Outlet::new(&open).map_err(BuildError)?;
+        let metric_emitter = MetricEmitter::new(&open).map_err(BuildError)?;
         open.counters.may_drop(&["kernel", "truncated"]);
         open.counters.holds_series(0);
         let receiving =
-            receiver.start(&open.info.id, intakes).map_err(|error| BuildError(error.to_string()))?;
+            receiver.start(&open.info.id, handlers).map_err(|error| BuildError(error.to_string()))?;
         let given = (period, (!self.has_sketches()).then_some(summaries));
-        Ok(Box::new(Flusher::new(open.info.id.clone(), receiving, handovers, store, given, outlet)))
+        Ok(Box::new(Flusher::new(open.info.id.clone(), receiving, handovers, store, given, metric_emitter)))
     }
 }
 

@@ -4,7 +4,7 @@
 //! The text of such an event is its name, its tags as JSON and its value, with a space between; the fields
 //! are slices of it.
 
-use super::outlet::Outlet;
+use super::metric_emitter::MetricEmitter;
 use super::period::Period;
 use crate::formats::push_decimal;
 use bytes::Bytes;
@@ -233,14 +233,14 @@ impl MetricRows {
     }
 
     /// The batch.
-    pub fn finish(self, outlet: &mut Outlet, cx: &SourceCx<'_>) -> Batch {
+    pub fn finish(self, metric_emitter: &mut MetricEmitter, cx: &SourceCx<'_>) -> Batch {
         let rows = self.names.len();
         let mut interval = Vec::new();
         let interval_kind = push_number(self.period.seconds, &mut interval);
         let intervals = vec![Cell::own(interval_kind, 0, interval.len()); rows];
         let column = |name: &Arc<str>, cells| Column::new(name.clone(), cells, Bytes::new());
         let words = |name: &Arc<str>, cells| Column::new(name.clone(), cells, WORDS);
-        let mut batch = outlet.batch(self.rows, self.block.freeze(self.used), cx);
+        let mut batch = metric_emitter.batch(self.rows, self.block.freeze(self.used), cx);
         batch.fields = Columns::from(vec![
             column(&NAMES.name, self.names),
             column(&NAMES.tags, self.tags),

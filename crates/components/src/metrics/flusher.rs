@@ -8,8 +8,8 @@
 use super::config::report;
 use super::events::{MetricRows, Rest};
 use super::handover::Handover;
-use super::notices::NoticeRows;
-use super::outlet::Outlet;
+use super::log_events::LogEventRows;
+use super::metric_emitter::MetricEmitter;
 use super::period::{Period, Periods};
 use millstream_model::limits::BLOCK_BYTES;
 use millstream_model::{Counters, Polled, Source, SourceCx};
@@ -93,10 +93,10 @@ pub struct Flusher {
     /// Whether it was reported that the period before is not out yet.
     is_late: bool,
     ending: Ending,
-    outlet: Outlet,
-    notices: NoticeRows,
+    metric_emitter: MetricEmitter,
+    log_events: LogEventRows,
     /// Whether the poll before gave events or service checks.
-    gave_notices: bool,
+    gave_log_events: bool,
 }
 
 impl Flusher {
@@ -108,7 +108,7 @@ impl Flusher {
         handovers: Vec<Arc<Handover>>,
         store: Store,
         (length, summaries): (Duration, Option<Summaries>),
-        outlet: Outlet,
+        metric_emitter: MetricEmitter,
     ) -> Flusher {
         let share = |handover| Share { handover, spare: Generation::default(), turned: None };
         Flusher {
@@ -125,9 +125,9 @@ impl Flusher {
             period: Period { end_ns: 0, seconds: length.as_secs_f64() },
             is_late: false,
             ending: Ending::No,
-            outlet,
-            notices: NoticeRows::default(),
-            gave_notices: false,
+            metric_emitter,
+            log_events: LogEventRows::default(),
+            gave_log_events: false,
         }
     }
 
@@ -266,26 +266,26 @@ impl Flusher {
     }
 
     /// Gives out events and service checks, if there are any and there is room.
-    fn give_notices(&mut self, cx: &SourceCx<'_>) -> Option<Polled> {
+    fn give_log_events(&mut self, cx: &SourceCx<'_>) -> Option<Polled> {
         if !cx.sinks.is_subset(cx.room) {
             return None;
         }
         // Those of a receiver stay there until there is room, and there their number is bounded.
         for share in &self.shares {
-            if self.notices.is_empty() {
-                self.notices.add(share.handover.take_notices());
+            if self.log_events.is_empty() {
+                self.log_events.add(share.handover.take_log_events());
             }
         }
-        if self.notices.is_empty() {
+        if self.log_events.is_empty() {
             return None;
         }
-        let (block, permit) = cx.block(self.notices.next_bytes())?;
-        let batch = self.notices.batch(block, &mut self.outlet, cx);
+        let (block, permit) = cx.block(self.log_events.next_bytes())?;
+        let batch = self.log_events.batch(block, &mut self.metric_emitter, cx);
         Some(Polled::Batch(Box::new(batch), permit))
     }
 
-    fn has_notices(&self) -> bool {
-        !self.notices.is_empty() || self.shares.iter().any(|share| share.handover.has_notices())
+    fn has_log_events(&self) -> bool {
+        !self.log_events.is_empty() || self.shares.iter().any(|share| share.handover.has_log_events())
     }
 
     /// Gives out the next events of the period.
@@ -306,7 +306,7 @@ impl Flusher {
         }
         match rows.is_empty() {
             true => Polled::Wait(Duration::ZERO),
-            false => Polled::Batch(Box::new(rows.finish(&mut self.outlet, cx)), permit),
+            false => Polled::Batch(Box::new(rows.finish(&mut self.metric_emitter, cx)), permit),
         }
     }
 }
@@ -356,7 +356,7 @@ impl Flusher {
 impl Drop for Flusher {
     fn drop(&mut self) {
         // Before its first poll it has taken nothing.
-        if self.periods.is_some() && (self.ending != Ending::Done || self.has_notices()) {
+        if self.periods.is_some() && (self.ending != Ending::Done || self.has_log_events()) {
             log::error!(
                 "source {}: it ended before all that had come was given out; the rest is lost",
                 self.id
@@ -377,20 +377,20 @@ fn count(counts: &Counts, counters: &Counters) {
 
 impl Source for Flusher {
     fn poll(&mut self, cx: &mut SourceCx<'_>) -> Polled {
-        self.outlet.count_lost(cx);
+        self.metric_emitter.count_lost(cx);
         self.look(cx);
         self.watch(cx);
         // Turn and turn about: neither keeps the other waiting.
-        let was_notices = std::mem::take(&mut self.gave_notices);
-        if !was_notices && let Some(batch) = self.give_notices(cx) {
-            self.gave_notices = true;
+        let was_log_events = std::mem::take(&mut self.gave_log_events);
+        if !was_log_events && let Some(batch) = self.give_log_events(cx) {
+            self.gave_log_events = true;
             return batch;
         }
         match self.step(cx) {
-            Polled::Wait(_) | Polled::Ended if self.has_notices() && was_notices => {
+            Polled::Wait(_) | Polled::Ended if self.has_log_events() && was_log_events => {
                 Polled::Wait(Duration::ZERO)
             }
-            Polled::Wait(_) | Polled::Ended if self.has_notices() => Polled::NoRoom,
+            Polled::Wait(_) | Polled::Ended if self.has_log_events() => Polled::NoRoom,
             polled => polled,
         }
     }

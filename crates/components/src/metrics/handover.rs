@@ -2,17 +2,17 @@
 //!
 //! A lock is taken a few times a period, not per point: a round of messages costs one load of a flag.
 
-use super::notices::Notice;
+use super::log_events::LogEvent;
 use millstream_model::Wake;
 use millstream_series::{Generation, Idle, Shard};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 /// Events and service checks that wait at most; what is more is dropped and counted.
-const NOTICES_MAX: usize = 4096;
+const LOG_EVENTS_MAX: usize = 4096;
 
 /// The same of their bytes.
-const NOTICE_BYTES_MAX: usize = 4 << 20;
+const LOG_EVENT_BYTES_MAX: usize = 4 << 20;
 
 /// Between one receiver and the flusher.
 pub struct Handover {
@@ -31,8 +31,8 @@ struct Slot {
     /// Series that the receiver may forget.
     idle: Option<Idle>,
     turned: Option<Generation>,
-    notices: Vec<Notice>,
-    notice_bytes: usize,
+    log_events: Vec<LogEvent>,
+    log_event_bytes: usize,
 }
 
 impl Handover {
@@ -82,10 +82,10 @@ impl Handover {
     }
 
     /// Of the flusher: takes the events and service checks that have come.
-    pub fn take_notices(&self) -> Vec<Notice> {
+    pub fn take_log_events(&self) -> Vec<LogEvent> {
         let mut slot = self.slot();
-        slot.notice_bytes = 0;
-        std::mem::take(&mut slot.notices)
+        slot.log_event_bytes = 0;
+        std::mem::take(&mut slot.log_events)
     }
 
     /// Of the receiver: hands over what has come, if that is wanted; `idle` gets the series to forget.
@@ -108,19 +108,19 @@ impl Handover {
     }
 
     /// Of the flusher: whether events or service checks wait.
-    pub fn has_notices(&self) -> bool {
-        !self.slot().notices.is_empty()
+    pub fn has_log_events(&self) -> bool {
+        !self.slot().log_events.is_empty()
     }
 
     /// Of the receiver: hands over an event or a service check; false if too many wait.
-    pub fn notice(&self, notice: Notice) -> bool {
+    pub fn log_event(&self, log_event: LogEvent) -> bool {
         let mut slot = self.slot();
-        let is_first = slot.notices.is_empty();
-        let bytes = slot.notice_bytes + notice.bytes();
-        let has_room = slot.notices.len() < NOTICES_MAX && bytes <= NOTICE_BYTES_MAX;
+        let is_first = slot.log_events.is_empty();
+        let bytes = slot.log_event_bytes + log_event.bytes();
+        let has_room = slot.log_events.len() < LOG_EVENTS_MAX && bytes <= LOG_EVENT_BYTES_MAX;
         if has_room {
-            slot.notice_bytes = bytes;
-            slot.notices.push(notice);
+            slot.log_event_bytes = bytes;
+            slot.log_events.push(log_event);
         }
         drop(slot);
         if is_first {

@@ -1,7 +1,7 @@
 //! Numbers that were taken at the end of a period and wait to be given out.
 
 use super::events::MetricRows;
-use super::outlet::Outlet;
+use super::metric_emitter::MetricEmitter;
 use super::period::{Period, Periods};
 use millstream_model::limits::BLOCK_BYTES;
 use millstream_model::{Polled, SourceCx};
@@ -27,7 +27,7 @@ pub struct Numbers<N> {
     waiting: VecDeque<Number<N>>,
     /// That of what waits.
     period: Period,
-    outlet: Outlet,
+    metric_emitter: MetricEmitter,
     length: Duration,
     /// From the first poll on.
     periods: Option<Periods>,
@@ -36,9 +36,9 @@ pub struct Numbers<N> {
 
 impl<N: AsRef<str>> Numbers<N> {
     /// None yet. Periods are of this length, a whole number of seconds.
-    pub fn new(length: Duration, outlet: Outlet) -> Numbers<N> {
+    pub fn new(length: Duration, metric_emitter: MetricEmitter) -> Numbers<N> {
         let period = Period { end_ns: 0, seconds: 0.0 };
-        Numbers { waiting: VecDeque::new(), period, outlet, length, periods: None, has_ended: false }
+        Numbers { waiting: VecDeque::new(), period, metric_emitter, length, periods: None, has_ended: false }
     }
 
     /// These are of this period.
@@ -49,7 +49,7 @@ impl<N: AsRef<str>> Numbers<N> {
 
     /// Counts what a sink lost; for a source that waits for something else than [`Numbers::poll`].
     pub fn count_lost(&self, cx: &SourceCx<'_>) {
-        self.outlet.count_lost(cx);
+        self.metric_emitter.count_lost(cx);
     }
 
     /// A period that has ended, for its numbers to be taken; or what the source has to say until then: what waits is
@@ -96,7 +96,7 @@ impl<N: AsRef<str>> Numbers<N> {
             cx.counters.dropped("too_long", 1);
             return Polled::Wait(Duration::ZERO);
         }
-        let batch = rows.finish(&mut self.outlet, cx);
+        let batch = rows.finish(&mut self.metric_emitter, cx);
         cx.counters.received(batch.rows() as u64, batch.block.len() as u64);
         Polled::Batch(Box::new(batch), permit)
     }

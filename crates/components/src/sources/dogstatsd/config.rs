@@ -1,8 +1,8 @@
 //! Configuration of source `dogstatsd`.
 
 use crate::metrics::config::{Kind, PointOptions};
-use crate::metrics::intake::Protocol;
 use crate::metrics::percentiles;
+use crate::metrics::point_handler::Protocol;
 use crate::registry::{Component, SourceComponent};
 use millstream_model::{BuildError, Source, SourceOpen};
 use millstream_points::dogstatsd;

@@ -1,9 +1,9 @@
 //! The source itself: when to look at which file, and filling blocks from them.
 
 mod copies;
-mod finding;
-mod held;
+mod discovery;
 mod names;
+mod open_files;
 mod queue;
 mod reach;
 mod retention;
@@ -12,14 +12,14 @@ mod rotations;
 use super::config::{FileConfig, ReadFrom};
 use super::tail::{ALONE_FROM, Buffers, Fill, Read, Request, Tail};
 use crate::files::content::Content;
-use crate::files::copies::Stranger;
+use crate::files::copies::Candidate;
 use crate::files::discover::{Exclude, Pattern, walk};
 use crate::files::identity::{Descriptor, Inode, forget, kept_files};
 use crate::files::open::{Symlinks, irregular, open_max, open_regular};
-use crate::files::packing::Packing;
 use crate::files::range::Range;
 use crate::files::records::Records;
 use crate::files::select::Select;
+use crate::files::stability::Stability;
 use crate::files::watch::Watch;
 use crate::framing::{Framing, LineLimits};
 use copies::{Orphan, missing};
@@ -112,7 +112,7 @@ struct Work {
     /// Files that were cut, and of which a copy may turn up yet.
     orphans: Vec<Orphan>,
     /// Compressed files that are perhaps being written: size, and since when it is that.
-    packing: Packing,
+    stability: Stability,
     /// The compressed file that is unpacked, and those that wait for their turn: each takes memory.
     unpacking: Option<u64>,
     packed: VecDeque<u64>,
@@ -537,8 +537,8 @@ impl FileSource {
         let Some(old) = self.tails.get_mut(&id) else { return false };
         log::info!("source {}: {} was truncated; it is read from its beginning", cx.info.id, old.origin.name);
         let (path, before) = (old.path.clone(), old.origin.clone());
-        let again = old.content().and_then(|content| Stranger::of(path, content.again()));
-        match again.and_then(|stranger| self.adopt(stranger, 0)) {
+        let again = old.content().and_then(|content| Candidate::of(path, content.again()));
+        match again.and_then(|candidate| self.adopt(candidate, 0)) {
             Ok(tail) => {
                 cx.counters.noted("truncations", 1);
                 let before = before.state.truncations.swap(0, Relaxed);

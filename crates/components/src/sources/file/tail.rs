@@ -7,7 +7,7 @@ mod long;
 use long::LongScan;
 
 use crate::files::content::{Content, modified_ns};
-use crate::files::copies::{Originals, Stranger, is_in};
+use crate::files::copies::{Candidate, Originals, is_in};
 use crate::files::held::HeldFile;
 use crate::files::identity::{Descriptor, HEAD_BYTES_MAX, Head, Inode, Mark, Marks};
 use crate::files::names::is_numbered;
@@ -344,7 +344,7 @@ impl Tail {
     }
 
     /// Whether `copy` holds what was read of it, or all but what was read a moment before it was cut.
-    pub fn is_in(&self, copy: &mut Stranger) -> bool {
+    pub fn is_in(&self, copy: &mut Candidate) -> bool {
         is_in(copy, self.descriptor.head, &self.marks)
     }
 

@@ -3,8 +3,8 @@
 use super::HostMetrics;
 use crate::files::discover::Glob;
 use crate::metrics::config::check_period;
+use crate::metrics::metric_emitter::MetricEmitter;
 use crate::metrics::numbers::Numbers;
-use crate::metrics::outlet::Outlet;
 use crate::registry::{Component, SourceComponent};
 use millstream_host::{Cgroups, DEPTH_MAX, Disks, Filesystems, Filter, Group, Host, Options};
 use millstream_model::{BuildError, Interval, Source, SourceOpen};
@@ -286,8 +286,8 @@ impl Component for HostMetricsConfig {
 impl SourceComponent for HostMetricsConfig {
     fn open(self, open: SourceOpen) -> Result<Box<dyn Source>, BuildError> {
         let options = self.options().map_err(|(key, text)| BuildError(format!("{key}: {text}")))?;
-        let outlet = Outlet::new(&open).map_err(BuildError)?;
+        let metric_emitter = MetricEmitter::new(&open).map_err(BuildError)?;
         let host = Host::new(options, Arc::new(millstream_host::space), open.wake);
-        Ok(Box::new(HostMetrics::new(host, Numbers::new(self.period.0, outlet))))
+        Ok(Box::new(HostMetrics::new(host, Numbers::new(self.period.0, metric_emitter))))
     }
 }

@@ -1,7 +1,7 @@
 //! The source over a tree of files: its events, its periods, its counters.
 
 use super::*;
-use crate::metrics::outlet::Outlet;
+use crate::metrics::metric_emitter::MetricEmitter;
 use crate::registry::{Component, SourceComponent};
 use millstream_model::{Batch, SinkSet};
 use millstream_testkit::SourceRig;
@@ -112,9 +112,9 @@ fn file_systems_are_awaited_without_waiting() {
     let mut rig = SourceRig::new(&["out"]);
     rig.until_eof = true;
     let open = rig.open();
-    let outlet = Outlet::new(&open).unwrap();
+    let metric_emitter = MetricEmitter::new(&open).unwrap();
     let host = Host::new(options, std::sync::Arc::new(ask), open.wake);
-    let mut source = HostMetrics::new(host, Numbers::new(Duration::from_secs(10), outlet));
+    let mut source = HostMetrics::new(host, Numbers::new(Duration::from_secs(10), metric_emitter));
     assert!(matches!(rig.poll(&mut source), Polled::Wait(Duration::ZERO)));
     for _ in 0..3 {
         assert!(matches!(rig.poll(&mut source), Polled::Wait(left) if left == Duration::from_secs(1)));

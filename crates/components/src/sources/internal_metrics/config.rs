@@ -2,7 +2,7 @@
 
 use super::InternalMetrics;
 use crate::metrics::config::check_period;
-use crate::metrics::outlet::Outlet;
+use crate::metrics::metric_emitter::MetricEmitter;
 use crate::registry::{Component, SourceComponent};
 use millstream_model::{BuildError, Interval, Source, SourceOpen};
 use schemars::JsonSchema;
@@ -35,7 +35,7 @@ impl Component for InternalMetricsConfig {
 
 impl SourceComponent for InternalMetricsConfig {
     fn open(self, open: SourceOpen) -> Result<Box<dyn Source>, BuildError> {
-        let outlet = Outlet::new(&open).map_err(BuildError)?;
-        Ok(Box::new(InternalMetrics::new(open.own_metrics, self.period.0, outlet)))
+        let metric_emitter = MetricEmitter::new(&open).map_err(BuildError)?;
+        Ok(Box::new(InternalMetrics::new(open.own_metrics, self.period.0, metric_emitter)))
     }
 }

@@ -4,8 +4,8 @@ mod config;
 
 pub use config::InternalMetricsConfig;
 
+use crate::metrics::metric_emitter::MetricEmitter;
 use crate::metrics::numbers::{Number, Numbers};
-use crate::metrics::outlet::Outlet;
 use millstream_model::{OwnMetric, OwnMetrics, Polled, Source, SourceCx};
 use std::time::Duration;
 
@@ -16,8 +16,8 @@ struct InternalMetrics {
 }
 
 impl InternalMetrics {
-    fn new(own: OwnMetrics, length: Duration, outlet: Outlet) -> InternalMetrics {
-        InternalMetrics { own, numbers: Numbers::new(length, outlet) }
+    fn new(own: OwnMetrics, length: Duration, metric_emitter: MetricEmitter) -> InternalMetrics {
+        InternalMetrics { own, numbers: Numbers::new(length, metric_emitter) }
     }
 
     /// All metrics as they are now.
@@ -62,8 +62,8 @@ mod tests {
             each(&OwnMetric { name: "share", labels: &[], is_counter: false, value: 0.5 });
             each(&OwnMetric { name: "unknown", labels: &[], is_counter: false, value: f64::NAN });
         });
-        let outlet = Outlet::new(&rig.open()).unwrap();
-        let mut source = InternalMetrics::new(own, Duration::from_secs(10), outlet);
+        let metric_emitter = MetricEmitter::new(&rig.open()).unwrap();
+        let mut source = InternalMetrics::new(own, Duration::from_secs(10), metric_emitter);
         let Polled::Wait(left) = rig.poll(&mut source) else { panic!("nothing yet") };
         assert!(left <= Duration::from_secs(10));
         rig.advance(left);

@@ -1,13 +1,13 @@
-//! Files that hold what another file held: copies of a copy-truncate, and compressed rotations.
+//! Copy detection: copies made by copy-truncate rotations, and compressed rotations.
 //!
-//! A stranger is a copy if its name is one that a rotation gives, and its content agrees with what
-//! was read of the other file, or with what is in it still. What a copy holds counts as read. When
-//! the original is cut or gone with something unread, reading goes on in the copy, under the same id.
+//! A candidate is a copy if a rotation gives such a name, and its content agrees with what was read of the
+//! original, or with what the original still holds. What a copy holds counts as read. When the original is
+//! truncated or deleted before all of it was read, reading continues in the copy under the same id.
 
 use super::rotations::Unknown;
 use super::*;
 use crate::files::content::Content;
-use crate::files::copies::{Originals, Stranger, is_in, is_related};
+use crate::files::copies::{Candidate, Originals, is_in, is_related};
 use crate::files::identity::{Mark, Marks};
 use crate::files::records::Known;
 use millstream_model::Remainder;
@@ -28,13 +28,13 @@ pub(super) struct Orphan {
 
 impl Orphan {
     /// Whether `copy` holds what was read of it, or all but what was read a moment before it was cut.
-    fn goes_on_in(&self, copy: &mut Stranger) -> bool {
+    fn goes_on_in(&self, copy: &mut Candidate) -> bool {
         let path = &self.descriptor.path;
         is_related(path, Path::new(path), &copy.path) && is_in(copy, self.descriptor.head, &self.marks)
     }
 
     /// Its record, by what is in the copy.
-    fn into_known(mut self, copy: &mut Stranger) -> Known {
+    fn into_known(mut self, copy: &mut Candidate) -> Known {
         if let Err(error) = self.descriptor.go_on_in(&mut copy.content, &self.marks) {
             log::warn!("{}: {error}", copy.path.display());
         }
@@ -60,9 +60,9 @@ impl FileSource {
         }
         let present = Present::default();
         for Unknown { path, inode, name } in unknown {
-            let stranger = self.stranger(&path).filter(|stranger| Inode::of(&stranger.stat) == inode);
-            let Some(stranger) = stranger else { continue };
-            if self.take_cuts(&stranger, &originals, cx) {
+            let candidate = self.candidate(&path).filter(|candidate| Inode::of(&candidate.stat) == inode);
+            let Some(candidate) = candidate else { continue };
+            if self.take_cuts(&candidate, &originals, cx) {
                 originals = Originals::default();
                 self.tails.values().chain(new.iter()).for_each(|tail| tail.add_to(&mut originals));
             }
@@ -70,7 +70,7 @@ impl FileSource {
             if self.by_inode.contains_key(&inode) {
                 continue;
             }
-            match self.place_one(stranger, name, &present, &originals, new, cx) {
+            match self.place_one(candidate, name, &present, &originals, new, cx) {
                 Ok(Some(tail)) => {
                     tail.add_to(&mut originals);
                     self.add_new(new, tail);
@@ -85,86 +85,90 @@ impl FileSource {
     /// holds something that was not read.
     fn place_one(
         &mut self,
-        mut stranger: Stranger,
+        mut candidate: Candidate,
         name: Option<PathBuf>,
         present: &Present,
         originals: &Originals,
         new: &mut [Tail],
         cx: &SourceCx<'_>,
     ) -> io::Result<Option<Tail>> {
-        if name.is_some() && self.is_settled(&mut stranger, present) {
+        if name.is_some() && self.is_settled(&mut candidate, present) {
             return Ok(None);
         }
-        if self.is_in_flight(&mut stranger) {
+        if self.is_in_flight(&mut candidate) {
             self.walk_wanted = true;
             return Ok(None);
         }
-        if let Some(known) = self.resume_in_copy(&mut stranger, present, cx) {
-            let mut tail = self.resume_stranger(stranger, known);
+        if let Some(known) = self.resume_in_copy(&mut candidate, present, cx) {
+            let mut tail = self.resume_candidate(candidate, known);
             tail.gone_since = name.map(|_| cx.now.since_start);
             return Ok(Some(tail));
         }
         match name {
-            Some(name) => self.take_in_rotated(stranger, &name, originals, new, cx),
-            None => self.take_in(stranger, originals, new, cx).map(Some),
+            Some(name) => self.take_in_rotated(candidate, &name, originals, new, cx),
+            None => self.take_in(candidate, originals, new, cx).map(Some),
         }
     }
 
-    /// Looks whether files that the stranger may be a copy of were cut: what is in them now is not what
+    /// Looks whether files that the candidate may be a copy of were cut: what is in them now is not what
     /// a copy is to be compared with. Whether some were.
-    fn take_cuts(&mut self, stranger: &Stranger, originals: &Originals, cx: &SourceCx<'_>) -> bool {
+    fn take_cuts(&mut self, candidate: &Candidate, originals: &Originals, cx: &SourceCx<'_>) -> bool {
         let mut is_cut =
             |id: &u64| self.tails.get_mut(id).is_some_and(|tail| !tail.is_same().unwrap_or(true));
-        let cut: Vec<u64> = originals.of(stranger).into_iter().filter(|id| is_cut(id)).collect();
+        let cut: Vec<u64> = originals.of(candidate).into_iter().filter(|id| is_cut(id)).collect();
         cut.iter().for_each(|id| _ = self.truncated(*id, cx));
         !cut.is_empty()
     }
 
-    /// Whether the stranger holds what was read of a file of which something is in flight still: it goes on
+    /// Whether the candidate holds what was read of a file of which something is in flight still: it goes on
     /// under the id of that one once it is closed.
-    fn is_in_flight(&self, stranger: &mut Stranger) -> bool {
+    fn is_in_flight(&self, candidate: &mut Candidate) -> bool {
         let mut closing =
             self.work.orphans.iter().filter(|orphan| self.work.closing.contains(&orphan.record.id));
-        closing.any(|orphan| orphan.goes_on_in(stranger))
+        closing.any(|orphan| orphan.goes_on_in(candidate))
     }
 
-    /// The record of a file that is gone and of which the stranger holds all that was read. A closed one whose
+    /// The record of a file that is gone and of which the candidate holds all that was read. A closed one whose
     /// inode is still `present` is that other file, however alike they are.
     fn resume_in_copy(
         &mut self,
-        stranger: &mut Stranger,
+        candidate: &mut Candidate,
         present: &Present,
         cx: &SourceCx<'_>,
     ) -> Option<Known> {
-        let holds = |descriptor: &Descriptor, stranger: &mut Stranger| match descriptor.closed {
-            true => !present.has(&stranger.path, descriptor.inode) && stranger.goes_on_from(descriptor),
-            false => stranger.holds(descriptor.head, Some(descriptor.mark).filter(|mark| mark.end > 0)),
+        let holds = |descriptor: &Descriptor, candidate: &mut Candidate| match descriptor.closed {
+            true => !present.has(&candidate.path, descriptor.inode) && candidate.goes_on_from(descriptor),
+            false => candidate.holds(descriptor.head, Some(descriptor.mark).filter(|mark| mark.end > 0)),
         };
-        if let Some(index) = self.work.orphans.iter().position(|orphan| orphan.goes_on_in(stranger)) {
+        if let Some(index) = self.work.orphans.iter().position(|orphan| orphan.goes_on_in(candidate)) {
             let orphan = self.work.orphans.swap_remove(index);
-            log::info!("source {}: {} goes on in {}", cx.info.id, orphan.name, stranger.path.display());
-            return Some(orphan.into_known(stranger));
+            log::info!("source {}: {} goes on in {}", cx.info.id, orphan.name, candidate.path.display());
+            return Some(orphan.into_known(candidate));
         }
         // Of several that begin alike, the one of which it holds the most.
         let mut best: Option<(u64, u64)> = None;
-        let path = stranger.path.clone();
+        let path = candidate.path.clone();
         for (record, descriptor) in self.records.related(&path) {
             let end = descriptor.known_bytes();
-            if best.is_none_or(|(_, most)| most < end) && holds(descriptor, stranger) {
+            if best.is_none_or(|(_, most)| most < end) && holds(descriptor, candidate) {
                 best = Some((record.id, end));
             }
         }
         let known = self.records.remove(best?.0)?;
-        log::info!("source {}: {} goes on in {}", cx.info.id, known.1.path, stranger.path.display());
+        log::info!("source {}: {} goes on in {}", cx.info.id, known.1.path, candidate.path.display());
         Some(known)
     }
 
-    fn resume_stranger(&self, stranger: Stranger, (record, descriptor): (OriginRecord, Descriptor)) -> Tail {
-        let mut tail = self.resume(stranger.content, &stranger.stat, &stranger.path, record, descriptor);
-        tail.descriptor.inode = stranger.stat.st_ino;
+    fn resume_candidate(
+        &self,
+        candidate: Candidate,
+        (record, descriptor): (OriginRecord, Descriptor),
+    ) -> Tail {
+        let mut tail = self.resume(candidate.content, &candidate.stat, &candidate.path, record, descriptor);
+        tail.descriptor.inode = candidate.stat.st_ino;
         tail.descriptor.packed = None;
         tail.descriptor.in_copy |= tail.frozen;
-        tail.inode = Inode::of(&stranger.stat);
+        tail.inode = Inode::of(&candidate.stat);
         tail.frozen = true;
         tail
     }
@@ -172,71 +176,71 @@ impl FileSource {
     /// A file under a name of its own, read from its beginning, or if it is a copy, from its end.
     fn take_in(
         &mut self,
-        mut stranger: Stranger,
+        mut candidate: Candidate,
         originals: &Originals,
         new: &mut [Tail],
         cx: &SourceCx<'_>,
     ) -> io::Result<Tail> {
-        if let Some(of) = self.original_of(&mut stranger, originals, new, |_| true) {
-            let start = stranger.content.bytes()?;
-            log::debug!("source {}: {} is a copy", cx.info.id, stranger.path.display());
-            let mut tail = self.adopt(stranger, start)?;
+        if let Some(of) = self.original_of(&mut candidate, originals, new, |_| true) {
+            let start = candidate.content.bytes()?;
+            log::debug!("source {}: {} is a copy", cx.info.id, candidate.path.display());
+            let mut tail = self.adopt(candidate, start)?;
             tail.descriptor.copy_of = Some(of);
             // If that is cut before it was read, this is how it shows.
             let known = self.tails.get_mut(&of).or_else(|| new.iter_mut().find(|tail| tail.origin.id == of));
             known.into_iter().for_each(|original| original.copied = original.copied.max(start));
             return Ok(tail);
         }
-        self.say_replaced(&stranger.path, &stranger.stat, cx);
-        let start = if self.first_start { self.first_offset(&mut stranger, cx.now)? } else { 0 };
-        self.adopt(stranger, start)
+        self.say_replaced(&candidate.path, &candidate.stat, cx);
+        let start = if self.first_start { self.first_offset(&mut candidate, cx.now)? } else { 0 };
+        self.adopt(candidate, start)
     }
 
     /// A generation of `name` beside the patterns that nobody has read is read from its beginning.
     fn take_in_rotated(
         &mut self,
-        mut stranger: Stranger,
+        mut candidate: Candidate,
         name: &Path,
         originals: &Originals,
         new: &mut [Tail],
         cx: &SourceCx<'_>,
     ) -> io::Result<Option<Tail>> {
-        let (is_packed, is_short) = (stranger.content.is_packed(), !stranger.head.is_whole());
+        let (is_packed, is_short) = (candidate.content.is_packed(), !candidate.head.is_whole());
         // Rotations compress what is renamed, and copy what stays.
         let is_original = |tail: &Tail| !tail.is_packed() && is_packed == tail.gone_since.is_some();
-        let is_young = self.is_young(&stranger.path, name, &stranger.stat);
-        let is_copy = is_young && self.original_of(&mut stranger, originals, new, is_original).is_some();
+        let is_young = self.is_young(&candidate.path, name, &candidate.stat);
+        let is_copy = is_young && self.original_of(&mut candidate, originals, new, is_original).is_some();
         if is_copy && !is_packed && is_short {
             // A short generation may begin like the next. If it is a copy, its original will be cut.
-            if !self.work.packing.is_complete(Inode::of(&stranger.stat), &stranger.stat, cx.now) {
-                self.rotations.wait_for(stranger.path);
+            if !self.work.stability.is_complete(Inode::of(&candidate.stat), &candidate.stat, cx.now) {
+                self.rotations.wait_for(candidate.path);
                 return Ok(None);
             }
             cx.counters.noted("ambiguous_rotations", 1);
         } else if is_copy || !is_young {
-            self.rotations.note_examined(&stranger.stat);
+            self.rotations.note_examined(&candidate.stat);
             return Ok(None);
         }
         log::info!(
             "source {}: {} was rotated before it was read: it is read from its beginning",
             cx.info.id,
-            stranger.path.display()
+            candidate.path.display()
         );
         cx.counters.noted("unseen_rotations", 1);
-        let mut tail = self.adopt(stranger, 0)?;
+        let mut tail = self.adopt(candidate, 0)?;
         tail.gone_since = Some(cx.now.since_start);
         Ok(Some(tail))
     }
 
-    /// The file of which the stranger is a copy, of those that may be its original.
+    /// The file of which the candidate is a copy, of those that may be its original.
     fn original_of(
         &mut self,
-        stranger: &mut Stranger,
+        candidate: &mut Candidate,
         originals: &Originals,
         new: &mut [Tail],
         is_original: impl Fn(&Tail) -> bool,
     ) -> Option<u64> {
-        let id = originals.of(stranger).into_iter().find(|id| {
+        let id = originals.of(candidate).into_iter().find(|id| {
             let known = self.tails.get(id).or_else(|| new.iter().find(|tail| tail.origin.id == *id));
             let closed = known.filter(|tail| tail.content.is_none());
             let reopened = closed.and_then(|tail| self.open_inode(&tail.path, tail.inode));
@@ -244,8 +248,8 @@ impl FileSource {
             let known = known.or_else(|| new.iter_mut().find(|tail| tail.origin.id == *id));
             known.is_some_and(|original| {
                 is_original(original)
-                    && original.inode != Inode::of(&stranger.stat)
-                    && is_copy(stranger, original, reopened)
+                    && original.inode != Inode::of(&candidate.stat)
+                    && is_copy(candidate, original, reopened)
             })
         })?;
         let original = self.tails.get_mut(&id).or_else(|| new.iter_mut().find(|tail| tail.origin.id == id));
@@ -348,15 +352,15 @@ impl FileSource {
 
     /// The copy of a file that was cut, which is known already, or is in the folder it is in; with the
     /// id under which it is known.
-    pub(super) fn find_copy(&mut self, id: u64) -> Option<(Stranger, Option<u64>)> {
+    pub(super) fn find_copy(&mut self, id: u64) -> Option<(Candidate, Option<u64>)> {
         let copy =
             self.tails.values().find(|tail| tail.descriptor.copy_of == Some(id) && tail.content.is_some());
         if let Some((known, path, content)) =
             copy.and_then(|tail| Some((tail.origin.id, tail.path.clone(), tail.content.as_ref()?.again())))
-            && let Ok(mut stranger) = Stranger::of(path, content)
-            && self.tails.get(&id).is_some_and(|tail| tail.is_unread() || tail.is_in(&mut stranger))
+            && let Ok(mut candidate) = Candidate::of(path, content)
+            && self.tails.get(&id).is_some_and(|tail| tail.is_unread() || tail.is_in(&mut candidate))
         {
-            return Some((stranger, Some(known)));
+            return Some((candidate, Some(known)));
         }
         let tail = self.tails.get(&id)?;
         let names = std::fs::read_dir(tail.path.parent()?).ok()?;
@@ -364,25 +368,25 @@ impl FileSource {
         let paths: BTreeSet<PathBuf> = names.flatten().map(|entry| entry.path()).collect();
         let related = |path: &&PathBuf| is_related(&tail.origin.name, &tail.path, path);
         for path in paths.iter().filter(related).cloned().collect::<Vec<_>>() {
-            let Some(mut stranger) = self.stranger(&path) else { continue };
-            let known = self.by_inode.get(&Inode::of(&stranger.stat)).copied();
+            let Some(mut candidate) = self.candidate(&path) else { continue };
+            let known = self.by_inode.get(&Inode::of(&candidate.stat)).copied();
             let is_free = known.is_none_or(|known| {
                 known != id && self.tails.get(&known).is_some_and(|tail| tail.descriptor.copy_of == Some(id))
             });
-            if is_free && self.tails.get(&id)?.is_in(&mut stranger) {
-                return Some((stranger, known));
+            if is_free && self.tails.get(&id)?.is_in(&mut candidate) {
+                return Some((candidate, known));
             }
         }
         None
     }
 
-    fn stranger(&self, path: &Path) -> Option<Stranger> {
+    fn candidate(&self, path: &Path) -> Option<Candidate> {
         let (file, _) = open_regular(path, &self.symlinks).ok()??;
-        Stranger::of(path.to_path_buf(), Content::new(file).ok()?).ok()
+        Candidate::of(path.to_path_buf(), Content::new(file).ok()?).ok()
     }
 
     /// A file that was cut goes on in its copy, which is known as `known` if it is read already.
-    pub(super) fn go_on_in_copy(&mut self, id: u64, copy: Stranger, known: Option<u64>, cx: &SourceCx<'_>) {
+    pub(super) fn go_on_in_copy(&mut self, id: u64, copy: Candidate, known: Option<u64>, cx: &SourceCx<'_>) {
         if let Some(known) = known {
             self.remove(known);
             self.work.closing.push(known);
@@ -465,11 +469,11 @@ fn go_own_way(tail: &mut Tail, store: &dyn OriginStore) {
     store.note(tail.origin.id, tail.descriptor.to_bytes());
 }
 
-/// Whether a stranger is a copy of the file behind `tail`: to begin like it is not enough.
-fn is_copy(stranger: &mut Stranger, tail: &Tail, reopened: Option<Content>) -> bool {
+/// Whether a candidate is a copy of the file behind `tail`: to begin like it is not enough.
+fn is_copy(candidate: &mut Candidate, tail: &Tail, reopened: Option<Content>) -> bool {
     let original = reopened.or_else(|| tail.content.as_ref().map(Content::again));
-    is_related(&tail.origin.name, &tail.path, &stranger.path)
-        && original.is_some_and(|original| stranger.is_within(original).unwrap_or(false))
+    is_related(&tail.origin.name, &tail.path, &candidate.path)
+        && original.is_some_and(|original| candidate.is_within(original).unwrap_or(false))
 }
 
 /// Says what a copy lacks: what was written between the copy and the cut is nowhere any more.

@@ -1,8 +1,8 @@
 //! Names that come and go in watched folders: each is looked at alone, without a walk of its folder.
 
 use super::*;
-use crate::files::effort::Effort;
-use crate::files::moves::followed;
+use crate::files::renames::followed;
+use crate::files::scan_budget::ScanBudget;
 use std::collections::BTreeSet;
 
 /// When names are looked at.
@@ -24,7 +24,7 @@ impl FileSource {
 
     /// Takes in files whose names came, and notes which are gone.
     pub(super) fn look_at_names(&mut self, cx: &SourceCx<'_>) {
-        let (now, effort) = (cx.now.since_start, Effort::begin());
+        let (now, scan_budget) = (cx.now.since_start, ScanBudget::begin());
         let changes = self.watch.changes();
         let mut came = changes.came;
         let mut changed = changes.went;
@@ -42,7 +42,7 @@ impl FileSource {
         self.names.wanted = false;
         self.take_files(&files, came, Some(&changed), &mut trouble, cx);
         self.report(trouble, cx);
-        (self.names.looked, self.names.pause) = (Some(now), effort.interval());
+        (self.names.looked, self.names.pause) = (Some(now), scan_budget.interval());
     }
 
     /// Notes since when no name that fits leads to files whose names changed.

@@ -8,7 +8,7 @@
 //! are just about to settle: `gzip` and logrotate's `delaycompress` refuse such files, so a healthy agent
 //! must not get in their way.
 
-use super::finding::Taken;
+use super::discovery::Taken;
 use super::*;
 use crate::files::held::{HeldFile, HeldFolder};
 use crate::files::records::Known;
@@ -370,14 +370,14 @@ impl FileSource {
                 Ok(self.resume(content, stat, &place, record, descriptor))
             }
             // It was written again before its deletion: other content, another id.
-            Recorded::Other => self.adopt(Stranger::of(path, content)?, start),
+            Recorded::Other => self.adopt(Candidate::of(path, content)?, start),
             Recorded::Unknown => {
                 log::warn!(
                     "source {}: {} is held and not known to the checkpoint store; it is read from its beginning",
                     cx.info.id,
                     path.display()
                 );
-                self.adopt_as(file.id, Stranger::of(path, content)?, start)
+                self.adopt_as(file.id, Candidate::of(path, content)?, start)
             }
         }
     }

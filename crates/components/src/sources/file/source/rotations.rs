@@ -6,7 +6,7 @@
 //! accounted for under its name is new, and read from its beginning. See docs/decisions/0012.
 
 use super::copies::Present;
-use super::finding::Named;
+use super::discovery::Named;
 use super::*;
 use crate::files::content::{Stamp, modified_ns};
 use crate::files::names::{is_packed_name, originals_of};
@@ -120,7 +120,7 @@ impl FileSource {
         candidates.sort();
         self.bound(&mut candidates);
         let paths = candidates.into_iter().map(|(_, _, name, path)| (name, path));
-        paths.filter_map(|(name, path)| self.candidate(name, path, taken, new, cx)).collect()
+        paths.filter_map(|(name, path)| self.unknown(name, path, taken, new, cx)).collect()
     }
 
     /// The folders in which files were found, or are recorded.
@@ -190,7 +190,7 @@ impl FileSource {
     }
 
     /// Which file a candidate is; one that is known goes on in `new`.
-    fn candidate(
+    fn unknown(
         &mut self,
         name: PathBuf,
         path: PathBuf,
@@ -219,8 +219,8 @@ impl FileSource {
 
     /// Whether a rotated file is all of a closed generation, and has nothing that is not settled. From here on that
     /// is known by its inode.
-    pub(super) fn is_settled(&mut self, stranger: &mut Stranger, present: &Present) -> bool {
-        let path = stranger.path.clone();
+    pub(super) fn is_settled(&mut self, candidate: &mut Candidate, present: &Present) -> bool {
+        let path = candidate.path.clone();
         let is_settled = |(record, descriptor): &&Known| {
             let checkpoint = |sink: &String| record.checkpoints.iter().find(|(id, _)| id == sink);
             let checkpoint = |sink: &String| checkpoint(sink).map_or(descriptor.start, |(_, offset)| *offset);
@@ -230,14 +230,14 @@ impl FileSource {
         };
         let found = {
             let mut related = self.records.related(&path).filter(is_settled);
-            related.find(|(_, descriptor)| stranger.is_all_of(descriptor)).map(|(record, _)| record.id)
+            related.find(|(_, descriptor)| candidate.is_all_of(descriptor)).map(|(record, _)| record.id)
         };
         let Some(id) = found else { return false };
         let Some((record, mut descriptor)) = self.records.remove(id) else { return false };
-        (descriptor.device, descriptor.inode) = (stranger.stat.st_dev, stranger.stat.st_ino);
-        descriptor.modified_ns = modified_ns(&stranger.stat);
-        let stamp = Stamp::new(&stranger.stat, descriptor.mark.end);
-        descriptor.packed = stranger.content.is_packed().then_some(stamp);
+        (descriptor.device, descriptor.inode) = (candidate.stat.st_dev, candidate.stat.st_ino);
+        descriptor.modified_ns = modified_ns(&candidate.stat);
+        let stamp = Stamp::new(&candidate.stat, descriptor.mark.end);
+        descriptor.packed = candidate.content.is_packed().then_some(stamp);
         self.record(record, descriptor);
         true
     }

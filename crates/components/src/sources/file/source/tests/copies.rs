@@ -33,7 +33,7 @@ fn settle(fixture: &mut Fixture) -> Vec<Line> {
     let mut all = Vec::new();
     for _ in 0..4 {
         all.extend(fixture.read());
-        fixture.rig.advance(crate::files::packing::PACKED_SILENCE);
+        fixture.rig.advance(crate::files::stability::PACKED_SILENCE);
     }
     all
 }

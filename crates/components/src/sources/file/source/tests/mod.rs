@@ -2,11 +2,11 @@
 
 mod copies;
 mod cursors;
-mod finding;
+mod discovery;
 mod framed;
-mod held;
 mod hostile;
 mod model;
+mod open_files;
 mod retention;
 mod rotations;
 

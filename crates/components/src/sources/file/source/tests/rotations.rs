@@ -1,8 +1,8 @@
 //! Rotated files that no pattern matches: generations that came and went while nobody looked.
 
 use super::*;
-use crate::files::packing::PACKED_SILENCE;
 use crate::files::records::GENERATIONS_MAX;
+use crate::files::stability::PACKED_SILENCE;
 use flate2::write::GzEncoder;
 use millstream_model::OriginStore;
 use std::collections::BTreeSet;

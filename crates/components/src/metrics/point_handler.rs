@@ -1,9 +1,9 @@
-//! The thread of a receiver: messages become points, and points go into its shard.
+//! The handler of a receiver thread: parses messages into points and adds them to the thread's shard.
 
 use super::handover::Handover;
-use super::notices::Notice;
+use super::log_events::LogEvent;
 use super::origin::OriginTags;
-use super::tally::Tally;
+use super::round_counts::RoundCounts;
 use crate::metrics::events::TagsText;
 use millstream_model::Counters;
 use millstream_points::{Event, Extra, Fault, Grouped, Note, ServiceCheck, Visit, dogstatsd, metricserver};
@@ -12,13 +12,13 @@ use millstream_series::{Idle, Point, Shard, TagStyle, Values};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-/// Idle series that are forgotten in one round at most: each takes some hundred nanoseconds.
+/// Idle series that are removed in one round at most: each takes some hundred nanoseconds.
 const FORGET_IN_ROUND: usize = 256;
 
-/// The same when nothing arrives.
+/// The same in a round without messages.
 const FORGET_AT_REST: usize = 4096;
 
-/// What the messages are written in.
+/// The protocol of the messages.
 #[derive(Clone, Copy, Debug)]
 pub enum Protocol {
     /// DogStatsD's text.
@@ -37,28 +37,36 @@ impl Protocol {
     }
 }
 
-/// One receiver's parser and shard.
-pub struct Intake {
+/// The parser and the shard of one receiver thread.
+pub struct PointHandler {
     protocol: Protocol,
     shard: Shard,
     handover: Arc<Handover>,
     origin: OriginTags,
-    tally: Tally,
+    round_counts: RoundCounts,
     tags_text: TagsText,
     idle: Option<Idle>,
 }
 
-impl Intake {
-    /// An intake for points of `protocol`; `source` is the id of its component.
+impl PointHandler {
+    /// Creates the handler for points of `protocol`; `source` is the id of its component.
     pub fn new(
         protocol: Protocol,
         shard: Shard,
         handover: Arc<Handover>,
         origin: OriginTags,
         (source, counters): (String, Arc<Counters>),
-    ) -> Intake {
-        let tally = Tally::new(source, counters);
-        Intake { protocol, shard, handover, origin, tally, tags_text: TagsText::default(), idle: None }
+    ) -> PointHandler {
+        let round_counts = RoundCounts::new(source, counters);
+        PointHandler {
+            protocol,
+            shard,
+            handover,
+            origin,
+            round_counts,
+            tags_text: TagsText::default(),
+            idle: None,
+        }
     }
 
     /// Hands over what has come, if that is wanted, and forgets up to `most` idle series.
@@ -73,14 +81,14 @@ impl Intake {
     }
 }
 
-impl millstream_receiver::Intake for Intake {
+impl millstream_receiver::MessageHandler for PointHandler {
     fn round(&mut self, messages: &Messages<'_>) {
         self.turn(FORGET_IN_ROUND);
         let arrived = messages.received_ns();
-        self.tally.begin_round(arrived);
+        self.round_counts.begin_round(arrived);
         let mut visitor = Visitor {
             grouped: Grouped::new(&mut self.shard),
-            tally: &mut self.tally,
+            round_counts: &mut self.round_counts,
             handover: &self.handover,
             origin: &mut self.origin,
             tags_text: &mut self.tags_text,
@@ -97,7 +105,7 @@ impl millstream_receiver::Intake for Intake {
             }
         }
         drop(visitor);
-        self.tally.end_round(messages.bytes() as u64);
+        self.round_counts.end_round(messages.bytes() as u64);
     }
 
     fn notified(&mut self) {
@@ -105,10 +113,10 @@ impl millstream_receiver::Intake for Intake {
     }
 }
 
-/// Takes what a parser finds.
+/// Receives what the parser finds.
 struct Visitor<'s, 'a> {
     grouped: Grouped<'s, 'a>,
-    tally: &'s mut Tally,
+    round_counts: &'s mut RoundCounts,
     handover: &'s Handover,
     origin: &'s mut OriginTags,
     tags_text: &'s mut TagsText,
@@ -121,7 +129,7 @@ impl<'a> Visit<'a> for Visitor<'_, 'a> {
     #[inline(always)]
     fn point(&mut self, point: Point<'a>, extra: &Extra<'a>) {
         let point = Point { arrived: self.order, ..point };
-        self.tally.points += 1;
+        self.round_counts.points += 1;
         if self.origin.is_empty() {
             return self.grouped.add(point);
         }
@@ -131,19 +139,19 @@ impl<'a> Visit<'a> for Visitor<'_, 'a> {
 
     fn packed(&mut self, point: &Point<'_>, extra: &Extra<'a>) {
         if let Values::Numbers(values) = point.values {
-            self.tally.points += values.len() as u64;
+            self.round_counts.points += values.len() as u64;
         }
         let tags = self.origin.of(point.tags, extra, self.sender);
         self.grouped.add_now(&Point { tags, arrived: self.order, ..*point });
     }
 
     fn event(&mut self, event: &Event<'a>) {
-        self.tally.points += 1;
+        self.round_counts.points += 1;
         let tags = self.origin.of(event.tags.as_bytes(), &event.extra, self.sender);
         self.tags_text.render_text(tags, TagStyle::DogStatsd);
         let at = time(event.timestamp, event.arrived);
         let text = |text: Option<&str>| text.unwrap_or_default().as_bytes().to_vec();
-        let notice = Notice::new(at, dogstatsd::unescaped(event.text).into_owned().into())
+        let log_event = LogEvent::new(at, dogstatsd::unescaped(event.text).into_owned().into())
             .set("type", b"event")
             .set("title", dogstatsd::unescaped(event.title).as_bytes())
             .set("priority", &text(event.priority))
@@ -152,39 +160,39 @@ impl<'a> Visit<'a> for Visitor<'_, 'a> {
             .set("source_type", &text(event.source))
             .set("hostname", &text(event.host))
             .set("tags", &self.tags_text.object);
-        self.notice(notice);
+        self.log_event(log_event);
     }
 
     fn service_check(&mut self, check: &ServiceCheck<'a>) {
-        self.tally.points += 1;
+        self.round_counts.points += 1;
         let tags = self.origin.of(check.tags.as_bytes(), &check.extra, self.sender);
         self.tags_text.render_text(tags, TagStyle::DogStatsd);
         let status = ["ok", "warning", "critical", "unknown"][usize::from(check.status.min(3))];
         let message = dogstatsd::unescaped(check.message.unwrap_or_default()).into_owned();
-        let notice = Notice::new(time(check.timestamp, check.arrived), message.into())
+        let log_event = LogEvent::new(time(check.timestamp, check.arrived), message.into())
             .set("type", b"service_check")
             .set("name", check.name.as_bytes())
             .set("status", status.as_bytes())
             .set("hostname", check.host.unwrap_or_default().as_bytes())
             .set("tags", &self.tags_text.object);
-        self.notice(notice);
+        self.log_event(log_event);
     }
 
     #[cold]
     fn fault(&mut self, fault: Fault, text: &'a [u8]) {
-        self.tally.fault(fault, text);
+        self.round_counts.fault(fault, text);
     }
 
     #[cold]
     fn note(&mut self, note: Note, _: &'a [u8]) {
-        self.tally.note(note);
+        self.round_counts.note(note);
     }
 }
 
 impl Visitor<'_, '_> {
-    fn notice(&mut self, notice: Notice) {
-        if !self.handover.notice(notice) {
-            self.tally.notices_lost += 1;
+    fn log_event(&mut self, log_event: LogEvent) {
+        if !self.handover.log_event(log_event) {
+            self.round_counts.log_events_lost += 1;
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Compressed files that are perhaps still being written.
+//! Tells whether a compressed file is still being written.
 
 use super::identity::Inode;
 use millstream_model::Now;
@@ -6,26 +6,26 @@ use rustix::fs::Stat;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// A compressed file is complete when its size has been the same for this long.
+/// Time without a change of size after which a compressed file is complete.
 pub const PACKED_SILENCE: Duration = Duration::from_secs(2);
 
-/// One that was written to longer ago than this is complete at first sight.
+/// Age of the last write from which on a file is complete at first sight.
 const PACKED_OLD: Duration = Duration::from_secs(10);
 
-/// What is known of them.
+/// The sizes of compressed files at the last looks.
 #[derive(Default)]
-pub struct Packing(HashMap<Inode, Seen>);
+pub struct Stability(HashMap<Inode, Seen>);
 
 struct Seen {
     size: u64,
     /// Since when it has that size.
     since: Duration,
-    /// Whether it was looked at since the last sweep.
+    /// Whether it was checked since the last sweep.
     looked_at: bool,
 }
 
-impl Packing {
-    /// Whether a file is complete: its size stays the same, or it was not written for long.
+impl Stability {
+    /// Whether a file is complete: its size is stable, or its last write is long ago.
     pub fn is_complete(&mut self, inode: Inode, stat: &Stat, now: Now) -> bool {
         let age_s = (now.unix_ns / 1_000_000_000).saturating_sub(stat.st_mtime);
         let (now, size) = (now.since_start, stat.st_size as u64);
@@ -42,7 +42,7 @@ impl Packing {
         complete
     }
 
-    /// Forgets files that were not looked at since the last sweep: they are gone.
+    /// Forgets files that were not checked since the last sweep: they are gone.
     pub fn sweep(&mut self) {
         self.0.retain(|_, seen| std::mem::take(&mut seen.looked_at));
     }

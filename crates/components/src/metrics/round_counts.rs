@@ -1,24 +1,24 @@
-//! What one receiver has to count, added to the component's counters once a round.
+//! Counts of one receiver thread, added to the component's counters once per round.
 
 use millstream_model::Counters;
 use millstream_points::{Fault, Note};
 use std::sync::Arc;
 
-/// How often something that was left out is shown in the log, for each reason, in nanoseconds. By the wall
-/// clock, which is at hand: whichever way it steps, what comes after is shown.
+/// Shortest time between two log lines about rejected points, for each reason. Nanoseconds of the wall clock; a
+/// step of that clock in either direction allows the next line.
 const SHOW_EVERY_NS: u64 = 1_000_000_000;
 
-/// Bytes of it that are shown.
+/// Longest excerpt of a rejected line in the log. Bytes.
 const SHOWN_BYTES: usize = 100;
 
-/// Counts of one round.
-pub struct Tally {
+/// The counts of one round of receives.
+pub struct RoundCounts {
     source: String,
     counters: Arc<Counters>,
     /// Points, events and service checks.
     pub points: u64,
-    /// Events and service checks for which there was no room.
-    pub notices_lost: u64,
+    /// Events and service checks dropped for want of room.
+    pub log_events_lost: u64,
     faults: [u64; Fault::ALL.len()],
     notes: [u64; Note::ALL.len()],
     /// Whether one of `faults` or `notes` is not zero.
@@ -30,14 +30,14 @@ pub struct Tally {
     arrived: u64,
 }
 
-impl Tally {
-    /// Nothing yet; `source` is the component's id.
-    pub fn new(source: String, counters: Arc<Counters>) -> Tally {
-        Tally {
+impl RoundCounts {
+    /// Creates zero counts; `source` is the id of the component.
+    pub fn new(source: String, counters: Arc<Counters>) -> RoundCounts {
+        RoundCounts {
             source,
             counters,
             points: 0,
-            notices_lost: 0,
+            log_events_lost: 0,
             faults: [0; Fault::ALL.len()],
             notes: [0; Note::ALL.len()],
             has_some: false,
@@ -47,7 +47,7 @@ impl Tally {
         }
     }
 
-    /// Counts what was left out.
+    /// Counts a rejected point or line.
     pub fn fault(&mut self, fault: Fault, text: &[u8]) {
         self.points += 1;
         self.faults[fault as usize] += 1;
@@ -60,25 +60,25 @@ impl Tally {
         }
     }
 
-    /// Counts what was taken and is not as it should be.
+    /// Counts something accepted that deviates from the protocol.
     pub fn note(&mut self, note: Note) {
         self.notes[note as usize] += 1;
         self.has_some = true;
     }
 
-    /// Begins a round that arrived at this time, in nanoseconds since 1970.
+    /// Starts a round that arrived at this time. Nanoseconds since 1970.
     pub fn begin_round(&mut self, arrived: u64) {
         self.arrived = arrived;
     }
 
-    /// Adds a round of so many bytes to the counters.
+    /// Adds the counts of a round of this many bytes to the counters, and resets them.
     pub fn end_round(&mut self, bytes: u64) {
         self.counters.received(std::mem::take(&mut self.points), bytes);
         if std::mem::take(&mut self.has_some) {
             self.end_faults();
         }
-        if self.notices_lost > 0 {
-            self.counters.dropped("too_many_events", std::mem::take(&mut self.notices_lost));
+        if self.log_events_lost > 0 {
+            self.counters.dropped("too_many_events", std::mem::take(&mut self.log_events_lost));
         }
     }
 
@@ -104,13 +104,13 @@ mod tests {
 
     /// How many of the bad lines that arrive one by one, at these times in seconds, are shown.
     fn shown(arrivals: &[u64]) -> usize {
-        let mut tally = Tally::new("dogs".into(), Arc::default());
+        let mut round_counts = RoundCounts::new("dogs".into(), Arc::default());
         let mut shown = 0;
         for arrived in arrivals {
-            tally.begin_round(arrived * S);
-            tally.fault(Fault::ALL[0], b"x");
-            shown += tally.shown.len();
-            tally.end_round(1);
+            round_counts.begin_round(arrived * S);
+            round_counts.fault(Fault::ALL[0], b"x");
+            shown += round_counts.shown.len();
+            round_counts.end_round(1);
         }
         shown
     }
@@ -118,10 +118,10 @@ mod tests {
     #[test]
     fn one_bad_line_a_second_is_shown_for_each_reason() {
         assert_eq!(shown(&[5000, 5000, 5000, 5001, 5001, 5002]), 3);
-        let mut tally = Tally::new("dogs".into(), Arc::default());
-        tally.begin_round(S);
-        Fault::ALL.iter().for_each(|fault| tally.fault(*fault, b"x"));
-        assert_eq!(tally.shown.len(), Fault::ALL.len());
+        let mut round_counts = RoundCounts::new("dogs".into(), Arc::default());
+        round_counts.begin_round(S);
+        Fault::ALL.iter().for_each(|fault| round_counts.fault(*fault, b"x"));
+        assert_eq!(round_counts.shown.len(), Fault::ALL.len());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Where messages are handed to.
+//! The interface that receives messages.
 
 use crate::Messages;
 use crate::messages::Batch;
@@ -6,10 +6,10 @@ use crate::stats::{Counters, add};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::SystemTime;
 
-/// Takes what one thread receives. Called on that thread only.
-pub trait Intake: Send {
-    /// What one round of receives gave. The views end with the call; the thread reads nothing more
-    /// until it returns. A panic is caught and counted, and what the round held is lost.
+/// Handles the messages of one receiver thread, on that thread.
+pub trait MessageHandler: Send {
+    /// Handles the messages of one round of receives. The views end with the call; the thread reads nothing
+    /// until it returns. A panic is caught and counted, and the messages of the round are lost.
     fn round(&mut self, messages: &Messages<'_>);
 
     /// Called after [`Receiving::notify`](crate::Receiving::notify), and as the last call before the
@@ -17,11 +17,11 @@ pub trait Intake: Send {
     fn notified(&mut self);
 }
 
-/// An intake whose panics are caught.
-pub struct Guarded(pub Box<dyn Intake>);
+/// Catches the panics of a handler.
+pub struct Guarded(pub Box<dyn MessageHandler>);
 
 impl Guarded {
-    /// Hands on the messages of a batch, if there are any.
+    /// Passes the messages of a batch on, if there are any.
     pub fn round(&mut self, memory: &[u8], batch: &Batch, counters: &Counters) {
         if batch.messages == 0 {
             return;

@@ -1,29 +1,29 @@
-//! Batches of a source that cannot read anything twice.
+//! Emits batches of a source that cannot read again.
 
 use bytes::Bytes;
 use millstream_model::{Batch, BatchBuilder, Origin, SinkSet, SourceCx, SourceOpen};
 use std::sync::Arc;
 
-/// Gives batches their place in the one origin of such a source.
-pub struct Outlet {
+/// Assigns batches their offsets in the only origin of the source.
+pub struct MetricEmitter {
     origin: Arc<Origin>,
-    /// Bytes of text so far.
+    /// Bytes of text emitted so far.
     offset: u64,
 }
 
-impl Outlet {
-    /// A new origin, at its beginning.
+impl MetricEmitter {
+    /// Opens a new origin at offset 0.
     ///
     /// # Errors
-    /// The system gives no random numbers.
-    pub fn new(open: &SourceOpen) -> Result<Outlet, String> {
+    /// The system has no random numbers.
+    pub fn new(open: &SourceOpen) -> Result<MetricEmitter, String> {
         let id = getrandom::u64().map_err(|error| error.to_string())?;
         let origin = Arc::new(Origin::new(id, ""));
         open.ledger.open(&origin, open.sinks.iter().map(|(sink, _)| (*sink, 0)));
-        Ok(Outlet { origin, offset: 0 })
+        Ok(MetricEmitter { origin, offset: 0 })
     }
 
-    /// The batch of these rows, whose text is `block`.
+    /// Finishes a batch of these rows, whose text is `block`.
     pub fn batch(&mut self, mut rows: BatchBuilder, block: Bytes, cx: &SourceCx<'_>) -> Batch {
         let range = (self.offset, self.offset + block.len() as u64);
         let ack = cx.ledger.issue(self.origin.id, range, cx.sinks, 0, cx.now.since_start);
@@ -34,7 +34,7 @@ impl Outlet {
         batch
     }
 
-    /// Counts what a sink lost: it cannot be had again.
+    /// Counts ranges that a sink abandoned: they cannot be read again.
     pub fn count_lost(&self, cx: &SourceCx<'_>) {
         for lost in cx.ledger.take_rereads() {
             let (range, sink) = ((lost.begin, lost.end), SinkSet::one(lost.sink));

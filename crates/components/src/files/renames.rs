@@ -1,10 +1,10 @@
-//! Files that had a name that is looked for, and lost it before anybody looked.
+//! Follows renames reported by inotify, so that files renamed before they were seen are found.
 
 use super::discover::{Exclude, Pattern};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-/// Where files are now that had a name that fits, after these moves in their order: from, to.
+/// Current paths of files that had a matching name, after these renames (from, to) in order.
 pub fn followed(moved: Vec<(PathBuf, PathBuf)>, patterns: &[Pattern], exclude: &Exclude) -> HashSet<PathBuf> {
     let fits = |path: &Path| patterns.iter().any(|pattern| pattern.matches(path)) && !exclude.matches(path);
     let mut places = HashSet::new();

@@ -1,29 +1,28 @@
-//! What work took, and when it may begin again.
+//! The CPU budget of directory scans: how long one took, and when the next may start.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, Instant};
 
-/// Work takes one part in this many of a core at most.
+/// Divisor of a core: the share that scans may take.
 const CPU_SHARE: u32 = 20;
 
-/// It takes one part in this many of the time of its thread at most, on a disk that keeps it waiting. More is not
-/// asked for: one wait of half a second would put off the next walk for so long that files come and are rotated
-/// away unseen.
+/// Divisor of the thread's wall time, for disks that block. A larger one would delay the next scan after one slow
+/// read for so long that files come and are rotated away unseen.
 const TIME_SHARE: u32 = 4;
 
-/// Work under way on this thread.
-pub struct Effort {
+/// A scan in progress on this thread.
+pub struct ScanBudget {
     begun: Instant,
     cpu: Duration,
 }
 
-impl Effort {
-    /// It begins now.
-    pub fn begin() -> Effort {
-        Effort { begun: Instant::now(), cpu: thread_cpu() }
+impl ScanBudget {
+    /// Starts measuring.
+    pub fn begin() -> ScanBudget {
+        ScanBudget { begun: Instant::now(), cpu: thread_cpu() }
     }
 
-    /// It has ended: how long after its beginning it may begin again.
+    /// Stops measuring; returns how long after its start the next scan may start.
     pub fn interval(self) -> Duration {
         interval(thread_cpu().saturating_sub(self.cpu), self.begun.elapsed())
     }
@@ -33,7 +32,7 @@ fn interval(cpu: Duration, time: Duration) -> Duration {
     (cpu * CPU_SHARE).max(time * TIME_SHARE)
 }
 
-/// CPU time that this thread has taken.
+/// CPU time of this thread.
 fn thread_cpu() -> Duration {
     clock_gettime(ClockId::ThreadCPUTime).try_into().unwrap_or_default()
 }
@@ -48,11 +47,11 @@ mod tests {
         assert_eq!(interval(ms(10), ms(10)), ms(200));
         assert_eq!(interval(ms(10), ms(1000)), ms(4000), "not back to back on a slow disk");
         assert_eq!(interval(ms(1), ms(100)), ms(400), "and not twenty times as late");
-        let effort = Effort::begin();
+        let scan_budget = ScanBudget::begin();
         std::thread::sleep(ms(20));
-        assert!(effort.interval() >= ms(80));
-        let (effort, begun) = (Effort::begin(), thread_cpu());
+        assert!(scan_budget.interval() >= ms(80));
+        let (scan_budget, begun) = (ScanBudget::begin(), thread_cpu());
         while thread_cpu() - begun < ms(20) {}
-        assert!(effort.interval() >= ms(400));
+        assert!(scan_budget.interval() >= ms(400));
     }
 }

@@ -1,12 +1,12 @@
-//! Finding files: the walk, which file is which, and what is kept of it.
+//! Discovery: walks the folders, identifies files, and keeps their identities.
 
 use super::rotations::{Unknown, rotated_names};
 use super::*;
 use crate::files::content::modified_ns;
-use crate::files::effort::Effort;
 use crate::files::identity::Mark;
 use crate::files::names::{container, is_packed_name};
 use crate::files::records::Known;
+use crate::files::scan_budget::ScanBudget;
 use std::collections::BTreeSet;
 use std::os::unix::fs::DirEntryExt;
 
@@ -18,9 +18,9 @@ const AWAY_MAX: usize = 10_000;
 const AWAY_AGE_MAX: Duration = Duration::from_hours(30 * 24);
 
 impl FileSource {
-    /// Walks the folders: takes in new files, notices moved and vanished ones.
+    /// Walks the folders: opens new files, detects renamed and deleted ones.
     pub(super) fn walk(&mut self, cx: &SourceCx<'_>) {
-        let (now, effort) = (cx.now.since_start, Effort::begin());
+        let (now, scan_budget) = (cx.now.since_start, ScanBudget::begin());
         let mut found = walk(&self.patterns, &self.exclude, self.watch.moved());
         found.files.retain(|path| !self.retention.contains(path));
         self.watch_folders(&found.folders);
@@ -38,7 +38,7 @@ impl FileSource {
         }
         self.report(trouble, cx);
         // Nobody waits for a start that hurries.
-        self.walk_pause = if first { WALK_PAUSE } else { effort.interval().max(WALK_PAUSE) };
+        self.walk_pause = if first { WALK_PAUSE } else { scan_budget.interval().max(WALK_PAUSE) };
     }
 
     /// Takes in files that patterns name, and rotated ones beside them. Without names that `changed`, these are all
@@ -77,10 +77,10 @@ impl FileSource {
         }
         // What was renamed just now may be deleted before the next look.
         self.pin_moved(cx);
-        self.work.packing.sweep();
+        self.work.stability.sweep();
     }
 
-    /// Which files these paths name, each opened once.
+    /// Identifies the files behind these paths; opens each once.
     fn identify_all(
         &mut self,
         files: &BTreeSet<PathBuf>,
@@ -136,7 +136,7 @@ impl FileSource {
         new.push(tail);
     }
 
-    /// Says once what the patterns match: a wrong one would be silent otherwise.
+    /// Logs once how many files the patterns match: a wrong pattern would be silent otherwise.
     fn say_found(&self, files: usize, cx: &SourceCx<'_>) {
         match files {
             0 => {
@@ -260,7 +260,7 @@ impl FileSource {
         }
         // One that has just been begun does not say yet what it is.
         let packed = content.is_packed() || stat.st_size == 0 && is_packed_name(path);
-        if packed && !self.is_finite(cx) && !self.work.packing.is_complete(inode, &stat, cx.now) {
+        if packed && !self.is_finite(cx) && !self.work.stability.is_complete(inode, &stat, cx.now) {
             return Ok(Named::Incomplete);
         }
         Ok(Named::Unknown(inode))
@@ -305,13 +305,13 @@ impl FileSource {
     }
 
     /// Takes in a file that was never seen, under a new id.
-    pub(super) fn adopt(&self, stranger: Stranger, start: u64) -> io::Result<Tail> {
-        self.adopt_as(getrandom::u64().map_err(io::Error::other)?, stranger, start)
+    pub(super) fn adopt(&self, candidate: Candidate, start: u64) -> io::Result<Tail> {
+        self.adopt_as(getrandom::u64().map_err(io::Error::other)?, candidate, start)
     }
 
     /// Takes in a file under the id `id`, to be read from `start` on.
-    pub(super) fn adopt_as(&self, id: u64, stranger: Stranger, start: u64) -> io::Result<Tail> {
-        let Stranger { path, mut content, stat, head } = stranger;
+    pub(super) fn adopt_as(&self, id: u64, candidate: Candidate, start: u64) -> io::Result<Tail> {
+        let Candidate { path, mut content, stat, head } = candidate;
         let name = path.to_string_lossy().into_owned();
         let (device, inode) = (stat.st_dev, stat.st_ino);
         let mark = if content.is_packed() { Mark::default() } else { Mark::read(&mut content, start)? };
@@ -342,15 +342,15 @@ impl FileSource {
     }
 
     /// Where to begin with a file that is there at the very first start.
-    pub(super) fn first_offset(&self, stranger: &mut Stranger, now: Now) -> io::Result<u64> {
-        let age_s = now.unix_ns / 1_000_000_000 - stranger.stat.st_mtime;
+    pub(super) fn first_offset(&self, candidate: &mut Candidate, now: Now) -> io::Result<u64> {
+        let age_s = now.unix_ns / 1_000_000_000 - candidate.stat.st_mtime;
         if self.range.is_some() {
             return Ok(0);
         }
         let old = self.ignore_older.is_some_and(|limit| age_s > limit.as_secs() as i64);
         if old || self.read_from == ReadFrom::End {
-            let bytes = stranger.content.bytes()?;
-            stranger.content.last_line_start(bytes)
+            let bytes = candidate.content.bytes()?;
+            candidate.content.last_line_start(bytes)
         } else {
             Ok(0)
         }
@@ -408,7 +408,7 @@ impl FileSource {
         }
     }
 
-    /// Says what cannot be read, once per change.
+    /// Logs unreadable paths, once per change.
     pub(super) fn report(&mut self, trouble: BTreeMap<PathBuf, String>, cx: &SourceCx<'_>) {
         let named =
             trouble.iter().map(|(path, reason)| (path.to_string_lossy().into_owned(), reason.clone()));
