@@ -1,7 +1,7 @@
 //! The command line.
 
 use crate::wiring::{self, Registry};
-use crate::{config, generate, run, unit_tests, verify};
+use crate::{config, config_test, generate, run, verify};
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -57,7 +57,7 @@ enum Command {
         files: ConfigFiles,
     },
     /// Run the unit tests of a configuration
-    #[command(after_help = unit_tests::HELP)]
+    #[command(after_help = config_test::HELP)]
     Test {
         #[command(flatten)]
         files: ConfigFiles,
@@ -115,7 +115,7 @@ pub fn main() -> ExitCode {
             run::run(&files.config, run::Options { until_eof, progress })
         }
         Command::Validate { files } => validate(&files.config),
-        Command::Test { files, tests } => unit_tests::run(&files.config, &tests),
+        Command::Test { files, tests } => config_test::run(&files.config, &tests),
         Command::Schema => schema(),
         Command::Verify(args) => verify::verify(&args),
         Command::Generate { what: Generate::Logs(args) } => generate::logs(&args),

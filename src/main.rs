@@ -2,13 +2,13 @@
 
 mod cli;
 mod config;
+mod config_test;
 mod generate;
 mod interrupts;
 mod logging;
 mod progress;
 mod reload;
 mod run;
-mod unit_tests;
 mod verify;
 mod wiring;
 

@@ -15,7 +15,7 @@ use super::fault::{Fault, Place};
 use super::node::{Entry, Node, Value, entries_to_json};
 use super::schema::{COMMON_KEYS, component_schema};
 use super::secret::leaks;
-use super::{Catalog, Component, foreign, words};
+use super::{Catalog, Component, aliases, suggest};
 
 /// Bytes of a file that count for whether it changed; no component reads as many.
 const CONTENTS_BYTES_MAX: usize = 64 << 20;
@@ -88,7 +88,7 @@ fn type_name<'c>(
         return None;
     }
     let Some(node) = entry.node.get("type") else {
-        let advice = format!("add `type:` with {}", words::listed(&types, "or"));
+        let advice = format!("add `type:` with {}", suggest::listed(&types, "or"));
         faults.push(Fault::new(&entry.place, format!("the {kind} `{}` has no `type`", entry.key), advice));
         return None;
     };
@@ -106,7 +106,7 @@ fn type_name<'c>(
 
 fn not_a_name(node: &Node, types: &[&str]) -> Option<Fault> {
     let what = format!("`type`: expected text, found {}", found(node));
-    let advice = format!("write {}", words::listed(types, "or"));
+    let advice = format!("write {}", suggest::listed(types, "or"));
     (!node.has_hole()).then(|| Fault::new(&node.place, what, advice))
 }
 
@@ -121,17 +121,16 @@ fn unknown_type(kind: Kind, node: &Node, types: &[&str], catalog: &dyn Catalog) 
     let text = node.text().unwrap_or_default();
     let mut what = format!("unknown {kind} type {}", node.quoted());
     if node.template.is_some() {
-        return Fault::new(&node.place, what, format!("the types are {}", words::listed(types, "and")));
+        return Fault::new(&node.place, what, format!("the types are {}", suggest::listed(types, "and")));
     }
-    if foreign::is_not_yet(kind, text) {
+    if aliases::is_not_yet(kind, text) {
         what = format!("there is no {kind} type {} yet", node.quoted());
     }
     let elsewhere = Kind::ALL.into_iter().find(|other| catalog.types(*other).contains(&text));
     let advice = match elsewhere {
         Some(other) => format!("it is a {other}; move it to `{}`", other.section()),
-        None => {
-            foreign::advice(kind, text, types).unwrap_or_else(|| words::suggest(text, types, "the types are"))
-        }
+        None => aliases::advice(kind, text, types)
+            .unwrap_or_else(|| suggest::advice(text, types, "the types are")),
     };
     Fault::new(&node.place, what, advice)
 }

@@ -4,11 +4,11 @@
 //! `merge` joins all files, `globals` and `components` check the keys through `check`, and
 //! `wiring` checks how the components are joined. Each step goes on after a fault.
 
+mod aliases;
 mod check;
 mod components;
 mod fault;
 mod files;
-mod foreign;
 mod globals;
 mod hash;
 mod merge;
@@ -18,10 +18,10 @@ mod replace;
 mod scalar;
 mod schema;
 mod secret;
+pub mod suggest;
 mod syntax;
+mod topology;
 mod unit_tests;
-mod wiring;
-pub mod words;
 
 #[cfg(test)]
 mod tests;
@@ -180,7 +180,7 @@ fn checked(read: Read, catalog: &dyn Catalog, mut faults: Vec<Fault>) -> Result<
     let tests = unit_tests::read(merged.tests, catalog.formats(), &mut faults);
     // Inputs may lead into a file that could not be read; only the reading is at fault then.
     let mut warnings = if read.complete {
-        wiring::check(&drafts, &merged.written, &read.start, &mut faults)
+        topology::check(&drafts, &merged.written, &read.start, &mut faults)
     } else {
         Vec::new()
     };

@@ -1,5 +1,7 @@
 //! Names that a wrong one may stand for.
 
+use strsim::generic_levenshtein;
+
 /// Most names that are offered.
 const OFFERED_MAX: usize = 3;
 
@@ -10,7 +12,9 @@ const DISTANCE_MAX: usize = 2;
 pub fn names<'n>(given: &str, names: &'n [String]) -> Vec<&'n str> {
     let given = plain(given);
     let last = |name: &'n str| name.rsplit_once('/').map_or(name, |(_, last)| last);
-    let rate = |name: &'n str| distance(&given, &plain(name)).min(distance(&given, &plain(last(name))));
+    let rate = |name: &'n str| {
+        generic_levenshtein(&given, &plain(name)).min(generic_levenshtein(&given, &plain(last(name))))
+    };
     let rated = names.iter().map(|name| (rate(name), name.as_str()));
     // A short word is near to everything.
     let limit = DISTANCE_MAX.min(given.len() / 3);
@@ -27,21 +31,6 @@ pub fn names<'n>(given: &str, names: &'n [String]) -> Vec<&'n str> {
 
 fn plain(name: &str) -> Vec<char> {
     name.chars().map(|letter| if letter == ' ' { '_' } else { letter.to_ascii_lowercase() }).collect()
-}
-
-/// Fewest letters to insert, remove or change.
-fn distance(left: &[char], right: &[char]) -> usize {
-    let mut row: Vec<usize> = (0..=right.len()).collect();
-    for (above, l) in left.iter().enumerate() {
-        let mut diagonal = above;
-        row[0] = above + 1;
-        for (index, r) in right.iter().enumerate() {
-            let changed = diagonal + usize::from(l != r);
-            diagonal = row[index + 1];
-            row[index + 1] = changed.min(row[index] + 1).min(diagonal + 1);
-        }
-    }
-    row[right.len()]
 }
 
 #[cfg(test)]

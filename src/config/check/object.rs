@@ -2,10 +2,10 @@
 
 use serde_json::Value as Json;
 
+use super::super::aliases;
 use super::super::fault::Fault;
-use super::super::foreign;
 use super::super::node::{Entry, Node};
-use super::super::words;
+use super::super::suggest;
 use super::{Checker, Spot, accepts, alternatives, describe};
 
 /// The schemas that hold for one map together: its own, and the alternative that was picked.
@@ -27,8 +27,8 @@ impl<'a> Checker<'a> {
                 Some(schema) => self.check(&entry.node, schema, inner),
                 None if views.is_closed() => {
                     self.faults.push(unknown_key(entry, &keys));
-                    let alias = foreign::option(&entry.key, &keys).map(|(key, _)| key);
-                    meant.extend(alias.or_else(|| words::nearest(&entry.key, &keys)));
+                    let alias = aliases::option(&entry.key, &keys).map(|(key, _)| key);
+                    meant.extend(alias.or_else(|| suggest::nearest(&entry.key, &keys)));
                 }
                 None => {}
             }
@@ -100,10 +100,10 @@ impl<'a> Views<'a> {
 
 /// The fault of a key that none of `keys` is.
 pub(super) fn unknown_key(entry: &Entry, keys: &[&str]) -> Fault {
-    let advice = match (keys, foreign::option(&entry.key, keys)) {
+    let advice = match (keys, aliases::option(&entry.key, keys)) {
         ([], _) => "remove it; no keys belong here".into(),
         (_, Some((_, advice))) => advice,
-        _ => words::suggest(&entry.key, keys, "the keys here are"),
+        _ => suggest::advice(&entry.key, keys, "the keys here are"),
     };
     Fault::new(&entry.place, format!("unknown key `{}`", entry.key), advice)
 }

@@ -4,7 +4,7 @@ use serde_json::Value as Json;
 
 use super::super::fault::Fault;
 use super::super::node::{Node, Value};
-use super::super::words;
+use super::super::suggest;
 use super::object::unknown_key;
 use super::scalar::unknown_value;
 use super::{Checker, Spot, allowed_values};
@@ -34,7 +34,7 @@ impl<'a> Checker<'a> {
         let Some(entry) = node.entry(tag) else {
             let values = leaves.iter().filter_map(|leaf| tag_value(leaf, tag)?.as_str()).collect::<Vec<_>>();
             let what = format!("{}missing key `{tag}`", spot.prefix());
-            let advice = format!("add `{tag}:` with {}", words::listed(&values, "or"));
+            let advice = format!("add `{tag}:` with {}", suggest::listed(&values, "or"));
             self.faults.push(Fault::new(spot.place, what, advice));
             return None;
         };
@@ -68,7 +68,7 @@ impl<'a> Checker<'a> {
             [entry] => unknown_key(entry, keys),
             _ => {
                 let what = format!("{}none of its keys is given", spot.prefix());
-                Fault::new(&node.place, what, format!("write {}", words::listed(keys, "or")))
+                Fault::new(&node.place, what, format!("write {}", suggest::listed(keys, "or")))
             }
         };
         self.faults.push(fault);

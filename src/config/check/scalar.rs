@@ -5,7 +5,7 @@ use serde_json::{Number, Value as Json};
 use super::super::fault::Fault;
 use super::super::node::{Data, Node, Scalar};
 use super::super::secret::leaks;
-use super::super::words;
+use super::super::suggest;
 use super::{Checker, Spot, allowed_values};
 
 impl<'a> Checker<'a> {
@@ -52,10 +52,10 @@ impl<'a> Checker<'a> {
 pub(super) fn unknown_value(node: &Node, allowed: &[&Json], spot: Spot<'_>) -> Fault {
     let names: Vec<String> = allowed.iter().map(|value| value_text(value)).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let near = if node.template.is_none() { words::nearest(node.shown(), &names) } else { None };
+    let near = if node.template.is_none() { suggest::nearest(node.shown(), &names) } else { None };
     let advice = match (near, names.as_slice()) {
         (Some(name), _) => format!("did you mean `{name}`?"),
-        (None, names) => format!("write {}", words::listed(names, "or")),
+        (None, names) => format!("write {}", suggest::listed(names, "or")),
     };
     Fault::new(&node.place, format!("{}unknown value {}", spot.prefix(), node.quoted()), advice)
 }

@@ -6,7 +6,7 @@ use millstream_model::Kind;
 
 use super::components::{Draft, Input};
 use super::fault::{Fault, Place};
-use super::words;
+use super::suggest;
 
 /// Checks the topology of all components. `written` are the kinds of which something was written;
 /// `start` is where a configuration without any would begin.
@@ -94,8 +94,8 @@ impl<'a> Wiring<'a> {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let advice = match names.as_slice() {
             [] => "add a source with this id".into(),
-            _ if input.secret => format!("name {}", words::listed(&names, "or")),
-            _ => words::suggest(&input.name, &names, "what can be read is"),
+            _ if input.secret => format!("name {}", suggest::listed(&names, "or")),
+            _ => suggest::advice(&input.name, &names, "what can be read is"),
         };
         Fault::new(&input.place, format!("the input `{}` does not exist", input.shown), advice)
     }
@@ -193,7 +193,7 @@ fn sink_as_input(input: &Input, draft: &Draft) -> Fault {
     let outputs: Vec<String> = output_names(draft).collect();
     let advice = match outputs.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         [] => "name a source or a transform".into(),
-        names => format!("name a source, a transform or {}", words::listed(names, "or")),
+        names => format!("name a source, a transform or {}", suggest::listed(names, "or")),
     };
     Fault::new(
         &input.place,
@@ -207,8 +207,8 @@ fn no_such_output(input: &Input, draft: &Draft, outputs: &[String]) -> Fault {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let advice = match outputs {
         [] => format!("write `{}`; it has no side outputs", draft.id),
-        _ if input.secret => format!("name {}", words::listed(&names, "or")),
-        _ => words::suggest(&input.name, &names, "its side outputs are"),
+        _ if input.secret => format!("name {}", suggest::listed(&names, "or")),
+        _ => suggest::advice(&input.name, &names, "its side outputs are"),
     };
     Fault::new(&input.place, format!("the input `{}` does not exist", input.shown), advice)
 }

@@ -2,7 +2,7 @@
 
 use super::network::Network;
 use super::{Config, Fault, Place};
-use crate::config::words::suggest;
+use crate::config::suggest;
 use crate::config::{Catalog, Component, Event, Expectation, TestInput, UnitTest};
 use crate::wiring::{self, Registry};
 use millstream_components::formats::parse_rfc3339;
@@ -104,7 +104,7 @@ impl<'c> Planner<'c, '_> {
                 self.fault(&pointer, format!("`to`: `{shown}` is a sink, which passes nothing on"), advice);
             }
             None => {
-                let advice = suggest(shown, &names, "what takes events is");
+                let advice = suggest::advice(shown, &names, "what takes events is");
                 self.fault(&pointer, format!("`to`: `{shown}` does not exist"), advice);
             }
         }
@@ -139,7 +139,7 @@ impl<'c> Planner<'c, '_> {
                     let shown = self.test.shown(&pointer);
                     let names = outputs(self.config);
                     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-                    let advice = suggest(shown, &names, "what gives events is");
+                    let advice = suggest::advice(shown, &names, "what gives events is");
                     self.fault(&pointer, format!("`from`: `{shown}` does not exist"), advice);
                 }
             }

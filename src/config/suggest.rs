@@ -1,7 +1,7 @@
 //! Wording shared by messages: lists of names and "did you mean".
 
 /// Advice for a name that is none of `names`: the nearest one, else all of them after `lead`.
-pub fn suggest(given: &str, names: &[&str], lead: &str) -> String {
+pub fn advice(given: &str, names: &[&str], lead: &str) -> String {
     match (nearest(given, names), names) {
         (Some(name), _) => format!("did you mean `{name}`?"),
         (None, [only]) => format!("only `{only}` is known here"),
@@ -17,27 +17,11 @@ pub fn nearest<'a>(given: &str, names: &[&'a str]) -> Option<&'a str> {
         _ => 3,
     };
     let close = names.iter().filter(|name| name.len().abs_diff(given.len()) <= 4 * distance_max);
-    let rated = close.map(|name| (distance(given, name), *name));
+    let rated = close.map(|name| (strsim::levenshtein(given, name), *name));
     rated
         .filter(|(distance, _)| *distance <= distance_max)
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, n)| n)
-}
-
-/// Edit distance: the fewest inserted, removed or changed characters.
-fn distance(left: &str, right: &str) -> usize {
-    let right: Vec<char> = right.chars().collect();
-    let mut row: Vec<usize> = (0..=right.len()).collect();
-    for (i, l) in left.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, r) in right.iter().enumerate() {
-            let changed = diagonal + usize::from(l != *r);
-            diagonal = row[j + 1];
-            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[right.len()]
 }
 
 /// The most names a message lists.
