@@ -11,7 +11,7 @@ use std::sync::Arc;
 const CALLS: u64 = 70;
 
 /// Workloads, and outcomes of each crash.
-fn effort() -> (std::ops::Range<u64>, u64) {
+fn workload() -> (std::ops::Range<u64>, u64) {
     let soak = number("MILLSTREAM_SOAK");
     let seeds = number("MILLSTREAM_SEED").map_or(0..soak.unwrap_or(3), |seed| seed..seed + 1);
     (seeds, soak.unwrap_or(4))
@@ -82,7 +82,7 @@ fn restart(left: Files, allowed: [&Contents; 2], random: &mut Random, data_dir: 
 
 #[test]
 fn what_was_promised_outlives_a_crash_at_any_write() {
-    let (seeds, outcomes) = effort();
+    let (seeds, outcomes) = workload();
     let folder = memory_folder();
     for seed in seeds {
         let mut random = Random::new(seed);
@@ -105,7 +105,7 @@ fn what_was_promised_outlives_a_crash_at_any_write() {
 /// A disk that is full, or fails, for a moment.
 #[test]
 fn what_was_promised_outlives_a_change_that_fails() {
-    let (seeds, _) = effort();
+    let (seeds, _) = workload();
     let folder = memory_folder();
     for seed in seeds {
         let changes = Run::new(&mut Random::new(seed), folder.path()).changes.len();
@@ -115,7 +115,7 @@ fn what_was_promised_outlives_a_change_that_fails() {
             drop(disk.open(folder.path()).unwrap());
             disk.len()
         };
-        for fails_at in (first..changes).step_by(if effort().1 > 4 { 1 } else { 7 }) {
+        for fails_at in (first..changes).step_by(if workload().1 > 4 { 1 } else { 7 }) {
             println!("seed {seed}, change {fails_at} fails");
             one_failure(seed, fails_at, folder.path());
         }
