@@ -44,6 +44,12 @@ fn named(text: &str) -> Result<TimeZone, String> {
     let built_in = TimeZoneDatabase::bundled();
     let found = jiff::tz::db().get(text).or_else(|_| built_in.get(text)).ok();
     found.filter(|found| !found.is_unknown()).ok_or_else(|| {
+        if let Some(place) = near::place_of(text) {
+            return format!(
+                "{text:?} is no time zone that is known; an abbreviation does not name a place, write for example \
+                 {place}, +02:00, UTC or local"
+            );
+        }
         let names: Vec<String> =
             jiff::tz::db().available().chain(built_in.available()).map(|name| name.to_string()).collect();
         let advice = match near::names(text, &names).as_slice() {

@@ -8,6 +8,39 @@ const OFFERED_MAX: usize = 3;
 /// Letters that may be wrong.
 const DISTANCE_MAX: usize = 2;
 
+/// Abbreviations of civil times that the database does not have as zones, and a place that uses each.
+const ABBREVIATIONS: &[(&str, &str)] = &[
+    ("CEST", "Europe/Berlin"),
+    ("MEZ", "Europe/Berlin"),
+    ("MESZ", "Europe/Berlin"),
+    ("BST", "Europe/London"),
+    ("EEST", "Europe/Athens"),
+    ("WEST", "Europe/Lisbon"),
+    ("MSK", "Europe/Moscow"),
+    ("EDT", "America/New_York"),
+    ("CST", "America/Chicago"),
+    ("CDT", "America/Chicago"),
+    ("MDT", "America/Denver"),
+    ("PST", "America/Los_Angeles"),
+    ("PDT", "America/Los_Angeles"),
+    ("BRT", "America/Sao_Paulo"),
+    ("IST", "Asia/Kolkata"),
+    ("SGT", "Asia/Singapore"),
+    ("HKT", "Asia/Hong_Kong"),
+    ("JST", "Asia/Tokyo"),
+    ("KST", "Asia/Seoul"),
+    ("AEST", "Australia/Sydney"),
+    ("AEDT", "Australia/Sydney"),
+    ("NZST", "Pacific/Auckland"),
+    ("NZDT", "Pacific/Auckland"),
+];
+
+/// A place whose civil time is abbreviated so.
+pub fn place_of(abbreviation: &str) -> Option<&'static str> {
+    let is_it = |(known, _): &&(&str, &str)| known.eq_ignore_ascii_case(abbreviation);
+    ABBREVIATIONS.iter().find(is_it).map(|(_, place)| *place)
+}
+
 /// The names nearest to `given`, which may also be the last part of one: `Berlin`.
 pub fn names<'n>(given: &str, names: &'n [String]) -> Vec<&'n str> {
     let given = plain(given);
@@ -36,6 +69,15 @@ fn plain(name: &str) -> Vec<char> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Every place that is advised exists, and no abbreviation is a zone, which would hide the advice.
+    #[test]
+    fn abbreviations_lead_to_places() {
+        for (abbreviation, place) in ABBREVIATIONS {
+            assert!(crate::zone(place).is_ok(), "{place}");
+            assert!(crate::zone(abbreviation).unwrap_err().contains(place), "{abbreviation}");
+        }
+    }
 
     #[test]
     fn slips_and_last_parts_find_their_name() {

@@ -154,6 +154,8 @@ fn wrong_names_have_advice() {
     for (wrong, advice) in [
         ("Europe/Berln", "did you mean Europe/Berlin? Or write"),
         ("Berlin", "did you mean Europe/Berlin? Or write"),
+        ("CEST", "write for example Europe/Berlin, +02:00"),
+        ("pdt", "write for example America/Los_Angeles, +02:00"),
         ("America/New York", "did you mean America/New_York? Or write"),
         ("", "write for example Europe/Berlin, +02:00, UTC or local"),
         ("Etc/Unknown", "+02:00"),
