@@ -5,6 +5,7 @@ use serde_json::Value as Json;
 use super::super::fault::Fault;
 use super::super::node::{Data, Node, Scalar, Value};
 use super::super::scalar::resolve;
+use super::super::suggest;
 use super::{Checker, Spot, accepts, allowed_values, types};
 
 /// The longest text that is repeated in advice, in characters.
@@ -72,6 +73,10 @@ impl<'a> Checker<'a> {
 
     fn type_advice(&self, node: &Node, leaves: &[&'a Json]) -> String {
         let shown = node.shown();
+        let listed = enumeration(leaves);
+        if !listed.is_empty() && !listed.contains(&shown) {
+            return format!("write {}", suggest::listed(&listed, "or"));
+        }
         let short = !shown.contains('\n') && shown.chars().count() <= REPEATED_MAX;
         let scalar = node.scalar().filter(|_| short);
         if let Some(advice) = scalar.and_then(|scalar| self.scalar_advice(node, scalar, leaves)) {
@@ -112,6 +117,19 @@ impl<'a> Checker<'a> {
         let mut items = leaves.iter().filter_map(|leaf| leaf.get("items"));
         !node.is_null() && items.any(|items| self.leaves(items).iter().any(|leaf| accepts(leaf, node)))
     }
+}
+
+/// The texts that are allowed, if nothing but listed texts is; `null`, which leaves an option out, aside.
+fn enumeration<'a>(leaves: &[&'a Json]) -> Vec<&'a str> {
+    let mut texts = Vec::new();
+    for leaf in leaves.iter().filter(|leaf| types(leaf) != ["null"]) {
+        let allowed: Option<Vec<&str>> = allowed_values(leaf).into_iter().map(Json::as_str).collect();
+        match allowed {
+            Some(allowed) if !allowed.is_empty() => texts.extend(allowed),
+            _ => return Vec::new(),
+        }
+    }
+    texts
 }
 
 /// One and several texts of a format.

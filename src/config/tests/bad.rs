@@ -115,6 +115,14 @@ fn wrong_types() {
             "6:15: `priority`: unknown value \"hihg\"; did you mean `high`?",
         ),
         (
+            "    include: [a]\n    priority: true\n",
+            "6:15: `priority`: expected text, found true; write `high`, `normal` or `low`",
+        ),
+        (
+            "    include: [a]\n    read_from: [end]\n",
+            "6:16: `read_from`: expected text, found a list; write `end` or `beginning`",
+        ),
+        (
             "    include: [a]\n    rate_limit: 100\n",
             "6:17: `rate_limit`: \"100\" has no unit; write for example",
         ),
