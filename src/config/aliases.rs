@@ -130,6 +130,27 @@ const NOT_YET: &[(Kind, &[&str])] = &[
     ),
 ];
 
+/// Of those, what does a part of their work, in words.
+const INSTEAD: &[(Kind, &[&str], &str)] = &[
+    (
+        Kind::Transform,
+        &["reduce"],
+        "to join lines to one event, write `multiline` in the source that reads them; to drop repeated events, use \
+         `dedupe`",
+    ),
+    (
+        Kind::Transform,
+        &["lua", "script", "wasm"],
+        "use `fields`, whose step `compute` takes expressions, and `filter` or `route` for conditions",
+    ),
+];
+
+/// Advice for a type that nothing here does yet, if something does a part of it.
+pub fn instead(kind: Kind, given: &str) -> Option<&'static str> {
+    let is_it = |(of, names, _): &&(Kind, &[&str], &str)| *of == kind && names.contains(&given);
+    INSTEAD.iter().find(is_it).map(|(_, _, advice)| *advice)
+}
+
 /// Whether a type is what other agents have under that name, and nothing here does it yet.
 pub fn is_not_yet(kind: Kind, given: &str) -> bool {
     NOT_YET.iter().any(|(of, names)| *of == kind && names.contains(&given))
@@ -215,11 +236,91 @@ mod tests {
             let is_there = |name: &&&str| types.contains(*name) || advice(*kind, name, &types).is_some();
             assert_eq!(names.iter().find(is_there), None);
         }
+        for (kind, names, advice) in INSTEAD {
+            assert!(names.iter().all(|name| is_not_yet(*kind, name)), "{names:?}: {advice}");
+        }
         assert_eq!(option("paths", &["type", "include"]), Some(("include", "write `include`".into())));
         assert_eq!(option("max_held", &["held"]), Some(("held", "write `held: { max: ... }`".into())));
         assert_eq!(option("hosts", &["uri", "endpoints"]), Some(("endpoints", "write `endpoints`".into())));
         assert_eq!(option("paths", &["type"]), None);
         assert_eq!(advice(Kind::Source, "tail", &["stdin"]), None);
         assert_eq!(advice(Kind::Sink, "tail", &["file"]), None);
+    }
+
+    /// What `validate` says of this configuration, without the file's name, whose place is line 1.
+    fn faults(text: &str) -> Vec<String> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("m.yaml");
+        std::fs::write(&path, text).unwrap();
+        let prefix = format!("{}:", path.display());
+        let faults = crate::config::load(&[path], &Registry, &|_| None).expect_err(text);
+        faults.into_iter().map(|fault| fault.to_string().replace(&prefix, "")).collect()
+    }
+
+    /// Keys that users of other agents write lead to the key of the real component, which is then not missing.
+    #[test]
+    fn keys_of_other_agents_lead_to_those_of_each_component() {
+        let source = "sources: {s: {type: stdin}}";
+        let sink = "sinks: {o: {type: blackhole, inputs: [s]}}";
+        for (keys, given, advice) in [
+            ("type: file, paths: [/a]", "paths", "write `include`"),
+            ("type: file, path: [/a]", "path", "write `include`"),
+            ("type: file, include: [/a], exclude_files: [b]", "exclude_files", "write `exclude`"),
+            ("type: file, include: [/a], max_held: 1GiB", "max_held", "write `held: { max: ... }`"),
+            (
+                "type: file, include: [/a], start_at_beginning: true",
+                "start_at_beginning",
+                "write `read_from`",
+            ),
+            ("type: file, include: [/a], read_from_head: true", "read_from_head", "write `read_from`"),
+            ("type: file, include: [/a], harvester_limit: 9", "harvester_limit", "write `open_files_max`"),
+            ("type: dogstatsd, address: '127.0.0.1:0'", "address", "write `listen`"),
+        ] {
+            let found = faults(&format!("sources: {{s: {{{keys}}}}}\n{sink}\n"));
+            assert_eq!(found.len(), 1, "{found:?}");
+            assert!(found[0].ends_with(&format!("unknown key `{given}`; {advice}")), "{found:?}");
+        }
+        for (section, keys, given, advice) in [
+            ("transforms", "type: filter, condition: 'true'", "condition", "write `where`"),
+            ("transforms", "type: throttle, threshold: 5", "threshold", "write `events`"),
+            ("transforms", "type: sample, rate: 5", "rate", "write `one_in`"),
+            (
+                "sinks",
+                "type: kafka, topic: t, bootstrap_servers: 'a:1'",
+                "bootstrap_servers",
+                "write `brokers`",
+            ),
+            ("sinks", "type: http, encoding: {codec: json}, url: 'http://a'", "url", "write `uri`"),
+        ] {
+            let sink = if section == "transforms" { sink } else { "" };
+            let found = faults(&format!("{source}\n{section}: {{x: {{inputs: [s], {keys}}}}}\n{sink}\n"));
+            assert_eq!(found.len(), 1, "{found:?}");
+            assert!(found[0].ends_with(&format!("unknown key `{given}`; {advice}")), "{found:?}");
+        }
+    }
+
+    /// What common slips of types and values are told.
+    #[test]
+    fn slips_of_values_say_what_to_write() {
+        for (text, message) in [
+            (
+                "sources: {s: {type: stdin}}\nsinks: {o: {type: file, inputs: [s], path: /a, compression: true}}\n",
+                "`compression`: expected text, found true; write `none`, `gzip` or `zstd`",
+            ),
+            (
+                "sources: {s: {type: stdin}}\ntransforms: {t: {type: reduce, inputs: [s]}}\n\
+                 sinks: {o: {type: blackhole, inputs: [t]}}\n",
+                "there is no transform type \"reduce\" yet; to join lines to one event, write `multiline` in the \
+                 source that reads them; to drop repeated events, use `dedupe`",
+            ),
+            (
+                "sources: {s: {type: stdin}}\ntransforms: {t: {type: parse, inputs: [s], format: json, \
+                 time: {field: t, format: '%F %T', timezone: CEST}}}\nsinks: {o: {type: blackhole, inputs: [t]}}\n",
+                "an abbreviation does not name a place, write for example Europe/Berlin, +02:00, UTC or local",
+            ),
+        ] {
+            let found = faults(text);
+            assert!(found.len() == 1 && found[0].ends_with(message), "{found:?}");
+        }
     }
 }

@@ -129,8 +129,11 @@ fn unknown_type(kind: Kind, node: &Node, types: &[&str], catalog: &dyn Catalog) 
     let elsewhere = Kind::ALL.into_iter().find(|other| catalog.types(*other).contains(&text));
     let advice = match elsewhere {
         Some(other) => format!("it is a {other}; move it to `{}`", other.section()),
-        None => aliases::advice(kind, text, types)
-            .unwrap_or_else(|| suggest::advice(text, types, "the types are")),
+        None => {
+            let instead = aliases::instead(kind, text).map(String::from);
+            let advice = instead.or_else(|| aliases::advice(kind, text, types));
+            advice.unwrap_or_else(|| suggest::advice(text, types, "the types are"))
+        }
     };
     Fault::new(&node.place, what, advice)
 }
