@@ -72,8 +72,10 @@ enum Command {
     #[command(after_help = verify::HELP)]
     Verify(verify::VerifyArgs),
     /// Make log lines or metric points for tests and benchmarks
-    #[command(after_help = "Example:\n  millstream generate logs --count 1000000 -o /tmp/web.log\n  \
-        millstream generate metrics --to udp://127.0.0.1:8125 --rate 10000")]
+    #[command(
+        after_help = "Example:\n  millstream generate logs --count 1000000 -o /tmp/web.log\n  \
+        millstream generate metrics --to udp://127.0.0.1:8125 --rate 10000"
+    )]
     Generate {
         #[command(subcommand)]
         what: Generate,
@@ -91,7 +93,9 @@ struct ConfigFiles {
 #[derive(Subcommand)]
 enum Generate {
     /// Web-server access lines with a sequence number in each
-    #[command(after_help = "Example:\n  millstream generate logs --rate 500 --size 512B -o app.log")]
+    #[command(
+        after_help = "Example:\n  millstream generate logs --rate 500 --size 512B -o app.log"
+    )]
     Logs(generate::LogsArgs),
     /// Metric points whose sum is known
     #[command(after_help = generate::METRICS_HELP)]
@@ -136,7 +140,8 @@ fn runnable(loaded: Loaded) -> Loaded {
     loaded.and_then(|config| {
         let mut faults = wiring::faults(&config);
         if faults.is_empty() {
-            faults.extend(run::refused(&config).map(|message| config::Fault::anywhere(message, "")));
+            faults
+                .extend(run::refused(&config).map(|message| config::Fault::anywhere(message, "")));
         }
         if faults.is_empty() { Ok(config) } else { Err(faults) }
     })

@@ -38,8 +38,9 @@ impl Progress {
         }
         self.shown = Some(Instant::now());
         let rate = made as f64 / elapsed.as_secs_f64().max(1e-9);
-        let left =
-            self.count.map_or(String::new(), |count| format!(", {:.0} s left", (count - made) as f64 / rate));
+        let left = self
+            .count
+            .map_or(String::new(), |count| format!(", {:.0} s left", (count - made) as f64 / rate));
         let unit = self.unit;
         eprint!("\r{made} {unit}, {rate:.0} {unit}/s{left}   ");
     }

@@ -1,7 +1,7 @@
 //! The agent's own log, behind the `log` facade.
 //!
-//! A caller formats its line and puts it into a bounded queue; one thread writes. Nobody waits for the
-//! log: a line that finds the queue full is dropped and counted. A message of one place in the
+//! A caller formats its line and puts it into a bounded queue; one thread writes. Nobody waits for
+//! the log: a line that finds the queue full is dropped and counted. A message of one place in the
 //! program is written a few times per window and then only counted.
 
 mod line;
@@ -56,7 +56,8 @@ pub struct Handle {
 ///
 /// # Errors
 ///
-/// A file that cannot be opened, a thread that cannot be started, or a logger that is already there.
+/// A file that cannot be opened, a thread that cannot be started, or a logger that is already
+/// there.
 pub fn init(level: LevelFilter, to: Target) -> io::Result<Handle> {
     // The level can change, and every message asks for it before it comes here.
     let handle = start(LevelFilter::Trace, open(to)?)?;
@@ -72,8 +73,8 @@ pub fn set_level(level: LevelFilter) {
     log::set_max_level(level);
 }
 
-/// Logs each of several messages from one place in the program: the rate is that of each text, so that none of a long
-/// list is only counted.
+/// Logs each of several messages from one place in the program: the rate is that of each text, so
+/// that none of a long list is only counted.
 pub fn each(level: Level, target: &str, messages: impl IntoIterator<Item = String>) {
     messages.into_iter().for_each(|message| log_as_itself(log::logger(), level, target, &message));
 }
@@ -119,8 +120,9 @@ impl Drop for Handle {
 fn open(to: Target) -> io::Result<Box<dyn Write + Send>> {
     let Target::File(path) = to else { return Ok(Box::new(io::stderr())) };
     let opened = OpenOptions::new().append(true).create(true).mode(0o640).open(&path);
-    let file =
-        opened.map_err(|error| io::Error::new(error.kind(), format!("log {}: {error}", path.display())))?;
+    let file = opened.map_err(|error| {
+        io::Error::new(error.kind(), format!("log {}: {error}", path.display()))
+    })?;
     Ok(Box::new(file))
 }
 
@@ -134,12 +136,14 @@ fn start(level: LevelFilter, to: Box<dyn Write + Send>) -> io::Result<Handle> {
 fn log_panic(logger: &dyn Log, panic: &PanicHookInfo) {
     let thread = std::thread::current();
     let text = panic.payload_as_str().unwrap_or("(no text)");
-    let (file, line) = panic.location().map_or(("unknown", 0), |place| (place.file(), place.line()));
+    let (file, line) =
+        panic.location().map_or(("unknown", 0), |place| (place.file(), place.line()));
     // The record stands for the place of the panic, so that each place has a rate of its own.
     let mut record = Record::builder();
     record.level(Level::Error).target("panic").file(Some(file)).line(Some(line));
     let name = thread.name().unwrap_or("unnamed");
-    logger.log(&record.args(format_args!("thread {name} panicked at {file}:{line}: {text}")).build());
+    logger
+        .log(&record.args(format_args!("thread {name} panicked at {file}:{line}: {text}")).build());
 }
 
 struct Logger {
@@ -247,7 +251,8 @@ impl Shared {
                 buffer.extend(state.lines.drain(..));
                 return lines;
             }
-            let pause = state.next_close().map_or(WINDOW, |close| close.saturating_duration_since(now));
+            let pause =
+                state.next_close().map_or(WINDOW, |close| close.saturating_duration_since(now));
             let waited = self.changed.wait_timeout(state, pause);
             state = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
         }
@@ -258,7 +263,8 @@ impl Shared {
         state.tell(Instant::now());
         let until = state.queued;
         self.changed.notify_all();
-        let waited = self.changed.wait_timeout_while(state, FLUSH_TIMEOUT, |state| state.written < until);
+        let waited =
+            self.changed.wait_timeout_while(state, FLUSH_TIMEOUT, |state| state.written < until);
         waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0.written >= until
     }
 }

@@ -28,8 +28,10 @@ pub async fn show(observe: impl Fn() -> Snapshot + Send + 'static) {
 /// `app 1200 ev/s 0.2 MB/s → out 1200 ev/s 0.4 MB/s (total 52000), waiting 0.1 MB`
 fn line(before: &Snapshot, now: &Snapshot) -> String {
     let seconds = (now.uptime_seconds - before.uptime_seconds).max(1e-9);
-    let pairs =
-        now.components.iter().filter_map(|c| Some((c, before.components.iter().find(|b| b.id == c.id)?)));
+    let pairs = now
+        .components
+        .iter()
+        .filter_map(|c| Some((c, before.components.iter().find(|b| b.id == c.id)?)));
     let shown = pairs.filter(|(c, _)| c.kind != "transform").map(|(c, b)| {
         let rate = |now: u64, before: u64| now.saturating_sub(before) as f64 / seconds;
         let events = rate(c.counters.sent_events, b.counters.sent_events);

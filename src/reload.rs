@@ -1,4 +1,5 @@
-//! Reload: the configuration is read again while the agent runs, at SIGHUP or when its files change.
+//! Reload: the configuration is read again while the agent runs, at SIGHUP or when its files
+//! change.
 
 use crate::config::{Component, Config, Fault, Fingerprint, Globals, fingerprint};
 use crate::{cli, logging, run, wiring};
@@ -69,14 +70,17 @@ impl Reloader {
         self.seen = look(self.files.clone()).await;
         let files = self.files.clone();
         let checked = tokio::task::spawn_blocking(move || cli::check(&files)).await;
-        let checked = checked.unwrap_or_else(|error| Err(vec![Fault::anywhere(error.to_string(), "")]));
+        let checked =
+            checked.unwrap_or_else(|error| Err(vec![Fault::anywhere(error.to_string(), "")]));
         if let Err(faults) = self.go_on(running, checked).await {
             logging::each(Level::Error, module_path!(), faults.iter().map(ToString::to_string));
             let count = match faults.len() {
                 1 => "1 fault".to_owned(),
                 count => format!("{count} faults"),
             };
-            log::error!("the configuration was refused for {count}; the one before goes on unchanged");
+            log::error!(
+                "the configuration was refused for {count}; the one before goes on unchanged"
+            );
             self.state.refuse();
         }
     }
@@ -118,7 +122,8 @@ impl Reloader {
         let blueprint = wiring::blueprint(next).map_err(|error| refused(error.to_string()))?;
         let settings = Settings { cpu: next.globals.limits.cpu, ..self.settings.clone() };
         let kept = |kind: Kind, id: &str| changes.kept.contains(&(kind, id.to_owned()));
-        let reloaded = running.reload(blueprint, &settings, &kept, next.globals.shutdown_timeout.0).await;
+        let reloaded =
+            running.reload(blueprint, &settings, &kept, next.globals.shutdown_timeout.0).await;
         reloaded.map_err(|error| refused(error.to_string()))?;
         logging::set_level(run::level(next.globals.log.level));
         self.settings = settings;
@@ -145,8 +150,12 @@ fn keep_fixed(running: &Globals, next: &mut Globals) -> Vec<&'static str> {
 
 impl Changes {
     fn between(running: &Config, next: &Config) -> Changes {
-        let mut changes =
-            Changes { kept: HashSet::new(), added: Vec::new(), changed: Vec::new(), removed: Vec::new() };
+        let mut changes = Changes {
+            kept: HashSet::new(),
+            added: Vec::new(),
+            changed: Vec::new(),
+            removed: Vec::new(),
+        };
         let find = |config: &'_ Config, of: &Component| {
             config.components.iter().find(|c| (c.kind, &c.id) == (of.kind, &of.id)).cloned()
         };
@@ -186,7 +195,10 @@ impl Changes {
         };
         let (added, changed) = (part("added", &self.added), part("changed", &self.changed));
         let removed = part("removed", &self.removed);
-        format!("the new configuration runs; {added}{changed}{removed}unchanged: {}", self.kept.len())
+        format!(
+            "the new configuration runs; {added}{changed}{removed}unchanged: {}",
+            self.kept.len()
+        )
     }
 }
 

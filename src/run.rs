@@ -130,13 +130,15 @@ pub fn refused(config: &Config) -> Option<String> {
 /// run: the folder, the addresses, then the sources.
 async fn serve(config: Config, files: Files<'_>, options: Options) -> Result<u8, Refusal> {
     let (mut signals, hangup) = (Signals::receive()?, receive(SignalKind::hangup())?);
-    let store = Store::open(&config.globals.data_dir).map_err(|error| (FAILED, error.to_string()))?;
+    let store =
+        Store::open(&config.globals.data_dir).map_err(|error| (FAILED, error.to_string()))?;
     let console = Api::open(&config, options).await.map_err(|message| (FAILED, message))?;
     let blueprint = wiring::blueprint(&config).map_err(|error| (USAGE, error.to_string()))?;
     let settings = settings(&config, options.until_eof, console.own_metrics.clone());
     let built = blueprint.build(&settings, Arc::new(store));
-    let mut running =
-        built.map_err(|error| (USAGE, error.to_string()))?.start(&tokio::runtime::Handle::current());
+    let mut running = built
+        .map_err(|error| (USAGE, error.to_string()))?
+        .start(&tokio::runtime::Handle::current());
     console.show(&running);
     warn_of_unowned(&config);
     let progress = options.progress.then(|| tokio::spawn(progress::show(running.observer())));
@@ -159,7 +161,8 @@ async fn serve(config: Config, files: Files<'_>, options: Options) -> Result<u8,
     Ok(ending(&stopped, options.until_eof, timeout))
 }
 
-/// Warns of files that are held for sources which are not configured: nobody reads them, and they take room.
+/// Warns of files that are held for sources which are not configured: nobody reads them, and they
+/// take room.
 pub fn warn_of_unowned(config: &Config) {
     for (id, files, bytes) in unowned(config) {
         let folder = config.globals.data_dir.join("held").join(&id);
@@ -174,7 +177,9 @@ pub fn warn_of_unowned(config: &Config) {
 /// Ids without a source for which files are held, with their number and bytes.
 fn unowned(config: &Config) -> Vec<(String, usize, u64)> {
     let mut unowned = Vec::new();
-    for folder in std::fs::read_dir(config.globals.data_dir.join("held")).into_iter().flatten().flatten() {
+    for folder in
+        std::fs::read_dir(config.globals.data_dir.join("held")).into_iter().flatten().flatten()
+    {
         let id = folder.file_name().to_string_lossy().into_owned();
         let is_owner = |component: &Component| component.kind == Kind::Source && component.id == id;
         let files = std::fs::read_dir(folder.path()).into_iter().flatten().flatten();
@@ -187,7 +192,12 @@ fn unowned(config: &Config) -> Vec<(String, usize, u64)> {
 }
 
 /// Until a signal to stop, or the end of all sources.
-async fn work(running: &mut Running, reloader: &mut Reloader, signals: &mut Signals, until_eof: bool) {
+async fn work(
+    running: &mut Running,
+    reloader: &mut Reloader,
+    signals: &mut Signals,
+    until_eof: bool,
+) {
     let name = loop {
         let why = tokio::select! {
             () = running.finished(), if until_eof => return,
@@ -234,8 +244,9 @@ fn failure(stopped: &Stopped, until_eof: bool, timeout: Interval) -> Option<Stri
         return Some("some data could not be kept for the next start".to_owned());
     }
     let unread = stopped.snapshot.unread();
-    (until_eof && unread > 0)
-        .then(|| format!("some files could not be read ({unread} errors, logged when they occurred)"))
+    (until_eof && unread > 0).then(|| {
+        format!("some files could not be read ({unread} errors, logged when they occurred)")
+    })
 }
 
 /// The three numbers of a stop: delivered, waiting, lost.
@@ -291,7 +302,8 @@ fn receive(kind: SignalKind) -> Result<Signal, Refusal> {
 
 impl Signals {
     fn receive() -> Result<Signals, Refusal> {
-        let (terminate, interrupt) = (receive(SignalKind::terminate())?, receive(SignalKind::interrupt())?);
+        let (terminate, interrupt) =
+            (receive(SignalKind::terminate())?, receive(SignalKind::interrupt())?);
         Ok(Signals { terminate, interrupt })
     }
 
@@ -325,8 +337,8 @@ impl Observer {
         self.0.get().map_or_else(Snapshot::default, |take| take())
     }
 
-    /// The same for the engine's own threads: they may run before it is shown, which is a moment later, and
-    /// wait for that.
+    /// The same for the engine's own threads: they may run before it is shown, which is a moment
+    /// later, and wait for that.
     fn shown(&self) -> Snapshot {
         self.0.wait()()
     }
@@ -366,8 +378,9 @@ impl Api {
             log::warn!("api.listen {listen} is taken; this run takes a free port");
             console = start((listen.ip(), 0).into()).await;
         }
-        let console = console
-            .map_err(|error| format!("{error}; choose another address, or port 0 for any free one"))?;
+        let console = console.map_err(|error| {
+            format!("{error}; choose another address, or port 0 for any free one")
+        })?;
         log::info!(
             "millstream {} runs {} components; metrics and API at http://{}, control socket {}, token in {}",
             env!("CARGO_PKG_VERSION"),
@@ -377,7 +390,8 @@ impl Api {
             console.token_path.display()
         );
         let shown = Arc::new(move || shown.shown());
-        let own_metrics = millstream_console::own_metrics(shown, env!("CARGO_PKG_VERSION"), state.clone());
+        let own_metrics =
+            millstream_console::own_metrics(shown, env!("CARGO_PKG_VERSION"), state.clone());
         Ok(Api { console, ready, config: state, own_metrics, observer })
     }
 

@@ -130,8 +130,8 @@ fn prove(args: &VerifyArgs, scratch: &Scratch, sink: Sink) -> Result<bool, Strin
         rotations: args.rotate.clone(),
         seed,
     };
-    let interrupts =
-        crate::interrupts::count().map_err(|error| format!("signals cannot be received: {error}"))?;
+    let interrupts = crate::interrupts::count()
+        .map_err(|error| format!("signals cannot be received: {error}"))?;
     let lines = Arc::new(Lines::new(seed));
     let behind = scratch.path.join("behind.json");
     let start = || Endpoint::start(&behind).map_err(|error| format!("the slow endpoint: {error}"));
@@ -147,7 +147,8 @@ fn prove(args: &VerifyArgs, scratch: &Scratch, sink: Sink) -> Result<bool, Strin
     drain(&mut agent, &mut sinks, &mut tally, &interrupts)?;
     let interrupted = interrupts.load(Ordering::Relaxed) > 0;
     let (starts, tally) = (agent.starts, &tally);
-    let report = Report { plan: &plan, scratch, done: &done, starts, tally, lines: &lines, interrupted };
+    let report =
+        Report { plan: &plan, scratch, done: &done, starts, tally, lines: &lines, interrupted };
     // A closed pipe changes nothing about the result.
     let _ = io::stdout().write_all(report.text().as_bytes());
     let agrees = report.disagreements().is_empty();

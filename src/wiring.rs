@@ -17,7 +17,8 @@ pub struct Registry;
 
 impl Catalog for Registry {
     fn types(&self, kind: Kind) -> Vec<&'static str> {
-        let mut names: Vec<_> = ROWS.iter().filter(|row| row.kind() == kind).map(|row| row.name).collect();
+        let mut names: Vec<_> =
+            ROWS.iter().filter(|row| row.kind() == kind).map(|row| row.name).collect();
         names.sort_unstable();
         names
     }
@@ -54,7 +55,8 @@ pub fn faults(config: &Config) -> Vec<Fault> {
     let mut written: Vec<(&Component, Vec<PathBuf>)> = Vec::new();
     for component in &config.components {
         for claim in claims(component) {
-            if let Some((_, first)) = claimed.iter().find(|(other, _)| is_same_claim(other, &claim)) {
+            if let Some((_, first)) = claimed.iter().find(|(other, _)| is_same_claim(other, &claim))
+            {
                 let what = format!("`{}` and `{}` both use {claim}", first.id, component.id);
                 faults.push(Fault::new(
                     &component.place,
@@ -66,7 +68,9 @@ pub fn faults(config: &Config) -> Vec<Fault> {
         }
         faults.extend(address_of_api(config, component));
         let writes = writes(component);
-        faults.extend(written.iter().filter_map(|(first, files)| meet(first, files, component, &writes)));
+        faults.extend(
+            written.iter().filter_map(|(first, files)| meet(first, files, component, &writes)),
+        );
         faults.extend(writes.first().and_then(|file| in_data_dir(config, component, file)));
         written.push((component, writes));
         faults.extend(loops(config, component));
@@ -92,7 +96,8 @@ fn address_of_api(config: &Config, component: &Component) -> Option<Fault> {
     })
 }
 
-/// Whether only one of two claims can be had. An address of all interfaces takes the port of each of them.
+/// Whether only one of two claims can be had. An address of all interfaces takes the port of each
+/// of them.
 fn is_same_claim(one: &str, other: &str) -> bool {
     let address = |claim: &str| {
         let (_, address) = claim.rsplit_once(' ')?;
@@ -100,13 +105,19 @@ fn is_same_claim(one: &str, other: &str) -> bool {
         (tcp_claim(address)? == claim).then_some(address)
     };
     let (Some(a), Some(b)) = (address(one), address(other)) else { return one == other };
-    let takes = |a: SocketAddr, b: SocketAddr| a.ip().is_unspecified() && (a.is_ipv6() || b.is_ipv4());
+    let takes =
+        |a: SocketAddr, b: SocketAddr| a.ip().is_unspecified() && (a.is_ipv6() || b.is_ipv4());
     a.port() == b.port() && (a.ip() == b.ip() || takes(a, b) || takes(b, a))
 }
 
-/// Two components that may write one file: after a crash each would cut off what the other wrote. Paths
-/// are not shown, which may come from a variable that is a secret.
-fn meet(first: &Component, files: &[PathBuf], second: &Component, others: &[PathBuf]) -> Option<Fault> {
+/// Two components that may write one file: after a crash each would cut off what the other wrote.
+/// Paths are not shown, which may come from a variable that is a secret.
+fn meet(
+    first: &Component,
+    files: &[PathBuf],
+    second: &Component,
+    others: &[PathBuf],
+) -> Option<Fault> {
     let pairs = || files.iter().flat_map(|file| others.iter().map(move |other| (file, other)));
     let (what, advice) = if pairs().any(|(file, other)| file == other) {
         ("both use the same file", "keep one of them, and name it in several inputs")
@@ -128,8 +139,9 @@ fn may_meet(one: &Path, other: &Path) -> bool {
     for &byte in one {
         let mut next = vec![false; other.len() + 1];
         for (at, &against) in other.iter().enumerate() {
-            let is_same =
-                byte == against || (byte == b'*' && against != b'/') || (against == b'*' && byte != b'/');
+            let is_same = byte == against
+                || (byte == b'*' && against != b'/')
+                || (against == b'*' && byte != b'/');
             let longer = byte == b'*' && next[at] && against != b'/';
             let other_longer = against == b'*' && fits[at + 1] && byte != b'/';
             next[at + 1] = (fits[at] && is_same) || longer || other_longer;
@@ -150,7 +162,11 @@ fn in_data_dir(config: &Config, sink: &Component, file: &Path) -> Option<Fault> 
     let may_be_folder = || file.parent().is_some_and(|folder| may_meet(folder, &data_dir));
     (is_folder || may_be_folder()).then(|| {
         let what = format!("`{}` writes into `data_dir`, among the files of this agent", sink.id);
-        Fault::new(&sink.place, what, "write elsewhere, for example to /var/log/millstream-out/app.json")
+        Fault::new(
+            &sink.place,
+            what,
+            "write elsewhere, for example to /var/log/millstream-out/app.json",
+        )
     })
 }
 
@@ -208,8 +224,9 @@ fn hidden_attributes(component: &Component) -> Vec<Fault> {
 pub fn blueprint(config: &Config) -> Result<Blueprint, BuildError> {
     let mut blueprint = Blueprint::default();
     for component in &config.components {
-        let row = find(component.kind, &component.type_name)
-            .ok_or_else(|| BuildError(format!("{} {}: unknown type", component.kind, component.id)))?;
+        let row = find(component.kind, &component.type_name).ok_or_else(|| {
+            BuildError(format!("{} {}: unknown type", component.kind, component.id))
+        })?;
         add(&mut blueprint, config, component, row)
             .map_err(|error| BuildError(format!("{} {}: {error}", component.kind, component.id)))?;
     }
@@ -234,12 +251,19 @@ fn add(
             });
         }
         Build::Transform(build) => {
-            let (inputs, transform) = (inputs(config, component), build(component.options.clone())?);
+            let (inputs, transform) =
+                (inputs(config, component), build(component.options.clone())?);
             blueprint.transforms.push(TransformPart { id, type_name, inputs, transform });
         }
         Build::Sink(build) => {
             let (inputs, sink) = (inputs(config, component), build(component.options.clone())?);
-            blueprint.sinks.push(SinkPart { id, type_name, inputs, buffer: component.buffer, sink });
+            blueprint.sinks.push(SinkPart {
+                id,
+                type_name,
+                inputs,
+                buffer: component.buffer,
+                sink,
+            });
         }
     }
     Ok(())

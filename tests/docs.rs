@@ -10,10 +10,12 @@
 //! | `sh norun REASON` | not run, for this reason |
 //! | `text` behind `sh run` | its standard output: a line `...` stands for any lines, `…` for any text within a line |
 //!
-//! `STATSD_PORT` is a UDP port that nobody uses, `SCRAPE_PORT` such a TCP port. `PROMETHEUS` is the address of a Prometheus that takes remote write, `MILLSTREAM_CLIENT` the jar of the Java client. `KAFKA` is the address of a broker with the topics that the page's configurations name.
+//! `STATSD_PORT` is a UDP port that nobody uses, `SCRAPE_PORT` such a TCP port. `PROMETHEUS` is the
+//! address of a Prometheus that takes remote write, `MILLSTREAM_CLIENT` the jar of the Java client.
+//! `KAFKA` is the address of a broker with the topics that the page's configurations name.
 //!
-//! The blocks of a page run in order in one folder of their own. Shell, YAML and Java blocks without such
-//! a mark are faults, so that no example escapes.
+//! The blocks of a page run in order in one folder of their own. Shell, YAML and Java blocks
+//! without such a mark are faults, so that no example escapes.
 
 mod promises;
 
@@ -84,11 +86,17 @@ fn every_option_is_on_the_page_and_in_the_sample() {
     fail_if_any(faults);
 }
 
-/// Collects the keys of a schema, those of nested objects with the keys above them: `encoding.codec`.
+/// Collects the keys of a schema, those of nested objects with the keys above them:
+/// `encoding.codec`.
 fn collect_options(schema: &Value, whole: &Value, prefix: &str, options: &mut BTreeSet<String>) {
     if let Some(reference) = schema["$ref"].as_str() {
         let target = whole.pointer(reference.trim_start_matches('#'));
-        return collect_options(target.expect("a reference within the schema"), whole, prefix, options);
+        return collect_options(
+            target.expect("a reference within the schema"),
+            whole,
+            prefix,
+            options,
+        );
     }
     for name in ["anyOf", "oneOf", "allOf"] {
         let branches = schema[name].as_array().into_iter().flatten();
@@ -113,7 +121,8 @@ fn has_table_row(page: &str, option: &str) -> bool {
 
 /// Whether the configuration sets the key, not only in a comment.
 fn sets(sample: &str, key: &str) -> bool {
-    let code = |line: &'_ str| line.split(" #").next().filter(|l| !l.starts_with('#')).map(str::to_owned);
+    let code =
+        |line: &'_ str| line.split(" #").next().filter(|l| !l.starts_with('#')).map(str::to_owned);
     let boundary = |text: &str| text.chars().next_back().is_none_or(|c| " {".contains(c));
     sample
         .lines()
@@ -124,8 +133,10 @@ fn sets(sample: &str, key: &str) -> bool {
 #[test]
 fn every_component_is_in_the_table_of_components() {
     let page = fs::read_to_string(root().join("docs/components.md")).unwrap();
-    let missing =
-        ROWS.iter().map(|row| format!("(../{}/README.md)", folder(row))).filter(|link| !page.contains(link));
+    let missing = ROWS
+        .iter()
+        .map(|row| format!("(../{}/README.md)", folder(row)))
+        .filter(|link| !page.contains(link));
     fail_if_any(missing.map(|link| format!("docs/components.md: no link to {link}")).collect());
 }
 
@@ -133,7 +144,8 @@ fn every_component_is_in_the_table_of_components() {
 
 /// The pages, as paths from the root.
 fn pages() -> Vec<String> {
-    let mut pages: Vec<String> = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(String::from).into();
+    let mut pages: Vec<String> =
+        ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(String::from).into();
     collect_pages(&root().join("docs"), &mut pages);
     pages.extend(ROWS.iter().map(|row| format!("{}/README.md", folder(row))));
     pages
@@ -156,7 +168,9 @@ fn every_link_within_the_project_leads_somewhere() {
     let mut faults = Vec::new();
     for page in pages() {
         let text = fs::read_to_string(root().join(&page)).unwrap();
-        for link in text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(link, _)| link) {
+        for link in
+            text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(link, _)| link)
+        {
             if let Err(why) = follow(&root().join(&page), &text, link) {
                 faults.push(format!("{page}: link {link}: {why}"));
             }
@@ -174,8 +188,11 @@ fn follow(page: &Path, text: &str, link: &str) -> Result<(), String> {
     if !path.is_empty() && !target.exists() {
         return Err("there is no such file".into());
     }
-    let text =
-        if path.is_empty() { text.to_owned() } else { fs::read_to_string(&target).unwrap_or_default() };
+    let text = if path.is_empty() {
+        text.to_owned()
+    } else {
+        fs::read_to_string(&target).unwrap_or_default()
+    };
     let headings = text.lines().filter(|line| line.starts_with('#')).map(anchor_of);
     match anchor.is_empty() || headings.into_iter().any(|heading| heading == anchor) {
         true => Ok(()),
@@ -206,7 +223,8 @@ fn blocks(page: &str) -> Vec<Block> {
         let Some(info) = line.trim_start().strip_prefix("```") else { continue };
         let indent = line.len() - line.trim_start().len();
         let inside = lines.by_ref().map(|(_, line)| line).take_while(|line| line.trim() != "```");
-        let text = inside.map(|line| format!("{}\n", line.get(indent..).unwrap_or_default())).collect();
+        let text =
+            inside.map(|line| format!("{}\n", line.get(indent..).unwrap_or_default())).collect();
         blocks.push(Block { line: number + 1, info: info.trim().to_owned(), text });
     }
     blocks
@@ -239,7 +257,8 @@ impl Block {
 
 /// The file that a block of this language is to be written to.
 fn file_of<'a>(language: &str, mark: &'a str) -> Result<&'a str, String> {
-    let name = mark.strip_prefix("file=").filter(|name| !name.is_empty() && !name.contains(['/', ' ']));
+    let name =
+        mark.strip_prefix("file=").filter(|name| !name.is_empty() && !name.contains(['/', ' ']));
     name.ok_or_else(|| format!("write `{language} file=NAME`, where NAME is a plain file name"))
 }
 
@@ -300,7 +319,9 @@ fn try_page(page: &str) -> Option<(usize, String)> {
                 fs::write(dir.path().join(name), with_globals(&block.text)).unwrap();
                 validate(dir.path(), name)
             }
-            Task::Run => run(dir.path(), &block.text, port).and_then(|printed| compare(output, &printed)),
+            Task::Run => {
+                run(dir.path(), &block.text, port).and_then(|printed| compare(output, &printed))
+            }
         });
         if let Err(fault) = result {
             return Some((block.line, fault));
@@ -327,7 +348,10 @@ fn compare(expected: Option<&Block>, printed: &str) -> Result<(), String> {
         (expected.text.lines().collect(), printed.lines().collect());
     match lines_match(&wanted, &lines) {
         true => Ok(()),
-        false => Err(format!("prints something else\n--- the page\n{}--- printed\n{printed}", expected.text)),
+        false => Err(format!(
+            "prints something else\n--- the page\n{}--- printed\n{printed}",
+            expected.text
+        )),
     }
 }
 
@@ -359,10 +383,17 @@ fn line_matches(wanted: &str, line: &str) -> bool {
 // Programs.
 
 fn validate(dir: &Path, name: &str) -> Result<(), String> {
-    let output =
-        Command::new(support::millstream()).args(["validate", "-c", name]).current_dir(dir).output().unwrap();
+    let output = Command::new(support::millstream())
+        .args(["validate", "-c", name])
+        .current_dir(dir)
+        .output()
+        .unwrap();
     let faults = String::from_utf8_lossy(&output.stderr);
-    if output.status.success() { Ok(()) } else { Err(format!("the configuration is not valid:\n{faults}")) }
+    if output.status.success() {
+        Ok(())
+    } else {
+        Err(format!("the configuration is not valid:\n{faults}"))
+    }
 }
 
 /// Runs a script with the program first on the PATH; returns its standard output.
@@ -388,12 +419,16 @@ fn run(dir: &Path, script: &str, port: u16) -> Result<String, String> {
         .stderr(File::create(&stderr).unwrap())
         .status();
     let read = |path: &Path| String::from_utf8_lossy(&fs::read(path).unwrap()).into_owned();
-    let status = status.map_err(|error| format!("timeout (of coreutils) cannot be started: {error}"))?;
+    let status =
+        status.map_err(|error| format!("timeout (of coreutils) cannot be started: {error}"))?;
     match status.success() {
         true => Ok(read(&stdout)),
-        false => {
-            Err(format!("{}\n--- printed\n{}--- errors\n{}", ended(status), read(&stdout), read(&stderr)))
-        }
+        false => Err(format!(
+            "{}\n--- printed\n{}--- errors\n{}",
+            ended(status),
+            read(&stdout),
+            read(&stderr)
+        )),
     }
 }
 
@@ -411,15 +446,20 @@ fn wildcards_stand_for_any_text_and_any_lines() {
     let matches = |wanted: &str, printed: &str| {
         lines_match(&wanted.lines().collect::<Vec<_>>(), &printed.lines().collect::<Vec<_>>())
     };
-    assert!(matches("a\n...\nz", "a\nz") && matches("a\n...\nz", "a\nb\nc\nz") && matches("...", ""));
+    assert!(
+        matches("a\n...\nz", "a\nz") && matches("a\n...\nz", "a\nb\nc\nz") && matches("...", "")
+    );
     assert!(!matches("a\n...\nz", "a\nb") && !matches("a", "a\nb") && !matches("a\nb", "a"));
     assert!(line_matches("x…y…z", "x1y2z") && line_matches("…", "") && line_matches("a…", "a"));
-    assert!(!line_matches("x…y…z", "x1z") && !line_matches("ab…ba", "aba") && !line_matches("…b", "ba"));
+    assert!(
+        !line_matches("x…y…z", "x1z") && !line_matches("ab…ba", "aba") && !line_matches("…b", "ba")
+    );
 }
 
 #[test]
 fn blocks_without_a_mark_are_faults() {
-    let fault = |info: &str| Block { line: 1, info: info.into(), text: String::new() }.task().is_err();
+    let fault =
+        |info: &str| Block { line: 1, info: info.into(), text: String::new() }.task().is_err();
     for info in [
         "sh",
         "sh norun",
@@ -434,9 +474,15 @@ fn blocks_without_a_mark_are_faults() {
     ] {
         assert!(fault(info), "{info}");
     }
-    for info in
-        ["sh run", "sh norun needs root", "yaml file=a.yaml", "java file=A.java", "text", "json", "rust"]
-    {
+    for info in [
+        "sh run",
+        "sh norun needs root",
+        "yaml file=a.yaml",
+        "java file=A.java",
+        "text",
+        "json",
+        "rust",
+    ] {
         assert!(!fault(info), "{info}");
     }
 }

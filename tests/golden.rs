@@ -12,8 +12,9 @@
 //! | anything else | inputs |
 //!
 //! What differs from run to run is replaced before the comparison: the folder by `CASE`, times from
-//! 2025 on by `TIME`, file ids by `FILE_ID`. Times that a case is about lie before that. With `UPDATE_GOLDEN=1` the expectations that are there are
-//! written anew; for a new case, begin with empty ones.
+//! 2025 on by `TIME`, file ids by `FILE_ID`. Times that a case is about lie before that. With
+//! `UPDATE_GOLDEN=1` the expectations that are there are written anew; for a new case, begin with
+//! empty ones.
 
 use crate::support::{folder, millstream};
 use std::fs::{self, File};
@@ -32,11 +33,18 @@ fn every_case_gives_what_is_expected() {
     let cases: Vec<PathBuf> = types.flat_map(|of_type| entries(&of_type)).collect();
     assert!(cases.len() > 10, "the cases are found");
     let faults: Vec<String> = cases.iter().filter_map(|case| check(case, update).err()).collect();
-    assert!(faults.is_empty(), "{} of {} cases:\n\n{}", faults.len(), cases.len(), faults.join("\n\n"));
+    assert!(
+        faults.is_empty(),
+        "{} of {} cases:\n\n{}",
+        faults.len(),
+        cases.len(),
+        faults.join("\n\n")
+    );
 }
 
 fn entries(folder: &Path) -> Vec<PathBuf> {
-    let mut found: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut found: Vec<PathBuf> =
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     found.sort();
     found
 }
@@ -83,7 +91,8 @@ fn run(dir: &Path) -> Result<i32, String> {
     let file = |name: &str| Stdio::from(File::create(dir.join(name)).unwrap());
     let mut command = Command::new(millstream());
     command.args(["run", "--until-eof"]).current_dir(dir).env("CASE", dir);
-    let mut child = command.stdin(stdin).stdout(file("stdout")).stderr(file("log")).spawn().unwrap();
+    let mut child =
+        command.stdin(stdin).stdout(file("stdout")).stderr(file("log")).spawn().unwrap();
     let begun = Instant::now();
     loop {
         if let Some(status) = child.try_wait().unwrap() {
@@ -91,7 +100,10 @@ fn run(dir: &Path) -> Result<i32, String> {
         }
         if begun.elapsed() > LIMIT {
             let _ = (child.kill(), child.wait());
-            return Err(format!("it does not end\n{}", fs::read_to_string(dir.join("log")).unwrap()));
+            return Err(format!(
+                "it does not end\n{}",
+                fs::read_to_string(dir.join("log")).unwrap()
+            ));
         }
         std::thread::sleep(Duration::from_millis(2));
     }
@@ -123,7 +135,8 @@ fn write(case: &Path, dir: &Path, expected: &[&PathBuf], status: i32) -> Result<
 }
 
 fn difference(wanted: &[u8], got: &[u8]) -> String {
-    let lines = |text: &[u8]| String::from_utf8_lossy(text).lines().map(str::to_owned).collect::<Vec<_>>();
+    let lines =
+        |text: &[u8]| String::from_utf8_lossy(text).lines().map(str::to_owned).collect::<Vec<_>>();
     let (wanted, got) = (lines(wanted), lines(got));
     let at = (0..wanted.len().max(got.len())).find(|at| wanted.get(*at) != got.get(*at));
     let Some(at) = at else { return "other line ends, or bytes that are no text".into() };
@@ -177,5 +190,8 @@ fn is_file_id(text: &[u8]) -> bool {
 fn only_what_differs_from_run_to_run_is_replaced() {
     let line = r#"{"timestamp":"2026-11-21T20:29:46.123Z","message":"2026 0123456789abcdef0","file":"/tmp/x/a.log","id":"0123456789abcdef-12"} [21/Nov/2026:20:29:46 +0000] "2024-02-29T12:34:56.000Z" [29/Feb/2024:12:34:56 +0000]"#;
     let expected = r#"{"timestamp":"TIME","message":"2026 0123456789abcdef0","file":"CASE/a.log","id":"FILE_ID-12"} [TIME] "2024-02-29T12:34:56.000Z" [29/Feb/2024:12:34:56 +0000]"#;
-    assert_eq!(String::from_utf8(normalise(line.as_bytes(), Path::new("/tmp/x"))).unwrap(), expected);
+    assert_eq!(
+        String::from_utf8(normalise(line.as_bytes(), Path::new("/tmp/x"))).unwrap(),
+        expected
+    );
 }

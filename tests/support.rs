@@ -19,7 +19,8 @@ pub fn folder() -> tempfile::TempDir {
     made.expect("a temporary folder")
 }
 
-/// Writes the configuration of the agent in `folder`, whole at any time; `DIR` stands for the folder.
+/// Writes the configuration of the agent in `folder`, whole at any time; `DIR` stands for the
+/// folder.
 pub fn write_config(folder: &Path, config: &str) -> PathBuf {
     let (path, draft) = (folder.join("millstream.yaml"), folder.join("draft"));
     let head = format!("data_dir: {}/data\napi: {{ listen: '127.0.0.1:0' }}\n", folder.display());
@@ -42,10 +43,18 @@ impl Agent {
     }
 
     /// The same, with a last word on the command.
-    pub fn spawn(folder: &Path, config: &str, args: &[&str], prepare: impl FnOnce(&mut Command)) -> Agent {
+    pub fn spawn(
+        folder: &Path,
+        config: &str,
+        args: &[&str],
+        prepare: impl FnOnce(&mut Command),
+    ) -> Agent {
         let path = write_config(folder, config);
-        let log =
-            File::options().create(true).append(true).open(folder.join("agent.log")).expect("a log file");
+        let log = File::options()
+            .create(true)
+            .append(true)
+            .open(folder.join("agent.log"))
+            .expect("a log file");
         let mut command = Command::new(millstream());
         command
             .arg("run")
@@ -91,8 +100,8 @@ impl Agent {
         rustix::process::kill_process(self.pid(), signal).expect("the agent gets the signal");
     }
 
-    /// Stops the agent and waits; its exit status. One that was started a moment ago does not answer
-    /// signals yet.
+    /// Stops the agent and waits; its exit status. One that was started a moment ago does not
+    /// answer signals yet.
     pub fn stop(&mut self) -> ExitStatus {
         let begun = Instant::now();
         let is_up = |agent: &mut Agent| agent.get("/health").is_some() || agent.has_ended();
@@ -128,7 +137,8 @@ impl Agent {
     /// Body of a GET over the control socket.
     pub fn get(&self, path: &str) -> Option<String> {
         let mut stream = UnixStream::connect(self.folder.join("data/control.sock")).ok()?;
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").ok()?;
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            .ok()?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer).ok()?;
         answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned())

@@ -155,7 +155,9 @@ fn sources(folders: &[&str]) -> Vec<(String, String)> {
     let all: Vec<(String, String)> = all.map(|path| (path.clone(), read(&path))).collect();
     let tests: Vec<String> = all.iter().flat_map(|(path, text)| test_files(path, text)).collect();
     let is_test = |path: &str| {
-        tests.iter().any(|test| path == format!("{test}.rs") || path.starts_with(&format!("{test}/")))
+        tests
+            .iter()
+            .any(|test| path == format!("{test}.rs") || path.starts_with(&format!("{test}/")))
     };
     let is_library = |path: &str| {
         !path.starts_with("crates/testkit/") && (path.starts_with("src/") || path.contains("/src/"))
@@ -168,7 +170,8 @@ fn sources(folders: &[&str]) -> Vec<(String, String)> {
 fn test_files(path: &str, text: &str) -> Vec<String> {
     let stem = path.trim_end_matches(".rs");
     let owns_folder = ["/lib", "/main", "/mod"].iter().any(|name| stem.ends_with(name));
-    let folder = if owns_folder { stem.rsplit_once('/').map_or("", |(folder, _)| folder) } else { stem };
+    let folder =
+        if owns_folder { stem.rsplit_once('/').map_or("", |(folder, _)| folder) } else { stem };
     test_modules(text).iter().map(|name| format!("{folder}/{name}")).collect()
 }
 
@@ -195,7 +198,9 @@ fn wrong_arrows(package: &Value) -> Vec<String> {
         (target.starts_with("millstream-") && !for_tests).then_some(target)
     });
     let wrong = ours.filter(|target| !allowed.contains(target));
-    wrong.map(|target| format!("{name} depends on {target}, which the architecture does not allow")).collect()
+    wrong
+        .map(|target| format!("{name} depends on {target}, which the architecture does not allow"))
+        .collect()
 }
 
 #[test]
@@ -207,10 +212,13 @@ fn functions_are_short_and_become_no_longer() {
     let longest = all.iter().map(|(_, f)| f.lines).max().unwrap();
     let short = all.iter().filter(|(_, f)| f.lines <= SCREEN_LINES).count();
     let percent = short * 100 / all.len();
-    let (ceiling, floor) = (recorded("longest_function_lines"), recorded("functions_on_one_screen_percent"));
+    let (ceiling, floor) =
+        (recorded("longest_function_lines"), recorded("functions_on_one_screen_percent"));
     let mut long: Vec<_> = all.iter().filter(|(_, f)| f.lines > SCREEN_LINES).collect();
     long.sort_by_key(|(_, f)| std::cmp::Reverse(f.lines));
-    let shown = long.iter().map(|(path, f)| format!("  {path}:{}: {} has {} lines", f.line, f.name, f.lines));
+    let shown = long
+        .iter()
+        .map(|(path, f)| format!("  {path}:{}: {} has {} lines", f.line, f.name, f.lines));
     let shown = shown.collect::<Vec<_>>().join("\n");
     assert!(
         longest <= ceiling,
@@ -239,17 +247,22 @@ fn recorded(key: &str) -> usize {
 fn a_component_is_a_folder_with_all_its_parts_and_a_row() {
     let base = "crates/components/src";
     let mut faults = Vec::new();
-    for section in ["sources", "transforms", "sinks"].iter().filter(|s| root().join(base).join(s).is_dir()) {
+    for section in
+        ["sources", "transforms", "sinks"].iter().filter(|s| root().join(base).join(s).is_dir())
+    {
         for entry in fs::read_dir(root().join(base).join(section)).unwrap().map(|e| e.unwrap()) {
             let name = entry.file_name().to_string_lossy().into_owned();
             if !ROWS.iter().any(|row| row.kind().section() == *section && row.name == name) {
                 faults.push(format!("{base}/{section}/{name}: no row in the registry"));
             }
             let parts = ["mod.rs", "config.rs", "README.md", "sample.yaml"];
-            let is_missing =
-                |part: &&&str| fs::metadata(entry.path().join(part)).map_or(true, |meta| meta.len() == 0);
+            let is_missing = |part: &&&str| {
+                fs::metadata(entry.path().join(part)).map_or(true, |meta| meta.len() == 0)
+            };
             let missing = parts.iter().filter(is_missing);
-            faults.extend(missing.map(|part| format!("{base}/{section}/{name}: {part} is missing or empty")));
+            faults.extend(
+                missing.map(|part| format!("{base}/{section}/{name}: {part} is missing or empty")),
+            );
         }
     }
     fail_if_any(faults);
@@ -258,10 +271,16 @@ fn a_component_is_a_folder_with_all_its_parts_and_a_row() {
 #[test]
 fn the_journey_names_one_function_in_each_of_its_six_steps() {
     let text = read("ARCHITECTURE.md");
-    let is_step = |line: &&str| line.starts_with(|c: char| c.is_ascii_digit()) && line[1..].starts_with(". ");
-    let steps: Vec<&str> = text.lines().skip_while(|line| !is_step(line)).take_while(is_step).collect();
+    let is_step =
+        |line: &&str| line.starts_with(|c: char| c.is_ascii_digit()) && line[1..].starts_with(". ");
+    let steps: Vec<&str> =
+        text.lines().skip_while(|line| !is_step(line)).take_while(is_step).collect();
     let opening = text.lines().take_while(|line| !is_step(line)).count();
-    assert!(steps.len() == 6 && opening < 6, "ARCHITECTURE.md opens with six steps, found {}", steps.len());
+    assert!(
+        steps.len() == 6 && opening < 6,
+        "ARCHITECTURE.md opens with six steps, found {}",
+        steps.len()
+    );
     fail_if_any(steps.into_iter().filter_map(|step| wrong_step(step).err()).collect());
 }
 
@@ -274,10 +293,12 @@ fn wrong_step(step: &str) -> Result<(), String> {
     if !step.ends_with(&format!("`{function}` in `{path}`.")) {
         return Err(format!("{step}: does not end with `function` in `file`."));
     }
-    let code =
-        production(&fs::read_to_string(root().join(path)).map_err(|error| format!("{path}: {error}"))?);
+    let code = production(
+        &fs::read_to_string(root().join(path)).map_err(|error| format!("{path}: {error}"))?,
+    );
     let (of, name) = function.split_once("::").unwrap_or(("", function));
-    let has_type = of.is_empty() || code.lines().any(|line| line.starts_with("impl") && line.contains(of));
+    let has_type =
+        of.is_empty() || code.lines().any(|line| line.starts_with("impl") && line.contains(of));
     match has_type && functions(&code).iter().any(|f| f.name == name) {
         true => Ok(()),
         false => Err(format!("{path} has no function {function}")),
@@ -287,8 +308,8 @@ fn wrong_step(step: &str) -> Result<(), String> {
 #[test]
 fn files_are_short_and_nothing_is_left_to_do() {
     // In two parts, so that this file is no finding of its own.
-    let words =
-        [["TO", "DO"], ["FIX", "ME"], ["to", "do!("], ["unimpl", "emented!("]].map(|word| word.concat());
+    let words = [["TO", "DO"], ["FIX", "ME"], ["to", "do!("], ["unimpl", "emented!("]]
+        .map(|word| word.concat());
     let mut faults = Vec::new();
     for path in files("").iter().filter(|path| is_written_by_hand(path)) {
         let text = read(path);
@@ -328,7 +349,9 @@ fn retired_words_do_not_come_back() {
     for path in files("").iter().filter(is_checked) {
         for (number, line) in read(path).to_lowercase().lines().enumerate() {
             let retired = RETIRED_WORDS.iter().filter(|(word, _)| has_word(line, word));
-            faults.extend(retired.map(|(word, term)| format!("{path}:{}: {word}: write {term}", number + 1)));
+            faults.extend(
+                retired.map(|(word, term)| format!("{path}:{}: {word}: write {term}", number + 1)),
+            );
         }
     }
     fail_if_any(faults);
@@ -345,7 +368,9 @@ fn has_word(line: &str, word: &str) -> bool {
 
 fn is_written_by_hand(path: &str) -> bool {
     let extension = Path::new(path).extension().map_or("", |e| e.to_str().unwrap_or_default());
-    ["rs", "md", "yaml", "toml"].contains(&extension) || path.starts_with("scripts/") || path == "Makefile"
+    ["rs", "md", "yaml", "toml"].contains(&extension)
+        || path.starts_with("scripts/")
+        || path == "Makefile"
 }
 
 #[test]
@@ -353,6 +378,8 @@ fn only_the_program_ends_the_process() {
     let calls = |text: &str| text.contains("process::exit") || text.contains("process::abort");
     let found = sources(&["crates"]).into_iter().filter(|(_, text)| calls(text));
     fail_if_any(
-        found.map(|(path, _)| format!("{path}: ends the process; return an error instead")).collect(),
+        found
+            .map(|(path, _)| format!("{path}: ends the process; return an error instead"))
+            .collect(),
     );
 }

@@ -63,7 +63,8 @@ pub fn run(
     let mut table = Table::new("agent", "The agent over one file, one core", COLUMNS);
     let mut results = Vec::new();
     let mut scenarios = Header::read_folder(&options.folder.join("scenarios"), names)?;
-    scenarios.retain(|scenario| scenario.text("broker").is_empty() && scenario.text("cores").is_empty());
+    scenarios
+        .retain(|scenario| scenario.text("broker").is_empty() && scenario.text("cores").is_empty());
     for scenario in scenarios {
         let made = made_input(options, &scenario, scratch)?;
         let input = made.as_ref().unwrap_or(weblog);
@@ -88,7 +89,11 @@ pub fn run(
 }
 
 /// The input of a scenario that has one of its own.
-fn made_input(options: &Options, scenario: &Header, scratch: &Scratch) -> io::Result<Option<Input>> {
+fn made_input(
+    options: &Options,
+    scenario: &Header,
+    scratch: &Scratch,
+) -> io::Result<Option<Input>> {
     let kind = scenario.text("input");
     if kind.is_empty() {
         return Ok(None);
@@ -100,10 +105,16 @@ fn made_input(options: &Options, scenario: &Header, scratch: &Scratch) -> io::Re
 
 fn plot(results: &[(Header, Measured)], report: &mut Report) -> io::Result<()> {
     let values = |of: &dyn Fn(&Header, &Measured) -> io::Result<f64>| {
-        results.iter().map(|(scenario, measured)| of(scenario, measured)).collect::<io::Result<Vec<f64>>>()
+        results
+            .iter()
+            .map(|(scenario, measured)| of(scenario, measured))
+            .collect::<io::Result<Vec<f64>>>()
     };
     let series = [
-        Bars { label: "agent", values: values(&|_, measured| Ok(measured.gb / measured.busy_seconds()))? },
+        Bars {
+            label: "agent",
+            values: values(&|_, measured| Ok(measured.gb / measured.busy_seconds()))?,
+        },
         Bars {
             label: "its bar",
             values: values(&|scenario, measured| {
@@ -151,7 +162,13 @@ impl Least {
     }
 
     /// CPU seconds over `input`.
-    fn run(&self, options: &Options, input: &Input, empty: &Input, scratch: &Scratch) -> io::Result<f64> {
+    fn run(
+        &self,
+        options: &Options,
+        input: &Input,
+        empty: &Input,
+        scratch: &Scratch,
+    ) -> io::Result<f64> {
         match self {
             Least::Loop(limit) => limit.run(input, scratch),
             Least::Agent(scenario) => {
@@ -162,8 +179,14 @@ impl Least {
     }
 }
 
-/// Runs limit, empty file and full file in turn, so that a change of the host's speed meets all three.
-fn measure(options: &Options, scenario: &Header, input: &Input, scratch: &Scratch) -> io::Result<Measured> {
+/// Runs limit, empty file and full file in turn, so that a change of the host's speed meets all
+/// three.
+fn measure(
+    options: &Options,
+    scenario: &Header,
+    input: &Input,
+    scratch: &Scratch,
+) -> io::Result<Measured> {
     let least = Least::of(options, scenario)?;
     let empty = Input::empty(scratch)?;
     let kept = kept(scenario, input)?;
@@ -192,7 +215,8 @@ fn measure(options: &Options, scenario: &Header, input: &Input, scratch: &Scratc
     Ok(measured)
 }
 
-/// The events that the agent should give: all lines, or those in which the scenario's `keeps` is found.
+/// The events that the agent should give: all lines, or those in which the scenario's `keeps` is
+/// found.
 fn kept(scenario: &Header, input: &Input) -> io::Result<u64> {
     if scenario.text("keeps").is_empty() {
         return Ok(input.lines);
@@ -206,7 +230,12 @@ fn kept(scenario: &Header, input: &Input) -> io::Result<u64> {
     Ok(kept)
 }
 
-fn run_once(options: &Options, scenario: &Header, input: &Input, scratch: &Scratch) -> io::Result<Outcome> {
+fn run_once(
+    options: &Options,
+    scenario: &Header,
+    input: &Input,
+    scratch: &Scratch,
+) -> io::Result<Outcome> {
     let places = Places::fresh(scratch, &input.path)?;
     let subject = Subject::agent(&options.agent, "--until-eof", scenario);
     let outcome = Program::start(&subject, &places, &[options.core])?.wait(input.lines)?;
@@ -221,7 +250,8 @@ fn cells(scenario: &Header, measured: &Measured) -> io::Result<Vec<String>> {
     };
     let rss_mb = measured.rss_mb.max();
     let rss_bar = scenario.number("bar_rss_mb")?;
-    let met = met && rss_bar.is_none_or(|bar| rss_mb <= bar) && measured.lost + measured.repeated == 0;
+    let met =
+        met && rss_bar.is_none_or(|bar| rss_mb <= bar) && measured.lost + measured.repeated == 0;
     let rest = [
         format!("{rss_mb:.1}"),
         rss_bar.map_or(String::new(), |bar| format!("<= {bar}")),
@@ -236,8 +266,8 @@ fn cells(scenario: &Header, measured: &Measured) -> io::Result<Vec<String>> {
 fn throughput_cells(scenario: &Header, measured: &Measured) -> io::Result<(Vec<String>, bool)> {
     let bar = scenario.number("bar_ratio")?;
     let idle = measured.empty.median();
-    let seconds =
-        [measured.full.median(), measured.full.min(), measured.full.max()].map(|seconds| seconds - idle);
+    let seconds = [measured.full.median(), measured.full.min(), measured.full.max()]
+        .map(|seconds| seconds - idle);
     let ratio = measured.limit.median() / measured.busy_seconds();
     let gb = measured.gb;
     let mut cells = seconds.map(|seconds| format!("{seconds:.3}")).to_vec();

@@ -58,7 +58,9 @@ impl Brokers {
                 sinkhole.create_topic(&name, partitions);
                 sinkhole.address()
             }
-            other => return Err(io::Error::other(format!("`broker: {other}`: `kafka` or `sinkhole`"))),
+            other => {
+                return Err(io::Error::other(format!("`broker: {other}`: `kafka` or `sinkhole`")));
+            }
         };
         Ok(Topic { broker: broker.to_owned(), address, name })
     }
@@ -77,11 +79,13 @@ impl Brokers {
     }
 }
 
-/// The test kit panics where there is no Kafka to be had; here that is one more peer that is missing.
+/// The test kit panics where there is no Kafka to be had; here that is one more peer that is
+/// missing.
 fn start_kafka(core: usize) -> io::Result<Kafka> {
     progress("starting Kafka");
     let mut options = KafkaOptions::bench(&core.to_string());
     // Its data is in memory, and the next run needs that.
     options.properties.push("log.segment.delete.delay.ms=100".to_owned());
-    std::panic::catch_unwind(|| Kafka::with(options)).map_err(|_| io::Error::other("Kafka did not start"))
+    std::panic::catch_unwind(|| Kafka::with(options))
+        .map_err(|_| io::Error::other("Kafka did not start"))
 }

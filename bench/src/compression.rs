@@ -1,4 +1,5 @@
-//! What compression costs and what it saves: the libraries of the agent beside others, over what users send.
+//! What compression costs and what it saves: the libraries of the agent beside others, over what
+//! users send.
 
 mod encoded;
 mod libraries;
@@ -39,7 +40,8 @@ const BAR_ZLIB: f64 = 0.4;
 /// A level counts as comparable if its output is at most this much larger.
 const COMPARABLE: f64 = 1.02;
 
-/// A kind of payload: its name, and how buffers of a seed and a size are made, with the number of events in each.
+/// A kind of payload: its name, and how buffers of a seed and a size are made, with the number of
+/// events in each.
 pub type Payload = (&'static str, fn(u64, usize) -> (Vec<u8>, usize));
 
 const PAYLOADS: &[Payload] = &[
@@ -73,13 +75,17 @@ pub fn run(report: &mut Report) -> io::Result<Vec<Vec<String>>> {
         plain_version()
     ));
     report.add(table)?;
-    let mut sizes = Table::new("compression_bytes", "Bytes of an event, in buffers of 1 MiB", SIZE_COLUMNS);
+    let mut sizes =
+        Table::new("compression_bytes", "Bytes of an event, in buffers of 1 MiB", SIZE_COLUMNS);
     for (payload, _, measured, each) in all.iter().filter(|(_, bytes, ..)| *bytes == SIZES[1].0) {
         plot(payload, measured, report)?;
         sizes.row(size_cells(payload, measured, *each));
     }
     report.add(sizes)?;
-    Ok(all.iter().flat_map(|(payload, bytes, measured, _)| bars(payload, *bytes, measured)).collect())
+    Ok(all
+        .iter()
+        .flat_map(|(payload, bytes, measured, _)| bars(payload, *bytes, measured))
+        .collect())
 }
 
 /// One method over one payload.
@@ -94,7 +100,8 @@ struct Measured {
 impl Measured {
     fn cells(&self, payload: &str, bytes: usize, plain_ns: f64) -> Vec<String> {
         let ns = self.ns.median();
-        let mut cells = vec![payload.to_owned(), (bytes >> 10).to_string(), self.method.library().to_owned()];
+        let mut cells =
+            vec![payload.to_owned(), (bytes >> 10).to_string(), self.method.library().to_owned()];
         cells.push(self.method.level().map_or(String::new(), |level| level.to_string()));
         cells.push(format!("{:.1}", self.share * 100.0));
         cells.extend([ns, self.ns.min(), self.ns.max()].map(|ns| format!("{ns:.2}")));
@@ -170,7 +177,8 @@ fn size_cells(payload: &str, measured: &[Measured], each: f64) -> Vec<String> {
         let level = algorithm.levels().map(|(_, default)| default);
         find(measured, Method::Agent(algorithm, level)).share
     };
-    let compressed = [Algorithm::Zlib, Algorithm::Zstd, Algorithm::Snappy, Algorithm::Lz4].map(share);
+    let compressed =
+        [Algorithm::Zlib, Algorithm::Zstd, Algorithm::Snappy, Algorithm::Lz4].map(share);
     let sizes = std::iter::once(1.0).chain(compressed).map(|share| format!("{:.1}", share * each));
     std::iter::once(payload.to_owned()).chain(sizes).collect()
 }
@@ -182,22 +190,30 @@ fn plot(payload: &str, measured: &[Measured], report: &mut Report) -> io::Result
         let point = (of.ns.median().log10(), of.share * 100.0);
         match series.last_mut().filter(|last| last.label == of.method.library()) {
             Some(last) => last.points.push(point),
-            None => series.push(Series { label: of.method.library().to_owned(), points: vec![point] }),
+            None => {
+                series.push(Series { label: of.method.library().to_owned(), points: vec![point] })
+            }
         }
     }
     let label = |x: &f64| format!("{:.1}", 10_f64.powf(*x));
     let title = format!("{payload}, 1 MiB: size over CPU time, level by level");
     let axes = Axes { title: &title, x: "ns per byte", y: "% of the size", x_label: &label };
-    report.plot(&format!("compression_{}", payload.replace(' ', "_").to_lowercase()), &axes, &series)
+    report.plot(
+        &format!("compression_{}", payload.replace(' ', "_").to_lowercase()),
+        &axes,
+        &series,
+    )
 }
 
-/// The agent's zlib at its own level beside plain zlib at its own; and the fastest level that makes it as small.
+/// The agent's zlib at its own level beside plain zlib at its own; and the fastest level that makes
+/// it as small.
 fn bars(payload: &str, bytes: usize, measured: &[Measured]) -> Vec<Vec<String>> {
     let plain = find(measured, PLAIN);
     let (_, default) = Algorithm::Zlib.levels().expect("zlib has levels");
     let own = find(measured, Method::Agent(Algorithm::Zlib, Some(default)));
     let is_zlib = |of: &&Measured| matches!(of.method, Method::Agent(Algorithm::Zlib, _));
-    let comparable = measured.iter().filter(is_zlib).filter(|of| of.share <= plain.share * COMPARABLE);
+    let comparable =
+        measured.iter().filter(is_zlib).filter(|of| of.share <= plain.share * COMPARABLE);
     let fastest = comparable.map(|of| of.ns.median()).fold(f64::NAN, f64::min);
     let what = format!("{payload}, {} KiB", bytes >> 10);
     [
@@ -206,7 +222,11 @@ fn bars(payload: &str, bytes: usize, measured: &[Measured]) -> Vec<Vec<String>> 
             fastest / plain.ns.median(),
             BAR_ZLIB,
         ),
-        Bar::most("size of the default zlib, times plain zlib 6", own.share / plain.share, COMPARABLE),
+        Bar::most(
+            "size of the default zlib, times plain zlib 6",
+            own.share / plain.share,
+            COMPARABLE,
+        ),
     ]
     .map(|bar| bar.cells(&what))
     .to_vec()

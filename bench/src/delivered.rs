@@ -27,12 +27,15 @@ pub enum Delivered {
 }
 
 impl Delivered {
-    /// From `until` in a scenario: `output`, or a file or an `http` address with a pattern behind it.
+    /// From `until` in a scenario: `output`, or a file or an `http` address with a pattern behind
+    /// it.
     pub fn of(until: &str, output: PathBuf) -> io::Result<Self> {
         let Some((place, pattern)) = until.split_once(' ') else {
             return match until {
                 "output" => Ok(Delivered::Output { path: output, file: None, lines: 0 }),
-                _ => Err(io::Error::other(format!("`until: {until}`: `output`, or a place and a pattern"))),
+                _ => Err(io::Error::other(format!(
+                    "`until: {until}`: `output`, or a place and a pattern"
+                ))),
             };
         };
         Ok(match place.strip_prefix("http://") {
@@ -57,7 +60,9 @@ impl Delivered {
             Delivered::File(path, pattern) => {
                 Ok(last_number(&fs::read_to_string(path).unwrap_or_default(), pattern))
             }
-            Delivered::Page(address, pattern) => Ok(last_number(&page(address).unwrap_or_default(), pattern)),
+            Delivered::Page(address, pattern) => {
+                Ok(last_number(&page(address).unwrap_or_default(), pattern))
+            }
         }
     }
 }
@@ -88,7 +93,8 @@ fn page(address: &str) -> io::Result<String> {
     Ok(text)
 }
 
-/// The sum of the numbers of all lines that fit a pattern, in a place as in [`Delivered::of`], and their number.
+/// The sum of the numbers of all lines that fit a pattern, in a place as in [`Delivered::of`], and
+/// their number.
 pub fn sum(counted: &str, output: &Path) -> io::Result<(u64, u64)> {
     let (place, pattern) = counted.split_once(' ').unwrap_or((counted, ""));
     let text = match (place, place.strip_prefix("http://")) {
@@ -100,7 +106,8 @@ pub fn sum(counted: &str, output: &Path) -> io::Result<(u64, u64)> {
     Ok(numbers.fold((0, 0), |(sum, lines), number| (sum + number, lines + 1)))
 }
 
-/// The number in the last line that fits `pattern`, in which `*` is any text and `#` the number; 0 if none does.
+/// The number in the last line that fits `pattern`, in which `*` is any text and `#` the number; 0
+/// if none does.
 pub fn last_number(text: &str, pattern: &str) -> u64 {
     text.lines().rev().find_map(|line| number_in(line, pattern)).unwrap_or(0)
 }
@@ -120,7 +127,8 @@ mod tests {
 
     #[test]
     fn the_last_number_counts() {
-        let log = "sink out: 5 events/s, total 5 events\nsink out: 1 events/s, total 77 events\nbye";
+        let log =
+            "sink out: 5 events/s, total 5 events\nsink out: 1 events/s, total 77 events\nbye";
         assert_eq!(last_number(log, "total #"), 77);
         assert_eq!(last_number("nothing", "total #"), 0);
         assert_eq!(last_number("{ \"lines\": 1500 } }", "\"lines\": #"), 1500);

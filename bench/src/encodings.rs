@@ -1,4 +1,5 @@
-//! Metrics to bytes: the encoders beside the JSON of the same events, and what is left of both when compressed.
+//! Metrics to bytes: the encoders beside the JSON of the same events, and what is left of both when
+//! compressed.
 
 use crate::measure::{Samples, progress};
 use crate::report::{Report, Table};

@@ -1,5 +1,5 @@
-//! Conditions over the columns of a web log: a search beside the same search over the bare block, and other
-//! conditions by row.
+//! Conditions over the columns of a web log: a search beside the same search over the bare block,
+//! and other conditions by row.
 
 use crate::measure::{Samples, progress, thread_cpu_seconds};
 use crate::report::{Report, Table};
@@ -12,8 +12,8 @@ use std::io;
 
 /// A block as the file source reads it.
 const BLOCK_BYTES: usize = 256 << 10;
-/// Together they fit the second-level cache, as a block does that was just taken apart, and have too many
-/// rows for the branch predictor to learn.
+/// Together they fit the second-level cache, as a block does that was just taken apart, and have
+/// too many rows for the branch predictor to learn.
 const BLOCKS: usize = 2;
 /// Passes over the blocks in one sample.
 const PASSES: usize = 50;
@@ -63,7 +63,8 @@ impl Block {
             builders[5].set(row, took);
             start += line.len() + 1;
         }
-        let columns = names.into_iter().zip(builders).map(|(name, builder)| builder.finish(name.into()));
+        let columns =
+            names.into_iter().zip(builders).map(|(name, builder)| builder.finish(name.into()));
         Ok(Block { columns: columns.collect(), text, rows })
     }
 
@@ -75,7 +76,8 @@ impl Block {
             name => self.columns.iter().find(|column| &*column.name == name).map(Field::Column),
         };
         let runs = [(0, self.rows)];
-        let input = Input { block: &self.text, rows: self.rows, runs: &runs, field: &field, rest: None };
+        let input =
+            Input { block: &self.text, rows: self.rows, runs: &runs, field: &field, rest: None };
         condition.matches(&input, words, &mut Counts::default());
         words.iter().map(|word| word.count_ones() as usize).sum()
     }
@@ -83,9 +85,11 @@ impl Block {
 
 /// Message, status, path, method and agent of a line.
 fn cells(line: &[u8], start: usize) -> [Cell; 5] {
-    let quotes: Vec<usize> = line.iter().enumerate().filter(|(_, b)| **b == b'"').map(|(at, _)| at).collect();
+    let quotes: Vec<usize> =
+        line.iter().enumerate().filter(|(_, b)| **b == b'"').map(|(at, _)| at).collect();
     let cell = |kind, from: usize, to: usize| Cell::new(kind, start + from, to - from);
-    let blank = |from: usize| from + line[from..].iter().position(|byte| *byte == b' ').unwrap_or(0);
+    let blank =
+        |from: usize| from + line[from..].iter().position(|byte| *byte == b' ').unwrap_or(0);
     let method_end = blank(quotes[0]);
     let status = quotes[1] + 2;
     [
@@ -100,27 +104,41 @@ fn cells(line: &[u8], start: usize) -> [Cell; 5] {
 /// Measures and reports all conditions.
 pub fn run(repetitions: usize, report: &mut Report) -> io::Result<()> {
     progress("expressions");
-    let blocks = (1..=BLOCKS).map(|seed| Block::new(seed as u64)).collect::<io::Result<Vec<Block>>>()?;
+    let blocks =
+        (1..=BLOCKS).map(|seed| Block::new(seed as u64)).collect::<io::Result<Vec<Block>>>()?;
     report.add(search(&blocks, repetitions))?;
     report.add(conditions(&blocks, repetitions))
 }
 
 fn search(blocks: &[Block], repetitions: usize) -> Table {
     let columns = ["condition", "GB/s", "memmem GB/s", "ratio", "bar"];
-    let mut table =
-        Table::new("search", "A rare text in the message: GB of the block per CPU second", &columns);
+    let mut table = Table::new(
+        "search",
+        "A rare text in the message: GB of the block per CPU second",
+        &columns,
+    );
     let text = format!("message.contains('{RARE}')");
     let (condition, finder) = (read(&text), Finder::new(RARE));
     let (mut ours, mut bare, mut words) = (Samples::default(), Samples::default(), Vec::new());
     for _ in 0..repetitions {
-        bare.push(seconds(|| each(blocks, |block| _ = black_box(finder.find(black_box(&block.text))))));
-        ours.push(seconds(|| each(blocks, |block| _ = black_box(block.matches(&condition, &mut words)))));
+        bare.push(seconds(|| {
+            each(blocks, |block| _ = black_box(finder.find(black_box(&block.text))))
+        }));
+        ours.push(seconds(|| {
+            each(blocks, |block| _ = black_box(block.matches(&condition, &mut words)))
+        }));
     }
     let bytes = PASSES * blocks.iter().map(|block| block.text.len()).sum::<usize>();
     let speed = |seconds: f64| format!("{:.2}", bytes as f64 / seconds / 1e9);
     let ratio = bare.median() / ours.median();
     let bar = if ratio >= BAR_RATIO { "holds" } else { "MISSED" };
-    table.row(vec![text, speed(ours.median()), speed(bare.median()), format!("{ratio:.2}"), bar.into()]);
+    table.row(vec![
+        text,
+        speed(ours.median()),
+        speed(bare.median()),
+        format!("{ratio:.2}"),
+        bar.into(),
+    ]);
     table.note(format!("Bar: at least {BAR_RATIO} of memmem over the bare block."));
     table
 }
@@ -130,10 +148,13 @@ fn conditions(blocks: &[Block], repetitions: usize) -> Table {
     let mut table = Table::new("conditions", "Conditions over columns", &columns);
     let rows = PASSES * blocks.iter().map(|block| block.rows).sum::<usize>();
     for (text, has_bar) in CONDITIONS {
-        let (condition, mut samples, mut words, mut held) = (read(text), Samples::default(), Vec::new(), 0);
+        let (condition, mut samples, mut words, mut held) =
+            (read(text), Samples::default(), Vec::new(), 0);
         for _ in 0..repetitions {
             held = 0;
-            samples.push(seconds(|| each(blocks, |block| held += block.matches(&condition, &mut words))));
+            samples.push(seconds(|| {
+                each(blocks, |block| held += block.matches(&condition, &mut words))
+            }));
         }
         let ns = samples.median() * 1e9 / rows as f64;
         let verdict = if ns <= BAR_ROW_NS { "holds" } else { "MISSED" };

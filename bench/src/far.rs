@@ -79,7 +79,8 @@ fn read_request(from: &mut impl BufRead) -> io::Result<Option<Body>> {
         }
     }
     let len = len.filter(|len| *len <= BODY_BYTES_MAX);
-    let len = len.ok_or_else(|| io::Error::other("a request without a length, or with a huge one"))?;
+    let len =
+        len.ok_or_else(|| io::Error::other("a request without a length, or with a huge one"))?;
     body.bytes = vec![0; len];
     from.read_exact(&mut body.bytes)?;
     Ok(Some(body))
@@ -94,7 +95,9 @@ impl Body {
             "gzip" => GzDecoder::new(bytes).read_to_end(&mut plain)?,
             "deflate" => ZlibDecoder::new(bytes).read_to_end(&mut plain)?,
             "zstd" => zstd::Decoder::new(bytes)?.read_to_end(&mut plain)?,
-            "snappy" => return snap::raw::Decoder::new().decompress_vec(bytes).map_err(io::Error::other),
+            "snappy" => {
+                return snap::raw::Decoder::new().decompress_vec(bytes).map_err(io::Error::other);
+            }
             other => return Err(io::Error::other(format!("a body that is encoded as {other}"))),
         };
         Ok(plain)
@@ -110,11 +113,14 @@ mod tests {
     fn it_answers_and_keeps_what_it_was_sent() {
         let far = Far::start(0).unwrap();
         let mut stream = TcpStream::connect(far.address).unwrap();
-        for (algorithm, text) in [(Algorithm::None, "one"), (Algorithm::Zstd, "two"), (Algorithm::Snappy, "")]
+        for (algorithm, text) in
+            [(Algorithm::None, "one"), (Algorithm::Zstd, "two"), (Algorithm::Snappy, "")]
         {
             let body = Compressor::new(algorithm, None).compress(&[text.into()]).unwrap();
-            write!(stream, "POST /in HTTP/1.1\r\nHost: far\r\nContent-Length: {}\r\n", body.len()).unwrap();
-            let encoding = algorithm.content_encoding().map(|name| format!("content-encoding: {name}\r\n"));
+            write!(stream, "POST /in HTTP/1.1\r\nHost: far\r\nContent-Length: {}\r\n", body.len())
+                .unwrap();
+            let encoding =
+                algorithm.content_encoding().map(|name| format!("content-encoding: {name}\r\n"));
             write!(stream, "{}\r\n", encoding.unwrap_or_default()).unwrap();
             stream.write_all(&body).unwrap();
             let mut answer = vec![0; ANSWER.len()];

@@ -1,5 +1,5 @@
-//! What fleets pay for: many files, writers that trickle, hours with nothing to do. The load runs on one core,
-//! the agent on another.
+//! What fleets pay for: many files, writers that trickle, hours with nothing to do. The load runs
+//! on one core, the agent on another.
 
 use crate::Options;
 use crate::header::Header;
@@ -88,7 +88,12 @@ impl Load {
 }
 
 /// Measures the loads in `names`, or all.
-pub fn run(options: &Options, names: &[String], scratch: &Scratch, report: &mut Report) -> io::Result<()> {
+pub fn run(
+    options: &Options,
+    names: &[String],
+    scratch: &Scratch,
+    report: &mut Report,
+) -> io::Result<()> {
     let mut table = Table::new("fleet", "What fleets pay for", COLUMNS);
     let mut delays = Vec::new();
     for header in Header::read_folder(&options.folder.join("fleet"), names)? {
@@ -104,8 +109,12 @@ pub fn run(options: &Options, names: &[String], scratch: &Scratch, report: &mut 
         return Ok(());
     }
     let label = |x: &f64| format!("{x:.0} %");
-    let axes =
-        Axes { title: "Delay from write to output", x: "share of the lines", y: "ms", x_label: &label };
+    let axes = Axes {
+        title: "Delay from write to output",
+        x: "share of the lines",
+        y: "ms",
+        x_label: &label,
+    };
     report.plot("delay", &axes, &delays)
 }
 
@@ -116,15 +125,18 @@ fn measure(options: &Options, header: &Header, scratch: &Scratch) -> io::Result<
     let paths = create_files(&scratch.empty_folder("logs")?, load, clock)?;
     let input = scratch.path("logs/*.log");
     let places = Places::fresh(scratch, &input)?;
-    let program = Program::start(&Subject::agent(&options.agent, "", header), &places, &[options.core])?;
+    let program =
+        Program::start(&Subject::agent(&options.agent, "", header), &places, &[options.core])?;
     let (stop, lines_seen) = (AtomicBool::new(false), AtomicU64::new(0));
     let ((cpu_seconds, checkpoint_seconds), delays_ms) = thread::scope(|scope| {
-        let tail =
-            scope.spawn(|| on_core(options.load_core, || tail(program.output(), clock, &stop, &lines_seen)));
+        let tail = scope.spawn(|| {
+            on_core(options.load_core, || tail(program.output(), clock, &stop, &lines_seen))
+        });
         thread::sleep(SETTLE);
         let before = (program.cpu_seconds()?, program.thread_cpu_seconds(CHECKPOINTS)?);
-        let written =
-            scope.spawn(|| on_core(options.load_core, || write(&paths[..load.growing], load, clock))).join();
+        let written = scope
+            .spawn(|| on_core(options.load_core, || write(&paths[..load.growing], load, clock)))
+            .join();
         let after = (program.cpu_seconds(), program.thread_cpu_seconds(CHECKPOINTS));
         drain(load, program.output(), &lines_seen);
         stop.store(true, Ordering::Relaxed);
@@ -179,8 +191,11 @@ fn lines(load: Load, count: usize, number: usize, clock: Instant) -> Vec<u8> {
 fn write(paths: &[PathBuf], load: Load, clock: Instant) -> io::Result<()> {
     let open = |path: &PathBuf| File::options().append(true).open(path);
     let keep_open = paths.len() <= OPEN_FILES_MAX;
-    let mut files =
-        if keep_open { paths.iter().map(open).collect::<io::Result<Vec<_>>>()? } else { Vec::new() };
+    let mut files = if keep_open {
+        paths.iter().map(open).collect::<io::Result<Vec<_>>>()?
+    } else {
+        Vec::new()
+    };
     let start = Instant::now();
     for append in 0..load.appends_per_s * load.seconds {
         sleep_until(start + Duration::from_secs(1) * append as u32 / load.appends_per_s as u32);
@@ -198,7 +213,8 @@ fn sleep_until(time: Instant) {
     thread::sleep(time.saturating_duration_since(Instant::now()));
 }
 
-/// Waits until every line is in the output, or as long as it may take. A sink without a file just gets time.
+/// Waits until every line is in the output, or as long as it may take. A sink without a file just
+/// gets time.
 fn drain(load: Load, output: &Path, lines_seen: &AtomicU64) {
     let start = Instant::now();
     let wait = if output.exists() { DRAIN_MAX } else { Duration::from_secs(2) };
@@ -207,9 +223,14 @@ fn drain(load: Load, output: &Path, lines_seen: &AtomicU64) {
     }
 }
 
-/// Follows the output from when it exists until `stop`; returns the delays of its lines in ms, sorted. The
-/// lines that were there before the agent are in no hurry and are left out.
-fn tail(output: &Path, clock: Instant, stop: &AtomicBool, lines_seen: &AtomicU64) -> io::Result<Vec<f64>> {
+/// Follows the output from when it exists until `stop`; returns the delays of its lines in ms,
+/// sorted. The lines that were there before the agent are in no hurry and are left out.
+fn tail(
+    output: &Path,
+    clock: Instant,
+    stop: &AtomicBool,
+    lines_seen: &AtomicU64,
+) -> io::Result<Vec<f64>> {
     let settled_ns = (clock.elapsed() + SETTLE).as_nanos() as u64;
     let mut file = None;
     let (mut block, mut pending, mut delays) = (vec![0; 256 << 10], Vec::new(), Vec::new());

@@ -1,11 +1,13 @@
-//! From bytes to events: multi-line rules, encodings and container formats, each beside the least that has to be done.
+//! From bytes to events: multi-line rules, encodings and container formats, each beside the least
+//! that has to be done.
 
 use crate::measure::{Samples, progress, thread_cpu_seconds};
 use crate::report::{Report, Table};
 use crate::texts::{cri, docker, gbk, traces, utf16, weblog};
 use encoding_rs::Encoding;
 use millstream_framing::{
-    Close, Container, Found, Framer, HEAD_BYTES, Input, Multiline, Preset, Rules, Spec, Start, TimeSpec,
+    Close, Container, Found, Framer, HEAD_BYTES, Input, Multiline, Preset, Rules, Spec, Start,
+    TimeSpec,
 };
 use std::hint::black_box;
 use std::io;
@@ -16,7 +18,8 @@ const BLOCK_BYTES: usize = 256 << 10;
 const ROWS_MAX: usize = 1 << 16;
 /// Least speed of a decoder beside the decoding alone.
 const BAR_RATIO: f64 = 0.7;
-/// Most time that a multi-line rule takes for a line beside the scan: single lines take 40 ns through the agent.
+/// Most time that a multi-line rule takes for a line beside the scan: single lines take 40 ns
+/// through the agent.
 const BAR_LINE_NS: f64 = 26.0;
 
 /// What is measured: a specification, the text for it, and what it is held against.
@@ -37,7 +40,8 @@ enum Limit {
 
 fn cases() -> Vec<Case> {
     let time = TimeSpec { formats: vec!["%Y-%m-%d %H:%M:%S%.f".into()], ..TimeSpec::default() };
-    let timestamp = Multiline { start: Some(Start::Timestamp), time: Some(time), ..Multiline::default() };
+    let timestamp =
+        Multiline { start: Some(Start::Timestamp), time: Some(time), ..Multiline::default() };
     let pattern = Some(r"^\d{4}-\d\d-\d\d ".into());
     let regex = Multiline { start: Some(Start::Regex), pattern, ..Multiline::default() };
     let java = Multiline { preset: Some(Preset::Java), ..Multiline::default() };
@@ -59,8 +63,10 @@ fn cases() -> Vec<Case> {
 
 /// Measures and reports all cases.
 pub fn run(repetitions: usize, report: &mut Report) -> io::Result<()> {
-    let columns = ["input", "GB/s", "limit", "GB/s of limit", "ratio", "ns per line", "events", "bar"];
-    let mut table = Table::new("framing", "From bytes to events: GB of raw bytes per CPU second", &columns);
+    let columns =
+        ["input", "GB/s", "limit", "GB/s of limit", "ratio", "ns per line", "events", "bar"];
+    let mut table =
+        Table::new("framing", "From bytes to events: GB of raw bytes per CPU second", &columns);
     for case in cases() {
         progress(&format!("framing: {}", case.name));
         table.row(row(&case, repetitions));
@@ -109,7 +115,8 @@ fn seconds(work: impl FnOnce()) -> f64 {
     thread_cpu_seconds() - start
 }
 
-/// Frames the text as the file source does: a block at a time, from where the last open event begins.
+/// Frames the text as the file source does: a block at a time, from where the last open event
+/// begins.
 fn frame(spec: &Spec, text: &[u8], out: &mut [u8]) -> usize {
     let rules = Rules::new(spec).unwrap_or_else(|(key, message)| panic!("{key}: {message}"));
     let mut framer = Framer::new(rules.into());
@@ -118,8 +125,12 @@ fn frame(spec: &Spec, text: &[u8], out: &mut [u8]) -> usize {
     while position < text.len() {
         let end = text.len().min(position + BLOCK_BYTES);
         let close = if end == text.len() { Close::All } else { Close::No };
-        let input =
-            Input { raw: black_box(&text[position..end]), close, rows_max: ROWS_MAX, reference_ns: 0 };
+        let input = Input {
+            raw: black_box(&text[position..end]),
+            close,
+            rows_max: ROWS_MAX,
+            reference_ns: 0,
+        };
         let framed = framer.frame(input, out, &mut found);
         assert!(framed.used > 0, "no progress at {position}");
         events += black_box(&found).events.len();
@@ -163,7 +174,9 @@ mod tests {
     fn the_cases_give_the_events_their_texts_have() {
         let counts: Vec<usize> = cases()
             .iter()
-            .map(|case| frame(&case.spec, &(case.text)(1 << 20), &mut vec![0; BLOCK_BYTES * 3 + 16]))
+            .map(|case| {
+                frame(&case.spec, &(case.text)(1 << 20), &mut vec![0; BLOCK_BYTES * 3 + 16])
+            })
             .collect();
         let lines = |text: Vec<u8>| millstream_scan::count_newlines(&text);
         let entries = seldom_traces(1 << 20).windows(5).filter(|window| window == b" INFO").count();

@@ -1,5 +1,5 @@
-//! Scenario files: a configuration of the agent, then one of each peer, parted by lines of `---`. The comment lines
-//! at the top of each part, `# key: value`, are for the benchmark.
+//! Scenario files: a configuration of the agent, then one of each peer, parted by lines of `---`.
+//! The comment lines at the top of each part, `# key: value`, are for the benchmark.
 
 use std::collections::HashMap;
 use std::fs;
@@ -74,7 +74,9 @@ impl Header {
         for entry in fs::read_dir(folder)? {
             headers.push(Header::read(entry?.path())?);
         }
-        if let Some(name) = names.iter().find(|name| headers.iter().all(|header| header.name != **name)) {
+        if let Some(name) =
+            names.iter().find(|name| headers.iter().all(|header| header.name != **name))
+        {
             return Err(io::Error::other(format!("{}: there is no {name}.yaml", folder.display())));
         }
         headers.retain(|header| names.is_empty() || names.contains(&header.name));
@@ -87,7 +89,8 @@ impl Header {
         let mut parts = text.split("\n---\n");
         let mut header = Header::part(&path, parts.next().unwrap_or_default(), KEYS)?;
         header.name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        header.peers = parts.map(|part| Header::part(&path, part, PEER_KEYS)).collect::<io::Result<_>>()?;
+        header.peers =
+            parts.map(|part| Header::part(&path, part, PEER_KEYS)).collect::<io::Result<_>>()?;
         Ok(header)
     }
 
@@ -98,8 +101,13 @@ impl Header {
         };
         let values: HashMap<String, String> = config.lines().map_while(pair).collect();
         let name = values.get("peer").cloned().unwrap_or_default();
-        let header =
-            Header { name, path: path.to_owned(), config: format!("{config}\n"), peers: Vec::new(), values };
+        let header = Header {
+            name,
+            path: path.to_owned(),
+            config: format!("{config}\n"),
+            peers: Vec::new(),
+            values,
+        };
         match header.values.keys().find(|key| !keys.contains(&key.as_str())) {
             Some(key) => Err(header.fault(key, "no such key")),
             None => Ok(header),
@@ -113,8 +121,9 @@ impl Header {
 
     /// The number under `key`; `None` if the key is not there.
     pub fn number(&self, key: &str) -> io::Result<Option<f64>> {
-        let parse =
-            |value: &String| value.parse().map_err(|_| self.fault(key, &format!("not a number: {value}")));
+        let parse = |value: &String| {
+            value.parse().map_err(|_| self.fault(key, &format!("not a number: {value}")))
+        };
         self.values.get(key).map(parse).transpose()
     }
 
@@ -151,7 +160,8 @@ mod tests {
 
     #[test]
     fn a_scenario_has_the_parts_of_its_peers() {
-        let path = std::env::temp_dir().join(format!("millstream-bench-header-{}.yaml", std::process::id()));
+        let path = std::env::temp_dir()
+            .join(format!("millstream-bench-header-{}.yaml", std::process::id()));
         fs::write(
             &path,
             "# title: t\n# bar_peers: a 8, b 0.9\nsinks: {}\n---\n# peer: a\n# run: a -f x\nx=1\n",
@@ -159,7 +169,10 @@ mod tests {
         .unwrap();
         let header = Header::read(path.clone()).unwrap();
         fs::remove_file(path).unwrap();
-        assert_eq!(header.pairs("bar_peers").unwrap(), [("a".to_owned(), 8.0), ("b".to_owned(), 0.9)]);
+        assert_eq!(
+            header.pairs("bar_peers").unwrap(),
+            [("a".to_owned(), 8.0), ("b".to_owned(), 0.9)]
+        );
         assert!(header.config.ends_with("sinks: {}\n"), "{}", header.config);
         assert_eq!((header.peers[0].name.as_str(), header.peers[0].text("run")), ("a", "a -f x"));
     }

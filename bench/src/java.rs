@@ -21,7 +21,8 @@ const CALLS: [(&str, &str, &str); 4] = [
     ("counter without a handle", "emit", ""),
 ];
 
-/// Below this a call allocates nothing: the harness and the threads that send have doings of their own.
+/// Below this a call allocates nothing: the harness and the threads that send have doings of their
+/// own.
 const BYTES_MAX: f64 = 0.5;
 
 /// What JMH says of a benchmark.
@@ -43,7 +44,17 @@ pub fn run(cores: [usize; 2], scratch: &Scratch, report: &mut Report) -> io::Res
     let mut table = Table::new(
         "java",
         "The Java client: a call",
-        &["call", "threads", "client", "ns", "± ns", "bytes allocated", "dropped", "bar", "verdict"],
+        &[
+            "call",
+            "threads",
+            "client",
+            "ns",
+            "± ns",
+            "bytes allocated",
+            "dropped",
+            "bar",
+            "verdict",
+        ],
     );
     let mut bars = vec![];
     for threads in THREADS {
@@ -155,8 +166,9 @@ fn drops(output: &str, costs: &mut BTreeMap<String, Cost>) {
         }
         let Some((_, stats)) = line.split_once("# Stats[") else { continue };
         let stat = |name: &str| {
-            let part =
-                stats.split([',', ']']).find_map(|part| part.trim().strip_prefix(name)?.strip_prefix('='));
+            let part = stats
+                .split([',', ']'])
+                .find_map(|part| part.trim().strip_prefix(name)?.strip_prefix('='));
             part.and_then(|value| value.parse::<f64>().ok()).unwrap_or(0.0)
         };
         let (sent, dropped) = (stat("sent"), stat("droppedFull"));
@@ -177,8 +189,7 @@ mod tests {
             \"a.b.Calls.timer:gc.alloc.rate\",\"avgt\",1,5,9.0,NaN,\"MB/sec\"\n\
             \"a.b.Calls.timer:gc.alloc.rate.norm\",\"avgt\",1,5,0.002,0.001,\"B/op\"\n";
         let mut costs = read(csv);
-        let output =
-            "# Benchmark: a.b.Calls.timer\nIteration 1: # Stats[sent=1, packets=1, droppedFull=3, x=0]\n";
+        let output = "# Benchmark: a.b.Calls.timer\nIteration 1: # Stats[sent=1, packets=1, droppedFull=3, x=0]\n";
         drops(output, &mut costs);
         let expected = Cost { ns: 55.5, error_ns: 1.5, bytes: 0.002, dropped_percent: 75.0 };
         assert_eq!(costs, BTreeMap::from([("timer".to_owned(), expected)]));

@@ -1,4 +1,5 @@
-//! What the host can do at best: plain loops over the input on one core, the yardsticks of the agent.
+//! What the host can do at best: plain loops over the input on one core, the yardsticks of the
+//! agent.
 
 use crate::measure::{Samples, cpu_seconds, progress};
 use crate::report::{Report, Table};
@@ -49,7 +50,12 @@ pub const LIMITS: &[Limit] = &[
 /// Those over an input of their own, which only scenarios have.
 const DECODERS: &[Limit] = &[
     limit("decode_gbk", "read, decode with encoding_rs", 256, Work::Decode(encoding_rs::GBK)),
-    limit("decode_utf16", "read, decode with encoding_rs", 256, Work::Decode(encoding_rs::UTF_16LE)),
+    limit(
+        "decode_utf16",
+        "read, decode with encoding_rs",
+        256,
+        Work::Decode(encoding_rs::UTF_16LE),
+    ),
     limit("gunzip", "read, decompress with flate2", 256, Work::Gunzip),
 ];
 
@@ -87,7 +93,11 @@ impl Limit {
         seconds
     }
 
-    fn for_each_block(self, path: &Path, mut work: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+    fn for_each_block(
+        self,
+        path: &Path,
+        mut work: impl FnMut(&[u8]) -> io::Result<()>,
+    ) -> io::Result<()> {
         let mut file = File::open(path)?;
         let mut block = vec![0; self.block_bytes];
         loop {
@@ -189,7 +199,12 @@ unsafe fn newlines_avx2(block: &[u8], out: &mut Vec<u32>) {
 }
 
 /// Measures every limit, the repetitions of all of them interleaved.
-pub fn run(input: &Input, scratch: &Scratch, repetitions: usize, report: &mut Report) -> io::Result<()> {
+pub fn run(
+    input: &Input,
+    scratch: &Scratch,
+    repetitions: usize,
+    report: &mut Report,
+) -> io::Result<()> {
     let mut seconds = vec![Samples::default(); LIMITS.len()];
     for repetition in 1..=repetitions {
         for (limit, samples) in LIMITS.iter().zip(&mut seconds) {
@@ -197,12 +212,15 @@ pub fn run(input: &Input, scratch: &Scratch, repetitions: usize, report: &mut Re
             samples.push(limit.run(input, scratch)?);
         }
     }
-    let mut table =
-        Table::new("limits", "Limits of the host", &["limit", "loop", "GB per CPU s", "min", "max"]);
+    let mut table = Table::new(
+        "limits",
+        "Limits of the host",
+        &["limit", "loop", "GB per CPU s", "min", "max"],
+    );
     let gb = input.bytes as f64 / 1e9;
     for (limit, samples) in LIMITS.iter().zip(&seconds) {
-        let speeds =
-            [samples.median(), samples.max(), samples.min()].map(|seconds| format!("{:.2}", gb / seconds));
+        let speeds = [samples.median(), samples.max(), samples.min()]
+            .map(|seconds| format!("{:.2}", gb / seconds));
         table.row([vec![limit.name.to_owned(), limit.title.to_owned()], speeds.to_vec()].concat());
     }
     report.add(table)
@@ -215,7 +233,8 @@ mod tests {
     #[test]
     fn the_plain_loop_finds_every_newline() {
         for len in 0..200 {
-            let block: Vec<u8> = (0..len).map(|at| if at % 7 == 3 { b'\n' } else { b'x' }).collect();
+            let block: Vec<u8> =
+                (0..len).map(|at| if at % 7 == 3 { b'\n' } else { b'x' }).collect();
             let (mut plain, mut expected) = (Vec::new(), Vec::new());
             newlines_plain(&block, &mut plain);
             millstream_scan::scalar::newlines(&block, &mut expected);

@@ -1,5 +1,5 @@
-//! `millstream-bench`: loads for the agent, from outside and as a process, beside what the host can do at best.
-//! README.md says what each figure means.
+//! `millstream-bench`: loads for the agent, from outside and as a process, beside what the host can
+//! do at best. README.md says what each figure means.
 
 mod agent;
 mod broker;
@@ -115,7 +115,8 @@ enum Part {
     },
     /// The Java client beside that of DogStatsD
     Java,
-    /// The way out: compression, a million series to the network, points to Prometheus, logs over HTTP
+    /// The way out: compression, a million series to the network, points to Prometheus, logs over
+    /// HTTP
     MetricsOut {
         /// Only these scenarios
         names: Vec<String>,
@@ -150,7 +151,9 @@ fn run(options: &Options) -> io::Result<()> {
     measure::pin(options.core)?;
     match &options.part {
         Part::Short => short(options, &scratch, &mut report)?,
-        Part::Limits => limits::run(&options.weblog(&scratch)?, &scratch, options.repetitions, &mut report)?,
+        Part::Limits => {
+            limits::run(&options.weblog(&scratch)?, &scratch, options.repetitions, &mut report)?
+        }
         Part::Scan => scan::run(&mut report)?,
         Part::Tags => drop(tags::run(&mut report)?),
         Part::Points => drop(points::run(&mut report)?),

@@ -15,7 +15,8 @@ pub fn pin(core: usize) -> io::Result<()> {
     Ok(sched_setaffinity(None, &cores)?)
 }
 
-/// Does `work` with the calling thread, and the processes it starts, tied to `cores`; it goes back to its own after.
+/// Does `work` with the calling thread, and the processes it starts, tied to `cores`; it goes back
+/// to its own after.
 pub fn pinned<T>(cores: &[usize], work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     let own = sched_getaffinity(None)?;
     let mut set = CpuSet::new();
@@ -76,8 +77,8 @@ pub fn sorted_quantile<T: Copy>(sorted: &[T], quantile: f64) -> Option<T> {
     sorted.get((sorted.len().checked_sub(1)? as f64 * quantile) as usize).copied()
 }
 
-/// Says on standard error what is running: in one line that is overwritten on a terminal, else in a line now
-/// and then.
+/// Says on standard error what is running: in one line that is overwritten on a terminal, else in a
+/// line now and then.
 pub fn progress(what: &str) {
     static LAST_LINE: Mutex<Option<Instant>> = Mutex::new(None);
     let mut err = io::stderr().lock();

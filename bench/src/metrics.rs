@@ -1,5 +1,6 @@
-//! Metrics over sockets: the agent beside loops that do the least, beside peers, and under loads that show what
-//! merging, flushes and many series cost. The load runs on one core, what receives it on another.
+//! Metrics over sockets: the agent beside loops that do the least, beside peers, and under loads
+//! that show what merging, flushes and many series cost. The load runs on one core, what receives
+//! it on another.
 
 mod flush;
 mod limit;
@@ -46,7 +47,12 @@ const BUFFER_BYTES: usize = 8 << 20;
 const REPETITIONS: usize = 3;
 
 /// Measures the scenarios in `names`, or all, and then also tags and the store by themselves.
-pub fn run(options: &Options, names: &[String], scratch: &Scratch, report: &mut Report) -> io::Result<()> {
+pub fn run(
+    options: &Options,
+    names: &[String],
+    scratch: &Scratch,
+    report: &mut Report,
+) -> io::Result<()> {
     let bench = Bench { scratch, core: options.core, load_core: options.load_core };
     let mut bars = Table::new("metrics_bars", "The bars of metrics", BAR_COLUMNS);
     if names.is_empty() {
@@ -58,10 +64,12 @@ pub fn run(options: &Options, names: &[String], scratch: &Scratch, report: &mut 
     for scenario in scenarios.extract_if(.., |scenario| !scenario.text("part").is_empty()) {
         match scenario.text("part") {
             "merging" => merging::run(options, &scenario, &bench, report)?,
-            "flush" => {
-                flush::run(options, &scenario, &bench, report)?.into_iter().for_each(|row| bars.row(row))
+            "flush" => flush::run(options, &scenario, &bench, report)?
+                .into_iter()
+                .for_each(|row| bars.row(row)),
+            part => {
+                return Err(io::Error::other(format!("{}: there is no part {part}", scenario.name)));
             }
-            part => return Err(io::Error::other(format!("{}: there is no part {part}", scenario.name))),
         }
     }
     udp(options, &scenarios, &bench, report)?.into_iter().for_each(|row| bars.row(row));
@@ -83,8 +91,10 @@ fn udp(
     if scenarios.is_empty() {
         return Ok(Vec::new());
     }
-    let all: Vec<Vec<Runs>> =
-        scenarios.iter().map(|scenario| measure(options, scenario, bench)).collect::<io::Result<_>>()?;
+    let all: Vec<Vec<Runs>> = scenarios
+        .iter()
+        .map(|scenario| measure(options, scenario, bench))
+        .collect::<io::Result<_>>()?;
     report.add(table(scenarios, &all, options)?)?;
     plot(scenarios, &all, report)?;
     let mut bars = Vec::new();
@@ -119,7 +129,8 @@ impl Runs {
     }
 
     fn bytes_per_series(&self, series: usize) -> f64 {
-        self.samples(|run| run.rss_bytes[1].saturating_sub(run.rss_bytes[0]) as f64).median() / series as f64
+        self.samples(|run| run.rss_bytes[1].saturating_sub(run.rss_bytes[0]) as f64).median()
+            / series as f64
     }
 
     fn granted_bytes(&self) -> usize {
@@ -140,13 +151,17 @@ impl Runs {
             return Ok(cells);
         }
         let speed = self.samples(Measured::points_per_cpu_s);
-        let mb = |of: fn(&Measured) -> u64| format!("{:.1}", self.samples(|run| of(run) as f64 / 1e6).max());
+        let mb = |of: fn(&Measured) -> u64| {
+            format!("{:.1}", self.samples(|run| of(run) as f64 / 1e6).max())
+        };
         let sent: u64 = self.measured.iter().map(|run| run.sent.counters).sum();
         let sent_per_s = self.samples(|run| run.sent.per_s()).median();
         let points_per_s = self.samples(|run| run.sent.points as f64 / run.sent.seconds).median();
         cells.extend([sent_per_s, points_per_s].map(|per_s| format!("{per_s:.0}")));
         cells.push(format!("{:.3}", self.samples(|run| run.cpu_seconds).median()));
-        cells.extend([speed.median(), speed.min(), speed.max()].map(|points| format!("{points:.0}")));
+        cells.extend(
+            [speed.median(), speed.min(), speed.max()].map(|points| format!("{points:.0}")),
+        );
         cells.push(self.lost().to_string());
         cells.push(format!("{:.3}", self.lost() as f64 * 100.0 / sent.max(1) as f64));
         cells.push(self.measured.iter().map(|run| run.drops).sum::<u64>().to_string());
@@ -157,7 +172,8 @@ impl Runs {
     }
 }
 
-/// The agent, the peers and the limit in turn, so that a change of the host's speed meets all of them.
+/// The agent, the peers and the limit in turn, so that a change of the host's speed meets all of
+/// them.
 fn measure(options: &Options, scenario: &Header, bench: &Bench<'_>) -> io::Result<Vec<Runs>> {
     let subjects: Vec<(Subject<'_>, &str)> =
         std::iter::once((Subject::agent(&options.agent, "", scenario), scenario.text("counted")))
@@ -174,7 +190,9 @@ fn measure(options: &Options, scenario: &Header, bench: &Bench<'_>) -> io::Resul
         if !limit.is_empty() {
             limits.measured.push(run_limit(Limit::named(limit)?, scenario, bench)?);
         }
-        for (runs, (subject, counted)) in all.iter_mut().zip(&subjects).filter(|(of, _)| of.fault.is_none()) {
+        for (runs, (subject, counted)) in
+            all.iter_mut().zip(&subjects).filter(|(of, _)| of.fault.is_none())
+        {
             progress(&format!("metrics: {}, {}, {}", scenario.name, subject.name, repetition + 1));
             let places = bench.places()?;
             let load = program::load(scenario, &places.fill("udp://127.0.0.1:${BENCH_UDP}")?)?;
@@ -194,7 +212,14 @@ fn run_limit(limit: Limit, scenario: &Header, bench: &Bench<'_>) -> io::Result<M
     let drops = socket::row(port)?.map_or(0, |row| row.drops);
     let done = running.finish()?;
     let counted = sent.counters * done.datagrams / sent.datagrams.max(1);
-    Ok(Measured { sent, cpu_seconds: done.cpu_seconds, drops, granted_bytes, counted, ..Measured::default() })
+    Ok(Measured {
+        sent,
+        cpu_seconds: done.cpu_seconds,
+        drops,
+        granted_bytes,
+        counted,
+        ..Measured::default()
+    })
 }
 
 fn table(scenarios: &[Header], all: &[Vec<Runs>], options: &Options) -> io::Result<Table> {
@@ -205,7 +230,12 @@ fn table(scenarios: &[Header], all: &[Vec<Runs>], options: &Options) -> io::Resu
         }
         table.note(format!("{}: {}.", scenario.name, scenario.text("title")));
         for part in &scenario.peers {
-            table.note(format!("- {}: {}{}", part.name, part.text("title"), version(part.text("version"))));
+            table.note(format!(
+                "- {}: {}{}",
+                part.name,
+                part.text("title"),
+                version(part.text("version"))
+            ));
         }
         for runs in runs {
             if let Some(fault) = &runs.fault {
@@ -226,7 +256,12 @@ fn plot(scenarios: &[Header], all: &[Vec<Runs>], report: &mut Report) -> io::Res
         let labels: Vec<String> = runs.iter().map(|runs| runs.name.clone()).collect();
         let values = runs.iter().map(|runs| runs.speed() / 1000.0).collect();
         let title = format!("Thousand points per CPU second: {}", scenario.text("title"));
-        report.bars(&format!("metrics_{}", scenario.name), &title, &labels, &[Bars { label: "", values }])?;
+        report.bars(
+            &format!("metrics_{}", scenario.name),
+            &title,
+            &labels,
+            &[Bars { label: "", values }],
+        )?;
     }
     Ok(())
 }
@@ -262,7 +297,11 @@ fn bars_of(scenario: &Header, all: &[Runs]) -> io::Result<Vec<Bar>> {
     }
     if let Some(bar) = scenario.number("bar_lost")? {
         let counts = agent.granted_bytes() >= BUFFER_BYTES;
-        bars.push(Bar::most("points lost", if counts { agent.lost() as f64 } else { f64::NAN }, bar));
+        bars.push(Bar::most(
+            "points lost",
+            if counts { agent.lost() as f64 } else { f64::NAN },
+            bar,
+        ));
     }
     Ok(bars)
 }

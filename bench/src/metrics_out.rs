@@ -1,4 +1,5 @@
-//! The way out: what compression costs, a million series to the network, points to Prometheus, logs over HTTP.
+//! The way out: what compression costs, a million series to the network, points to Prometheus, logs
+//! over HTTP.
 
 mod compressed;
 mod flush;
@@ -16,7 +17,12 @@ use crate::scratch::Scratch;
 use std::io;
 
 /// Measures the scenarios in `names`, or all, and then compression by itself too.
-pub fn run(options: &Options, names: &[String], scratch: &Scratch, report: &mut Report) -> io::Result<()> {
+pub fn run(
+    options: &Options,
+    names: &[String],
+    scratch: &Scratch,
+    report: &mut Report,
+) -> io::Result<()> {
     let bench = Bench { scratch, core: options.core, load_core: options.load_core };
     let mut bars = Table::new("metrics_out_bars", "The bars of the way out", BAR_COLUMNS);
     if names.is_empty() {
@@ -32,7 +38,9 @@ pub fn run(options: &Options, names: &[String], scratch: &Scratch, report: &mut 
         let rows = match scenario.text("part") {
             "whole" => whole::run(options, scenario, &bench, report)?,
             "logs" => logs::run(options, scenario, &bench, report)?,
-            part => return Err(io::Error::other(format!("{}: there is no part {part}", scenario.name))),
+            part => {
+                return Err(io::Error::other(format!("{}: there is no part {part}", scenario.name)));
+            }
         };
         rows.into_iter().for_each(|row| bars.row(row));
     }

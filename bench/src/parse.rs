@@ -1,19 +1,20 @@
-//! Parsers of lines beside what they are held against: the `regex` crate on the same lines, and finding line ends
-//! as far apart as their fields are long.
+//! Parsers of lines beside what they are held against: the `regex` crate on the same lines, and
+//! finding line ends as far apart as their fields are long.
 
 use crate::measure::{Samples, progress, thread_cpu_seconds};
 use crate::report::{Report, Table};
 use crate::texts;
 use millstream_columns::{Cell, Kind};
 use millstream_parsers::{
-    Access, AccessConfig, Delimited, DelimitedConfig, Fields, Input, KeyValue, KeyValueConfig, Parser,
+    Access, AccessConfig, Delimited, DelimitedConfig, Fields, Input, KeyValue, KeyValueConfig,
+    Parser,
 };
 use regex::bytes::Regex;
 use std::hint::black_box;
 use std::io;
 
-/// Text of a case: it fits the second-level cache, as a block just read does, and has too many lines for the branch
-/// predictor to learn.
+/// Text of a case: it fits the second-level cache, as a block just read does, and has too many
+/// lines for the branch predictor to learn.
 const TEXT_BYTES: usize = 512 << 10;
 /// What is parsed at once, as the file source reads it.
 const BLOCK_BYTES: usize = 256 << 10;
@@ -48,13 +49,20 @@ fn cases() -> Vec<Case> {
         Box::new(Access::new(&config).expect("a format"))
     };
     let lines = texts::weblog(TEXT_BYTES);
-    let case =
-        |name, parser, text: &Vec<u8>, against, bar| Case { name, parser, text: text.clone(), against, bar };
+    let case = |name, parser, text: &Vec<u8>, against, bar| Case {
+        name,
+        parser,
+        text: text.clone(),
+        against,
+        bar,
+    };
     let (csv, pairs) = (joined(",", false), joined(" ", true));
     // A line end where a field ends.
-    let ends =
-        |text: &[u8], end: u8| text.iter().map(|byte| if *byte == end { b'\n' } else { *byte }).collect();
-    let (csv_ends, pair_ends) = (Against::Newlines(ends(&csv, b',')), Against::Newlines(ends(&pairs, b' ')));
+    let ends = |text: &[u8], end: u8| {
+        text.iter().map(|byte| if *byte == end { b'\n' } else { *byte }).collect()
+    };
+    let (csv_ends, pair_ends) =
+        (Against::Newlines(ends(&csv, b',')), Against::Newlines(ends(&pairs, b' ')));
     vec![
         case("nginx, 11 fields", nginx(), &lines, Against::Regex(NGINX_REGEX), 7.0),
         case("nginx, 11 fields", nginx(), &lines, Against::Newlines(lines.clone()), 0.0),
@@ -67,7 +75,9 @@ const FIELDS: usize = 10;
 
 fn delimited() -> Box<dyn Parser> {
     let fields = (0..FIELDS).map(|field| (format!("field{field}").into(), None)).collect();
-    Box::new(Delimited::new(DelimitedConfig { fields, ..DelimitedConfig::default() }).expect("a format"))
+    Box::new(
+        Delimited::new(DelimitedConfig { fields, ..DelimitedConfig::default() }).expect("a format"),
+    )
 }
 
 fn key_value() -> Box<dyn Parser> {
@@ -83,7 +93,9 @@ fn joined(delimiter: &str, keys: bool) -> Vec<u8> {
             let prefix = if keys { format!("key{field}=") } else { String::new() };
             format!("{prefix}{}", &format!("{hash:020}")[..4 + hash % 16])
         };
-        out.extend_from_slice((0..FIELDS).map(value).collect::<Vec<_>>().join(delimiter).as_bytes());
+        out.extend_from_slice(
+            (0..FIELDS).map(value).collect::<Vec<_>>().join(delimiter).as_bytes(),
+        );
         out.push(b'\n');
         line += 1;
     }
@@ -116,11 +128,13 @@ fn row(case: &mut Case, repetitions: usize) -> Vec<String> {
         true => format!("{} holds", case.bar),
         false => format!("{} MISSED", case.bar),
     };
-    let (line_ns, ratio) = (format!("{:.1}", ours * 1e9 / lines as f64), format!("{:.2}", other / ours));
+    let (line_ns, ratio) =
+        (format!("{:.1}", ours * 1e9 / lines as f64), format!("{:.2}", other / ours));
     vec![case.name.into(), speed(ours), line_ns, beside.into(), speed(other), ratio, verdict]
 }
 
-/// Seconds of the parser, and of what it is held against, for as many bytes; their samples are interleaved.
+/// Seconds of the parser, and of what it is held against, for as many bytes; their samples are
+/// interleaved.
 fn both(case: &mut Case, blocks: &[(&[u8], Vec<Cell>)], repetitions: usize) -> (f64, f64) {
     let (mut ours, mut other) = (Samples::default(), Samples::default());
     let regex = match case.against {

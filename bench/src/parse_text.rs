@@ -1,4 +1,5 @@
-//! Lines of JSON and patterns taken apart, beside the SIMD parsers and the regex crate used alone on the same lines.
+//! Lines of JSON and patterns taken apart, beside the SIMD parsers and the regex crate used alone
+//! on the same lines.
 
 use crate::measure::{Samples, progress, thread_cpu_seconds};
 use crate::report::{Report, Table};
@@ -68,7 +69,8 @@ impl Block {
 
     /// CPU seconds of `pass` over the text, of which each pass gets a copy of its own.
     fn seconds(&self, mut pass: impl FnMut(&mut [u8])) -> f64 {
-        let (passes, mut copy, mut seconds) = (SAMPLE_BYTES / self.text.len(), self.text.clone(), 0.0);
+        let (passes, mut copy, mut seconds) =
+            (SAMPLE_BYTES / self.text.len(), self.text.clone(), 0.0);
         for _ in 0..passes {
             copy.copy_from_slice(&self.text);
             let start = thread_cpu_seconds();
@@ -127,7 +129,8 @@ impl Pair<'_> {
 fn json(name: &str, block: &Block, repetitions: usize, table: &mut Table) {
     let [mut ours, mut flattened, mut simd, mut sonic] = [(); 4].map(|()| Samples::default());
     let mut plain = Json::new(&JsonConfig::default()).expect("the defaults");
-    let mut flatten = Json::new(&JsonConfig { flatten: true, ..JsonConfig::default() }).expect("valid");
+    let mut flatten =
+        Json::new(&JsonConfig { flatten: true, ..JsonConfig::default() }).expect("valid");
     for _ in 0..repetitions {
         progress(&format!("parse_text: json, {name}"));
         ours.push(block.seconds(|_| _ = black_box(block.parse(&mut plain))));
@@ -147,8 +150,10 @@ fn json(name: &str, block: &Block, repetitions: usize, table: &mut Table) {
 fn regex(repetitions: usize, table: &mut Table) {
     let block = Block::of(weblog(BLOCK_BYTES));
     let mut access = access();
-    let grok =
-        GrokConfig { pattern: "^%{COMBINEDAPACHELOG} %{NUMBER:took}$".into(), ..GrokConfig::default() };
+    let grok = GrokConfig {
+        pattern: "^%{COMBINEDAPACHELOG} %{NUMBER:took}$".into(),
+        ..GrokConfig::default()
+    };
     let mut grok = Grok::new(&grok).expect("a standard pattern");
     let alone = ::regex::bytes::Regex::new(ACCESS).expect("valid");
     let mut locations = alone.capture_locations();
@@ -197,7 +202,8 @@ fn sonic_members(line: &[u8]) {
 fn flat(line: &mut String, random: &mut Random) {
     let (time, id) = (random.below(86_400_000), random.draw());
     let status = [200, 200, 200, 201, 304, 404, 500][random.below(7) as usize];
-    let path = ["/api/v1/orders", "/login", "/static/js/app.min.js", "/search"][random.below(4) as usize];
+    let path =
+        ["/api/v1/orders", "/login", "/static/js/app.min.js", "/search"][random.below(4) as usize];
     let _ = write!(
         line,
         r#"{{"time":"2026-11-21T{:02}:{:02}:{:02}.{:03}Z","level":"info","logger":"http.access","host":"web-{:02}","pid":{},"method":"GET","path":"{path}","status":{status},"bytes":{},"duration":{}.{:03},"client":"10.{}.{}.{}","user":null,"cached":{},"trace":"{id:016x}","msg":"request done"}}"#,
@@ -235,7 +241,12 @@ fn nested(line: &mut String, random: &mut Random) {
 fn long(line: &mut String, random: &mut Random) {
     line.push_str(r#"{"time":"2026-11-21T20:29:46Z","level":"error","message":""#);
     for word in 0..250 + random.below(60) {
-        let _ = write!(line, "{:07x}{}", random.below(1 << 28), if word % 40 == 39 { "\\n" } else { " " });
+        let _ = write!(
+            line,
+            "{:07x}{}",
+            random.below(1 << 28),
+            if word % 40 == 39 { "\\n" } else { " " }
+        );
     }
     line.push_str("\"}");
 }
@@ -246,10 +257,15 @@ mod tests {
 
     #[test]
     fn every_line_is_taken_apart() {
-        for (block, names) in [(Block::new(flat), 15), (Block::new(nested), 17), (Block::new(long), 3)] {
-            let mut fields = block.parse(&mut Json::new(&JsonConfig::default()).expect("the defaults"));
+        for (block, names) in
+            [(Block::new(flat), 15), (Block::new(nested), 17), (Block::new(long), 3)]
+        {
+            let mut fields =
+                block.parse(&mut Json::new(&JsonConfig::default()).expect("the defaults"));
             assert_eq!((fields.len(), fields.failures().len()), (names, 0));
-            assert!(fields.list().iter().all(|field| field.cells.iter().all(|cell| cell.is_present())));
+            assert!(
+                fields.list().iter().all(|field| field.cells.iter().all(|cell| cell.is_present()))
+            );
         }
     }
 

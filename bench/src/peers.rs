@@ -1,4 +1,5 @@
-//! The agent beside its peers: the same input through each of them, and scenarios that need a broker.
+//! The agent beside its peers: the same input through each of them, and scenarios that need a
+//! broker.
 
 use crate::broker::Brokers;
 use crate::header::Header;
@@ -67,12 +68,19 @@ struct Bench<'a> {
 }
 
 /// Measures the scenarios in `names`, or all that have peers, or need a broker or two cores.
-pub fn run(options: &Options, names: &[String], scratch: &Scratch, report: &mut Report) -> io::Result<()> {
+pub fn run(
+    options: &Options,
+    names: &[String],
+    scratch: &Scratch,
+    report: &mut Report,
+) -> io::Result<()> {
     // What watches the programs, and the brokers, are not where the programs are.
     pin(options.load_core)?;
-    let mut bench = Bench { options, scratch, input: None, brokers: Brokers::new(options.load_core) };
+    let mut bench =
+        Bench { options, scratch, input: None, brokers: Brokers::new(options.load_core) };
     let mut scenarios = Header::read_folder(&options.folder.join("scenarios"), names)?;
-    let has_more = |scenario: &Header| ["broker", "cores"].iter().any(|key| !scenario.text(key).is_empty());
+    let has_more =
+        |scenario: &Header| ["broker", "cores"].iter().any(|key| !scenario.text(key).is_empty());
     scenarios.retain(|scenario| !scenario.peers.is_empty() || has_more(scenario));
     let mut table = Table::new("peers", "The agent beside its peers", COLUMNS);
     let mut figures = Vec::new();
@@ -130,13 +138,16 @@ impl Bench<'_> {
         Ok(input)
     }
 
-    /// All repetitions, the programs in turn, so that a change of the host's speed meets all of them. A program
-    /// that fails is left out from then on.
+    /// All repetitions, the programs in turn, so that a change of the host's speed meets all of
+    /// them. A program that fails is left out from then on.
     fn measure(&mut self, scenario: &Header, input: &Input, runs: &mut [Run]) -> io::Result<()> {
         let repetitions = self.options.repetitions;
         for repetition in 1..=repetitions {
             for run in runs.iter_mut().filter(|run| run.fault.is_none()) {
-                progress(&format!("{}: {} {repetition}/{repetitions}", scenario.name, run.subject.name));
+                progress(&format!(
+                    "{}: {} {repetition}/{repetitions}",
+                    scenario.name, run.subject.name
+                ));
                 if let Err(error) = self.repeat(scenario, input, run) {
                     run.fault = Some(error.to_string());
                 }
@@ -177,7 +188,8 @@ impl Bench<'_> {
             self.scratch.warm_memory(output_bytes as u64)?;
         }
         let cores = &self.options.cores()[..scenario.count("cores", 1)?.clamp(1, 2)];
-        let outcome = Program::start(subject, &places, cores).and_then(|program| program.wait(input.lines));
+        let outcome =
+            Program::start(subject, &places, cores).and_then(|program| program.wait(input.lines));
         let arrived = topic.map(|topic| self.brokers.take(&topic));
         self.scratch.empty_folder("out")?;
         outcome.map(|outcome| Outcome { lines: arrived.unwrap_or(outcome.lines), ..outcome })
@@ -231,7 +243,12 @@ impl Run<'_> {
 /// What the scenario is, which versions ran, and what could not be measured.
 fn notes(scenario: &Header, input: &Input, runs: &[Run], table: &mut Table) {
     let mb = input.bytes / 1_000_000;
-    table.note(format!("{}: {}; {mb} MB, {} lines.", scenario.name, scenario.text("title"), input.lines));
+    table.note(format!(
+        "{}: {}; {mb} MB, {} lines.",
+        scenario.name,
+        scenario.text("title"),
+        input.lines
+    ));
     for part in &scenario.peers {
         let version = version(part.text("version"));
         table.note(format!("- {}: {}{version}", part.name, part.text("title")));
@@ -247,9 +264,11 @@ fn notes(scenario: &Header, input: &Input, runs: &[Run], table: &mut Table) {
 pub fn version(command: &str) -> String {
     let mut words = command.split_whitespace();
     let Some(program) = words.next() else { return String::new() };
-    let output = Command::new(program).args(words).output().map(|output| output.stdout).unwrap_or_default();
+    let output =
+        Command::new(program).args(words).output().map(|output| output.stdout).unwrap_or_default();
     let text = String::from_utf8_lossy(&output).into_owned();
-    let is_version = |word: &&str| word.contains('.') && word.starts_with(|c: char| c.is_ascii_digit());
+    let is_version =
+        |word: &&str| word.contains('.') && word.starts_with(|c: char| c.is_ascii_digit());
     let found = text.split_whitespace().find(is_version);
     found.map_or(String::new(), |version| format!(" ({version})"))
 }
@@ -289,8 +308,11 @@ impl Bar {
 
     /// What is promised, what was measured (NaN if nothing was), the bar and the verdict.
     pub fn cells(&self, scenario: &str) -> Vec<String> {
-        let (sign, met) =
-            if self.is_least { (">=", self.measured >= self.bar) } else { ("<=", self.measured <= self.bar) };
+        let (sign, met) = if self.is_least {
+            (">=", self.measured >= self.bar)
+        } else {
+            ("<=", self.measured <= self.bar)
+        };
         let verdict = match (self.measured.is_nan(), met) {
             (true, _) => "not measured",
             (false, true) => "holds",

@@ -33,11 +33,13 @@ impl Places {
         self
     }
 
-    /// Adds what a load is sent to: a free UDP port and the path of a socket, of which there is none yet.
+    /// Adds what a load is sent to: a free UDP port and the path of a socket, of which there is
+    /// none yet.
     pub fn with_sockets(mut self, scratch: &Scratch) -> io::Result<Self> {
         let port = UdpSocket::bind("127.0.0.1:0")?.local_addr()?.port();
         let socket = scratch.empty_folder("sockets")?.join("load.sock");
-        self.0.extend([("UDP", port.to_string()), ("SOCKET", socket.to_string_lossy().into_owned())]);
+        self.0
+            .extend([("UDP", port.to_string()), ("SOCKET", socket.to_string_lossy().into_owned())]);
         Ok(self)
     }
 
@@ -79,7 +81,10 @@ mod tests {
     #[test]
     fn names_are_replaced_and_unknown_ones_refused() {
         let places = Places(vec![("INPUT", "/in".to_owned())]);
-        assert_eq!(places.fill("a ${BENCH_INPUT} ${b} ${BENCH_INPUT}!").unwrap(), "a /in ${b} /in!");
+        assert_eq!(
+            places.fill("a ${BENCH_INPUT} ${b} ${BENCH_INPUT}!").unwrap(),
+            "a /in ${b} /in!"
+        );
         assert!(places.fill("${BENCH_BROKER}").is_err());
     }
 }

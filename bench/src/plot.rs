@@ -47,7 +47,10 @@ pub fn lines(path: &Path, axes: &Axes, series: &[Series]) -> Result<(), String> 
         .map_err(message)?;
     let mut mesh = chart.configure_mesh();
     mesh.light_line_style(TRANSPARENT).x_desc(axes.x).y_desc(axes.y).x_labels(20);
-    mesh.x_label_formatter(axes.x_label).y_label_formatter(&|y| format!("{y:.0}")).draw().map_err(message)?;
+    mesh.x_label_formatter(axes.x_label)
+        .y_label_formatter(&|y| format!("{y:.0}"))
+        .draw()
+        .map_err(message)?;
     for (index, Series { label, points }) in series.iter().enumerate() {
         let color = Palette99::pick(index).to_rgba();
         let line = LineSeries::new(points.iter().copied(), color.stroke_width(2)).point_size(3);
@@ -72,8 +75,8 @@ fn message<E: std::error::Error + Send + Sync>(error: DrawingAreaErrorKind<E>) -
     error.to_string()
 }
 
-/// Draws one group of bars for each label, a bar for each series; a single series has its values written on the bars
-/// instead of a legend.
+/// Draws one group of bars for each label, a bar for each series; a single series has its values
+/// written on the bars instead of a legend.
 pub fn bars(path: &Path, title: &str, labels: &[String], series: &[Bars]) -> Result<(), String> {
     let y_max = series.iter().flat_map(|series| &series.values).copied().fold(0.0, f64::max) * 1.4;
     let area = SVGBackend::new(path, (900, 420)).into_drawing_area();

@@ -1,11 +1,13 @@
-//! The way of a point into the metric store: looked up and added, by the number of series; what a series takes of
-//! memory, and what it takes to hand over and merge all of them.
+//! The way of a point into the metric store: looked up and added, by the number of series; what a
+//! series takes of memory, and what it takes to hand over and merge all of them.
 
 use crate::measure::{Samples, progress, thread_cpu_seconds};
 use crate::peers::Bar;
 use crate::plot::{Axes, Series};
 use crate::report::{Report, Table};
-use millstream_series::{Canonical, Generation, Kind, Limits, Point, Shard, Store, TagStyle, Values};
+use millstream_series::{
+    Canonical, Generation, Kind, Limits, Point, Shard, Store, TagStyle, Values,
+};
 use millstream_testkit::Random;
 use std::hint::black_box;
 use std::io;
@@ -90,10 +92,13 @@ pub fn run(report: &mut Report) -> io::Result<Vec<Vec<String>>> {
 
 fn plot(report: &mut Report, batches: [Vec<(f64, f64)>; KINDS.len()]) -> io::Result<()> {
     let named = KINDS.iter().zip(batches);
-    let curves = named
-        .map(|((name, _, order), points)| Series { label: format!("{name}, tags {}", order.name()), points });
+    let curves = named.map(|((name, _, order), points)| Series {
+        label: format!("{name}, tags {}", order.name()),
+        points,
+    });
     let label = |x: &f64| format!("{:.0}", 10_f64.powf(*x));
-    let axes = Axes { title: "A point into the store, in batches", x: "series", y: "ns", x_label: &label };
+    let axes =
+        Axes { title: "A point into the store, in batches", x: "series", y: "ns", x_label: &label };
     report.plot("points", &axes, &curves.collect::<Vec<_>>())
 }
 
@@ -193,7 +198,8 @@ impl Run {
         batches(self.random.points(self.kind), |batch| self.shard.add_all(black_box(batch)));
     }
 
-    /// Points of new series; seconds in all and of the longest batch, which is how long a receiver may stall.
+    /// Points of new series; seconds in all and of the longest batch, which is how long a receiver
+    /// may stall.
     fn first(&mut self) -> (f64, f64) {
         let (mut all, mut longest) = (0.0, 0.0_f64);
         batches(self.each.points(self.kind), |batch| {

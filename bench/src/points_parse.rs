@@ -1,5 +1,5 @@
-//! Messages of metric clients to points: both parsers beside the search for line ends in the same bytes and beside
-//! the parser's byte-by-byte twin; then with the store behind them.
+//! Messages of metric clients to points: both parsers beside the search for line ends in the same
+//! bytes and beside the parser's byte-by-byte twin; then with the store behind them.
 
 use crate::measure::{Samples, progress};
 use crate::report::{Report, Table};
@@ -29,8 +29,14 @@ pub fn run(report: &mut Report) -> io::Result<()> {
         ("dogstatsd, ten counts", together(&counts, |message, _| message.lines < 10)),
         ("dogstatsd, ten lines", together(&lines, |message, _| message.lines < 10)),
         ("dogstatsd, one line", together(&lines, |_, _| false)),
-        ("dogstatsd, 8 KB", together(&lines, |message, line| message.bytes.len() + line < LARGE_BYTES)),
-        ("dogstatsd, ten lines, types and fields mixed", together(&mixed, |message, _| message.lines < 10)),
+        (
+            "dogstatsd, 8 KB",
+            together(&lines, |message, line| message.bytes.len() + line < LARGE_BYTES),
+        ),
+        (
+            "dogstatsd, ten lines, types and fields mixed",
+            together(&mixed, |message, _| message.lines < 10),
+        ),
     ] {
         progress(&format!("points-parse: {name}"));
         let ns = dogstatsd(&messages);
@@ -57,9 +63,9 @@ struct Message {
 }
 
 fn row(table: &mut Table, name: &str, messages: &[Message], ns: [f64; 4]) {
-    let (bytes, points) = messages
-        .iter()
-        .fold((0, 0), |(bytes, points), message| (bytes + message.bytes.len(), points + message.lines));
+    let (bytes, points) = messages.iter().fold((0, 0), |(bytes, points), message| {
+        (bytes + message.bytes.len(), points + message.lines)
+    });
     let ns = ns.map(|ns| if ns.is_nan() { String::new() } else { format!("{ns:.1}") });
     let what = [name.to_owned(), format!("{:.0}", bytes as f64 / points as f64)];
     table.row(what.into_iter().chain(ns).collect());
@@ -69,15 +75,22 @@ fn row(table: &mut Table, name: &str, messages: &[Message], ns: [f64; 4]) {
 fn lines() -> Vec<String> {
     let mut random = Random::new(1);
     let mut below = |n: u64| random.below(n);
-    let names =
-        ["app.requests.latency", "app.requests.count", "db.pool.wait", "cache.lookups.time", "queue.depth"];
+    let names = [
+        "app.requests.latency",
+        "app.requests.count",
+        "db.pool.wait",
+        "cache.lookups.time",
+        "queue.depth",
+    ];
     let line = |_| {
         let series = below(SERIES) as usize;
         let (name, web, route) = (names[series % 5], series / 5 % 200, series / 1000);
         // Those of a series lie within a power of ten.
         let value = (1000 + below(9000)) as f64 / [1000.0, 100.0, 10.0, 1.0][series / 7 % 4];
         let kind = ["ms", "c", "d", "h", "g"][series % 5];
-        format!("{name}:{value}|{kind}|#env:prod,service:checkout,host:web-{web},route:/api/v{route}/orders")
+        format!(
+            "{name}:{value}|{kind}|#env:prod,service:checkout,host:web-{web},route:/api/v{route}/orders"
+        )
     };
     (0..LINES).map(line).collect()
 }
@@ -85,7 +98,10 @@ fn lines() -> Vec<String> {
 /// The same lines, all of one type, for which the store does the least.
 fn counts() -> Vec<String> {
     let kinds = ["|ms|", "|d|", "|h|", "|g|"];
-    lines().into_iter().map(|line| kinds.iter().fold(line, |line, kind| line.replace(kind, "|c|"))).collect()
+    lines()
+        .into_iter()
+        .map(|line| kinds.iter().fold(line, |line, kind| line.replace(kind, "|c|")))
+        .collect()
 }
 
 /// Lines of clients of every version, in no order that could be learnt.
@@ -135,8 +151,10 @@ fn msgpack(per_message: usize) -> Vec<Message> {
         let mut bytes = if per_message == 1 { vec![] } else { vec![0x90 + per_message as u8] };
         for _ in 0..per_message {
             let series = random.below(SERIES);
-            let tags = format!("env=prod|service=checkout|host=web-{}|route=/api/orders", series / 5);
-            let kind = ["counter", "timer", "store", "rate_counter", "meter"][(series % 5) as usize];
+            let tags =
+                format!("env=prod|service=checkout|host=web-{}|route=/api/orders", series / 5);
+            let kind =
+                ["counter", "timer", "store", "rate_counter", "meter"][(series % 5) as usize];
             let value = ((1000 + random.below(9000)) as f64
                 / [1000.0, 100.0, 10.0, 1.0][(series / 7 % 4) as usize])
                 .to_string();
@@ -219,7 +237,9 @@ fn dogstatsd(messages: &[Message]) -> [f64; 4] {
             &mut || look(messages, |message, look| scalar::parse(message, options, 1, look)),
             &mut || look(messages, |message, look| dogstatsd::parse(message, options, 1, look)),
             &mut || {
-                store(messages, &mut shard, |message, store| dogstatsd::parse(message, options, 1, store))
+                store(messages, &mut shard, |message, store| {
+                    dogstatsd::parse(message, options, 1, store)
+                })
             },
         ],
     )
@@ -233,7 +253,9 @@ fn metric_server(messages: &[Message]) -> [f64; 4] {
             &mut || {},
             &mut || {},
             &mut || look(messages, |message, look| metricserver::parse(message, 1, look)),
-            &mut || store(messages, &mut shard, |message, store| metricserver::parse(message, 1, store)),
+            &mut || {
+                store(messages, &mut shard, |message, store| metricserver::parse(message, 1, store))
+            },
         ],
     );
     [f64::NAN, f64::NAN, parser, store]

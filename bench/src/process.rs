@@ -1,4 +1,5 @@
-//! A program under measurement: started on its cores, watched from outside, counted by what it delivered.
+//! A program under measurement: started on its cores, watched from outside, counted by what it
+//! delivered.
 
 use crate::delivered::{self, Delivered};
 use crate::header::Header;
@@ -23,7 +24,8 @@ const EMPTY_RUN: Duration = Duration::from_millis(1500);
 /// What the agent's blackhole sink logs.
 const TOTAL: &str = "total #";
 
-/// A program and what it is given: the agent with a scenario's configuration, or a peer with its own.
+/// A program and what it is given: the agent with a scenario's configuration, or a peer with its
+/// own.
 pub struct Subject<'a> {
     /// What the results call it.
     pub name: &'a str,
@@ -61,7 +63,9 @@ impl<'a> Subject<'a> {
         let program = self.run.split_whitespace().next().unwrap_or_default();
         let folders = std::env::var_os("PATH").unwrap_or_default();
         Path::new(program).is_file()
-            || std::env::split_paths(&folders).chain(["/usr/sbin".into()]).any(|f| f.join(program).is_file())
+            || std::env::split_paths(&folders)
+                .chain(["/usr/sbin".into()])
+                .any(|f| f.join(program).is_file())
     }
 }
 
@@ -103,8 +107,11 @@ impl Program {
             "" => None,
             until => Some(Delivered::of(&places.fill(until)?, output.clone())?),
         };
-        let words: Vec<String> =
-            subject.run.split_whitespace().map(|word| places.fill(word)).collect::<io::Result<_>>()?;
+        let words: Vec<String> = subject
+            .run
+            .split_whitespace()
+            .map(|word| places.fill(word))
+            .collect::<io::Result<_>>()?;
         let mut command = Command::new(words.first().map_or("", String::as_str));
         command
             .args(words.get(1..).unwrap_or_default())
@@ -141,7 +148,8 @@ impl Program {
     /// CPU seconds of all its threads so far.
     pub fn cpu_seconds(&self) -> io::Result<f64> {
         let (mut clock, mut time) = (0, MaybeUninit::<libc::timespec>::uninit());
-        // SAFETY: both calls write to the variables they are given, and the second one is read only if it did.
+        // SAFETY: both calls write to the variables they are given, and the second one is read only
+        // if it did.
         let time = unsafe {
             if libc::clock_getcpuclockid(self.child.id() as libc::pid_t, &mut clock) != 0
                 || libc::clock_gettime(clock, time.as_mut_ptr()) != 0
@@ -177,8 +185,8 @@ impl Program {
         Ok(kill_process(pid_of(&self.child)?, Signal::TERM)?)
     }
 
-    /// Waits for its end, which must be a success; one that does not end by itself is ended when it has delivered
-    /// `expected` lines, or no more.
+    /// Waits for its end, which must be a success; one that does not end by itself is ended when it
+    /// has delivered `expected` lines, or no more.
     pub fn wait(mut self, expected: u64) -> io::Result<Outcome> {
         let mut seen = 0;
         let wall_seconds = match self.until.take() {
@@ -231,7 +239,8 @@ impl Program {
 
     fn reap(&mut self) -> io::Result<libc::rusage> {
         let (mut status, mut usage) = (0, MaybeUninit::<libc::rusage>::uninit());
-        // SAFETY: `wait4` fills both variables when it returns the process's id, and only then they are read.
+        // SAFETY: `wait4` fills both variables when it returns the process's id, and only then they
+        // are read.
         let usage = unsafe {
             if libc::wait4(self.child.id() as libc::pid_t, &mut status, 0, usage.as_mut_ptr()) < 0 {
                 return Err(io::Error::last_os_error());

@@ -1,5 +1,5 @@
-//! The search for what must not leave the host, over a web log: one pass over a block for all detectors, and a
-//! closer look at the lines it points to.
+//! The search for what must not leave the host, over a web log: one pass over a block for all
+//! detectors, and a closer look at the lines it points to.
 
 use crate::measure::{Samples, progress};
 use crate::report::{Report, Table};
@@ -36,8 +36,11 @@ pub fn run(report: &mut Report) -> io::Result<()> {
     for (name, set) in sets {
         progress(&format!("redact: {name}"));
         let detectors = Detectors::new(&set, Vec::new());
-        let pass = gb_per_second(&clean, |text, search| detectors.candidates(text, &mut search.candidates));
-        let whole = |text: &[u8]| gb_per_second(text, |text, search| search.lines(&detectors, text));
+        let pass = gb_per_second(&clean, |text, search| {
+            detectors.candidates(text, &mut search.candidates)
+        });
+        let whole =
+            |text: &[u8]| gb_per_second(text, |text, search| search.lines(&detectors, text));
         let mut search = Search::default();
         search.lines(&detectors, &clean);
         let lines = clean.iter().filter(|byte| **byte == b'\n').count();
@@ -45,14 +48,18 @@ pub fn run(report: &mut Report) -> io::Result<()> {
         let speeds = [pass, whole(&clean), whole(&planted)].map(|speed| format!("{speed:.2}"));
         table.row([vec![name.to_owned()], speeds.to_vec(), vec![share]].concat());
     }
-    table.note("Bar: the default detectors at 1 GB/s or more over lines without secrets.".to_owned());
+    table.note(
+        "Bar: the default detectors at 1 GB/s or more over lines without secrets.".to_owned(),
+    );
     report.add(table)
 }
 
 /// The same lines, with a secret in some.
 fn plant(text: &[u8]) -> Vec<u8> {
     let mut planted = Vec::new();
-    for (index, line) in text.split(|byte| *byte == b'\n').enumerate().filter(|(_, line)| !line.is_empty()) {
+    for (index, line) in
+        text.split(|byte| *byte == b'\n').enumerate().filter(|(_, line)| !line.is_empty())
+    {
         planted.extend_from_slice(line);
         if index % PLANTED_ONE_IN == 0 {
             planted.extend_from_slice(PLANTED.as_bytes());
@@ -83,8 +90,9 @@ impl Search {
             }
             let begin = memchr::memrchr(b'\n', &text[..at]).map_or(0, |newline| newline + 1);
             done = memchr::memchr(b'\n', &text[at..]).map_or(text.len(), |newline| at + newline);
-            let within =
-                self.candidates[index..].iter().take_while(|candidate| (candidate.at as usize) < done);
+            let within = self.candidates[index..]
+                .iter()
+                .take_while(|candidate| (candidate.at as usize) < done);
             let mask = within.fold(0, |mask, candidate| mask | candidate.mask);
             detectors.find(&text[begin..done], mask, &mut self.hits);
             self.looked_at += 1;

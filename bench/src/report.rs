@@ -1,4 +1,5 @@
-//! Tables on the terminal, and the same with plots and the host's description in the results folder.
+//! Tables on the terminal, and the same with plots and the host's description in the results
+//! folder.
 
 use crate::plot::{self, Axes, Bars, Series};
 use std::fs;
@@ -35,17 +36,22 @@ impl Table {
 
     /// As Markdown whose columns also line up as plain text.
     fn markdown(&self) -> String {
-        let cells =
-            |index: usize| std::iter::once(&self.columns).chain(&self.rows).map(move |row| &row[index]);
+        let cells = |index: usize| {
+            std::iter::once(&self.columns).chain(&self.rows).map(move |row| &row[index])
+        };
         let widths: Vec<usize> = (0..self.columns.len())
             .map(|index| cells(index).map(|cell| cell.chars().count()).max().unwrap_or(0))
             .collect();
         let line = |row: &[String]| {
-            let cells =
-                row.iter().zip(&widths).map(|(cell, width)| format!(" {cell:<width$} |")).collect::<String>();
+            let cells = row
+                .iter()
+                .zip(&widths)
+                .map(|(cell, width)| format!(" {cell:<width$} |"))
+                .collect::<String>();
             format!("|{cells}\n")
         };
-        let rule = widths.iter().map(|width| format!("{}|", "-".repeat(width + 2))).collect::<String>();
+        let rule =
+            widths.iter().map(|width| format!("{}|", "-".repeat(width + 2))).collect::<String>();
         let rows = self.rows.iter().map(|row| line(row)).collect::<String>();
         let notes = self.notes.iter().map(|note| format!("\n{note}\n")).collect::<String>();
         format!("## {}\n\n{}|{rule}\n{rows}{notes}", self.title, line(&self.columns))
@@ -63,7 +69,10 @@ impl Table {
                 quote(&row[column])
             )
         };
-        self.rows.iter().flat_map(|row| (1..row.len()).map(move |column| cell(row, column))).collect()
+        self.rows
+            .iter()
+            .flat_map(|row| (1..row.len()).map(move |column| cell(row, column)))
+            .collect()
     }
 }
 
@@ -100,13 +109,21 @@ impl Report {
 
     /// Draws the series into `name.svg` and shows it in the results.
     pub fn plot(&mut self, name: &str, axes: &Axes, series: &[Series]) -> io::Result<()> {
-        plot::lines(&self.folder.join(format!("{name}.svg")), axes, series).map_err(io::Error::other)?;
+        plot::lines(&self.folder.join(format!("{name}.svg")), axes, series)
+            .map_err(io::Error::other)?;
         self.markdown += &format!("\n![{}]({name}.svg)\n", axes.title);
         self.write()
     }
 
-    /// Draws one group of bars for each label, a bar for each series, into `name.svg`. NaN is no bar.
-    pub fn bars(&mut self, name: &str, title: &str, labels: &[String], series: &[Bars]) -> io::Result<()> {
+    /// Draws one group of bars for each label, a bar for each series, into `name.svg`. NaN is no
+    /// bar.
+    pub fn bars(
+        &mut self,
+        name: &str,
+        title: &str,
+        labels: &[String],
+        series: &[Bars],
+    ) -> io::Result<()> {
         let path = self.folder.join(format!("{name}.svg"));
         plot::bars(&path, title, labels, series).map_err(io::Error::other)?;
         self.markdown += &format!("\n![{title}]({name}.svg)\n");
@@ -127,7 +144,10 @@ impl Report {
 fn host_description() -> String {
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let cpu = |key: &str| {
-        let value = cpuinfo.lines().find(|line| line.starts_with(key)).and_then(|line| line.split_once(": "));
+        let value = cpuinfo
+            .lines()
+            .find(|line| line.starts_with(key))
+            .and_then(|line| line.split_once(": "));
         value.map_or("unknown", |(_, value)| value).to_owned()
     };
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
@@ -149,8 +169,11 @@ fn host_description() -> String {
 }
 
 fn command_line(program: &str, arguments: &[&str]) -> String {
-    let output =
-        Command::new(program).args(arguments).output().map(|output| output.stdout).unwrap_or_default();
+    let output = Command::new(program)
+        .args(arguments)
+        .output()
+        .map(|output| output.stdout)
+        .unwrap_or_default();
     match String::from_utf8_lossy(&output).trim() {
         "" => "unknown".to_owned(),
         text => text.to_owned(),
@@ -158,5 +181,8 @@ fn command_line(program: &str, arguments: &[&str]) -> String {
 }
 
 fn read_first_line(path: &str) -> String {
-    fs::read_to_string(path).ok().and_then(|text| text.lines().next().map(str::to_owned)).unwrap_or_default()
+    fs::read_to_string(path)
+        .ok()
+        .and_then(|text| text.lines().next().map(str::to_owned))
+        .unwrap_or_default()
 }

@@ -9,8 +9,8 @@ use millstream_scan::kernels::{self, Kernel};
 use std::hint::black_box;
 use std::io;
 
-/// Log text that the blocks are cut from: it fits the second-level cache, as a block just read does, and has
-/// too many lines for the branch predictor to learn.
+/// Log text that the blocks are cut from: it fits the second-level cache, as a block just read
+/// does, and has too many lines for the branch predictor to learn.
 const TEXT_BYTES: usize = 512 << 10;
 const BIG_BLOCK_BYTES: usize = 256 << 10;
 /// CPU time of one sample.
@@ -19,7 +19,8 @@ const REPETITIONS: usize = 11;
 
 type Find = Box<dyn Fn(&[u8], &mut Vec<u32>)>;
 
-/// The loops of the comparison; the first is the one not to fall behind, `public` is what the agent calls.
+/// The loops of the comparison; the first is the one not to fall behind, `public` is what the agent
+/// calls.
 fn contenders() -> Vec<(&'static str, Find)> {
     let mut contenders: Vec<(&'static str, Find)> = vec![
         ("byte loop", Box::new(byte_loop)),
@@ -46,8 +47,8 @@ fn byte_loop(block: &[u8], out: &mut Vec<u32>) {
     }
 }
 
-/// The comparison of 64 bytes is a loop the compiler turns into vector instructions; positions are collected
-/// byte by byte where it found any.
+/// The comparison of 64 bytes is a loop the compiler turns into vector instructions; positions are
+/// collected byte by byte where it found any.
 fn vectorised_loop(block: &[u8], out: &mut Vec<u32>) {
     for (index, chunk) in block.chunks(64).enumerate() {
         let hits: u8 = chunk.iter().map(|byte| u8::from(*byte == b'\n')).sum();
@@ -73,7 +74,8 @@ pub fn run(report: &mut Report) -> io::Result<()> {
 fn newlines(text: &[u8], report: &mut Report) -> io::Result<()> {
     let contenders = contenders();
     let sizes: Vec<usize> = (1..=12).map(|power| 1 << power).chain([BIG_BLOCK_BYTES]).collect();
-    let rows: Vec<Vec<f64>> = sizes.iter().map(|size| ns_by_contender(text, *size, &contenders)).collect();
+    let rows: Vec<Vec<f64>> =
+        sizes.iter().map(|size| ns_by_contender(text, *size, &contenders)).collect();
     let names: Vec<&str> = contenders.iter().map(|(name, _)| *name).collect();
     report.add(newline_table(&names, &sizes, &rows))?;
     let label = |x: &f64| format!("{}", 2_f64.powf(*x).round());
@@ -128,7 +130,10 @@ fn newline_table(names: &[&str], sizes: &[usize], rows: &[Vec<f64>]) -> Table {
     for (size, ns) in sizes.iter().zip(rows) {
         let cell = |ns: &f64| format!("{ns:.1} ({:.2})", *size as f64 / ns);
         let verdict = if keeps_up(*size, ns) { "holds" } else { "MISSED" };
-        table.row([vec![size.to_string()], ns.iter().map(cell).collect(), vec![verdict.to_owned()]].concat());
+        table.row(
+            [vec![size.to_string()], ns.iter().map(cell).collect(), vec![verdict.to_owned()]]
+                .concat(),
+        );
     }
     let missed = sizes.iter().zip(rows).filter(|(size, ns)| !keeps_up(**size, ns)).count();
     table.note(format!(
@@ -145,15 +150,21 @@ fn keeps_up(size: usize, ns: &[f64]) -> bool {
 
 /// Whole lines of the web log, and their ends of fixed lengths.
 fn escapes(text: &[u8], report: &mut Report) -> io::Result<()> {
-    let lines: Vec<&[u8]> = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).collect();
+    let lines: Vec<&[u8]> =
+        text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).collect();
     let kernels = kernels::available();
-    let columns: Vec<&str> = ["text"].into_iter().chain(kernels.iter().map(|kernel| kernel.name())).collect();
+    let columns: Vec<&str> =
+        ["text"].into_iter().chain(kernels.iter().map(|kernel| kernel.name())).collect();
     let mut table = Table::new("escape", "JSON escape: ns per call", &columns);
     for len in [usize::MAX, 0, 8, 16, 32, 64, 128] {
-        let texts: Vec<&[u8]> = lines.iter().map(|line| &line[line.len().saturating_sub(len)..]).collect();
+        let texts: Vec<&[u8]> =
+            lines.iter().map(|line| &line[line.len().saturating_sub(len)..]).collect();
         let mean = texts.iter().map(|text| text.len()).sum::<usize>() / texts.len();
-        let name =
-            if len == usize::MAX { format!("web log line, {mean} bytes") } else { format!("{mean} bytes") };
+        let name = if len == usize::MAX {
+            format!("web log line, {mean} bytes")
+        } else {
+            format!("{mean} bytes")
+        };
         progress(&format!("escape: {name}"));
         let cells = escape_ns(&texts, &kernels).into_iter().map(|ns| format!("{ns:.1}"));
         table.row([name].into_iter().chain(cells).collect());

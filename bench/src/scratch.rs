@@ -21,8 +21,8 @@ const PREFIX: &str = "millstream-bench-";
 const INPUT: &str = "input";
 /// The folder of the inputs that single scenarios have.
 const MADE: &str = "made";
-/// Bytes of text that such an input repeats. Few: the memory of the benchmark is the least that the kernel counts for
-/// the programs it starts.
+/// Bytes of text that such an input repeats. Few: the memory of the benchmark is the least that the
+/// kernel counts for the programs it starts.
 const MADE_TEXT_BYTES: usize = 1 << 20;
 
 /// A fresh folder on tmpfs; removed when it is dropped, or by the next run if this one is killed.
@@ -42,9 +42,10 @@ impl Scratch {
         self.0.join(name)
     }
 
-    /// Sees to it that the next `bytes` of memory that are used are in hand. Call it right before a measurement
-    /// that writes: a virtual machine gives free memory back to its host after [`REPORTING_DELAY`], and using it
-    /// again costs page faults out there, more than the write itself.
+    /// Sees to it that the next `bytes` of memory that are used are in hand. Call it right before a
+    /// measurement that writes: a virtual machine gives free memory back to its host after
+    /// [`REPORTING_DELAY`], and using it again costs page faults out there, more than the write
+    /// itself.
     pub fn warm_memory(&self, bytes: u64) -> io::Result<()> {
         let path = self.path("memory");
         fallocate(File::create(&path)?, FallocateFlags::empty(), 0, bytes)?;
@@ -101,7 +102,8 @@ impl Input {
         Ok(Input { path, bytes: 0, lines: 0 })
     }
 
-    /// A web log of about `bytes` in one file, or in several of the same size that `path` is a pattern for.
+    /// A web log of about `bytes` in one file, or in several of the same size that `path` is a
+    /// pattern for.
     pub fn weblog(scratch: &Scratch, bytes: usize, files: usize) -> io::Result<Self> {
         let folder = scratch.empty_folder(INPUT)?;
         let name = |file: usize| folder.join(format!("web-{file}.log"));
@@ -128,11 +130,16 @@ impl Input {
         file.flush()
     }
 
-    /// A file of about `bytes` of what `kind` names, in a folder of its own; `lines` are the events in it.
+    /// A file of about `bytes` of what `kind` names, in a folder of its own; `lines` are the events
+    /// in it.
     pub fn made(scratch: &Scratch, kind: &str, bytes: usize) -> io::Result<Self> {
         let (text, lines) = made_text(kind)
             .ok_or_else(|| io::Error::other(format!("`# input: `: there is no input {kind}")))?;
-        let path = scratch.empty_folder(MADE)?.join(if kind == "gzip" { "web.log.gz" } else { "made.log" });
+        let path = scratch.empty_folder(MADE)?.join(if kind == "gzip" {
+            "web.log.gz"
+        } else {
+            "made.log"
+        });
         let mut file = BufWriter::with_capacity(1 << 20, File::create(&path)?);
         let times = bytes.div_ceil(text.len());
         if kind == "gzip" {

@@ -1,7 +1,9 @@
-//! A cluster that answers producers at once and keeps nothing but counts, so that what is seen is the producer.
+//! A cluster that answers producers at once and keeps nothing but counts, so that what is seen is
+//! the producer.
 //!
-//! It speaks one version of each request that a producer of librdkafka sends. Of a record batch it reads the
-//! header: the number of records, and the sequence by which Kafka drops what is sent twice.
+//! It speaks one version of each request that a producer of librdkafka sends. Of a record batch it
+//! reads the header: the number of records, and the sequence by which Kafka drops what is sent
+//! twice.
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
@@ -16,8 +18,9 @@ const METADATA: i16 = 3;
 const FIND_COORDINATOR: i16 = 10;
 const API_VERSIONS: i16 = 18;
 const INIT_PRODUCER_ID: i16 = 22;
-/// What it says it takes, from version to version; a client uses the last. Older ones, and requests that no
-/// producer sends, are here because librdkafka concludes from them what a broker can do: today's batches, lz4.
+/// What it says it takes, from version to version; a client uses the last. Older ones, and requests
+/// that no producer sends, are here because librdkafka concludes from them what a broker can do:
+/// today's batches, lz4.
 const VERSIONS: &[(i16, i16, i16)] = &[
     (PRODUCE, 3, 7),
     (FETCH, 4, 11),
@@ -140,14 +143,17 @@ impl Connection {
             return Ok(Some(answer));
         }
         // Both versions of this one are the same.
-        let is_last =
-            |(of, _, last): &(i16, i16, i16)| *of == key && (*last == version || key == INIT_PRODUCER_ID);
+        let is_last = |(of, _, last): &(i16, i16, i16)| {
+            *of == key && (*last == version || key == INIT_PRODUCER_ID)
+        };
         if !VERSIONS.iter().any(is_last) {
             return Err(bad("a request this broker does not know"));
         }
         request.text()?;
         match key {
-            PRODUCE => return self.produce(request, &mut answer).map(|wanted| wanted.then_some(answer)),
+            PRODUCE => {
+                return self.produce(request, &mut answer).map(|wanted| wanted.then_some(answer));
+            }
             METADATA => self.metadata(request, &mut answer)?,
             INIT_PRODUCER_ID => {
                 static PRODUCERS: AtomicI64 = AtomicI64::new(1);
@@ -200,7 +206,8 @@ impl Connection {
             for _ in 0..partitions {
                 let index = request.i32()?;
                 let len = request.i32()?;
-                let (error, offset) = self.take_batch(&name, index, request.bytes(len.max(0) as usize)?)?;
+                let (error, offset) =
+                    self.take_batch(&name, index, request.bytes(len.max(0) as usize)?)?;
                 answer.i32(index).i16(error).i64(offset).i64(-1).i64(0);
             }
         }
@@ -208,13 +215,15 @@ impl Connection {
         Ok(acks != 0)
     }
 
-    /// Counts a batch that is new to its partition; an error code and the offset of its first record.
+    /// Counts a batch that is new to its partition; an error code and the offset of its first
+    /// record.
     fn take_batch(&self, topic: &str, partition: i32, batch: &[u8]) -> io::Result<(i16, i64)> {
         let at = |at: usize| Reader(batch.get(at..).unwrap_or_default());
         let (producer, sequence) = (at(PRODUCER_ID_AT).i64()?, at(SEQUENCE_AT).i32()?);
         let count = at(COUNT_AT).i32()?;
         let mut topics = lock(&self.topics);
-        let Some(partition) = topics.get_mut(topic).and_then(|of| of.get_mut(partition as usize)) else {
+        let Some(partition) = topics.get_mut(topic).and_then(|of| of.get_mut(partition as usize))
+        else {
             return Ok((UNKNOWN_TOPIC, -1));
         };
         if producer >= 0 {
@@ -256,7 +265,8 @@ struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
     fn bytes(&mut self, len: usize) -> io::Result<&'a [u8]> {
-        let (bytes, rest) = self.0.split_at_checked(len).ok_or_else(|| bad("a request that is cut"))?;
+        let (bytes, rest) =
+            self.0.split_at_checked(len).ok_or_else(|| bad("a request that is cut"))?;
         self.0 = rest;
         Ok(bytes)
     }
@@ -344,7 +354,10 @@ mod tests {
         let send = |partition, producer, sequence| {
             connection.take_batch("t", partition, &batch(producer, sequence, 10)).unwrap()
         };
-        assert_eq!([send(0, 7, 0), send(0, 7, 10), send(0, 7, 0)], [(NONE, 0), (NONE, 10), (DUPLICATE, -1)]);
+        assert_eq!(
+            [send(0, 7, 0), send(0, 7, 10), send(0, 7, 0)],
+            [(NONE, 0), (NONE, 10), (DUPLICATE, -1)]
+        );
         assert_eq!(send(0, 7, 30), (OUT_OF_ORDER, -1));
         assert_eq!([send(1, -1, -1), send(1, -1, -1)], [(NONE, 0), (NONE, 10)]);
         assert_eq!(send(2, 7, 0), (UNKNOWN_TOPIC, -1));

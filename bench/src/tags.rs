@@ -17,8 +17,8 @@ const SIZES: [(usize, f64); 3] = [(10, 5.0), (24, 7.0), (64, 14.0)];
 const SHORT_BYTES: usize = 16;
 /// Least ratio for tags as they are.
 const REAL_BAR: f64 = 2.0;
-/// All texts of one measurement: they fit the second-level cache, and have too many tags for the branch
-/// predictor to learn where they are split.
+/// All texts of one measurement: they fit the second-level cache, and have too many tags for the
+/// branch predictor to learn where they are split.
 const TEXTS_BYTES: usize = 256 << 10;
 const REPETITIONS: usize = 15;
 
@@ -42,7 +42,11 @@ pub fn run(report: &mut Report) -> io::Result<Vec<Vec<String>>> {
         let [scalar, simd] = rows[COUNTS.len() - 1];
         bars.push(Bar::least(format!("1,024 of {size} bytes, times the twin"), scalar / simd, bar));
         let points = |at: usize| {
-            COUNTS.iter().zip(&rows).map(|(count, ns)| ((*count as f64).log2(), ns[at].log10())).collect()
+            COUNTS
+                .iter()
+                .zip(&rows)
+                .map(|(count, ns)| ((*count as f64).log2(), ns[at].log10()))
+                .collect()
         };
         for (at, name) in ["scalar", "scan::tags"].into_iter().enumerate() {
             curves.push(Series { label: format!("{name}, {size} bytes"), points: points(at) });
@@ -59,7 +63,8 @@ pub fn run(report: &mut Report) -> io::Result<Vec<Vec<String>>> {
     row(&mut table, [5, 19, 99], [scalar, simd], Some(REAL_BAR));
     bars.push(Bar::least("five of 19 bytes, times the twin".to_owned(), scalar / simd, REAL_BAR));
     table.note(
-        "The last row: keys of 6 bytes, values of 12. Below 16 bytes at most 5 % or 1 ns more.".to_owned(),
+        "The last row: keys of 6 bytes, values of 12. Below 16 bytes at most 5 % or 1 ns more."
+            .to_owned(),
     );
     report.add(table)?;
     let label = |x: &f64| format!("{}", 2_f64.powf(*x).round());
@@ -71,7 +76,12 @@ pub fn run(report: &mut Report) -> io::Result<Vec<Vec<String>>> {
     Ok(bars.iter().map(|bar| bar.cells("tags")).collect())
 }
 
-fn row(table: &mut Table, [count, size, bytes]: [usize; 3], [scalar, simd]: [f64; 2], bar: Option<f64>) {
+fn row(
+    table: &mut Table,
+    [count, size, bytes]: [usize; 3],
+    [scalar, simd]: [f64; 2],
+    bar: Option<f64>,
+) {
     let holds = match bar {
         Some(bar) => scalar / simd >= bar,
         None if bytes < SHORT_BYTES => simd <= (scalar * 1.05).max(scalar + 1.0),
@@ -139,7 +149,8 @@ mod tests {
     #[test]
     fn the_texts_have_the_tags_that_the_table_says() {
         let mut places = TagPlaces::default();
-        for (texts, count, bytes) in [(texts(8, 24), 8, 199), (texts(1, 1), 1, 1), (real(), 5, 99)] {
+        for (texts, count, bytes) in [(texts(8, 24), 8, 199), (texts(1, 1), 1, 1), (real(), 5, 99)]
+        {
             for text in &texts {
                 millstream_scan::tags(text, &TagSyntax::PAIRS, &mut places);
                 assert_eq!((places.ends.len(), text.len()), (count, bytes));

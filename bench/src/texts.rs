@@ -1,5 +1,5 @@
-//! Texts as programs write them, all made of the web log's lines: with stack traces, in Chinese, in the formats of
-//! containers.
+//! Texts as programs write them, all made of the web log's lines: with stack traces, in Chinese, in
+//! the formats of containers.
 
 use crate::weblog::WebLog;
 use std::fmt::Write;
@@ -35,16 +35,18 @@ fn time_of_day(number: usize) -> String {
     format!("{:02}:{:02}:{:02}.{milli:03}", second / 3600 % 24, second / 60 % 60, second % 60)
 }
 
-/// Lines of an application, each with a time; one in `one_in` has a stack trace of `frames` frames and three lines
-/// more.
+/// Lines of an application, each with a time; one in `one_in` has a stack trace of `frames` frames
+/// and three lines more.
 pub fn traces(bytes: usize, one_in: usize, frames: usize) -> Vec<u8> {
     let entry = |text: &mut String, number: usize, line: &str| {
         let _ = writeln!(text, "2026-11-21 {} INFO [main] c.e.Web - {line}", time_of_day(number));
         if number.is_multiple_of(one_in) {
             text.push_str("java.lang.IllegalStateException: no such order\n");
             for frame in 0..frames {
-                let _ =
-                    writeln!(text, "\tat com.example.shop.OrderStore.get{frame}(OrderStore.java:{number})");
+                let _ = writeln!(
+                    text,
+                    "\tat com.example.shop.OrderStore.get{frame}(OrderStore.java:{number})"
+                );
             }
             text.push_str("Caused by: java.io.IOException: closed\n");
             let _ = writeln!(text, "\t... {frames} more");

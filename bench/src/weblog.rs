@@ -1,4 +1,5 @@
-//! A seeded web log: access lines in the combined format and the time each request took, 184 bytes on average.
+//! A seeded web log: access lines in the combined format and the time each request took, 184 bytes
+//! on average.
 
 use std::io::{self, Write};
 
@@ -14,8 +15,13 @@ const PATHS: &[&str] = &[
     "/images/banner.png",
     "/search?q=rust+logs&page=2",
 ];
-const REFERERS: &[&str] =
-    &["-", "-", "https://www.example.com/", "https://shop.example.org/cart", "https://example.net/?q=logs"];
+const REFERERS: &[&str] = &[
+    "-",
+    "-",
+    "https://www.example.com/",
+    "https://shop.example.org/cart",
+    "https://example.net/?q=logs",
+];
 const AGENTS: &[&str] = &[
     "curl/8.5.0",
     "Mozilla/5.0 (X11; Linux x86_64; rv:127.0) Gecko/20100101 Firefox/127.0",
@@ -53,7 +59,8 @@ impl WebLog {
     fn line(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
         let [a, b, c, d] = (self.next() as u32).to_le_bytes();
         self.second += u64::from(self.below(20) == 0);
-        let (hour, minute, second) = (self.second / 3600 % 24, self.second / 60 % 60, self.second % 60);
+        let (hour, minute, second) =
+            (self.second / 3600 % 24, self.second / 60 % 60, self.second % 60);
         writeln!(
             out,
             "{a}.{b}.{c}.{d} - - [14/Nov/2025:{hour:02}:{minute:02}:{second:02} +0000] \"{} {}/{} HTTP/1.1\" {} {} \"{}\" \"{}\" {}.{:03}",

@@ -9,15 +9,17 @@ use std::sync::LazyLock;
 /// A value: what it is, and its bytes.
 pub type Found = (Kind, Vec<u8>);
 
-/// Whether serde_json takes it for JSON. It does not look at what characters mean, so that numbers of any
-/// size and half surrogates pass.
+/// Whether serde_json takes it for JSON. It does not look at what characters mean, so that numbers
+/// of any size and half surrogates pass.
 pub fn is_json(text: &[u8]) -> bool {
     std::str::from_utf8(text).is_ok() && serde_json::from_slice::<IgnoredAny>(text).is_ok()
 }
 
-/// Whether it is a time in UTC. The years at the ends of what 64 bits hold are written, and not read.
+/// Whether it is a time in UTC. The years at the ends of what 64 bits hold are written, and not
+/// read.
 fn is_time(text: &[u8]) -> bool {
-    static RFC3339: LazyLock<Format> = LazyLock::new(|| Format::new("rfc3339", None).expect("sound"));
+    static RFC3339: LazyLock<Format> =
+        LazyLock::new(|| Format::new("rfc3339", None).expect("sound"));
     let is_edge = !(&b"1678"[..]..&b"2262"[..]).contains(&text);
     let is_read = || RFC3339.parse(text, 0).is_ok_and(|stamp| stamp.len == text.len());
     text.ends_with(b"Z") && (is_edge || is_read())
@@ -29,7 +31,11 @@ fn is_time(text: &[u8]) -> bool {
 /// If it does not lie in the block or the column's own buffer, or is not what its kind says.
 pub fn found(column: &Column, cell: Cell, block: &[u8]) -> Found {
     let within = if cell.is_own() { column.own().len() } else { block.len() };
-    assert!(cell.start() + cell.len() <= within, "{}: {cell:?} ends behind {within} bytes", column.name);
+    assert!(
+        cell.start() + cell.len() <= within,
+        "{}: {cell:?} ends behind {within} bytes",
+        column.name
+    );
     let bytes = column.bytes(block, cell).to_vec();
     let is_sound = match cell.kind() {
         Kind::Null | Kind::False | Kind::True => bytes.is_empty(),

@@ -1,8 +1,8 @@
 //! Fuzz targets for everything that reads bytes which others wrote, with corpora that are kept.
 //!
-//! A [`Target`] takes any bytes and panics when something that must always hold does not. Inputs are the
-//! files of its corpus and random changes of them ([`Mutator`]). Nothing is measured of the code that an
-//! input reaches: the corpora have to lead to the places that matter.
+//! A [`Target`] takes any bytes and panics when something that must always hold does not. Inputs
+//! are the files of its corpus and random changes of them ([`Mutator`]). Nothing is measured of the
+//! code that an input reaches: the corpora have to lead to the places that matter.
 
 mod cells;
 mod lines;

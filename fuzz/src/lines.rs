@@ -54,8 +54,8 @@ pub fn head_and_lines(input: &[u8]) -> (&[u8], Vec<&[u8]>) {
 /// Takes lines apart.
 ///
 /// # Panics
-/// If what is found in a line depends on where it lies or on the lines around it, is outside of the line,
-/// or cannot be written as JSON.
+/// If what is found in a line depends on where it lies or on the lines around it, is outside of the
+/// line, or cannot be written as JSON.
 pub fn take(parser: &mut dyn Parser, lines: &[&[u8]]) -> Vec<Row> {
     let all = take_from(parser, lines, Place::Block);
     let own = take_from(&mut *parser.again(), lines, Place::Own);
@@ -83,8 +83,10 @@ pub fn take(parser: &mut dyn Parser, lines: &[&[u8]]) -> Vec<Row> {
 
 fn take_from(parser: &mut dyn Parser, lines: &[&[u8]], place: Place) -> Batch {
     let (text, cells) = lay_out(lines, place);
-    let (block, own) = if place == Place::Own { (&b""[..], &text[..]) } else { (&text[..], &b""[..]) };
-    let every_second: Vec<(usize, usize)> = (0..lines.len()).step_by(2).map(|row| (row, row + 1)).collect();
+    let (block, own) =
+        if place == Place::Own { (&b""[..], &text[..]) } else { (&text[..], &b""[..]) };
+    let every_second: Vec<(usize, usize)> =
+        (0..lines.len()).step_by(2).map(|row| (row, row + 1)).collect();
     let all = [(0, lines.len())];
     let runs = if place == Place::Chosen { &every_second[..] } else { &all[..] };
     let input = Input { block, own, cells: &cells, runs, read_ns: READ_NS };
@@ -110,7 +112,11 @@ fn take_from(parser: &mut dyn Parser, lines: &[&[u8]], place: Place) -> Batch {
     }
     for failure in failures {
         assert!(failure.at <= lines[failure.row].len(), "{failure:?} is behind its line");
-        assert_eq!(rows[failure.row], Ok(BTreeMap::new()), "{failure:?}, and yet something was found");
+        assert_eq!(
+            rows[failure.row],
+            Ok(BTreeMap::new()),
+            "{failure:?}, and yet something was found"
+        );
         rows[failure.row] = Err((failure.reason, failure.at));
     }
     Batch { rows, counts, fields: len }

@@ -1,13 +1,15 @@
 //! Plays corpora and changes of them until the time is up.
 
 use clap::Parser;
-use millstream_fuzz::{Crash, Mutator, Random, TARGETS, Target, corpus, folder, smallest, try_input};
+use millstream_fuzz::{
+    Crash, Mutator, Random, TARGETS, Target, corpus, folder, smallest, try_input,
+};
 use std::fs;
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime};
 
-/// Gives the corpus of a target and random changes of it to the target. Inputs at which it panics are made
-/// small and kept in fuzz/crashes.
+/// Gives the corpus of a target and random changes of it to the target. Inputs at which it panics
+/// are made small and kept in fuzz/crashes.
 #[derive(Parser)]
 struct Options {
     /// Only this target; all, one after the other, if none is given.
@@ -25,7 +27,8 @@ const CRASHES_MAX: usize = 10;
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    let is_chosen = |target: &&Target| options.target.as_ref().is_none_or(|name| name == target.name);
+    let is_chosen =
+        |target: &&Target| options.target.as_ref().is_none_or(|name| name == target.name);
     let chosen: Vec<&Target> = TARGETS.iter().filter(is_chosen).collect();
     if chosen.is_empty() {
         let names: Vec<&str> = TARGETS.iter().map(|target| target.name).collect();

@@ -82,7 +82,9 @@ impl<'a> Mutator<'a> {
     }
 
     fn word(&mut self, input: &mut Vec<u8>, at: usize) {
-        let Some(word) = (!self.words.is_empty()).then(|| *self.random.pick(self.words)) else { return };
+        let Some(word) = (!self.words.is_empty()).then(|| *self.random.pick(self.words)) else {
+            return;
+        };
         let replaced = if self.random.below(2) == 0 { word.len() } else { 0 };
         let end = (at + replaced).min(input.len());
         input.splice(at..end, word.iter().copied());

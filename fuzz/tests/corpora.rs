@@ -1,5 +1,5 @@
-//! Every corpus, and some changes of it, with a seed that does not change. `FUZZ_CASES` is how many changes,
-//! `FUZZ_SEED` another seed.
+//! Every corpus, and some changes of it, with a seed that does not change. `FUZZ_CASES` is how many
+//! changes, `FUZZ_SEED` another seed.
 
 use millstream_fuzz::{Mutator, TARGETS, Target, corpus, try_input};
 
@@ -52,14 +52,16 @@ fn every_target_is_played() {
 
 #[test]
 fn corpora_are_small() {
-    let bytes = TARGETS.iter().flat_map(|target| corpus(target).unwrap()).map(|(_, input)| input.len());
+    let bytes =
+        TARGETS.iter().flat_map(|target| corpus(target).unwrap()).map(|(_, input)| input.len());
     let bytes: usize = bytes.sum();
     assert!(bytes <= CORPORA_BYTES_MAX, "{bytes} bytes");
 }
 
 #[test]
 fn a_target_that_fails_is_told_and_its_input_made_small() {
-    let target = Target { name: "x", run: |input| assert!(!input.contains(&b'!'), "a mark"), words: &[] };
+    let target =
+        Target { name: "x", run: |input| assert!(!input.contains(&b'!'), "a mark"), words: &[] };
     assert!(try_input(&target, b"abc").is_ok());
     assert!(try_input(&target, b"ab!c").unwrap_err().contains("a mark"));
     assert_eq!(millstream_fuzz::smallest(&target, b"some text! and more"), b"!");

@@ -23,11 +23,23 @@ const NAMES: &[(Kind, &str, &[&str])] = &[
     ),
     (Kind::Source, "generate", &["demo_logs", "dummy", "in_dummy"]),
     (Kind::Source, "dogstatsd", &["statsd", "datadog_agent", "in_statsd"]),
-    (Kind::Source, "host_metrics", &["hostmetrics", "node_exporter", "node_exporter_metrics", "system"]),
+    (
+        Kind::Source,
+        "host_metrics",
+        &["hostmetrics", "node_exporter", "node_exporter_metrics", "system"],
+    ),
     (
         Kind::Transform,
         "parse",
-        &["grok", "json_parser", "regex_parser", "parser", "logfmt", "dissect", "decode_json_fields"],
+        &[
+            "grok",
+            "json_parser",
+            "regex_parser",
+            "parser",
+            "logfmt",
+            "dissect",
+            "decode_json_fields",
+        ],
     ),
     (
         Kind::Transform,
@@ -46,7 +58,11 @@ const NAMES: &[(Kind, &str, &[&str])] = &[
     (Kind::Sink, "blackhole", &["null", "nop", "devnull"]),
     (Kind::Sink, "console", &["stdout", "debug", "print"]),
     (Kind::Sink, "file", &["out_file", "fileexporter", "omfile"]),
-    (Kind::Sink, "http", &["out_http", "omhttp", "webhook", "datadog_logs", "splunk_hec", "splunk_hec_logs"]),
+    (
+        Kind::Sink,
+        "http",
+        &["out_http", "omhttp", "webhook", "datadog_logs", "splunk_hec", "splunk_hec_logs"],
+    ),
     (Kind::Sink, "kafka", &["out_kafka", "out_kafka2", "rdkafka", "kafka2", "omkafka"]),
     (Kind::Sink, "prometheus_exporter", &["prometheus", "prometheus_scrape"]),
     (Kind::Sink, "prometheus_remote_write", &["prometheusremotewrite", "remote_write"]),
@@ -171,7 +187,13 @@ const OPTIONS: &[(&str, &[&str])] = &[
     ("exclude", &["exclude_files", "exclude_path", "Exclude_Path"]),
     (
         "read_from",
-        &["start_at_beginning", "start_at", "read_from_head", "Read_from_Head", "ignore_checkpoints"],
+        &[
+            "start_at_beginning",
+            "start_at",
+            "read_from_head",
+            "Read_from_Head",
+            "ignore_checkpoints",
+        ],
     ),
     ("ignore_older", &["ignore_older_secs"]),
     ("open_files_max", &["harvester_limit", "max_open_files", "open_files_limit"]),
@@ -200,8 +222,8 @@ const OPTIONS: &[(&str, &[&str])] = &[
     ("inputs", &["input", "from", "match"]),
 ];
 
-/// The one of `keys` that other agents call `given`, or that holds what they call so: the key, and what to
-/// write.
+/// The one of `keys` that other agents call `given`, or that holds what they call so: the key, and
+/// what to write.
 pub fn option<'a>(given: &str, keys: &[&'a str]) -> Option<(&'a str, String)> {
     let found = OPTIONS.iter().filter(|(_, names)| names.contains(&given)).find_map(|(path, _)| {
         let (outer, inner) =
@@ -210,8 +232,10 @@ pub fn option<'a>(given: &str, keys: &[&'a str]) -> Option<(&'a str, String)> {
         Some((*key, inner))
     });
     let (key, inner) = found?;
-    let text =
-        inner.map_or_else(|| format!("write `{key}`"), |inner| format!("write `{key}: {{ {inner}: ... }}`"));
+    let text = inner.map_or_else(
+        || format!("write `{key}`"),
+        |inner| format!("write `{key}: {{ {inner}: ... }}`"),
+    );
     Some((key, text))
 }
 
@@ -228,20 +252,33 @@ mod tests {
             assert!(types.contains(name), "{name}");
             for given in *names {
                 let told = advice(*kind, given, &types).unwrap();
-                assert!(told.contains(&format!("`{name}`")) && !types.contains(given), "{given}: {told}");
+                assert!(
+                    told.contains(&format!("`{name}`")) && !types.contains(given),
+                    "{given}: {told}"
+                );
             }
         }
         for (kind, names) in NOT_YET {
             let types = Registry.types(*kind);
-            let is_there = |name: &&&str| types.contains(*name) || advice(*kind, name, &types).is_some();
+            let is_there =
+                |name: &&&str| types.contains(*name) || advice(*kind, name, &types).is_some();
             assert_eq!(names.iter().find(is_there), None);
         }
         for (kind, names, advice) in INSTEAD {
             assert!(names.iter().all(|name| is_not_yet(*kind, name)), "{names:?}: {advice}");
         }
-        assert_eq!(option("paths", &["type", "include"]), Some(("include", "write `include`".into())));
-        assert_eq!(option("max_held", &["held"]), Some(("held", "write `held: { max: ... }`".into())));
-        assert_eq!(option("hosts", &["uri", "endpoints"]), Some(("endpoints", "write `endpoints`".into())));
+        assert_eq!(
+            option("paths", &["type", "include"]),
+            Some(("include", "write `include`".into()))
+        );
+        assert_eq!(
+            option("max_held", &["held"]),
+            Some(("held", "write `held: { max: ... }`".into()))
+        );
+        assert_eq!(
+            option("hosts", &["uri", "endpoints"]),
+            Some(("endpoints", "write `endpoints`".into()))
+        );
         assert_eq!(option("paths", &["type"]), None);
         assert_eq!(advice(Kind::Source, "tail", &["stdin"]), None);
         assert_eq!(advice(Kind::Sink, "tail", &["file"]), None);
@@ -257,7 +294,8 @@ mod tests {
         faults.into_iter().map(|fault| fault.to_string().replace(&prefix, "")).collect()
     }
 
-    /// Keys that users of other agents write lead to the key of the real component, which is then not missing.
+    /// Keys that users of other agents write lead to the key of the real component, which is then
+    /// not missing.
     #[test]
     fn keys_of_other_agents_lead_to_those_of_each_component() {
         let source = "sources: {s: {type: stdin}}";
@@ -272,8 +310,16 @@ mod tests {
                 "start_at_beginning",
                 "write `read_from`",
             ),
-            ("type: file, include: [/a], read_from_head: true", "read_from_head", "write `read_from`"),
-            ("type: file, include: [/a], harvester_limit: 9", "harvester_limit", "write `open_files_max`"),
+            (
+                "type: file, include: [/a], read_from_head: true",
+                "read_from_head",
+                "write `read_from`",
+            ),
+            (
+                "type: file, include: [/a], harvester_limit: 9",
+                "harvester_limit",
+                "write `open_files_max`",
+            ),
             ("type: dogstatsd, address: '127.0.0.1:0'", "address", "write `listen`"),
         ] {
             let found = faults(&format!("sources: {{s: {{{keys}}}}}\n{sink}\n"));
@@ -293,7 +339,8 @@ mod tests {
             ("sinks", "type: http, encoding: {codec: json}, url: 'http://a'", "url", "write `uri`"),
         ] {
             let sink = if section == "transforms" { sink } else { "" };
-            let found = faults(&format!("{source}\n{section}: {{x: {{inputs: [s], {keys}}}}}\n{sink}\n"));
+            let found =
+                faults(&format!("{source}\n{section}: {{x: {{inputs: [s], {keys}}}}}\n{sink}\n"));
             assert_eq!(found.len(), 1, "{found:?}");
             assert!(found[0].ends_with(&format!("unknown key `{given}`; {advice}")), "{found:?}");
         }

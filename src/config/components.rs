@@ -65,7 +65,8 @@ pub fn read(kind: Kind, entry: &Entry, catalog: &dyn Catalog, faults: &mut Vec<F
         if own.is_empty() && !entry.node.has_hole() {
             let mut component = component(kind, type_name, entry);
             own.extend(semantic_faults(&component, &entry.node, catalog));
-            component.contents = hash_contents(&catalog.contents(kind, type_name, &component.options));
+            component.contents =
+                hash_contents(&catalog.contents(kind, type_name, &component.options));
             draft.warnings = missing_files(&component, &entry.node, catalog);
             draft.outputs = Some(catalog.outputs(kind, type_name, &component.options));
             draft.component = Some(component);
@@ -89,7 +90,11 @@ fn type_name<'c>(
     }
     let Some(node) = entry.node.get("type") else {
         let advice = format!("add `type:` with {}", suggest::listed(&types, "or"));
-        faults.push(Fault::new(&entry.place, format!("the {kind} `{}` has no `type`", entry.key), advice));
+        faults.push(Fault::new(
+            &entry.place,
+            format!("the {kind} `{}` has no `type`", entry.key),
+            advice,
+        ));
         return None;
     };
     let Some(text) = node.text() else {
@@ -111,17 +116,23 @@ fn not_a_name(node: &Node, types: &[&str]) -> Option<Fault> {
 }
 
 fn not_a_map(kind: Kind, entry: &Entry, types: &[&str]) -> Option<Fault> {
-    let what = format!("`{}`: expected the keys of a {kind}, found {}", entry.key, found(&entry.node));
+    let what =
+        format!("`{}`: expected the keys of a {kind}, found {}", entry.key, found(&entry.node));
     let first = types.first().copied().unwrap_or("...");
     let is_hole = matches!(entry.node.value, Value::Hole);
-    (!is_hole).then(|| Fault::new(&entry.node.place, what, format!("write for example type: {first}")))
+    (!is_hole)
+        .then(|| Fault::new(&entry.node.place, what, format!("write for example type: {first}")))
 }
 
 fn unknown_type(kind: Kind, node: &Node, types: &[&str], catalog: &dyn Catalog) -> Fault {
     let text = node.text().unwrap_or_default();
     let mut what = format!("unknown {kind} type {}", node.quoted());
     if node.template.is_some() {
-        return Fault::new(&node.place, what, format!("the types are {}", suggest::listed(types, "and")));
+        return Fault::new(
+            &node.place,
+            what,
+            format!("the types are {}", suggest::listed(types, "and")),
+        );
     }
     if aliases::is_not_yet(kind, text) {
         what = format!("there is no {kind} type {} yet", node.quoted());
@@ -154,8 +165,9 @@ fn inputs(node: &Node) -> Vec<Input> {
 /// Builds the component from keys that fit their schema.
 fn component(kind: Kind, type_name: &str, entry: &Entry) -> Component {
     let node = &entry.node;
-    let common =
-        |entry: &&Entry| COMMON_KEYS.iter().any(|(key, kinds)| *key == entry.key && kinds.contains(&kind));
+    let common = |entry: &&Entry| {
+        COMMON_KEYS.iter().any(|(key, kinds)| *key == entry.key && kinds.contains(&kind))
+    };
     let own = node.entries().iter().filter(|entry| !common(entry));
     Component {
         kind,
@@ -167,7 +179,11 @@ fn component(kind: Kind, type_name: &str, entry: &Entry) -> Component {
             inputs(node).into_iter().map(|i| i.name).collect()
         },
         attributes: if kind == Kind::Source { attributes(node) } else { BTreeMap::new() },
-        host: node.get("host").filter(|_| kind == Kind::Source).and_then(Node::text).map(String::from),
+        host: node
+            .get("host")
+            .filter(|_| kind == Kind::Source)
+            .and_then(Node::text)
+            .map(String::from),
         pace: if kind == Kind::Source { pace(node) } else { Pace::default() },
         buffer: node.get("buffer").filter(|_| kind == Kind::Sink).map(buffer).unwrap_or_default(),
         options: entries_to_json(own),
@@ -179,8 +195,9 @@ fn component(kind: Kind, type_name: &str, entry: &Entry) -> Component {
 /// The attributes with every value as its text: `version: 1.10` stays `1.10`.
 fn attributes(node: &Node) -> BTreeMap<String, String> {
     let entries = node.get("attributes").map(Node::entries).unwrap_or_default();
-    let pairs =
-        entries.iter().filter_map(|entry| Some((entry.key.clone(), entry.node.scalar()?.text.clone())));
+    let pairs = entries
+        .iter()
+        .filter_map(|entry| Some((entry.key.clone(), entry.node.scalar()?.text.clone())));
     pairs.collect()
 }
 
@@ -192,7 +209,8 @@ fn pace(node: &Node) -> Pace {
         Some("low") => Priority::Low,
         _ => Priority::Normal,
     };
-    let rate_limit = text("rate_limit").and_then(|text| text.parse::<Size>().ok()).map(|size| size.0);
+    let rate_limit =
+        text("rate_limit").and_then(|text| text.parse::<Size>().ok()).map(|size| size.0);
     Pace { priority, rate_limit }
 }
 
@@ -228,8 +246,8 @@ fn semantic_faults(component: &Component, node: &Node, catalog: &dyn Catalog) ->
     found.collect()
 }
 
-/// Files that cannot be read now. They need to be there only when the component connects: who brings them may come
-/// after the agent.
+/// Files that cannot be read now. They need to be there only when the component connects: who
+/// brings them may come after the agent.
 fn missing_files(component: &Component, node: &Node, catalog: &dyn Catalog) -> Vec<Fault> {
     let Component { kind, id, type_name, options, .. } = component;
     let files = catalog.files(*kind, type_name, options).into_iter();

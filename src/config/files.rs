@@ -22,22 +22,34 @@ pub struct Source {
 
 /// Reads every file that `paths` name, folders included; without any, the default file.
 pub fn read_all(paths: &[PathBuf], faults: &mut Vec<Fault>) -> Vec<Source> {
-    let files = if paths.is_empty() { default_file(&DEFAULT_FILES, faults) } else { list(paths, faults) };
+    let files =
+        if paths.is_empty() { default_file(&DEFAULT_FILES, faults) } else { list(paths, faults) };
     files.iter().filter_map(|path| read(path).map_err(|fault| faults.push(fault)).ok()).collect()
 }
 
-/// What tells whether the files have changed since: which there are, and of each what the system says.
+/// What tells whether the files have changed since: which there are, and of each what the system
+/// says.
 pub type Fingerprint = Vec<(PathBuf, Option<[i64; 6]>)>;
 
 /// The fingerprint of the files that `paths` name.
 pub fn fingerprint(paths: &[PathBuf]) -> Fingerprint {
     let mut faults = Vec::new();
-    let files =
-        if paths.is_empty() { default_file(&DEFAULT_FILES, &mut faults) } else { list(paths, &mut faults) };
+    let files = if paths.is_empty() {
+        default_file(&DEFAULT_FILES, &mut faults)
+    } else {
+        list(paths, &mut faults)
+    };
     let told = |path: &Path| {
         let stat = fs::metadata(path).ok()?;
         let written = [stat.mtime(), stat.mtime_nsec(), stat.ctime(), stat.ctime_nsec()];
-        Some([written[0], written[1], written[2], written[3], stat.ino() as i64, stat.size() as i64])
+        Some([
+            written[0],
+            written[1],
+            written[2],
+            written[3],
+            stat.ino() as i64,
+            stat.size() as i64,
+        ])
     };
     files
         .into_iter()
@@ -66,8 +78,9 @@ fn list(paths: &[PathBuf], faults: &mut Vec<Fault>) -> Vec<PathBuf> {
         match found {
             Ok(found) => {
                 // The same file named twice is one file, however it is spelled.
-                let fresh =
-                    |file: &PathBuf| known.insert(file.canonicalize().unwrap_or_else(|_| file.clone()));
+                let fresh = |file: &PathBuf| {
+                    known.insert(file.canonicalize().unwrap_or_else(|_| file.clone()))
+                };
                 files.extend(found.into_iter().filter(fresh));
             }
             Err(fault) => faults.push(fault),
@@ -88,7 +101,8 @@ fn list_folder(folder: &Path) -> Result<Vec<PathBuf>, Fault> {
     for entry in fs::read_dir(folder).map_err(unreadable)? {
         let path = entry.map_err(unreadable)?.path();
         let hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
-        let yaml = path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml");
+        let yaml =
+            path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml");
         if yaml && !hidden && !path.is_dir() {
             files.push(path);
         }
@@ -96,7 +110,10 @@ fn list_folder(folder: &Path) -> Result<Vec<PathBuf>, Fault> {
     files.sort();
     if files.is_empty() {
         let what = format!("the folder {} holds no *.yaml or *.yml", folder.display());
-        return Err(Fault::anywhere(what, "put a configuration file there, or name another folder"));
+        return Err(Fault::anywhere(
+            what,
+            "put a configuration file there, or name another folder",
+        ));
     }
     Ok(files)
 }
@@ -104,12 +121,19 @@ fn list_folder(folder: &Path) -> Result<Vec<PathBuf>, Fault> {
 fn read(path: &Path) -> Result<Source, Fault> {
     let name: Arc<str> = path.display().to_string().into();
     let mut bytes = Vec::new();
-    let content = File::open(path).and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes));
+    let content =
+        File::open(path).and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes));
     if let Err(error) = content {
-        return Err(Fault::anywhere(format!("cannot read {name}: {error}"), "check its path and mode"));
+        return Err(Fault::anywhere(
+            format!("cannot read {name}: {error}"),
+            "check its path and mode",
+        ));
     }
     if bytes.len() as u64 > FILE_BYTES_MAX {
-        return Err(Fault::anywhere(format!("{name} is larger than 4MiB"), "split it into several files"));
+        return Err(Fault::anywhere(
+            format!("{name} is larger than 4MiB"),
+            "split it into several files",
+        ));
     }
     match String::from_utf8(bytes) {
         Ok(text) => Ok(Source { name, text }),
@@ -149,7 +173,8 @@ mod tests {
         );
     }
 
-    /// A missing file, an empty folder, a file in another encoding and no default are each reported.
+    /// A missing file, an empty folder, a file in another encoding and no default are each
+    /// reported.
     #[test]
     fn faults() {
         let folder = tempfile::tempdir().unwrap();

@@ -23,7 +23,8 @@ const MEMORY_MIN: Size = Size(32 << 20);
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Globals {
-    /// Folder of everything the agent remembers: checkpoints, token, control socket. Created if missing.
+    /// Folder of everything the agent remembers: checkpoints, token, control socket. Created if
+    /// missing.
     #[schemars(length(min = 1))]
     pub data_dir: PathBuf,
     /// The agent's own log.
@@ -168,9 +169,14 @@ pub fn schema() -> Json {
     schema
 }
 
-/// Reads the globals from the top-level keys; the defaults where that fails, which `faults` then tells. `allowed` are
-/// the bytes of memory that the control groups of the agent allow it.
-pub fn read(entries: Vec<Entry>, start: &Place, allowed: Option<u64>, faults: &mut Vec<Fault>) -> Read {
+/// Reads the globals from the top-level keys; the defaults where that fails, which `faults` then
+/// tells. `allowed` are the bytes of memory that the control groups of the agent allow it.
+pub fn read(
+    entries: Vec<Entry>,
+    start: &Place,
+    allowed: Option<u64>,
+    faults: &mut Vec<Fault>,
+) -> Read {
     let node = Node { value: Value::Map(entries), place: start.clone(), template: None };
     let found = check::check(&node, &schema(), &[], Spot { key: "", place: start });
     if !found.is_empty() || node.has_hole() {
@@ -179,7 +185,11 @@ pub fn read(entries: Vec<Entry>, start: &Place, allowed: Option<u64>, faults: &m
     }
     let mut globals = serde_json::from_value::<Globals>(node.to_json()).unwrap_or_else(|_| {
         // The error's own text could hold a secret.
-        faults.push(Fault::new(start, "the global settings cannot be read", "compare them with the manual"));
+        faults.push(Fault::new(
+            start,
+            "the global settings cannot be read",
+            "compare them with the manual",
+        ));
         Globals::default()
     });
     faults.extend(memory_fault(&globals, &node));
@@ -192,7 +202,8 @@ pub fn read(entries: Vec<Entry>, start: &Place, allowed: Option<u64>, faults: &m
     Read { globals, warnings: warning.into_iter().collect() }
 }
 
-/// The memory of an agent whose configuration does not say it: half of what is allowed, if that is less than usual.
+/// The memory of an agent whose configuration does not say it: half of what is allowed, if that is
+/// less than usual.
 fn default_memory(allowed: Option<u64>) -> Size {
     let usual = Limits::default().memory;
     allowed.map_or(usual, |allowed| Size(allowed / 2).clamp(MEMORY_MIN, usual))
@@ -226,7 +237,8 @@ fn memory_fault(globals: &Globals, node: &Node) -> Option<Fault> {
 fn cpu_fault(globals: &Globals, node: &Node) -> Option<Fault> {
     globals.limits.cpu.filter(|cores| *cores < CPU_MIN)?;
     let cpu = node.nearest("/limits/cpu");
-    let shown = cpu.template.as_ref().map_or(cpu.shown().to_owned(), |template| format!("`{template}`"));
+    let shown =
+        cpu.template.as_ref().map_or(cpu.shown().to_owned(), |template| format!("`{template}`"));
     let what = format!("`cpu`: {shown} is too small");
     Some(Fault::new(&cpu.place, what, format!("write at least {CPU_MIN}")))
 }
@@ -236,7 +248,8 @@ mod tests {
     use super::*;
     use crate::config::parse;
 
-    /// The memory that such a configuration gives the agent in a control group of so many MiB, and the warning.
+    /// The memory that such a configuration gives the agent in a control group of so many MiB, and
+    /// the warning.
     fn memory(text: &str, allowed_mib: Option<u64>) -> (String, String) {
         let mut faults = Vec::new();
         let node = parse::parse(&"m.yaml".into(), text, &mut faults).unwrap();
@@ -257,7 +270,11 @@ mod tests {
         assert_eq!(of(None), ("512MiB".to_owned(), String::new()));
         assert_eq!(of(Some(4096)).0, "512MiB");
         assert_eq!(of(Some(600)), ("300MiB".to_owned(), String::new()));
-        assert_eq!(of(Some(48)), ("32MiB".to_owned(), String::new()), "no less than it can work in");
+        assert_eq!(
+            of(Some(48)),
+            ("32MiB".to_owned(), String::new()),
+            "no less than it can work in"
+        );
     }
 
     #[test]

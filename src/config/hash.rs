@@ -5,8 +5,9 @@ use xxhash_rust::xxh3::Xxh3;
 use super::merge::Merged;
 use super::node::{Data, Entry, Node, Value};
 
-/// The hash of the merged configuration. Order of keys and files, comments and quoting of keys do not
-/// count. Values from variables count by the variable's name, so that nothing about them gets out.
+/// The hash of the merged configuration. Order of keys and files, comments and quoting of keys do
+/// not count. Values from variables count by the variable's name, so that nothing about them gets
+/// out.
 pub fn hash(merged: &Merged) -> u64 {
     let mut hasher = Xxh3::new();
     hash_map(&mut hasher, merged.globals.iter());

@@ -52,7 +52,9 @@ impl Merger<'_> {
             match Kind::ALL.into_iter().find(|kind| kind.section() == entry.key) {
                 Some(kind) => self.section(kind, entry.node),
                 None if entry.key == "tests" => self.tests(entry.node),
-                None if once(&mut self.globals, &entry, self.faults) => self.merged.globals.push(entry),
+                None if once(&mut self.globals, &entry, self.faults) => {
+                    self.merged.globals.push(entry)
+                }
                 None => {}
             }
         }
@@ -62,15 +64,20 @@ impl Merger<'_> {
         if node.is_null() {
             return;
         }
-        let what =
-            format!("`{}`: expected a map from ids to components, found {}", kind.section(), found(&node));
+        let what = format!(
+            "`{}`: expected a map from ids to components, found {}",
+            kind.section(),
+            found(&node)
+        );
         let (place, value) = (node.place, node.value);
         let is_empty = matches!(&value, Value::Map(entries) if entries.is_empty());
         if !is_empty {
             self.merged.written.push(kind);
         }
         match value {
-            Value::Map(entries) => entries.into_iter().for_each(|entry| self.component(kind, entry)),
+            Value::Map(entries) => {
+                entries.into_iter().for_each(|entry| self.component(kind, entry))
+            }
             Value::Hole => {}
             _ => self.faults.push(Fault::new(
                 &place,
@@ -95,7 +102,11 @@ impl Merger<'_> {
     fn component(&mut self, kind: Kind, entry: Entry) {
         if !is_id(&entry.key) {
             let advice = "use letters, digits, _ and -, beginning with a letter or _";
-            self.faults.push(Fault::new(&entry.place, format!("`{}` cannot be an id", entry.key), advice));
+            self.faults.push(Fault::new(
+                &entry.place,
+                format!("`{}` cannot be an id", entry.key),
+                advice,
+            ));
         }
         if once(&mut self.ids, &entry, self.faults) {
             self.merged.components.push((kind, entry));

@@ -56,11 +56,12 @@ pub trait Catalog {
     /// Names of the side outputs of a component with these options: `rejected`, routes.
     fn outputs(&self, kind: Kind, type_name: &str, options: &Json) -> Vec<String>;
 
-    /// What is wrong with options that fit their schema, each as a JSON pointer into the options and a
-    /// message of the form "what is wrong; what to write instead".
+    /// What is wrong with options that fit their schema, each as a JSON pointer into the options
+    /// and a message of the form "what is wrong; what to write instead".
     fn check(&self, kind: Kind, type_name: &str, options: &Json) -> Vec<(String, String)>;
 
-    /// Files that a component with these options reads once it connects, each with the JSON pointer of its option.
+    /// Files that a component with these options reads once it connects, each with the JSON pointer
+    /// of its option.
     fn files(&self, kind: Kind, type_name: &str, options: &Json) -> Vec<(String, PathBuf)>;
 
     /// Files that a component with these options reads when it is built.
@@ -113,11 +114,12 @@ pub struct Component {
 }
 
 impl Component {
-    /// Whether this is the same component doing the same: who reads whom, how fast it is read and what may
-    /// wait for it may differ.
+    /// Whether this is the same component doing the same: who reads whom, how fast it is read and
+    /// what may wait for it may differ.
     pub fn is_same(&self, other: &Component) -> bool {
-        let of =
-            |c: &Component| (c.kind, c.id.clone(), c.type_name.clone(), c.attributes.clone(), c.host.clone());
+        let of = |c: &Component| {
+            (c.kind, c.id.clone(), c.type_name.clone(), c.attributes.clone(), c.host.clone())
+        };
         of(self) == of(other) && self.options == other.options && self.contents == other.contents
     }
 }
@@ -130,8 +132,8 @@ impl fmt::Debug for Component {
     }
 }
 
-/// Reads and checks the configuration in `paths`: files, and folders of `*.yaml` and `*.yml`. Without
-/// any, the default file. `env` looks up variables.
+/// Reads and checks the configuration in `paths`: files, and folders of `*.yaml` and `*.yml`.
+/// Without any, the default file. `env` looks up variables.
 ///
 /// # Errors
 /// Every fault there is, sorted by place.
@@ -145,8 +147,8 @@ pub fn load(
     checked(read, catalog, faults)
 }
 
-/// The same together with `files` that hold tests. Where they hold components too, nothing else needs to
-/// be named: the default file is not read then.
+/// The same together with `files` that hold tests. Where they hold components too, nothing else
+/// needs to be named: the default file is not read then.
 ///
 /// # Errors
 /// Every fault there is, sorted by place.
@@ -159,7 +161,8 @@ pub fn load_with_tests(
     let mut faults = Vec::new();
     let mut read = read_files(&[paths, files].concat(), env, &mut faults);
     let has_section = |root: &Node| Kind::ALL.iter().any(|kind| root.get(kind.section()).is_some());
-    if paths.is_empty() && !files.is_empty() && read.complete && !read.roots.iter().any(has_section) {
+    if paths.is_empty() && !files.is_empty() && read.complete && !read.roots.iter().any(has_section)
+    {
         let default = read_files(&[], env, &mut faults);
         read.roots.splice(0..0, default.roots);
         (read.start, read.complete) = (default.start, default.complete);
@@ -168,14 +171,20 @@ pub fn load_with_tests(
 }
 
 /// Checks everything that was read.
-fn checked(read: Read, catalog: &dyn Catalog, mut faults: Vec<Fault>) -> Result<Config, Vec<Fault>> {
+fn checked(
+    read: Read,
+    catalog: &dyn Catalog,
+    mut faults: Vec<Fault>,
+) -> Result<Config, Vec<Fault>> {
     let merged = merge::merge(read.roots, &mut faults);
     let hash = hash::hash(&merged);
     let allowed = millstream_host::memory_allowance(Path::new("/proc"), Path::new("/sys"));
     let globals::Read { globals, warnings: of_globals } =
         globals::read(merged.globals, &read.start, allowed, &mut faults);
-    let drafts =
-        merged.components.iter().map(|(kind, entry)| components::read(*kind, entry, catalog, &mut faults));
+    let drafts = merged
+        .components
+        .iter()
+        .map(|(kind, entry)| components::read(*kind, entry, catalog, &mut faults));
     let drafts: Vec<Draft> = drafts.collect();
     let tests = unit_tests::read(merged.tests, catalog.formats(), &mut faults);
     // Inputs may lead into a file that could not be read; only the reading is at fault then.
@@ -204,9 +213,14 @@ struct Read {
     start: Place,
 }
 
-fn read_files(paths: &[PathBuf], env: &dyn Fn(&str) -> Option<String>, faults: &mut Vec<Fault>) -> Read {
+fn read_files(
+    paths: &[PathBuf],
+    env: &dyn Fn(&str) -> Option<String>,
+    faults: &mut Vec<Fault>,
+) -> Read {
     let sources = files::read_all(paths, faults);
-    let first = sources.first().map_or_else(|| Arc::from("millstream.yaml"), |source| source.name.clone());
+    let first =
+        sources.first().map_or_else(|| Arc::from("millstream.yaml"), |source| source.name.clone());
     let mut read = Read {
         roots: Vec::new(),
         complete: faults.is_empty(),
@@ -228,7 +242,8 @@ fn read_files(paths: &[PathBuf], env: &dyn Fn(&str) -> Option<String>, faults: &
     read
 }
 
-/// Sorts by place. A value that aliases repeat is at fault in one place, which is enough to say once.
+/// Sorts by place. A value that aliases repeat is at fault in one place, which is enough to say
+/// once.
 fn sort(faults: &mut Vec<Fault>) {
     faults.sort();
     faults.dedup();

@@ -20,8 +20,8 @@ pub enum Value {
     Scalar(Scalar),
     Seq(Vec<Node>),
     Map(Vec<Entry>),
-    /// A value that could not be had (an unset variable). Its fault is reported already, so it passes
-    /// every further check.
+    /// A value that could not be had (an unset variable). Its fault is reported already, so it
+    /// passes every further check.
     Hole,
 }
 

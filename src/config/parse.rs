@@ -16,8 +16,8 @@ use super::syntax::syntax_fault;
 /// The deepest nesting of lists and maps, aliases included.
 const DEPTH_MAX: usize = 64;
 
-/// The most values one file may hold once its aliases are written out: a few lines of nested aliases
-/// would otherwise fill the memory.
+/// The most values one file may hold once its aliases are written out: a few lines of nested
+/// aliases would otherwise fill the memory.
 const NODES_MAX: usize = 200_000;
 
 /// Reads one document; `None` for a file without content. `faults` gets what could be read over.
@@ -166,7 +166,11 @@ impl Builder {
 
     fn alias(&mut self, anchor: usize, place: &Place) -> Result<(), Fault> {
         let Some(node) = self.anchors.get(&anchor).cloned() else {
-            return Err(Fault::new(place, "an alias stands inside the value it repeats", "remove the alias"));
+            return Err(Fault::new(
+                place,
+                "an alias stands inside the value it repeats",
+                "remove the alias",
+            ));
         };
         let (count, depth) = node.extent();
         self.check_depth(depth, place)?;
@@ -191,17 +195,20 @@ impl Builder {
 
     fn scalar(&mut self, text: &str, style: ScalarStyle, tag: Option<&Tag>, place: Place) -> Node {
         let resolved = scalar::resolve(text);
-        let (data, plain) = match tag.filter(|tag| tag.is_yaml_core_schema()).map(|tag| tag.suffix.as_str()) {
-            Some("str") => (Data::Text, false),
-            Some("int" | "float" | "bool" | "null") => (resolved, false),
-            core => {
-                if core.is_some() || tag.is_some_and(|tag| tag.suffix != "!" && !tag.suffix.is_empty()) {
-                    self.tag_fault(tag, &place);
+        let (data, plain) =
+            match tag.filter(|tag| tag.is_yaml_core_schema()).map(|tag| tag.suffix.as_str()) {
+                Some("str") => (Data::Text, false),
+                Some("int" | "float" | "bool" | "null") => (resolved, false),
+                core => {
+                    if core.is_some()
+                        || tag.is_some_and(|tag| tag.suffix != "!" && !tag.suffix.is_empty())
+                    {
+                        self.tag_fault(tag, &place);
+                    }
+                    let plain = style == ScalarStyle::Plain && tag.is_none();
+                    (if plain { resolved } else { Data::Text }, plain)
                 }
-                let plain = style == ScalarStyle::Plain && tag.is_none();
-                (if plain { resolved } else { Data::Text }, plain)
-            }
-        };
+            };
         let value = Value::Scalar(Scalar { data, text: text.to_owned(), plain });
         Node { value, place, template: None }
     }
@@ -261,7 +268,10 @@ impl MapBody {
 
     fn read_key(&self, node: Node) -> (Key, Option<Fault>) {
         let Value::Scalar(scalar) = node.value else {
-            return (Key::Bad, Some(Fault::new(&node.place, "a key is a list or a map", "write a text")));
+            return (
+                Key::Bad,
+                Some(Fault::new(&node.place, "a key is a list or a map", "write a text")),
+            );
         };
         if scalar.plain && scalar.text == "<<" {
             return (Key::Merge, None);
@@ -284,11 +294,19 @@ impl MapBody {
 
 /// The fault of a key, id or global given a second time.
 pub fn twice(key: &str, place: &Place, first: &Place) -> Fault {
-    Fault::new(place, format!("`{key}` is given twice"), format!("keep one of them; the first is at {first}"))
+    Fault::new(
+        place,
+        format!("`{key}` is given twice"),
+        format!("keep one of them; the first is at {first}"),
+    )
 }
 
 fn bad_merge(place: &Place) -> Fault {
-    Fault::new(place, "`<<` can take in only a map or a list of maps", "write for example <<: *name")
+    Fault::new(
+        place,
+        "`<<` can take in only a map or a list of maps",
+        "write for example <<: *name",
+    )
 }
 
 #[cfg(test)]
@@ -346,7 +364,9 @@ mod tests {
         for (text, faults) in [
             (
                 "a: 1\nb: 2\na: 3\n",
-                vec!["f.yaml:3:1: `a` is given twice; keep one of them; the first is at f.yaml:1:1"],
+                vec![
+                    "f.yaml:3:1: `a` is given twice; keep one of them; the first is at f.yaml:1:1",
+                ],
             ),
             (
                 "a: !x 1\nb: !y [2]\n",
@@ -369,13 +389,17 @@ mod tests {
                  into a file of its own",
                 ],
             ),
-            ("a: &x [*x]", vec!["f.yaml:1:8: an alias stands inside the value it repeats; remove the alias"]),
+            (
+                "a: &x [*x]",
+                vec!["f.yaml:1:8: an alias stands inside the value it repeats; remove the alias"],
+            ),
         ] {
             assert_eq!(bad(text), faults, "{text}");
         }
     }
 
-    /// Nested aliases that would multiply into millions of values, and very deep nesting, are refused.
+    /// Nested aliases that would multiply into millions of values, and very deep nesting, are
+    /// refused.
     #[test]
     fn bounds() {
         let mut bomb = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");

@@ -1,6 +1,7 @@
 //! Variables in scalar values: `${NAME}`, `${NAME:-default}`, `${file:/path}`, `$$`.
 //!
-//! They are replaced in the tree, after YAML is parsed, so that a value can never change the structure.
+//! They are replaced in the tree, after YAML is parsed, so that a value can never change the
+//! structure.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -16,14 +17,17 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Looks up a variable of the environment.
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// Replaces the variables in every scalar value of `node`. A value that cannot be had becomes a hole.
+/// Replaces the variables in every scalar value of `node`. A value that cannot be had becomes a
+/// hole.
 pub fn replace(node: &mut Node, environment: Environment<'_>, faults: &mut Vec<Fault>) {
     match &mut node.value {
         Value::Seq(items) => items.iter_mut().for_each(|item| replace(item, environment, faults)),
         Value::Map(entries) => {
             entries.iter_mut().for_each(|entry| replace(&mut entry.node, environment, faults));
         }
-        Value::Scalar(scalar) if scalar.text.contains('$') => replace_scalar(node, environment, faults),
+        Value::Scalar(scalar) if scalar.text.contains('$') => {
+            replace_scalar(node, environment, faults)
+        }
         Value::Scalar(_) | Value::Hole => {}
     }
 }
@@ -116,7 +120,8 @@ impl Piece<'_> {
                 // As in a shell, `:-` also covers a variable that is set but empty.
                 let set = environment(name).filter(|value| default.is_none() || !value.is_empty());
                 set.or(default.map(String::from)).ok_or_else(|| {
-                    let advice = format!("set it, or write ${{{name}:-default}}; a literal dollar is $$");
+                    let advice =
+                        format!("set it, or write ${{{name}:-default}}; a literal dollar is $$");
                     (format!("the variable `{name}` is not set"), advice)
                 })
             }
@@ -125,7 +130,8 @@ impl Piece<'_> {
                 (format!("cannot read `${{file:{path}}}`: {error}"), advice.into())
             }),
             Piece::Bad(text) => {
-                let advice = "write ${NAME}, ${NAME:-default} or ${file:/path}; a literal dollar is $$";
+                let advice =
+                    "write ${NAME}, ${NAME:-default} or ${file:/path}; a literal dollar is $$";
                 Err((format!("`{text}` is not a variable"), advice.into()))
             }
         }
@@ -146,8 +152,10 @@ fn read_value(path: &Path) -> io::Result<String> {
     if text.len() as u64 > FILE_BYTES_MAX {
         return Err(io::Error::other("the file is too large"));
     }
-    let end =
-        text.strip_suffix('\n').map_or(text.as_str(), |line| line.strip_suffix('\r').unwrap_or(line)).len();
+    let end = text
+        .strip_suffix('\n')
+        .map_or(text.as_str(), |line| line.strip_suffix('\r').unwrap_or(line))
+        .len();
     text.truncate(end);
     Ok(text)
 }
@@ -170,7 +178,8 @@ mod tests {
         (root.to_json(), faults.iter().map(Fault::to_string).collect())
     }
 
-    /// Each form is replaced; a plain scalar is typed anew, a quoted one stays text, structure never changes.
+    /// Each form is replaced; a plain scalar is typed anew, a quoted one stays text, structure
+    /// never changes.
     #[test]
     fn forms() {
         let text = "a: ${PORT}\nb: '${PORT}'\nc: 1${PORT}\nd: ${WORD}\ne: ${NONE:-5}\nf: ${EMPTY:-x}\n\
@@ -180,12 +189,12 @@ mod tests {
         assert_eq!(
             root.to_string(),
             r#"{"a":7878,"b":"7878","c":17878,"d":"a: b","e":5,"f":"x","g":"$7878","h":"$x and $","#
-                .to_owned()
-                + r#""i":"${PORT}","j":"","${PORT}":"k","l":[""]}"#
+                .to_owned() + r#""i":"${PORT}","j":"","${PORT}":"k","l":[""]}"#
         );
     }
 
-    /// An unset name, a malformed one and an unreadable file are faults at their value; the rest is read on.
+    /// An unset name, a malformed one and an unreadable file are faults at their value; the rest is
+    /// read on.
     #[test]
     fn faults() {
         let (_, faults) = read(
@@ -210,7 +219,9 @@ mod tests {
     #[test]
     fn files() {
         let folder = tempfile::tempdir().unwrap();
-        for (content, expected) in [("s3cret\n", "s3cret"), ("a\r\n", "a"), ("a\n\n", "a\n"), ("a", "a")] {
+        for (content, expected) in
+            [("s3cret\n", "s3cret"), ("a\r\n", "a"), ("a\n\n", "a\n"), ("a", "a")]
+        {
             let path = folder.path().join("key");
             std::fs::write(&path, content).unwrap();
             let (root, faults) = read(&format!("a: '${{file:{}}}'\n", path.display()));

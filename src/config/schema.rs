@@ -43,7 +43,9 @@ fn common_properties(kind: Kind, type_name: &str) -> Map<String, Json> {
 
 fn common_property(key: &str, type_name: &str) -> Json {
     match key {
-        "type" => json!({ "description": "What the component is.", "type": "string", "const": type_name }),
+        "type" => {
+            json!({ "description": "What the component is.", "type": "string", "const": type_name })
+        }
         "inputs" => json!({
             "description": "Ids of the components it reads from, or id.output for a side output.",
             "type": "array",
@@ -162,18 +164,20 @@ fn tests_schema(definitions: &mut Map<String, Json>) -> Json {
 fn define(schema: &mut Json, prefix: &str, definitions: &mut Map<String, Json>) {
     rename_references(schema, prefix);
     let own = take_object(schema, "$defs");
-    definitions.extend(own.into_iter().map(|(name, definition)| (prefix.to_owned() + &name, definition)));
+    definitions
+        .extend(own.into_iter().map(|(name, definition)| (prefix.to_owned() + &name, definition)));
     if let Some(object) = schema.as_object_mut() {
         object.remove("$schema");
     }
 }
 
-/// Refuses unknown keys as validation does. Alternatives that are closed by themselves would refuse the
-/// common keys, so those get them too.
+/// Refuses unknown keys as validation does. Alternatives that are closed by themselves would refuse
+/// the common keys, so those get them too.
 fn close(schema: &mut Json, common: &Map<String, Json>) {
     for name in ["oneOf", "anyOf"] {
         let branches = schema.get_mut(name).and_then(Json::as_array_mut).into_iter().flatten();
-        for branch in branches.filter(|branch| branch.get("additionalProperties") == Some(&Json::Bool(false)))
+        for branch in
+            branches.filter(|branch| branch.get("additionalProperties") == Some(&Json::Bool(false)))
         {
             add_properties(branch, common);
         }

@@ -29,7 +29,8 @@ const LISTED_MAX: usize = 30;
 
 /// `a`, `b` and `c`, in backticks.
 pub fn listed(names: &[&str], last: &str) -> String {
-    let mut quoted: Vec<String> = names.iter().take(LISTED_MAX).map(|name| format!("`{name}`")).collect();
+    let mut quoted: Vec<String> =
+        names.iter().take(LISTED_MAX).map(|name| format!("`{name}`")).collect();
     if names.len() > LISTED_MAX {
         quoted.push(format!("{} more", names.len() - LISTED_MAX));
     }

@@ -16,7 +16,11 @@ pub fn syntax_fault(file: &Arc<str>, text: &str, error: &ScanError) -> Fault {
     let place = Place { file: file.clone(), line: marker.line(), column: marker.col() + 1 };
     if is_variable(text, marker) {
         let advice = "put quotes around it, or for a number write the keys on lines of their own";
-        return Fault::new(&place, "a variable inside { } or [ ] cannot stand without quotes", advice);
+        return Fault::new(
+            &place,
+            "a variable inside { } or [ ] cannot stand without quotes",
+            advice,
+        );
     }
     let info = error.info();
     Fault::new(&place, format!("not YAML: {info}"), syntax_advice(info))
@@ -59,7 +63,10 @@ fn syntax_advice(info: &str) -> &'static str {
         ("block", "give keys of one level the same indentation"),
     ];
     let found = ADVICE.iter().find(|(part, _)| info.contains(part));
-    found.map_or("check quotes, brackets and indentation here and on the line before", |(_, advice)| *advice)
+    found.map_or(
+        "check quotes, brackets and indentation here and on the line before",
+        |(_, advice)| *advice,
+    )
 }
 
 #[cfg(test)]

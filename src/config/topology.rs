@@ -10,12 +10,21 @@ use super::suggest;
 
 /// Checks the topology of all components. `written` are the kinds of which something was written;
 /// `start` is where a configuration without any would begin.
-pub fn check(drafts: &[Draft], written: &[Kind], start: &Place, faults: &mut Vec<Fault>) -> Vec<Fault> {
+pub fn check(
+    drafts: &[Draft],
+    written: &[Kind],
+    start: &Place,
+    faults: &mut Vec<Fault>,
+) -> Vec<Fault> {
     for (kind, purpose) in [(Kind::Source, "read from"), (Kind::Sink, "deliver to")] {
         if !written.contains(&kind) {
             let section = kind.section();
             let advice = format!("add a {kind} under `{section}:`");
-            faults.push(Fault::new(start, format!("no {section}, so there is nothing to {purpose}"), advice));
+            faults.push(Fault::new(
+                start,
+                format!("no {section}, so there is nothing to {purpose}"),
+                advice,
+            ));
         }
     }
     let mut wiring = Wiring::new(drafts);
@@ -37,7 +46,8 @@ struct Wiring<'a> {
 
 impl<'a> Wiring<'a> {
     fn new(drafts: &'a [Draft]) -> Self {
-        let by_id = drafts.iter().enumerate().map(|(index, draft)| (draft.id.as_str(), index)).collect();
+        let by_id =
+            drafts.iter().enumerate().map(|(index, draft)| (draft.id.as_str(), index)).collect();
         Wiring { drafts, by_id, edges: vec![Vec::new(); drafts.len()], read: HashSet::new() }
     }
 
@@ -53,7 +63,11 @@ impl<'a> Wiring<'a> {
             match self.find(index, input) {
                 Ok(from) if from == index => {
                     let what = format!("`{}` is its own input", draft.id);
-                    faults.push(Fault::new(&input.place, what, "name the component it should read from"));
+                    faults.push(Fault::new(
+                        &input.place,
+                        what,
+                        "name the component it should read from",
+                    ));
                 }
                 Ok(from) => {
                     self.edges[index].push((from, input));
@@ -122,7 +136,8 @@ impl<'a> Wiring<'a> {
                 readers[*from].push(index);
             }
         }
-        let mut ready: Vec<usize> = left.iter().copied().filter(|index| waiting[*index] == 0).collect();
+        let mut ready: Vec<usize> =
+            left.iter().copied().filter(|index| waiting[*index] == 0).collect();
         while let Some(index) = ready.pop() {
             left.remove(&index);
             for &reader in &readers[index] {
@@ -139,7 +154,8 @@ impl<'a> Wiring<'a> {
         let mut way = vec![start];
         loop {
             let last = way[way.len() - 1];
-            let next = self.edges[last].iter().map(|(from, _)| *from).find(|from| left.contains(from));
+            let next =
+                self.edges[last].iter().map(|(from, _)| *from).find(|from| left.contains(from));
             let Some(next) = next else { return way };
             if let Some(at) = way.iter().position(|index| *index == next) {
                 let mut cycle = way.split_off(at);

@@ -1,5 +1,5 @@
-//! The list `tests`: unit tests of the configuration. Here only their form is checked; what they name is
-//! looked up when they run.
+//! The list `tests`: unit tests of the configuration. Here only their form is checked; what they
+//! name is looked up when they run.
 
 use std::fmt;
 use std::ops::Deref;
@@ -13,8 +13,8 @@ use super::check::{self, Formats, Spot};
 use super::fault::{Fault, Place};
 use super::node::Node;
 
-/// The time at which events are read where a test names none. It never changes, so that a test gives the
-/// same on every day.
+/// The time at which events are read where a test names none. It never changes, so that a test
+/// gives the same on every day.
 const NOW: &str = "2026-01-01T00:00:00Z";
 
 /// An event as a test writes it, and as the codec `json` does.
@@ -69,7 +69,8 @@ impl Inputs {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TestInput {
-    /// Id of a transform, which gets the events; or of a source: everything that reads it gets them.
+    /// Id of a transform, which gets the events; or of a source: everything that reads it gets
+    /// them.
     #[schemars(extend("examples" = ["ID"]))]
     pub to: String,
     /// The events as lines.
@@ -100,7 +101,8 @@ pub struct Expectation {
     /// Id of a component, or id.output for a side output; of a sink, what it gets.
     #[schemars(extend("examples" = ["ID"]))]
     pub from: String,
-    /// The events, in order. Each is compared by the keys that are given; a key with null is not there.
+    /// The events, in order. Each is compared by the keys that are given; a key with null is not
+    /// there.
     #[serde(default)]
     #[schemars(with = "Vec<Event>", extend("examples" = [[{ "message": "a line" }]]))]
     pub events: Option<Vec<Event>>,
@@ -162,7 +164,12 @@ pub fn read(nodes: Vec<Node>, formats: Formats, faults: &mut Vec<Fault>) -> Vec<
     nodes.into_iter().filter_map(|node| read_one(node, &schema, formats, faults)).collect()
 }
 
-fn read_one(node: Node, schema: &Json, formats: Formats, faults: &mut Vec<Fault>) -> Option<UnitTest> {
+fn read_one(
+    node: Node,
+    schema: &Json,
+    formats: Formats,
+    faults: &mut Vec<Fault>,
+) -> Option<UnitTest> {
     let found = check::check(&node, schema, formats, Spot { key: "", place: &node.place });
     if !found.is_empty() || node.has_hole() {
         faults.extend(found);
@@ -170,7 +177,11 @@ fn read_one(node: Node, schema: &Json, formats: Formats, faults: &mut Vec<Fault>
     }
     let Ok(form) = serde_json::from_value::<TestForm>(node.to_json()) else {
         // The error's own text could hold a secret.
-        faults.push(Fault::new(&node.place, "this test cannot be read", "compare it with the manual"));
+        faults.push(Fault::new(
+            &node.place,
+            "this test cannot be read",
+            "compare it with the manual",
+        ));
         return None;
     };
     let test = UnitTest { form, node };
@@ -198,6 +209,7 @@ fn expectation_fault(test: &UnitTest, at: usize, expected: &Expectation) -> Opti
         return Some(Fault::new(place, "nothing is expected here", "add `events` or `count`"));
     }
     let lonely = *exact && events.is_none();
-    lonely
-        .then(|| Fault::new(place, "`exact` is about `events`, and there are none", "add them, or remove it"))
+    lonely.then(|| {
+        Fault::new(place, "`exact` is about `events`, and there are none", "add them, or remove it")
+    })
 }

@@ -7,7 +7,8 @@ use serde_json::{Number, Value as Json};
 /// Differences of one expectation that are shown; the others are counted.
 const SHOWN_MAX: usize = 20;
 
-/// The largest table of pairs for which events are aligned; beyond, they are compared by their number.
+/// The largest table of pairs for which events are aligned; beyond, they are compared by their
+/// number.
 const PAIRS_MAX: usize = 1 << 20;
 
 /// One difference.
@@ -95,7 +96,8 @@ enum Pair {
 fn align(expected: usize, found: usize, is_same: impl Fn(usize, usize) -> bool) -> Vec<Pair> {
     let least = expected.min(found);
     let front = (0..least).take_while(|at| is_same(*at, *at)).count();
-    let back = (0..least - front).take_while(|at| is_same(expected - 1 - at, found - 1 - at)).count();
+    let back =
+        (0..least - front).take_while(|at| is_same(expected - 1 - at, found - 1 - at)).count();
     let (expected_end, found_end) = (expected - back, found - back);
     let (rows, columns) = (expected_end - front, found_end - front);
     let is_small = rows.saturating_mul(columns) <= PAIRS_MAX;
@@ -106,7 +108,9 @@ fn align(expected: usize, found: usize, is_same: impl Fn(usize, usize) -> bool) 
             (true, false) => Pair::Missing(e),
             (false, _) => Pair::Surplus(f),
             (true, true) if is_same(e, f) => Pair::Same,
-            (true, true) => costs.as_ref().map_or(Pair::Changed(e, f), |costs| costs.cheapest(e, f, front)),
+            (true, true) => {
+                costs.as_ref().map_or(Pair::Changed(e, f), |costs| costs.cheapest(e, f, front))
+            }
         };
         e += usize::from(!matches!(pair, Pair::Surplus(_)));
         f += usize::from(!matches!(pair, Pair::Missing(_)));
@@ -118,7 +122,8 @@ fn align(expected: usize, found: usize, is_same: impl Fn(usize, usize) -> bool) 
 
 /// An event that stands alone; two of them cost more than one that differs.
 const ALONE: u32 = 2;
-/// An event that differs; it costs more than one that stands alone, so that equal ones find each other.
+/// An event that differs; it costs more than one that stands alone, so that equal ones find each
+/// other.
 const CHANGED: u32 = 3;
 
 /// What it costs at least to align the ends of two lists.
@@ -151,7 +156,8 @@ impl Costs {
         self.list[e * self.width + f]
     }
 
-    /// What two events that are not the same are to each other; the table begins at `front` of both.
+    /// What two events that are not the same are to each other; the table begins at `front` of
+    /// both.
     fn cheapest(&self, e: usize, f: usize, front: usize) -> Pair {
         let cost = |e: usize, f: usize| self.at(e - front, f - front);
         match cost(e, f) {
@@ -177,7 +183,8 @@ fn collect(path: &str, expected: &Event, found: &Event, exact: bool, lines: &mut
             (Json::Object(wanted), Json::Object(there)) => {
                 collect(&format!("{inner}."), wanted, there, exact, lines);
             }
-            _ if is_equal(wanted, there) || inner == "timestamp" && is_same_time(wanted, there) => {}
+            _ if is_equal(wanted, there) || inner == "timestamp" && is_same_time(wanted, there) => {
+            }
             _ => lines.extend([shown('-', &inner, wanted), shown('+', &inner, there)]),
         }
     }
@@ -187,7 +194,11 @@ fn collect(path: &str, expected: &Event, found: &Event, exact: bool, lines: &mut
 }
 
 fn shown(sign: char, path: &str, value: &Json) -> String {
-    if value.is_null() { format!("{sign} {path} (none)") } else { format!("{sign} {path}: {value}") }
+    if value.is_null() {
+        format!("{sign} {path} (none)")
+    } else {
+        format!("{sign} {path}: {value}")
+    }
 }
 
 /// Whether two values are the same; numbers by their value.
@@ -195,10 +206,12 @@ fn is_equal(left: &Json, right: &Json) -> bool {
     match (left, right) {
         (Json::Number(left), Json::Number(right)) => is_equal_number(left, right),
         (Json::Array(left), Json::Array(right)) => {
-            left.len() == right.len() && left.iter().zip(right).all(|(left, right)| is_equal(left, right))
+            left.len() == right.len()
+                && left.iter().zip(right).all(|(left, right)| is_equal(left, right))
         }
         (Json::Object(left), Json::Object(right)) => {
-            let is_in_right = |(key, value)| right.get(key).is_some_and(|other| is_equal(value, other));
+            let is_in_right =
+                |(key, value)| right.get(key).is_some_and(|other| is_equal(value, other));
             left.len() == right.len() && left.iter().all(is_in_right)
         }
         _ => left == right,
@@ -232,7 +245,10 @@ mod tests {
     #[test]
     fn only_given_keys_count_and_null_is_not_there() {
         let found = r#"[{"timestamp":"t","a":1,"b":{"c":2,"d":3},"e":null}]"#;
-        assert_eq!(shown(found, r#"[{"a":1.0,"b":{"c":2},"e":null,"x":null}]"#, false), Vec::<String>::new());
+        assert_eq!(
+            shown(found, r#"[{"a":1.0,"b":{"c":2},"e":null,"x":null}]"#, false),
+            Vec::<String>::new()
+        );
         assert_eq!(
             shown(found, r#"[{"a":null,"b":{"c":"2"},"x":[1]}]"#, false),
             [format!(
@@ -250,7 +266,9 @@ mod tests {
         let same = |left: &str, right: &str| {
             is_equal(&serde_json::from_str(left).unwrap(), &serde_json::from_str(right).unwrap())
         };
-        for (left, right) in [("1", "1.0"), ("25e-2", "0.25"), ("[1,{\"a\":2}]", "[1.0,{\"a\":2.0}]")] {
+        for (left, right) in
+            [("1", "1.0"), ("25e-2", "0.25"), ("[1,{\"a\":2}]", "[1.0,{\"a\":2.0}]")]
+        {
             assert!(same(left, right), "{left} {right}");
         }
         for (left, right) in [
@@ -267,8 +285,14 @@ mod tests {
     #[test]
     fn only_the_timestamp_is_compared_as_a_time() {
         let found = r#"[{"timestamp":"2026-01-01T00:00:00.000Z","t":"2026-01-01T00:00:00.000Z"}]"#;
-        assert_eq!(shown(found, r#"[{"timestamp":"2026-01-01T01:00:00.0004+01:00"}]"#, true).len(), 1);
-        assert_eq!(shown(found, r#"[{"timestamp":"2026-01-01T01:00:00.0004+01:00"}]"#, false).len(), 0);
+        assert_eq!(
+            shown(found, r#"[{"timestamp":"2026-01-01T01:00:00.0004+01:00"}]"#, true).len(),
+            1
+        );
+        assert_eq!(
+            shown(found, r#"[{"timestamp":"2026-01-01T01:00:00.0004+01:00"}]"#, false).len(),
+            0
+        );
         assert_eq!(shown(found, r#"[{"t":"2026-01-01T01:00:00+01:00"}]"#, false).len(), 1);
         assert_eq!(shown(found, r#"[{"timestamp":"2026-01-01T00:00:01Z"}]"#, false).len(), 1);
     }
@@ -276,7 +300,8 @@ mod tests {
     #[test]
     fn one_event_too_few_or_too_many_does_not_move_the_others() {
         let list = |names: &[&str]| {
-            let all: Vec<String> = names.iter().map(|name| format!("{{\"m\":\"{name}\"}}")).collect();
+            let all: Vec<String> =
+                names.iter().map(|name| format!("{{\"m\":\"{name}\"}}")).collect();
             format!("[{}]", all.join(","))
         };
         let shown = |found: &[&str], expected: &[&str]| shown(&list(found), &list(expected), false);
@@ -309,7 +334,10 @@ mod tests {
         assert_eq!(shown(&[], &["a"]), ["event 1 of 1 is missing: - {\"m\":\"a\"}"]);
         let many = vec!["z"; 30];
         let blocks = shown(&many, &[]);
-        assert_eq!((blocks.len(), blocks[SHOWN_MAX].as_str()), (SHOWN_MAX + 1, "10 more differences: "));
+        assert_eq!(
+            (blocks.len(), blocks[SHOWN_MAX].as_str()),
+            (SHOWN_MAX + 1, "10 more differences: ")
+        );
     }
 
     /// Whatever two lists are, every event of both is in the alignment once and in order; with and
@@ -327,7 +355,8 @@ mod tests {
                         Pair::Missing(left) => (left == e).then_some((1, 0)),
                         Pair::Surplus(right) => (right == f).then_some((0, 1)),
                     };
-                    let (left, right) = at.unwrap_or_else(|| panic!("{expected} {found} {step}: {pair:?}"));
+                    let (left, right) =
+                        at.unwrap_or_else(|| panic!("{expected} {found} {step}: {pair:?}"));
                     (e, f) = (e + left, f + right);
                 }
                 assert_eq!((e, f), (expected, found), "{step}");

@@ -6,8 +6,8 @@ use millstream_components::codec::Encoding;
 use millstream_components::formats::parse_rfc3339;
 use millstream_model::limits::BATCH_ROWS_MAX;
 use millstream_model::{
-    Batch, BatchBuilder, BlockPool, CellKind, Column, ColumnBuilder, Counters, EncodeCx, Grant, Ledger,
-    Origin, Payload, Selection, SinkSet, TIME_UNKNOWN,
+    Batch, BatchBuilder, BlockPool, CellKind, Column, ColumnBuilder, Counters, EncodeCx, Grant,
+    Ledger, Origin, Payload, Selection, SinkSet, TIME_UNKNOWN,
 };
 use serde_json::Value as Json;
 use std::sync::Arc;
@@ -36,7 +36,8 @@ impl Maker {
             batches.extend(self.batch(&texts, step, &origin, &mut offset));
         }
         for events in step.input.events.as_deref().unwrap_or_default().chunks(BATCH_ROWS_MAX) {
-            let text = |event| Event::get(event, "message").and_then(Json::as_str).unwrap_or_default();
+            let text =
+                |event| Event::get(event, "message").and_then(Json::as_str).unwrap_or_default();
             let texts: Vec<&str> = events.iter().map(text).collect();
             let batch = self.batch(&texts, step, &origin, &mut offset);
             batches.extend(batch.map(|batch| with_fields(batch, events)));

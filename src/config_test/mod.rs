@@ -1,8 +1,9 @@
-//! `millstream test`: unit tests of a configuration. The transforms run as functions, on one thread and
-//! at a given time; sources and sinks are never opened.
+//! `millstream test`: unit tests of a configuration. The transforms run as functions, on one thread
+//! and at a given time; sources and sinks are never opened.
 //!
-//! The way of a test: `plan` looks up what it names, `events` makes batches of its input, `network` lets
-//! them through the transforms, and `compare` says how what came out differs from what was expected.
+//! The way of a test: `plan` looks up what it names, `events` makes batches of its input, `network`
+//! lets them through the transforms, and `compare` says how what came out differs from what was
+//! expected.
 
 mod compare;
 mod events;
@@ -101,7 +102,9 @@ fn missed(maker: &Maker, play: &Play<'_>, wanted: &Wanted<'_>) -> Vec<String> {
     let head = format!("{} ({})", wanted.expected.from, short(wanted.place));
     let indented = |line: &String| format!("  {line}");
     let lines = |block: &compare::Block| {
-        std::iter::once(format!("{head}: {}", block.what)).chain(block.lines.iter().map(indented)).collect()
+        std::iter::once(format!("{head}: {}", block.what))
+            .chain(block.lines.iter().map(indented))
+            .collect()
     };
     blocks.iter().flat_map(|block| -> Vec<String> { lines(block) }).collect()
 }
@@ -132,7 +135,8 @@ fn short(place: &Place) -> String {
 
 /// A text without line ends and other control characters.
 fn one_line(text: &str) -> String {
-    let escaped = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    let escaped =
+        |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
     text.chars().map(escaped).collect()
 }
 

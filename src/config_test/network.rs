@@ -28,7 +28,9 @@ impl<'c> Network<'c> {
         let mut inputs = vec![Vec::new(); components.len()];
         for (reader, component) in components.iter().enumerate() {
             for (id, output) in wiring::inputs(config, component) {
-                let Some(from) = components.iter().position(|other| other.id == id) else { continue };
+                let Some(from) = components.iter().position(|other| other.id == id) else {
+                    continue;
+                };
                 readers[from].push((output, reader));
                 inputs[reader].push(from);
             }
@@ -75,7 +77,9 @@ impl Op {
             Transform::Map(instance) => Ok(Op::Map(instance())),
             Transform::Serial(serial) => Ok(Op::Serial(serial)),
             Transform::Offload(offload) => Ok(Op::Offload(offload)),
-            Transform::Merge(_) => Err(BuildError(format!("{}: aggregates cannot be tested", component.id))),
+            Transform::Merge(_) => {
+                Err(BuildError(format!("{}: aggregates cannot be tested", component.id)))
+            }
         }
     }
 
@@ -164,21 +168,23 @@ impl<'n> Play<'n> {
 
     /// What was counted and said on the way.
     pub fn notes(&self) -> Vec<String> {
-        let counted =
-            self.network.components.iter().zip(&self.counters).filter_map(|(component, counters)| {
+        let counted = self.network.components.iter().zip(&self.counters).filter_map(
+            |(component, counters)| {
                 let counters = counters.snapshot();
                 let dropped = listed("dropped", &counters.dropped_events);
                 let noted = listed("noted", &counters.noted_events);
                 let both = dropped.into_iter().chain(noted).collect::<Vec<_>>().join("; ");
                 (!both.is_empty()).then(|| format!("counted by {}: {both}", component.id))
-            });
+            },
+        );
         counted.chain(self.said.iter().cloned()).collect()
     }
 }
 
 /// `dropped throttled 3, duplicate 1`.
 fn listed(what: &str, counts: &BTreeMap<&'static str, u64>) -> Option<String> {
-    let each: Vec<String> = counts.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
+    let each: Vec<String> =
+        counts.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
     (!each.is_empty()).then(|| format!("{what} {}", each.join(", ")))
 }
 

@@ -101,7 +101,11 @@ impl<'c> Planner<'c, '_> {
         match found {
             Some(_) => {
                 let advice = "name a transform, or a source that leads to the sink";
-                self.fault(&pointer, format!("`to`: `{shown}` is a sink, which passes nothing on"), advice);
+                self.fault(
+                    &pointer,
+                    format!("`to`: `{shown}` is a sink, which passes nothing on"),
+                    advice,
+                );
             }
             None => {
                 let advice = suggest::advice(shown, &names, "what takes events is");
@@ -118,7 +122,8 @@ impl<'c> Planner<'c, '_> {
             if event.get("message").is_some_and(|message| !message.is_string()) {
                 self.fault(&pointer("message"), "`message`: expected text", "write quotes");
             }
-            let is_time = |time: &serde_json::Value| time.as_str().is_some_and(|t| parse_rfc3339(t).is_ok());
+            let is_time =
+                |time: &serde_json::Value| time.as_str().is_some_and(|t| parse_rfc3339(t).is_ok());
             if event.get("timestamp").is_some_and(|time| !is_time(time)) {
                 let advice = "write for example 2026-11-21T20:29:46Z";
                 self.fault(&pointer("timestamp"), "`timestamp`: expected a time", advice);
@@ -149,11 +154,17 @@ impl<'c> Planner<'c, '_> {
 
     /// Refuses to expect something, even nothing, where no event can come from.
     fn unreached(&mut self, network: &Network<'_>, steps: &[Step<'_>], expect: &[Wanted<'_>]) {
-        let reached: Vec<Vec<bool>> = steps.iter().map(|step| network.reached(step.component)).collect();
+        let reached: Vec<Vec<bool>> =
+            steps.iter().map(|step| network.reached(step.component)).collect();
         for wanted in expect.iter().filter(|_| steps.len() == self.test.input.list().len()) {
             if !reached.iter().any(|reached| reached[wanted.component]) {
-                let what = format!("`from`: no input of this test leads to `{}`", wanted.expected.from);
-                self.faults.push(Fault::new(wanted.place, what, "put the input where it leads there"));
+                let what =
+                    format!("`from`: no input of this test leads to `{}`", wanted.expected.from);
+                self.faults.push(Fault::new(
+                    wanted.place,
+                    what,
+                    "put the input where it leads there",
+                ));
             }
         }
     }
@@ -171,7 +182,8 @@ fn find(config: &Config, name: &str) -> Option<(usize, usize)> {
 /// Everything that gives events: `id` and `id.output`.
 fn outputs(config: &Config) -> Vec<String> {
     let of = |component: &Component| {
-        let side = side_outputs(component).into_iter().map(|output| format!("{}.{output}", component.id));
+        let side =
+            side_outputs(component).into_iter().map(|output| format!("{}.{output}", component.id));
         std::iter::once(component.id.clone()).chain(side).collect::<Vec<_>>()
     };
     config.components.iter().flat_map(of).collect()

@@ -43,7 +43,8 @@ fn faults(tests: &str) -> Vec<String> {
         Ok(config) => plan::all(&config, &Network::new(&config)).err().expect("faults"),
         Err(faults) => faults,
     };
-    let shorten = |fault: &Fault| fault.to_string().replace(&format!("{}/", folder.path().display()), "");
+    let shorten =
+        |fault: &Fault| fault.to_string().replace(&format!("{}/", folder.path().display()), "");
     faults.iter().map(shorten).collect()
 }
 
@@ -78,7 +79,8 @@ fn events_with_fields_come_out_as_they_went_in() {
     assert_eq!((status, text.as_str()), (DONE, "ok as they are\n1 passed, 0 failed\n"));
 }
 
-/// Time passes as the inputs say and in no other way, every test begins anew, and a file is one key.
+/// Time passes as the inputs say and in no other way, every test begins anew, and a file is one
+/// key.
 #[test]
 fn time_is_given() {
     let (status, text) = played(
@@ -100,7 +102,10 @@ fn time_is_given() {
   input: { to: calm, lines: [a, a] }
   expect: [{ from: out, count: 2, events: [{ timestamp: 2026-01-01T00:00:00Z }, {}] }]\n",
     );
-    assert_eq!((status, text.as_str()), (DONE, "ok excess\nok from the beginning\n2 passed, 0 failed\n"));
+    assert_eq!(
+        (status, text.as_str()),
+        (DONE, "ok excess\nok from the beginning\n2 passed, 0 failed\n")
+    );
 }
 
 /// A failure says what is wrong with which event, and what was counted on the way.

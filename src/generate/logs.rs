@@ -40,17 +40,21 @@ pub fn logs(args: &LogsArgs) -> u8 {
     }
     let result = match &args.output {
         None => write(args, io::stdout().lock()),
-        Some(path) => {
-            OpenOptions::new().create(true).append(true).open(path).and_then(|file| write(args, file))
-        }
+        Some(path) => OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(path)
+            .and_then(|file| write(args, file)),
     };
     match result {
         Ok(()) => DONE,
         // Whoever read the lines has seen enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => DONE,
         Err(error) => {
-            let target =
-                args.output.as_ref().map_or("standard output".into(), |path| path.display().to_string());
+            let target = args
+                .output
+                .as_ref()
+                .map_or("standard output".into(), |path| path.display().to_string());
             eprintln!("{target}: {error}");
             FAILED
         }
@@ -59,7 +63,8 @@ pub fn logs(args: &LogsArgs) -> u8 {
 
 fn write(args: &LogsArgs, out: impl Write) -> io::Result<()> {
     let mut out = BufWriter::with_capacity(256 * 1024, out);
-    let (mut log, mut line, mut made) = (WebLog::new(args.seed, args.size.0 as usize), Vec::new(), 0);
+    let (mut log, mut line, mut made) =
+        (WebLog::new(args.seed, args.size.0 as usize), Vec::new(), 0);
     // Lines that go to a terminal are the progress.
     let is_seen = args.output.is_none() && io::stdout().is_terminal();
     let (begun, mut progress) = (Instant::now(), Progress::new("lines", args.count, is_seen));
@@ -67,7 +72,8 @@ fn write(args: &LogsArgs, out: impl Write) -> io::Result<()> {
     while made < count {
         let due = args.rate.map_or(u64::MAX, |rate| due(rate, begun.elapsed()));
         let until = due.min(count).min(made + 16 * 1024);
-        let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() as i64;
+        let seconds =
+            SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() as i64;
         while made < until {
             line.clear();
             log.line(args.first + made, seconds, &mut line);

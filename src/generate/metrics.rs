@@ -43,7 +43,8 @@ const PACKET_BYTES_MAX: u64 = 65_507;
 /// Options of `generate metrics`.
 #[derive(clap::Args)]
 pub struct MetricsArgs {
-    /// Where to: udp://HOST:PORT, unixgram:///PATH, unixpacket:///PATH, unix:///PATH or tcp://HOST:PORT
+    /// Where to: udp://HOST:PORT, unixgram:///PATH, unixpacket:///PATH, unix:///PATH or
+    /// tcp://HOST:PORT
     #[arg(long, value_name = "ADDRESS", conflicts_with = "output")]
     to: Option<Address>,
     /// File to append to [default: standard output]
@@ -98,14 +99,19 @@ pub fn metrics(args: &MetricsArgs) -> u8 {
     if sent.packets > 0 {
         let report = sent.text(args.series);
         // Points that go to standard output are not mixed with other lines.
-        if args.to.is_some() || args.output.is_some() { println!("{report}") } else { eprintln!("{report}") }
+        if args.to.is_some() || args.output.is_some() {
+            println!("{report}")
+        } else {
+            eprintln!("{report}")
+        }
     }
     match result {
         Ok(()) => DONE,
         // Whoever read the points has seen enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe && args.to.is_none() => DONE,
         Err(error) => {
-            let advice = if args.to.is_some() { socket_advice(&error) } else { file_advice(&error) };
+            let advice =
+                if args.to.is_some() { socket_advice(&error) } else { file_advice(&error) };
             eprintln!("{}: {error}{advice}", target_name(args));
             FAILED
         }
@@ -115,11 +121,15 @@ pub fn metrics(args: &MetricsArgs) -> u8 {
 /// What the options ask for, or what is wrong with them and what to write instead.
 fn shape(args: &MetricsArgs) -> Result<Shape, String> {
     if !(64..=PACKET_BYTES_MAX).contains(&args.packet_size.0) {
-        return Err(format!("--packet-size {} is out of range; write 64B to 65507B", args.packet_size));
+        return Err(format!(
+            "--packet-size {} is out of range; write 64B to 65507B",
+            args.packet_size
+        ));
     }
     if args.protocol == Protocol::Metricserver && matches!(args.to, Some(Address::Tcp(_))) {
         return Err(
-            "--to: metricserver has no TCP; write udp://, unixgram://, unixpacket:// or unix://".into()
+            "--to: metricserver has no TCP; write udp://, unixgram://, unixpacket:// or unix://"
+                .into(),
         );
     }
     let types = args.types.as_deref().unwrap_or(match args.protocol {
@@ -146,9 +156,9 @@ fn mix(protocol: Protocol, text: &str) -> Result<Vec<(Type, u64)>, String> {
             let known: Vec<&str> = protocol.types().iter().map(|of| of.name).collect();
             format!("{name:?} is no type here; write of {}", known.join(", "))
         })?;
-        let share = share
-            .parse::<u32>()
-            .map_err(|_| format!("{share:?} is no share; write a whole number, for example {name}:70"))?;
+        let share = share.parse::<u32>().map_err(|_| {
+            format!("{share:?} is no share; write a whole number, for example {name}:70")
+        })?;
         Ok((*of, u64::from(share)))
     };
     let mix = text.split(',').map(|part| one(part.trim())).collect::<Result<Vec<_>, String>>()?;
@@ -197,7 +207,12 @@ impl Sent {
     }
 }
 
-fn send_all(args: &MetricsArgs, mut load: Load, target: &mut Target, sent: &mut Sent) -> io::Result<()> {
+fn send_all(
+    args: &MetricsArgs,
+    mut load: Load,
+    target: &mut Target,
+    sent: &mut Sent,
+) -> io::Result<()> {
     let is_seen = args.to.is_none() && args.output.is_none() && io::stdout().is_terminal();
     let (begun, mut progress) = (Instant::now(), Progress::new("points", args.count, is_seen));
     let count = args.count.unwrap_or(u64::MAX);
@@ -228,8 +243,8 @@ impl Sent {
     }
 }
 
-/// Makes packets until as many points are made as are due; the last one may go beyond, so that what is
-/// in a packet does not depend on the time.
+/// Makes packets until as many points are made as are due; the last one may go beyond, so that what
+/// is in a packet does not depend on the time.
 fn fill(load: &mut Load, due: u64, count: u64, batch: &mut Batch, contents: &mut Vec<Content>) {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     batch.bytes.clear();
@@ -252,7 +267,9 @@ fn target_name(args: &MetricsArgs) -> String {
 /// What to do about an error of a file, if that is known.
 fn file_advice(error: &io::Error) -> &'static str {
     match error.kind() {
-        io::ErrorKind::NotFound => "; a file is made where it is missing, a folder is not: make it first",
+        io::ErrorKind::NotFound => {
+            "; a file is made where it is missing, a folder is not: make it first"
+        }
         io::ErrorKind::PermissionDenied => "; this user may not write there",
         _ => "",
     }
@@ -265,7 +282,9 @@ fn socket_advice(error: &io::Error) -> &'static str {
             "; there is no such file: is the agent running, with this path in `listen`?"
         }
         io::ErrorKind::ConnectionRefused => "; nobody listens there: is the agent running?",
-        io::ErrorKind::PermissionDenied => "; this user may not write there: look at the source's `mode`",
+        io::ErrorKind::PermissionDenied => {
+            "; this user may not write there: look at the source's `mode`"
+        }
         _ if error.raw_os_error() == Some(rustix::io::Errno::PROTOTYPE.raw_os_error()) => {
             "; the socket is of another kind: write unixgram://, unixpacket:// or unix:// as in `listen`"
         }

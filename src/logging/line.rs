@@ -13,8 +13,8 @@ pub fn format_line(time: SystemTime, level: Level, target: &str, message: &str) 
     format!("{} {level:<5} {target}  {message}\n", Rfc3339(time))
 }
 
-/// Text in which control characters are written out, so that no message makes a second line or moves a
-/// terminal's cursor, of at most `bytes_max` bytes and a mark where it is cut.
+/// Text in which control characters are written out, so that no message makes a second line or
+/// moves a terminal's cursor, of at most `bytes_max` bytes and a mark where it is cut.
 pub fn escaped(text: impl fmt::Display, bytes_max: usize) -> String {
     let mut escaper = Escaper { out: String::new(), bytes_max };
     if write!(escaper, "{text}").is_err() {
@@ -67,8 +67,8 @@ impl fmt::Display for Rfc3339 {
     }
 }
 
-/// Year, month and day of a number of days since 1970-01-01. Years are counted from 1 March, so that
-/// the leap day is the last one.
+/// Year, month and day of a number of days since 1970-01-01. Years are counted from 1 March, so
+/// that the leap day is the last one.
 pub fn date(days: u64) -> (u64, u64, u64) {
     // Days since 0000-03-01; 400 years have 146,097 days.
     let days = days + 719_468;

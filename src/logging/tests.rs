@@ -32,7 +32,11 @@ impl Memory {
     }
 
     fn lines(&self) -> Vec<String> {
-        String::from_utf8(self.text.lock().unwrap().clone()).unwrap().lines().map(str::to_owned).collect()
+        String::from_utf8(self.text.lock().unwrap().clone())
+            .unwrap()
+            .lines()
+            .map(str::to_owned)
+            .collect()
     }
 }
 
@@ -51,9 +55,14 @@ fn a_line_has_time_level_target_and_message() {
 
 #[test]
 fn dates_are_those_of_the_calendar() {
-    let cases = [(0, (1970, 1, 1)), (58, (1970, 2, 28)), (59, (1970, 3, 1)), (11_016, (2000, 2, 29))];
-    let later =
-        [(11_017, (2000, 3, 1)), (19_722, (2023, 12, 31)), (19_782, (2024, 2, 29)), (47_541, (2100, 3, 1))];
+    let cases =
+        [(0, (1970, 1, 1)), (58, (1970, 2, 28)), (59, (1970, 3, 1)), (11_016, (2000, 2, 29))];
+    let later = [
+        (11_017, (2000, 3, 1)),
+        (19_722, (2023, 12, 31)),
+        (19_782, (2024, 2, 29)),
+        (47_541, (2100, 3, 1)),
+    ];
     for (days, expected) in cases.into_iter().chain(later) {
         assert_eq!(date(days), expected, "day {days}");
     }
@@ -140,7 +149,11 @@ fn a_full_queue_drops_and_says_so() {
     assert!(handle.flush() && handle.flush());
     let lines = memory.lines();
     assert_eq!(lines.len() as u64, u64::from(sites) - dropped + 1);
-    assert!(lines.iter().any(|line| line.contains(&format!(" {dropped} lines of this log were dropped"))));
+    assert!(
+        lines
+            .iter()
+            .any(|line| line.contains(&format!(" {dropped} lines of this log were dropped")))
+    );
 }
 
 #[test]
@@ -191,7 +204,10 @@ fn a_panic_is_one_line_with_its_place() {
     assert!(caught.is_err() && handle.flush());
     let expected = format!("panicked at {}:{}: two\\nlines", place.0, place.1);
     assert!(
-        memory.lines().iter().any(|line| line.contains(" ERROR panic  thread ") && line.ends_with(&expected))
+        memory
+            .lines()
+            .iter()
+            .any(|line| line.contains(" ERROR panic  thread ") && line.ends_with(&expected))
     );
 }
 

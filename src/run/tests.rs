@@ -5,8 +5,8 @@ use crate::wiring::Registry;
 use std::collections::BTreeSet;
 use std::fs;
 
-/// The threads of the engine run a moment before it is shown: a source that is asked for its metrics at
-/// once has those of all components all the same.
+/// The threads of the engine run a moment before it is shown: a source that is asked for its
+/// metrics at once has those of all components all the same.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn own_metrics_have_all_components_from_the_first_time_on() {
     let dir = tempfile::tempdir().unwrap();
@@ -14,7 +14,8 @@ async fn own_metrics_have_all_components_from_the_first_time_on() {
     let text = "api: { listen: \"127.0.0.1:0\" }\nsources: { load: { type: generate, count: 1 } }\n\
                 sinks: { out: { type: blackhole, inputs: [load] } }\n";
     fs::write(&file, format!("data_dir: {}\n{text}", data.display())).unwrap();
-    let config = config::load(&[file], &Registry, &|_| None).unwrap_or_else(|faults| panic!("{}", faults[0]));
+    let config = config::load(&[file], &Registry, &|_| None)
+        .unwrap_or_else(|faults| panic!("{}", faults[0]));
     let store = Arc::new(Store::open(&data).unwrap());
     let api = Api::open(&config, Options { until_eof: true, progress: false }).await.unwrap();
     let own = api.own_metrics.clone();
@@ -26,10 +27,12 @@ async fn own_metrics_have_all_components_from_the_first_time_on() {
         });
         components
     });
-    // Long enough for the thread to ask first; where it is slower, nothing is proved, and nothing fails.
+    // Long enough for the thread to ask first; where it is slower, nothing is proved, and nothing
+    // fails.
     tokio::time::sleep(Duration::from_millis(100)).await;
-    let built =
-        wiring::blueprint(&config).unwrap().build(&settings(&config, true, OwnMetrics::default()), store);
+    let built = wiring::blueprint(&config)
+        .unwrap()
+        .build(&settings(&config, true, OwnMetrics::default()), store);
     let running = built.unwrap().start(&tokio::runtime::Handle::current());
     api.show(&running);
     assert_eq!(first.join().unwrap().into_iter().collect::<Vec<_>>(), ["load", "out"]);
@@ -88,7 +91,8 @@ fn files_held_for_a_source_that_is_not_configured_are_warned_of() {
     let (file, data) = (dir.path().join("c.yaml"), dir.path().join("data"));
     let text = "sources: { app: { type: generate } }\nsinks: { out: { type: blackhole, inputs: [app] } }\n";
     fs::write(&file, format!("data_dir: {}\n{text}", data.display())).unwrap();
-    let config = config::load(&[file], &Registry, &|_| None).unwrap_or_else(|faults| panic!("{}", faults[0]));
+    let config = config::load(&[file], &Registry, &|_| None)
+        .unwrap_or_else(|faults| panic!("{}", faults[0]));
     for (source, files) in [("app", 2), ("old", 3), ("empty", 0)] {
         let folder = data.join("held").join(source);
         fs::create_dir_all(&folder).unwrap();

@@ -57,8 +57,9 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Writes the configuration, starts the agent in `folder` and waits until it answers. With `slow` it
-    /// has further sources, one for each [`Keep`], that deliver there. The error has the end of its log.
+    /// Writes the configuration, starts the agent in `folder` and waits until it answers. With
+    /// `slow` it has further sources, one for each [`Keep`], that deliver there. The error has the
+    /// end of its log.
     pub fn start(folder: &Path, sink: &Sink, slow: Option<&Endpoint>) -> Result<Agent, String> {
         fs::write(folder.join("millstream.yaml"), configuration(folder, sink, slow))
             .map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -90,9 +91,9 @@ impl Agent {
             },
             State::Stopping(child, since) => {
                 if since.elapsed() > STOP_MAX {
-                    return Err(
-                        self.fault(&format!("the agent does not stop within {STOP_MAX:?} of SIGTERM"))
-                    );
+                    return Err(self.fault(&format!(
+                        "the agent does not stop within {STOP_MAX:?} of SIGTERM"
+                    )));
                 }
                 if child.try_wait().map_err(failed)?.is_some() {
                     self.state = State::Down(Instant::now());
@@ -101,8 +102,10 @@ impl Agent {
             }
             State::Down(until) if *until > Instant::now() => Ok(()),
             State::Down(_) => {
-                self.state =
-                    State::Up(self.spawn().map_err(|error| format!("the agent cannot be started: {error}"))?);
+                self.state = State::Up(
+                    self.spawn()
+                        .map_err(|error| format!("the agent cannot be started: {error}"))?,
+                );
                 (self.started, self.starts) = (Instant::now(), self.starts + 1);
                 Ok(())
             }
@@ -167,14 +170,17 @@ impl Agent {
     pub fn lag(&self) -> Option<u64> {
         let metrics = self.get("/metrics")?;
         let lines = metrics.lines().filter(|line| line.starts_with("millstream_source_lag_bytes{"));
-        let lags: Option<Vec<u64>> = lines.map(|line| line.rsplit(' ').next()?.parse().ok()).collect();
+        let lags: Option<Vec<u64>> =
+            lines.map(|line| line.rsplit(' ').next()?.parse().ok()).collect();
         lags.filter(|lags| !lags.is_empty()).map(|lags| lags.into_iter().sum())
     }
 
     /// Whether a descriptor of the running agent leads to a file.
     pub fn has_open(&self, file: &Metadata) -> bool {
         let State::Up(child) = &self.state else { return false };
-        let Ok(descriptors) = fs::read_dir(format!("/proc/{}/fd", child.id())) else { return false };
+        let Ok(descriptors) = fs::read_dir(format!("/proc/{}/fd", child.id())) else {
+            return false;
+        };
         let mut opened = descriptors.flatten().filter_map(|entry| fs::metadata(entry.path()).ok());
         opened.any(|opened| (opened.dev(), opened.ino()) == (file.dev(), file.ino()))
     }
@@ -184,7 +190,9 @@ impl Agent {
         let answer = self.get(&format!("/api/files?source={source}&limit=10000"));
         let files = answer.and_then(|body| serde_json::from_str::<Files>(&body).ok());
         let is_settled = |file: &FileState| (file.lag_bytes, file.size) == (0, size);
-        files.is_some_and(|files| files.files.iter().any(|file| file.path == path && is_settled(file)))
+        files.is_some_and(|files| {
+            files.files.iter().any(|file| file.path == path && is_settled(file))
+        })
     }
 
     /// What the agent has logged, over all starts.
@@ -197,7 +205,8 @@ impl Agent {
     fn get(&self, path: &str) -> Option<String> {
         let mut stream = UnixStream::connect(self.folder.join("data/control.sock")).ok()?;
         stream.set_read_timeout(Some(START_MAX)).ok()?;
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").ok()?;
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            .ok()?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer).ok()?;
         answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned())
@@ -236,6 +245,7 @@ fn configuration(folder: &Path, sink: &Sink, slow: Option<&Endpoint>) -> String 
 
 /// Ends this process when the one that started it ends, however that ends.
 pub fn end_with_parent() {
-    // An agent that outlives its verifier harms nothing but order: a kernel that refuses is no fault.
+    // An agent that outlives its verifier harms nothing but order: a kernel that refuses is no
+    // fault.
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
 }

@@ -126,8 +126,9 @@ impl<'a> Drive<'a> {
         let rate = plan.rate as f64 / plan.files as f64;
         let start = |index| Writer::start(&scratch.path, index, rate, lines.clone(), plan.seed);
         let writers = (0..plan.files).map(start).collect::<Result<_, _>>().map_err(writing)?;
-        let create =
-            |endpoint| Expiry::create(&scratch.path, plan.files, lines, plan.seed, endpoint, interrupts);
+        let create = |endpoint| {
+            Expiry::create(&scratch.path, plan.files, lines, plan.seed, endpoint, interrupts)
+        };
         let expiry = slow.map(create).transpose().map_err(writing)?;
         let random = Random::new(mix(plan.seed));
         Ok(Drive {
@@ -150,7 +151,9 @@ impl<'a> Drive<'a> {
         let mut end_at = self.later(END_MS);
         let mut rest_at = Instant::now() + REST_EVERY.min(self.plan.duration / 2);
         let mut expire_at = self.next_round();
-        while self.begun.elapsed() < self.plan.duration && self.interrupts.load(Ordering::Relaxed) == 0 {
+        while self.begun.elapsed() < self.plan.duration
+            && self.interrupts.load(Ordering::Relaxed) == 0
+        {
             std::thread::sleep(TICK);
             self.agent.look()?;
             let now = Instant::now();
@@ -178,7 +181,8 @@ impl<'a> Drive<'a> {
     fn end(self) -> Result<Done, String> {
         let ended: Result<Vec<Written>, _> = self.writers.into_iter().map(Writer::end).collect();
         let mut written = ended.map_err(writing)?;
-        let mut expired = self.expiry.map_or_else(Expired::default, |expiry| expiry.end(&self.agent.log()));
+        let mut expired =
+            self.expiry.map_or_else(Expired::default, |expiry| expiry.end(&self.agent.log()));
         written.append(&mut expired.written);
         Ok(Done { written, deeds: self.deeds, expired })
     }
@@ -224,8 +228,8 @@ impl<'a> Drive<'a> {
         )
     }
 
-    /// Files and ways of rotation take turns so that each file meets each way. Deletions are left to
-    /// [`Drive::rest`], and [`Rotation::Expire`] has logs of its own.
+    /// Files and ways of rotation take turns so that each file meets each way. Deletions are left
+    /// to [`Drive::rest`], and [`Rotation::Expire`] has logs of its own.
     fn rotate(&mut self) -> Result<(), String> {
         let is_in_turn = |kind: &Rotation| !matches!(kind, Rotation::Delete | Rotation::Expire);
         let kinds: Vec<Rotation> = self.plan.rotations.iter().copied().filter(is_in_turn).collect();
@@ -258,9 +262,9 @@ impl<'a> Drive<'a> {
         self.agent.kill(Duration::from_millis(self.random.below(AWAY_MS_MAX)));
     }
 
-    /// Deletes a file that the agent has not read to its end, and the rotated files. What is deleted
-    /// while no agent runs, or before one knows of it, is lost to any agent: so everything is
-    /// delivered first, and nobody kills until what was deleted is delivered too.
+    /// Deletes a file that the agent has not read to its end, and the rotated files. What is
+    /// deleted while no agent runs, or before one knows of it, is lost to any agent: so everything
+    /// is delivered first, and nobody kills until what was deleted is delivered too.
     fn rest(&mut self) -> Result<(), String> {
         let begun = Instant::now();
         self.writers.iter().try_for_each(Writer::pause).map_err(writing)?;

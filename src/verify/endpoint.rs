@@ -1,8 +1,8 @@
 //! A small HTTP endpoint that answers as slowly as it is told.
 //!
-//! It appends the body of each request to a file before it answers, so that what the agent counts as
-//! delivered is there. It understands what the sink `http` sends: requests with `Content-Length`, one
-//! after the other over a connection.
+//! It appends the body of each request to a file before it answers, so that what the agent counts
+//! as delivered is there. It understands what the sink `http` sends: requests with
+//! `Content-Length`, one after the other over a connection.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -129,7 +129,8 @@ mod tests {
         let endpoint = Endpoint::start(&path).unwrap();
         let mut stream = TcpStream::connect(("127.0.0.1", endpoint.port)).unwrap();
         for (body, taken) in [("one\n", "one\n"), ("two\n", "one\ntwo\n")] {
-            let head = format!("POST / HTTP/1.1\r\nHost: x\r\ncontent-length: {}\r\n\r\n", body.len());
+            let head =
+                format!("POST / HTTP/1.1\r\nHost: x\r\ncontent-length: {}\r\n\r\n", body.len());
             stream.write_all((head + body).as_bytes()).unwrap();
             let mut answer = vec![0; ANSWER.len()];
             stream.read_exact(&mut answer).unwrap();

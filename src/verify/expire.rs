@@ -1,7 +1,7 @@
 //! Log files that are rotated and deleted while the sink is behind.
 //!
-//! Three sources of their own read them, one for each way in which the agent can hold a deleted file,
-//! and deliver to an HTTP endpoint that answers slowly. No file is deleted before the agent
+//! Three sources of their own read them, one for each way in which the agent can hold a deleted
+//! file, and deliver to an HTTP endpoint that answers slowly. No file is deleted before the agent
 //! had time to link or open it, so each line can be kept but for those in [`Deleted::is_at_risk`].
 
 use super::agent::Agent;
@@ -166,8 +166,8 @@ impl<'a> Expiry<'a> {
         Ok(Expiry { logs, deleted: Vec::new(), endpoint, interrupts })
     }
 
-    /// Writes and rotates each log several times before a slow endpoint, and deletes all but the newest
-    /// files; returns how often a log was rotated.
+    /// Writes and rotates each log several times before a slow endpoint, and deletes all but the
+    /// newest files; returns how often a log was rotated.
     pub fn run_round(&mut self, agent: &mut Agent) -> Result<usize, String> {
         self.endpoint.slow_down();
         let rotations = self.expire_files(agent);
@@ -177,7 +177,8 @@ impl<'a> Expiry<'a> {
 
     fn expire_files(&mut self, agent: &mut Agent) -> Result<usize, String> {
         for log in &mut self.logs {
-            // Those of the round before are left to the sweep: they may be delivered, and are not linked.
+            // Those of the round before are left to the sweep: they may be delivered, and are not
+            // linked.
             log.rotated.clear();
         }
         for _ in 0..FILES_PER_ROUND {
@@ -298,14 +299,24 @@ mod tests {
 
     #[test]
     fn only_what_a_descriptor_alone_held_is_at_risk() {
-        let deleted =
-            |keep, can_link, end| Deleted { writer: 0, lines: 0..1, keep, can_link, is_linked: false, end };
+        let deleted = |keep, can_link, end| Deleted {
+            writer: 0,
+            lines: 0..1,
+            keep,
+            can_link,
+            is_linked: false,
+            end,
+        };
         let is_at_risk = |keep, end| deleted(keep, true, end).is_at_risk();
         for end in [None, Some(End::Kill), Some(End::Stop)] {
             assert!(!is_at_risk(Keep::Link, end));
         }
-        assert!(is_at_risk(Keep::Copy, Some(End::Kill)) && !is_at_risk(Keep::Copy, Some(End::Stop)));
-        assert!(is_at_risk(Keep::Count, Some(End::Kill)) && is_at_risk(Keep::Count, Some(End::Stop)));
+        assert!(
+            is_at_risk(Keep::Copy, Some(End::Kill)) && !is_at_risk(Keep::Copy, Some(End::Stop))
+        );
+        assert!(
+            is_at_risk(Keep::Count, Some(End::Kill)) && is_at_risk(Keep::Count, Some(End::Stop))
+        );
         // Where links are impossible, the source that would make them copies.
         assert!(deleted(Keep::Link, false, Some(End::Kill)).is_at_risk());
         assert!(!deleted(Keep::Link, false, Some(End::Stop)).is_at_risk());

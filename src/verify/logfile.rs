@@ -174,8 +174,8 @@ impl Log {
         Ok(())
     }
 
-    /// Path of the file that the last [`Rotation::Expire`] renamed: the number in its name is never used
-    /// again.
+    /// Path of the file that the last [`Rotation::Expire`] renamed: the number in its name is never
+    /// used again.
     pub fn newest_rotated(&self) -> PathBuf {
         numbered(&live(&self.folder, self.index), self.rotations)
     }
@@ -248,8 +248,9 @@ fn zipped(path: &Path) -> PathBuf {
 
 /// Moves each numbered file up by one, so that number 1 is free.
 fn make_room(path: &Path) -> io::Result<()> {
-    let is_taken =
-        |number: &u64| numbered(path, *number).exists() || zipped(&numbered(path, *number)).exists();
+    let is_taken = |number: &u64| {
+        numbered(path, *number).exists() || zipped(&numbered(path, *number)).exists()
+    };
     let count = (1..).take_while(is_taken).count() as u64;
     for number in (1..=count).rev() {
         let (from, to) = (numbered(path, number), numbered(path, number + 1));

@@ -21,8 +21,9 @@ pub struct Scratch {
 impl Scratch {
     /// Makes a folder in `parent` with room for the log files.
     pub fn make(parent: &Path, keep: bool) -> Result<Scratch, String> {
-        let failed =
-            |error: io::Error| format!("{}: {error}; name another folder by --dir", parent.display());
+        let failed = |error: io::Error| {
+            format!("{}: {error}; name another folder by --dir", parent.display())
+        };
         let parent = parent.canonicalize().map_err(failed)?;
         // Others mean something in patterns, templates or YAML.
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@".contains(c);
@@ -45,7 +46,9 @@ impl Scratch {
         for folder in self.log_folders() {
             for entry in fs::read_dir(folder)? {
                 let entry = entry?;
-                let age = SystemTime::now().duration_since(entry.metadata()?.modified()?).unwrap_or_default();
+                let age = SystemTime::now()
+                    .duration_since(entry.metadata()?.modified()?)
+                    .unwrap_or_default();
                 let is_live = entry.file_name().to_string_lossy().ends_with(".log");
                 if !is_live && age >= SWEEP_AFTER {
                     fs::remove_file(entry.path())?;
@@ -66,7 +69,8 @@ impl Scratch {
     pub fn file_system(&self) -> String {
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let path = self.path.display().to_string();
-        // `36 35 98:0 /root /point options - type source`; of several on one point the last one counts.
+        // `36 35 98:0 /root /point options - type source`; of several on one point the last one
+        // counts.
         let mount = |line: &str| {
             let point = line.split(' ').nth(4)?.to_owned();
             let kind = line.split_once(" - ")?.1.split(' ').next()?.to_owned();

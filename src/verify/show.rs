@@ -24,7 +24,11 @@ pub struct Progress {
 impl Progress {
     /// Nothing is shown at once.
     pub fn new() -> Progress {
-        Progress { is_terminal: std::io::stderr().is_terminal(), shown: Instant::now(), is_open: false }
+        Progress {
+            is_terminal: std::io::stderr().is_terminal(),
+            shown: Instant::now(),
+            is_open: false,
+        }
     }
 
     /// Shows the state when it is time.
@@ -36,7 +40,8 @@ impl Progress {
         (self.shown, self.is_open) = (Instant::now(), self.is_terminal);
         let (state, mut out) = (state(), std::io::stderr());
         // Nobody to show it to is no reason to stop.
-        let _ = if self.is_terminal { write!(out, "\r{state}   ") } else { writeln!(out, "{state}") };
+        let _ =
+            if self.is_terminal { write!(out, "\r{state}   ") } else { writeln!(out, "{state}") };
     }
 }
 
@@ -112,7 +117,8 @@ impl Report<'_> {
             resting.as_secs_f64()
         );
         if *unrest > 0 {
-            text += &format!("not everything was delivered within a minute of rest, {unrest} times\n");
+            text +=
+                &format!("not everything was delivered within a minute of rest, {unrest} times\n");
         }
         if self.interrupted {
             text += "interrupted: less was written than planned\n";
@@ -170,17 +176,19 @@ impl Report<'_> {
         files.map(|file| self.tally.missing_of(file.writer, &file.lines)).sum()
     }
 
-    /// Sources whose stops counted another number of events as lost with deleted files than are missing:
-    /// both numbers.
+    /// Sources whose stops counted another number of events as lost with deleted files than are
+    /// missing: both numbers.
     pub fn disagreements(&self) -> Vec<(Keep, u64, u64)> {
-        let missing = |keep| self.missing_of(|file| file.keep == keep && file.end == Some(End::Stop));
+        let missing =
+            |keep| self.missing_of(|file| file.keep == keep && file.end == Some(End::Stop));
         let counted = self.done.expired.counted.iter();
         let compared = counted.map(|(keep, counted)| (*keep, *counted, missing(*keep)));
         compared.filter(|(_, counted, missing)| counted != missing).collect()
     }
 
     fn rotations(&self) -> String {
-        let count = |kind: &Rotation| self.done.deeds.rotations.iter().filter(|done| *done == kind).count();
+        let count =
+            |kind: &Rotation| self.done.deeds.rotations.iter().filter(|done| *done == kind).count();
         let shown = Rotation::ALL.iter().filter(|kind| self.plan.rotations.contains(kind));
         shown.map(|kind| format!("{} {}", kind.name(), count(kind))).collect::<Vec<_>>().join(", ")
     }

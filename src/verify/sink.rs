@@ -31,15 +31,18 @@ impl FromStr for Target {
     fn from_str(text: &str) -> Result<Target, String> {
         let wrong = || "not a sink; write file:///PATH or kafka://HOST:PORT/TOPIC".to_owned();
         // Others would have to be escaped in the configuration.
-        let is_plain = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || "/._-:[]".contains(c));
+        let is_plain =
+            |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || "/._-:[]".contains(c));
         if !is_plain(text) {
             return Err(wrong());
         }
         if let Some(path) = text.strip_prefix("file://").filter(|path| path.starts_with('/')) {
             return Ok(Target::File(path.into()));
         }
-        let (broker, topic) =
-            text.strip_prefix("kafka://").and_then(|rest| rest.split_once('/')).ok_or_else(wrong)?;
+        let (broker, topic) = text
+            .strip_prefix("kafka://")
+            .and_then(|rest| rest.split_once('/'))
+            .ok_or_else(wrong)?;
         match broker.contains(':') && !topic.is_empty() && !topic.contains('/') {
             true => Ok(Target::Kafka { broker: broker.into(), topic: topic.into() }),
             false => Err(wrong()),
@@ -70,7 +73,8 @@ impl Sink {
                 let settings = [("bootstrap.servers", broker.as_str())];
                 let reader = Reader::open(&settings, topic, BROKER_MAX);
                 Delivered::Kafka(
-                    reader.map_err(|error| format!("topic {topic} at {broker}: {}", error.message))?,
+                    reader
+                        .map_err(|error| format!("topic {topic} at {broker}: {}", error.message))?,
                 )
             }
         };
@@ -79,7 +83,10 @@ impl Sink {
 
     /// Everything in a file that somebody else appends to.
     pub fn appended(path: PathBuf) -> Sink {
-        Sink { target: Target::File(path), delivered: Delivered::File { file: None, rest: Vec::new() } }
+        Sink {
+            target: Target::File(path),
+            delivered: Delivered::File { file: None, rest: Vec::new() },
+        }
     }
 
     /// Its options in the configuration.
@@ -100,7 +107,9 @@ impl Sink {
     pub fn read(&mut self, mut take: impl FnMut(&[u8])) -> io::Result<u64> {
         match (&mut self.delivered, &self.target) {
             (Delivered::Kafka(reader), _) => Ok(reader.read(QUIET, take)),
-            (Delivered::File { file, rest }, Target::File(path)) => read_lines(path, file, rest, &mut take),
+            (Delivered::File { file, rest }, Target::File(path)) => {
+                read_lines(path, file, rest, &mut take)
+            }
             (Delivered::File { .. }, Target::Kafka { .. }) => Ok(0),
         }
     }

@@ -178,7 +178,8 @@ impl Tally {
         let mut made = std::mem::take(&mut self.made);
         let found = self.lines.find(parsed.message.as_bytes(), &mut made);
         self.made = made;
-        let found = found.filter(|(writer, number)| self.written.get(*writer).is_some_and(|n| number < n));
+        let found =
+            found.filter(|(writer, number)| self.written.get(*writer).is_some_and(|n| number < n));
         match found {
             Some(line) if self.hidden.contains(&line) => return,
             Some(line) => self.arrive(line, &parsed.meta),
@@ -260,8 +261,9 @@ mod tests {
     fn every_fate_of_a_line_is_told_apart() {
         let lines = Arc::new(Lines::new(1));
         let mut tally = Tally::new(lines.clone(), vec![4, 2]);
-        let send =
-            |tally: &mut Tally, number, id: &str, offset| tally.take(&event(&lines, 0, number, id, offset));
+        let send = |tally: &mut Tally, number, id: &str, offset| {
+            tally.take(&event(&lines, 0, number, id, offset))
+        };
         send(&mut tally, 0, "F-0", 0);
         send(&mut tally, 1, "F-50", 50);
         send(&mut tally, 1, "F-50", 50);
@@ -284,7 +286,8 @@ mod tests {
         let lines = Arc::new(Lines::new(1));
         let mut tally = Tally::new(lines.clone(), vec![50]);
         tally.hide(3, &mut Random::new(1));
-        (0..50).for_each(|number| tally.take(&event(&lines, 0, number, &number.to_string(), number)));
+        (0..50)
+            .for_each(|number| tally.take(&event(&lines, 0, number, &number.to_string(), number)));
         assert!(tally.is_complete() && tally.lost() == 3);
     }
 
@@ -295,7 +298,10 @@ mod tests {
         tally.excuse(1, 0..20);
         tally.excuse(1, 30..50);
         tally.hide(60, &mut Random::new(1));
-        assert!(tally.is_complete() && tally.lost() == 60, "every line that is not excused is left out");
+        assert!(
+            tally.is_complete() && tally.lost() == 60,
+            "every line that is not excused is left out"
+        );
         let mut tally = Tally::new(lines.clone(), vec![50, 50]);
         tally.excuse(1, 0..20);
         let send = |tally: &mut Tally, writer: usize, number: u64| {

@@ -34,7 +34,13 @@ pub struct Writer {
 
 impl Writer {
     /// Starts to write log `index` at `rate` lines per second.
-    pub fn start(folder: &Path, index: usize, rate: f64, lines: Arc<Lines>, seed: u64) -> io::Result<Writer> {
+    pub fn start(
+        folder: &Path,
+        index: usize,
+        rate: f64,
+        lines: Arc<Lines>,
+        seed: u64,
+    ) -> io::Result<Writer> {
         let log = Log::create(folder, index, lines, seed)?;
         let ((orders, taken), (answers, done)) = (channel(), channel());
         let count = Arc::new(AtomicU64::new(0));

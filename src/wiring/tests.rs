@@ -31,7 +31,10 @@ fn sinks_whose_templates_can_meet_in_a_file_are_refused() {
         ("/o/%F/{{ x }}", "/o/%Y-%m-%d/a"),
     ] {
         let found = messages(&[one, other]);
-        assert!(found.len() == 1 && found[0].contains("; write into different folders"), "{found:?}");
+        assert!(
+            found.len() == 1 && found[0].contains("; write into different folders"),
+            "{found:?}"
+        );
     }
     assert!(messages(&["/o/{{ x }}.log", "/o/{{ y }}.log"])[0].contains("both use the same file"));
     for (one, other) in [
@@ -47,7 +50,8 @@ fn sinks_whose_templates_can_meet_in_a_file_are_refused() {
 
 #[test]
 fn nothing_is_written_among_the_files_of_the_agent() {
-    for path in ["DIR/data/token", "DIR/data/{{ x }}", "DIR/data/a-{{ x }}/b", "DIR/{{ x }}/token"] {
+    for path in ["DIR/data/token", "DIR/data/{{ x }}", "DIR/data/a-{{ x }}/b", "DIR/{{ x }}/token"]
+    {
         let found = messages(&[path]);
         assert!(found.len() == 1 && found[0].contains("write elsewhere"), "{path}: {found:?}");
     }
@@ -68,7 +72,8 @@ fn of_sink(source: &str, more: &str, sink: &str) -> Vec<String> {
 fn a_sink_that_takes_metrics_alone_reads_what_may_give_some() {
     let exporter = "type: prometheus_exporter, inputs: [last]";
     let remote = "type: prometheus_remote_write, uri: 'http://h/', inputs: [last]";
-    let blocks = "type: tcp, address: 'h:1', framing: length, encoding: { codec: msgpack }, inputs: [last]";
+    let blocks =
+        "type: tcp, address: 'h:1', framing: length, encoding: { codec: msgpack }, inputs: [last]";
     let through = |transform: &str| format!("last: {{ inputs: [in], {transform} }}");
     let filter = through("type: filter, where: 'true'");
     for sink in [exporter, remote, blocks] {
@@ -82,7 +87,8 @@ fn a_sink_that_takes_metrics_alone_reads_what_may_give_some() {
     assert_eq!(of_sink("stdin", &filter, "type: tcp, address: 'h:1', inputs: [last]"), [""; 0]);
     let both = "type: prometheus_exporter, inputs: [in, a.x, b]";
     let network = "a: { type: route, inputs: [in], routes: { x: 'true' } }, b: { type: fields, inputs: [a], steps: [{ drop: [c] }] }";
-    let said = ["in", "a.x"].map(|input| format!("`out` takes metrics alone, and `{input}` gives none"));
+    let said =
+        ["in", "a.x"].map(|input| format!("`out` takes metrics alone, and `{input}` gives none"));
     assert_eq!(of_sink("stdin", network, both), said);
 }
 
@@ -96,7 +102,8 @@ fn no_sink_listens_where_the_agent_does() {
     };
     let said = |text: &str| faults(&load(text)).iter().map(ToString::to_string).collect::<Vec<_>>();
     let found = said(&config("127.0.0.1:9598", "127.0.0.1:9598"));
-    let wanted = "`out` and `api.listen` both use the TCP address 127.0.0.1:9598; change one of them";
+    let wanted =
+        "`out` and `api.listen` both use the TCP address 127.0.0.1:9598; change one of them";
     assert!(found.len() == 1 && found[0].ends_with(wanted), "{found:?}");
     assert_eq!(said(&config("127.0.0.1:0", "127.0.0.1:0")), [""; 0]);
     assert_eq!(said(&config("127.0.0.1:7878", "127.0.0.1:9598")), [""; 0]);
@@ -116,7 +123,13 @@ fn an_address_has_one_listener_of_whatever_kind() {
     let own_api = "listen: '127.0.0.1:1'";
     for (api, sources, exporter, users, claim) in [
         ("", [tcp, udp], free, "`a` and `api.listen`", "the TCP address 127.0.0.1:7878; change"),
-        (own_api, [udp, tcp], "127.0.0.1:7878", "`b` and `out`", "the TCP address 127.0.0.1:7878; keep"),
+        (
+            own_api,
+            [udp, tcp],
+            "127.0.0.1:7878",
+            "`b` and `out`",
+            "the TCP address 127.0.0.1:7878; keep",
+        ),
         (own_api, [tcp, tcp], free, "`a` and `b`", "the TCP address 127.0.0.1:7878; keep"),
         (own_api, [udp, udp], free, "`a` and `b`", "the socket udp://127.0.0.1:7878; keep"),
         ("", ["unix:///s", "unix:///s"], free, "`a` and `b`", "the socket unix:///s; keep"),
@@ -138,7 +151,8 @@ fn files_of_secrets_and_certificates_that_are_not_there_are_said() {
     let bearer = format!("type: http, uri: 'https://h/', {tls}, {}", auth("type: bearer", "token"));
     let header = auth("type: header, name: X-Key", "value");
     let remote = format!("type: prometheus_remote_write, uri: 'https://h/', {tls}, {header}");
-    let exporter = format!("type: prometheus_exporter, {}", auth("type: basic, user: u", "password"));
+    let exporter =
+        format!("type: prometheus_exporter, {}", auth("type: basic, user: u", "password"));
     for (sink, keys) in [
         (bearer, [&of_tls[..], &["token_file"]].concat()),
         (remote, [&of_tls[..], &["value_file"]].concat()),
@@ -212,9 +226,12 @@ fn time_formats_lookups_inputs_and_types_are_told_together() {
     file.write_all(text.as_bytes()).unwrap();
     let found = crate::config::load(&[file.path().into()], &Registry, &|_| None).unwrap_err();
     let found: Vec<String> = found.iter().map(ToString::to_string).collect();
-    for part in
-        ["source type \"tail\"", "`%Q` is no piece", "`nope` does not exist", "/no/such.csv cannot be opened"]
-    {
+    for part in [
+        "source type \"tail\"",
+        "`%Q` is no piece",
+        "`nope` does not exist",
+        "/no/such.csv cannot be opened",
+    ] {
         assert!(found.iter().any(|fault| fault.contains(part)), "{part} is not in {found:?}");
     }
 }

@@ -10,7 +10,10 @@ const NAMED_MIN: usize = 60;
 /// What the page names: texts between backticks such as `kill.rs::a_line_survives`.
 fn named(page: &str) -> Vec<(&str, &str)> {
     let between = page.split('`').skip(1).step_by(2);
-    between.filter_map(|text| text.split_once("::")).filter(|(file, _)| file.ends_with(".rs")).collect()
+    between
+        .filter_map(|text| text.split_once("::"))
+        .filter(|(file, _)| file.ends_with(".rs"))
+        .collect()
 }
 
 /// Rust files below a folder, with their texts.
@@ -28,7 +31,8 @@ fn collect(folder: &Path, found: &mut Vec<(String, String)>) {
 /// Whether the text of a file has this function, marked as a test.
 fn has_test(text: &str, function: &str) -> bool {
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
-    let is_it = |line: &&str| line.split_once("fn ").is_some_and(|(_, rest)| name(rest) == function);
+    let is_it =
+        |line: &&str| line.split_once("fn ").is_some_and(|(_, rest)| name(rest) == function);
     lines.iter().enumerate().filter(|(_, line)| is_it(line)).any(|(at, _)| {
         let mut above = lines[..at].iter().rev().take_while(|line| line.starts_with(['#', '/']));
         above.any(|line| *line == "#[test]" || line.starts_with("#[tokio::test"))
@@ -52,10 +56,13 @@ fn every_promise_names_a_test_that_exists() {
         // The tests of a file may stand in a file of their own.
         let places = [format!("/{file}"), format!("/{}/tests.rs", file.trim_end_matches(".rs"))];
         let is_place = |path: &str| places.iter().any(|place| path.ends_with(place));
-        let is_there = |(path, text): &&(String, String)| is_place(path) && has_test(text, function);
+        let is_there =
+            |(path, text): &&(String, String)| is_place(path) && has_test(text, function);
         match files.iter().filter(is_there).count() {
             1 => None,
-            count => Some(format!("docs/guarantees.md: {file}::{function}: there are {count} such tests")),
+            count => Some(format!(
+                "docs/guarantees.md: {file}::{function}: there are {count} such tests"
+            )),
         }
     });
     fail_if_any(faults.collect());

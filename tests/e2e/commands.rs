@@ -32,7 +32,9 @@ fn standard_input_reaches_standard_output() {
     );
     fs::write(&path, config).unwrap();
     let many: String = (0..200_000).map(|n| format!("line {n}\n")).collect();
-    for (input, expected) in [("a\nb\n", "a\nb\n"), ("", ""), ("a\r\n\nb", "a\n\nb\n"), (&many, &many)] {
+    for (input, expected) in
+        [("a\nb\n", "a\nb\n"), ("", ""), ("a\r\n\nb", "a\n\nb\n"), (&many, &many)]
+    {
         let output = run(&["run", "--until-eof", "-c", path.to_str().unwrap()], input.as_bytes());
         assert!(output.stdout == expected.as_bytes(), "{} bytes", output.stdout.len());
         assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
@@ -116,9 +118,16 @@ fn snapshot_and_metrics_tell_what_went_through() {
     let mut agent = Agent::start(dir.path(), IDLE, &[]);
     let sent = "millstream_component_sent_events_total{component_id=\"out\"";
     wait_until("three events", LIMIT, || agent.metric(sent) == Some(3.0));
-    assert_eq!(agent.metric("millstream_component_sent_bytes_total{component_id=\"out\""), Some(6.0));
-    assert_eq!(agent.metric("millstream_component_received_bytes_total{component_id=\"app\""), Some(9.0));
-    let snapshot: serde_json::Value = serde_json::from_str(&agent.get("/api/snapshot").unwrap()).unwrap();
+    assert_eq!(
+        agent.metric("millstream_component_sent_bytes_total{component_id=\"out\""),
+        Some(6.0)
+    );
+    assert_eq!(
+        agent.metric("millstream_component_received_bytes_total{component_id=\"app\""),
+        Some(9.0)
+    );
+    let snapshot: serde_json::Value =
+        serde_json::from_str(&agent.get("/api/snapshot").unwrap()).unwrap();
     assert_eq!(snapshot["components"][0]["id"], "app");
     assert_eq!(snapshot["components"][0]["sinks"][0]["unsettled"], 0);
     assert_eq!(agent.stop().code(), Some(0));
@@ -149,7 +158,10 @@ fn what_a_run_would_be_refused_for_is_found_by_validate() {
     let path = dir.path().join("c.yaml");
     let input = "sources: { app: { type: file, include: ['/x/*.log'] } }\n";
     let cases = [
-        ("sinks: { a: { type: file, inputs: [app], path: /x/a.log } }", "`app` reads what `a` writes"),
+        (
+            "sinks: { a: { type: file, inputs: [app], path: /x/a.log } }",
+            "`app` reads what `a` writes",
+        ),
         (
             "sinks: { a: { type: file, inputs: [app], path: /o }, b: { type: file, inputs: [app], path: /o } }",
             "both use the same file",
@@ -167,7 +179,10 @@ fn what_a_run_would_be_refused_for_is_found_by_validate() {
         fs::write(&path, format!("{input}{sinks}\n")).unwrap();
         let output = run(&["validate", "-c", path.to_str().unwrap()], b"");
         let text = String::from_utf8(output.stderr).unwrap();
-        assert!(output.status.code() == Some(2) && text.contains(expected), "{expected} is not in:\n{text}");
+        assert!(
+            output.status.code() == Some(2) && text.contains(expected),
+            "{expected} is not in:\n{text}"
+        );
         assert!(!text.contains("see above"), "{text}");
     }
 }

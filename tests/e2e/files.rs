@@ -1,4 +1,5 @@
-//! The file sink over many files: names from events, rotation, compression, all of it under `kill -9`.
+//! The file sink over many files: names from events, rotation, compression, all of it under
+//! `kill -9`.
 
 use crate::support::{Agent, folder, lines, wait_until};
 use std::collections::BTreeMap;
@@ -30,7 +31,8 @@ fn write_load(path: PathBuf, done: &AtomicBool) {
 
 /// Files of a folder, by name.
 fn files(dir: &Path) -> Vec<PathBuf> {
-    let mut all: Vec<PathBuf> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut all: Vec<PathBuf> =
+        fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
     all.sort();
     all
 }
@@ -40,7 +42,12 @@ fn decompressed(path: &Path) -> String {
     let gzip = path.extension().is_some_and(|extension| extension == "gz");
     if gzip {
         let output = Command::new("gzip").arg("-dc").arg(path).output().unwrap();
-        assert!(output.status.success(), "{}: {}", path.display(), String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{}: {}",
+            path.display(),
+            String::from_utf8_lossy(&output.stderr)
+        );
         return String::from_utf8(output.stdout).unwrap();
     }
     fs::read_to_string(path).unwrap()
@@ -84,11 +91,17 @@ sinks:
         let (files, mut next) = (files(&dir.path().join(folder)), 0);
         assert!(files.len() > 5, "{files:?}");
         // The names in their order, the current file last, are the lines in their order.
-        let (current, rotated): (Vec<_>, Vec<_>) =
-            files.iter().partition(|path| path.file_name().unwrap().to_string_lossy().starts_with("out.log"));
+        let (current, rotated): (Vec<_>, Vec<_>) = files
+            .iter()
+            .partition(|path| path.file_name().unwrap().to_string_lossy().starts_with("out.log"));
         for path in rotated.into_iter().chain(current) {
             for line in decompressed(path).lines() {
-                assert_eq!(line, format!("line {next:06} and some words behind it"), "{}", path.display());
+                assert_eq!(
+                    line,
+                    format!("line {next:06} and some words behind it"),
+                    "{}",
+                    path.display()
+                );
                 next += 1;
             }
         }
@@ -99,7 +112,8 @@ sinks:
 #[test]
 fn hostile_and_many_names_stay_in_their_folder() {
     let dir = folder();
-    let hostile = ["../../../etc/passwd", "/abs", "a/../b", ".", "..", "", "nul\0nul", "%2F", "\u{1}"];
+    let hostile =
+        ["../../../etc/passwd", "/abs", "a/../b", ".", "..", "", "nul\0nul", "%2F", "\u{1}"];
     let long = "x".repeat(10_000);
     let numbers: Vec<String> = (0..100_000).map(|number| format!("{number}")).collect();
     let all = hostile.iter().copied().chain([&*long]).chain(numbers.iter().map(String::as_str));
@@ -113,13 +127,16 @@ sinks: { out: { type: file, inputs: [app], path: 'DIR/out/{{ message }}.txt', op
     assert_eq!(agent.wait(LIMIT).code(), Some(0), "{}", agent.log());
     let files = files(&dir.path().join("out"));
     assert_eq!(files.len(), hostile.len() + 1 + numbers.len());
-    let mut found: Vec<String> = files.iter().map(|path| fs::read_to_string(path).unwrap()).collect();
+    let mut found: Vec<String> =
+        files.iter().map(|path| fs::read_to_string(path).unwrap()).collect();
     let mut expected: Vec<String> = input.split_inclusive('\n').map(str::to_owned).collect();
     found.sort();
     expected.sort();
     assert!(found == expected);
-    let mut names: Vec<String> =
-        fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    let mut names: Vec<String> = fs::read_dir(dir.path())
+        .unwrap()
+        .map(|e| e.unwrap().file_name().into_string().unwrap())
+        .collect();
     names.sort();
     assert_eq!(names, ["a.log", "agent.log", "data", "millstream.yaml", "out"]);
 }

@@ -1,5 +1,5 @@
-//! A `data_dir` that is full, cannot be written, or has a damaged checkpoint store: no line is lost, and
-//! repeats carry the ids that were durable.
+//! A `data_dir` that is full, cannot be written, or has a damaged checkpoint store: no line is
+//! lost, and repeats carry the ids that were durable.
 
 use crate::support::{Agent, folder, lines, millstream, wait_until};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
@@ -29,7 +29,10 @@ impl SmallDisk {
     /// `None`, and a line that says why, if that is not permitted here.
     fn mount(point: PathBuf) -> Option<SmallDisk> {
         fs::create_dir(&point).unwrap();
-        let mount = Command::new("mount").args(["-t", "tmpfs", "-o", "size=3m", "none"]).arg(&point).output();
+        let mount = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=3m", "none"])
+            .arg(&point)
+            .output();
         match mount {
             Ok(output) if output.status.success() => Some(SmallDisk(point)),
             Ok(output) => {
@@ -68,7 +71,8 @@ fn log_file(dir: &Path, file: usize) -> PathBuf {
 /// Appends a line to each of these files; the number of the file and of the line are in it.
 fn append(dir: &Path, files: std::ops::Range<usize>, line: usize) {
     for file in files {
-        let mut log = OpenOptions::new().create(true).append(true).open(log_file(dir, file)).unwrap();
+        let mut log =
+            OpenOptions::new().create(true).append(true).open(log_file(dir, file)).unwrap();
         writeln!(log, "file {file:03} line {line:03}").unwrap();
     }
 }
@@ -79,7 +83,10 @@ fn delivered(dir: &Path) -> BTreeMap<String, BTreeSet<String>> {
     for line in lines(&dir.join("out")) {
         let Ok(event) = serde_json::from_str::<serde_json::Value>(&line) else { continue };
         let message = event["message"].as_str().unwrap().to_owned();
-        delivered.entry(message).or_default().insert(event["meta"]["file_id"].as_str().unwrap().to_owned());
+        delivered
+            .entry(message)
+            .or_default()
+            .insert(event["meta"]["file_id"].as_str().unwrap().to_owned());
     }
     delivered
 }
@@ -97,8 +104,8 @@ fn lag(agent: &Agent) -> Option<f64> {
     agent.metric("millstream_source_lag_bytes{component_id=\"app\"")
 }
 
-/// Fills the disk under an agent while its files grow and others come, ends it in some way, starts it on
-/// the full disk, and makes room at last.
+/// Fills the disk under an agent while its files grow and others come, ends it in some way, starts
+/// it on the full disk, and makes room at last.
 fn fill_and_end(end: impl FnOnce(&mut Agent)) {
     let dir = folder();
     let Some(disk) = SmallDisk::mount(dir.path().join("data")) else { return };
@@ -154,8 +161,8 @@ fn ready(agent: &Agent) -> serde_json::Value {
     serde_json::from_str(&body).unwrap()
 }
 
-/// An agent whose database cannot be written while a limit on the size of files holds. The signal for
-/// that is ignored, as the system hands it on over `exec`.
+/// An agent whose database cannot be written while a limit on the size of files holds. The signal
+/// for that is ignored, as the system hands it on over `exec`.
 #[test]
 fn checkpoints_that_cannot_be_saved_are_told_and_a_stop_without_them_fails() {
     let dir = folder();
@@ -170,7 +177,10 @@ sinks: { out: { type: blackhole, inputs: [app] } }
     let mut agent = Agent::spawn(dir.path(), config, &[], |command| {
         let log = OpenOptions::new().append(true).open(dir.path().join("agent.log")).unwrap();
         let mut shell = Command::new("sh");
-        shell.args(["-c", "trap '' XFSZ; exec \"$@\"", "sh"]).arg(millstream()).args(command.get_args());
+        shell
+            .args(["-c", "trap '' XFSZ; exec \"$@\"", "sh"])
+            .arg(millstream())
+            .args(command.get_args());
         shell.stderr(log);
         *command = shell;
     });
@@ -178,7 +188,9 @@ sinks: { out: { type: blackhole, inputs: [app] } }
     let errors = "millstream_checkpoint_errors_total{operation=\"commit\"}";
     let sent = "millstream_component_sent_events_total{component_id=\"out\"";
     wait_until("all is read", LIMIT, || agent.metric(sent) == Some(200.0 * FILES as f64));
-    wait_until("all is committed", LIMIT, || agent.single("millstream_checkpoint_age_seconds") == Some(0.0));
+    wait_until("all is committed", LIMIT, || {
+        agent.single("millstream_checkpoint_age_seconds") == Some(0.0)
+    });
     assert_eq!(
         (&checkpoints(&agent)["trouble"], agent.metric(errors)),
         (&serde_json::Value::Null, Some(0.0))
@@ -196,7 +208,9 @@ sinks: { out: { type: blackhole, inputs: [app] } }
     wait_until("all is settled", LIMIT, || lag(&agent) == Some(0.0));
     append(dir.path(), 0..FILES, 2);
     limit_files(agent.pid(), Some(FILE_BYTES_MAX));
-    wait_until("something waits", LIMIT, || agent.single("millstream_checkpoint_age_seconds") > Some(0.5));
+    wait_until("something waits", LIMIT, || {
+        agent.single("millstream_checkpoint_age_seconds") > Some(0.5)
+    });
     assert_eq!(agent.stop().code(), Some(1), "{}", agent.log());
     let said = "the last checkpoints could not be saved in data_dir: File too large (os error 27)";
     assert!(agent.log().contains(said), "{}", agent.log());

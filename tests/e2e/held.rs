@@ -59,7 +59,12 @@ impl Endpoint {
     fn assert_once_by_id(&self, lines: usize) {
         let taken = self.taken.lock().unwrap();
         let missing: Vec<usize> = (0..lines).filter(|line| !taken.contains_key(line)).collect();
-        assert!(missing.is_empty(), "{} of {lines} lines are missing: {:?}…", missing.len(), &missing[..1]);
+        assert!(
+            missing.is_empty(),
+            "{} of {lines} lines are missing: {:?}…",
+            missing.len(),
+            &missing[..1]
+        );
         let changed = taken.iter().find(|(_, ids)| ids.iter().any(|id| *id != ids[0]));
         assert_eq!(changed, None, "a line came under two ids");
     }
@@ -121,15 +126,17 @@ fn count(folder: &Path) -> usize {
     fs::read_dir(folder).map_or(0, Iterator::count)
 }
 
-/// Writes and rotates behind an endpoint that takes nothing. Each file is seen before it is rotated, and
-/// linked in `held`, if links can be made, before it is deleted.
+/// Writes and rotates behind an endpoint that takes nothing. Each file is seen before it is
+/// rotated, and linked in `held`, if links can be made, before it is deleted.
 fn flood(agent: &Agent, writer: &mut Writer, held: Option<&Path>) {
     for files in 1..=ROTATIONS {
         writer.write(LINES_PER_FILE);
         wait_until("the file is seen", PATIENCE, || {
             agent.metric("millstream_source_files").is_some_and(|seen| seen >= files as f64)
         });
-        wait_until("rotated files are linked", PATIENCE, || held.is_none_or(|held| count(held) == files - 1));
+        wait_until("rotated files are linked", PATIENCE, || {
+            held.is_none_or(|held| count(held) == files - 1)
+        });
         if files < ROTATIONS {
             writer.rotate();
         }
@@ -166,7 +173,9 @@ fn linked_files_survive_sigterm_and_kill_until_they_are_delivered() {
         let held_dir = dir.path().join("data/held/app");
         flood(&agent, &mut writer, Some(&held_dir));
         wait_until("what is held is shown", PATIENCE, || {
-            agent.metric("millstream_held_files").is_some_and(|files| files == (ROTATIONS - 1 - KEPT) as f64)
+            agent
+                .metric("millstream_held_files")
+                .is_some_and(|files| files == (ROTATIONS - 1 - KEPT) as f64)
         });
         assert!(agent.metric("millstream_held_bytes").unwrap() > 0.0);
         assert!(agent.get("/api/files").unwrap().contains("\"held_by\":\"disk\""));
@@ -229,7 +238,9 @@ fn what_cannot_be_kept_over_a_stop_is_counted_to_the_byte() {
     // The rest arrives.
     endpoint.open.store(true, Relaxed);
     let mut agent = Agent::start(dir.path(), &config, &[]);
-    wait_until("the rest has arrived", PATIENCE, || endpoint.lines_taken() == writer.written - deleted);
+    wait_until("the rest has arrived", PATIENCE, || {
+        endpoint.lines_taken() == writer.written - deleted
+    });
     assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
 }
 
@@ -245,11 +256,13 @@ fn deleted_files_are_given_up_oldest_first_beyond_their_limit() {
     flood(&agent, &mut writer, None);
     let label = "component_id=\"app\",component_type=\"file\",component_kind=\"source\",reason=\"held_max\"";
     let dropped = |what: &str| {
-        agent.metric(&format!("millstream_component_dropped_{what}_total{{{label}}}")).unwrap_or_default()
-            as usize
+        agent
+            .metric(&format!("millstream_component_dropped_{what}_total{{{label}}}"))
+            .unwrap_or_default() as usize
     };
     wait_until("the limit holds", PATIENCE, || {
-        dropped("events") > 0 && agent.metric("millstream_held_bytes").is_some_and(|bytes| bytes <= 409_600.0)
+        dropped("events") > 0
+            && agent.metric("millstream_held_bytes").is_some_and(|bytes| bytes <= 409_600.0)
     });
     let (events, bytes) = (dropped("events"), dropped("bytes"));
     assert!(bytes > 13 * events, "{bytes} bytes, {events} lines");

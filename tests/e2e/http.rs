@@ -70,7 +70,8 @@ fn a_kill_in_the_middle_loses_nothing_and_repeats_under_known_ids() {
         std::thread::sleep(Duration::from_millis(20));
         Reply::status(204)
     });
-    let config = config(&server.uri("/in"), "compression: zstd, batch: { bytes: 256KiB, timeout: 100ms }");
+    let config =
+        config(&server.uri("/in"), "compression: zstd, batch: { bytes: 256KiB, timeout: 100ms }");
     for requests in [3, 9] {
         let mut agent = Agent::start(dir.path(), &config, &[]);
         server.wait(|seen| seen.len() >= requests);
@@ -111,9 +112,12 @@ fn whatever_the_endpoint_does_each_line_arrives_once_and_in_order() {
     assert_eq!(agent.wait(LIMIT).code(), Some(0), "{}", agent.log());
     // A repeated request has the id it had: an endpoint that keeps it has each line once.
     let mut known = BTreeSet::new();
-    let first =
-        server.seen().into_iter().filter(|seen| known.insert(seen.header("idempotency-key").to_owned()));
-    let lines: Vec<usize> = first.flat_map(|seen| numbers(&seen.body)).map(|(number, _)| number).collect();
+    let first = server
+        .seen()
+        .into_iter()
+        .filter(|seen| known.insert(seen.header("idempotency-key").to_owned()));
+    let lines: Vec<usize> =
+        first.flat_map(|seen| numbers(&seen.body)).map(|(number, _)| number).collect();
     assert!(lines == (0..LINES).collect::<Vec<_>>(), "{} lines", lines.len());
     assert!(server.seen().len() > known.len());
 }
@@ -130,10 +134,15 @@ fn what_is_not_configured_right_is_said_and_waits_until_it_is_mended() {
     let config = config(&server.uri("/in"), "auth: { type: bearer, token_file: DIR/token }");
     let mut agent = Agent::start(dir.path(), &config, &[]);
     wait_until("a message about the login", LIMIT, || agent.log().contains("look at `auth`"));
-    assert!(agent.log().contains("who are you?") && !agent.log().contains("old"), "{}", agent.log());
+    assert!(
+        agent.log().contains("who are you?") && !agent.log().contains("old"),
+        "{}",
+        agent.log()
+    );
     fs::write(dir.path().join("token"), "new\n").unwrap();
     let is_new = |seen: &Seen| seen.header("authorization") == "Bearer new";
-    let taken = |seen: &[Seen]| seen.iter().filter(|seen| is_new(seen)).cloned().collect::<Vec<_>>();
+    let taken =
+        |seen: &[Seen]| seen.iter().filter(|seen| is_new(seen)).cloned().collect::<Vec<_>>();
     server.wait(|seen| has_all(&taken(seen), 1000));
     assert!(has_all(&taken(&server.seen()), 1000));
     assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
@@ -146,9 +155,11 @@ fn a_redirect_is_not_followed_and_names_the_new_address() {
     let elsewhere = HttpServer::start(|_| Reply::status(200));
     let to = elsewhere.uri("/new");
     let location = to.clone();
-    let server =
-        HttpServer::start(move |_| Reply::Status(308, vec![("Location", location.clone())], String::new()));
-    let agent = Agent::start(dir.path(), &config(&server.uri("/in"), "batch: { timeout: 50ms }"), &[]);
+    let server = HttpServer::start(move |_| {
+        Reply::Status(308, vec![("Location", location.clone())], String::new())
+    });
+    let agent =
+        Agent::start(dir.path(), &config(&server.uri("/in"), "batch: { timeout: 50ms }"), &[]);
     let said = format!("a redirect to {to}, which is not followed");
     wait_until("a message about the redirect", LIMIT, || agent.log().contains(&said));
     assert_eq!(elsewhere.seen().len(), 0);
@@ -182,16 +193,22 @@ fn refused_events_are_dropped_one_by_one_and_counted() {
     let dir = folder();
     write_lines(dir.path(), 2000);
     let is_bad = |text: &str| text.contains("line 000700") || text.contains("line 001999");
-    let server = HttpServer::start(move |seen| Reply::status(if is_bad(&seen.text()) { 422 } else { 200 }));
+    let server =
+        HttpServer::start(move |seen| Reply::status(if is_bad(&seen.text()) { 422 } else { 200 }));
     let config = config(&server.uri("/in"), "batch: { timeout: 50ms }");
     let mut agent = Agent::start(dir.path(), &config, &[]);
     let dropped = "millstream_component_dropped_events_total{component_id=\"out\"";
-    wait_until("both are counted", LIMIT, || agent.metric(dropped).is_some_and(|dropped| dropped >= 2.0));
+    wait_until("both are counted", LIMIT, || {
+        agent.metric(dropped).is_some_and(|dropped| dropped >= 2.0)
+    });
     let sent = "millstream_component_sent_events_total{component_id=\"out\"";
-    wait_until("the others are sent", LIMIT, || agent.metric(sent).is_some_and(|sent| sent >= 1998.0));
+    wait_until("the others are sent", LIMIT, || {
+        agent.metric(sent).is_some_and(|sent| sent >= 1998.0)
+    });
     assert_eq!((agent.metric(dropped), agent.metric(sent)), (Some(2.0), Some(1998.0)));
     let taken = server.seen().into_iter().filter(|seen| !is_bad(&seen.text()));
-    let lines: Vec<usize> = taken.flat_map(|seen| numbers(&seen.body)).map(|(number, _)| number).collect();
+    let lines: Vec<usize> =
+        taken.flat_map(|seen| numbers(&seen.body)).map(|(number, _)| number).collect();
     assert_eq!(lines, (0..2000).filter(|line| ![700, 1999].contains(line)).collect::<Vec<_>>());
     assert_eq!(agent.stop().code(), Some(0));
 }

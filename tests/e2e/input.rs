@@ -59,8 +59,11 @@ fn crlf_is_a_line_end_at_every_block_edge() {
 #[test]
 fn invalid_utf8_is_replaced_in_json_and_counted() {
     let (out, status, _) = pass(b"good\nbad \xff\xfe end\n\xe4\xbd\n", "", "{ metadata: [] }");
-    let events: Vec<serde_json::Value> =
-        String::from_utf8(out).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let events: Vec<serde_json::Value> = String::from_utf8(out)
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
     let texts: Vec<&str> = events.iter().map(|e| e["message"].as_str().unwrap()).collect();
     assert_eq!((texts, status), (vec!["good", "bad \u{fffd}\u{fffd} end", "\u{fffd}"], Some(0)));
 }
@@ -83,7 +86,11 @@ fn long_lines_are_cut_split_or_dropped() {
         "{log}"
     );
     let (out, status, log) = pass(input.as_bytes(), "max_line: 101B, on_long_line: drop", TEXT);
-    assert_eq!((String::from_utf8(out).unwrap(), status), ("first\nlast\n".to_owned(), Some(3)), "{log}");
+    assert_eq!(
+        (String::from_utf8(out).unwrap(), status),
+        ("first\nlast\n".to_owned(), Some(3)),
+        "{log}"
+    );
     let (out, status, log) = pass(input.as_bytes(), "max_line: 101B, on_long_line: split", TEXT);
     let out = String::from_utf8(out).unwrap();
     assert_eq!((out.lines().skip(1).map(str::len).max(), status), (Some(100), Some(0)), "{log}");
@@ -94,8 +101,11 @@ fn long_lines_are_cut_split_or_dropped() {
 fn a_cut_line_is_marked() {
     let (out, _, _) =
         pass(b"aaaaaaaaaa\nbbb\n", "max_line: 4B", "{ metadata: [truncated, previous_offset] }");
-    let events: Vec<serde_json::Value> =
-        String::from_utf8(out).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let events: Vec<serde_json::Value> = String::from_utf8(out)
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
     let seen: Vec<_> =
         events.iter().map(|e| (e["message"].as_str(), e["meta"]["truncated"].as_bool())).collect();
     assert_eq!(seen, [(Some("aaaa"), Some(true)), (Some("bbb"), Some(false))]);
@@ -159,7 +169,9 @@ fn a_file_deleted_while_it_is_read_is_read_to_its_end() {
     std::thread::sleep(Duration::from_millis(300));
     file.write_all(b"3\nunfinished").unwrap();
     drop(file);
-    wait_until("every line, the unfinished one after a silence", LIMIT * 2, || lines(&output).len() == 4);
+    wait_until("every line, the unfinished one after a silence", LIMIT * 2, || {
+        lines(&output).len() == 4
+    });
     assert_eq!(lines(&output), ["1", "2", "3", "unfinished"]);
     assert_eq!(agent.stop().code(), Some(0));
 }
@@ -230,8 +242,9 @@ fn with_too_few_descriptors_files_take_turns() {
         let limit = rustix::process::Rlimit { current: Some(256), maximum: Some(256) };
         // SAFETY: between fork and exec only a system call is made.
         unsafe {
-            command
-                .pre_exec(move || Ok(rustix::process::setrlimit(rustix::process::Resource::Nofile, limit)?));
+            command.pre_exec(move || {
+                Ok(rustix::process::setrlimit(rustix::process::Resource::Nofile, limit)?)
+            });
         }
     });
     wait_until("every file", LIMIT, || lines(&output).len() >= 400);

@@ -40,12 +40,14 @@ impl Log {
     /// The buffer goes out whenever it is full, mostly in the middle of a line.
     fn write(&mut self, file: usize, count: usize) {
         for _ in 0..count {
-            writeln!(self.out, "file {file:02} line {:06} and some words behind it", self.number).unwrap();
+            writeln!(self.out, "file {file:02} line {:06} and some words behind it", self.number)
+                .unwrap();
             self.number += 1;
             if self.number.is_multiple_of(ROTATE_AFTER) {
                 self.out.flush().unwrap();
                 self.rotations += 1;
-                fs::rename(&self.path, format!("{}.{}", self.path.display(), self.rotations)).unwrap();
+                fs::rename(&self.path, format!("{}.{}", self.path.display(), self.rotations))
+                    .unwrap();
                 self.out = open(&self.path);
             }
         }
@@ -59,7 +61,8 @@ fn open(path: &Path) -> BufWriter<File> {
 
 /// Writes all lines into `FOLDER/in`, rotating, over about this time.
 pub fn write_load(folder: &Path, time: Duration, done: &AtomicBool) {
-    let mut logs: Vec<Log> = (0..FILES).map(|i| Log::new(folder.join(format!("in/{i:02}.log")))).collect();
+    let mut logs: Vec<Log> =
+        (0..FILES).map(|i| Log::new(folder.join(format!("in/{i:02}.log")))).collect();
     let per_file = LINES / FILES;
     let begun = Instant::now();
     let mut written = 0;
@@ -95,7 +98,9 @@ fn a_million_lines_survive_rotation_and_ten_kills() {
 }
 
 fn parse(line: &str) -> (usize, usize) {
-    let whole = line.len() == 44 && line.starts_with("file ") && line.ends_with(" and some words behind it");
+    let whole = line.len() == 44
+        && line.starts_with("file ")
+        && line.ends_with(" and some words behind it");
     assert!(whole, "torn: {line:?}");
     (line[5..7].parse().unwrap(), line[13..19].parse().unwrap())
 }
@@ -110,9 +115,9 @@ fn check_text(lines: &[String]) {
     assert_eq!(lost, 0, "lost of {LINES}; {} lines in all", lines.len());
 }
 
-/// Checks JSON events in the order they arrived: every line, no other id for the same line, no id for
-/// two lines (so that without repeated ids each line is there once), and the first arrivals of each
-/// file in order.
+/// Checks JSON events in the order they arrived: every line, no other id for the same line, no id
+/// for two lines (so that without repeated ids each line is there once), and the first arrivals of
+/// each file in order.
 pub fn check_json<'e>(events: impl Iterator<Item = &'e [u8]>) {
     let mut ids: HashMap<(usize, usize), String> = HashMap::new();
     let mut last: HashMap<String, u64> = HashMap::new();
@@ -121,7 +126,8 @@ pub fn check_json<'e>(events: impl Iterator<Item = &'e [u8]>) {
             .unwrap_or_else(|e| panic!("torn: {:?}: {e}", String::from_utf8_lossy(line)));
         let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
         let (key, id) = (parse(event["message"].as_str().unwrap()), text(&event["meta"]["id"]));
-        let (file_id, offset) = (text(&event["meta"]["file_id"]), event["meta"]["offset"].as_u64().unwrap());
+        let (file_id, offset) =
+            (text(&event["meta"]["file_id"]), event["meta"]["offset"].as_u64().unwrap());
         assert_eq!(id, format!("{file_id}-{offset}"));
         if let Some(before) = ids.get(&key) {
             assert_eq!(*before, id, "line {key:?} came again under another id");

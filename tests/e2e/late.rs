@@ -63,13 +63,20 @@ impl Story {
     }
 
     /// Waits until `/api/files` shows a file as `is` has it.
-    fn wait_for(&self, (source, name): (&str, &str), what: &str, is: impl Fn(&Value) -> bool) -> Value {
+    fn wait_for(
+        &self,
+        (source, name): (&str, &str),
+        what: &str,
+        is: impl Fn(&Value) -> bool,
+    ) -> Value {
         let mut last = None;
         let shown = || {
             last = self.file(source, name);
             last.as_ref().is_some_and(&is)
         };
-        let shown = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| wait_until(what, LIMIT, shown)));
+        let shown = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            wait_until(what, LIMIT, shown)
+        }));
         let last = last.unwrap_or_else(|| self.answer(""));
         assert!(shown.is_ok(), "{what} is not shown, but {last}\n{}", self.agent.log());
         last
@@ -77,19 +84,25 @@ impl Story {
 
     fn wait_until_read(&self, source: &str, name: &str) -> Value {
         let bytes = fs::metadata(self.path(name)).unwrap().len();
-        self.wait_for((source, name), "a file that is read", |file| file["checkpoints"]["out"] == bytes)
+        self.wait_for((source, name), "a file that is read", |file| {
+            file["checkpoints"]["out"] == bytes
+        })
     }
 
     /// Value of a metric of a source, with more of its labels.
     fn metric(&self, name: &str, source: &str, label: &str) -> Option<f64> {
         let metrics = self.agent.get("/metrics")?;
-        let (begin, label) = (format!("millstream_{name}{{component_id=\"{source}\""), label.to_owned());
-        let line = metrics.lines().find(|line| line.starts_with(&begin) && line.contains(&label))?;
+        let (begin, label) =
+            (format!("millstream_{name}{{component_id=\"{source}\""), label.to_owned());
+        let line =
+            metrics.lines().find(|line| line.starts_with(&begin) && line.contains(&label))?;
         line.rsplit(' ').next()?.parse().ok()
     }
 
     fn wait_for_metric(&self, (name, source, label): (&str, &str, &str), is: impl Fn(f64) -> bool) {
-        wait_until(&format!("{name} {label}"), LIMIT, || self.metric(name, source, label).is_some_and(&is));
+        wait_until(&format!("{name} {label}"), LIMIT, || {
+            self.metric(name, source, label).is_some_and(&is)
+        });
     }
 }
 
@@ -127,14 +140,19 @@ fn a_source_that_may_not_read_faster_shows_as_lag() {
     });
     assert!(file["position"].as_u64() < Some(1_400_000), "{file}");
     story.wait_for_metric(("source_lag_bytes", "paced", ""), |bytes| bytes > 100_000.0);
-    story.wait_for_metric(("component_wait_seconds_total", "paced", "rate_limit"), |seconds| seconds > 0.0);
+    story.wait_for_metric(("component_wait_seconds_total", "paced", "rate_limit"), |seconds| {
+        seconds > 0.0
+    });
 }
 
 #[test]
 fn disorder_slice_errors_log_times_and_a_rename_are_shown_of_one_file() {
     let story = Story::begin();
     // The second is one second before the first, which is in order; the third is five before it.
-    story.append("in/app.log", "2024-11-22T10:00:10Z a\n2024-11-22T10:00:09Z b\n2024-11-22T10:00:05Z c\n");
+    story.append(
+        "in/app.log",
+        "2024-11-22T10:00:10Z a\n2024-11-22T10:00:09Z b\n2024-11-22T10:00:05Z c\n",
+    );
     let file = story.wait_until_read("app", "in/app.log");
     assert_eq!((&file["disorder_events"], &file["slice_errors"]), (&1.into(), &0.into()));
     assert_eq!(file["newest_log_time"], "2024-11-22T10:00:10.000Z");
@@ -144,13 +162,18 @@ fn disorder_slice_errors_log_times_and_a_rename_are_shown_of_one_file() {
     story.wait_until_read("app", "in/app.log");
     story.wait_for(("app", "in/app.log"), "a slice error", |file| file["slice_errors"] == 1);
     fs::rename(story.path("in/app.log"), story.path("in/app.log.1")).unwrap();
-    let file = story.wait_for(("app", "in/app.log.1"), "the new name", |file| file["rotations"] == 1);
+    let file =
+        story.wait_for(("app", "in/app.log.1"), "the new name", |file| file["rotations"] == 1);
     assert_eq!(file["name"].as_str().map(Path::new), Some(&*story.path("in/app.log")));
     assert_eq!((&file["disorder_events"], &file["slice_errors"]), (&1.into(), &1.into()));
-    for name in ["source_disorder_events_total", "source_slice_errors_total", "source_rotations_total"] {
+    for name in
+        ["source_disorder_events_total", "source_slice_errors_total", "source_rotations_total"]
+    {
         story.wait_for_metric((name, "app", ""), |count| count == 1.0);
     }
-    story.wait_for_metric(("component_noted_events_total", "app", "slice_errors"), |count| count == 1.0);
+    story.wait_for_metric(("component_noted_events_total", "app", "slice_errors"), |count| {
+        count == 1.0
+    });
     story.wait_for_metric(("source_log_delay_seconds", "app", ""), is_delay);
     story.wait_for_metric(("file_log_delay_seconds", "app", "app.log.1"), is_delay);
 }
@@ -162,12 +185,19 @@ fn a_cut_is_shown() {
     let before = story.wait_until_read("app", "in/app.log");
     File::options().write(true).open(story.path("in/app.log")).unwrap().set_len(0).unwrap();
     story.append("in/app.log", "2024-11-22T10:00:12Z c\n");
-    let after = story.wait_for(("app", "in/app.log"), "the cut", |file| file["file_id"] != before["file_id"]);
+    let after = story
+        .wait_for(("app", "in/app.log"), "the cut", |file| file["file_id"] != before["file_id"]);
     assert_eq!(after["truncations"], 1);
     story.wait_until_read("app", "in/app.log");
     story.wait_for_metric(("source_truncations_total", "app", ""), |count| count == 1.0);
-    story.wait_for_metric(("component_noted_events_total", "app", "truncations"), |count| count == 1.0);
-    assert_eq!(story.metric("component_dropped_events_total", "app", ""), None, "nothing was unread");
+    story.wait_for_metric(("component_noted_events_total", "app", "truncations"), |count| {
+        count == 1.0
+    });
+    assert_eq!(
+        story.metric("component_dropped_events_total", "app", ""),
+        None,
+        "nothing was unread"
+    );
 }
 
 #[test]
@@ -180,7 +210,8 @@ fn what_cannot_be_read_is_named_with_its_reason_until_it_can() {
     let reason = |path: &str| {
         let (answer, path) = (story.answer("?source=links"), story.path(path));
         let troubles = answer["troubles"].as_array().cloned().unwrap_or_default();
-        let trouble = troubles.into_iter().find(|t| t["path"].as_str().map(Path::new) == Some(&path));
+        let trouble =
+            troubles.into_iter().find(|t| t["path"].as_str().map(Path::new) == Some(&path));
         trouble.map(|trouble| trouble["reason"].as_str().unwrap_or_default().to_owned())
     };
     let says = |path: &str, text: &str| {
@@ -199,6 +230,8 @@ fn what_cannot_be_read_is_named_with_its_reason_until_it_can() {
     story.wait_until_read("links", "nowhere/a.log");
     story.wait_for_metric(("source_troubles", "links", ""), |count| count == 0.0);
     assert!(
-        ["links/refused.log", "links/loop.log", "nowhere/*.log"].iter().all(|path| reason(path).is_none())
+        ["links/refused.log", "links/loop.log", "nowhere/*.log"]
+            .iter()
+            .all(|path| reason(path).is_none())
     );
 }

@@ -65,8 +65,11 @@ sinks: { out: { type: file, inputs: [app], path: DIR/out, sync: 100ms, encoding:
 /// Runs a script with mounts of its own; whether it succeeded, and the agent's log.
 fn in_a_mount_namespace(dir: &std::path::Path, config: &str, script: &str) -> (bool, String) {
     let head = format!("data_dir: {}/data\napi: {{ listen: '127.0.0.1:0' }}\n", dir.display());
-    fs::write(dir.join("millstream.yaml"), head + &config.replace("DIR", &dir.display().to_string()))
-        .unwrap();
+    fs::write(
+        dir.join("millstream.yaml"),
+        head + &config.replace("DIR", &dir.display().to_string()),
+    )
+    .unwrap();
     fs::write(dir.join("agent.log"), "").unwrap();
     // Without root a user namespace gives the right to mount.
     let flags: &[&str] = if rustix::process::geteuid().is_root() { &["-m"] } else { &["-rm"] };
@@ -137,7 +140,8 @@ fn a_full_disk_under_several_files_neither_loses_nor_repeats() {
     let mut inputs = Vec::new();
     for name in ["a.log", "b.log"] {
         let mut random = millstream_testkit::Random::new(7);
-        let input: String = (0..20_000).map(|n| format!("{n} {:x}\n", random.below(u64::MAX))).collect();
+        let input: String =
+            (0..20_000).map(|n| format!("{n} {:x}\n", random.below(u64::MAX))).collect();
         fs::write(dir.path().join(name), &input).unwrap();
         inputs.push((name, input));
     }
@@ -164,7 +168,9 @@ sinks: { out: { type: file, inputs: [app], path: DIR/out, sync: 1h, encoding: { 
     let input: String = (0..50_000).map(|n| format!("line {n}\n")).collect();
     fs::write(dir.path().join("a.log"), &input).unwrap();
     let mut agent = Agent::start(dir.path(), config, &[]);
-    wait_until("output that is not synced", LIMIT, || lines(&dir.path().join("out")).len() == 50_000);
+    wait_until("output that is not synced", LIMIT, || {
+        lines(&dir.path().join("out")).len() == 50_000
+    });
     agent.kill();
     let mut agent = Agent::start(dir.path(), config, &["--until-eof"]);
     assert_eq!(agent.wait(LIMIT).code(), Some(0), "{}", agent.log());
@@ -185,7 +191,9 @@ sinks: { out: { type: file, inputs: [app], path: DIR/folder/out, encoding: { cod
         agent.get("/ready").is_some_and(|body| body.contains("out"))
     });
     wait_until("an error count", LIMIT, || {
-        agent.metric("millstream_component_errors_total{component_id=\"out\"").is_some_and(|n| n >= 1.0)
+        agent
+            .metric("millstream_component_errors_total{component_id=\"out\"")
+            .is_some_and(|n| n >= 1.0)
     });
     fs::remove_file(dir.path().join("folder")).unwrap();
     wait_until("the line", LIMIT, || lines(&dir.path().join("folder/out")) == ["1"]);

@@ -50,19 +50,29 @@ fn dropped(agent: &Agent, reason: &str) -> f64 {
 #[test]
 fn deltas_become_sums_over_periods_and_restarts() {
     let (dir, prometheus) = (folder(), Prometheus::shared());
-    let config = config("period: 1s", &remote_write(prometheus, "labels: { cluster: x }, host_label: node"));
+    let config =
+        config("period: 1s", &remote_write(prometheus, "labels: { cluster: x }, host_label: node"));
     let total = |query: &str| prometheus.value(query);
     let mut agent = start(dir.path(), &config);
     send(
         dir.path(),
-        &["sums.orders:3|c|#country:de", "sums.orders:4|c|#country:fr", "sums.load:0.5|g|#k.k:v,flag"],
+        &[
+            "sums.orders:3|c|#country:de",
+            "sums.orders:4|c|#country:fr",
+            "sums.load:0.5|g|#k.k:v,flag",
+        ],
     );
-    wait_until("the first values", PATIENCE, || total("sum(sums_orders_total{cluster='x'})") == Some(7.0));
+    wait_until("the first values", PATIENCE, || {
+        total("sum(sums_orders_total{cluster='x'})") == Some(7.0)
+    });
     send(dir.path(), &["sums.orders:10|c|#country:de"]);
-    wait_until("the sum", PATIENCE, || total("sums_orders_total{country='de',node!=''}") == Some(13.0));
+    wait_until("the sum", PATIENCE, || {
+        total("sums_orders_total{country='de',node!=''}") == Some(13.0)
+    });
     assert_eq!(total("sums_load{k_k='v',flag='true',host=''}"), Some(0.5));
     assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
-    // A new agent begins at 0, and Prometheus sees that it does, although its first value is larger than the last.
+    // A new agent begins at 0, and Prometheus sees that it does, although its first value is larger
+    // than the last.
     let mut agent = start(dir.path(), &config);
     send(dir.path(), &["sums.orders:100|c|#country:de"]);
     wait_until("the sum after a restart", PATIENCE, || {
@@ -79,7 +89,8 @@ fn deltas_become_sums_over_periods_and_restarts() {
 fn distributions_become_summaries() {
     let (dir, prometheus) = (folder(), Prometheus::shared());
     let source = "period: 1d, distributions: sketch";
-    let mut agent = start(dir.path(), &config(source, &remote_write(prometheus, "quantiles: [0, 0.5, 1]")));
+    let mut agent =
+        start(dir.path(), &config(source, &remote_write(prometheus, "quantiles: [0, 0.5, 1]")));
     send(dir.path(), &["summed.login:1:2:4:8|d|#quantile:mine"]);
     assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
     for (series, value) in [
@@ -96,7 +107,8 @@ fn distributions_become_summaries() {
 #[test]
 fn distributions_become_native_histograms() {
     let flags = vec!["--enable-feature=native-histograms".to_owned()];
-    let prometheus = Prometheus::start(&PrometheusOptions { flags, ..PrometheusOptions::default() });
+    let prometheus =
+        Prometheus::start(&PrometheusOptions { flags, ..PrometheusOptions::default() });
     let dir = folder();
     let source = "period: 1s, distributions: sketch";
     let sink = remote_write(&prometheus, "distributions: native");
@@ -121,8 +133,12 @@ fn what_prometheus_refuses_is_counted_and_the_rest_delivered() {
     let agent = start(dir.path(), &config("period: 1s", &remote_write(prometheus, "")));
     send(dir.path(), &["refused.first:1|g"]);
     wait_until("a sample of now", PATIENCE, || prometheus.value("refused_first") == Some(1.0));
-    let points =
-        ["refused.a:1|c", "refused.old:2|g|T1000000000", "refused.b:3|c", "refused.future:2|g|T4000000000"];
+    let points = [
+        "refused.a:1|c",
+        "refused.old:2|g|T1000000000",
+        "refused.b:3|c",
+        "refused.future:2|g|T4000000000",
+    ];
     send(dir.path(), &points);
     wait_until("the others", PATIENCE, || prometheus.value("refused_b_total") == Some(3.0));
     wait_until("a count", PATIENCE, || dropped(&agent, "refused") >= 1.0);
@@ -156,9 +172,13 @@ fn prometheus_scrapes_the_exporter() {
     let _agent = start(dir.path(), &config("period: 1s, expire: 1s, distributions: sketch", &sink));
     send(dir.path(), &["seen.orders:3|c|#country:de", "seen.login:1:2:4|d|#odd:a\"b"]);
     let total = |query: &str| prometheus.value(query);
-    wait_until("the first scrape", PATIENCE, || total("seen_orders_total{country='de'}") == Some(3.0));
+    wait_until("the first scrape", PATIENCE, || {
+        total("seen_orders_total{country='de'}") == Some(3.0)
+    });
     send(dir.path(), &["seen.orders:4|c|#country:de", "seen.login:9|d|#odd:a\"b"]);
-    wait_until("the sum", PATIENCE, || total("seen_orders_total{country='de',job='agent'}") == Some(7.0));
+    wait_until("the sum", PATIENCE, || {
+        total("seen_orders_total{country='de',job='agent'}") == Some(7.0)
+    });
     wait_until("the summary", PATIENCE, || total("seen_login_sum{odd='a\"b'}") == Some(16.0));
     assert_eq!(total("seen_login_count"), Some(4.0));
     assert_eq!(total("seen_login{quantile='0.5'}"), Some(9.0), "of the last period");
@@ -175,12 +195,16 @@ fn the_exporter_speaks_as_it_is_asked_to() {
     wait_until("both", PATIENCE, || {
         text(port).contains("asked_orders_total{} 3") && text(port).contains("asked_load{} 1")
     });
-    let (head, body) = scrape(port, "GET /metrics HTTP/1.0\r\nAccept: application/openmetrics-text\r\nX:");
+    let (head, body) =
+        scrape(port, "GET /metrics HTTP/1.0\r\nAccept: application/openmetrics-text\r\nX:");
     assert!(head.contains("application/openmetrics-text; version=1.0.0"), "{head}");
     assert!(String::from_utf8_lossy(&body).ends_with("# EOF\n"));
     let (head, body) = scrape(port, "GET /metrics HTTP/1.0\r\nAccept-Encoding: gzip\r\nX:");
     assert!(head.contains("content-encoding: gzip") && body.starts_with(b"\x1f\x8b"), "{head}");
-    assert!(scrape(port, "GET /").0.contains(" 404 ") && scrape(port, "POST /metrics").0.contains(" 405 "));
+    assert!(
+        scrape(port, "GET /").0.contains(" 404 ")
+            && scrape(port, "POST /metrics").0.contains(" 405 ")
+    );
     wait_until("what is idle is gone", PATIENCE, || text(port).is_empty());
     send(dir.path(), &["asked.orders:2|c"]);
     // While texts are written nothing is forgotten: it may go on where it was.
@@ -196,10 +220,14 @@ fn the_exporter_wants_to_know_who_asks() {
     let sink = format!("type: prometheus_exporter, listen: '127.0.0.1:{port}', {auth}");
     let _agent = start(dir.path(), &config("period: 1s", &sink));
     wait_until("it listens", PATIENCE, || TcpStream::connect(("127.0.0.1", port)).is_ok());
-    let with =
-        |shown: &str| scrape(port, &format!("GET /metrics HTTP/1.0\r\nAuthorization: Basic {shown}\r\nX:")).0;
+    let with = |shown: &str| {
+        scrape(port, &format!("GET /metrics HTTP/1.0\r\nAuthorization: Basic {shown}\r\nX:")).0
+    };
     assert!(with("cHJvbTpzZWNyZXQ=").contains(" 200 "));
-    assert!(with("cHJvbTp3cm9uZw==").contains(" 401 ") && scrape(port, "GET /metrics").0.contains(" 401 "));
+    assert!(
+        with("cHJvbTp3cm9uZw==").contains(" 401 ")
+            && scrape(port, "GET /metrics").0.contains(" 401 ")
+    );
 }
 
 #[test]

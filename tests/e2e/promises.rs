@@ -122,7 +122,8 @@ sinks: { out: { type: file, inputs: [load], path: DIR/out, sync: 50ms, encoding:
         let mut agent = Agent::start(dir.path(), config, &["--until-eof"]);
         assert_eq!(agent.wait(LIMIT).code(), Some(0), "{}", agent.log());
         let all = lines(&dir.path().join("out"));
-        let numbered = |(number, line): (usize, &String)| line.contains(&format!("seq={} ", number % 100));
+        let numbered =
+            |(number, line): (usize, &String)| line.contains(&format!("seq={} ", number % 100));
         assert!(all.len() == run * 100 && all.iter().enumerate().all(numbered), "{all:?}");
     }
 }

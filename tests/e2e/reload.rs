@@ -35,7 +35,8 @@ sinks:
   dead: { type: kafka, inputs: [app], brokers: ['127.0.0.1:1'], topic: t, encoding: { codec: text } }
 ";
 
-/// The second file with other options, the dead sink with others too, a transform and another source.
+/// The second file with other options, the dead sink with others too, a transform and another
+/// source.
 const CHANGED: &str = "
 shutdown_timeout: 1s
 sources:
@@ -68,7 +69,8 @@ fn load(folder: &Path, done: &AtomicBool) -> usize {
     let mut number = 0;
     while !done.load(Ordering::SeqCst) {
         for file in 0..3 {
-            let some = (number..number + 50).map(|n| format!("file {file} line {n:07} and some words\n"));
+            let some =
+                (number..number + 50).map(|n| format!("file {file} line {n:07} and some words\n"));
             append(&folder.join(format!("in/{file}.log")), &some.collect::<String>());
         }
         number += 50;
@@ -78,7 +80,8 @@ fn load(folder: &Path, done: &AtomicBool) -> usize {
 }
 
 fn expected(each: usize) -> HashSet<String> {
-    let file = |file: usize| (0..each).map(move |n| format!("file {file} line {n:07} and some words"));
+    let file =
+        |file: usize| (0..each).map(move |n| format!("file {file} line {n:07} and some words"));
     (0..3).flat_map(file).collect()
 }
 
@@ -110,7 +113,10 @@ fn assert_once_in_order(got: &[String], each: usize) {
     for line in got {
         let (file, number) = (&line[..6], &line[12..19]);
         let before = last.insert(file, number);
-        assert!(before.is_none_or(|before| before < number), "{file}: {number} came after {before:?}");
+        assert!(
+            before.is_none_or(|before| before < number),
+            "{file}: {number} came after {before:?}"
+        );
     }
     assert_eq!(got.len(), 3 * each);
 }
@@ -134,7 +140,9 @@ fn two_hundred_reloads_under_load_lose_nothing_and_repeat_nothing() {
     assert!(each > 1000, "{each} lines are no load");
     let (keep, more) = (dir.path().join("keep.out"), dir.path().join("more.out"));
     change(&agent, BLOCKED);
-    wait_until("both files have all", PATIENCE, || [&keep, &more].iter().all(|p| has_lines(p, 3 * each)));
+    wait_until("both files have all", PATIENCE, || {
+        [&keep, &more].iter().all(|p| has_lines(p, 3 * each))
+    });
     change(&agent, ALONE);
     let sent = agent.metric("millstream_component_sent_events_total{component_id=\"keep\"");
     assert_eq!(sent, Some(3.0 * each as f64), "an unchanged sink keeps its counters");
@@ -152,12 +160,15 @@ fn a_bad_configuration_leaves_the_old_one_running_and_says_why() {
     wait_until("the agent runs", PATIENCE, || hash(&agent).is_some());
     let (before, keep) = (hash(&agent), dir.path().join("keep.out"));
     agent.reload(&ALONE.replace("inputs: [app]", "inputs: [ap]"));
-    wait_until("it is refused", PATIENCE, || agent.single("millstream_config_reload_success") == Some(0.0));
+    wait_until("it is refused", PATIENCE, || {
+        agent.single("millstream_config_reload_success") == Some(0.0)
+    });
     assert_eq!(hash(&agent), before);
     let log = agent.log();
     assert!(log.contains("millstream.yaml:8:32: the input `ap` does not exist"), "{log}");
     assert!(log.contains("refused for 1 fault; the one before goes on unchanged"), "{log}");
-    let many: String = (0..30).map(|n| format!("\n  s{n}: {{ type: blackhole, inputs: [no{n}] }}")).collect();
+    let many: String =
+        (0..30).map(|n| format!("\n  s{n}: {{ type: blackhole, inputs: [no{n}] }}")).collect();
     agent.reload(&ALONE.replace("sinks:", &format!("sinks:{many}")));
     wait_until("it is refused", PATIENCE, || agent.log().contains("refused for 30 faults;"));
     let log = agent.log();
@@ -196,10 +207,13 @@ fn a_changed_lookup_file_counts_from_the_next_reload_on() {
     append(&log, "7\n");
     wait_until("the new name is there", PATIENCE, || has_lines(&keep, 2));
     let text = fs::read_to_string(&keep).unwrap();
-    let names: Vec<&str> = text.lines().map(|line| line.split("\"name\":").nth(1).unwrap()).collect();
+    let names: Vec<&str> =
+        text.lines().map(|line| line.split("\"name\":").nth(1).unwrap()).collect();
     assert_eq!(names, ["\"old\"}", "\"new\"}"], "{text}");
     agent.reload(TABLE);
-    wait_until("the same file is no change", PATIENCE, || agent.log().contains("nothing has changed"));
+    wait_until("the same file is no change", PATIENCE, || {
+        agent.log().contains("nothing has changed")
+    });
 }
 
 #[test]
@@ -213,9 +227,13 @@ fn with_watch_a_changed_file_is_enough() {
     write_config(dir.path(), &watched.replace("keep.out", "other.out"));
     wait_until("the change is found", PATIENCE, || hash(&agent) != before);
     append(&dir.path().join("in/0.log"), "a line\n");
-    wait_until("it goes to the new place", PATIENCE, || has_lines(&dir.path().join("other.out"), 1));
+    wait_until("it goes to the new place", PATIENCE, || {
+        has_lines(&dir.path().join("other.out"), 1)
+    });
     write_config(dir.path(), "sources: 5\n");
-    wait_until("a fault is told", PATIENCE, || agent.single("millstream_config_reload_success") == Some(0.0));
+    wait_until("a fault is told", PATIENCE, || {
+        agent.single("millstream_config_reload_success") == Some(0.0)
+    });
 }
 
 #[test]
@@ -228,9 +246,15 @@ fn without_a_change_and_for_what_needs_a_restart_it_says_so() {
     agent.send(Signal::HUP);
     agent.send(Signal::HUP);
     wait_until("it says so", PATIENCE, || agent.log().contains("nothing has changed"));
-    change(&agent, &format!("{ALONE}limits: {{ threads: 1, cpu: 1.5 }}\nlog: {{ level: debug }}\n"));
+    change(
+        &agent,
+        &format!("{ALONE}limits: {{ threads: 1, cpu: 1.5 }}\nlog: {{ level: debug }}\n"),
+    );
     let log = agent.log();
-    assert!(log.contains("`limits.threads` has changed, which takes effect with the next start"), "{log}");
+    assert!(
+        log.contains("`limits.threads` has changed, which takes effect with the next start"),
+        "{log}"
+    );
     assert!(!log.contains("`limits.cpu`"), "{log}");
 }
 
@@ -292,6 +316,7 @@ sinks:
     assert!(begun.elapsed() < PATIENCE);
     drop(stdin);
     assert!(agent.stop().success(), "{}", agent.log());
-    let expected: Vec<String> = (0..20).flat_map(|n| [format!("line {n}"), format!("half {n}")]).collect();
+    let expected: Vec<String> =
+        (0..20).flat_map(|n| [format!("line {n}"), format!("half {n}")]).collect();
     assert_eq!(lines(&dir.path().join("out")), expected);
 }

@@ -2,7 +2,9 @@
 
 use crate::support::{folder, lines};
 use millstream_components::registry::{Build, find};
-use millstream_engine::{Blueprint, Buffer, Clock, Pace, Running, Settings, SinkPart, SourcePart, Store};
+use millstream_engine::{
+    Blueprint, Buffer, Clock, Pace, Running, Settings, SinkPart, SourcePart, Store,
+};
 use millstream_model::{Kind, SourceInfo};
 use millstream_testkit::{FakeSink, Shelf, Temper};
 use serde_json::json;
@@ -43,7 +45,11 @@ fn blueprint(dir: &Path, shelves: &[Shelf; 2]) -> Blueprint {
         type_name: "fake",
         inputs: vec![("app".into(), 0)],
         buffer: Buffer::default(),
-        sink: Arc::new(FakeSink { shelf: shelves[index].clone(), temper: Temper::default(), seed: 1 }),
+        sink: Arc::new(FakeSink {
+            shelf: shelves[index].clone(),
+            temper: Temper::default(),
+            seed: 1,
+        }),
     };
     Blueprint {
         sources: vec![SourcePart { info, type_name: "file", pace: Pace::default(), open }],
@@ -53,7 +59,12 @@ fn blueprint(dir: &Path, shelves: &[Shelf; 2]) -> Blueprint {
 }
 
 /// A running engine over one file.
-fn start(dir: &Path, shelves: &[Shelf; 2], until_eof: bool, runtime: &tokio::runtime::Runtime) -> Running {
+fn start(
+    dir: &Path,
+    shelves: &[Shelf; 2],
+    until_eof: bool,
+    runtime: &tokio::runtime::Runtime,
+) -> Running {
     let settings = Settings {
         threads: 2,
         memory_bytes: 64 << 20,
@@ -84,7 +95,11 @@ fn a_line_on_which_a_delivery_panics_is_found_and_rejected_alone() {
     let snapshot = running.snapshot();
     runtime.block_on(running.stop(Duration::from_secs(20)));
     // One line, rejected for each of two sinks.
-    assert_eq!(snapshot.components[0].counters.dropped_events.get("panic"), Some(&2), "{snapshot:?}");
+    assert_eq!(
+        snapshot.components[0].counters.dropped_events.get("panic"),
+        Some(&2),
+        "{snapshot:?}"
+    );
     for shelf in &shelves {
         let mut got = shelf.lines();
         got.sort();

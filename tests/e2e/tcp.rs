@@ -78,7 +78,8 @@ fn append(dir: &Path, from: usize, count: usize) {
     for file in 0..FILES {
         let path = dir.join(format!("in/{file}.log"));
         let mut out = File::options().create(true).append(true).open(path).unwrap();
-        let text: String = (from..from + count).map(|n| format!("{file} {n:06} some words\n")).collect();
+        let text: String =
+            (from..from + count).map(|n| format!("{file} {n:06} some words\n")).collect();
         out.write_all(text.as_bytes()).unwrap();
     }
 }
@@ -94,7 +95,8 @@ fn acknowledged_lines_survive_kills_of_the_agent_and_of_the_server() {
     const LINES: usize = 4000;
     let dir = folder();
     let mut server = Server::start(dir.path().join("events.log"), 0);
-    let (config, mut random) = (config(server.port, FRAMES), Random::new(std::process::id().into()));
+    let (config, mut random) =
+        (config(server.port, FRAMES), Random::new(std::process::id().into()));
     for round in 0..ROUNDS {
         append(dir.path(), round * LINES, LINES);
         let mut agent = Agent::start(dir.path(), &config, &[]);
@@ -134,7 +136,8 @@ fn a_server_that_keeps_sessions_gets_every_line_once_over_its_own_kills() {
 fn lines_reach_a_socket_once_and_in_order_over_clean_stops() {
     let dir = folder();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let config = config(listener.local_addr().unwrap().port(), "encoding: { codec: text }, connections: 2");
+    let config =
+        config(listener.local_addr().unwrap().port(), "encoding: { codec: text }, connections: 2");
     let reader = std::thread::spawn(move || {
         let readers: Vec<_> = (0..2 * 3).map(|_| read_all(listener.accept().unwrap().0)).collect();
         readers.into_iter().map(|reader| reader.join().unwrap()).collect::<Vec<String>>()
@@ -146,7 +149,8 @@ fn lines_reach_a_socket_once_and_in_order_over_clean_stops() {
     let texts = reader.join().unwrap();
     for file in 0..FILES {
         let begin = format!("{file} ");
-        let of_file = texts.iter().flat_map(|text| text.lines()).filter(|line| line.starts_with(&begin));
+        let of_file =
+            texts.iter().flat_map(|text| text.lines()).filter(|line| line.starts_with(&begin));
         let expected = (0..15_000).map(|n| format!("{file} {n:06} some words"));
         assert!(of_file.eq(expected), "file {file}");
     }

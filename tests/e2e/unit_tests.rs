@@ -21,7 +21,8 @@ fn case(name: &str, count: usize) -> String {
 }
 
 fn test(dir: &Path, args: &[&str]) -> (Option<i32>, String, String) {
-    let output: Output = Command::new(millstream()).arg("test").args(args).current_dir(dir).output().unwrap();
+    let output: Output =
+        Command::new(millstream()).arg("test").args(args).current_dir(dir).output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
@@ -46,7 +47,11 @@ fn tests_pass_and_fail_and_open_nothing() {
         (&["-c", "whole.yaml", "good.yaml"], both),
         (&["good.yaml", "whole.yaml"], "ok beside\nok inside\n2 passed, 0 failed\n"),
     ] {
-        assert_eq!(test(dir.path(), args), (Some(0), expected.to_owned(), String::new()), "{args:?}");
+        assert_eq!(
+            test(dir.path(), args),
+            (Some(0), expected.to_owned(), String::new()),
+            "{args:?}"
+        );
     }
     let (status, out, _) = test(dir.path(), &["-c", "whole.yaml", "bad.yaml", "good.yaml"]);
     let expected = "ok inside\nFAILED wrong (bad.yaml:2)\n  out (bad.yaml:2): 2 events expected, 1 found\n    \
@@ -66,19 +71,29 @@ fn faults_of_tests_and_no_tests_at_all_exit_with_two() {
     write("name.yaml", &case("n", 1).replace("to: app", "to: apps"));
     write("form.yaml", &case("n", 1).replace("lines", "line"));
     for (args, expected) in [
-        (&["-c", "m.yaml"][..], "there are no tests; add a list `tests`, or name a file that has one\n"),
+        (
+            &["-c", "m.yaml"][..],
+            "there are no tests; add a list `tests`, or name a file that has one\n",
+        ),
         (
             &["-c", "m.yaml", "name.yaml"],
             "name.yaml:2:27: `to`: `apps` does not exist; did you mean `app`?\n",
         ),
-        (&["-c", "m.yaml", "form.yaml"], "form.yaml:2:32: unknown key `line`; did you mean `lines`?\n"),
+        (
+            &["-c", "m.yaml", "form.yaml"],
+            "form.yaml:2:32: unknown key `line`; did you mean `lines`?\n",
+        ),
         (
             &["name.yaml"],
             "no configuration: neither millstream.yaml nor /etc/millstream/millstream.yaml exists; \
                           write one of them, or name yours with -c FILE\n",
         ),
     ] {
-        assert_eq!(test(dir.path(), args), (Some(2), String::new(), expected.to_owned()), "{args:?}");
+        assert_eq!(
+            test(dir.path(), args),
+            (Some(2), String::new(), expected.to_owned()),
+            "{args:?}"
+        );
     }
     let (status, _, faults) = test(dir.path(), &["-c", "m.yaml", "none.yaml"]);
     assert!(status == Some(2) && faults.contains("cannot read none.yaml"), "{faults}");

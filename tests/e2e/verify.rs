@@ -26,7 +26,10 @@ fn count(dir: &Path) -> usize {
 fn number(output: &Output, word: &str) -> u64 {
     let text = String::from_utf8_lossy(&output.stdout).replace(',', "");
     let mut words = text.split_whitespace().skip_while(|w| *w != word).skip(1);
-    words.next().and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("no {word} in:\n{text}"))
+    words
+        .next()
+        .and_then(|number| number.parse().ok())
+        .unwrap_or_else(|| panic!("no {word} in:\n{text}"))
 }
 
 #[test]
@@ -57,13 +60,18 @@ fn files_deleted_behind_a_slow_sink_are_kept_where_they_can_be() {
     assert!(number(&output, "before") >= 1 && number(&output, "and") >= 1, "{output:?}");
     // What only a descriptor held is neither delivered nor lost, and a stop counts it.
     assert!(number(&output, "kills:") > 0, "{output:?}");
-    let kept = fs::read_dir(dir.path()).unwrap().next().expect("the folder is kept").unwrap().path();
+    let kept =
+        fs::read_dir(dir.path()).unwrap().next().expect("the folder is kept").unwrap().path();
     let log = fs::read_to_string(kept.join("agent.log")).unwrap();
-    let counted = log.lines().filter_map(|line| line.split_once(" deleted_undelivered (source counted)"));
     let counted =
-        counted.map(|(before, _)| before.rsplit(['(', ' ']).next().unwrap().parse::<u64>().unwrap());
+        log.lines().filter_map(|line| line.split_once(" deleted_undelivered (source counted)"));
+    let counted = counted
+        .map(|(before, _)| before.rsplit(['(', ' ']).next().unwrap().parse::<u64>().unwrap());
     let counted: u64 = counted.sum();
-    assert!(counted > 0 && text.contains(&format!("counted by the agent: {counted}\n")), "{output:?}\n{log}");
+    assert!(
+        counted > 0 && text.contains(&format!("counted by the agent: {counted}\n")),
+        "{output:?}\n{log}"
+    );
     assert!(!log.contains("deleted_undelivered (source linked)"), "{log}");
     assert!(!log.contains("deleted_undelivered (source copied)"), "{log}");
 }
@@ -78,14 +86,17 @@ fn lines_that_vanish_are_lost_and_shown() {
     let shown: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("lost: ")).collect();
     assert_eq!(shown.len(), 3, "{text}");
     // The place is right: with rotated files kept, the line stands there.
-    let kept = fs::read_dir(dir.path()).unwrap().next().expect("the folder is kept").unwrap().path();
+    let kept =
+        fs::read_dir(dir.path()).unwrap().next().expect("the folder is kept").unwrap().path();
     for line in shown {
         let (name, behind) = line.split_once(", file ").unwrap();
         let offset = behind.split("offset ").nth(1).unwrap().split(',').next().unwrap();
         let offset: usize = offset.parse().unwrap();
-        let files =
-            fs::read_dir(kept.join("in")).unwrap().map(|entry| fs::read(entry.unwrap().path()).unwrap());
-        let is_there = |file: Vec<u8>| file.get(offset..).is_some_and(|at| at.starts_with(name.as_bytes()));
+        let files = fs::read_dir(kept.join("in"))
+            .unwrap()
+            .map(|entry| fs::read(entry.unwrap().path()).unwrap());
+        let is_there =
+            |file: Vec<u8>| file.get(offset..).is_some_and(|at| at.starts_with(name.as_bytes()));
         assert!(files.into_iter().any(is_there), "{line}");
     }
 }
@@ -118,7 +129,14 @@ fn a_topic_is_read_back_and_repeats_have_known_ids() {
     kafka.kcat(&["-P", "-t", "verify", "-l", before.to_str().unwrap()]);
     let output = verify(
         dir.path(),
-        &["-d", "6s", "--sink", &sink, "--rotate", "rename,date,copytruncate,move,delete,gzip,expire"],
+        &[
+            "-d",
+            "6s",
+            "--sink",
+            &sink,
+            "--rotate",
+            "rename,date,copytruncate,move,delete,gzip,expire",
+        ],
     );
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -10,7 +10,8 @@ pub struct Function {
     pub lines: usize,
 }
 
-/// The source with comments, texts and what is compiled for tests only made blank. Lines stay lines.
+/// The source with comments, texts and what is compiled for tests only made blank. Lines stay
+/// lines.
 pub fn production(source: &str) -> String {
     let mut text = code(source).into_bytes();
     let marker = b"#[cfg(test)]";
@@ -36,8 +37,9 @@ pub fn test_modules(source: &str) -> Vec<String> {
 /// The functions that have a body.
 pub fn functions(production: &str) -> Vec<Function> {
     let bytes = production.as_bytes();
-    let starts =
-        production.match_indices("fn ").filter(|(at, _)| *at == 0 || !is_name(bytes[at - 1] as char));
+    let starts = production
+        .match_indices("fn ")
+        .filter(|(at, _)| *at == 0 || !is_name(bytes[at - 1] as char));
     let function = |(at, _): (usize, &str)| {
         let name: String = production[at + 3..].chars().take_while(|c| is_name(*c)).collect();
         let end = item_end(bytes, at);

@@ -4,7 +4,8 @@ use super::payloads::{self, Metrics};
 use millstream_encodings::metric::{Kind, Metric, Temporality, Value};
 use millstream_encodings::msgpack::{BlockEncoder, Shared};
 use millstream_encodings::prometheus::{
-    Accumulator, Distributions, LabelRules, Options, RemoteForm, RequestBuilder, RowsBuilder, Version,
+    Accumulator, Distributions, LabelRules, Options, RemoteForm, RequestBuilder, RowsBuilder,
+    Version,
 };
 
 /// End of the period.
@@ -17,7 +18,8 @@ const BLOCK: usize = 2000;
 /// Metrics as msgpack, of about `bytes`, and their number.
 pub fn msgpack(seed: u64, bytes: usize) -> (Vec<u8>, usize) {
     let mut number = 0;
-    let (mut metrics, mut encoder, mut body) = (Metrics::new(seed), BlockEncoder::new(seed), Vec::new());
+    let (mut metrics, mut encoder, mut body) =
+        (Metrics::new(seed), BlockEncoder::new(seed), Vec::new());
     let shared = Shared { meta: &[("host", HOST), ("source", "dogs")], attributes: &[] };
     while body.len() + encoder.bytes() < bytes {
         for metric in metrics.by_ref().take(100) {
@@ -58,7 +60,8 @@ pub fn remote_write(seed: u64, bytes: usize) -> (Vec<u8>, usize) {
         let (rows, text) = rows.finish();
         for row in rows.rows() {
             // The load has some series twice, and the second value of a moment is none.
-            number += usize::from(accumulator.add((&rows, row, &text), TIME_MS, &mut request).is_ok());
+            number +=
+                usize::from(accumulator.add((&rows, row, &text), TIME_MS, &mut request).is_ok());
             request.end_event();
         }
     }

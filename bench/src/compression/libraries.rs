@@ -96,7 +96,8 @@ impl Method {
                 Box::new(move |input| zlib_rs(&mut zlib, input, &mut out))
             }
             Method::Bzip2(level) => Box::new(move |input| {
-                let mut encoder = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::new(level));
+                let mut encoder =
+                    bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::new(level));
                 encoder.write_all(input)?;
                 encoder.finish()
             }),
@@ -135,8 +136,8 @@ impl PlainZlib {
     fn new(level: u32) -> io::Result<PlainZlib> {
         let mut stream = Box::new(MaybeUninit::<z_stream>::zeroed());
         let size = size_of::<z_stream>() as i32;
-        // SAFETY: in zeros zlib sees that it is to take the memory functions it has; the stream stays where it is, as
-        // zlib keeps its address. It is used only if zlib has initialised it.
+        // SAFETY: in zeros zlib sees that it is to take the memory functions it has; the stream
+        // stays where it is, as zlib keeps its address. It is used only if zlib has initialised it.
         unsafe {
             let version = libz_sys::zlibVersion();
             match libz_sys::deflateInit_(stream.as_mut_ptr(), level as i32, version, size) {
@@ -153,7 +154,8 @@ impl PlainZlib {
         stream.avail_in = input.len() as u32;
         stream.next_out = self.out.as_mut_ptr();
         stream.avail_out = self.out.len() as u32;
-        // SAFETY: the stream was initialised; both buffers have the lengths it is told, and zlib only reads the first.
+        // SAFETY: the stream was initialised; both buffers have the lengths it is told, and zlib
+        // only reads the first.
         let status = unsafe {
             libz_sys::deflateReset(stream);
             libz_sys::deflate(stream, Z_FINISH)

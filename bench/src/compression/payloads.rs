@@ -1,4 +1,5 @@
-//! What users send: batches of metrics of a web shop's hosts, and access lines. The same in every run.
+//! What users send: batches of metrics of a web shop's hosts, and access lines. The same in every
+//! run.
 
 use crate::texts;
 use millstream_testkit::Random;
@@ -26,9 +27,15 @@ const NAMES: &[(&str, Value, &[&str])] = &[
 
 /// Values of the tags; every metric has `env`, `host` and `pod` besides.
 const TAGS: &[(&str, &[&str])] = &[
-    ("service", &["checkout", "catalog", "basket", "payment-gateway", "search", "user-profile", "mailer"]),
+    (
+        "service",
+        &["checkout", "catalog", "basket", "payment-gateway", "search", "user-profile", "mailer"],
+    ),
     ("method", &["GET", "POST", "PUT", "DELETE"]),
-    ("route", &["/", "/login", "/api/v1/items/{id}", "/api/v1/orders", "/api/v1/orders/{id}", "/search"]),
+    (
+        "route",
+        &["/", "/login", "/api/v1/items/{id}", "/api/v1/orders", "/api/v1/orders/{id}", "/search"],
+    ),
     ("status", &["200", "201", "204", "302", "400", "404", "500", "503"]),
     ("target", &["inventory", "billing", "shipping", "ratings"]),
     ("country", &["de", "at", "ch", "fr", "nl", "pl"]),
@@ -79,13 +86,17 @@ impl Metrics {
             ("env", "production".to_owned()),
             ("host", format!("web-{host:03}")),
             // A pod has a name that says nothing: the same one on the same host.
-            ("pod", format!("shop-{:x}-{:05x}", host % 9 * 7_919 + 65_537, host * 104_729 % 1_048_573)),
+            (
+                "pod",
+                format!("shop-{:x}-{:05x}", host % 9 * 7_919 + 65_537, host * 104_729 % 1_048_573),
+            ),
         ];
         for (key, values) in TAGS.iter().filter(|(key, _)| keys.contains(key)) {
             tags.push((key, values[self.below(values.len())].to_owned()));
         }
         tags.sort();
-        let pairs: Vec<String> = tags.iter().map(|(key, value)| format!("\"{key}\":\"{value}\"")).collect();
+        let pairs: Vec<String> =
+            tags.iter().map(|(key, value)| format!("\"{key}\":\"{value}\"")).collect();
         format!("{{{}}}", pairs.join(","))
     }
 

@@ -1,5 +1,5 @@
-//! What a flush of very many series does to the receiver: how long datagrams wait in the socket, with flushes and
-//! without, and what a series takes of memory.
+//! What a flush of very many series does to the receiver: how long datagrams wait in the socket,
+//! with flushes and without, and what a series takes of memory.
 
 use super::BUFFER_BYTES;
 use super::load::Content;

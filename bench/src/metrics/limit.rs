@@ -18,8 +18,8 @@ use std::time::Duration;
 /// Most datagrams of one call, and room for each.
 const BATCH: usize = 64;
 const DATAGRAM_BYTES: usize = 9 << 10;
-/// Once it has emptied its socket the loop waits so long, as the agent does under such loads: waking up for each datagram
-/// would be most of its work, and no limit.
+/// Once it has emptied its socket the loop waits so long, as the agent does under such loads:
+/// waking up for each datagram would be most of its work, and no limit.
 const GATHER: Duration = Duration::from_millis(1);
 /// How often the loop looks whether it is over.
 const LOOK: Duration = Duration::from_millis(50);
@@ -117,8 +117,8 @@ impl Running {
 fn receive_some(socket: &UdpSocket, headers: &mut [libc::mmsghdr; BATCH]) -> io::Result<usize> {
     let flags = libc::MSG_WAITFORONE;
     let (fd, most) = (socket.as_raw_fd(), BATCH as libc::c_uint);
-    // SAFETY: every header points to a part of its own, and that to memory of its length, both of which outlive the
-    // call and are used by nobody else meanwhile.
+    // SAFETY: every header points to a part of its own, and that to memory of its length, both of
+    // which outlive the call and are used by nobody else meanwhile.
     let count = unsafe { libc::recvmmsg(fd, headers.as_mut_ptr(), most, flags, ptr::null_mut()) };
     match usize::try_from(count) {
         Ok(count) => Ok(count),

@@ -1,5 +1,6 @@
-//! Datagrams of DogStatsD lines, made before they are sent. Every line is as long as every other, and so is every
-//! datagram; a counter is always 1, so that the sum of all counters that come out is the number that arrived.
+//! Datagrams of DogStatsD lines, made before they are sent. Every line is as long as every other,
+//! and so is every datagram; a counter is always 1, so that the sum of all counters that come out
+//! is the number that arrived.
 
 use millstream_testkit::Random;
 
@@ -77,7 +78,8 @@ impl Content {
         let lines = self.lines();
         let number = self.series.div_ceil(lines).max(DATAGRAMS_MIN);
         let mut order = Order::new(self.series);
-        let mut made = Datagrams { bytes: Vec::new(), counters: Vec::with_capacity(number), len: 0, lines };
+        let mut made =
+            Datagrams { bytes: Vec::new(), counters: Vec::with_capacity(number), len: 0, lines };
         for _ in 0..number {
             let start = made.bytes.len();
             let mut counters = 0;
@@ -146,12 +148,14 @@ mod tests {
     #[test]
     fn every_series_comes_and_every_line_is_as_long() {
         let made = content(50_000, true).datagrams();
-        let all: Vec<&[u8]> =
-            (0..made.number()).flat_map(|at| made.bytes(at, 1).split(|byte| *byte == b'\n')).collect();
+        let all: Vec<&[u8]> = (0..made.number())
+            .flat_map(|at| made.bytes(at, 1).split(|byte| *byte == b'\n'))
+            .collect();
         assert_eq!(all.len(), made.number() * 10);
         assert!(all.iter().all(|line| line.len() == all[0].len()));
         assert_eq!(all.iter().collect::<HashSet<_>>().len(), 50_000);
-        let counters = all.iter().filter(|line| line.windows(4).any(|part| part == b"1|c|")).count();
+        let counters =
+            all.iter().filter(|line| line.windows(4).any(|part| part == b"1|c|")).count();
         assert_eq!((0..made.number()).map(|at| made.counters(at)).sum::<u64>(), counters as u64);
     }
 

@@ -1,4 +1,5 @@
-//! Small datagrams merged into batches and not: what each load of single points costs, and how long a lone one waits.
+//! Small datagrams merged into batches and not: what each load of single points costs, and how long
+//! a lone one waits.
 
 use super::REPETITIONS;
 use super::program::{Bench, Measured};
@@ -28,13 +29,19 @@ const COLUMNS: &[&str] = &[
 const DELAY_COLUMNS: &[&str] = &["a datagram every ms", "p50 us", "p99 us", "max us", "datagrams"];
 
 /// Measures both ways at every rate, then the delay of single datagrams.
-pub fn run(options: &Options, scenario: &Header, bench: &Bench<'_>, report: &mut Report) -> io::Result<()> {
+pub fn run(
+    options: &Options,
+    scenario: &Header,
+    bench: &Bench<'_>,
+    report: &mut Report,
+) -> io::Result<()> {
     let mut table = Table::new("merging", "Small datagrams, merged and not", COLUMNS);
     let mut cpu = [(); 2].map(|()| Vec::new());
     for rate in RATES {
         let runs = both(options, scenario, bench, f64::from(rate))?;
-        let percent =
-            runs.each_ref().map(|runs| median(runs, |run| run.cpu_seconds / run.sent.seconds * 100.0));
+        let percent = runs
+            .each_ref()
+            .map(|runs| median(runs, |run| run.cpu_seconds / run.sent.seconds * 100.0));
         for (at, runs) in runs.iter().enumerate() {
             let less = (at == 0).then(|| format!("{:.1}", (1.0 - percent[0] / percent[1]) * 100.0));
             table.row(cells(rate, MERGE[at], runs, percent[at], less.unwrap_or_default()));
@@ -47,7 +54,8 @@ pub fn run(options: &Options, scenario: &Header, bench: &Bench<'_>, report: &mut
     ));
     report.add(table)?;
     let [merged, single] = cpu;
-    let bars = [Bars { label: "merged", values: merged }, Bars { label: "one by one", values: single }];
+    let bars =
+        [Bars { label: "merged", values: merged }, Bars { label: "one by one", values: single }];
     let labels = RATES.map(|rate| format!("{} k/s", rate / 1000));
     report.bars("metrics_merging", "CPU % by datagrams a second", &labels, &bars)?;
     delays(options, scenario, bench, report)
@@ -86,14 +94,21 @@ fn once(
 }
 
 /// Single datagrams, one each millisecond, are what the probe sends; there is nothing beside them.
-fn delays(options: &Options, scenario: &Header, bench: &Bench<'_>, report: &mut Report) -> io::Result<()> {
+fn delays(
+    options: &Options,
+    scenario: &Header,
+    bench: &Bench<'_>,
+    report: &mut Report,
+) -> io::Result<()> {
     let title = "A lone datagram: from its sending until it was received";
     let mut table = Table::new("merging_delay", title, DELAY_COLUMNS);
     let runs = both(options, scenario, bench, LONE)?;
     for (runs, name) in runs.iter().zip(["merged", "one by one"]) {
-        let delays = [0, 1, 2].map(|at| format!("{:.1}", median(runs, |run| run.sent.probes_s[at] * 1e6)));
+        let delays =
+            [0, 1, 2].map(|at| format!("{:.1}", median(runs, |run| run.sent.probes_s[at] * 1e6)));
         let probes: u64 = runs.iter().map(|run| run.sent.probes).sum();
-        table.row([name.to_owned()].into_iter().chain(delays).chain([probes.to_string()]).collect());
+        table
+            .row([name.to_owned()].into_iter().chain(delays).chain([probes.to_string()]).collect());
     }
     table.note(
         "Medians over the repetitions. On a Unix socket, where the kernel tells the sender that its datagram was taken."

@@ -1,6 +1,7 @@
 //! When how many datagrams are due. Pure: the time is given.
 
-/// A sender that was held up for longer does not send what it missed: the load would be a burst that nobody asked for.
+/// A sender that was held up for longer does not send what it missed: the load would be a burst
+/// that nobody asked for.
 const BEHIND_S: f64 = 0.001;
 
 /// The rhythm of a load.

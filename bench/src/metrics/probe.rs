@@ -1,5 +1,5 @@
-//! How long a datagram waits until the receiver takes it, seen from the sender: on a Unix socket the kernel charges a
-//! datagram to its sender until it was received.
+//! How long a datagram waits until the receiver takes it, seen from the sender: on a Unix socket
+//! the kernel charges a datagram to its sender until it was received.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -40,8 +40,8 @@ impl Probe {
         self.next_s
     }
 
-    /// Looks whether the last one was taken, and sends the next one. `now` is the clock: the time between the call
-    /// and the kernel's answer counts.
+    /// Looks whether the last one was taken, and sends the next one. `now` is the clock: the time
+    /// between the call and the kernel's answer counts.
     pub fn step(&mut self, now: impl Fn() -> f64) -> io::Result<()> {
         if let Some(sent_s) = self.sent_s {
             if self.unread_bytes()? > 0 {
@@ -76,7 +76,8 @@ mod tests {
 
     #[test]
     fn a_datagram_waits_until_it_is_received() {
-        let path = std::env::temp_dir().join(format!("millstream-bench-probe-{}", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("millstream-bench-probe-{}", std::process::id()));
         let receiver = UnixDatagram::bind(&path).unwrap();
         let mut probe = Probe::new(&path, 0.0).unwrap();
         std::fs::remove_file(&path).unwrap();

@@ -77,7 +77,8 @@ impl Bench<'_> {
         Places::fresh(self.scratch, &self.scratch.path("none"))?.with_sockets(self.scratch)
     }
 
-    /// Starts `subject`, sends `load` to its port and looks what became of it; `counted` says where that stands.
+    /// Starts `subject`, sends `load` to its port and looks what became of it; `counted` says where
+    /// that stands.
     pub fn run(
         &self,
         subject: &Subject,
@@ -121,7 +122,8 @@ pub fn load(scenario: &Header, to: &str) -> io::Result<Load> {
         gauges: scenario.text("gauges") == "true",
         sorted: scenario.text("sorted") == "true",
     };
-    let datagram_bytes = content.lines() * (super::load::Content::context_bytes() + ":1|c|#\n".len());
+    let datagram_bytes =
+        content.lines() * (super::load::Content::context_bytes() + ":1|c|#\n".len());
     let per_s = match scenario.number("mib_per_s")? {
         Some(mib) => mib * f64::from(1 << 20) / datagram_bytes as f64,
         None => scenario.number("datagrams_per_s")?.unwrap_or(0.0),
@@ -178,8 +180,8 @@ fn switches(pid: u32) -> io::Result<u64> {
     for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
         // A thread may end between the two reads.
         let text = fs::read_to_string(thread?.path().join("status")).unwrap_or_default();
-        switches +=
-            number_of(&text, "voluntary_ctxt_switches:") + number_of(&text, "nonvoluntary_ctxt_switches:");
+        switches += number_of(&text, "voluntary_ctxt_switches:")
+            + number_of(&text, "nonvoluntary_ctxt_switches:");
     }
     Ok(switches)
 }

@@ -1,4 +1,5 @@
-//! The load in a process of its own: datagrams that were made before, sent many with a call, at a rate.
+//! The load in a process of its own: datagrams that were made before, sent many with a call, at a
+//! rate.
 
 use super::load::{Content, Datagrams};
 use super::pace::Pace;
@@ -141,7 +142,9 @@ impl Sent {
     fn parse(line: &str) -> io::Result<Self> {
         let value = |key: &str| {
             let mut pairs = line.split_whitespace().filter_map(|pair| pair.split_once('='));
-            let value = pairs.find(|(name, _)| *name == key).and_then(|(_, value)| value.parse::<f64>().ok());
+            let value = pairs
+                .find(|(name, _)| *name == key)
+                .and_then(|(_, value)| value.parse::<f64>().ok());
             value.ok_or_else(|| io::Error::other(format!("the sender does not say {key}: {line}")))
         };
         let count = |key: &str| value(key).map(|value| value as u64);
@@ -187,8 +190,17 @@ impl Sender {
             let len = i32::try_from(datagrams.len).map_err(io::Error::other)?;
             set_segment(&socket, len)?;
         }
-        let probe = load.probe.as_ref().map(|path| Probe::new(path, load.probe_after)).transpose()?;
-        Ok(Sender { socket, datagrams, at: 0, batch, segment: load.segment, probe, sent: Sent::default() })
+        let probe =
+            load.probe.as_ref().map(|path| Probe::new(path, load.probe_after)).transpose()?;
+        Ok(Sender {
+            socket,
+            datagrams,
+            at: 0,
+            batch,
+            segment: load.segment,
+            probe,
+            sent: Sent::default(),
+        })
     }
 
     fn all(&mut self, load: &Load, start: Instant) -> io::Result<()> {
@@ -240,7 +252,8 @@ impl Sender {
         self.sent.datagrams += gone as u64;
         self.sent.points += (gone * self.datagrams.lines) as u64;
         self.sent.bytes += (gone * self.datagrams.len) as u64;
-        self.sent.counters += (self.at..self.at + gone).map(|at| self.datagrams.counters(at)).sum::<u64>();
+        self.sent.counters +=
+            (self.at..self.at + gone).map(|at| self.datagrams.counters(at)).sum::<u64>();
         self.at = (self.at + gone) % self.datagrams.number();
         Ok(gone)
     }
@@ -251,11 +264,13 @@ impl Sender {
         let mut parts = [libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 }; BATCH];
         for (index, (header, part)) in headers.iter_mut().zip(&mut parts).take(count).enumerate() {
             let bytes = self.datagrams.bytes(self.at + index, 1);
-            *part = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+            *part =
+                libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
             header.msg_hdr.msg_iov = part;
             header.msg_hdr.msg_iovlen = 1;
         }
-        // SAFETY: the first `count` headers point to one part each, which points to bytes that are only read.
+        // SAFETY: the first `count` headers point to one part each, which points to bytes that are
+        // only read.
         let gone = unsafe {
             libc::sendmmsg(self.socket.as_raw_fd(), headers.as_mut_ptr(), count as libc::c_uint, 0)
         };
@@ -265,7 +280,8 @@ impl Sender {
     fn cut(&self, count: usize) -> io::Result<usize> {
         let bytes = self.datagrams.bytes(self.at, count);
         // SAFETY: the pointer and the length are those of a slice.
-        let gone = unsafe { libc::send(self.socket.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), 0) };
+        let gone =
+            unsafe { libc::send(self.socket.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), 0) };
         if gone < 0 { Err(io::Error::last_os_error()) } else { Ok(count) }
     }
 }
@@ -276,9 +292,9 @@ fn connect(to: &str) -> io::Result<OwnedFd> {
         socket.connect(address)?;
         return Ok(socket.into());
     }
-    let path = to
-        .strip_prefix("unixgram://")
-        .ok_or_else(|| io::Error::other(format!("--to {to}: write udp://ADDRESS:PORT or unixgram://PATH")))?;
+    let path = to.strip_prefix("unixgram://").ok_or_else(|| {
+        io::Error::other(format!("--to {to}: write udp://ADDRESS:PORT or unixgram://PATH"))
+    })?;
     let socket = UnixDatagram::unbound()?;
     socket.connect(path)?;
     Ok(socket.into())
@@ -289,7 +305,13 @@ fn set_segment(socket: &OwnedFd, len: libc::c_int) -> io::Result<()> {
     // SAFETY: the option is read from the variable, whose size is given.
     let set = unsafe {
         let size = size_of::<libc::c_int>() as libc::socklen_t;
-        libc::setsockopt(socket.as_raw_fd(), libc::SOL_UDP, libc::UDP_SEGMENT, (&raw const len).cast(), size)
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_UDP,
+            libc::UDP_SEGMENT,
+            (&raw const len).cast(),
+            size,
+        )
     };
     if set == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

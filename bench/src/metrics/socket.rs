@@ -37,7 +37,8 @@ fn parse(line: &str, port: u16) -> Option<Row> {
     })
 }
 
-/// The receive buffer that the kernel has granted to the socket that process `pid` has bound to `port`, in bytes.
+/// The receive buffer that the kernel has granted to the socket that process `pid` has bound to
+/// `port`, in bytes.
 pub fn granted_bytes(pid: u32, port: u16) -> io::Result<usize> {
     let missing = || io::Error::other(format!("process {pid} has no socket at port {port}"));
     let wanted = format!("socket:[{}]", row(port)?.ok_or_else(missing)?.inode);
@@ -45,7 +46,10 @@ pub fn granted_bytes(pid: u32, port: u16) -> io::Result<usize> {
     for entry in fs::read_dir(format!("/proc/{pid}/fd"))? {
         let path = entry?.path();
         if fs::read_link(&path).is_ok_and(|link| link.as_os_str() == wanted.as_str()) {
-            let number = path.file_name().and_then(|name| name.to_str()?.parse().ok()).ok_or_else(missing)?;
+            let number = path
+                .file_name()
+                .and_then(|name| name.to_str()?.parse().ok())
+                .ok_or_else(missing)?;
             let socket = pidfd_getfd(process, number, PidfdGetfdFlags::empty())?;
             return Ok(sockopt::socket_recv_buffer_size(socket)?);
         }

@@ -43,7 +43,8 @@ impl Least {
     }
 }
 
-/// Bytes of all requests as they are, and then compressed by each of the algorithms, request by request.
+/// Bytes of all requests as they are, and then compressed by each of the algorithms, request by
+/// request.
 pub fn bytes_by_algorithm(bodies: &[Body], algorithms: &[Algorithm]) -> io::Result<Vec<usize>> {
     let mut compressors: Vec<Compressor> =
         algorithms.iter().map(|algorithm| Compressor::new(*algorithm, None)).collect();
@@ -60,7 +61,8 @@ pub fn bytes_by_algorithm(bodies: &[Body], algorithms: &[Algorithm]) -> io::Resu
 
 /// The algorithm that a request names.
 fn algorithm(content_encoding: &str) -> io::Result<Algorithm> {
-    let named = |algorithm: &Algorithm| algorithm.content_encoding().unwrap_or("") == content_encoding;
+    let named =
+        |algorithm: &Algorithm| algorithm.content_encoding().unwrap_or("") == content_encoding;
     Algorithm::ALL
         .into_iter()
         .find(named)
@@ -73,7 +75,8 @@ mod tests {
 
     #[test]
     fn sizes_are_those_of_the_bodies() {
-        let bytes = Compressor::new(Algorithm::Zlib, None).compress(&[vec![7; 50_000].into()]).unwrap();
+        let bytes =
+            Compressor::new(Algorithm::Zlib, None).compress(&[vec![7; 50_000].into()]).unwrap();
         let body = Body { encoding: "deflate".to_owned(), bytes };
         let least = Least::of(&[body.clone(), body.clone()]).unwrap();
         assert_eq!((least.requests, least.plain_bytes), (2, 100_000));

@@ -1,4 +1,5 @@
-//! A million series to the network: what each encoding takes of CPU time and of bytes, beside a flush into nothing.
+//! A million series to the network: what each encoding takes of CPU time and of bytes, beside a
+//! flush into nothing.
 
 use super::compressed::{Least, bytes_by_algorithm};
 use crate::Options;
@@ -41,10 +42,10 @@ const HOLD: Duration = Duration::from_millis(1500);
 /// By then the load must be over.
 const LOAD_MAX_S: f64 = 9.0;
 /// Where the agent says how many series it has delivered.
-const SENT: &str =
-    "http://127.0.0.1:${BENCH_PORT}/metrics millstream_component_sent_events_total{component_id=\"out\"*} #";
+const SENT: &str = "http://127.0.0.1:${BENCH_PORT}/metrics millstream_component_sent_events_total{component_id=\"out\"*} #";
 /// What the columns of bytes are for.
-const ALGORITHMS: [Algorithm; 4] = [Algorithm::Zlib, Algorithm::Zstd, Algorithm::Snappy, Algorithm::Lz4];
+const ALGORITHMS: [Algorithm; 4] =
+    [Algorithm::Zlib, Algorithm::Zstd, Algorithm::Snappy, Algorithm::Lz4];
 
 /// One flush.
 struct Flush {
@@ -61,7 +62,8 @@ struct Runs<'a> {
     least: Vec<Least>,
 }
 
-/// Measures all scenarios; the one that sends nothing says what the others have to do anyway. Returns the bars.
+/// Measures all scenarios; the one that sends nothing says what the others have to do anyway.
+/// Returns the bars.
 pub fn run(
     options: &Options,
     scenarios: &[&Header],
@@ -71,7 +73,8 @@ pub fn run(
     let (mut all, mut sizes) = (Vec::new(), Vec::new());
     for scenario in scenarios {
         let mut flushes = once(options, scenario, bench)?;
-        let least = flushes.iter().map(|flush| Least::of(&flush.bodies)).collect::<io::Result<_>>()?;
+        let least =
+            flushes.iter().map(|flush| Least::of(&flush.bodies)).collect::<io::Result<_>>()?;
         // The bodies of all scenarios together would be most of a small host's memory.
         let last = flushes.last().map_or(Ok(None), |flush| sizes_of(scenario, flush))?;
         sizes.extend(last);
@@ -103,7 +106,8 @@ fn once(options: &Options, scenario: &Header, bench: &Bench<'_>) -> io::Result<V
     let far = Far::start(bench.load_core)?;
     let places = bench.places()?.with("FAR", &far.address.to_string());
     let load = load(scenario, &places.fill("udp://127.0.0.1:${BENCH_UDP}")?)?;
-    let program = Program::start(&Subject::agent(&options.agent, "", scenario), &places, &[bench.core])?;
+    let program =
+        Program::start(&Subject::agent(&options.agent, "", scenario), &places, &[bench.core])?;
     await_socket(&program, port(&places)?)?;
     let mut flushes = Vec::new();
     for number in 1..=FLUSHES {
@@ -120,7 +124,13 @@ fn port(places: &Places) -> io::Result<u16> {
 }
 
 /// Fills a period, and watches what becomes of it when it ends.
-fn flush(program: &Program, places: &Places, load: &Load, far: &Far, bench: &Bench<'_>) -> io::Result<Flush> {
+fn flush(
+    program: &Program,
+    places: &Places,
+    load: &Load,
+    far: &Far,
+    bench: &Bench<'_>,
+) -> io::Result<Flush> {
     sleep_into_next_period(Duration::from_millis(100));
     load.run(bench.load_core)?;
     await_rest(program, port(places)?)?;
@@ -140,10 +150,15 @@ fn flush(program: &Program, places: &Places, load: &Load, far: &Far, bench: &Ben
 }
 
 impl Runs<'_> {
-    /// CPU seconds of each flush beyond those of a flush into nothing; NaN if that was not measured.
+    /// CPU seconds of each flush beyond those of a flush into nothing; NaN if that was not
+    /// measured.
     fn beyond(&self, nothing: &[f64]) -> Vec<f64> {
         let nothing = nothing.iter().copied().chain(std::iter::repeat(f64::NAN));
-        self.flushes.iter().zip(nothing).map(|(flush, nothing)| flush.cpu_seconds - nothing).collect()
+        self.flushes
+            .iter()
+            .zip(nothing)
+            .map(|(flush, nothing)| flush.cpu_seconds - nothing)
+            .collect()
     }
 
     fn sends(&self) -> bool {
@@ -152,20 +167,28 @@ impl Runs<'_> {
 }
 
 fn table(all: &[Runs<'_>], nothing: &[f64]) -> io::Result<Table> {
-    let mut table = Table::new("metrics_out_flush", "A million series to the network, one core", COLUMNS);
+    let mut table =
+        Table::new("metrics_out_flush", "A million series to the network, one core", COLUMNS);
     for runs in all {
-        let bar = runs.scenario.number("bar_cpu_s")?.map_or(String::new(), |bar| format!("<= {bar}"));
+        let bar =
+            runs.scenario.number("bar_cpu_s")?.map_or(String::new(), |bar| format!("<= {bar}"));
         let beyond = runs.beyond(nothing);
         for (number, (flush, least)) in runs.flushes.iter().zip(&runs.least).enumerate() {
-            let mut cells =
-                vec![runs.scenario.name.clone(), (number + 1).to_string(), flush.series.to_string()];
+            let mut cells = vec![
+                runs.scenario.name.clone(),
+                (number + 1).to_string(),
+                flush.series.to_string(),
+            ];
             cells.push(format!("{:.2}", flush.cpu_seconds));
             cells.push(format!("{:.2}", beyond[number]));
             cells.push(bar.clone());
-            cells.extend([least.compress_seconds, least.copy_seconds].map(|seconds| format!("{seconds:.3}")));
+            cells.extend(
+                [least.compress_seconds, least.copy_seconds].map(|seconds| format!("{seconds:.3}")),
+            );
             cells.push(least.requests.to_string());
             cells.extend(
-                [least.plain_bytes, least.sent_bytes].map(|bytes| format!("{:.1}", bytes as f64 / 1e6)),
+                [least.plain_bytes, least.sent_bytes]
+                    .map(|bytes| format!("{:.1}", bytes as f64 / 1e6)),
             );
             cells.push(format!("{:.0}", flush.peak_rss_bytes as f64 / 1e6));
             table.row(cells);
@@ -194,7 +217,8 @@ fn report_sizes(sizes: Vec<(String, Vec<f64>)>, report: &mut Report) -> io::Resu
     if sizes.is_empty() {
         return Ok(());
     }
-    let names: Vec<&str> = ALGORITHMS.iter().filter_map(|algorithm| algorithm.content_encoding()).collect();
+    let names: Vec<&str> =
+        ALGORITHMS.iter().filter_map(|algorithm| algorithm.content_encoding()).collect();
     let columns: Vec<&str> = ["encoding", "as it is"].into_iter().chain(names).collect();
     let mut table = Table::new("metrics_out_bytes", "Bytes of a series on the wire", &columns);
     for (encoding, bytes) in &sizes {
@@ -215,11 +239,15 @@ fn plot(all: &[Runs<'_>], nothing: &[f64], report: &mut Report) -> io::Result<()
         return Ok(());
     }
     let labels: Vec<String> = sending.iter().map(|runs| runs.scenario.name.clone()).collect();
-    let milliseconds = |of: &dyn Fn(&Runs<'_>) -> f64| sending.iter().map(|runs| of(runs) * 1e3).collect();
+    let milliseconds =
+        |of: &dyn Fn(&Runs<'_>) -> f64| sending.iter().map(|runs| of(runs) * 1e3).collect();
     let last = |values: Vec<f64>| values.last().copied().unwrap_or(f64::NAN);
     let series = [
         Bars { label: "agent, first flush", values: milliseconds(&|runs| runs.beyond(nothing)[0]) },
-        Bars { label: "agent, second flush", values: milliseconds(&|runs| last(runs.beyond(nothing))) },
+        Bars {
+            label: "agent, second flush",
+            values: milliseconds(&|runs| last(runs.beyond(nothing))),
+        },
         Bars {
             label: "compressor alone",
             values: milliseconds(&|runs| {
@@ -227,14 +255,20 @@ fn plot(all: &[Runs<'_>], nothing: &[f64], report: &mut Report) -> io::Result<()
             }),
         },
     ];
-    report.bars("metrics_out_flush", "CPU ms to encode, compress and send a million series", &labels, &series)
+    report.bars(
+        "metrics_out_flush",
+        "CPU ms to encode, compress and send a million series",
+        &labels,
+        &series,
+    )
 }
 
 fn bars(all: &[Runs<'_>], nothing: &[f64]) -> io::Result<Vec<Vec<String>>> {
     let mut bars = Vec::new();
     for runs in all.iter().filter(|runs| runs.sends()) {
         let expected = runs.scenario.required("series")?;
-        let missing = runs.flushes.iter().map(|flush| (expected - flush.series as f64).max(0.0)).sum();
+        let missing =
+            runs.flushes.iter().map(|flush| (expected - flush.series as f64).max(0.0)).sum();
         bars.push(Bar::most("series missing", missing, 0.0).cells(&runs.scenario.name));
         let Some(bar) = runs.scenario.number("bar_cpu_s")? else { continue };
         let mut beyond = Samples::default();

@@ -1,4 +1,5 @@
-//! Logs over HTTP: a file as JSON lines, compressed, to an endpoint that only reads, beside the compressor alone.
+//! Logs over HTTP: a file as JSON lines, compressed, to an endpoint that only reads, beside the
+//! compressor alone.
 
 use super::compressed::Least;
 use crate::Options;
@@ -51,7 +52,8 @@ pub fn run(
     report: &mut Report,
 ) -> io::Result<Vec<Vec<String>>> {
     let mb = options.input_mb.map_or_else(|| scenario.count("input_mb", INPUT_MB), Ok)?;
-    let (input, empty) = (Input::weblog(bench.scratch, mb * 1_000_000, 1)?, Input::empty(bench.scratch)?);
+    let (input, empty) =
+        (Input::weblog(bench.scratch, mb * 1_000_000, 1)?, Input::empty(bench.scratch)?);
     let mut measured = Measured::default();
     for repetition in 1..=scenario.count("repetitions", options.repetitions)? {
         progress(&format!("metrics-out: {}, {repetition}", scenario.name));
@@ -101,7 +103,8 @@ impl Measured {
         let mut table = Table::new("metrics_out_logs", "Logs over HTTP, one core", COLUMNS);
         let idle = self.empty.median();
         let mut cells = vec![scenario.name.clone()];
-        let sizes = [input.bytes as f64, self.least.plain_bytes as f64, self.least.sent_bytes as f64];
+        let sizes =
+            [input.bytes as f64, self.least.plain_bytes as f64, self.least.sent_bytes as f64];
         cells.extend(sizes.map(|bytes| format!("{:.1}", bytes / 1e6)));
         cells.push(self.least.requests.to_string());
         let seconds = [self.full.median(), self.full.min(), self.full.max()];

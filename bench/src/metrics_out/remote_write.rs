@@ -41,8 +41,10 @@ impl Series {
 
     /// The number of series in whose labels `text` stands, and the sum of their values.
     pub fn sum(&self, text: &str) -> (usize, f64) {
-        let found =
-            self.0.iter().filter(|(labels, _)| memchr::memmem::find(labels, text.as_bytes()).is_some());
+        let found = self
+            .0
+            .iter()
+            .filter(|(labels, _)| memchr::memmem::find(labels, text.as_bytes()).is_some());
         found.fold((0, 0.0), |(count, sum), (_, sample)| (count + 1, sum + sample.value))
     }
 }
@@ -67,7 +69,10 @@ struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
     /// Calls `each` with the number of each field, and its bytes or its value.
-    fn each(mut self, mut each: impl FnMut(u64, &'a [u8], u64) -> io::Result<()>) -> io::Result<()> {
+    fn each(
+        mut self,
+        mut each: impl FnMut(u64, &'a [u8], u64) -> io::Result<()>,
+    ) -> io::Result<()> {
         while !self.0.is_empty() {
             let key = self.varint()?;
             let (bytes, value): (&[u8], u64) = match key & 7 {
@@ -100,8 +105,10 @@ impl<'a> Fields<'a> {
     }
 
     fn take(&mut self, len: usize) -> io::Result<&'a [u8]> {
-        let (taken, rest) =
-            self.0.split_at_checked(len).ok_or_else(|| io::Error::other("a message that is cut"))?;
+        let (taken, rest) = self
+            .0
+            .split_at_checked(len)
+            .ok_or_else(|| io::Error::other("a message that is cut"))?;
         self.0 = rest;
         Ok(taken)
     }
@@ -128,7 +135,8 @@ mod tests {
     #[test]
     fn the_last_value_of_each_series_counts() {
         let mut all = Series::default();
-        all.add(&[series("a_total", &[(1.0, 1), (5.0, 2)]), series("b", &[(7.0, 1)])].concat()).unwrap();
+        all.add(&[series("a_total", &[(1.0, 1), (5.0, 2)]), series("b", &[(7.0, 1)])].concat())
+            .unwrap();
         all.add(&series("a_total", &[(8.5, 9)])).unwrap();
         all.add(&series("a_total", &[(3.0, 4)])).unwrap();
         assert_eq!(all.sum("_total"), (1, 8.5));

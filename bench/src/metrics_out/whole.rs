@@ -161,7 +161,9 @@ impl Runs {
         let sent_per_s = self.samples(|run| run.sent.points as f64 / run.sent.seconds).median();
         cells.push(format!("{sent_per_s:.0}"));
         cells.push(format!("{:.2}", self.samples(|run| run.cpu_seconds).median()));
-        cells.extend([speed.median(), speed.min(), speed.max()].map(|points| format!("{points:.0}")));
+        cells.extend(
+            [speed.median(), speed.min(), speed.max()].map(|points| format!("{points:.0}")),
+        );
         cells.push(format!("{:.3}", self.samples(|run| run.lost_share() * 100.0).max()));
         cells.push(self.measured.iter().map(|run| run.drops).sum::<u64>().to_string());
         cells.push(format!("{:.1}", self.samples(|run| run.rss_bytes[1] as f64 / 1e6).max()));

@@ -158,7 +158,10 @@ mod tests {
                         (cell.kind(), cell.start(), cell.len(), cell.is_own()),
                         (*kind, start, len, false)
                     );
-                    assert_eq!((own.kind(), own.start(), own.len(), own.is_own()), (*kind, start, len, true));
+                    assert_eq!(
+                        (own.kind(), own.start(), own.len(), own.is_own()),
+                        (*kind, start, len, true)
+                    );
                     assert_eq!(cell.with_kind(Kind::Text), Cell::new(Kind::Text, start, len));
                     assert_eq!(cell.is_present(), *kind != Kind::Absent);
                 }

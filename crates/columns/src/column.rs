@@ -10,8 +10,8 @@ use std::sync::Arc;
 /// [`Kind::Members`].
 pub const COLUMNS_MAX: usize = 256;
 
-/// Bytes that a change of one field of one batch may add to it: texts that grow from step to step must
-/// not fill the memory.
+/// Bytes that a change of one field of one batch may add to it: texts that grow from step to step
+/// must not fill the memory.
 const OWN_BYTES_MAX: usize = 32 << 20;
 
 /// A field of every row. Cheap to clone.
@@ -117,8 +117,8 @@ impl ColumnBuilder {
         self.cells[row] = cell;
     }
 
-    /// Keeps `bytes` in the column's own buffer; a cell for them. Cells can share it. What is longer than
-    /// a value may be is cut, and once the buffer is full there is no value.
+    /// Keeps `bytes` in the column's own buffer; a cell for them. Cells can share it. What is
+    /// longer than a value may be is cut, and once the buffer is full there is no value.
     pub fn push(&mut self, kind: Kind, bytes: &[u8]) -> Cell {
         self.write(kind, |own| own.extend_from_slice(bytes))
     }
@@ -185,8 +185,8 @@ impl Columns {
         }
     }
 
-    /// Puts a column in, in the place of one of the same name, whose values stay where the new one has
-    /// none.
+    /// Puts a column in, in the place of one of the same name, whose values stay where the new one
+    /// has none.
     pub fn merge(&mut self, column: Column, block: &[u8]) {
         let Some(old) = self.get(&column.name) else { return self.set(column) };
         let mut merged = column.edit();
@@ -194,7 +194,11 @@ impl Columns {
             if column.cells()[row].is_present() || !cell.is_present() {
                 continue;
             }
-            let kept = if cell.is_own() { merged.push(cell.kind(), old.bytes(block, *cell)) } else { *cell };
+            let kept = if cell.is_own() {
+                merged.push(cell.kind(), old.bytes(block, *cell))
+            } else {
+                *cell
+            };
             merged.set(row, kept);
         }
         self.set(merged.finish(column.name.clone()));
@@ -269,7 +273,10 @@ mod tests {
     #[test]
     fn a_buffer_of_ones_own_is_bounded() {
         let (mut builder, text) = (ColumnBuilder::new(1), vec![b'x'; OWN_BYTES_MAX / 2]);
-        assert!(builder.push(Kind::Text, &text).is_present() && builder.push(Kind::Text, &text).is_present());
+        assert!(
+            builder.push(Kind::Text, &text).is_present()
+                && builder.push(Kind::Text, &text).is_present()
+        );
         assert_eq!((builder.push(Kind::Text, b"y"), builder.left_out()), (Cell::ABSENT, 1));
         assert!(builder.push(Kind::Text, b"").is_present());
     }
@@ -299,9 +306,14 @@ mod tests {
         let before = columns.clone();
         columns.set(column("a", 2));
         columns.set(column("c", 2));
-        let names: Vec<(&str, usize)> = columns.iter().map(|c| (&*c.name, c.cells().len())).collect();
+        let names: Vec<(&str, usize)> =
+            columns.iter().map(|c| (&*c.name, c.cells().len())).collect();
         assert_eq!(names, [("a", 2), ("b", 1), ("c", 2)]);
-        assert!(columns.remove("b").is_some() && columns.get("b").is_none() && columns.remove("b").is_none());
+        assert!(
+            columns.remove("b").is_some()
+                && columns.get("b").is_none()
+                && columns.remove("b").is_none()
+        );
         assert_eq!((before.len(), columns.len()), (2, 2));
     }
 }

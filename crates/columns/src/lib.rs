@@ -1,9 +1,10 @@
 //! The fields of many events, by column.
 //!
-//! A [`Column`] has one [`Cell`] per row: eight bytes that say where a value lies and what it is. Values
-//! stay the text they came as, in the block that was read, until somebody computes with them; what is
-//! computed, or differs from what was read, lies in a buffer of the column's own. So taking a line apart
-//! copies nothing, an encoder copies once, and a number that nobody looks at is never converted.
+//! A [`Column`] has one [`Cell`] per row: eight bytes that say where a value lies and what it is.
+//! Values stay the text they came as, in the block that was read, until somebody computes with
+//! them; what is computed, or differs from what was read, lies in a buffer of the column's own. So
+//! taking a line apart copies nothing, an encoder copies once, and a number that nobody looks at is
+//! never converted.
 
 mod cell;
 mod column;

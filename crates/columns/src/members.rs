@@ -9,7 +9,8 @@ use std::sync::Arc;
 /// Name of the column that holds them.
 pub const MEMBERS: &str = "";
 
-/// Walks members as [`Kind::Members`] has them: the inside of each name, and each value as it is written.
+/// Walks members as [`Kind::Members`] has them: the inside of each name, and each value as it is
+/// written.
 struct Walk<'a>(&'a [u8]);
 
 impl<'a> Iterator for Walk<'a> {
@@ -84,8 +85,8 @@ pub fn push_member(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
 }
 
 impl Columns {
-    /// The value of a member that has no column, in a row of a batch over `block`. Of a name that is there
-    /// twice the last counts.
+    /// The value of a member that has no column, in a row of a batch over `block`. Of a name that
+    /// is there twice the last counts.
     pub fn member<'a>(&'a self, name: &str, block: &'a [u8], row: usize) -> Option<Value<'a>> {
         let column = self.get(MEMBERS)?;
         let cell = column.cells()[row];
@@ -104,15 +105,17 @@ impl Columns {
         })
     }
 
-    /// Gives members of these names columns of their own: whoever asks for a field by name must find it,
-    /// however many others there are.
+    /// Gives members of these names columns of their own: whoever asks for a field by name must
+    /// find it, however many others there are.
     pub fn lift<'n>(&mut self, names: impl IntoIterator<Item = &'n str>, block: &[u8]) {
         let Some(rest) = self.get(MEMBERS).cloned() else { return };
         let rows = rest.cells().len();
         let mut lifted: Vec<(&str, ColumnBuilder)> =
             names.into_iter().map(|name| (name, ColumnBuilder::new(rows))).collect();
         let (mut left, mut text) = (rest.edit(), Vec::new());
-        for (row, cell) in rest.cells().iter().enumerate().filter(|(_, cell)| cell.kind() == Kind::Members) {
+        for (row, cell) in
+            rest.cells().iter().enumerate().filter(|(_, cell)| cell.kind() == Kind::Members)
+        {
             let mut is_changed = false;
             text.clear();
             for (name, value) in Walk(rest.bytes(block, *cell)) {
@@ -127,7 +130,8 @@ impl Columns {
                 }
             }
             if is_changed {
-                let cell = if text.is_empty() { Cell::ABSENT } else { left.push(Kind::Members, &text) };
+                let cell =
+                    if text.is_empty() { Cell::ABSENT } else { left.push(Kind::Members, &text) };
                 left.set(row, cell);
             }
         }
@@ -161,8 +165,7 @@ mod tests {
         Columns::from(vec![column.finish(MEMBERS.into())])
     }
 
-    const ROW: &str =
-        r#""a":1,"b\"c":"x,\"y","n":{"a":[1,{"b":"}"}]},"p\u0061ss":"secret","t":true,"f":-1.5e3,"a":2"#;
+    const ROW: &str = r#""a":1,"b\"c":"x,\"y","n":{"a":[1,{"b":"}"}]},"p\u0061ss":"secret","t":true,"f":-1.5e3,"a":2"#;
 
     #[test]
     fn members_are_found_by_name() {
@@ -172,7 +175,10 @@ mod tests {
         assert_eq!(find("b\"c"), Some(Value::Escaped(br#"x,\"y"#)));
         assert_eq!(find("n"), Some(Value::Object(br#"{"a":[1,{"b":"}"}]}"#)));
         assert_eq!(find("pass"), Some(Value::Text(b"secret")));
-        assert_eq!((find("t"), find("f")), (Some(Value::Bool(true)), Some(Value::Float(b"-1.5e3"))));
+        assert_eq!(
+            (find("t"), find("f")),
+            (Some(Value::Bool(true)), Some(Value::Float(b"-1.5e3")))
+        );
         assert_eq!((find("x"), columns.member("a", b"", 0)), (None, None));
     }
 
@@ -195,7 +201,10 @@ mod tests {
         let names: Vec<&str> = columns.iter().map(|column| &*column.name).collect();
         assert_eq!(names, ["", "a", "pass"]);
         let value = |name, row| columns.get(name).unwrap().value(b"", row);
-        assert_eq!([0, 1, 2].map(|row| value("a", row)), [Value::Absent, Value::Int(b"2"), Value::Int(b"3")]);
+        assert_eq!(
+            [0, 1, 2].map(|row| value("a", row)),
+            [Value::Absent, Value::Int(b"2"), Value::Int(b"3")]
+        );
         let rest = br#""b\"c":"x,\"y","n":{"a":[1,{"b":"}"}]},"t":true,"f":-1.5e3"#;
         assert_eq!([1, 2].map(|row| value("", row)), [Value::Members(rest), Value::Absent]);
     }

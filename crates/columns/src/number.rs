@@ -10,8 +10,8 @@ pub enum Number {
 }
 
 impl Number {
-    /// Reads a number as JSON writes it. Whole numbers that an `i64` cannot hold become floats; `None`
-    /// if it is no number, or none that is finite.
+    /// Reads a number as JSON writes it. Whole numbers that an `i64` cannot hold become floats;
+    /// `None` if it is no number, or none that is finite.
     pub fn parse(text: &[u8]) -> Option<Number> {
         parse_int(text).map(Number::Int).or_else(|| parse_float(text).map(Number::Float))
     }
@@ -47,19 +47,22 @@ pub fn parse_int(text: &[u8]) -> Option<i64> {
     Some(if negative { -value } else { value })
 }
 
-/// Reads a decimal number with optional fraction and exponent; `None` for everything else and for what
-/// is not finite.
+/// Reads a decimal number with optional fraction and exponent; `None` for everything else and for
+/// what is not finite.
 #[inline]
 pub fn parse_float(text: &[u8]) -> Option<f64> {
     parse_short(text).or_else(|| {
-        let is_part = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b'+' | b'e' | b'E');
-        let text = std::str::from_utf8(text).ok().filter(|text| text.bytes().all(|byte| is_part(&byte)))?;
+        let is_part =
+            |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b'+' | b'e' | b'E');
+        let text = std::str::from_utf8(text)
+            .ok()
+            .filter(|text| text.bytes().all(|byte| is_part(&byte)))?;
         text.parse::<f64>().ok().filter(|value| value.is_finite())
     })
 }
 
-/// Digits and a point: up to 15 digits, and powers of ten up to 22, are exact in an `f64`, so that one
-/// division rounds as it should (Clinger, "How to read floating point numbers accurately").
+/// Digits and a point: up to 15 digits, and powers of ten up to 22, are exact in an `f64`, so that
+/// one division rounds as it should (Clinger, "How to read floating point numbers accurately").
 fn parse_short(text: &[u8]) -> Option<f64> {
     const POWERS: [f64; 16] =
         [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15];
@@ -86,9 +89,23 @@ mod tests {
 
     #[test]
     fn whole_numbers_are_read_up_to_the_ends() {
-        let edges = [0, 1, -1, 9, 10, i64::MAX, i64::MIN, 999_999_999_999_999_999, -999_999_999_999_999_999];
-        edges.iter().for_each(|value| assert_eq!(parse_int(value.to_string().as_bytes()), Some(*value)));
-        for text in ["", "-", "+1", "1.0", "1e3", " 1", "9223372036854775808", "-9223372036854775809", "x"] {
+        let edges = [
+            0,
+            1,
+            -1,
+            9,
+            10,
+            i64::MAX,
+            i64::MIN,
+            999_999_999_999_999_999,
+            -999_999_999_999_999_999,
+        ];
+        edges
+            .iter()
+            .for_each(|value| assert_eq!(parse_int(value.to_string().as_bytes()), Some(*value)));
+        for text in
+            ["", "-", "+1", "1.0", "1e3", " 1", "9223372036854775808", "-9223372036854775809", "x"]
+        {
             assert_eq!(parse_int(text.as_bytes()), None, "{text}");
         }
     }
@@ -107,12 +124,19 @@ mod tests {
         ];
         for text in texts {
             let expected: f64 = text.parse().unwrap();
-            assert_eq!(parse_float(text.as_bytes()).map(f64::to_bits), Some(expected.to_bits()), "{text}");
+            assert_eq!(
+                parse_float(text.as_bytes()).map(f64::to_bits),
+                Some(expected.to_bits()),
+                "{text}"
+            );
         }
         for text in ["", ".", "1.2.3", "1e400", "inf", "nan", "0x1", "1 "] {
             assert_eq!(parse_float(text.as_bytes()), None, "{text}");
         }
-        assert_eq!(Number::parse(b"18446744073709551616"), Some(Number::Float(18446744073709551616.0)));
+        assert_eq!(
+            Number::parse(b"18446744073709551616"),
+            Some(Number::Float(18446744073709551616.0))
+        );
         assert_eq!(Number::parse(b"12"), Some(Number::Int(12)));
     }
 }

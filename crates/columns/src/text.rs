@@ -30,10 +30,12 @@ fn push_escaped(byte: u8, out: &mut Vec<u8>) {
     }
 }
 
-/// The text that the inside of a JSON string stands for. A surrogate without its other half, and what is
-/// no escape at all, becomes U+FFFD.
+/// The text that the inside of a JSON string stands for. A surrogate without its other half, and
+/// what is no escape at all, becomes U+FFFD.
 pub fn unescape(inside: &[u8]) -> Cow<'_, [u8]> {
-    let Some(first) = inside.iter().position(|byte| *byte == b'\\') else { return Cow::Borrowed(inside) };
+    let Some(first) = inside.iter().position(|byte| *byte == b'\\') else {
+        return Cow::Borrowed(inside);
+    };
     let mut out = Vec::with_capacity(inside.len());
     out.extend_from_slice(&inside[..first]);
     unescape_into(&inside[first..], &mut out);

@@ -57,7 +57,9 @@ impl<'a> Value<'a> {
             Value::Bool(true) => Some(Cow::Borrowed(b"true")),
             Value::Bool(false) => Some(Cow::Borrowed(b"false")),
             Value::Int(text) | Value::Float(text) => Some(Cow::Borrowed(text)),
-            Value::Object(text) | Value::Array(text) | Value::Members(text) => Some(Cow::Borrowed(text)),
+            Value::Object(text) | Value::Array(text) | Value::Members(text) => {
+                Some(Cow::Borrowed(text))
+            }
             Value::Time(_) | Value::Text(_) | Value::Escaped(_) => self.text(),
         }
     }

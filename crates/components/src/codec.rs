@@ -1,4 +1,5 @@
-//! How events become bytes: `text` (the raw line), `json` (one object per line), `msgpack` (blocks of metrics).
+//! How events become bytes: `text` (the raw line), `json` (one object per line), `msgpack` (blocks
+//! of metrics).
 
 mod json;
 pub mod msgpack;
@@ -90,7 +91,8 @@ impl Encoding {
     /// Faults of the settings, for a component whose option is `encoding`.
     pub fn check(&self) -> Vec<(String, String)> {
         if matches!(self.metadata_key.as_str(), "message" | "timestamp") {
-            let message = format!("`{}` is a key of every event; choose another name", self.metadata_key);
+            let message =
+                format!("`{}` is a key of every event; choose another name", self.metadata_key);
             return vec![("/encoding/metadata_key".into(), message)];
         }
         Vec::new()
@@ -98,13 +100,15 @@ impl Encoding {
 
     /// The same for a component that writes lines.
     pub fn check_lines(&self) -> Vec<(String, String)> {
-        let message = "`msgpack` has no lines; write `json` or `text`, or use a sink that sends blocks";
-        let fault = (self.codec == Codec::Msgpack).then(|| ("/encoding/codec".into(), message.into()));
+        let message =
+            "`msgpack` has no lines; write `json` or `text`, or use a sink that sends blocks";
+        let fault =
+            (self.codec == Codec::Msgpack).then(|| ("/encoding/codec".into(), message.into()));
         self.check().into_iter().chain(fault).collect()
     }
 
-    /// An encoder of its own. Of `json` and `text` a part of the payload is any number of whole lines, of `msgpack`
-    /// one block.
+    /// An encoder of its own. Of `json` and `text` a part of the payload is any number of whole
+    /// lines, of `msgpack` one block.
     pub fn encoder(&self) -> Box<dyn Encoder> {
         match self.codec {
             Codec::Json => Box::new(json::JsonEncoder::new(self)),
@@ -119,7 +123,9 @@ impl Encoding {
         match self.codec {
             Codec::Json => block_bytes * 3 / 2 + rows.min(BATCH_ROWS_MAX as u64) * JSON_ROW_BYTES,
             Codec::Text => block_bytes + rows,
-            Codec::Msgpack => block_bytes * 3 / 2 + rows.min(BATCH_ROWS_MAX as u64) * msgpack::ROW_BYTES,
+            Codec::Msgpack => {
+                block_bytes * 3 / 2 + rows.min(BATCH_ROWS_MAX as u64) * msgpack::ROW_BYTES
+            }
         }
     }
 }

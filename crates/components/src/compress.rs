@@ -11,7 +11,8 @@ use std::io::{self, Write};
 use zstd::stream::write::Encoder as ZstdEncoder;
 use zstd::zstd_safe::CParameter;
 
-/// How far back a zstd frame refers: 2 to this power, in bytes. Many files may be written at a time.
+/// How far back a zstd frame refers: 2 to this power, in bytes. Many files may be written at a
+/// time.
 const ZSTD_WINDOW_LOG: u32 = 19;
 
 /// From this level on the tables of zstd are larger than the window can use.
@@ -52,8 +53,8 @@ impl Compression {
         }
     }
 
-    /// Bytes of memory that a file with a member in progress takes beside its payloads, at most. Those of zstd are
-    /// what the library says of each level, which a test compares.
+    /// Bytes of memory that a file with a member in progress takes beside its payloads, at most.
+    /// Those of zstd are what the library says of each level, which a test compares.
     pub fn member_bytes(self, level: u32) -> u64 {
         const KIB: u64 = 1024;
         match (self, level) {
@@ -70,7 +71,9 @@ impl Compression {
     pub fn check_level(self, level: u32) -> Result<(), String> {
         let (levels, _) = self.levels();
         match self {
-            Compression::None => Err("compresses nothing; add compression: gzip or zstd".to_owned()),
+            Compression::None => {
+                Err("compresses nothing; add compression: gzip or zstd".to_owned())
+            }
             _ if levels.contains(&level) => Ok(()),
             _ => Err(format!("out of range; write {} to {}", levels.start(), levels.end())),
         }
@@ -111,8 +114,8 @@ impl Compressor {
         self.member.is_some()
     }
 
-    /// Leaves the member in progress, whose beginning is gone, and what of it was to be written. What is
-    /// in delivery is taken anew. `is_empty`: whether nothing is left of the file.
+    /// Leaves the member in progress, whose beginning is gone, and what of it was to be written.
+    /// What is in delivery is taken anew. `is_empty`: whether nothing is left of the file.
     pub fn forget(&mut self, is_empty: bool) {
         (self.member, self.taken) = (None, false);
         self.out.clear();
@@ -122,8 +125,8 @@ impl Compressor {
         }
     }
 
-    /// Compresses the parts of a delivery, if that was not done before. Not compressed they go as they
-    /// are.
+    /// Compresses the parts of a delivery, if that was not done before. Not compressed they go as
+    /// they are.
     pub fn take(&mut self, parts: &[Bytes]) -> io::Result<()> {
         if self.taken {
             return Ok(());
@@ -166,7 +169,8 @@ impl Member {
             }
             Compression::Zstd => {
                 let mut encoder = ZstdEncoder::new(Vec::new(), level as i32)?;
-                zstd_parameters(level).try_for_each(|parameter| encoder.set_parameter(parameter))?;
+                zstd_parameters(level)
+                    .try_for_each(|parameter| encoder.set_parameter(parameter))?;
                 Some(Member::Zstd(encoder))
             }
         })
@@ -218,14 +222,18 @@ mod tests {
         for level in Compression::Zstd.levels().0 {
             let mut library = CCtx::create();
             library.set_parameter(CParameter::CompressionLevel(level as i32)).unwrap();
-            zstd_parameters(level).for_each(|parameter| _ = library.set_parameter(parameter).unwrap());
+            zstd_parameters(level)
+                .for_each(|parameter| _ = library.set_parameter(parameter).unwrap());
             let mut out = vec![0; 1 << 20];
             let (mut out, mut text) = (OutBuffer::around(&mut out[..]), InBuffer::around(b"text"));
             library.compress_stream(&mut out, &mut text).unwrap();
             let (used, declared) = (library.sizeof() as u64, Compression::Zstd.member_bytes(level));
             println!("level {level}: {} of {} KiB", used >> 10, declared >> 10);
             assert!(used <= declared, "level {level}: {used} of {declared}");
-            assert!(used >= declared / 3, "level {level} is declared with {declared}, and takes {used}");
+            assert!(
+                used >= declared / 3,
+                "level {level} is declared with {declared}, and takes {used}"
+            );
         }
     }
 
@@ -233,7 +241,9 @@ mod tests {
     fn read(compression: Compression, bytes: &[u8]) -> io::Result<String> {
         let mut text = String::new();
         match compression {
-            Compression::Gzip => flate2::read::MultiGzDecoder::new(bytes).read_to_string(&mut text)?,
+            Compression::Gzip => {
+                flate2::read::MultiGzDecoder::new(bytes).read_to_string(&mut text)?
+            }
             _ => zstd::stream::read::Decoder::new(bytes)?.read_to_string(&mut text)?,
         };
         Ok(text)

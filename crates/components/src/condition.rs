@@ -41,7 +41,9 @@ impl Condition {
     /// # Errors
     /// Where it is wrong, and what to write instead.
     pub fn new(text: &str) -> Result<Condition, String> {
-        Expression::condition(text).map(|e| Condition(Arc::new(e))).map_err(|fault| fault.to_string())
+        Expression::condition(text)
+            .map(|e| Condition(Arc::new(e)))
+            .map_err(|fault| fault.to_string())
     }
 
     /// The selected rows for which it holds. Those for which it has no answer are counted and said.
@@ -64,8 +66,8 @@ impl Formula {
     }
 }
 
-/// Says that a condition has no answer for some events: a name that is not there drops them in silence
-/// otherwise.
+/// Says that a condition has no answer for some events: a name that is not there drops them in
+/// silence otherwise.
 fn unanswered(expression: &Expression, counts: Counts, batch: &Batch) -> Option<String> {
     let all = [
         (counts.missing_field, "missing_field: no such field; has(event.NAME) asks for it"),
@@ -84,8 +86,8 @@ fn count(counts: Counts, counters: &Counters) {
     counters.noted("step_limit", counts.step_limit);
 }
 
-/// Lets `run` see a batch as expressions do: fields of the line by their names, then attributes, the
-/// message, the event's time, and `meta.host`, `meta.source` and `meta.file`.
+/// Lets `run` see a batch as expressions do: fields of the line by their names, then attributes,
+/// the message, the event's time, and `meta.host`, `meta.source` and `meta.file`.
 fn with_input<T>(expression: &Expression, batch: &Batch, run: impl FnOnce(&Input<'_>) -> T) -> T {
     let runs: Vec<(usize, usize)> = batch.runs(0, batch.rows()).collect();
     let constants = constants(expression, batch);

@@ -29,8 +29,8 @@ impl Appended {
         Appended { file, length, cut: None }
     }
 
-    /// Whether somebody cut the file (copytruncate) since we wrote to it: what is left of it then. Says
-    /// so once.
+    /// Whether somebody cut the file (copytruncate) since we wrote to it: what is left of it then.
+    /// Says so once.
     pub fn was_cut(&mut self) -> io::Result<Option<u64>> {
         let size = fstat(&self.file)?.st_size as u64;
         if size >= self.length {
@@ -69,9 +69,13 @@ pub fn now_ns() -> i64 {
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// Renames a file to the first name that is free, with the number `first` or a higher one. Nothing is
-/// ever replaced.
-pub fn rename_to_free(path: &Path, first: u32, name: impl Fn(u32) -> String) -> io::Result<PathBuf> {
+/// Renames a file to the first name that is free, with the number `first` or a higher one. Nothing
+/// is ever replaced.
+pub fn rename_to_free(
+    path: &Path,
+    first: u32,
+    name: impl Fn(u32) -> String,
+) -> io::Result<PathBuf> {
     for number in first..NAMES_MAX {
         let free = path.with_file_name(name(number));
         match renameat_with(CWD, path, CWD, &free, RenameFlags::NOREPLACE) {

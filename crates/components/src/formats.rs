@@ -53,9 +53,14 @@ mod tests {
     #[test]
     fn a_time_is_a_whole_text() {
         assert_eq!(parse_rfc3339("1970-01-01T01:00:01.000000002+01:00"), Ok(1_000_000_002));
-        for text in
-            ["", "noon", "1970-01-01", "1970-01-01T00:00:00", "1970-02-30T00:00:00Z", "1970-01-01T00:00:00Z "]
-        {
+        for text in [
+            "",
+            "noon",
+            "1970-01-01",
+            "1970-01-01T00:00:00",
+            "1970-02-30T00:00:00Z",
+            "1970-01-01T00:00:00Z ",
+        ] {
             let message = format!("{text:?} is no time; write for example 2026-11-21T20:29:46Z");
             assert_eq!(parse_rfc3339(text), Err(message));
         }

@@ -5,7 +5,8 @@ mod file;
 pub use file::{FileFramer, Framing, LineLimits, OUT_MARGIN, Portion, count, together};
 
 use millstream_framing::{
-    Container, LINES_MAX_DEFAULT, Multiline, Preset, Rules, Spec, Start, TIME_UNKNOWN as UNKNOWN, TimeSpec,
+    Container, LINES_MAX_DEFAULT, Multiline, Preset, Rules, Spec, Start, TIME_UNKNOWN as UNKNOWN,
+    TimeSpec,
 };
 use millstream_model::{Interval, Size, TIME_UNKNOWN};
 use schemars::JsonSchema;
@@ -24,9 +25,9 @@ pub struct MultilineConfig {
     pub preset: Option<PresetName>,
     /// What the first line of an event looks like.
     pub start: Option<StartName>,
-    /// With `start: timestamp`: pieces as `strptime` has them, or `iso8601`, `rfc3339`, `epoch_s`, `epoch_ms`,
-    /// `epoch_us`, `epoch_ns`; or a list of them, of which the first that fits is taken. The event has that
-    /// time.
+    /// With `start: timestamp`: pieces as `strptime` has them, or `iso8601`, `rfc3339`, `epoch_s`,
+    /// `epoch_ms`, `epoch_us`, `epoch_ns`; or a list of them, of which the first that fits is
+    /// taken. The event has that time.
     pub format: Option<TimeFormats>,
     /// The time begins right behind this text; without it, at the beginning of the line.
     pub after: Option<String>,
@@ -133,8 +134,8 @@ fn default_timeout() -> Interval {
 ///
 /// # Errors
 ///
-/// A JSON pointer below the options that hold `multiline`, `encoding` and `format`; what is wrong and what to
-/// write instead.
+/// A JSON pointer below the options that hold `multiline`, `encoding` and `format`; what is wrong
+/// and what to write instead.
 pub fn rules(
     multiline: Option<&MultilineConfig>,
     encoding: &EncodingName,
@@ -148,8 +149,12 @@ pub fn rules(
         ContainerFormat::Auto => Container::Auto,
     };
     let multiline = multiline.map(MultilineConfig::spec);
-    let spec =
-        Spec { multiline, encoding: Some(encoding.0.clone()), container, bytes_max: max_line.0 as usize };
+    let spec = Spec {
+        multiline,
+        encoding: Some(encoding.0.clone()),
+        container,
+        bytes_max: max_line.0 as usize,
+    };
     let rules = Rules::new(&spec).map_err(|(pointer, message)| (pointer.to_owned(), message))?;
     Ok((!rules.is_plain()).then(|| Arc::new(rules)))
 }
@@ -175,7 +180,12 @@ impl MultilineConfig {
     fn time(&self) -> Option<TimeSpec> {
         let MultilineConfig { format, after, nth, timezone, .. } = self.clone();
         let is_said = format.is_some() || after.is_some() || nth.is_some() || timezone.is_some();
-        is_said.then(|| TimeSpec { formats: format.map(Vec::from).unwrap_or_default(), after, nth, timezone })
+        is_said.then(|| TimeSpec {
+            formats: format.map(Vec::from).unwrap_or_default(),
+            after,
+            nth,
+            timezone,
+        })
     }
 }
 
@@ -226,9 +236,17 @@ mod tests {
             (json!({ "start": "timestamp" }), "/multiline/format", "needs it"),
             (json!({ "start": "timestamp", "format": [] }), "/multiline/format", "needs it"),
             (json!({ "start": "timestamp", "after": "[" }), "/multiline/format", "needs it"),
-            (json!({ "start": "regex", "pattern": "x", "format": "%T" }), "/multiline/format", "only start"),
+            (
+                json!({ "start": "regex", "pattern": "x", "format": "%T" }),
+                "/multiline/format",
+                "only start",
+            ),
             (json!({ "start": "timestamp", "format": "%Q" }), "/multiline/format", "%Q"),
-            (json!({ "start": "timestamp", "format": "%F %T", "nth": 1 }), "/multiline/nth", "after"),
+            (
+                json!({ "start": "timestamp", "format": "%F %T", "nth": 1 }),
+                "/multiline/nth",
+                "after",
+            ),
             (
                 json!({ "start": "timestamp", "format": "%F %T", "timezone": "XYT" }),
                 "/multiline/timezone",
@@ -243,9 +261,11 @@ mod tests {
             let (at, message) = compiled(multiline.clone(), "utf-8", "none").unwrap_err();
             assert!(at == pointer && message.contains(advice), "{multiline}: {at}: {message}");
         }
-        for (encoding, format, advice) in
-            [("latin-7x", "none", "gb18030"), ("iso-2022-jp", "none", "utf-8"), ("gbk", "cri", "leave out")]
-        {
+        for (encoding, format, advice) in [
+            ("latin-7x", "none", "gb18030"),
+            ("iso-2022-jp", "none", "utf-8"),
+            ("gbk", "cri", "leave out"),
+        ] {
             let (at, message) = compiled(Value::Null, encoding, format).unwrap_err();
             assert!(at == "/encoding" && message.contains(advice), "{encoding}: {at}: {message}");
         }

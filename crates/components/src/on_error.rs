@@ -123,7 +123,10 @@ impl Failed {
         let mut column = ColumnBuilder::new(rows);
         for (reason, _) in self.reasons() {
             let cell = column.push(CellKind::Text, reason.as_bytes());
-            self.rows.iter().filter(|(_, of)| *of == reason).for_each(|(row, _)| column.set(*row, cell));
+            self.rows
+                .iter()
+                .filter(|(_, of)| *of == reason)
+                .for_each(|(row, _)| column.set(*row, cell));
         }
         for (row, words) in &self.words {
             let cell = column.push(CellKind::Text, words.as_bytes());
@@ -137,15 +140,21 @@ impl Failed {
         let (row, reason) = self.rows[0];
         let reason = self.words.get(&row).map_or(reason, String::as_str);
         let detail = self.detail.as_deref().map_or(String::new(), |detail| format!(": {detail}"));
-        format!("{} of {} events: {reason}{detail} {}", self.rows.len(), batch.events(), shown(batch, row))
+        format!(
+            "{} of {} events: {reason}{detail} {}",
+            self.rows.len(),
+            batch.events(),
+            shown(batch, row)
+        )
     }
 }
 
 /// A row as the log shows it: where it stands, and its first bytes.
 pub fn shown(batch: &Batch, row: usize) -> String {
-    let segment = batch.segments.iter().find(|s| (s.first_row..s.first_row + s.rows).contains(&row));
-    let place =
-        segment.map_or(String::new(), |s| format!("{} offset {}", s.origin.name, batch.offset(s, row)));
+    let segment =
+        batch.segments.iter().find(|s| (s.first_row..s.first_row + s.rows).contains(&row));
+    let place = segment
+        .map_or(String::new(), |s| format!("{} offset {}", s.origin.name, batch.offset(s, row)));
     let text = batch.text(row);
     let shown = String::from_utf8_lossy(&text[..text.len().min(SHOWN_BYTES_MAX)]);
     format!("({place}): {shown:?}")

@@ -1,4 +1,5 @@
-//! What the sinks for Prometheus share: rows of metrics, made on the workers, options of series, and the clock.
+//! What the sinks for Prometheus share: rows of metrics, made on the workers, options of series,
+//! and the clock.
 
 mod encoder;
 mod options;

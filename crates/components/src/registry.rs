@@ -15,7 +15,8 @@ use std::sync::Arc;
 
 /// Options of a component, as its configuration gives them.
 pub trait Component: DeserializeOwned + JsonSchema + Send + 'static {
-    /// Faults of options that fit the schema, as (JSON pointer, "what is wrong; what to write instead").
+    /// Faults of options that fit the schema, as (JSON pointer, "what is wrong; what to write
+    /// instead").
     fn check(&self) -> Vec<(String, String)> {
         Vec::new()
     }
@@ -40,12 +41,14 @@ pub trait Component: DeserializeOwned + JsonSchema + Send + 'static {
         false
     }
 
-    /// Files of secrets and certificates that it reads once it connects, each with the JSON pointer of its option.
+    /// Files of secrets and certificates that it reads once it connects, each with the JSON pointer
+    /// of its option.
     fn files(&self) -> Vec<(String, PathBuf)> {
         Vec::new()
     }
 
-    /// Files that it reads when it is built: with other contents it is another component, which a reload builds anew.
+    /// Files that it reads when it is built: with other contents it is another component, which a
+    /// reload builds anew.
     fn contents(&self) -> Vec<PathBuf> {
         Vec::new()
     }
@@ -226,7 +229,9 @@ fn decode<C: Component>(options: Value) -> Result<C, BuildError> {
 fn check<C: Component>(options: Value) -> Vec<(String, String)> {
     match serde_json::from_value::<C>(options) {
         Ok(config) => config.check(),
-        Err(error) => vec![(String::new(), format!("{error}; compare it with the sample of this component"))],
+        Err(error) => {
+            vec![(String::new(), format!("{error}; compare it with the sample of this component"))]
+        }
     }
 }
 
@@ -262,7 +267,8 @@ fn outputs<C: Component>(options: Value) -> Vec<String> {
     serde_json::from_value::<C>(options).map(|config| config.outputs()).unwrap_or_default()
 }
 
-/// What claims a TCP address says of it: none at port 0, which is a free one, another one each time.
+/// What claims a TCP address says of it: none at port 0, which is a free one, another one each
+/// time.
 pub fn tcp_claim(address: SocketAddr) -> Option<String> {
     (address.port() != 0).then(|| format!("the TCP address {address}"))
 }

@@ -26,8 +26,8 @@ pub struct Rotate {
 }
 
 impl Rotate {
-    /// What is wrong with it, as (key, "what is wrong; what to write instead"), for a sink whose path is
-    /// this template.
+    /// What is wrong with it, as (key, "what is wrong; what to write instead"), for a sink whose
+    /// path is this template.
     pub fn check(&self, path: &str) -> Option<(&'static str, &'static str)> {
         if self.size.is_none() && self.every.is_none() {
             return Some(("", "says not when; give it size: 100MiB or every: 1h"));
@@ -49,7 +49,8 @@ impl Rotate {
     pub fn is_due(&self, bytes: u64, begun_ns: i64, now_ns: i64) -> bool {
         let span = |every: Interval| i64::try_from(every.0.as_nanos()).unwrap_or(i64::MAX).max(1);
         let is_old = |every| begun_ns.div_euclid(span(every)) < now_ns.div_euclid(span(every));
-        bytes > 0 && (self.size.is_some_and(|size| bytes >= size.0) || self.every.is_some_and(is_old))
+        bytes > 0
+            && (self.size.is_some_and(|size| bytes >= size.0) || self.every.is_some_and(is_old))
     }
 
     /// Gives the file its name for good, and deletes what is more than `keep`.
@@ -88,7 +89,8 @@ fn rotated(path: &Path) -> io::Result<Vec<((String, u32), OsString)>> {
             continue;
         }
         let name = entry.file_name();
-        let inside = name.to_str().and_then(|name| name.strip_prefix(&*stem)?.strip_suffix(&*ending));
+        let inside =
+            name.to_str().and_then(|name| name.strip_prefix(&*stem)?.strip_suffix(&*ending));
         rotated.extend(inside.and_then(parse).map(|age| (age, name)));
     }
     rotated.sort();
@@ -182,8 +184,9 @@ mod tests {
     #[test]
     fn keep_wants_names_that_stay() {
         let rotate = Rotate { size: Some(Size(1)), keep: Some(1), ..Rotate::default() };
-        let refused =
-            |path: &str| rotate.check(path).is_some_and(|(key, text)| key == "/keep" && text.contains("; "));
+        let refused = |path: &str| {
+            rotate.check(path).is_some_and(|(key, text)| key == "/keep" && text.contains("; "))
+        };
         assert!(refused("/o/app-%F.log") && refused("/o/{{ host }}.log"));
         assert!(!refused("/o/%F/{{ host }}/100%%.log"));
         assert!(Rotate { keep: None, ..rotate }.check("/o/app-%F.log").is_none());
@@ -193,9 +196,12 @@ mod tests {
     fn the_newest_files_are_kept_and_nothing_is_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("app.log");
-        for other in
-            ["app-x.log", "app-20261121T202946Z-x.log", "apps-20201121T202946Z.log", "app-20201121T202946Z"]
-        {
+        for other in [
+            "app-x.log",
+            "app-20261121T202946Z-x.log",
+            "apps-20201121T202946Z.log",
+            "app-20201121T202946Z",
+        ] {
             fs::write(dir.path().join(other), "not ours").unwrap();
         }
         let rotate = Rotate { keep: Some(11), ..Rotate::default() };

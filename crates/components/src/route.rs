@@ -31,7 +31,8 @@ pub struct RoutingEncoder {
 }
 
 impl RoutingEncoder {
-    /// An encoder as `encoding` says, which must be one of lines, and whatever the template makes of an event is its name.
+    /// An encoder as `encoding` says, which must be one of lines, and whatever the template makes
+    /// of an event is its name.
     pub fn new(encoding: &Encoding, template: &Template) -> RoutingEncoder {
         RoutingEncoder {
             template: template.clone(),
@@ -84,7 +85,10 @@ impl RoutingEncoder {
     fn gather(&self, batch: &Batch, parts: &[Bytes], payload: &mut Payload, cx: &mut EncodeCx<'_>) {
         let records = records(self.is_text, batch, parts);
         let mut ends = vec![0; self.names.len()];
-        self.of_row.iter().zip(&records).for_each(|(name, record)| ends[*name as usize] += record.len());
+        self.of_row
+            .iter()
+            .zip(&records)
+            .for_each(|(name, record)| ends[*name as usize] += record.len());
         let mut total = 0;
         for end in &mut ends {
             total += *end;
@@ -122,7 +126,9 @@ fn records<'p>(is_text: bool, batch: &Batch, parts: &'p [Bytes]) -> Vec<&'p [u8]
             };
             rows.map_while(record).collect()
         }
-        false => parts.iter().flat_map(|part| part.split_inclusive(|byte| *byte == b'\n')).collect(),
+        false => {
+            parts.iter().flat_map(|part| part.split_inclusive(|byte| *byte == b'\n')).collect()
+        }
     }
 }
 

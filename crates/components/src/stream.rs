@@ -130,7 +130,13 @@ impl StreamLines {
     }
 
     /// A line that does not end within the limit: its beginning is delivered or dropped now.
-    fn long_line(&mut self, block: Block, permit: Permit, filled: usize, cx: &SourceCx<'_>) -> Polled {
+    fn long_line(
+        &mut self,
+        block: Block,
+        permit: Permit,
+        filled: usize,
+        cx: &SourceCx<'_>,
+    ) -> Polled {
         let mut builder = BatchBuilder::default();
         let mut bytes = filled;
         if self.long == LongLine::Split {
@@ -145,7 +151,13 @@ impl StreamLines {
         self.finish(block, permit, builder, bytes, cx)
     }
 
-    fn last_line(&mut self, block: Block, permit: Permit, filled: usize, cx: &SourceCx<'_>) -> Polled {
+    fn last_line(
+        &mut self,
+        block: Block,
+        permit: Permit,
+        filled: usize,
+        cx: &SourceCx<'_>,
+    ) -> Polled {
         let mut builder = BatchBuilder::default();
         if !self.skipping && filled <= self.line_max {
             builder.row(block.filled(filled), 0);

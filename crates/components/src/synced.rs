@@ -58,7 +58,8 @@ impl Synced {
             Ok(file) => file,
             // Moved or deleted, unless the whole disk is away.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let there = path.ancestors().skip(1).find_map(|folder| rustix::fs::stat(folder).ok());
+                let there =
+                    path.ancestors().skip(1).find_map(|folder| rustix::fs::stat(folder).ok());
                 return Ok(there.is_some_and(|folder| folder.st_dev == self.device));
             }
             Err(error) => return Err(error),
@@ -110,7 +111,8 @@ impl Known {
     /// length after a crash, and take the other's events with it.
     pub fn refuse_second_name(&self, path: &str, file: &Synced) -> io::Result<()> {
         let (device, inode) = (file.device, file.inode);
-        let of_file = self.names.range((device, inode, "".into())..).map(|(d, i, name)| ((*d, *i), name));
+        let of_file =
+            self.names.range((device, inode, "".into())..).map(|(d, i, name)| ((*d, *i), name));
         let others = of_file.take_while(|(id, _)| *id == (device, inode)).map(|(_, name)| name);
         // A file that was moved has its old name no more.
         let has_name = |name: &str| rustix::fs::stat(name).is_ok_and(|stat| file.is_of(&stat));
@@ -147,8 +149,8 @@ fn set_aside(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens a file to append to. Where it is the one in `torn`, it is cut back; where it is not the one in
-/// `ours` either and not whole, it is set aside.
+/// Opens a file to append to. Where it is the one in `torn`, it is cut back; where it is not the
+/// one in `ours` either and not whole, it is set aside.
 pub fn open_whole(
     path: &Path,
     compression: Compression,
@@ -219,13 +221,16 @@ mod tests {
         let [first, second, third] = ["first", "second", "third"].map(path);
         fs::write(&*first, "").unwrap();
         let file =
-            Synced::new(&File::open(&*first).unwrap(), &rustix::fs::stat(&*first).unwrap(), 0).unwrap();
+            Synced::new(&File::open(&*first).unwrap(), &rustix::fs::stat(&*first).unwrap(), 0)
+                .unwrap();
         let mut known = Known::default();
         known.insert(&first, file.clone());
         known.insert(&path("before it"), Synced { inode: file.inode - 1, ..file.clone() });
         known.insert(&path("behind it"), Synced { inode: file.inode + 1, ..file.clone() });
         assert!(known.refuse_second_name(&first, &file).is_ok());
-        assert!(known.refuse_second_name(&second, &file).unwrap_err().to_string().contains("first"));
+        assert!(
+            known.refuse_second_name(&second, &file).unwrap_err().to_string().contains("first")
+        );
         // It moved on, twice.
         fs::rename(&*first, &*second).unwrap();
         assert!(known.refuse_second_name(&second, &file).is_ok());

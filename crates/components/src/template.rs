@@ -87,7 +87,8 @@ impl Template {
         self.parts.iter().any(|part| matches!(part, Part::Field(..)))
     }
 
-    /// Whether rows of one segment of this batch may give different texts. If not, any row speaks for all.
+    /// Whether rows of one segment of this batch may give different texts. If not, any row speaks
+    /// for all.
     pub fn per_row(&self, batch: &Batch) -> bool {
         self.parts.iter().any(|part| match part {
             Part::Literal(_) => false,

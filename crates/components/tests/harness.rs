@@ -5,9 +5,9 @@
 
 use millstream_components::registry::{Build, ROWS, Row};
 use millstream_model::{
-    Batch, BlockPool, Counters, Delivery, EncodeCx, Encoder, Grant, Kind, Lane, LaneCx, Ledger, Map, Outcome,
-    Outputs, OwnMetric, OwnMetrics, Payload, Polled, Selection, Settled, Sink, SinkSet, Source, TIME_UNKNOWN,
-    Transform,
+    Batch, BlockPool, Counters, Delivery, EncodeCx, Encoder, Grant, Kind, Lane, LaneCx, Ledger,
+    Map, Outcome, Outputs, OwnMetric, OwnMetrics, Payload, Polled, Selection, Settled, Sink,
+    SinkSet, Source, TIME_UNKNOWN, Transform,
 };
 use millstream_testkit::http::{HttpServer, Reply};
 use millstream_testkit::kafka::Kafka;
@@ -60,14 +60,16 @@ fn for_each(kind: Kind, test: &str, check: fn(Value, &Row)) {
 fn options(row: &Row) -> Value {
     let sample = yaml(row.sample);
     let components = sample[row.kind().section()].as_object().expect("components of its kind");
-    let mut options = components.values().find(|c| c["type"] == row.name).expect("one of its type").clone();
+    let mut options =
+        components.values().find(|c| c["type"] == row.name).expect("one of its type").clone();
     for common in ["type", "inputs", "attributes", "host", "priority", "rate_limit", "buffer"] {
         options.as_object_mut().unwrap().shift_remove(common);
     }
     options
 }
 
-/// The options with the servers they name in reach. Their files and users are not there: `tests/e2e` has them.
+/// The options with the servers they name in reach. Their files and users are not there:
+/// `tests/e2e` has them.
 fn connected(mut options: Value, row: &Row) -> Value {
     let own = options.as_object_mut().unwrap();
     let mut set = |key: &str, value: Value| drop(own.insert(key.into(), value));
@@ -79,7 +81,10 @@ fn connected(mut options: Value, row: &Row) -> Value {
             set("topic", json!("harness"));
         }
         // It answers as long as the process runs.
-        "http" => set("uri", json!(Box::leak(Box::new(HttpServer::start(|_| Reply::status(200)))).uri("/"))),
+        "http" => set(
+            "uri",
+            json!(Box::leak(Box::new(HttpServer::start(|_| Reply::status(200)))).uri("/")),
+        ),
         "tcp" => {
             set("address", json!(format!("127.0.0.1:{}", reader())));
             set("framing", json!("newline"));
@@ -110,9 +115,13 @@ fn reader() -> u16 {
 /// The options with every absolute path below `dir`.
 fn placed(options: Value, dir: &Path) -> Value {
     match options {
-        Value::String(text) if text.starts_with('/') => Value::from(format!("{}{text}", dir.display())),
+        Value::String(text) if text.starts_with('/') => {
+            Value::from(format!("{}{text}", dir.display()))
+        }
         Value::Array(items) => items.into_iter().map(|item| placed(item, dir)).collect(),
-        Value::Object(map) => map.into_iter().map(|(key, value)| (key, placed(value, dir))).collect(),
+        Value::Object(map) => {
+            map.into_iter().map(|(key, value)| (key, placed(value, dir))).collect()
+        }
         other => other,
     }
 }
@@ -134,14 +143,16 @@ fn samples_are_configurations_of_their_component() {
 
 // Sources.
 
-/// A source over the options of its sample, with files where they name some, points in its socket and metrics
-/// of the agent.
+/// A source over the options of its sample, with files where they name some, points in its socket
+/// and metrics of the agent.
 fn source(mut options: Value, row: &Row, until_eof: bool) -> (SourceRig, Box<dyn Source>) {
     let Build::Source(build) = row.build else { panic!("no source") };
     if row.name == "host_metrics" {
         // This host's own, with everything that it has.
         let own = options.as_object_mut().unwrap();
-        ["proc", "sys", "root", "filesystems", "cgroups"].iter().for_each(|key| drop(own.shift_remove(*key)));
+        ["proc", "sys", "root", "filesystems", "cgroups"]
+            .iter()
+            .for_each(|key| drop(own.shift_remove(*key)));
     }
     make_files(&options);
     let own = options.as_object_mut().unwrap();
@@ -167,7 +178,12 @@ fn source(mut options: Value, row: &Row, until_eof: bool) -> (SourceRig, Box<dyn
 fn own_metrics() -> OwnMetrics {
     OwnMetrics::new(|each| {
         for n in 0..2000 {
-            each(&OwnMetric { name: &format!("metric_{n}"), labels: &[], is_counter: true, value: 1.0 });
+            each(&OwnMetric {
+                name: &format!("metric_{n}"),
+                labels: &[],
+                is_counter: true,
+                value: 1.0,
+            });
         }
     })
 }
@@ -294,7 +310,8 @@ fn check_batch(batch: &Batch, rig: &SourceRig) {
         for segment in batch.segments.iter().filter(|segment| segment.rows > 0) {
             let (first, last) = (segment.first_row, segment.first_row + segment.rows - 1);
             for sink in batch.sinks.iter() {
-                let checkpoint = rig.ledger.checkpoint(segment.origin.id, sink).expect("an open origin");
+                let checkpoint =
+                    rig.ledger.checkpoint(segment.origin.id, sink).expect("an open origin");
                 let offsets = (batch.offset(segment, first), batch.offset(segment, last));
                 assert!(at(checkpoint, offsets.0, offsets.1), "{checkpoint} for {offsets:?}");
             }
@@ -329,7 +346,12 @@ struct Maker {
 
 impl Maker {
     fn of(&self, text: impl AsRef<[u8]>, line_max: usize) -> Batch {
-        batch(&[Rows { name: "/var/log/a.log", text: text.as_ref() }], line_max, &self.grant, &self.ledger)
+        batch(
+            &[Rows { name: "/var/log/a.log", text: text.as_ref() }],
+            line_max,
+            &self.grant,
+            &self.ledger,
+        )
     }
 
     /// The same with the rows that `keep` is true for.
@@ -342,7 +364,9 @@ impl Maker {
     /// The same with a time for two of three rows.
     fn timed(&self, lines: usize) -> Batch {
         let mut batch = self.of(ordinary(lines), 1000);
-        let time = |row: usize| if row.is_multiple_of(3) { TIME_UNKNOWN } else { row as i64 * 1_000_000_007 };
+        let time = |row: usize| {
+            if row.is_multiple_of(3) { TIME_UNKNOWN } else { row as i64 * 1_000_000_007 }
+        };
         batch.time = Some((0..batch.rows()).map(time).collect::<Vec<_>>().into());
         batch
     }
@@ -392,13 +416,19 @@ const BATCHES: &[(&str, Make)] = &[
 fn a_sink_takes_every_batch() {
     for_each(Kind::Sink, "a_sink_takes_every_batch", |options, row| {
         let Build::Sink(build) = row.build else { panic!("no sink") };
-        let runtime =
-            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
         let options = connected(options, row);
         for (codec, options) in by_codec(options) {
-            let (make, sink) =
-                (Maker { grant: Grant::new(1 << 30), ledger: Ledger::new() }, build(options).unwrap());
-            let mut lanes: Vec<_> = (0..sink.lanes()).map(|lane| sink.lane(lane_cx(lane))).collect();
+            let (make, sink) = (
+                Maker { grant: Grant::new(1 << 30), ledger: Ledger::new() },
+                build(options).unwrap(),
+            );
+            let mut lanes: Vec<_> =
+                (0..sink.lanes()).map(|lane| sink.lane(lane_cx(lane))).collect();
             let mut encoder = sink.encoder();
             let pool = BlockPool::new();
             for (what, batch) in BATCHES.iter().map(|(what, batch)| (what, batch(&make))) {
@@ -442,7 +472,11 @@ fn encode(
     encoder.encode(batch, &mut payload, &mut cx).unwrap_or_else(|error| panic!("{what}: {error}"));
     let bytes = payload.parts.iter().map(|part| part.len() as u64).sum();
     assert!(payload.bytes == bytes || payload.routing.is_some() && payload.bytes < bytes, "{what}");
-    assert!(payload.bytes <= declared || !is_ordinary(batch), "{what}: {} of {declared}", payload.bytes);
+    assert!(
+        payload.bytes <= declared || !is_ordinary(batch),
+        "{what}: {} of {declared}",
+        payload.bytes
+    );
     payload
 }
 
@@ -459,12 +493,16 @@ fn check_payload(codec: Option<&str>, batch: &Batch, payload: &Payload, what: &s
             let parsed: Result<Vec<Value>, _> =
                 out.split_inclusive(|b| *b == b'\n').map(serde_json::from_slice).collect();
             let parsed = parsed.unwrap_or_else(|error| panic!("{what}: {error}"));
-            let messages: Vec<&str> = parsed.iter().filter_map(|event| event["message"].as_str()).collect();
+            let messages: Vec<&str> =
+                parsed.iter().filter_map(|event| event["message"].as_str()).collect();
             let expected: Vec<_> = rows.map(String::from_utf8_lossy).collect();
             assert!(parsed.len() == messages.len() && messages == expected, "{what}");
         }
         Some(_) => {
-            assert!(out == rows.flat_map(|text| [text, b"\n"].concat()).collect::<Vec<u8>>(), "{what}")
+            assert!(
+                out == rows.flat_map(|text| [text, b"\n"].concat()).collect::<Vec<u8>>(),
+                "{what}"
+            )
         }
         None => {}
     }
@@ -520,7 +558,11 @@ fn a_map_takes_every_batch_and_gives_the_same_however_it_is_cut() {
                 assert_eq!(applied(&mut *used, &batch), whole, "{what}: a second time");
                 for piece_rows in [1, 7, 1000] {
                     let mut pieces = pieces(&batch, piece_rows);
-                    assert_eq!(all(&mut *used, &pieces), whole, "{what}: in pieces of {piece_rows}");
+                    assert_eq!(
+                        all(&mut *used, &pieces),
+                        whole,
+                        "{what}: in pieces of {piece_rows}"
+                    );
                     pieces.reverse();
                     assert_eq!(
                         all(&mut *used, &pieces),

@@ -8,8 +8,8 @@ use std::error::Error;
 use std::io::{self, Write};
 use std::mem;
 
-/// Memory for joined parts, and for what comes out, that is kept until the next buffer: that of usual
-/// requests. What a larger one needed is given back.
+/// Memory for joined parts, and for what comes out, that is kept until the next buffer: that of
+/// usual requests. What a larger one needed is given back.
 const KEPT_BYTES_MAX: usize = 4 << 20;
 
 /// Memory to write to grows by so much at least, as requests are not all of the same size.
@@ -25,11 +25,12 @@ pub struct Compressor {
 }
 
 impl Compressor {
-    /// Without a level the default one is taken; a level that does not exist becomes the nearest one.
+    /// Without a level the default one is taken; a level that does not exist becomes the nearest
+    /// one.
     pub fn new(algorithm: Algorithm, level: Option<u32>) -> Compressor {
-        let level = algorithm
-            .levels()
-            .map_or(0, |(levels, default)| level.unwrap_or(default).clamp(*levels.start(), *levels.end()));
+        let level = algorithm.levels().map_or(0, |(levels, default)| {
+            level.unwrap_or(default).clamp(*levels.start(), *levels.end())
+        });
         Compressor { algorithm, level, library: None, memory: Memory::default() }
     }
 
@@ -43,11 +44,12 @@ impl Compressor {
     ///
     /// # Errors
     ///
-    /// If a library has no memory, and for snappy, if the parts have 4 GiB or more. The next call begins
-    /// anew.
+    /// If a library has no memory, and for snappy, if the parts have 4 GiB or more. The next call
+    /// begins anew.
     pub fn compress(&mut self, parts: &[Bytes]) -> io::Result<Vec<u8>> {
         // Put back only if all went well: in between it is in an unknown state.
-        let Some(mut library) = self.library.take().map_or_else(|| self.open(), |kept| Ok(Some(kept)))?
+        let Some(mut library) =
+            self.library.take().map_or_else(|| self.open(), |kept| Ok(Some(kept)))?
         else {
             return Ok(parts.concat());
         };
@@ -125,19 +127,20 @@ impl Library {
     }
 }
 
-/// What is kept between buffers beside the state of the library. It has been used before, so that the
-/// kernel need not give a page for every 4 KiB of each request.
+/// What is kept between buffers beside the state of the library. It has been used before, so that
+/// the kernel need not give a page for every 4 KiB of each request.
 #[derive(Default)]
 struct Memory {
     /// Parts one after the other, for libraries that take one piece.
     joined: Vec<u8>,
-    /// What comes out is written to its beginning, and copied from there: it is much smaller than the
-    /// space that a library asks for.
+    /// What comes out is written to its beginning, and copied from there: it is much smaller than
+    /// the space that a library asks for.
     out: Vec<u8>,
 }
 
 impl Memory {
-    /// What `compress` makes of all parts, given as one piece together with `bound` bytes to write to.
+    /// What `compress` makes of all parts, given as one piece together with `bound` bytes to write
+    /// to.
     fn fill<E>(
         &mut self,
         parts: &[Bytes],
@@ -166,7 +169,11 @@ impl Memory {
     }
 
     /// What a library makes of parts that it takes one by one.
-    fn stream(&mut self, library: &mut FrameEncoder<Vec<u8>>, parts: &[Bytes]) -> io::Result<Vec<u8>> {
+    fn stream(
+        &mut self,
+        library: &mut FrameEncoder<Vec<u8>>,
+        parts: &[Bytes],
+    ) -> io::Result<Vec<u8>> {
         self.out.clear();
         mem::swap(library.get_mut(), &mut self.out);
         parts.iter().try_for_each(|part| library.write_all(part))?;

@@ -1,8 +1,9 @@
-//! Whole buffers compressed for the network, in formats that the endpoint reads without help of ours.
+//! Whole buffers compressed for the network, in formats that the endpoint reads without help of
+//! ours.
 //!
-//! A [`Compressor`] keeps what it works with from one buffer to the next: the state of a library, which
-//! takes longer to make than a small request takes to compress, and the memory it writes to. Each buffer
-//! is complete by itself, so a request can be sent again, or to another endpoint.
+//! A [`Compressor`] keeps what it works with from one buffer to the next: the state of a library,
+//! which takes longer to make than a small request takes to compress, and the memory it writes to.
+//! Each buffer is complete by itself, so a request can be sent again, or to another endpoint.
 
 mod compressor;
 
@@ -42,8 +43,8 @@ impl Algorithm {
         Algorithm::Lz4,
     ];
 
-    /// Levels there are, and the one to take if nothing else is said. `None` where there is nothing to
-    /// choose.
+    /// Levels there are, and the one to take if nothing else is said. `None` where there is nothing
+    /// to choose.
     pub fn levels(self) -> Option<(RangeInclusive<u32>, u32)> {
         match self {
             Algorithm::None | Algorithm::Snappy | Algorithm::Lz4 => None,
@@ -52,8 +53,8 @@ impl Algorithm {
         }
     }
 
-    /// What the header `Content-Encoding` says of it; `None` where there is nothing to say. That of zlib
-    /// is `deflate` (RFC 9110).
+    /// What the header `Content-Encoding` says of it; `None` where there is nothing to say. That of
+    /// zlib is `deflate` (RFC 9110).
     pub fn content_encoding(self) -> Option<&'static str> {
         match self {
             Algorithm::None => None,
@@ -69,8 +70,12 @@ impl Algorithm {
     pub fn check_level(self, level: u32) -> Result<(), String> {
         match self.levels() {
             Some((levels, _)) if levels.contains(&level) => Ok(()),
-            Some((levels, _)) => Err(format!("out of range; write {} to {}", levels.start(), levels.end())),
-            None => Err("without a meaning here; remove it, or choose gzip, zlib or zstd".to_owned()),
+            Some((levels, _)) => {
+                Err(format!("out of range; write {} to {}", levels.start(), levels.end()))
+            }
+            None => {
+                Err("without a meaning here; remove it, or choose gzip, zlib or zstd".to_owned())
+            }
         }
     }
 }

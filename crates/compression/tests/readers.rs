@@ -116,8 +116,14 @@ fn lines_become_smaller_and_at_the_highest_level_smallest() {
 /// Python's zlib and gzip, and readers of snappy and LZ4 that were written from their descriptions.
 #[test]
 fn readers_of_others_read_it() {
-    let inputs =
-        [Vec::new(), b"a".to_vec(), lines(0, 200), noise(100_000), vec![7; 600_000], lines(0, 20_000)];
+    let inputs = [
+        Vec::new(),
+        b"a".to_vec(),
+        lines(0, 200),
+        noise(100_000),
+        vec![7; 600_000],
+        lines(0, 20_000),
+    ];
     let (mut stream, mut buffers) = (Vec::new(), 0);
     for (algorithm, level) in every_level() {
         if matches!(algorithm, Algorithm::None | Algorithm::Zstd) {
@@ -133,8 +139,12 @@ fn readers_of_others_read_it() {
         }
     }
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/read.py");
-    let mut python =
-        Command::new("python3").arg(script).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut python = Command::new("python3")
+        .arg(script)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
     python.stdin.take().unwrap().write_all(&stream).unwrap();
     let output = python.wait_with_output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), buffers.to_string());

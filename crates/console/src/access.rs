@@ -7,7 +7,9 @@
 use crate::routes::{self, Reply};
 use crate::token;
 use hyper::StatusCode;
-use hyper::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN, WWW_AUTHENTICATE};
+use hyper::header::{
+    AUTHORIZATION, HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN, WWW_AUTHENTICATE,
+};
 use std::net::IpAddr;
 
 /// The way a request came.
@@ -43,12 +45,12 @@ impl Refusal {
                 StatusCode::FORBIDDEN,
                 "the Host header is none of the agent's addresses; use its IP address or localhost",
             ),
-            Refusal::Origin => {
-                routes::error(StatusCode::FORBIDDEN, "the Origin header differs from the Host header")
-            }
+            Refusal::Origin => routes::error(
+                StatusCode::FORBIDDEN,
+                "the Origin header differs from the Host header",
+            ),
             Refusal::Token => {
-                let text =
-                    "this needs the header Authorization: Bearer TOKEN, with the token in DATA_DIR/token";
+                let text = "this needs the header Authorization: Bearer TOKEN, with the token in DATA_DIR/token";
                 let mut reply = routes::error(StatusCode::UNAUTHORIZED, text);
                 reply.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
                 reply
@@ -64,10 +66,14 @@ pub fn check(path: &str, headers: &HeaderMap, via: Via, token: &str) -> Result<(
     if !is_ours(host_name(host), listen, local) {
         return Err(Refusal::Host);
     }
-    if headers.contains_key(ORIGIN) && !only(headers, &ORIGIN).is_some_and(|origin| is_same(origin, host)) {
+    if headers.contains_key(ORIGIN)
+        && !only(headers, &ORIGIN).is_some_and(|origin| is_same(origin, host))
+    {
         return Err(Refusal::Origin);
     }
-    if routes::is_open(path) || only(headers, &AUTHORIZATION).is_some_and(|given| is_token(given, token)) {
+    if routes::is_open(path)
+        || only(headers, &AUTHORIZATION).is_some_and(|given| is_token(given, token))
+    {
         return Ok(());
     }
     Err(Refusal::Token)
@@ -80,8 +86,8 @@ fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     values.next().is_none().then_some(value)
 }
 
-/// The host of `host`, `host:port`, `[address]` or `[address]:port`; brackets taken off. The port does
-/// not count: it is another one behind a tunnel.
+/// The host of `host`, `host:port`, `[address]` or `[address]:port`; brackets taken off. The port
+/// does not count: it is another one behind a tunnel.
 fn host_name(host: &str) -> &str {
     match host.strip_prefix('[') {
         Some(rest) => rest.split(']').next().unwrap_or(rest),
@@ -115,7 +121,12 @@ mod tests {
 
     const LOOPBACK: &str = "127.0.0.1";
 
-    fn checked(listen: &str, local: &str, path: &str, headers: &[(HeaderName, &str)]) -> Result<(), Refusal> {
+    fn checked(
+        listen: &str,
+        local: &str,
+        path: &str,
+        headers: &[(HeaderName, &str)],
+    ) -> Result<(), Refusal> {
         let via = Via::Network { listen: listen.parse().unwrap(), local: local.parse().unwrap() };
         let mut map = HeaderMap::new();
         for (name, value) in headers {
@@ -130,9 +141,15 @@ mod tests {
 
     #[test]
     fn only_addresses_of_the_agent_are_hosts() {
-        for host in
-            ["127.0.0.1", "127.0.0.1:7878", "localhost", "LocalHost:9000", "[::1]:7878", "[::1]", "127.1.2.3"]
-        {
+        for host in [
+            "127.0.0.1",
+            "127.0.0.1:7878",
+            "localhost",
+            "LocalHost:9000",
+            "[::1]:7878",
+            "[::1]",
+            "127.1.2.3",
+        ] {
             assert_eq!(of_host(LOOPBACK, LOOPBACK, host), Ok(()), "{host}");
         }
         for host in [
@@ -161,12 +178,18 @@ mod tests {
 
     #[test]
     fn an_origin_is_the_host() {
-        let from =
-            |origin| checked(LOOPBACK, LOOPBACK, "/metrics", &[(HOST, "localhost:7878"), (ORIGIN, origin)]);
+        let from = |origin| {
+            checked(LOOPBACK, LOOPBACK, "/metrics", &[(HOST, "localhost:7878"), (ORIGIN, origin)])
+        };
         assert_eq!(from("http://localhost:7878"), Ok(()));
-        for origin in
-            ["http://evil.example", "http://localhost:9000", "http://localhost", "null", "", "localhost:7878"]
-        {
+        for origin in [
+            "http://evil.example",
+            "http://localhost:9000",
+            "http://localhost",
+            "null",
+            "",
+            "localhost:7878",
+        ] {
             assert_eq!(from(origin), Err(Refusal::Origin), "{origin}");
         }
     }
@@ -184,7 +207,9 @@ mod tests {
             assert_eq!(ask(path, "Bearer secret"), Ok(()), "{path}");
         }
         assert_eq!(ask("/api/snapshot", "bearer  secret"), Ok(()));
-        for given in ["Bearer", "Bearer ", "Bearer wrong!", "Basic secret", "secret", "Bearer secret2"] {
+        for given in
+            ["Bearer", "Bearer ", "Bearer wrong!", "Basic secret", "secret", "Bearer secret2"]
+        {
             assert_eq!(ask("/api/snapshot", given), Err(Refusal::Token), "{given}");
         }
     }

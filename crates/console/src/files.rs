@@ -36,8 +36,11 @@ pub struct HeldBySource<'a> {
 }
 
 /// The deleted files of the sources among `components` that may hold some.
-pub fn held<'a>(components: impl IntoIterator<Item = &'a ComponentSnapshot>) -> Vec<HeldBySource<'a>> {
-    let of = |c: &'a ComponentSnapshot| Some(HeldBySource { source: &c.id, held: c.counters.held? });
+pub fn held<'a>(
+    components: impl IntoIterator<Item = &'a ComponentSnapshot>,
+) -> Vec<HeldBySource<'a>> {
+    let of =
+        |c: &'a ComponentSnapshot| Some(HeldBySource { source: &c.id, held: c.counters.held? });
     components.into_iter().filter_map(of).collect()
 }
 
@@ -60,16 +63,26 @@ struct Trouble<'a> {
 /// Answers with the files of all sources, or of the one that the query names.
 pub fn answer(snapshot: &Snapshot, query: &str) -> Reply {
     let value_of = |name: &str| {
-        query.split('&').find_map(|part| part.split_once('=').filter(|(of, _)| *of == name)).map(|(_, v)| v)
+        query
+            .split('&')
+            .find_map(|part| part.split_once('=').filter(|(of, _)| *of == name))
+            .map(|(_, v)| v)
     };
     let Ok(limit) = value_of("limit").map_or(Ok(FILES_SHOWN), str::parse) else {
-        return error(StatusCode::BAD_REQUEST, "limit is no whole number; write for example limit=100");
+        return error(
+            StatusCode::BAD_REQUEST,
+            "limit is no whole number; write for example limit=100",
+        );
     };
     let wanted = value_of("source");
-    let is_wanted = |c: &&ComponentSnapshot| c.kind == "source" && wanted.is_none_or(|id| id == c.id);
+    let is_wanted =
+        |c: &&ComponentSnapshot| c.kind == "source" && wanted.is_none_or(|id| id == c.id);
     let sources: Vec<&ComponentSnapshot> = snapshot.components.iter().filter(is_wanted).collect();
     if wanted.is_some() && sources.is_empty() {
-        return error(StatusCode::NOT_FOUND, "there is no source of this id; /api/snapshot lists them");
+        return error(
+            StatusCode::NOT_FOUND,
+            "there is no source of this id; /api/snapshot lists them",
+        );
     }
     let mut files: Vec<Row> = Vec::new();
     for source in &sources {
@@ -95,9 +108,15 @@ const TOTALS: [Total; 4] = [
         "Events whose time is more than a second before the newest of their file so far.",
         |totals| totals.disorder,
     ),
-    ("millstream_source_slice_errors_total", "Rows that do not fit their slice.", |totals| totals.misfits),
-    ("millstream_source_rotations_total", "Files that got another name.", |totals| totals.rotations),
-    ("millstream_source_truncations_total", "Files that were cut short.", |totals| totals.truncations),
+    ("millstream_source_slice_errors_total", "Rows that do not fit their slice.", |totals| {
+        totals.misfits
+    }),
+    ("millstream_source_rotations_total", "Files that got another name.", |totals| {
+        totals.rotations
+    }),
+    ("millstream_source_truncations_total", "Files that were cut short.", |totals| {
+        totals.truncations
+    }),
 ];
 
 /// A gauge of a source: its name, what it is, and how it is read; none where it is not known.
@@ -113,12 +132,16 @@ const OF_SOURCE: [OfSource; 7] = [
     ("millstream_source_troubles", "Paths and patterns that cannot be read.", |source| {
         Some(source.troubles.len() as f64)
     }),
-    ("millstream_held_files", "Deleted files that are held because they are not delivered.", |source| {
-        Some(source.counters.held?.files as f64)
-    }),
-    ("millstream_held_bytes", "Bytes that deleted files take on the disk while they are held.", |source| {
-        Some(source.counters.held?.bytes as f64)
-    }),
+    (
+        "millstream_held_files",
+        "Deleted files that are held because they are not delivered.",
+        |source| Some(source.counters.held?.files as f64),
+    ),
+    (
+        "millstream_held_bytes",
+        "Bytes that deleted files take on the disk while they are held.",
+        |source| Some(source.counters.held?.bytes as f64),
+    ),
     ("millstream_held_bytes_max", "Most bytes that held files may take.", |source| {
         Some(source.counters.held?.bytes_max as f64)
     }),
@@ -136,18 +159,25 @@ const OF_FILE: [OfFile; 3] = [
     ("millstream_file_lag_bytes", "Bytes of the file that are not settled at some sink.", |file| {
         Some(file.lag_bytes as f64)
     }),
-    ("millstream_file_size_bytes", "Known length of the file in bytes.", |file| Some(file.size as f64)),
-    ("millstream_file_log_delay_seconds", "Seconds since the newest log time of the file.", |file| {
-        file.log_delay_seconds
+    ("millstream_file_size_bytes", "Known length of the file in bytes.", |file| {
+        Some(file.size as f64)
     }),
+    (
+        "millstream_file_log_delay_seconds",
+        "Seconds since the newest log time of the file.",
+        |file| file.log_delay_seconds,
+    ),
 ];
 
 /// Appends the metrics of all sources and of the files with most lag.
 pub fn metrics(text: &mut Text<'_>, components: &[ComponentSnapshot]) {
-    let sources: Vec<&ComponentSnapshot> = components.iter().filter(|c| c.kind == "source").collect();
+    let sources: Vec<&ComponentSnapshot> =
+        components.iter().filter(|c| c.kind == "source").collect();
     for (name, help, of) in TOTALS {
         text.family(name, "counter", help);
-        for (source, totals) in sources.iter().filter_map(|source| Some((source, source.totals.as_ref()?))) {
+        for (source, totals) in
+            sources.iter().filter_map(|source| Some((source, source.totals.as_ref()?)))
+        {
             text.sample(name, &labels(source), of(totals));
         }
     }
@@ -160,7 +190,9 @@ pub fn metrics(text: &mut Text<'_>, components: &[ComponentSnapshot]) {
     let measured: Vec<_> = sources.iter().flat_map(|source| with_most_lag(source)).collect();
     for (name, help, of) in OF_FILE {
         text.family(name, "gauge", help);
-        for (source, file, value) in measured.iter().filter_map(|(s, file)| Some((s, file, of(file)?))) {
+        for (source, file, value) in
+            measured.iter().filter_map(|(s, file)| Some((s, file, of(file)?)))
+        {
             let [id, type_name, kind] = labels(source);
             // A path alone may be that of two files: of one, and of its predecessor.
             let own = [("file", file.path.as_str()), ("file_id", file.file_id.as_str())];

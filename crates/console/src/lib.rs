@@ -60,8 +60,8 @@ pub struct Console {
 
 /// Opens the control socket and the TCP listener and serves both on the current Tokio runtime.
 ///
-/// The token is read from `DATA_DIR/token`, or made. `snapshot` is called once per request that needs
-/// one; `ready` is what `/ready` answers.
+/// The token is read from `DATA_DIR/token`, or made. `snapshot` is called once per request that
+/// needs one; `ready` is what `/ready` answers.
 ///
 /// # Errors
 ///

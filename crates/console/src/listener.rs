@@ -56,7 +56,9 @@ enum Stream {
 
 /// Opens the TCP listener.
 pub async fn bind_tcp(address: SocketAddr) -> io::Result<TcpListener> {
-    TcpListener::bind(address).await.map_err(|error| context(format_args!("api.listen {address}"), error))
+    TcpListener::bind(address)
+        .await
+        .map_err(|error| context(format_args!("api.listen {address}"), error))
 }
 
 impl Listener {
@@ -127,7 +129,9 @@ async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, via: Via, service: A
     match timeout(CONNECTION_TIMEOUT, connection).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => log::debug!("connection of a client: {error}"),
-        Err(_) => log::debug!("connection of a client cut off after {} s", CONNECTION_TIMEOUT.as_secs()),
+        Err(_) => {
+            log::debug!("connection of a client cut off after {} s", CONNECTION_TIMEOUT.as_secs())
+        }
     }
 }
 
@@ -151,7 +155,11 @@ mod tests {
         let ready = Arc::new(AtomicBool::new(true));
         let config = Arc::new(crate::ConfigState::new(0));
         let router = Router { snapshot: Arc::new(snapshot), ready, version: "1", config };
-        Arc::new(Service { router, token: "secret".to_owned(), listen: IpAddr::from([127, 0, 0, 1]) })
+        Arc::new(Service {
+            router,
+            token: "secret".to_owned(),
+            listen: IpAddr::from([127, 0, 0, 1]),
+        })
     }
 
     /// Serves a client that sends `request` and then does nothing; returns how long that took.

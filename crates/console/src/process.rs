@@ -64,7 +64,8 @@ fn start_time(stat: &str) -> Option<f64> {
     *START.get_or_init(|| {
         let ticks = stat_field(stat, 22)?;
         let system = fs::read_to_string("/proc/stat").ok()?;
-        let boot: f64 = system.lines().find_map(|line| line.strip_prefix("btime "))?.parse().ok()?;
+        let boot: f64 =
+            system.lines().find_map(|line| line.strip_prefix("btime "))?.parse().ok()?;
         Some(boot + ticks as f64 / clock_ticks_per_second() as f64)
     })
 }
@@ -91,9 +92,14 @@ mod tests {
         let files: Vec<_> = (0..50).map(|_| fs::File::open("/dev/null").unwrap()).collect();
         let memory = std::hint::black_box(vec![1_u8; 64 << 20]);
         let after = ProcessStats::read();
-        let grown =
-            |of: fn(&ProcessStats) -> Option<u64>| of(&after).unwrap() as i64 - of(&before).unwrap() as i64;
-        assert!(grown(|stats| stats.open_fds) >= 40, "{before:?} {after:?} with {} files", files.len());
+        let grown = |of: fn(&ProcessStats) -> Option<u64>| {
+            of(&after).unwrap() as i64 - of(&before).unwrap() as i64
+        };
+        assert!(
+            grown(|stats| stats.open_fds) >= 40,
+            "{before:?} {after:?} with {} files",
+            files.len()
+        );
         assert!(
             grown(|stats| stats.resident_memory_bytes) >= 48 << 20,
             "{before:?} {after:?} {}",

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Display, Write};
 use std::sync::Arc;
 
-/// Bits of the configuration's hash that are shown: as many as every reader of a floating-point number
-/// keeps exactly.
+/// Bits of the configuration's hash that are shown: as many as every reader of a floating-point
+/// number keeps exactly.
 const CONFIG_HASH_BITS: u32 = 48;
 
 /// A metric's name, what it is, and how it is read from a component's counters.
@@ -36,7 +36,8 @@ const UTILIZATION: &str = "millstream_component_utilization_ratio";
 
 /// All metrics of the agent as text: one family after the other, each with HELP and TYPE.
 ///
-/// Figures of the process that are not known are left out, as is everything the snapshot does not hold.
+/// Figures of the process that are not known are left out, as is everything the snapshot does not
+/// hold.
 pub fn prometheus(
     snapshot: &Snapshot,
     process: &ProcessStats,
@@ -120,7 +121,8 @@ fn by_label<T: Number + Copy>(
 
 /// How far delivery is behind.
 fn progress(text: &mut Text<'_>, components: &[ComponentSnapshot]) {
-    let help = "Bytes (records, of a source that counts records) not settled at the sink, read or not.";
+    let help =
+        "Bytes (records, of a source that counts records) not settled at the sink, read or not.";
     per_sink(text, components, ("millstream_source_lag_bytes", help), |sink| sink.lag.to_string());
     let help = "Age in seconds of the oldest event that is not settled at the sink; 0 if all are.";
     let name = "millstream_oldest_unsettled_seconds";
@@ -169,10 +171,19 @@ fn checkpoints(text: &mut Text<'_>, checkpoints: &CheckpointSnapshot) {
 fn agent(text: &mut Text<'_>, snapshot: &Snapshot, version: &str, config: &ConfigState) {
     let help = "Bytes of the memory grant in use.";
     text.single("millstream_memory_granted_bytes", "gauge", help, snapshot.memory_granted_bytes);
-    text.family("millstream_build_info", "gauge", "Always 1; the label is the version of the agent.");
+    text.family(
+        "millstream_build_info",
+        "gauge",
+        "Always 1; the label is the version of the agent.",
+    );
     text.sample("millstream_build_info", &[("version", version)], 1);
     let help = "A number that changes when the configuration does.";
-    text.single("millstream_config_hash", "gauge", help, config.hash() >> (u64::BITS - CONFIG_HASH_BITS));
+    text.single(
+        "millstream_config_hash",
+        "gauge",
+        help,
+        config.hash() >> (u64::BITS - CONFIG_HASH_BITS),
+    );
     let help = "1 if the configuration read last is in use, 0 if it was refused.";
     text.single("millstream_config_reload_success", "gauge", help, u8::from(!config.is_refused()));
 }
@@ -188,7 +199,11 @@ fn process_figures(text: &mut Text<'_>, process: &ProcessStats) {
         text.single("millstream_process_start_time_seconds", "gauge", help, Float(seconds));
     }
     let counts = [
-        ("resident_memory_bytes", "Resident memory of the process in bytes.", process.resident_memory_bytes),
+        (
+            "resident_memory_bytes",
+            "Resident memory of the process in bytes.",
+            process.resident_memory_bytes,
+        ),
         ("open_fds", "Open file descriptors.", process.open_fds),
         ("max_fds", "File descriptors the process may open.", process.max_fds),
         ("threads", "Threads of the process.", process.threads),
@@ -223,7 +238,9 @@ impl Text<'_> {
     /// Begins a metric of the type `kind`.
     pub fn family(&mut self, name: &str, kind: &str, help: &str) {
         match &mut self.0 {
-            Out::Text(text) => line(text, format_args!("# HELP {name} {help}\n# TYPE {name} {kind}\n")),
+            Out::Text(text) => {
+                line(text, format_args!("# HELP {name} {help}\n# TYPE {name} {kind}\n"))
+            }
             Out::Each { is_counter, .. } => *is_counter = kind == "counter",
         }
     }
@@ -318,8 +335,13 @@ mod tests {
 
     #[test]
     fn floats_are_spelled_as_the_format_does() {
-        let cases =
-            [(0.0, "0"), (0.25, "0.25"), (1e-9, "0.000000001"), (f64::INFINITY, "+Inf"), (f64::NAN, "NaN")];
+        let cases = [
+            (0.0, "0"),
+            (0.25, "0.25"),
+            (1e-9, "0.000000001"),
+            (f64::INFINITY, "+Inf"),
+            (f64::NAN, "NaN"),
+        ];
         for (value, text) in cases {
             assert_eq!(Float(value).to_string(), text);
         }
@@ -327,17 +349,21 @@ mod tests {
 
     #[test]
     fn metrics_one_by_one_are_those_of_the_text() {
-        let component = ComponentSnapshot { id: "in".into(), kind: "source", ..ComponentSnapshot::default() };
+        let component =
+            ComponentSnapshot { id: "in".into(), kind: "source", ..ComponentSnapshot::default() };
         let snapshot = Snapshot { components: vec![component], ..Snapshot::default() };
         let config = ConfigState::new(1);
         let text = prometheus(&snapshot, &ProcessStats::default(), "1.2.3", &config);
         let mut each = Vec::new();
-        let mut put = |metric: &OwnMetric<'_>| each.push((metric.name.to_owned(), metric.labels.len()));
+        let mut put =
+            |metric: &OwnMetric<'_>| each.push((metric.name.to_owned(), metric.labels.len()));
         let out = Out::Each { each: &mut put, is_counter: false };
         write(&mut Text(out), &snapshot, &ProcessStats::default(), "1.2.3", &config);
         let shown = text.lines().filter(|line| !line.starts_with('#'));
         let shown: Vec<_> = shown
-            .map(|line| (line.split(['{', ' ']).next().unwrap().to_owned(), line.matches("=\"").count()))
+            .map(|line| {
+                (line.split(['{', ' ']).next().unwrap().to_owned(), line.matches("=\"").count())
+            })
             .collect();
         assert_eq!(each, shown);
         assert!(shown.len() > 5);
@@ -352,7 +378,8 @@ mod tests {
             components: Vec::new(),
             checkpoints: CheckpointSnapshot::default(),
         };
-        let text = prometheus(&empty, &ProcessStats::default(), "1.2.3", &ConfigState::new(u64::MAX));
+        let text =
+            prometheus(&empty, &ProcessStats::default(), "1.2.3", &ConfigState::new(u64::MAX));
         let line = text.lines().find(|line| line.starts_with("millstream_config_hash ")).unwrap();
         assert_eq!(line, "millstream_config_hash 281474976710655");
     }

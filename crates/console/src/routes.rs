@@ -75,7 +75,9 @@ struct CheckpointState {
 }
 
 impl CheckpointState {
-    fn of(CheckpointSnapshot { trouble, committed_seconds, age_seconds, .. }: CheckpointSnapshot) -> Self {
+    fn of(
+        CheckpointSnapshot { trouble, committed_seconds, age_seconds, .. }: CheckpointSnapshot,
+    ) -> Self {
         CheckpointState { trouble, committed_seconds, age_seconds }
     }
 }
@@ -103,7 +105,8 @@ impl Router {
     }
 
     fn metrics(&self) -> Reply {
-        let text = prometheus(&(self.snapshot)(), &ProcessStats::read(), self.version, &self.config);
+        let text =
+            prometheus(&(self.snapshot)(), &ProcessStats::read(), self.version, &self.config);
         reply(StatusCode::OK, PROMETHEUS_TEXT, text.into())
     }
 
@@ -116,7 +119,8 @@ impl Router {
         let snapshot = (self.snapshot)();
         let checkpoints = CheckpointState::of(snapshot.checkpoints);
         let sinks = snapshot.components.iter().filter(|component| component.kind == "sink");
-        let sinks = sinks.map(|sink| SinkState { id: sink.id.clone(), trouble: sink.trouble.clone() });
+        let sinks =
+            sinks.map(|sink| SinkState { id: sink.id.clone(), trouble: sink.trouble.clone() });
         let sinks = sinks.collect();
         let held = files::held(&snapshot.components);
         let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
@@ -134,7 +138,10 @@ impl Router {
 
 fn not_found() -> Reply {
     let paths: Vec<&str> = ROUTES.iter().map(|route| route.path).collect();
-    as_json(StatusCode::NOT_FOUND, &json!({ "error": "there is nothing at this path", "routes": paths }))
+    as_json(
+        StatusCode::NOT_FOUND,
+        &json!({ "error": "there is nothing at this path", "routes": paths }),
+    )
 }
 
 /// An answer that says what is wrong.
@@ -149,7 +156,9 @@ pub fn as_json(status: StatusCode, value: &impl Serialize) -> Reply {
             bytes.push(b'\n');
             reply(status, JSON, bytes.into())
         }
-        Err(error) => reply(StatusCode::INTERNAL_SERVER_ERROR, "text/plain", error.to_string().into()),
+        Err(error) => {
+            reply(StatusCode::INTERNAL_SERVER_ERROR, "text/plain", error.to_string().into())
+        }
     }
 }
 

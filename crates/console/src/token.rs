@@ -43,7 +43,10 @@ fn read(path: &Path) -> io::Result<Option<String>> {
     }
     let mode = metadata.permissions().mode() & 0o777;
     if mode & !0o600 != 0 {
-        log::warn!("token {}: mode is {mode:04o}, others may read it; should be 0600", path.display());
+        log::warn!(
+            "token {}: mode is {mode:04o}, others may read it; should be 0600",
+            path.display()
+        );
     }
     let mut bytes = Vec::new();
     file.take(TOKEN_FILE_BYTES_MAX).read_to_end(&mut bytes)?;

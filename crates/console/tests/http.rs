@@ -64,15 +64,18 @@ fn files_are_sorted_by_lag_chosen_by_source_and_counted() {
         "truncations": 0, "long_lines": 0,
     });
     assert_eq!(all["files"][0], first);
-    let held = serde_json::json!([{"source": "app", "files": 2, "bytes": 8192, "bytes_max": 1 << 20}]);
+    let held =
+        serde_json::json!([{"source": "app", "files": 2, "bytes": 8192, "bytes_max": 1 << 20}]);
     assert_eq!(all["held"], held);
-    let trouble =
-        serde_json::json!([{"source": "app", "path": "/var/log/*.txt", "reason": "matches no file"}]);
+    let trouble = serde_json::json!([{"source": "app", "path": "/var/log/*.txt", "reason": "matches no file"}]);
     assert_eq!(all["troubles"], trouble);
     let few = ask("?source=app&limit=2").json();
     assert_eq!((few["total"].as_u64(), few["files"].as_array().unwrap().len()), (Some(FILES), 2));
     assert_eq!((ask("?source=none").status, ask("?source=out").status), (404, 404));
-    assert_eq!((ask("?limit=some").status, ask("?limit=-1").status, ask("?limit=0").status), (400, 400, 200));
+    assert_eq!(
+        (ask("?limit=some").status, ask("?limit=-1").status, ask("?limit=0").status),
+        (400, 400, 200)
+    );
     // They may be many, and are no part of the snapshot.
     let snapshot = fixture.ask("/api/snapshot", &[&fixture.bearer()]).json();
     let source = &snapshot["components"][0];
@@ -98,10 +101,15 @@ fn requests_of_foreign_pages_are_refused() {
     let fixture = Fixture::new();
     for path in ["/metrics", "/health", "/api/snapshot"] {
         let bearer = fixture.bearer();
-        let rebound = exchange(fixture.tcp(), "GET", path, &["Host: rebound.example:7878", &bearer]);
+        let rebound =
+            exchange(fixture.tcp(), "GET", path, &["Host: rebound.example:7878", &bearer]);
         assert_eq!(rebound.status, 403, "{path}");
         assert!(rebound.json()["error"].as_str().unwrap().contains("Host"));
-        assert_eq!(fixture.ask(path, &["Origin: http://other.example", &bearer]).status, 403, "{path}");
+        assert_eq!(
+            fixture.ask(path, &["Origin: http://other.example", &bearer]).status,
+            403,
+            "{path}"
+        );
         let own = format!("Origin: http://{}", fixture.console().tcp);
         assert_eq!(fixture.ask(path, &[&own, &bearer]).status, 200, "{path}");
     }
@@ -112,8 +120,9 @@ fn requests_of_foreign_pages_are_refused() {
 fn a_listener_on_every_address_knows_the_one_it_is_reached_by() {
     let fixture = Fixture::in_folder(tempfile::tempdir().unwrap(), Ipv4Addr::UNSPECIFIED.into());
     let port = fixture.console().tcp.port();
-    let ask =
-        |host: &str| exchange(fixture.tcp(), "GET", "/health", &[&format!("Host: {host}:{port}")]).status;
+    let ask = |host: &str| {
+        exchange(fixture.tcp(), "GET", "/health", &[&format!("Host: {host}:{port}")]).status
+    };
     assert_eq!((ask("127.0.0.1"), ask("localhost"), ask("203.0.113.9")), (200, 200, 403));
 }
 
@@ -124,12 +133,18 @@ fn unknown_paths_and_methods_say_what_there_is() {
     let missing = fixture.ask("/nowhere", &[&fixture.bearer()]);
     assert_eq!(missing.status, 404);
     let routes = missing.json()["routes"].clone();
-    assert_eq!(routes, serde_json::json!(["/metrics", "/health", "/ready", "/api/snapshot", "/api/files"]));
+    assert_eq!(
+        routes,
+        serde_json::json!(["/metrics", "/health", "/ready", "/api/snapshot", "/api/files"])
+    );
     let host = format!("Host: {}", fixture.console().tcp);
     let posted = exchange(fixture.tcp(), "POST", "/metrics", &[&host, "Content-Length: 0"]);
     assert_eq!(posted.status, 405);
     assert!(posted.head.contains("\r\nallow: get, head"), "{}", posted.head);
-    assert_eq!(ask_socket(&fixture.console().socket_path, "DELETE", "/api/snapshot", &[]).status, 405);
+    assert_eq!(
+        ask_socket(&fixture.console().socket_path, "DELETE", "/api/snapshot", &[]).status,
+        405
+    );
     assert_eq!(ask_socket(&fixture.console().socket_path, "GET", "/nowhere", &[]).status, 404);
 }
 
@@ -152,7 +167,8 @@ fn ready_follows_the_agent_and_names_troubled_sinks() {
     assert_eq!((after.status, after.json()["ready"].as_bool()), (200, Some(true)));
     let sinks = after.json()["sinks"].clone();
     let trouble = "disk \"full\"\nthe second line";
-    let expected = serde_json::json!([{"id": "out", "trouble": null}, {"id": "copy", "trouble": trouble}]);
+    let expected =
+        serde_json::json!([{"id": "out", "trouble": null}, {"id": "copy", "trouble": trouble}]);
     assert_eq!(sinks, expected);
 }
 
@@ -195,11 +211,17 @@ fn an_address_in_use_is_named() {
         version: common::VERSION,
         config: Arc::new(millstream_console::ConfigState::new(0)),
     };
-    let started =
-        millstream_console::start(config, Arc::new(common::snapshot), Arc::new(AtomicBool::new(false)));
+    let started = millstream_console::start(
+        config,
+        Arc::new(common::snapshot),
+        Arc::new(AtomicBool::new(false)),
+    );
     let error = fixture.runtime.block_on(started).err().unwrap();
     assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse);
-    assert!(error.to_string().contains(&format!("api.listen {}", taken.local_addr().unwrap())), "{error}");
+    assert!(
+        error.to_string().contains(&format!("api.listen {}", taken.local_addr().unwrap())),
+        "{error}"
+    );
 }
 
 #[test]
@@ -224,7 +246,9 @@ fn silent_clients_up_to_the_bound_keep_the_socket_free() {
     // Beyond the bound a request waits; it is answered when others have gone.
     let mut waiting = fixture.tcp();
     waiting
-        .write_all(format!("GET /health HTTP/1.1\r\nHost: {}\r\n\r\n", fixture.console().tcp).as_bytes())
+        .write_all(
+            format!("GET /health HTTP/1.1\r\nHost: {}\r\n\r\n", fixture.console().tcp).as_bytes(),
+        )
         .unwrap();
     waiting.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
     assert!(waiting.read(&mut [0; 16]).is_err());
@@ -240,7 +264,8 @@ fn a_head_that_is_too_large_is_refused() {
     let fixture = Fixture::new();
     let long = format!("X-Long: {}", "x".repeat(20_000));
     let mut stream = fixture.tcp();
-    let request = format!("GET /health HTTP/1.1\r\nHost: {}\r\n{long}\r\n\r\n", fixture.console().tcp);
+    let request =
+        format!("GET /health HTTP/1.1\r\nHost: {}\r\n{long}\r\n\r\n", fixture.console().tcp);
     // The other side may close while the rest is still being sent.
     let _ = stream.write_all(request.as_bytes());
     let mut text = Vec::new();

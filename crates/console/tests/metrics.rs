@@ -16,8 +16,9 @@ struct Family {
     samples: BTreeMap<Vec<(String, String)>, f64>,
 }
 
-/// Reads the text and panics at anything that the format does not allow or a careful writer would not
-/// write: samples outside their family, families or samples given twice, counters without `_total`.
+/// Reads the text and panics at anything that the format does not allow or a careful writer would
+/// not write: samples outside their family, families or samples given twice, counters without
+/// `_total`.
 fn parse(text: &str) -> BTreeMap<String, Family> {
     assert!(text.ends_with('\n'));
     let mut families = BTreeMap::new();
@@ -25,7 +26,10 @@ fn parse(text: &str) -> BTreeMap<String, Family> {
     while let Some(line) = lines.next() {
         let (name, help) = line.strip_prefix("# HELP ").expect(line).split_once(' ').expect(line);
         assert!(help.len() > 5 && help.ends_with('.'), "{line}");
-        let kind = lines.next().and_then(|line| line.strip_prefix(&format!("# TYPE {name} "))).expect(line);
+        let kind = lines
+            .next()
+            .and_then(|line| line.strip_prefix(&format!("# TYPE {name} ")))
+            .expect(line);
         assert!(["counter", "gauge"].contains(&kind), "{name}: {kind}");
         assert_eq!(name.ends_with("_total"), kind == "counter", "{name}");
         let mut family = Family { kind: kind.to_owned(), ..Family::default() };
@@ -81,7 +85,12 @@ fn quoted(text: &str) -> (String, &str) {
 }
 
 fn rendered() -> BTreeMap<String, Family> {
-    parse(&prometheus(&snapshot(), &ProcessStats::read(), VERSION, &ConfigState::new(0x1234_5678_9abc_def0)))
+    parse(&prometheus(
+        &snapshot(),
+        &ProcessStats::read(),
+        VERSION,
+        &ConfigState::new(0x1234_5678_9abc_def0),
+    ))
 }
 
 fn labels(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
@@ -199,14 +208,17 @@ fn the_agent_and_its_process_are_there() {
     assert_eq!(refused["millstream_config_reload_success"].samples[&Vec::new()], 0.0);
     assert_eq!(families["millstream_build_info"].samples[&labels(&[("version", VERSION)])], 1.0);
     assert_eq!(families["millstream_process_cpu_seconds_total"].kind, "counter");
-    for name in ["cpu_seconds_total", "resident_memory_bytes", "open_fds", "start_time_seconds", "threads"] {
+    for name in
+        ["cpu_seconds_total", "resident_memory_bytes", "open_fds", "start_time_seconds", "threads"]
+    {
         assert!(single(&format!("millstream_process_{name}")) > 0.0, "{name}");
     }
 }
 
 #[test]
 fn figures_that_are_not_known_are_left_out() {
-    let known = parse(&prometheus(&snapshot(), &ProcessStats::default(), VERSION, &ConfigState::new(0)));
+    let known =
+        parse(&prometheus(&snapshot(), &ProcessStats::default(), VERSION, &ConfigState::new(0)));
     assert!(!known.keys().any(|name| name.starts_with("millstream_process_")));
 }
 

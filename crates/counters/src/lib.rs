@@ -70,7 +70,11 @@ pub struct CountersSnapshot {
     pub noted_events: BTreeMap<&'static str, u64>,
 }
 
-fn add<T: std::ops::AddAssign + Default>(map: &Mutex<BTreeMap<&'static str, T>>, key: &'static str, n: T) {
+fn add<T: std::ops::AddAssign + Default>(
+    map: &Mutex<BTreeMap<&'static str, T>>,
+    key: &'static str,
+    n: T,
+) {
     let mut map = map.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     *map.entry(key).or_default() += n;
 }
@@ -139,7 +143,8 @@ impl Counters {
         *self.held.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(held);
     }
 
-    /// Shows reasons for drops from the start, also while there is none: an alert sees the first one rise from 0.
+    /// Shows reasons for drops from the start, also while there is none: an alert sees the first
+    /// one rise from 0.
     pub fn may_drop(&self, reasons: &[&'static str]) {
         reasons.iter().for_each(|reason| add(&self.dropped, reason, 0));
     }

@@ -13,8 +13,9 @@ pub(crate) fn find(text: &[u8], hit: &mut impl FnMut(usize, usize)) {
     let mut at = 0;
     while at < text.len() {
         let len = text[at..].iter().take_while(|byte| is_part(byte)).count();
-        let is_word =
-            |at: usize| text.get(at).is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
+        let is_word = |at: usize| {
+            text.get(at).is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
+        };
         let (mut start, mut end) = (at, at + len);
         // What belongs to a word is none of it: `addr:10.0.0.1`, `10.0.0.1:x`.
         if at > 0 && is_word(at - 1) && !is_escape(text, at) {
@@ -23,8 +24,10 @@ pub(crate) fn find(text: &[u8], hit: &mut impl FnMut(usize, usize)) {
             start += text[start..end].iter().take_while(|byte| **byte == b':').count();
         }
         if is_word(at + len) {
-            end =
-                text[start..end].iter().rposition(|byte| *byte == b':').map_or(start, |colon| start + colon);
+            end = text[start..end]
+                .iter()
+                .rposition(|byte| *byte == b':')
+                .map_or(start, |colon| start + colon);
         }
         part(text, start, end, hit);
         at += len + 1;
@@ -53,7 +56,8 @@ fn part(text: &[u8], start: usize, end: usize, hit: &mut impl FnMut(usize, usize
     let whole = [Some(run), run.strip_suffix(b":"), run.strip_prefix(b":"), before_port(run)];
     for text in whole.into_iter().flatten() {
         if is_address(text) {
-            let skipped = usize::from(text.len() < run.len() && run.strip_prefix(b":") == Some(text));
+            let skipped =
+                usize::from(text.len() < run.len() && run.strip_prefix(b":") == Some(text));
             return hit(start + skipped, start + skipped + text.len());
         }
     }

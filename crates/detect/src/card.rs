@@ -1,5 +1,5 @@
-//! Numbers of payment cards: 13 to 19 digits as the networks give them out, with a valid check digit
-//! (Luhn, ISO/IEC 7812-1), written in one piece or in groups of which the first has four.
+//! Numbers of payment cards: 13 to 19 digits as the networks give them out, with a valid check
+//! digit (Luhn, ISO/IEC 7812-1), written in one piece or in groups of which the first has four.
 
 use crate::scan::Pattern;
 

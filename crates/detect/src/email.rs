@@ -1,4 +1,5 @@
-//! E-mail addresses: `local@domain`, where the domain has a dot and something like a top-level domain.
+//! E-mail addresses: `local@domain`, where the domain has a dot and something like a top-level
+//! domain.
 
 use crate::scan::Pattern;
 use memchr::{memchr_iter, memmem};
@@ -32,9 +33,12 @@ fn is_domain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'.' || byte == b'-' || byte >= 0x80
 }
 
-/// A letter right behind a backslash is none of the address: in `\nme@example.com` it is a line end.
+/// A letter right behind a backslash is none of the address: in `\nme@example.com` it is a line
+/// end.
 fn skip_escape(text: &[u8], start: usize, at: usize) -> usize {
-    usize::from(start > 0 && text[start - 1] == b'\\' && start + 1 < at && b"nrt".contains(&text[start]))
+    usize::from(
+        start > 0 && text[start - 1] == b'\\' && start + 1 < at && b"nrt".contains(&text[start]),
+    )
 }
 
 fn trim_end(domain: &[u8]) -> &[u8] {

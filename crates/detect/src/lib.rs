@@ -1,9 +1,9 @@
-//! What must not leave the host: card numbers, addresses, tokens, keys, and whatever a pattern says.
-//! Pure: no I/O, no clock, so that any bytes can be tried on it alone.
+//! What must not leave the host: card numbers, addresses, tokens, keys, and whatever a pattern
+//! says. Pure: no I/O, no clock, so that any bytes can be tried on it alone.
 //!
-//! It works in two steps. [`Detectors::candidates`] goes once over a whole block and notes the few places
-//! where something might end or begin ([`scan`]); [`Detectors::find`] looks at a text that has such a place.
-//! A text without one is never looked at.
+//! It works in two steps. [`Detectors::candidates`] goes once over a whole block and notes the few
+//! places where something might end or begin ([`scan`]); [`Detectors::find`] looks at a text that
+//! has such a place. A text without one is never looked at.
 
 mod address;
 mod card;
@@ -38,8 +38,14 @@ pub enum Detector {
 
 impl Detector {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Detector; 6] =
-        [Detector::Card, Detector::Email, Detector::Phone, Detector::Ip, Detector::Token, Detector::Key];
+    pub const ALL: [Detector; 6] = [
+        Detector::Card,
+        Detector::Email,
+        Detector::Phone,
+        Detector::Ip,
+        Detector::Token,
+        Detector::Key,
+    ];
 
     /// Its name, as configurations have it.
     pub fn name(self) -> &'static str {
@@ -83,8 +89,8 @@ pub struct Detectors {
 }
 
 impl Detectors {
-    /// These detectors, and patterns of the user's: what group 1 of a pattern matches, or all of it if it
-    /// has no group, is found.
+    /// These detectors, and patterns of the user's: what group 1 of a pattern matches, or all of it
+    /// if it has no group, is found.
     pub fn new(detectors: &[Detector], patterns: Vec<Regex>) -> Detectors {
         let of = |detector: Detector| {
             let triggers: &[Pattern] = match detector {
@@ -112,14 +118,14 @@ impl Detectors {
         !self.patterns.is_empty()
     }
 
-    /// Puts every place into `out` near which a built-in detector might find something, ascending. Any
-    /// piece of `block` in which one finds something has such a place within it.
+    /// Puts every place into `out` near which a built-in detector might find something, ascending.
+    /// Any piece of `block` in which one finds something has such a place within it.
     pub fn candidates(&self, block: &[u8], out: &mut Vec<Candidate>) {
         self.scanner.scan(block, out);
     }
 
-    /// Puts what the detectors of `mask` and the patterns find in `text` into `out`, ascending and without
-    /// overlap.
+    /// Puts what the detectors of `mask` and the patterns find in `text` into `out`, ascending and
+    /// without overlap.
     pub fn find(&self, text: &[u8], mask: u8, out: &mut Vec<Hit>) {
         let begin = out.len();
         for detector in Detector::ALL.into_iter().filter(|one| one.mask() & mask & self.mask != 0) {
@@ -137,7 +143,11 @@ impl Detectors {
             for found in pattern.captures_iter(text) {
                 let hidden = found.get(1).or(found.get(0)).map(|part| part.range());
                 let hidden = hidden.filter(|range| !range.is_empty());
-                out.extend(hidden.map(|r| Hit { start: r.start, end: r.end, what: PATTERN + index }));
+                out.extend(hidden.map(|r| Hit {
+                    start: r.start,
+                    end: r.end,
+                    what: PATTERN + index,
+                }));
             }
         }
         join(out, begin);

@@ -1,4 +1,5 @@
-//! Telephone numbers: E.164 behind a plus, and national ones in writings that are hardly anything else.
+//! Telephone numbers: E.164 behind a plus, and national ones in writings that are hardly anything
+//! else.
 
 use crate::scan::Pattern;
 use regex::bytes::Regex;
@@ -30,7 +31,8 @@ pub(crate) fn find(text: &[u8], hit: &mut impl FnMut(usize, usize)) {
     for found in NUMBER.find_iter(text) {
         let is_word = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
         let before = found.start().checked_sub(1).and_then(|at| text.get(at));
-        let goes_on = matches!(&text[found.end()..], [b'.' | b'-', digit, ..] if digit.is_ascii_digit());
+        let goes_on =
+            matches!(&text[found.end()..], [b'.' | b'-', digit, ..] if digit.is_ascii_digit());
         if found.len() >= BYTES_MIN
             && !is_word(before)
             && !matches!(before, Some(b'.' | b'-'))

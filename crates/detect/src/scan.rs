@@ -1,9 +1,9 @@
 //! One pass over a block that finds where something might be.
 //!
-//! All short patterns of all detectors are looked for at once, a bit per character (shift-and; Baeza-Yates
-//! and Gonnet, "A new approach to text searching", 1992): a step is one load, a shift and two operations,
-//! whatever the patterns are, in small and capital letters alike. As each step waits for the one before,
-//! four parts of the block are gone over side by side.
+//! All short patterns of all detectors are looked for at once, a bit per character (shift-and;
+//! Baeza-Yates and Gonnet, "A new approach to text searching", 1992): a step is one load, a shift
+//! and two operations, whatever the patterns are, in small and capital letters alike. As each step
+//! waits for the one before, four parts of the block are gone over side by side.
 
 use crate::Candidate;
 
@@ -74,7 +74,10 @@ impl Scanner {
     pub fn scan(&self, block: &[u8], out: &mut Vec<Candidate>) {
         let begin = out.len();
         for (byte, mask) in &self.bytes {
-            out.extend(memchr::memchr_iter(*byte, block).map(|at| Candidate { at: at as u32, mask: *mask }));
+            out.extend(
+                memchr::memchr_iter(*byte, block)
+                    .map(|at| Candidate { at: at as u32, mask: *mask }),
+            );
         }
         if self.all != 0 {
             let escape = |at| Candidate { at: at as u32, mask: self.all };
@@ -87,7 +90,14 @@ impl Scanner {
 
 impl Word {
     fn new() -> Word {
-        Word { table: Box::new([0; 256]), starts: 0, ends: 0, masks: Vec::new(), used: 0, longest: 1 }
+        Word {
+            table: Box::new([0; 256]),
+            starts: 0,
+            ends: 0,
+            masks: Vec::new(),
+            used: 0,
+            longest: 1,
+        }
     }
 
     fn add(&mut self, pattern: Pattern, mask: u8) {
@@ -111,7 +121,8 @@ impl Word {
 
     fn scan(&self, block: &[u8], out: &mut Vec<Candidate>) {
         let len = block.len() / LANES;
-        let lanes: [&[u8]; LANES] = std::array::from_fn(|lane| &block[lane * len..(lane + 1) * len]);
+        let lanes: [&[u8]; LANES] =
+            std::array::from_fn(|lane| &block[lane * len..(lane + 1) * len]);
         // What is under way at the beginning of a part follows from the few bytes before it.
         let mut states: [u64; LANES] = std::array::from_fn(|lane| {
             let before = (lane * len).saturating_sub(self.longest);
@@ -135,7 +146,11 @@ impl Word {
 
     #[cold]
     fn note(&self, state: u64, at: usize, out: &mut Vec<Candidate>) {
-        let mask = self.masks.iter().filter(|(end, _)| state & end != 0).fold(0, |all, (_, mask)| all | mask);
+        let mask = self
+            .masks
+            .iter()
+            .filter(|(end, _)| state & end != 0)
+            .fold(0, |all, (_, mask)| all | mask);
         if mask != 0 {
             out.push(Candidate { at: at as u32, mask });
         }
@@ -160,7 +175,8 @@ mod tests {
             let mut expected = Vec::new();
             for (pattern, mask) in patterns {
                 for (at, window) in block.windows(pattern.len()).enumerate() {
-                    let fits = |(byte, set): (&u8, &&[u8])| set.contains(&byte.to_ascii_lowercase());
+                    let fits =
+                        |(byte, set): (&u8, &&[u8])| set.contains(&byte.to_ascii_lowercase());
                     if window.iter().zip(pattern).all(fits) {
                         expected.push(Candidate { at: (at + pattern.len() - 1) as u32, mask });
                     }

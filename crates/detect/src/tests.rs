@@ -13,7 +13,11 @@ fn found(detector: Detector, text: &[u8]) -> Vec<Vec<u8>> {
     let (mut hits, mut candidates) = (Vec::new(), Vec::new());
     detectors.find(text, u8::MAX, &mut hits);
     detectors.candidates(text, &mut candidates);
-    assert!(hits.is_empty() || !candidates.is_empty(), "no candidate in {:?}", String::from_utf8_lossy(text));
+    assert!(
+        hits.is_empty() || !candidates.is_empty(),
+        "no candidate in {:?}",
+        String::from_utf8_lossy(text)
+    );
     hits.iter().map(|hit| text[hit.start..hit.end].to_vec()).collect()
 }
 
@@ -135,7 +139,8 @@ fn values_behind_secret_names_are_found() {
 #[test]
 fn patterns_hide_their_group() {
     let pattern = |text| Regex::new(text).unwrap();
-    let detectors = Detectors::new(&[], vec![pattern(r"ORD-\d{8}"), pattern(r"id=(\d+)"), pattern("x*")]);
+    let detectors =
+        Detectors::new(&[], vec![pattern(r"ORD-\d{8}"), pattern(r"id=(\d+)"), pattern("x*")]);
     let mut hits = Vec::new();
     detectors.find(b"ORD-12345678 id=7", 0, &mut hits);
     let places: Vec<_> = hits.iter().map(|hit| (hit.start, hit.end, hit.what - PATTERN)).collect();
@@ -145,7 +150,9 @@ fn patterns_hide_their_group() {
 #[test]
 fn names_are_secret_by_their_end() {
     let secret = |name: &str| all().is_secret_name(name.as_bytes());
-    for name in ["password", "db_password", "userPassword", "token", "access_token", "apiKey", "X-Api-Key"] {
+    for name in
+        ["password", "db_password", "userPassword", "token", "access_token", "apiKey", "X-Api-Key"]
+    {
         assert!(secret(name), "{name}");
     }
     for name in ["user", "tokens", "monkey", "compass", "key", "password_age"] {
@@ -211,11 +218,15 @@ fn secrets() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn noise() -> impl Strategy<Value = Vec<u8>> {
-    prop_oneof![proptest::collection::vec(any::<u8>(), 0..60), "[ -~]{0,60}".prop_map(String::into_bytes)]
+    prop_oneof![
+        proptest::collection::vec(any::<u8>(), 0..60),
+        "[ -~]{0,60}".prop_map(String::into_bytes)
+    ]
 }
 
 proptest! {
-    /// Where something is found there is a candidate, whatever is around it, and within the hit's text.
+    /// Where something is found there is a candidate, whatever is around it, and within the hit's
+    /// text.
     #[test]
     fn nothing_is_found_without_a_candidate(parts in proptest::collection::vec((noise(), secrets()), 1..6)) {
         let detectors = all();

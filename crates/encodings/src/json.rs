@@ -1,4 +1,5 @@
-//! A walk over JSON that is known to be valid, or nearly: what is not is answered with `None`, never read beyond.
+//! A walk over JSON that is known to be valid, or nearly: what is not is answered with `None`,
+//! never read beyond.
 
 /// The inside of a JSON string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,7 +135,10 @@ impl<'a> Cursor<'a> {
     }
 
     /// The members of an object, with their values as they are written.
-    pub fn object(&mut self, mut each: impl FnMut(JsonText<'a>, &'a [u8]) -> Option<()>) -> Option<()> {
+    pub fn object(
+        &mut self,
+        mut each: impl FnMut(JsonText<'a>, &'a [u8]) -> Option<()>,
+    ) -> Option<()> {
         self.members(|cursor, name| each(name, cursor.value()?))
     }
 

@@ -53,7 +53,8 @@ pub enum Value<'a> {
 pub struct Metric<'a> {
     /// Its name, UTF-8, not empty.
     pub name: &'a [u8],
-    /// A JSON object, UTF-8, for [`tags`]; `{}` without tags. Keys of the agent's own sources are in order.
+    /// A JSON object, UTF-8, for [`tags`]; `{}` without tags. Keys of the agent's own sources are
+    /// in order.
     pub tags: &'a [u8],
     /// What it measures.
     pub kind: Kind,
@@ -67,8 +68,9 @@ pub struct Metric<'a> {
     pub interval: f64,
 }
 
-/// The values of a distribution, as JSON: an object with `count`, `sum`, `min`, `max`, and two arrays of the same
-/// length, `values`, rising, and `weights`, how many values each of them stands for.
+/// The values of a distribution, as JSON: an object with `count`, `sum`, `min`, `max`, and two
+/// arrays of the same length, `values`, rising, and `weights`, how many values each of them stands
+/// for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SketchText<'a> {
     /// How many values it stands for; 0 or more, perhaps a fraction.
@@ -86,12 +88,13 @@ pub struct SketchText<'a> {
 }
 
 impl<'a> SketchText<'a> {
-    /// Reads such an object; `None` if it is none, or a number in it is not finite, a weight not above 0, the
-    /// values do not rise, or the smallest is above the largest.
+    /// Reads such an object; `None` if it is none, or a number in it is not finite, a weight not
+    /// above 0, the values do not rise, or the smallest is above the largest.
     pub fn parse(object: &'a [u8]) -> Option<SketchText<'a>> {
         let (mut numbers, mut arrays) = ([None; 4], [None; 2]);
         Cursor::new(object).object(|name, value| {
-            let place = |names: &[&str]| names.iter().position(|of| name == JsonText::Plain(of.as_bytes()));
+            let place =
+                |names: &[&str]| names.iter().position(|of| name == JsonText::Plain(of.as_bytes()));
             if let Some(at) = place(&["count", "sum", "min", "max"]) {
                 numbers[at] = number(value);
             } else if let Some(at) = place(&["values", "weights"]) {
@@ -103,7 +106,15 @@ impl<'a> SketchText<'a> {
         let [Some(values), Some(weights)] = arrays else { return None };
         let len = check_array(values, |value, before| value > before)?;
         let is_whole = check_array(weights, |weight, _| weight > 0.0)? == len && count >= 0.0;
-        (is_whole && min <= max).then_some(SketchText { count, sum, min, max, len, values, weights })
+        (is_whole && min <= max).then_some(SketchText {
+            count,
+            sum,
+            min,
+            max,
+            len,
+            values,
+            weights,
+        })
     }
 
     /// Values, rising, each with its weight, which is above 0.
@@ -115,8 +126,8 @@ impl<'a> SketchText<'a> {
     }
 }
 
-/// Reads an array of finite numbers of which each stands in a relation to the one before; the first to -∞. Gives
-/// their number.
+/// Reads an array of finite numbers of which each stands in a relation to the one before; the first
+/// to -∞. Gives their number.
 fn check_array(array: &[u8], holds: impl Fn(f64, f64) -> bool) -> Option<usize> {
     let (mut len, mut before) = (0, f64::NEG_INFINITY);
     let mut cursor = Cursor::new(array);
@@ -147,15 +158,22 @@ pub struct Scratch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoTags;
 
-/// Calls `each` with key and value of every tag of an object, unescaped, in the order they stand there.
+/// Calls `each` with key and value of every tag of an object, unescaped, in the order they stand
+/// there.
 ///
-/// `true` is an empty value: a tag without one. A key with an array has a call for each of its elements. Numbers
-/// and `false` are given as they are written; a key whose value is `null` is no tag.
+/// `true` is an empty value: a tag without one. A key with an array has a call for each of its
+/// elements. Numbers and `false` are given as they are written; a key whose value is `null` is no
+/// tag.
 ///
 /// # Errors
-/// It is no object, or a value is an object or an array within an array. `each` may have been called before.
+/// It is no object, or a value is an object or an array within an array. `each` may have been
+/// called before.
 #[inline]
-pub fn tags(object: &[u8], scratch: &mut Scratch, mut each: impl FnMut(&[u8], &[u8])) -> Result<(), NoTags> {
+pub fn tags(
+    object: &[u8],
+    scratch: &mut Scratch,
+    mut each: impl FnMut(&[u8], &[u8]),
+) -> Result<(), NoTags> {
     let Scratch { key: key_room, value: value_room } = scratch;
     let mut cursor = Cursor::new(object);
     let done = cursor.members(|cursor, name| {
@@ -172,7 +190,12 @@ pub fn tags(object: &[u8], scratch: &mut Scratch, mut each: impl FnMut(&[u8], &[
 }
 
 /// One value of a key.
-fn tag(key: &[u8], value: &[u8], room: &mut Vec<u8>, each: &mut impl FnMut(&[u8], &[u8])) -> Option<()> {
+fn tag(
+    key: &[u8],
+    value: &[u8],
+    room: &mut Vec<u8>,
+    each: &mut impl FnMut(&[u8], &[u8]),
+) -> Option<()> {
     match value.first()? {
         b'{' | b'[' => return None,
         b'"' => each(key, plain(Cursor::new(value).string()?, room)),

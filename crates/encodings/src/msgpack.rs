@@ -1,7 +1,9 @@
-//! Metrics as msgpack: blocks of columns, with the strings and the tag sets of a block in dictionaries.
+//! Metrics as msgpack: blocks of columns, with the strings and the tag sets of a block in
+//! dictionaries.
 //!
-//! What each byte means is in `docs/formats/metrics-msgpack.md`. A block is one msgpack map that needs nothing from
-//! outside it, so blocks stand one after the other in a body, a frame or a record.
+//! What each byte means is in `docs/formats/metrics-msgpack.md`. A block is one msgpack map that
+//! needs nothing from outside it, so blocks stand one after the other in a body, a frame or a
+//! record.
 //!
 //! ```
 //! use millstream_encodings::metric::{Kind, Metric, Temporality, Value};

@@ -2,7 +2,8 @@
 
 use millstream_encodings::metric::{Kind, Metric, SketchText, Temporality, Value};
 use millstream_encodings::prometheus::{
-    Accumulator, Body, Distributions, LabelRules, Options, RemoteForm, RequestBuilder, RowsBuilder, Version,
+    Accumulator, Body, Distributions, LabelRules, Options, RemoteForm, RequestBuilder, RowsBuilder,
+    Version,
 };
 use prost::Message;
 
@@ -109,7 +110,12 @@ struct Metadata {
 const END_MS: i64 = 1_800_000_000_000;
 
 /// A counter, a gauge and a distribution in a request.
-fn fill(distributions: Distributions, sketch: &str, starts_at_zero: bool, request: &mut RequestBuilder) {
+fn fill(
+    distributions: Distributions,
+    sketch: &str,
+    starts_at_zero: bool,
+    request: &mut RequestBuilder,
+) {
     let rules = LabelRules {
         constant: vec![("cluster".into(), "x".into())],
         host_label: Some("host".into()),
@@ -127,10 +133,13 @@ fn fill(distributions: Distributions, sketch: &str, starts_at_zero: bool, reques
     let mut rows = RowsBuilder::new(&distributions, 1, "web-1", Vec::new());
     let number = Value::Number(2.5);
     let sketch = Value::Sketch(SketchText::parse(sketch.as_bytes()).unwrap());
-    for (name, kind, value) in
-        [("a.b", Kind::Counter, number), ("g", Kind::Gauge, number), ("d", Kind::Distribution, sketch)]
-    {
-        let (name, tags, temporality) = (name.as_bytes(), &br#"{"Env":"prod"}"#[..], Temporality::Delta);
+    for (name, kind, value) in [
+        ("a.b", Kind::Counter, number),
+        ("g", Kind::Gauge, number),
+        ("d", Kind::Distribution, sketch),
+    ] {
+        let (name, tags, temporality) =
+            (name.as_bytes(), &br#"{"Env":"prod"}"#[..], Temporality::Delta);
         rows.push(&Metric {
             name,
             tags,
@@ -177,7 +186,9 @@ fn version_1_has_sorted_labels_and_samples() {
     let found: Vec<_> = request
         .timeseries
         .iter()
-        .map(|series| (texts(series), series.samples[0].value, series.samples[0].timestamp - END_MS))
+        .map(|series| {
+            (texts(series), series.samples[0].value, series.samples[0].timestamp - END_MS)
+        })
         .collect();
     let row = |name: &str, more: &str, value, time| {
         (format!("Env=prod __name__={name} cluster=x host=web-1{more}"), value, time)
@@ -204,7 +215,8 @@ fn a_histogram_has_spans_and_differences() {
     assert_eq!((histogram.count_int, histogram.zero_count_int), (Some(6), Some(1)));
     assert_eq!((histogram.sum, histogram.schema, histogram.timestamp), (9.0, 5, END_MS));
     assert!(histogram.zero_threshold > 0.0);
-    let spans = |spans: &[Span]| spans.iter().map(|span| (span.offset, span.length)).collect::<Vec<_>>();
+    let spans =
+        |spans: &[Span]| spans.iter().map(|span| (span.offset, span.length)).collect::<Vec<_>>();
     assert_eq!(spans(&histogram.negative_spans), [(0, 1)]);
     assert_eq!(histogram.negative_deltas, [1]);
     // 1 is in bucket 0, 1.01 in 1, 2 in 32, 4 in 64.
@@ -237,10 +249,14 @@ fn version_2_has_each_text_once_and_says_types() {
     let kinds: Vec<_> =
         request.timeseries.iter().map(|series| series.metadata.as_ref().unwrap().kind).collect();
     assert_eq!(kinds, [1, 1, 2, 3, 3]);
-    let created: Vec<_> = request.timeseries.iter().map(|series| series.created_timestamp).collect();
+    let created: Vec<_> =
+        request.timeseries.iter().map(|series| series.created_timestamp).collect();
     assert_eq!(created, [END_MS - 9999, END_MS - 9999, 0, END_MS - 9999, END_MS - 9999]);
-    let labels: Vec<_> =
-        request.timeseries[1].labels_refs.iter().map(|index| &request.symbols[*index as usize][..]).collect();
+    let labels: Vec<_> = request.timeseries[1]
+        .labels_refs
+        .iter()
+        .map(|index| &request.symbols[*index as usize][..])
+        .collect();
     assert_eq!(labels, ["Env", "prod", "__name__", "a_b_total", "cluster", "x", "host", "web-1"]);
     assert_eq!(request.timeseries[1].samples[0].value, 2.5);
     assert_eq!(request.timeseries[4].histograms[0].count_int, Some(6));
@@ -265,7 +281,8 @@ fn halves_say_the_same_together_and_never_cut_an_event() {
     let [first, rest] = whole.halves().unwrap();
     let [second, third] = rest.halves().unwrap();
     assert!([&first, &second, &third].iter().all(|body| body.halves().is_none()));
-    let mut halves = [first, second, third].map(|body| Request2::decode(&bytes(&body)[..]).unwrap());
+    let mut halves =
+        [first, second, third].map(|body| Request2::decode(&bytes(&body)[..]).unwrap());
     assert_eq!(halves.each_ref().map(|half| half.timeseries.len()), [2, 1, 5]);
     let mut whole = Request2::decode(&bytes(&whole)[..]).unwrap();
     let wanted = take_series(&mut whole);
@@ -291,7 +308,10 @@ fn a_half_of_version_2_has_only_its_own_texts() {
     // An endpoint that takes less than the whole table takes what is left of it.
     assert!([&counter, &gauge].iter().all(|half| half.parts()[0].len() < table.len()));
     let symbols = |body: &Body| Request2::decode(&bytes(body)[..]).unwrap().symbols;
-    assert_eq!(symbols(&gauge), ["", "Env", "prod", "__name__", "g", "cluster", "x", "host", "web-1"]);
+    assert_eq!(
+        symbols(&gauge),
+        ["", "Env", "prod", "__name__", "g", "cluster", "x", "host", "web-1"]
+    );
     assert!(symbols(&counter).contains(&"a_b_total".to_owned()));
 }
 

@@ -1,10 +1,10 @@
 //! How much may wait for a sink so that what is read next is delivered soon.
 //!
-//! Behind a sink of 3 MB/s a queue of 4 MiB is a delay of 1.4 s for every file of a source, however quiet.
-//! What a source leaves unread costs nobody a delay: a quiet file is read before the rest of a flood. So
-//! the queue is bounded by time: by the bytes that the sink delivers while one payload is on its way,
-//! and in [`QUEUE_TIME`]. The product of rate and round trip keeps a sink busy that is slow to answer;
-//! the addition lets the bound grow while that raises the rate.
+//! Behind a sink of 3 MB/s a queue of 4 MiB is a delay of 1.4 s for every file of a source, however
+//! quiet. What a source leaves unread costs nobody a delay: a quiet file is read before the rest of
+//! a flood. So the queue is bounded by time: by the bytes that the sink delivers while one payload
+//! is on its way, and in [`QUEUE_TIME`]. The product of rate and round trip keeps a sink busy that
+//! is slow to answer; the addition lets the bound grow while that raises the rate.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -46,8 +46,8 @@ impl Backlog {
         Backlog(Mutex::new(State { bytes_max: u64::MAX, window }))
     }
 
-    /// Whether `queued` bytes are too many. `left` bytes have left the queue so far; the shortest delivery
-    /// took `round_trip`.
+    /// Whether `queued` bytes are too many. `left` bytes have left the queue so far; the shortest
+    /// delivery took `round_trip`.
     pub fn is_long(&self, queued: u64, left: u64, round_trip: Duration, now: Duration) -> bool {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.measure(left, round_trip, now);
@@ -68,7 +68,8 @@ impl State {
         let bytes = left.saturating_sub(self.window.left);
         let bound = bytes as f64 * (QUEUE_TIME + round_trip).as_secs_f64() / elapsed.as_secs_f64();
         let bound = (bound as u64).max(BYTES_MIN);
-        let is_known = if bound > self.bytes_max { self.window.is_reached } else { self.window.is_busy };
+        let is_known =
+            if bound > self.bytes_max { self.window.is_reached } else { self.window.is_busy };
         if bytes > 0 && is_known {
             self.bytes_max = bound;
         }
@@ -90,9 +91,14 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
     const MB: u64 = 1_000_000;
 
-    /// Lets a source fill the queue of a sink for `seconds`. `deliver` says how many bytes of those queued leave
-    /// in a millisecond. The longest queue of the last second, and the bytes that left in it.
-    fn play(seconds: u32, round_trip: Duration, mut deliver: impl FnMut(u32, u64) -> u64) -> (u64, u64) {
+    /// Lets a source fill the queue of a sink for `seconds`. `deliver` says how many bytes of those
+    /// queued leave in a millisecond. The longest queue of the last second, and the bytes that left
+    /// in it.
+    fn play(
+        seconds: u32,
+        round_trip: Duration,
+        mut deliver: impl FnMut(u32, u64) -> u64,
+    ) -> (u64, u64) {
         let backlog = Backlog::new();
         let (mut queued, mut left, mut longest, mut before) = (0, 0, 0, 0);
         for ms in 0..seconds * 1000 {
@@ -141,7 +147,8 @@ mod tests {
 
     #[test]
     fn a_sink_that_was_away_has_no_smaller_bound() {
-        let (_, left) = play(20, 20 * MS, |ms, _| if (5000..15_000).contains(&ms) { 0 } else { 5000 });
+        let (_, left) =
+            play(20, 20 * MS, |ms, _| if (5000..15_000).contains(&ms) { 0 } else { 5000 });
         assert_eq!(left, 5 * MB);
     }
 

@@ -1,4 +1,5 @@
-//! Pauses between attempts: exponential, with full jitter, so that many agents do not return at once.
+//! Pauses between attempts: exponential, with full jitter, so that many agents do not return at
+//! once.
 
 use crate::limits::{BACKOFF_MAX, BACKOFF_MIN};
 use std::time::Duration;

@@ -41,7 +41,9 @@ impl Clock {
     pub(crate) fn now(self, since_start: Duration) -> Now {
         match self {
             Clock::System => Now::read(since_start),
-            Clock::Simulated(base) => Now { since_start, unix_ns: base + since_start.as_nanos() as i64 },
+            Clock::Simulated(base) => {
+                Now { since_start, unix_ns: base + since_start.as_nanos() as i64 }
+            }
         }
     }
 }
@@ -176,8 +178,8 @@ impl Blueprint {
         Ok(Built { current, drivers, threads: settings.threads.max(1) })
     }
 
-    /// The core after `old`, in which the components that are `kept` are those of `old`, and the lanes
-    /// of the sinks that are not. `old` stays as it is.
+    /// The core after `old`, in which the components that are `kept` are those of `old`, and the
+    /// lanes of the sinks that are not. `old` stays as it is.
     pub(crate) fn assemble(
         self,
         old: &Core,
@@ -190,8 +192,15 @@ impl Blueprint {
         let share = old.grant.bytes_max() / (2 * self.sinks.len().max(1) as u64);
         let own_metrics = &settings.own_metrics;
         let state_bytes = spare_state_bytes(&self.sinks, settings);
-        let shared =
-            Shared { state_bytes, old, own_metrics, share, share_max: settings.sink_bytes_max, places, kept };
+        let shared = Shared {
+            state_bytes,
+            old,
+            own_metrics,
+            share,
+            share_max: settings.sink_bytes_max,
+            places,
+            kept,
+        };
         let nodes = nodes(&graph, self.transforms, self.sinks, &shared, &mut drivers)?;
         let sources = sources(&graph, self.sources, &nodes, &shared)?;
         let core = Core {
@@ -204,7 +213,11 @@ impl Blueprint {
             store: old.store.clone(),
             scheduler: old.scheduler.clone(),
             cpu: settings.cpu,
-            ceiling: if settings.cpu == old.cpu { old.ceiling.clone() } else { ceiling(settings.cpu) },
+            ceiling: if settings.cpu == old.cpu {
+                old.ceiling.clone()
+            } else {
+                ceiling(settings.cpu)
+            },
             sources,
             nodes,
         };
@@ -290,7 +303,12 @@ fn transform_node(outputs: Vec<Vec<usize>>, part: TransformPart) -> Result<Node,
     })
 }
 
-fn sink_node(index: usize, part: SinkPart, shared: &Shared<'_>, drivers: &mut Vec<LaneDriver>) -> Node {
+fn sink_node(
+    index: usize,
+    part: SinkPart,
+    shared: &Shared<'_>,
+    drivers: &mut Vec<LaneDriver>,
+) -> Node {
     let place = shared.places.indices[index];
     let share = part.buffer.share(shared.share, shared.share_max);
     if let Some(mut kept) = shared.kept_node(Kind::Sink, &part.id) {

@@ -36,7 +36,8 @@ impl Buffer {
         }
     }
 
-    /// Bytes that may wait if there are `bytes` for each sink, of which it takes `default_max` unasked.
+    /// Bytes that may wait if there are `bytes` for each sink, of which it takes `default_max`
+    /// unasked.
     pub(crate) fn share(self, bytes: u64, default_max: u64) -> u64 {
         self.bytes_max.unwrap_or(bytes.min(default_max))
     }
@@ -56,8 +57,8 @@ pub(crate) fn check_buffers(sinks: &[SinkPart], bytes_max: u64) -> Result<(), En
 }
 
 impl SinkSlot {
-    /// Queues a payload in lane `lane`, or what the buffer's rule says if there is no room: that which
-    /// goes is counted and settled. One payload is always taken, however large.
+    /// Queues a payload in lane `lane`, or what the buffer's rule says if there is no room: that
+    /// which goes is counted and settled. One payload is always taken, however large.
     pub fn put(&self, node: &Node, lane: usize, payload: Payload, now: Duration) {
         let has_room = || matches!(self.queued(), 0) || self.queued() + payload.bytes <= self.share;
         match self.buffer.when_full {
@@ -82,7 +83,10 @@ impl SinkSlot {
         let is_due = before == 0 || now >= before + SHED_AGAIN.as_secs();
         // Of several workers one says so.
         if is_due
-            && self.shed_said.compare_exchange(before, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+            && self
+                .shed_said
+                .compare_exchange(before, now, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
         {
             log::warn!("sink {}: its buffer is full; events are dropped (when_full)", node.id);
         }

@@ -2,7 +2,9 @@
 
 use crate::core::{Core, Node, Op, SinkSlot, fan_out};
 use crate::ticket::{Bound, Ticket};
-use millstream_model::{Batch, ComponentError, EncodeCx, Encoder, Map, Outputs, Payload, Permit, Segment};
+use millstream_model::{
+    Batch, ComponentError, EncodeCx, Encoder, Map, Outputs, Payload, Permit, Segment,
+};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
@@ -50,8 +52,9 @@ impl Worker {
                 Op::Serial(stage) => {
                     return stage.enter(ticket, |serial, ticket| {
                         let now = core.now();
-                        core.scheduler
-                            .resume(at_cut(core, cut, ticket, |batch, out| serial.apply(now, batch, out)));
+                        core.scheduler.resume(at_cut(core, cut, ticket, |batch, out| {
+                            serial.apply(now, batch, out)
+                        }));
                     });
                 }
                 Op::Offload(_, queue) if ticket.at_cuts.iter().any(|(node, _)| *node == cut) => {
@@ -64,7 +67,14 @@ impl Worker {
 
     /// Runs a node and everything behind it. Where that panics, the batch is halved until the one
     /// event is found that does it; that one is rejected and counted, the others are delivered.
-    fn guarded(&mut self, core: &Core, node: usize, batch: Batch, permit: &mut Permit, made: &mut Made) {
+    fn guarded(
+        &mut self,
+        core: &Core,
+        node: usize,
+        batch: Batch,
+        permit: &mut Permit,
+        made: &mut Made,
+    ) {
         let mut halves = vec![batch];
         while let Some(batch) = halves.pop() {
             let (payloads, cuts) = (made.payloads.len(), made.at_cuts.len());
@@ -84,7 +94,14 @@ impl Worker {
         }
     }
 
-    fn node(&mut self, core: &Core, index: usize, batch: Batch, permit: &mut Permit, made: &mut Made) {
+    fn node(
+        &mut self,
+        core: &Core,
+        index: usize,
+        batch: Batch,
+        permit: &mut Permit,
+        made: &mut Made,
+    ) {
         let node = &core.nodes[index];
         if (batch.sinks & node.reach).is_empty() || batch.events() == 0 {
             return;
@@ -177,7 +194,8 @@ fn applied(
         node.counters.sent(batch.events() as u64, batch.text_bytes());
         match node.outputs.get(output) {
             Some(readers) if !readers.is_empty() => fan_out(readers, batch, &mut next),
-            // An output that nobody wants to read is one thing, a refused event that nobody keeps another.
+            // An output that nobody wants to read is one thing, a refused event that nobody keeps
+            // another.
             _ => {
                 let reason = if out.rejected == Some(output) { "rejected" } else { "unread" };
                 node.counters.dropped(reason, batch.events() as u64);
@@ -224,10 +242,12 @@ fn poisoned(node: &Node, batch: &Batch) {
     node.counters.error("panic");
     node.counters.dropped("panic", batch.events() as u64);
     let row = (0..batch.rows()).find(|row| batch.is_selected(*row)).unwrap_or(0);
-    let segment = batch.segments.iter().find(|s| (s.first_row..s.first_row + s.rows).contains(&row));
-    let place =
-        segment.map_or(String::new(), |s| format!("{} offset {}", s.origin.name, batch.offset(s, row)));
-    let text = String::from_utf8_lossy(&batch.text(row)[..batch.text_len(row).min(200)]).into_owned();
+    let segment =
+        batch.segments.iter().find(|s| (s.first_row..s.first_row + s.rows).contains(&row));
+    let place = segment
+        .map_or(String::new(), |s| format!("{} offset {}", s.origin.name, batch.offset(s, row)));
+    let text =
+        String::from_utf8_lossy(&batch.text(row)[..batch.text_len(row).min(200)]).into_owned();
     log::error!("{} {}: panic, event rejected ({place}): {text:?}", node.kind, node.id);
 }
 
@@ -261,6 +281,7 @@ fn by_lane(batch: Batch, lanes: usize) -> Vec<(usize, Batch)> {
 }
 
 fn rows_of(segments: &[Segment], rows: usize) -> millstream_model::Selection {
-    let inside = |row: usize| segments.iter().any(|s| (s.first_row..s.first_row + s.rows).contains(&row));
+    let inside =
+        |row: usize| segments.iter().any(|s| (s.first_row..s.first_row + s.rows).contains(&row));
     millstream_model::Selection::collect_bool(rows, inside)
 }

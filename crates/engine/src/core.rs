@@ -10,8 +10,8 @@ use crate::scheduler::{Again, Job, Scheduler};
 use crate::stage::{OffloadQueue, SerialStage};
 use crate::ticket::Ticket;
 use millstream_model::{
-    BlockPool, Counters, Grant, Kind, Ledger, Map, Now, Offload, Polled, Sink, SinkSet, Source, SourceCx,
-    SourceInfo, Troubles,
+    BlockPool, Counters, Grant, Kind, Ledger, Map, Now, Offload, Polled, Sink, SinkSet, Source,
+    SourceCx, SourceInfo, Troubles,
 };
 use millstream_pace::{CpuCeiling, Pace, Rate};
 use millstream_store::Store;
@@ -82,7 +82,8 @@ impl SourceSlot {
         }
     }
 
-    /// Closes the source, unless it is being polled; whether it has something to give before it goes.
+    /// Closes the source, unless it is being polled; whether it has something to give before it
+    /// goes.
     pub fn try_close(&self, for_good: bool) -> Option<bool> {
         match self.source.try_lock() {
             Ok(mut source) => Some(source.close(for_good)),
@@ -98,7 +99,8 @@ impl SourceSlot {
     }
 }
 
-/// A transform or a sink in the topology. Clones are the same component, at another place in the flow.
+/// A transform or a sink in the topology. Clones are the same component, at another place in the
+/// flow.
 #[derive(Clone)]
 pub(crate) struct Node {
     pub id: Arc<str>,
@@ -183,16 +185,18 @@ impl SinkSlot {
         self.full_since.update(is_full, now)
     }
 
-    /// How long the sink has had no room for sources that can wait: what is queued would delay what they read
-    /// next, see [`Backlog`]. A buffer that was asked for is used to its end.
+    /// How long the sink has had no room for sources that can wait: what is queued would delay what
+    /// they read next, see [`Backlog`]. A buffer that was asked for is used to its end.
     pub fn behind_for(&self, now: Duration) -> Option<Duration> {
         let full = self.full_for(now);
         if self.buffer.bytes_max.is_some() || self.buffer.when_full != WhenFull::Block {
             return full;
         }
         let left = self.lanes.iter().map(|lane| lane.left()).sum();
-        let round_trip = self.lanes.iter().filter_map(|lane| lane.round_trip()).min().unwrap_or_default();
-        let is_behind = self.backlog.is_long(self.coming(), left, round_trip, now) || full.is_some();
+        let round_trip =
+            self.lanes.iter().filter_map(|lane| lane.round_trip()).min().unwrap_or_default();
+        let is_behind =
+            self.backlog.is_long(self.coming(), left, round_trip, now) || full.is_some();
         self.behind_since.update(is_behind, now)
     }
 }
@@ -378,13 +382,16 @@ impl Core {
 
     /// Whether every ticket of every source is released.
     pub fn is_drained(&self) -> bool {
-        let idle = |slot: &SourceSlot| slot.release.lock().unwrap_or_else(|p| p.into_inner()).is_idle();
+        let idle =
+            |slot: &SourceSlot| slot.release.lock().unwrap_or_else(|p| p.into_inner()).is_idle();
         !self.scheduler.is_polling() && self.sources.iter().all(idle)
     }
 
     /// Whether all that was read is settled and nothing more will come.
     pub fn is_finished(&self) -> bool {
-        self.scheduler.all_ended() && self.is_drained() && self.sources.iter().all(|s| s.ledger.is_idle())
+        self.scheduler.all_ended()
+            && self.is_drained()
+            && self.sources.iter().all(|s| s.ledger.is_idle())
     }
 
     /// How long a sink has had no room for some of its sources.
@@ -432,15 +439,17 @@ impl Core {
         self.store.commit(|note| {
             for source in &self.sources {
                 for (origin, checkpoints) in source.ledger.take_moved() {
-                    let known = checkpoints.iter().filter_map(|(sink, at)| Some((*sink_ids.get(sink)?, *at)));
+                    let known = checkpoints
+                        .iter()
+                        .filter_map(|(sink, at)| Some((*sink_ids.get(sink)?, *at)));
                     known.for_each(|(sink, offset)| note(&source.id, origin, sink, offset));
                 }
             }
         })
     }
 
-    /// The next job for a worker; `None` when stopped. While the process is ahead of its CPU time no
-    /// source is polled; what was polled runs on.
+    /// The next job for a worker; `None` when stopped. While the process is ahead of its CPU time
+    /// no source is polled; what was polled runs on.
     pub fn next_job(&self) -> Option<Job> {
         let begun = self.now().since_start;
         let held = self.hold(begun);

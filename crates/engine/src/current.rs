@@ -39,8 +39,8 @@ impl Current {
         is_behind
     }
 
-    /// Puts another core in the place of the one that runs, which `turn` makes of it. No commit runs
-    /// meanwhile. The caller has reached the barrier.
+    /// Puts another core in the place of the one that runs, which `turn` makes of it. No commit
+    /// runs meanwhile. The caller has reached the barrier.
     pub fn replace<E>(&self, turn: impl FnOnce(&Core) -> Result<Core, E>) -> Result<Arc<Core>, E> {
         let _turning = lock(&self.turning);
         let next = Arc::new(turn(&self.core())?);

@@ -23,7 +23,8 @@ pub(crate) struct LaneQueue {
     bytes: AtomicU64,
     /// Bytes that left since the lane was made.
     left: AtomicU64,
-    /// Shortest time in microseconds from the moment a payload was handed to the sink until it was delivered.
+    /// Shortest time in microseconds from the moment a payload was handed to the sink until it was
+    /// delivered.
     round_trip_us: AtomicU64,
     closed: AtomicBool,
     flushing: AtomicBool,
@@ -123,8 +124,10 @@ impl LaneQueue {
     fn fail(&self, text: String) -> bool {
         let trouble = &mut self.lock().trouble;
         let now = Instant::now();
-        let said =
-            trouble.as_ref().filter(|t| t.text == text && now < t.said + TROUBLE_AGAIN).map(|t| t.said);
+        let said = trouble
+            .as_ref()
+            .filter(|t| t.text == text && now < t.said + TROUBLE_AGAIN)
+            .map(|t| t.said);
         *trouble = Some(Trouble { text, said: said.unwrap_or(now) });
         said.is_none()
     }
@@ -199,7 +202,10 @@ impl LaneDriver {
                 return;
             }
             driver.counters.error("panic");
-            log::error!("sink {}: panic while delivering; the lane is opened again", driver.sink_id);
+            log::error!(
+                "sink {}: panic while delivering; the lane is opened again",
+                driver.sink_id
+            );
             driver.give_back();
             driver.recount();
             if driver.counters.snapshot().sent_events > sent {
@@ -221,7 +227,8 @@ impl LaneDriver {
                 && let Some(payload) = self.queue.next()
             {
                 if self.deliver(&mut *lane, payload).await == Some(Delivery::Taken) {
-                    let wait = if lane.wants_sync() { Duration::ZERO } else { lane.sync_interval() };
+                    let wait =
+                        if lane.wants_sync() { Duration::ZERO } else { lane.sync_interval() };
                     let due = Instant::now() + wait;
                     sync_due = Some(sync_due.map_or(due, |before| before.min(due)));
                 }
@@ -322,7 +329,11 @@ impl LaneDriver {
                 Err(error) => {
                     self.counters.error(error.kind);
                     self.counters.dropped(error.kind, payload.events);
-                    log::error!("sink {}: {} events refused: {error}", self.sink_id, payload.events);
+                    log::error!(
+                        "sink {}: {} events refused: {error}",
+                        self.sink_id,
+                        payload.events
+                    );
                     self.queue.leave(payload.bytes);
                     payload.settle(Outcome::Rejected);
                     return None;

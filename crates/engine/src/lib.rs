@@ -33,7 +33,8 @@ pub use millstream_pace::{Pace, Priority};
 pub use millstream_snapshot::{ComponentSnapshot, FileSnapshot, SinkProgress, Snapshot};
 
 pub use blueprint::{
-    Blueprint, Built, Clock, EngineError, Input, OpenSource, Settings, SinkPart, SourcePart, TransformPart,
+    Blueprint, Built, Clock, EngineError, Input, OpenSource, Settings, SinkPart, SourcePart,
+    TransformPart,
 };
 pub use buffer::{Buffer, WhenFull};
 pub use millstream_store::{Store, StoreError};

@@ -9,8 +9,8 @@ pub const GRANT_PERCENT: u64 = 50;
 /// Part of `limits.memory` that sinks may take beside what is in flight: the state of compressors.
 pub const STATE_PERCENT: u64 = 25;
 
-/// Bytes one sink may have waiting in its lanes at most, whatever the grant. Little, so that what is
-/// delivered was encoded just before and is still in cache, and the buffers of all of it are
+/// Bytes one sink may have waiting in its lanes at most, whatever the grant. Little, so that what
+/// is delivered was encoded just before and is still in cache, and the buffers of all of it are
 /// recycled: with 32 MiB the same load costs a tenth more CPU. More would not make a slow sink
 /// faster; it is detached instead, and reads from the file again.
 pub const SINK_BYTES_MAX: u64 = 4 * 1024 * 1024;

@@ -30,7 +30,8 @@ pub(crate) fn start_offload(
         spawn(&format!("offload-{number}"), move || {
             queue.serve(&scheduler, |ticket| {
                 let core = current.core();
-                let node = offloads(&core).into_iter().find(|(_, _, other)| Arc::ptr_eq(other, &queue));
+                let node =
+                    offloads(&core).into_iter().find(|(_, _, other)| Arc::ptr_eq(other, &queue));
                 // What has tickets is in the topology.
                 let Some((node, ..)) = node else { return ticket };
                 at_cut(&core, node, ticket, |b, out| offload.apply(b, out))
@@ -47,7 +48,10 @@ impl Running {
         let has = |list: &[(usize, _, Arc<OffloadQueue>)], queue: &Arc<OffloadQueue>| {
             list.iter().any(|(_, _, other)| Arc::ptr_eq(other, queue))
         };
-        before.iter().filter(|(_, _, queue)| !has(&now, queue)).for_each(|(_, _, queue)| queue.stop());
+        before
+            .iter()
+            .filter(|(_, _, queue)| !has(&now, queue))
+            .for_each(|(_, _, queue)| queue.stop());
         for (_, offload, queue) in now.iter().filter(|(_, _, queue)| !has(&before, queue)) {
             self.threads.extend(start_offload(&self.current, offload, queue));
         }

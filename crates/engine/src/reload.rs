@@ -1,11 +1,14 @@
 //! From one topology to the next while the engine runs.
 //!
-//! Behind the barrier no batch is in the chain; what is in the lanes stays there. The core of the new
-//! topology is put together first: it shares what is kept with the core that runs, and whatever can
-//! fail fails before anything is changed. Then sources are told which sinks they reach, and the
-//! threads find the new core. Lanes of sinks that are gone deliver what they have for a while longer.
+//! Behind the barrier no batch is in the chain; what is in the lanes stays there. The core of the
+//! new topology is put together first: it shares what is kept with the core that runs, and whatever
+//! can fail fails before anything is changed. Then sources are told which sinks they reach, and the
+//! threads find the new core. Lanes of sinks that are gone deliver what they have for a while
+//! longer.
 
-use crate::blueprint::{Blueprint, EngineError, IsKept, Settings, SinkPart, SinkPlaces, rate, sinks_of};
+use crate::blueprint::{
+    Blueprint, EngineError, IsKept, Settings, SinkPart, SinkPlaces, rate, sinks_of,
+};
 use crate::core::{Core, Node, Op, SinkSlot, SourceSlot};
 use crate::current::Current;
 use crate::lane::{LaneDriver, LaneQueue};
@@ -46,8 +49,8 @@ impl Retired {
         self.lanes.iter().all(|lane| lane.has_ended())
     }
 
-    /// Whether a sink may write where this one does, or has its lanes' states in the same place of the
-    /// store. Sinks of different types write to different places.
+    /// Whether a sink may write where this one does, or has its lanes' states in the same place of
+    /// the store. Sinks of different types write to different places.
     fn may_meet(&self, part: &SinkPart) -> bool {
         *self.id == *part.id || self.type_name == part.type_name
     }
@@ -68,7 +71,9 @@ impl Retired {
         if tokio::time::timeout(drain, &mut ended).await.is_err() {
             let bytes: u64 = self.lanes.iter().map(|lane| lane.bytes()).sum();
             let id = &self.id;
-            log::warn!("sink {id}: {bytes} bytes were not delivered within {drain:?} of its removal; let go");
+            log::warn!(
+                "sink {id}: {bytes} bytes were not delivered within {drain:?} of its removal; let go"
+            );
             self.let_go();
             ended.await;
         }
@@ -88,8 +93,9 @@ pub(crate) struct Turned {
 
 impl Running {
     /// Goes on with another topology, in which the components that `kept` names by kind and id are
-    /// those that run: their files, queues, connections and counters stay. A sink that is not kept has
-    /// `drain` to deliver what it has. Of `settings`, only `cpu` may differ from those of the start.
+    /// those that run: their files, queues, connections and counters stay. A sink that is not kept
+    /// has `drain` to deliver what it has. Of `settings`, only `cpu` may differ from those of the
+    /// start.
     ///
     /// # Errors
     /// The blueprint is at fault, a source cannot be opened, or checkpoints cannot be written. Then
@@ -162,12 +168,14 @@ pub(crate) fn turn(
     let (mut drivers, mut leaving) = (Vec::new(), Vec::new());
     let core = current.replace(|old| {
         // Sources that are opened again go on from here.
-        old.commit().map_err(|error| EngineError(format!("checkpoints cannot be written: {error}")))?;
+        old.commit()
+            .map_err(|error| EngineError(format!("checkpoints cannot be written: {error}")))?;
         let of_old = |(node, slot): (&Node, &SinkSlot)| Arc::new(Retired::of(node, slot));
         leaving = old.sinks().filter(|(node, _)| !kept(Kind::Sink, &node.id)).map(of_old).collect();
         let places = SinkPlaces::next(old, &blueprint.sinks, kept, retired, &leaving)?;
         let is_new = |sink: &&SinkPart| !old.sinks().any(|(node, _)| *node.id == *sink.id);
-        let back: Vec<String> = blueprint.sinks.iter().filter(is_new).map(|sink| sink.id.clone()).collect();
+        let back: Vec<String> =
+            blueprint.sinks.iter().filter(is_new).map(|sink| sink.id.clone()).collect();
         let (next, made) = blueprint.assemble(old, settings, &places, kept)?;
         // From here on nothing can fail.
         drivers = made;
@@ -185,7 +193,9 @@ pub(crate) fn turn(
 /// Sources that go are closed, those that stay learn which sinks they reach.
 fn change_over(old: &Core, next: &Core) {
     let same = |slot: &&SourceSlot, other: &SourceSlot| Arc::ptr_eq(&slot.source, &other.source);
-    for gone in old.sources.iter().filter(|slot| !next.sources.iter().any(|other| same(slot, other))) {
+    for gone in
+        old.sources.iter().filter(|slot| !next.sources.iter().any(|other| same(slot, other)))
+    {
         gone.ledger.stop();
         gone.place.store(usize::MAX, Ordering::Relaxed);
         *gone.source.lock().unwrap_or_else(|p| p.into_inner()) = Box::new(Gone);
@@ -193,7 +203,10 @@ fn change_over(old: &Core, next: &Core) {
     for (index, slot) in next.sources.iter().enumerate() {
         slot.place.store(index, Ordering::Relaxed);
         if let Some(before) = old.sources.iter().find(|before| same(before, slot)) {
-            slot.reach_from(&sinks_of(before.reach, &old.nodes), &sinks_of(slot.reach, &next.nodes));
+            slot.reach_from(
+                &sinks_of(before.reach, &old.nodes),
+                &sinks_of(slot.reach, &next.nodes),
+            );
         }
     }
     for node in &next.nodes {
@@ -250,8 +263,8 @@ impl SourceSlot {
 }
 
 impl SinkPlaces {
-    /// Where the sinks are that come after those of `old`. A sink keeps its index over a change of its
-    /// options: what is out for it under this index is its successor's to answer for.
+    /// Where the sinks are that come after those of `old`. A sink keeps its index over a change of
+    /// its options: what is out for it under this index is its successor's to answer for.
     fn next(
         old: &Core,
         sinks: &[SinkPart],
@@ -260,7 +273,8 @@ impl SinkPlaces {
         leaving: &[Arc<Retired>],
     ) -> Result<SinkPlaces, EngineError> {
         let before = |part: &SinkPart| old.sinks().find(|(node, _)| *node.id == *part.id);
-        let mut taken: SinkSet = sinks.iter().filter_map(before).map(|(_, slot)| slot.index).collect();
+        let mut taken: SinkSet =
+            sinks.iter().filter_map(before).map(|(_, slot)| slot.index).collect();
         let mut places = SinkPlaces { indices: Vec::new(), after: Vec::new() };
         for part in sinks {
             let free = || (0..SINKS_MAX).find(|index| !taken.contains(*index));

@@ -18,8 +18,8 @@ use tokio::runtime::Handle;
 /// How often a barrier looks whether it is reached.
 const BARRIER_POLL: Duration = Duration::from_millis(2);
 
-/// How much longer than the deadline a source may take to end what it copies: it checks the time once
-/// per megabyte, and then syncs.
+/// How much longer than the deadline a source may take to end what it copies: it checks the time
+/// once per megabyte, and then syncs.
 const HOLD_OVERTIME: Duration = Duration::from_secs(5);
 
 /// A running topology. Dropping it without [`Running::stop`] leaves its threads running.
@@ -44,7 +44,8 @@ pub struct Stopped {
     pub uncommitted: Option<String>,
     /// What sources that can read twice leave unsettled.
     pub left: Leftover,
-    /// Events (bytes, of a source of bytes) of other sources that no sink has settled: they are lost.
+    /// Events (bytes, of a source of bytes) of other sources that no sink has settled: they are
+    /// lost.
     pub unsettled: u64,
     /// What the engine had done by then.
     pub snapshot: Snapshot,
@@ -53,7 +54,8 @@ pub struct Stopped {
 impl Running {
     pub(crate) fn start(built: Built, runtime: &Handle) -> Running {
         let (current, committer) = (built.current, Arc::new(Committer::default()));
-        let mut threads: Vec<_> = (0..built.threads).map(|number| start_worker(number, &current)).collect();
+        let mut threads: Vec<_> =
+            (0..built.threads).map(|number| start_worker(number, &current)).collect();
         let core = current.core();
         offloads(&core).iter().for_each(|(_, offload, queue)| {
             threads.extend(start_offload(&current, offload, queue));
@@ -63,7 +65,14 @@ impl Running {
         core.store.on_sync(move || after_sync.commit_soon());
         let (of_thread, thread_committer) = (current.clone(), committer.clone());
         threads.push(spawn("checkpoint", move || thread_committer.run(&of_thread)));
-        Running { current, runtime: runtime.clone(), threads, lanes, retired: Vec::new(), committer }
+        Running {
+            current,
+            runtime: runtime.clone(),
+            threads,
+            lanes,
+            retired: Vec::new(),
+            committer,
+        }
     }
 
     /// What the engine is doing.
@@ -77,8 +86,8 @@ impl Running {
         move || snapshot::take(&current.core())
     }
 
-    /// Waits until every source has ended and all they gave is settled. Of the topology that runs when
-    /// this is called.
+    /// Waits until every source has ended and all they gave is settled. Of the topology that runs
+    /// when this is called.
     pub async fn finished(&self) {
         let core = self.current.core();
         while !core.is_finished() {
@@ -99,8 +108,8 @@ impl Running {
         }
     }
 
-    /// Has sources that hold something back give it, of those for which `goes` holds, while no other is
-    /// read; ends when they have. [`Running::barrier`] comes next.
+    /// Has sources that hold something back give it, of those for which `goes` holds, while no
+    /// other is read; ends when they have. [`Running::barrier`] comes next.
     pub(crate) async fn close_sources(&self, for_good: bool, goes: impl Fn(&SourceSlot) -> bool) {
         let core = self.current.core();
         core.scheduler.pause(true);
@@ -132,19 +141,21 @@ impl Running {
         self.current.core().scheduler.pause(false);
     }
 
-    /// Stops reading, delivers what sources hold back and what is in flight within `timeout`, commits
-    /// checkpoints, and ends all threads.
+    /// Stops reading, delivers what sources hold back and what is in flight within `timeout`,
+    /// commits checkpoints, and ends all threads.
     pub async fn stop(mut self, timeout: Duration) -> Stopped {
         let core = self.current.core();
         let deadline = tokio::time::Instant::now() + timeout;
         let lanes = std::mem::take(&mut self.lanes);
         let aborts: Vec<_> = lanes.iter().map(tokio::task::JoinHandle::abort_handle).collect();
-        // Sources that hold something back have half of the time: a sink that is dead must not take the
-        // end from those that are well.
-        let given = tokio::time::timeout(timeout / 2, self.close_sources(true, |_| true)).await.is_ok();
+        // Sources that hold something back have half of the time: a sink that is dead must not take
+        // the end from those that are well.
+        let given =
+            tokio::time::timeout(timeout / 2, self.close_sources(true, |_| true)).await.is_ok();
         let holding = self.hold_sources(deadline.into_std(), |_| true);
         let drained = tokio::time::timeout_at(deadline, self.end_lanes()).await.is_ok() && given;
-        // Sinks that a reload took out may use the rest of the time; nobody waits for what they have.
+        // Sinks that a reload took out may use the rest of the time; nobody waits for what they
+        // have.
         let left = async {
             for lane in lanes {
                 let _ = lane.await;
@@ -172,8 +183,8 @@ impl Running {
         Stopped { drained, uncommitted, left, unsettled, snapshot: snapshot::take(&core) }
     }
 
-    /// Begins to have sources for which `goes` holds make durable what they owe and could not read again.
-    /// Sources must be paused.
+    /// Begins to have sources for which `goes` holds make durable what they owe and could not read
+    /// again. Sources must be paused.
     pub(crate) fn hold_sources(
         &self,
         deadline: Instant,

@@ -67,7 +67,8 @@ pub(crate) struct Scheduler {
 }
 
 impl Scheduler {
-    /// The sources are these from here on, all ready, by priority and whether they are live. No ticket is out.
+    /// The sources are these from here on, all ready, by priority and whether they are live. No
+    /// ticket is out.
     pub fn rewire(&self, sources: Vec<(Priority, bool)>) {
         let mut state = self.lock();
         state.ready = (0..sources.len()).map(Job::Poll).collect();
@@ -133,7 +134,9 @@ impl Scheduler {
                 self.changed.notify_one();
             }
             // The leader may sleep for longer than this source.
-            Standing::Waiting { until, .. } if state.leader_until.is_some_and(|leader| until < leader) => {
+            Standing::Waiting { until, .. }
+                if state.leader_until.is_some_and(|leader| until < leader) =>
+            {
                 self.changed.notify_all();
             }
             _ => {}
@@ -178,7 +181,11 @@ impl Scheduler {
     /// Polls only the sources that `closing` names until the next [`Scheduler::pause`] is lifted.
     pub fn close(&self, closing: Vec<bool>) {
         let mut state = self.lock();
-        closing.iter().enumerate().filter(|(_, closes)| **closes).for_each(|(source, _)| state.wake(source));
+        closing
+            .iter()
+            .enumerate()
+            .filter(|(_, closes)| **closes)
+            .for_each(|(source, _)| state.wake(source));
         state.closing = Some(closing);
         // A barrier may have been left in the middle.
         state.paused = false;
@@ -194,7 +201,8 @@ impl Scheduler {
     /// Whether the sources that [`Scheduler::close`] named have ended.
     pub fn have_closed(&self) -> bool {
         let state = self.lock();
-        let closing = state.closing.iter().flatten().zip(&state.standings).filter(|(closes, _)| **closes);
+        let closing =
+            state.closing.iter().flatten().zip(&state.standings).filter(|(closes, _)| **closes);
         closing.into_iter().all(|(_, standing)| *standing == Standing::Ended)
     }
 
@@ -269,7 +277,9 @@ impl State {
 
     fn next_timer(&self) -> Option<Duration> {
         let until = |(source, standing): (usize, &Standing)| match standing {
-            Standing::Waiting { until, .. } if !self.paused && self.may_poll(source) => Some(*until),
+            Standing::Waiting { until, .. } if !self.paused && self.may_poll(source) => {
+                Some(*until)
+            }
             _ => None,
         };
         let may_run = |job: &Job| matches!(job, Job::Poll(source) if self.may_poll(*source));

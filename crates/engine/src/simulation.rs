@@ -1,5 +1,5 @@
-//! The engine under a simulated clock: workers, lanes, faults, reloads and kills in an order drawn from a
-//! seed. A failing seed is printed; `MILLSTREAM_SEED=n` runs just that one.
+//! The engine under a simulated clock: workers, lanes, faults, reloads and kills in an order drawn
+//! from a seed. A failing seed is printed; `MILLSTREAM_SEED=n` runs just that one.
 //!
 //! What it does not prove: anything about real threads, disks or networks.
 
@@ -12,8 +12,8 @@ use crate::reload::{Retired, settle, turn};
 use crate::scheduler::{Job, Next};
 use crate::ticket::Ticket;
 use millstream_model::{
-    Batch, BuildError, ComponentError, Kind, Map, Now, Offload, Outputs, OwnMetrics, Serial, SourceInfo,
-    Transform,
+    Batch, BuildError, ComponentError, Kind, Map, Now, Offload, Outputs, OwnMetrics, Serial,
+    SourceInfo, Transform,
 };
 use millstream_pace::Pace;
 use millstream_store::Store;
@@ -183,11 +183,16 @@ fn blueprint(
     let (log, seed) = (log.clone(), scenario.seed ^ life << 32);
     let pace = Pace { rate_limit: scenario.rate_limit, ..Pace::default() };
     let info = SourceInfo { id: "log".into(), ..SourceInfo::default() };
-    let source =
-        SourcePart { info, type_name: "memory", pace, open: Box::new(move |open| Ok(log.open(&open, seed))) };
+    let source = SourcePart {
+        info,
+        type_name: "memory",
+        pace,
+        open: Box::new(move |open| Ok(log.open(&open, seed))),
+    };
     let mut blueprint = Blueprint { sources: vec![source], ..Blueprint::default() };
     let mut last = "log".to_owned();
-    let names = scenario.transforms.iter().enumerate().map(|(index, name)| (format!("t{index}"), *name));
+    let names =
+        scenario.transforms.iter().enumerate().map(|(index, name)| (format!("t{index}"), *name));
     let watched = shape.watched.then(|| ("watched".to_owned(), "watch"));
     for (id, name) in watched.into_iter().chain(names) {
         let inputs = vec![(std::mem::replace(&mut last, id.clone()), 0)];
@@ -339,7 +344,11 @@ impl Life<'_> {
     }
 
     fn issued(&self) -> u64 {
-        self.core.sources.iter().map(|source| source.release.lock().expect("not poisoned").issued()).sum()
+        self.core
+            .sources
+            .iter()
+            .map(|source| source.release.lock().expect("not poisoned").issued())
+            .sum()
     }
 
     async fn take(&mut self) {
@@ -359,7 +368,8 @@ impl Life<'_> {
 
     fn run_one(&mut self) {
         if !self.running.is_empty() {
-            let (ticket, worker) = (self.random.below(self.running.len() as u64), self.random.below(3));
+            let (ticket, worker) =
+                (self.random.below(self.running.len() as u64), self.random.below(3));
             let ticket = self.running.swap_remove_back(ticket as usize);
             let ticket = ticket.expect("the index is below the length");
             self.workers[worker as usize].run(&self.core, ticket);
@@ -371,7 +381,8 @@ impl Life<'_> {
             if let Op::Offload(offload, queue) = &node.op
                 && let Some(ticket) = queue.try_pop()
             {
-                let ticket = at_cut(&self.core, index, ticket, |batch, out| offload.apply(batch, out));
+                let ticket =
+                    at_cut(&self.core, index, ticket, |batch, out| offload.apply(batch, out));
                 self.core.scheduler.resume(ticket);
             }
         }
@@ -382,7 +393,8 @@ impl Life<'_> {
 /// everything was delivered: the last shape.
 fn live(world: World<'_>) -> Option<Shape> {
     let World { scenario, log, shelves, .. } = world;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     runtime.expect("a runtime").block_on(async {
         let mut running = Life::start(world);
         let last = world.life == scenario.kills;
@@ -411,12 +423,21 @@ fn run(seed: u64) {
     let shelves = [Shelf::default(), Shelf::default(), Shelf::default()];
     let folder = tempfile::tempdir().expect("a folder");
     OUT_OF_ORDER.with(|flag| *flag.borrow_mut() = false);
-    let world =
-        |life| World { scenario: &scenario, log: &log, shelves: &shelves, folder: folder.path(), life };
+    let world = |life| World {
+        scenario: &scenario,
+        log: &log,
+        shelves: &shelves,
+        folder: folder.path(),
+        life,
+    };
     let last = (0..=scenario.kills).find_map(|life| Some((life, live(world(life))?)));
     let (life, shape) = last.expect("the last life ends by itself");
     let sinks = 2 + usize::from(shape.third_sink.is_some());
-    shelves.iter().enumerate().take(sinks).for_each(|(sink, shelf)| check(&scenario, &log, shelf, sink));
+    shelves
+        .iter()
+        .enumerate()
+        .take(sinks)
+        .for_each(|(sink, shelf)| check(&scenario, &log, shelf, sink));
     if life == 0 && shape.source == 0 && scenario.is_ordered(0) {
         let (lines, mut seen) = (shelves[0].lines(), HashSet::new());
         assert!(
@@ -424,20 +445,25 @@ fn run(seed: u64) {
             "a sink that nothing happened to got a line twice"
         );
     }
-    assert!(!OUT_OF_ORDER.with(|flag| *flag.borrow()), "a serial transform saw batches out of order");
+    assert!(
+        !OUT_OF_ORDER.with(|flag| *flag.borrow()),
+        "a serial transform saw batches out of order"
+    );
 }
 
 #[test]
 fn whatever_happens_every_line_arrives_in_order() {
     std::panic::set_hook(Box::new(|_| {}));
     let one = std::env::var("MILLSTREAM_SEED").ok().and_then(|seed| seed.parse().ok());
-    let runs: u64 = std::env::var("MILLSTREAM_RUNS").ok().and_then(|n| n.parse().ok()).unwrap_or(2000);
+    let runs: u64 =
+        std::env::var("MILLSTREAM_RUNS").ok().and_then(|n| n.parse().ok()).unwrap_or(2000);
     let seeds = one.map_or(1..=runs, |seed| seed..=seed);
     for seed in seeds {
         if let Err(panic) = std::panic::catch_unwind(|| run(seed)) {
             let text = panic.downcast_ref::<String>().cloned();
-            let text =
-                text.or_else(|| panic.downcast_ref::<&str>().map(|t| (*t).to_owned())).unwrap_or_default();
+            let text = text
+                .or_else(|| panic.downcast_ref::<&str>().map(|t| (*t).to_owned()))
+                .unwrap_or_default();
             let _ = std::panic::take_hook();
             panic!("seed {seed}: {text}\n{:?}", Scenario::draw(seed));
         }
@@ -475,6 +501,9 @@ fn check_order(lines: &[String], sink: usize) {
         let (origin, number) = line.trim_end_matches('!').split_once(':').expect("origin:number");
         let number: i64 = number.parse().expect("a number");
         let before = last.insert(origin.to_owned(), number).unwrap_or(-1);
-        assert!(before < number, "sink {sink}: line {number} of origin {origin} came after {before}");
+        assert!(
+            before < number,
+            "sink {sink}: line {number} of origin {origin} came after {before}"
+        );
     }
 }

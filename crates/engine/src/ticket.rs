@@ -37,7 +37,8 @@ pub(crate) struct Bound {
 impl Ticket {
     /// Takes the batches that wait at the cut `node`.
     pub fn take_cut(&mut self, node: usize) -> Vec<Batch> {
-        let (here, rest) = std::mem::take(&mut self.at_cuts).into_iter().partition(|(at, _)| *at == node);
+        let (here, rest) =
+            std::mem::take(&mut self.at_cuts).into_iter().partition(|(at, _)| *at == node);
         self.at_cuts = rest;
         let here: Vec<(usize, Batch)> = here;
         here.into_iter().map(|(_, batch)| batch).collect()

@@ -4,7 +4,9 @@ mod common;
 
 use common::{blueprint, settings};
 use millstream_engine::{Blueprint, Buffer, Pace, Running, SourcePart, Store, WhenFull};
-use millstream_model::{BatchBuilder, LongLine, Origin, Polled, Source, SourceCx, SourceInfo, SourceOpen};
+use millstream_model::{
+    BatchBuilder, LongLine, Origin, Polled, Source, SourceCx, SourceInfo, SourceOpen,
+};
 use millstream_testkit::Shelf;
 use std::path::Path;
 use std::sync::Arc;
@@ -43,7 +45,8 @@ impl Source for Numbered {
         let ack = cx.ledger.issue(self.origin.id, range, cx.sinks, 0, cx.now.since_start);
         builder.segment(self.origin.clone(), range.0, ack);
         self.given.fetch_add(1, Ordering::Relaxed);
-        let batch = builder.finish(block.freeze(LINE_BYTES), cx.info.clone(), cx.sinks, cx.now.unix_ns);
+        let batch =
+            builder.finish(block.freeze(LINE_BYTES), cx.info.clone(), cx.sinks, cx.now.unix_ns);
         Polled::Batch(Box::new(batch), permit)
     }
 }
@@ -87,8 +90,12 @@ async fn delivered(when_full: WhenFull) -> (Vec<u64>, u64) {
     let stopped = running.stop(Duration::from_secs(30)).await;
     assert!(stopped.drained);
     let sink = stopped.snapshot.components.iter().find(|component| component.id == "out").unwrap();
-    let dropped = sink.counters.dropped_events.iter().filter(|(reason, _)| **reason == "buffer_full");
-    (shelf.lines().iter().map(|line| line.parse().unwrap()).collect(), dropped.map(|(_, n)| n).sum())
+    let dropped =
+        sink.counters.dropped_events.iter().filter(|(reason, _)| **reason == "buffer_full");
+    (
+        shelf.lines().iter().map(|line| line.parse().unwrap()).collect(),
+        dropped.map(|(_, n)| n).sum(),
+    )
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]

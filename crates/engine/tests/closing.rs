@@ -5,8 +5,8 @@ mod common;
 use common::{blueprint, busy, settings};
 use millstream_engine::{Blueprint, Buffer, Pace, Running, Settings, SinkPart, SourcePart, Store};
 use millstream_model::{
-    BatchBuilder, BoxFuture, BuildError, DeliverError, Delivery, Encoder, Kind, Lane, LaneCx, LongLine,
-    Origin, Payload, Polled, Sink, Source, SourceCx, SourceInfo, SourceOpen,
+    BatchBuilder, BoxFuture, BuildError, DeliverError, Delivery, Encoder, Kind, Lane, LaneCx,
+    LongLine, Origin, Payload, Polled, Sink, Source, SourceCx, SourceInfo, SourceOpen,
 };
 use millstream_testkit::{FakeSink, Shelf, Temper};
 use std::path::Path;
@@ -93,8 +93,8 @@ async fn a_stop_delivers_what_a_source_holds_back() {
     assert_eq!(held(&shelf), HELD);
 }
 
-/// What is held back for a dead sink, too, cannot all be given; the sink that is well has its last sync and
-/// its end all the same.
+/// What is held back for a dead sink, too, cannot all be given; the sink that is well has its last
+/// sync and its end all the same.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_dead_sink_does_not_take_the_end_from_one_that_is_well() {
     let (folder, well, dead) = (tempfile::tempdir().unwrap(), Shelf::default(), Shelf::default());

@@ -16,7 +16,8 @@ async fn a_rate_limit_slows_a_source_and_drops_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let pace = Pace { rate_limit: Some(RATE), ..Pace::default() };
     let begun = Instant::now();
-    let (running, shelf) = start(vec![busy("app", Duration::ZERO, LINE, pace)], None, false, folder.path());
+    let (running, shelf) =
+        start(vec![busy("app", Duration::ZERO, LINE, pace)], None, false, folder.path());
     tokio::time::sleep(Duration::from_secs(2)).await;
     let stopped = running.stop(Duration::from_secs(30)).await;
     let counters = &stopped.snapshot.components[0].counters;
@@ -52,6 +53,9 @@ async fn a_snapshot_says_where_each_origin_stands() {
     }
     assert_eq!((files.len(), files[1].file_id.as_str()), (2, "0000000000000002"));
     assert_eq!(source.sinks[0].lag_seconds, 0.0);
-    assert_eq!(source.troubles, BTreeMap::from([("/var/log/none".into(), "matches no file".into())]));
+    assert_eq!(
+        source.troubles,
+        BTreeMap::from([("/var/log/none".into(), "matches no file".into())])
+    );
     running.stop(Duration::from_secs(30)).await;
 }

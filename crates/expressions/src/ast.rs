@@ -82,7 +82,10 @@ impl Operator {
 
     /// How strongly it binds: 1 to 3.
     pub fn strength(self) -> usize {
-        OPERATORS.iter().find(|(operator, ..)| *operator == self).map_or(0, |(.., strength)| *strength)
+        OPERATORS
+            .iter()
+            .find(|(operator, ..)| *operator == self)
+            .map_or(0, |(.., strength)| *strength)
     }
 
     /// The operator that says the same with its operands exchanged, of a comparison.
@@ -108,7 +111,12 @@ impl Expr {
 
 fn each_part(form: &Form, mut see: impl FnMut(&Expr)) {
     match form {
-        Form::Null | Form::Bool(_) | Form::Int(_) | Form::Double(_) | Form::Text(_) | Form::Name(_) => {}
+        Form::Null
+        | Form::Bool(_)
+        | Form::Int(_)
+        | Form::Double(_)
+        | Form::Text(_)
+        | Form::Name(_) => {}
         Form::Member(of, _) | Form::Not(of) | Form::Negate(of) => see(of),
         Form::Index(a, b) | Form::Binary(_, a, b) => [a, b].into_iter().for_each(|part| see(part)),
         Form::Call(of, _, list) => of.iter().map(|of| &**of).chain(list).for_each(see),

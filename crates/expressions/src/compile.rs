@@ -27,8 +27,8 @@ pub struct Compiled {
     pub paths: Vec<Path>,
 }
 
-/// Resolves an expression. Without `strict`, what can never have a value is left to be found when it is
-/// computed.
+/// Resolves an expression. Without `strict`, what can never have a value is left to be found when
+/// it is computed.
 pub fn compile(expr: &Expr, strict: bool) -> Result<Compiled, Fault> {
     let mut compiler = Compiler { paths: Vec::new(), variables: Vec::new(), strict };
     let (node, types) = compiler.node(expr)?;
@@ -80,7 +80,8 @@ impl Compiler {
         }
     }
 
-    /// The path that an expression is: `a.b`, `event.a`, `event["a"]`; empty for the event as a whole.
+    /// The path that an expression is: `a.b`, `event.a`, `event["a"]`; empty for the event as a
+    /// whole.
     fn path(&self, expr: &Expr) -> Option<Vec<String>> {
         let (of, part) = match &expr.form {
             Form::Name(name) if self.variable(name).is_some() => return None,
@@ -105,7 +106,11 @@ impl Compiler {
     /// The number of a path.
     fn field(&mut self, parts: Vec<String>, at: usize) -> Result<usize, Fault> {
         if parts.is_empty() {
-            return Err(Fault::new(at, "the event as a whole is no value", "name a field, as event.status"));
+            return Err(Fault::new(
+                at,
+                "the event as a whole is no value",
+                "name a field, as event.status",
+            ));
         }
         let path = Path::new(parts);
         let known = self.paths.iter().position(|known| *known == path);
@@ -182,11 +187,18 @@ impl Compiler {
     }
 
     fn map(&mut self, entries: &[(Expr, Expr)]) -> Result<Typed, Fault> {
-        let entries = entries.iter().map(|(key, value)| Ok((self.node(key)?.0, self.node(value)?.0)));
+        let entries =
+            entries.iter().map(|(key, value)| Ok((self.node(key)?.0, self.node(value)?.0)));
         Ok((Node::Map(entries.collect::<Result<_, Fault>>()?), Types::MAP))
     }
 
-    fn binary(&mut self, at: usize, operator: Operator, a: &Expr, b: &Expr) -> Result<Typed, Fault> {
+    fn binary(
+        &mut self,
+        at: usize,
+        operator: Operator,
+        a: &Expr,
+        b: &Expr,
+    ) -> Result<Typed, Fault> {
         if operator == Operator::In && self.is_event(b) {
             let (name, types) = self.node(a)?;
             self.require(a.at, types, Types::TEXT, "the name of a field")?;
@@ -195,8 +207,12 @@ impl Compiler {
         let ((a, left), (b, right)) = (self.node(a)?, self.node(b)?);
         let result = result_types(operator, left, right);
         if self.strict && result.is_none() {
-            let message =
-                format!("`{}` is not defined for {} and {}", operator.sign(), left.words(), right.words());
+            let message = format!(
+                "`{}` is not defined for {} and {}",
+                operator.sign(),
+                left.words(),
+                right.words()
+            );
             return Err(Fault::new(at, message, advice_for(operator, left.or(right))));
         }
         self.folded(at, Node::Binary(operator, Box::new((a, b))), result)
@@ -223,22 +239,37 @@ impl Compiler {
                     Error::Arithmetic => "a number leaves its range, or is divided by zero",
                     Error::StepLimit => "it takes too many steps",
                 };
-                Err(Fault::new(at, format!("this never has a value: {why}"), "write a value that has one"))
+                Err(Fault::new(
+                    at,
+                    format!("this never has a value: {why}"),
+                    "write a value that has one",
+                ))
             }
         }
     }
 
-    fn call(&mut self, at: usize, of: Option<&Expr>, name: &str, list: &[Expr]) -> Result<Typed, Fault> {
+    fn call(
+        &mut self,
+        at: usize,
+        of: Option<&Expr>,
+        name: &str,
+        list: &[Expr],
+    ) -> Result<Typed, Fault> {
         match (of, name, list) {
             (None, "has", [path]) => return self.has(path),
-            (None, "has", _) => return Err(Fault::new(at, "`has` takes one field", "write has(event.x)")),
+            (None, "has", _) => {
+                return Err(Fault::new(at, "`has` takes one field", "write has(event.x)"));
+            }
             (Some(text), "matches", [pattern]) | (None, "matches", [text, pattern]) => {
                 return self.matches(text, pattern);
             }
-            (Some(over), _, _) if Fold::of(name).is_some() => return self.fold(at, over, name, list),
+            (Some(over), _, _) if Fold::of(name).is_some() => {
+                return self.fold(at, over, name, list);
+            }
             _ => {}
         }
-        let function = Function::find(name, of.is_some()).ok_or_else(|| unknown(at, name, of.is_some()))?;
+        let function =
+            Function::find(name, of.is_some()).ok_or_else(|| unknown(at, name, of.is_some()))?;
         let arguments: Vec<&Expr> = of.into_iter().chain(list).collect();
         function.check_number(at, arguments.len())?;
         let mut nodes = Vec::new();
@@ -273,7 +304,8 @@ impl Compiler {
         };
         let regex = Regex::new(pattern_text).map_err(|error| {
             let why = error.to_string();
-            let why = why.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
+            let why =
+                why.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
             let advice = "patterns are those of RE2: no look-around, no back-references";
             Fault::new(pattern.at, format!("this is no pattern: {why}"), advice)
         })?;
@@ -295,14 +327,16 @@ impl Compiler {
         let (over_node, types) = self.node(over)?;
         self.require(over.at, types, Types::LIST.or(Types::MAP), &format!("`{name}`"))?;
         if self.variables.len() == FOLDS_MAX {
-            let message = format!("more than {FOLDS_MAX} of all, exists, filter, map within each other");
+            let message =
+                format!("more than {FOLDS_MAX} of all, exists, filter, map within each other");
             return Err(Fault::new(at, message, "leave one out"));
         }
         self.variables.push(variable.clone());
         let condition = condition.map(|condition| self.condition(condition)).transpose()?;
         let body = if fold == Fold::Map { self.node(body)?.0 } else { self.condition(body)? };
         self.variables.pop();
-        let result = if matches!(fold, Fold::Filter | Fold::Map) { Types::LIST } else { Types::BOOL };
+        let result =
+            if matches!(fold, Fold::Filter | Fold::Map) { Types::LIST } else { Types::BOOL };
         Ok((Node::Fold(fold, Box::new(FoldParts { over: over_node, condition, body })), result))
     }
 }
@@ -321,7 +355,8 @@ fn constant_of(node: &Node) -> Option<Value<'static>> {
 
 fn unknown(at: usize, name: &str, is_method: bool) -> Fault {
     if Function::find(name, !is_method).is_some() || !is_method && OTHER_METHODS.contains(&name) {
-        let advice = if is_method { format!("write {name}(x)") } else { format!("write x.{name}(...)") };
+        let advice =
+            if is_method { format!("write {name}(x)") } else { format!("write x.{name}(...)") };
         return Fault::new(at, format!("`{name}` is not called so"), advice);
     }
     let of_kind = FUNCTIONS.iter().filter(|function| function.is_method == is_method);
@@ -330,7 +365,8 @@ fn unknown(at: usize, name: &str, is_method: bool) -> Fault {
     Fault::new(at, format!("there is no function `{name}`"), advice)
 }
 
-/// What an operator may give for values of these types; nothing if it is not defined for any of them.
+/// What an operator may give for values of these types; nothing if it is not defined for any of
+/// them.
 fn result_types(operator: Operator, a: Types, b: Types) -> Types {
     let number_or_same = |a: Types, b: Types| a == b || a.or(b).and(Types::NUMBER) == a.or(b);
     let any = |test: &dyn Fn(Types, Types) -> bool| a.each().any(|a| b.each().any(|b| test(a, b)));
@@ -346,7 +382,8 @@ fn result_types(operator: Operator, a: Types, b: Types) -> Types {
         }
         Operator::In => bool_if(b.can_be(Types::LIST.or(Types::MAP))),
         _ => {
-            let pairs = a.each().flat_map(|a| b.each().map(move |b| arithmetic_types(operator, a, b)));
+            let pairs =
+                a.each().flat_map(|a| b.each().map(move |b| arithmetic_types(operator, a, b)));
             pairs.fold(Types::NONE, Types::or)
         }
     }
@@ -355,7 +392,9 @@ fn result_types(operator: Operator, a: Types, b: Types) -> Types {
 fn advice_for(operator: Operator, types: Types) -> &'static str {
     match operator {
         Operator::In => "write `x in [1, 2]`, or `text.contains(\"part\")`",
-        Operator::Equal | Operator::Unequal => "compare values of one type; int(x), string(x) convert",
+        Operator::Equal | Operator::Unequal => {
+            "compare values of one type; int(x), string(x) convert"
+        }
         Operator::Add if types.can_be(Types::TEXT) => "string(x) makes a string of a number",
         _ if types.can_be(Types::TEXT) => "int(x) or double(x) makes a number of a string",
         _ => "docs/expressions.md says what the operators are defined for",

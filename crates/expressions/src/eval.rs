@@ -1,4 +1,5 @@
-//! Computes an expression for one row. It is the reference: what works on whole columns gives the same.
+//! Computes an expression for one row. It is the reference: what works on whole columns gives the
+//! same.
 
 use crate::ast::Operator;
 use crate::functions::ARGUMENTS_MAX;
@@ -11,8 +12,9 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// Steps that an expression takes for one row, all macros in it together: without an end, a hostile line could
-/// stop the agent. Computing a part is a step, each element of a macro is one, and so are [`STEP_BYTES`].
+/// Steps that an expression takes for one row, all macros in it together: without an end, a hostile
+/// line could stop the agent. Computing a part is a step, each element of a macro is one, and so
+/// are [`STEP_BYTES`].
 pub const STEPS_MAX: usize = 1_000_000;
 /// Bytes of text or JSON looked at that count as one step.
 const STEP_BYTES: usize = 16;
@@ -138,8 +140,8 @@ impl<'a> Evaluation<'a, '_> {
         raw.map(|raw| raw.value()).transpose()
     }
 
-    /// `&&` of the parts, or `||` if `decisive` is true: one part that is `decisive` decides, whatever
-    /// errors the others have.
+    /// `&&` of the parts, or `||` if `decisive` is true: one part that is `decisive` decides,
+    /// whatever errors the others have.
     fn joined(&mut self, list: &'a [Node], decisive: bool) -> Outcome<'a> {
         let mut outcome = Ok(!decisive);
         for node in list {
@@ -202,7 +204,8 @@ impl<'a> Evaluation<'a, '_> {
     ) -> Result<Option<Value<'a>>, Error> {
         let kept = if fold == Fold::Filter { element.clone() } else { Value::Null };
         self.variables.push(element);
-        let is_chosen = parts.condition.as_ref().map_or(Ok(true), |condition| self.condition(condition));
+        let is_chosen =
+            parts.condition.as_ref().map_or(Ok(true), |condition| self.condition(condition));
         let result = match (is_chosen, fold) {
             (Err(error), _) => Err(error),
             (Ok(false), _) => Ok(None),
@@ -241,7 +244,8 @@ fn into_owned(value: Value<'_>) -> Value<'static> {
         Value::Duration(ns) => Value::Duration(ns),
         Value::List(list) => Value::list(list.iter().cloned().map(into_owned).collect()),
         Value::Map(map) => {
-            let entries = map.iter().map(|(key, value)| (into_owned(key.clone()), into_owned(value.clone())));
+            let entries =
+                map.iter().map(|(key, value)| (into_owned(key.clone()), into_owned(value.clone())));
             Value::Map(Arc::new(entries.collect()))
         }
     }
@@ -317,7 +321,9 @@ pub fn arithmetic_types(operator: Operator, a: Types, b: Types) -> Types {
 
 fn arithmetic<'a>(operator: Operator, a: &Value<'a>, b: &Value<'a>) -> Outcome<'a> {
     match (a, b) {
-        (Value::Int(a), Value::Int(b)) => whole(operator, *a, *b).map(Value::Int).ok_or(Error::Arithmetic),
+        (Value::Int(a), Value::Int(b)) => {
+            whole(operator, *a, *b).map(Value::Int).ok_or(Error::Arithmetic)
+        }
         (Value::Double(a), Value::Double(b)) => real(operator, *a, *b),
         (Value::Int(a), Value::Double(b)) => real(operator, *a as f64, *b),
         (Value::Double(a), Value::Int(b)) => real(operator, *a, *b as f64),

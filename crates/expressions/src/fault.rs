@@ -50,7 +50,13 @@ pub fn did_you_mean<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> Str
     near.retain(|(distance, _)| *distance <= most);
     near.sort();
     near.dedup();
-    match near.iter().take(3).map(|(_, known)| format!("`{known}`")).collect::<Vec<_>>().join(" or ") {
+    match near
+        .iter()
+        .take(3)
+        .map(|(_, known)| format!("`{known}`"))
+        .collect::<Vec<_>>()
+        .join(" or ")
+    {
         names if names.is_empty() => names,
         names => format!("did you mean {names}?"),
     }

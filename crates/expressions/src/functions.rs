@@ -47,7 +47,8 @@ const INT: Types = Types::INT;
 const SIZED: Types = Types::TEXT.or(Types::LIST).or(Types::MAP);
 const TIMED: Types = Types::TIME.or(Types::DURATION);
 const FROM_INT: Types = Types::NUMBER.or(Types::TEXT).or(Types::TIME);
-const SCALAR: Types = Types::BOOL.or(Types::NUMBER).or(Types::TEXT).or(Types::TIME).or(Types::DURATION);
+const SCALAR: Types =
+    Types::BOOL.or(Types::NUMBER).or(Types::TEXT).or(Types::TIME).or(Types::DURATION);
 const TIME_FROM: Types = Types::TEXT.or(Types::TIME).or(Types::INT);
 
 /// All functions. Methods of the same name differ in nothing else.
@@ -94,7 +95,11 @@ pub const FUNCTIONS: &[Function] = &[
     part("getMilliseconds", TIMED, |v| time::part("getMilliseconds", &v[0], v.get(1))),
 ];
 
-const fn part(name: &'static str, of: Types, run: for<'a> fn(&[Value<'a>]) -> Outcome<'a>) -> Function {
+const fn part(
+    name: &'static str,
+    of: Types,
+    run: for<'a> fn(&[Value<'a>]) -> Outcome<'a>,
+) -> Function {
     let parameters: &'static [Types] =
         if of.is_same(Types::TIME) { &[Types::TIME, TEXT] } else { &[TIMED, TEXT] };
     method(name, parameters, 1, INT, run)
@@ -142,7 +147,9 @@ fn to_int<'a>(values: &[Value<'a>]) -> Outcome<'a> {
         Value::Int(value) => Ok(Value::Int(*value)),
         Value::Double(value) if value.abs() < EDGE => Ok(Value::Int(*value as i64)),
         Value::Double(_) => Err(Error::Arithmetic),
-        Value::Text(text) => millstream_columns::parse_int(text).map(Value::Int).ok_or(Error::Mistyped),
+        Value::Text(text) => {
+            millstream_columns::parse_int(text).map(Value::Int).ok_or(Error::Mistyped)
+        }
         Value::Time(ns) => Ok(Value::Int(ns.div_euclid(1_000_000_000))),
         _ => Err(Error::Mistyped),
     }
@@ -190,7 +197,9 @@ fn to_timestamp<'a>(values: &[Value<'a>]) -> Outcome<'a> {
     match &values[0] {
         Value::Time(ns) => Ok(Value::Time(*ns)),
         Value::Text(text) => time::timestamp(text).map(Value::Time).ok_or(Error::Mistyped),
-        Value::Int(seconds) => seconds.checked_mul(1_000_000_000).map(Value::Time).ok_or(Error::Arithmetic),
+        Value::Int(seconds) => {
+            seconds.checked_mul(1_000_000_000).map(Value::Time).ok_or(Error::Arithmetic)
+        }
         _ => Err(Error::Mistyped),
     }
 }

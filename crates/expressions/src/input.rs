@@ -11,8 +11,8 @@ pub struct Input<'a> {
     pub block: &'a [u8],
     /// Rows of the batch.
     pub rows: usize,
-    /// Which of them are chosen: ranges of rows, each as (first row, row behind the last one), in rising
-    /// order and apart from each other.
+    /// Which of them are chosen: ranges of rows, each as (first row, row behind the last one), in
+    /// rising order and apart from each other.
     pub runs: &'a [(usize, usize)],
     /// What a name stands for. It is asked once for each name and batch.
     pub field: &'a dyn Fn(&str) -> Option<Field<'a>>,
@@ -25,8 +25,8 @@ pub struct Input<'a> {
 pub enum Field<'a> {
     /// A cell per row.
     Column(&'a Column),
-    /// Texts that hold for many rows: each with the first row it holds for, in rising order. Rows before
-    /// the first one have no value.
+    /// Texts that hold for many rows: each with the first row it holds for, in rising order. Rows
+    /// before the first one have no value.
     Constants(&'a [(usize, &'a str)]),
     /// A time per row, in nanoseconds since 1970.
     Times(&'a [i64]),
@@ -57,7 +57,8 @@ impl Counts {
     }
 }
 
-/// The names that lead to a value: `a.b` is the column `a.b`, or the member `b` of the objects in `a`.
+/// The names that lead to a value: `a.b` is the column `a.b`, or the member `b` of the objects in
+/// `a`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Path {
     parts: Vec<String>,
@@ -79,11 +80,16 @@ impl Path {
     /// Where its values lie in a batch.
     fn bind<'a>(&self, input: &Input<'a>) -> Vec<Place<'a>> {
         let len = self.parts.len();
-        let by_len =
-            self.names.iter().enumerate().map(|(cut, name)| (name, self.parts[len - cut..].to_vec()));
-        let fields =
-            by_len.filter_map(|(name, members)| Some(Place { field: (input.field)(name)?, members }));
-        let rest = input.rest.map(|rest| Place { field: Field::Column(rest), members: self.parts.clone() });
+        let by_len = self
+            .names
+            .iter()
+            .enumerate()
+            .map(|(cut, name)| (name, self.parts[len - cut..].to_vec()));
+        let fields = by_len
+            .filter_map(|(name, members)| Some(Place { field: (input.field)(name)?, members }));
+        let rest = input
+            .rest
+            .map(|rest| Place { field: Field::Column(rest), members: self.parts.clone() });
         fields.chain(rest).collect()
     }
 }

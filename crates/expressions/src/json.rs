@@ -1,5 +1,5 @@
-//! A look into JSON arrays and objects without taking them apart as a whole. Levels are counted, not
-//! called, so that no text can exhaust the stack. What is not valid ends the walk.
+//! A look into JSON arrays and objects without taking them apart as a whole. Levels are counted,
+//! not called, so that no text can exhaust the stack. What is not valid ends the walk.
 
 use memchr::memchr2;
 use millstream_columns::{Value, unescape};
@@ -63,13 +63,16 @@ impl<'a> Walk<'a> {
             b'{' => Value::Object(self.nested()?),
             b'[' => Value::Array(self.nested()?),
             _ => {
-                let is_end = |byte: &u8| matches!(byte, b',' | b']' | b'}' | b' ' | b'\n' | b'\r' | b'\t');
+                let is_end =
+                    |byte: &u8| matches!(byte, b',' | b']' | b'}' | b' ' | b'\n' | b'\r' | b'\t');
                 let len = self.rest.iter().position(is_end).unwrap_or(self.rest.len());
                 match self.split(len) {
                     b"null" => Value::Null,
                     b"true" => Value::Bool(true),
                     b"false" => Value::Bool(false),
-                    number if number.iter().any(|b| matches!(b, b'.' | b'e' | b'E')) => Value::Float(number),
+                    number if number.iter().any(|b| matches!(b, b'.' | b'e' | b'E')) => {
+                        Value::Float(number)
+                    }
                     number if !number.is_empty() => Value::Int(number),
                     _ => return None,
                 }

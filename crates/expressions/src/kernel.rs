@@ -1,5 +1,5 @@
-//! Conditions over whole columns: a loop per comparison, without a value per row. What has no such loop
-//! is computed row by row, as `eval.rs` does it.
+//! Conditions over whole columns: a loop per comparison, without a value per row. What has no such
+//! loop is computed row by row, as `eval.rs` does it.
 
 use crate::ast::Operator;
 use crate::eval::{evaluate_condition, holds};
@@ -89,7 +89,9 @@ impl Chosen<'_> {
     #[inline(always)]
     pub fn each(self, mut see: impl FnMut(usize)) {
         match self {
-            Chosen::Runs(runs) => runs.iter().for_each(|(start, end)| (*start..*end).for_each(&mut see)),
+            Chosen::Runs(runs) => {
+                runs.iter().for_each(|(start, end)| (*start..*end).for_each(&mut see))
+            }
             Chosen::Rows(rows) => rows.iter().for_each(|row| see(*row as usize)),
         }
     }
@@ -128,9 +130,10 @@ impl Kernel {
         match (operator, operator.mirrored(), parts) {
             (Operator::In, _, (Node::Field(path), Node::Constant(list))) => match Set::new(&list) {
                 Some(set) => Kernel::In(path, set),
-                None => {
-                    Kernel::Row(Node::Binary(operator, Box::new((Node::Field(path), Node::Constant(list)))))
-                }
+                None => Kernel::Row(Node::Binary(
+                    operator,
+                    Box::new((Node::Field(path), Node::Constant(list))),
+                )),
             },
             (_, Some(_), (Node::Field(path), Node::Constant(value))) => {
                 Kernel::Compare(path, operator, value)
@@ -169,8 +172,9 @@ impl Kernel {
                 chosen.each(|row| out[row] &= TRUE);
             }
             Kernel::Field(path) => {
-                let is_true =
-                    |cell: Cell<'_>| verdict_of(Value::of_cell(cell).and_then(|value| value.bool()));
+                let is_true = |cell: Cell<'_>| {
+                    verdict_of(Value::of_cell(cell).and_then(|value| value.bool()))
+                };
                 Cells { bound, path: *path, chosen }.each(out, is_true, |_| MISTYPED);
             }
             Kernel::Not(of) => {
@@ -205,7 +209,13 @@ fn parts(list: Vec<Node>, join: fn(Vec<Node>) -> Node) -> Vec<Kernel> {
 }
 
 /// A part is asked only about rows that those before it have not decided.
-fn joined(parts: &[Kernel], decisive: Verdict, bound: &Bound<'_>, chosen: Chosen<'_>, out: &mut [Verdict]) {
+fn joined(
+    parts: &[Kernel],
+    decisive: Verdict,
+    bound: &Bound<'_>,
+    chosen: Chosen<'_>,
+    out: &mut [Verdict],
+) {
     let Some((first, others)) = parts.split_first() else { return };
     first.run(bound, chosen, out);
     let (mut undecided, mut own) = (Vec::new(), vec![FALSE; out.len()]);
@@ -216,7 +226,8 @@ fn joined(parts: &[Kernel], decisive: Verdict, bound: &Bound<'_>, chosen: Chosen
                 undecided.push(row as u32);
             }
         });
-        let asked = if undecided.len() == chosen.count() { chosen } else { Chosen::Rows(&undecided) };
+        let asked =
+            if undecided.len() == chosen.count() { chosen } else { Chosen::Rows(&undecided) };
         part.run(bound, asked, &mut own);
         asked.each(|row| {
             // The first error stays, unless the row is decided after all.
@@ -239,7 +250,8 @@ fn of_call(name: &str, list: &[Node]) -> Option<(usize, TextTest)> {
     Some((*path, test))
 }
 
-/// What the value of another type, or none, answers to a comparison; no operator is a question to texts.
+/// What the value of another type, or none, answers to a comparison; no operator is a question to
+/// texts.
 #[cold]
 fn other(cell: Cell<'_>, operator: Option<Operator>) -> Verdict {
     match (Value::of_cell(cell), operator) {
@@ -366,7 +378,8 @@ impl Cells<'_, '_> {
         let (block, head) = (self.bound.input.block, Head::new(literal));
         self.chosen.each(|row| {
             let cell = column.cells()[row];
-            let is_alike = head.begins(block, cell).map(|begins| begins & (cell.len() == literal.len()));
+            let is_alike =
+                head.begins(block, cell).map(|begins| begins & (cell.len() == literal.len()));
             out[row] = match is_alike {
                 Some(is_equal) if !is_equal || literal.len() <= HEAD_BYTES => {
                     Verdict::from(is_equal == (operator == Operator::Equal))
@@ -387,7 +400,8 @@ impl Cells<'_, '_> {
         let (block, head) = (self.bound.input.block, Head::new(prefix));
         self.chosen.each(|row| {
             let cell = column.cells()[row];
-            let is_alike = head.begins(block, cell).map(|begins| begins & (cell.len() >= prefix.len()));
+            let is_alike =
+                head.begins(block, cell).map(|begins| begins & (cell.len() >= prefix.len()));
             out[row] = match is_alike {
                 Some(does) if !does || prefix.len() <= HEAD_BYTES => Verdict::from(does),
                 _ => match column.value(block, row) {
@@ -409,10 +423,12 @@ impl Cells<'_, '_> {
                 self.each(out, |cell| with_text(cell, |text| regex.is_match(text)), of_time);
             }
             TextTest::Contains(search) => {
-                let of_cell = |cell: Cell<'_>| with_text(cell, |text| search.0.find(text).is_some());
+                let of_cell =
+                    |cell: Cell<'_>| with_text(cell, |text| search.0.find(text).is_some());
                 match (self.bound.only(self.path), self.chosen) {
                     (Some(Field::Column(column)), Chosen::Runs(runs))
-                        if contains(search, self.bound.input.block, column, runs, out, of_cell) => {}
+                        if contains(search, self.bound.input.block, column, runs, out, of_cell) => {
+                    }
                     _ => self.each(out, of_cell, of_time),
                 }
             }
@@ -447,7 +463,8 @@ impl Head {
         Head { word: u64::from_le_bytes(word), mask }
     }
 
-    /// Whether a text that lies in the block begins so, if it is long enough; `None` for everything else.
+    /// Whether a text that lies in the block begins so, if it is long enough; `None` for everything
+    /// else.
     #[inline(always)]
     fn begins(&self, block: &[u8], cell: millstream_columns::Cell) -> Option<bool> {
         if cell.kind() != Kind::Text || cell.is_own() {
@@ -470,7 +487,8 @@ fn short_int(block: &[u8], cell: millstream_columns::Cell) -> Option<i64> {
     // The digits stand last, with zeros before them.
     let text = u64::from_le_bytes(bytes) << (64 - 8 * len) | ZEROS >> (8 * len);
     let digits = text ^ ZEROS;
-    let is_digits = (digits | digits.wrapping_add(0x0606_0606_0606_0606)) & 0xF0F0_F0F0_F0F0_F0F0 == 0;
+    let is_digits =
+        (digits | digits.wrapping_add(0x0606_0606_0606_0606)) & 0xF0F0_F0F0_F0F0_F0F0 == 0;
     // Two digits become one number, then two of those, then all.
     let pairs = digits.wrapping_mul(10 << 8 | 1) >> 8 & 0x00FF_00FF_00FF_00FF;
     let fours = pairs.wrapping_mul(100 << 16 | 1) >> 16 & 0x0000_FFFF_0000_FFFF;
@@ -558,11 +576,15 @@ impl Set {
     fn verdict(&self, cell: Cell<'_>) -> Verdict {
         match cell {
             Cell::Text(text) => Verdict::from(self.has_text(text)),
-            Cell::Escaped(text) => Verdict::from(self.has_text(&millstream_columns::unescape(text))),
+            Cell::Escaped(text) => {
+                Verdict::from(self.has_text(&millstream_columns::unescape(text)))
+            }
             Cell::Int(_) | Cell::Float(_) => match cell.number() {
                 Some(Number::Int(value)) => Verdict::from(self.ints.binary_search(&value).is_ok()),
                 Some(Number::Float(value)) => Verdict::from(
-                    self.ints.iter().any(|int| compare_mixed(*int, value) == Some(std::cmp::Ordering::Equal)),
+                    self.ints
+                        .iter()
+                        .any(|int| compare_mixed(*int, value) == Some(std::cmp::Ordering::Equal)),
                 ),
                 None => MISTYPED,
             },

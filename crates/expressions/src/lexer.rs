@@ -18,8 +18,8 @@ pub enum Token {
 
 /// Longer signs stand before those they begin with.
 const SIGNS: &[&str] = &[
-    "==", "!=", "<=", ">=", "&&", "||", "<", ">", "!", "+", "-", "*", "/", "%", "?", ":", ".", ",", "(", ")",
-    "[", "]", "{", "}",
+    "==", "!=", "<=", ">=", "&&", "||", "<", ">", "!", "+", "-", "*", "/", "%", "?", ":", ".", ",",
+    "(", ")", "[", "]", "{", "}",
 ];
 
 /// Signs of other languages, and what they are called here.
@@ -70,7 +70,9 @@ impl<'t> Lexer<'t> {
     fn token(&mut self) -> Result<Token, Fault> {
         let rest = self.rest();
         let mut first = rest.bytes();
-        let (Some(byte), next) = (first.next(), first.next().unwrap_or(0)) else { return Ok(Token::End) };
+        let (Some(byte), next) = (first.next(), first.next().unwrap_or(0)) else {
+            return Ok(Token::End);
+        };
         let is_quote = |byte| matches!(byte, b'"' | b'\'');
         let second = rest.as_bytes().get(2).copied().unwrap_or(0);
         match byte {
@@ -101,8 +103,9 @@ impl<'t> Lexer<'t> {
     fn quoted_name(&mut self) -> Result<Token, Fault> {
         let inside = &self.rest()[1..];
         let end = inside.find('`').filter(|end| *end > 0);
-        let end =
-            end.ok_or_else(|| Fault::new(self.at, "this name is not closed", "end it with a backtick"))?;
+        let end = end.ok_or_else(|| {
+            Fault::new(self.at, "this name is not closed", "end it with a backtick")
+        })?;
         self.at += end + 2;
         Ok(Token::Quoted(inside[..end].to_owned()))
     }
@@ -122,15 +125,17 @@ impl<'t> Lexer<'t> {
     /// `12`, `0x1F`, `12u`, `1.5`, `.5`, `1e3`.
     fn number(&mut self) -> Result<Token, Fault> {
         let (start, rest) = (self.at, self.rest());
-        let fault = |message| Fault::new(start, message, "numbers are written as 12, 0x1F, 1.5 or 1e3");
+        let fault =
+            |message| Fault::new(start, message, "numbers are written as 12, 0x1F, 1.5 or 1e3");
         if let Some(hex) = rest.strip_prefix("0x").or_else(|| rest.strip_prefix("0X")) {
             let len = hex.bytes().take_while(u8::is_ascii_hexdigit).count();
             self.at += 2 + len;
-            let value =
-                u64::from_str_radix(&hex[..len], 16).map_err(|_| fault("this number is too large"))?;
+            let value = u64::from_str_radix(&hex[..len], 16)
+                .map_err(|_| fault("this number is too large"))?;
             return self.number_end(Token::Int(value), start);
         }
-        let digits = |from: usize| rest.as_bytes()[from..].iter().take_while(|b| b.is_ascii_digit()).count();
+        let digits =
+            |from: usize| rest.as_bytes()[from..].iter().take_while(|b| b.is_ascii_digit()).count();
         let byte = |at: usize| rest.as_bytes().get(at).copied().unwrap_or(0);
         let mut len = digits(0);
         let whole = len;
@@ -143,7 +148,10 @@ impl<'t> Lexer<'t> {
         }
         self.at += len;
         let value = match len == whole {
-            true => rest[..len].parse().map(Token::Int).map_err(|_| fault("this number is too large"))?,
+            true => rest[..len]
+                .parse()
+                .map(Token::Int)
+                .map_err(|_| fault("this number is too large"))?,
             false => {
                 let value: f64 = rest[..len].parse().map_err(|_| fault("this is no number"))?;
                 Token::Double(
@@ -216,7 +224,8 @@ impl<'t> Lexer<'t> {
             '0'..='3' => (0, 3, 8),
             _ => return Err(fault()),
         };
-        let digits = rest.get(skip..skip + len).filter(|digits| digits.chars().all(|c| c.is_digit(radix)));
+        let digits =
+            rest.get(skip..skip + len).filter(|digits| digits.chars().all(|c| c.is_digit(radix)));
         self.at += 1 + skip + len;
         let value = digits.and_then(|digits| u32::from_str_radix(digits, radix).ok());
         value.and_then(char::from_u32).ok_or_else(fault)

@@ -1,9 +1,9 @@
 //! Conditions and computed fields: a subset of the Common Expression Language over columns.
 //!
-//! A text is read once ([`Expression::new`]) and then computed for the chosen rows of a batch at a time,
-//! as a condition ([`Expression::matches`]) or as a field ([`Expression::compute`]). Comparisons of a
-//! field with a constant are loops over its column; everything else is computed row by row, with the
-//! same result. `docs/expressions.md` describes the language.
+//! A text is read once ([`Expression::new`]) and then computed for the chosen rows of a batch at a
+//! time, as a condition ([`Expression::matches`]) or as a field ([`Expression::compute`]).
+//! Comparisons of a field with a constant are loops over its column; everything else is computed
+//! row by row, with the same result. `docs/expressions.md` describes the language.
 
 mod ast;
 mod compile;
@@ -50,8 +50,8 @@ impl Expression {
     ///
     /// # Errors
     ///
-    /// What is wrong, where, and what to write instead: of the grammar, of names of functions, and of
-    /// types, as far as they are known without the data.
+    /// What is wrong, where, and what to write instead: of the grammar, of names of functions, and
+    /// of types, as far as they are known without the data.
     pub fn new(text: &str) -> Result<Expression, Fault> {
         Expression::read(text, true).map_err(|fault| fault.placed(text))
     }
@@ -80,40 +80,44 @@ impl Expression {
         Ok(Expression { text: text.to_owned(), compiled: compile(&expr, strict)?, kernel })
     }
 
-    /// The names it reads, with dots between their parts, each once. `event[name]` with a computed name
-    /// is not among them.
+    /// The names it reads, with dots between their parts, each once. `event[name]` with a computed
+    /// name is not among them.
     pub fn fields(&self) -> impl Iterator<Item = &str> {
         self.compiled.paths.iter().map(|path| path.name())
     }
 
-    /// For which of the chosen rows the condition holds: `out` gets a bit per row, bit `row % 64` of word
-    /// `row / 64`. Rows for which it has no answer are not among them, and are counted.
+    /// For which of the chosen rows the condition holds: `out` gets a bit per row, bit `row % 64`
+    /// of word `row / 64`. Rows for which it has no answer are not among them, and are counted.
     pub fn matches(&self, input: &Input<'_>, out: &mut Vec<u64>, counts: &mut Counts) {
         let bound = Bound::new(&self.compiled.paths, input);
         let mut verdicts = vec![FALSE; input.rows];
         self.kernel.run(&bound, Chosen::Runs(input.runs), &mut verdicts);
         out.clear();
         out.extend(verdicts.chunks(64).map(|chunk| {
-            let bits = chunk.iter().enumerate().map(|(bit, verdict)| u64::from(*verdict == TRUE) << bit);
+            let bits =
+                chunk.iter().enumerate().map(|(bit, verdict)| u64::from(*verdict == TRUE) << bit);
             bits.fold(0, |word, bit| word | bit)
         }));
         if verdicts.iter().copied().fold(FALSE, u8::max) > TRUE {
-            verdicts.iter().filter_map(|verdict| error_of(*verdict)).for_each(|error| counts.add(error));
+            verdicts
+                .iter()
+                .filter_map(|verdict| error_of(*verdict))
+                .for_each(|error| counts.add(error));
         }
     }
 
     /// Its value for the chosen rows. A row for which it has none gets no value, and is counted.
-    /// Timestamps become [`Kind::Time`](millstream_columns::Kind::Time), durations texts such as `1.5s`,
-    /// lists and maps JSON. Values that lie in the block are not copied.
+    /// Timestamps become [`Kind::Time`](millstream_columns::Kind::Time), durations texts such as
+    /// `1.5s`, lists and maps JSON. Values that lie in the block are not copied.
     pub fn compute(&self, input: &Input<'_>, counts: &mut Counts) -> ColumnBuilder {
         let bound = Bound::new(&self.compiled.paths, input);
         output::compute(&self.compiled.node, &bound, counts)
     }
 }
 
-/// The text of an expression written anew, with every pair of parentheses that it could have: two texts that
-/// give the same are the same expression, and what it gives is read as the same expression. It may be too long
-/// or too deep to be read.
+/// The text of an expression written anew, with every pair of parentheses that it could have: two
+/// texts that give the same are the same expression, and what it gives is read as the same
+/// expression. It may be too long or too deep to be read.
 ///
 /// # Errors
 ///

@@ -44,12 +44,18 @@ impl Node {
                 of.has_macro()
             }
             Node::Member(of, _) | Node::HasMember(of, _) | Node::Matches(of, _) => of.has_macro(),
-            Node::Index(parts) | Node::Binary(_, parts) => parts.0.has_macro() || parts.1.has_macro(),
+            Node::Index(parts) | Node::Binary(_, parts) => {
+                parts.0.has_macro() || parts.1.has_macro()
+            }
             Node::List(list) | Node::All(list) | Node::Any(list) | Node::Call(_, list) => {
                 list.iter().any(Node::has_macro)
             }
-            Node::Map(entries) => entries.iter().any(|(key, value)| key.has_macro() || value.has_macro()),
-            Node::Choice(parts) => parts.0.has_macro() || parts.1.has_macro() || parts.2.has_macro(),
+            Node::Map(entries) => {
+                entries.iter().any(|(key, value)| key.has_macro() || value.has_macro())
+            }
+            Node::Choice(parts) => {
+                parts.0.has_macro() || parts.1.has_macro() || parts.2.has_macro()
+            }
             Node::Fold(..) => true,
         }
     }

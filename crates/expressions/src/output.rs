@@ -22,7 +22,12 @@ pub fn compute(node: &Node, bound: &Bound<'_>, counts: &mut Counts) -> ColumnBui
     builder
 }
 
-fn cell(node: &Node, bound: &Bound<'_>, row: usize, out: &mut ColumnBuilder) -> Result<Cell, Error> {
+fn cell(
+    node: &Node,
+    bound: &Bound<'_>,
+    row: usize,
+    out: &mut ColumnBuilder,
+) -> Result<Cell, Error> {
     let block = bound.input.block;
     if let Node::Field(path) = node {
         return match bound.raw(*path, row).ok_or(Error::Missing)? {

@@ -108,14 +108,19 @@ impl Parser {
             Token::Text(_) => "a text".to_owned(),
         };
         let name = if let Token::Name(name) = self.peek() { name.as_str() } else { "" };
-        let advice = FOREIGN.iter().find(|(word, _)| *word == name).map_or("", |(_, advice)| advice);
+        let advice =
+            FOREIGN.iter().find(|(word, _)| *word == name).map_or("", |(_, advice)| advice);
         Fault::new(self.at(), format!("{expected} should stand here, not {found}"), advice)
     }
 
     fn build(&self, at: usize, form: Form) -> Parsed {
         let expr = Expr::new(at, form);
         match expr.height > HEIGHT_MAX {
-            true => Err(Fault::new(at, format!("more than {HEIGHT_MAX} levels"), "write shorter chains")),
+            true => Err(Fault::new(
+                at,
+                format!("more than {HEIGHT_MAX} levels"),
+                "write shorter chains",
+            )),
             false => Ok(expr),
         }
     }
@@ -150,7 +155,12 @@ impl Parser {
         self.joined("&&", |parser| parser.binary(1), Form::All)
     }
 
-    fn joined(&mut self, sign: &str, part: fn(&mut Parser) -> Parsed, form: fn(Vec<Expr>) -> Form) -> Parsed {
+    fn joined(
+        &mut self,
+        sign: &str,
+        part: fn(&mut Parser) -> Parsed,
+        form: fn(Vec<Expr>) -> Form,
+    ) -> Parsed {
         let first = part(self)?;
         let at = self.at();
         let mut list = vec![first];
@@ -191,7 +201,8 @@ impl Parser {
         let is_negative = signs.last().is_some_and(|(_, sign)| *sign == Token::Sign("-"));
         let mut expr = match (self.peek(), is_negative) {
             (Token::Int(value), true) => {
-                let value = 0i64.checked_sub_unsigned(*value).ok_or_else(|| too_large(self.at()))?;
+                let value =
+                    0i64.checked_sub_unsigned(*value).ok_or_else(|| too_large(self.at()))?;
                 let (at, _) = signs.pop().unwrap_or((self.at(), Token::End));
                 self.advance();
                 let literal = self.build(at, Form::Int(value))?;
@@ -313,7 +324,11 @@ impl Parser {
 }
 
 fn too_large(at: usize) -> Fault {
-    Fault::new(at, "this number is too large", "whole numbers have 64 bits; write 1e20 for a larger one")
+    Fault::new(
+        at,
+        "this number is too large",
+        "whole numbers have 64 bits; write 1e20 for a larger one",
+    )
 }
 
 /// Advice for a function that does not exist.

@@ -13,9 +13,9 @@ impl std::fmt::Debug for Search {
     }
 }
 
-/// Searches the block from the first chosen cell to the last one. False if that is not worth it: when
-/// the cells do not follow each other in the block, or are less than half of it. Cells that are no plain
-/// text of the block are asked alone.
+/// Searches the block from the first chosen cell to the last one. False if that is not worth it:
+/// when the cells do not follow each other in the block, or are less than half of it. Cells that
+/// are no plain text of the block are asked alone.
 pub fn contains(
     search: &Search,
     block: &[u8],
@@ -61,8 +61,8 @@ fn is_plain(cell: Cell) -> bool {
     cell.kind() == Kind::Text && !cell.is_own()
 }
 
-/// Asks the cells that are not plain, and takes the others to have no hit. From where to where the plain
-/// cells reach, if they follow each other and are at least half of it.
+/// Asks the cells that are not plain, and takes the others to have no hit. From where to where the
+/// plain cells reach, if they follow each other and are at least half of it.
 fn prepare(
     block: &[u8],
     column: &Column,

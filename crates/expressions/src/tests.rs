@@ -33,7 +33,8 @@ fn value_of(text: &str, strict: bool) -> Result<Result<(String, String), Error>,
 
 /// Whether two expressions without fields have equal values of one type.
 fn have_one_value(a: &str, b: &str) -> bool {
-    let [a, b] = [a, b].map(|text| compile(&parse(text).expect("an expression"), false).expect("sound"));
+    let [a, b] =
+        [a, b].map(|text| compile(&parse(text).expect("an expression"), false).expect("sound"));
     let input = Input { block: b"", rows: 1, runs: &[(0, 1)], field: &no_fields, rest: None };
     let (bound_a, bound_b) = (Bound::new(&a.paths, &input), Bound::new(&b.paths, &input));
     match (evaluate(&a.node, &bound_a, 0), evaluate(&b.node, &bound_b, 0)) {

@@ -1,10 +1,11 @@
-//! Functions on texts. Positions count characters; of a text that is no UTF-8, what is broken counts as
-//! U+FFFD.
+//! Functions on texts. Positions count characters; of a text that is no UTF-8, what is broken
+//! counts as U+FFFD.
 
 use crate::value::{Error, Outcome, Value};
 use std::borrow::Cow;
 
-/// Bytes of a text that is computed, at most: so that no expression can multiply a line without end.
+/// Bytes of a text that is computed, at most: so that no expression can multiply a line without
+/// end.
 pub const COMPUTED_BYTES_MAX: usize = 16 << 20;
 
 /// Characters of a text.
@@ -82,7 +83,8 @@ fn limit(value: Option<&Value<'_>>) -> Result<Option<usize>, Error> {
 }
 
 pub fn replace<'a>(values: &[Value<'a>]) -> Outcome<'a> {
-    let (text, old, new) = (chars(values[0].text()?), chars(values[1].text()?), chars(values[2].text()?));
+    let (text, old, new) =
+        (chars(values[0].text()?), chars(values[1].text()?), chars(values[2].text()?));
     let most = limit(values.get(3))?.unwrap_or(usize::MAX);
     let hits = text.matches(&*old).take(most).count();
     check_len(text.len().saturating_add(hits.saturating_mul(new.len())))?;
@@ -97,8 +99,11 @@ pub fn split<'a>(values: &[Value<'a>]) -> Outcome<'a> {
     let (mut start, mut next) = (0, 0);
     while most > 0 && list.len() + 1 < most && start < text.len() {
         // An empty separator stands behind each character.
-        let skip =
-            if between.is_empty() { text[start..].chars().next().map_or(0, char::len_utf8) } else { 0 };
+        let skip = if between.is_empty() {
+            text[start..].chars().next().map_or(0, char::len_utf8)
+        } else {
+            0
+        };
         let Some(at) = text[start + skip..].find(&*between) else { break };
         next = start + skip + at;
         list.push(part(&text, start, next));
@@ -112,7 +117,8 @@ pub fn split<'a>(values: &[Value<'a>]) -> Outcome<'a> {
 }
 
 pub fn join<'a>(values: &[Value<'a>]) -> Outcome<'a> {
-    let between: &[u8] = values.get(1).map_or(Ok(&[][..]), |value| value.text().map(|text| &text[..]))?;
+    let between: &[u8] =
+        values.get(1).map_or(Ok(&[][..]), |value| value.text().map(|text| &text[..]))?;
     let mut out = Vec::new();
     for (index, value) in values[0].elements()?.iter().enumerate() {
         let text = value.text()?;

@@ -85,7 +85,8 @@ fn scaled(number: &str, unit_ns: i64) -> Option<i128> {
     if is_empty || fraction.contains('.') || whole.len() > 19 {
         return None;
     }
-    let mut ns = if whole.is_empty() { 0 } else { whole.parse::<i128>().ok()? } * i128::from(unit_ns);
+    let mut ns =
+        if whole.is_empty() { 0 } else { whole.parse::<i128>().ok()? } * i128::from(unit_ns);
     let mut place = i128::from(unit_ns);
     for digit in fraction.bytes().take(15) {
         // Dividing anew by each digit would round each time: only exact units are divided.
@@ -113,8 +114,11 @@ pub fn part(name: &str, of: &Value<'_>, zone: Option<&Value<'_>>) -> Outcome<'st
 
 /// Distance to UTC: `UTC`, `+02:00`, `-02:30`, `02:00`.
 fn zone_seconds(zone: &str) -> Option<i64> {
-    let signed =
-        if zone.starts_with(|c: char| c.is_ascii_digit()) { format!("+{zone}") } else { zone.into() };
+    let signed = if zone.starts_with(|c: char| c.is_ascii_digit()) {
+        format!("+{zone}")
+    } else {
+        zone.into()
+    };
     millstream_timestamps::distance(&signed).map(i64::from)
 }
 

@@ -4,8 +4,17 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Types(u16);
 
-const NAMES: [&str; 9] =
-    ["null", "a boolean", "an int", "a double", "a string", "a timestamp", "a duration", "a list", "a map"];
+const NAMES: [&str; 9] = [
+    "null",
+    "a boolean",
+    "an int",
+    "a double",
+    "a string",
+    "a timestamp",
+    "a duration",
+    "a list",
+    "a map",
+];
 
 impl Types {
     pub const NONE: Types = Types(0);

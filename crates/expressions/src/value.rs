@@ -128,7 +128,8 @@ impl<'a> Value<'a> {
             Value::Object(text) => {
                 let mut walk = Walk::container(text);
                 let members = std::iter::from_fn(|| walk.member());
-                let entry = |(name, value)| Ok((Value::Text(unescape(name)), Value::of_cell(value)?));
+                let entry =
+                    |(name, value)| Ok((Value::Text(unescape(name)), Value::of_cell(value)?));
                 Ok(Cow::Owned(members.map(entry).collect::<Result<_, _>>()?))
             }
             _ => Err(Error::Mistyped),
@@ -197,7 +198,10 @@ fn is_equal_within(a: &Value<'_>, b: &Value<'_>, depth: usize) -> Result<bool, E
     }
 }
 
-fn all<T>(mut list: impl Iterator<Item = T>, test: impl Fn(T) -> Result<bool, Error>) -> Result<bool, Error> {
+fn all<T>(
+    mut list: impl Iterator<Item = T>,
+    test: impl Fn(T) -> Result<bool, Error>,
+) -> Result<bool, Error> {
     list.try_fold(true, |so_far, next| Ok(so_far && test(next)?))
 }
 
@@ -210,7 +214,9 @@ pub fn compare(a: &Value<'_>, b: &Value<'_>) -> Result<Option<Ordering>, Error> 
         (Value::Int(a), Value::Double(b)) => compare_mixed(*a, *b),
         (Value::Double(a), Value::Int(b)) => compare_mixed(*b, *a).map(Ordering::reverse),
         (Value::Text(a), Value::Text(b)) => Some(a.cmp(b)),
-        (Value::Time(a), Value::Time(b)) | (Value::Duration(a), Value::Duration(b)) => Some(a.cmp(b)),
+        (Value::Time(a), Value::Time(b)) | (Value::Duration(a), Value::Duration(b)) => {
+            Some(a.cmp(b))
+        }
         _ => return Err(Error::Mistyped),
     })
 }

@@ -79,7 +79,8 @@ impl Kind {
         let end = memchr::memchr(b'\n', head);
         let line = &head[..end.unwrap_or(head.len())];
         // Of a longer line there is only the beginning.
-        let is_docker = || Kind::Docker.fields(line).is_some() || end.is_none() && docker::begins(line);
+        let is_docker =
+            || Kind::Docker.fields(line).is_some() || end.is_none() && docker::begins(line);
         match Kind::Cri.fields(line) {
             Some(_) => Some(Kind::Cri),
             None => is_docker().then_some(Kind::Docker),
@@ -100,8 +101,8 @@ impl Reader {
         Reader { kind, time: Parser::new(time) }
     }
 
-    /// The lines of `raw` that are whole with all their parts, their texts in `out` with `\n` between them.
-    /// `out` is as long as `raw`.
+    /// The lines of `raw` that are whole with all their parts, their texts in `out` with `\n`
+    /// between them. `out` is as long as `raw`.
     pub fn lines(
         &mut self,
         raw: &[u8],
@@ -169,7 +170,8 @@ impl Reader {
     #[inline]
     fn read(&mut self, line: &[u8], offset: usize) -> Option<Record> {
         let fields = self.kind.fields(line)?;
-        let stamp = self.time.parse(fields.time, i64::MIN).ok().filter(|s| s.len == fields.time.len())?;
+        let stamp =
+            self.time.parse(fields.time, i64::MIN).ok().filter(|s| s.len == fields.time.len())?;
         let start = offset + fields.start;
         Some(Record {
             text: (start as u32, (start + fields.text.len()) as u32),
@@ -208,7 +210,8 @@ impl Writer<'_> {
         self.scratch.records.clear();
     }
 
-    /// Lines from `first` on that lie among each other, and those of no stream, are joined with no others.
+    /// Lines from `first` on that lie among each other, and those of no stream, are joined with no
+    /// others.
     #[inline]
     fn set_apart(&mut self, first: usize) {
         let lines = &mut self.scratch.lines[first..];
@@ -248,7 +251,16 @@ impl Writer<'_> {
         let (start, end) = (start as u32, self.written as u32);
         let (offset, time_ns, stream) = (first.offset, first.time_ns, first.stream as u32);
         let cut = is_cut && !is_whole;
-        self.scratch.lines.push(Line { start, end, offset, next, time_ns, stream, glued: false, cut });
+        self.scratch.lines.push(Line {
+            start,
+            end,
+            offset,
+            next,
+            time_ns,
+            stream,
+            glued: false,
+            cut,
+        });
     }
 
     #[inline]

@@ -1,5 +1,5 @@
-//! The log format of the Container Runtime Interface: time, stream, tags and text, with blanks between.
-//! `2026-11-21T20:29:46.123456789Z stdout F GET /`
+//! The log format of the Container Runtime Interface: time, stream, tags and text, with blanks
+//! between. `2026-11-21T20:29:46.123456789Z stdout F GET /`
 
 use crate::container::{Fields, stream};
 use memchr::memchr;

@@ -96,8 +96,8 @@ impl Cursor<'_> {
     }
 }
 
-/// Writes what `text`, the inside of a JSON string, stands for to the beginning of `room`, which is as
-/// long; its length. An escape that JSON does not have is kept as it stands; it and half a pair
+/// Writes what `text`, the inside of a JSON string, stands for to the beginning of `room`, which is
+/// as long; its length. An escape that JSON does not have is kept as it stands; it and half a pair
 /// of surrogates, which becomes U+FFFD, are `faults`, as places behind `base`.
 #[inline]
 pub fn unescape(text: &[u8], room: &mut [u8], base: usize, faults: &mut Vec<u32>) -> usize {
@@ -118,8 +118,9 @@ pub fn unescape(text: &[u8], room: &mut [u8], base: usize, faults: &mut Vec<u32>
     written + rest.len()
 }
 
-/// The character for which the escape at the beginning of `text` stands, or as an error what takes the place
-/// of half a pair of surrogates, and the bytes of the escape. `None` if JSON does not have it.
+/// The character for which the escape at the beginning of `text` stands, or as an error what takes
+/// the place of half a pair of surrogates, and the bytes of the escape. `None` if JSON does not
+/// have it.
 #[inline]
 fn escape(text: &[u8]) -> Option<(Result<char, char>, usize)> {
     let character = match text.get(1)? {
@@ -139,7 +140,9 @@ fn escape(text: &[u8]) -> Option<(Result<char, char>, usize)> {
 fn unicode(text: &[u8]) -> Option<(Result<char, char>, usize)> {
     let unit = |at: usize| -> Option<u16> {
         let digits = text.get(at..at + 6)?.strip_prefix(b"\\u")?;
-        digits.iter().try_fold(0, |unit, byte| Some(unit << 4 | char::from(*byte).to_digit(16)? as u16))
+        digits
+            .iter()
+            .try_fold(0, |unit, byte| Some(unit << 4 | char::from(*byte).to_digit(16)? as u16))
     };
     let first = unit(0)?;
     let pair = [first, unit(6).unwrap_or(0)];

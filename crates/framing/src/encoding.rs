@@ -63,8 +63,8 @@ impl Coding {
         Coding { encoding: if head.starts_with(UTF_16_BOM_BE) { UTF_16BE } else { UTF_16LE } }
     }
 
-    /// The lines of `raw`, decoded into `out`. The bytes of `out` written, and whether it was too short
-    /// for all of them.
+    /// The lines of `raw`, decoded into `out`. The bytes of `out` written, and whether it was too
+    /// short for all of them.
     pub fn lines(
         self,
         raw: &[u8],
@@ -75,29 +75,38 @@ impl Coding {
     ) -> bool {
         self.line_ends(raw, lines_max, &mut scratch.ends);
         let whole_bytes = scratch.ends.last().map_or(0, |end| *end as usize);
-        let has_rest = close == Close::All && scratch.ends.len() < lines_max && whole_bytes < raw.len();
+        let has_rest =
+            close == Close::All && scratch.ends.len() < lines_max && whole_bytes < raw.len();
         let bytes = if has_rest { raw.len() } else { whole_bytes };
         let decoded = self.decode(&raw[..bytes], out, &mut scratch.faults);
         let text = &out[..decoded.written];
         millstream_scan::newlines(text, &mut scratch.newlines);
-        // A line end is a line end on both sides, see `line_ends`: the n-th of one is the n-th of the other.
+        // A line end is a line end on both sides, see `line_ends`: the n-th of one is the n-th of
+        // the other.
         let (mut start, mut offset) = (0, 0);
-        scratch.lines.extend(scratch.newlines.iter().zip(&scratch.ends).map(|(&newline, &next)| {
-            let line = whole(text, (start, newline), (offset, next));
-            (start, offset) = (newline + 1, next);
-            line
-        }));
+        scratch.lines.extend(scratch.newlines.iter().zip(&scratch.ends).map(
+            |(&newline, &next)| {
+                let line = whole(text, (start, newline), (offset, next));
+                (start, offset) = (newline + 1, next);
+                line
+            },
+        ));
         if has_rest && !decoded.is_full {
-            scratch.lines.push(unfinished(text, (start, text.len() as u32), (offset, raw.len() as u32)));
+            scratch.lines.push(unfinished(
+                text,
+                (start, text.len() as u32),
+                (offset, raw.len() as u32),
+            ));
         }
         decoded.is_full
     }
 
     /// Appends where the lines of `raw` end, behind their `\n`.
     ///
-    /// In the encodings with several bytes for a character, byte 0x0A is only ever `\n`: what follows
-    /// a first byte is 0x30 at least (WHATWG Encoding Standard, the decoders of gb18030, Big5,
-    /// Shift_JIS, EUC-JP, EUC-KR), and a byte below 0x80 that does not fit is read again by itself.
+    /// In the encodings with several bytes for a character, byte 0x0A is only ever `\n`: what
+    /// follows a first byte is 0x30 at least (WHATWG Encoding Standard, the decoders of gb18030,
+    /// Big5, Shift_JIS, EUC-JP, EUC-KR), and a byte below 0x80 that does not fit is read again by
+    /// itself.
     fn line_ends(self, raw: &[u8], lines_max: usize, ends: &mut Vec<u32>) {
         millstream_scan::newlines(raw, ends);
         if self.encoding == UTF_16LE {
@@ -149,8 +158,8 @@ impl Coding {
         }
     }
 
-    /// Decodes the beginning of `raw`, up to a character of which bytes may be missing: the bytes used
-    /// and written. Makes progress where `out` has room for 16 bytes.
+    /// Decodes the beginning of `raw`, up to a character of which bytes may be missing: the bytes
+    /// used and written. Makes progress where `out` has room for 16 bytes.
     pub fn piece(self, raw: &[u8], out: &mut [u8]) -> (usize, usize) {
         // Two bytes become one at least: what is longer than that cannot have room.
         let mut bytes = raw.len().min(2 * out.len());
@@ -176,7 +185,8 @@ impl Coding {
         let mut sink = [0; 256];
         let (mut used, mut last) = (0, false);
         loop {
-            let (result, read, _) = decoder.decode_to_utf8_without_replacement(&raw[used..], &mut sink, last);
+            let (result, read, _) =
+                decoder.decode_to_utf8_without_replacement(&raw[used..], &mut sink, last);
             used += read;
             match result {
                 DecoderResult::Malformed(bytes, _) if last => return usize::from(bytes),

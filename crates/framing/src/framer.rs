@@ -66,8 +66,8 @@ impl Framer {
         !matches!(self.reading, Reading::Plain)
     }
 
-    /// With `out` as many times as long as the raw bytes, and 16 bytes, everything finds room in it.
-    /// In a shorter one fewer events do.
+    /// With `out` as many times as long as the raw bytes, and 16 bytes, everything finds room in
+    /// it. In a shorter one fewer events do.
     pub fn expansion(&self) -> usize {
         match (&self.reading, self.rules.form) {
             (Reading::Coded(_), _) | (Reading::Unknown, Form::Utf16) => EXPANSION,
@@ -77,9 +77,10 @@ impl Framer {
 
     /// Finds the events of `input`, and writes their texts to `out` if it is decoding.
     ///
-    /// It always gets on: more than `bytes_max` + 2 raw bytes, with one whole line among them, room for
-    /// [`GROUP_ROWS_MAX`](crate::GROUP_ROWS_MAX) events and for their texts give an event at least. So do
-    /// any bytes with [`Close::All`]. Without its head, a file that needs one gives nothing.
+    /// It always gets on: more than `bytes_max` + 2 raw bytes, with one whole line among them, room
+    /// for [`GROUP_ROWS_MAX`](crate::GROUP_ROWS_MAX) events and for their texts give an event at
+    /// least. So do any bytes with [`Close::All`]. Without its head, a file that needs one gives
+    /// nothing.
     ///
     /// # Panics
     /// If the raw bytes are 4 GiB or more.
@@ -100,7 +101,8 @@ impl Framer {
             _ => 0,
         };
         if !found.events.is_empty() {
-            found.tally.broken = scratch.faults.iter().filter(|at| **at as usize <= written).count() as u64;
+            found.tally.broken =
+                scratch.faults.iter().filter(|at| **at as usize <= written).count() as u64;
         }
         found.scratch = scratch;
         Framed { used, written }
@@ -120,14 +122,21 @@ impl Framer {
             Reading::Coded(coding) => !coding.lines(raw, out, close, lines_max, scratch),
             Reading::Container(reader) => {
                 let is_all = raw.len() <= out.len();
-                let (raw, close) = if is_all { (raw, close) } else { (&raw[..out.len()], Close::No) };
+                let (raw, close) =
+                    if is_all { (raw, close) } else { (&raw[..out.len()], Close::No) };
                 reader.lines(raw, out, close, (lines_max, self.rules.limits), scratch);
                 is_all
             }
         }
     }
 
-    fn events(&mut self, scratch: &Scratch, of: &Lines<'_>, reference_ns: i64, found: &mut Found) -> usize {
+    fn events(
+        &mut self,
+        scratch: &Scratch,
+        of: &Lines<'_>,
+        reference_ns: i64,
+        found: &mut Found,
+    ) -> usize {
         match &self.rules.rule {
             Some(rule) => {
                 let judge = Judge { rule, time: self.time.as_mut(), reference_ns };
@@ -145,9 +154,9 @@ impl Framer {
         }
     }
 
-    /// Decodes the beginning of a line that is too long to frame into `out`; the raw bytes used
-    /// and the bytes written. No character is torn, and at least one is used where `out` has room for 16 bytes.
-    /// A container's line goes through as it stands.
+    /// Decodes the beginning of a line that is too long to frame into `out`; the raw bytes used and
+    /// the bytes written. No character is torn, and at least one is used where `out` has room for
+    /// 16 bytes. A container's line goes through as it stands.
     pub fn piece(&self, raw: &[u8], out: &mut [u8]) -> (usize, usize) {
         if let Reading::Coded(coding) = &self.reading {
             return coding.piece(raw, out);
@@ -162,7 +171,8 @@ fn reader(kind: Kind, rules: &Rules) -> Reading {
     Reading::Container(Box::new(Reader::new(kind, rules.container_time.clone())))
 }
 
-/// The most bytes up to `max` at the beginning of `text` that do not end within a character of UTF-8.
+/// The most bytes up to `max` at the beginning of `text` that do not end within a character of
+/// UTF-8.
 fn whole_characters(text: &[u8], max: usize) -> usize {
     let max = max.min(text.len());
     let is_within = |at: usize| text.get(at).is_some_and(|byte| byte & 0xC0 == 0x80);

@@ -17,8 +17,8 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Whether something that takes `bytes` in the file, line ends included, is longer than an event
-    /// may be.
+    /// Whether something that takes `bytes` in the file, line ends included, is longer than an
+    /// event may be.
     #[inline]
     pub fn exceeded_by(self, bytes: usize) -> bool {
         bytes > self.bytes + LINE_END_BYTES_MAX
@@ -49,12 +49,18 @@ struct Open {
 impl Open {
     fn new(line: &Line, seen: Seen) -> Open {
         let time_ns = if seen.time_ns == TIME_UNKNOWN { line.time_ns } else { seen.time_ns };
-        let event = Event { start: line.start, end: line.end, offset: line.offset, next: line.next, time_ns };
+        let event = Event {
+            start: line.start,
+            end: line.end,
+            offset: line.offset,
+            next: line.next,
+            time_ns,
+        };
         Open { event, lines: 1, state: seen.state, stream: line.stream, is_done: seen.last }
     }
 
-    /// Whether a line can join. One that was cut cannot: how far it goes was only seen when more bytes than an
-    /// event may have were there, and with fewer of them this event has ended before.
+    /// Whether a line can join. One that was cut cannot: how far it goes was only seen when more
+    /// bytes than an event may have were there, and with fewer of them this event has ended before.
     #[inline]
     fn has_room(&self, line: &Line, limits: Limits) -> bool {
         let (text, bytes) = (line.end - self.event.start, line.next - self.event.offset);
@@ -129,7 +135,13 @@ pub fn single(lines: &[Line], rows_max: usize, found: &mut Found) -> usize {
 }
 
 /// Joins lines to events; the raw bytes used up.
-pub fn group(lines: &[Line], of: &Lines<'_>, judge: Judge<'_>, limits: Limits, found: &mut Found) -> usize {
+pub fn group(
+    lines: &[Line],
+    of: &Lines<'_>,
+    judge: Judge<'_>,
+    limits: Limits,
+    found: &mut Found,
+) -> usize {
     let events = Events { found, used: 0, kept: 0, pending: Tally::default() };
     let mut grouping = Grouping { judge, limits, events, open: None };
     for line in lines {

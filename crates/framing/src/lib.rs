@@ -1,6 +1,6 @@
 //! How the bytes of a file become events: lines that belong together, encodings, and the formats in
-//! which container runtimes write. No clock, and no I/O once the name of a time zone is looked up, when
-//! rules are compiled.
+//! which container runtimes write. No clock, and no I/O once the name of a time zone is looked up,
+//! when rules are compiled.
 //!
 //! [`Rules`] are compiled once. A [`Framer`] applies them to one file: it is given bytes that begin
 //! where an event begins, and says which events are whole. What it gives depends on those bytes
@@ -69,7 +69,8 @@ pub struct Tally {
     pub misfits: u64,
     /// Events ended by a limit.
     pub cut: u64,
-    /// Byte sequences that stand for no character, and lines that are not of the container's format.
+    /// Byte sequences that stand for no character, and lines that are not of the container's
+    /// format.
     pub broken: u64,
 }
 

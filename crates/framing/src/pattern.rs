@@ -47,7 +47,8 @@ impl Pattern {
         // The same options as those of the expression, which was accepted.
         let parsed = ParserBuilder::new().utf8(false).build().parse(text);
         let mut prefix = Vec::new();
-        let is_prefix = parsed.is_ok_and(|parsed| is_anchored(&parsed) && read(&parsed, &mut prefix));
+        let is_prefix =
+            parsed.is_ok_and(|parsed| is_anchored(&parsed) && read(&parsed, &mut prefix));
         Ok(Pattern { prefix, is_prefix, regex })
     }
 
@@ -114,8 +115,12 @@ fn of(class: &Class) -> Bytes {
         bytes.others |= end >= 0x80;
     };
     match class {
-        Class::Unicode(class) => class.iter().for_each(|range| add(range.start().into(), range.end().into())),
-        Class::Bytes(class) => class.iter().for_each(|range| add(range.start().into(), range.end().into())),
+        Class::Unicode(class) => {
+            class.iter().for_each(|range| add(range.start().into(), range.end().into()))
+        }
+        Class::Bytes(class) => {
+            class.iter().for_each(|range| add(range.start().into(), range.end().into()))
+        }
     }
     bytes
 }

@@ -33,7 +33,8 @@ pub mod java {
 
     /// `java.lang.IllegalStateException: no such order`, `com.example.Store$GoneException`.
     fn is_exception(line: &[u8]) -> bool {
-        let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'$');
+        let is_part =
+            |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'$');
         if !line.first().is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'_') {
             return false;
         }
@@ -165,7 +166,8 @@ pub mod go {
     }
 
     fn is_head(line: &[u8]) -> bool {
-        let heads: [&[u8]; 5] = [b"panic: ", b"fatal error: ", b"SIGQUIT: ", b"SIGSEGV: ", b"SIGABRT: "];
+        let heads: [&[u8]; 5] =
+            [b"panic: ", b"fatal error: ", b"SIGQUIT: ", b"SIGSEGV: ", b"SIGABRT: "];
         heads.iter().any(|head| line.starts_with(head))
     }
 
@@ -191,7 +193,9 @@ pub mod go {
             let name = line.iter().take_while(|byte| !b" (".contains(byte)).count();
             name > 0 && line.get(name) == Some(&b'(') && line.ends_with(b")")
         };
-        line.starts_with(b"created by ") || line.starts_with(b"...additional frames") || names_function()
+        line.starts_with(b"created by ")
+            || line.starts_with(b"...additional frames")
+            || names_function()
     }
 }
 

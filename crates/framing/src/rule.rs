@@ -88,11 +88,19 @@ impl Judge<'_> {
             }
             (Rule::StartContinue(_, more), _) => {
                 let seen = self.begin(line);
-                if !seen.fits && (line.is_empty() || more.is_match(line)) { Seen::JOINS } else { seen }
+                if !seen.fits && (line.is_empty() || more.is_match(line)) {
+                    Seen::JOINS
+                } else {
+                    seen
+                }
             }
             (Rule::End(end), _) => Seen { last: end.is_match(line), ..Seen::JOINS },
-            (Rule::Java, State::Java(state)) => self.joined(state.next(line).map(State::Java), line),
-            (Rule::Python, State::Python(state)) => self.joined(state.next(line).map(State::Python), line),
+            (Rule::Java, State::Java(state)) => {
+                self.joined(state.next(line).map(State::Java), line)
+            }
+            (Rule::Python, State::Python(state)) => {
+                self.joined(state.next(line).map(State::Python), line)
+            }
             (Rule::Go, State::Go(state)) => self.joined(state.next(line).map(State::Go), line),
             (Rule::Json, State::Json(state)) => {
                 let state = state.after(line);
@@ -129,7 +137,9 @@ impl Judge<'_> {
                 let state = State::Java(java::State::first(line));
                 Seen { state, ..Seen::begins(!java::continues(line)) }
             }
-            Rule::Python => Seen { state: State::Python(python::State::first(line)), ..Seen::begins(true) },
+            Rule::Python => {
+                Seen { state: State::Python(python::State::first(line)), ..Seen::begins(true) }
+            }
             Rule::Go => Seen { state: State::Go(go::State::first(line)), ..Seen::begins(true) },
             Rule::Json => match json::State::first(line) {
                 Some(state) => {

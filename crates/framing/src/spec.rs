@@ -127,16 +127,19 @@ impl Rules {
     ///
     /// # Errors
     ///
-    /// The first fault; its pointer counts from the object that has `multiline`, `encoding` and `format`.
+    /// The first fault; its pointer counts from the object that has `multiline`, `encoding` and
+    /// `format`.
     pub fn new(spec: &Spec) -> Result<Rules, Fault> {
         let form = form(spec)?;
         let (rule, time) = match &spec.multiline {
             Some(multiline) => (Some(rule(multiline)?), time(multiline)?),
             None => (None, None),
         };
-        let lines = spec.multiline.as_ref().map_or(LINES_MAX_DEFAULT, |multiline| multiline.lines_max);
+        let lines =
+            spec.multiline.as_ref().map_or(LINES_MAX_DEFAULT, |multiline| multiline.lines_max);
         let limits = Limits { lines, bytes: spec.bytes_max };
-        let container_time = Format::new("rfc3339", None).map_err(|message| ("/format", message))?;
+        let container_time =
+            Format::new("rfc3339", None).map_err(|message| ("/format", message))?;
         Ok(Rules { form, rule, time, limits, container_time: Arc::new(container_time) })
     }
 
@@ -160,13 +163,18 @@ fn form(spec: &Spec) -> Result<Form, Fault> {
         (Name::Utf8, Some(form)) => Ok(form),
         (Name::Utf16, None) => Ok(Form::Utf16),
         (Name::Coding(coding), None) => Ok(Form::Coded(coding)),
-        (_, Some(_)) => Err(("/encoding", "container runtimes write utf-8; leave out encoding".into())),
+        (_, Some(_)) => {
+            Err(("/encoding", "container runtimes write utf-8; leave out encoding".into()))
+        }
     }
 }
 
 fn rule(multiline: &Multiline) -> Result<Rule, Fault> {
     if multiline.lines_max == 0 {
-        return Err(("/multiline/lines_max", "an event has one line at least; write 1 or more".into()));
+        return Err((
+            "/multiline/lines_max",
+            "an event has one line at least; write 1 or more".into(),
+        ));
     }
     let pattern = |text: &Option<String>, key| {
         let pattern = text.as_deref().map(Pattern::new).transpose();
@@ -185,7 +193,8 @@ fn rule(multiline: &Multiline) -> Result<Rule, Fault> {
         }
         (Some(First::Indentation), None, None) => Rule::Indentation,
         (Some(First::Indentation), ..) => {
-            let message = "indentation says it all; leave out continue and end, or write start: regex";
+            let message =
+                "indentation says it all; leave out continue and end, or write start: regex";
             return Err(("/multiline/start", message.into()));
         }
         (Some(First::Matcher(start)), Some(more), None) => Rule::StartContinue(start, more),
@@ -194,7 +203,10 @@ fn rule(multiline: &Multiline) -> Result<Rule, Fault> {
         (None, Some(more), None) => Rule::Continue(more),
         (None, None, Some(end)) => Rule::End(end),
         (None, None, None) => {
-            return Err(("/multiline", "joins nothing; write preset:, start:, continue: or end:".into()));
+            return Err((
+                "/multiline",
+                "joins nothing; write preset:, start:, continue: or end:".into(),
+            ));
         }
     })
 }
@@ -207,7 +219,8 @@ enum First {
 
 fn start(multiline: &Multiline, pattern: Option<Pattern>) -> Result<Option<First>, Fault> {
     if multiline.time.is_some() && multiline.start != Some(Start::Timestamp) {
-        let message = "says where a time is, which only start: timestamp reads; write that, or leave it out";
+        let message =
+            "says where a time is, which only start: timestamp reads; write that, or leave it out";
         return Err(("/multiline/format", message.into()));
     }
     if pattern.is_some() && multiline.start != Some(Start::Regex) {
@@ -218,10 +231,13 @@ fn start(multiline: &Multiline, pattern: Option<Pattern>) -> Result<Option<First
         None => None,
         Some(Start::Indentation) => Some(First::Indentation),
         Some(Start::Regex) => {
-            let missing = || ("/multiline/pattern", "start: regex needs it; write for example '^\\['".into());
+            let missing =
+                || ("/multiline/pattern", "start: regex needs it; write for example '^\\['".into());
             Some(First::Matcher(Matcher::Pattern(pattern.ok_or_else(missing)?)))
         }
-        Some(Start::Timestamp) if multiline.time.as_ref().is_none_or(|time| time.formats.is_empty()) => {
+        Some(Start::Timestamp)
+            if multiline.time.as_ref().is_none_or(|time| time.formats.is_empty()) =>
+        {
             let message = "start: timestamp needs it; write for example iso8601";
             return Err(("/multiline/format", message.into()));
         }
@@ -242,7 +258,8 @@ fn below((key, message): Fault) -> Fault {
 fn preset_rule(multiline: &Multiline, preset: Preset) -> Result<Rule, Fault> {
     let Multiline { start, time, pattern, more, end, .. } = multiline;
     if start.is_some() || time.is_some() || [pattern, more, end].iter().any(|text| text.is_some()) {
-        let message = "a preset is a whole rule; leave it out, or start, pattern, format, continue and end";
+        let message =
+            "a preset is a whole rule; leave it out, or start, pattern, format, continue and end";
         return Err(("/multiline/preset", message.into()));
     }
     Ok(match preset {

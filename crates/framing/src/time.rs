@@ -16,8 +16,8 @@ pub struct TimeSpec {
     pub after: Option<String>,
     /// Behind which occurrence of `after` it begins, counted from 1; the first if left out.
     pub nth: Option<u32>,
-    /// Time zone of times that do not say it, as `millstream-zones` has it: `UTC`, `+02:00`, `Europe/Berlin`,
-    /// `local`.
+    /// Time zone of times that do not say it, as `millstream-zones` has it: `UTC`, `+02:00`,
+    /// `Europe/Berlin`, `local`.
     pub timezone: Option<String>,
 }
 
@@ -66,21 +66,25 @@ impl TimeSpec {
 
     fn place_fault(&self) -> Option<Fault> {
         match (self.after.as_deref(), self.nth) {
-            (Some(""), _) => {
-                Some(("/after", "an empty text is everywhere; write the text before the time".into()))
-            }
-            (Some(text), _) if text.contains('\n') => {
-                Some(("/after", "no line has a line end within; write the text before the time".into()))
-            }
+            (Some(""), _) => Some((
+                "/after",
+                "an empty text is everywhere; write the text before the time".into(),
+            )),
+            (Some(text), _) if text.contains('\n') => Some((
+                "/after",
+                "no line has a line end within; write the text before the time".into(),
+            )),
             (_, Some(0)) => Some(("/nth", "counts from 1; write 1 for the first".into())),
-            (None, Some(_)) => Some(("/nth", "counts what `after` names; write after as well".into())),
+            (None, Some(_)) => {
+                Some(("/nth", "counts what `after` names; write after as well".into()))
+            }
             _ => None,
         }
     }
 }
 
-/// Whether no text of this format begins with white space: it is a preset, or its first piece stands
-/// for letters or digits.
+/// Whether no text of this format begins with white space: it is a preset, or its first piece
+/// stands for letters or digits.
 fn is_never_indented(format: &str) -> bool {
     match format.as_bytes() {
         [b'%', piece, ..] => b"YymdbBjaAHIMSsFTRD".contains(piece),
@@ -114,7 +118,9 @@ impl Place {
         match self {
             Place::Beginning => Some(0),
             Place::Byte(byte, 0) => memchr::memchr(*byte, line).map(|at| at + 1),
-            Place::Byte(byte, skipped) => memchr::memchr_iter(*byte, line).nth(*skipped).map(|at| at + 1),
+            Place::Byte(byte, skipped) => {
+                memchr::memchr_iter(*byte, line).nth(*skipped).map(|at| at + 1)
+            }
             Place::Text(finder, skipped) => {
                 finder.find_iter(line).nth(*skipped).map(|at| at + finder.needle().len())
             }
@@ -156,13 +162,15 @@ impl TimeReader {
         let text = &line[at..];
         match self.parser.parse(text, reference_ns) {
             Ok(stamp) if !self.is_whole || stamp.len == text.len() => Ok(stamp.ns),
-            Ok(stamp) => self.otherwise(text, reference_ns).ok_or(Unread::Fault(TimeFault::Text(stamp.len))),
+            Ok(stamp) => {
+                self.otherwise(text, reference_ns).ok_or(Unread::Fault(TimeFault::Text(stamp.len)))
+            }
             Err(fault) => self.otherwise(text, reference_ns).ok_or(Unread::Fault(fault)),
         }
     }
 
-    /// The time as the other formats read it. They are always tried in their order, as a text may fit
-    /// several of them.
+    /// The time as the other formats read it. They are always tried in their order, as a text may
+    /// fit several of them.
     fn otherwise(&mut self, text: &[u8], reference_ns: i64) -> Option<i64> {
         let fits = |stamp: &Stamp| !self.is_whole || stamp.len == text.len();
         let mut read = self.others.iter_mut().map(|parser| parser.parse(text, reference_ns));
@@ -198,9 +206,12 @@ mod tests {
             let spec = TimeSpec { formats: vec![format.into()], ..TimeSpec::default() };
             spec.reader().unwrap().time(line.as_bytes(), 0).is_ok()
         };
-        assert!(reads("%e %b %Y %T", " 9 Nov 2025 01:02:03") && reads(" %F %T", " 2025-11-09 01:02:03"));
+        assert!(
+            reads("%e %b %Y %T", " 9 Nov 2025 01:02:03") && reads(" %F %T", " 2025-11-09 01:02:03")
+        );
         assert!(reads("%k:%M %F", " 1:02 2025-11-09") && reads("%FT%T", "2025-11-09T01:02:03"));
-        for format in ["%Y-%m-%d %T", "%F %T", "%d %m %Y %T", "%H %F", "iso8601", "rfc3339", "epoch_s", "%s"]
+        for format in
+            ["%Y-%m-%d %T", "%F %T", "%d %m %Y %T", "%H %F", "iso8601", "rfc3339", "epoch_s", "%s"]
         {
             // Neither the short cut nor the format takes it.
             let parsed = Format::new(format, None).unwrap().parse(b" 2025-11-09 01:02:03", 0);
@@ -224,8 +235,10 @@ mod tests {
 
     #[test]
     fn the_first_format_that_fits_reads_the_time() {
-        let formats = ["%d.%m.%Y %T", "%m.%d.%Y %T", "iso8601", "epoch_s"].map(str::to_owned).to_vec();
-        let spec = TimeSpec { formats, timezone: Some("Europe/Berlin".into()), ..TimeSpec::default() };
+        let formats =
+            ["%d.%m.%Y %T", "%m.%d.%Y %T", "iso8601", "epoch_s"].map(str::to_owned).to_vec();
+        let spec =
+            TimeSpec { formats, timezone: Some("Europe/Berlin".into()), ..TimeSpec::default() };
         assert_eq!(spec.faults(), [("/format", EPOCH_FAULT.to_owned())]);
         let spec = TimeSpec { formats: spec.formats[..3].to_vec(), ..spec };
         let mut reader = spec.reader().unwrap();
@@ -252,11 +265,16 @@ mod tests {
     fn wrong_zones_and_formats_have_their_place_and_advice() {
         let faults = |formats: &[&str], timezone: Option<&str>| {
             let formats = formats.iter().map(|format| (*format).to_owned()).collect();
-            TimeSpec { formats, timezone: timezone.map(str::to_owned), ..TimeSpec::default() }.faults()
+            TimeSpec { formats, timezone: timezone.map(str::to_owned), ..TimeSpec::default() }
+                .faults()
         };
-        assert!(matches!(&faults(&[], None)[..], [("/format", message)] if message.contains("write")));
+        assert!(
+            matches!(&faults(&[], None)[..], [("/format", message)] if message.contains("write"))
+        );
         let wrong = faults(&["iso8601"], Some("Europe/Berln"));
-        assert!(matches!(&wrong[..], [("/timezone", message)] if message.contains("Europe/Berlin?")));
+        assert!(
+            matches!(&wrong[..], [("/timezone", message)] if message.contains("Europe/Berlin?"))
+        );
         assert_eq!(faults(&["iso8601", "%F %T"], Some("America/New_York")), []);
     }
 }

@@ -1,8 +1,8 @@
 //! However the bytes of a file arrive, the events are the same.
 
 use millstream_framing::{
-    Close, Container, Event, Found, Framer, HEAD_BYTES, Input, Multiline, Preset, Rules, Spec, Start, Tally,
-    TimeSpec,
+    Close, Container, Event, Found, Framer, HEAD_BYTES, Input, Multiline, Preset, Rules, Spec,
+    Start, Tally, TimeSpec,
 };
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -22,7 +22,8 @@ fn framer(rules: &Arc<Rules>, file: &[u8]) -> Framer {
     framer
 }
 
-/// Frames `raw`, which begins at `position` of the file; the events with their texts, and what was used.
+/// Frames `raw`, which begins at `position` of the file; the events with their texts, and what was
+/// used.
 fn frame(
     framer: &mut Framer,
     raw: &[u8],
@@ -49,13 +50,15 @@ fn whole(rules: &Arc<Rules>, file: &[u8]) -> (Vec<Got>, Tally) {
     (got.into_iter().map(|(got, _)| got).collect(), tally)
 }
 
-/// A length that the file has grown to, most events to give, and how many of those are delivered, if not all.
+/// A length that the file has grown to, most events to give, and how many of those are delivered,
+/// if not all.
 type Step = (Index, Index, Option<Index>);
 
 /// Frames the file as it grows, each time with another framer.
 fn grown(rules: &Arc<Rules>, file: &[u8], steps: &[Step]) -> (Vec<Got>, Tally) {
     let (mut all, mut tally, mut position) = (Vec::new(), Tally::default(), 0);
-    let mut lengths: Vec<usize> = steps.iter().map(|(length, ..)| length.index(file.len() + 1)).collect();
+    let mut lengths: Vec<usize> =
+        steps.iter().map(|(length, ..)| length.index(file.len() + 1)).collect();
     lengths.sort_unstable();
     let closes = steps.iter().map(|_| Close::No).chain(std::iter::repeat(Close::All));
     let mut rest = lengths.into_iter().chain(std::iter::repeat(file.len())).zip(closes).enumerate();
@@ -70,7 +73,9 @@ fn grown(rules: &Arc<Rules>, file: &[u8], steps: &[Step]) -> (Vec<Got>, Tally) {
         let stop = stop.map_or(got.len(), |stop| stop.index(got.len() + 1));
         let (kept, next, is_all) = delivered(&got, stop);
         let next = if is_all { used } else { next };
-        all.extend(kept.iter().map(|(got, _)| Got { offset: got.offset + position as u64, ..got.clone() }));
+        all.extend(
+            kept.iter().map(|(got, _)| Got { offset: got.offset + position as u64, ..got.clone() }),
+        );
         if is_all {
             tally = Tally {
                 misfits: tally.misfits + counted.misfits,
@@ -84,7 +89,8 @@ fn grown(rules: &Arc<Rules>, file: &[u8], steps: &[Step]) -> (Vec<Got>, Tally) {
     (all, tally)
 }
 
-/// The events up to `stop` that can be used up without those behind, where that ends, and whether it is all.
+/// The events up to `stop` that can be used up without those behind, where that ends, and whether
+/// it is all.
 fn delivered(got: &[(Got, Event)], stop: usize) -> (&[(Got, Event)], usize, bool) {
     let moves = |index: usize| {
         let before = if index == 0 { 0 } else { got[index - 1].1.next };
@@ -139,8 +145,17 @@ fn specs() -> Vec<Spec> {
             specs.push(Spec { container, bytes_max: 300, ..multiline(rule) });
         }
     }
-    for name in ["utf-16le", "utf-16be", "utf-16", "gbk", "gb18030", "big5", "shift_jis", "euc-kr", "euc-jp"]
-    {
+    for name in [
+        "utf-16le",
+        "utf-16be",
+        "utf-16",
+        "gbk",
+        "gb18030",
+        "big5",
+        "shift_jis",
+        "euc-kr",
+        "euc-jp",
+    ] {
         specs.push(Spec { encoding: Some(name.into()), ..Spec::default() });
         specs.push(Spec { encoding: Some(name.into()), ..multiline(regex("^a")) });
     }
@@ -194,7 +209,9 @@ fn file(spec: &Spec, lines: &[&str], noise: &[(Index, u8)]) -> Vec<u8> {
     let mut file: Vec<u8> = match spec.encoding.as_deref() {
         Some("utf-16be") => wide(u16::to_be_bytes),
         Some("utf-16le" | "utf-16") => wide(u16::to_le_bytes),
-        Some(name) => encoding_rs::Encoding::for_label(name.as_bytes()).unwrap().encode(&text).0.into(),
+        Some(name) => {
+            encoding_rs::Encoding::for_label(name.as_bytes()).unwrap().encode(&text).0.into()
+        }
         None => text.into(),
     };
     for (at, byte) in noise.iter().filter(|_| !lines.is_empty()) {
@@ -225,8 +242,8 @@ proptest! {
         prop_assert_eq!(&got, &expected);
         // Nothing is left over, and nothing comes twice.
         prop_assert!(expected.windows(2).all(|pair| pair[0].offset < pair[1].offset));
-        // Nor does what is counted, where all that is given is delivered. How an event was cut can only be
-        // told when its next line is whole.
+        // Nor does what is counted, where all that is given is delivered. How an event was cut can
+        // only be told when its next line is whole.
         let all: Vec<Step> = steps.iter().map(|(length, rows, _)| (*length, *rows, None)).collect();
         let (_, counted) = grown(&rules, &file, &all);
         prop_assert_eq!((counted.misfits, counted.broken), (tally.misfits, tally.broken));

@@ -37,7 +37,8 @@ fn both(name: &str, raw: &[u8], room: usize) -> (String, String, usize, u64) {
     let (mut got, mut position, mut broken) = (Vec::new(), 0, 0);
     let (mut out, mut found) = (vec![0; room], Found::default());
     loop {
-        let input = Input { raw: &raw[position..], close: Close::All, rows_max: 7, reference_ns: 0 };
+        let input =
+            Input { raw: &raw[position..], close: Close::All, rows_max: 7, reference_ns: 0 };
         let framed = framer.frame(input, &mut out, &mut found);
         for event in &found.events {
             got.extend_from_slice(&out[event.start as usize..event.end as usize]);

@@ -1,8 +1,8 @@
 //! What programs and container runtimes really write, and the events it is.
 
 use millstream_framing::{
-    Close, Container, Event, Found, Framed, Framer, HEAD_BYTES, Input, Multiline, Preset, Rules, Spec, Start,
-    TIME_UNKNOWN, Tally, TimeSpec,
+    Close, Container, Event, Found, Framed, Framer, HEAD_BYTES, Input, Multiline, Preset, Rules,
+    Spec, Start, TIME_UNKNOWN, Tally, TimeSpec,
 };
 
 /// Frames bytes; the events, their texts, what was used, what was counted.
@@ -18,7 +18,8 @@ fn frame(spec: &Spec, raw: &[u8], close: Close) -> Got {
     framer.see_head(&raw[..raw.len().min(HEAD_BYTES)], true);
     let mut out = vec![0; raw.len() * framer.expansion() + 16];
     let mut found = Found::default();
-    let framed = framer.frame(Input { raw, close, rows_max: 1000, reference_ns: 0 }, &mut out, &mut found);
+    let framed =
+        framer.frame(Input { raw, close, rows_max: 1000, reference_ns: 0 }, &mut out, &mut found);
     let text = if framer.is_decoding() { &out } else { raw };
     let texts = found.events.iter().map(|e| &text[e.start as usize..e.end as usize]);
     let texts = texts.map(|text| String::from_utf8_lossy(text).into_owned()).collect();
@@ -42,8 +43,11 @@ fn regex(pattern: &str) -> Multiline {
 }
 
 fn timestamp(format: &str, after: Option<&str>) -> Multiline {
-    let time =
-        TimeSpec { formats: vec![format.into()], after: after.map(str::to_owned), ..TimeSpec::default() };
+    let time = TimeSpec {
+        formats: vec![format.into()],
+        after: after.map(str::to_owned),
+        ..TimeSpec::default()
+    };
     Multiline { start: Some(Start::Timestamp), time: Some(time), ..Multiline::default() }
 }
 
@@ -51,7 +55,10 @@ fn timestamp(format: &str, after: Option<&str>) -> Multiline {
 fn assert_parts(spec: &Spec, parts: &str) {
     let expected: Vec<&str> = parts.split("%%\n").collect();
     let got = texts(spec, &expected.concat());
-    assert_eq!(got, expected.iter().map(|part| part.strip_suffix('\n').unwrap_or(part)).collect::<Vec<_>>());
+    assert_eq!(
+        got,
+        expected.iter().map(|part| part.strip_suffix('\n').unwrap_or(part)).collect::<Vec<_>>()
+    );
 }
 
 #[test]
@@ -218,7 +225,10 @@ fn an_event_has_the_time_of_its_first_line() {
     let spec = of(timestamp("%Y-%m-%d %H:%M:%S", Some("[")));
     let raw = "lost\nINFO [2000-02-29 12:34:56] a\n  b\n\n[2000-02-29 12:34:57] c\n";
     let got = frame(&spec, raw.as_bytes(), Close::All);
-    assert_eq!(got.texts, ["lost", "INFO [2000-02-29 12:34:56] a\n  b\n", "[2000-02-29 12:34:57] c"]);
+    assert_eq!(
+        got.texts,
+        ["lost", "INFO [2000-02-29 12:34:56] a\n  b\n", "[2000-02-29 12:34:57] c"]
+    );
     let times: Vec<i64> = got.events.iter().map(|event| event.time_ns).collect();
     assert_eq!(times, [TIME_UNKNOWN, 951_827_696_000_000_000, 951_827_697_000_000_000]);
     assert_eq!(got.tally, Tally { misfits: 1, ..Tally::default() });
@@ -227,7 +237,10 @@ fn an_event_has_the_time_of_its_first_line() {
 #[test]
 fn regular_expressions_say_where_events_begin_go_on_and_end() {
     let end = Multiline { end: Some("^END".into()), ..regex("^BEGIN") };
-    assert_parts(&of(end), "out\n%%\nBEGIN\na\n\nEND\n%%\nout\n%%\nout\n%%\nBEGIN\n%%\nBEGIN END\nEND\n");
+    assert_parts(
+        &of(end),
+        "out\n%%\nBEGIN\na\n\nEND\n%%\nout\n%%\nout\n%%\nBEGIN\n%%\nBEGIN END\nEND\n",
+    );
     let more = Multiline { more: Some("^\\+".into()), ..regex("^\\d") };
     assert_parts(&of(more), "1\n+a\n+b\n%%\nout\n%%\n+c\n+d\n%%\n2\n\n%%\nout\n");
     let alone = Multiline { more: Some(r"^\s|^and".into()), ..Multiline::default() };
@@ -274,7 +287,14 @@ fn cri(lines: &[&str]) -> Vec<u8> {
 #[test]
 fn cri_lines_lose_their_prefix_and_parts_are_joined() {
     let spec = Spec { container: Container::Cri, ..Spec::default() };
-    let raw = cri(&["stdout F one", "stderr P t", "stderr P:x w", "stderr F:y o\r", "stdout F", "stdout F "]);
+    let raw = cri(&[
+        "stdout F one",
+        "stderr P t",
+        "stderr P:x w",
+        "stderr F:y o\r",
+        "stdout F",
+        "stdout F ",
+    ]);
     let got = frame(&spec, &raw, Close::No);
     assert_eq!(got.texts, ["one", "two", "", ""]);
     assert!(got.events.iter().all(|event| event.time_ns == TIME_NS));
@@ -287,8 +307,15 @@ fn cri_lines_lose_their_prefix_and_parts_are_joined() {
 #[test]
 fn parts_of_different_streams_may_lie_among_each_other() {
     let spec = Spec { container: Container::Cri, ..Spec::default() };
-    let lines =
-        ["stdout F a", "stdout P b", "stderr F c", "stderr P d", "stdout F e", "stderr F f", "stdout F g"];
+    let lines = [
+        "stdout F a",
+        "stdout P b",
+        "stderr F c",
+        "stderr P d",
+        "stdout F e",
+        "stderr F f",
+        "stdout F g",
+    ];
     let raw = cri(&lines);
     let got = frame(&spec, &raw, Close::No);
     assert_eq!(got.texts, ["a", "be", "c", "df", "g"]);
@@ -308,7 +335,8 @@ fn parts_of_different_streams_may_lie_among_each_other() {
 #[test]
 fn an_open_part_waits_no_longer_than_a_limit() {
     let spec = Spec { container: Container::Cri, bytes_max: 100, ..Spec::default() };
-    let got = frame(&spec, &cri(&["stdout P a", "stderr F b", "stderr F c", "stdout F d"]), Close::No);
+    let got =
+        frame(&spec, &cri(&["stdout P a", "stderr F b", "stderr F c", "stdout F d"]), Close::No);
     assert_eq!((got.texts.len(), got.tally.cut), (4, 1));
     assert_eq!(got.texts, ["a", "b", "c", "d"]);
     let many: Vec<&str> =
@@ -335,19 +363,26 @@ fn docker_lines_lose_their_wrapping() {
         assert_eq!((got.texts, got.tally.broken), (vec![expected.to_owned()], 0), "{log}");
         assert_eq!(got.events[0].time_ns, TIME_NS);
     }
-    for (log, expected) in [(r"half \ud83d\n", "half \u{FFFD}"), (r"\udc00\x\u12\n", "\u{FFFD}\\x\\u12")] {
+    for (log, expected) in
+        [(r"half \ud83d\n", "half \u{FFFD}"), (r"\udc00\x\u12\n", "\u{FFFD}\\x\\u12")]
+    {
         let got = frame(&spec, line(log, "stdout").as_bytes(), Close::No);
         assert_eq!(got.texts, [expected]);
         assert!(got.tally.broken > 0, "{log}");
     }
     let parts = [line("a", "stdout"), line(r"b\\n", "stdout"), line(r"c\n", "stdout")].concat();
     assert_eq!(frame(&spec, parts.as_bytes(), Close::No).texts, ["ab\\nc"]);
-    let other =
-        r#"{ "stream": "stderr", "attrs": {"a": ["}"]}, "time": "2026-11-21T20:29:46.5Z", "log": "x\n"}"#;
+    let other = r#"{ "stream": "stderr", "attrs": {"a": ["}"]}, "time": "2026-11-21T20:29:46.5Z", "log": "x\n"}"#;
     assert_eq!(texts(&spec, other), ["x"]);
     let behind = format!("{} x", line(r"x\n", "stdout").trim_end());
     assert_eq!(texts(&spec, &behind), [behind.as_str()]);
-    let broken = [r#"{"log":"x\n"}"#, r#"{"log":"x"#, "{}", "[]", r#"{"log":"x\n","stream":"x","time":"y"}"#];
+    let broken = [
+        r#"{"log":"x\n"}"#,
+        r#"{"log":"x"#,
+        "{}",
+        "[]",
+        r#"{"log":"x\n","stream":"x","time":"y"}"#,
+    ];
     let got = frame(&spec, broken.join("\n").as_bytes(), Close::All);
     assert_eq!(
         (got.texts.iter().map(String::as_str).collect::<Vec<_>>(), got.tally.broken),
@@ -368,7 +403,10 @@ fn the_first_line_of_a_file_tells_its_format() {
     framer.see_head(b"too litt", false);
     assert!(framer.needs_head());
     let input = Input { raw: b"x\n", close: Close::All, rows_max: 9, reference_ns: 0 };
-    assert_eq!(framer.frame(input, &mut [0; 9], &mut Found::default()), Framed { used: 0, written: 0 });
+    assert_eq!(
+        framer.frame(input, &mut [0; 9], &mut Found::default()),
+        Framed { used: 0, written: 0 }
+    );
     framer.see_head(b"too little\n", false);
     assert!(!framer.needs_head() && !framer.is_decoding());
 }
@@ -394,10 +432,12 @@ fn rules_join_the_decoded_lines_of_one_stream() {
 
 #[test]
 fn byte_order_marks_are_taken_off_and_decide() {
-    let wide =
-        |bytes: fn(u16) -> [u8; 2], text: &str| text.encode_utf16().flat_map(bytes).collect::<Vec<u8>>();
+    let wide = |bytes: fn(u16) -> [u8; 2], text: &str| {
+        text.encode_utf16().flat_map(bytes).collect::<Vec<u8>>()
+    };
     let spec = Spec { encoding: Some("utf-16".into()), ..Spec::default() };
-    for raw in [wide(u16::to_le_bytes, "\u{FEFF}a\nb\n"), wide(u16::to_be_bytes, "\u{FEFF}a\nb\n")] {
+    for raw in [wide(u16::to_le_bytes, "\u{FEFF}a\nb\n"), wide(u16::to_be_bytes, "\u{FEFF}a\nb\n")]
+    {
         assert_eq!(frame(&spec, &raw, Close::No).texts, ["a", "b"]);
     }
     assert_eq!(frame(&spec, &wide(u16::to_le_bytes, "a\n"), Close::No).texts, ["a"]);

@@ -1,4 +1,5 @@
-//! What a collection of this host costs, by group: `cargo run --release -p millstream-host --example cost`.
+//! What a collection of this host costs, by group:
+//! `cargo run --release -p millstream-host --example cost`.
 
 use millstream_host::{Cgroups, Disks, Filesystems, Filter, Group, Host, Options, space};
 

@@ -6,15 +6,16 @@ use std::path::{Component, Path, PathBuf};
 /// What version 1 says of a group without a limit is about 2^63; nothing that large is a limit.
 const NO_LIMIT_FROM: u64 = 1 << 60;
 
-/// Bytes of memory that the control groups of this process allow it: the least limit of its own group and of those
-/// above, of version 2 or 1. `None` without a limit, or where it cannot be read.
+/// Bytes of memory that the control groups of this process allow it: the least limit of its own
+/// group and of those above, of version 2 or 1. `None` without a limit, or where it cannot be read.
 pub fn memory_allowance(proc: &Path, sys: &Path) -> Option<u64> {
     let text = files::text(&proc.join("self/cgroup")).ok()?;
     text.lines().flat_map(|line| limit_files(line, sys)).filter_map(|file| limit(&file)).min()
 }
 
-/// The files with the limits of a line of `/proc/self/cgroup`: `number:controllers:path`, without controllers for
-/// version 2. In a container the path may be that of the host, of which only the root can be seen.
+/// The files with the limits of a line of `/proc/self/cgroup`: `number:controllers:path`, without
+/// controllers for version 2. In a container the path may be that of the host, of which only the
+/// root can be seen.
 fn limit_files(line: &str, sys: &Path) -> Vec<PathBuf> {
     let mut parts = line.splitn(3, ':').skip(1);
     let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { return Vec::new() };
@@ -29,7 +30,10 @@ fn limit_files(line: &str, sys: &Path) -> Vec<PathBuf> {
     let is_below = |group: &&Path| !group.components().any(|part| part == Component::ParentDir);
     let groups: Vec<&Path> = Path::new(path).ancestors().filter(is_below).collect();
     let below = |group: &Path| group.strip_prefix("/").unwrap_or(group).to_path_buf();
-    roots.iter().flat_map(|root| groups.iter().map(|group| root.join(below(group)).join(file))).collect()
+    roots
+        .iter()
+        .flat_map(|root| groups.iter().map(|group| root.join(below(group)).join(file)))
+        .collect()
 }
 
 fn limit(file: &Path) -> Option<u64> {
@@ -42,7 +46,8 @@ mod tests {
     use super::*;
     use std::fs;
 
-    /// The allowance of a process whose `/proc/self/cgroup` is `own`, with these files below `/sys/fs/cgroup`.
+    /// The allowance of a process whose `/proc/self/cgroup` is `own`, with these files below
+    /// `/sys/fs/cgroup`.
     fn allowance(own: &str, limits: &[(&str, &str)]) -> Option<u64> {
         let dir = tempfile::tempdir().unwrap();
         let (proc, sys) = (dir.path().join("proc"), dir.path().join("sys"));
@@ -73,7 +78,10 @@ mod tests {
         let own = "5:cpu,cpuacct:/docker/1f\n4:hugetlb,memory:/docker/1f\n0::/\n";
         let group = "memory/docker/1f/memory.limit_in_bytes";
         let root = "memory/memory.limit_in_bytes";
-        assert_eq!(allowance(own, &[(group, "4096\n"), (root, "9223372036854771712\n")]), Some(4096));
+        assert_eq!(
+            allowance(own, &[(group, "4096\n"), (root, "9223372036854771712\n")]),
+            Some(4096)
+        );
         assert_eq!(allowance(own, &[(root, "9223372036854771712\n")]), None);
         assert_eq!(allowance(own, &[(root, "8192\n")]), Some(8192), "the root of a container");
         assert_eq!(allowance(own, &[("unified/memory.max", "512\n")]), Some(512));

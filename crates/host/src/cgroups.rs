@@ -102,7 +102,11 @@ impl Walk<'_> {
     fn group(&mut self, name: &str, depth: u32) {
         let path = self.path(name);
         if self.left == 0 {
-            return self.out.fault(Reason::Malformed, &path, format!("more than {GROUPS_MAX} groups"));
+            return self.out.fault(
+                Reason::Malformed,
+                &path,
+                format!("more than {GROUPS_MAX} groups"),
+            );
         }
         self.left -= 1;
         metrics(&path, &labels([("cgroup", name)]), self.out);
@@ -114,13 +118,18 @@ impl Walk<'_> {
             Err(error) if is_gone(&error) => return,
             Err(error) => return self.out.failed(&path, &error),
         };
-        let folders = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        let folders =
+            entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
         let mut below: Vec<String> =
             folders.filter_map(|entry| entry.file_name().into_string().ok()).collect();
         below.sort();
         for child in below {
             if self.left == 0 {
-                return self.out.fault(Reason::Malformed, &path, format!("more than {GROUPS_MAX} groups"));
+                return self.out.fault(
+                    Reason::Malformed,
+                    &path,
+                    format!("more than {GROUPS_MAX} groups"),
+                );
             }
             self.group(&format!("{}/{child}", name.trim_end_matches('/')), depth - 1);
         }
@@ -146,7 +155,9 @@ fn metrics(path: &Path, of: &Labels, out: &mut Readings) {
     }
     if let Some(text) = table(&path.join("memory.events"), out) {
         let kills = files::value(&text, "oom_kill");
-        kills.iter().for_each(|kills| out.counter("host_cgroup_memory_oom_kills_total", of, *kills));
+        kills
+            .iter()
+            .for_each(|kills| out.counter("host_cgroup_memory_oom_kills_total", of, *kills));
     }
     io(&path.join("io.stat"), of, out);
 }

@@ -15,8 +15,8 @@ const GUESTS: [&str; 2] = ["user", "nice"];
 const TIMES_MIN: usize = 4;
 const TIMES: usize = MODES.len() + GUESTS.len();
 
-/// By how many seconds a time may go back and be held: idle time and waits are estimates that the kernel mends.
-/// More is a counter that began again.
+/// By how many seconds a time may go back and be held: idle time and waits are estimates that the
+/// kernel mends. More is a counter that began again.
 const BACK_SECONDS_MAX: f64 = 60.0;
 
 /// Lines of one number: their key, and the metric's name.
@@ -31,8 +31,8 @@ const COUNTS: [(&str, &str); 3] = [
 pub struct Held(HashMap<String, [f64; TIMES]>);
 
 impl Held {
-    /// A counter that went back a little would look as if it had begun again, and all of it had been counted
-    /// since: it stays until its time has come again.
+    /// A counter that went back a little would look as if it had begun again, and all of it had
+    /// been counted since: it stays until its time has come again.
     fn hold(&mut self, cpu: &str, times: &mut [f64]) {
         let held = self.0.entry(cpu.to_owned()).or_default();
         for (held, time) in held.iter_mut().zip(times) {
@@ -54,7 +54,8 @@ pub fn read(proc: &Path, per_cpu: bool, held: &mut Held, out: &mut Readings) {
     }
 }
 
-/// Times of the processors, and how many there are. Whether all lines were understood, and there were some.
+/// Times of the processors, and how many there are. Whether all lines were understood, and there
+/// were some.
 fn processors(text: &str, per_cpu: bool, held: &mut Held, out: &mut Readings) -> bool {
     let before = out.numbers.len();
     let mut cpus = 0u32;
@@ -131,7 +132,10 @@ mod tests {
             held.hold("cpu0", &mut times);
             times[0]
         };
-        assert_eq!([hold(100.0), hold(99.5), hold(99.9), hold(100.1)], [100.0, 100.0, 100.0, 100.1]);
+        assert_eq!(
+            [hold(100.0), hold(99.5), hold(99.9), hold(100.1)],
+            [100.0, 100.0, 100.0, 100.1]
+        );
         assert_eq!([hold(2.0), hold(3.0)], [2.0, 3.0]);
     }
 }

@@ -33,7 +33,8 @@ pub fn read(proc: &Path, sys: &Path, disks: &Disks, out: &mut Readings) {
             is_whole = false;
             continue;
         };
-        if disks.names.allows(name) && (wants_parts || !block.join(name).join("partition").exists()) {
+        if disks.names.allows(name) && (wants_parts || !block.join(name).join("partition").exists())
+        {
             is_whole &= disk(name, &mut words, out).is_some();
         }
     }
@@ -42,9 +43,24 @@ pub fn read(proc: &Path, sys: &Path, disks: &Disks, out: &mut Readings) {
     }
 }
 
-fn disk<'t>(name: &str, words: &mut impl Iterator<Item = &'t str>, out: &mut Readings) -> Option<()> {
-    let [reads, _, sectors_read, read_ms, writes, _, sectors_written, write_ms, now, busy_ms, weighted_ms] =
-        numbers::<11>(words)?;
+fn disk<'t>(
+    name: &str,
+    words: &mut impl Iterator<Item = &'t str>,
+    out: &mut Readings,
+) -> Option<()> {
+    let [
+        reads,
+        _,
+        sectors_read,
+        read_ms,
+        writes,
+        _,
+        sectors_written,
+        write_ms,
+        now,
+        busy_ms,
+        weighted_ms,
+    ] = numbers::<11>(words)?;
     let of = labels([("device", name)]);
     for (name, value) in [
         ("host_disk_reads_completed_total", reads),

@@ -46,7 +46,9 @@ pub fn numbers<'t, const N: usize>(words: &mut impl Iterator<Item = &'t str>) ->
 
 /// The value of `key value` or `key: value unit` in a file of such lines.
 pub fn value(text: &str, key: &str) -> Option<f64> {
-    text.lines().find_map(|line| numbers::<1>(&mut after(line, key)?.split_ascii_whitespace())).map(|[n]| n)
+    text.lines()
+        .find_map(|line| numbers::<1>(&mut after(line, key)?.split_ascii_whitespace()))
+        .map(|[n]| n)
 }
 
 /// Whether every line is `key value` or `key: value unit`.

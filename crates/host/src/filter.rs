@@ -11,8 +11,8 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// A filter of these patterns. `*` stays within a part of a path; without any pattern in `include`, all names
-    /// are included.
+    /// A filter of these patterns. `*` stays within a part of a path; without any pattern in
+    /// `include`, all names are included.
     ///
     /// # Errors
     /// A pattern is none; the text says which.
@@ -23,7 +23,8 @@ impl Filter {
 
     /// Whether the name is wanted.
     pub fn allows(&self, name: &str) -> bool {
-        self.include.as_ref().is_none_or(|include| include.is_match(name)) && !self.exclude.is_match(name)
+        self.include.as_ref().is_none_or(|include| include.is_match(name))
+            && !self.exclude.is_match(name)
     }
 }
 
@@ -52,7 +53,9 @@ mod tests {
         let some = filter(&["sd*"], &["sdb"]).unwrap();
         assert!(some.allows("sda") && !some.allows("sdb") && !some.allows("vda"));
         let below = filter(&[], &["/run/**", "/boot/*"]).unwrap();
-        assert!(below.allows("/run") && !below.allows("/run/user/7") && below.allows("/boot/efi/x"));
+        assert!(
+            below.allows("/run") && !below.allows("/run/user/7") && below.allows("/boot/efi/x")
+        );
         assert!(filter(&["[a"], &[]).unwrap_err().contains("[a"));
     }
 }

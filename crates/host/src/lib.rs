@@ -1,9 +1,9 @@
-//! What the kernel says of the host: processors, memory, disks, file systems, networks, load, processes, control
-//! groups and pressure.
+//! What the kernel says of the host: processors, memory, disks, file systems, networks, load,
+//! processes, control groups and pressure.
 //!
-//! It is read from `/proc` and `/sys`, or from where those of the host are mounted in a container. What is missing,
-//! refused or not understood leaves out that piece, with a [`Fault`]; the rest is given. Nothing here waits: file
-//! systems, which may not answer, are asked on another thread.
+//! It is read from `/proc` and `/sys`, or from where those of the host are mounted in a container.
+//! What is missing, refused or not understood leaves out that piece, with a [`Fault`]; the rest is
+//! given. Nothing here waits: file systems, which may not answer, are asked on another thread.
 
 mod allowance;
 mod cgroups;
@@ -108,15 +108,16 @@ pub struct Host {
 }
 
 impl Host {
-    /// Reads what the options say. `ask` says how full a file system is ([`space`] asks the kernel); `wake` is called
-    /// from another thread when [`Host::finish`] has more to say.
+    /// Reads what the options say. `ask` says how full a file system is ([`space`] asks the
+    /// kernel); `wake` is called from another thread when [`Host::finish`] has more to say.
     pub fn new(options: Options, ask: Ask, wake: Wake) -> Host {
         let probe = Probe::new(ask, wake, options.filesystems.timeout);
         let (held, seen, readings) = Default::default();
         Host { options, held, seen, probe, readings }
     }
 
-    /// Begins a collection: reads everything now but how full file systems are. `now` is monotonic time.
+    /// Begins a collection: reads everything now but how full file systems are. `now` is monotonic
+    /// time.
     pub fn begin(&mut self, now: Duration) {
         self.readings = Readings::default();
         for group in Group::ALL {

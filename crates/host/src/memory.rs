@@ -45,7 +45,8 @@ pub fn read(proc: &Path, out: &mut Readings) {
         found.for_each(|(name, value)| out.gauge(name, &none, value));
         let available =
             || of("MemAvailable").or_else(|| Some(of("MemFree")? + of("Buffers")? + of("Cached")?));
-        let used = of("MemTotal").zip(available()).map(|(total, available)| (total - available).max(0.0));
+        let used =
+            of("MemTotal").zip(available()).map(|(total, available)| (total - available).max(0.0));
         used.iter().for_each(|used| out.gauge("host_memory_used_bytes", &none, *used));
         if let (Some(total), Some(free)) = (of("SwapTotal"), of("SwapFree")) {
             out.gauge("host_memory_swap_used_bytes", &none, (total - free).max(0.0));

@@ -36,8 +36,8 @@ pub struct Mount {
 
 /// The wanted file systems, each once, in the order of their mount points.
 pub fn read(proc: &Path, wanted: &Filesystems, out: &mut Readings) -> Vec<Mount> {
-    // Those of the first process are the host's where the host's `/proc` is mounted into a container. It may be
-    // hidden.
+    // Those of the first process are the host's where the host's `/proc` is mounted into a
+    // container. It may be hidden.
     let paths = ["1", "self"].map(|process| proc.join(process).join("mountinfo"));
     let Some((path, bytes)) = out.read_first(paths) else { return Vec::new() };
     let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
@@ -48,12 +48,14 @@ pub fn read(proc: &Path, wanted: &Filesystems, out: &mut Readings) -> Vec<Mount>
     choose(mounts.into_iter().flatten(), wanted)
 }
 
-/// One mount for each wanted file system: of those at the same place the last one, which hides the others; of those of
-/// the same file system the one that shows most of it, at the shortest path.
+/// One mount for each wanted file system: of those at the same place the last one, which hides the
+/// others; of those of the same file system the one that shows most of it, at the shortest path.
 fn choose(mounts: impl Iterator<Item = Mount>, wanted: &Filesystems) -> Vec<Mount> {
-    let visible: BTreeMap<PathBuf, Mount> = mounts.map(|mount| (mount.point.clone(), mount)).collect();
+    let visible: BTreeMap<PathBuf, Mount> =
+        mounts.map(|mount| (mount.point.clone(), mount)).collect();
     let allowed = visible.into_values().filter(|mount| {
-        wanted.types.allows(&mount.kind) && wanted.mountpoints.allows(&mount.point.to_string_lossy())
+        wanted.types.allows(&mount.kind)
+            && wanted.mountpoints.allows(&mount.point.to_string_lossy())
     });
     let mut chosen: BTreeMap<Vec<u8>, Mount> = BTreeMap::new();
     for mount in allowed {
@@ -68,7 +70,8 @@ fn choose(mounts: impl Iterator<Item = Mount>, wanted: &Filesystems) -> Vec<Moun
     chosen
 }
 
-/// A line of `mountinfo`: `id parent major:minor folder point options [optional…] - type device options`.
+/// A line of `mountinfo`:
+/// `id parent major:minor folder point options [optional…] - type device options`.
 fn parse(line: &[u8]) -> Option<Mount> {
     let mut words = line.split(|byte| *byte == b' ');
     let mut next = || words.next();
@@ -120,7 +123,11 @@ mod tests {
     fn any(kinds: &[&str]) -> Filesystems {
         let kinds: Vec<String> = kinds.iter().map(|kind| (*kind).to_owned()).collect();
         let all = Filter::new(&[], &[]).unwrap();
-        Filesystems { types: Filter::new(&[], &kinds).unwrap(), mountpoints: all, timeout: Duration::ZERO }
+        Filesystems {
+            types: Filter::new(&[], &kinds).unwrap(),
+            mountpoints: all,
+            timeout: Duration::ZERO,
+        }
     }
 
     #[test]
@@ -155,7 +162,8 @@ mod tests {
             "7 6 8:4 / /over rw - xfs /dev/sdd rw",
             "8 1 0:9 / /proc rw - proc proc rw",
         ];
-        let chosen = choose(lines.iter().map(|line| parse(line.as_bytes()).unwrap()), &any(&["proc"]));
+        let chosen =
+            choose(lines.iter().map(|line| parse(line.as_bytes()).unwrap()), &any(&["proc"]));
         let shown = |mount: &Mount| format!("{} {}", mount.point.display(), mount.device);
         let shown: Vec<String> = chosen.iter().map(shown).collect();
         assert_eq!(shown, ["/ /dev/sda1", "/all /dev/sdb", "/over /dev/sdd"]);

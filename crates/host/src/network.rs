@@ -5,8 +5,8 @@ use crate::filter::Filter;
 use crate::reading::{Readings, labels};
 use std::path::Path;
 
-/// Reads the interfaces of the first process, which are the host's where the host's `/proc` is mounted into a
-/// container; without it, those that the agent sees.
+/// Reads the interfaces of the first process, which are the host's where the host's `/proc` is
+/// mounted into a container; without it, those that the agent sees.
 pub fn read(proc: &Path, interfaces: &Filter, out: &mut Readings) {
     let paths = ["1/net/dev", "net/dev"].map(|file| proc.join(file));
     let Some((path, bytes)) = out.read_first(paths) else { return };

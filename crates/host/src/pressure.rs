@@ -24,7 +24,8 @@ pub fn read(proc: &Path, out: &mut Readings) {
     }
 }
 
-/// The line `some` (a thread stood still), and `full` (all did), which older kernels do not have of processors.
+/// The line `some` (a thread stood still), and `full` (all did), which older kernels do not have of
+/// processors.
 fn lines(resource: &str, text: &str, out: &mut Readings) -> Option<()> {
     for line in text.lines() {
         let (kind, rest) = line.split_once(' ')?;

@@ -1,5 +1,5 @@
-//! How full file systems are, asked on a thread of its own: a network file system whose server is away, or a broken
-//! disk, answers late or never, and then only that thread waits.
+//! How full file systems are, asked on a thread of its own: a network file system whose server is
+//! away, or a broken disk, answers late or never, and then only that thread waits.
 
 use crate::mounts::Mount;
 use crate::reading::{Readings, Reason, labels};
@@ -12,7 +12,8 @@ use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-/// Threads at most that wait for an answer that may never come. While there are as many, nothing more is asked.
+/// Threads at most that wait for an answer that may never come. While there are as many, nothing
+/// more is asked.
 const STUCK_MAX: usize = 8;
 
 /// How full a file system is, in bytes and files.
@@ -77,12 +78,13 @@ impl Probe {
         Probe { ask, wake, timeout, round: None, stuck: Vec::new() }
     }
 
-    /// Begins to ask about these, which are reached at these paths. One that has not answered before is
-    /// not asked again until it does.
+    /// Begins to ask about these, which are reached at these paths. One that has not answered
+    /// before is not asked again until it does.
     pub fn begin(&mut self, mounts: Vec<(Mount, PathBuf)>, now: Duration, out: &mut Readings) {
         self.stuck.retain(|(_, thread)| !thread.is_finished());
         let is_stuck = |path: &PathBuf| self.stuck.iter().any(|(stuck, _)| stuck == path);
-        let (stuck, open): (Vec<_>, Vec<_>) = mounts.into_iter().partition(|(_, path)| is_stuck(path));
+        let (stuck, open): (Vec<_>, Vec<_>) =
+            mounts.into_iter().partition(|(_, path)| is_stuck(path));
         stuck.iter().for_each(|(_, path)| no_answer(path, out));
         self.ask(open.into(), now, out);
     }
@@ -106,7 +108,9 @@ impl Probe {
             }
         });
         match started {
-            Ok(thread) => self.round = Some(Round { open, answers, thread, deadline: now + self.timeout }),
+            Ok(thread) => {
+                self.round = Some(Round { open, answers, thread, deadline: now + self.timeout })
+            }
             Err(error) => open.iter().for_each(|(_, path)| out.failed(path, &error)),
         }
     }

@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::Path;
 
-/// States as the kernel writes them, and their names. Every one is given out, also if there is no such process.
+/// States as the kernel writes them, and their names. Every one is given out, also if there is no
+/// such process.
 const STATES: [(&str, &str); 7] = [
     ("R", "running"),
     ("S", "sleeping"),
@@ -17,8 +18,8 @@ const STATES: [(&str, &str); 7] = [
     ("", "other"),
 ];
 
-/// Names of processes that are told apart: a name may be anything that a process gives itself. When there are as many,
-/// those that no process has any more are forgotten.
+/// Names of processes that are told apart: a name may be anything that a process gives itself. When
+/// there are as many, those that no process has any more are forgotten.
 const NAMES_MAX: usize = 1000;
 
 /// Where things stand behind the name in `stat`.
@@ -46,12 +47,13 @@ struct Use {
     count: u64,
     threads: u64,
     resident_pages: u64,
-    /// All that processes of the name have used since they were first seen, also those that have ended.
+    /// All that processes of the name have used since they were first seen, also those that have
+    /// ended.
     ticks: u64,
 }
 
-/// What is kept between two collections: the CPU time of processes, so that the sum over those of a name does not go
-/// back when one of them ends.
+/// What is kept between two collections: the CPU time of processes, so that the sum over those of a
+/// name does not go back when one of them ends.
 #[derive(Default)]
 pub struct Seen {
     /// By id: start, and ticks at the last collection.

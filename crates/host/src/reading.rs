@@ -107,7 +107,8 @@ impl Readings {
         crate::files::text(path).map_err(|error| self.failed(path, &error)).ok()
     }
 
-    /// The first file that can be read, and its bytes; without any, there is a fault of the last one.
+    /// The first file that can be read, and its bytes; without any, there is a fault of the last
+    /// one.
     pub(crate) fn read_first(&mut self, paths: [PathBuf; 2]) -> Option<(PathBuf, Vec<u8>)> {
         let [first, last] = paths;
         if let Ok(bytes) = crate::files::bytes(&first) {

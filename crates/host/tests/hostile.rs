@@ -1,4 +1,5 @@
-//! Files that are not what they should be, and file systems that do not answer: the rest is given all the same.
+//! Files that are not what they should be, and file systems that do not answer: the rest is given
+//! all the same.
 
 mod support;
 
@@ -34,7 +35,9 @@ fn made_of(path: &Path) -> &'static [&'static str] {
     match path {
         _ if is("cgroup") || is("self/cgroup") => &["host_cgroup_"],
         _ if is("pressure") => &["host_pressure_"],
-        _ if is("proc/stat") => &["host_cpu", "host_context", "host_interrupts", "host_forks", "host_boot"],
+        _ if is("proc/stat") => {
+            &["host_cpu", "host_context", "host_interrupts", "host_forks", "host_boot"]
+        }
         _ if is("/stat") => &["host_process", "host_threads"],
         _ if is("meminfo") || is("vmstat") => &["host_memory_"],
         _ if is("diskstats") || is("class/block") => &["host_disk_"],
@@ -45,7 +48,8 @@ fn made_of(path: &Path) -> &'static [&'static str] {
     }
 }
 
-/// Every file in turn is this instead: no panic, all numbers are finite, and those of other files are what they were.
+/// Every file in turn is this instead: no panic, all numbers are finite, and those of other files
+/// are what they were.
 fn every_file_as(change: impl Fn(&[u8]) -> Vec<u8>) {
     let dir = copy();
     let mut paths = Vec::new();
@@ -58,8 +62,14 @@ fn every_file_as(change: impl Fn(&[u8]) -> Vec<u8>) {
         let readings = all(dir.path());
         assert!(readings.numbers.iter().all(|reading| reading.value.is_finite()));
         let others = |readings: &Readings| {
-            let is_other = |name: &str| !made_of(&path).iter().any(|prefix| name.starts_with(prefix));
-            readings.numbers.iter().filter(|reading| is_other(reading.name)).map(line).collect::<Vec<_>>()
+            let is_other =
+                |name: &str| !made_of(&path).iter().any(|prefix| name.starts_with(prefix));
+            readings
+                .numbers
+                .iter()
+                .filter(|reading| is_other(reading.name))
+                .map(line)
+                .collect::<Vec<_>>()
         };
         assert_eq!(others(&readings), others(&sound), "{}", path.display());
         fs::write(&path, text).unwrap();
@@ -174,7 +184,8 @@ fn what_is_missing_or_no_file_is_a_fault_each() {
     let dir = tempfile::tempdir().unwrap();
     let readings = collect(&mut host(options(dir.path(), &Group::ALL)));
     assert_eq!(readings.numbers, []);
-    // stat, meminfo, vmstat, diskstats, mountinfo, net/dev, loadavg, the folder, control groups, pressure.
+    // stat, meminfo, vmstat, diskstats, mountinfo, net/dev, loadavg, the folder, control groups,
+    // pressure.
     assert_eq!((count(&readings, Reason::Missing), readings.faults.len()), (10, 10));
     for file in ["stat", "meminfo", "loadavg", "pressure/cpu", "7/stat"] {
         fs::create_dir_all(dir.path().join("proc").join(file)).unwrap();
@@ -199,7 +210,9 @@ fn counters_that_begin_again_are_given_as_they_are() {
     // Idle began again; the wait went back by a hundredth of a second and is held.
     assert_eq!(lines[3], "host_cpu_seconds_total{mode=idle}+ 6");
     assert_eq!(lines[4], "host_cpu_seconds_total{mode=iowait}+ 5");
-    assert!(lines.iter().any(|line| line == "host_network_receive_bytes_total{interface=eth0}+ 12"));
+    assert!(
+        lines.iter().any(|line| line == "host_network_receive_bytes_total{interface=eth0}+ 12")
+    );
 }
 
 /// File systems that hang while the gate is shut.
@@ -236,7 +249,11 @@ fn a_file_system_that_hangs_is_left_out_and_asked_again_when_it_answers() {
     let mut host = gate.host(&tree());
     for collection in 0..3 {
         let readings = collect(&mut host);
-        assert_eq!((count(&readings, Reason::Timeout), readings.faults.len()), (1, 1), "{collection}");
+        assert_eq!(
+            (count(&readings, Reason::Timeout), readings.faults.len()),
+            (1, 1),
+            "{collection}"
+        );
         let lines = lines(&readings);
         assert!(lines.iter().any(|line| line.contains("mountpoint=/mnt/the data")));
         assert!(lines.iter().any(|line| line.starts_with("host_load1")));
@@ -258,9 +275,11 @@ fn a_file_system_that_hangs_is_left_out_and_asked_again_when_it_answers() {
 fn many_file_systems_that_hang_take_a_bounded_number_of_threads() {
     let dir = copy();
     let mount = |n: usize| format!("{n} 1 9:{n} / /m{n:02} rw - ext4 /dev/x{n} rw\n");
-    fs::write(dir.path().join("proc/1/mountinfo"), (10..40).map(mount).collect::<String>()).unwrap();
+    fs::write(dir.path().join("proc/1/mountinfo"), (10..40).map(mount).collect::<String>())
+        .unwrap();
     let shut = (10..40).map(|n| PathBuf::from(format!("/host/m{n:02}"))).collect();
-    let gate = Arc::new(Gate { shut: Mutex::new(shut), opened: Condvar::new(), asked: Mutex::default() });
+    let gate =
+        Arc::new(Gate { shut: Mutex::new(shut), opened: Condvar::new(), asked: Mutex::default() });
     let mut host = gate.host(dir.path());
     for _ in 0..4 {
         let readings = collect(&mut host);

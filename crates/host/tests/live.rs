@@ -22,8 +22,9 @@ fn live() -> Host {
 }
 
 fn value(readings: &Readings, name: &str, label: &str) -> f64 {
-    let is_it =
-        |labels: &[(&str, String)]| label.is_empty() || labels.iter().any(|(_, value)| value == label);
+    let is_it = |labels: &[(&str, String)]| {
+        label.is_empty() || labels.iter().any(|(_, value)| value == label)
+    };
     let found = readings.numbers.iter().find(|number| number.name == name && is_it(&number.labels));
     found.unwrap_or_else(|| panic!("no {name} of {label:?}; faults: {:?}", readings.faults)).value
 }

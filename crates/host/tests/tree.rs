@@ -89,7 +89,10 @@ fn disks() {
     let mut options = options(&tree(), &[Group::Disk]);
     assert_eq!(group(options.clone()), whole);
     options.disks.partitions = true;
-    assert_eq!(group(options.clone())[whole.len()], "host_disk_reads_completed_total{device=sda1}+ 900");
+    assert_eq!(
+        group(options.clone())[whole.len()],
+        "host_disk_reads_completed_total{device=sda1}+ 900"
+    );
     options.disks = Disks { names: filter(&["loop*"], &[]), partitions: false };
     assert_eq!(group(options)[0], "host_disk_reads_completed_total{device=loop0}+ 774");
 }
@@ -134,9 +137,9 @@ fn networks() {
             .map(|unit| format!("receive_{unit}"))
             .into_iter()
             .chain(names.map(|unit| format!("transmit_{unit}")));
-        let lines = names
-            .zip(values)
-            .map(|(metric, value)| format!("host_network_{metric}_total{{interface={name}}}+ {value}"));
+        let lines = names.zip(values).map(|(metric, value)| {
+            format!("host_network_{metric}_total{{interface={name}}}+ {value}")
+        });
         lines.collect::<Vec<String>>()
     };
     let lo = interface("lo", [5000, 50, 0, 0, 5000, 50, 0, 0]);
@@ -198,7 +201,8 @@ fn the_time_of_processes_does_not_go_back_when_one_ends() {
     let mut web = |what: &str| {
         let readings = collect(&mut host);
         assert_eq!(readings.faults, []);
-        let found = readings.numbers.iter().find(|reading| reading.name == format!("host_process_{what}"));
+        let found =
+            readings.numbers.iter().find(|reading| reading.name == format!("host_process_{what}"));
         found.unwrap().value
     };
     assert_eq!(web("cpu_seconds_total"), 15.15);

@@ -51,8 +51,9 @@ impl Flight {
 
 impl Drop for Flight {
     fn drop(&mut self) {
-        let mut failures =
-            std::mem::take(self.failures.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner()));
+        let mut failures = std::mem::take(
+            self.failures.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner()),
+        );
         failures.sort_by_key(|failure| failure.record);
         // First the memory, then the word of it.
         drop(std::mem::take(&mut self.shipment));

@@ -1,7 +1,8 @@
 //! From a key to a partition, as other Kafka clients do it.
 
 use rdkafka::bindings::{
-    rd_kafka_msg_partitioner_consistent, rd_kafka_msg_partitioner_fnv1a, rd_kafka_msg_partitioner_murmur2,
+    rd_kafka_msg_partitioner_consistent, rd_kafka_msg_partitioner_fnv1a,
+    rd_kafka_msg_partitioner_murmur2,
 };
 use std::ptr::{null, null_mut};
 
@@ -24,8 +25,11 @@ impl KeyHash {
             KeyHash::Crc32 => rd_kafka_msg_partitioner_consistent,
             KeyHash::Fnv1a => rd_kafka_msg_partitioner_fnv1a,
         };
-        // SAFETY: the functions read `key` and `partitions` only; topic and opaques are not looked at.
-        unsafe { hash(null(), key.as_ptr().cast(), key.len(), partitions.max(1), null_mut(), null_mut()) }
+        // SAFETY: the functions read `key` and `partitions` only; topic and opaques are not looked
+        // at.
+        unsafe {
+            hash(null(), key.as_ptr().cast(), key.len(), partitions.max(1), null_mut(), null_mut())
+        }
     }
 }
 

@@ -7,7 +7,9 @@ use rdkafka::bindings as c;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::KafkaError;
 use rdkafka::message::Message;
-use rdkafka::producer::{BaseProducer, DeliveryResult, Producer as _, ProducerContext, PurgeConfig};
+use rdkafka::producer::{
+    BaseProducer, DeliveryResult, Producer as _, ProducerContext, PurgeConfig,
+};
 use rdkafka::types::RDKafkaConfRes;
 use rdkafka::{ClientConfig, ClientContext};
 use std::collections::HashMap;
@@ -128,8 +130,9 @@ impl Producer {
             config.set(key, value);
         }
         config.set_log_level(RDKafkaLogLevel::Warning);
-        let client: BaseProducer<Context> =
-            config.create_with_context(Context::default()).map_err(|error| OpenError(error.to_string()))?;
+        let client: BaseProducer<Context> = config
+            .create_with_context(Context::default())
+            .map_err(|error| OpenError(error.to_string()))?;
         let (client, ending) = (Arc::new(client), Arc::new(AtomicBool::new(false)));
         let (polled, end) = (client.clone(), ending.clone());
         let poll = move || {
@@ -138,8 +141,8 @@ impl Producer {
             }
         };
         let reports = std::thread::Builder::new().name("kafka-reports".into()).spawn(poll);
-        let reports =
-            reports.map_err(|error| OpenError(format!("no thread for delivery reports: {error}")))?;
+        let reports = reports
+            .map_err(|error| OpenError(format!("no thread for delivery reports: {error}")))?;
         let topics = Mutex::default();
         Ok(Producer { topics, client, take: Arc::new(take), ending, reports: Some(reports) })
     }
@@ -147,15 +150,16 @@ impl Producer {
     /// Asks for the number of partitions of a topic. Blocks for up to `timeout`.
     pub fn partitions(&self, topic: &str, timeout: Duration) -> Result<i32, TopicError> {
         let failed = |code: ErrorCode| TopicError { code, message: code.to_string() };
-        let metadata = self
-            .client
-            .client()
-            .fetch_metadata(Some(topic), timeout)
-            .map_err(|error| failed(error.rdkafka_error_code().unwrap_or(ErrorCode::Unknown)))?;
+        let metadata =
+            self.client.client().fetch_metadata(Some(topic), timeout).map_err(|error| {
+                failed(error.rdkafka_error_code().unwrap_or(ErrorCode::Unknown))
+            })?;
         let topic = metadata.topics().first().ok_or_else(|| failed(ErrorCode::UnknownTopic))?;
         match topic.error() {
             Some(error) => Err(failed(error.into())),
-            None if topic.partitions().is_empty() => Err(failed(ErrorCode::UnknownTopicOrPartition)),
+            None if topic.partitions().is_empty() => {
+                Err(failed(ErrorCode::UnknownTopicOrPartition))
+            }
             None => Ok(i32::try_from(topic.partitions().len()).unwrap_or(i32::MAX)),
         }
     }
@@ -197,7 +201,9 @@ impl Producer {
                 match (topic, run.headers.is_empty()) {
                     (Err(code), _) => call.fail(chunk, code),
                     (Ok(topic), true) => call.produce(topic, chunk, &mut partition),
-                    (Ok(topic), false) => call.with_headers(&self.client, topic, chunk, &mut partition),
+                    (Ok(topic), false) => {
+                        call.with_headers(&self.client, topic, chunk, &mut partition)
+                    }
                 }
             }
         }
@@ -213,8 +219,9 @@ impl Producer {
         }
         let text = CString::new(&**name).map_err(|_| ErrorCode::InvalidTopic)?;
         // SAFETY: the client lives, the name is a C string, and no configuration is given.
-        let topic =
-            unsafe { c::rd_kafka_topic_new(self.client.client().native_ptr(), text.as_ptr(), null_mut()) };
+        let topic = unsafe {
+            c::rd_kafka_topic_new(self.client.client().native_ptr(), text.as_ptr(), null_mut())
+        };
         if topic.is_null() {
             return Err(ErrorCode::InvalidTopic);
         }
@@ -286,16 +293,24 @@ impl Call<'_> {
             self.messages.push(self.message(*record, partition));
         }
         let (flags, count) = (c::RD_KAFKA_MSG_F_PARTITION, self.messages.len() as i32);
-        // SAFETY: topic and array are valid for the call. The bytes of the payloads, which the flags
-        // neither copy nor free, stay where they are as long as the flight lives, which every
+        // SAFETY: topic and array are valid for the call. The bytes of the payloads, which the
+        // flags neither copy nor free, stay where they are as long as the flight lives, which every
         // message refers to until its report. Keys are copied by the library.
         let taken = unsafe {
-            c::rd_kafka_produce_batch(topic, ANY_PARTITION, flags, self.messages.as_mut_ptr(), count)
+            c::rd_kafka_produce_batch(
+                topic,
+                ANY_PARTITION,
+                flags,
+                self.messages.as_mut_ptr(),
+                count,
+            )
         };
         if taken < count {
-            let refused =
-                |m: &&c::rd_kafka_message_t| m.err != c::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR;
-            for (record, message) in records.iter().zip(&self.messages).filter(|(_, m)| refused(m)) {
+            let refused = |m: &&c::rd_kafka_message_t| {
+                m.err != c::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR
+            };
+            for (record, message) in records.iter().zip(&self.messages).filter(|(_, m)| refused(m))
+            {
                 self.refused(*record, message);
             }
         }
@@ -317,8 +332,11 @@ impl Call<'_> {
             // SAFETY: every argument has the member that its type names, and points to what lives
             // longer than the call; for the payload see `produce`. Keys and headers are copied.
             let code = unsafe {
-                let error =
-                    c::rd_kafka_produceva(client.client().native_ptr(), arguments.as_ptr(), arguments.len());
+                let error = c::rd_kafka_produceva(
+                    client.client().native_ptr(),
+                    arguments.as_ptr(),
+                    arguments.len(),
+                );
                 let code = c::rd_kafka_error_code(error);
                 if !error.is_null() {
                     c::rd_kafka_error_destroy(error);
@@ -340,7 +358,10 @@ fn arguments(message: &c::rd_kafka_message_t, headers: &Headers) -> Vec<c::rd_ka
     type Memory = c::rd_kafka_vu_s__bindgen_ty_1__bindgen_ty_1;
     let mut arguments = vec![
         c::rd_kafka_vu_t { vtype: kind::RD_KAFKA_VTYPE_RKT, u: Value { rkt: message.rkt } },
-        c::rd_kafka_vu_t { vtype: kind::RD_KAFKA_VTYPE_PARTITION, u: Value { i32_: message.partition } },
+        c::rd_kafka_vu_t {
+            vtype: kind::RD_KAFKA_VTYPE_PARTITION,
+            u: Value { i32_: message.partition },
+        },
         c::rd_kafka_vu_t {
             vtype: kind::RD_KAFKA_VTYPE_VALUE,
             u: Value { mem: Memory { ptr: message.payload, size: message.len } },

@@ -17,10 +17,17 @@ pub struct Reader {
 impl Reader {
     /// Makes a client from librdkafka's own settings, which reads `topic` from its present end on.
     /// Blocks for up to `timeout` per partition.
-    pub fn open(settings: &[(&str, &str)], topic: &str, timeout: Duration) -> Result<Reader, TopicError> {
+    pub fn open(
+        settings: &[(&str, &str)],
+        topic: &str,
+        timeout: Duration,
+    ) -> Result<Reader, TopicError> {
         let mut config = ClientConfig::new();
         // The library wants the name of a group, though none is joined.
-        config.set("group.id", "millstream").set("enable.auto.commit", "false").set("check.crcs", "true");
+        config
+            .set("group.id", "millstream")
+            .set("enable.auto.commit", "false")
+            .set("check.crcs", "true");
         for (key, value) in settings {
             config.set(*key, *value);
         }
@@ -33,15 +40,18 @@ impl Reader {
         }
         let mut wanted = TopicPartitionList::new();
         for partition in partitions {
-            let (_, end) = consumer.fetch_watermarks(topic, partition.id(), timeout).map_err(failed)?;
-            wanted.add_partition_offset(topic, partition.id(), Offset::Offset(end)).map_err(failed)?;
+            let (_, end) =
+                consumer.fetch_watermarks(topic, partition.id(), timeout).map_err(failed)?;
+            wanted
+                .add_partition_offset(topic, partition.id(), Offset::Offset(end))
+                .map_err(failed)?;
         }
         consumer.assign(&wanted).map_err(failed)?;
         Ok(Reader { consumer })
     }
 
-    /// Hands every record that has come to `take`, by partition in the order of the topic, until none
-    /// came for `quiet`; how many. A failure that may pass counts as quiet.
+    /// Hands every record that has come to `take`, by partition in the order of the topic, until
+    /// none came for `quiet`; how many. A failure that may pass counts as quiet.
     pub fn read(&self, quiet: Duration, mut take: impl FnMut(&[u8])) -> u64 {
         let mut count = 0;
         while let Some(polled) = self.consumer.poll(quiet) {

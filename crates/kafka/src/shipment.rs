@@ -94,7 +94,8 @@ impl Shipment {
     pub(crate) fn find(&self, address: usize) -> Option<RecordId> {
         self.runs.iter().enumerate().find_map(|(index, run)| {
             let start = address.checked_sub(self.parts[run.part].as_ptr() as usize)?;
-            let record = run.records.binary_search_by_key(&start, |record| record.start as usize).ok()?;
+            let record =
+                run.records.binary_search_by_key(&start, |record| record.start as usize).ok()?;
             Some(RecordId { run: index as u32, record: record as u32 })
         })
     }

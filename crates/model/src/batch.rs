@@ -1,8 +1,8 @@
 //! The batch: many events of one source, by column, over shared read blocks.
 //!
-//! A batch's rows lie in *segments*, one per origin, in the order they were read. The text of each row,
-//! and of each field found in it, is a slice of the block that was read: nothing is copied. A *selection*
-//! of rows, where there is one, says which rows are still in; a filter costs a bitmap.
+//! A batch's rows lie in *segments*, one per origin, in the order they were read. The text of each
+//! row, and of each field found in it, is a slice of the block that was read: nothing is copied. A
+//! *selection* of rows, where there is one, says which rows are still in; a filter costs a bitmap.
 
 use crate::ack::Ack;
 use crate::limits::BATCH_ROWS_MAX;
@@ -68,8 +68,9 @@ pub struct Batch {
     pub offsets: Option<ScalarBuffer<u64>>,
     /// The text of each row, without its line end; all of it is text.
     pub message: Column,
-    /// The rows whose message is a field of the event; all if `None`. What was taken apart into fields
-    /// need not be written once more; a codec that writes the line itself does not look here.
+    /// The rows whose message is a field of the event; all if `None`. What was taken apart into
+    /// fields need not be written once more; a codec that writes the line itself does not look
+    /// here.
     pub shown: Option<BooleanBuffer>,
     /// What was found in the rows, or added to them.
     pub fields: Columns,
@@ -79,8 +80,8 @@ pub struct Batch {
     pub truncated: Arc<[u32]>,
     /// Wall clock when the block was read, in nanoseconds since 1970.
     pub read_ns: i64,
-    /// The time each row says it is of, in nanoseconds since 1970, or [`TIME_UNKNOWN`]; `None` where
-    /// no row's was looked for.
+    /// The time each row says it is of, in nanoseconds since 1970, or [`TIME_UNKNOWN`]; `None`
+    /// where no row's was looked for.
     pub time: Option<ScalarBuffer<i64>>,
 }
 
@@ -135,7 +136,8 @@ impl Batch {
     /// Bytes of the text of all selected rows.
     pub fn text_bytes(&self) -> u64 {
         let cells = self.message.cells();
-        let sum = |(b, e): (usize, usize)| cells[b..e].iter().map(|cell| cell.len() as u64).sum::<u64>();
+        let sum =
+            |(b, e): (usize, usize)| cells[b..e].iter().map(|cell| cell.len() as u64).sum::<u64>();
         self.runs(0, self.rows()).map(sum).sum()
     }
 
@@ -341,7 +343,13 @@ impl BatchBuilder {
     }
 
     /// Makes the batch over `block`, the same bytes the rows were taken from.
-    pub fn finish(mut self, block: Bytes, source: Arc<SourceInfo>, sinks: SinkSet, read_ns: i64) -> Batch {
+    pub fn finish(
+        mut self,
+        block: Bytes,
+        source: Arc<SourceInfo>,
+        sinks: SinkSet,
+        read_ns: i64,
+    ) -> Batch {
         let last = self.starts.last().map_or(0, |s| *s as usize);
         assert!(last <= block.len(), "a row starts outside its block");
         let (offsets, times) = (self.take_offsets(), self.take_times());
@@ -424,7 +432,8 @@ mod tests {
         let mut builder = BatchBuilder::default();
         builder.lines(block, 0, &newlines, line_max, long);
         let ledger = Ledger::new();
-        let ack = ledger.issue(1, (100, 100 + block.len() as u64), SinkSet::one(0), 0, Duration::ZERO);
+        let ack =
+            ledger.issue(1, (100, 100 + block.len() as u64), SinkSet::one(0), 0, Duration::ZERO);
         builder.segment(Arc::new(Origin::new(1, "f")), 100, ack);
         builder.finish(Bytes::from_static(block), Arc::default(), SinkSet::one(0), 0)
     }

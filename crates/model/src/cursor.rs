@@ -86,11 +86,16 @@ impl Cursors {
     pub fn choose(&mut self, room: SinkSet, stalled: SinkSet, end: Option<u64>) -> Option<Choice> {
         self.detach(room, stalled);
         let count = self.list.len();
-        let ready = |i: &usize| self.list[*i].sinks.is_subset(room) && Some(self.list[*i].position) != end;
+        let ready =
+            |i: &usize| self.list[*i].sinks.is_subset(room) && Some(self.list[*i].position) != end;
         let index = (0..count).map(|i| (self.turn + i) % count).find(ready)?;
         self.turn = (index + 1) % count;
         let cursor = self.list[index];
-        Some(Choice { index, cursor, limit: cursor.until.or_else(|| self.next_head(cursor.position)) })
+        Some(Choice {
+            index,
+            cursor,
+            limit: cursor.until.or_else(|| self.next_head(cursor.position)),
+        })
     }
 
     /// Whether some cursor stands elsewhere than at `end`.
@@ -103,7 +108,10 @@ impl Cursors {
             let cursor = self.list[i];
             let blocked = cursor.sinks - room;
             let free = cursor.sinks & room;
-            if !blocked.is_empty() && !free.is_empty() && blocked.is_subset(stalled) && cursor.until.is_none()
+            if !blocked.is_empty()
+                && !free.is_empty()
+                && blocked.is_subset(stalled)
+                && cursor.until.is_none()
             {
                 self.list[i].sinks = blocked;
                 self.list.push(Cursor { sinks: free, ..cursor });
@@ -131,7 +139,8 @@ impl Cursors {
         self.list.retain(|c| c.until.is_none_or(|until| c.position < until));
         self.list.sort_by_key(|c| (c.position, c.until.is_some()));
         self.list.dedup_by(|next, kept| {
-            let meet = next.position == kept.position && next.until.is_none() && kept.until.is_none();
+            let meet =
+                next.position == kept.position && next.until.is_none() && kept.until.is_none();
             if meet {
                 kept.sinks = kept.sinks | next.sinks;
             }
@@ -185,7 +194,10 @@ mod tests {
         cursors.advance(choice.index, 100);
         // The stalled sink is back: it catches up from where it stopped.
         let back = cursors.choose(set(&[1]), SinkSet::EMPTY, None).unwrap();
-        assert_eq!((back.cursor.position, back.limit, back.cursor.sinks), (0, Some(100), set(&[1])));
+        assert_eq!(
+            (back.cursor.position, back.limit, back.cursor.sinks),
+            (0, Some(100), set(&[1]))
+        );
     }
 
     #[test]
@@ -202,7 +214,10 @@ mod tests {
         let mut cursors = Cursors::resume([(0, 100)]);
         cursors.reread(&Reread { origin: 1, begin: 20, end: 40, sink: 0, attempt: 1 });
         let choice = cursors.choose(set(&[0]), SinkSet::EMPTY, None).unwrap();
-        assert_eq!((choice.cursor.position, choice.limit, choice.cursor.attempt), (20, Some(40), 1));
+        assert_eq!(
+            (choice.cursor.position, choice.limit, choice.cursor.attempt),
+            (20, Some(40), 1)
+        );
         cursors.advance(choice.index, 40);
         assert_eq!(cursors.list().len(), 1);
     }

@@ -41,7 +41,8 @@ impl Grant {
     }
 
     fn reserve(&self, bytes: u64) -> bool {
-        let fits = |used: u64| (used == 0 || used + bytes <= self.bytes_max).then_some(used + bytes);
+        let fits =
+            |used: u64| (used == 0 || used + bytes <= self.bytes_max).then_some(used + bytes);
         self.used.fetch_update(Ordering::SeqCst, Ordering::SeqCst, fits).is_ok()
     }
 

@@ -156,7 +156,8 @@ impl Ledger {
     pub fn open(&self, origin: &Arc<Origin>, checkpoints: impl IntoIterator<Item = (usize, u64)>) {
         let mut state = self.lock();
         let epoch = state.epoch;
-        let account = |(sink, checkpoint)| Account { sink, checkpoint, epoch, out: VecDeque::new() };
+        let account =
+            |(sink, checkpoint)| Account { sink, checkpoint, epoch, out: VecDeque::new() };
         let sinks: Vec<Account> = checkpoints.into_iter().map(account).collect();
         let end = sinks.iter().map(|a| a.checkpoint).max().unwrap_or(0);
         state.remove(origin.id);
@@ -205,7 +206,8 @@ impl Ledger {
         idle
     }
 
-    /// The same of an origin that may come back: a checkpoint that has moved is handed out all the same.
+    /// The same of an origin that may come back: a checkpoint that has moved is handed out all the
+    /// same.
     pub fn retire(&self, origin: u64) -> bool {
         let mut state = self.lock();
         let moved = state.moved.contains(&origin).then(|| state.origins.get(&origin)).flatten();
@@ -249,7 +251,8 @@ impl Ledger {
         let mut state = self.lock();
         let state = &mut *state;
         let Some(accounts) = state.origins.get_mut(&origin) else { return };
-        let Some(account) = accounts.sinks.iter_mut().find(|a| a.sink == sink && a.epoch <= epoch) else {
+        let Some(account) = accounts.sinks.iter_mut().find(|a| a.sink == sink && a.epoch <= epoch)
+        else {
             return;
         };
         if outcome <= Outcome::Rejected {
@@ -305,7 +308,12 @@ impl Ledger {
         };
         let sinks: Vec<(u64, Option<Duration>)> = accounts.sinks.iter().map(unsettled).collect();
         Some(Owed {
-            settled: accounts.sinks.iter().map(|account| account.checkpoint).min().unwrap_or(accounts.end),
+            settled: accounts
+                .sinks
+                .iter()
+                .map(|account| account.checkpoint)
+                .min()
+                .unwrap_or(accounts.end),
             oldest: sinks.iter().filter_map(|(_, oldest)| *oldest).min(),
             in_flight: sinks.iter().map(|(bytes, _)| *bytes).max().unwrap_or(0),
             moved: state.moved.contains(&origin),
@@ -320,7 +328,8 @@ impl Ledger {
             progress.lag += end.saturating_sub(account.checkpoint);
             for entry in account.out.iter().filter(|e| e.standing != Standing::Settled) {
                 progress.unsettled += entry.end - entry.begin;
-                progress.oldest = Some(progress.oldest.map_or(entry.issued, |t| t.min(entry.issued)));
+                progress.oldest =
+                    Some(progress.oldest.map_or(entry.issued, |t| t.min(entry.issued)));
             }
         }
         progress
@@ -335,7 +344,8 @@ impl Ledger {
 
 impl Account {
     fn issue(&mut self, (begin, end): (u64, u64), issued: Duration) {
-        let covered = |e: &Entry| e.standing == Standing::Abandoned && e.begin <= begin && begin < e.end;
+        let covered =
+            |e: &Entry| e.standing == Standing::Abandoned && e.begin <= begin && begin < e.end;
         if let Some(index) = self.out.iter().position(covered) {
             self.out[index].begin = end;
             if self.out[index].begin >= self.out[index].end {
@@ -402,7 +412,10 @@ mod tests {
         let ack = ledger.issue(ORIGIN, (0, 10), both(), 0, T);
         let slow = ack.hold(1).unwrap();
         ack.finish();
-        assert_eq!((ledger.checkpoint(ORIGIN, 0), ledger.checkpoint(ORIGIN, 1)), (Some(10), Some(0)));
+        assert_eq!(
+            (ledger.checkpoint(ORIGIN, 0), ledger.checkpoint(ORIGIN, 1)),
+            (Some(10), Some(0))
+        );
         assert_eq!(ledger.progress(1), Progress { lag: 10, unsettled: 10, oldest: Some(T) });
         slow.settle(Outcome::Rejected);
         assert_eq!(ledger.checkpoint(ORIGIN, 1), Some(10));

@@ -40,7 +40,9 @@ pub use millstream_columns::{
     Cell, Column, ColumnBuilder, Columns, Kind as CellKind, MEMBERS, Number, Value,
 };
 pub use millstream_counters::{Counters, CountersSnapshot, Held};
-pub use millstream_origin::{HeldBy, Origin, OriginState, OriginTotals, Standing, TIME_UNKNOWN, Troubles};
+pub use millstream_origin::{
+    HeldBy, Origin, OriginState, OriginTotals, Standing, TIME_UNKNOWN, Troubles,
+};
 pub use millstream_units::{Interval, Size};
 pub use own::{OwnMetric, OwnMetrics};
 pub use payload::Payload;

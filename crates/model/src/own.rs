@@ -25,7 +25,9 @@ pub struct OwnMetrics(Arc<Tell>);
 
 impl OwnMetrics {
     /// Metrics of which `tell` tells.
-    pub fn new(tell: impl Fn(&mut dyn FnMut(&OwnMetric<'_>)) + Send + Sync + 'static) -> OwnMetrics {
+    pub fn new(
+        tell: impl Fn(&mut dyn FnMut(&OwnMetric<'_>)) + Send + Sync + 'static,
+    ) -> OwnMetrics {
         OwnMetrics(Arc::new(tell))
     }
 

@@ -13,7 +13,8 @@ pub struct Payload {
     pub events: u64,
     /// Bytes in all parts.
     pub bytes: u64,
-    /// What a sink's encoder tells its own lane about the parts: where each goes, where records end.
+    /// What a sink's encoder tells its own lane about the parts: where each goes, where records
+    /// end.
     pub routing: Option<Box<dyn Any + Send + Sync>>,
     holds: Vec<Hold>,
 }

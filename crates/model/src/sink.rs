@@ -24,8 +24,8 @@ pub trait Sink: Send + Sync {
     /// Bytes an encoder may make of one batch over `block_bytes` of text in at most `rows` rows.
     fn payload_bytes_max(&self, block_bytes: u64, rows: u64) -> u64;
 
-    /// Bytes that all lanes together need beside their payloads, at least: the state of compressors. They get
-    /// [`LaneCx::state_bytes`], which is as much or more.
+    /// Bytes that all lanes together need beside their payloads, at least: the state of
+    /// compressors. They get [`LaneCx::state_bytes`], which is as much or more.
     fn state_bytes_min(&self) -> u64 {
         0
     }
@@ -84,8 +84,8 @@ pub struct LaneCx {
     pub counters: Arc<Counters>,
     /// Bytes that all lanes of the sink may take beside their payloads, such as for compressors.
     pub state_bytes: u64,
-    /// Keeps a state at once, durable on return: for what must be known before the first write. With it
-    /// go all checkpoints that were settled before.
+    /// Keeps a state at once, durable on return: for what must be known before the first write.
+    /// With it go all checkpoints that were settled before.
     pub keep: Arc<dyn Fn(Vec<u8>) -> std::io::Result<()> + Send + Sync>,
 }
 
@@ -112,24 +112,28 @@ pub struct Settled {
 
 /// An ordered path out. The engine drives each lane alone: one call at a time.
 pub trait Lane: Send {
-    /// Makes sure that the endpoint is there, before the first delivery. Called again after an error.
+    /// Makes sure that the endpoint is there, before the first delivery. Called again after an
+    /// error.
     fn start(&mut self) -> BoxFuture<'_, Result<(), DeliverError>> {
         Box::pin(async { Ok(()) })
     }
 
     /// Delivers a payload, whole or not at all. Called again with the same payload after an error
     /// that allows it.
-    fn deliver<'a>(&'a mut self, payload: &'a Payload) -> BoxFuture<'a, Result<Delivery, DeliverError>>;
+    fn deliver<'a>(
+        &'a mut self,
+        payload: &'a Payload,
+    ) -> BoxFuture<'a, Result<Delivery, DeliverError>>;
 
-    /// Whether it takes no more for now. What waits stays in the queue in front of it, where it can make
-    /// room for what is newer; the lane is asked again when it makes progress.
+    /// Whether it takes no more for now. What waits stays in the queue in front of it, where it can
+    /// make room for what is newer; the lane is asked again when it makes progress.
     fn is_full(&self) -> bool {
         false
     }
 
-    /// Nothing more comes for now (a stop, a reload, the end of the input): what the lane holds back at
-    /// this moment, to make larger batches or to spread them over time, is sent at once. May be called
-    /// often.
+    /// Nothing more comes for now (a stop, a reload, the end of the input): what the lane holds
+    /// back at this moment, to make larger batches or to spread them over time, is sent at once.
+    /// May be called often.
     fn flush(&mut self) {}
 
     /// Makes everything taken so far durable, and returns what to keep with the checkpoints.
@@ -137,8 +141,8 @@ pub trait Lane: Send {
         Box::pin(async { Ok(None) })
     }
 
-    /// What became of payloads that were [`Delivery::Sent`], oldest first, as far as it is known and
-    /// not told yet. Never waits.
+    /// What became of payloads that were [`Delivery::Sent`], oldest first, as far as it is known
+    /// and not told yet. Never waits.
     fn settled(&mut self) -> Vec<Settled> {
         Vec::new()
     }

@@ -26,26 +26,28 @@ pub trait Source: Send {
     /// Produces the next batch, or says when to ask again.
     fn poll(&mut self, cx: &mut SourceCx<'_>) -> Polled;
 
-    /// From the next poll on the source reaches these sinks, with their ids: a reload. Those that it
-    /// reached before, under the same index and id, go on; the ledger has forgotten the others. A
-    /// source that can read twice gives each that comes a cursor and an account in the ledger. Without
-    /// one, which is all that other sources can do, it gets what is read from here on.
+    /// From the next poll on the source reaches these sinks, with their ids: a reload. Those that
+    /// it reached before, under the same index and id, go on; the ledger has forgotten the others.
+    /// A source that can read twice gives each that comes a cursor and an account in the ledger.
+    /// Without one, which is all that other sources can do, it gets what is read from here on.
     fn reach(&mut self, _: &[(usize, String)]) {}
 
-    /// Nothing more is to be taken in: the agent stops (`for_good`), or a reload takes the source out and may
-    /// put another in its place. A source that holds back some of what it has taken in answers `true`; then
-    /// it is polled until it has ended.
+    /// Nothing more is to be taken in: the agent stops (`for_good`), or a reload takes the source
+    /// out and may put another in its place. A source that holds back some of what it has taken in
+    /// answers `true`; then it is polled until it has ended.
     fn close(&mut self, _for_good: bool) -> bool {
         false
     }
 
-    /// Whether it takes things in on its own, polled or not: to hold its polls back would save nothing.
+    /// Whether it takes things in on its own, polled or not: to hold its polls back would save
+    /// nothing.
     fn is_live(&self) -> bool {
         false
     }
 
-    /// Whether what it does not read now stays where it is, and can be read later at no loss. Then only as much
-    /// waits for each of its sinks as is delivered soon, so that a quiet origin is not behind a flood.
+    /// Whether what it does not read now stays where it is, and can be read later at no loss. Then
+    /// only as much waits for each of its sinks as is delivered soon, so that a quiet origin is not
+    /// behind a flood.
     fn can_wait(&self) -> bool {
         false
     }
@@ -53,14 +55,15 @@ pub trait Source: Send {
     /// Goes on after [`Source::close`]: the reload was refused.
     fn reopen(&mut self) {}
 
-    /// Makes durable what the sinks have not settled and the next start could not read again, before
-    /// `deadline`. Called when the source is no longer polled, at a stop or because a reload takes it
-    /// out, while sinks still deliver; it may block. A refused reload polls the source again.
+    /// Makes durable what the sinks have not settled and the next start could not read again,
+    /// before `deadline`. Called when the source is no longer polled, at a stop or because a reload
+    /// takes it out, while sinks still deliver; it may block. A refused reload polls the source
+    /// again.
     fn hold(&mut self, _deadline: Instant) {}
 
-    /// Says what is left unsettled, counts what is lost of it, and releases what need not be held any
-    /// more. Called once, after the last commit of checkpoints. `None` if the source cannot read
-    /// twice: what its sinks have not settled is lost.
+    /// Says what is left unsettled, counts what is lost of it, and releases what need not be held
+    /// any more. Called once, after the last commit of checkpoints. `None` if the source cannot
+    /// read twice: what its sinks have not settled is lost.
     fn leave(&mut self) -> Option<Leftover> {
         None
     }
@@ -120,7 +123,8 @@ pub struct SourceOpen {
     pub sinks: Vec<(usize, String)>,
     /// What it kept over the restart.
     pub store: Arc<dyn OriginStore>,
-    /// Its own folder below `data_dir`, for data that must outlive its file; made when it is needed.
+    /// Its own folder below `data_dir`, for data that must outlive its file; made when it is
+    /// needed.
     pub held_dir: PathBuf,
     /// Its ledger.
     pub ledger: Arc<Ledger>,
@@ -138,7 +142,8 @@ pub struct SourceOpen {
 
 /// What a poll gave.
 pub enum Polled {
-    /// A batch, and the permit for what the chain will make of it. Polled again as soon as possible.
+    /// A batch, and the permit for what the chain will make of it. Polled again as soon as
+    /// possible.
     Batch(Box<Batch>, Permit),
     /// Nothing now; poll again after this long, or earlier when woken.
     Wait(Duration),

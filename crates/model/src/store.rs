@@ -15,8 +15,8 @@ pub struct OriginRecord {
 
 /// The part of the checkpoint store a source sees: its own origins.
 pub trait OriginStore: Send + Sync {
-    /// Every origin kept for this source, and whether the source ever ran with this store. What cannot
-    /// be read is an error, never an empty answer: a source would take all it knows for new.
+    /// Every origin kept for this source, and whether the source ever ran with this store. What
+    /// cannot be read is an error, never an empty answer: a source would take all it knows for new.
     fn origins(&self) -> io::Result<(Vec<OriginRecord>, bool)>;
 
     /// Keeps descriptors; durable on return. An origin's id must be kept before its first batch.

@@ -62,8 +62,13 @@ pub enum Standing {
 }
 
 impl Standing {
-    const ALL: [Standing; 5] =
-        [Standing::Active, Standing::Waiting, Standing::Finished, Standing::Gone, Standing::Deleted];
+    const ALL: [Standing; 5] = [
+        Standing::Active,
+        Standing::Waiting,
+        Standing::Finished,
+        Standing::Gone,
+        Standing::Deleted,
+    ];
 
     /// As it is written: `active`.
     pub fn name(self) -> &'static str {
@@ -207,7 +212,8 @@ impl OriginState {
 
     /// Notes the times of the rows of `range`, a range of offsets, in nanoseconds since 1970 and in
     /// the order of the rows; [`TIME_UNKNOWN`] is passed over. Ranges may come in any order. Of one
-    /// that comes again, as from a second transform, the newest time counts and its disorder does not.
+    /// that comes again, as from a second transform, the newest time counts and its disorder does
+    /// not.
     pub fn saw_times(&self, range: (u64, u64), times: &[i64]) {
         let mut seen = lock(&self.times);
         let Some(mut newest) = seen.newest_before(range) else {
@@ -326,7 +332,8 @@ impl Times {
     }
 }
 
-/// Why a source cannot read something, by path or pattern. The source writes, whoever shows it reads.
+/// Why a source cannot read something, by path or pattern. The source writes, whoever shows it
+/// reads.
 #[derive(Debug, Default)]
 pub struct Troubles(Mutex<BTreeMap<String, String>>);
 
@@ -368,7 +375,8 @@ mod tests {
     }
 
     #[test]
-    fn ranges_that_come_in_another_order_are_no_disorder_and_what_comes_again_is_not_counted_again() {
+    fn ranges_that_come_in_another_order_are_no_disorder_and_what_comes_again_is_not_counted_again()
+    {
         let state = OriginState::default();
         state.saw_times((20, 30), &[30 * S]);
         state.saw_times((0, 10), &[10 * S]);
@@ -423,7 +431,10 @@ mod tests {
         troubles.note("/a/*.log", "matches no file");
         troubles.note("/b", "permission denied");
         troubles.clear("/a/*.log");
-        assert_eq!(troubles.list(), BTreeMap::from([("/b".to_owned(), "permission denied".to_owned())]));
+        assert_eq!(
+            troubles.list(),
+            BTreeMap::from([("/b".to_owned(), "permission denied".to_owned())])
+        );
         troubles.set(BTreeMap::new());
         assert!(troubles.list().is_empty());
     }

@@ -19,8 +19,8 @@ impl Bucket {
         Bucket { per_second, most, tokens: most, filled: Duration::ZERO }
     }
 
-    /// Spends tokens, which may leave a debt, between the last call and this one at `now`: what came
-    /// meanwhile pays for them before any of it is lost over the rim.
+    /// Spends tokens, which may leave a debt, between the last call and this one at `now`: what
+    /// came meanwhile pays for them before any of it is lost over the rim.
     pub fn spend(&mut self, now: Duration, tokens: f64) {
         let came = now.saturating_sub(self.filled).as_secs_f64() * self.per_second;
         self.tokens = (self.tokens + came - tokens).min(self.most);
@@ -30,7 +30,8 @@ impl Bucket {
     /// How long it takes until there is no debt; zero if there is none.
     pub fn wait(&mut self, now: Duration) -> Duration {
         self.spend(now, 0.0);
-        Duration::try_from_secs_f64((-self.tokens / self.per_second).max(0.0)).unwrap_or(Duration::MAX)
+        Duration::try_from_secs_f64((-self.tokens / self.per_second).max(0.0))
+            .unwrap_or(Duration::MAX)
     }
 }
 

@@ -38,7 +38,8 @@ mod tests {
 
     /// CPU time used in `seconds` by `threads` that always have a job of this length.
     fn used_in(seconds: u64, cores: f64, threads: u32, job: Duration) -> f64 {
-        let (mut ceiling, mut now, mut used) = (CpuCeiling::new(cores), Duration::ZERO, Duration::ZERO);
+        let (mut ceiling, mut now, mut used) =
+            (CpuCeiling::new(cores), Duration::ZERO, Duration::ZERO);
         while now < Duration::from_secs(seconds) {
             let wait = ceiling.wait(now, used);
             now += wait;

@@ -36,8 +36,8 @@ const FAIR_ONE_IN: u64 = 16;
 
 /// Picks who is next: the first of the highest priority, and now and then the first of all.
 ///
-/// `waiting` are the priorities of those who wait, longest first; `turn` counts up by one with every
-/// pick. `None` if nobody waits.
+/// `waiting` are the priorities of those who wait, longest first; `turn` counts up by one with
+/// every pick. `None` if nobody waits.
 pub fn pick(waiting: impl Iterator<Item = Priority>, turn: u64) -> Option<usize> {
     let mut waiting = waiting.enumerate();
     if turn % FAIR_ONE_IN == FAIR_ONE_IN - 1 {
@@ -74,7 +74,9 @@ mod tests {
         use Priority::{High, Low, Normal};
         assert_eq!(turns(&[Normal, High], 1600), [100, 1500]);
         assert_eq!(turns(&[Low, Normal], 1600), [100, 1500]);
-        let [high, low, normal] = turns(&[High, Low, Normal], 1600)[..] else { panic!("three of them") };
+        let [high, low, normal] = turns(&[High, Low, Normal], 1600)[..] else {
+            panic!("three of them")
+        };
         assert!(high >= 1500 - 50 && low >= 45 && normal >= 45, "{high} {low} {normal}");
         assert_eq!(pick([].into_iter(), 0), None);
     }

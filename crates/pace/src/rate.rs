@@ -64,7 +64,10 @@ mod tests {
     fn a_busy_source_reads_at_the_rate_with_a_burst_of_one_second() {
         for (rate, block) in [(1_000_000, 1000), (10 << 20, 256 << 10), (1000, 256 << 10)] {
             let (bytes, waited) = read_in(1000, rate, block);
-            assert!((rate * 1000..=rate * 1001 + 2 * block).contains(&bytes), "{rate} {block}: {bytes}");
+            assert!(
+                (rate * 1000..=rate * 1001 + 2 * block).contains(&bytes),
+                "{rate} {block}: {bytes}"
+            );
             assert!(waited > Duration::from_secs(700), "{waited:?}");
         }
     }

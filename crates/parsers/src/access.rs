@@ -47,23 +47,24 @@ pub enum Escape {
 pub struct AccessConfig {
     /// Whose format it is.
     pub server: Server,
-    /// The format as the server's configuration has it, without quotes around it; `combined`, and for
-    /// Apache `common`. If empty it is `combined`.
+    /// The format as the server's configuration has it, without quotes around it; `combined`, and
+    /// for Apache `common`. If empty it is `combined`.
     pub format: String,
-    /// How values are escaped; [`Escape::Default`] for nginx and [`Escape::Backslash`] for Apache where
-    /// nothing is said.
+    /// How values are escaped; [`Escape::Default`] for nginx and [`Escape::Backslash`] for Apache
+    /// where nothing is said.
     pub escape: Option<Escape>,
 }
 
 /// Takes access lines apart.
 ///
-/// Each variable of the format gives a field, which ends where the text between it and the next variable
-/// comes up first. A value `-`, or none, gives no field. Of a variable that is there twice the first counts.
-/// The request line gives `request`, and where it has that form, `method`, `path` (with the query) and
-/// `protocol` besides. Escaped bytes are given as what they stand for.
+/// Each variable of the format gives a field, which ends where the text between it and the next
+/// variable comes up first. A value `-`, or none, gives no field. Of a variable that is there twice
+/// the first counts. The request line gives `request`, and where it has that form, `method`, `path`
+/// (with the query) and `protocol` besides. Escaped bytes are given as what they stand for.
 ///
-/// With nginx the fields have the names of the variables. Sizes, counts and `status` are whole numbers,
-/// durations are numbers. Variables of upstream servers may have several values; these stay text.
+/// With nginx the fields have the names of the variables. Sizes, counts and `status` are whole
+/// numbers, durations are numbers. Variables of upstream servers may have several values; these
+/// stay text.
 ///
 /// With Apache they are:
 ///
@@ -136,7 +137,8 @@ impl Access {
             self.classes.see(region.text());
             self.ends.iter_mut().for_each(|bits| bits.see(region.text()));
             let (classes, ends) = (&self.classes, &self.ends[..]);
-            let mut run = Run { region, classes, ends, failures: &mut self.failures, later: &mut self.later };
+            let mut run =
+                Run { region, classes, ends, failures: &mut self.failures, later: &mut self.later };
             run.run(&self.program, &mut self.lines, &mut table);
             if self.program.escape != Escape::None && !classes.backslashes.is_empty() {
                 run.escapes(&self.lines, &table);
@@ -147,7 +149,9 @@ impl Access {
     /// Writes a value as it should be.
     fn rework(&self, later: Later, input: &Input<'_>, fields: &mut Fields) {
         let slot = &self.program.slots[later.slot];
-        let Some(index) = slot.name.as_ref().and_then(|name| fields.find(name.as_bytes())) else { return };
+        let Some(index) = slot.name.as_ref().and_then(|name| fields.find(name.as_bytes())) else {
+            return;
+        };
         let cell = fields.get(index, later.row);
         if cell.kind() != Kind::Text {
             return;

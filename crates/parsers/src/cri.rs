@@ -1,8 +1,8 @@
 //! Lines of the Container Runtime Interface: `2026-11-21T20:29:46.123456789Z stdout F GET /`.
 //!
-//! Fields are `timestamp`, `stream` (`stdout` or `stderr`), `flags` (`F` for a whole line, `P` for a part of
-//! one, and what follows them behind a colon) and `message`. Parts are not joined here: the file source does
-//! that before. Other lines, and those whose time is none, are `not_cri`.
+//! Fields are `timestamp`, `stream` (`stdout` or `stderr`), `flags` (`F` for a whole line, `P` for
+//! a part of one, and what follows them behind a colon) and `message`. Parts are not joined here:
+//! the file source does that before. Other lines, and those whose time is none, are `not_cri`.
 
 use crate::fields::{Fields, Reason};
 use crate::input::Input;
@@ -66,9 +66,10 @@ impl Parser for Cri {
         let indices = NAMES.map(|name| fields.named(&name.into()));
         for (row, line, text) in input.rows() {
             match self.cells(line, text, input.read_ns) {
-                Some(cells) => {
-                    indices.iter().zip(cells).for_each(|(field, cell)| fields.set(*field, row, cell))
-                }
+                Some(cells) => indices
+                    .iter()
+                    .zip(cells)
+                    .for_each(|(field, cell)| fields.set(*field, row, cell)),
                 None => fields.fail(row, NOT_CRI, 0),
             }
         }

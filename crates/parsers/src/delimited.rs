@@ -58,8 +58,9 @@ impl Default for DelimitedConfig {
 
 /// Takes lines apart that have delimiters between their fields.
 ///
-/// A value that is empty and has no quotes is no value. A value in quotes is text as it stands between them;
-/// quotes that are no longer open must be followed by a delimiter or the end of the line.
+/// A value that is empty and has no quotes is no value. A value in quotes is text as it stands
+/// between them; quotes that are no longer open must be followed by a delimiter or the end of the
+/// line.
 #[derive(Clone, Debug)]
 pub struct Delimited {
     config: DelimitedConfig,
@@ -81,7 +82,9 @@ impl Delimited {
         let first = match config.delimiter.as_bytes() {
             [] => return Err("delimiter is empty; write for example ','".into()),
             [first, ..] if !first.is_ascii() => {
-                return Err("delimiter begins with a byte that is no ASCII; write for example ','".into());
+                return Err(
+                    "delimiter begins with a byte that is no ASCII; write for example ','".into()
+                );
             }
             [first, ..] => *first,
         };
@@ -92,7 +95,10 @@ impl Delimited {
             config.fields.iter().map(|(name, _)| &**name).filter(|name| !name.is_empty()).collect();
         names.sort_unstable();
         if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(format!("the field {:?} is there twice; give each a name of its own", pair[0]));
+            return Err(format!(
+                "the field {:?} is there twice; give each a name of its own",
+                pair[0]
+            ));
         }
         let set = match config.quote {
             Some(quote) if quote == first || !quote.is_ascii() => {
@@ -111,7 +117,8 @@ impl Delimited {
 
     fn find(&mut self, input: &Input<'_>, table: &mut [&mut [Cell]]) {
         let mut regions = Regions::new(input);
-        // Lines that follow each other look alike: behind one that is not plain there is no use in trying.
+        // Lines that follow each other look alike: behind one that is not plain there is no use in
+        // trying.
         let mut plain = self.config.delimiter.len() == 1 && !self.config.trim && table.len() > 1;
         while let Some(region) = regions.next(&mut self.lines) {
             plain = plain && self.plain(&region, table);
@@ -121,8 +128,8 @@ impl Delimited {
         }
     }
 
-    /// Takes a region apart in which every line has all its delimiters and no quotes. Nothing is done, and the
-    /// answer is false, if it is another one.
+    /// Takes a region apart in which every line has all its delimiters and no quotes. Nothing is
+    /// done, and the answer is false, if it is another one.
     fn plain(&mut self, region: &Region<'_>, table: &mut [&mut [Cell]]) -> bool {
         self.marks.clear();
         find(region.text(), &self.delimiter, &mut self.marks);
@@ -162,8 +169,8 @@ impl Delimited {
         self.columns(region, table);
     }
 
-    /// Takes the lines apart that have quotes or not as many fields as they should, and leaves the others in
-    /// `lines`, with the index of their first mark where they begin.
+    /// Takes the lines apart that have quotes or not as many fields as they should, and leaves the
+    /// others in `lines`, with the index of their first mark where they begin.
     fn sort(&mut self, region: &Region<'_>, table: &mut [&mut [Cell]]) {
         let is_simple = self.config.delimiter.len() == 1 && !self.config.trim;
         let has_quotes = self.config.quote.is_some() && !self.quotes.is_empty();
@@ -175,7 +182,8 @@ impl Delimited {
                 first += 1;
             }
             let last = first + table.len() - 1;
-            let has_all = self.marks[last] >= line.end && (last == first || self.marks[last - 1] < line.end);
+            let has_all =
+                self.marks[last] >= line.end && (last == first || self.marks[last - 1] < line.end);
             let is_quoted = has_quotes && self.quotes.find(line.begin as usize) < line.end as usize;
             if is_simple && has_all && !is_quoted {
                 line.begin = first as u32;
@@ -190,7 +198,8 @@ impl Delimited {
         self.lines = lines;
     }
 
-    /// Each field of all lines before the next one: so the processor works on several lines at once.
+    /// Each field of all lines before the next one: so the processor works on several lines at
+    /// once.
     fn columns(&mut self, region: &Region<'_>, table: &mut [&mut [Cell]]) {
         let Some(last) = table.len().checked_sub(1) else { return };
         for (field, cells) in table.iter_mut().enumerate() {
@@ -239,8 +248,12 @@ impl Delimited {
             at = end + self.config.delimiter.len();
             let (is_last, is_end) = (field + 1 == fields, end == text.len());
             match (is_last, is_end) {
-                (false, true) if self.config.on_missing == Unequal::Fail => return Err((TOO_FEW, end)),
-                (true, false) if self.config.on_extra == Unequal::Fail => return Err((TOO_MANY, end)),
+                (false, true) if self.config.on_missing == Unequal::Fail => {
+                    return Err((TOO_FEW, end));
+                }
+                (true, false) if self.config.on_extra == Unequal::Fail => {
+                    return Err((TOO_MANY, end));
+                }
                 (_, true) => break,
                 (_, false) => {}
             }
@@ -289,7 +302,13 @@ pub(crate) fn cast_column(of: &Type, index: usize, input: &Input<'_>, fields: &m
 }
 
 /// Gives a value its type.
-fn cast(of: &Type, cell: Cell, (index, row): (usize, usize), input: &Input<'_>, fields: &mut Fields) {
+fn cast(
+    of: &Type,
+    cell: Cell,
+    (index, row): (usize, usize),
+    input: &Input<'_>,
+    fields: &mut Fields,
+) {
     let copy;
     let own_start = input.own.len();
     let text = match cell.is_own() && cell.start() >= own_start {
@@ -326,8 +345,8 @@ struct Place {
     doubled: bool,
 }
 
-/// The value at `at`, and where it ends with what is around it. `index` is the next mark, and moves on. The
-/// error is where quotes are wrong.
+/// The value at `at`, and where it ends with what is around it. `index` is the next mark, and moves
+/// on. The error is where quotes are wrong.
 fn value(
     config: &DelimitedConfig,
     marks: &[u32],
@@ -354,7 +373,11 @@ fn value(
     let end = next_delimiter(config, marks, index, text, last + 1);
     let between = &text[last + 1..end];
     let is_clean = between.is_empty() || (config.trim && between.iter().all(is_space));
-    if is_clean { Ok((Place { begin: begin + 1, end: last, quoted, doubled }, end)) } else { Err(last + 1) }
+    if is_clean {
+        Ok((Place { begin: begin + 1, end: last, quoted, doubled }, end))
+    } else {
+        Err(last + 1)
+    }
 }
 
 /// Where the first delimiter from `at` on is, or the end of the text.
@@ -365,7 +388,9 @@ fn next_delimiter(
     text: &[u8],
     at: usize,
 ) -> usize {
-    while let Some(mark) = marks.get(*index).map(|mark| *mark as usize).filter(|mark| *mark < text.len()) {
+    while let Some(mark) =
+        marks.get(*index).map(|mark| *mark as usize).filter(|mark| *mark < text.len())
+    {
         if mark >= at && text[mark..].starts_with(config.delimiter.as_bytes()) {
             return mark;
         }
@@ -377,7 +402,9 @@ fn next_delimiter(
 /// Where the quotes end that begin at `begin`, and whether there are quotes within.
 fn closing(marks: &[u32], index: &mut usize, text: &[u8], begin: usize) -> Option<(usize, bool)> {
     let (quote, mut doubled, mut from) = (text[begin], false, begin + 1);
-    while let Some(mark) = marks.get(*index).map(|mark| *mark as usize).filter(|mark| *mark < text.len()) {
+    while let Some(mark) =
+        marks.get(*index).map(|mark| *mark as usize).filter(|mark| *mark < text.len())
+    {
         *index += 1;
         if mark < from || text[mark] != quote {
             continue;
@@ -392,7 +419,8 @@ fn closing(marks: &[u32], index: &mut usize, text: &[u8], begin: usize) -> Optio
 
 impl Parser for Delimited {
     fn parse(&mut self, input: &Input<'_>, fields: &mut Fields) {
-        let named = |(name, _): &(Arc<str>, Option<Type>)| (!name.is_empty()).then(|| fields.named(name));
+        let named =
+            |(name, _): &(Arc<str>, Option<Type>)| (!name.is_empty()).then(|| fields.named(name));
         let indices: Vec<Option<usize>> = self.config.fields.iter().map(named).collect();
         let mut unseen = unseen(fields.rows(), &indices);
         let mut table = table(fields, &indices, &mut unseen);

@@ -1,10 +1,10 @@
 //! Lines of Docker's driver `json-file`:
 //! `{"log":"GET /\n","stream":"stdout","time":"2026-11-21T20:29:46.123456789Z"}`.
 //!
-//! Fields are `time`, `stream`, `message` (the `log` without its last line end) and `attrs`, an object that
-//! is there if the driver was told to add labels. Other members are checked and left out. Parts of long lines
-//! are not joined here: the file source does that before. What is JSON but has no `log` is `not_docker`; what
-//! is none is refused as by the parser of JSON.
+//! Fields are `time`, `stream`, `message` (the `log` without its last line end) and `attrs`, an
+//! object that is there if the driver was told to add labels. Other members are checked and left
+//! out. Parts of long lines are not joined here: the file source does that before. What is JSON but
+//! has no `log` is `not_docker`; what is none is refused as by the parser of JSON.
 
 use crate::fields::{Fields, Reason};
 use crate::input::Input;
@@ -81,9 +81,10 @@ impl Parser for Docker {
         for (row, line, text) in input.rows() {
             let mut cursor = Cursor { text, line, at: 0 };
             match cells(&mut cursor) {
-                Ok(cells) => {
-                    indices.iter().zip(cells).for_each(|(field, cell)| fields.set(*field, row, cell))
-                }
+                Ok(cells) => indices
+                    .iter()
+                    .zip(cells)
+                    .for_each(|(field, cell)| fields.set(*field, row, cell)),
                 Err(reason) => fields.fail(row, reason, cursor.at),
             }
         }

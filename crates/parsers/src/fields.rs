@@ -42,8 +42,8 @@ pub struct Fields {
 }
 
 impl Fields {
-    /// No fields of `rows` rows. `own` is the buffer of the column that is taken apart: cells that lie
-    /// in it stay valid.
+    /// No fields of `rows` rows. `own` is the buffer of the column that is taken apart: cells that
+    /// lie in it stay valid.
     pub fn new(rows: usize, own: &[u8]) -> Fields {
         Fields { rows, own: own.to_vec(), ..Fields::default() }
     }
@@ -73,8 +73,9 @@ impl Fields {
         self.find(name.as_bytes()).unwrap_or_else(|| self.add(name.clone()))
     }
 
-    /// Index of a field that a line names; `None` if there is no room for one more, or it is no UTF-8.
-    /// `hint` is where it is looked for first: lines that follow each other mostly look alike.
+    /// Index of a field that a line names; `None` if there is no room for one more, or it is no
+    /// UTF-8. `hint` is where it is looked for first: lines that follow each other mostly look
+    /// alike.
     #[inline]
     pub fn seen(&mut self, name: &[u8], hint: usize) -> Option<usize> {
         match self.list.get(hint) {
@@ -145,7 +146,8 @@ impl Fields {
         &within[cell.start()..cell.start() + cell.len()]
     }
 
-    /// Notes that a row does not fit from byte `at` of its text on, and takes back what was found in it.
+    /// Notes that a row does not fit from byte `at` of its text on, and takes back what was found
+    /// in it.
     #[cold]
     pub fn fail(&mut self, row: usize, reason: Reason, at: usize) {
         self.list.iter_mut().for_each(|field| field.cells[row] = Cell::ABSENT);
@@ -192,7 +194,8 @@ impl Fields {
 /// The cells of some fields.
 pub(crate) type Table<'t> = Vec<&'t mut [Cell]>;
 
-/// The cells of fields, each of which is there once. Where there is no index they are some of `unseen`.
+/// The cells of fields, each of which is there once. Where there is no index they are some of
+/// `unseen`.
 pub(crate) fn table<'t>(
     fields: &'t mut Fields,
     indices: &[Option<usize>],

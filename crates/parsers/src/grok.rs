@@ -8,9 +8,9 @@
 //! | `%{NAME:[outer][inner]}` | the field is called `outer.inner` |
 //! | `(?<field>...)` | a part of the pattern's own becomes a field |
 //!
-//! Everything else is a regular expression, matched in linear time, over bytes: letters, digits and blanks
-//! are those of ASCII unless the pattern has other characters. Where two parts have the same field, that
-//! which took part in the match counts, and the later one if both did.
+//! Everything else is a regular expression, matched in linear time, over bytes: letters, digits and
+//! blanks are those of ASCII unless the pattern has other characters. Where two parts have the same
+//! field, that which took part in the match counts, and the later one if both did.
 
 mod patterns;
 #[cfg(test)]
@@ -22,7 +22,8 @@ use crate::input::Input;
 use crate::regex::{Groups, compile, names};
 use crate::types::Type;
 
-/// Bytes of an expression whose names are all resolved: patterns that name each other twice grow fast.
+/// Bytes of an expression whose names are all resolved: patterns that name each other twice grow
+/// fast.
 const EXPRESSION_BYTES_MAX: usize = 256 << 10;
 
 /// Begins the names of groups that stand for fields of any name.
@@ -48,8 +49,12 @@ impl Grok {
     /// # Errors
     /// What is wrong with the configuration; what to write instead.
     pub fn new(config: &GrokConfig) -> Result<Grok, String> {
-        let mut resolved =
-            Resolved { own: &config.patterns, text: String::new(), fields: Vec::new(), within: Vec::new() };
+        let mut resolved = Resolved {
+            own: &config.patterns,
+            text: String::new(),
+            fields: Vec::new(),
+            within: Vec::new(),
+        };
         resolved.add(&config.pattern)?;
         let expression = compile(&resolved.text, !resolved.text.is_ascii())?;
         let groups = names(&expression).map(|(index, name)| {
@@ -112,7 +117,9 @@ impl<'a> Resolved<'a> {
                 let cast = cast.map(|of| type_of(of, reference)).transpose()?;
                 let field = field_name(field);
                 if field.is_empty() {
-                    return Err(format!("`%{{{reference}}}` has an empty field; write `%{{{name}:field}}`"));
+                    return Err(format!(
+                        "`%{{{reference}}}` has an empty field; write `%{{{name}:field}}`"
+                    ));
                 }
                 self.literal(&format!("(?<{GROUP}{}>", self.fields.len()))?;
                 self.fields.push((field, cast));
@@ -121,7 +128,9 @@ impl<'a> Resolved<'a> {
         let definition = self.definition(name)?;
         if self.within.contains(&name) {
             let way = self.within.join("` in `");
-            return Err(format!("the pattern `{name}` contains itself (`{way}`); take it out there"));
+            return Err(format!(
+                "the pattern `{name}` contains itself (`{way}`); take it out there"
+            ));
         }
         self.within.push(name);
         self.add(definition)?;
@@ -132,9 +141,10 @@ impl<'a> Resolved<'a> {
     fn definition(&self, name: &str) -> Result<&'a str, String> {
         let own = self.own.iter().find(|(of, _)| of == name).map(|(_, pattern)| &**pattern);
         own.or_else(|| patterns::find(name)).ok_or_else(|| {
-            let other = patterns::find(&name.to_ascii_uppercase()).map(|_| name.to_ascii_uppercase());
-            let advice =
-                other.map_or("define it under `patterns`".into(), |other| format!("write `{other}`"));
+            let other =
+                patterns::find(&name.to_ascii_uppercase()).map(|_| name.to_ascii_uppercase());
+            let advice = other
+                .map_or("define it under `patterns`".into(), |other| format!("write `{other}`"));
             format!("there is no pattern `{name}`; {advice}")
         })
     }
@@ -153,7 +163,9 @@ fn type_of(name: &str, reference: &str) -> Result<Type, String> {
         "float" | "double" => Ok(Type::Float),
         "bool" | "boolean" => Ok(Type::Bool),
         "string" => Ok(Type::Text),
-        _ => Err(format!("`%{{{reference}}}`: there is no type `{name}`; write int, float, bool or string")),
+        _ => Err(format!(
+            "`%{{{reference}}}`: there is no type `{name}`; write int, float, bool or string"
+        )),
     }
 }
 

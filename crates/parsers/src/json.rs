@@ -1,8 +1,8 @@
 //! Lines that are JSON objects.
 //!
-//! Each member of the object becomes a field; its value is the slice of the line it stands in, checked to
-//! its end (RFC 8259) but not converted: strings without quotes, numbers, objects and arrays as they are
-//! written.
+//! Each member of the object becomes a field; its value is the slice of the line it stands in,
+//! checked to its end (RFC 8259) but not converted: strings without quotes, numbers, objects and
+//! arrays as they are written.
 //!
 //! | in the line | what becomes of it |
 //! |---|---|
@@ -52,8 +52,8 @@ pub struct JsonConfig {
     pub flatten: bool,
     /// What stands between the names then.
     pub separator: String,
-    /// The fields to keep, called as they are after flattening; a name keeps what is below it too. All if
-    /// there is none.
+    /// The fields to keep, called as they are after flattening; a name keeps what is below it too.
+    /// All if there is none.
     pub fields: Vec<String>,
     /// Types of fields.
     pub types: Vec<(String, Type)>,
@@ -99,7 +99,9 @@ impl Json {
     pub fn new(config: &JsonConfig) -> Result<Json, String> {
         if !(1..=DEPTH_MAX).contains(&config.depth_max) {
             let given = config.depth_max;
-            return Err(format!("a depth of {given} is not possible; write a number from 1 to {DEPTH_MAX}"));
+            return Err(format!(
+                "a depth of {given} is not possible; write a number from 1 to {DEPTH_MAX}"
+            ));
         }
         if config.flatten && config.separator.is_empty() {
             return Err(
@@ -266,7 +268,8 @@ impl Json {
 #[inline(always)]
 pub fn check_utf8(cursor: &mut Cursor<'_>) -> Result<(), Reason> {
     if simdutf8::basic::from_utf8(cursor.text).is_err() {
-        cursor.at = std::str::from_utf8(cursor.text).map_or_else(|error| error.valid_up_to(), str::len);
+        cursor.at =
+            std::str::from_utf8(cursor.text).map_or_else(|error| error.valid_up_to(), str::len);
         return Err(NOT_UTF8);
     }
     Ok(())

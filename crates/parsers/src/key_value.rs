@@ -61,14 +61,19 @@ impl KeyValueConfig {
     /// Labelled tab-separated values: `host:a<tab>status:200`.
     pub fn ltsv() -> KeyValueConfig {
         let (field_delimiter, key_value_delimiter) = ("\t".into(), ":".into());
-        KeyValueConfig { field_delimiter, key_value_delimiter, quote: None, ..KeyValueConfig::default() }
+        KeyValueConfig {
+            field_delimiter,
+            key_value_delimiter,
+            quote: None,
+            ..KeyValueConfig::default()
+        }
     }
 }
 
 /// Takes lines of pairs apart.
 ///
-/// A pair without a key is left out, one whose value is empty and has no quotes gives no field. Of a key that is
-/// there twice in a line the last value counts. A line without any pair does not fit.
+/// A pair without a key is left out, one whose value is empty and has no quotes gives no field. Of
+/// a key that is there twice in a line the last value counts. A line without any pair does not fit.
 #[derive(Clone, Debug)]
 pub struct KeyValue {
     config: KeyValueConfig,
@@ -139,16 +144,23 @@ impl KeyValue {
     pub fn new(config: KeyValueConfig) -> Result<KeyValue, String> {
         let first = |name: &str, text: &str| match text.as_bytes() {
             [first, ..] if first.is_ascii() => Ok(*first),
-            _ => Err(format!("{name} must begin with an ASCII character; write for example ' ' or '='")),
+            _ => Err(format!(
+                "{name} must begin with an ASCII character; write for example ' ' or '='"
+            )),
         };
         let field = first("field_delimiter", &config.field_delimiter)?;
         let pair = first("key_value_delimiter", &config.key_value_delimiter)?;
         if field == pair {
-            return Err("field_delimiter and key_value_delimiter begin alike; write different ones".into());
+            return Err(
+                "field_delimiter and key_value_delimiter begin alike; write different ones".into(),
+            );
         }
         let set = match config.quote {
             Some(quote) if !quote.is_ascii() || [field, pair, b'\\'].contains(&quote) => {
-                return Err("quote must be ASCII, and neither a delimiter nor a backslash; write '\"'".into());
+                return Err(
+                    "quote must be ASCII, and neither a delimiter nor a backslash; write '\"'"
+                        .into(),
+                );
             }
             Some(quote) => ByteSet::new(&[field, pair, quote, b'\\']),
             None => ByteSet::new(&[field, pair]),
@@ -206,8 +218,8 @@ impl KeyValue {
         }
     }
 
-    /// Takes the next pairs as long as they are plain and their keys are those of the line before; the answer is
-    /// where the next one may begin.
+    /// Takes the next pairs as long as they are plain and their keys are those of the line before;
+    /// the answer is where the next one may begin.
     #[inline(always)]
     fn known(
         &self,
@@ -270,10 +282,16 @@ impl KeyValue {
         let begin = key_end + key_value.len();
         if self.config.quote.is_none() || text.get(begin) != self.config.quote.as_ref() {
             let end = self.next(text, begin, index, |rest| rest.starts_with(field));
-            return Ok(Pair { key_end, value: Some((begin, end)), quoted: false, end: end + field.len() });
+            return Ok(Pair {
+                key_end,
+                value: Some((begin, end)),
+                quoted: false,
+                end: end + field.len(),
+            });
         }
         let is_quote = |at: usize| {
-            let backslashes = text[begin + 1..at].iter().rev().take_while(|byte| **byte == b'\\').count();
+            let backslashes =
+                text[begin + 1..at].iter().rev().take_while(|byte| **byte == b'\\').count();
             text[at] == text[begin] && backslashes % 2 == 0
         };
         let mut end = begin;
@@ -363,7 +381,8 @@ impl KeyValue {
         let failed: Vec<usize> = fields.failures().iter().map(|failure| failure.row).collect();
         for (row, members) in std::mem::take(&mut self.members) {
             if !failed.contains(&row) {
-                let (field, cell) = (fields.named(&MEMBERS.into()), fields.push(Kind::Members, &members));
+                let (field, cell) =
+                    (fields.named(&MEMBERS.into()), fields.push(Kind::Members, &members));
                 fields.set(field, row, cell);
             }
         }

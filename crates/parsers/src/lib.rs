@@ -1,8 +1,8 @@
 //! Parsers of log lines. Pure: no I/O, no clock.
 //!
-//! A [`Parser`] takes lines apart into [`Fields`]: per field a column of cells that point into the line.
-//! Nothing is copied but what must be written differently, such as a number with leading zeros. A line
-//! that does not fit leaves no field behind, and the reason why.
+//! A [`Parser`] takes lines apart into [`Fields`]: per field a column of cells that point into the
+//! line. Nothing is copied but what must be written differently, such as a number with leading
+//! zeros. A line that does not fit leaves no field behind, and the reason why.
 
 mod access;
 mod cri;
@@ -48,8 +48,8 @@ pub struct TimeField {
 
 /// Takes lines apart.
 pub trait Parser: Send {
-    /// Takes the chosen rows of `input` apart. What is found is put into `fields`; of a row that does not
-    /// fit there are no fields, and it is noted with [`Fields::fail`].
+    /// Takes the chosen rows of `input` apart. What is found is put into `fields`; of a row that
+    /// does not fit there are no fields, and it is noted with [`Fields::fail`].
     fn parse(&mut self, input: &Input<'_>, fields: &mut Fields);
 
     /// Where a line of this form says its own time, if it does.

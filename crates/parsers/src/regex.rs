@@ -1,7 +1,8 @@
 //! Lines by a regular expression with named groups, in linear time.
 //!
-//! The expression may match anywhere in a line: `^` and `$` tie it to the ends. Each named group becomes a
-//! field; one that took no part in the match is absent. A line without a match is `no_match`.
+//! The expression may match anywhere in a line: `^` and `$` tie it to the ends. Each named group
+//! becomes a field; one that took no part in the match is absent. A line without a match is
+//! `no_match`.
 
 #[cfg(test)]
 mod tests;
@@ -42,20 +43,27 @@ impl Regex {
         let named = names(&expression).map(|(index, name)| (index, name.to_owned(), None));
         let groups = named.collect::<Vec<_>>();
         if groups.is_empty() {
-            return Err("the expression has no named group, so there would be no field; name one, as in \
+            return Err(
+                "the expression has no named group, so there would be no field; name one, as in \
                         `(?<status>\\d+)`"
-                .into());
+                    .into(),
+            );
         }
         Groups::new(expression, groups, &config.types).map(Regex)
     }
 }
 
-/// Compiles an expression over bytes, with the options of the crate `regex`. It is used below that crate, to
-/// have the memory of a search at hand: to fetch it from a pool takes a good part of a short search.
+/// Compiles an expression over bytes, with the options of the crate `regex`. It is used below that
+/// crate, to have the memory of a search at hand: to fetch it from a pool takes a good part of a
+/// short search.
 pub fn compile(pattern: &str, is_unicode: bool) -> Result<Expression, String> {
     let syntax = syntax::Config::new().utf8(false).unicode(is_unicode);
     let config = Config::new().utf8_empty(false);
-    Expression::builder().syntax(syntax).configure(config).build(pattern).map_err(|error| fault(&error))
+    Expression::builder()
+        .syntax(syntax)
+        .configure(config)
+        .build(pattern)
+        .map_err(|error| fault(&error))
 }
 
 /// The named groups of an expression.
@@ -96,14 +104,15 @@ struct Group {
 }
 
 impl Groups {
-    /// The groups `(index, name of the field, type)` of an expression. What `types` says of a name goes
-    /// before.
+    /// The groups `(index, name of the field, type)` of an expression. What `types` says of a name
+    /// goes before.
     pub fn new(
         expression: Expression,
         groups: Vec<(usize, String, Option<Type>)>,
         types: &[(String, Type)],
     ) -> Result<Groups, String> {
-        if let Some((missing, _)) = types.iter().find(|(of, _)| groups.iter().all(|(_, name, _)| name != of))
+        if let Some((missing, _)) =
+            types.iter().find(|(of, _)| groups.iter().all(|(_, name, _)| name != of))
         {
             let names: Vec<&str> = groups.iter().map(|(_, name, _)| &**name).collect();
             return Err(format!(
@@ -111,7 +120,8 @@ impl Groups {
                 names.join(", ")
             ));
         }
-        let cast_of = |name: &str| types.iter().find(|(of, _)| of == name).map(|(_, cast)| cast.clone());
+        let cast_of =
+            |name: &str| types.iter().find(|(of, _)| of == name).map(|(_, cast)| cast.clone());
         let list = groups.into_iter().map(|(index, name, cast)| {
             let cast = cast_of(&name).or(cast).filter(|cast| !matches!(cast, Type::Text));
             Group { index, name: name.into(), cast }
@@ -120,7 +130,8 @@ impl Groups {
     }
 
     fn of(expression: Expression, list: Arc<[Group]>) -> Groups {
-        let (cache, slots) = (expression.create_cache(), vec![None; expression.group_info().slot_len()]);
+        let (cache, slots) =
+            (expression.create_cache(), vec![None; expression.group_info().slot_len()]);
         Groups { expression, cache, slots, list, fields: Vec::new() }
     }
 
@@ -134,7 +145,11 @@ impl Groups {
         self.fields.clear();
         self.fields.extend(self.list.iter().map(|group| fields.named(&group.name)));
         for (row, line, text) in input.rows() {
-            match self.expression.search_slots_with(&mut self.cache, &Haystack::new(text), &mut self.slots) {
+            match self.expression.search_slots_with(
+                &mut self.cache,
+                &Haystack::new(text),
+                &mut self.slots,
+            ) {
                 Some(_) => self.row(row, line, (text, input.read_ns), fields),
                 None => fields.fail(row, NO_MATCH, 0),
             }

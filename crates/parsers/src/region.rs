@@ -4,8 +4,8 @@ use crate::Input;
 use millstream_columns::{Cell, Kind};
 use millstream_scan::{ByteSet, bitmap};
 
-/// Lines of a region at most: enough that the processor works on several at once, few enough that what is
-/// known of them stays in its nearest cache.
+/// Lines of a region at most: enough that the processor works on several at once, few enough that
+/// what is known of them stays in its nearest cache.
 const LINES_MAX: usize = 64;
 
 /// Bytes of a region at most, unless it is a single line.
@@ -30,8 +30,8 @@ pub(crate) struct Line {
 /// Texts of rows that follow each other in one buffer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Region<'a> {
-    /// From the beginning of the first text on, to the end of the buffer: so that a word can be read where
-    /// a text ends.
+    /// From the beginning of the first text on, to the end of the buffer: so that a word can be
+    /// read where a text ends.
     pub bytes: &'a [u8],
     /// All texts and what lies between them.
     pub cell: Cell,
@@ -135,7 +135,8 @@ impl Bits {
     /// The first byte from `at` on that is not in the set.
     #[inline(always)]
     pub fn skip(&self, at: usize) -> usize {
-        // Shifted in are zeros, which end a run: one that is as long as the window goes on behind it.
+        // Shifted in are zeros, which end a run: one that is as long as the window goes on behind
+        // it.
         let ones = (!self.window(at)).trailing_zeros() as usize;
         if ones < WINDOW { at + ones } else { self.skip_far(at) }
     }
@@ -197,7 +198,10 @@ mod tests {
         }
         bits.see(b"");
         assert!(
-            bits.is_empty() && bits.find(0) == NOWHERE && bits.find(1 << 20) == NOWHERE && bits.skip(3) == 3
+            bits.is_empty()
+                && bits.find(0) == NOWHERE
+                && bits.find(1 << 20) == NOWHERE
+                && bits.skip(3) == 3
         );
     }
 

@@ -7,8 +7,8 @@ use std::fmt::Write;
 
 /// What was found in some lines.
 pub struct Parsed {
-    /// Each line as `name=value name=value`, or `! reason at`. Values have a mark before them: `#` a number,
-    /// `@` a time, `?` a boolean, `{` an object.
+    /// Each line as `name=value name=value`, or `! reason at`. Values have a mark before them: `#`
+    /// a number, `@` a time, `?` a boolean, `{` an object.
     pub lines: Vec<String>,
     pub bad_types: u64,
     pub duplicates: u64,
@@ -39,7 +39,10 @@ pub fn parse(parser: &mut dyn Parser, lines: &[&[u8]]) -> Parsed {
     columns.iter().for_each(|column| check(column, &cells, &block, own_bytes));
     let line = |row: usize| match failures.iter().find(|failure| failure.row == row) {
         Some(failure) => {
-            assert!(columns.iter().all(|column| !column.cells()[row].is_present()), "fields of a misfit");
+            assert!(
+                columns.iter().all(|column| !column.cells()[row].is_present()),
+                "fields of a misfit"
+            );
             format!("! {} {}", failure.reason, failure.at)
         }
         None => show(&columns, &block, row),
@@ -54,7 +57,8 @@ fn check(column: &Column, lines: &[Cell], block: &[u8], own_bytes: usize) {
         match cell.is_own() {
             true => assert!(end <= own_bytes, "{}: beyond the buffer", column.name),
             false => assert!(
-                cell.is_empty() || (cell.start() >= line.start() && end <= line.start() + line.len()),
+                cell.is_empty()
+                    || (cell.start() >= line.start() && end <= line.start() + line.len()),
                 "{}: outside its line",
                 column.name
             ),
@@ -91,25 +95,32 @@ pub fn one(parser: &mut dyn Parser, line: &str) -> String {
     parse(parser, &[line.as_bytes()]).lines.remove(0)
 }
 
-/// Changes lines at random in some places, and parses what comes of it. `PARSER_CASES` is how often, for long
-/// runs. What is found in each line must not depend on the lines around it.
+/// Changes lines at random in some places, and parses what comes of it. `PARSER_CASES` is how
+/// often, for long runs. What is found in each line must not depend on the lines around it.
 pub fn mutate(parser: &mut dyn Parser, lines: &[&str], pieces: &[&str]) {
     let cases: u64 = std::env::var("PARSER_CASES").map_or(300, |text| text.parse().unwrap());
     for seed in 0..cases {
         let mut random = Random::new(seed);
         let count = random.below(100) as usize;
-        let changed: Vec<Vec<u8>> = (0..count).map(|_| mutant(lines, pieces, &mut random)).collect();
+        let changed: Vec<Vec<u8>> =
+            (0..count).map(|_| mutant(lines, pieces, &mut random)).collect();
         let changed: Vec<&[u8]> = changed.iter().map(|line| &line[..]).collect();
         let parsed = parse(parser, &changed);
         if let Some(line) = changed.first() {
             let row = random.below(count as u64) as usize;
-            let (alone, among) = (parse(parser, &[changed[row]]).lines.remove(0), &parsed.lines[row]);
+            let (alone, among) =
+                (parse(parser, &[changed[row]]).lines.remove(0), &parsed.lines[row]);
             let sorted = |text: &str| {
                 let mut words: Vec<String> = text.split(' ').map(str::to_owned).collect();
                 words.sort();
                 words
             };
-            assert_eq!(sorted(&alone), sorted(among), "seed {seed}, line {row}: {:?}", changed[row]);
+            assert_eq!(
+                sorted(&alone),
+                sorted(among),
+                "seed {seed}, line {row}: {:?}",
+                changed[row]
+            );
             parse(parser, &[&line.repeat(20)]);
         }
     }

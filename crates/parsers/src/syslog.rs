@@ -37,7 +37,8 @@ const FACILITIES: [&str; 24] = [
     "local6",
     "local7",
 ];
-const SEVERITIES: [&str; 8] = ["emerg", "alert", "crit", "err", "warning", "notice", "info", "debug"];
+const SEVERITIES: [&str; 8] =
+    ["emerg", "alert", "crit", "err", "warning", "notice", "info", "debug"];
 
 /// Times of RFC 3164, and those with a year that some devices write.
 const LOCAL_TIMES: [&str; 2] = ["%b %e %H:%M:%S%.f", "%b %e %Y %H:%M:%S%.f"];
@@ -110,8 +111,9 @@ impl Syslog {
     /// # Errors
     /// What is wrong; what to write instead.
     pub fn new(config: &SyslogConfig) -> Result<Syslog, String> {
-        let times =
-            |format: &str, offset| Ok::<_, String>(Times::new(Arc::new(Format::new(format, offset)?)));
+        let times = |format: &str, offset| {
+            Ok::<_, String>(Times::new(Arc::new(Format::new(format, offset)?)))
+        };
         let local = |format: &str| times(format, config.zone.clone());
         let [first, second] = LOCAL_TIMES.map(local);
         Ok(Syslog { iso: times("iso8601", config.zone.clone())?, local: [first?, second?] })
@@ -146,7 +148,8 @@ impl Syslog {
         let time = reader.word()?;
         let text = &reader.text[time.0..time.1];
         if text != b"-" {
-            let stamp = self.iso.parse(text, read_ns).ok().filter(|stamp| stamp.len == text.len())?;
+            let stamp =
+                self.iso.parse(text, read_ns).ok().filter(|stamp| stamp.len == text.len())?;
             reader.time_ns = Some(stamp.ns);
         }
         for name in [HOSTNAME, APP_NAME, PROC_ID, MSG_ID] {
@@ -163,7 +166,8 @@ impl Syslog {
         Some(())
     }
 
-    /// Reads a time at the beginning of RFC 3164, as it stands there or as ISO 8601; false if there is none.
+    /// Reads a time at the beginning of RFC 3164, as it stands there or as ISO 8601; false if there
+    /// is none.
     fn local_time(&mut self, reader: &mut Reader<'_>, read_ns: i64) -> bool {
         // Cisco marks clocks that are not synchronised.
         let mark = reader.rest().iter().take_while(|byte| b"*. ".contains(byte)).count();
@@ -229,7 +233,8 @@ impl<'a> Reader<'a> {
     fn origin(&mut self, is_timed: bool) {
         if is_timed && self.tag().is_none() {
             let begin = self.at;
-            let len = self.rest().iter().position(|byte| *byte == b' ').unwrap_or(self.rest().len());
+            let len =
+                self.rest().iter().position(|byte| *byte == b' ').unwrap_or(self.rest().len());
             if len > 0 {
                 self.found[HOSTNAME] = self.part(Kind::Text, (begin, begin + len));
                 self.at += len;
@@ -251,7 +256,10 @@ impl<'a> Reader<'a> {
     #[allow(clippy::type_complexity)]
     fn tag(&self) -> Option<(usize, Option<(usize, usize)>, usize)> {
         let rest = self.rest();
-        let len = rest.iter().position(|byte| matches!(byte, b' ' | b'[' | b':')).filter(|len| *len > 0)?;
+        let len = rest
+            .iter()
+            .position(|byte| matches!(byte, b' ' | b'[' | b':'))
+            .filter(|len| *len > 0)?;
         let app_end = self.at + len;
         if rest[len] != b'[' {
             // An IPv6 address has colons too, and is no tag.
@@ -295,7 +303,13 @@ impl Names {
 }
 
 /// Puts what was found in a line into its fields.
-fn keep(reader: &mut Reader<'_>, names: &mut Names, row: usize, indices: &[usize], fields: &mut Fields) {
+fn keep(
+    reader: &mut Reader<'_>,
+    names: &mut Names,
+    row: usize,
+    indices: &[usize],
+    fields: &mut Fields,
+) {
     if let Some(priority) = reader.priority {
         let [facility, severity] = names.cells(priority, fields);
         (reader.found[FACILITY], reader.found[SEVERITY]) = (facility, severity);

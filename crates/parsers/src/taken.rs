@@ -4,8 +4,8 @@ use crate::{Fields, Input, Parser, Reason};
 use millstream_columns::{Cell, Kind, push_json_string};
 use std::fmt::Write;
 
-/// What was found in a line: names, kinds and bytes, in the order of the fields; or why it does not fit and
-/// from where on.
+/// What was found in a line: names, kinds and bytes, in the order of the fields; or why it does not
+/// fit and from where on.
 pub type Taken = Result<Vec<(String, Kind, Vec<u8>)>, (Reason, usize)>;
 
 /// All lines.
@@ -15,8 +15,8 @@ pub struct All {
     pub duplicates: u64,
 }
 
-/// Takes lines apart, once from the block and once from the own buffer of a column: both find the same. Panics
-/// if a cell lies neither in its line nor among what the parser wrote.
+/// Takes lines apart, once from the block and once from the own buffer of a column: both find the
+/// same. Panics if a cell lies neither in its line nor among what the parser wrote.
 pub fn take(parser: &mut dyn Parser, lines: &[&[u8]]) -> All {
     let all = take_from(parser, lines, false);
     let own = take_from(parser, lines, true);
@@ -42,7 +42,8 @@ fn take_from(parser: &mut dyn Parser, lines: &[&[u8]], is_own: bool) -> All {
     let mut taken: Vec<Taken> = vec![Ok(Vec::new()); lines.len()];
     for column in fields.finish() {
         for (row, cell) in column.cells().iter().enumerate().filter(|(_, cell)| cell.is_present()) {
-            let is_placed = lies_in(*cell, cells[row]) || cell.is_own() && cell.start() >= own.len();
+            let is_placed =
+                lies_in(*cell, cells[row]) || cell.is_own() && cell.start() >= own.len();
             assert!(is_placed, "{}: {cell:?} not in {:?}", column.name, cells[row]);
             let bytes = column.bytes(block, *cell).to_vec();
             taken[row].as_mut().unwrap().push((column.name.to_string(), cell.kind(), bytes));
@@ -50,7 +51,11 @@ fn take_from(parser: &mut dyn Parser, lines: &[&[u8]], is_own: bool) -> All {
     }
     for failure in failures {
         assert!(failure.at <= lines[failure.row].len(), "{failure:?}");
-        assert_eq!(taken[failure.row], Ok(Vec::new()), "no field is left of a line that does not fit");
+        assert_eq!(
+            taken[failure.row],
+            Ok(Vec::new()),
+            "no field is left of a line that does not fit"
+        );
         taken[failure.row] = Err((failure.reason, failure.at));
     }
     All { lines: taken, bad_types, duplicates }
@@ -69,8 +74,8 @@ pub fn take_one(parser: &mut dyn Parser, line: &[u8]) -> Taken {
     take(parser, &[line]).lines.remove(0)
 }
 
-/// Fields as `name=value` with blanks between; what does not fit as `!reason@place`. Kinds that the value
-/// does not show are written before it.
+/// Fields as `name=value` with blanks between; what does not fit as `!reason@place`. Kinds that the
+/// value does not show are written before it.
 pub fn show(taken: &Taken) -> String {
     let fields = match taken {
         Ok(fields) => fields,
@@ -81,7 +86,9 @@ pub fn show(taken: &Taken) -> String {
         let value = match kind {
             Kind::Text => format!("'{}'", String::from_utf8_lossy(bytes)),
             Kind::Null | Kind::True | Kind::False => format!("{kind:?}"),
-            Kind::Int | Kind::Float | Kind::Object | Kind::Array => String::from_utf8_lossy(bytes).into(),
+            Kind::Int | Kind::Float | Kind::Object | Kind::Array => {
+                String::from_utf8_lossy(bytes).into()
+            }
             _ => format!("{kind:?}'{}'", String::from_utf8_lossy(bytes)),
         };
         let _ = write!(shown, "{}{name}={value}", if shown.is_empty() { "" } else { " " });
@@ -133,12 +140,18 @@ pub fn mutate(line: &mut Vec<u8>, words: &[&[u8]], random: &mut Random) {
                 drop(line.splice(at..at, copy));
             }
             3 => line.truncate(at),
-            _ => drop(line.splice(at..at, words[random.below(words.len() as u64) as usize].iter().copied())),
+            _ => {
+                drop(line.splice(
+                    at..at,
+                    words[random.below(words.len() as u64) as usize].iter().copied(),
+                ))
+            }
         }
     }
 }
 
-/// Random numbers from a seed: xorshift64*, as in the test kit, which would bring a Kafka client along.
+/// Random numbers from a seed: xorshift64*, as in the test kit, which would bring a Kafka client
+/// along.
 pub struct Random(u64);
 
 impl Random {

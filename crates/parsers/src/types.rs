@@ -24,14 +24,16 @@ pub enum Type {
 }
 
 impl Type {
-    /// The value `cell` with the bytes `text` as this type; `None` if it is none of it. `read_ns` is when
-    /// the line was read, for times that do not say their year.
+    /// The value `cell` with the bytes `text` as this type; `None` if it is none of it. `read_ns`
+    /// is when the line was read, for times that do not say their year.
     #[inline]
     pub fn cast(&self, text: &[u8], cell: Cell, read_ns: i64, fields: &mut Fields) -> Option<Cell> {
         match self {
             Type::Text => Some(cell),
             Type::Int => match text {
-                [b'1'..=b'9', rest @ ..] if rest.len() < 18 && rest.iter().all(u8::is_ascii_digit) => {
+                [b'1'..=b'9', rest @ ..]
+                    if rest.len() < 18 && rest.iter().all(u8::is_ascii_digit) =>
+                {
                     Some(cell.with_kind(Kind::Int))
                 }
                 _ => other_int(text, cell, fields),
@@ -39,7 +41,8 @@ impl Type {
             Type::Float => float(text, cell, fields),
             Type::Bool => bool(text).map(Cell::bool),
             Type::Timestamp(format) => {
-                let stamp = format.parse(text, read_ns).ok().filter(|stamp| stamp.len == text.len())?;
+                let stamp =
+                    format.parse(text, read_ns).ok().filter(|stamp| stamp.len == text.len())?;
                 let mut rendered = Vec::new();
                 push_rfc3339(&mut rendered, stamp.ns);
                 Some(fields.push(Kind::Time, &rendered))
@@ -75,8 +78,8 @@ fn float(text: &[u8], cell: Cell, fields: &mut Fields) -> Option<Cell> {
     Some(fields.push(Kind::Float, format!("{value:?}").as_bytes()))
 }
 
-/// Whether `text` is a number as JSON writes it (RFC 8259, section 6), and which kind: [`Kind::Int`] or
-/// [`Kind::Float`].
+/// Whether `text` is a number as JSON writes it (RFC 8259, section 6), and which kind:
+/// [`Kind::Int`] or [`Kind::Float`].
 pub fn is_number(text: &[u8]) -> Option<Kind> {
     let digits = |text: &[u8]| text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let unsigned = text.strip_prefix(b"-").unwrap_or(text);
@@ -93,7 +96,8 @@ pub fn is_number(text: &[u8]) -> Option<Kind> {
         rest = fraction.get(count..).filter(|_| count > 0)?;
     }
     if let [b'e' | b'E', exponent @ ..] = rest {
-        let exponent = exponent.strip_prefix(b"-").or(exponent.strip_prefix(b"+")).unwrap_or(exponent);
+        let exponent =
+            exponent.strip_prefix(b"-").or(exponent.strip_prefix(b"+")).unwrap_or(exponent);
         let count = digits(exponent);
         rest = exponent.get(count..).filter(|_| count > 0)?;
     }

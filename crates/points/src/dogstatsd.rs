@@ -1,15 +1,16 @@
 //! DogStatsD, its protocol up to version 1.6, and plain StatsD.
 //!
 //! A message has lines, a line fields between bars:
-//! `name:value|type|@rate|#tags|Ttimestamp|c:container|e:external|card:cardinality`. What follows the type comes in
-//! any order; of a field that comes twice the last one counts. Empty lines mean nothing, `\r\n` ends a line as `\n`
-//! does. Several values stand between colons, `name:1:2:3|ms`; empty ones among them mean nothing, and of those that
-//! are no numbers each is a fault of its own, while the others are taken.
+//! `name:value|type|@rate|#tags|Ttimestamp|c:container|e:external|card:cardinality`. What follows
+//! the type comes in any order; of a field that comes twice the last one counts. Empty lines mean
+//! nothing, `\r\n` ends a line as `\n` does. Several values stand between colons, `name:1:2:3|ms`;
+//! empty ones among them mean nothing, and of those that are no numbers each is a fault of its own,
+//! while the others are taken.
 //!
-//! Events are `_e{bytes of title,bytes of text}:title|text|…`. The lengths decide where the text ends, so it may
-//! have bars and line ends. If they do not fit, only the line is at fault; if they fit and the event is not UTF-8,
-//! all of it is. Service checks are `_sc|name|status|…`. The message of one, `m:`, goes to the end of the line, but
-//! for what says where the client runs.
+//! Events are `_e{bytes of title,bytes of text}:title|text|…`. The lengths decide where the text
+//! ends, so it may have bars and line ends. If they do not fit, only the line is at fault; if they
+//! fit and the event is not UTF-8, all of it is. Service checks are `_sc|name|status|…`. The
+//! message of one, `m:`, goes to the end of the line, but for what says where the client runs.
 
 mod event;
 mod fields;
@@ -29,12 +30,13 @@ pub use shared::unescaped;
 /// What of the protocol can be chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Gauges with a sign change the value there is, as plain StatsD has it. Else they are values, as DogStatsD
-    /// has it.
+    /// Gauges with a sign change the value there is, as plain StatsD has it. Else they are values,
+    /// as DogStatsD has it.
     pub gauge_deltas: bool,
 }
 
-/// Tells what a message has. `arrived` is given on with every point, see [`millstream_series::Point`].
+/// Tells what a message has. `arrived` is given on with every point, see
+/// [`millstream_series::Point`].
 ///
 /// # Panics
 /// If the message is longer than `u32::MAX` - 1 bytes.
@@ -81,9 +83,15 @@ fn usual<'a>(fields: &Fields<'a>, arrived: u64) -> Option<Point<'a>> {
     Some(Point { kind, name, tags, values, sample_rate: 1.0, timestamp: None, arrived })
 }
 
-/// Tells what any line has, and gives the place where what was told ends: an event has several lines.
+/// Tells what any line has, and gives the place where what was told ends: an event has several
+/// lines.
 #[inline(never)]
-fn any<'a>(fields: &Fields<'a>, options: Options, arrived: u64, visit: &mut impl Visit<'a>) -> usize {
+fn any<'a>(
+    fields: &Fields<'a>,
+    options: Options,
+    arrived: u64,
+    visit: &mut impl Visit<'a>,
+) -> usize {
     let rest = &fields.message[fields.start..];
     let told = match rest[0] {
         b'_' => other(rest, arrived, visit).transpose(),
@@ -114,7 +122,11 @@ fn metric<'a>(
 
 /// Tells what a line has that is no metric, and how long it is; `None` if it is one.
 #[cold]
-fn other<'a>(rest: &'a [u8], arrived: u64, visit: &mut impl Visit<'a>) -> Result<Option<usize>, Fault> {
+fn other<'a>(
+    rest: &'a [u8],
+    arrived: u64,
+    visit: &mut impl Visit<'a>,
+) -> Result<Option<usize>, Fault> {
     if rest.starts_with(event::PREFIX) {
         event::parse(rest, arrived, visit).map(Some)
     } else if rest.starts_with(service_check::PREFIX) {

@@ -16,7 +16,8 @@ const NO_POINT: Point<'static> = Point {
     arrived: 0,
 };
 
-/// Collects points, of one message or of many, and gives them to a shard in groups, last values in their order.
+/// Collects points, of one message or of many, and gives them to a shard in groups, last values in
+/// their order.
 ///
 /// Those that wait when it is dropped are given then, but for a panic: they are left out.
 #[derive(Debug)]
@@ -42,8 +43,8 @@ impl<'s, 'a> Grouped<'s, 'a> {
         self.len += 1;
     }
 
-    /// Gives a point to the shard at once: its values last for the call only. A last value comes after the points
-    /// that wait; what is added comes to the same in any order.
+    /// Gives a point to the shard at once: its values last for the call only. A last value comes
+    /// after the points that wait; what is added comes to the same in any order.
     pub fn add_now(&mut self, point: &Point<'_>) {
         if matches!(point.kind.class(), Class::Last | Class::Set) {
             self.flush();

@@ -1,11 +1,13 @@
-//! Messages of metric clients to points: those of DogStatsD and of the metric server. Pure: no I/O, no clock.
+//! Messages of metric clients to points: those of DogStatsD and of the metric server. Pure: no I/O,
+//! no clock.
 //!
-//! A message is a datagram, or what one frame of a stream holds. A parser calls a [`Visit`] with what the message
-//! has, in its order: points, events, service checks, and what of it is at fault. All of it is views into the
-//! message; nothing is copied, and nothing allocated for a point. Whatever the bytes are, parsing takes time that
-//! grows with their number only, and never fails: what cannot be read is told as a [`Fault`], the rest is read. The
-//! rest is all other lines or points, and on a line of several values all other values: `a:1:x:3|d` is one fault and
-//! two values. A fault in another field of such a line leaves out all of its values.
+//! A message is a datagram, or what one frame of a stream holds. A parser calls a [`Visit`] with
+//! what the message has, in its order: points, events, service checks, and what of it is at fault.
+//! All of it is views into the message; nothing is copied, and nothing allocated for a point.
+//! Whatever the bytes are, parsing takes time that grows with their number only, and never fails:
+//! what cannot be read is told as a [`Fault`], the rest is read. The rest is all other lines or
+//! points, and on a line of several values all other values: `a:1:x:3|d` is one fault and two
+//! values. A fault in another field of such a line leaves out all of its values.
 //!
 //! ```
 //! use millstream_points::dogstatsd::{Options, parse};

@@ -1,12 +1,13 @@
 //! The metric server's protocol: points as msgpack.
 //!
-//! A point is an array of texts, `[action, type, name, value, tags, timestamp]`; the last two may be missing. The
-//! action is `emit`. Tags are `key=value|key2=value2`, the timestamp is empty or Unix seconds. A message has points,
-//! or arrays of points, one after the other. Texts may be strings or binary; value and timestamp may be numbers,
-//! and nil is an empty text.
+//! A point is an array of texts, `[action, type, name, value, tags, timestamp]`; the last two may
+//! be missing. The action is `emit`. Tags are `key=value|key2=value2`, the timestamp is empty or
+//! Unix seconds. A message has points, or arrays of points, one after the other. Texts may be
+//! strings or binary; value and timestamp may be numbers, and nil is an empty text.
 //!
-//! Lines of plain text are told as such. `reset` is told and does nothing: a sum that goes on is what consumers of
-//! it expect, and one that begins anew at a restart of the client would look like a restart of the agent.
+//! Lines of plain text are told as such. `reset` is told and does nothing: a sum that goes on is
+//! what consumers of it expect, and one that begins anew at a restart of the client would look like
+//! a restart of the agent.
 
 mod msgpack;
 
@@ -51,7 +52,11 @@ fn plain_text<'a>(reader: &mut Reader<'a>, visit: &mut impl Visit<'a>) {
 }
 
 /// Tells a point, or an array of points.
-fn array<'a>(reader: &mut Reader<'a>, arrived: u64, visit: &mut impl Visit<'a>) -> Result<(), Truncated> {
+fn array<'a>(
+    reader: &mut Reader<'a>,
+    arrived: u64,
+    visit: &mut impl Visit<'a>,
+) -> Result<(), Truncated> {
     if tell_usual(reader, arrived, visit) {
         return Ok(());
     }
@@ -70,8 +75,8 @@ fn array<'a>(reader: &mut Reader<'a>, arrived: u64, visit: &mut impl Visit<'a>) 
     Ok(())
 }
 
-/// Tells the next point if it is as most are: six texts, of which the value is a number of usual length and the
-/// timestamp empty. Else nothing is read, and it is false.
+/// Tells the next point if it is as most are: six texts, of which the value is a number of usual
+/// length and the timestamp empty. Else nothing is read, and it is false.
 #[inline(always)]
 fn tell_usual<'a>(reader: &mut Reader<'a>, arrived: u64, visit: &mut impl Visit<'a>) -> bool {
     let Some((point, rest)) = usual(&reader.message[reader.at..], arrived) else { return false };
@@ -154,7 +159,10 @@ fn elements<'a>(
         visit.note(Note::NoTimestamp, name);
     }
     let tags = tags.text(message)?;
-    visit.point(Point { kind, name, tags, values, sample_rate: 1.0, timestamp, arrived }, Extra::NONE);
+    visit.point(
+        Point { kind, name, tags, values, sample_rate: 1.0, timestamp, arrived },
+        Extra::NONE,
+    );
     Ok(())
 }
 
@@ -162,7 +170,9 @@ fn elements<'a>(
 fn value_of(message: &[u8], item: &Item) -> Result<f64, Fault> {
     match *item {
         Item::Text { len: 0, .. } | Item::Nil => Err(Fault::NoValue),
-        Item::Text { start, len } => number::parse_start(&message[start..], len).ok_or(Fault::BadValue),
+        Item::Text { start, len } => {
+            number::parse_start(&message[start..], len).ok_or(Fault::BadValue)
+        }
         Item::Whole(value) => Ok(value as f64),
         Item::Float(value) => Ok(value),
         Item::Array(_) | Item::Other { .. } => Err(Fault::WrongType),

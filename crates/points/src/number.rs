@@ -2,8 +2,8 @@
 
 /// Powers of ten that a float holds exactly.
 const POWERS: [f64; 23] = [
-    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18,
-    1e19, 1e20, 1e21, 1e22,
+    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
+    1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
 ];
 
 /// Largest whole number below which a float holds every whole number.
@@ -12,14 +12,15 @@ const EXACT_MAX: u64 = 1 << 53;
 /// Digits that fit 64 bits whatever they are.
 const DIGITS_MAX: usize = 19;
 
-/// The number that `text` is, as the standard library reads it: decimal, with an optional sign, fraction and
-/// exponent, or a word for infinity or NaN. `None` if it is none.
+/// The number that `text` is, as the standard library reads it: decimal, with an optional sign,
+/// fraction and exponent, or a word for infinity or NaN. `None` if it is none.
 #[inline]
 pub fn parse(text: &[u8]) -> Option<f64> {
     unsigned(text, text.len()).or_else(|| long(text))
 }
 
-/// The same for the first `len` bytes of `rest`. Bytes that follow them are loaded too, which is faster.
+/// The same for the first `len` bytes of `rest`. Bytes that follow them are loaded too, which is
+/// faster.
 ///
 /// # Panics
 /// If `rest` is shorter.
@@ -28,7 +29,8 @@ pub fn parse_start(rest: &[u8], len: usize) -> Option<f64> {
     unsigned(rest, len).or_else(|| long(&rest[..len]))
 }
 
-/// The same if they are up to eight digits with an optional point, without a sign, and `rest` has eight bytes.
+/// The same if they are up to eight digits with an optional point, without a sign, and `rest` has
+/// eight bytes.
 #[inline(always)]
 pub fn unsigned(rest: &[u8], len: usize) -> Option<f64> {
     let bytes = rest.first_chunk::<8>().filter(|_| (1..=8).contains(&len))?;
@@ -39,7 +41,9 @@ pub fn unsigned(rest: &[u8], len: usize) -> Option<f64> {
         None => are_digits(padded).then(|| value_of(padded) as f64),
         // A point alone is no number.
         Some(_) if len == 1 => None,
-        Some((digits, fraction)) => are_digits(digits).then(|| value_of(digits) as f64 / POWERS[fraction]),
+        Some((digits, fraction)) => {
+            are_digits(digits).then(|| value_of(digits) as f64 / POWERS[fraction])
+        }
     }
 }
 
@@ -86,11 +90,13 @@ fn long(text: &[u8]) -> Option<f64> {
         [b'+', digits @ ..] => (1.0, digits),
         _ => (1.0, text),
     };
-    decimal(digits).map(|value| sign * value).or_else(|| std::str::from_utf8(text).ok()?.parse().ok())
+    decimal(digits)
+        .map(|value| sign * value)
+        .or_else(|| std::str::from_utf8(text).ok()?.parse().ok())
 }
 
-/// Digits and a point, of a number that one division rounds as it should (Clinger, "How to read floating point
-/// numbers accurately").
+/// Digits and a point, of a number that one division rounds as it should (Clinger, "How to read
+/// floating point numbers accurately").
 fn decimal(text: &[u8]) -> Option<f64> {
     let (mut value, mut point, mut count) = (0_u64, None, 0);
     if text.len() > DIGITS_MAX + 1 {
@@ -150,10 +156,13 @@ mod tests {
             0.0000000000000000001 00000000000000000001 1e3 1E3 1e400 -1e400 1e-400 inf -inf nan NaN infinity INF 0x10 \
             1_000 1,5 : / 12:3 1234567: /2345678 1700000000.123 179769313486231570000000000000000000000";
         texts.split(' ').for_each(|text| check(text.as_bytes()));
-        [&b""[..], b" ", b" 1", b"1 ", b"\0", b"1\0", b"\xFF", b"\xB1", b"1\n"].into_iter().for_each(check);
+        [&b""[..], b" ", b" 1", b"1 ", b"\0", b"1\0", b"\xFF", b"\xB1", b"1\n"]
+            .into_iter()
+            .for_each(check);
         for len in 1..30 {
             check(&vec![b'9'; len]);
-            (0..len).for_each(|at| check(&[&vec![b'4'; at][..], b".", &vec![b'7'; len - at]].concat()));
+            (0..len)
+                .for_each(|at| check(&[&vec![b'4'; at][..], b".", &vec![b'7'; len - at]].concat()));
         }
     }
 

@@ -2,13 +2,14 @@
 
 use millstream_series::Point;
 
-/// Who is told what a message has, in its order. `'a` is the message's: what is told are views into it.
+/// Who is told what a message has, in its order. `'a` is the message's: what is told are views into
+/// it.
 pub trait Visit<'a> {
     /// A point with one value: never `Values::Numbers`.
     fn point(&mut self, point: Point<'a>, extra: &Extra<'a>);
 
-    /// A point with several values, `Values::Numbers`, which last for the call only. Many values come in
-    /// several calls.
+    /// A point with several values, `Values::Numbers`, which last for the call only. Many values
+    /// come in several calls.
     fn packed(&mut self, point: &Point<'_>, extra: &Extra<'a>);
 
     /// An event of DogStatsD.
@@ -17,18 +18,20 @@ pub trait Visit<'a> {
     /// A service check of DogStatsD.
     fn service_check(&mut self, check: &ServiceCheck<'a>);
 
-    /// Something that was left out: a line, one of several values, a point, an event, the rest of a message. `text`
-    /// is what it was, without its line end.
+    /// Something that was left out: a line, one of several values, a point, an event, the rest of a
+    /// message. `text` is what it was, without its line end.
     fn fault(&mut self, fault: Fault, text: &'a [u8]);
 
-    /// Something that was taken, or means nothing, and is not as it should be. `text` is the part in question.
+    /// Something that was taken, or means nothing, and is not as it should be. `text` is the part
+    /// in question.
     fn note(&mut self, note: Note, text: &'a [u8]);
 }
 
 /// What a client of DogStatsD says of where it runs. All empty where it says nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extra<'a> {
-    /// `c:`, its container: `ci-ID` or `in-INODE`, or both with a comma; of older clients the bare id.
+    /// `c:`, its container: `ci-ID` or `in-INODE`, or both with a comma; of older clients the bare
+    /// id.
     pub container: &'a [u8],
     /// `e:`, what the orchestrator had it say: a list such as `it-false,cn-NAME,pu-UID`.
     pub external: &'a [u8],
@@ -38,13 +41,16 @@ pub struct Extra<'a> {
 
 impl Extra<'_> {
     /// Nothing.
-    pub const NONE: &'static Extra<'static> = &Extra { container: b"", external: b"", cardinality: b"" };
+    pub const NONE: &'static Extra<'static> =
+        &Extra { container: b"", external: b"", cardinality: b"" };
 }
 
-/// Something that happened. Options are `None` where the client says nothing, or what is not allowed.
+/// Something that happened. Options are `None` where the client says nothing, or what is not
+/// allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event<'a> {
-    /// Never empty. `\n` in it, as two characters, is a line end: see [`crate::dogstatsd::unescaped`].
+    /// Never empty. `\n` in it, as two characters, is a line end: see
+    /// [`crate::dogstatsd::unescaped`].
     pub title: &'a str,
     /// The same of the text, which may be empty.
     pub text: &'a str,
@@ -157,8 +163,8 @@ reasons! {
         UnknownField = "unknown_field",
         /// A field of an event or a service check with a value that is not allowed: left out.
         BadField = "bad_field",
-        /// A timestamp of a kind that has none, neither count nor gauge, or of a change of a gauge: the point was
-        /// taken without it.
+        /// A timestamp of a kind that has none, neither count nor gauge, or of a change of a gauge:
+        /// the point was taken without it.
         TimestampUnused = "timestamp_unused",
         /// A `ts_store` without a timestamp: it was taken with the second of its arrival.
         NoTimestamp = "no_timestamp",

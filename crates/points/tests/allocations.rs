@@ -66,7 +66,8 @@ impl<'a> Visit<'a> for Count {
 #[test]
 fn messages_are_read_without_allocations() {
     let lines = b"a:1|c|#x:y\nb:12.5|ms|@0.5|c:ci-1\nd:1:2:3|d\nu:v|s\n_e{1,1}:a|b|t:info\n_sc|a|1|m:x\nbad\nc:1|g|?\n";
-    let points = b"\x92\x96\xA4emit\xA5store\xA1a\xA11\xA3k=v\xA0\x94\xA4emit\xA5bad..\xA1a\xA11hello\n";
+    let points =
+        b"\x92\x96\xA4emit\xA5store\xA1a\xA11\xA3k=v\xA0\x94\xA4emit\xA5bad..\xA1a\xA11hello\n";
     let messages = [lines.repeat(50), points.repeat(50)];
     dogstatsd::parse(&messages[0], Options::default(), 1, &mut Told::default());
     let mut count = Count::default();

@@ -94,12 +94,20 @@ fn signed_gauges_are_changes_where_that_is_chosen() {
             ("a:-3|g", &["Gauge a change -3.0"]),
             ("a:+3|g|#x", &["Gauge a change 3.0 #x"]),
             ("a:3|g", &["Gauge a 3.0"]),
-            ("a:5:-1:+x:2|g", &["Gauge a 5.0", "Gauge a change -1.0", "fault bad_value +x", "Gauge a 2.0"]),
+            (
+                "a:5:-1:+x:2|g",
+                &["Gauge a 5.0", "Gauge a change -1.0", "fault bad_value +x", "Gauge a 2.0"],
+            ),
             ("a:-3|g|T5", &["note timestamp_unused a", "Gauge a change -3.0"]),
             ("a:3|g|T5", &["Gauge a 3.0 at 5"]),
             (
                 "a:-1:2:+3|g|T5",
-                &["note timestamp_unused a", "Gauge a change -1.0", "Gauge a 2.0 at 5", "Gauge a change 3.0"],
+                &[
+                    "note timestamp_unused a",
+                    "Gauge a change -1.0",
+                    "Gauge a 2.0 at 5",
+                    "Gauge a change 3.0",
+                ],
             ),
             ("a:-3|c", &["Count a -3.0"]),
         ],
@@ -150,10 +158,15 @@ fn events_are_taken_by_their_lengths() {
             ("_e{5,4}:title|text", &["event \"title\" \"text\" #"]),
             ("_e{5,4}:title|text\nb:1|c", &["event \"title\" \"text\" #", "Count b 1.0"]),
             ("_e{5,4}:title|text\r\nb:1|c", &["event \"title\" \"text\" #", "Count b 1.0"]),
-            ("_e{3,5}:a|b|c\nd|e|#x:y,z\nb:1|c", &["event \"a|b\" \"c\\nd|e\" #x:y,z", "Count b 1.0"]),
+            (
+                "_e{3,5}:a|b|c\nd|e|#x:y,z\nb:1|c",
+                &["event \"a|b\" \"c\\nd|e\" #x:y,z", "Count b 1.0"],
+            ),
             (
                 "_e{1,0}:a||d:12|h:web|k:key|p:low|s:src|t:error|#x|c:ci-1|e:ex|card:none",
-                &["event \"a\" \"\" h=web k=key p=low s=src t=error at 12 #x c=ci-1 e=ex card=none"],
+                &[
+                    "event \"a\" \"\" h=web k=key p=low s=src t=error at 12 #x c=ci-1 e=ex card=none",
+                ],
             ),
             ("_e{1,1}:a|b|c:1|h:1|c:2|h:2", &["event \"a\" \"b\" h=2 # c=2"]),
             ("_e{2,2}:\u{e9}|\u{e8}", &["event \"\u{e9}\" \"\u{e8}\" #"]),
@@ -202,12 +215,19 @@ fn events_are_taken_by_their_lengths() {
 #[test]
 fn an_event_that_is_not_utf8_is_at_fault_with_all_its_lines() {
     let message = b"_e{1,5}:\xFF|b\nc:1|x\r\nd:1|c";
-    assert_eq!(told(message, Options::default()), ["fault utf8 _e{1,5}:\\xff|b\\nc:1|x", "Count d 1.0"]);
+    assert_eq!(
+        told(message, Options::default()),
+        ["fault utf8 _e{1,5}:\\xff|b\\nc:1|x", "Count d 1.0"]
+    );
     let message = b"_e{1,5}:a|b\nc:\xFF\nd:1|c";
-    assert_eq!(told(message, Options::default()), ["fault utf8 _e{1,5}:a|b\\nc:\\xff", "Count d 1.0"]);
+    assert_eq!(
+        told(message, Options::default()),
+        ["fault utf8 _e{1,5}:a|b\\nc:\\xff", "Count d 1.0"]
+    );
 }
 
-/// A message of `size` bytes: `begin`, then `part` over and over, with the bytes that are left for the N in it.
+/// A message of `size` bytes: `begin`, then `part` over and over, with the bytes that are left for
+/// the N in it.
 fn repeated(size: usize, begin: &str, part: &str) -> Vec<u8> {
     let mut message = begin.as_bytes().to_vec();
     while message.len() + 60 < size {
@@ -243,7 +263,8 @@ fn time_grows_with_the_bytes_of_a_message_only() {
         ("a", ":x"),
         ("a:1|c", "|x"),
     ] {
-        let [small, large] = [1 << 16, 1 << 20].map(|size| time_to_parse(&repeated(size, begin, part)));
+        let [small, large] =
+            [1 << 16, 1 << 20].map(|size| time_to_parse(&repeated(size, begin, part)));
         // Sixteen times as many bytes: 16 if it is linear, 256 if it is not.
         assert!(large < small * 64, "{begin:?}, {part:?}: {small:?}, {large:?}");
     }
@@ -263,7 +284,10 @@ fn service_checks_have_a_status_and_a_message() {
             ("_sc|a|1|m:x|c:1|e:2|c:3|e:4", &["check \"a\" 1 m=x # c=3 e=4"]),
             ("_sc|a|1|c:1|m:x|c:2", &["check \"a\" 1 m=x # c=2"]),
             ("_sc|a|1|h:1|c:1|h:2|c:2", &["check \"a\" 1 h=2 # c=2"]),
-            ("_sc|a|1|d:-1|zz|y", &["note bad_field d:-1", "note unknown_field zz", "check \"a\" 1 #"]),
+            (
+                "_sc|a|1|d:-1|zz|y",
+                &["note bad_field d:-1", "note unknown_field zz", "check \"a\" 1 #"],
+            ),
             ("_sc|a|4", &["fault bad_service_check _sc|a|4"]),
             ("_sc|a|", &["fault bad_service_check _sc|a|"]),
             ("_sc|a", &["fault bad_service_check _sc|a"]),

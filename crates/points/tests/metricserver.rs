@@ -85,7 +85,8 @@ fn what_is_odd_is_noted() {
 #[test]
 fn faults_leave_other_points_alone() {
     let good = point(&GOOD);
-    let nested = [&[0x92][..], &[0x96, 0xA4], b"emit", &[0x91, 0x91, 0x81, 0x01, 0x02], &[0xC0; 4]].concat();
+    let nested =
+        [&[0x92][..], &[0x96, 0xA4], b"emit", &[0x91, 0x91, 0x81, 0x01, 0x02], &[0xC0; 4]].concat();
     for (faulty, fault) in [
         (point(&["emit", "gauge", "a", "1", "", ""]), "unknown_type"),
         (point(&["send", "store", "a", "1", "", ""]), "unknown_action"),
@@ -102,13 +103,19 @@ fn faults_leave_other_points_alone() {
         (b"\x96\xA4emit\xA5store\xA1a\x01\x81\xA1k\xA1v\xA0".to_vec(), "wrong_type"),
         (b"\x96\xA4emit\xA5store\xA1a\xC2\xA0\xA0".to_vec(), "wrong_type"),
         (b"\x96\xA4emit\xA5store\xA1a\x01\xA0\xC3".to_vec(), "wrong_type"),
-        (b"\x96\xA4emit\xA5store\xA1a\x01\xA0\xCB\x7F\xF8\x00\x00\x00\x00\x00\x00".to_vec(), "bad_timestamp"),
+        (
+            b"\x96\xA4emit\xA5store\xA1a\x01\xA0\xCB\x7F\xF8\x00\x00\x00\x00\x00\x00".to_vec(),
+            "bad_timestamp",
+        ),
         (b"\x96\x01\xA5store\xA1a\x01\xA0\xA0".to_vec(), "wrong_type"),
         (nested[1..].to_vec(), "wrong_type"),
     ] {
         let fault = format!("fault {fault} {}", faulty.escape_ascii());
         assert_eq!(told(&[&good[..], &faulty, &good].concat()), [GOOD_TOLD, &fault, GOOD_TOLD]);
-        assert_eq!(told(&[&[0x93][..], &good, &faulty, &good].concat()), [GOOD_TOLD, &fault, GOOD_TOLD]);
+        assert_eq!(
+            told(&[&[0x93][..], &good, &faulty, &good].concat()),
+            [GOOD_TOLD, &fault, GOOD_TOLD]
+        );
     }
     let number = [&[0x93][..], &good, &[0x05], &good].concat();
     assert_eq!(told(&number), [GOOD_TOLD, "fault wrong_type \\x05", GOOD_TOLD]);
@@ -119,7 +126,10 @@ fn what_cannot_be_read_on_ends_the_message() {
     let good = point(&GOOD);
     for len in 1..good.len() {
         let cut = good[..len].escape_ascii();
-        assert_eq!(told(&[&good, &good[..len]].concat()), [GOOD_TOLD, &format!("fault truncated {cut}")]);
+        assert_eq!(
+            told(&[&good, &good[..len]].concat()),
+            [GOOD_TOLD, &format!("fault truncated {cut}")]
+        );
     }
     assert_eq!(told(b"\x80\x91"), ["fault not_array \\x80\\x91"]);
     assert_eq!(told(b"\xFFabc"), ["fault not_array \\xffabc"]);
@@ -129,9 +139,11 @@ fn what_cannot_be_read_on_ends_the_message() {
     assert_eq!(told(promise), [format!("fault truncated {}", promise.escape_ascii())]);
 }
 
-/// A point of strings or binary in the shortest form, or with an array's longer head, which clients do not write.
+/// A point of strings or binary in the shortest form, or with an array's longer head, which clients
+/// do not write.
 fn written(texts: &[String], is_long: bool, is_binary: bool) -> Vec<u8> {
-    let mut out = if is_long { vec![0xDC, 0, texts.len() as u8] } else { vec![0x90 + texts.len() as u8] };
+    let mut out =
+        if is_long { vec![0xDC, 0, texts.len() as u8] } else { vec![0x90 + texts.len() as u8] };
     for text in texts {
         match text.len() {
             len @ ..32 if !is_binary => out.push(0xA0 + len as u8),
@@ -144,12 +156,14 @@ fn written(texts: &[String], is_long: bool, is_binary: bool) -> Vec<u8> {
 }
 
 fn texts() -> impl Strategy<Value = Vec<String>> {
-    let kind = prop::sample::select(vec!["counter", "timer", "store", "ts_store", "meter", "gauge", ""]);
+    let kind =
+        prop::sample::select(vec!["counter", "timer", "store", "ts_store", "meter", "gauge", ""]);
     let timestamp = prop::sample::select(vec!["", "", "", "1600000000", "x"]);
     let value = "[0-9]{0,9}[.]?[0-9]{0,3}|-1|nan";
     (kind, "[a-z.]{0,40}", value, "[a-z=|]{0,300}", timestamp, 4..=6_usize).prop_map(
         |(kind, name, value, tags, timestamp, len)| {
-            let mut texts = vec!["emit".to_owned(), kind.to_owned(), name, value, tags, timestamp.to_owned()];
+            let mut texts =
+                vec!["emit".to_owned(), kind.to_owned(), name, value, tags, timestamp.to_owned()];
             texts.truncate(len);
             texts
         },

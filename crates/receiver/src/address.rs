@@ -1,4 +1,5 @@
-//! Where to listen, as people write it: `udp://127.0.0.1:8125`, `unixgram:///run/millstream/dsd.sock`.
+//! Where to listen, as people write it: `udp://127.0.0.1:8125`,
+//! `unixgram:///run/millstream/dsd.sock`.
 
 use crate::names::Names;
 use std::fmt;
@@ -7,8 +8,9 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// The check of a configuration, what it claims and its sockets all need the address of a name, one after the other:
-/// for so long, besides the time in which name servers are asked, they see the same one.
+/// The check of a configuration, what it claims and its sockets all need the address of a name, one
+/// after the other: for so long, besides the time in which name servers are asked, they see the
+/// same one.
 const SAME: Duration = Duration::from_secs(10);
 
 /// The addresses of names that were looked up a moment ago.
@@ -29,14 +31,17 @@ pub enum Address {
     UnixPacket(PathBuf),
 }
 
-const KINDS: &str = "udp://HOST:PORT, tcp://HOST:PORT, unixgram:///PATH, unix:///PATH or unixpacket:///PATH";
+const KINDS: &str =
+    "udp://HOST:PORT, tcp://HOST:PORT, unixgram:///PATH, unix:///PATH or unixpacket:///PATH";
 
 impl Address {
     /// The path of a Unix socket.
     pub fn path(&self) -> Option<&std::path::Path> {
         match self {
             Address::Udp(_) | Address::Tcp(_) => None,
-            Address::UnixDatagram(path) | Address::UnixStream(path) | Address::UnixPacket(path) => Some(path),
+            Address::UnixDatagram(path) | Address::UnixStream(path) | Address::UnixPacket(path) => {
+                Some(path)
+            }
         }
     }
 
@@ -70,7 +75,9 @@ impl Address {
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Address::Udp(address) | Address::Tcp(address) => write!(f, "{}://{address}", self.scheme()),
+            Address::Udp(address) | Address::Tcp(address) => {
+                write!(f, "{}://{address}", self.scheme())
+            }
             Address::UnixDatagram(path) | Address::UnixStream(path) | Address::UnixPacket(path) => {
                 write!(f, "{}://{}", self.scheme(), path.display())
             }
@@ -82,8 +89,8 @@ impl FromStr for Address {
     type Err = String;
 
     /// Host names are looked up here, so this may wait for a name server; of several addresses an
-    /// IPv4 one is preferred, as clients of the protocols prefer it for `localhost`. What was found is kept for
-    /// some seconds.
+    /// IPv4 one is preferred, as clients of the protocols prefer it for `localhost`. What was found
+    /// is kept for some seconds.
     fn from_str(text: &str) -> Result<Address, String> {
         let Some((scheme, rest)) = text.split_once("://") else {
             return Err(format!("'{text}' has no kind of socket in front; write {KINDS}"));
@@ -102,10 +109,14 @@ impl FromStr for Address {
 fn host_and_port(text: &str, rest: &str) -> Result<SocketAddr, String> {
     let (host, port) = rest.rsplit_once(':').unwrap_or((rest, ""));
     if host.is_empty() {
-        return Err(format!("'{text}' has no host; write 127.0.0.1 for this host, 0.0.0.0 for any address"));
+        return Err(format!(
+            "'{text}' has no host; write 127.0.0.1 for this host, 0.0.0.0 for any address"
+        ));
     }
     if host.contains(':') && !host.starts_with('[') {
-        return Err(format!("'{text}': an IPv6 address stands in brackets, as in udp://[::1]:8125"));
+        return Err(format!(
+            "'{text}': an IPv6 address stands in brackets, as in udp://[::1]:8125"
+        ));
     }
     if port.parse::<u16>().is_err() {
         return Err(format!(
@@ -127,7 +138,9 @@ fn path(text: &str, scheme: &str, rest: &str) -> Result<PathBuf, String> {
         _ if rest.ends_with('/') => {
             Err(format!("'{text}' is a folder; write the name of the socket as well"))
         }
-        _ if rest.contains('\0') => Err(format!("'{scheme}://…': the path has a byte 0; leave it out")),
+        _ if rest.contains('\0') => {
+            Err(format!("'{scheme}://…': the path has a byte 0; leave it out"))
+        }
         _ => Ok(PathBuf::from(rest)),
     }
 }

@@ -45,7 +45,12 @@ pub struct Reading {
 }
 
 impl Connection {
-    pub fn new(fd: OwnedFd, listener: &Arc<Socket>, framing: Framing, options: &Options) -> Connection {
+    pub fn new(
+        fd: OwnedFd,
+        listener: &Arc<Socket>,
+        framing: Framing,
+        options: &Options,
+    ) -> Connection {
         if matches!(listener.address, Address::Tcp(_)) {
             // A peer that vanished without a word is noticed some time.
             let _ = sockopt::set_socket_keepalive(&fd, true);
@@ -101,7 +106,12 @@ impl Connection {
     }
 
     /// Reads a part of the stream into the memory, of [`Stream::memory_bytes`] at least.
-    pub fn stream(&mut self, memory: &mut Area, senders: &mut Senders, batch: &mut Batch) -> Reading {
+    pub fn stream(
+        &mut self,
+        memory: &mut Area,
+        senders: &mut Senders,
+        batch: &mut Batch,
+    ) -> Reading {
         let Kind::Stream(stream) = &mut self.kind else { return Reading::default() };
         let memory = memory.bytes_mut();
         let open = stream.begin(memory);
@@ -119,9 +129,12 @@ impl Connection {
             return Reading { framing_errors, is_over: true, ..Reading::default() };
         }
         match stream.take(&memory[..open + read], batch, sender) {
-            Ok(framing_errors) => {
-                Reading { framing_errors, bytes: read, is_more: read == READ_BYTES, ..Reading::default() }
-            }
+            Ok(framing_errors) => Reading {
+                framing_errors,
+                bytes: read,
+                is_more: read == READ_BYTES,
+                ..Reading::default()
+            },
             Err(_) => Reading { framing_errors: 1, is_over: true, ..Reading::default() },
         }
     }

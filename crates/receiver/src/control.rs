@@ -116,7 +116,8 @@ impl Control {
 
     /// Waits until the thread has stopped reading, or was told to go on, or has ended.
     pub fn wait_paused(&self) {
-        let is_under_way = |state: &mut State| state.is_pause_wanted && !state.is_paused && !state.has_ended;
+        let is_under_way =
+            |state: &mut State| state.is_pause_wanted && !state.is_paused && !state.has_ended;
         let waited = self.changed.wait_while(self.state(), is_under_way);
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
@@ -146,8 +147,8 @@ impl Control {
         }
     }
 
-    /// The thread has stopped reading. If it was told to go on meanwhile, that counts for nothing: a
-    /// pause that is wanted by now has yet to be made.
+    /// The thread has stopped reading. If it was told to go on meanwhile, that counts for nothing:
+    /// a pause that is wanted by now has yet to be made.
     pub fn paused(&self) {
         let mut state = self.state();
         state.is_paused = state.is_pausing;

@@ -1,4 +1,5 @@
-//! The places that connections of a receiver take, and which of them have ended, whichever thread has them.
+//! The places that connections of a receiver take, and which of them have ended, whichever thread
+//! has them.
 
 use crate::wait::{timespec, watch};
 use rustix::event::epoll::{self, EventFlags};
@@ -11,22 +12,24 @@ use std::time::Duration;
 /// Ended connections that are found at once: enough to make room for one more.
 const FOUND_MAX: usize = 256;
 
-/// The ends of connections, apart from what they send: to find those that have ended takes no look at the others.
+/// The ends of connections, apart from what they send: to find those that have ended takes no look
+/// at the others.
 #[derive(Debug)]
 pub struct Ends {
     epoll: OwnedFd,
     taken: Mutex<Taken>,
 }
 
-/// The marks of connections that have a place. Each is removed once: by whoever finds the end, or with its [`Place`].
+/// The marks of connections that have a place. Each is removed once: by whoever finds the end, or
+/// with its [`Place`].
 #[derive(Debug)]
 struct Taken {
     next_mark: u64,
     marks: HashSet<u64>,
 }
 
-/// A connection among those that may be open. Dropping it hands the place back, unless the end of the connection has
-/// been found before: then somebody else may have it already.
+/// A connection among those that may be open. Dropping it hands the place back, unless the end of
+/// the connection has been found before: then somebody else may have it already.
 #[derive(Debug)]
 pub struct Place {
     ends: Arc<Ends>,
@@ -63,21 +66,24 @@ impl Ends {
         self.taken().marks.len()
     }
 
-    /// Gives the connection a place and begins to watch for its end, until it is closed or forgotten. None if so many
-    /// are open. Those that have ended make room: their marks are returned as well, each once.
+    /// Gives the connection a place and begins to watch for its end, until it is closed or
+    /// forgotten. None if so many are open. Those that have ended make room: their marks are
+    /// returned as well, each once.
     pub fn place(
         self: &Arc<Ends>,
         connection: &OwnedFd,
         places_max: usize,
     ) -> io::Result<Option<(Place, Vec<u64>)>> {
-        // Under one lock: no other thread counts a connection before its end can be found, or takes the room made here.
+        // Under one lock: no other thread counts a connection before its end can be found, or takes
+        // the room made here.
         let mut taken = self.taken();
         let ended = self.make_room(&mut taken.marks, places_max);
         if taken.marks.len() >= places_max {
             return Ok(None);
         }
         let mark = taken.next_mark;
-        // Once: places of ends that were found are back, and many that are not closed yet would hide the next ones.
+        // Once: places of ends that were found are back, and many that are not closed yet would
+        // hide the next ones.
         watch(&self.epoll, connection.as_fd(), mark, EventFlags::RDHUP | EventFlags::ONESHOT)?;
         taken.next_mark += 1;
         taken.marks.insert(mark);
@@ -128,7 +134,10 @@ mod tests {
         let ((first, other), (second, _stays), (third, _stays_too)) = (pair(), pair(), pair());
         let (first_place, ended) = ends.place(&first, 2).unwrap().unwrap();
         let (second_place, _) = ends.place(&second, 2).unwrap().unwrap();
-        assert_eq!((first_place.mark(), second_place.mark(), ended, ends.open()), (7, 8, vec![], 2));
+        assert_eq!(
+            (first_place.mark(), second_place.mark(), ended, ends.open()),
+            (7, 8, vec![], 2)
+        );
         assert!(ends.place(&third, 2).unwrap().is_none());
         drop(other);
         let (third_place, ended) = ends.place(&third, 2).unwrap().unwrap();

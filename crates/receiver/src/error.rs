@@ -14,8 +14,17 @@ pub struct BindError {
 }
 
 impl BindError {
-    pub(crate) fn new(address: &Address, cause: impl Into<String>, advice: impl Into<String>) -> BindError {
-        BindError { address: address.to_string(), cause: cause.into(), advice: advice.into(), source: None }
+    pub(crate) fn new(
+        address: &Address,
+        cause: impl Into<String>,
+        advice: impl Into<String>,
+    ) -> BindError {
+        BindError {
+            address: address.to_string(),
+            cause: cause.into(),
+            advice: advice.into(),
+            source: None,
+        }
     }
 
     /// An error of the system while doing `what`, with advice by its kind.
@@ -36,7 +45,9 @@ fn advice(address: &Address, error: &io::Error) -> String {
     match (error.kind(), address.path()) {
         (io::ErrorKind::PermissionDenied, Some(path)) => {
             let folder = path.parent().unwrap_or(path).display();
-            format!("let the agent's user write to {folder}, or choose a path in a folder of its own")
+            format!(
+                "let the agent's user write to {folder}, or choose a path in a folder of its own"
+            )
         }
         (io::ErrorKind::PermissionDenied, None) => {
             "use a port from 1024 on, or give the program CAP_NET_BIND_SERVICE".into()

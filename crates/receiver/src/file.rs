@@ -3,7 +3,9 @@
 use crate::{Address, BindError};
 use rustix::fs::{FileType, Mode, OFlags, fstat, lstat};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, socket_with};
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, socket_with,
+};
 use std::fs;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
@@ -16,17 +18,25 @@ const PATH_BYTES_MAX: usize = 107;
 #[derive(Debug)]
 pub struct SocketFile {
     path: PathBuf,
-    /// The file itself, wherever its path leads by now. While it is open, no other file has its inode
-    /// number.
+    /// The file itself, wherever its path leads by now. While it is open, no other file has its
+    /// inode number.
     file: OwnedFd,
 }
 
 impl SocketFile {
     /// Binds the socket to the path. Missing folders are made; a file left by a process that has
     /// ended is replaced.
-    pub fn bind(socket: &OwnedFd, address: &Address, mode: Option<u32>) -> Result<SocketFile, BindError> {
+    pub fn bind(
+        socket: &OwnedFd,
+        address: &Address,
+        mode: Option<u32>,
+    ) -> Result<SocketFile, BindError> {
         let Some(path) = address.path() else {
-            return Err(BindError::new(address, "it has no path", "write the path of a Unix socket"));
+            return Err(BindError::new(
+                address,
+                "it has no path",
+                "write the path of a Unix socket",
+            ));
         };
         let name = name(address, path)?;
         if let Some(folder) = path.parent() {
@@ -39,9 +49,11 @@ impl SocketFile {
             // Before the file exists, so that nobody finds it with wider rights for a moment.
             let _ = rustix::fs::fchmod(socket, Mode::from_raw_mode(mode));
         }
-        bind(socket, &name).map_err(|error| BindError::system(address, "make the socket file", error))?;
+        bind(socket, &name)
+            .map_err(|error| BindError::system(address, "make the socket file", error))?;
         let file = SocketFile::open(path);
-        let file = file.map_err(|error| BindError::system(address, "look at the socket file", error))?;
+        let file =
+            file.map_err(|error| BindError::system(address, "look at the socket file", error))?;
         match mode.map_or(Ok(()), |mode| file.set_mode(mode)) {
             Ok(()) => Ok(file),
             Err(error) => {
@@ -51,7 +63,8 @@ impl SocketFile {
         }
     }
 
-    /// The socket file at the path, which was made just now; a link that took its place is an error.
+    /// The socket file at the path, which was made just now; a link that took its place is an
+    /// error.
     fn open(path: &Path) -> Result<SocketFile, Errno> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::open(path, flags, Mode::empty())?;
@@ -87,8 +100,13 @@ impl SocketFile {
 fn name(address: &Address, path: &Path) -> Result<SocketAddrUnix, BindError> {
     let length = path.as_os_str().len();
     if length > PATH_BYTES_MAX {
-        let cause = format!("the path has {length} bytes, and the system takes {PATH_BYTES_MAX} at most");
-        return Err(BindError::new(address, cause, "choose a shorter path, such as one under /run"));
+        let cause =
+            format!("the path has {length} bytes, and the system takes {PATH_BYTES_MAX} at most");
+        return Err(BindError::new(
+            address,
+            cause,
+            "choose a shorter path, such as one under /run",
+        ));
     }
     SocketAddrUnix::new(path).map_err(|error| BindError::system(address, "use this path", error))
 }
@@ -108,7 +126,11 @@ fn make_way(address: &Address, path: &Path, name: &SocketAddrUnix) -> Result<(),
         Err(Errno::CONNREFUSED) => {}
         Err(Errno::NOENT) => return Ok(()),
         Err(error @ (Errno::ACCESS | Errno::PERM)) => {
-            return Err(BindError::system(address, "find out whether the socket there is in use", error));
+            return Err(BindError::system(
+                address,
+                "find out whether the socket there is in use",
+                error,
+            ));
         }
         _ => {
             let advice = "end it (`ss -xlp` shows it), or choose another path";
@@ -116,7 +138,9 @@ fn make_way(address: &Address, path: &Path, name: &SocketAddrUnix) -> Result<(),
         }
     }
     let removed = fs::remove_file(path);
-    removed.map_err(|error| BindError::system(address, "remove the socket file that is left over", error))
+    removed.map_err(|error| {
+        BindError::system(address, "remove the socket file that is left over", error)
+    })
 }
 
 /// Connects as a client would: refused means that nobody listens.
@@ -151,7 +175,8 @@ mod tests {
         fs::write(&precious, "data").unwrap();
         fs::set_permissions(&precious, fs::Permissions::from_mode(0o600)).unwrap();
         let address = Address::UnixDatagram(path.clone());
-        let socket = socket_with(AddressFamily::UNIX, kind(&address), SocketFlags::CLOEXEC, None).unwrap();
+        let socket =
+            socket_with(AddressFamily::UNIX, kind(&address), SocketFlags::CLOEXEC, None).unwrap();
         let file = SocketFile::bind(&socket, &address, Some(0o622)).unwrap();
         assert!(file.is_there() && mode(&path) == 0o622);
         let moved = folder.path().join("moved.sock");

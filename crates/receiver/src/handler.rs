@@ -8,12 +8,13 @@ use std::time::SystemTime;
 
 /// Handles the messages of one receiver thread, on that thread.
 pub trait MessageHandler: Send {
-    /// Handles the messages of one round of receives. The views end with the call; the thread reads nothing
-    /// until it returns. A panic is caught and counted, and the messages of the round are lost.
+    /// Handles the messages of one round of receives. The views end with the call; the thread reads
+    /// nothing until it returns. A panic is caught and counted, and the messages of the round are
+    /// lost.
     fn round(&mut self, messages: &Messages<'_>);
 
-    /// Called after [`Receiving::notify`](crate::Receiving::notify), and as the last call before the
-    /// thread stands still in [`Receiving::pause`](crate::Receiving::pause).
+    /// Called after [`Receiving::notify`](crate::Receiving::notify), and as the last call before
+    /// the thread stands still in [`Receiving::pause`](crate::Receiving::pause).
     fn notified(&mut self);
 }
 

@@ -47,10 +47,11 @@ pub use stats::Stats;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
     /// A line is a message. A line that is too long is left out, the end of the connection ends the
-    /// last one, and empty lines are no messages. What an error of the network cuts off is left out.
+    /// last one, and empty lines are no messages. What an error of the network cuts off is left
+    /// out.
     Lines,
-    /// Four bytes with the length, the lowest first, stand before each message. A length that is too
-    /// large ends the connection: nobody could say where the next message begins.
+    /// Four bytes with the length, the lowest first, stand before each message. A length that is
+    /// too large ends the connection: nobody could say where the next message begins.
     Length,
 }
 

@@ -149,7 +149,12 @@ impl Batch {
         self.messages += if is_single { 1 } else { len.div_ceil(segment) };
         self.bytes += len;
         // The memory of a thread is less than 4 GiB: Slots::new and Stream::new see to that.
-        self.spans.push(Span { start: start as u32, len: len as u32, segment: segment as u32, sender });
+        self.spans.push(Span {
+            start: start as u32,
+            len: len as u32,
+            segment: segment as u32,
+            sender,
+        });
     }
 }
 

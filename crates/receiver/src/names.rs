@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 /// What a name server said of late.
 #[derive(Debug)]
 pub struct Names {
-    /// For so long an answer is used again. Time in which a name server is asked does not count: whoever needs several
-    /// names, one after the other, may wait longer for one of them. (What several threads wait for at the same time is
-    /// added up: an answer then lives a little longer.)
+    /// For so long an answer is used again. Time in which a name server is asked does not count:
+    /// whoever needs several names, one after the other, may wait longer for one of them. (What
+    /// several threads wait for at the same time is added up: an answer then lives a little
+    /// longer.)
     same: Duration,
     /// Locked only to find the entry of a name.
     entries: Mutex<BTreeMap<String, Arc<Entry>>>,
@@ -37,7 +38,8 @@ impl Names {
         Names { same, entries: Mutex::new(BTreeMap::new()), waited_ns: AtomicU64::new(0) }
     }
 
-    /// The address of a host and port, of version 4 if it has one; the one of a moment ago if there was one.
+    /// The address of a host and port, of version 4 if it has one; the one of a moment ago if there
+    /// was one.
     ///
     /// # Errors
     /// That of `look_up`, which is kept for nobody.
@@ -78,7 +80,8 @@ impl Names {
     }
 
     fn is_fresh(&self, answer: &Answer) -> bool {
-        let waited = Duration::from_nanos(self.waited_ns.load(SeqCst).wrapping_sub(answer.waited_ns));
+        let waited =
+            Duration::from_nanos(self.waited_ns.load(SeqCst).wrapping_sub(answer.waited_ns));
         answer.at.elapsed().saturating_sub(waited) < self.same
     }
 }

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-/// Above this rate a pause brings several datagrams. A wake-up costs as much as some dozen of them where the host
-/// is a virtual machine.
+/// Above this rate a pause brings several datagrams. A wake-up costs as much as some dozen of them
+/// where the host is a virtual machine.
 const FAST_PER_SECOND: f64 = 2_500.0;
 
 /// No datagram waits longer than this because of merging.
@@ -12,8 +12,8 @@ const PAUSE_MAX: Duration = Duration::from_millis(1);
 /// Less is not worth a call.
 const PAUSE_MIN: Duration = Duration::from_micros(50);
 
-/// The rate is measured over at least this time: long enough for some dozen datagrams at the rate where
-/// merging begins, short enough that it stops with the datagrams.
+/// The rate is measured over at least this time: long enough for some dozen datagrams at the rate
+/// where merging begins, short enough that it stops with the datagrams.
 const WINDOW: Duration = Duration::from_millis(20);
 
 /// A rate from longer ago says nothing about now.
@@ -69,7 +69,8 @@ impl Pace {
         let fill_per_second = self.per_second * CHARGE_BYTES + self.bytes_per_second;
         let buffer_bytes = buffer_bytes as f64;
         let fills = Duration::from_secs_f64(buffer_bytes * BUFFER_PART / fill_per_second);
-        let burst = Duration::from_secs_f64(buffer_bytes * BURST_PART / (BURST_PER_SECOND * CHARGE_BYTES));
+        let burst =
+            Duration::from_secs_f64(buffer_bytes * BURST_PART / (BURST_PER_SECOND * CHARGE_BYTES));
         let pause = fills.min(burst).min(PAUSE_MAX);
         (pause >= PAUSE_MIN).then_some(pause)
     }

@@ -50,8 +50,9 @@ pub struct Input {
     pub framing: Framing,
 }
 
-/// A connection this thread reads. The place comes first, as fields are dropped in this order: whoever cannot find the
-/// end of a connection any more, because it is closed, is to find its place free.
+/// A connection this thread reads. The place comes first, as fields are dropped in this order:
+/// whoever cannot find the end of a connection any more, because it is closed, is to find its place
+/// free.
 struct Open {
     place: Place,
     index: usize,
@@ -146,8 +147,8 @@ impl Reader {
         }
     }
 
-    /// Calls `what`; None if it panics. A connection at fault is closed, and a socket rests, so that
-    /// the same panic does not come again at once.
+    /// Calls `what`; None if it panics. A connection at fault is closed, and a socket rests, so
+    /// that the same panic does not come again at once.
     fn guard<T>(&mut self, what: impl FnOnce(&mut Reader) -> T) -> Option<T> {
         self.reading = None;
         let panic = match catch_unwind(AssertUnwindSafe(|| what(self))) {
@@ -176,13 +177,15 @@ impl Reader {
             match event.data.u64() {
                 WAKE => has_order = true,
                 mark if mark >= CONNECTIONS => {
-                    let ends = epoll::EventFlags::RDHUP | epoll::EventFlags::HUP | epoll::EventFlags::ERR;
+                    let ends =
+                        epoll::EventFlags::RDHUP | epoll::EventFlags::HUP | epoll::EventFlags::ERR;
                     let flags = event.flags; // the struct is packed
                     self.connection(mark, flags.intersects(ends));
                 }
                 index => {
                     let (n, read, is_empty) = self.input(index as usize);
-                    (datagrams, bytes, is_emptied) = (datagrams + n, bytes + read, is_emptied || is_empty);
+                    (datagrams, bytes, is_emptied) =
+                        (datagrams + n, bytes + read, is_emptied || is_empty);
                 }
             }
         }
@@ -206,7 +209,8 @@ impl Reader {
         }
         let until = self.resting.iter().map(|(until, _)| *until).min();
         let timeout = until.map(|until| timespec(until.saturating_duration_since(now())));
-        let waited = epoll::wait(&self.all, rustix::buffer::spare_capacity(events), timeout.as_ref());
+        let waited =
+            epoll::wait(&self.all, rustix::buffer::spare_capacity(events), timeout.as_ref());
         if waited.is_err() {
             return;
         }
@@ -248,7 +252,8 @@ impl Reader {
                 self.fail(index, error);
             }
         }
-        let udp = self.inputs.iter().filter(|input| matches!(input.socket.address, Address::Udp(_)));
+        let udp =
+            self.inputs.iter().filter(|input| matches!(input.socket.address, Address::Udp(_)));
         self.buffer_bytes = udp.map(|input| input.socket.granted() * 2).min().unwrap_or(0);
     }
 
@@ -288,7 +293,9 @@ impl Reader {
         self.batch.clear();
         let notes = match socket.address {
             Address::Udp(_) if socket.merges_datagrams() => Notes::Segments,
-            Address::UnixDatagram(_) if self.options.credentials => Notes::Senders(&mut self.senders),
+            Address::UnixDatagram(_) if self.options.credentials => {
+                Notes::Senders(&mut self.senders)
+            }
             _ => Notes::Plain(self.batch.sender(None)),
         };
         match self.slots.receive(socket.fd.as_fd(), most, notes, &mut self.batch) {
@@ -306,7 +313,8 @@ impl Reader {
         }
     }
 
-    /// Counts an error of a socket and leaves it alone for a while: it would be ready again at once.
+    /// Counts an error of a socket and leaves it alone for a while: it would be ready again at
+    /// once.
     fn fail(&mut self, index: usize, error: impl Display) {
         add(&self.counters.socket_errors, 1);
         self.counters.trouble(format!("{}: {error}", self.inputs[index].socket.address));
@@ -315,7 +323,8 @@ impl Reader {
 
     fn rest(&mut self, index: usize) {
         let socket = &self.inputs[index].socket;
-        let epoll = if matches!(socket.address, Address::Udp(_)) { &self.all } else { &self.others };
+        let epoll =
+            if matches!(socket.address, Address::Udp(_)) { &self.all } else { &self.others };
         let _ = epoll::delete(epoll, &socket.fd);
         self.resting.retain(|(_, resting)| *resting != index);
         self.resting.push((Instant::now() + REST, index));
@@ -367,11 +376,12 @@ impl Reader {
         Ok(true)
     }
 
-    /// Reads those of this thread to their end and closes them: where connections come and go quickly, the ends of
-    /// the old ones may wait behind the beginnings of the new ones.
+    /// Reads those of this thread to their end and closes them: where connections come and go
+    /// quickly, the ends of the old ones may wait behind the beginnings of the new ones.
     fn close_ended(&mut self, ended: &[u64]) {
         for mark in ended {
-            // Once for the rest, and once for the end behind it; a passing error must not hold the thread.
+            // Once for the rest, and once for the end behind it; a passing error must not hold the
+            // thread.
             let mut reads = 0;
             while reads < 2 && self.connections.contains_key(mark) {
                 reads += usize::from(self.connection(*mark, true) == 0);
@@ -397,11 +407,14 @@ impl Reader {
 
     /// Reads a part of what a connection has. Returns how many bytes if there may be more, else 0.
     fn connection(&mut self, mark: u64, is_hung_up: bool) -> usize {
-        let Some(Open { index, connection, .. }) = self.connections.get_mut(&mark) else { return 0 };
+        let Some(Open { index, connection, .. }) = self.connections.get_mut(&mark) else {
+            return 0;
+        };
         self.reading = Some(mark);
         self.batch.clear();
         let reading = if connection.is_packets() {
-            let reading = connection.packets(&mut self.slots, &mut self.senders, &mut self.batch, is_hung_up);
+            let reading =
+                connection.packets(&mut self.slots, &mut self.senders, &mut self.batch, is_hung_up);
             self.handler.round(self.slots.memory(), &self.batch, &self.counters);
             self.slots.settle();
             reading

@@ -37,9 +37,9 @@ pub struct Bound {
     pub granted: usize,
 }
 
-/// A receiver with its threads, paused at first. Dropping it ends them: what waits in the sockets then is lost,
-/// unless another receiver of the process has the same address open. Socket files that were made
-/// are removed with the last receiver that has them open.
+/// A receiver with its threads, paused at first. Dropping it ends them: what waits in the sockets
+/// then is lost, unless another receiver of the process has the same address open. Socket files
+/// that were made are removed with the last receiver that has them open.
 pub struct Receiving {
     /// In this order: connections are left at the sockets by the threads, which end first.
     threads: Vec<(Arc<Control>, JoinHandle<()>)>,
@@ -58,8 +58,15 @@ impl Receiver {
     pub fn open(listen: &[Listen], options: &Options) -> Result<Receiver, BindError> {
         let mut held = Vec::new();
         for (index, place) in listen.iter().enumerate() {
-            if listen[..index].iter().any(|other| other.address == place.address && !is_any_port(other)) {
-                return Err(BindError::new(&place.address, "it is listed twice", "leave one of them out"));
+            if listen[..index]
+                .iter()
+                .any(|other| other.address == place.address && !is_any_port(other))
+            {
+                return Err(BindError::new(
+                    &place.address,
+                    "it is listed twice",
+                    "leave one of them out",
+                ));
             }
             held.push((Held::open(place, options)?, place.framing));
         }
@@ -75,15 +82,22 @@ impl Receiver {
     }
 
     /// Starts a thread `receive-NAME` per share; each calls its handler. There must be as many
-    /// handlers as shares. The threads are paused, and read nothing before [`Receiving::resume`]: what
-    /// is dropped before has taken nothing from a receiver with the same addresses.
+    /// handlers as shares. The threads are paused, and read nothing before [`Receiving::resume`]:
+    /// what is dropped before has taken nothing from a receiver with the same addresses.
     ///
     /// # Errors
     /// If their number is wrong, or the system has no room for the threads or their memory.
-    pub fn start(self, name: &str, handlers: Vec<Box<dyn MessageHandler>>) -> io::Result<Receiving> {
+    pub fn start(
+        self,
+        name: &str,
+        handlers: Vec<Box<dyn MessageHandler>>,
+    ) -> io::Result<Receiving> {
         let shares = self.options.shares;
         if handlers.len() != shares {
-            return Err(io::Error::other(format!("{} handlers for {shares} shares", handlers.len())));
+            return Err(io::Error::other(format!(
+                "{} handlers for {shares} shares",
+                handlers.len()
+            )));
         }
         let mut receiving = Receiving {
             threads: Vec::new(),
@@ -156,7 +170,9 @@ impl Receiving {
             }
         })?;
         self.threads.push((control, thread));
-        is_open.recv().unwrap_or_else(|_| Err(io::Error::other("a receiving thread ended while it started")))
+        is_open
+            .recv()
+            .unwrap_or_else(|_| Err(io::Error::other("a receiving thread ended while it started")))
     }
 
     /// Has every thread call [`MessageHandler::notified`] soon, also while nothing arrives.
@@ -165,9 +181,9 @@ impl Receiving {
     }
 
     /// Has every thread read what its sockets hold at this moment, hand it on, call
-    /// [`MessageHandler::notified`], and then read nothing more until [`Receiving::resume`]; the kernel keeps
-    /// what arrives as long as its buffers have room. Returns at once: [`Receiving::is_paused`] says
-    /// when all of that is done.
+    /// [`MessageHandler::notified`], and then read nothing more until [`Receiving::resume`]; the
+    /// kernel keeps what arrives as long as its buffers have room. Returns at once:
+    /// [`Receiving::is_paused`] says when all of that is done.
     pub fn ask_pause(&self) {
         self.threads.iter().for_each(|(control, _)| control.ask_pause());
     }
@@ -183,19 +199,22 @@ impl Receiving {
         self.threads.iter().for_each(|(control, _)| control.wait_paused());
     }
 
-    /// Takes nothing more from senders, for good: what has come can be read without a race against what comes.
-    /// Of UDP the kernel drops and counts what comes from here on; who sends to a Unix datagram socket gets an
-    /// error.
+    /// Takes nothing more from senders, for good: what has come can be read without a race against
+    /// what comes. Of UDP the kernel drops and counts what comes from here on; who sends to a Unix
+    /// datagram socket gets an error.
     pub fn refuse(&self) {
         for socket in self.held.iter().flat_map(|(held, _)| held.sockets()) {
             if let Err(error) = socket.refuse() {
-                log::warn!("{}: what comes from here on may be lost uncounted: {error}", socket.address);
+                log::warn!(
+                    "{}: what comes from here on may be lost uncounted: {error}",
+                    socket.address
+                );
             }
         }
     }
 
-    /// Begins to read, or goes on. The first time, sockets that are shared with another receiver get
-    /// the options of this one; an error in that is counted and a trouble of [`Stats`].
+    /// Begins to read, or goes on. The first time, sockets that are shared with another receiver
+    /// get the options of this one; an error in that is counted and a trouble of [`Stats`].
     pub fn resume(&self) {
         for (place, (held, framing)) in self.held.iter().enumerate() {
             let (new, error) = held.begin();
@@ -267,7 +286,11 @@ mod tests {
     fn wait_for(receiving: &Receiving, what: impl Fn(&Stats) -> bool) {
         let start = Instant::now();
         while !what(&receiving.stats()) {
-            assert!(start.elapsed() < Duration::from_secs(20), "never came: {:?}", receiving.stats());
+            assert!(
+                start.elapsed() < Duration::from_secs(20),
+                "never came: {:?}",
+                receiving.stats()
+            );
             std::thread::sleep(Duration::from_millis(2));
         }
     }
@@ -289,7 +312,8 @@ mod tests {
         let receiver = Receiver::open(&[listen], &options).unwrap();
         let receiving = receiver.start("test", vec![Box::new(Nothing), Box::new(Nothing)]).unwrap();
         receiving.resume();
-        let mut clients: Vec<UnixStream> = (0..4).map(|_| UnixStream::connect(&path).unwrap()).collect();
+        let mut clients: Vec<UnixStream> =
+            (0..4).map(|_| UnixStream::connect(&path).unwrap()).collect();
         wait_for(&receiving, |stats| stats.connections == 4);
         receiving.threads[0].0.end();
         wait_for(&receiving, |stats| (stats.threads_ended, stats.connections) == (1, 4));

@@ -46,11 +46,12 @@ impl Senders {
             (Err(_), Some(known)) => known.sender.container.clone(),
             (Err(_), None) => None,
         };
-        self.known.insert(pid, Known { sender: Sender { pid, container }, looked_up: Instant::now() });
+        self.known
+            .insert(pid, Known { sender: Sender { pid, container }, looked_up: Instant::now() });
     }
 
-    /// Forgets the half that was looked up first. Half of them, so that the search for the oldest is
-    /// seldom; not all, so that processes that send often are mostly known.
+    /// Forgets the half that was looked up first. Half of them, so that the search for the oldest
+    /// is seldom; not all, so that processes that send often are mostly known.
     fn forget_half(&mut self) {
         let mut times: Vec<Instant> = self.known.values().map(|known| known.looked_up).collect();
         let middle = times.len() / 2;
@@ -60,7 +61,8 @@ impl Senders {
 }
 
 /// The container's id in the text of /proc/PID/cgroup, of version 1 or 2: the innermost part of a
-/// path that has the form of an id. Names such as `docker-ID.scope` and `cri-containerd-ID` hold it.
+/// path that has the form of an id. Names such as `docker-ID.scope` and `cri-containerd-ID` hold
+/// it.
 fn container(cgroup: &str) -> Option<&str> {
     cgroup.lines().find_map(|line| {
         let path = line.splitn(3, ':').nth(2)?;
@@ -68,7 +70,8 @@ fn container(cgroup: &str) -> Option<&str> {
     })
 }
 
-/// An id within one part of a path: 64 hexadecimal digits, or what Amazon ECS and Cloud Foundry have.
+/// An id within one part of a path: 64 hexadecimal digits, or what Amazon ECS and Cloud Foundry
+/// have.
 fn id(part: &str) -> Option<&str> {
     let part = part.strip_suffix(".scope").unwrap_or(part);
     if part.split('-').any(|word| word == "conmon") {
@@ -88,7 +91,8 @@ fn is_ecs(part: &str) -> bool {
 /// Groups of 8, 4, 4, 4 and 4 hexadecimal digits: shorter than the UUID of a pod.
 fn is_garden(part: &str) -> bool {
     let groups = [8, 4, 4, 4, 4];
-    part.split('-').count() == groups.len() && part.split('-').zip(groups).all(|(word, n)| is_hex(word, n))
+    part.split('-').count() == groups.len()
+        && part.split('-').zip(groups).all(|(word, n)| is_hex(word, n))
 }
 
 fn is_hex(word: &str, digits: usize) -> bool {

@@ -8,15 +8,15 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 
-/// Slots of a round at most. Measured with 64, 256 and 1,024: a datagram costs the same with each, and
-/// every slot keeps a page resident.
+/// Slots of a round at most. Measured with 64, 256 and 1,024: a datagram costs the same with each,
+/// and every slot keeps a page resident.
 const DEPTH_MAX: usize = 256;
 
 /// A slot takes the largest UDP datagram, and as much as the kernel merges into one.
 const SLOT_BYTES_MIN: usize = 64 << 10;
 
-/// Slots do not begin at the same place of a page: else the first lines of all of them would compete
-/// for the same few sets of the cache. Three lines of 64 bytes.
+/// Slots do not begin at the same place of a page: else the first lines of all of them would
+/// compete for the same few sets of the cache. Three lines of 64 bytes.
 const STAGGER_BYTES: usize = 192;
 
 /// Address space of all slots; what is not written to is not resident.
@@ -116,8 +116,9 @@ impl Slots {
         // SAFETY: `first` are at least `most` headers. Their vectors point to slots within the area
         // and their control addresses into `controls`, with the lengths of both, and all of that
         // lives as long as `self`; `&mut self` says that nobody looks into the slots meanwhile.
-        let got =
-            unsafe { libc::recvmmsg(socket.as_raw_fd(), first, most as u32, flags as _, ptr::null_mut()) };
+        let got = unsafe {
+            libc::recvmmsg(socket.as_raw_fd(), first, most as u32, flags as _, ptr::null_mut())
+        };
         match usize::try_from(got) {
             Ok(slots) => Ok(self.note(slots, notes, batch)),
             Err(_) => Err(last_error()),
@@ -126,7 +127,8 @@ impl Slots {
 
     /// Adds what the kernel wrote to the batch and makes the headers ready for the next round.
     fn note(&mut self, slots: usize, mut notes: Notes<'_>, batch: &mut Batch) -> Received {
-        let headers = if matches!(notes, Notes::Plain(_)) { &mut self.plain } else { &mut self.noted };
+        let headers =
+            if matches!(notes, Notes::Plain(_)) { &mut self.plain } else { &mut self.noted };
         let mut received = Received { slots, ..Received::default() };
         let mut longest = 0;
         let controls = headers.controls.bytes();
@@ -147,7 +149,8 @@ impl Slots {
                 false => batch.push(slot * self.stride, len, segment, sender),
             }
         }
-        self.depth = (ROUND_BYTES / longest.max(1)).clamp(16.min(self.touched.len()), self.touched.len());
+        self.depth =
+            (ROUND_BYTES / longest.max(1)).clamp(16.min(self.touched.len()), self.touched.len());
         received
     }
 
@@ -176,7 +179,12 @@ impl Notes<'_> {
     /// The length of merged datagrams, or 0, and the sender's index; the header is made ready for
     /// the next round.
     #[inline]
-    fn read(&mut self, header: &mut libc::msghdr, control: &[u8], batch: &mut Batch) -> (usize, u32) {
+    fn read(
+        &mut self,
+        header: &mut libc::msghdr,
+        control: &[u8],
+        batch: &mut Batch,
+    ) -> (usize, u32) {
         let senders = match self {
             Notes::Plain(sender) => return (0, *sender),
             Notes::Segments if header.msg_controllen == 0 => {
@@ -227,7 +235,8 @@ impl Headers {
             header.msg_hdr.msg_iov = vector;
             header.msg_hdr.msg_iovlen = 1;
             if control_bytes > 0 {
-                header.msg_hdr.msg_control = controls.start().wrapping_add(index * CONTROL_BYTES).cast();
+                header.msg_hdr.msg_control =
+                    controls.start().wrapping_add(index * CONTROL_BYTES).cast();
                 header.msg_hdr.msg_controllen = control_bytes;
             }
             header

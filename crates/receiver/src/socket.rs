@@ -34,7 +34,9 @@ impl Room {
         match self {
             Room::Datagrams(left) => *left = left.saturating_sub(datagrams),
             // Every datagram is charged for its slot in the kernel as well.
-            Room::Bytes(left) => *left = left.saturating_sub(bytes + datagrams * DATAGRAM_BYTES_MIN),
+            Room::Bytes(left) => {
+                *left = left.saturating_sub(bytes + datagrams * DATAGRAM_BYTES_MIN)
+            }
         }
     }
 }
@@ -103,9 +105,9 @@ impl Held {
         Ok(Held { listen: listen.clone(), options: *options, sockets, is_unchanged })
     }
 
-    /// Applies what was asked for to sockets that are shared, and opens those that are missing, when
-    /// it is called for the first time. Returns the sockets that are new here with their places in
-    /// the list, and the error at which it stopped.
+    /// Applies what was asked for to sockets that are shared, and opens those that are missing,
+    /// when it is called for the first time. Returns the sockets that are new here with their
+    /// places in the list, and the error at which it stopped.
     pub fn begin(&self) -> (Vec<(usize, Arc<Socket>)>, Option<BindError>) {
         if !self.is_unchanged.swap(false, Relaxed) {
             return (Vec::new(), None);
@@ -118,7 +120,8 @@ impl Held {
                 sockets.push(found);
             }
         }
-        let adapted = sockets.iter().try_for_each(|socket| socket.adapt(&self.listen, &self.options));
+        let adapted =
+            sockets.iter().try_for_each(|socket| socket.adapt(&self.listen, &self.options));
         let grown = grow(&mut table, &mut sockets, &self.listen, &self.options);
         let new = sockets.iter().cloned().enumerate().skip(known).collect();
         (new, adapted.and(grown).err())
@@ -155,7 +158,11 @@ fn grow(
         }
         let address = sockets.first().map_or(&listen.address, |first| &first.address);
         let is_shared = !sockets.is_empty();
-        let opened = Socket::open(&Listen { address: address.clone(), ..listen.clone() }, options, is_shared);
+        let opened = Socket::open(
+            &Listen { address: address.clone(), ..listen.clone() },
+            options,
+            is_shared,
+        );
         let socket = Arc::new(opened?);
         table.push(Arc::downgrade(&socket));
         sockets.push(socket);
@@ -167,7 +174,8 @@ fn grow(
 /// that no other process has the port.
 fn share_port(socket: &Socket) -> Result<(), BindError> {
     let shared = sockopt::set_socket_reuseport(&socket.fd, true);
-    shared.map_err(|error| BindError::system(&socket.address, "share the port among threads", error))
+    shared
+        .map_err(|error| BindError::system(&socket.address, "share the port among threads", error))
 }
 
 impl Socket {
@@ -186,7 +194,8 @@ impl Socket {
         let file = match address.socket() {
             None => Some(SocketFile::bind(&fd, address, listen.mode)?),
             Some(at) => {
-                bind(&fd, &at).map_err(|error| BindError::system(address, "listen there", error))?;
+                bind(&fd, &at)
+                    .map_err(|error| BindError::system(address, "listen there", error))?;
                 None
             }
         };
@@ -212,12 +221,13 @@ impl Socket {
         }
         if matches!(self.address, Address::UnixDatagram(_)) && options.credentials {
             let passed = sockopt::set_socket_passcred(&self.fd, true);
-            passed.map_err(|error| BindError::system(&self.address, "ask for credentials", error))?;
+            passed
+                .map_err(|error| BindError::system(&self.address, "ask for credentials", error))?;
         }
         match (&self.file, listen.mode) {
-            (Some(file), Some(mode)) => file
-                .set_mode(mode)
-                .map_err(|error| BindError::system(&self.address, "set the mode of the socket file", error)),
+            (Some(file), Some(mode)) => file.set_mode(mode).map_err(|error| {
+                BindError::system(&self.address, "set the mode of the socket file", error)
+            }),
             _ => Ok(()),
         }
     }
@@ -265,7 +275,10 @@ impl Socket {
             Ok(now) => now,
             Err(error) => {
                 UNKNOWN_DROPS.call_once(|| {
-                    log::warn!("{}: this system does not tell what it drops: {error}", self.address);
+                    log::warn!(
+                        "{}: this system does not tell what it drops: {error}",
+                        self.address
+                    );
                 });
                 return 0;
             }
@@ -315,9 +328,10 @@ fn prepare(fd: &OwnedFd, address: &Address, shares_port: bool) -> Result<(), Err
             if shares_port {
                 sockopt::set_socket_reuseport(fd, true)?;
             }
-            // Only where a network card may have merged datagrams: with this option the kernel looks
-            // into a cold line of every datagram, which costs a local one a seventh of its CPU time.
-            // Kernels before 5.0 do not know it; each datagram then has a slot of its own.
+            // Only where a network card may have merged datagrams: with this option the kernel
+            // looks into a cold line of every datagram, which costs a local one a seventh of its
+            // CPU time. Kernels before 5.0 do not know it; each datagram then has a slot of its
+            // own.
             if has_network(address) {
                 let _ = sys::merge_datagrams(fd.as_fd());
             }

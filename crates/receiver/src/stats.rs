@@ -73,7 +73,8 @@ impl Counters {
     /// All but the connections that are open and the CPU time, which are counted elsewhere.
     pub fn read(&self) -> Stats {
         let get = |counter: &AtomicU64| counter.load(Relaxed);
-        let (troubles, trouble) = self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let (troubles, trouble) =
+            self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Stats {
             messages: get(&self.messages),
             bytes: get(&self.bytes),

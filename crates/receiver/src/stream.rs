@@ -38,7 +38,9 @@ impl Stream {
                 (self.open, self.is_skipping) = (Vec::new(), true);
                 Ok(1)
             }
-            Framing::Length if length(&self.open).is_some_and(|len| len > message_bytes_max) => Err(Broken),
+            Framing::Length if length(&self.open).is_some_and(|len| len > message_bytes_max) => {
+                Err(Broken)
+            }
             _ => Ok(0),
         }
     }
@@ -119,7 +121,12 @@ impl Stream {
         (start, faults)
     }
 
-    fn lengths(&mut self, bytes: &[u8], batch: &mut Batch, sender: u32) -> Result<(usize, usize), Broken> {
+    fn lengths(
+        &mut self,
+        bytes: &[u8],
+        batch: &mut Batch,
+        sender: u32,
+    ) -> Result<(usize, usize), Broken> {
         let mut start = 0;
         while let Some(len) = length(&bytes[start..]) {
             if len > self.message_bytes_max {

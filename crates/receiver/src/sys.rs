@@ -20,7 +20,13 @@ fn option<T: Copy + Default>(socket: BorrowedFd<'_>, level: c_int, name: c_int) 
     // SAFETY: the kernel writes at most `length` bytes, the size of `value`; every T below is made
     // of integers, for which any bytes are a value.
     let result = unsafe {
-        libc::getsockopt(socket.as_raw_fd(), level, name, ptr::from_mut(&mut value).cast(), &raw mut length)
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            level,
+            name,
+            ptr::from_mut(&mut value).cast(),
+            &raw mut length,
+        )
     };
     if result == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
 }
@@ -59,7 +65,8 @@ pub fn filter_all(socket: BorrowedFd<'_>) -> io::Result<()> {
     let mut keep_nothing =
         libc::sock_filter { code: (libc::BPF_RET | libc::BPF_K) as u16, jt: 0, jf: 0, k: 0 };
     let program = libc::sock_fprog { len: 1, filter: &raw mut keep_nothing };
-    // SAFETY: the kernel reads the program, and the one instruction it points to, during the call only.
+    // SAFETY: the kernel reads the program, and the one instruction it points to, during the call
+    // only.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
@@ -75,7 +82,8 @@ pub fn filter_all(socket: BorrowedFd<'_>) -> io::Result<()> {
 /// CPU time of a thread so far; nothing if it has ended.
 pub fn cpu_time(thread: &JoinHandle<()>) -> Duration {
     let mut clock = 0;
-    // SAFETY: the handle keeps the thread's number valid, as it is neither joined nor detached; `clock` is ours.
+    // SAFETY: the handle keeps the thread's number valid, as it is neither joined nor detached;
+    // `clock` is ours.
     let found = unsafe { libc::pthread_getcpuclockid(thread.as_pthread_t(), &raw mut clock) };
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is ours. A clock whose thread has ended is an error.
@@ -112,8 +120,8 @@ impl Area {
     }
 
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: the mapping has `len` readable, initialised bytes and lives as long as `self`. Only
-        // `Slots::receive` writes to it, which takes `&mut` of its owner.
+        // SAFETY: the mapping has `len` readable, initialised bytes and lives as long as `self`.
+        // Only `Slots::receive` writes to it, which takes `&mut` of its owner.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 

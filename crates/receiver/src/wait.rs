@@ -6,7 +6,12 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 /// Begins to wait for these events of a descriptor.
-pub fn watch(epoll: &OwnedFd, fd: BorrowedFd<'_>, mark: u64, flags: epoll::EventFlags) -> io::Result<()> {
+pub fn watch(
+    epoll: &OwnedFd,
+    fd: BorrowedFd<'_>,
+    mark: u64,
+    flags: epoll::EventFlags,
+) -> io::Result<()> {
     Ok(epoll::add(epoll, fd, epoll::EventData::new_u64(mark), flags)?)
 }
 

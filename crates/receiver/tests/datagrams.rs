@@ -1,6 +1,8 @@
 //! UDP and Unix datagram sockets.
 
-use crate::support::{Keeper, at, listen, options, sender, start, start_with, udp, unixgram, wait_for};
+use crate::support::{
+    Keeper, at, listen, options, sender, start, start_with, udp, unixgram, wait_for,
+};
 use millstream_receiver::{Address, Options, Receiver};
 use std::collections::HashSet;
 use std::net::UdpSocket;
@@ -13,7 +15,8 @@ use std::time::{Duration, Instant};
 fn datagrams_come_whole_and_in_order() {
     for text in ["udp://127.0.0.1:0", "udp://[::1]:0"] {
         let (receiving, keeper, address) = start(&listen(text.parse().unwrap()), &options());
-        let socket = UdpSocket::bind(if text.contains("::") { "[::1]:0" } else { "127.0.0.1:0" }).unwrap();
+        let socket =
+            UdpSocket::bind(if text.contains("::") { "[::1]:0" } else { "127.0.0.1:0" }).unwrap();
         for n in 0..500 {
             socket.send_to(format!("point.{n}:1|c\nx").as_bytes(), at(&address)).unwrap();
         }
@@ -59,7 +62,8 @@ fn a_datagram_that_is_too_long_is_counted_and_left_out() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.sock");
     let long = vec![b'x'; 70_000];
-    let (receiving, keeper, _) = start(&unixgram(&path), &Options { message_bytes_max: 100, ..options() });
+    let (receiving, keeper, _) =
+        start(&unixgram(&path), &Options { message_bytes_max: 100, ..options() });
     let socket = UnixDatagram::unbound().unwrap();
     for length in [100, 101, 70_000, 5] {
         socket.send_to(&long[..length], &path).unwrap();
@@ -143,7 +147,9 @@ fn shares_have_sockets_of_their_own_on_one_port() {
     let receiver = Receiver::open(&[udp()], &options).unwrap();
     let sockets = receiver.sockets();
     assert_eq!(sockets.len(), 4);
-    assert!(sockets.iter().all(|bound| bound.address == sockets[0].address && bound.asked == 4 << 20));
+    assert!(
+        sockets.iter().all(|bound| bound.address == sockets[0].address && bound.asked == 4 << 20)
+    );
     assert!(sockets.iter().all(|bound| bound.granted > 0), "{sockets:?}");
     let keepers: Vec<Keeper> = (0..4).map(|_| Keeper::default()).collect();
     let handlers = keepers.iter().map(|keeper| Box::new(keeper.clone()) as _).collect();
@@ -169,7 +175,8 @@ fn a_unix_socket_has_its_mode_and_knows_its_senders() {
     socket.send_to(b"mine", &path).unwrap();
     let python = "import socket,sys,os; s=socket.socket(socket.AF_UNIX,socket.SOCK_DGRAM); \
                   s.sendto(str(os.getpid()).encode(), sys.argv[1])";
-    let mut child = std::process::Command::new("python3").args(["-c", python]).arg(&path).spawn().unwrap();
+    let mut child =
+        std::process::Command::new("python3").args(["-c", python]).arg(&path).spawn().unwrap();
     child.wait().unwrap();
     wait_for(&receiving, |stats| stats.messages == 2);
     let taken = keeper.taken.lock().unwrap();

@@ -47,7 +47,10 @@ fn a_socket_in_use_is_left_alone() {
         Address::UnixPacket(path.clone()),
     ] {
         let text = refused(&listen(address));
-        assert!(text.contains("another process listens there") && text.contains("ss -xlp"), "{text}");
+        assert!(
+            text.contains("another process listens there") && text.contains("ss -xlp"),
+            "{text}"
+        );
     }
     let client = UnixDatagram::unbound().unwrap();
     client.send_to(b"still works", &path).unwrap();
@@ -91,7 +94,10 @@ fn a_path_that_is_too_long_is_an_error() {
     let path = PathBuf::from("/tmp").join("x".repeat(103));
     assert_eq!(path.as_os_str().len(), 108);
     let text = refused(&unixgram(&path));
-    assert!(text.contains("108 bytes") && text.contains("107 at most") && text.contains("shorter"), "{text}");
+    assert!(
+        text.contains("108 bytes") && text.contains("107 at most") && text.contains("shorter"),
+        "{text}"
+    );
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("y".repeat(106 - folder.path().as_os_str().len()));
     assert_eq!(path.as_os_str().len(), 107);
@@ -102,7 +108,8 @@ fn a_path_that_is_too_long_is_an_error() {
 fn an_address_listed_twice_is_an_error_and_closes_the_first() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.sock");
-    let error = Receiver::open(&[unixgram(&path), udp(), udp(), unixgram(&path)], &options()).unwrap_err();
+    let error =
+        Receiver::open(&[unixgram(&path), udp(), udp(), unixgram(&path)], &options()).unwrap_err();
     assert!(error.to_string().contains("listed twice"), "{error}");
     assert!(!path.exists());
 }

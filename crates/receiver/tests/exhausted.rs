@@ -30,20 +30,29 @@ fn without_a_free_descriptor_a_connection_waits() {
         merge: true,
     };
     let listen = Listen { address, mode: None, framing: Framing::Lines };
-    let receiving =
-        Receiver::open(&[listen], &options).unwrap().start("full", vec![Box::new(Nothing)]).unwrap();
+    let receiving = Receiver::open(&[listen], &options)
+        .unwrap()
+        .start("full", vec![Box::new(Nothing)])
+        .unwrap();
     receiving.resume();
     let wait_for = |what: &dyn Fn() -> bool| {
         let start = Instant::now();
         while !what() {
-            assert!(start.elapsed() < Duration::from_secs(20), "never came: {:?}", receiving.stats());
+            assert!(
+                start.elapsed() < Duration::from_secs(20),
+                "never came: {:?}",
+                receiving.stats()
+            );
             std::thread::sleep(Duration::from_millis(5));
         }
     };
-    let mut client =
-        rustix::net::socket(rustix::net::AddressFamily::UNIX, rustix::net::SocketType::STREAM, None)
-            .map(UnixStream::from)
-            .unwrap();
+    let mut client = rustix::net::socket(
+        rustix::net::AddressFamily::UNIX,
+        rustix::net::SocketType::STREAM,
+        None,
+    )
+    .map(UnixStream::from)
+    .unwrap();
     let mut taken = Vec::new();
     while let Ok(file) = File::open("/dev/null") {
         taken.push(file);

@@ -122,7 +122,8 @@ fn what_waits_in_streams_is_read_before_a_pause() {
 fn what_waits_at_a_unix_datagram_socket_is_read_before_a_pause() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("d.sock");
-    let (receiving, keeper, _) = start(&unixgram(&path), &Options { receive_buffer: 4 << 10, ..options() });
+    let (receiving, keeper, _) =
+        start(&unixgram(&path), &Options { receive_buffer: 4 << 10, ..options() });
     receiving.pause();
     let clients: Vec<UnixDatagram> = (0..64).map(|_| UnixDatagram::unbound().unwrap()).collect();
     let mut sent = 0;

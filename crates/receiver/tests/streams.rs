@@ -72,11 +72,16 @@ fn a_line_that_is_too_long_is_skipped_to_its_end() {
     let (receiving, keeper, _) = start(&stream(&path, Framing::Lines), &options);
     let mut client = UnixStream::connect(&path).unwrap();
     let fits = "f".repeat(1000);
-    let text =
-        format!("a\n{}\nb\n{fits}\n{}\nc\n{}", "x".repeat(1001), "y".repeat(300_000), "z".repeat(200_000));
+    let text = format!(
+        "a\n{}\nb\n{fits}\n{}\nc\n{}",
+        "x".repeat(1001),
+        "y".repeat(300_000),
+        "z".repeat(200_000)
+    );
     client.write_all(text.as_bytes()).unwrap();
     drop(client);
-    let stats = wait_for(&receiving, |stats| stats.connections_accepted == 1 && stats.connections == 0);
+    let stats =
+        wait_for(&receiving, |stats| stats.connections_accepted == 1 && stats.connections == 0);
     assert_eq!(keeper.texts(), ["a", "b", &fits, "c"]);
     assert_eq!(stats.framing_errors, 3);
 }
@@ -88,7 +93,8 @@ fn a_length_stands_before_each_message() {
     let (receiving, keeper, _) =
         start(&stream(&path, Framing::Length), &Options { credentials: true, ..options() });
     let mut client = UnixStream::connect(&path).unwrap();
-    let texts: Vec<String> = (0..5000).map(|n| format!("message {n}{}", "x".repeat(n % 90))).collect();
+    let texts: Vec<String> =
+        (0..5000).map(|n| format!("message {n}{}", "x".repeat(n % 90))).collect();
     let bytes: Vec<u8> = texts.iter().flat_map(|text| message(text)).collect();
     for part in bytes.chunks(1777) {
         client.write_all(part).unwrap();
@@ -132,7 +138,8 @@ fn connections_beyond_the_limit_are_refused() {
     let path = folder.path().join("s.sock");
     let options = Options { connections_max: 3, shares: 2, ..options() };
     let (receiving, keeper, _) = start(&stream(&path, Framing::Lines), &options);
-    let mut clients: Vec<UnixStream> = (0..3).map(|_| UnixStream::connect(&path).unwrap()).collect();
+    let mut clients: Vec<UnixStream> =
+        (0..3).map(|_| UnixStream::connect(&path).unwrap()).collect();
     wait_for(&receiving, |stats| stats.connections == 3);
     let mut refused = UnixStream::connect(&path).unwrap();
     assert_eq!(refused.read(&mut [0; 8]).unwrap_or(0), 0);
@@ -160,18 +167,27 @@ fn connections_that_come_and_go_quickly_are_not_refused() {
             stream(&path, Framing::Lines)
         };
         let (receiving, keeper, _) = start(&at, &options);
-        let open =
-            if is_packets { packets(&path) } else { OwnedFd::from(UnixStream::connect(&path).unwrap()) };
+        let open = if is_packets {
+            packets(&path)
+        } else {
+            OwnedFd::from(UnixStream::connect(&path).unwrap())
+        };
         wait_for(&receiving, |stats| stats.connections == 1);
         receiving.pause();
         for n in 0..CLIENTS {
-            let client =
-                if is_packets { packets(&path) } else { OwnedFd::from(UnixStream::connect(&path).unwrap()) };
+            let client = if is_packets {
+                packets(&path)
+            } else {
+                OwnedFd::from(UnixStream::connect(&path).unwrap())
+            };
             send(&client, format!("client {n}\n").as_bytes(), SendFlags::empty()).unwrap();
         }
         receiving.resume();
-        let all = |keeper: &Keeper| keeper.texts().iter().filter(|text| text.starts_with("client")).count();
-        let stats = wait_for(&receiving, |stats| all(&keeper) == CLIENTS || stats.connections_refused > 0);
+        let all = |keeper: &Keeper| {
+            keeper.texts().iter().filter(|text| text.starts_with("client")).count()
+        };
+        let stats =
+            wait_for(&receiving, |stats| all(&keeper) == CLIENTS || stats.connections_refused > 0);
         assert_eq!((all(&keeper), stats.connections_refused), (CLIENTS, 0));
         let stats = wait_for(&receiving, |stats| stats.connections == 1);
         assert_eq!(stats.connections_accepted, CLIENTS as u64 + 1);
@@ -203,13 +219,15 @@ fn never_more_than_the_limit_are_open() {
     let options = Options { connections_max: MAX, shares: 3, ..options() };
     for held in [MAX, 2] {
         let (receiving, _, _) = start(&stream(&path, Framing::Lines), &options);
-        let holding: Vec<UnixStream> = (0..held).map(|_| UnixStream::connect(&path).unwrap()).collect();
+        let holding: Vec<UnixStream> =
+            (0..held).map(|_| UnixStream::connect(&path).unwrap()).collect();
         wait_for(&receiving, |stats| stats.connections == held as u64);
         let staying = std::thread::scope(|scope| {
             scope.spawn(|| crowd(&path, 4, 300, false));
             scope.spawn(|| crowd(&path, 4, 75, true)).join().unwrap()
         });
-        let stats = wait_for(&receiving, |stats| stats.connections_accepted == (held + 1500) as u64);
+        let stats =
+            wait_for(&receiving, |stats| stats.connections_accepted == (held + 1500) as u64);
         receiving.pause();
         assert!(!holding.iter().any(is_closed));
         let stayed = staying.iter().filter(|client| !is_closed(client)).count();
@@ -279,7 +297,8 @@ fn one_connection_never_keeps_another_waiting() {
 /// A reset is an error of that connection and of nobody else.
 #[test]
 fn a_reset_connection_is_counted() {
-    let (receiving, keeper, address) = start(&listen("tcp://127.0.0.1:0".parse().unwrap()), &options());
+    let (receiving, keeper, address) =
+        start(&listen("tcp://127.0.0.1:0".parse().unwrap()), &options());
     let client = TcpStream::connect(at(&address)).unwrap();
     wait_for(&receiving, |stats| stats.connections == 1);
     rustix::net::sockopt::set_socket_linger(&client, Some(Duration::ZERO)).unwrap();
@@ -354,7 +373,8 @@ fn a_panic_while_datagrams_are_read_ends_nothing() {
 /// Half a line would be another message than the one that was meant.
 #[test]
 fn what_a_reset_cuts_off_is_no_message() {
-    let (receiving, keeper, address) = start(&listen("tcp://127.0.0.1:0".parse().unwrap()), &options());
+    let (receiving, keeper, address) =
+        start(&listen("tcp://127.0.0.1:0".parse().unwrap()), &options());
     let mut client = TcpStream::connect(at(&address)).unwrap();
     client.write_all(b"whole\nhal").unwrap();
     wait_for(&receiving, |stats| stats.messages == 1);

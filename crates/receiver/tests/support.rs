@@ -41,7 +41,10 @@ pub struct Keeper {
 impl MessageHandler for Keeper {
     fn round(&mut self, messages: &Messages<'_>) {
         assert_eq!(messages.len(), messages.iter().count());
-        assert_eq!(messages.bytes(), messages.iter().map(|message| message.bytes.len()).sum::<usize>());
+        assert_eq!(
+            messages.bytes(),
+            messages.iter().map(|message| message.bytes.len()).sum::<usize>()
+        );
         assert!(messages.received_ns() > 1_600_000_000_000_000_000 && !messages.is_empty());
         if let Some(bytes) = self.panics_at {
             assert!(messages.iter().all(|message| message.bytes != bytes), "asked to panic");
@@ -49,7 +52,8 @@ impl MessageHandler for Keeper {
         if messages.iter().any(|message| message.bytes == Bomb::MESSAGE) {
             std::panic::panic_any(Bomb);
         }
-        let copies = messages.iter().map(|message| (message.bytes.to_vec(), message.sender.cloned()));
+        let copies =
+            messages.iter().map(|message| (message.bytes.to_vec(), message.sender.cloned()));
         self.taken.lock().unwrap().extend(copies);
         std::thread::sleep(self.delay);
     }
@@ -106,10 +110,15 @@ pub fn start(listen: &Listen, options: &Options) -> (Receiving, Keeper, Address)
     start_with(listen, options, Keeper::default())
 }
 
-pub fn start_with(listen: &Listen, options: &Options, keeper: Keeper) -> (Receiving, Keeper, Address) {
+pub fn start_with(
+    listen: &Listen,
+    options: &Options,
+    keeper: Keeper,
+) -> (Receiving, Keeper, Address) {
     let receiver = Receiver::open(std::slice::from_ref(listen), options).unwrap();
     let address = receiver.sockets()[0].address.clone();
-    let handlers = (0..options.shares).map(|_| Box::new(keeper.clone()) as Box<dyn MessageHandler>).collect();
+    let handlers =
+        (0..options.shares).map(|_| Box::new(keeper.clone()) as Box<dyn MessageHandler>).collect();
     let receiving = receiver.start("test", handlers).unwrap();
     receiving.resume();
     (receiving, keeper, address)

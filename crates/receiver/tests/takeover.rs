@@ -14,7 +14,8 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 /// Receivers follow each other while datagrams come: each has its successor before it ends.
 #[test]
 fn nothing_is_lost_between_two_receivers() {
-    let (mut receiving, keeper, address) = start(&udp(), &Options { receive_buffer: 8 << 20, ..options() });
+    let (mut receiving, keeper, address) =
+        start(&udp(), &Options { receive_buffer: 8 << 20, ..options() });
     let end = AtomicBool::new(false);
     let sent = std::thread::scope(|scope| {
         let sending = scope.spawn(|| {
@@ -133,16 +134,21 @@ fn a_lower_limit_ends_or_skips_what_is_open() {
             client.write_all(b"xx\nnext\n").unwrap();
         }
         let stats = wait_for(&second, |stats| stats.messages == 1);
-        assert_eq!((keeper.texts(), stats.framing_errors, stats.connections), (vec!["next".into()], 1, 1));
+        assert_eq!(
+            (keeper.texts(), stats.framing_errors, stats.connections),
+            (vec!["next".into()], 1, 1)
+        );
         assert_eq!(keeper.taken.lock().unwrap()[0].1.as_ref().unwrap().pid, std::process::id());
     }
 }
 
-/// What never reads takes nothing from the receiver before it: no datagram, no connection, no orphan.
+/// What never reads takes nothing from the receiver before it: no datagram, no connection, no
+/// orphan.
 #[test]
 fn a_successor_that_is_dropped_has_taken_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let places = [udp(), unixgram(&folder.path().join("d.sock")), unixgram(&folder.path().join("s.sock"))];
+    let places =
+        [udp(), unixgram(&folder.path().join("d.sock")), unixgram(&folder.path().join("s.sock"))];
     let mut places = places.to_vec();
     places[2].address = Address::UnixStream(folder.path().join("s.sock"));
     let open = |places: &[Listen]| Receiver::open(places, &options()).unwrap();
@@ -182,7 +188,8 @@ fn a_successor_changes_nothing_before_it_reads() {
     places[1].mode = Some(0o622);
     let keeper = Keeper::default();
     let next =
-        Receiver::open(&places, &Options { shares: 3, receive_buffer: 128 << 10, ..options() }).unwrap();
+        Receiver::open(&places, &Options { shares: 3, receive_buffer: 128 << 10, ..options() })
+            .unwrap();
     let next = next.start("next", (0..3).map(|_| Box::new(keeper.clone()) as _).collect()).unwrap();
     let mode = || path.metadata().unwrap().permissions().mode() & 0o777;
     assert_eq!((first.sockets(), mode(), next.sockets().len()), (before.clone(), 0o600, 2));

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 /// One implementation of the scanners that runs on this CPU.
 ///
-/// It can only be obtained from [`Kernel::best`] and [`available`], which look at the CPU first: holding one
-/// is the proof that its instructions exist.
+/// It can only be obtained from [`Kernel::best`] and [`available`], which look at the CPU first:
+/// holding one is the proof that its instructions exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kernel(Level);
 
@@ -35,8 +35,8 @@ pub fn available() -> Vec<Kernel> {
     kernels
 }
 
-/// The [`Level`] chosen at first use, 0 before. A byte and a `match` instead of function pointers: the
-/// branches predict, the calls are direct, and nothing has to be transmuted.
+/// The [`Level`] chosen at first use, 0 before. A byte and a `match` instead of function pointers:
+/// the branches predict, the calls are direct, and nothing has to be transmuted.
 static CHOSEN: AtomicU8 = AtomicU8::new(0);
 
 #[cold]

@@ -1,10 +1,10 @@
-//! Byte scanners: line ends, bytes of a set, JSON escapes, the ends of JSON strings, lines of StatsD, tags of metrics,
-//! hashes and comparisons of keys. No I/O, no dependencies.
+//! Byte scanners: line ends, bytes of a set, JSON escapes, the ends of JSON strings, lines of
+//! StatsD, tags of metrics, hashes and comparisons of keys. No I/O, no dependencies.
 //!
-//! Every function has a byte-by-byte twin in [`scalar`], which serves the CPUs that have no kernel here, and
-//! SIMD kernels that are chosen once, at run time ([`kernels`]). A kernel answers exactly what its twin
-//! answers, for every length and alignment, but for hashes of keys, of which each kernel may have its own; the tests
-//! hold them against each other.
+//! Every function has a byte-by-byte twin in [`scalar`], which serves the CPUs that have no kernel
+//! here, and SIMD kernels that are chosen once, at run time ([`kernels`]). A kernel answers exactly
+//! what its twin answers, for every length and alignment, but for hashes of keys, of which each
+//! kernel may have its own; the tests hold them against each other.
 //!
 //! ```
 //! let mut line_ends = Vec::new();
@@ -58,8 +58,8 @@ pub fn last_newline(block: &[u8]) -> Option<usize> {
     Kernel::best().last_newline(block)
 }
 
-/// Appends `text` to `out` as the inside of a JSON string: `"`, `\` and bytes below 0x20 are escaped
-/// (`\n \r \t \b \f`, else `\u00XX`), everything else is copied. No quotes are added.
+/// Appends `text` to `out` as the inside of a JSON string: `"`, `\` and bytes below 0x20 are
+/// escaped (`\n \r \t \b \f`, else `\u00XX`), everything else is copied. No quotes are added.
 ///
 /// Bytes from 0x80 on pass through: the result is valid JSON where `text` is valid UTF-8.
 #[inline]
@@ -76,15 +76,15 @@ pub fn find(block: &[u8], set: &ByteSet, out: &mut Vec<u32>) {
     Kernel::best().find(block, set, out);
 }
 
-/// Appends to `out` a bit per byte of `block`, set where the byte is in `set`: bit i % 8 of byte i / 8. What
-/// is appended is filled up with zeros to whole 8 bytes.
+/// Appends to `out` a bit per byte of `block`, set where the byte is in `set`: bit i % 8 of byte i
+/// / 8. What is appended is filled up with zeros to whole 8 bytes.
 #[inline]
 pub fn bitmap(block: &[u8], set: &ByteSet, out: &mut Vec<u8>) {
     Kernel::best().bitmap(block, set, out);
 }
 
-/// Position of the first `"`, `\\` or byte below 0x20 in `text` from `from` on, or else `text.len()` or `from`,
-/// whichever is more: where the plain part of a JSON string ends.
+/// Position of the first `"`, `\\` or byte below 0x20 in `text` from `from` on, or else
+/// `text.len()` or `from`, whichever is more: where the plain part of a JSON string ends.
 #[inline(always)]
 pub fn string_end(text: &[u8], from: usize) -> usize {
     #[cfg(target_arch = "x86_64")]

@@ -15,7 +15,10 @@ pub fn places_of(numbers: &[u32; 8], number: u32) -> u32 {
         _mm_movemask_epi8(_mm_packs_epi16(words, words)) as u32 & 0xFF
     }
     #[cfg(not(target_arch = "x86_64"))]
-    numbers.iter().enumerate().fold(0, |places, (at, other)| places | u32::from(*other == number) << at)
+    numbers
+        .iter()
+        .enumerate()
+        .fold(0, |places, (at, other)| places | u32::from(*other == number) << at)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Memory asked for ahead of its use.
 
-/// Asks for the cache line at `place`: a read of it that follows soon waits less, or not at all. It changes
-/// nothing else, and is nothing on CPUs other than x86-64.
+/// Asks for the cache line at `place`: a read of it that follows soon waits less, or not at all. It
+/// changes nothing else, and is nothing on CPUs other than x86-64.
 #[inline(always)]
 pub fn prefetch<T>(place: &T) {
     #[cfg(target_arch = "x86_64")]

@@ -35,8 +35,9 @@ pub fn find(block: &[u8], set: &ByteSet, out: &mut Vec<u32>) {
 
 /// Twin of [`crate::bitmap`].
 pub fn bitmap(block: &[u8], set: &ByteSet, out: &mut Vec<u8>) {
-    let bits =
-        |chunk: &[u8]| chunk.iter().rev().fold(0_u64, |bits, b| bits << 1 | u64::from(set.contains(*b)));
+    let bits = |chunk: &[u8]| {
+        chunk.iter().rev().fold(0_u64, |bits, b| bits << 1 | u64::from(set.contains(*b)))
+    };
     block.chunks(64).for_each(|chunk| out.extend_from_slice(&bits(chunk).to_le_bytes()));
 }
 
@@ -68,7 +69,9 @@ pub(crate) fn escape(byte: u8) -> ([u8; ESCAPE_BYTES_MAX], usize) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     match LETTERS[byte as usize] {
         PLAIN => ([byte, 0, 0, 0, 0, 0], 1),
-        HEXADECIMAL => ([b'\\', b'u', b'0', b'0', HEX[(byte >> 4) as usize], HEX[(byte & 15) as usize]], 6),
+        HEXADECIMAL => {
+            ([b'\\', b'u', b'0', b'0', HEX[(byte >> 4) as usize], HEX[(byte & 15) as usize]], 6)
+        }
         letter => ([b'\\', letter, 0, 0, 0, 0], 2),
     }
 }

@@ -2,8 +2,8 @@
 
 /// Some of the 128 ASCII bytes.
 ///
-/// A byte is in the set if the entry of its low half in one table and that of its high half in the other
-/// have a bit in common: two shuffles classify a whole vector.
+/// A byte is in the set if the entry of its low half in one table and that of its high half in the
+/// other have a bit in common: two shuffles classify a whole vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ByteSet {
     /// For each low half the high halves that are in the set with it, a bit each.

@@ -5,8 +5,9 @@ use crate::kernels::Kernel;
 /// Bars of a line whose places are told.
 pub const BARS: usize = 3;
 
-/// Where a line of `name:value|type|field|…` is, counted from the beginning of the message. It begins behind the end
-/// of the one before it. Nothing says that it is a good line: it may have no colon, no bar, or no byte.
+/// Where a line of `name:value|type|field|…` is, counted from the beginning of the message. It
+/// begins behind the end of the one before it. Nothing says that it is a good line: it may have no
+/// colon, no bar, or no byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StatsdLine {
     /// The first colon of the first field, else the end of that.
@@ -19,15 +20,15 @@ pub struct StatsdLine {
 
 /// Who is told the lines of a message.
 ///
-/// No closure, as it has to become part of the search: else a call would stand between any two lines. For that,
-/// [`StatsdLines::line`] is to be `#[inline(always)]`.
+/// No closure, as it has to become part of the search: else a call would stand between any two
+/// lines. For that, [`StatsdLines::line`] is to be `#[inline(always)]`.
 pub trait StatsdLines {
     /// The next line.
     fn line(&mut self, line: StatsdLine);
 }
 
-/// Tells `each` the lines of a StatsD message, in their order. An empty message has no lines; a line end at its
-/// end begins no further one.
+/// Tells `each` the lines of a StatsD message, in their order. An empty message has no lines; a
+/// line end at its end begins no further one.
 ///
 /// What `each` does overlaps with the search for the next line, which a list of lines would not.
 ///
@@ -48,9 +49,11 @@ pub fn by_bytes(text: &[u8], each: &mut impl StatsdLines) {
     while start < text.len() {
         let line = text[start..].split(|byte| *byte == b'\n').next().unwrap_or_default();
         let end = (start + line.len()) as u32;
-        let mut places = (0_u32..).zip(&text[..end as usize]).skip(start).filter(|(_, byte)| **byte == b'|');
+        let mut places =
+            (0_u32..).zip(&text[..end as usize]).skip(start).filter(|(_, byte)| **byte == b'|');
         let bars = std::array::from_fn(|_| places.next().map_or(end, |(at, _)| at));
-        let colon = line.iter().position(|byte| *byte == b':').map_or(end, |at| (start + at) as u32);
+        let colon =
+            line.iter().position(|byte| *byte == b':').map_or(end, |at| (start + at) as u32);
         each.line(StatsdLine { split: colon.min(bars[0]), bars, end });
         start = end as usize + 1;
     }

@@ -16,8 +16,8 @@ impl TagSyntax {
     pub const DOGSTATSD: TagSyntax = TagSyntax { split: b':', ends: *b",," };
 }
 
-/// Where the tags of a text are. Both lists have one position for each tag, counted from the beginning of the
-/// text; a tag begins behind the end of the one before it. Tags may be empty.
+/// Where the tags of a text are. Both lists have one position for each tag, counted from the
+/// beginning of the text; a tag begins behind the end of the one before it. Tags may be empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TagPlaces {
     /// Where the key ends: at the split byte, or at the end of a tag that has none.
@@ -61,8 +61,8 @@ impl TagPlaces {
 #[cfg(target_arch = "x86_64")]
 const SHORT_BYTES_MAX: usize = 7;
 
-/// Finds the tags of `text`, in place of what was in `out`. An empty text has no tags, any other one more than
-/// it has ends.
+/// Finds the tags of `text`, in place of what was in `out`. An empty text has no tags, any other
+/// one more than it has ends.
 ///
 /// # Panics
 /// If `text` is longer than `u32::MAX` - 1 bytes.

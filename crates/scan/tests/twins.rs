@@ -1,4 +1,5 @@
-//! Every kernel against its byte-by-byte twin: all lengths, alignments and hit positions, and random text.
+//! Every kernel against its byte-by-byte twin: all lengths, alignments and hit positions, and
+//! random text.
 
 use millstream_scan::kernels::{self, Kernel};
 use millstream_scan::{ByteSet, KeySecrets, StatsdLine, StatsdLines, TagPlaces, TagSyntax, scalar};
@@ -11,8 +12,8 @@ const ALIGNMENTS: usize = 64;
 #[repr(align(64))]
 struct Buffer([u8; ALIGNMENTS + LEN_MAX + 64]);
 
-/// Calls `check` with a block of `fill` of every length at every alignment. What lies around it is `guard`: a
-/// hit, so that a byte read too many shows in the answer.
+/// Calls `check` with a block of `fill` of every length at every alignment. What lies around it is
+/// `guard`: a hit, so that a byte read too many shows in the answer.
 fn for_every_block(fill: u8, guard: u8, mut check: impl FnMut(&mut [u8])) {
     let mut buffer = Buffer([guard; ALIGNMENTS + LEN_MAX + 64]);
     for alignment in 0..ALIGNMENTS {
@@ -54,7 +55,11 @@ fn compare(block: &[u8]) {
     for kernel in kernels::available() {
         assert_eq!(newlines(kernel, block), lines, "{kernel:?} {block:?}");
         assert_eq!(kernel.count_newlines(block), lines.len(), "{kernel:?} {block:?}");
-        assert_eq!(kernel.last_newline(block), lines.last().map(|at| *at as usize), "{kernel:?} {block:?}");
+        assert_eq!(
+            kernel.last_newline(block),
+            lines.last().map(|at| *at as usize),
+            "{kernel:?} {block:?}"
+        );
         assert_eq!(escape(kernel, block), json, "{kernel:?} {block:?}");
     }
     for set in [&b"\n"[..], b" \"\\]", b"0123456789", b"\0\x7f\x0f\x10oOaA", b""] {
@@ -75,7 +80,8 @@ impl StatsdLines for Lines {
     }
 }
 
-/// The lines of StatsD against their twin; letters that other tests look for become what StatsD has.
+/// The lines of StatsD against their twin; letters that other tests look for become what StatsD
+/// has.
 fn compare_statsd(block: &[u8]) {
     let letter = |byte: &u8| match byte {
         b'"' => b'|',
@@ -95,17 +101,26 @@ fn compare_statsd(block: &[u8]) {
     }
 }
 
-/// A text cut in two against the whole, and against one that is longer or shorter; its hash against that of copies.
+/// A text cut in two against the whole, and against one that is longer or shorter; its hash against
+/// that of copies.
 fn compare_joined(block: &[u8]) {
     let secrets = KeySecrets::new(9);
     for kernel in kernels::available() {
         for at in [0, 1, 17, 64, 100, block.len()].into_iter().filter(|at| *at <= block.len()) {
             let (first, second) = block.split_at(at);
             assert!(kernel.is_joined(block, first, second), "{kernel:?} {at} {block:?}");
-            assert_eq!(kernel.is_joined(first, block, b""), at == block.len(), "{kernel:?} {at} {block:?}");
+            assert_eq!(
+                kernel.is_joined(first, block, b""),
+                at == block.len(),
+                "{kernel:?} {at} {block:?}"
+            );
             let hash = |[first, second]: [&[u8]; 2]| kernel.hash_key(&secrets, 1, first, second);
             let copies = [first, second].map(<[u8]>::to_vec);
-            assert_eq!(hash([first, second]), hash([&copies[0], &copies[1]]), "{kernel:?} {at} {block:?}");
+            assert_eq!(
+                hash([first, second]),
+                hash([&copies[0], &copies[1]]),
+                "{kernel:?} {at} {block:?}"
+            );
             if let Some((_, less)) = second.split_last() {
                 assert!(!kernel.is_joined(block, first, less), "{kernel:?} {at} {block:?}");
             }
@@ -113,7 +128,8 @@ fn compare_joined(block: &[u8]) {
     }
 }
 
-/// The tag scanner against its twin; the letters split and end as well, so that every text has tags.
+/// The tag scanner against its twin; the letters split and end as well, so that every text has
+/// tags.
 fn compare_tags(text: &[u8]) {
     let dense = TagSyntax { split: b'"', ends: *b"a\n" };
     for syntax in [TagSyntax::PAIRS, TagSyntax::DOGSTATSD, dense] {
@@ -220,7 +236,10 @@ fn a_byte_that_differs_is_found_at_every_length_alignment_and_position() {
                 kernels.iter().flat_map(|kernel| [0, 5, len / 3, len].map(|cut| (kernel, cut)))
             {
                 let (first, second) = same[..len].split_at(cut.min(len));
-                assert!(!kernel.is_joined(block, first, second), "{kernel:?} {at} of {len}, cut at {cut}");
+                assert!(
+                    !kernel.is_joined(block, first, second),
+                    "{kernel:?} {at} of {len}, cut at {cut}"
+                );
             }
             block[at] = b'a';
         }
@@ -280,7 +299,8 @@ fn line_ends_are_found_and_a_carriage_return_is_data() {
 #[test]
 fn a_block_longer_than_every_stride() {
     for every in [1, 2, 5, 63, 64, 65, 178, 1023, 1024, 1025, 5000] {
-        let block: Vec<u8> = (0..20_000).map(|at| if at % every == 0 { b'\n' } else { b'x' }).collect();
+        let block: Vec<u8> =
+            (0..20_000).map(|at| if at % every == 0 { b'\n' } else { b'x' }).collect();
         compare(&block);
     }
 }
@@ -289,7 +309,11 @@ fn a_block_longer_than_every_stride() {
 fn kernels_are_known_by_name() {
     let names: Vec<_> = kernels::available().into_iter().map(Kernel::name).collect();
     assert_eq!(names[0], "scalar");
-    assert_eq!(names.last(), Some(&millstream_scan::kernel()), "the last one is the fastest: {names:?}");
+    assert_eq!(
+        names.last(),
+        Some(&millstream_scan::kernel()),
+        "the last one is the fastest: {names:?}"
+    );
 }
 
 /// Blocks that touch unreadable pages on either side: a load beyond the block would be a fault.
@@ -298,7 +322,8 @@ fn kernels_are_known_by_name() {
 fn nothing_is_read_beyond_the_block() {
     use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
     let page = 64 * 1024; // a multiple of every page size
-    // SAFETY: a fresh private mapping of three pages; only the middle one is used, as bytes, until the unmap.
+    // SAFETY: a fresh private mapping of three pages; only the middle one is used, as bytes, until
+    // the unmap.
     unsafe {
         let start = mmap_anonymous(
             std::ptr::null_mut(),
@@ -308,7 +333,8 @@ fn nothing_is_read_beyond_the_block() {
         )
         .expect("map");
         mprotect(start, page, MprotectFlags::empty()).expect("protect the page before");
-        mprotect(start.add(2 * page), page, MprotectFlags::empty()).expect("protect the page behind");
+        mprotect(start.add(2 * page), page, MprotectFlags::empty())
+            .expect("protect the page behind");
         let middle = std::slice::from_raw_parts_mut(start.add(page).cast::<u8>(), page);
         middle.fill(b'"');
         middle.iter_mut().step_by(7).for_each(|byte| *byte = b'\n');
@@ -403,14 +429,20 @@ fn a_tag_is_split_once_and_may_be_empty() {
     let tags = |text: &str, syntax| {
         let mut places = TagPlaces::default();
         scalar::tags(text.as_bytes(), &syntax, &mut places);
-        places.tags(text.as_bytes()).map(|tag| (string(tag.key), string(tag.value))).collect::<Vec<_>>()
+        places
+            .tags(text.as_bytes())
+            .map(|tag| (string(tag.key), string(tag.value)))
+            .collect::<Vec<_>>()
     };
     let pairs = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
         pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
     };
     assert_eq!(tags("", TagSyntax::PAIRS), []);
     assert_eq!(tags("a=bc|d=e f=", TagSyntax::PAIRS), pairs(&[("a", "bc"), ("d", "e"), ("f", "")]));
-    assert_eq!(tags("a=b=c||=x|k", TagSyntax::PAIRS), pairs(&[("a", "b=c"), ("", ""), ("", "x"), ("k", "")]));
+    assert_eq!(
+        tags("a=b=c||=x|k", TagSyntax::PAIRS),
+        pairs(&[("a", "b=c"), ("", ""), ("", "x"), ("k", "")])
+    );
     assert_eq!(
         tags("url:http://x,prod,", TagSyntax::DOGSTATSD),
         pairs(&[("url", "http://x"), ("prod", ""), ("", "")])

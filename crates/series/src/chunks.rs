@@ -3,8 +3,9 @@
 use crate::limits::CHUNK_ENTRIES;
 use std::ops::{Index, IndexMut};
 
-/// A list in chunks of [`CHUNK_ENTRIES`]. Unlike a `Vec` it never copies its entries to grow, which would take
-/// milliseconds between two points, and never has half its room unused. It keeps its room when entries leave.
+/// A list in chunks of [`CHUNK_ENTRIES`]. Unlike a `Vec` it never copies its entries to grow, which
+/// would take milliseconds between two points, and never has half its room unused. It keeps its
+/// room when entries leave.
 #[derive(Clone, Debug)]
 pub struct Chunks<T> {
     chunks: Vec<Vec<T>>,

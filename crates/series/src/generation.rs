@@ -16,8 +16,8 @@ use millstream_scan::prefetch;
 pub struct Cell {
     /// The sum, or the last value.
     pub value: f64,
-    /// 0 while there is nothing. [`TIMED`], and below: of a sum the number of points; of a last value [`stamp`];
-    /// of a distribution or a set its number in the pool.
+    /// 0 while there is nothing. [`TIMED`], and below: of a sum the number of points; of a last
+    /// value [`stamp`]; of a distribution or a set its number in the pool.
     mark: u64,
 }
 
@@ -57,7 +57,8 @@ impl Cell {
     }
 }
 
-/// When a last value arrived, in the upper bits, and whether it stands alone: else it is a change of the one before.
+/// When a last value arrived, in the upper bits, and whether it stands alone: else it is a change
+/// of the one before.
 pub fn stamp(arrived: u64, absolute: bool) -> u64 {
     arrived.clamp(1, ARRIVED_MAX) << 1 | u64::from(absolute)
 }
@@ -67,8 +68,8 @@ pub fn is_absolute(stamp: u64) -> bool {
     stamp & 1 == 1
 }
 
-/// Adds a value with a timestamp to the one before it, if there is one; both with the time of arrival. Sums grow,
-/// of last values the latest stands.
+/// Adds a value with a timestamp to the one before it, if there is one; both with the time of
+/// arrival. Sums grow, of last values the latest stands.
 pub fn add_timed(class: Class, to: &mut (f64, u64), (value, arrived): (f64, u64)) {
     match class {
         Class::Sum => *to = (saturating(to.0 + value), to.1.max(arrived)),
@@ -95,7 +96,12 @@ pub struct TimedValues {
 
 impl TimedValues {
     /// The value with this series and timestamp; a new one, 0, if they are fewer than `most`.
-    fn entry(&mut self, (id, timestamp): (u32, i64), hash: u64, most: usize) -> Option<&mut (f64, u64)> {
+    fn entry(
+        &mut self,
+        (id, timestamp): (u32, i64),
+        hash: u64,
+        most: usize,
+    ) -> Option<&mut (f64, u64)> {
         let is_it = |at| (self.values[at].id, self.values[at].timestamp) == (id, timestamp);
         let at = match self.index.find(hash, is_it) {
             Some(at) => at,
@@ -120,8 +126,8 @@ impl TimedValues {
     }
 }
 
-/// The contents of a shard between two turns. An empty one is `default()`; the store gives back the one that it
-/// merged, emptied, for the turn after the next.
+/// The contents of a shard between two turns. An empty one is `default()`; the store gives back the
+/// one that it merged, emptied, for the turn after the next.
 #[derive(Clone, Debug, Default)]
 pub struct Generation {
     /// How many turns the shard had made before.
@@ -196,8 +202,9 @@ impl Generation {
             }
             Values::Numbers(values) => {
                 let finite = values.iter().filter(|value| value.is_finite());
-                let taken =
-                    finite.map(|value| self.add_number(id, *value, point, limits, hashing)).count() as u64;
+                let taken = finite
+                    .map(|value| self.add_number(id, *value, point, limits, hashing))
+                    .count() as u64;
                 self.counts.taken += taken;
                 self.counts.add(Reason::NotFinite, values.len() as u64 - taken);
             }
@@ -210,7 +217,14 @@ impl Generation {
     }
 
     #[inline]
-    fn add_number(&mut self, id: u32, value: f64, point: &Point<'_>, limits: &Limits, hashing: &Hashing) {
+    fn add_number(
+        &mut self,
+        id: u32,
+        value: f64,
+        point: &Point<'_>,
+        limits: &Limits,
+        hashing: &Hashing,
+    ) {
         if point.timestamp.is_none() || !self.add_timed(id, value + 0.0, point, limits, hashing) {
             self.put(id, value, weight(point), point);
         }
@@ -225,7 +239,9 @@ impl Generation {
         limits: &Limits,
         hashing: &Hashing,
     ) -> bool {
-        let Some(timestamp) = point.timestamp.filter(|_| heeds_timestamps(point.kind)) else { return false };
+        let Some(timestamp) = point.timestamp.filter(|_| heeds_timestamps(point.kind)) else {
+            return false;
+        };
         let hash = hashing.of_place(id, timestamp);
         let Some(to) = self.timed.entry((id, timestamp), hash, limits.timed) else {
             self.counts.add(Reason::Timed, 1);

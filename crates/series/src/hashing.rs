@@ -6,7 +6,8 @@ use millstream_scan::{KeySecrets, Keys, hash_key};
 use std::fmt;
 use std::hash::Hasher;
 
-/// A hash function chosen by a seed: without it, nobody can send names that all fall into one place.
+/// A hash function chosen by a seed: without it, nobody can send names that all fall into one
+/// place.
 #[derive(Clone)]
 pub struct Hashing {
     seed: u64,

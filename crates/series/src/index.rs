@@ -5,8 +5,8 @@ use millstream_scan::places_of;
 /// No number.
 pub const NONE: u32 = u32::MAX;
 
-/// The parts of an index, of which each grows on its own: a part of a million numbers takes some ten
-/// microseconds, all of them at once would hold a receiver up for milliseconds.
+/// The parts of an index, of which each grows on its own: a part of a million numbers takes some
+/// ten microseconds, all of them at once would hold a receiver up for milliseconds.
 const PARTS: usize = 64;
 
 /// Numbers of a bucket, which is one cache line.
@@ -14,16 +14,18 @@ const BUCKET_NUMBERS: usize = 8;
 
 /// A hash table from hashes to numbers below [`NONE`].
 ///
-/// A look-up mostly reads one cache line, which can be asked for ahead, where tables with separate control bytes
-/// read two; and it compares all hashes of a bucket at once, as a branch for each would be foreseen badly.
+/// A look-up mostly reads one cache line, which can be asked for ahead, where tables with separate
+/// control bytes read two; and it compares all hashes of a bucket at once, as a branch for each
+/// would be foreseen badly.
 #[derive(Clone, Debug, Default)]
 pub struct Index {
     /// By the upper bits of the hash; none before the first number.
     parts: Vec<Part>,
 }
 
-/// Buckets by rising hash: so a part is read and written in order when it grows. What finds no room in its bucket
-/// is in the first one behind that has: a search ends at the first bucket that is not full.
+/// Buckets by rising hash: so a part is read and written in order when it grows. What finds no room
+/// in its bucket is in the first one behind that has: a search ends at the first bucket that is not
+/// full.
 #[derive(Clone, Debug, Default)]
 struct Part {
     buckets: Vec<Bucket>,
@@ -42,7 +44,8 @@ pub struct Bucket {
 pub static EMPTY: Bucket = Bucket { hashes: [0; BUCKET_NUMBERS], numbers: [NONE; BUCKET_NUMBERS] };
 
 impl Index {
-    /// A number with this hash, of which only the upper and the lower bits are compared, that `is_it`.
+    /// A number with this hash, of which only the upper and the lower bits are compared, that
+    /// `is_it`.
     #[inline]
     pub fn find(&self, hash: u64, is_it: impl FnMut(u32) -> bool) -> Option<u32> {
         self.parts.get(part_of(hash))?.find(hash as u32, is_it)
@@ -137,12 +140,14 @@ impl Part {
         }
     }
 
-    /// Fills the gap in a bucket that was full with what found no room in it, as a search would end there.
+    /// Fills the gap in a bucket that was full with what found no room in it, as a search would end
+    /// there.
     fn close(&mut self, mut gap: usize) {
         let (mut at, buckets) = (self.after(gap), self.buckets.len());
         while at != gap {
             let was_full = self.buckets[at].is_full();
-            let way = |from: usize, to: usize| if from <= to { to - from } else { to + buckets - from };
+            let way =
+                |from: usize, to: usize| if from <= to { to - from } else { to + buckets - from };
             let has_passed = |hash, _| way(home(hash, buckets), at) >= way(gap, at);
             let moved = self.buckets[at].take(has_passed);
             if let Some((hash, number)) = moved {
@@ -248,7 +253,10 @@ mod tests {
             }
         }
         assert!(model.len() > 100);
-        assert!((0..500).all(|n| index.find(hash(n), |found| found == n).is_some() == model.contains(&n)));
+        assert!(
+            (0..500)
+                .all(|n| index.find(hash(n), |found| found == n).is_some() == model.contains(&n))
+        );
         index.clear();
         assert!((0..500).all(|number| index.find(hash(number), |_| true).is_none()));
         assert_eq!(index.parts.iter().map(|part| part.used).sum::<usize>(), 0);

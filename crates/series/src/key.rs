@@ -9,7 +9,8 @@ use std::sync::Arc;
 /// How clients write tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TagStyle {
-    /// `key=value|key=value`, or with spaces. A key has one value, the last one; an empty value is `-`.
+    /// `key=value|key=value`, or with spaces. A key has one value, the last one; an empty value is
+    /// `-`.
     Pairs = 0,
     /// `key:value,key:value`. A key may have several values, or none.
     DogStatsd = 1,
@@ -33,18 +34,24 @@ const CANONICAL: u8 = 1 << 7;
 
 const CACHE_LINE_BYTES: usize = 64;
 
-/// Kind, name and tags in one run of bytes: a header of fixed size that has the length of the name, the name, and
-/// the tags as text, in the syntax of their style and in the order in which they arrived first. Keys of one series
-/// may differ in that text; its canonical form is the same.
+/// Kind, name and tags in one run of bytes: a header of fixed size that has the length of the name,
+/// the name, and the tags as text, in the syntax of their style and in the order in which they
+/// arrived first. Keys of one series may differ in that text; its canonical form is the same.
 ///
-/// No key of a tag has a split byte and no tag an end byte, as they were divided at those: so two different sets of
-/// tags never have the same text, and `a=bc` is not `ab=c`.
+/// No key of a tag has a split byte and no tag an end byte, as they were divided at those: so two
+/// different sets of tags never have the same text, and `a=bc` is not `ab=c`.
 #[derive(Clone)]
 pub struct SeriesKey(Arc<[u8]>);
 
 impl SeriesKey {
     /// `canonical` is the canonical form of the tags.
-    pub(crate) fn new(kind: Kind, style: TagStyle, name: &[u8], tags: &[u8], canonical: &[u8]) -> SeriesKey {
+    pub(crate) fn new(
+        kind: Kind,
+        style: TagStyle,
+        name: &[u8],
+        tags: &[u8],
+        canonical: &[u8],
+    ) -> SeriesKey {
         let mut header = header(kind, style, name);
         if tags == canonical {
             header[1] |= CANONICAL;
@@ -88,7 +95,9 @@ impl SeriesKey {
         canonical: &[u8],
         room: &mut Canonical,
     ) -> bool {
-        is_alike(&self.header(), header) && self.name() == name && self.canonical_text(room) == canonical
+        is_alike(&self.header(), header)
+            && self.name() == name
+            && self.canonical_text(room) == canonical
     }
 
     /// Asks for the bytes; a long key is read in order, which the processor foresees.
@@ -114,7 +123,11 @@ impl SeriesKey {
 
     /// How its tags are written.
     pub fn style(&self) -> TagStyle {
-        if self.0[1] & !CANONICAL == TagStyle::Pairs as u8 { TagStyle::Pairs } else { TagStyle::DogStatsd }
+        if self.0[1] & !CANONICAL == TagStyle::Pairs as u8 {
+            TagStyle::Pairs
+        } else {
+            TagStyle::DogStatsd
+        }
     }
 
     /// The name; valid UTF-8.
@@ -131,8 +144,8 @@ impl SeriesKey {
         self.0[1] & CANONICAL != 0
     }
 
-    /// The tags as text in their canonical form: sorted, without repeated ones. Keys of the same kind, name and
-    /// canonical text are of the same series.
+    /// The tags as text in their canonical form: sorted, without repeated ones. Keys of the same
+    /// kind, name and canonical text are of the same series.
     pub fn canonical_text<'a>(&'a self, room: &'a mut Canonical) -> &'a [u8] {
         match self.is_canonical() {
             true => self.tags_text(),
@@ -140,7 +153,8 @@ impl SeriesKey {
         }
     }
 
-    /// Calls `each` with every tag once, in rising order of key and value. `room` saves allocations.
+    /// Calls `each` with every tag once, in rising order of key and value. `room` saves
+    /// allocations.
     pub fn tags(&self, room: &mut Canonical, each: impl FnMut(Tag<'_>)) {
         match self.is_canonical() {
             true => room.each_as_is(self.tags_text(), self.style(), each),
@@ -159,7 +173,8 @@ impl fmt::Debug for SeriesKey {
 /// Whether two headers say the same, but for [`CANONICAL`].
 #[inline]
 fn is_alike(own: &[u8; HEADER_BYTES], header: &[u8; HEADER_BYTES]) -> bool {
-    u32::from_le_bytes(*own) & !u32::from_le_bytes([0, CANONICAL, 0, 0]) == u32::from_le_bytes(*header)
+    u32::from_le_bytes(*own) & !u32::from_le_bytes([0, CANONICAL, 0, 0])
+        == u32::from_le_bytes(*header)
 }
 
 /// What a key begins with. A name is at most [`crate::limits::TEXT_BYTES_MAX`] bytes.

@@ -1,15 +1,16 @@
-//! The metric store: points in, one value for each series and period out. Pure: no I/O, no clock, no threads, no
-//! randomness of its own; times and seeds are given.
+//! The metric store: points in, one value for each series and period out. Pure: no I/O, no clock,
+//! no threads, no randomness of its own; times and seeds are given.
 //!
-//! A [`Shard`] belongs to the thread of one receiver. It looks a point up by its name and tags as they arrived and
-//! changes 16 bytes; that takes no lock, and no allocation for a series that is known. A series keeps one name and
-//! tags, in the order in which they came first; they are sorted when they are read. [`Shard::turn`] hands over
-//! what came since the turn before, whole, and takes the same short time for any number of series. The [`Store`]
-//! belongs to the flusher. It merges what the shards hand over and keeps what lasts longer than a period; merges and
-//! drains go in steps, so that a thread with other work can do them.
+//! A [`Shard`] belongs to the thread of one receiver. It looks a point up by its name and tags as
+//! they arrived and changes 16 bytes; that takes no lock, and no allocation for a series that is
+//! known. A series keeps one name and tags, in the order in which they came first; they are sorted
+//! when they are read. [`Shard::turn`] hands over what came since the turn before, whole, and takes
+//! the same short time for any number of series. The [`Store`] belongs to the flusher. It merges
+//! what the shards hand over and keeps what lasts longer than a period; merges and drains go in
+//! steps, so that a thread with other work can do them.
 //!
-//! What is no number: NaN and infinite values are rejected and counted, -0 is 0, sums end at the largest float
-//! instead of becoming infinite.
+//! What is no number: NaN and infinite values are rejected and counted, -0 is 0, sums end at the
+//! largest float instead of becoming infinite.
 //!
 //! ```
 //! use millstream_series::{Aggregate, Canonical, Generation, Kind, Limits, Point, Shard, Store, TagStyle, Values};

@@ -33,7 +33,8 @@ pub struct Output {
 const RATE: Suffix = Suffix::new(".rate");
 
 impl Reading<'_> {
-    /// The values of the period, if it is a series of distributions and had any. Then it has nothing else.
+    /// The values of the period, if it is a series of distributions and had any. Then it has
+    /// nothing else.
     pub fn sketch(&self) -> Option<&Sketch> {
         match self.aggregate {
             Aggregate::Sketch(sketch) if self.is_fresh => Some(sketch),
@@ -41,14 +42,21 @@ impl Reading<'_> {
         }
     }
 
-    /// Calls `each` with every number that clients of this kind expect of a period of `seconds`, more than 0, and
-    /// with those of `summaries` if it is a distribution; without them that has none.
+    /// Calls `each` with every number that clients of this kind expect of a period of `seconds`,
+    /// more than 0, and with those of `summaries` if it is a distribution; without them that has
+    /// none.
     ///
     /// Sums since the start and last values come in every period, all others only if it had points.
-    pub fn outputs(&self, seconds: f64, summaries: Option<&Summaries>, mut each: impl FnMut(Output)) {
+    pub fn outputs(
+        &self,
+        seconds: f64,
+        summaries: Option<&Summaries>,
+        mut each: impl FnMut(Output),
+    ) {
         let kind = self.key.kind();
-        let mut put =
-            |suffix, value, temporality| each(Output { suffix, value, temporality, timestamp: None });
+        let mut put = |suffix, value, temporality| {
+            each(Output { suffix, value, temporality, timestamp: None })
+        };
         match (kind, self.aggregate) {
             (_, Aggregate::Rest) => {}
             (_, Aggregate::Sum { delta, total, .. }) => {
@@ -66,7 +74,12 @@ impl Reading<'_> {
         }
         let temporality = if kind.class() == Class::Sum { Delta } else { Gauge };
         self.timed.iter().for_each(|(timestamp, value)| {
-            each(Output { suffix: Suffix::NONE, value: *value, temporality, timestamp: Some(*timestamp) });
+            each(Output {
+                suffix: Suffix::NONE,
+                value: *value,
+                temporality,
+                timestamp: Some(*timestamp),
+            });
         });
     }
 

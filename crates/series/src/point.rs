@@ -1,6 +1,7 @@
 //! What comes in: points, and what they are.
 
-/// What a series is, as its client said. Series of the same name and tags but of another kind are others.
+/// What a series is, as its client said. Series of the same name and tags but of another kind are
+/// others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Kind {
@@ -70,11 +71,15 @@ impl Kind {
     #[inline]
     pub fn class(self) -> Class {
         match self {
-            Kind::Counter | Kind::RateCounter | Kind::Meter | Kind::DeltaCounter | Kind::Count => Class::Sum,
-            Kind::Store | Kind::TimedStore | Kind::Gauge => Class::Last,
-            Kind::Timer | Kind::Histogram | Kind::Timing | Kind::DogHistogram | Kind::Distribution => {
-                Class::Sketch
+            Kind::Counter | Kind::RateCounter | Kind::Meter | Kind::DeltaCounter | Kind::Count => {
+                Class::Sum
             }
+            Kind::Store | Kind::TimedStore | Kind::Gauge => Class::Last,
+            Kind::Timer
+            | Kind::Histogram
+            | Kind::Timing
+            | Kind::DogHistogram
+            | Kind::Distribution => Class::Sketch,
             Kind::Set => Class::Set,
         }
     }
@@ -104,8 +109,8 @@ pub struct Point<'a> {
     pub tags: &'a [u8],
     /// Its values. Those that do not fit the kind are rejected.
     pub values: Values<'a>,
-    /// Which part of the client's points arrives, above 0 and at most 1: sums and distributions are weighed with
-    /// its inverse.
+    /// Which part of the client's points arrives, above 0 and at most 1: sums and distributions are
+    /// weighed with its inverse.
     pub sample_rate: f64,
     /// The client's timestamp in Unix seconds. Only sums and last values heed it.
     pub timestamp: Option<i64>,

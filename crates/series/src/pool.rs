@@ -7,8 +7,8 @@ use crate::store::LOOKUP_WORK;
 use hashbrown::HashSet;
 use std::hash::BuildHasherDefault;
 
-/// The hashes of a set's members: 64 bits, by which two different ones of a million are taken for the same once in
-/// 40 million sets.
+/// The hashes of a set's members: 64 bits, by which two different ones of a million are taken for
+/// the same once in 40 million sets.
 pub type Members = HashSet<u64, BuildHasherDefault<Same>>;
 
 /// What a series has in a pool.
@@ -51,7 +51,8 @@ impl Pooled for Members {
     }
 }
 
-/// A list that keeps its entries when they are emptied, so that a period like the one before allocates nothing.
+/// A list that keeps its entries when they are emptied, so that a period like the one before
+/// allocates nothing.
 #[derive(Clone, Debug)]
 pub struct Pool<T> {
     entries: Chunks<T>,
@@ -82,8 +83,9 @@ impl<T: Pooled> Pool<T> {
         &mut self.entries[number - 1]
     }
 
-    /// Takes all entries back, which have been emptied. Those that were not in use are let go, as far as the
-    /// `rest` of the work goes; returns whether that was all, else it is to be called again before the next one is taken.
+    /// Takes all entries back, which have been emptied. Those that were not in use are let go, as
+    /// far as the `rest` of the work goes; returns whether that was all, else it is to be called
+    /// again before the next one is taken.
     pub fn reset(&mut self, rest: &mut usize) -> bool {
         while self.entries.len() > self.used {
             if *rest == 0 {

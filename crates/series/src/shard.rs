@@ -12,14 +12,16 @@ use crate::tags::Canonical;
 use millstream_scan::{KeyWork, Keys, prefetch, with_keys};
 use std::borrow::Cow;
 
-/// The name of the series that take the points of all others beyond a limit, one for each kind, without tags.
+/// The name of the series that take the points of all others beyond a limit, one for each kind,
+/// without tags.
 pub const OVERFLOW_NAME: &[u8] = b"millstream.overflow";
 
-/// Points that go through the steps of a look-up together. Measured with 8, 16, 32, 48 and 64: 32 took least.
+/// Points that go through the steps of a look-up together. Measured with 8, 16, 32, 48 and 64: 32
+/// took least.
 const GROUP_POINTS: usize = 32;
 
-/// The keys of so many contexts are in the second level of the cache, or near it: asking for them ahead would cost
-/// more than it saves.
+/// The keys of so many contexts are in the second level of the cache, or near it: asking for them
+/// ahead would cost more than it saves.
 const CACHED_CONTEXTS: usize = 10_000;
 
 /// Series that a shard may forget, from [`crate::Store::take_idle`] for [`Shard::forget`].
@@ -92,10 +94,10 @@ impl KeyWork for AddAll<'_, '_, '_> {
 
 /// The points of one receiver. It belongs to one thread and waits for nobody.
 ///
-/// Name and tags are looked up by their bytes as they arrived. Only those that are new are checked, sorted and
-/// looked up again in their canonical form: either the series is known by it, or it is new. A series keeps its name
-/// and tags once, as they arrived first; where that is not the canonical form, there is a way from the hash of that
-/// form too.
+/// Name and tags are looked up by their bytes as they arrived. Only those that are new are checked,
+/// sorted and looked up again in their canonical form: either the series is known by it, or it is
+/// new. A series keeps its name and tags once, as they arrived first; where that is not the
+/// canonical form, there is a way from the hash of that form too.
 #[derive(Debug)]
 pub struct Shard {
     style: TagStyle,
@@ -103,7 +105,8 @@ pub struct Shard {
     hashing: Hashing,
     /// Numbers of contexts by the hash of their key.
     index: Index,
-    /// Numbers of the first contexts of series whose tags did not arrive in their canonical form, by the hash of that.
+    /// Numbers of the first contexts of series whose tags did not arrive in their canonical form,
+    /// by the hash of that.
     sorted: Index,
     contexts: Chunks<Context>,
     free_contexts: Chunks<u32>,
@@ -117,7 +120,8 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// An empty shard. All shards of a store have the same `style` and `seed`; the seed is a secret.
+    /// An empty shard. All shards of a store have the same `style` and `seed`; the seed is a
+    /// secret.
     pub fn new(style: TagStyle, limits: &Limits, seed: u64) -> Shard {
         let mut limits = limits.clone();
         limits.name_bytes = limits.name_bytes.min(TEXT_BYTES_MAX);
@@ -141,10 +145,11 @@ impl Shard {
     /// Takes a point, or counts why not.
     #[inline]
     pub fn add(&mut self, point: &Point<'_>) {
-        let found = check(point).and_then(|()| match self.find(point.kind, point.name, point.tags) {
-            Some(id) => Ok(id),
-            None => self.first_sight(point),
-        });
+        let found =
+            check(point).and_then(|()| match self.find(point.kind, point.name, point.tags) {
+                Some(id) => Ok(id),
+                None => self.first_sight(point),
+            });
         match found {
             Ok(id) => self.generation.add(id, point, &self.limits, &self.hashing),
             Err(reason) => self.generation.counts.add(reason, number_of(&point.values)),
@@ -162,14 +167,16 @@ impl Shard {
 
     /// Takes points in their order, as [`Shard::add`] does one by one.
     ///
-    /// A table of many series lies in no cache, and a point has to wait for memory four times, each time for an
-    /// address that the wait before gave. So a group of points goes through each step together: the waits of one
-    /// step do not depend on each other, and the processor waits for all of them at once.
+    /// A table of many series lies in no cache, and a point has to wait for memory four times, each
+    /// time for an address that the wait before gave. So a group of points goes through each step
+    /// together: the waits of one step do not depend on each other, and the processor waits for all
+    /// of them at once.
     pub fn add_all(&mut self, points: &[Point<'_>]) {
         with_keys(AddAll { shard: self, points });
     }
 
-    /// The series of the points of a group, each [`NONE`] if it is not known by its bytes, or not at once.
+    /// The series of the points of a group, each [`NONE`] if it is not known by its bytes, or not
+    /// at once.
     #[inline(always)]
     fn known(&self, points: &[Point<'_>], keys: impl Keys) -> [u32; GROUP_POINTS] {
         let points = &points[..points.len().min(GROUP_POINTS)];
@@ -185,7 +192,8 @@ impl Shard {
         let mut contexts = [&NOWHERE; GROUP_POINTS];
         for at in 0..points.len() {
             // Of a hundred one or two find no room in their bucket.
-            let first = buckets[at].first(hashes[at]).or_else(|| self.index.find(hashes[at], |_| true));
+            let first =
+                buckets[at].first(hashes[at]).or_else(|| self.index.find(hashes[at], |_| true));
             if let Some(number) = first {
                 contexts[at] = &self.contexts[number];
                 prefetch(contexts[at]);
@@ -207,18 +215,19 @@ impl Shard {
         ids
     }
 
-    /// Hands over what was taken since the last turn; what comes next goes into `spare`, which is empty. It takes
-    /// the same short time for any number of series.
+    /// Hands over what was taken since the last turn; what comes next goes into `spare`, which is
+    /// empty. It takes the same short time for any number of series.
     pub fn turn(&mut self, spare: Generation) -> Generation {
         let turn = self.generation.turn + 1;
         std::mem::replace(&mut self.generation, Generation { turn, ..spare })
     }
 
-    /// Lets up to `most` series go that the store has found idle, some hundred nanoseconds each; returns whether
-    /// any are left.
+    /// Lets up to `most` series go that the store has found idle, some hundred nanoseconds each;
+    /// returns whether any are left.
     ///
-    /// A series for which a point has come in the meantime stays. So do all if the shard has turned since: the
-    /// store does not know what came before the turn, and names those that stay idle once more.
+    /// A series for which a point has come in the meantime stays. So do all if the shard has turned
+    /// since: the store does not know what came before the turn, and names those that stay idle
+    /// once more.
     pub fn forget(&mut self, idle: &mut Idle, most: usize) -> bool {
         if idle.turn != self.generation.turn {
             idle.ids.clear();
@@ -293,7 +302,9 @@ impl Shard {
         let (header, other) = (header(kind, self.style, name), &mut self.room[1]);
         let mut is_it = |key: &SeriesKey| key.means(&header, name, canonical, other);
         let is_it = |at| self.contexts[at].key.as_ref().is_some_and(&mut is_it);
-        self.sorted.find(self.hashing.of(&header, name, canonical), is_it).map(|at| self.contexts[at].series)
+        self.sorted
+            .find(self.hashing.of(&header, name, canonical), is_it)
+            .map(|at| self.contexts[at].series)
     }
 
     fn overflow(&mut self, kind: Kind, reason: Reason, values: u64) -> u32 {
@@ -313,7 +324,8 @@ impl Shard {
         let is_canonical = key.is_canonical();
         let at = self.insert_context(id, key);
         if !is_canonical {
-            self.sorted.insert(self.hashing.of(&header(kind, self.style, name), name, canonical), at);
+            self.sorted
+                .insert(self.hashing.of(&header(kind, self.style, name), name, canonical), at);
         }
         id
     }
@@ -376,7 +388,8 @@ impl Shard {
     }
 }
 
-/// The value of a point as most are: a number of a sum, a last value or a distribution, without a timestamp.
+/// The value of a point as most are: a number of a sum, a last value or a distribution, without a
+/// timestamp.
 #[inline(always)]
 fn usual(point: &Point<'_>) -> Option<f64> {
     match point.values {
@@ -388,11 +401,13 @@ fn usual(point: &Point<'_>) -> Option<f64> {
     }
 }
 
-/// A name as it is given out: control characters would end a line of text. Names that are the same then are of one
-/// series.
+/// A name as it is given out: control characters would end a line of text. Names that are the same
+/// then are of one series.
 fn one_line(name: &[u8]) -> Cow<'_, [u8]> {
     match name.iter().any(u8::is_ascii_control) {
-        true => name.iter().map(|byte| if byte.is_ascii_control() { b'_' } else { *byte }).collect(),
+        true => {
+            name.iter().map(|byte| if byte.is_ascii_control() { b'_' } else { *byte }).collect()
+        }
         false => Cow::Borrowed(name),
     }
 }
@@ -418,7 +433,11 @@ fn check(point: &Point<'_>) -> Result<(), Reason> {
         }
         (Values::Numbers([]), _) => Err(Reason::Value),
         (Values::Numbers(values), Class::Sum | Class::Last | Class::Sketch) => {
-            if values.iter().any(|value| value.is_finite()) { Ok(()) } else { Err(Reason::NotFinite) }
+            if values.iter().any(|value| value.is_finite()) {
+                Ok(())
+            } else {
+                Err(Reason::NotFinite)
+            }
         }
         (Values::Member(_), Class::Set) => Ok(()),
         _ => Err(Reason::Value),
@@ -490,14 +509,18 @@ mod tests {
         assert_eq!(of(b"a\tb"), of(b"a_b"), "known by its bytes from then on");
         let ids: Vec<u32> = (0..2).collect();
         ids.into_iter().for_each(|id| shard.remove(id));
-        assert_eq!((shard.series(), shard.aliases, shard.find(Kind::Count, b"a\tb", b"k:v")), (0, 0, None));
+        assert_eq!(
+            (shard.series(), shard.aliases, shard.find(Kind::Count, b"a\tb", b"k:v")),
+            (0, 0, None)
+        );
     }
 
     /// So many that some hundred find no room in their bucket, and are found behind it.
     #[test]
     fn every_series_is_known_to_a_group() {
         let texts: Vec<String> = (0..20_000).map(|at| format!("k:{at}")).collect();
-        let points: Vec<Point<'_>> = texts.iter().map(|tags| point(b"n", tags.as_bytes())).collect();
+        let points: Vec<Point<'_>> =
+            texts.iter().map(|tags| point(b"n", tags.as_bytes())).collect();
         let mut shard = Shard::new(TagStyle::DogStatsd, &Limits::default(), 1);
         shard.add_all(&points);
         struct Known<'s, 'a>(&'s Shard, &'s [Point<'a>]);

@@ -1,9 +1,10 @@
 //! Distributions: exact while they are small, then counts in buckets that grow with the value.
 //!
-//! The buckets are those of HdrHistogram (Gil Tene, <https://hdrhistogram.github.io/HdrHistogram/>) over the bits
-//! of a float, each power of two in 64 equal parts, which Masson, Rim and Lee describe as the linear mapping of
-//! their DDSketch (VLDB 2019, <https://arxiv.org/abs/1908.10693>). A value is at most 1/128 of itself away from
-//! the middle of its bucket. To find the bucket takes no logarithm: it is the upper bits of the float.
+//! The buckets are those of HdrHistogram (Gil Tene, <https://hdrhistogram.github.io/HdrHistogram/>)
+//! over the bits of a float, each power of two in 64 equal parts, which Masson, Rim and Lee
+//! describe as the linear mapping of their DDSketch (VLDB 2019,
+//! <https://arxiv.org/abs/1908.10693>). A value is at most 1/128 of itself away from the middle of
+//! its bucket. To find the bucket takes no logarithm: it is the upper bits of the float.
 
 use crate::limits::{EXACT_VALUES_MAX, PAGES_MAX};
 
@@ -23,8 +24,8 @@ struct Page {
 }
 
 /// A distribution that others can be merged into. Quantiles are exact as long as it has up to
-/// [`EXACT_VALUES_MAX`] values, else within [`RELATIVE_ERROR_MAX`]; weight, sum, smallest and largest value are
-/// exact, as far as floats are.
+/// [`EXACT_VALUES_MAX`] values, else within [`RELATIVE_ERROR_MAX`]; weight, sum, smallest and
+/// largest value are exact, as far as floats are.
 #[derive(Clone, Debug, Default)]
 pub struct Sketch {
     values: Vec<(f64, f64)>,
@@ -51,7 +52,8 @@ impl Sketch {
         misplaced: 0.0,
     };
 
-    /// Adds `value`, which stands for `weight` values like it. Both are finite, the weight is above 0.
+    /// Adds `value`, which stands for `weight` values like it. Both are finite, the weight is above
+    /// 0.
     #[inline]
     pub fn add(&mut self, value: f64, weight: f64) {
         self.add_to_totals(weight, saturating(value * weight), [value, value]);
@@ -101,7 +103,8 @@ impl Sketch {
         }
     }
 
-    /// Where the page with this number is; a new one if it is not there, and its neighbour if there is no room.
+    /// Where the page with this number is; a new one if it is not there, and its neighbour if there
+    /// is no room.
     fn page(&mut self, number: i32) -> usize {
         match self.pages.binary_search_by_key(&number, |page| page.number) {
             Ok(at) => at,
@@ -127,7 +130,9 @@ impl Sketch {
             self.spread();
         }
         for page in &other.pages {
-            for (bucket, weight) in page.weights.iter().enumerate().filter(|(_, weight)| **weight > 0.0) {
+            for (bucket, weight) in
+                page.weights.iter().enumerate().filter(|(_, weight)| **weight > 0.0)
+            {
                 self.count(middle(page.number, bucket), *weight);
             }
         }
@@ -191,8 +196,9 @@ impl Sketch {
         self.pages.is_empty()
     }
 
-    /// Puts values and their weights into `out`, in place of what is there: values rising, weights above 0. The values
-    /// are those that were added, or, if it is not exact, at most [`RELATIVE_ERROR_MAX`] of one away from it.
+    /// Puts values and their weights into `out`, in place of what is there: values rising, weights
+    /// above 0. The values are those that were added, or, if it is not exact, at most
+    /// [`RELATIVE_ERROR_MAX`] of one away from it.
     pub fn points(&self, out: &mut Vec<(f64, f64)>) {
         out.clear();
         let sorted = if self.is_exact() { &self.values[..] } else { &[] };
@@ -200,10 +206,9 @@ impl Sketch {
         out.sort_unstable_by(|(a, _), (b, _)| a.total_cmp(b));
         for page in &self.pages {
             let buckets = page.weights.iter().enumerate().filter(|(_, weight)| **weight > 0.0);
-            out.extend(
-                buckets
-                    .map(|(bucket, weight)| (middle(page.number, bucket).clamp(self.min, self.max), *weight)),
-            );
+            out.extend(buckets.map(|(bucket, weight)| {
+                (middle(page.number, bucket).clamp(self.min, self.max), *weight)
+            }));
         }
         out.dedup_by(|(next, weight), (value, sum)| {
             let is_same = *next <= *value;
@@ -213,8 +218,8 @@ impl Sketch {
         out.iter_mut().for_each(|(_, weight)| *weight = saturating(*weight));
     }
 
-    /// The smallest values of which at least these parts (0 to 1, rising) of all values are no larger. 0 without
-    /// values.
+    /// The smallest values of which at least these parts (0 to 1, rising) of all values are no
+    /// larger. 0 without values.
     pub fn quantiles<const N: usize>(&self, parts: [f64; N]) -> [f64; N] {
         let mut found = self.rising_quantiles(parts.into_iter());
         parts.map(|_| found.next().unwrap_or(self.max))
@@ -247,8 +252,9 @@ impl Sketch {
     }
 }
 
-/// Parts are no whole floats, nor are the weights of a sample rate such as 0.3: their product may be a rank and a hair
-/// more, which would be the next one. This is more than the hair of a billion values.
+/// Parts are no whole floats, nor are the weights of a sample rate such as 0.3: their product may
+/// be a rank and a hair more, which would be the next one. This is more than the hair of a billion
+/// values.
 const UNDER_RANK: f64 = 1.0 - 1e-9;
 
 /// A sum that stays finite.
@@ -257,8 +263,8 @@ pub fn saturating(sum: f64) -> f64 {
     sum.clamp(f64::MIN, f64::MAX)
 }
 
-/// Page and bucket of a value. Both rise with the value, that of negative ones too. What is closer to 0 than the
-/// smallest normal float counts as 0, which has page 0 to itself.
+/// Page and bucket of a value. Both rise with the value, that of negative ones too. What is closer
+/// to 0 than the smallest normal float counts as 0, which has page 0 to itself.
 #[inline]
 fn place_of(value: f64) -> (i32, usize) {
     let upper = (value.abs().to_bits() >> LOWER_BITS) as i32;

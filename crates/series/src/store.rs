@@ -1,4 +1,5 @@
-//! The side of the flusher: the generations of all shards become one value for each series and period.
+//! The side of the flusher: the generations of all shards become one value for each series and
+//! period.
 
 mod drain;
 mod merging;
@@ -50,9 +51,9 @@ struct Series {
     since: u32,
     /// The sum of the period; the last value of all time.
     value: f64,
-    /// 0 while the period has no points without timestamp; else, of sums their number, of last values the
-    /// stamp of the one that stands alone, else of the latest change, of distributions and sets the number in the
-    /// pool.
+    /// 0 while the period has no points without timestamp; else, of sums their number, of last
+    /// values the stamp of the one that stands alone, else of the latest change, of distributions
+    /// and sets the number in the pool.
     mark: u64,
     /// The sum of all time; of last values more than 0 once a period has ended that had one.
     total: f64,
@@ -84,7 +85,8 @@ pub enum Aggregate<'a> {
     Sketch(&'a Sketch),
     /// How many different members there were in the period.
     Set(u64),
-    /// Nothing new: the reading only has more of the timed values of the one before, which has the same key.
+    /// Nothing new: the reading only has more of the timed values of the one before, which has the
+    /// same key.
     Rest,
 }
 
@@ -100,17 +102,20 @@ pub struct Reading<'a> {
     /// What they have come to.
     pub aggregate: Aggregate<'a>,
     /// Values with a timestamp (Unix seconds), by rising timestamp: sums, or last values. At most
-    /// [`crate::limits::READING_TIMED_MAX`]; what is more comes in further readings, as [`Aggregate::Rest`].
+    /// [`crate::limits::READING_TIMED_MAX`]; what is more comes in further readings, as
+    /// [`Aggregate::Rest`].
     pub timed: &'a [(i64, f64)],
 }
 
 /// All series of one source.
 ///
-/// At the end of a period every shard is turned, and what it hands over is merged here; then all series are
-/// drained, each once, and the next period begins. Points that come meanwhile are in the shards' next generations.
+/// At the end of a period every shard is turned, and what it hands over is merged here; then all
+/// series are drained, each once, and the next period begins. Points that come meanwhile are in the
+/// shards' next generations.
 ///
-/// With a million series this takes long for a thread that has other work too. So [`Store::begin_merge`] and
-/// [`Store::begin_drain`] go in steps, each of as much as the caller likes, one after the other.
+/// With a million series this takes long for a thread that has other work too. So
+/// [`Store::begin_merge`] and [`Store::begin_drain`] go in steps, each of as much as the caller
+/// likes, one after the other.
 #[derive(Debug)]
 pub struct Store {
     shards: Vec<Shard>,
@@ -134,8 +139,8 @@ pub struct Store {
 }
 
 impl Store {
-    /// A store for this many shards. A series is let go after `idle_max` generations without points; `seed` is
-    /// that of the shards.
+    /// A store for this many shards. A series is let go after `idle_max` generations without
+    /// points; `seed` is that of the shards.
     ///
     /// # Panics
     /// If there are 65,536 shards or more.
@@ -160,17 +165,18 @@ impl Store {
         }
     }
 
-    /// Begins to take what a shard has handed over, in the order in which it did. Nothing else is done with the
-    /// store before the last step.
+    /// Begins to take what a shard has handed over, in the order in which it did. Nothing else is
+    /// done with the store before the last step.
     ///
     /// # Panics
-    /// If there is no such shard, or a merge or drain has not ended; a step, if `generation` is another shard's.
+    /// If there is no such shard, or a merge or drain has not ended; a step, if `generation` is
+    /// another shard's.
     pub fn begin_merge(&mut self, shard: usize, generation: Generation) -> Merging {
         Merging::new(self, shard, generation)
     }
 
-    /// Takes all that a shard has handed over, as [`Store::begin_merge`] does in steps; returns it emptied, for a
-    /// later turn.
+    /// Takes all that a shard has handed over, as [`Store::begin_merge`] does in steps; returns it
+    /// emptied, for a later turn.
     ///
     /// # Panics
     /// As [`Store::begin_merge`].
@@ -180,7 +186,8 @@ impl Store {
         merging.into_spare()
     }
 
-    /// Takes the shard's series that have become idle, for [`crate::Shard::forget`] before its next turn.
+    /// Takes the shard's series that have become idle, for [`crate::Shard::forget`] before its next
+    /// turn.
     ///
     /// # Panics
     /// If there is no such shard.
@@ -188,8 +195,8 @@ impl Store {
         std::mem::take(&mut self.shards[shard].idle)
     }
 
-    /// Begins to give every series, at the end of a period. Nothing else is done with the store before the last
-    /// step.
+    /// Begins to give every series, at the end of a period. Nothing else is done with the store
+    /// before the last step.
     ///
     /// # Panics
     /// If a merge or drain has not ended.
@@ -197,8 +204,8 @@ impl Store {
         Drain::new(self)
     }
 
-    /// Gives every series to `each` and begins the next period, as [`Store::begin_drain`] does in steps; returns
-    /// what was counted in this one.
+    /// Gives every series to `each` and begins the next period, as [`Store::begin_drain`] does in
+    /// steps; returns what was counted in this one.
     ///
     /// # Panics
     /// As [`Store::begin_drain`].

@@ -86,7 +86,8 @@ const ALL: [(Suffix, Statistic); 5] = [
 ];
 
 impl Summary {
-    /// These statistics and the values below which these parts lie, with suffixes that `name` makes of the parts.
+    /// These statistics and the values below which these parts lie, with suffixes that `name` makes
+    /// of the parts.
     fn new(statistics: &[(Suffix, Statistic)], parts: &[f64], name: fn(f64) -> String) -> Summary {
         let percentile = |part: &f64| (Suffix::new(&name(*part)), *part);
         let mut percentiles: Vec<_> = parts.iter().map(percentile).collect();
@@ -101,8 +102,8 @@ impl Summary {
     }
 }
 
-/// The numbers that distributions of each kind become. They are those that the clients of a kind expect, unless
-/// others are chosen.
+/// The numbers that distributions of each kind become. They are those that the clients of a kind
+/// expect, unless others are chosen.
 #[derive(Clone, Debug)]
 pub struct Summaries {
     timer: Summary,
@@ -135,19 +136,24 @@ impl Summaries {
     /// Parts of distributions of DogStatsD.
     pub const DISTRIBUTION_PARTS: [f64; 5] = [0.5, 0.75, 0.9, 0.95, 0.99];
     /// Statistics of timings and histograms of DogStatsD, beside the median.
-    pub const TIMING_STATISTICS: [Statistic; 3] = [Statistic::Max, Statistic::Avg, Statistic::Count];
+    pub const TIMING_STATISTICS: [Statistic; 3] =
+        [Statistic::Max, Statistic::Avg, Statistic::Count];
 
-    /// Timers and histograms of the metric server with percentiles of these parts, 0 to 1, each with
-    /// [`PART_DIGITS_MAX`] digits behind the point at most.
+    /// Timers and histograms of the metric server with percentiles of these parts, 0 to 1, each
+    /// with [`PART_DIGITS_MAX`] digits behind the point at most.
     pub fn of_pairs(parts: &[f64]) -> Summaries {
         let Summaries { timer, histogram, .. } = Summaries::default();
         let of = |summary: Summary| Summary::new(&summary.statistics, parts, pairs_suffix);
         Summaries { timer: of(timer), histogram: of(histogram), ..Summaries::default() }
     }
 
-    /// Timings and histograms of DogStatsD with these statistics and percentiles of these parts, and distributions
-    /// with percentiles of others; parts are as of [`Summaries::of_pairs`].
-    pub fn of_dogstatsd(statistics: &[Statistic], parts: &[f64], of_distributions: &[f64]) -> Summaries {
+    /// Timings and histograms of DogStatsD with these statistics and percentiles of these parts,
+    /// and distributions with percentiles of others; parts are as of [`Summaries::of_pairs`].
+    pub fn of_dogstatsd(
+        statistics: &[Statistic],
+        parts: &[f64],
+        of_distributions: &[f64],
+    ) -> Summaries {
         let wanted: Vec<_> = ALL.into_iter().filter(|(_, one)| statistics.contains(one)).collect();
         Summaries {
             timing: Summary::new(&wanted, parts, dogstatsd_suffix),
@@ -156,14 +162,20 @@ impl Summaries {
         }
     }
 
-    /// The same with the median of timings and histograms of DogStatsD: a percentile with a name of its own.
+    /// The same with the median of timings and histograms of DogStatsD: a percentile with a name of
+    /// its own.
     pub fn with_median(mut self) -> Summaries {
         self.timing = self.timing.with_median();
         self
     }
 
     /// Calls `put` with every number of a distribution of this kind.
-    pub(crate) fn each(&self, kind: Kind, sketch: &Sketch, put: &mut impl FnMut(Suffix, f64, Temporality)) {
+    pub(crate) fn each(
+        &self,
+        kind: Kind,
+        sketch: &Sketch,
+        put: &mut impl FnMut(Suffix, f64, Temporality),
+    ) {
         let summary = match kind {
             Kind::Timer => &self.timer,
             Kind::Histogram => &self.histogram,
@@ -178,7 +190,11 @@ impl Summaries {
             return; // the values need not be sorted
         }
         let values = sketch.rising_quantiles(summary.percentiles.iter().map(|(_, part)| *part));
-        summary.percentiles.iter().zip(values).for_each(|((suffix, _), value)| put(*suffix, value, Gauge));
+        summary
+            .percentiles
+            .iter()
+            .zip(values)
+            .for_each(|((suffix, _), value)| put(*suffix, value, Gauge));
     }
 }
 

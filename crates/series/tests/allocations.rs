@@ -1,6 +1,8 @@
 //! What the store allocates: nothing for points of known series, and little for a series.
 
-use millstream_series::{Canonical, Generation, Kind, Limits, Point, Shard, Store, TagStyle, Values};
+use millstream_series::{
+    Canonical, Generation, Kind, Limits, Point, Shard, Store, TagStyle, Values,
+};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
@@ -40,17 +42,25 @@ const BYTES_MAX: i64 = 200;
 
 /// Tags in their canonical form.
 fn texts() -> Vec<String> {
-    (0..SERIES).map(|at| format!("endpoint:/api/{},env:production,host:web-{:06}", at % 97, at)).collect()
+    (0..SERIES)
+        .map(|at| format!("endpoint:/api/{},env:production,host:web-{:06}", at % 97, at))
+        .collect()
 }
 
 /// The same tags in another order.
 fn unsorted() -> Vec<String> {
-    (0..SERIES).map(|at| format!("host:web-{:06},endpoint:/api/{},env:production", at, at % 97)).collect()
+    (0..SERIES)
+        .map(|at| format!("host:web-{:06},endpoint:/api/{},env:production", at, at % 97))
+        .collect()
 }
 
 fn add(shard: &mut Shard, kind: Kind, texts: &[String], timestamp: Option<i64>) {
     for tags in texts {
-        let values = if kind == Kind::Set { Values::Member(b"m") } else { Values::Numbers(&[1.0, 2.0, 3.0]) };
+        let values = if kind == Kind::Set {
+            Values::Member(b"m")
+        } else {
+            Values::Numbers(&[1.0, 2.0, 3.0])
+        };
         let (name, tags) = (b"service.requests", tags.as_bytes());
         shard.add(&Point { kind, name, tags, values, sample_rate: 1.0, timestamp, arrived: 1 });
     }
@@ -60,7 +70,8 @@ fn add(shard: &mut Shard, kind: Kind, texts: &[String], timestamp: Option<i64>) 
 fn points_of_known_series_allocate_nothing() {
     let (sorted, unsorted) = (texts(), unsorted());
     let texts = [&sorted[..1000], &unsorted[1000..2000]].concat();
-    for (kind, timestamp) in Kind::ALL.into_iter().flat_map(|kind| [(kind, None), (kind, Some(7))]) {
+    for (kind, timestamp) in Kind::ALL.into_iter().flat_map(|kind| [(kind, None), (kind, Some(7))])
+    {
         let mut shard = Shard::new(TagStyle::DogStatsd, &Limits::default(), 1);
         let mut store = Store::new(1, 10, 1);
         let mut spare = Generation::default();

@@ -99,7 +99,9 @@ fn of_several_shards_the_value_that_arrived_last_stands() {
 #[test]
 fn several_turns_in_a_period_are_as_one() {
     let mut rig = Rig::new();
-    for values in [Values::Number(1.0), Values::Change(2.0), Values::Number(5.0), Values::Change(-1.0)] {
+    for values in
+        [Values::Number(1.0), Values::Change(2.0), Values::Number(5.0), Values::Change(-1.0)]
+    {
         rig.add(0, values);
         rig.merge(0);
     }

@@ -1,8 +1,8 @@
 //! Limits, overflow, idle series, tags, and what is no number.
 
 use millstream_series::{
-    Aggregate, Canonical, Counts, Generation, Kind, Limits, OVERFLOW_NAME, Point, Reading, Reason, Shard,
-    Store, TagStyle, Values,
+    Aggregate, Canonical, Counts, Generation, Kind, Limits, OVERFLOW_NAME, Point, Reading, Reason,
+    Shard, Store, TagStyle, Values,
 };
 use std::collections::BTreeMap;
 
@@ -88,7 +88,9 @@ fn what_is_beyond_the_limit_of_series_is_in_the_overflow_series() {
 fn all_of(reading: &Reading<'_>) -> f64 {
     match reading.aggregate {
         Aggregate::Sum { total, .. } => total,
-        Aggregate::Last(last) => reading.timed.first().map_or(last.unwrap_or_default(), |(_, value)| *value),
+        Aggregate::Last(last) => {
+            reading.timed.first().map_or(last.unwrap_or_default(), |(_, value)| *value)
+        }
         Aggregate::Sketch(sketch) => sketch.sum(),
         Aggregate::Set(members) => members as f64,
         Aggregate::Rest => panic!("few timestamps"),
@@ -158,7 +160,11 @@ fn an_idle_series_goes_and_makes_room() {
         let mut idle = rig.store.take_idle(0);
         rig.shard.forget(&mut idle, usize::MAX);
     }
-    assert_eq!((rig.shard.series(), rig.store.len()), (1, 2), "the store hears of it at the next turn");
+    assert_eq!(
+        (rig.shard.series(), rig.store.len()),
+        (1, 2),
+        "the store hears of it at the next turn"
+    );
     rig.count("new", "", 7.0);
     let (readings, counts) = rig.period();
     assert_eq!(counts.of(Reason::Series), 0);
@@ -194,7 +200,8 @@ fn shards_that_saw_other_orders_of_tags_have_the_same_series() {
         let mut store = Store::new(orders.len(), 2, SEED);
         for (at, order) in orders.into_iter().enumerate() {
             let end = style.syntax().ends[0];
-            let order: Vec<u8> = order.iter().map(|byte| if *byte == b' ' { end } else { *byte }).collect();
+            let order: Vec<u8> =
+                order.iter().map(|byte| if *byte == b' ' { end } else { *byte }).collect();
             let mut shard = Shard::new(style, &Limits::default(), SEED);
             // The others differ in one thing each.
             for (kind, name, tags) in [
@@ -275,7 +282,10 @@ fn orders_of_tags_beyond_the_limit_are_the_same_series() {
     for tags in ["c,b,a", "b,c,a", "a,b,c", "a,c,b,b", ",c,,b,a,"] {
         (0..2).for_each(|_| rig.count("n", tags, 1.0));
     }
-    assert_eq!(rig.period().0, BTreeMap::from([(("n".to_owned(), "a,b,c".to_owned()), (10.0, true))]));
+    assert_eq!(
+        rig.period().0,
+        BTreeMap::from([(("n".to_owned(), "a,b,c".to_owned()), (10.0, true))])
+    );
 }
 
 #[test]
@@ -301,12 +311,20 @@ fn name_and_tags_are_not_confused_with_each_other() {
 fn what_cannot_be_taken_is_counted_by_its_reason() {
     let mut rig = Rig::new(TagStyle::DogStatsd, &Limits::default());
     let points = [
-        (Point { values: Values::Numbers(&[f64::NAN, f64::INFINITY]), ..POINT }, Reason::NotFinite, 2),
+        (
+            Point { values: Values::Numbers(&[f64::NAN, f64::INFINITY]), ..POINT },
+            Reason::NotFinite,
+            2,
+        ),
         (Point { values: Values::Numbers(&[]), ..POINT }, Reason::Value, 1),
         (Point { values: Values::Member(b"x"), ..POINT }, Reason::Value, 1),
         (Point { values: Values::Change(1.0), ..POINT }, Reason::Value, 1),
         (Point { kind: Kind::Set, ..POINT }, Reason::Value, 1),
-        (Point { kind: Kind::Gauge, values: Values::Change(f64::NAN), ..POINT }, Reason::NotFinite, 1),
+        (
+            Point { kind: Kind::Gauge, values: Values::Change(f64::NAN), ..POINT },
+            Reason::NotFinite,
+            1,
+        ),
         (Point { sample_rate: 0.0, ..POINT }, Reason::SampleRate, 1),
         (Point { sample_rate: f64::NAN, ..POINT }, Reason::SampleRate, 1),
         (Point { sample_rate: 1.5, ..POINT }, Reason::SampleRate, 1),
@@ -318,7 +336,11 @@ fn what_cannot_be_taken_is_counted_by_its_reason() {
         rig.shard.add(&point);
         rig.shard.add_all(&[point]);
         let (readings, counts) = rig.period();
-        assert_eq!((readings.len(), counts.taken, counts.of(reason)), (0, 0, 2 * values), "{point:?}");
+        assert_eq!(
+            (readings.len(), counts.taken, counts.of(reason)),
+            (0, 0, 2 * values),
+            "{point:?}"
+        );
     }
 }
 
@@ -346,7 +368,10 @@ fn values_with_a_timestamp_beyond_the_limit_are_taken_without_it() {
         rig.shard.add(&Point { timestamp: Some(timestamp), ..POINT });
     }
     let (readings, counts) = rig.period();
-    assert_eq!((readings[&("n".to_owned(), String::new())], counts.of(Reason::Timed)), ((1.0, true), 1));
+    assert_eq!(
+        (readings[&("n".to_owned(), String::new())], counts.of(Reason::Timed)),
+        ((1.0, true), 1)
+    );
     assert_eq!(counts.taken, 4);
 }
 
@@ -365,7 +390,8 @@ fn members_beyond_the_limit_are_counted() {
 #[test]
 fn a_batch_is_the_same_as_its_points_one_by_one() {
     let texts: Vec<String> = (0..100).map(|at| format!("k:{},a:{}", at % 37, at % 5)).collect();
-    let points: Vec<Point<'_>> = texts.iter().map(|tags| Point { tags: tags.as_bytes(), ..POINT }).collect();
+    let points: Vec<Point<'_>> =
+        texts.iter().map(|tags| Point { tags: tags.as_bytes(), ..POINT }).collect();
     let [mut one, mut all] = [(); 2].map(|()| Rig::new(TagStyle::DogStatsd, &Limits::default()));
     for _ in 0..3 {
         points.iter().for_each(|point| one.shard.add(point));

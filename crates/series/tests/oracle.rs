@@ -1,9 +1,10 @@
-//! The store against a simple exact model that is fed the same points: several shards, generations that are merged
-//! late, periods, series that are let go, in steps of any size; and with receivers that are threads.
+//! The store against a simple exact model that is fed the same points: several shards, generations
+//! that are merged late, periods, series that are let go, in steps of any size; and with receivers
+//! that are threads.
 
 use millstream_series::{
-    Aggregate, Canonical, Class, Counts, Generation, Idle, Kind, Limits, Point, Progress, RELATIVE_ERROR_MAX,
-    Reading, Reason, Shard, Statistic, Store, Summaries, TagStyle, Values,
+    Aggregate, Canonical, Class, Counts, Generation, Idle, Kind, Limits, Point, Progress,
+    RELATIVE_ERROR_MAX, Reading, Reason, Shard, Statistic, Store, Summaries, TagStyle, Values,
 };
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
@@ -125,7 +126,13 @@ impl Rig {
         self.spare.push(spare);
     }
 
-    fn take(&mut self, shard: usize, generation: Generation, points: &[OwnPoint], size: usize) -> Generation {
+    fn take(
+        &mut self,
+        shard: usize,
+        generation: Generation,
+        points: &[OwnPoint],
+        size: usize,
+    ) -> Generation {
         let mut merging = self.store.begin_merge(shard, generation);
         while !merging.step(&mut self.store, size) {}
         points.iter().for_each(|point| self.model_add(point));
@@ -141,7 +148,8 @@ impl Rig {
         if finite.is_empty() {
             return;
         }
-        let exact = self.model.entry((point.kind, point.name, tags(&point.tags, self.style))).or_default();
+        let exact =
+            self.model.entry((point.kind, point.name, tags(&point.tags, self.style))).or_default();
         for value in finite {
             exact.add(point, value);
         }
@@ -152,7 +160,10 @@ impl Rig {
         let counts = drain_in_steps(&mut self.store, size, |reading| {
             let key = key_of(reading);
             assert!(seen.insert(key.clone()), "{key:?} comes once");
-            model.get_mut(&key).unwrap_or_else(|| panic!("{key:?} is not in the model")).check(reading);
+            model
+                .get_mut(&key)
+                .unwrap_or_else(|| panic!("{key:?} is not in the model"))
+                .check(reading);
         });
         assert_eq!((counts.taken, counts.of(Reason::NotFinite)), (self.taken, self.not_finite));
         (self.taken, self.not_finite) = (0, 0);
@@ -217,7 +228,8 @@ fn drain_in_steps(store: &mut Store, size: usize, mut each: impl FnMut(&Reading<
 impl Exact {
     fn add(&mut self, point: &OwnPoint, value: f64) {
         let (class, weight) = (point.kind.class(), 1.0 / point.rate);
-        let timed = matches!(point.kind, Kind::TimedStore | Kind::Count | Kind::Gauge) && !point.change;
+        let timed =
+            matches!(point.kind, Kind::TimedStore | Kind::Count | Kind::Gauge) && !point.change;
         match (class, point.timestamp.filter(|_| timed)) {
             (Class::Sum, Some(timestamp)) => {
                 let sum = &mut self.timed.entry(timestamp).or_default().0;
@@ -254,14 +266,18 @@ impl Exact {
             // It was let go, and is new again.
             self.total = self.delta;
             if reading.key.kind().class() == Class::Sum {
-                self.total = finite(self.total + self.timed.values().map(|(value, _)| value).sum::<f64>());
+                self.total =
+                    finite(self.total + self.timed.values().map(|(value, _)| value).sum::<f64>());
             }
             (self.since, self.last) = (Some(reading.since), None);
         }
-        let timed: Vec<(i64, f64)> = self.timed.iter().map(|(at, (value, _))| (*at, *value)).collect();
+        let timed: Vec<(i64, f64)> =
+            self.timed.iter().map(|(at, (value, _))| (*at, *value)).collect();
         assert_eq!(reading.timed, timed, "{:?}", reading.key);
-        let is_fresh =
-            self.points > 0 || !self.lasts.is_empty() || !self.values.is_empty() || !self.members.is_empty();
+        let is_fresh = self.points > 0
+            || !self.lasts.is_empty()
+            || !self.values.is_empty()
+            || !self.members.is_empty();
         assert_eq!(reading.is_fresh, is_fresh, "{:?}", reading.key);
         match reading.aggregate {
             Aggregate::Sum { delta, total, points } => {
@@ -315,8 +331,9 @@ impl Exact {
     fn check_chosen(&self, reading: &Reading<'_>, is_exact: bool) {
         let (summaries, wanted) = chosen(reading.key.kind());
         let mut found = Vec::new();
-        reading
-            .outputs(10.0, Some(&summaries), |output| found.push((output.suffix.to_string(), output.value)));
+        reading.outputs(10.0, Some(&summaries), |output| {
+            found.push((output.suffix.to_string(), output.value))
+        });
         assert_eq!(found.is_empty(), self.values.is_empty());
         if self.values.is_empty() {
             return;
@@ -343,7 +360,9 @@ fn chosen(kind: Kind) -> (Summaries, &'static [(&'static str, f64)]) {
         Kind::Timer | Kind::Histogram => {
             (Summaries::of_pairs(&parts), &[(".pct25", 0.25), (".pct999", 0.999)])
         }
-        Kind::Distribution => (Summaries::of_dogstatsd(&[], &parts, &[0.75]), &[(".75percentile", 0.75)]),
+        Kind::Distribution => {
+            (Summaries::of_dogstatsd(&[], &parts, &[0.75]), &[(".75percentile", 0.75)])
+        }
         _ => (
             Summaries::of_dogstatsd(&[Statistic::Max], &parts, &[]).with_median(),
             &[(".max", 1.0), (".25percentile", 0.25), (".median", 0.5), (".999percentile", 0.999)],
@@ -378,9 +397,13 @@ fn tags(text: &str, style: TagStyle) -> BTreeSet<(String, String)> {
             text.split(',').map(|tag| pair(tag, ':')).filter(|(key, _)| !key.is_empty()).collect()
         }
         TagStyle::Pairs => {
-            let pairs = text.split(['|', ' ']).map(|tag| pair(tag, '=')).filter(|(key, _)| !key.is_empty());
+            let pairs =
+                text.split(['|', ' ']).map(|tag| pair(tag, '=')).filter(|(key, _)| !key.is_empty());
             let by_key: BTreeMap<String, String> = pairs.collect();
-            by_key.into_iter().map(|(key, v)| (key, if v.is_empty() { "-".to_owned() } else { v })).collect()
+            by_key
+                .into_iter()
+                .map(|(key, v)| (key, if v.is_empty() { "-".to_owned() } else { v }))
+                .collect()
         }
     }
 }
@@ -393,7 +416,8 @@ fn key_of(reading: &Reading<'_>) -> Key {
         assert!(tags.last().is_none_or(|last| *last < tag), "no tag twice, in rising order");
         tags.insert(tag);
     });
-    let name = NAMES.into_iter().find(|name| name.as_bytes() == reading.key.name()).expect("a known name");
+    let name =
+        NAMES.into_iter().find(|name| name.as_bytes() == reading.key.name()).expect("a known name");
     (reading.key.kind(), name, tags)
 }
 
@@ -401,7 +425,9 @@ const NAMES: [&str; 3] = ["requests", "a", "level"];
 
 fn point(style: TagStyle) -> impl Strategy<Value = OwnPoint> {
     let tag = match style {
-        TagStyle::Pairs => prop::sample::select(vec!["a=bc", "ab=c", "a=", "", "z", "=x", "a=b=c", "ü=1"]),
+        TagStyle::Pairs => {
+            prop::sample::select(vec!["a=bc", "ab=c", "a=", "", "z", "=x", "a=b=c", "ü=1"])
+        }
         TagStyle::DogStatsd => {
             prop::sample::select(vec!["a:bc", "ab:c", "a:", "", "z", ":x", "a:b:c", "ü:1"])
         }
@@ -410,7 +436,8 @@ fn point(style: TagStyle) -> impl Strategy<Value = OwnPoint> {
         TagStyle::Pairs => prop::sample::select(vec!["|", " "]),
         TagStyle::DogStatsd => prop::sample::select(vec![","]),
     };
-    let tags = (prop::collection::vec(tag, 0..4), between).prop_map(|(tags, between)| tags.join(between));
+    let tags =
+        (prop::collection::vec(tag, 0..4), between).prop_map(|(tags, between)| tags.join(between));
     // Sums of these are exact in any order.
     let value = prop_oneof![
         20 => (-1000..100_000_i64).prop_map(|n| n as f64 / 4.0),
@@ -419,16 +446,15 @@ fn point(style: TagStyle) -> impl Strategy<Value = OwnPoint> {
     let rate = prop_oneof![4 => Just(1.0), 1 => Just(0.5), 1 => Just(0.125)];
     let timestamp = prop_oneof![4 => Just(None), 1 => (0..3_i64).prop_map(Some)];
     let kind = prop::sample::select(Kind::ALL.to_vec());
-    (kind, 0..2_usize, tags, prop::collection::vec(value, 1..40), rate, timestamp, 0..8_u32).prop_map(
-        |(kind, name, tags, mut values, rate, timestamp, change)| {
+    (kind, 0..2_usize, tags, prop::collection::vec(value, 1..40), rate, timestamp, 0..8_u32)
+        .prop_map(|(kind, name, tags, mut values, rate, timestamp, change)| {
             let change = kind == Kind::Gauge && change == 0 && values[0].is_finite();
             if change || kind.class() == Class::Set {
                 values.truncate(1);
             }
             let name = if change { "level" } else { NAMES[name] };
             OwnPoint { kind, name, tags, values, change, rate, timestamp, arrived: 0 }
-        },
-    )
+        })
 }
 
 fn steps(style: TagStyle) -> impl Strategy<Value = Vec<Step>> {
@@ -470,7 +496,9 @@ fn receive(
         shard.forget(&mut idle, 2);
         if (at + 1) % turn == 0 || at + 1 == count {
             let generation = shard.turn(spares.pop().unwrap_or_default());
-            filled.send((number, generation, std::mem::take(&mut open))).expect("the store is there");
+            filled
+                .send((number, generation, std::mem::take(&mut open)))
+                .expect("the store is there");
         }
     }
 }

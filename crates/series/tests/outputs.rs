@@ -2,7 +2,8 @@
 
 use millstream_series::Temporality::{Cumulative, Delta, Gauge};
 use millstream_series::{
-    Generation, Kind, Limits, Output, Point, Shard, Statistic, Store, Suffix, Summaries, TagStyle, Values,
+    Generation, Kind, Limits, Output, Point, Shard, Statistic, Store, Suffix, Summaries, TagStyle,
+    Values,
 };
 
 /// The outputs of periods of 10 seconds, in each of which these values come.
@@ -10,7 +11,12 @@ fn outputs(kind: Kind, periods: &[&[f64]], timestamp: Option<i64>) -> Vec<Vec<Ou
     chosen(&Summaries::default(), kind, periods, timestamp)
 }
 
-fn chosen(summaries: &Summaries, kind: Kind, periods: &[&[f64]], timestamp: Option<i64>) -> Vec<Vec<Output>> {
+fn chosen(
+    summaries: &Summaries,
+    kind: Kind,
+    periods: &[&[f64]],
+    timestamp: Option<i64>,
+) -> Vec<Vec<Output>> {
     let mut shard = Shard::new(TagStyle::Pairs, &Limits::default(), 1);
     let mut store = Store::new(1, 10, 1);
     let period = |values: &&[f64]| {
@@ -42,7 +48,10 @@ fn chosen(summaries: &Summaries, kind: Kind, periods: &[&[f64]], timestamp: Opti
 type Plain = (&'static str, f64, millstream_series::Temporality);
 
 fn plain(kind: Kind, periods: &[&[f64]]) -> Vec<Vec<Plain>> {
-    outputs(kind, periods, None).iter().map(|period| period.iter().map(plain_of).collect()).collect()
+    outputs(kind, periods, None)
+        .iter()
+        .map(|period| period.iter().map(plain_of).collect())
+        .collect()
 }
 
 fn plain_of(output: &Output) -> Plain {
@@ -56,8 +65,14 @@ fn sums_as_their_kind_has_them() {
         plain(Kind::Counter, &periods),
         [[("", 5.0, Cumulative)], [("", 7.0, Cumulative)], [("", 7.0, Cumulative)]]
     );
-    assert_eq!(plain(Kind::RateCounter, &periods), [vec![("", 0.5, Gauge)], vec![("", 0.2, Gauge)], vec![]]);
-    assert_eq!(plain(Kind::Count, &periods), [vec![("", 5.0, Delta)], vec![("", 2.0, Delta)], vec![]]);
+    assert_eq!(
+        plain(Kind::RateCounter, &periods),
+        [vec![("", 0.5, Gauge)], vec![("", 0.2, Gauge)], vec![]]
+    );
+    assert_eq!(
+        plain(Kind::Count, &periods),
+        [vec![("", 5.0, Delta)], vec![("", 2.0, Delta)], vec![]]
+    );
     assert_eq!(plain(Kind::Meter, &periods)[2], [("", 7.0, Cumulative), (".rate", 0.0, Gauge)]);
     assert_eq!(
         plain(Kind::DeltaCounter, &periods)[1],
@@ -91,7 +106,8 @@ fn distributions_have_the_suffixes_of_their_clients() {
         (".pct999", 20.0, Gauge),
     ];
     assert_eq!(plain(Kind::Timer, &[&values]), [timer]);
-    let suffixes = |kind| plain(kind, &[&values])[0].iter().map(|(suffix, ..)| *suffix).collect::<Vec<_>>();
+    let suffixes =
+        |kind| plain(kind, &[&values])[0].iter().map(|(suffix, ..)| *suffix).collect::<Vec<_>>();
     assert_eq!(suffixes(Kind::Histogram)[..2], [".sum", ".count"]);
     for kind in [Kind::Timing, Kind::DogHistogram] {
         assert_eq!(suffixes(kind), [".max", ".avg", ".count", ".median", ".95percentile"]);
@@ -136,7 +152,12 @@ fn what_is_chosen_comes_out_under_names_of_the_client() {
 
 #[test]
 fn a_timestamp_of_the_client_is_kept_where_it_means_something() {
-    let output = |value, temporality| Output { suffix: Suffix::NONE, value, temporality, timestamp: Some(9) };
+    let output = |value, temporality| Output {
+        suffix: Suffix::NONE,
+        value,
+        temporality,
+        timestamp: Some(9),
+    };
     assert_eq!(outputs(Kind::TimedStore, &[&[1.0, 4.0]], Some(9)), [[output(4.0, Gauge)]]);
     assert_eq!(outputs(Kind::Count, &[&[1.0, 4.0]], Some(9)), [[output(5.0, Delta)]]);
     assert_eq!(outputs(Kind::Counter, &[&[1.0, 4.0]], Some(9))[0][0].timestamp, None);

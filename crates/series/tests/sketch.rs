@@ -23,9 +23,16 @@ fn check(sketch: &Sketch, values: &[f64]) {
     for (part, found) in PARTS.into_iter().zip(sketch.quantiles(PARTS)) {
         let rank = (part * values.len() as f64).ceil().max(1.0) as usize;
         let exact = sorted[rank - 1];
-        let allowed =
-            if sketch.is_exact() { 0.0 } else { exact.abs() * RELATIVE_ERROR_MAX + f64::MIN_POSITIVE };
-        assert!((found - exact).abs() <= allowed, "{part} of {}: {found} is not {exact}", values.len());
+        let allowed = if sketch.is_exact() {
+            0.0
+        } else {
+            exact.abs() * RELATIVE_ERROR_MAX + f64::MIN_POSITIVE
+        };
+        assert!(
+            (found - exact).abs() <= allowed,
+            "{part} of {}: {found} is not {exact}",
+            values.len()
+        );
     }
 }
 
@@ -122,12 +129,15 @@ fn sums_end_at_the_largest_float() {
     let mut sketch = sketch_of(&[f64::MAX; 100]);
     sketch.add(1.0, 1e300);
     assert_eq!((sketch.sum(), sketch.max(), sketch.weight()), (f64::MAX, f64::MAX, 1e300));
-    assert!(sketch.mean().is_finite() && sketch.quantiles(PARTS).iter().all(|value| value.is_finite()));
+    assert!(
+        sketch.mean().is_finite() && sketch.quantiles(PARTS).iter().all(|value| value.is_finite())
+    );
 }
 
 #[test]
 fn values_of_too_many_sizes_lie_next_to_their_place_and_are_counted() {
-    let values: Vec<f64> = (0..PAGES_MAX as i32 + 10).map(|exponent| 2_f64.powi(exponent)).collect();
+    let values: Vec<f64> =
+        (0..PAGES_MAX as i32 + 10).map(|exponent| 2_f64.powi(exponent)).collect();
     let sketch = sketch_of(&values);
     assert_eq!(sketch.misplaced(), 10.0);
     assert_eq!((sketch.min(), sketch.max()), (1.0, values[values.len() - 1]));
@@ -142,16 +152,26 @@ fn a_rank_is_whole_where_the_sample_rate_is_no_float() {
             let mut sketch = Sketch::default();
             (1..=count).for_each(|value| sketch.add(f64::from(value), 1.0 / rate));
             let ranks = [count.div_ceil(2), (count * 9).div_ceil(10), (count * 19).div_ceil(20)];
-            assert_eq!(sketch.quantiles([0.5, 0.9, 0.95]), ranks.map(f64::from), "{count} values at {rate}");
+            assert_eq!(
+                sketch.quantiles([0.5, 0.9, 0.95]),
+                ranks.map(f64::from),
+                "{count} values at {rate}"
+            );
         }
     }
 }
 
 #[test]
 fn a_rank_is_whole_where_the_part_is_no_float() {
-    for (part, values, rank) in [(0.28, 25, 7), (0.56, 25, 14), (0.14, 50, 7), (0.55, 60, 33), (0.07, 64, 5)]
+    for (part, values, rank) in
+        [(0.28, 25, 7), (0.56, 25, 14), (0.14, 50, 7), (0.55, 60, 33), (0.07, 64, 5)]
     {
         let values: Vec<f64> = (1..=values).map(f64::from).collect();
-        assert_eq!(sketch_of(&values).quantiles([part]), [f64::from(rank)], "{part} of {}", values.len());
+        assert_eq!(
+            sketch_of(&values).quantiles([part]),
+            [f64::from(rank)],
+            "{part} of {}",
+            values.len()
+        );
     }
 }

@@ -2,8 +2,8 @@
 
 use millstream_series::limits::READING_TIMED_MAX;
 use millstream_series::{
-    Aggregate, Counts, Drain, Generation, Kind, Limits, Point, Progress, Reading, Shard, Store, Summaries,
-    TagStyle, Values,
+    Aggregate, Counts, Drain, Generation, Kind, Limits, Point, Progress, Reading, Shard, Store,
+    Summaries, TagStyle, Values,
 };
 use std::ops::ControlFlow;
 
@@ -28,7 +28,8 @@ fn fill(shard: &mut Shard, round: u64) {
     for series in 0..SERIES + round * 500 {
         let kind = Kind::ALL[series as usize % Kind::ALL.len()];
         let text = format!("host:{series}");
-        let values = if kind == Kind::Set { Values::Member(b"m") } else { Values::Number(series as f64) };
+        let values =
+            if kind == Kind::Set { Values::Member(b"m") } else { Values::Number(series as f64) };
         let timestamp = (series % 3 == round % 3).then_some(series as i64 % 7);
         shard.add(&Point { kind, tags: text.as_bytes(), values, timestamp, ..POINT });
     }
@@ -40,7 +41,10 @@ fn line(reading: &Reading<'_>) -> String {
         Aggregate::Sketch(sketch) => format!("{} {:?}", sketch.sum(), sketch.quantiles([0.5])),
         other => format!("{other:?}"),
     };
-    format!("{:?} {} {} {aggregate} {:?}", reading.key, reading.since, reading.is_fresh, reading.timed)
+    format!(
+        "{:?} {} {} {aggregate} {:?}",
+        reading.key, reading.since, reading.is_fresh, reading.timed
+    )
 }
 
 fn drain_in_steps(store: &mut Store, most: usize, lines: &mut Vec<String>) -> (Counts, usize) {
@@ -62,7 +66,8 @@ fn drain_in_steps(store: &mut Store, most: usize, lines: &mut Vec<String>) -> (C
 #[test]
 fn steps_of_any_size_give_what_is_given_at_once() {
     for size in [1, 7, 1000, usize::MAX] {
-        let [mut whole, mut parts] = [(); 2].map(|()| (shard(), Store::new(1, 2, 1), Generation::default()));
+        let [mut whole, mut parts] =
+            [(); 2].map(|()| (shard(), Store::new(1, 2, 1), Generation::default()));
         for round in [0, 1, 2, 1, 1, 1, 0] {
             let [mut expected, mut found] = [Vec::new(), Vec::new()];
             let (shard, store, spare) = &mut whole;

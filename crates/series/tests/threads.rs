@@ -1,6 +1,9 @@
-//! Points arrive on several threads while periods end: nothing is lost or counted twice at their edges.
+//! Points arrive on several threads while periods end: nothing is lost or counted twice at their
+//! edges.
 
-use millstream_series::{Aggregate, Generation, Kind, Limits, Point, Shard, Store, TagStyle, Values};
+use millstream_series::{
+    Aggregate, Generation, Kind, Limits, Point, Shard, Store, TagStyle, Values,
+};
 use std::sync::mpsc;
 use std::thread;
 

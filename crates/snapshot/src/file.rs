@@ -45,7 +45,9 @@ impl FileSnapshot {
         let (origin, state) = (&progress.origin, &progress.origin.state);
         let size = progress.end.max(state.size.load(Relaxed));
         let lowest = progress.checkpoints.iter().map(|(_, checkpoint)| *checkpoint).min();
-        let id_of = |index: usize| sinks.iter().find(|(of, _)| *of == index).map(|(_, id)| (*id).to_owned());
+        let id_of = |index: usize| {
+            sinks.iter().find(|(of, _)| *of == index).map(|(_, id)| (*id).to_owned())
+        };
         let checkpoints = progress.checkpoints.iter();
         let path = state.path();
         FileSnapshot {
@@ -56,7 +58,9 @@ impl FileSnapshot {
             held_by: state.held_by().name(),
             position: state.position.load(Relaxed),
             size,
-            checkpoints: checkpoints.filter_map(|(index, offset)| Some((id_of(*index)?, *offset))).collect(),
+            checkpoints: checkpoints
+                .filter_map(|(index, offset)| Some((id_of(*index)?, *offset)))
+                .collect(),
             lag_bytes: lowest.map_or(0, |lowest| size.saturating_sub(lowest)),
             newest_log_time: (state.newest() != TIME_UNKNOWN).then(|| rfc3339(state.newest())),
             log_delay_seconds: delay_seconds(progress, unix_ns),
@@ -78,19 +82,29 @@ fn delay_seconds(progress: &OriginProgress, unix_ns: i64) -> Option<f64> {
     (newest != TIME_UNKNOWN).then(|| (unix_ns as f64 - newest as f64) / 1e9)
 }
 
-/// How long ago the newest log time of the active origins was, the longest, in seconds; `None` where
-/// no time is known. A log that is quiet counts too. `unix_ns` is now, in nanoseconds since 1970.
+/// How long ago the newest log time of the active origins was, the longest, in seconds; `None`
+/// where no time is known. A log that is quiet counts too. `unix_ns` is now, in nanoseconds since
+/// 1970.
 pub fn log_delay_seconds(origins: &[OriginProgress], unix_ns: i64) -> Option<f64> {
-    let active = origins.iter().filter(|progress| progress.origin.state.standing() == Standing::Active);
+    let active =
+        origins.iter().filter(|progress| progress.origin.state.standing() == Standing::Active);
     active.filter_map(|progress| delay_seconds(progress, unix_ns)).reduce(f64::max)
 }
 
 /// How far behind a sink is in time, in seconds: 0 if everything is settled; else the log delay of
 /// the origins of which something is not, or, if that is more, `oldest_seconds`, the age of the
 /// oldest unsettled range. `unix_ns` is now, in nanoseconds since 1970.
-pub fn lag_seconds(origins: &[OriginProgress], sink: usize, oldest_seconds: f64, unix_ns: i64) -> f64 {
+pub fn lag_seconds(
+    origins: &[OriginProgress],
+    sink: usize,
+    oldest_seconds: f64,
+    unix_ns: i64,
+) -> f64 {
     let is_behind = |progress: &&OriginProgress| {
-        progress.checkpoints.iter().any(|(of, checkpoint)| *of == sink && *checkpoint < progress.end)
+        progress
+            .checkpoints
+            .iter()
+            .any(|(of, checkpoint)| *of == sink && *checkpoint < progress.end)
     };
     let behind = origins.iter().filter(is_behind);
     behind.filter_map(|progress| delay_seconds(progress, unix_ns)).fold(oldest_seconds, f64::max)
@@ -119,7 +133,10 @@ mod tests {
         progress.origin.state.rotations.fetch_add(1, Relaxed);
         let file = FileSnapshot::of(&progress, &[(0, "slow"), (1, "fast")], NOW_NS);
         assert_eq!((file.file_id.as_str(), file.standing), ("00000000000000ab", "active"));
-        assert_eq!((file.name.as_str(), file.path.as_str()), ("/var/log/a.log", "/var/log/a.log.1"));
+        assert_eq!(
+            (file.name.as_str(), file.path.as_str()),
+            ("/var/log/a.log", "/var/log/a.log.1")
+        );
         assert_eq!((file.position, file.size, file.lag_bytes), (90, 130, 90));
         assert_eq!(file.checkpoints, BTreeMap::from([("slow".into(), 40), ("fast".into(), 70)]));
         assert_eq!(file.newest_log_time.as_deref(), Some("2026-11-21T20:29:43.500Z"));

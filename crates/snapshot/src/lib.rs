@@ -1,6 +1,7 @@
 //! What the agent is doing, at one moment: the source of `/metrics`, of the API and of the log.
 //!
-//! Plain data without behaviour of its own. The engine fills it, the console and the program show it.
+//! Plain data without behaviour of its own. The engine fills it, the console and the program show
+//! it.
 
 mod file;
 
@@ -110,12 +111,14 @@ impl Snapshot {
         self.components.iter().filter(|c| c.kind == "sink").map(|c| c.counters.sent_events).sum()
     }
 
-    /// What was dropped, without what was to be dropped: `1 long_line (source in), 5 panic (sink out)`.
+    /// What was dropped, without what was to be dropped:
+    /// `1 long_line (source in), 5 panic (sink out)`.
     pub fn dropped_list(&self) -> String {
         let of = |c: &ComponentSnapshot| {
             let (kind, id) = (c.kind, c.id.clone());
             let dropped = c.counters.dropped_events.clone().into_iter();
-            let reasons = dropped.filter(|(reason, events)| *events > 0 && !ON_PURPOSE.contains(reason));
+            let reasons =
+                dropped.filter(|(reason, events)| *events > 0 && !ON_PURPOSE.contains(reason));
             reasons
                 .map(move |(reason, events)| format!("{events} {reason} ({kind} {id})"))
                 .collect::<Vec<_>>()

@@ -41,7 +41,9 @@ impl Copy {
         };
         if !found.is_whole || !found.identities.covers(&current) {
             if found.length > 0 {
-                log::warn!("checkpoint store: {IDENTITIES} was damaged or incomplete; it is written again");
+                log::warn!(
+                    "checkpoint store: {IDENTITIES} was damaged or incomplete; it is written again"
+                );
             }
             copy.write(disk, &current);
         }
@@ -53,7 +55,8 @@ impl Copy {
         self.trouble.as_deref()
     }
 
-    /// The database has changed: appends what it has taken of identities; durable on return, if `sync`.
+    /// The database has changed: appends what it has taken of identities; durable on return, if
+    /// `sync`.
     pub fn append(
         &mut self,
         disk: &dyn Disk,

@@ -4,21 +4,23 @@ use crate::Pending;
 use crate::disk::{DATABASE, Disk, IDENTITIES, SystemError, Watched};
 use crate::identities::{Decoded, Identities, Identity, Records, decode};
 use redb::{
-    Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition, WriteTransaction,
+    Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition,
+    WriteTransaction,
 };
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub const SOURCES: TableDefinition<&str, &[u8]> = TableDefinition::new("sources");
 pub const ORIGINS: TableDefinition<(&str, u64), &[u8]> = TableDefinition::new("origins");
-pub const CHECKPOINTS: TableDefinition<(&str, u64, &str), &[u8]> = TableDefinition::new("checkpoints");
+pub const CHECKPOINTS: TableDefinition<(&str, u64, &str), &[u8]> =
+    TableDefinition::new("checkpoints");
 pub const LANES: TableDefinition<(&str, u64), &[u8]> = TableDefinition::new("lanes");
 
 /// Cache in bytes: an agent's checkpoints are small and written, not read.
 const STORE_CACHE_BYTES: usize = 512 * 1024;
 
-/// A row of [`SOURCES`] for all of them: what ran before is not known, so every source counts as one
-/// that did. One that believes to run for the first time may begin at the end of its files.
+/// A row of [`SOURCES`] for all of them: what ran before is not known, so every source counts as
+/// one that did. One that believes to run for the first time may begin at the end of its files.
 pub const ANY_SOURCE: &str = "";
 
 /// Why the database cannot be used.
@@ -40,7 +42,8 @@ pub struct Opened {
 
 impl Opened {
     /// Opens the database. One that is damaged is set aside; one that is missing is created, and
-    /// restored from the second copy of the identities. `was_used` says that there was a whole one before.
+    /// restored from the second copy of the identities. `was_used` says that there was a whole one
+    /// before.
     pub fn open(disk: &dyn Disk, was_used: bool) -> Result<Opened, Unusable> {
         match Opened::open_checked(disk, was_used) {
             Err(Unusable::Damaged(reason)) => {
@@ -83,7 +86,10 @@ impl Opened {
 }
 
 /// Calls the library, which a damaged file can make panic.
-fn guarded<T>(error: &SystemError, work: impl FnOnce() -> Result<T, redb::Error>) -> Result<T, Unusable> {
+fn guarded<T>(
+    error: &SystemError,
+    work: impl FnOnce() -> Result<T, redb::Error>,
+) -> Result<T, Unusable> {
     error.take();
     let done = catch_unwind(AssertUnwindSafe(work));
     // After an error of the system, whatever the library makes of it, nothing is known of the file.
@@ -91,7 +97,9 @@ fn guarded<T>(error: &SystemError, work: impl FnOnce() -> Result<T, redb::Error>
     match done {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(error)) => Err(refused().unwrap_or_else(|| Unusable::Damaged(error.to_string()))),
-        Err(_) => Err(refused().unwrap_or_else(|| Unusable::Damaged("the file is damaged".to_owned()))),
+        Err(_) => {
+            Err(refused().unwrap_or_else(|| Unusable::Damaged("the file is damaged".to_owned())))
+        }
     }
 }
 
@@ -140,7 +148,11 @@ fn say_restored(copy: &Decoded) {
             "checkpoint store: {missing} {DATABASE} is empty, missing or damaged; the ids of {files} files are \
              restored from {}{IDENTITIES}: what was delivered since its checkpoints is repeated{}",
             if is_whole { "" } else { "what is readable of " },
-            if is_whole { " under the same ids" } else { "; other files are read again under new ids" }
+            if is_whole {
+                " under the same ids"
+            } else {
+                "; other files are read again under new ids"
+            }
         ),
     }
 }
@@ -183,8 +195,8 @@ fn damaged() -> redb::Error {
     redb::Error::Corrupted("an identity fails its checksum".to_owned())
 }
 
-/// Writes what is due, in one transaction; durable on return. Gives the origins that are new, for the
-/// copy.
+/// Writes what is due, in one transaction; durable on return. Gives the origins that are new, for
+/// the copy.
 pub fn write(database: &Database, due: &Pending) -> Result<Records, redb::Error> {
     let (transaction, mut new) = (database.begin_write()?, Records::default());
     {
@@ -248,7 +260,9 @@ pub fn opened(key: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
     if u64::from_le_bytes(*seal) == hash(key, value) {
         return Some(value.to_vec());
     }
-    log::error!("checkpoint store: a value fails its checksum and is left out: some data will be repeated");
+    log::error!(
+        "checkpoint store: a value fails its checksum and is left out: some data will be repeated"
+    );
     None
 }
 

@@ -62,7 +62,11 @@ impl Folder {
         self.open.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    fn with_file<T>(&self, name: &'static str, work: impl Fn(&File) -> io::Result<T>) -> io::Result<T> {
+    fn with_file<T>(
+        &self,
+        name: &'static str,
+        work: impl Fn(&File) -> io::Result<T>,
+    ) -> io::Result<T> {
         let mut open = self.opened();
         let file = match open.take() {
             Some((of, file)) if of == name => file,
@@ -158,8 +162,8 @@ impl DatabaseFile {
         Ok(database)
     }
 
-    /// Allocates blocks for the file of this length and for what lies behind its end, as far as there
-    /// is room: without it a commit may fail on a full disk, and says so then.
+    /// Allocates blocks for the file of this length and for what lies behind its end, as far as
+    /// there is room: without it a commit may fail on a full disk, and says so then.
     fn reserve(&self, bytes: u64) {
         let wanted = self.wanted.fetch_max(bytes + RESERVE_BYTES, Ordering::Relaxed);
         let wanted = wanted.max(bytes + RESERVE_BYTES);

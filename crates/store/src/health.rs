@@ -52,8 +52,8 @@ pub struct StoreHealth {
     pub trouble: Option<String>,
     /// Seconds since the last commit that went well; one with nothing to write counts.
     pub committed_seconds: f64,
-    /// Age of the oldest change that is not committed, in seconds, at most a commit interval too much;
-    /// 0 when nothing waits.
+    /// Age of the oldest change that is not committed, in seconds, at most a commit interval too
+    /// much; 0 when nothing waits.
     pub age_seconds: f64,
     /// Failures since the start, by operation: every operation is there.
     pub errors: BTreeMap<&'static str, u64>,
@@ -102,7 +102,9 @@ impl Watch {
     pub fn copy(&self, trouble: Option<&str>) {
         let known = self.state().trouble.contains_key(&Operation::Copy);
         match trouble {
-            Some(trouble) if !known => self.done::<()>(Operation::Copy, &Err(io::Error::other(trouble))),
+            Some(trouble) if !known => {
+                self.done::<()>(Operation::Copy, &Err(io::Error::other(trouble)))
+            }
             Some(_) => {}
             None => _ = self.state().trouble.remove(&Operation::Copy),
         }

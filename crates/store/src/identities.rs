@@ -1,8 +1,8 @@
 //! The second copy of the identities: which sources ran, which files they know under which ids, and
 //! the checkpoints of a while ago.
 //!
-//! The file `identities` is a snapshot of the database, to which every identity that is kept later is
-//! appended; it is read only when the database is damaged or missing. Zeros up to a fixed length
+//! The file `identities` is a snapshot of the database, to which every identity that is kept later
+//! is appended; it is read only when the database is damaged or missing. Zeros up to a fixed length
 //! follow, so that an append needs no space of the disk and changes nothing but one or two blocks.
 //!
 //! | bytes | record |
@@ -86,7 +86,11 @@ impl Records {
     }
 
     fn checkpoint(&mut self, source: &str, origin: u64, sink: &str, offset: u64) {
-        self.push(CHECKPOINT, source, &[&origin.to_le_bytes(), &offset.to_le_bytes(), sink.as_bytes()]);
+        self.push(
+            CHECKPOINT,
+            source,
+            &[&origin.to_le_bytes(), &offset.to_le_bytes(), sink.as_bytes()],
+        );
     }
 
     fn length(&mut self, bytes: usize) {
@@ -133,7 +137,9 @@ impl Identities {
         let origins = self.0.entry(record.source.to_owned()).or_default();
         match record.change {
             Change::Ran => {}
-            Change::Origin(id, descriptor) => origins.entry(id).or_default().descriptor = descriptor.to_vec(),
+            Change::Origin(id, descriptor) => {
+                origins.entry(id).or_default().descriptor = descriptor.to_vec()
+            }
             Change::Forgotten(id) => _ = origins.remove(&id),
             Change::Checkpoint(id, sink, offset) => {
                 if let Some(identity) = origins.get_mut(&id) {

@@ -11,12 +11,12 @@
 //! | `checkpoints` | (source id, origin id, sink id) | offset, 8 bytes little endian |
 //! | `lanes` | (sink id, lane) | what the lane's last sync returned |
 //!
-//! Beside it, `identities` is a second copy of sources and origins, with checkpoints of a while ago. A
-//! database that cannot be read is set aside, and a new one restored from the copy: data is then
-//! repeated under the ids it had. A value that fails its hash is left out. Both are reported.
+//! Beside it, `identities` is a second copy of sources and origins, with checkpoints of a while
+//! ago. A database that cannot be read is set aside, and a new one restored from the copy: data is
+//! then repeated under the ids it had. A value that fails its hash is left out. Both are reported.
 //!
-//! A disk that is full, or does not let the store read or write, is no damage: a start is refused, and
-//! what cannot be committed waits for the next attempt.
+//! A disk that is full, or does not let the store read or write, is no damage: a start is refused,
+//! and what cannot be committed waits for the next attempt.
 
 mod copy;
 mod database;
@@ -87,10 +87,14 @@ impl StoreError {
     fn database(data_dir: &Path, unusable: database::Unusable) -> StoreError {
         match unusable {
             database::Unusable::Refused(error) => match StoreError::io(data_dir, error) {
-                StoreError::Io(data_dir, error) => StoreError::Database(data_dir, error.to_string()),
+                StoreError::Io(data_dir, error) => {
+                    StoreError::Database(data_dir, error.to_string())
+                }
                 other => other,
             },
-            database::Unusable::Damaged(reason) => StoreError::Database(data_dir.to_path_buf(), reason),
+            database::Unusable::Damaged(reason) => {
+                StoreError::Database(data_dir.to_path_buf(), reason)
+            }
         }
     }
 }
@@ -136,8 +140,8 @@ impl Store {
         Store::open_at(data_dir, Box::new(Folder::new(data_dir)))
     }
 
-    /// Folder in `data_dir` for what `source` holds of deleted files. Ids of components are names that
-    /// need no escaping.
+    /// Folder in `data_dir` for what `source` holds of deleted files. Ids of components are names
+    /// that need no escaping.
     pub fn held_dir(&self, source: &str) -> PathBuf {
         self.data_dir.join("held").join(source)
     }
@@ -152,7 +156,8 @@ impl Store {
         });
         let on_disk = opened.map_err(|unusable| StoreError::database(data_dir, unusable))?;
         if !was_used {
-            // Last: where this file is, database and copy were durable, and one that is missing is lost.
+            // Last: where this file is, database and copy were durable, and one that is missing is
+            // lost.
             disk.replace(FORMAT_FILE, format!("{FORMAT}\n").as_bytes()).map_err(failed)?;
         }
         let watch = Watch::new();
@@ -238,8 +243,8 @@ impl Store {
         }
     }
 
-    /// Calls `f` to commit when a lane keeps a state: with it go the checkpoints that moved, for what
-    /// other lanes have noted belongs to theirs.
+    /// Calls `f` to commit when a lane keeps a state: with it go the checkpoints that moved, for
+    /// what other lanes have noted belongs to theirs.
     pub fn on_keep(&self, f: impl Fn() -> io::Result<()> + Send + Sync + 'static) {
         let _ = self.on_keep.set(Box::new(f));
     }
@@ -267,7 +272,8 @@ impl Store {
         let begun = Instant::now();
         let due = self.gather(moved);
         self.work_on(&mut on_disk, Operation::Commit, |database, copy| {
-            // After a failure the database was opened again, which writes to it: so much is possible.
+            // After a failure the database was opened again, which writes to it: so much is
+            // possible.
             if due.is_empty() {
                 return copy.tend(&*self.disk, database);
             }
@@ -288,7 +294,10 @@ impl Store {
         pending.origins.retain(|key, descriptor| due.origins.get(key) != Some(descriptor));
     }
 
-    fn gather(&self, moved: impl FnOnce(&mut dyn FnMut(&Arc<str>, u64, &Arc<str>, u64))) -> Pending {
+    fn gather(
+        &self,
+        moved: impl FnOnce(&mut dyn FnMut(&Arc<str>, u64, &Arc<str>, u64)),
+    ) -> Pending {
         let _gate = self.gate.write().unwrap_or_else(|poisoned| poisoned.into_inner());
         let mut pending = self.pending();
         moved(&mut |source, origin, sink, offset| {
@@ -304,7 +313,9 @@ impl Store {
             copy.finish(&*self.disk, database)
         });
         if let Err(error) = finished {
-            log::warn!("checkpoint store: the second copy of the file ids is not up to date: {error}");
+            log::warn!(
+                "checkpoint store: the second copy of the file ids is not up to date: {error}"
+            );
         }
     }
 
@@ -316,7 +327,8 @@ impl Store {
         self.read(|database| {
             let table = database.begin_read()?.open_table(LANES)?;
             let value = table.get((&**sink, lane as u64))?;
-            Ok(value.and_then(|v| database::opened(&database::lane_key(sink, lane as u64), v.value())))
+            Ok(value
+                .and_then(|v| database::opened(&database::lane_key(sink, lane as u64), v.value())))
         })
     }
 
@@ -329,8 +341,13 @@ impl Store {
 fn take_lock(data_dir: &Path) -> Result<File, StoreError> {
     let failed = |error| StoreError::io(data_dir, error);
     let path = data_dir.join("lock");
-    let file =
-        OpenOptions::new().create(true).truncate(false).read(true).write(true).open(&path).map_err(failed)?;
+    let file = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .read(true)
+        .write(true)
+        .open(&path)
+        .map_err(failed)?;
     match file.try_lock() {
         Ok(()) => {}
         Err(std::fs::TryLockError::WouldBlock) => {
@@ -341,7 +358,8 @@ fn take_lock(data_dir: &Path) -> Result<File, StoreError> {
     }
     // In place, and as long as the one before: a full disk has room for that. Others only show it.
     let owner = format!("{:<1$}\n", std::process::id(), LOCK_BYTES - 1);
-    let written = file.write_all_at(owner.as_bytes(), 0).and_then(|()| file.set_len(LOCK_BYTES as u64));
+    let written =
+        file.write_all_at(owner.as_bytes(), 0).and_then(|()| file.set_len(LOCK_BYTES as u64));
     if let Err(error) = written {
         log::warn!("{}: {error}; it does not name this process", path.display());
     }
@@ -384,7 +402,8 @@ impl SourceStore {
                 if (of, origin) != (source, id) {
                     break;
                 }
-                let offset = database::offset_of(&database::checkpoint_key(source, id, sink), value.value());
+                let offset =
+                    database::offset_of(&database::checkpoint_key(source, id, sink), value.value());
                 record.checkpoints.extend(offset.map(|offset| (sink.to_owned(), offset)));
             }
             records.push(record);
@@ -414,10 +433,12 @@ impl SourceStore {
             let mut checkpoints = transaction.open_table(CHECKPOINTS)?;
             for id in origins {
                 table.remove((source, *id))?;
-                let of_origin = |(of, origin, _): (&str, u64, &str), _: &[u8]| (of, origin) == (source, *id);
-                checkpoints.retain_in((source, *id, "")..(source, id.saturating_add(1), ""), |k, v| {
-                    !of_origin(k, v)
-                })?;
+                let of_origin =
+                    |(of, origin, _): (&str, u64, &str), _: &[u8]| (of, origin) == (source, *id);
+                checkpoints
+                    .retain_in((source, *id, "")..(source, id.saturating_add(1), ""), |k, v| {
+                        !of_origin(k, v)
+                    })?;
             }
         }
         Ok(transaction.commit()?)
@@ -445,7 +466,9 @@ impl OriginStore for SourceStore {
             copy.append(&*self.store.disk, database, &self.records(origins), true)?;
             let mut pending = self.store.pending();
             // An older note of the same must not be written later.
-            origins.iter().for_each(|(id, _)| _ = pending.origins.remove(&(self.source.clone(), *id)));
+            origins
+                .iter()
+                .for_each(|(id, _)| _ = pending.origins.remove(&(self.source.clone(), *id)));
             Ok(())
         })
     }
@@ -467,13 +490,16 @@ impl OriginStore for SourceStore {
         };
         let mut pending = self.store.pending();
         pending.checkpoints.retain(|key, _| !gone(key));
-        pending.origins.retain(|(source, origin), _| *source != self.source || !origins.contains(origin));
+        pending
+            .origins
+            .retain(|(source, origin), _| *source != self.source || !origins.contains(origin));
         drop(pending);
         let mut records = Records::default();
         origins.iter().for_each(|id| records.forgotten(&self.source, *id));
         self.store.with(Operation::Forget, |database, copy| {
             self.remove(database, origins)?;
-            // Not synced: an identity that comes back belongs to no file, or to one of the same content.
+            // Not synced: an identity that comes back belongs to no file, or to one of the same
+            // content.
             copy.append(&*self.store.disk, database, &records, false)
         })
     }

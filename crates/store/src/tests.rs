@@ -44,7 +44,10 @@ fn a_lane_that_keeps_a_state_takes_the_checkpoints_along() {
     drop(store);
     let store = Arc::new(Store::open(folder.path()).unwrap());
     assert_eq!(store.lane(&sink, 0).unwrap(), Some(b"synced up to 42".to_vec()));
-    assert_eq!(store.of_source("app").origins().unwrap().0[0].checkpoints, vec![("out".into(), 42)]);
+    assert_eq!(
+        store.of_source("app").origins().unwrap().0[0].checkpoints,
+        vec![("out".into(), 42)]
+    );
 }
 
 #[test]
@@ -57,7 +60,8 @@ fn what_is_committed_is_there_after_a_restart() {
     commit(&store, 42);
     drop(store);
     let store = Arc::new(Store::open(folder.path()).unwrap());
-    let record = OriginRecord { id: 7, descriptor: b"new".to_vec(), checkpoints: vec![("out".into(), 42)] };
+    let record =
+        OriginRecord { id: 7, descriptor: b"new".to_vec(), checkpoints: vec![("out".into(), 42)] };
     assert_eq!(store.of_source("app").origins().unwrap(), (vec![record], true));
     assert_eq!(store.of_source("other").origins().unwrap(), (vec![], false));
     assert_eq!(store.lane(&Arc::from("out"), 0).unwrap(), Some(b"state".to_vec()));
@@ -129,8 +133,8 @@ fn a_start_that_a_crash_cut_off_is_made_again() {
     }
 }
 
-/// A crash between the renaming of a damaged database and the making of a new one; the one that was set
-/// aside is never touched again.
+/// A crash between the renaming of a damaged database and the making of a new one; the one that was
+/// set aside is never touched again.
 #[test]
 fn a_database_that_was_set_aside_stays_aside() {
     let folder = folder();
@@ -200,15 +204,19 @@ fn a_database_that_is_empty_or_missing_is_restored_from_the_copy() {
             std::fs::remove_file(&path).unwrap();
         }
         let store = Arc::new(Store::open(folder.path()).unwrap());
-        let record =
-            OriginRecord { id: 7, descriptor: b"file".to_vec(), checkpoints: vec![("out".into(), 42)] };
+        let record = OriginRecord {
+            id: 7,
+            descriptor: b"file".to_vec(),
+            checkpoints: vec![("out".into(), 42)],
+        };
         assert_eq!(store.of_source("app").origins().unwrap(), (vec![record], true));
         assert_eq!(store.of_source("idle").origins().unwrap(), (vec![], true));
         assert_eq!(store.of_source("new").origins().unwrap(), (vec![], false));
     }
 }
 
-/// Else a source that begins at the end of its files on its first start would leave out what it owes.
+/// Else a source that begins at the end of its files on its first start would leave out what it
+/// owes.
 #[test]
 fn where_all_is_lost_every_source_counts_as_one_that_ran() {
     let folder = folder();
@@ -247,7 +255,8 @@ fn the_copy_is_bounded_by_what_is_known() {
     let app = store.of_source("app");
     let bytes = || std::fs::metadata(folder.path().join(IDENTITIES)).unwrap().len();
     for round in 0..200u64 {
-        let kept: Vec<(u64, Vec<u8>)> = (0..20).map(|id| (round * 10 + id, vec![round as u8; 300])).collect();
+        let kept: Vec<(u64, Vec<u8>)> =
+            (0..20).map(|id| (round * 10 + id, vec![round as u8; 300])).collect();
         app.keep(&kept).unwrap();
         let gone: Vec<u64> = (round * 10..round * 10 + 10).collect();
         app.forget(&gone).unwrap();
@@ -256,6 +265,7 @@ fn the_copy_is_bounded_by_what_is_known() {
     drop((app, store));
     std::fs::write(folder.path().join(DATABASE), "").unwrap();
     let store = Arc::new(Store::open(folder.path()).unwrap());
-    let ids: Vec<u64> = store.of_source("app").origins().unwrap().0.iter().map(|record| record.id).collect();
+    let ids: Vec<u64> =
+        store.of_source("app").origins().unwrap().0.iter().map(|record| record.id).collect();
     assert_eq!(ids, (2000..2010).collect::<Vec<u64>>());
 }

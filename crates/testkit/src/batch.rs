@@ -16,7 +16,12 @@ pub struct Rows<'a> {
 
 /// A batch for sink 0 with one segment per element of `parts`, whose lines are cut at `line_max`.
 /// Its block is paid for by `grant`; its ranges are issued by `ledger`.
-pub fn batch(parts: &[Rows<'_>], line_max: usize, grant: &Arc<Grant>, ledger: &Arc<Ledger>) -> Batch {
+pub fn batch(
+    parts: &[Rows<'_>],
+    line_max: usize,
+    grant: &Arc<Grant>,
+    ledger: &Arc<Ledger>,
+) -> Batch {
     let bytes: usize = parts.iter().map(|part| part.text.len()).sum();
     let permit = grant.try_take(bytes as u64).expect("room for a block");
     let mut block = BlockPool::new().block(bytes, permit);
@@ -30,8 +35,13 @@ pub fn batch(parts: &[Rows<'_>], line_max: usize, grant: &Arc<Grant>, ledger: &A
         let (id, offset) = (0xA000_0000_0000_0001 + index as u64, 1000 * index as u64);
         let origin = Arc::new(Origin::new(id, part.name));
         ledger.open(&origin, [(0, offset)]);
-        let ack =
-            ledger.issue(id, (offset, offset + part.text.len() as u64), SinkSet::one(0), 0, Duration::ZERO);
+        let ack = ledger.issue(
+            id,
+            (offset, offset + part.text.len() as u64),
+            SinkSet::one(0),
+            0,
+            Duration::ZERO,
+        );
         builder.segment(origin, offset.wrapping_sub(begin as u64), ack);
         used = end;
     }
@@ -45,17 +55,33 @@ pub fn assert_whole(batch: &Batch) {
         assert_eq!(column.cells().len(), batch.rows(), "length of column {}", column.name);
         (0..batch.rows()).for_each(|row| _ = batch.value(column, row));
     }
-    assert!(batch.shown.as_ref().is_none_or(|shown| shown.len() == batch.rows()), "length of the shown rows");
-    assert!(batch.time.as_ref().is_none_or(|time| time.len() == batch.rows()), "length of the times");
-    assert!(batch.selection.as_ref().is_none_or(|s| s.len() == batch.rows()), "length of the selection");
+    assert!(
+        batch.shown.as_ref().is_none_or(|shown| shown.len() == batch.rows()),
+        "length of the shown rows"
+    );
+    assert!(
+        batch.time.as_ref().is_none_or(|time| time.len() == batch.rows()),
+        "length of the times"
+    );
+    assert!(
+        batch.selection.as_ref().is_none_or(|s| s.len() == batch.rows()),
+        "length of the selection"
+    );
     assert!(batch.truncated.is_sorted_by(|a, b| a < b), "cut rows ascend");
-    assert!(batch.truncated.last().is_none_or(|row| (*row as usize) < batch.rows()), "cut rows are rows");
+    assert!(
+        batch.truncated.last().is_none_or(|row| (*row as usize) < batch.rows()),
+        "cut rows are rows"
+    );
     for (row, start) in batch.starts.iter().enumerate() {
         let start = *start as usize;
         if batch.message.cells()[row].is_own() {
             continue;
         }
-        assert_eq!(batch.block.get(start..start + batch.text_len(row)), Some(batch.text(row)), "row {row}");
+        assert_eq!(
+            batch.block.get(start..start + batch.text_len(row)),
+            Some(batch.text(row)),
+            "row {row}"
+        );
     }
     let mut next_row = 0;
     for segment in batch.segments.iter() {

@@ -1,7 +1,8 @@
 //! Certificates for tests, made anew for every run: of an authority, good ones and bad ones.
 
 use rcgen::{
-    BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, date_time_ymd,
+    BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    date_time_ymd,
 };
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -97,12 +98,15 @@ impl Certificate {
             Some(authority) => {
                 let mut roots = RootCertStore::empty();
                 roots.add(chain(&authority.cert).remove(0)).expect("an authority");
-                let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider).build();
+                let verifier =
+                    WebPkiClientVerifier::builder_with_provider(roots.into(), provider).build();
                 builder.with_client_cert_verifier(verifier.expect("a verifier"))
             }
         };
         let key = PrivateKeyDer::from_pem_slice(self.key.as_bytes()).expect("a key");
-        Arc::new(builder.with_single_cert(chain(&self.cert), key).expect("a certificate with its key"))
+        Arc::new(
+            builder.with_single_cert(chain(&self.cert), key).expect("a certificate with its key"),
+        )
     }
 
     /// Writes it to `NAME.crt` and its key to `NAME.key` in `folder`.

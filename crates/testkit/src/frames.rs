@@ -1,5 +1,6 @@
-//! An endpoint that speaks the frames of sink `tcp` with acknowledgements (docs/formats/tcp-frames.md), keeps
-//! what it acknowledges, and does with each message what a test says.
+//! An endpoint that speaks the frames of sink `tcp` with acknowledgements
+//! (docs/formats/tcp-frames.md), keeps what it acknowledges, and does with each message what a test
+//! says.
 
 use crate::unpack::unpack;
 use crate::wire::{Wire, wire};
@@ -183,7 +184,8 @@ impl Visit {
                 continue;
             }
             let act = if mood == Mood::Silent { Act::KeepSilently } else { self.decide(number) };
-            let keeps = matches!(act, Act::Keep | Act::KeepSilently | Act::KeepThenReset | Act::Late(_));
+            let keeps =
+                matches!(act, Act::Keep | Act::KeepSilently | Act::KeepThenReset | Act::Late(_));
             if keeps {
                 let body = unpack(compression, &frame[13..])?;
                 self.keep(
@@ -243,8 +245,10 @@ impl Visit {
 
     fn keep(&self, session: [u8; 16], number: u64, events: u32, body: Vec<u8>) {
         let mut state = self.shared.lock();
-        let mut known =
-            state.kept.iter_mut().filter(|batch| (batch.session, batch.number) == (session, number));
+        let mut known = state
+            .kept
+            .iter_mut()
+            .filter(|batch| (batch.session, batch.number) == (session, number));
         match known.next() {
             Some(batch) => batch.times += 1,
             None => state.kept.push(Batch { session, number, events, body, times: 1 }),

@@ -1,4 +1,5 @@
-//! An endpoint that speaks HTTP/1.1, plain or with TLS, and does with each request what a test says.
+//! An endpoint that speaks HTTP/1.1, plain or with TLS, and does with each request what a test
+//! says.
 
 use crate::wire::{Wire, wire};
 use rustix::net::sockopt::set_socket_linger;
@@ -241,7 +242,14 @@ impl Visit {
             let Some((name, value)) = line.trim_end().split_once(':') else { break };
             headers.insert(name.to_ascii_lowercase(), value.trim().to_owned());
         }
-        Ok(Seen { method, path, headers, body: Vec::new(), connection: self.number, at: Instant::now() })
+        Ok(Seen {
+            method,
+            path,
+            headers,
+            body: Vec::new(),
+            connection: self.number,
+            at: Instant::now(),
+        })
     }
 
     fn body(&mut self, reading: Reading, seen: &mut Seen) -> io::Result<()> {
@@ -273,8 +281,11 @@ impl Visit {
     fn answer(&mut self, reply: Reply) -> io::Result<()> {
         match reply {
             Reply::Status(status, headers, body) => {
-                let mut text = format!("HTTP/1.1 {status} Status\r\nContent-Length: {}\r\n", body.len());
-                headers.iter().for_each(|(name, value)| text.push_str(&format!("{name}: {value}\r\n")));
+                let mut text =
+                    format!("HTTP/1.1 {status} Status\r\nContent-Length: {}\r\n", body.len());
+                headers
+                    .iter()
+                    .for_each(|(name, value)| text.push_str(&format!("{name}: {value}\r\n")));
                 self.write(format!("{text}\r\n{body}").as_bytes())
             }
             Reply::Raw(bytes) => {
@@ -307,8 +318,8 @@ impl Visit {
 
     /// Breaks the connection off.
     fn reset(&self) -> io::Result<()> {
-        // Without time to linger the last handle that closes the socket sends a reset; another handle
-        // is kept for the end of the endpoint, and goes first.
+        // Without time to linger the last handle that closes the socket sends a reset; another
+        // handle is kept for the end of the endpoint, and goes first.
         set_socket_linger(&self.socket, Some(Duration::ZERO))?;
         let own = self.socket.peer_addr()?;
         self.shared.lock().open.retain(|other| other.peer_addr().is_ok_and(|peer| peer != own));

@@ -78,7 +78,8 @@ impl Kafka {
         let data = folder.path().join("data");
         fs::create_dir(&data).expect("a data folder");
         for file in ["meta.properties", "bootstrap.checkpoint"] {
-            fs::copy(install.template().join(file), data.join(file)).expect("a formatted data folder");
+            fs::copy(install.template().join(file), data.join(file))
+                .expect("a formatted data folder");
         }
         let tls = options.has_tls().then(|| Certificates::make(folder.path()));
         let ports = Ports::choose(&options);
@@ -90,15 +91,24 @@ impl Kafka {
         Kafka { options, install, ports, tls, broker: None, admin, folder }
     }
 
-    /// Starts the broker and waits until it serves; the fault with the end of its log if it does not.
+    /// Starts the broker and waits until it serves; the fault with the end of its log if it does
+    /// not.
     fn launch(&mut self) -> Result<(), String> {
         let properties = self.folder.path().join("server.properties");
-        let text = self.options.properties(&self.ports, &self.folder.path().join("data"), self.tls.as_ref());
+        let text = self.options.properties(
+            &self.ports,
+            &self.folder.path().join("data"),
+            self.tls.as_ref(),
+        );
         fs::write(&properties, text).expect("server.properties is written");
-        let log = File::options().create(true).append(true).open(self.log_path()).expect("a log file");
+        let log =
+            File::options().create(true).append(true).open(self.log_path()).expect("a log file");
         let mut command = self.install.java(&self.options);
         command.arg("kafka.Kafka").arg(&properties);
-        command.stdin(Stdio::null()).stdout(log.try_clone().expect("the log file twice")).stderr(log);
+        command
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().expect("the log file twice"))
+            .stderr(log);
         self.broker = Some(process::spawn(command).expect("java starts"));
         self.wait_ready()
     }
@@ -109,8 +119,13 @@ impl Kafka {
             let broker = self.broker.as_mut().expect("a broker was started");
             let ended = broker.try_wait().expect("the broker's status");
             if ended.is_some() || begun.elapsed() > PATIENCE {
-                let what = ended.map_or("is not ready".to_owned(), |status| format!("ended with {status}"));
-                return Err(format!("Kafka {what} after {:?}:\n{}", begun.elapsed(), self.log_tail()));
+                let what = ended
+                    .map_or("is not ready".to_owned(), |status| format!("ended with {status}"));
+                return Err(format!(
+                    "Kafka {what} after {:?}:\n{}",
+                    begun.elapsed(),
+                    self.log_tail()
+                ));
             }
         }
         Ok(())
@@ -118,7 +133,8 @@ impl Kafka {
 
     /// Whether the broker has joined and leads every partition it has.
     fn is_ready(&self) -> bool {
-        let Ok(metadata) = self.admin.inner().fetch_metadata(None, Duration::from_millis(500)) else {
+        let Ok(metadata) = self.admin.inner().fetch_metadata(None, Duration::from_millis(500))
+        else {
             return false;
         };
         let mut partitions = metadata.topics().iter().flat_map(|topic| topic.partitions());
@@ -193,7 +209,9 @@ impl Kafka {
     /// What a client of librdkafka needs for a listener. For a login it lacks `sasl.mechanisms`.
     pub fn client(&self, listener: Listener) -> ClientConfig {
         let mut client = ClientConfig::new();
-        client.set("bootstrap.servers", self.address(listener)).set("security.protocol", listener.name());
+        client
+            .set("bootstrap.servers", self.address(listener))
+            .set("security.protocol", listener.name());
         if listener.has_tls() {
             client.set("ssl.ca.location", path_text(&self.certificates().ca));
         }
@@ -203,10 +221,11 @@ impl Kafka {
         client
     }
 
-    /// Runs one of Kafka's own command line tools by its main class; what it prints. For rare things:
-    /// each call takes the start of a JVM.
+    /// Runs one of Kafka's own command line tools by its main class; what it prints. For rare
+    /// things: each call takes the start of a JVM.
     pub fn tool(&self, class: &str, args: &[&str]) -> String {
-        let mut command = self.install.java(&KafkaOptions { heap: "64m", ..KafkaOptions::default() });
+        let mut command =
+            self.install.java(&KafkaOptions { heap: "64m", ..KafkaOptions::default() });
         command.arg(class).args(["--bootstrap-server", &self.bootstrap()]).args(args);
         process::output(command)
     }

@@ -1,6 +1,6 @@
 //! What surrounds a component in a test: fake sources and sinks, the engine's side of a source
-//! driven by hand, batches made and checked, randomness that can be repeated, real servers. For tests
-//! and benchmarks only.
+//! driven by hand, batches made and checked, randomness that can be repeated, real servers. For
+//! tests and benchmarks only.
 
 mod batch;
 pub mod certificates;

@@ -18,7 +18,13 @@ pub fn cut_lines(content: &[u8], line_max: usize, long: LongLine) -> Vec<(u64, V
     rows
 }
 
-fn cut(mut text: &[u8], mut offset: u64, line_max: usize, long: LongLine, rows: &mut Vec<(u64, Vec<u8>)>) {
+fn cut(
+    mut text: &[u8],
+    mut offset: u64,
+    line_max: usize,
+    long: LongLine,
+    rows: &mut Vec<(u64, Vec<u8>)>,
+) {
     if text.len() <= line_max {
         return rows.push((offset, text.to_vec()));
     }

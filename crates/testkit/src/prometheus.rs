@@ -1,7 +1,7 @@
 //! A real Prometheus, for tests.
 //!
-//! `scripts/servers` installs it. Its data are in a temporary folder, it listens on loopback, and it ends with the
-//! test process.
+//! `scripts/servers` installs it. Its data are in a temporary folder, it listens on loopback, and
+//! it ends with the test process.
 
 use crate::kafka::process::spawn;
 use serde_json::Value;
@@ -61,14 +61,16 @@ impl Prometheus {
 
     fn try_start(program: &str, options: &PrometheusOptions) -> Option<Prometheus> {
         let memory = Path::new("/dev/shm");
-        let folder = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
+        let folder =
+            if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
         let folder = folder.expect("a temporary folder");
         let config = format!(
             "global: {{ scrape_interval: 500ms, scrape_timeout: 500ms }}\nscrape_configs:\n  - job_name: agent\n    \
              static_configs: [{{ targets: {:?} }}]\n",
             options.scrape
         );
-        fs::write(folder.path().join("prometheus.yml"), config).expect("the configuration is written");
+        fs::write(folder.path().join("prometheus.yml"), config)
+            .expect("the configuration is written");
         let address = format!("127.0.0.1:{}", free_port());
         let log = File::create(folder.path().join("log")).expect("a log file");
         let mut command = Command::new("setpriv");
@@ -116,10 +118,12 @@ impl Prometheus {
         head.contains(" 200 ").then(|| body.to_owned())
     }
 
-    /// What a query gives: a list of series, each with `metric` and `value`, or `values` for a range such as `x[5m]`.
+    /// What a query gives: a list of series, each with `metric` and `value`, or `values` for a
+    /// range such as `x[5m]`.
     pub fn query(&self, query: &str) -> Vec<Value> {
         let encoded: String = query.bytes().map(|byte| format!("%{byte:02X}")).collect();
-        let body = self.get(&format!("/api/v1/query?query={encoded}")).expect("a query that is answered");
+        let body =
+            self.get(&format!("/api/v1/query?query={encoded}")).expect("a query that is answered");
         let answer: Value = serde_json::from_str(&body).expect("JSON");
         assert_eq!(answer["status"], "success", "{body}");
         answer["data"]["result"].as_array().expect("a list").clone()

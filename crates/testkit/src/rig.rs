@@ -2,8 +2,8 @@
 
 use crate::store::MemoryStore;
 use millstream_model::{
-    BlockPool, Counters, Grant, Ledger, Now, OwnMetrics, Polled, SinkSet, Source, SourceCx, SourceInfo,
-    SourceOpen, Troubles,
+    BlockPool, Counters, Grant, Ledger, Now, OwnMetrics, Polled, SinkSet, Source, SourceCx,
+    SourceInfo, SourceOpen, Troubles,
 };
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex};
@@ -58,7 +58,8 @@ impl SourceRig {
     /// A rig over a store that may know origins from before.
     pub fn over(store: Arc<MemoryStore>, sinks: &[&str]) -> SourceRig {
         let memory = Path::new("/dev/shm");
-        let folder = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
+        let folder =
+            if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
         let folder = Arc::new(folder.expect("a folder"));
         SourceRig {
             held_dir: folder.path().join("held/app"),
@@ -68,7 +69,11 @@ impl SourceRig {
             ledger: Ledger::new(),
             counters: Arc::default(),
             troubles: Arc::default(),
-            info: Arc::new(SourceInfo { id: "app".into(), host: "here".into(), ..SourceInfo::default() }),
+            info: Arc::new(SourceInfo {
+                id: "app".into(),
+                host: "here".into(),
+                ..SourceInfo::default()
+            }),
             grant: Grant::new(256 << 20),
             pool: BlockPool::new(),
             room: (0..sinks.len()).collect(),
@@ -148,7 +153,8 @@ impl SourceRig {
         self.store.crash();
         let sinks: Vec<&str> = self.sinks.iter().map(|(_, id)| id.as_str()).collect();
         let mut next = SourceRig::over(self.store.clone(), &sinks);
-        (next.info, next.until_eof, next.expansion) = (self.info.clone(), self.until_eof, self.expansion);
+        (next.info, next.until_eof, next.expansion) =
+            (self.info.clone(), self.until_eof, self.expansion);
         (next.held_dir, next.folder) = (self.held_dir.clone(), self.folder.clone());
         next.now.unix_ns = self.now.unix_ns + 1_000_000_000;
         next

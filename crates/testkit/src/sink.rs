@@ -2,8 +2,8 @@
 
 use crate::Random;
 use millstream_model::{
-    Batch, BoxFuture, ComponentError, DeliverError, Delivery, EncodeCx, Encoder, Lane, LaneCx, Outcome,
-    Payload, Settled, Sink,
+    Batch, BoxFuture, ComponentError, DeliverError, Delivery, EncodeCx, Encoder, Lane, LaneCx,
+    Outcome, Payload, Settled, Sink,
 };
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -24,7 +24,8 @@ pub struct Temper {
     pub sends: bool,
     /// Time of each delivery.
     pub delay: Duration,
-    /// Time of each sync; what was delivered waits for one twenty times as long, and a second at least.
+    /// Time of each sync; what was delivered waits for one twenty times as long, and a second at
+    /// least.
     pub sync_delay: Duration,
 }
 
@@ -128,7 +129,14 @@ impl Sink for FakeSink {
         let opened = self.shelf.open(cx.lane, synced, self.temper.syncs && !self.temper.sends);
         let random = Random::new(self.seed ^ opened << 16);
         let (shelf, temper) = (self.shelf.clone(), self.temper);
-        Box::new(FakeLane { shelf, temper, lane: cx.lane, random, flying: VecDeque::new(), landed: 0 })
+        Box::new(FakeLane {
+            shelf,
+            temper,
+            lane: cx.lane,
+            random,
+            flying: VecDeque::new(),
+            landed: 0,
+        })
     }
 }
 
@@ -178,7 +186,10 @@ impl FakeLane {
 }
 
 impl Lane for FakeLane {
-    fn deliver<'a>(&'a mut self, payload: &'a Payload) -> BoxFuture<'a, Result<Delivery, DeliverError>> {
+    fn deliver<'a>(
+        &'a mut self,
+        payload: &'a Payload,
+    ) -> BoxFuture<'a, Result<Delivery, DeliverError>> {
         Box::pin(async move {
             if !self.temper.delay.is_zero() {
                 tokio::time::sleep(self.temper.delay).await;
@@ -195,7 +206,10 @@ impl Lane for FakeLane {
                 self.flying.push_back(payload.parts.concat());
                 return Ok(Delivery::Sent);
             }
-            payload.parts.iter().for_each(|part| self.shelf.put(self.lane, part, !self.temper.syncs));
+            payload
+                .parts
+                .iter()
+                .for_each(|part| self.shelf.put(self.lane, part, !self.temper.syncs));
             Ok(if self.temper.syncs { Delivery::Taken } else { Delivery::Durable })
         })
     }

@@ -19,8 +19,9 @@ impl MemoryLog {
     /// `origins` logs of `lines` lines each; a line named in `poison` (origin, line) ends in `!`.
     pub fn new(origins: usize, lines: usize, poison: &[(usize, usize)]) -> MemoryLog {
         let text = |origin: usize| {
-            let line =
-                |n: usize| format!("{origin}:{n}{}\n", if poison.contains(&(origin, n)) { "!" } else { "" });
+            let line = |n: usize| {
+                format!("{origin}:{n}{}\n", if poison.contains(&(origin, n)) { "!" } else { "" })
+            };
             (0..lines).map(line).collect::<String>().into_bytes()
         };
         MemoryLog { origins: (0..origins).map(text).collect() }
@@ -48,7 +49,8 @@ impl MemoryLog {
             open.ledger.open(&origin, checkpoints.iter().copied());
             tails.push((origin, Cursors::resume(checkpoints)));
         }
-        let ids: Vec<(u64, Vec<u8>)> = tails.iter().map(|(origin, _)| (origin.id, Vec::new())).collect();
+        let ids: Vec<(u64, Vec<u8>)> =
+            tails.iter().map(|(origin, _)| (origin.id, Vec::new())).collect();
         open.store.keep(&ids).expect("the store takes the origins");
         let (log, random, sinks) = (self.clone(), Random::new(seed), open.sinks.clone());
         let (store, ledger) = (open.store.clone(), open.ledger.clone());
@@ -96,7 +98,8 @@ impl Source for MemorySource {
 
     fn reach(&mut self, sinks: &[(usize, String)]) {
         let (kept, _) = self.store.origins().expect("the store can be read");
-        let (stay, come): (Vec<_>, Vec<_>) = sinks.iter().partition(|sink| self.sinks.contains(sink));
+        let (stay, come): (Vec<_>, Vec<_>) =
+            sinks.iter().partition(|sink| self.sinks.contains(sink));
         for (origin, cursors) in &mut self.tails {
             let record = kept.iter().find(|record| record.id == origin.id);
             let checkpoint =
@@ -121,7 +124,11 @@ impl MemorySource {
         if choice.cursor.attempt >= 3 {
             lines = 1;
         }
-        let ends = text[begin..limit].iter().enumerate().filter(|(_, b)| **b == b'\n').map(|(i, _)| i as u32);
+        let ends = text[begin..limit]
+            .iter()
+            .enumerate()
+            .filter(|(_, b)| **b == b'\n')
+            .map(|(i, _)| i as u32);
         let newlines: Vec<u32> = ends.take(lines).collect();
         let bytes = newlines.last().map_or(0, |last| *last as usize + 1);
         block.memory()[..bytes].copy_from_slice(&text[begin..begin + bytes]);
@@ -129,8 +136,13 @@ impl MemorySource {
         builder.lines(block.filled(bytes), 0, &newlines, 1000, LongLine::Truncate);
         let (origin, cursors) = &mut self.tails[index];
         let range = (begin as u64, (begin + bytes) as u64);
-        let ack =
-            cx.ledger.issue(origin.id, range, choice.cursor.sinks, choice.cursor.attempt, cx.now.since_start);
+        let ack = cx.ledger.issue(
+            origin.id,
+            range,
+            choice.cursor.sinks,
+            choice.cursor.attempt,
+            cx.now.since_start,
+        );
         builder.segment(origin.clone(), range.0, ack);
         cx.counters.received(newlines.len() as u64, bytes as u64);
         origin.state.read(bytes as u64, range.1);

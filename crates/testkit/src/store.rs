@@ -48,7 +48,8 @@ impl MemoryStore {
         self.lock().full = full;
     }
 
-    /// Commits what was noted and the checkpoints that have moved, as the engine does once a second.
+    /// Commits what was noted and the checkpoints that have moved, as the engine does once a
+    /// second.
     pub fn commit(&self, ledger: &Ledger, sinks: &[(usize, String)]) {
         let moved = ledger.take_moved();
         let mut state = self.lock();
@@ -83,7 +84,11 @@ impl OriginStore for MemoryStore {
         let record = |(id, kept): (&u64, &Kept)| OriginRecord {
             id: *id,
             descriptor: kept.descriptor.clone(),
-            checkpoints: kept.checkpoints.iter().map(|(sink, offset)| (sink.clone(), *offset)).collect(),
+            checkpoints: kept
+                .checkpoints
+                .iter()
+                .map(|(sink, offset)| (sink.clone(), *offset))
+                .collect(),
         };
         Ok((state.kept.iter().map(record).collect(), state.ran_before))
     }

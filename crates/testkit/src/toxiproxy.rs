@@ -1,7 +1,7 @@
 //! A real toxiproxy, for tests: connections that are slow, narrow, cut, or gone.
 //!
-//! `scripts/servers` installs it. One process serves all tests, each with proxies of its own, and ends
-//! with the test process.
+//! `scripts/servers` installs it. One process serves all tests, each with proxies of its own, and
+//! ends with the test process.
 
 use crate::kafka::process::spawn;
 use serde_json::{Value, json};
@@ -42,9 +42,13 @@ impl Toxiproxy {
     fn get() -> &'static Toxiproxy {
         static SHARED: LazyLock<Toxiproxy> = LazyLock::new(|| {
             let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/servers");
-            let output = Command::new(script).arg("toxiproxy").output().expect("scripts/servers runs");
+            let output =
+                Command::new(script).arg("toxiproxy").output().expect("scripts/servers runs");
             let message = String::from_utf8_lossy(&output.stderr);
-            assert!(output.status.success(), "scripts/servers cannot install toxiproxy:\n{message}");
+            assert!(
+                output.status.success(),
+                "scripts/servers cannot install toxiproxy:\n{message}"
+            );
             let program = String::from_utf8_lossy(&output.stdout).trim().to_owned();
             // Somebody else may take the port in between.
             (0..5).find_map(|_| Toxiproxy::start(&program)).expect("toxiproxy starts")
@@ -75,7 +79,10 @@ impl Toxiproxy {
     fn ask(&self, method: &str, path: &str, body: &Value) -> Value {
         let answer = self.try_ask(method, path, body).expect("toxiproxy answers");
         let (head, body) = answer.split_once("\r\n\r\n").expect("a whole answer");
-        assert!(head.split(' ').nth(1).is_some_and(|status| status.starts_with('2')), "{path}: {answer}");
+        assert!(
+            head.split(' ').nth(1).is_some_and(|status| status.starts_with('2')),
+            "{path}: {answer}"
+        );
         serde_json::from_str(body).unwrap_or_default()
     }
 
@@ -83,7 +90,9 @@ impl Toxiproxy {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let length = body.len();
-        let head = format!("{method} {path} HTTP/1.0\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n");
+        let head = format!(
+            "{method} {path} HTTP/1.0\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n"
+        );
         stream.write_all((head + &body).as_bytes()).ok()?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer).ok()?;
@@ -110,26 +119,37 @@ impl Proxy {
         Proxy { name, port }
     }
 
-    /// Adds one of toxiproxy's faults, such as `latency` with `{"latency": 100}`, under its own name.
+    /// Adds one of toxiproxy's faults, such as `latency` with `{"latency": 100}`, under its own
+    /// name.
     pub fn add(&self, fault: &str, stream: Stream, attributes: Value) {
         let stream = if stream == Stream::Up { "upstream" } else { "downstream" };
-        let toxic = json!({ "name": fault, "type": fault, "stream": stream, "attributes": attributes });
+        let toxic =
+            json!({ "name": fault, "type": fault, "stream": stream, "attributes": attributes });
         Toxiproxy::get().ask("POST", &format!("/proxies/{}/toxics", self.name), &toxic);
     }
 
     /// Takes a fault away.
     pub fn remove(&self, fault: &str) {
-        Toxiproxy::get().ask("DELETE", &format!("/proxies/{}/toxics/{fault}", self.name), &Value::Null);
+        Toxiproxy::get().ask(
+            "DELETE",
+            &format!("/proxies/{}/toxics/{fault}", self.name),
+            &Value::Null,
+        );
     }
 
     /// Nobody listens, and all connections are closed; or it listens again, at the same port.
     pub fn enable(&self, is_up: bool) {
-        Toxiproxy::get().ask("POST", &format!("/proxies/{}", self.name), &json!({ "enabled": is_up }));
+        Toxiproxy::get().ask(
+            "POST",
+            &format!("/proxies/{}", self.name),
+            &json!({ "enabled": is_up }),
+        );
     }
 }
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        let _ = Toxiproxy::get().try_ask("DELETE", &format!("/proxies/{}", self.name), &Value::Null);
+        let _ =
+            Toxiproxy::get().try_ask("DELETE", &format!("/proxies/{}", self.name), &Value::Null);
     }
 }

@@ -1,11 +1,11 @@
-//! Compressed bodies as an endpoint reads them. gzip and zlib are read by another library than the agent
-//! writes them with.
+//! Compressed bodies as an endpoint reads them. gzip and zlib are read by another library than the
+//! agent writes them with.
 
 use flate2::read::{GzDecoder, ZlibDecoder};
 use std::io::{self, Read};
 
-/// What is in a body with this `Content-Encoding`; `identity` and nothing are no compression, `deflate` is
-/// zlib's form, `snappy` the block form, `lz4` the frame form.
+/// What is in a body with this `Content-Encoding`; `identity` and nothing are no compression,
+/// `deflate` is zlib's form, `snappy` the block form, `lz4` the frame form.
 ///
 /// # Errors
 ///

@@ -10,8 +10,9 @@ use serde_json::{Map, Value};
 /// On what is no YAML, and on aliases and keys that are no text.
 pub fn yaml(text: &str) -> Value {
     let events = Parser::new_from_str(text).map(|event| event.expect("YAML").0);
-    let is_content =
-        |event: &Event<'_>| !matches!(event, Event::StreamStart | Event::DocumentStart(_) | Event::Nothing);
+    let is_content = |event: &Event<'_>| {
+        !matches!(event, Event::StreamStart | Event::DocumentStart(_) | Event::Nothing)
+    };
     let mut events = events.filter(is_content);
     let first = events.next().expect("a YAML document");
     value(first, &mut events)
@@ -31,9 +32,14 @@ fn value<'a>(first: Event<'a>, events: &mut impl Iterator<Item = Event<'a>>) -> 
         Event::MappingStart(..) => {
             let mut map = Map::new();
             while let Some(event) = events.next().filter(|event| *event != Event::MappingEnd) {
-                let Event::Scalar(key, ..) = event else { panic!("a key that is no text: {event:?}") };
+                let Event::Scalar(key, ..) = event else {
+                    panic!("a key that is no text: {event:?}")
+                };
                 let first = events.next().expect("a value behind its key");
-                assert!(map.insert(key.into_owned(), value(first, events)).is_none(), "a key twice");
+                assert!(
+                    map.insert(key.into_owned(), value(first, events)).is_none(),
+                    "a key twice"
+                );
             }
             Value::Object(map)
         }
@@ -45,8 +51,9 @@ fn value<'a>(first: Event<'a>, events: &mut impl Iterator<Item = Event<'a>>) -> 
 fn plain(text: &str) -> Value {
     match text {
         "" | "~" => Value::Null,
-        _ => {
-            serde_json::from_str(text).ok().filter(|v: &Value| !v.is_string()).unwrap_or_else(|| text.into())
-        }
+        _ => serde_json::from_str(text)
+            .ok()
+            .filter(|v: &Value| !v.is_string())
+            .unwrap_or_else(|| text.into()),
     }
 }

@@ -19,8 +19,8 @@ const CODECS: [&str; 4] = ["gzip", "snappy", "lz4", "zstd"];
 fn produce(client: &ClientConfig, topic: &str, lines: &[String]) {
     let producer: BaseProducer = client.create().expect("a producer");
     for line in lines {
-        let headers =
-            OwnedHeaders::new().insert(Header { key: "length", value: Some(&line.len().to_string()) });
+        let headers = OwnedHeaders::new()
+            .insert(Header { key: "length", value: Some(&line.len().to_string()) });
         let record = BaseRecord::to(topic).partition(0).key("a key").payload(line).headers(headers);
         producer.send(record).expect("room in the queue");
     }
@@ -124,7 +124,11 @@ fn logins_and_certificates_are_checked() {
     let certificates = kafka.certificates();
     let mut client = kafka.client(Listener::Ssl);
     // With TLS 1.3 the handshake is over for the client before the broker refuses: it hangs up.
-    assert_eq!(deliver(&client, "guarded", "x"), Err(Code::AllBrokersDown), "without a certificate");
+    assert_eq!(
+        deliver(&client, "guarded", "x"),
+        Err(Code::AllBrokersDown),
+        "without a certificate"
+    );
     identify(&mut client, &certificates.other_client_cert, &certificates.other_client_key);
     assert_eq!(
         deliver(&client, "guarded", "x"),
@@ -151,7 +155,10 @@ fn rights_and_limits_hold() {
         listeners: vec![Listener::SaslPlaintext],
         acl: true,
         message_max_bytes: Some(2000),
-        properties: vec!["delete.topic.enable=true".to_owned(), "message.max.bytes=1000".to_owned()],
+        properties: vec![
+            "delete.topic.enable=true".to_owned(),
+            "message.max.bytes=1000".to_owned(),
+        ],
         ..KafkaOptions::default()
     });
     assert_eq!(cpus(&kafka.pid().to_string()), cpu);
@@ -162,7 +169,11 @@ fn rights_and_limits_hold() {
     kafka.allow("Write", "mine");
     assert_eq!(deliver(&client, "mine", "x"), Ok(()));
     let long = "x".repeat(1500);
-    assert_eq!(deliver(&client, "mine", &long), Err(Code::MessageSizeTooLarge), "the last line counts");
+    assert_eq!(
+        deliver(&client, "mine", &long),
+        Err(Code::MessageSizeTooLarge),
+        "the last line counts"
+    );
     assert_eq!(texts(&kafka, "mine"), ["x"]);
 }
 
@@ -203,7 +214,8 @@ impl ProducerContext for Verdict {
 }
 
 fn deliver(client: &ClientConfig, topic: &str, payload: &str) -> Result<(), Code> {
-    let producer: BaseProducer<Verdict> = client.create_with_context(Verdict::default()).expect("a producer");
+    let producer: BaseProducer<Verdict> =
+        client.create_with_context(Verdict::default()).expect("a producer");
     producer.send(BaseRecord::<str, str>::to(topic).payload(payload)).expect("room in the queue");
     let begun = Instant::now();
     loop {
@@ -236,12 +248,15 @@ fn a_test_process_that_is_killed_leaves_nothing() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("the tests start");
-    let mut said =
-        BufReader::new(tests.stderr.take().expect("its errors")).lines().map(|line| line.expect("text"));
-    let pid = said.find_map(|line| Some(line.strip_prefix("broker ")?.to_owned())).expect("a broker");
+    let mut said = BufReader::new(tests.stderr.take().expect("its errors"))
+        .lines()
+        .map(|line| line.expect("text"));
+    let pid =
+        said.find_map(|line| Some(line.strip_prefix("broker ")?.to_owned())).expect("a broker");
     let broker = Path::new("/proc").join(pid);
     let command = std::fs::read_to_string(broker.join("cmdline")).expect("a broker that runs");
-    let properties = Path::new(command.trim_end_matches('\0').rsplit('\0').next().expect("an argument"));
+    let properties =
+        Path::new(command.trim_end_matches('\0').rsplit('\0').next().expect("an argument"));
     assert!(properties.is_file(), "{}", properties.display());
     tests.kill().expect("the tests are killed");
     tests.wait().expect("the tests are gone");

@@ -35,16 +35,22 @@ impl Fields {
             Said::Offset(seconds) => self.at(day, reference_ns, |_| seconds),
             Said::Nothing => self.at(day, reference_ns, |minute| zone.offset_seconds(minute)),
             Said::Name(name) if zone.named_seconds(0, name).is_none() => Err(Fault::Zone),
-            Said::Name(name) => {
-                self.at(day, reference_ns, |minute| zone.named_seconds(minute, name).unwrap_or_default())
-            }
+            Said::Name(name) => self.at(day, reference_ns, |minute| {
+                zone.named_seconds(minute, name).unwrap_or_default()
+            }),
         }
     }
 
     /// The same of a date, where local time is ahead of UTC by so many seconds at a local minute.
     #[inline]
-    fn at(&self, day: Day, reference_ns: i64, offset_seconds: impl Fn(i64) -> i32) -> Result<i64, Fault> {
-        let [hour, minute, second] = [Part::Hour, Part::Minute, Part::Second].map(|part| self.get(part));
+    fn at(
+        &self,
+        day: Day,
+        reference_ns: i64,
+        offset_seconds: impl Fn(i64) -> i32,
+    ) -> Result<i64, Fault> {
+        let [hour, minute, second] =
+            [Part::Hour, Part::Minute, Part::Second].map(|part| self.get(part));
         if hour > 23 || minute > 59 || second > 60 {
             return Err(Fault::Date);
         }
@@ -110,7 +116,8 @@ fn is_leap(year: i64) -> bool {
     year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
 }
 
-/// Days from 1970 to the first day of a year after 0: the leap days are those of the years before it.
+/// Days from 1970 to the first day of a year after 0: the leap days are those of the years before
+/// it.
 fn days_before(year: i64) -> i64 {
     let past = year - 1;
     past * 365 + past / 4 - past / 100 + past / 400 - 719_162

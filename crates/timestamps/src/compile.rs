@@ -17,9 +17,9 @@ pub struct Format {
 }
 
 impl Format {
-    /// Compiles a format: a preset (`iso8601`, `rfc3339`, `epoch_s`, `epoch_ms`, `epoch_us`, `epoch_ns`)
-    /// or pieces as `strptime` has them. `zone` is that of times that do not say theirs, UTC without it;
-    /// `%Z` then takes the names of its distances.
+    /// Compiles a format: a preset (`iso8601`, `rfc3339`, `epoch_s`, `epoch_ms`, `epoch_us`,
+    /// `epoch_ns`) or pieces as `strptime` has them. `zone` is that of times that do not say
+    /// theirs, UTC without it; `%Z` then takes the names of its distances.
     ///
     /// # Errors
     ///
@@ -30,13 +30,18 @@ impl Format {
             None => pieces(text)?,
         };
         if zone.as_ref().is_some_and(|zone| zone.fixed_seconds().is_none()) {
-            steps.iter_mut().filter(|step| **step == Step::Utc).for_each(|step| *step = Step::ZoneName);
+            steps
+                .iter_mut()
+                .filter(|step| **step == Step::Utc)
+                .for_each(|step| *step = Step::ZoneName);
         }
         let has = |part| steps.iter().any(|step| step.gives(part));
         let is_epoch = steps.iter().any(|step| matches!(step, Step::Epoch(_)));
         let says_zone = |step: &Step| matches!(step, Step::Offset { optional: false } | Step::Utc);
         if zone.is_some() && (is_epoch || steps.iter().any(says_zone)) {
-            return Err("every text of this format says its own time zone; leave out timezone".into());
+            return Err(
+                "every text of this format says its own time zone; leave out timezone".into()
+            );
         }
         let day = if is_epoch { Day::Epoch } else { day(&has)? };
         if !is_epoch && !has(Part::Hour) {
@@ -69,7 +74,12 @@ impl Format {
     }
 
     #[inline]
-    pub(crate) fn read(&self, text: &[u8], reference_ns: i64, fields: &mut Fields) -> Result<Stamp, Fault> {
+    pub(crate) fn read(
+        &self,
+        text: &[u8],
+        reference_ns: i64,
+        fields: &mut Fields,
+    ) -> Result<Stamp, Fault> {
         let mut len = 0;
         for step in &self.steps {
             len = step.read(text, len, fields).ok_or(Fault::Text(len))?;
@@ -77,8 +87,8 @@ impl Format {
         Ok(Stamp { ns: fields.resolve(self.day, &self.zone, reference_ns)?, len })
     }
 
-    /// The time `ns` without second and fraction, if every second of its minute adds to it: not of a
-    /// number of seconds, nor where the years meet that are found.
+    /// The time `ns` without second and fraction, if every second of its minute adds to it: not of
+    /// a number of seconds, nor where the years meet that are found.
     pub(crate) fn minute_ns(&self, ns: i64, fields: &Fields, reference_ns: i64) -> Option<i64> {
         let minute_ns = ns - fields.get(Part::Second) * SECOND_NS - fields.fraction_ns;
         match self.day {
@@ -94,7 +104,9 @@ impl Format {
         let last = self.steps.last();
         matches!(
             last,
-            Some(Fraction(..) | PointFraction | Offset { .. } | Padded(_) | Hour12 { .. } | ZoneName)
+            Some(
+                Fraction(..) | PointFraction | Offset { .. } | Padded(_) | Hour12 { .. } | ZoneName
+            )
         )
     }
 }
@@ -102,7 +114,11 @@ impl Format {
 fn preset(text: &str) -> Option<Vec<Step>> {
     if let Some((_, unit_ns)) = EPOCH_UNITS.iter().find(|(name, _)| *name == text) {
         let whole = Step::Epoch(*unit_ns);
-        return Some(if *unit_ns == SECOND_NS { vec![whole, Step::PointFraction] } else { vec![whole] });
+        return Some(if *unit_ns == SECOND_NS {
+            vec![whole, Step::PointFraction]
+        } else {
+            vec![whole]
+        });
     }
     let optional = match text {
         "iso8601" => true,
@@ -152,7 +168,9 @@ fn one_piece(rest: &str) -> Result<(Vec<Step>, &str), String> {
     if let [count @ b'1'..=b'9', b'f', ..] = rest.as_bytes() {
         return special(2, vec![Step::Fraction(count - b'0', count - b'0')]);
     }
-    if let Some(part) = rest.strip_prefix('-').and_then(|rest| rest.chars().next()).and_then(unpadded) {
+    if let Some(part) =
+        rest.strip_prefix('-').and_then(|rest| rest.chars().next()).and_then(unpadded)
+    {
         return special(2, vec![part]);
     }
     let letter = rest.chars().next();
@@ -263,7 +281,10 @@ fn twice(steps: &[Step]) -> Result<(), String> {
     let count = |is: &dyn Fn(&&Step) -> bool| steps.iter().filter(is).count();
     let more = [
         ("the fraction", count(&|step| matches!(step, Step::Fraction(..) | Step::PointFraction))),
-        ("the time zone", count(&|step| matches!(step, Step::Offset { .. } | Step::Utc | Step::ZoneName))),
+        (
+            "the time zone",
+            count(&|step| matches!(step, Step::Offset { .. } | Step::Utc | Step::ZoneName)),
+        ),
         ("the time since 1970", count(&|step| matches!(step, Step::Epoch(_)))),
         ("%p", count(&|step| matches!(step, Step::Meridiem))),
     ];
@@ -287,7 +308,9 @@ fn fused(steps: &[Step]) -> Vec<Step> {
             [Step::Year, Byte(a), Two(Month), Byte(b), Two(Day), after @ ..] if a == b => {
                 (Step::YearMonthDay(*a), after)
             }
-            [Two(Day), Byte(a), Step::Month { full: false }, Byte(b), Step::Year, after @ ..] if a == b => {
+            [Two(Day), Byte(a), Step::Month { full: false }, Byte(b), Step::Year, after @ ..]
+                if a == b =>
+            {
                 (Step::DayMonthYear(*a), after)
             }
             _ => (*first, after),

@@ -57,7 +57,9 @@ impl fmt::Display for Fault {
         match self {
             Fault::Text(at) => write!(f, "does not fit the format from byte {at} on"),
             Fault::Date => f.write_str("there is no such date or time of day"),
-            Fault::Zone => f.write_str("the time zone that it names is not one of the configured place"),
+            Fault::Zone => {
+                f.write_str("the time zone that it names is not one of the configured place")
+            }
             Fault::Range => f.write_str("not between the years 1678 and 2261"),
         }
     }

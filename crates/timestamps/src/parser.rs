@@ -13,8 +13,8 @@ const AHEAD: usize = 2;
 
 /// Reads the times of lines that follow each other.
 ///
-/// It answers what [`Format::parse`] answers, faster where a text differs from the one before in its
-/// second and fraction only.
+/// It answers what [`Format::parse`] answers, faster where a text differs from the one before in
+/// its second and fraction only.
 #[derive(Clone, Debug)]
 pub struct Parser {
     format: Arc<Format>,
@@ -71,7 +71,8 @@ impl Parser {
         let stamp = self.format.read(text, reference_ns, &mut fields)?;
         let ahead = if self.format.looks_ahead() { AHEAD } else { 0 };
         let bytes = text.len().min(stamp.len + ahead);
-        let minute_ns = self.format.minute_ns(stamp.ns, &fields, reference_ns).filter(|_| bytes <= WINDOW);
+        let minute_ns =
+            self.format.minute_ns(stamp.ns, &fields, reference_ns).filter(|_| bytes <= WINDOW);
         let Some(minute_ns) = minute_ns else { return Ok(stamp) };
         let shape = Shape {
             bytes,

@@ -221,7 +221,9 @@ impl Step {
                 let (value, end) = padded(text, at)?;
                 (part, value, end)
             }
-            Step::Year => (Part::Year, two_digits(text, at)? * 100 + two_digits(text, at + 2)?, at + 4),
+            Step::Year => {
+                (Part::Year, two_digits(text, at)? * 100 + two_digits(text, at + 2)?, at + 4)
+            }
             Step::YearOfCentury => {
                 let year = two_digits(text, at)?;
                 (Part::Year, year + if year < 69 { 2000 } else { 1900 }, at + 2)
@@ -231,7 +233,8 @@ impl Step {
                 (Part::DayOfYear, day as u16, if len == 3 { at + 3 } else { return None })
             }
             Step::Hour12 { padded: is_padded } => {
-                let (hour, end) = if is_padded { padded(text, at)? } else { (two_digits(text, at)?, at + 2) };
+                let (hour, end) =
+                    if is_padded { padded(text, at)? } else { (two_digits(text, at)?, at + 2) };
                 // The hour 12 comes before 1. What is none becomes no hour of the day either.
                 let hour = if (1..=12).contains(&hour) { hour % 12 } else { 99 };
                 (Part::Hour, fields.get(Part::Hour) as u16 + hour, end)
@@ -392,7 +395,8 @@ const WEEKDAYS: [&[u8]; 7] =
 /// A name out of `names`, in letters of any case.
 fn name(text: &[u8], at: usize, names: &[&[u8]]) -> Option<(usize, usize)> {
     let rest = text.get(at..)?;
-    let begins = |name: &&[u8]| rest.get(..name.len()).is_some_and(|text| text.eq_ignore_ascii_case(name));
+    let begins =
+        |name: &&[u8]| rest.get(..name.len()).is_some_and(|text| text.eq_ignore_ascii_case(name));
     let index = names.iter().position(begins)?;
     Some((index, at + names[index].len()))
 }

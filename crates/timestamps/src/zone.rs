@@ -8,8 +8,8 @@ const MINUTE_SECONDS: i64 = 60;
 /// The time zone of texts that do not say their distance to UTC.
 ///
 /// Where the clocks of a place are put back, a local time has two meanings; it is read as the
-/// earlier one. Where they are put forward, some local times are left out; such a time is read as if
-/// the distance before still held. The distance is the same all through a minute: where it
+/// earlier one. Where they are put forward, some local times are left out; such a time is read as
+/// if the distance before still held. The distance is the same all through a minute: where it
 /// changes within one, as some did before 1973, the later one counts from its beginning.
 #[derive(Clone, Debug)]
 pub struct Zone(Kind);
@@ -52,9 +52,11 @@ impl Zone {
         for Period { begin_seconds, offset_seconds, name } in periods {
             let begin_seconds = match spans.last() {
                 None => i64::MIN,
-                // Of two meanings the one before counts, and so it does for a time that is left out.
+                // Of two meanings the one before counts, and so it does for a time that is left
+                // out.
                 Some(before) => {
-                    let local = begin_seconds + i64::from(before.offset_seconds.max(offset_seconds));
+                    let local =
+                        begin_seconds + i64::from(before.offset_seconds.max(offset_seconds));
                     before.begin_seconds.max(local - local.rem_euclid(MINUTE_SECONDS))
                 }
             };
@@ -79,8 +81,9 @@ impl Zone {
         }
     }
 
-    /// The same as a text says it by a name; `None` if the place never has that name. Where it has not at
-    /// that time, the distance is the one of the nearest span that has: `CEST` is the same all year.
+    /// The same as a text says it by a name; `None` if the place never has that name. Where it has
+    /// not at that time, the distance is the one of the nearest span that has: `CEST` is the same
+    /// all year.
     pub(crate) fn named_seconds(&self, minute_seconds: i64, name: u64) -> Option<i32> {
         let Kind::Place(spans) = &self.0 else { return None };
         let (past, rest) = spans.split_at(index(spans, minute_seconds));

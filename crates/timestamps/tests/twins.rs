@@ -75,7 +75,9 @@ fn chrono_ns(text: &str, theirs: &str, time: DateTime<Utc>) -> i64 {
         () if theirs.contains("9f") => 1,
         () if theirs.contains("6f") => 1000,
         () if theirs.contains("3f") => 1_000_000,
-        () if theirs.contains("%S") || theirs.contains("%T") || theirs.contains("%s") => 1_000_000_000,
+        () if theirs.contains("%S") || theirs.contains("%T") || theirs.contains("%s") => {
+            1_000_000_000
+        }
         () if theirs.contains("%M") || theirs.contains("%R") => 60_000_000_000,
         () => 3_600_000_000_000,
     };
@@ -119,7 +121,9 @@ fn the_year_that_is_missing_puts_a_time_at_most_a_day_ahead() {
 fn zones_are_distances_to_utc() {
     let base = time("iso8601", "2026-11-21T10:00:00Z").unwrap();
     let hours = 3_600_000_000_000;
-    for (text, offset) in [("+02:00", 2 * hours), ("-0230", -5 * hours / 2), ("+02", 2 * hours), ("z", 0)] {
+    for (text, offset) in
+        [("+02:00", 2 * hours), ("-0230", -5 * hours / 2), ("+02", 2 * hours), ("z", 0)]
+    {
         assert_eq!(time("iso8601", &format!("2026-11-21T10:00:00{text}")), Ok(base - offset));
     }
     assert_eq!(time("iso8601", "2026-11-21 10:00:00 -0230"), Ok(base), "a blank ends the time");
@@ -130,7 +134,9 @@ fn zones_are_distances_to_utc() {
     assert_eq!((ns("2026-11-21T10:00:00"), ns("2026-11-21T10:00:00Z")), (base - hours, base));
     let all = (distance("UTC"), distance("-00:30"), distance("+23:59"));
     assert_eq!(all, (Some(0), Some(-1800), Some(86_340)));
-    for bad in ["", "CET", "+2", "+02", "+0200", "+24:00", "+02:60", "Z", "+02:00 ", "Europe/Berlin"] {
+    for bad in
+        ["", "CET", "+2", "+02", "+0200", "+24:00", "+02:60", "Z", "+02:00 ", "Europe/Berlin"]
+    {
         assert_eq!(distance(bad), None, "{bad}");
     }
 }
@@ -138,7 +144,8 @@ fn zones_are_distances_to_utc() {
 #[test]
 fn what_does_not_exist_is_no_time() {
     let of = |text: &str| time("iso8601", text);
-    for bad in ["2026-02-29", "2026-04-31", "2026-13-01", "2026-00-01", "2026-01-00", "2100-02-29"] {
+    for bad in ["2026-02-29", "2026-04-31", "2026-13-01", "2026-00-01", "2026-01-00", "2100-02-29"]
+    {
         assert_eq!(of(&format!("{bad}T00:00:00")), Err(Fault::Date), "{bad}");
     }
     for bad in ["24:00:00", "10:60:00", "10:00:61"] {
@@ -149,7 +156,10 @@ fn what_does_not_exist_is_no_time() {
         (of("1677-12-31T00:00:00"), of("2262-01-01T00:00:00")),
         (Err(Fault::Range), Err(Fault::Range))
     );
-    assert!(of("1678-01-01T00:00:00+23:59").is_ok() && of("2261-12-31T23:59:60.999999999-23:59").is_ok());
+    assert!(
+        of("1678-01-01T00:00:00+23:59").is_ok()
+            && of("2261-12-31T23:59:60.999999999-23:59").is_ok()
+    );
     assert_eq!((of(""), of("2026-1-01T00:00:00")), (Err(Fault::Text(0)), Err(Fault::Text(0))));
     assert_eq!(time("%Y/%j %H", "2026/366 00"), Err(Fault::Date));
     assert_eq!(time("%Y/%j %H", "2024/366 00"), of("2024-12-31T00:00:00"));
@@ -186,14 +196,19 @@ fn formats_that_make_no_sense_are_refused_with_advice() {
     for (text, expected) in all {
         assert!(fault(text).starts_with(expected), "{text}: {}", fault(text));
     }
-    assert!(fault(&format!("%F %T{}", "x".repeat(200))).starts_with("longer than 128 bytes; write"));
+    assert!(
+        fault(&format!("%F %T{}", "x".repeat(200))).starts_with("longer than 128 bytes; write")
+    );
     for own_zone in ["%F %T %z", "rfc3339", "epoch_ms", "%F %T %Z"] {
         assert!(
             Format::new(own_zone, Some(Zone::fixed(0))).unwrap_err().contains("leave out timezone"),
             "{own_zone}"
         );
     }
-    assert!(Format::new("iso8601", Some(Zone::fixed(3600))).is_ok() && Format::new("%F é %T", None).is_ok());
+    assert!(
+        Format::new("iso8601", Some(Zone::fixed(3600))).is_ok()
+            && Format::new("%F é %T", None).is_ok()
+    );
 }
 
 /// One change of a text.
@@ -208,7 +223,8 @@ enum Change {
 }
 
 fn change() -> impl Strategy<Value = Change> {
-    let byte = || prop_oneof![Just(b' '), Just(b'.'), Just(b':'), Just(b'+'), b'0'..=b'9', any::<u8>()];
+    let byte =
+        || prop_oneof![Just(b' '), Just(b'.'), Just(b':'), Just(b'+'), b'0'..=b'9', any::<u8>()];
     prop_oneof![
         3 => Just(Change::None),
         2 => (0..40usize, byte()).prop_map(|(at, byte)| Change::Byte(at, byte)),
@@ -229,7 +245,9 @@ impl Change {
                 let index = at(index);
                 text[index] = *byte;
             }
-            Change::Digit(index, byte) if at(index) < text.len() && text[at(index)].is_ascii_digit() => {
+            Change::Digit(index, byte)
+                if at(index) < text.len() && text[at(index)].is_ascii_digit() =>
+            {
                 let index = at(index);
                 text[index] = *byte;
             }

@@ -61,22 +61,31 @@ impl fmt::Debug for AuthOptions {
 }
 
 impl AuthOptions {
-    /// Faults of the options, as (JSON pointer below `auth`, "what is wrong; what to write instead").
+    /// Faults of the options, as (JSON pointer below `auth`, "what is wrong; what to write
+    /// instead").
     pub fn check(&self) -> Vec<(String, String)> {
         let mut faults = Vec::new();
         let (key, text, file) = match self {
-            AuthOptions::Basic { password, password_file, .. } => ("password", password, password_file),
+            AuthOptions::Basic { password, password_file, .. } => {
+                ("password", password, password_file)
+            }
             AuthOptions::Bearer { token, token_file } => ("token", token, token_file),
             AuthOptions::Header { value, value_file, .. } => ("value", value, value_file),
         };
         match (text, file) {
-            (None, None) => faults.push((String::new(), format!("needs `{key}_file` or `{key}`; give one"))),
+            (None, None) => {
+                faults.push((String::new(), format!("needs `{key}_file` or `{key}`; give one")))
+            }
             (Some(_), Some(_)) => {
-                faults.push((format!("/{key}"), format!("stands beside `{key}_file`; give one of them")));
+                faults.push((
+                    format!("/{key}"),
+                    format!("stands beside `{key}_file`; give one of them"),
+                ));
             }
             (Some(text), None) if !is_header_value(text) => faults.push((
                 format!("/{key}"),
-                "has bytes that a header cannot hold; write one line of visible characters".to_owned(),
+                "has bytes that a header cannot hold; write one line of visible characters"
+                    .to_owned(),
             )),
             _ => {}
         }
@@ -132,8 +141,14 @@ fn name_fault(name: &str) -> Option<String> {
 
 /// Whether requests depend on this header, so that nobody else may set it. Case does not matter.
 pub fn is_own_header(name: &str) -> bool {
-    const OWN: [&str; 6] =
-        ["host", "content-length", "transfer-encoding", "connection", "content-encoding", "idempotency-key"];
+    const OWN: [&str; 6] = [
+        "host",
+        "content-length",
+        "transfer-encoding",
+        "connection",
+        "content-encoding",
+        "idempotency-key",
+    ];
     OWN.iter().any(|own| own.eq_ignore_ascii_case(name))
 }
 
@@ -236,7 +251,8 @@ impl Secret {
     /// The secret, as it is now.
     ///
     /// # Errors
-    /// The file cannot be read, is empty, longer than 64 KiB, or not one line of visible characters.
+    /// The file cannot be read, is empty, longer than 64 KiB, or not one line of visible
+    /// characters.
     pub fn text(&self) -> Result<Arc<str>, SecretError> {
         let (path, read) = match &*self.0 {
             Place::Given(text) => return Ok(text.clone()),
@@ -270,7 +286,9 @@ fn read_secret(path: &Path) -> io::Result<String> {
     let text = text.trim_end_matches(['\r', '\n']);
     match text {
         "" => Err(bad("is empty; write the secret into it")),
-        text if !is_header_value(text) => Err(bad("is not one line of visible characters; look at the file")),
+        text if !is_header_value(text) => {
+            Err(bad("is not one line of visible characters; look at the file"))
+        }
         text => Ok(text.to_owned()),
     }
 }
@@ -290,7 +308,8 @@ fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for group in bytes.chunks(3) {
-        let bits = (0..3).fold(0u32, |bits, at| bits << 8 | u32::from(*group.get(at).unwrap_or(&0)));
+        let bits =
+            (0..3).fold(0u32, |bits, at| bits << 8 | u32::from(*group.get(at).unwrap_or(&0)));
         for place in 0..4 {
             let digit = DIGITS[(bits >> (18 - 6 * place) & 63) as usize];
             text.push(if place <= group.len() { digit as char } else { '=' });

@@ -33,8 +33,8 @@ struct Health {
 }
 
 impl Endpoints {
-    /// `count` endpoints, at least one, all taken to be well. The first turn is that of `first`, modulo
-    /// their number: lanes that begin at different ones share the load.
+    /// `count` endpoints, at least one, all taken to be well. The first turn is that of `first`,
+    /// modulo their number: lanes that begin at different ones share the load.
     pub fn new(count: usize, first: usize) -> Endpoints {
         let count = count.max(1);
         Endpoints { health: vec![Health::default(); count], turn: first % count }

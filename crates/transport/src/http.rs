@@ -27,8 +27,8 @@ pub const ANSWER_BYTES_MAX: usize = 64 * 1024;
 /// How long the body of an answer may take to come after its head. The status is what counts.
 const BODY_TIME: Duration = Duration::from_secs(5);
 
-/// How long a kept connection may take to be ready: an answer may come before the whole request was read,
-/// and who has answered need not read the rest.
+/// How long a kept connection may take to be ready: an answer may come before the whole request was
+/// read, and who has answered need not read the rest.
 const READY_TIME: Duration = Duration::from_secs(1);
 
 /// How a [`Client`] connects and how long it waits.
@@ -116,8 +116,8 @@ impl Client {
         &self.target
     }
 
-    /// Sends a request and waits for the answer; any status is an answer. Dropped before its end, the
-    /// connection is closed.
+    /// Sends a request and waits for the answer; any status is an answer. Dropped before its end,
+    /// the connection is closed.
     ///
     /// A connection that was kept may have been closed by the endpoint in the same moment: then the
     /// request is sent once more over a new one.
@@ -161,10 +161,11 @@ impl Client {
         Ok(answer)
     }
 
-    /// What happened to a connection. With TLS 1.3 the endpoint's judgement of our certificate comes only
-    /// with the answer.
+    /// What happened to a connection. With TLS 1.3 the endpoint's judgement of our certificate
+    /// comes only with the answer.
     fn broken(&self, error: &hyper::Error) -> SendError {
-        let mut of_tls = causes(error).into_iter().filter_map(|cause| cause.downcast_ref::<io::Error>());
+        let mut of_tls =
+            causes(error).into_iter().filter_map(|cause| cause.downcast_ref::<io::Error>());
         match of_tls.find_map(|error| self.options.tls.explain(error, &self.target.host)) {
             Some(message) => SendError::new("tls", message),
             None => broken(error),
@@ -172,10 +173,11 @@ impl Client {
     }
 
     fn request(&self, outgoing: &Outgoing) -> Result<Request<Chunks>, SendError> {
-        let builder = Request::builder().method(outgoing.method.clone()).uri(self.target.path.as_str());
-        let mut request = builder
-            .body(Chunks::new(&outgoing.body))
-            .map_err(|error| SendError::new("broken", format!("no request can be made: {error}")))?;
+        let builder =
+            Request::builder().method(outgoing.method.clone()).uri(self.target.path.as_str());
+        let mut request = builder.body(Chunks::new(&outgoing.body)).map_err(|error| {
+            SendError::new("broken", format!("no request can be made: {error}"))
+        })?;
         *request.headers_mut() = outgoing.headers.clone();
         let host = HeaderValue::from_str(&self.target.authority);
         let host = host.map_err(|error| SendError::new("broken", format!("host name: {error}")))?;
@@ -194,8 +196,8 @@ impl Client {
 
     async fn dial(&self) -> Result<TcpStream, ConnectError> {
         let Target { host, port, .. } = &*self.target;
-        // Each request notices an endpoint that is gone by its own limit, which comes first; the kernel sees to
-        // connections that rest.
+        // Each request notices an endpoint that is gone by its own limit, which comes first; the
+        // kernel sees to connections that rest.
         tcp::dial((host, *port), self.options.connect_timeout, 2 * self.options.timeout).await
     }
 }
@@ -228,7 +230,8 @@ async fn read(response: Response<Incoming>, deadline: Instant) -> (Answer, bool)
     };
     // Without its end an answer still has its status.
     let _ = timeout_at(deadline.min(Instant::now() + BODY_TIME), reading).await;
-    let answer = Answer { status: head.status.as_u16(), headers: head.headers, body: body.freeze() };
+    let answer =
+        Answer { status: head.status.as_u16(), headers: head.headers, body: body.freeze() };
     (answer, whole)
 }
 

@@ -1,16 +1,16 @@
 //! A stream on which an answer is read although the endpoint no longer takes what is sent.
 //!
-//! A server that refuses a large request may answer and close before it has read it all; its kernel then
-//! resets the connection. The answer lies here already, but the next write fails, and a client that
-//! stops there never sees why.
+//! A server that refuses a large request may answer and close before it has read it all; its kernel
+//! then resets the connection. The answer lies here already, but the next write fails, and a client
+//! that stops there never sees why.
 
 use std::io::{self, ErrorKind, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// A stream whose writes wait for ever when the endpoint has closed it; reads then give what has come,
-/// and at the end of that the error.
+/// A stream whose writes wait for ever when the endpoint has closed it; reads then give what has
+/// come, and at the end of that the error.
 pub struct Patient<S> {
     stream: S,
     /// Why nothing can be written any more.
@@ -53,7 +53,11 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
 }
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         if self.is_closed {
             return Poll::Pending;
         }

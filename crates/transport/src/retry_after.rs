@@ -5,8 +5,8 @@ use std::time::{Duration, SystemTime};
 /// The longest wait that is granted: an endpoint that asks for more is asked again after this.
 pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(600);
 
-/// Reads a value: seconds, or a date as HTTP writes it. `None` if it is neither; zero for a date that has
-/// passed.
+/// Reads a value: seconds, or a date as HTTP writes it. `None` if it is neither; zero for a date
+/// that has passed.
 pub fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
     let value = value.trim();
     let wait = match value.bytes().all(|byte| byte.is_ascii_digit()) && !value.is_empty() {

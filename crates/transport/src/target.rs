@@ -29,8 +29,8 @@ impl Target {
     ///
     /// # Errors
     ///
-    /// No absolute URI, another scheme, or user and password in it: texts that show a URI would show
-    /// them too.
+    /// No absolute URI, another scheme, or user and password in it: texts that show a URI would
+    /// show them too.
     pub fn parse(text: &str) -> Result<Target, TargetError> {
         let error = |text: &str| Err(TargetError(text.to_owned()));
         // The text is not shown: it may hold a password.
@@ -58,7 +58,11 @@ impl Target {
 
 /// Path and query; a request line has a path even where the URI has none.
 fn path(uri: &Uri) -> String {
-    let slash = if uri.path_and_query().is_some_and(|all| all.as_str().starts_with('?')) { "/" } else { "" };
+    let slash = if uri.path_and_query().is_some_and(|all| all.as_str().starts_with('?')) {
+        "/"
+    } else {
+        ""
+    };
     format!("{slash}{}", uri.path_and_query().map_or("/", |path| path.as_str()))
 }
 
@@ -72,7 +76,9 @@ fn host_and_port(authority: &Authority, default_port: u16) -> Result<(String, u1
     match port.strip_prefix(':').map(str::parse::<u16>) {
         None => Ok((host, default_port)),
         Some(Ok(port)) if port > 0 => Ok((host, port)),
-        Some(_) => Err("has no port from 1 to 65535; write for example http://host:8080/path".to_owned()),
+        Some(_) => {
+            Err("has no port from 1 to 65535; write for example http://host:8080/path".to_owned())
+        }
     }
 }
 
@@ -98,7 +104,10 @@ mod tests {
         assert_eq!((target.host.as_str(), target.port, target.path.as_str()), ("::1", 8080, "/"));
         assert_eq!(target.authority, "[::1]:8080");
         let target = Target::parse("http://host?key=1").unwrap();
-        assert_eq!((target.path.as_str(), target.to_string().as_str()), ("/?key=1", "http://host/"));
+        assert_eq!(
+            (target.path.as_str(), target.to_string().as_str()),
+            ("/?key=1", "http://host/")
+        );
     }
 
     #[test]

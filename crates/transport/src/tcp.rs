@@ -28,7 +28,8 @@ const KEEPALIVE_EVERY: Duration = Duration::from_secs(10);
 /// Questions without an answer after which the peer is gone.
 const KEEPALIVE_QUESTIONS: u32 = 3;
 
-/// Longest silence that the kernel takes, in milliseconds: its option is a signed number. 24.8 days.
+/// Longest silence that the kernel takes, in milliseconds: its option is a signed number. 24.8
+/// days.
 const SILENCE_MS_MAX: u32 = i32::MAX as u32;
 
 /// Where a server listens.
@@ -44,7 +45,8 @@ impl FromStr for Address {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Address, String> {
-        let bad = || format!("{text:?} is no address; write host:port, such as logs.example.com:6514");
+        let bad =
+            || format!("{text:?} is no address; write host:port, such as logs.example.com:6514");
         let (host, port) = text.rsplit_once(':').ok_or_else(bad)?;
         let port = port.parse().ok().filter(|port| *port != 0).ok_or_else(bad)?;
         let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
@@ -125,8 +127,8 @@ impl Meter {
         self.written.load(Ordering::Acquire)
     }
 
-    /// How many of them the kernel of the peer has acknowledged; what its program has read of those is
-    /// not known.
+    /// How many of them the kernel of the peer has acknowledged; what its program has read of those
+    /// is not known.
     ///
     /// # Errors
     /// The system cannot say it.
@@ -137,8 +139,9 @@ impl Meter {
     }
 }
 
-/// Connects to `address`, whose name is resolved anew. `within` is the time for all of it, TLS included;
-/// `silence` is how long sent bytes may stay unacknowledged by the peer's kernel before it counts as gone.
+/// Connects to `address`, whose name is resolved anew. `within` is the time for all of it, TLS
+/// included; `silence` is how long sent bytes may stay unacknowledged by the peer's kernel before
+/// it counts as gone.
 ///
 /// # Errors
 /// Those of [`ConnectError`].
@@ -163,8 +166,8 @@ pub async fn connect(
     timeout(within, all).await.unwrap_or(Err(ConnectError::Timeout(within)))
 }
 
-/// A stream to the first address of the host that answers; each has its part of the time. `within` and `silence` are
-/// those of [`connect`].
+/// A stream to the first address of the host that answers; each has its part of the time. `within`
+/// and `silence` are those of [`connect`].
 ///
 /// # Errors
 /// Those of [`ConnectError`] that are not about TLS.
@@ -190,9 +193,9 @@ pub(crate) async fn dial(
     Err(last)
 }
 
-/// Has the kernel notice a peer that is gone, or that takes nothing of what is sent for longer than `silence`: the
-/// connection fails then. 24.8 days is the longest silence. What the kernel refuses is logged at level
-/// debug: the connection can do without.
+/// Has the kernel notice a peer that is gone, or that takes nothing of what is sent for longer than
+/// `silence`: the connection fails then. 24.8 days is the longest silence. What the kernel refuses
+/// is logged at level debug: the connection can do without.
 pub fn watch_peer(stream: &TcpStream, silence: Duration) {
     let silence_ms = u32::try_from(silence.as_millis()).unwrap_or(u32::MAX).min(SILENCE_MS_MAX);
     let options: [(&str, io::Result<()>); 6] = [
@@ -256,7 +259,11 @@ impl AsyncRead for Counted {
 }
 
 impl AsyncWrite for Counted {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         let result = ready!(Pin::new(&mut self.stream).poll_write(cx, bytes));
         self.count(result)
     }

@@ -27,7 +27,8 @@ pub struct TlsFiles {
     pub verify: bool,
     /// `false` takes a certificate for another host name.
     pub verify_hostname: bool,
-    /// Name that is asked for and that the certificate must have; the host of the address by default.
+    /// Name that is asked for and that the certificate must have; the host of the address by
+    /// default.
     pub server_name: Option<String>,
 }
 
@@ -45,16 +46,22 @@ impl Default for TlsFiles {
 }
 
 impl TlsFiles {
-    /// Faults of the options, as (JSON pointer below `tls`, "what is wrong; what to write instead").
+    /// Faults of the options, as (JSON pointer below `tls`, "what is wrong; what to write
+    /// instead").
     pub fn check(&self) -> Vec<(String, String)> {
         let mut faults = Vec::new();
         if self.cert_file.is_some() != self.key_file.is_some() {
-            faults.push((String::new(), "`cert_file` and `key_file` belong together; give both".to_owned()));
+            faults.push((
+                String::new(),
+                "`cert_file` and `key_file` belong together; give both".to_owned(),
+            ));
         }
         if let Some(name) = &self.server_name
             && ServerName::try_from(name.as_str()).is_err()
         {
-            let text = format!("{name:?} is no host name; write one without port, such as logs.example.com");
+            let text = format!(
+                "{name:?} is no host name; write one without port, such as logs.example.com"
+            );
             faults.push(("/server_name".to_owned(), text));
         }
         faults
@@ -62,9 +69,14 @@ impl TlsFiles {
 
     /// The files that are read, each with its JSON pointer below `tls`.
     pub fn files(&self) -> Vec<(String, PathBuf)> {
-        let all =
-            [("/ca_file", &self.ca_file), ("/cert_file", &self.cert_file), ("/key_file", &self.key_file)];
-        all.into_iter().filter_map(|(pointer, path)| Some((pointer.to_owned(), path.clone()?))).collect()
+        let all = [
+            ("/ca_file", &self.ca_file),
+            ("/cert_file", &self.cert_file),
+            ("/key_file", &self.key_file),
+        ];
+        all.into_iter()
+            .filter_map(|(pointer, path)| Some((pointer.to_owned(), path.clone()?)))
+            .collect()
     }
 }
 
@@ -113,13 +125,17 @@ pub fn client_config(files: &TlsFiles) -> Result<Arc<ClientConfig>, TlsError> {
         (true, false) => builder
             .dangerous()
             .with_custom_certificate_verifier(verify::any_name(authorities(files)?, provider)),
-        (false, _) => builder.dangerous().with_custom_certificate_verifier(verify::anybody(provider)),
+        (false, _) => {
+            builder.dangerous().with_custom_certificate_verifier(verify::anybody(provider))
+        }
     };
     let config = match (&files.cert_file, &files.key_file) {
         (Some(cert), Some(key)) => {
             let chain = certificates("cert_file", cert)?;
             let key_der = private_key(key)?;
-            builder.with_client_auth_cert(chain, key_der).map_err(|error| own_fault(error, cert, key))?
+            builder
+                .with_client_auth_cert(chain, key_der)
+                .map_err(|error| own_fault(error, cert, key))?
         }
         _ => builder.with_no_client_auth(),
     };
@@ -162,13 +178,18 @@ fn read(option: &'static str, path: &Path) -> Result<Vec<u8>, TlsError> {
 }
 
 /// The certificates of a PEM file; at least one.
-fn certificates(option: &'static str, path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+fn certificates(
+    option: &'static str,
+    path: &Path,
+) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let fault = |what: String| TlsError::Content { option, path: path.to_owned(), what };
     let bytes = read(option, path)?;
     let found: Result<Vec<_>, pem::Error> = CertificateDer::pem_slice_iter(&bytes).collect();
     let found = found.map_err(|error| fault(format!("is damaged: {error}; write it anew")))?;
     if found.is_empty() {
-        return Err(fault("holds no certificate; it needs a part `-----BEGIN CERTIFICATE-----`".to_owned()));
+        return Err(fault(
+            "holds no certificate; it needs a part `-----BEGIN CERTIFICATE-----`".to_owned(),
+        ));
     }
     Ok(found)
 }
@@ -178,7 +199,9 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
     PrivateKeyDer::from_pem_slice(&bytes).map_err(|error| {
         let is_encrypted = bytes.windows(9).any(|text| text == b"ENCRYPTED");
         let what = match error {
-            _ if is_encrypted => "is encrypted; take its password off with `openssl pkey`".to_owned(),
+            _ if is_encrypted => {
+                "is encrypted; take its password off with `openssl pkey`".to_owned()
+            }
             pem::Error::NoItemsFound => {
                 "holds no key; it needs a part `-----BEGIN PRIVATE KEY-----`".to_owned()
             }
@@ -209,8 +232,8 @@ impl Tls {
         Tls { files, state: Mutex::default() }
     }
 
-    /// The configuration for the next connection. Reads the files if they have changed; it may wait for
-    /// a disk. Files that can no longer be used, as in the middle of an exchange, leave the
+    /// The configuration for the next connection. Reads the files if they have changed; it may wait
+    /// for a disk. Files that can no longer be used, as in the middle of an exchange, leave the
     /// configuration as it was, and that is said in the log.
     ///
     /// # Errors
@@ -255,7 +278,9 @@ impl Tls {
                  what is sent"
             );
         } else if !self.files.verify_hostname {
-            log::warn!("`tls.verify_hostname: false`: the certificate of any host of the authority is taken");
+            log::warn!(
+                "`tls.verify_hostname: false`: the certificate of any host of the authority is taken"
+            );
         }
     }
 
@@ -265,14 +290,19 @@ impl Tls {
     /// `host` is neither a name nor an IP address.
     pub fn server_name(&self, host: &str) -> Result<ServerName<'static>, TlsError> {
         let name = self.files.server_name.as_deref().unwrap_or(host);
-        ServerName::try_from(name.trim_matches(['[', ']']).to_owned())
-            .map_err(|_| TlsError::Other(format!("{name:?} is no host name; give `tls.server_name`")))
+        ServerName::try_from(name.trim_matches(['[', ']']).to_owned()).map_err(|_| {
+            TlsError::Other(format!("{name:?} is no host name; give `tls.server_name`"))
+        })
     }
 
     /// What a failure of a connection to `host` means, if it comes from TLS.
     pub fn explain(&self, error: &io::Error, host: &str) -> Option<String> {
         let error = error.get_ref()?.downcast_ref::<rustls::Error>()?;
-        Some(explain::explain(error, self.files.server_name.as_deref().unwrap_or(host), &self.files))
+        Some(explain::explain(
+            error,
+            self.files.server_name.as_deref().unwrap_or(host),
+            &self.files,
+        ))
     }
 }
 

@@ -1,7 +1,8 @@
 //! Sizes and durations as people write them: a number together with its unit.
 //!
-//! `64MiB`, `1.5GiB`, `500ms`, `1m30s`. A number without a unit is refused, and so are zero, negative
-//! numbers and anything beyond 2⁶⁴ bytes or nanoseconds: a limit of nothing is never what was meant.
+//! `64MiB`, `1.5GiB`, `500ms`, `1m30s`. A number without a unit is refused, and so are zero,
+//! negative numbers and anything beyond 2⁶⁴ bytes or nanoseconds: a limit of nothing is never what
+//! was meant.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,7 +14,8 @@ use serde::{Deserialize, Serialize};
 
 /// A number of bytes, written with a unit: `10B`, `512KiB`, `1GB`, `1.5GiB`.
 ///
-/// Binary units count in 1024 (`KiB`, `MiB`, `GiB`, `TiB`), decimal ones in 1000 (`KB`, `MB`, `GB`, `TB`).
+/// Binary units count in 1024 (`KiB`, `MiB`, `GiB`, `TiB`), decimal ones in 1000 (`KB`, `MB`, `GB`,
+/// `TB`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "Cow<'_, str>", into = "String")]
 pub struct Size(pub u64);
@@ -189,7 +191,8 @@ impl Family {
         if fraction.len() > 12 {
             return Err(UnitError::NotWhole { text: text.into(), base: self.base });
         }
-        let digits: u128 = format!("{whole}{fraction}").parse().map_err(|_| self.too_large(text))?;
+        let digits: u128 =
+            format!("{whole}{fraction}").parse().map_err(|_| self.too_large(text))?;
         let product = digits.checked_mul(worth.into()).ok_or_else(|| self.too_large(text))?;
         let scale = 10u128.pow(fraction.len() as u32);
         if product % scale != 0 {
@@ -310,7 +313,12 @@ macro_rules! text_conversions {
 }
 
 text_conversions!(Size, "size", "A number of bytes with its unit.", ["64MiB", "512KiB", "1GB"]);
-text_conversions!(Interval, "duration", "A length of time with its unit.", ["10s", "500ms", "1m30s"]);
+text_conversions!(
+    Interval,
+    "duration",
+    "A length of time with its unit.",
+    ["10s", "500ms", "1m30s"]
+);
 
 #[cfg(test)]
 mod tests {
@@ -374,7 +382,10 @@ mod tests {
             ("1.MiB", r#""1.MiB" is not a size; write for example 64MiB or 512KiB"#),
             ("1.2.3MiB", r#""1.2.3MiB" is not a size; write for example 64MiB or 512KiB"#),
             ("1GiB5MiB", r#""1GiB5MiB" is not a size; write for example 64MiB or 512KiB"#),
-            ("64mb", r#""64mb" has the unknown unit "mb"; use B, KiB, MiB, GiB, TiB or KB, MB, GB, TB"#),
+            (
+                "64mb",
+                r#""64mb" has the unknown unit "mb"; use B, KiB, MiB, GiB, TiB or KB, MB, GB, TB"#,
+            ),
             ("0MiB", r#""0MiB" is not more than zero; write for example 64MiB or 512KiB"#),
             ("-1MiB", r#""-1MiB" is not more than zero; write for example 64MiB or 512KiB"#),
             ("16777216TiB", r#""16777216TiB" is too large; write at most 16777215TiB"#),
@@ -405,16 +416,23 @@ mod tests {
     /// Printing takes the shortest whole form, and reading it gives the same value back.
     #[test]
     fn printed_values_are_short_and_read_back() {
-        for (bytes, text) in [(3 << 29, "1536MiB"), (1_000, "1KB"), (1_001, "1001B"), (1 << 40, "1TiB")] {
+        for (bytes, text) in
+            [(3 << 29, "1536MiB"), (1_000, "1KB"), (1_001, "1001B"), (1 << 40, "1TiB")]
+        {
             assert_eq!(Size(bytes).to_string(), text);
             assert_eq!(text.parse(), Ok(Size(bytes)));
         }
-        for (millis, text) in [(90_000, "90s"), (60_000, "1m"), (86_400_000, "1d"), (1_500, "1500ms")] {
+        for (millis, text) in
+            [(90_000, "90s"), (60_000, "1m"), (86_400_000, "1d"), (1_500, "1500ms")]
+        {
             let interval = Interval(Duration::from_millis(millis));
             assert_eq!(interval.to_string(), text);
             assert_eq!(text.parse(), Ok(interval));
         }
-        assert_eq!((Size(0).to_string(), Interval(Duration::ZERO).to_string()), ("0B".into(), "0s".into()));
+        assert_eq!(
+            (Size(0).to_string(), Interval(Duration::ZERO).to_string()),
+            ("0B".into(), "0s".into())
+        );
         assert_eq!(format!("{:>6}", Size(1)), "    1B");
     }
 
@@ -424,7 +442,9 @@ mod tests {
         assert_eq!(serde_json::to_string(&Size(1 << 20)).unwrap(), r#""1MiB""#);
         assert_eq!(serde_json::from_str::<Size>(r#""1MiB""#).unwrap(), Size(1 << 20));
         assert!(serde_json::from_str::<Size>("1").is_err());
-        assert!(serde_json::from_str::<Interval>(r#""1""#).unwrap_err().to_string().contains("no unit"));
+        assert!(
+            serde_json::from_str::<Interval>(r#""1""#).unwrap_err().to_string().contains("no unit")
+        );
     }
 
     /// The schema names the format that validation looks up.

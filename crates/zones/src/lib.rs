@@ -1,5 +1,5 @@
-//! Time zones by name: from the database of the host, and where it has none or not that zone, from the
-//! one that is built in.
+//! Time zones by name: from the database of the host, and where it has none or not that zone, from
+//! the one that is built in.
 //!
 //! A zone is looked up once, when a configuration is read; what comes out is a table for
 //! `millstream-timestamps`, which knows no files.
@@ -26,8 +26,8 @@ const LOCALTIME: &str = "/etc/localtime";
 /// From 1677 to 2262: as far as nanoseconds in 64 bits reach.
 const SECONDS: std::ops::Range<i64> = i64::MIN / 1_000_000_000..i64::MAX / 1_000_000_000;
 
-/// The zone of this name: `UTC`, a distance such as `+02:00`, a place such as `Europe/Berlin`, or `local`
-/// for the host's own, as the variable `TZ` or `/etc/localtime` say it now.
+/// The zone of this name: `UTC`, a distance such as `+02:00`, a place such as `Europe/Berlin`, or
+/// `local` for the host's own, as the variable `TZ` or `/etc/localtime` say it now.
 ///
 /// # Errors
 ///
@@ -84,9 +84,12 @@ fn table(zone: &TimeZone) -> Zone {
     };
     let mut last = SECONDS.start;
     // A file without a rule for later times may give its last change without end.
-    let mut is_later = |second: i64| second > std::mem::replace(&mut last, second) && second < SECONDS.end;
-    let changes: Vec<_> =
-        zone.following(begin).take_while(|change| is_later(change.timestamp().as_second())).collect();
+    let mut is_later =
+        |second: i64| second > std::mem::replace(&mut last, second) && second < SECONDS.end;
+    let changes: Vec<_> = zone
+        .following(begin)
+        .take_while(|change| is_later(change.timestamp().as_second()))
+        .collect();
     let later = changes.iter().map(|change| Period {
         begin_seconds: change.timestamp().as_second(),
         offset_seconds: change.offset().seconds(),

@@ -8,7 +8,8 @@ const OFFERED_MAX: usize = 3;
 /// Letters that may be wrong.
 const DISTANCE_MAX: usize = 2;
 
-/// Abbreviations of civil times that the database does not have as zones, and a place that uses each.
+/// Abbreviations of civil times that the database does not have as zones, and a place that uses
+/// each.
 const ABBREVIATIONS: &[(&str, &str)] = &[
     ("CEST", "Europe/Berlin"),
     ("MEZ", "Europe/Berlin"),
@@ -46,7 +47,8 @@ pub fn names<'n>(given: &str, names: &'n [String]) -> Vec<&'n str> {
     let given = plain(given);
     let last = |name: &'n str| name.rsplit_once('/').map_or(name, |(_, last)| last);
     let rate = |name: &'n str| {
-        generic_levenshtein(&given, &plain(name)).min(generic_levenshtein(&given, &plain(last(name))))
+        generic_levenshtein(&given, &plain(name))
+            .min(generic_levenshtein(&given, &plain(last(name))))
     };
     let rated = names.iter().map(|name| (rate(name), name.as_str()));
     // A short word is near to everything.
@@ -63,14 +65,17 @@ pub fn names<'n>(given: &str, names: &'n [String]) -> Vec<&'n str> {
 }
 
 fn plain(name: &str) -> Vec<char> {
-    name.chars().map(|letter| if letter == ' ' { '_' } else { letter.to_ascii_lowercase() }).collect()
+    name.chars()
+        .map(|letter| if letter == ' ' { '_' } else { letter.to_ascii_lowercase() })
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Every place that is advised exists, and no abbreviation is a zone, which would hide the advice.
+    /// Every place that is advised exists, and no abbreviation is a zone, which would hide the
+    /// advice.
     #[test]
     fn abbreviations_lead_to_places() {
         for (abbreviation, place) in ABBREVIATIONS {

@@ -83,7 +83,10 @@ fn other_places_move_their_clocks_otherwise_or_not() {
     // A whole day was left out.
     check(
         "Pacific/Apia",
-        &[("2011-12-29 23:00:00", "2011-12-30 09:00:00"), ("2011-12-31 00:00:00", "2011-12-30 10:00:00")],
+        &[
+            ("2011-12-29 23:00:00", "2011-12-30 09:00:00"),
+            ("2011-12-31 00:00:00", "2011-12-30 10:00:00"),
+        ],
     );
     for same in ["UTC", "+00:00", "Etc/UTC"] {
         check(same, &[("2026-07-01 00:00:00", "2026-07-01 00:00:00")]);
@@ -163,12 +166,15 @@ fn wrong_names_have_advice() {
         ("../../etc/passwd", "write for example"),
     ] {
         let message = zone(wrong).unwrap_err();
-        assert!(message.contains("is no time zone that is known") && message.contains(advice), "{message}");
+        assert!(
+            message.contains("is no time zone that is known") && message.contains(advice),
+            "{message}"
+        );
     }
 }
 
-/// Nanoseconds of a summer noon in a zone, or the fault, as a process with this variable sees it: the
-/// library reads its variables once.
+/// Nanoseconds of a summer noon in a zone, or the fault, as a process with this variable sees it:
+/// the library reads its variables once.
 fn noon(place: &str, variable: &str, value: &str) -> String {
     let mut child = Command::new(std::env::current_exe().unwrap());
     child.args(["--exact", "a_host_says_its_zone_and_where_its_database_is", "--nocapture"]);
@@ -180,8 +186,9 @@ fn noon(place: &str, variable: &str, value: &str) -> String {
 #[test]
 fn a_host_says_its_zone_and_where_its_database_is() {
     if let Ok(place) = std::env::var("ZONES_PLACE") {
-        let read =
-            |zone| Format::new("%F %T", Some(zone)).unwrap().parse(b"2026-07-01 12:00:00", 0).unwrap().ns;
+        let read = |zone| {
+            Format::new("%F %T", Some(zone)).unwrap().parse(b"2026-07-01 12:00:00", 0).unwrap().ns
+        };
         return println!(
             "noon: {}",
             zone(&place).map_or_else(|message| message, |zone| read(zone).to_string())
@@ -190,7 +197,10 @@ fn a_host_says_its_zone_and_where_its_database_is() {
     assert_eq!(noon("local", "TZ", "Asia/Kolkata"), utc("2026-07-01 06:30:00").to_string());
     assert_eq!(noon("local", "TZ", ":Europe/Berlin"), utc("2026-07-01 10:00:00").to_string());
     assert_eq!(noon("local", "TZ", "XYZ-3"), utc("2026-07-01 09:00:00").to_string());
-    assert!(noon("local", "TZ", "Nowhere/Land").contains("TZ says, which has \"Nowhere/Land\"; set it to"));
+    assert!(
+        noon("local", "TZ", "Nowhere/Land")
+            .contains("TZ says, which has \"Nowhere/Land\"; set it to")
+    );
     // A database with one place, two hours before UTC: it comes first, the program has the others.
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("Japan"), ONE_DISTANCE).unwrap();
@@ -199,8 +209,8 @@ fn a_host_says_its_zone_and_where_its_database_is() {
     assert_eq!(noon("Asia/Kolkata", "TZDIR", path), utc("2026-07-01 06:30:00").to_string());
 }
 
-/// A file of a time zone that has one distance, 7200 seconds, named `ABC`: six counts, of which there are one
-/// distance and four bytes of names, and those.
+/// A file of a time zone that has one distance, 7200 seconds, named `ABC`: six counts, of which
+/// there are one distance and four bytes of names, and those.
 const ONE_DISTANCE: &[u8] = b"TZif\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\
     \0\0\0\x01\0\0\0\x04\0\0\x1C\x20\0\0ABC\0";
 
@@ -218,10 +228,13 @@ fn every_zone_is_that_of_the_library_around_its_changes() {
         let zone = TimeZone::get(name.as_str()).or_else(|_| built_in.get(name.as_str())).unwrap();
         let format = format("%F %T", name.as_str());
         let begin = "1700-01-01T00:00Z".parse().unwrap();
-        let changes =
-            zone.following(begin).take_while(|change| change.timestamp().as_second() < 7_000_000_000);
+        let changes = zone
+            .following(begin)
+            .take_while(|change| change.timestamp().as_second() < 7_000_000_000);
         for change in changes {
-            for minutes in [-1500, -121, -61, -60, -59, -31, -30, -1, 0, 1, 29, 30, 59, 60, 61, 119, 1500] {
+            for minutes in
+                [-1500, -121, -61, -60, -59, -31, -30, -1, 0, 1, 29, 30, 59, 60, 61, 119, 1500]
+            {
                 let minute = change.timestamp().as_second().div_euclid(60) + minutes;
                 let utc = jiff::Timestamp::from_second(minute * 60).unwrap();
                 // The last second of a local minute: a change within one counts from its beginning.

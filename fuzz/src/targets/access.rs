@@ -108,11 +108,9 @@ const FORMAT: &str = "$remote_addr - $remote_user [$time_local] \"$request\" $st
 const EXPRESSION: &str = r#"(?s-u)^(?<remote_addr>.*?) - (?<remote_user>.*?) \[(?<time_local>.*?)\] "(?<request>.*?)" (?<status>.*?) (?<body_bytes_sent>.*?) "(?<http_referer>.*?)" "(?<http_user_agent>.*?)" (?<request_time>.*)$"#;
 
 /// What fits whatever values may be: none of them has in it what ends it.
-const STRICT: &str =
-    r#"(?s-u)^([^ ]*) - ([^ ]*) \[([^\]]*)\] "([^"]*)" ([^ ]*) ([^ ]*) "([^"]*)" "([^"]*)" ([^ ]*)$"#;
+const STRICT: &str = r#"(?s-u)^([^ ]*) - ([^ ]*) \[([^\]]*)\] "([^"]*)" ([^ ]*) ([^ ]*) "([^"]*)" "([^"]*)" ([^ ]*)$"#;
 
-const REQUEST: &str =
-    r"(?s-u)^(?<method>[A-Z_-]+) (?:(?<path>.+) (?<protocol>HTTP/[0-9](?:\.[0-9])?)|(?<bare>[^ ]+))$";
+const REQUEST: &str = r"(?s-u)^(?<method>[A-Z_-]+) (?:(?<path>.+) (?<protocol>HTTP/[0-9](?:\.[0-9])?)|(?<bare>[^ ]+))$";
 
 struct Expressions {
     whole: Regex,
@@ -123,7 +121,8 @@ struct Expressions {
 
 static EXPRESSIONS: LazyLock<Expressions> = LazyLock::new(|| {
     let [whole, strict, request, protocol] =
-        [EXPRESSION, STRICT, REQUEST, r"^HTTP/[0-9](\.[0-9])?$"].map(|text| Regex::new(text).expect("sound"));
+        [EXPRESSION, STRICT, REQUEST, r"^HTTP/[0-9](\.[0-9])?$"]
+            .map(|text| Regex::new(text).expect("sound"));
     Expressions { whole, strict, request, protocol }
 });
 

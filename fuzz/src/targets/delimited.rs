@@ -69,14 +69,22 @@ pub fn delimited(input: &[u8]) {
     let typed = fields(types);
     let csv = DelimitedConfig { fields: typed.clone(), ..DelimitedConfig::default() };
     take(&mut parser(csv.clone()), &lines);
-    let strict = DelimitedConfig { on_extra: Unequal::Fail, on_missing: Unequal::Fail, ..csv.clone() };
-    take(&mut parser(DelimitedConfig { delimiter: "||".into(), trim: true, ..strict.clone() }), &lines);
-    take(&mut parser(DelimitedConfig { delimiter: ";".into(), quote: Some(b'\''), ..strict }), &lines);
+    let strict =
+        DelimitedConfig { on_extra: Unequal::Fail, on_missing: Unequal::Fail, ..csv.clone() };
+    take(
+        &mut parser(DelimitedConfig { delimiter: "||".into(), trim: true, ..strict.clone() }),
+        &lines,
+    );
+    take(
+        &mut parser(DelimitedConfig { delimiter: ";".into(), quote: Some(b'\''), ..strict }),
+        &lines,
+    );
     let plain = fields([None, None, None, None]);
     let tabs = DelimitedConfig { delimiter: "\t".into(), quote: None, fields: plain, ..csv };
     for (line, row) in lines.iter().zip(take(&mut parser(tabs), &lines)) {
         let values = NAMES.iter().zip(line.split(|byte| *byte == b'\t'));
-        let expected = values.filter(|(_, value)| !value.is_empty()).map(|(name, value)| pair(name, value));
+        let expected =
+            values.filter(|(_, value)| !value.is_empty()).map(|(name, value)| pair(name, value));
         assert_eq!(row, Ok(expected.collect()), "{}", lossy(line));
     }
 }

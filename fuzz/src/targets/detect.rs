@@ -45,8 +45,8 @@ static DETECTORS: LazyLock<Detectors> = LazyLock::new(|| {
     Detectors::new(&Detector::ALL, patterns.to_vec())
 });
 
-/// Hits lie within the text in order; nothing is found where there is no candidate, and every piece of the
-/// text that has a hit has a candidate within it.
+/// Hits lie within the text in order; nothing is found where there is no candidate, and every piece
+/// of the text that has a hit has a candidate within it.
 pub fn detect(input: &[u8]) {
     let mut candidates = Vec::new();
     DETECTORS.candidates(input, &mut candidates);
@@ -66,14 +66,19 @@ pub fn detect(input: &[u8]) {
 /// A piece of the input from `at` on.
 fn piece(text: &[u8], at: usize, candidates: &[Candidate]) {
     let hits = find(text, u8::MAX);
-    assert!(hits.iter().all(|hit| hit.start < hit.end && hit.end <= text.len()), "{hits:?}: {}", lossy(text));
+    assert!(
+        hits.iter().all(|hit| hit.start < hit.end && hit.end <= text.len()),
+        "{hits:?}: {}",
+        lossy(text)
+    );
     assert!(hits.windows(2).all(|pair| pair[0].end <= pair[1].start), "{hits:?}: {}", lossy(text));
     for one in Detector::ALL {
         let hits = find(text, 1 << one as u8);
         // Patterns are looked for whatever the mask is.
         let Some(hit) = hits.iter().find(|hit| hit.what < PATTERN) else { continue };
         let is_near = |candidate: &&Candidate| {
-            candidate.mask & 1 << one as u8 != 0 && (at..at + text.len()).contains(&(candidate.at as usize))
+            candidate.mask & 1 << one as u8 != 0
+                && (at..at + text.len()).contains(&(candidate.at as usize))
         };
         assert!(
             candidates.iter().any(|c| is_near(&c)),

@@ -88,7 +88,14 @@ const ROWS: usize = 70;
 
 /// Values of the fields, one row after the other and then from the beginning; `-` is none.
 const VALUES: [(&str, &[(Kind, &str)]); 8] = [
-    ("a", &[(Kind::Object, r#"{"b":1,"c":{"d":"x"},"t":"error"}"#), (Kind::Int, "200"), (Kind::Absent, "")]),
+    (
+        "a",
+        &[
+            (Kind::Object, r#"{"b":1,"c":{"d":"x"},"t":"error"}"#),
+            (Kind::Int, "200"),
+            (Kind::Absent, ""),
+        ],
+    ),
     (
         "m",
         &[
@@ -109,13 +116,35 @@ const VALUES: [(&str, &[(Kind, &str)]); 8] = [
     ),
     (
         "n",
-        &[(Kind::Int, "200"), (Kind::Float, "0.25"), (Kind::Int, "9223372036854775808"), (Kind::Int, "-3")],
+        &[
+            (Kind::Int, "200"),
+            (Kind::Float, "0.25"),
+            (Kind::Int, "9223372036854775808"),
+            (Kind::Int, "-3"),
+        ],
     ),
-    ("a.b", &[(Kind::Absent, ""), (Kind::Int, "7"), (Kind::True, ""), (Kind::Absent, ""), (Kind::False, "")]),
-    ("rest", &[(Kind::Time, "2026-01-02T03:04:05.000Z"), (Kind::Float, "1e999"), (Kind::Text, "12")]),
+    (
+        "a.b",
+        &[
+            (Kind::Absent, ""),
+            (Kind::Int, "7"),
+            (Kind::True, ""),
+            (Kind::Absent, ""),
+            (Kind::False, ""),
+        ],
+    ),
+    (
+        "rest",
+        &[(Kind::Time, "2026-01-02T03:04:05.000Z"), (Kind::Float, "1e999"), (Kind::Text, "12")],
+    ),
     (
         "e",
-        &[(Kind::Escaped, r#"error \"x\""#), (Kind::Text, "true"), (Kind::Absent, ""), (Kind::Float, "-0.0")],
+        &[
+            (Kind::Escaped, r#"error \"x\""#),
+            (Kind::Text, "true"),
+            (Kind::Absent, ""),
+            (Kind::Float, "-0.0"),
+        ],
     ),
     ("members", &[(Kind::Members, r#""z":1,"y":{"x":"error"}"#), (Kind::Members, r#""z":"GET""#)]),
 ];
@@ -163,15 +192,16 @@ fn with_table<T>(with: impl FnOnce(&Input<'_>) -> T) -> T {
     with(&Input { block: &table.block, rows: ROWS, runs, field: &field, rest: Some(members) })
 }
 
-/// What is read is written and read again as the same expression; faults have a place in the text; columns
-/// give what single rows give.
+/// What is read is written and read again as the same expression; faults have a place in the text;
+/// columns give what single rows give.
 pub fn expressions(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     let expression = match Expression::new(text) {
         Ok(expression) => expression,
         Err(fault) => {
-            let is_placed =
-                fault.line > 0 && fault.column > 0 && text.is_char_boundary(fault.at.min(text.len()));
+            let is_placed = fault.line > 0
+                && fault.column > 0
+                && text.is_char_boundary(fault.at.min(text.len()));
             return assert!(is_placed && fault.at <= text.len(), "{text}: {fault}");
         }
     };

@@ -2,8 +2,8 @@
 
 use crate::Random;
 use millstream_framing::{
-    Close, Container, Event, Found, Framer, HEAD_BYTES, Input, Multiline, Preset, Rules, Spec, Start, Tally,
-    TimeSpec,
+    Close, Container, Event, Found, Framer, HEAD_BYTES, Input, Multiline, Preset, Rules, Spec,
+    Start, Tally, TimeSpec,
 };
 use std::sync::{Arc, LazyLock};
 
@@ -134,7 +134,8 @@ fn framer(rules: &Arc<Rules>, file: &[u8]) -> Framer {
 fn frame(framer: &mut Framer, raw: &[u8], close: Close, rows_max: usize) -> Framed {
     let mut out = vec![0; raw.len() * framer.expansion() + 16];
     let mut found = Found::default();
-    let framed = framer.frame(Input { raw, close, rows_max, reference_ns: 0 }, &mut out, &mut found);
+    let framed =
+        framer.frame(Input { raw, close, rows_max, reference_ns: 0 }, &mut out, &mut found);
     let text = if framer.is_decoding() { &out[..framed.written] } else { raw };
     let got = |event: &Event| {
         let text = text[event.start as usize..event.end as usize].to_vec();
@@ -147,7 +148,8 @@ fn frame(framer: &mut Framer, raw: &[u8], close: Close, rows_max: usize) -> Fram
 
 /// Frames the file as it grows, each time with another framer.
 fn grown(rules: &Arc<Rules>, file: &[u8], random: &mut Random) -> Framed {
-    let mut lengths: Vec<usize> = (0..random.below(9)).map(|_| random.below(file.len() + 1)).collect();
+    let mut lengths: Vec<usize> =
+        (0..random.below(9)).map(|_| random.below(file.len() + 1)).collect();
     lengths.sort_unstable();
     let mut all = Framed::default();
     let mut steps = lengths.into_iter().map(|length| (length, Close::No));
@@ -156,7 +158,12 @@ fn grown(rules: &Arc<Rules>, file: &[u8], random: &mut Random) -> Framed {
         let Some(raw) = file.get(all.used..length) else { continue };
         let rows_max = ROWS + random.below(9);
         let got = frame(&mut framer(rules, file), raw, close, rows_max);
-        assert!(close != Close::All || got.used > 0, "no progress at {} of {}", all.used, file.len());
+        assert!(
+            close != Close::All || got.used > 0,
+            "no progress at {} of {}",
+            all.used,
+            file.len()
+        );
         let at = all.used;
         all.events.extend(got.events.into_iter().map(|got| Got { offset: got.offset + at, ..got }));
         all.used += got.used;

@@ -71,7 +71,8 @@ pub const DOCKER_WORDS: &[&[u8]] = &[
     b" ",
 ];
 
-/// JSON fits if serde_json takes it, is an object and is not too deep; what is found means the same.
+/// JSON fits if serde_json takes it, is an object and is not too deep; what is found means the
+/// same.
 pub fn json(input: &[u8]) {
     let lines = lines(input);
     let config = JsonConfig::default();
@@ -81,7 +82,13 @@ pub fn json(input: &[u8]) {
         assert_eq!(row.as_ref().err(), flat.as_ref().err(), "flattened or not: {}", lossy(line));
         is_judged_as_by_serde(line, row);
     }
-    let types = [("a", Type::Int), ("b", Type::Float), ("c", Type::Bool), ("", Type::Text), ("d", Type::Ip)];
+    let types = [
+        ("a", Type::Int),
+        ("b", Type::Float),
+        ("c", Type::Bool),
+        ("", Type::Text),
+        ("d", Type::Ip),
+    ];
     let types = types.map(|(name, of)| (name.to_owned(), of)).to_vec();
     let fields = vec!["a".into(), "b.c".into(), "d".into()];
     let typed = take(&mut parser(&JsonConfig { types, flatten: true, fields, ..config }), &lines);
@@ -121,7 +128,9 @@ pub fn docker(input: &[u8]) {
                 assert!(is_json(line) && is_object, "fits, and is no object: {}", lossy(line));
                 has_its_log(line, fields.get("message").map_or(b"", |(_, bytes)| bytes));
             }
-            Err(("not_json" | "not_utf8", _)) => assert!(!is_json(line) || !is_object, "{}", lossy(line)),
+            Err(("not_json" | "not_utf8", _)) => {
+                assert!(!is_json(line) || !is_object, "{}", lossy(line))
+            }
             Err(_) => {}
         }
     }

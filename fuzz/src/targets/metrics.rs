@@ -1,4 +1,5 @@
-//! What metrics are on their way out: blocks beside their halves, tags and sketches beside another JSON parser.
+//! What metrics are on their way out: blocks beside their halves, tags and sketches beside another
+//! JSON parser.
 
 use millstream_encodings::metric::{Scratch, SketchText, tags};
 use millstream_encodings::msgpack::{Block, ReadValue, blocks, split};
@@ -63,7 +64,8 @@ fn show(block: &Block<'_>) -> Vec<String> {
     block.metrics().map(show).collect()
 }
 
-/// Bytes that are a block have no more metrics than bytes, and each of them is in one of its halves.
+/// Bytes that are a block have no more metrics than bytes, and each of them is in one of its
+/// halves.
 pub fn metrics_msgpack(input: &[u8]) {
     for block in blocks(input).map_while(Result::ok) {
         assert!(block.metrics().len() <= input.len());
@@ -86,11 +88,13 @@ pub fn metrics_msgpack(input: &[u8]) {
     assert!(halves.iter().all(|half| read(half).meta == whole.meta));
 }
 
-/// Tags of an object that another parser reads too are the same; what no parser reads is read to no place beyond.
+/// Tags of an object that another parser reads too are the same; what no parser reads is read to no
+/// place beyond.
 pub fn metric_tags(input: &[u8]) {
     let mut found = Vec::new();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let answer = tags(input, &mut Scratch::default(), |key, value| found.push((text(key), text(value))));
+    let answer =
+        tags(input, &mut Scratch::default(), |key, value| found.push((text(key), text(value))));
     let sketch = SketchText::parse(input);
     if let Some(sketch) = sketch {
         assert!(sketch.points().all(|(value, weight)| value.is_finite() && weight > 0.0));

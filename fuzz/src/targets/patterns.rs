@@ -58,7 +58,8 @@ const COMPILED_BYTES_MAX: usize = 1 << 18;
 
 fn pattern_and_lines(input: &[u8]) -> Option<(&str, Vec<&[u8]>)> {
     let (pattern, lines) = head_and_lines(input);
-    let pattern = std::str::from_utf8(pattern).ok().filter(|text| text.len() <= PATTERN_BYTES_MAX)?;
+    let pattern =
+        std::str::from_utf8(pattern).ok().filter(|text| text.len() <= PATTERN_BYTES_MAX)?;
     Some((pattern, lines))
 }
 
@@ -83,7 +84,11 @@ fn groups(expression: &Other, line: &[u8]) -> Option<BTreeMap<String, Found>> {
     let captures = expression.captures(line)?;
     let names = expression.capture_names().flatten();
     let groups = names.filter_map(|name| Some((name, captures.name(name)?)));
-    Some(groups.map(|(name, part)| (name.to_owned(), (Kind::Text, part.as_bytes().to_vec()))).collect())
+    Some(
+        groups
+            .map(|(name, part)| (name.to_owned(), (Kind::Text, part.as_bytes().to_vec())))
+            .collect(),
+    )
 }
 
 /// Values lie in their lines; what is refused is refused with advice.

@@ -105,7 +105,9 @@ impl<'a> Told<'a> {
 
     fn take(&mut self, point: &Point<'_>, extra: &Extra<'_>) {
         [point.name, point.tags].into_iter().for_each(|text| self.inside(text));
-        [extra.container, extra.external, extra.cardinality].into_iter().for_each(|text| self.inside(text));
+        [extra.container, extra.external, extra.cardinality]
+            .into_iter()
+            .for_each(|text| self.inside(text));
         if let Values::Member(text) = point.values {
             self.inside(text);
         }
@@ -127,8 +129,10 @@ impl<'a> Visit<'a> for Told<'a> {
     }
 
     fn event(&mut self, event: &Event<'a>) {
-        let options = [event.host, event.aggregation_key, event.priority, event.source, event.alert];
-        let texts = [event.title, event.text, event.tags].map(Some).into_iter().chain(options).flatten();
+        let options =
+            [event.host, event.aggregation_key, event.priority, event.source, event.alert];
+        let texts =
+            [event.title, event.text, event.tags].map(Some).into_iter().chain(options).flatten();
         texts.for_each(|text| self.inside(text.as_bytes()));
         assert!(unescaped(event.text).len() <= event.text.len());
         self.all.push(Tell::Event(event.title.to_owned() + event.text, format!("{event:?}")));
@@ -152,7 +156,8 @@ impl<'a> Visit<'a> for Told<'a> {
     }
 }
 
-/// The parser answers what its twin answers; every line has an answer; lines that come alone have the same one.
+/// The parser answers what its twin answers; every line has an answer; lines that come alone have
+/// the same one.
 pub fn dogstatsd(input: &[u8]) {
     for options in [false, true].map(|gauge_deltas| Options { gauge_deltas }) {
         let (mut told, mut expected) = (Told::new(input), Told::new(input));
@@ -252,6 +257,7 @@ fn add_all<'a>(style: TagStyle, input: &'a [u8], parse: impl FnOnce(&mut Store<'
     drop(store);
     let generation = shard.turn(Generation::default());
     let counts = generation.counts();
-    let left_out: u64 = [Reason::NotFinite, Reason::Utf8].map(|reason| counts.of(reason)).iter().sum();
+    let left_out: u64 =
+        [Reason::NotFinite, Reason::Utf8].map(|reason| counts.of(reason)).iter().sum();
     assert_eq!(counts.taken + left_out, values, "{counts:?}: {}", lossy(input));
 }

@@ -44,7 +44,9 @@ pub fn scan(input: &[u8]) {
 }
 
 /// What a function of a kernel appends; what was there stays.
-fn appended<T: Copy + Default + PartialEq + std::fmt::Debug>(append: impl FnOnce(&mut Vec<T>)) -> Vec<T> {
+fn appended<T: Copy + Default + PartialEq + std::fmt::Debug>(
+    append: impl FnOnce(&mut Vec<T>),
+) -> Vec<T> {
     let mut out = vec![T::default(); 3];
     append(&mut out);
     assert_eq!(out[..3], [T::default(); 3], "what was there stays");
@@ -65,14 +67,26 @@ fn newlines(block: &[u8]) {
 fn escapes(block: &[u8]) {
     let expected = appended(|out| scalar::escape_json(block, out));
     let escaped = |kernel: Kernel| appended(|out| kernel.escape_json(block, out));
-    available().into_iter().for_each(|kernel| assert_eq!(escaped(kernel), expected, "{}", kernel.name()));
+    available()
+        .into_iter()
+        .for_each(|kernel| assert_eq!(escaped(kernel), expected, "{}", kernel.name()));
 }
 
 fn sets(block: &[u8], set: &ByteSet) {
     let places = appended(|out| scalar::find(block, set, out));
     let bits = appended(|out| scalar::bitmap(block, set, out));
     for kernel in available() {
-        assert_eq!(appended(|out| kernel.find(block, set, out)), places, "{} {set:?}", kernel.name());
-        assert_eq!(appended(|out| kernel.bitmap(block, set, out)), bits, "{} {set:?}", kernel.name());
+        assert_eq!(
+            appended(|out| kernel.find(block, set, out)),
+            places,
+            "{} {set:?}",
+            kernel.name()
+        );
+        assert_eq!(
+            appended(|out| kernel.bitmap(block, set, out)),
+            bits,
+            "{} {set:?}",
+            kernel.name()
+        );
     }
 }

@@ -70,8 +70,9 @@ const FORMATS: [&str; 9] = [
 /// Times without a year are at most a day later than these: in 2026, on a 29 February, in 1970.
 const REFERENCES_NS: [i64; 3] = [1_772_323_200_000_000_000, 1_709_164_800_000_000_000, 0];
 
-static KNOWN: LazyLock<Vec<Arc<Format>>> =
-    LazyLock::new(|| FORMATS.iter().map(|text| Arc::new(Format::new(text, None).expect("sound"))).collect());
+static KNOWN: LazyLock<Vec<Arc<Format>>> = LazyLock::new(|| {
+    FORMATS.iter().map(|text| Arc::new(Format::new(text, None).expect("sound"))).collect()
+});
 
 /// A parser that remembers answers what the format answers, and what was read can be read again.
 pub fn timestamps(input: &[u8]) {

@@ -23,16 +23,19 @@ impl<'a> Checker<'a> {
                 expected.push(words);
             }
         }
-        let what = format!("{}expected {}, found {}", spot.prefix(), expected.join(" or "), found(node));
+        let what =
+            format!("{}expected {}, found {}", spot.prefix(), expected.join(" or "), found(node));
         Fault::new(&node.place, what, self.type_advice(node, leaves))
     }
 
-    /// The complaint of a bare number where a text of a format belongs, such as a size. Quotes would not
-    /// help there, so the format's own message is the better one.
+    /// The complaint of a bare number where a text of a format belongs, such as a size. Quotes
+    /// would not help there, so the format's own message is the better one.
     fn number_as_text(&self, node: &Node, leaves: &[&'a Json]) -> Option<String> {
-        let scalar = node.scalar().filter(|scalar| matches!(scalar.data, Data::Int(_) | Data::Float(_)))?;
-        let leaf =
-            leaves.iter().find(|leaf| types(leaf).contains(&"string") && leaf.get("format").is_some())?;
+        let scalar =
+            node.scalar().filter(|scalar| matches!(scalar.data, Data::Int(_) | Data::Float(_)))?;
+        let leaf = leaves
+            .iter()
+            .find(|leaf| types(leaf).contains(&"string") && leaf.get("format").is_some())?;
         let message = self.format_check(leaf.get("format")?.as_str()?)?(&scalar.text).err()?;
         match &node.template {
             // The message quotes the value, which came from a variable.
@@ -96,7 +99,11 @@ impl<'a> Checker<'a> {
         }
         if self.fits_as_item(node, leaves) {
             let bare = scalar.plain && !shown.contains([',', '[', ']', '{', '}', ':', '#']);
-            return Some(if bare { format!("write [{shown}]") } else { format!("write [{shown:?}]") });
+            return Some(if bare {
+                format!("write [{shown}]")
+            } else {
+                format!("write [{shown:?}]")
+            });
         }
         let fits_unquoted = match resolve(&scalar.text) {
             Data::Int(_) => wants("integer") || wants("number"),
@@ -105,7 +112,9 @@ impl<'a> Checker<'a> {
             Data::Null | Data::Text => false,
         };
         match shown.to_ascii_lowercase().as_str() {
-            _ if fits_unquoted && !scalar.plain => Some(format!("write it without quotes: {shown}")),
+            _ if fits_unquoted && !scalar.plain => {
+                Some(format!("write it without quotes: {shown}"))
+            }
             "yes" | "on" if wants("boolean") => Some("write true".into()),
             "no" | "off" if wants("boolean") => Some("write false".into()),
             _ => None,
@@ -115,15 +124,18 @@ impl<'a> Checker<'a> {
     /// Whether the value would fit if it stood in a list.
     fn fits_as_item(&self, node: &Node, leaves: &[&'a Json]) -> bool {
         let mut items = leaves.iter().filter_map(|leaf| leaf.get("items"));
-        !node.is_null() && items.any(|items| self.leaves(items).iter().any(|leaf| accepts(leaf, node)))
+        !node.is_null()
+            && items.any(|items| self.leaves(items).iter().any(|leaf| accepts(leaf, node)))
     }
 }
 
-/// The texts that are allowed, if nothing but listed texts is; `null`, which leaves an option out, aside.
+/// The texts that are allowed, if nothing but listed texts is; `null`, which leaves an option out,
+/// aside.
 fn enumeration<'a>(leaves: &[&'a Json]) -> Vec<&'a str> {
     let mut texts = Vec::new();
     for leaf in leaves.iter().filter(|leaf| types(leaf) != ["null"]) {
-        let allowed: Option<Vec<&str>> = allowed_values(leaf).into_iter().map(Json::as_str).collect();
+        let allowed: Option<Vec<&str>> =
+            allowed_values(leaf).into_iter().map(Json::as_str).collect();
         match allowed {
             Some(allowed) if !allowed.is_empty() => texts.extend(allowed),
             _ => return Vec::new(),

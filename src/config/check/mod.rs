@@ -1,7 +1,7 @@
 //! Checks a placed tree against the JSON Schema that is derived from the options' types.
 //!
-//! Covers what such schemas consist of: types, properties, enumerations, alternatives, bounds, formats
-//! and references. It goes on after a fault, so that all of them show at once.
+//! Covers what such schemas consist of: types, properties, enumerations, alternatives, bounds,
+//! formats and references. It goes on after a fault, so that all of them show at once.
 
 pub mod describe;
 mod object;
@@ -37,7 +37,9 @@ fn log_target(text: &str) -> Result<(), String> {
     if text == "stderr" || text.contains('/') {
         return Ok(());
     }
-    Err(format!("{text:?} is neither stderr nor a path; write stderr or for example /var/log/millstream.log"))
+    Err(format!(
+        "{text:?} is neither stderr nor a path; write stderr or for example /var/log/millstream.log"
+    ))
 }
 
 /// Where a value belongs: the key it stands under, and that key's place.
@@ -76,7 +78,8 @@ impl<'a> Checker<'a> {
             return;
         }
         let leaves = self.leaves(schema);
-        let fitting: Vec<&'a Json> = leaves.iter().copied().filter(|leaf| accepts(leaf, node)).collect();
+        let fitting: Vec<&'a Json> =
+            leaves.iter().copied().filter(|leaf| accepts(leaf, node)).collect();
         match fitting.as_slice() {
             [] => {
                 let fault = self.type_fault(node, &leaves, spot);
@@ -110,7 +113,11 @@ impl<'a> Checker<'a> {
         }
         if let Some(most) = bound("maxItems").filter(|most| items.len() > *most) {
             let what = format!("{}the list is too long", spot.prefix());
-            self.faults.push(Fault::new(&node.place, what, format!("write {} or fewer", counted(most))));
+            self.faults.push(Fault::new(
+                &node.place,
+                what,
+                format!("write {} or fewer", counted(most)),
+            ));
         }
         for (index, item) in items.iter().enumerate() {
             let fixed = leaf.get("prefixItems").and_then(|fixed| fixed.get(index));
@@ -135,9 +142,12 @@ impl<'a> Checker<'a> {
     fn leaves(&self, schema: &'a Json) -> Vec<&'a Json> {
         let schema = self.resolve(schema);
         // Alternatives beside properties add to them; those are taken in when the map is checked.
-        let own = ["type", "properties", "const", "enum"].iter().any(|key| schema.get(key).is_some());
+        let own =
+            ["type", "properties", "const", "enum"].iter().any(|key| schema.get(key).is_some());
         match alternatives(schema) {
-            Some(branches) if !own => branches.iter().flat_map(|branch| self.leaves(branch)).collect(),
+            Some(branches) if !own => {
+                branches.iter().flat_map(|branch| self.leaves(branch)).collect()
+            }
             _ => vec![schema],
         }
     }

@@ -34,8 +34,10 @@ impl<'a> Checker<'a> {
             }
         }
         // A misspelled key is not missing as well.
-        let missing =
-            views.required().into_iter().filter(|key| node.get(key).is_none() && !meant.contains(key));
+        let missing = views
+            .required()
+            .into_iter()
+            .filter(|key| node.get(key).is_none() && !meant.contains(key));
         for key in missing {
             let schema = views.property(key).map(|schema| self.resolve(schema));
             self.faults.push(missing_key(key, schema, spot));
@@ -74,21 +76,25 @@ impl<'a> Views<'a> {
         schemas.into_iter().find(|schema| **schema != Json::Bool(false))
     }
 
-    /// Whether only the named keys may stand here. That holds for every map with named keys, also where
-    /// the options' type fails to say so, as one with flattened parts cannot.
+    /// Whether only the named keys may stand here. That holds for every map with named keys, also
+    /// where the options' type fails to say so, as one with flattened parts cannot.
     fn is_closed(&self) -> bool {
         let has = |name| self.parts.iter().any(|part| part.get(name).is_some());
-        !self.partial && !has("patternProperties") && (has("properties") || has("additionalProperties"))
+        !self.partial
+            && !has("patternProperties")
+            && (has("properties") || has("additionalProperties"))
     }
 
     fn keys(&self) -> Vec<&'a str> {
-        let maps = self.parts.iter().filter_map(|part| part.get("properties").and_then(Json::as_object));
+        let maps =
+            self.parts.iter().filter_map(|part| part.get("properties").and_then(Json::as_object));
         maps.flat_map(|map| map.keys().map(String::as_str)).collect()
     }
 
     fn required(&self) -> Vec<&'a str> {
         let mut keys: Vec<&str> = Vec::new();
-        let lists = self.parts.iter().filter_map(|part| part.get("required").and_then(Json::as_array));
+        let lists =
+            self.parts.iter().filter_map(|part| part.get("required").and_then(Json::as_array));
         for key in lists.flatten().filter_map(Json::as_str) {
             if !keys.contains(&key) {
                 keys.push(key);

@@ -10,8 +10,14 @@ use super::scalar::unknown_value;
 use super::{Checker, Spot, allowed_values};
 
 impl<'a> Checker<'a> {
-    /// The alternative `node` is meant to be. `None` if that cannot be said; then the reason is reported.
-    pub(super) fn pick(&mut self, node: &Node, leaves: &[&'a Json], spot: Spot<'_>) -> Option<&'a Json> {
+    /// The alternative `node` is meant to be. `None` if that cannot be said; then the reason is
+    /// reported.
+    pub(super) fn pick(
+        &mut self,
+        node: &Node,
+        leaves: &[&'a Json],
+        spot: Spot<'_>,
+    ) -> Option<&'a Json> {
         match &node.value {
             Value::Map(_) => {
                 if let Some(tag) = common_tag(leaves) {
@@ -30,9 +36,16 @@ impl<'a> Checker<'a> {
     }
 
     /// By the value of the key that tells the alternatives apart, as in `codec: json`.
-    fn by_tag(&mut self, node: &Node, tag: &'a str, leaves: &[&'a Json], spot: Spot<'_>) -> Option<&'a Json> {
+    fn by_tag(
+        &mut self,
+        node: &Node,
+        tag: &'a str,
+        leaves: &[&'a Json],
+        spot: Spot<'_>,
+    ) -> Option<&'a Json> {
         let Some(entry) = node.entry(tag) else {
-            let values = leaves.iter().filter_map(|leaf| tag_value(leaf, tag)?.as_str()).collect::<Vec<_>>();
+            let values =
+                leaves.iter().filter_map(|leaf| tag_value(leaf, tag)?.as_str()).collect::<Vec<_>>();
             let what = format!("{}missing key `{tag}`", spot.prefix());
             let advice = format!("add `{tag}:` with {}", suggest::listed(&values, "or"));
             self.faults.push(Fault::new(spot.place, what, advice));
@@ -47,7 +60,8 @@ impl<'a> Checker<'a> {
         let given = entry.node.to_json();
         let found = leaves.iter().find(|leaf| tag_value(leaf, tag) == Some(&given));
         if found.is_none() {
-            let values: Vec<&Json> = leaves.iter().filter_map(|leaf| tag_value(leaf, tag)).collect();
+            let values: Vec<&Json> =
+                leaves.iter().filter_map(|leaf| tag_value(leaf, tag)).collect();
             self.faults.push(unknown_value(&entry.node, &values, inner));
         }
         found.copied()
@@ -106,7 +120,8 @@ fn common_tag<'a>(leaves: &[&'a Json]) -> Option<&'a str> {
     keys.map(String::as_str).find(|key| {
         let mut values = leaves.iter().map(|leaf| tag_value(leaf, key));
         let first = values.next().flatten();
-        leaves.iter().all(|leaf| tag_value(leaf, key).is_some()) && values.any(|value| value != first)
+        leaves.iter().all(|leaf| tag_value(leaf, key).is_some())
+            && values.any(|value| value != first)
     })
 }
 

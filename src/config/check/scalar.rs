@@ -32,7 +32,11 @@ impl<'a> Checker<'a> {
                 0 => ("empty", "write something, or leave the key out".into()),
                 _ => ("too short", format!("write at least {least} characters")),
             };
-            return Some(Fault::new(&node.place, format!("{}the text is {state}", spot.prefix()), advice));
+            return Some(Fault::new(
+                &node.place,
+                format!("{}the text is {state}", spot.prefix()),
+                advice,
+            ));
         }
         if let Some(most) = bound("maxLength").filter(|most| length > *most) {
             let what = format!("{}the text is too long", spot.prefix());
@@ -89,7 +93,8 @@ where
     } else {
         return None;
     };
-    let shown = node.template.as_ref().map_or(node.shown().to_owned(), |template| format!("`{template}`"));
+    let shown =
+        node.template.as_ref().map_or(node.shown().to_owned(), |template| format!("`{template}`"));
     Some(Fault::new(&node.place, format!("{}{shown} is too {size}", spot.prefix()), advice))
 }
 

@@ -23,10 +23,14 @@ fn sink(keys: &str) -> Vec<String> {
     ))
 }
 
-/// Near misses of keys get a suggestion, others the list of keys; a misspelled key is not missing too.
+/// Near misses of keys get a suggestion, others the list of keys; a misspelled key is not missing
+/// too.
 #[test]
 fn unknown_keys() {
-    assert_eq!(source("    includ: [a]\n"), ["m.yaml:5:5: unknown key `includ`; did you mean `include`?"]);
+    assert_eq!(
+        source("    includ: [a]\n"),
+        ["m.yaml:5:5: unknown key `includ`; did you mean `include`?"]
+    );
     assert_eq!(
         source("    include: [a]\n    colour: 1\n"),
         [
@@ -76,7 +80,9 @@ fn types_of_other_agents() {
     let beats = &of("beats", "console")[0];
     assert!(beats.contains("there is no source type \"beats\" yet"), "{beats}");
     assert!(beats.ends_with("; the types are `file` and `stdin`"), "{beats}");
-    assert!(of("log", "elasticsearch")[0].ends_with("; write `file`, which is the nearest to it here"));
+    assert!(
+        of("log", "elasticsearch")[0].ends_with("; write `file`, which is the nearest to it here")
+    );
     assert!(of("log", "elasticsearch")[1].contains("there is no sink type \"elasticsearch\" yet"));
 }
 
@@ -96,7 +102,10 @@ fn wrong_types() {
             "    include: ${PORT}x\n",
             "5:14: `include`: expected a list of texts, found text in `${PORT}x`; write [\"${PORT}x\"]",
         ),
-        ("    include: [5]\n", "5:15: `include`: expected text, found a number; write quotes: \"5\""),
+        (
+            "    include: [5]\n",
+            "5:15: `include`: expected text, found a number; write quotes: \"5\"",
+        ),
         (
             "    include: {a: b}\n",
             "5:14: `include`: expected a list of texts, found a map; write for example [...]",
@@ -132,10 +141,16 @@ fn wrong_types() {
         ),
     ] {
         let faults = source(keys);
-        assert!(faults.len() == 1 && faults[0].starts_with(&format!("m.yaml:{message}")), "{keys}{faults:?}");
+        assert!(
+            faults.len() == 1 && faults[0].starts_with(&format!("m.yaml:{message}")),
+            "{keys}{faults:?}"
+        );
     }
     for (keys, message) in [
-        ("    password: 123\n", "6:15: `password`: expected text, found a number; write quotes: \"123\""),
+        (
+            "    password: 123\n",
+            "6:15: `password`: expected text, found a number; write quotes: \"123\"",
+        ),
         (
             "    retries: '5'\n",
             "6:14: `retries`: expected a whole number, found text; write it without quotes: 5",
@@ -146,9 +161,15 @@ fn wrong_types() {
         ),
         ("    retries: 70000\n", "6:14: `retries`: 70000 is too large; write at most 65535"),
         ("    retries: -1\n", "6:14: `retries`: -1 is too small; write at least 0"),
-        ("    ratio: '1.5'\n", "6:12: `ratio`: expected a number, found text; write it without quotes: 1.5"),
+        (
+            "    ratio: '1.5'\n",
+            "6:12: `ratio`: expected a number, found text; write it without quotes: 1.5",
+        ),
         ("    color: yes\n", "6:12: `color`: expected true or false, found text; write true"),
-        ("    labels: {a: b}\n", "6:17: `a`: expected a whole number, found text; write for example 10"),
+        (
+            "    labels: {a: b}\n",
+            "6:17: `a`: expected a whole number, found text; write for example 10",
+        ),
         (
             "    encoding: json\n",
             "6:15: `encoding`: expected a map, found text; write for example { codec: json }",
@@ -157,7 +178,10 @@ fn wrong_types() {
             "    endpoint: 5\n",
             "6:15: `endpoint`: expected text or a list of texts, found a number; write quotes: \"5\"",
         ),
-        ("    endpoint: [5]\n", "6:16: `endpoint`: expected text, found a number; write quotes: \"5\""),
+        (
+            "    endpoint: [5]\n",
+            "6:16: `endpoint`: expected text, found a number; write quotes: \"5\"",
+        ),
     ] {
         assert_eq!(sink(keys), [format!("m.yaml:{message}")], "{keys}");
     }
@@ -167,21 +191,36 @@ fn wrong_types() {
 #[test]
 fn bad_values() {
     for (keys, message) in [
-        ("read_from: begining", "6:16: `read_from`: unknown value \"begining\"; did you mean `beginning`?"),
-        ("read_from: middle", "6:16: `read_from`: unknown value \"middle\"; write `end` or `beginning`"),
+        (
+            "read_from: begining",
+            "6:16: `read_from`: unknown value \"begining\"; did you mean `beginning`?",
+        ),
+        (
+            "read_from: middle",
+            "6:16: `read_from`: unknown value \"middle\"; write `end` or `beginning`",
+        ),
         ("max_line: 10", "6:15: `max_line`: \"10\" has no unit; write for example 64MiB or 512KiB"),
         (
             "max_line: 10mb",
             "6:15: `max_line`: \"10mb\" has the unknown unit \"mb\"; use B, KiB, MiB, GiB, TiB or KB, MB, GB, TB",
         ),
-        ("ignore_older: 1.5", "6:19: `ignore_older`: \"1.5\" has no unit; write for example 10s or 500ms"),
+        (
+            "ignore_older: 1.5",
+            "6:19: `ignore_older`: \"1.5\" has no unit; write for example 10s or 500ms",
+        ),
         (
             "ignore_older: soon",
             "6:19: `ignore_older`: \"soon\" is not a duration; write for example 10s or 500ms",
         ),
         ("keep_lines: {containz: [a]}", "6:18: unknown key `containz`; did you mean `contains`?"),
-        ("keep_lines: {}", "6:17: `keep_lines`: none of its keys is given; write `contains` or `regex`"),
-        ("keep_lines: {contains: [a], regex: b}", "6:33: unknown key `regex`; only `contains` is known here"),
+        (
+            "keep_lines: {}",
+            "6:17: `keep_lines`: none of its keys is given; write `contains` or `regex`",
+        ),
+        (
+            "keep_lines: {contains: [a], regex: b}",
+            "6:33: unknown key `regex`; only `contains` is known here",
+        ),
     ] {
         assert_eq!(
             source(&format!("    include: [a]\n    {keys}\n")),
@@ -268,7 +307,10 @@ fn globals() {
     );
     for (cpu, shown) in [("0", "0"), ("-1", "-1"), ("0.001", "0.001")] {
         let faults = faults_of(&format!("limits: {{cpu: {cpu}}}\n{REST}"));
-        assert_eq!(faults, [format!("m.yaml:1:15: `cpu`: {shown} is too small; write at least 0.01")]);
+        assert_eq!(
+            faults,
+            [format!("m.yaml:1:15: `cpu`: {shown} is too small; write at least 0.01")]
+        );
     }
     assert_eq!(
         faults_of(&format!("limits: {{cpu: 50%}}\n{REST}")),
@@ -309,7 +351,8 @@ fn inputs() {
     ]);
 }
 
-/// Cycles are named in full, in the direction of the data; a chain that hangs on one is not part of it.
+/// Cycles are named in full, in the direction of the data; a chain that hangs on one is not part of
+/// it.
 #[test]
 fn cycles() {
     check(&[
@@ -351,15 +394,18 @@ fn nothing_to_do() {
                 "m.yaml:2:39: the input `a` does not exist; add a source with this id",
             ],
         ),
-        ("- a\n", &["m.yaml:1:1: expected top-level keys, found a list; write for example sources:"]),
+        (
+            "- a\n",
+            &["m.yaml:1:1: expected top-level keys, found a list; write for example sources:"],
+        ),
     ]);
 }
 
-/// What is given twice is reported with both places, in one file and over two, also across sections.
+/// What is given twice is reported with both places, in one file and over two, also across
+/// sections.
 #[test]
 fn given_twice() {
-    let twice =
-        "sources:\n  in: {type: stdin}\n  in: {type: stdin}\nsinks: {out: {type: blackhole, inputs: [in]}}\n";
+    let twice = "sources:\n  in: {type: stdin}\n  in: {type: stdin}\nsinks: {out: {type: blackhole, inputs: [in]}}\n";
     assert_eq!(
         faults_of(twice),
         ["m.yaml:3:3: `in` is given twice; keep one of them; the first is at m.yaml:2:3"]
@@ -369,8 +415,11 @@ fn given_twice() {
         faults_of(across)[0],
         "m.yaml:2:9: `in` is given twice; keep one of them; the first is at m.yaml:1:11"
     );
-    let files =
-        [("a.yaml", REST), ("b.yaml", "sources: {in: {type: stdin}}\nlog: {}\n"), ("c.yaml", "log: {}\n")];
+    let files = [
+        ("a.yaml", REST),
+        ("b.yaml", "sources: {in: {type: stdin}}\nlog: {}\n"),
+        ("c.yaml", "log: {}\n"),
+    ];
     assert_eq!(
         load_files(&files).unwrap_err(),
         [
@@ -388,7 +437,8 @@ fn unset_variables() {
         "sources: {in: {type: '${TYPE}'}, f: {type: file, include: ['${DIR}/*']}}\n\
          sinks: {out: {type: console, inputs: ['${FROM}', in, f], encoding: {codec: '${CODEC}'}}}\n",
     );
-    let starts: Vec<&str> = faults.iter().map(|fault| fault.split(unset).next().unwrap().trim()).collect();
+    let starts: Vec<&str> =
+        faults.iter().map(|fault| fault.split(unset).next().unwrap().trim()).collect();
     assert_eq!(
         starts,
         [
@@ -400,7 +450,8 @@ fn unset_variables() {
     );
 }
 
-/// A file that is no YAML is reported with the faults of the other files, but nobody asks for what it may hold.
+/// A file that is no YAML is reported with the faults of the other files, but nobody asks for what
+/// it may hold.
 #[test]
 fn broken_file_among_others() {
     let files = [
@@ -420,7 +471,10 @@ fn broken_file_among_others() {
 #[test]
 fn all_at_once() {
     let files = [
-        ("b.yaml", "sinks:\n  out: {type: console, inputs: [parsd], retries: many}\nshutdown_timeout: 5\n"),
+        (
+            "b.yaml",
+            "sinks:\n  out: {type: console, inputs: [parsd], retries: many}\nshutdown_timeout: 5\n",
+        ),
         (
             "a.yaml",
             "sources:\n  app: {type: file, include: ['[x'], max_line: 1}\ntransforms:\n  \
@@ -460,5 +514,8 @@ fn one_line_each() {
 fn alias_faults_once() {
     let text = "sources: {a: {type: stdin}}\nsinks:\n  x: {type: console, inputs: [a], encoding: &e {codec: xml}}\n  \
                 y: {type: console, inputs: [a], encoding: *e}\n";
-    assert_eq!(faults_of(text), ["m.yaml:3:56: `codec`: unknown value \"xml\"; write `text` or `json`"]);
+    assert_eq!(
+        faults_of(text),
+        ["m.yaml:3:56: `codec`: unknown value \"xml\"; write `text` or `json`"]
+    );
 }

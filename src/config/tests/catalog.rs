@@ -168,14 +168,21 @@ impl Catalog for TestCatalog {
     }
 
     fn outputs(&self, _: Kind, type_name: &str, _: &Json) -> Vec<String> {
-        if type_name == "parse" || type_name == "console" { vec!["rejected".into()] } else { Vec::new() }
+        if type_name == "parse" || type_name == "console" {
+            vec!["rejected".into()]
+        } else {
+            Vec::new()
+        }
     }
 
     /// A password of one's own name is refused, quoting it.
     fn check(&self, _: Kind, _: &str, options: &Json) -> Vec<(String, String)> {
         match options.get("password").and_then(Json::as_str) {
             Some(password) if password.starts_with("hunter") => {
-                vec![("/password".into(), format!("{password:?} is easily guessed; take a longer one"))]
+                vec![(
+                    "/password".into(),
+                    format!("{password:?} is easily guessed; take a longer one"),
+                )]
             }
             _ => Vec::new(),
         }

@@ -6,7 +6,8 @@ const MANUAL: &str = include_str!("../../../docs/configuration.md");
 
 /// The blocks of the manual in this language.
 fn blocks(language: &str) -> Vec<&'static str> {
-    let parts = MANUAL.split("\n```").filter_map(|part| part.strip_prefix(language)?.strip_prefix('\n'));
+    let parts =
+        MANUAL.split("\n```").filter_map(|part| part.strip_prefix(language)?.strip_prefix('\n'));
     parts.collect()
 }
 

@@ -63,7 +63,10 @@ fn components() {
     assert_eq!((app.place.line, app.place.column), (2, 3));
     assert_eq!(p.options, json!({ "format": "regex", "pattern": "^a$" }));
     assert_eq!(out.inputs, ["p", "p.rejected"]);
-    assert_eq!(out.options, json!({ "retries": 3, "endpoint": ["a", "b"], "encoding": { "codec": "text" } }));
+    assert_eq!(
+        out.options,
+        json!({ "retries": 3, "endpoint": ["a", "b"], "encoding": { "codec": "text" } })
+    );
 }
 
 /// How fast a source is read is taken out of the options; what is left out is the default.
@@ -76,7 +79,10 @@ fn paces() {
     let paces: Vec<Pace> = config.components.iter().map(|component| component.pace).collect();
     let pace = |priority, rate_limit| Pace { priority, rate_limit };
     let default = Pace::default();
-    assert_eq!(paces, [pace(Priority::Low, Some(3 << 19)), pace(Priority::High, None), default, default]);
+    assert_eq!(
+        paces,
+        [pace(Priority::Low, Some(3 << 19)), pace(Priority::High, None), default, default]
+    );
     assert_eq!(config.components[0].options, json!({}));
 }
 
@@ -108,7 +114,10 @@ fn merging() {
     let config = config.unwrap();
     let ids: Vec<&str> = config.components.iter().map(|component| component.id.as_str()).collect();
     assert_eq!(ids, ["out", "one", "two"]);
-    assert_eq!((config.globals.log.level, config.globals.data_dir.to_str()), (LogLevel::Warn, Some("/d")));
+    assert_eq!(
+        (config.globals.log.level, config.globals.data_dir.to_str()),
+        (LogLevel::Warn, Some("/d"))
+    );
 }
 
 /// A variable gives a number where one is wanted, and text inside quotes.
@@ -138,8 +147,11 @@ fn warnings() {
          transforms: {p: {type: parse, format: json, inputs: [a]}, f: {type: filter, inputs: [a]}}\n\
          sinks: {o: {type: blackhole, inputs: [p]}}\n",
     );
-    let warnings: Vec<String> =
-        config.warnings.iter().map(|warning| Fault { place: None, ..warning.clone() }.to_string()).collect();
+    let warnings: Vec<String> = config
+        .warnings
+        .iter()
+        .map(|warning| Fault { place: None, ..warning.clone() }.to_string())
+        .collect();
     assert_eq!(
         warnings,
         [
@@ -150,7 +162,8 @@ fn warnings() {
     );
 }
 
-/// A file that a component needs later may come later; that it is not there now is said, without its path.
+/// A file that a component needs later may come later; that it is not there now is said, without
+/// its path.
 #[test]
 fn files_that_cannot_be_read_yet() {
     let folder = tempfile::tempdir().unwrap();
@@ -158,7 +171,8 @@ fn files_that_cannot_be_read_yet() {
     std::fs::write(&there, "x").unwrap();
     let warnings = |path: &std::path::Path| {
         let sink = format!("type: console, inputs: [in], password_file: '{}'", path.display());
-        let config = good(&format!("sources: {{in: {{type: stdin}}}}\nsinks: {{out: {{{sink}}}}}\n"));
+        let config =
+            good(&format!("sources: {{in: {{type: stdin}}}}\nsinks: {{out: {{{sink}}}}}\n"));
         let texts = config.warnings.iter().map(ToString::to_string);
         let texts = texts.filter(|text| text.contains("password"));
         texts.map(|text| text[text.find("m.yaml").unwrap()..].to_owned()).collect::<Vec<_>>()
@@ -173,14 +187,17 @@ fn files_that_cannot_be_read_yet() {
     assert_eq!(warnings(folder.path()), said("this is no regular file"));
 }
 
-/// The editors' schema has every type with its common keys, and every reference in it leads somewhere.
+/// The editors' schema has every type with its common keys, and every reference in it leads
+/// somewhere.
 #[test]
 fn editor_schema() {
     let schema = schema(&TestCatalog);
     let sources = &schema["properties"]["sources"]["additionalProperties"]["oneOf"];
     assert_eq!(sources[0]["properties"]["type"]["const"], "file");
     assert_eq!(sources[0]["properties"]["include"]["description"], "Globs of the files to read.");
-    assert!(sources[0]["properties"]["max_line"]["pattern"].as_str().unwrap().contains("[KMGT]i?B"));
+    assert!(
+        sources[0]["properties"]["max_line"]["pattern"].as_str().unwrap().contains("[KMGT]i?B")
+    );
     let parse = &schema["properties"]["transforms"]["additionalProperties"]["oneOf"][1];
     assert_eq!(parse["required"], json!(["type", "inputs"]));
     assert_eq!(parse["unevaluatedProperties"], false);

@@ -37,7 +37,8 @@ fn load_files(files: &[(&str, &str)]) -> Result<Config, Vec<String>> {
     }
     let prefix = format!("{}/", folder.path().display());
     let shorten = |fault: Fault| fault.to_string().replace(&prefix, "");
-    load(&paths, &TestCatalog, &environment).map_err(|faults| faults.into_iter().map(shorten).collect())
+    load(&paths, &TestCatalog, &environment)
+        .map_err(|faults| faults.into_iter().map(shorten).collect())
 }
 
 fn faults_of(text: &str) -> Vec<String> {

@@ -32,7 +32,8 @@ fn never_in_messages() {
     }
 }
 
-/// A component's own check may quote what it refuses; that is hidden only for a value from a variable.
+/// A component's own check may quote what it refuses; that is hidden only for a value from a
+/// variable.
 #[test]
 fn never_through_a_components_check() {
     let sink = |password: &str| {
@@ -62,7 +63,8 @@ fn never_in_debug_output() {
     assert!(!format!("{config:?}").contains("hunter2"));
 }
 
-/// The hash follows content and variable names, not layout, key order, files, or what a variable holds.
+/// The hash follows content and variable names, not layout, key order, files, or what a variable
+/// holds.
 #[test]
 fn hash_without_secrets() {
     let base = good(&format!("{REST}log: {{level: info, to: stderr}}\n")).hash;
@@ -74,8 +76,9 @@ fn hash_without_secrets() {
     assert_ne!(good(&format!("{REST}log: {{level: warn, to: stderr}}\n")).hash, base);
     let of = |value: &str| {
         let mut faults = Vec::new();
-        let mut root =
-            super::super::parse::parse(&"m".into(), "data_dir: ${D}\n", &mut faults).unwrap().unwrap();
+        let mut root = super::super::parse::parse(&"m".into(), "data_dir: ${D}\n", &mut faults)
+            .unwrap()
+            .unwrap();
         super::super::replace::replace(&mut root, &|_| Some(value.into()), &mut faults);
         hash::hash(&super::super::merge::merge(vec![root], &mut faults))
     };

@@ -36,7 +36,8 @@ fn forms() {
 fn files_add_up() {
     let one = "tests: [{name: n, input: [{to: a, lines: [x]}], expect: [{from: b, count: 1}]}]\n";
     let both =
-        load_files(&[("m.yaml", REST), ("a.yaml", one), ("b.yaml", one), ("c.yaml", "tests:\n")]).unwrap();
+        load_files(&[("m.yaml", REST), ("a.yaml", one), ("b.yaml", one), ("c.yaml", "tests:\n")])
+            .unwrap();
     assert_eq!((both.tests.len(), both.hash), (2, good(REST).hash));
 }
 
@@ -95,7 +96,9 @@ fn faults() {
     let list = format!("{REST}tests: {{name: n}}\n");
     assert_eq!(
         faults_of(&list),
-        ["m.yaml:3:8: `tests`: expected a list of tests, found a map; write a dash before each test"]
+        [
+            "m.yaml:3:8: `tests`: expected a list of tests, found a map; write a dash before each test"
+        ]
     );
     let misspelt = format!("{REST}test: []\n");
     assert_eq!(faults_of(&misspelt), ["m.yaml:3:1: unknown key `test`; did you mean `tests`?"]);
@@ -105,7 +108,9 @@ fn faults() {
 #[test]
 fn variables() {
     let with = |variable: &str| {
-        test(&format!("    input: {{to: '{variable}', lines: [a]}}\n    expect: [{{from: a, count: 1}}]\n"))
+        test(&format!(
+            "    input: {{to: '{variable}', lines: [a]}}\n    expect: [{{from: a, count: 1}}]\n"
+        ))
     };
     let unset = faults_of(&with("${NONE}"));
     assert!(unset.len() == 1 && unset[0].contains("the variable `NONE` is not set"), "{unset:?}");

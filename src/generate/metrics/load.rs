@@ -80,13 +80,27 @@ impl Load {
         let (mut text, mut series) = (Vec::new(), Vec::with_capacity(shape.series + 2));
         for index in 0..shape.series {
             let of = pick(&shape.mix, index);
-            add(&mut text, &mut series, shape.protocol, of, &name(&shape, of, index), &tags(&shape, index));
+            add(
+                &mut text,
+                &mut series,
+                shape.protocol,
+                of,
+                &name(&shape, of, index),
+                &tags(&shape, index),
+            );
         }
         for (of, name) in shape.protocol.counter_and_gauge().into_iter().zip([COUNTED, LAST]) {
             add(&mut text, &mut series, shape.protocol, of, name, &[]);
         }
-        let mut load =
-            Load { shape, text, series, numbers_bytes: 0, made: 0, point: Vec::new(), value: Vec::new() };
+        let mut load = Load {
+            shape,
+            text,
+            series,
+            numbers_bytes: 0,
+            made: 0,
+            point: Vec::new(),
+            value: Vec::new(),
+        };
         if load.shape.numbered {
             let mut longest = Vec::new();
             load.push_numbers(u64::MAX, u64::MAX, &mut longest);
@@ -100,7 +114,8 @@ impl Load {
         self.made
     }
 
-    /// Appends a packet of up to `most` points, at least one; `seconds` since 1970 for those with a time.
+    /// Appends a packet of up to `most` points, at least one; `seconds` since 1970 for those with a
+    /// time.
     pub fn packet(&mut self, most: u64, seconds: u64, out: &mut Vec<u8>) -> Content {
         let (begin, protocol) = (out.len(), self.shape.protocol);
         let most = most.min(self.shape.packet_points_max as u64).max(1);
@@ -173,7 +188,8 @@ fn add(
     series.push(Series { of, begin, value });
 }
 
-/// The type of a series: shares are kept over any run of neighbours, as the parts of the golden ratio lie evenly.
+/// The type of a series: shares are kept over any run of neighbours, as the parts of the golden
+/// ratio lie evenly.
 fn pick(mix: &[(Type, u64)], index: usize) -> Type {
     let whole: u64 = mix.iter().map(|(_, share)| share).sum();
     let mut at = ((index as f64 + 0.5) * 0.618_033_988_749_895).fract() * whole as f64;

@@ -2,7 +2,9 @@
 
 use millstream_receiver::Address;
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, MMsgHdr, SendAncillaryBuffer, SendFlags, SocketAddrUnix, SocketType};
+use rustix::net::{
+    AddressFamily, MMsgHdr, SendAncillaryBuffer, SendFlags, SocketAddrUnix, SocketType,
+};
 use std::fs::OpenOptions;
 use std::io::{self, IoSlice, Write};
 use std::net::{TcpStream, UdpSocket};
@@ -75,8 +77,8 @@ impl Target {
         Ok(Target { sink, interrupts, refused: 0 })
     }
 
-    /// Appends to a file, or writes to standard output without one; with a length before each packet
-    /// where its end could not be told otherwise.
+    /// Appends to a file, or writes to standard output without one; with a length before each
+    /// packet where its end could not be told otherwise.
     pub fn write_to(
         path: Option<&Path>,
         has_lengths: bool,
@@ -94,8 +96,8 @@ impl Target {
         self.interrupts.load(Ordering::Relaxed) > 0
     }
 
-    /// Sends packets, and waits for room; `sent` counts those that are gone, all of them but after an
-    /// error or an interrupt.
+    /// Sends packets, and waits for room; `sent` counts those that are gone, all of them but after
+    /// an error or an interrupt.
     pub fn send(&mut self, batch: &Batch, sent: &mut usize) -> io::Result<()> {
         if let Sink::Stream { has_lengths, .. } = self.sink {
             return self.write_all(batch, has_lengths, sent);
@@ -118,8 +120,11 @@ impl Target {
         let parts: Vec<[IoSlice<'_>; 1]> =
             (from..batch.ends.len()).map(|index| [IoSlice::new(batch.packet(index))]).collect();
         let mut controls: Vec<_> = parts.iter().map(|_| SendAncillaryBuffer::default()).collect();
-        let mut messages: Vec<MMsgHdr<'_>> =
-            parts.iter().zip(&mut controls).map(|(part, control)| MMsgHdr::new(part, control)).collect();
+        let mut messages: Vec<MMsgHdr<'_>> = parts
+            .iter()
+            .zip(&mut controls)
+            .map(|(part, control)| MMsgHdr::new(part, control))
+            .collect();
         rustix::net::sendmmsg(socket, &mut messages, SendFlags::NOSIGNAL)
     }
 
@@ -214,6 +219,10 @@ fn unix(path: &Path, kind: SocketType) -> io::Result<Sink> {
             socket
         }
     };
-    rustix::net::sockopt::set_socket_timeout(&socket, rustix::net::sockopt::Timeout::Send, Some(WAIT))?;
+    rustix::net::sockopt::set_socket_timeout(
+        &socket,
+        rustix::net::sockopt::Timeout::Send,
+        Some(WAIT),
+    )?;
     Ok(Sink::Unix(socket, path.to_owned(), kind))
 }

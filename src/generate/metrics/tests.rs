@@ -74,7 +74,12 @@ fn points_of_msgpack(packet: &[u8]) -> Vec<Point> {
 }
 
 /// Checks that packets say of themselves what is in them.
-fn assert_numbered(batch: &Batch, contents: &[Content], counter: &str, read: fn(&[u8]) -> Vec<Point>) {
+fn assert_numbered(
+    batch: &Batch,
+    contents: &[Content],
+    counter: &str,
+    read: fn(&[u8]) -> Vec<Point>,
+) {
     let (mut series, mut last, mut kinds) = (BTreeSet::new(), 0, BTreeMap::<String, usize>::new());
     for (packet, content) in slices(batch).into_iter().zip(contents) {
         assert!(packet.len() <= 700, "{} bytes", packet.len());
@@ -111,7 +116,8 @@ fn packets_number_themselves_and_say_their_sums() {
 
 #[test]
 fn the_same_seed_makes_the_same_packets() {
-    let made = |seed| packets(&mut Load::new(Shape { seed, ..a_shape(Protocol::Dogstatsd) }), 500).0;
+    let made =
+        |seed| packets(&mut Load::new(Shape { seed, ..a_shape(Protocol::Dogstatsd) }), 500).0;
     assert_eq!((made(1).bytes, made(1).ends), (made(1).bytes, made(1).ends));
     assert_ne!(made(1).bytes, made(2).bytes);
 }
@@ -124,13 +130,19 @@ fn a_packet_holds_what_is_allowed_and_one_point_at_least() {
     let shape = Shape { packet_points_max: 4, numbered: false, ..a_shape(Protocol::Dogstatsd) };
     let (batch, contents) = packets(&mut Load::new(shape), 10);
     assert_eq!(contents.iter().map(|content| content.points).collect::<Vec<_>>(), [4, 4, 2]);
-    assert_eq!(slices(&batch).iter().map(|packet| points_of_lines(packet).len()).sum::<usize>(), 10);
+    assert_eq!(
+        slices(&batch).iter().map(|packet| points_of_lines(packet).len()).sum::<usize>(),
+        10
+    );
 }
 
 #[test]
 fn decimals_keep_their_zeros() {
-    let shape =
-        Shape { series: 1, mix: mix(Protocol::Dogstatsd, "timer").unwrap(), ..a_shape(Protocol::Dogstatsd) };
+    let shape = Shape {
+        series: 1,
+        mix: mix(Protocol::Dogstatsd, "timer").unwrap(),
+        ..a_shape(Protocol::Dogstatsd)
+    };
     let (batch, _) = packets(&mut Load::new(shape), 2000);
     let lines = slices(&batch).into_iter().flat_map(points_of_lines);
     let values: Vec<f64> = lines
@@ -162,12 +174,19 @@ fn the_last_line_says_what_the_agent_counts() {
         let (batch, contents) = packets(&mut Load::new(shape), 1000);
         let mut sent = Sent::default();
         sent.add(&contents, 0);
-        let lines = slices(&batch).into_iter().map(|packet| points_of_lines(packet).len()).sum::<usize>();
+        let lines =
+            slices(&batch).into_iter().map(|packet| points_of_lines(packet).len()).sum::<usize>();
         (sent.text(50), lines, contents.len())
     };
     let (text, lines, packets) = line(true);
-    assert!(text.starts_with(&format!("sent 1000 points in {packets} packets, sum of counters ")), "{text}");
-    assert!(text.ends_with(&format!(", 50 series; {lines} points with the numbering ones")), "{text}");
+    assert!(
+        text.starts_with(&format!("sent 1000 points in {packets} packets, sum of counters ")),
+        "{text}"
+    );
+    assert!(
+        text.ends_with(&format!(", 50 series; {lines} points with the numbering ones")),
+        "{text}"
+    );
     let (text, lines, _) = line(false);
     assert!(text.ends_with(", 50 series"), "{text}");
     assert_eq!(lines, 1000);
@@ -228,8 +247,9 @@ fn every_point_arrives_over_every_kind_of_socket() {
         let sender = scope.spawn(|| send(&format!("tcp://{tcp_at}")));
         tcp.accept().unwrap().0.read_to_end(&mut text).unwrap();
         assert_eq!(sender.join().unwrap(), 1000);
-        let numbers =
-            |text: &[u8]| points_of_lines(text).iter().filter(|p| p[0].starts_with("millstream")).count();
+        let numbers = |text: &[u8]| {
+            points_of_lines(text).iter().filter(|p| p[0].starts_with("millstream")).count()
+        };
         assert_eq!(points_of_lines(&text).len() - numbers(&text), 1000);
         let mut framed = Vec::new();
         let sender = scope.spawn(|| send(&at("unix", "stream")));

@@ -43,7 +43,10 @@ impl Endpoint {
     }
 
     /// The same with options.
-    pub fn with(options: HttpOptions, act: impl Fn(&Seen, usize) -> Act + Send + Sync + 'static) -> Endpoint {
+    pub fn with(
+        options: HttpOptions,
+        act: impl Fn(&Seen, usize) -> Act + Send + Sync + 'static,
+    ) -> Endpoint {
         Endpoint::before(options, act, |_| Reply::status(200))
     }
 
@@ -70,7 +73,11 @@ impl Endpoint {
                     if !matches!(answer, Reply::Status(200..=299, ..)) {
                         return answer;
                     }
-                    keep(&mut all.lock().unwrap(), seen, matches!(reply, Reply::Status(200..=299, ..)));
+                    keep(
+                        &mut all.lock().unwrap(),
+                        seen,
+                        matches!(reply, Reply::Status(200..=299, ..)),
+                    );
                     reply
                 }
             }
@@ -93,8 +100,8 @@ impl Endpoint {
         String::from_utf8(self.bytes()).unwrap()
     }
 
-    /// Repeats came only where the agent could not know that a request was taken: for an endpoint that it reaches
-    /// over a good network.
+    /// Repeats came only where the agent could not know that a request was taken: for an endpoint
+    /// that it reaches over a good network.
     pub fn assert_no_needless_repeats(&self) {
         for kept in self.kept() {
             assert!(!kept.again, "{} was acknowledged, and came again", kept.id);
@@ -109,7 +116,8 @@ impl Endpoint {
 
 /// Keeps a request; a repeat brings the same bytes.
 fn keep(all: &mut Vec<Kept>, seen: &Seen, told: bool) {
-    let body = unpack(seen.header("content-encoding"), &seen.body).expect("a body that can be read");
+    let body =
+        unpack(seen.header("content-encoding"), &seen.body).expect("a body that can be read");
     let id = seen.header("idempotency-key").to_owned();
     assert!(!id.is_empty(), "a request without an id");
     match all.iter_mut().find(|kept| kept.id == id) {

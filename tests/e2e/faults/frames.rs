@@ -58,7 +58,11 @@ fn at_first(acts: Vec<Act>) -> impl Fn(Message) -> Act + Send + Sync {
 
 #[test]
 fn acknowledgements_that_get_lost_make_no_repeats() {
-    let far = FrameServer::start(at_first(vec![Act::KeepThenReset, Act::KeepSilently, Act::KeepThenReset]));
+    let far = FrameServer::start(at_first(vec![
+        Act::KeepThenReset,
+        Act::KeepSilently,
+        Act::KeepThenReset,
+    ]));
     let (_dir, agent) = run(&far, "500ms", "compression: gzip");
     // An endpoint that knows its sessions says at the greeting what it has.
     assert_eq!((far.connections(), repeats(&far)), (4, 0));
@@ -80,7 +84,8 @@ fn answers_against_the_protocol_are_said_and_left() {
     let ahead = [&[0, 0, 0, 9, b'A'][..], &1_000_000_u64.to_be_bytes()].concat();
     let unknown = [&[0, 0, 0, 9, b'X'][..], &1_u64.to_be_bytes()].concat();
     let endless = vec![0xff; 1 << 20];
-    let acts = [ahead, unknown, endless, b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec()].map(Act::Write);
+    let acts =
+        [ahead, unknown, endless, b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec()].map(Act::Write);
     let far = FrameServer::start(at_first(acts.to_vec()));
     let (_dir, agent) = run(&far, "500ms", "compression: zlib");
     assert_eq!(counted(&agent, "errors", "error_type=\"protocol\""), 4, "{}", agent.log());

@@ -35,7 +35,9 @@ fn config(server: &HttpServer) -> String {
     let mut text = String::from("sources:\n");
     for host in HOSTS {
         let listen = format!("['unixgram://DIR/{}']", socket(host));
-        text += &format!("  {host}: {{ type: dogstatsd, listen: {listen}, period: 1s, host: {host} }}\n");
+        text += &format!(
+            "  {host}: {{ type: dogstatsd, listen: {listen}, period: 1s, host: {host} }}\n"
+        );
     }
     text += "sinks:\n";
     for host in HOSTS {
@@ -54,8 +56,9 @@ fn delay(seen: &Seen) -> Option<Duration> {
     let came = SystemTime::now() - seen.at.elapsed();
     let seconds: u64 = end[17..19].parse().unwrap();
     assert_eq!(&end[19..], ".000Z", "a period ends with a second");
-    let of_minute =
-        Duration::from_nanos((came.duration_since(UNIX_EPOCH).unwrap().as_nanos() % 60_000_000_000) as u64);
+    let of_minute = Duration::from_nanos(
+        (came.duration_since(UNIX_EPOCH).unwrap().as_nanos() % 60_000_000_000) as u64,
+    );
     let of_minute =
         if of_minute.as_secs() < seconds { of_minute + Duration::from_secs(60) } else { of_minute };
     (event["interval"] == 1.0).then(|| of_minute - Duration::from_secs(seconds))
@@ -89,7 +92,10 @@ fn a_host_sends_at_its_own_time_after_every_period() {
     }
     for host in HOSTS {
         let (expected, least) = (own_delay(host), delays[host].iter().min().unwrap());
-        assert!(*least + Duration::from_millis(1) >= expected, "{host}: {least:?} instead of {expected:?}");
+        assert!(
+            *least + Duration::from_millis(1) >= expected,
+            "{host}: {least:?} instead of {expected:?}"
+        );
     }
     stop(agent);
 }

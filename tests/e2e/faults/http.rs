@@ -42,7 +42,9 @@ fn at_first(replies: Vec<Reply>) -> impl Fn(&Seen, usize) -> Act + Send + Sync {
 /// How many requests came for the first batch.
 fn attempts(far: &Endpoint) -> usize {
     let seen = far.server.seen();
-    seen.iter().filter(|other| other.header("idempotency-key") == seen[0].header("idempotency-key")).count()
+    seen.iter()
+        .filter(|other| other.header("idempotency-key") == seen[0].header("idempotency-key"))
+        .count()
 }
 
 #[test]
@@ -58,7 +60,8 @@ fn statuses_that_pass_are_waited_out() {
 #[test]
 fn an_endpoint_says_when_to_come_again() {
     let date = httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(4));
-    let wait = |header: &str| Reply::Status(429, vec![("Retry-After", header.to_owned())], String::new());
+    let wait =
+        |header: &str| Reply::Status(429, vec![("Retry-After", header.to_owned())], String::new());
     let far = Endpoint::start(at_first(vec![wait("1"), wait(&date)]));
     let (_dir, agent) = run(&far, "compression: zlib");
     let seen = far.server.seen();
@@ -66,7 +69,11 @@ fn an_endpoint_says_when_to_come_again() {
     assert!(pause >= Duration::from_millis(990), "{pause:?} after one second was asked for");
     let due = httpdate::parse_http_date(&date).unwrap();
     let third = SystemTime::now() - seen[2].at.elapsed();
-    assert!(third + Duration::from_millis(20) >= due, "too early by {:?}", due.duration_since(third));
+    assert!(
+        third + Duration::from_millis(20) >= due,
+        "too early by {:?}",
+        due.duration_since(third)
+    );
     assert_eq!(far.repeats(), 0);
     stop(agent);
 }
@@ -119,7 +126,8 @@ fn an_endpoint_that_does_not_read_or_answer_in_time_is_asked_again() {
 
 #[test]
 fn a_request_whose_answer_is_lost_comes_again_under_its_id() {
-    let lost = [Reply::Hang, Reply::Reset, Reply::Close, Reply::Raw(b"HTTP".to_vec()), Reply::status(500)];
+    let lost =
+        [Reply::Hang, Reply::Reset, Reply::Close, Reply::Raw(b"HTTP".to_vec()), Reply::status(500)];
     let far = Endpoint::start(move |_, nth| match lost.get(nth) {
         Some(reply) => Act::KeepThen(reply.clone()),
         None => Act::Keep,
@@ -145,14 +153,21 @@ fn answers_that_are_cut_or_endless_do_no_harm() {
         None => Act::Keep,
     });
     let (_dir, agent) = run(&far, "request: { timeout: 30s }");
-    assert_eq!((far.repeats(), counted(&agent, "errors", "")), (0, 0), "a success is one by its head");
+    assert_eq!(
+        (far.repeats(), counted(&agent, "errors", "")),
+        (0, 0),
+        "a success is one by its head"
+    );
     stop(agent);
 }
 
 #[test]
 fn noise_instead_of_an_answer_is_an_error() {
-    let noise =
-        [b"\x16\x03\x01\x02\x00\x01\x00\xff".to_vec(), b"220 mail.example ESMTP\r\n".to_vec(), vec![0; 9000]];
+    let noise = [
+        b"\x16\x03\x01\x02\x00\x01\x00\xff".to_vec(),
+        b"220 mail.example ESMTP\r\n".to_vec(),
+        vec![0; 9000],
+    ];
     let long = format!("HTTP/1.1 200 OK\r\nX-Long: {}\r\n\r\n", "x".repeat(2_000_000)).into_bytes();
     let replies = noise.into_iter().chain([long]).map(Reply::Raw).collect();
     let far = Endpoint::start(at_first(replies));
@@ -186,8 +201,9 @@ fn a_request_that_is_too_large_goes_in_parts() {
 #[test]
 fn a_line_that_is_refused_is_dropped_alone() {
     // Three of them: alone, beside each other, and in two files.
-    let is_poison =
-        |line: &str| ["00 000070", "00 000071", "05 000249"].iter().any(|bad| line.starts_with(bad));
+    let is_poison = |line: &str| {
+        ["00 000070", "00 000071", "05 000249"].iter().any(|bad| line.starts_with(bad))
+    };
     let far = Endpoint::start(move |seen, _| {
         let text = String::from_utf8(unpack("deflate", &seen.body).unwrap()).unwrap();
         match text.lines().any(is_poison) {
@@ -232,9 +248,14 @@ fn waits_for_the_right_secret() {
         _ => Act::Instead(Reply::status(401)),
     });
     append(dir.path(), 0, LINES);
-    let agent =
-        Agent::start(dir.path(), &config(&far, "auth: { type: bearer, token_file: DIR/secret }"), &[]);
-    wait_until("an answer that is an error", PATIENCE, || counted(&agent, "errors", "authentication") > 0);
+    let agent = Agent::start(
+        dir.path(),
+        &config(&far, "auth: { type: bearer, token_file: DIR/secret }"),
+        &[],
+    );
+    wait_until("an answer that is an error", PATIENCE, || {
+        counted(&agent, "errors", "authentication") > 0
+    });
     assert_eq!(counted(&agent, "sent_events", "") + counted(&agent, "dropped_events", ""), 0);
     fs::write(dir.path().join("secret"), "new\n").unwrap();
     assert_eq!(wait_settled(&agent, ALL), (ALL, 0), "sent and dropped");

@@ -99,8 +99,8 @@ fn config(port: u16, timeout: &str) -> String {
     logs(&format!("type: tcp, address: '127.0.0.1:{port}', timeout: {timeout}"))
 }
 
-/// The numbers of the lines of a file in a text, which are without a gap: the first one, and the one behind the
-/// last; where to go on if there are none.
+/// The numbers of the lines of a file in a text, which are without a gap: the first one, and the
+/// one behind the last; where to go on if there are none.
 fn range(text: &str, file: usize, go_on: usize) -> (usize, usize) {
     let begin = format!("{file:02} ");
     let mut of_file = text.lines().filter(|line| line.starts_with(&begin)).peekable();
@@ -164,6 +164,8 @@ fn a_slow_reader_gets_every_line_once() {
     assert_eq!(wait_settled(&agent, all), (all, 0), "sent and dropped");
     assert_eq!(counted(&agent, "errors", ""), 0);
     stop(agent);
-    wait_until("every line", PATIENCE, || (0..FILES).all(|file| range(&far.text(0), file, 0) == (0, LINES)));
+    wait_until("every line", PATIENCE, || {
+        (0..FILES).all(|file| range(&far.text(0), file, 0) == (0, LINES))
+    });
     assert_eq!(far.connections(), 1);
 }

@@ -1,4 +1,5 @@
-//! Metrics over HTTP and TCP, as blocks of msgpack: what came is read with the decoder of the documentation.
+//! Metrics over HTTP and TCP, as blocks of msgpack: what came is read with the decoder of the
+//! documentation.
 
 use super::far::{Act, Endpoint};
 use super::{PATIENCE, counted, points, send, start_ready, stop};

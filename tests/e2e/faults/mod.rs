@@ -1,7 +1,9 @@
-//! The fault table: what endpoints and networks do to sinks that send over a network, with the real binary.
+//! The fault table: what endpoints and networks do to sinks that send over a network, with the real
+//! binary.
 //!
-//! Each test is a row, or several that one run of the agent proves. All hold the same: nothing is lost, order is
-//! kept, repeats come only where an answer was lost and are known by their id, and counters are exact.
+//! Each test is a row, or several that one run of the agent proves. All hold the same: nothing is
+//! lost, order is kept, repeats come only where an answer was lost and are known by their id, and
+//! counters are exact.
 
 mod far;
 mod frames;
@@ -74,7 +76,8 @@ fn counted(agent: &Agent, metric: &str, label: &str) -> u64 {
     found.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum::<f64>() as u64
 }
 
-/// Waits until the sink has answered for so many events; how many of them it sent, and how many it dropped.
+/// Waits until the sink has answered for so many events; how many of them it sent, and how many it
+/// dropped.
 fn wait_settled(agent: &Agent, events: u64) -> (u64, u64) {
     let counts = || (counted(agent, "sent_events", ""), counted(agent, "dropped_events", ""));
     let begun = std::time::Instant::now();

@@ -2,7 +2,8 @@
 
 use super::far::{Act, Endpoint};
 use super::{
-    FILES, PATIENCE, append, assert_lines, counted, logs, remote_write, start_ready, stop, wait_settled,
+    FILES, PATIENCE, append, assert_lines, counted, logs, remote_write, start_ready, stop,
+    wait_settled,
 };
 use crate::support::{Agent, folder, wait_until};
 use millstream_testkit::frames::{self, FrameServer};
@@ -18,7 +19,12 @@ fn faults() -> Vec<(&'static str, Stream, Value, bool)> {
     vec![
         ("latency", Stream::Up, json!({ "latency": 60, "jitter": 40 }), false),
         ("bandwidth", Stream::Up, json!({ "rate": 100 }), false),
-        ("slicer", Stream::Up, json!({ "average_size": 50, "size_variation": 30, "delay": 50 }), false),
+        (
+            "slicer",
+            Stream::Up,
+            json!({ "average_size": 50, "size_variation": 30, "delay": 50 }),
+            false,
+        ),
         ("reset_peer", Stream::Up, json!({ "timeout": 0 }), true),
         ("reset_peer", Stream::Down, json!({ "timeout": 0 }), true),
         ("limit_data", Stream::Up, json!({ "bytes": 200 }), true),
@@ -28,7 +34,8 @@ fn faults() -> Vec<(&'static str, Stream, Value, bool)> {
     ]
 }
 
-/// Has every fault in turn while `produce` gives the agent something to send: `settled` waits until it was sent.
+/// Has every fault in turn while `produce` gives the agent something to send: `settled` waits until
+/// it was sent.
 fn suffer(agent: &Agent, proxy: &Proxy, produce: impl Fn(usize), settled: impl Fn(usize)) {
     let errors = || counted(agent, "errors", "");
     for (turn, (fault, stream, attributes, breaks)) in faults().into_iter().enumerate() {
@@ -52,8 +59,8 @@ fn suffer(agent: &Agent, proxy: &Proxy, produce: impl Fn(usize), settled: impl F
     settled(faults().len());
 }
 
-/// Sends lines through a proxy, which is down at first, to a sink with these options. How many lines there were
-/// of each file.
+/// Sends lines through a proxy, which is down at first, to a sink with these options. How many
+/// lines there were of each file.
 fn send_lines(proxy: &Proxy, sink: &str) -> usize {
     let dir = folder();
     proxy.enable(false);
@@ -77,7 +84,8 @@ fn a_bad_network_loses_no_line_over_http() {
     let far = Endpoint::start(|_, _| Act::Keep);
     let proxy = Proxy::before(far.server.port);
     let uri = format!("http://127.0.0.1:{}/in", proxy.port);
-    let options = "batch: { bytes: 8KiB, timeout: 10ms }, request: { timeout: 1s }, compression: zlib";
+    let options =
+        "batch: { bytes: 8KiB, timeout: 10ms }, request: { timeout: 1s }, compression: zlib";
     let lines = send_lines(&proxy, &format!("type: http, uri: '{uri}', {options}"));
     assert_lines(&far.text(), lines, |_| false);
 }
@@ -88,7 +96,8 @@ fn a_bad_network_loses_no_line_over_tcp_with_acknowledgements() {
     let proxy = Proxy::before(far.port);
     let options = "framing: length, acknowledgements: true, batch: { bytes: 8KiB, timeout: 10ms }, \
                    timeout: 500ms, connect_timeout: 500ms";
-    let lines = send_lines(&proxy, &format!("type: tcp, address: '127.0.0.1:{}', {options}", proxy.port));
+    let lines =
+        send_lines(&proxy, &format!("type: tcp, address: '127.0.0.1:{}', {options}", proxy.port));
     assert_lines(&far.text(), lines, |_| false);
 }
 

@@ -16,8 +16,11 @@ const SERIES: usize = 30;
 /// Hands a request on to Prometheus; its answer.
 pub fn hand_on(prometheus: &Prometheus, seen: &Seen) -> Reply {
     let mut stream = TcpStream::connect(prometheus.address()).unwrap();
-    let mut head = format!("POST /api/v1/write HTTP/1.0\r\nContent-Length: {}\r\n", seen.body.len());
-    for name in ["content-type", "content-encoding", "x-prometheus-remote-write-version", "user-agent"] {
+    let mut head =
+        format!("POST /api/v1/write HTTP/1.0\r\nContent-Length: {}\r\n", seen.body.len());
+    for name in
+        ["content-type", "content-encoding", "x-prometheus-remote-write-version", "user-agent"]
+    {
         head.push_str(&format!("{name}: {}\r\n", seen.header(name)));
     }
     stream.write_all(&[format!("{head}\r\n").as_bytes(), &seen.body].concat()).unwrap();
@@ -76,7 +79,8 @@ fn sums_in_prometheus_are_exact_after_faults() {
         8 => Act::Instead(Reply::Status(429, wait.clone(), String::new())),
         _ => Act::Keep,
     };
-    let far = Endpoint::before(HttpOptions::default(), act, |seen| hand_on(Prometheus::shared(), seen));
+    let far =
+        Endpoint::before(HttpOptions::default(), act, |seen| hand_on(Prometheus::shared(), seen));
     let dir = folder();
     let agent = start_ready(dir.path(), &sink(&far.server.uri("/api/v1/write"), "answers"));
     for (value, sum) in [(3, 3), (4, 7), (1, 8), (5, 13), (2, 15)] {
@@ -86,6 +90,9 @@ fn sums_in_prometheus_are_exact_after_faults() {
     let mut times: HashMap<String, usize> = HashMap::new();
     let ids = far.server.seen().into_iter().map(|seen| seen.header("idempotency-key").to_owned());
     ids.for_each(|id| *times.entry(id).or_default() += 1);
-    assert!(times.values().filter(|times| **times > 1).count() >= 3, "requests that came again: {times:?}");
+    assert!(
+        times.values().filter(|times| **times > 1).count() >= 3,
+        "requests that came again: {times:?}"
+    );
     stop(agent);
 }

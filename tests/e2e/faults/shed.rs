@@ -31,12 +31,17 @@ fn what_is_dropped_while_an_endpoint_is_away_is_counted_exactly() {
     );
     let agent = start_ready(dir.path(), &points(&sink));
     for wave in 0..WAVES {
-        send(dir.path(), (0..SERIES).map(|series| format!("shed.{wave}.{series}:1|c|#wave:w{wave}")));
+        send(
+            dir.path(),
+            (0..SERIES).map(|series| format!("shed.{wave}.{series}:1|c|#wave:w{wave}")),
+        );
         std::thread::sleep(Duration::from_millis(1100));
     }
     let source = "millstream_component_sent_events_total{component_id=\"points\"";
     let produced = (SERIES * WAVES) as u64;
-    wait_until("the end of the last period", PATIENCE, || agent.metric(source) == Some(produced as f64));
+    wait_until("the end of the last period", PATIENCE, || {
+        agent.metric(source) == Some(produced as f64)
+    });
     is_away.store(false, Ordering::Relaxed);
     let counts = || (counted(&agent, "sent_events", ""), counted(&agent, "dropped_events", ""));
     wait_until("every event is accounted for", PATIENCE, || counts().0 + counts().1 >= produced);
@@ -49,9 +54,9 @@ fn what_is_dropped_while_an_endpoint_is_away_is_counted_exactly() {
     let times: Vec<i64> = events.iter().map(|event| event["time_ns"].as_i64().unwrap()).collect();
     assert!(times.is_sorted(), "in order of time");
     let mut per_wave: HashMap<&str, usize> = HashMap::new();
-    events
-        .iter()
-        .for_each(|event| *per_wave.entry(event["tags"]["wave"].as_str().unwrap()).or_default() += 1);
+    events.iter().for_each(|event| {
+        *per_wave.entry(event["tags"]["wave"].as_str().unwrap()).or_default() += 1
+    });
     let newest = format!("w{}", WAVES - 1);
     assert!(per_wave.contains_key(&*newest), "the newest is kept: {per_wave:?}");
     stop(agent);

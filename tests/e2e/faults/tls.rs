@@ -2,7 +2,9 @@
 
 use super::far::{Act, Endpoint};
 use super::remote_write::{add, assert_exact, hand_on, send_points, wait_sum};
-use super::{FILES, PATIENCE, append, assert_lines, counted, logs, points, start_ready, stop, wait_settled};
+use super::{
+    FILES, PATIENCE, append, assert_lines, counted, logs, points, start_ready, stop, wait_settled,
+};
 use crate::support::{Agent, folder, wait_until};
 use millstream_testkit::certificates::{Authority, Validity};
 use millstream_testkit::frames::{self, FrameServer};
@@ -53,7 +55,8 @@ fn introduced(authority: &Authority, other: &Authority) {
     append(dir.path(), 0, LINES);
     let far = far(0, authority.issue(&["127.0.0.1"], Validity::Good).server(Some(authority)));
     let tls = "tls: { ca_file: DIR/ca.crt, cert_file: DIR/agent.crt, key_file: DIR/agent.key }";
-    let sink = format!("type: http, uri: '{}', batch: {{ timeout: 10ms }}, {tls}", far.server.uri("/in"));
+    let sink =
+        format!("type: http, uri: '{}', batch: {{ timeout: 10ms }}, {tls}", far.server.uri("/in"));
     let agent = Agent::start(dir.path(), &logs(&sink), &[]);
     wait_until("an error", PATIENCE, || counted(&agent, "errors", "") > 0);
     assert!(far.kept().is_empty());
@@ -64,12 +67,14 @@ fn introduced(authority: &Authority, other: &Authority) {
     stop(agent);
 }
 
-/// The agent trusts another authority than that of the endpoint at first. That is said, and nothing goes out, until
-/// the file has the right one.
+/// The agent trusts another authority than that of the endpoint at first. That is said, and nothing
+/// goes out, until the file has the right one.
 fn trusts_at_last(agent: &Agent, dir: &Path, authority: &Authority) {
     wait_until("the reason in the log", PATIENCE, || agent.log().contains("ca_file"));
     let ready = || agent.get("/ready").unwrap_or_default();
-    wait_until("the sink in /ready", PATIENCE, || ready().contains("out") && ready().contains("ca_file"));
+    wait_until("the sink in /ready", PATIENCE, || {
+        ready().contains("out") && ready().contains("ca_file")
+    });
     assert!(counted(agent, "errors", "error_type=\"tls\"") > 0, "{}", agent.log());
     assert_eq!(counted(agent, "sent_events", "") + counted(agent, "dropped_events", ""), 0);
     authority.write(dir, "ca");
@@ -99,11 +104,13 @@ fn sums_go_to_an_endpoint_that_is_trusted_alone() {
     let (authority, other, dir) = (Authority::new(), Authority::new(), folder());
     let tls = Some(authority.issue(&["127.0.0.1"], Validity::Good).server(None));
     let options = HttpOptions { tls, ..HttpOptions::default() };
-    let far = Endpoint::before(options, |_, _| Act::Keep, |seen| hand_on(Prometheus::shared(), seen));
+    let far =
+        Endpoint::before(options, |_, _| Act::Keep, |seen| hand_on(Prometheus::shared(), seen));
     other.write(dir.path(), "ca");
     let uri = far.server.uri("/api/v1/write");
-    let sink =
-        format!("type: prometheus_remote_write, uri: '{uri}', spread: 0s, labels: {{ test: tls }}, {CA}");
+    let sink = format!(
+        "type: prometheus_remote_write, uri: '{uri}', spread: 0s, labels: {{ test: tls }}, {CA}"
+    );
     let agent = start_ready(dir.path(), &points(&sink));
     send_points(dir.path(), 3);
     trusts_at_last(&agent, dir.path(), &authority);

@@ -20,7 +20,8 @@ fn events(block: &[u8]) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Metrics may come from log lines too. A block has those of one key; what is no metric is left out.
+/// Metrics may come from log lines too. A block has those of one key; what is no metric is left
+/// out.
 #[test]
 fn metrics_arrive_in_blocks_of_one_key_and_in_order() {
     let (dir, kafka) = (folder(), Kafka::shared());
@@ -44,7 +45,11 @@ fn metrics_arrive_in_blocks_of_one_key_and_in_order() {
     );
     let mut agent = start(dir.path(), &config);
     assert!(!agent.wait(PATIENCE).success(), "that events were left out is said at the end");
-    assert!(agent.log().contains("lost: 30 events (30 not_a_metric (sink out))"), "{}", agent.log());
+    assert!(
+        agent.log().contains("lost: 30 events (30 not_a_metric (sink out))"),
+        "{}",
+        agent.log()
+    );
     let records = kafka.read("blocks");
     assert!((2..30).contains(&records.len()), "{} records", records.len());
     let mut next = 0;

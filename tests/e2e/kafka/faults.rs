@@ -13,7 +13,8 @@ const DROPPED: &str = "millstream_component_dropped_events_total{";
 fn dropped(agent: &Agent, reason: &str) -> f64 {
     let metrics = agent.get("/metrics").unwrap_or_default();
     let of_sink = |line: &&str| line.starts_with(DROPPED) && line.contains("component_id=\"out\"");
-    let line = metrics.lines().filter(of_sink).find(|line| line.contains(&format!("reason=\"{reason}\"")));
+    let line =
+        metrics.lines().filter(of_sink).find(|line| line.contains(&format!("reason=\"{reason}\"")));
     line.and_then(|line| line.rsplit(' ').next()?.parse().ok()).unwrap_or(0.0)
 }
 
@@ -32,8 +33,11 @@ fn records_over_the_limit_are_refused_one_by_one_and_the_others_arrive_in_order(
     write(dir.path(), "a.log", (0..6000).map(line));
     // Two megabytes: over the limit of the client itself.
     append(dir.path(), "a.log", &format!("{}\nlast\n", "y".repeat(1_500_000)));
-    let mut agent =
-        Agent::start(dir.path(), &config(&kafka.bootstrap(), "small", "encoding: { codec: text }"), &[]);
+    let mut agent = Agent::start(
+        dir.path(),
+        &config(&kafka.bootstrap(), "small", "encoding: { codec: text }"),
+        &[],
+    );
     wait_until("all records", PATIENCE, || kafka.count("small") >= 5995);
     wait_until("the refused ones", PATIENCE, || dropped(&agent, "too_large") >= 7.0);
     append(dir.path(), "a.log", "later\n");
@@ -45,7 +49,12 @@ fn records_over_the_limit_are_refused_one_by_one_and_the_others_arrive_in_order(
     let (lines, rest) = texts.split_at(expected.len());
     assert!(lines.iter().eq(expected.iter()), "no gap, no repeat, in order\n{}", agent.log());
     assert_eq!(rest, ["last", "later"]);
-    assert_eq!(agent.log().matches("a record of").count(), 1, "said at a limited rate\n{}", agent.log());
+    assert_eq!(
+        agent.log().matches("a record of").count(),
+        1,
+        "said at a limited rate\n{}",
+        agent.log()
+    );
 }
 
 #[test]
@@ -57,7 +66,11 @@ fn a_topic_that_is_not_there_is_waited_for() {
     kafka.create_topic("late", 1);
     let agent = finish(agent);
     assert!(texts(&kafka.read("late")).iter().copied().eq(numbered(1000)));
-    assert!(agent.log().matches("trying again").count() <= 3, "said at a limited rate\n{}", agent.log());
+    assert!(
+        agent.log().matches("trying again").count() <= 3,
+        "said at a limited rate\n{}",
+        agent.log()
+    );
 }
 
 #[test]
@@ -97,8 +110,11 @@ fn a_topic_that_is_deleted_midway_costs_nothing_but_itself() {
     let (dir, kafka) = (folder(), Kafka::shared());
     kafka.create_topic("gone", 1);
     write(dir.path(), "a.log", numbered(1000));
-    let mut agent =
-        Agent::start(dir.path(), &config(&kafka.bootstrap(), "gone", "encoding: { codec: text }"), &[]);
+    let mut agent = Agent::start(
+        dir.path(),
+        &config(&kafka.bootstrap(), "gone", "encoding: { codec: text }"),
+        &[],
+    );
     wait_until("the first lines", PATIENCE, || kafka.count("gone") == 1000);
     kafka.delete_topic("gone");
     append(dir.path(), "a.log", "after the deletion\n");
@@ -118,6 +134,8 @@ fn distinct_topics_are_bounded() {
     let more = "topics_max: 5, encoding: { codec: text }";
     let topic = "many-{{ message }}";
     let agent = Agent::start(dir.path(), &config(&kafka.bootstrap(), topic, more), &[]);
-    wait_until("those over the bound are counted", PATIENCE, || dropped(&agent, "too_many_topics") == 35.0);
+    wait_until("those over the bound are counted", PATIENCE, || {
+        dropped(&agent, "too_many_topics") == 35.0
+    });
     wait_until("the others", PATIENCE, || (0..5).all(|n| kafka.count(&format!("many-{n}")) == 1));
 }

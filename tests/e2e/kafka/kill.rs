@@ -21,8 +21,9 @@ fn a_million_lines_survive_twenty_kills_of_the_agent_and_two_falls_of_the_broker
     kafka.create_topic("all", 4);
     fs::create_dir(dir.path().join("in")).unwrap();
     let (path, config) = (dir.path().to_path_buf(), all(&kafka));
-    let writer =
-        std::thread::spawn(move || write_load(&path, Duration::from_secs(30), &AtomicBool::new(false)));
+    let writer = std::thread::spawn(move || {
+        write_load(&path, Duration::from_secs(30), &AtomicBool::new(false))
+    });
     let mut random = Random::new(std::process::id().into());
     kill_agents(&dir, &config, &mut random, KILLS / 2);
     let mut agent = Agent::start(dir.path(), &config, &[]);

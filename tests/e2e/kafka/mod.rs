@@ -53,10 +53,12 @@ fn wait_for_trouble(agent: &Agent, text: &str) {
     let says = || {
         last = agent.get("/ready").unwrap_or_default();
         let trouble = serde_json::from_str::<Value>(&last).ok();
-        let trouble = trouble.and_then(|ready| ready["sinks"][0]["trouble"].as_str().map(str::to_owned));
+        let trouble =
+            trouble.and_then(|ready| ready["sinks"][0]["trouble"].as_str().map(str::to_owned));
         trouble.is_some_and(|trouble| trouble.to_lowercase().contains(text))
     };
-    let found = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| wait_until(text, PATIENCE, says)));
+    let found =
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| wait_until(text, PATIENCE, says)));
     assert!(found.is_ok(), "no trouble with {text:?}; last: {last}\n{}", agent.log());
 }
 
@@ -68,7 +70,8 @@ fn texts(records: &[Record]) -> Vec<&str> {
 fn text_arrives_byte_for_byte_and_in_order() {
     let (dir, kafka) = (folder(), Kafka::shared());
     kafka.create_topic("text", 1);
-    let lines = numbered(50_000).chain(["".into(), "\u{fffd} ü \0 \t".into(), "".into(), "last".into()]);
+    let lines =
+        numbered(50_000).chain(["".into(), "\u{fffd} ü \0 \t".into(), "".into(), "last".into()]);
     let lines: Vec<String> = lines.collect();
     write(dir.path(), "a.log", lines.clone());
     finish(start(dir.path(), &config(&kafka.bootstrap(), "text", "encoding: { codec: text }")));
@@ -121,7 +124,11 @@ fn without_a_key_a_file_stays_in_one_partition() {
     for record in kafka.read("origins") {
         let (file, line) = record.text().split_once(' ').unwrap();
         let (partition, next) = places.entry(file.to_owned()).or_insert((record.partition, 0));
-        assert_eq!((*partition, next.to_string().as_str()), (record.partition, line), "file {file}");
+        assert_eq!(
+            (*partition, next.to_string().as_str()),
+            (record.partition, line),
+            "file {file}"
+        );
         *next += 1;
     }
     assert!(places.len() == 12 && places.values().all(|(_, next)| *next == 2000));

@@ -43,7 +43,11 @@ fn every_login_delivers(kafka: &Kafka) {
         ("scram", sasl("SCRAM-SHA-256", Kafka::PASSWORD), Listener::SaslPlaintext),
         (
             "tls",
-            format!("{}, {}", sasl("SCRAM-SHA-512", Kafka::PASSWORD), tls(&kafka.certificates().ca)),
+            format!(
+                "{}, {}",
+                sasl("SCRAM-SHA-512", Kafka::PASSWORD),
+                tls(&kafka.certificates().ca)
+            ),
             Listener::SaslSsl,
         ),
     ];
@@ -80,7 +84,11 @@ fn wrong_certificates_and_logins_are_said(kafka: &Kafka) {
     let files = kafka.certificates();
     let login = sasl("SCRAM-SHA-512", Kafka::PASSWORD);
     let cases = [
-        ("certificate verify failed", format!("{login}, {}", tls(&files.other_ca)), Listener::SaslSsl),
+        (
+            "certificate verify failed",
+            format!("{login}, {}", tls(&files.other_ca)),
+            Listener::SaslSsl,
+        ),
         ("authentication failed", sasl("PLAIN", "wrong-password"), Listener::SaslPlaintext),
         ("authentication failed", sasl("SCRAM-SHA-256", "wrong-password"), Listener::SaslPlaintext),
         ("cannot reach kafka", tls(&files.ca), Listener::Ssl),
@@ -105,8 +113,11 @@ fn a_login_that_expires_is_waited_for(kafka: &Kafka) {
     kafka.create_topic("expires", 1);
     write(dir.path(), "a.log", numbered(500));
     let more = format!("encoding: {{ codec: text }}, {}", sasl("SCRAM-SHA-256", Kafka::PASSWORD));
-    let mut agent =
-        Agent::start(dir.path(), &config(&kafka.address(Listener::SaslPlaintext), "expires", &more), &[]);
+    let mut agent = Agent::start(
+        dir.path(),
+        &config(&kafka.address(Listener::SaslPlaintext), "expires", &more),
+        &[],
+    );
     wait_until("the first lines", PATIENCE, || kafka.count("expires") == 500);
     let login = |change: &[&str]| {
         let user = ["--alter", "--entity-type", "users", "--entity-name", Kafka::USER];
@@ -142,7 +153,8 @@ fn a_right_that_is_missing_is_waited_for() {
     kafka.create_topic("closed", 1);
     write(dir.path(), "a.log", numbered(500));
     let more = format!("encoding: {{ codec: text }}, {}", sasl("PLAIN", Kafka::PASSWORD));
-    let agent = start(dir.path(), &config(&kafka.address(Listener::SaslPlaintext), "closed", &more));
+    let agent =
+        start(dir.path(), &config(&kafka.address(Listener::SaslPlaintext), "closed", &more));
     wait_for_trouble(&agent, "authorization failed");
     kafka.allow("All", "closed");
     finish(agent);

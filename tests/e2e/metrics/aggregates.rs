@@ -28,7 +28,8 @@ impl Point {
 
     /// Its tags as they come out.
     fn sorted(&self) -> String {
-        let mut tags: Vec<String> = self.tags.iter().map(|(key, value)| format!("{key}:{value}")).collect();
+        let mut tags: Vec<String> =
+            self.tags.iter().map(|(key, value)| format!("{key}:{value}")).collect();
         tags.sort();
         tags.join(",")
     }
@@ -38,7 +39,8 @@ impl Point {
 fn draw(kinds: &[&'static str], sender: u64, random: &mut Random) -> Point {
     let kind = kinds[random.below(kinds.len() as u64) as usize];
     let series = random.below(5);
-    let mut tags = vec![("env".into(), "prod".into()), ("shard".into(), random.below(3).to_string())];
+    let mut tags =
+        vec![("env".into(), "prod".into()), ("shard".into(), random.below(3).to_string())];
     // The last of several values is one sender's only.
     if ["g", "store"].contains(&kind) {
         tags.push(("sender".into(), sender.to_string()));
@@ -110,7 +112,9 @@ fn outputs(kind: &str, one: &Series) -> Vec<(&'static str, Expected)> {
         "c" | "counter" => vec![("", sum)],
         "rate_counter" => vec![("", Rate(one.sum))],
         "meter" => vec![("", sum), (".rate", Rate(one.sum))],
-        "delta_counter" => vec![(".delta", sum), (".rate", Rate(one.sum)), (".counter", Number(one.sum))],
+        "delta_counter" => {
+            vec![(".delta", sum), (".rate", Rate(one.sum)), (".counter", Number(one.sum))]
+        }
         "g" | "store" => vec![("", Number(one.last))],
         "s" => vec![("", Number(one.members.len() as f64))],
         "ms" | "h" => {
@@ -135,10 +139,18 @@ fn outputs(kind: &str, one: &Series) -> Vec<(&'static str, Expected)> {
             (".99percentile", rank(0.99)),
         ],
         "timer" => {
-            let head = [(".min", least), (".max", most), (".avg", mean), (".sum", sum), (".counter", count)];
+            let head = [
+                (".min", least),
+                (".max", most),
+                (".avg", mean),
+                (".sum", sum),
+                (".counter", count),
+            ];
             head.into_iter().chain(percentiles(rank)).collect()
         }
-        "histogram" => [(".sum", sum), (".count", count)].into_iter().chain(percentiles(rank)).collect(),
+        "histogram" => {
+            [(".sum", sum), (".count", count)].into_iter().chain(percentiles(rank)).collect()
+        }
         _ => panic!("{kind}: no kind"),
     }
 }
@@ -155,11 +167,14 @@ fn percentiles(rank: impl Fn(f64) -> Expected) -> [(&'static str, Expected); 6] 
     .map(|(suffix, part)| (suffix, rank(part)))
 }
 
-/// Within 1 % of the value at the rank, or of its neighbours: definitions of the rank differ by one.
+/// Within 1 % of the value at the rank, or of its neighbours: definitions of the rank differ by
+/// one.
 fn quantile(sorted: &[f64], part: f64) -> Expected {
     let rank = part * (sorted.len() - 1) as f64;
-    let (low, high) =
-        ((rank.floor() as usize).saturating_sub(1), (rank.ceil() as usize + 1).min(sorted.len() - 1));
+    let (low, high) = (
+        (rank.floor() as usize).saturating_sub(1),
+        (rank.ceil() as usize + 1).min(sorted.len() - 1),
+    );
     Expected::Between(sorted[low] * 0.99, sorted[high] * 1.01)
 }
 
@@ -178,7 +193,12 @@ fn compare(events: &Events, mut outcome: Outcome) {
         faults.extend(fits.err().map(|expected| format!("{key:?}: {value}, expected: {expected}")));
     }
     faults.extend(outcome.keys().map(|key| format!("{key:?} is missing")));
-    assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults[..faults.len().min(20)].join("\n"));
+    assert!(
+        faults.is_empty(),
+        "{} faults:\n{}",
+        faults.len(),
+        faults[..faults.len().min(20)].join("\n")
+    );
 }
 
 fn near(value: f64, expected: f64) -> bool {
@@ -197,7 +217,8 @@ fn send_drawn(path: &Path, kinds: &[&'static str], write: fn(&[Point]) -> Vec<u8
         points
     };
     let points = std::thread::scope(|scope| {
-        let senders: Vec<_> = (0..SENDERS).map(|sender| scope.spawn(move || send(sender))).collect();
+        let senders: Vec<_> =
+            (0..SENDERS).map(|sender| scope.spawn(move || send(sender))).collect();
         senders.into_iter().flat_map(|sender| sender.join().unwrap()).collect::<Vec<Point>>()
     });
     expect(&points)
@@ -212,9 +233,13 @@ fn as_dogstatsd(points: &[Point]) -> Vec<u8> {
     for run in points.chunk_by(is_same) {
         let values: String = run.iter().map(|point| format!(":{}", point.value)).collect();
         let point = &run[0];
-        let rate =
-            if point.weight == 1 { String::new() } else { format!("|@{}", 1.0 / f64::from(point.weight)) };
-        let tags: Vec<String> = point.tags.iter().map(|(key, value)| format!("{key}:{value}")).collect();
+        let rate = if point.weight == 1 {
+            String::new()
+        } else {
+            format!("|@{}", 1.0 / f64::from(point.weight))
+        };
+        let tags: Vec<String> =
+            point.tags.iter().map(|(key, value)| format!("{key}:{value}")).collect();
         text += &format!("{}{values}|{}{rate}|#{}\n", point.name(), point.kind, tags.join(","));
     }
     text.into_bytes()
@@ -224,9 +249,11 @@ fn as_dogstatsd(points: &[Point]) -> Vec<u8> {
 fn as_msgpack(points: &[Point]) -> Vec<u8> {
     let mut message = vec![0x90 | points.len() as u8];
     for point in points {
-        let tags: Vec<String> = point.tags.iter().map(|(key, value)| format!("{key}={value}")).collect();
-        let texts = ["emit", point.kind, &point.name(), &point.value.to_string(), &tags.join("|"), ""]
-            .map(str::to_owned);
+        let tags: Vec<String> =
+            point.tags.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let texts =
+            ["emit", point.kind, &point.name(), &point.value.to_string(), &tags.join("|"), ""]
+                .map(str::to_owned);
         message.push(0x96);
         for text in texts {
             message.extend_from_slice(&[0xd9, text.len() as u8]);
@@ -245,7 +272,12 @@ fn check_aggregates(source: &str, kinds: &[&'static str], write: fn(&[Point]) ->
     }
 }
 
-fn check_receivers(source: &str, receivers: usize, kinds: &[&'static str], write: fn(&[Point]) -> Vec<u8>) {
+fn check_receivers(
+    source: &str,
+    receivers: usize,
+    kinds: &[&'static str],
+    write: fn(&[Point]) -> Vec<u8>,
+) {
     let dir = folder();
     let options = format!(
         "type: {source}, listen: ['unixgram://DIR/points.sock'], receivers: {receivers}, {ONE_PERIOD}"
@@ -263,7 +295,8 @@ fn every_aggregate_of_dogstatsd_is_that_of_the_model() {
 
 #[test]
 fn every_aggregate_of_metricserver_is_that_of_the_model() {
-    let kinds = ["counter", "rate_counter", "meter", "delta_counter", "store", "timer", "histogram"];
+    let kinds =
+        ["counter", "rate_counter", "meter", "delta_counter", "store", "timer", "histogram"];
     check_aggregates("metricserver", &kinds, as_msgpack);
 }
 
@@ -282,8 +315,10 @@ fn numbers_of(options: &str, messages: &[impl AsRef<[u8]>]) -> BTreeMap<String, 
 fn the_numbers_of_distributions_can_be_chosen() {
     let values: Vec<String> = (1..=40).map(|value| value.to_string()).collect();
     let kinds = ["ms", "h", "d"];
-    let lines: Vec<String> = kinds.iter().map(|kind| format!("{kind}:{}|{kind}", values.join(":"))).collect();
-    let of = |of: &[(&str, f64)]| of.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+    let lines: Vec<String> =
+        kinds.iter().map(|kind| format!("{kind}:{}|{kind}", values.join(":"))).collect();
+    let of =
+        |of: &[(&str, f64)]| of.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
     let options = "type: dogstatsd, aggregates: [min, median], percentiles: [0.999, 0.25], \
                    distribution_percentiles: [0.05]";
     let timing = |kind: &str| {
@@ -301,7 +336,8 @@ fn the_numbers_of_distributions_can_be_chosen() {
     let expected = timing("ms").into_iter().chain(timing("h")).chain(distribution).collect();
     assert_eq!(numbers_of(options, &lines), expected);
     let point = |value| Point { kind: "histogram", series: 0, tags: Vec::new(), value, weight: 1 };
-    let messages: Vec<Vec<u8>> = (1..=40).map(|value| as_msgpack(&[point(f64::from(value))])).collect();
+    let messages: Vec<Vec<u8>> =
+        (1..=40).map(|value| as_msgpack(&[point(f64::from(value))])).collect();
     let expected: BTreeMap<String, f64> = of(&[
         ("oracle.histogram.0.sum", 820.0),
         ("oracle.histogram.0.count", 40.0),
@@ -310,9 +346,11 @@ fn the_numbers_of_distributions_can_be_chosen() {
     assert_eq!(numbers_of("type: metricserver, percentiles: [0.995]", &messages), expected);
 }
 
-/// Runs `millstream generate metrics`; the numbers in its last line: points, packets, sum of counters, series.
+/// Runs `millstream generate metrics`; the numbers in its last line: points, packets, sum of
+/// counters, series.
 fn generate(args: &[&str]) -> [f64; 4] {
-    let output = Command::new(millstream()).args(["generate", "metrics"]).args(args).output().unwrap();
+    let output =
+        Command::new(millstream()).args(["generate", "metrics"]).args(args).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).unwrap();
     let mut numbers = text.split([' ', ',']).filter_map(|word| word.trim().parse().ok());
@@ -322,11 +360,13 @@ fn generate(args: &[&str]) -> [f64; 4] {
 #[test]
 fn sums_are_conserved_over_the_ends_of_periods() {
     let dir = folder();
-    let mut agent = start(dir.path(), "type: dogstatsd, listen: ['unixgram://DIR/points.sock'], period: 1s");
+    let mut agent =
+        start(dir.path(), "type: dogstatsd, listen: ['unixgram://DIR/points.sock'], period: 1s");
     let address = format!("unixgram://{}/points.sock", dir.path().display());
     let send = |seed: &str| {
         generate(&[
-            "--to", &address, "--count", "60000", "--rate", "20000", "--series", "200", "--seed", seed,
+            "--to", &address, "--count", "60000", "--rate", "20000", "--series", "200", "--seed",
+            seed,
         ])
     };
     let sent = std::thread::scope(|scope| {
@@ -340,10 +380,14 @@ fn sums_are_conserved_over_the_ends_of_periods() {
         events.0.iter().filter(|event| event["name"].as_str().is_some_and(is_one)).map(number).sum()
     };
     assert_eq!(events.sum("millstream.generated", ""), 180_000.0);
-    assert_eq!(sum("shop.counter.", ""), sent.iter().map(|[_, _, counters, _]| counters).sum::<f64>());
+    assert_eq!(
+        sum("shop.counter.", ""),
+        sent.iter().map(|[_, _, counters, _]| counters).sum::<f64>()
+    );
     assert_eq!(number(events.of("millstream.generated.last", "").last().unwrap()), 60_000.0);
     // Every tenth series is a timer, and the points go round them.
     assert_eq!(sum("shop.timer.", ".count"), 18_000.0);
-    let ends: BTreeSet<&str> = events.0.iter().filter_map(|event| event["timestamp"].as_str()).collect();
+    let ends: BTreeSet<&str> =
+        events.0.iter().filter_map(|event| event["timestamp"].as_str()).collect();
     assert!(ends.len() >= 3, "{ends:?} are no several periods");
 }

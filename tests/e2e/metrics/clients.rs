@@ -25,7 +25,8 @@ fn sent_by(program: &Path, source: &str, scheme: &str) -> Events {
         "tcp" => udp().replace("udp", "tcp"),
         _ => format!("{scheme}://{}/points.sock", dir.path().display()),
     };
-    let mut agent = start(dir.path(), &format!("type: {source}, listen: ['{address}'], {ONE_PERIOD}"));
+    let mut agent =
+        start(dir.path(), &format!("type: {source}, listen: ['{address}'], {ONE_PERIOD}"));
     let output = Command::new(program).arg(&address).output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && errors.is_empty(), "{address}: {}\n{errors}", output.status);
@@ -36,7 +37,10 @@ fn sent_by(program: &Path, source: &str, scheme: &str) -> Events {
 
 /// Asserts numbers; `within` is a part of them.
 fn assert_near(what: &str, value: f64, expected: f64, within: f64) {
-    assert!((value - expected).abs() <= expected.abs() * within, "{what}: {value} instead of {expected}");
+    assert!(
+        (value - expected).abs() <= expected.abs() * within,
+        "{what}: {value} instead of {expected}"
+    );
 }
 
 /// Compares with the table in tests/clients/README.md.
@@ -99,7 +103,9 @@ fn check_notices(events: &Events, tags: &str) {
         assert_eq!(event[key], json!(value), "{event}");
     }
     let check = one("service_check");
-    for (key, value) in [("name", "client.database"), ("status", "critical"), ("message", "no answer")] {
+    for (key, value) in
+        [("name", "client.database"), ("status", "critical"), ("message", "no answer")]
+    {
         assert_eq!(check[key], json!(value), "{check}");
     }
 }

@@ -12,13 +12,15 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 const PERIOD: f64 = 2.0;
 const HOUR: i64 = 3600;
 
-/// How long points come before each step, and after the last: some periods, and never a whole number of them.
+/// How long points come before each step, and after the last: some periods, and never a whole
+/// number of them.
 const BETWEEN: Duration = Duration::from_millis(4_700);
 
-/// The library that shows a process another wall clock, if it is installed: in a folder per architecture, as Debian
-/// has it, or without.
+/// The library that shows a process another wall clock, if it is installed: in a folder per
+/// architecture, as Debian has it, or without.
 fn faketime() -> Option<PathBuf> {
-    let per_architecture = fs::read_dir("/usr/lib").into_iter().flatten().flatten().map(|entry| entry.path());
+    let per_architecture =
+        fs::read_dir("/usr/lib").into_iter().flatten().flatten().map(|entry| entry.path());
     let mut folders = per_architecture.chain(["/usr/lib64".into(), "/usr/lib".into()]);
     folders.find_map(|folder| {
         let library = folder.join("faketime/libfaketimeMT.so.1");
@@ -57,7 +59,9 @@ fn send_for(path: &Path, time: Duration, before: usize) -> usize {
 /// Waits until a period has begun that goes on for a while.
 fn wait_for_mid_period() {
     let since_1970 = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64();
-    wait_until("a period has begun", PATIENCE, || (0.1..0.5).contains(&(since_1970() % PERIOD / PERIOD)));
+    wait_until("a period has begun", PATIENCE, || {
+        (0.1..0.5).contains(&(since_1970() % PERIOD / PERIOD))
+    });
 }
 
 /// Sends one gauge to a receiver.
@@ -77,7 +81,8 @@ impl Period {
     fn of(event: &Value) -> Period {
         let text = event["timestamp"].as_str().unwrap();
         let number = |range: std::ops::Range<usize>| text[range].parse::<i64>().unwrap();
-        let [hours, minutes, seconds, ms] = [number(11..13), number(14..16), number(17..19), number(20..23)];
+        let [hours, minutes, seconds, ms] =
+            [number(11..13), number(14..16), number(17..19), number(20..23)];
         let end_ms = ((hours * 60 + minutes) * 60 + seconds) * 1000 + ms;
         Period { end_ms, seconds: event["interval"].as_f64().unwrap() }
     }
@@ -93,7 +98,8 @@ impl Period {
     }
 }
 
-/// The first period is before the step forward; then come those an hour later, then those of the old time.
+/// The first period is before the step forward; then come those an hour later, then those of the
+/// old time.
 fn check(periods: &[Period], lasted: f64) {
     let is_later = |period: &Period| period.after(&periods[0]) > HOUR as f64 / 2.0;
     let phases: Vec<&[Period]> = periods.chunk_by(|a, b| is_later(a) == is_later(b)).collect();
@@ -121,8 +127,9 @@ fn a_clock_that_is_set_forth_and_back_loses_nothing() {
         "type: dogstatsd, listen: ['unixgram://DIR/points.sock', 'unixgram://DIR/other.sock'], receivers: 2, \
          period: {PERIOD}s"
     );
-    let mut agent =
-        Agent::spawn(dir.path(), &config(&options), &[], |command| with_clock(command, &library, dir.path()));
+    let mut agent = Agent::spawn(dir.path(), &config(&options), &[], |command| {
+        with_clock(command, &library, dir.path())
+    });
     wait_until("the agent listens", PATIENCE, || {
         agent.get("/ready").is_some_and(|body| body.contains("\"ready\":true"))
     });
@@ -152,7 +159,8 @@ fn a_clock_that_is_set_forth_and_back_loses_nothing() {
     let events = Events::read(dir.path());
     assert_eq!(events.sum("steps", ""), sent as f64);
     assert_eq!(events.sum("took.count", ""), sent as f64);
-    // A period has its own points, and the last value is the one that came last, whatever the clock says.
+    // A period has its own points, and the last value is the one that came last, whatever the clock
+    // says.
     let mut steps = 0.0;
     for (level, of_period) in events.of("level", "").into_iter().zip(events.of("steps", "")) {
         steps += number(of_period);

@@ -8,8 +8,8 @@ use std::process::{Child, Command, Stdio};
 
 const ID: &str = "3726184226f5d3147c25fdeab5b60097e378e8a720503a5e19ecfdf29f869860";
 
-/// Joins the group of its first argument, sends as a datagram and over a stream, and stays there until its input
-/// ends: of a process that is gone nobody knows the group.
+/// Joins the group of its first argument, sends as a datagram and over a stream, and stays there
+/// until its input ends: of a process that is gone nobody knows the group.
 const SENDER: &str = "
 import os, socket, struct, sys
 open(sys.argv[1] + '/cgroup.procs', 'w').write(str(os.getpid()))
@@ -34,12 +34,15 @@ impl Groups {
     /// In the first tree where this user may make a group.
     fn new() -> Result<Groups, String> {
         let own = fs::read_to_string("/proc/self/cgroup").map_err(|error| error.to_string())?;
-        let is_id = |part: &str| part.len() == 64 && part.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let is_id =
+            |part: &str| part.len() == 64 && part.bytes().all(|byte| byte.is_ascii_hexdigit());
         if own.split(['/', '-', '.', '\n']).any(is_id) {
             return Err("the test runs in a container itself, whose id comes first".into());
         }
         let trees = ["/sys/fs/cgroup/systemd", "/sys/fs/cgroup/unified", "/sys/fs/cgroup"];
-        for tree in trees.map(Path::new).into_iter().filter(|tree| tree.join("cgroup.procs").exists()) {
+        for tree in
+            trees.map(Path::new).into_iter().filter(|tree| tree.join("cgroup.procs").exists())
+        {
             let root = tree.join(format!("millstream-test-{}.slice", std::process::id()));
             if fs::create_dir(&root).is_ok() {
                 return Ok(Groups { made: vec![root.clone()], root });
@@ -85,11 +88,16 @@ fn sender(group: &Path, name: &str, dir: &Path) -> Child {
 fn the_kernel_says_which_container_a_sender_is_in() {
     let mut groups = match Groups::new() {
         Ok(groups) => groups,
-        Err(why) => return eprintln!("skipped: no control group as of a container can be made: {why}"),
+        Err(why) => {
+            return eprintln!("skipped: no control group as of a container can be made: {why}");
+        }
     };
     let kube = format!("kubepods.slice/kubepods-pod3d274242_8ee0.slice/cri-containerd-{ID}.scope");
-    let places =
-        [("docker", format!("docker-{ID}.scope")), ("kube", kube), ("service", "web.service".into())];
+    let places = [
+        ("docker", format!("docker-{ID}.scope")),
+        ("kube", kube),
+        ("service", "web.service".into()),
+    ];
     let dir = folder();
     let options = format!(
         "type: dogstatsd, listen: ['unixgram://DIR/gram', 'unix://DIR/stream'], origin_tags: [container_id], {ONE_PERIOD}"

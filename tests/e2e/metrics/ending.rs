@@ -32,7 +32,9 @@ fn change(agent: &Agent, config: &str) {
     let hash = || agent.single("millstream_config_hash");
     let before = hash();
     agent.reload(config);
-    wait_until("the new configuration runs", PATIENCE, || hash().is_some_and(|now| Some(now) != before));
+    wait_until("the new configuration runs", PATIENCE, || {
+        hash().is_some_and(|now| Some(now) != before)
+    });
     assert_eq!(agent.single("millstream_config_reload_success"), Some(1.0), "{}", agent.log());
 }
 
@@ -47,7 +49,8 @@ fn reloads_with_a_changed_source_lose_no_datagram() {
     let mut agent = start(dir.path(), &source(0));
     let address = format!("unixgram://{}/points.sock", dir.path().display());
     let args = [
-        "generate", "metrics", "--to", &address, "--count", "100000", "--rate", "20000", "--types", "counter",
+        "generate", "metrics", "--to", &address, "--count", "100000", "--rate", "20000", "--types",
+        "counter",
     ];
     let generator = Command::new(millstream()).args(args).stdout(Stdio::piped()).spawn().unwrap();
     let mut generator = Some(generator);
@@ -62,27 +65,33 @@ fn reloads_with_a_changed_source_lose_no_datagram() {
     let report = generator.take().unwrap().wait_with_output().unwrap();
     assert!(report.status.success(), "{report:?}");
     let report = String::from_utf8(report.stdout).unwrap();
-    let sum =
-        report.split("sum of counters ").nth(1).and_then(|rest| rest.split(',').next()?.parse::<f64>().ok());
+    let sum = report
+        .split("sum of counters ")
+        .nth(1)
+        .and_then(|rest| rest.split(',').next()?.parse::<f64>().ok());
     assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
     let events = Events::read(dir.path());
     assert_eq!(events.sum("millstream.generated", ""), 100_000.0, "{report}");
-    let counters = events.0.iter().filter(|event| event["name"].as_str().unwrap().starts_with("shop."));
+    let counters =
+        events.0.iter().filter(|event| event["name"].as_str().unwrap().starts_with("shop."));
     assert_eq!(Some(counters.map(super::number).sum()), sum);
 }
 
 #[test]
 fn a_socket_that_a_killed_agent_left_is_taken_over() {
-    for (scheme, source) in [("unixgram", "dogstatsd"), ("unix", "dogstatsd"), ("unixpacket", "metricserver")]
+    for (scheme, source) in
+        [("unixgram", "dogstatsd"), ("unix", "dogstatsd"), ("unixpacket", "metricserver")]
     {
         let dir = folder();
-        let options = format!("type: {source}, listen: ['{scheme}://DIR/points.sock'], {ONE_PERIOD}");
+        let options =
+            format!("type: {source}, listen: ['{scheme}://DIR/points.sock'], {ONE_PERIOD}");
         let mut agent = start(dir.path(), &options);
         agent.kill();
         assert!(dir.path().join("points.sock").exists());
         let mut agent = start(dir.path(), &options);
         let address = format!("{scheme}://{}/points.sock", dir.path().display());
-        let args = ["generate", "metrics", "--to", &address, "--count", "100", "--protocol", source];
+        let args =
+            ["generate", "metrics", "--to", &address, "--count", "100", "--protocol", source];
         assert!(Command::new(millstream()).args(args).status().unwrap().success());
         assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
         assert_eq!(

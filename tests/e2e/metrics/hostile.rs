@@ -57,8 +57,10 @@ const GOOD_POINT: &[u8] = b"\x96\xa4emit\xaddelta_counter\xa4good\xa11\xa0\xa0";
 /// Every bad message between good ones: each counts once, and the good ones arrive.
 fn check(source: &str, bad: &[Bad<'_>], good: &[u8], good_name: &str) {
     let dir = folder();
-    let mut agent =
-        start(dir.path(), &format!("type: {source}, listen: ['unixgram://DIR/points.sock'], {ONE_PERIOD}"));
+    let mut agent = start(
+        dir.path(),
+        &format!("type: {source}, listen: ['unixgram://DIR/points.sock'], {ONE_PERIOD}"),
+    );
     let before: Vec<&[u8]> = bad.iter().flat_map(|(message, _)| [*message, good]).collect();
     send_all(&dir.path().join("points.sock"), &before);
     let mut due: BTreeMap<&str, f64> = BTreeMap::new();
@@ -77,11 +79,14 @@ fn check(source: &str, bad: &[Bad<'_>], good: &[u8], good_name: &str) {
 /// Stops the agent; what it says it has dropped, by reason.
 fn end(agent: &mut Agent, due: &BTreeMap<&str, f64>) -> BTreeMap<String, f64> {
     let seen = |reason: &str| counted(agent, "dropped_events", &format!("reason=\"{reason}\""));
-    let all =
-        |reasons: &mut dyn Iterator<Item = &&str>| reasons.map(|r| ((*r).to_owned(), seen(r))).collect();
+    let all = |reasons: &mut dyn Iterator<Item = &&str>| {
+        reasons.map(|r| ((*r).to_owned(), seen(r))).collect()
+    };
     let at_once = |reason: &&&str| !["utf8", "not_finite"].contains(*reason);
     wait_until("what the parser refuses is counted", PATIENCE, || {
-        due.iter().filter(|(reason, _)| at_once(reason)).all(|(reason, count)| seen(reason) >= *count)
+        due.iter()
+            .filter(|(reason, _)| at_once(reason))
+            .all(|(reason, count)| seen(reason) >= *count)
     });
     let mut counts: BTreeMap<String, f64> = all(&mut due.keys());
     assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
@@ -99,7 +104,10 @@ fn said(log: &str) -> Vec<(String, f64)> {
     parts
         .filter_map(|part| {
             let (count, rest) = part.split_once(' ')?;
-            Some((rest.split_once(' ').map_or(rest, |(reason, _)| reason).to_owned(), count.parse().ok()?))
+            Some((
+                rest.split_once(' ').map_or(rest, |(reason, _)| reason).to_owned(),
+                count.parse().ok()?,
+            ))
         })
         .collect()
 }
@@ -125,9 +133,16 @@ fn noise_bombs_and_giants_stop_nothing() {
         );
         let mut agent = start(dir.path(), &options);
         let mut random = Random::new(u64::from(std::process::id()));
-        let mut messages =
-            vec![vec![0x91; 16_000], vec![b'\n'; 16_000], vec![b'|'; 16_000], vec![0xdc; 16_000], vec![]];
-        messages.extend((0..500).map(|_| (0..random.below(400)).map(|_| random.draw() as u8).collect()));
+        let mut messages = vec![
+            vec![0x91; 16_000],
+            vec![b'\n'; 16_000],
+            vec![b'|'; 16_000],
+            vec![0xdc; 16_000],
+            vec![],
+        ];
+        messages.extend(
+            (0..500).map(|_| (0..random.below(400)).map(|_| random.draw() as u8).collect()),
+        );
         // Changes of good ones come further into the parser.
         messages.extend((0..500).map(|_| {
             let mut message = [good, b"\n", good].concat();
@@ -196,7 +211,8 @@ fn wait_for_good(agent: &Agent, count: f64) {
 #[test]
 fn an_overflow_of_series_is_said() {
     let dir = folder();
-    let options = "type: dogstatsd, listen: ['unixgram://DIR/points.sock'], max_series: 100, period: 1s";
+    let options =
+        "type: dogstatsd, listen: ['unixgram://DIR/points.sock'], max_series: 100, period: 1s";
     let mut agent = start(dir.path(), options);
     let messages: Vec<String> = (0..1000).map(|n| format!("many:1|c|#id:{n}")).collect();
     send_all(&dir.path().join("points.sock"), &messages);

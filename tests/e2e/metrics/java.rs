@@ -1,4 +1,5 @@
-//! The project's own client for Java: every point it sent is counted, whatever becomes of the agent.
+//! The project's own client for Java: every point it sent is counted, whatever becomes of the
+//! agent.
 
 use super::{Events, ONE_PERIOD, PATIENCE, counted, number, start, udp};
 use crate::support::{Agent, folder, wait_until};
@@ -12,7 +13,8 @@ use tempfile::TempDir;
 /// Oldest version of Java that the client runs on.
 const JAVA_MIN: u32 = 17;
 
-/// Far more than a call takes on the busiest host, and far less than an agent that is away would have it wait.
+/// Far more than a call takes on the busiest host, and far less than an agent that is away would
+/// have it wait.
 const CALL_NS_MAX: f64 = 10e9;
 
 /// Counters, timers and stores of one round: their points fit the memory of the client.
@@ -34,7 +36,8 @@ fn built() -> PathBuf {
 
 /// The programs `java` of this host, one of each version that the client runs on.
 fn javas() -> Vec<PathBuf> {
-    let homes = fs::read_dir("/usr/lib/jvm").into_iter().flatten().map(|entry| entry.unwrap().path());
+    let homes =
+        fs::read_dir("/usr/lib/jvm").into_iter().flatten().map(|entry| entry.unwrap().path());
     let versions: BTreeMap<u32, PathBuf> =
         homes.filter_map(|home| Some((version(&home)?, home.join("bin/java")))).collect();
     match versions.is_empty() {
@@ -85,8 +88,9 @@ impl Program {
     /// A count of `Stats[sent=5, …]`.
     fn stat(&mut self, name: &str) -> u64 {
         let stats = self.ask("stats");
-        let found =
-            stats.split(['[', ',', ']']).find_map(|part| part.trim().strip_prefix(name)?.strip_prefix('='));
+        let found = stats
+            .split(['[', ',', ']'])
+            .find_map(|part| part.trim().strip_prefix(name)?.strip_prefix('='));
         found.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("no {name} in {stats}"))
     }
 
@@ -107,7 +111,9 @@ impl Drop for Program {
 /// Waits until an agent has as many points as the client has sent beyond `before`.
 fn wait_for_sent(program: &mut Program, agent: &Agent, before: u64) {
     let sent = (program.stat("sent") - before) as f64;
-    wait_until("the agent has every point", PATIENCE, || counted(agent, "received_events", "") >= sent);
+    wait_until("the agent has every point", PATIENCE, || {
+        counted(agent, "received_events", "") >= sent
+    });
     assert_eq!(counted(agent, "received_events", ""), sent);
     assert_eq!(
         counted(agent, "dropped_events", "kernel"),
@@ -147,8 +153,11 @@ struct Lives {
 impl Lives {
     fn new(java: &Path, scheme: &str, period: &str) -> Lives {
         let dir = folder();
-        let address =
-            if scheme == "udp" { udp() } else { format!("unix://{}/points.sock", dir.path().display()) };
+        let address = if scheme == "udp" {
+            udp()
+        } else {
+            format!("unix://{}/points.sock", dir.path().display())
+        };
         let source = format!("type: metricserver, listen: ['{address}'], {period}");
         let program = Program::start(java, &address);
         Lives { dir, source, program }
@@ -173,7 +182,8 @@ impl Lives {
         self.program.stat("sent")
     }
 
-    /// Nobody is there: memory becomes full, and the program goes on all the same. Then somebody is.
+    /// Nobody is there: memory becomes full, and the program goes on all the same. Then somebody
+    /// is.
     fn second(&mut self, scheme: &str, sent: u64) {
         self.program.record(AWAY);
         assert!(self.program.stat("droppedFull") > 0);
@@ -219,7 +229,8 @@ fn over_a_kill(java: &Path, scheme: &str) {
     // What was not delivered when an agent is killed is lost by design.
     wait_until("the agent has delivered", PATIENCE, || {
         let events = Events::read(lives.dir.path());
-        let timers = events.of("java.time.counter", "equation:a=b").into_iter().map(number).sum::<f64>();
+        let timers =
+            events.of("java.time.counter", "equation:a=b").into_iter().map(number).sum::<f64>();
         timers == all_rounds().timers
     });
     agent.kill();

@@ -10,7 +10,8 @@ const DATAGRAMS: usize = 20_000;
 #[test]
 fn drops_of_the_kernel_are_counted_exactly() {
     let (dir, address) = (folder(), udp());
-    let options = format!("type: dogstatsd, listen: ['{address}'], receive_buffer: 64KiB, {ONE_PERIOD}");
+    let options =
+        format!("type: dogstatsd, listen: ['{address}'], receive_buffer: 64KiB, {ONE_PERIOD}");
     let mut agent = start(dir.path(), &options);
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.connect(address.trim_start_matches("udp://")).unwrap();
@@ -20,7 +21,9 @@ fn drops_of_the_kernel_are_counted_exactly() {
     agent.send(Signal::CONT);
     let received = || counted(&agent, "received_events", "");
     let dropped = || counted(&agent, "dropped_events", "reason=\"kernel\"");
-    wait_until("every datagram is accounted for", PATIENCE, || received() + dropped() == DATAGRAMS as f64);
+    wait_until("every datagram is accounted for", PATIENCE, || {
+        received() + dropped() == DATAGRAMS as f64
+    });
     let lost = dropped();
     assert!(lost > 0.0 && received() > 0.0, "{lost} lost, {} received", received());
     // None is counted twice, neither later nor with the next ones.
@@ -45,8 +48,10 @@ fn drops_around_a_reload_are_counted_exactly() {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.connect(address.trim_start_matches("udp://")).unwrap();
     let send = |count: usize| (0..count).for_each(|_| assert!(socket.send(b"sent:1|c").is_ok()));
-    let seen =
-        || counted(&agent, "received_events", "") + counted(&agent, "dropped_events", "reason=\"kernel\"");
+    let seen = || {
+        counted(&agent, "received_events", "")
+            + counted(&agent, "dropped_events", "reason=\"kernel\"")
+    };
     let mut sent = 0;
     for receivers in [2, 3] {
         agent.send(Signal::STOP);

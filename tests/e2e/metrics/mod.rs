@@ -72,8 +72,9 @@ struct Events(Vec<Value>);
 
 impl Events {
     fn read(dir: &Path) -> Events {
-        let parse =
-            |line: &String| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+        let parse = |line: &String| {
+            serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"))
+        };
         Events(lines(&dir.join("out.json")).iter().map(parse).collect())
     }
 
@@ -113,7 +114,8 @@ fn tags_of(event: &Value) -> String {
         Value::Array(values) => values.iter().map(|value| one(key, value)).collect(),
         value => vec![one(key, value)],
     };
-    let mut tags: Vec<String> = event["tags"].as_object().into_iter().flatten().flat_map(all).collect();
+    let mut tags: Vec<String> =
+        event["tags"].as_object().into_iter().flatten().flat_map(all).collect();
     tags.sort();
     tags.join(",")
 }

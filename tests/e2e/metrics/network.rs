@@ -1,4 +1,5 @@
-//! Datagrams that cross a network device in large pieces and are merged by the kernel: each counts once.
+//! Datagrams that cross a network device in large pieces and are merged by the kernel: each counts
+//! once.
 
 use super::{Events, ONE_PERIOD, PATIENCE, config, counted};
 use crate::support::{Agent, folder, wait_until};
@@ -35,7 +36,9 @@ impl Cable {
         let [a, b] = &cable.ends;
         ip(&["netns", "add", a])?;
         ip(&["netns", "add", b])?;
-        ip(&["link", "add", "cable", "netns", a, "type", "veth", "peer", "name", "cable", "netns", b])?;
+        ip(&[
+            "link", "add", "cable", "netns", a, "type", "veth", "peer", "name", "cable", "netns", b,
+        ])?;
         for (end, address) in cable.ends.iter().zip(["10.213.7.1/24", "10.213.7.2/24"]) {
             ip(&["-n", end, "addr", "add", address, "dev", "cable"])?;
             ip(&["-n", end, "link", "set", "cable", "up"])?;
@@ -67,13 +70,15 @@ impl Drop for Cable {
 
 fn ip(args: &[&str]) -> Result<(), String> {
     let output = Command::new("ip").args(args).output().map_err(|error| format!("ip: {error}"))?;
-    let error = || format!("ip {}: {}", args.join(" "), String::from_utf8_lossy(&output.stderr).trim());
+    let error =
+        || format!("ip {}: {}", args.join(" "), String::from_utf8_lossy(&output.stderr).trim());
     output.status.success().then_some(()).ok_or_else(error)
 }
 
 /// The command of an agent, at the first end.
 fn at_the_cable(command: &mut Command, cable: &Cable, dir: &Path) {
-    let log = File::options().create(true).append(true).open(dir.join("agent.log")).expect("a log file");
+    let log =
+        File::options().create(true).append(true).open(dir.join("agent.log")).expect("a log file");
     let mut there = cable.command(0, command.get_program());
     there.args(command.get_args()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
     *command = there;
@@ -84,13 +89,16 @@ fn datagrams_that_the_kernel_merged_count_each() {
     let cable = match Cable::new() {
         Ok(cable) => cable,
         Err(why) => {
-            return eprintln!("skipped: no network device can be made, which takes root and iproute2: {why}");
+            return eprintln!(
+                "skipped: no network device can be made, which takes root and iproute2: {why}"
+            );
         }
     };
     let dir = folder();
     let options = format!("type: dogstatsd, listen: ['udp://10.213.7.1:8125'], {ONE_PERIOD}");
-    let mut agent =
-        Agent::spawn(dir.path(), &config(&options), &[], |command| at_the_cable(command, &cable, dir.path()));
+    let mut agent = Agent::spawn(dir.path(), &config(&options), &[], |command| {
+        at_the_cable(command, &cable, dir.path())
+    });
     wait_until("the agent listens", PATIENCE, || {
         assert!(!agent.has_ended(), "{}", agent.log());
         agent.get("/ready").is_some_and(|body| body.contains("\"ready\":true"))
@@ -110,7 +118,8 @@ fn datagrams_that_the_kernel_merged_count_each() {
     assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
     let events = Events::read(dir.path());
     assert_eq!(events.sum("crossed", "part:x"), 7.0 * BURSTS as f64);
-    let is_part = |at: &usize, part: usize| at % DATAGRAMS != DATAGRAMS - 1 && (at % DATAGRAMS) % 3 == part;
+    let is_part =
+        |at: &usize, part: usize| at % DATAGRAMS != DATAGRAMS - 1 && (at % DATAGRAMS) % 3 == part;
     for part in 0..3 {
         let expected: usize = (0..all).filter(|at| is_part(at, part)).sum();
         assert_eq!(events.sum("crossed", &format!("part:{part}")), expected as f64, "{part}");

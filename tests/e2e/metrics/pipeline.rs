@@ -43,10 +43,15 @@ fn transforms_and_expressions_work_on_metric_events() {
            events: { type: file, inputs: [kinds.events], path: DIR/events.txt, encoding: { codec: text } }\n  \
            text: { type: file, inputs: [kinds], path: DIR/out.txt, encoding: { codec: text } }\n";
     run(dir.path(), &config);
-    let out: Vec<Value> =
-        lines(&dir.path().join("out.json")).iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let out: Vec<Value> = lines(&dir.path().join("out.json"))
+        .iter()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
     assert_eq!(out.len(), 1, "{out:?}");
-    assert_eq!((out[0]["total"].as_f64(), tags_of(&out[0])), (Some(3.0), "country:de,env:prod".into()));
+    assert_eq!(
+        (out[0]["total"].as_f64(), tags_of(&out[0])),
+        (Some(3.0), "country:de,env:prod".into())
+    );
     assert_eq!(lines(&dir.path().join("events.txt")), ["yes"]);
     let mut text = lines(&dir.path().join("out.txt"));
     text.sort();

@@ -11,7 +11,8 @@ use std::path::Path;
 
 /// What a start says that is refused.
 fn refused(dir: &Path, source: &str, listen: &str) -> String {
-    let mut agent = Agent::start(dir, &config(&format!("type: {source}, listen: ['{listen}']")), &[]);
+    let mut agent =
+        Agent::start(dir, &config(&format!("type: {source}, listen: ['{listen}']")), &[]);
     let status = agent.wait(PATIENCE);
     assert_eq!(status.code(), Some(2), "{}", agent.log());
     agent.log()
@@ -28,7 +29,10 @@ fn a_port_that_is_taken_is_refused_with_advice() {
     let dir = folder();
     let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
     let at = format!("udp://{}", udp.local_addr().unwrap());
-    assert_says(&refused(dir.path(), "dogstatsd", &at), &[&at, "in use", "ss -lunpt", "another port"]);
+    assert_says(
+        &refused(dir.path(), "dogstatsd", &at),
+        &[&at, "in use", "ss -lunpt", "another port"],
+    );
     let dir = folder();
     let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
     let at = format!("tcp://{}", tcp.local_addr().unwrap());
@@ -83,7 +87,8 @@ fn a_folder_without_permission_is_refused_with_advice() {
         return eprintln!("skipped: only root can start an agent as somebody else");
     }
     let dir = folder();
-    let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    let mode =
+        |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     fs::create_dir(dir.path().join("private")).unwrap();
     mode(dir.path(), 0o777);
     mode(&dir.path().join("private"), 0o700);
@@ -99,7 +104,10 @@ fn a_folder_without_permission_is_refused_with_advice() {
         return eprintln!("skipped: another user may not run the program where it is");
     };
     assert_eq!(agent.wait(PATIENCE).code(), Some(2), "{}", agent.log());
-    assert_says(&agent.log(), &["private/points.sock", "ermission denied", "let the agent's user write to"]);
+    assert_says(
+        &agent.log(),
+        &["private/points.sock", "ermission denied", "let the agent's user write to"],
+    );
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Files that are renamed and compressed while the agent is killed again and again.
 //!
-//! `CRASH_SECONDS` says for how long each case goes on and `CRASH_FILES` how many files it has; `CRASH_SEED` and
-//! `CRASH_CASES` choose the cases. A failure prints its seed.
+//! `CRASH_SECONDS` says for how long each case goes on and `CRASH_FILES` how many files it has;
+//! `CRASH_SEED` and `CRASH_CASES` choose the cases. A failure prints its seed.
 
 use super::config;
 use crate::support::{Agent, folder, lines};
@@ -53,8 +53,8 @@ impl Log {
         PathBuf::from(format!("{}.{number}{ending}", self.path.display()))
     }
 
-    /// Shifts the compressed generations, renames the log, lets its writer write on for a moment, and
-    /// compresses it.
+    /// Shifts the compressed generations, renames the log, lets its writer write on for a moment,
+    /// and compresses it.
     fn rotate(&mut self) {
         let oldest = (1..).find(|number| !self.generation(*number, ".gz").exists()).unwrap();
         for number in (1..oldest).rev() {
@@ -105,8 +105,9 @@ fn number(variable: &str, default: u64) -> u64 {
     std::env::var(variable).map_or(default, |text| text.parse().expect(variable))
 }
 
-/// Kills the agent after it ran for a moment, and leaves it down for another, until the logs are written. It has had
-/// two seconds with the files before that: at the very first start, rotated names are not looked for.
+/// Kills the agent after it ran for a moment, and leaves it down for another, until the logs are
+/// written. It has had two seconds with the files before that: at the very first start, rotated
+/// names are not looked for.
 fn kill_while(dir: &Path, config: &str, seed: u64, writers: &[JoinHandle<usize>]) {
     let mut random = Random::new(seed);
     let mut agent = Agent::start(dir, config, &[]);
@@ -142,10 +143,12 @@ fn play(include: &str, seed: u64) -> Result<(), String> {
     let config = config(include);
     let time = Duration::from_secs(number("CRASH_SECONDS", SECONDS));
     let logs = (0..number("CRASH_FILES", FILES)).map(|name| Log::new(dir.path(), name, seed));
-    let writers: Vec<JoinHandle<usize>> = logs.map(|log| thread::spawn(move || log.run(time))).collect();
+    let writers: Vec<JoinHandle<usize>> =
+        logs.map(|log| thread::spawn(move || log.run(time))).collect();
     kill_while(dir.path(), &config, seed, &writers);
     let counts: Vec<usize> = writers.into_iter().map(|writer| writer.join().unwrap()).collect();
-    let numbers = |(name, count): (usize, &usize)| (0..*count).map(move |number| line(name as u64, number));
+    let numbers =
+        |(name, count): (usize, &usize)| (0..*count).map(move |number| line(name as u64, number));
     let written: Vec<String> = counts.iter().enumerate().flat_map(numbers).collect();
     let mut agent = Agent::start(dir.path(), &config, &[]);
     wait_for(dir.path(), &written);
@@ -185,8 +188,11 @@ fn judge(
     }
     if let Some(folder) = std::env::var_os("CRASH_LOGS") {
         fs::write(Path::new(&folder).join(format!("{seed}.log")), agent.log()).unwrap();
-        fs::write(Path::new(&folder).join(format!("{seed}.lost")), format!("{lost:#?}\n{repeated:#?}"))
-            .unwrap();
+        fs::write(
+            Path::new(&folder).join(format!("{seed}.lost")),
+            format!("{lost:#?}\n{repeated:#?}"),
+        )
+        .unwrap();
     }
     Err(format!(
         "CRASH_SEED={seed}: of {} lines {} are lost, such as {:?}, and {} came under several ids, such as {:?}",

@@ -97,5 +97,10 @@ fn a_file_that_is_cut_and_grows_past_the_old_offset_between_two_looks_is_read_an
     let of = |word: &'static str| (0..LINES).map(move |number| format!("{word} line {number:04}"));
     let wanted: Vec<String> = of("new and longer").chain(of("last")).collect();
     let first = delivered.first();
-    assert!(delivered == wanted, "{} of {} lines, the first {first:?}", delivered.len(), wanted.len());
+    assert!(
+        delivered == wanted,
+        "{} of {} lines, the first {first:?}",
+        delivered.len(),
+        wanted.len()
+    );
 }

@@ -75,14 +75,17 @@ fn a_new_file_with_an_old_inode_number_is_read_from_its_beginning() {
     fs::write(&log, "").unwrap();
     let (inode, mut number) = (fs::metadata(&log).unwrap().ino(), 0);
     for round in 0..ROUNDS {
-        // Longer and shorter than the one before, and both sides of the 1,024 bytes that are hashed.
+        // Longer and shorter than the one before, and both sides of the 1,024 bytes that are
+        // hashed.
         let lines = [3, 200, 10, 100, 1][round % 5];
         let text: String = (number..number + lines).map(|number| line(number) + "\n").collect();
         recreate(&log, inode);
         fs::write(&log, text).unwrap();
         number += lines;
         let mut agent = Agent::start(dir.path(), &config, &[]);
-        wait_until("the lines", Duration::from_secs(10), || crate::support::lines(&out).len() >= number);
+        wait_until("the lines", Duration::from_secs(10), || {
+            crate::support::lines(&out).len() >= number
+        });
         if round % 3 == 0 {
             wait_until_saved(&agent);
             agent.kill();
@@ -110,7 +113,9 @@ fn a_live_agent_tells_new_files_from_old_ones() {
         fs::write(&log, text).unwrap();
         number += 5;
         inodes.insert(fs::metadata(&log).unwrap().ino());
-        wait_until("the lines", Duration::from_secs(10), || crate::support::lines(&out).len() >= number);
+        wait_until("the lines", Duration::from_secs(10), || {
+            crate::support::lines(&out).len() >= number
+        });
         if round % 25 == 10 {
             assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());
             fs::remove_file(&log).unwrap();

@@ -33,10 +33,13 @@ impl Writer {
             let (mut file, mut number) = (open(&path), 0);
             while !ended.load(Ordering::SeqCst) {
                 let guard = held.lock().unwrap();
-                if fs::metadata(&path).is_ok_and(|meta| meta.ino() != file.metadata().unwrap().ino()) {
+                if fs::metadata(&path)
+                    .is_ok_and(|meta| meta.ino() != file.metadata().unwrap().ino())
+                {
                     file = open(&path);
                 }
-                let text: String = (number..number + 100).map(|number| line(number) + "\n").collect();
+                let text: String =
+                    (number..number + 100).map(|number| line(number) + "\n").collect();
                 file.write_all(text.as_bytes()).unwrap();
                 number += 100;
                 drop(guard);
@@ -71,9 +74,9 @@ fn rotate(dir: &Path) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Waits until the agent has delivered the first line of the log: with only its name to go by, nobody
-/// can see a file that came and was compressed while the machine gave the agent no time, or renamed
-/// while there was no agent.
+/// Waits until the agent has delivered the first line of the log: with only its name to go by,
+/// nobody can see a file that came and was compressed while the machine gave the agent no time, or
+/// renamed while there was no agent.
 fn wait_until_seen(dir: &Path) {
     let begun = Instant::now();
     let is_seen = || {
@@ -113,7 +116,10 @@ fn run(include: &str, options: &str, care: Care) {
     for turn in 0..ROTATIONS {
         std::thread::sleep(between);
         // A rename is followed; not so a file that was gone before anybody looked.
-        if include == LIVE && care == Care::None && (turn == AWAY_AT || options.contains("compress")) {
+        if include == LIVE
+            && care == Care::None
+            && (turn == AWAY_AT || options.contains("compress"))
+        {
             wait_until_seen(dir.path());
         }
         // What is written between copy and cut is lost to everybody.
@@ -122,7 +128,9 @@ fn run(include: &str, options: &str, care: Care) {
             std::thread::sleep(Duration::from_millis(500));
         }
         match turn == AWAY_AT {
-            true if care == Care::Read => assert_eq!(agent.stop().code(), Some(0), "{}", agent.log()),
+            true if care == Care::Read => {
+                assert_eq!(agent.stop().code(), Some(0), "{}", agent.log())
+            }
             true => agent.kill(),
             false => {}
         }

@@ -35,8 +35,8 @@ fn finish(dir: &Path, config: &str) {
     assert_eq!(status.code(), Some(0), "{}", agent.log());
 }
 
-/// Checks what was delivered: when repeated ids are dropped, every line up to `count` is there once,
-/// and nothing else.
+/// Checks what was delivered: when repeated ids are dropped, every line up to `count` is there
+/// once, and nothing else.
 fn assert_every_line_once(dir: &Path, count: usize) {
     let events = crate::support::lines(&dir.join("out.json"));
     let (mut ids, mut times) = (HashSet::new(), HashMap::<String, usize>::new());
@@ -46,7 +46,8 @@ fn assert_every_line_once(dir: &Path, count: usize) {
             *times.entry(event["message"].as_str().unwrap().to_owned()).or_default() += 1;
         }
     }
-    let lost: Vec<usize> = (0..count).filter(|number| !times.contains_key(&line(*number))).collect();
+    let lost: Vec<usize> =
+        (0..count).filter(|number| !times.contains_key(&line(*number))).collect();
     let repeated = times.values().filter(|times| **times > 1).count();
     let torn = times.keys().filter(|text| !is_line(text, count)).take(3);
     // Compressed bytes would fill pages.

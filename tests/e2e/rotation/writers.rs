@@ -23,7 +23,8 @@ for number in range(count):
     log.info("line %07d and some words behind it", number)
 "#;
 
-/// Gives each file a name with its time after 100 ms; the handler itself knows no less than a second.
+/// Gives each file a name with its time after 100 ms; the handler itself knows no less than a
+/// second.
 const PYTHON_BY_TIME: &str = r#"
 import logging.handlers, sys, time
 path, count = sys.argv[1], int(sys.argv[2])
@@ -135,7 +136,10 @@ fn log4j_rotating_every_hundred_milliseconds() {
     fs::write(&settings, LOG4J.replace("DIR", &dir.path().display().to_string())).unwrap();
     let classes = classes(dir.path());
     let mut command = Command::new("java");
-    command.arg("-cp").arg(&classes).arg(format!("-Dlog4j2.configurationFile={}", settings.display()));
+    command
+        .arg("-cp")
+        .arg(&classes)
+        .arg(format!("-Dlog4j2.configurationFile={}", settings.display()));
     command.args(["-Xmx128m", "Writer", &count.to_string(), "6000"]);
     run(dir.path(), command, count);
 }
@@ -147,7 +151,12 @@ fn classes(dir: &Path) -> String {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let jars = format!("{}/*", String::from_utf8_lossy(&output.stdout).trim());
     let mut javac = Command::new("javac");
-    javac.arg("-cp").arg(&jars).arg("-d").arg(dir).arg(root.join("tests/servers/logging/Writer.java"));
+    javac
+        .arg("-cp")
+        .arg(&jars)
+        .arg("-d")
+        .arg(dir)
+        .arg(root.join("tests/servers/logging/Writer.java"));
     let output = javac.output().expect("javac runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     format!("{}:{jars}", dir.display())

@@ -1,4 +1,5 @@
-//! The `json` codec: `{"timestamp":…,"message":…,…fields,"meta":{…},…attributes}` and `\n` per event.
+//! The `json` codec: `{"timestamp":…,"message":…,…fields,"meta":{…},…attributes}` and `\n` per
+//! event.
 //!
 //! Everything that is the same for all rows of a segment is rendered once; per row there is the
 //! escaped text and one copy of what lies between two texts, with the offset put in, and the time
@@ -73,7 +74,13 @@ impl JsonEncoder {
     }
 
     /// Renders metadata and attributes behind what is in `tail`, but those whose names are taken.
-    fn tail(&mut self, mut tail: Tail, batch: &Batch, segment: &Segment, is_taken: impl Fn(&str) -> bool) {
+    fn tail(
+        &mut self,
+        mut tail: Tail,
+        batch: &Batch,
+        segment: &Segment,
+        is_taken: impl Fn(&str) -> bool,
+    ) {
         let nested = !self.metadata_key.is_empty();
         let there = |item: &&Metadata| {
             (**item != Metadata::File || !segment.origin.name.is_empty())
@@ -93,7 +100,8 @@ impl JsonEncoder {
         tail.text(if nested { b"}" } else { b"" });
         let (shared, own) = (&batch.source.attributes, &segment.origin.attributes);
         let own = own.iter().filter(|(name, _)| !shared.contains_key(*name));
-        let all = shared.iter().chain(own).filter(|(name, _)| !self.is_own(name) && !is_taken(name));
+        let all =
+            shared.iter().chain(own).filter(|(name, _)| !self.is_own(name) && !is_taken(name));
         for (name, value) in all {
             tail.text(b",");
             tail.string(name);
@@ -105,9 +113,11 @@ impl JsonEncoder {
         self.between.digits = 0;
     }
 
-    /// Whether a name at the top level is taken by the event itself: an attribute cannot replace it.
+    /// Whether a name at the top level is taken by the event itself: an attribute cannot replace
+    /// it.
     fn is_own(&self, name: &str) -> bool {
-        let flat = self.metadata_key.is_empty() && self.metadata.iter().any(|item| item.name() == name);
+        let flat =
+            self.metadata_key.is_empty() && self.metadata.iter().any(|item| item.name() == name);
         flat || name == "timestamp" || name == "message" || name == self.metadata_key
     }
 

@@ -1,5 +1,5 @@
-//! The `msgpack` codec: metric events as blocks, each of which is a part of the payload and needs nothing of the
-//! others. What is no metric is left out and counted.
+//! The `msgpack` codec: metric events as blocks, each of which is a part of the payload and needs
+//! nothing of the others. What is no metric is left out and counted.
 
 use super::{Encoding, Metadata};
 use crate::metrics::view::{MetricView, NOT_A_METRIC, Reason, count_refused};
@@ -9,8 +9,8 @@ use millstream_encodings::msgpack::{BlockEncoder, Shared};
 use millstream_model::{Batch, ComponentError, EncodeCx, Encoder, Payload, Segment};
 use std::collections::BTreeMap;
 
-/// A block that has as many bytes takes no more metrics: it should fit into what a broker takes as one record, which
-/// is 1 MB by default.
+/// A block that has as many bytes takes no more metrics: it should fit into what a broker takes as
+/// one record, which is 1 MB by default.
 pub const BLOCK_BYTES: usize = 512 * 1024;
 
 /// Bytes that a metric's name, tags and value may become longer by.
@@ -57,7 +57,9 @@ impl MetricBlocks {
             self.encoder = BlockEncoder::new(secret_seed());
         }
         for row in rows {
-            let added = view.metric(row).and_then(|metric| self.encoder.push(&metric).or(Err(NOT_A_METRIC)));
+            let added = view
+                .metric(row)
+                .and_then(|metric| self.encoder.push(&metric).or(Err(NOT_A_METRIC)));
             if let Err(reason) = added {
                 *self.refused.entry(reason).or_default() += 1;
             }
@@ -90,7 +92,8 @@ impl MetricBlocks {
         let meta: Vec<(&str, &str)> = self.metadata.iter().filter_map(meta).collect();
         let (shared, own) = (&batch.source.attributes, &segment.origin.attributes);
         let own = own.iter().filter(|(name, _)| !shared.contains_key(*name));
-        let attributes: Vec<(&str, &str)> = shared.iter().chain(own).map(|(k, v)| (&**k, &**v)).collect();
+        let attributes: Vec<(&str, &str)> =
+            shared.iter().chain(own).map(|(k, v)| (&**k, &**v)).collect();
         let mut out = cx.pool.buffer();
         self.encoder.finish(&Shared { meta: &meta, attributes: &attributes }, &mut out);
         blocks.push(MetricBlock { bytes: cx.freeze(out), events });
@@ -104,7 +107,12 @@ impl MetricBlocks {
 
 impl MetricBlocks {
     /// Appends a whole batch to a payload; the number of metrics in each part that is added.
-    pub fn append(&mut self, batch: &Batch, payload: &mut Payload, cx: &mut EncodeCx<'_>) -> Vec<u64> {
+    pub fn append(
+        &mut self,
+        batch: &Batch,
+        payload: &mut Payload,
+        cx: &mut EncodeCx<'_>,
+    ) -> Vec<u64> {
         let (view, mut blocks) = (MetricView::new(batch), Vec::new());
         for alike in batch.segments.chunk_by(|a, b| a.origin.attributes == b.origin.attributes) {
             let (first, last) = (&alike[0], &alike[alike.len() - 1]);

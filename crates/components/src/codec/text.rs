@@ -21,7 +21,9 @@ impl Encoder for TextEncoder {
         cx: &mut EncodeCx<'_>,
     ) -> Result<(), ComponentError> {
         match slices(batch) {
-            Some(slices) => slices.into_iter().for_each(|range| payload.push(batch.block.slice(range))),
+            Some(slices) => {
+                slices.into_iter().for_each(|range| payload.push(batch.block.slice(range)))
+            }
             None => copy(batch, payload, cx),
         }
         Ok(())

@@ -167,7 +167,9 @@ impl Content {
     /// Whether there is nothing at `offset` and behind it.
     pub fn is_end(&mut self, offset: u64) -> io::Result<bool> {
         match &self.packed {
-            Some(packed) => Ok(packed.ended_at.is_some() && packed.at + packed.back.len() as u64 <= offset),
+            Some(packed) => {
+                Ok(packed.ended_at.is_some() && packed.at + packed.back.len() as u64 <= offset)
+            }
             None => Ok(pread(&self.file, &mut [0u8; 1][..], offset)? == 0),
         }
     }
@@ -190,8 +192,8 @@ impl Content {
         same
     }
 
-    /// Start of the unfinished last line of the first `bytes`, or `bytes`: where reading "from the end"
-    /// begins, so that no line is torn.
+    /// Start of the unfinished last line of the first `bytes`, or `bytes`: where reading "from the
+    /// end" begins, so that no line is torn.
     pub fn last_line_start(&mut self, bytes: u64) -> io::Result<u64> {
         let mut buffer = vec![0; SKIP_BYTES];
         let mut end = bytes;
@@ -206,11 +208,13 @@ impl Content {
         Ok(0)
     }
 
-    /// Whether the trailer of a gzip file gives this number of bytes, modulo 4 GiB. Costs no unpacking; of
-    /// several members only the last is counted, so `false` says nothing.
+    /// Whether the trailer of a gzip file gives this number of bytes, modulo 4 GiB. Costs no
+    /// unpacking; of several members only the last is counted, so `false` says nothing.
     pub fn has_trailer_of(&self, bytes: u64) -> bool {
-        let is_gzip = self.packed.as_ref().is_some_and(|packed| packed.stability == Stability::Gzip);
-        let size = if is_gzip { fstat(&self.file).map_or(0, |stat| stat.st_size as u64) } else { 0 };
+        let is_gzip =
+            self.packed.as_ref().is_some_and(|packed| packed.stability == Stability::Gzip);
+        let size =
+            if is_gzip { fstat(&self.file).map_or(0, |stat| stat.st_size as u64) } else { 0 };
         let mut trailer = [0; 4];
         let read = size.checked_sub(4).map(|at| pread(&self.file, &mut trailer[..], at));
         read == Some(Ok(4)) && u32::from_le_bytes(trailer) == bytes as u32
@@ -291,7 +295,10 @@ impl Packed {
         };
         let n = match stream.read(buffer) {
             Err(error) if error.raw_os_error().is_none() => {
-                self.fault = Some(format!("compressed data: {error} behind byte {} of the content", self.at));
+                self.fault = Some(format!(
+                    "compressed data: {error} behind byte {} of the content",
+                    self.at
+                ));
                 0
             }
             read => read?,
@@ -306,7 +313,8 @@ impl Packed {
     /// Unpacks once more up to where it stands: the file goes on.
     fn begin_again(&mut self, file: &Arc<File>) -> io::Result<()> {
         let at = std::mem::take(&mut self.at);
-        (self.stream, self.ended_at, self.fault) = (Some(unpack(self.stability, file)?), None, None);
+        (self.stream, self.ended_at, self.fault) =
+            (Some(unpack(self.stability, file)?), None, None);
         self.skip_to(file, at)
     }
 }

@@ -49,7 +49,8 @@ impl Originals {
         let stems = name.match_indices(['.', '-', '_']).map(|(end, _)| &name[..end]);
         let named = stems.filter_map(|stem| self.0.get(stem)).flatten();
         let differ = |other: &Head| other.is_whole() && head.is_whole() && other.hash != head.hash;
-        let mut ids: Vec<u64> = named.filter(|(_, other)| !differ(other)).map(|(id, _)| *id).collect();
+        let mut ids: Vec<u64> =
+            named.filter(|(_, other)| !differ(other)).map(|(id, _)| *id).collect();
         // A file may be there under two names.
         ids.sort_unstable();
         ids.dedup();
@@ -65,11 +66,12 @@ fn file_name(path: &Path) -> String {
 /// like this.
 pub fn is_related(name: &str, path: &Path, other: &Path) -> bool {
     let other = file_name(other);
-    is_rotation_name(&file_name(Path::new(name)), &other) || is_rotation_name(&file_name(path), &other)
+    is_rotation_name(&file_name(Path::new(name)), &other)
+        || is_rotation_name(&file_name(path), &other)
 }
 
-/// Whether `copy` holds what was read of a file with these marks, or all but what was read a moment before it was
-/// cut.
+/// Whether `copy` holds what was read of a file with these marks, or all but what was read a moment
+/// before it was cut.
 pub fn is_in(copy: &mut Candidate, head: Head, marks: &Marks) -> bool {
     let Ok(bytes) = copy.content.bytes() else { return false };
     let (mark, unread) = (marks.before(bytes), marks.last().end == 0);
@@ -89,7 +91,8 @@ impl Candidate {
     /// Whether it holds everything that was read of a file up to `mark`.
     pub fn holds(&mut self, head: Head, mark: Option<Mark>) -> bool {
         let agrees = |content: &mut Content| -> io::Result<bool> {
-            Ok(head.agrees(content)? && mark.is_none_or(|mark| mark.agrees(content).unwrap_or(false)))
+            Ok(head.agrees(content)?
+                && mark.is_none_or(|mark| mark.agrees(content).unwrap_or(false)))
         };
         let differ = head.is_whole() && self.head.is_whole() && head != self.head;
         !differ && (head.bytes > 0 || mark.is_some()) && agrees(&mut self.content).unwrap_or(false)
@@ -101,15 +104,19 @@ impl Candidate {
         if same_time && self.content.has_trailer_of(bytes) {
             return self.holds(closed.head, None);
         }
-        self.holds(closed.head, Some(closed.mark)) && self.content.bytes().is_ok_and(|all| all == bytes)
+        self.holds(closed.head, Some(closed.mark))
+            && self.content.bytes().is_ok_and(|all| all == bytes)
     }
 
-    /// Whether it holds what was read of a closed file, and enough of it to tell it from others that begin alike.
+    /// Whether it holds what was read of a closed file, and enough of it to tell it from others
+    /// that begin alike.
     pub fn goes_on_from(&mut self, closed: &Descriptor) -> bool {
-        self.is_all_of(closed) || closed.head.is_whole() && self.holds(closed.head, Some(closed.mark))
+        self.is_all_of(closed)
+            || closed.head.is_whole() && self.holds(closed.head, Some(closed.mark))
     }
 
-    /// Whether it is `original` compressed, as size and modification time say: nothing is unpacked for it.
+    /// Whether it is `original` compressed, as size and modification time say: nothing is unpacked
+    /// for it.
     fn is_packed_form_of(&mut self, original: &mut Content) -> io::Result<bool> {
         let stat = fstat(original.file())?;
         let same_time = modified_ns(&stat) == modified_ns(&self.stat);

@@ -35,7 +35,8 @@ impl Pattern {
         let Some(rest) = pattern.strip_prefix('/') else {
             return Err(format!("{pattern:?} is not an absolute path; begin it with /"));
         };
-        let parts: Result<Vec<Part>, String> = rest.split('/').filter(|p| !p.is_empty()).map(part).collect();
+        let parts: Result<Vec<Part>, String> =
+            rest.split('/').filter(|p| !p.is_empty()).map(part).collect();
         let parts = parts?;
         match parts.last() {
             None | Some(Part::AnyDepth) => {
@@ -55,7 +56,9 @@ impl Pattern {
 fn fits(parts: &[Part], names: &[&OsStr]) -> bool {
     match (parts, names) {
         ([], []) => true,
-        ([Part::Name(part), parts @ ..], [name, names @ ..]) => *name == part.as_str() && fits(parts, names),
+        ([Part::Name(part), parts @ ..], [name, names @ ..]) => {
+            *name == part.as_str() && fits(parts, names)
+        }
         ([Part::Wild(part), parts @ ..], [name, names @ ..]) => {
             part.is_match(Path::new(name)) && fits(parts, names)
         }
@@ -99,7 +102,9 @@ impl Exclude {
     pub fn new(patterns: &[Glob]) -> Result<Exclude, String> {
         let texts = patterns.iter().map(|glob| &glob.0);
         let (paths, names): (Vec<&String>, Vec<&String>) = texts.partition(|p| p.contains('/'));
-        let all = |list: Vec<&String>| list.into_iter().map(|p| matcher(p)).collect::<Result<Vec<_>, _>>();
+        let all = |list: Vec<&String>| {
+            list.into_iter().map(|p| matcher(p)).collect::<Result<Vec<_>, _>>()
+        };
         Ok(Exclude { names: all(names)?, paths: all(paths)? })
     }
 
@@ -124,8 +129,9 @@ pub struct Found {
     pub missing: Vec<String>,
 }
 
-/// Walks the file system for `patterns`. A folder that is not there is no fault: it may come. Files that had a name
-/// that fits before they were `moved`, from one path to another, are found where they are now.
+/// Walks the file system for `patterns`. A folder that is not there is no fault: it may come. Files
+/// that had a name that fits before they were `moved`, from one path to another, are found where
+/// they are now.
 pub fn walk(patterns: &[Pattern], exclude: &Exclude, moved: Vec<(PathBuf, PathBuf)>) -> Found {
     let mut found = Found::default();
     for pattern in patterns {
@@ -208,19 +214,25 @@ mod tests {
     use std::fs;
 
     fn found(root: &Path, include: &[&str], exclude: &[&str]) -> Vec<String> {
-        let patterns: Vec<Pattern> =
-            include.iter().map(|p| Pattern::new(&format!("{}/{p}", root.display())).unwrap()).collect();
+        let patterns: Vec<Pattern> = include
+            .iter()
+            .map(|p| Pattern::new(&format!("{}/{p}", root.display())).unwrap())
+            .collect();
         let exclude: Vec<Glob> = exclude.iter().map(|p| Glob((*p).to_owned())).collect();
         let found = walk(&patterns, &Exclude::new(&exclude).unwrap(), Vec::new());
         let excluded = Exclude::new(&exclude).unwrap();
-        let matches = |path: &PathBuf| patterns.iter().any(|p| p.matches(path)) && !excluded.matches(path);
+        let matches =
+            |path: &PathBuf| patterns.iter().any(|p| p.matches(path)) && !excluded.matches(path);
         assert!(found.files.iter().all(matches), "a path that is found matches");
         let others = walk(
             &[Pattern::new(&format!("{}/**/*", root.display())).unwrap()],
             &Exclude::new(&[]).unwrap(),
             Vec::new(),
         );
-        assert!(others.files.difference(&found.files).all(|path| !matches(path)), "and no other does");
+        assert!(
+            others.files.difference(&found.files).all(|path| !matches(path)),
+            "and no other does"
+        );
         found.files.iter().map(|p| p.strip_prefix(root).unwrap().display().to_string()).collect()
     }
 

@@ -6,9 +6,9 @@
 //! | `ID-OFFSET` | a copy of it: bytes keep their offsets, those before `OFFSET` (decimal) are a hole but for the head and the mark, by which the file is recognized |
 //! | `ID-OFFSET.tmp` | a copy that is being written; removed at the next start |
 //!
-//! A compressed file is copied whole, from offset 0. A link shares the inode: bytes that are appended
-//! to the file later are in it too. Both are durable once [`HeldFolder::sync`] or [`HeldFolder::copy`]
-//! has returned.
+//! A compressed file is copied whole, from offset 0. A link shares the inode: bytes that are
+//! appended to the file later are in it too. Both are durable once [`HeldFolder::sync`] or
+//! [`HeldFolder::copy`] has returned.
 
 use super::content::Content;
 use super::identity::{HEAD_BYTES_MAX, MARK_BYTES_MAX};
@@ -86,12 +86,13 @@ impl HeldFolder {
     /// Most bytes that its files take by default: the smaller of 1 GiB and 5 % of the file system.
     pub fn default_bytes_max(&self) -> u64 {
         let existing = self.path.ancestors().find(|folder| folder.is_dir());
-        let size = existing.and_then(|folder| statvfs(folder).ok()).map(|fs| fs.f_blocks * fs.f_frsize);
+        let size =
+            existing.and_then(|folder| statvfs(folder).ok()).map(|fs| fs.f_blocks * fs.f_frsize);
         size.map_or(HELD_BYTES_MAX, |bytes| (bytes / DISK_SHARE).min(HELD_BYTES_MAX))
     }
 
-    /// Links an open file under its id, and says whether that was possible. [`HeldFolder::sync`] makes
-    /// it durable. An error means that it may be possible later.
+    /// Links an open file under its id, and says whether that was possible. [`HeldFolder::sync`]
+    /// makes it durable. An error means that it may be possible later.
     pub fn link(&mut self, id: u64, file: &File) -> io::Result<bool> {
         let stat = fstat(file)?;
         if stat.st_nlink == 0 || self.refused.contains(&stat.st_dev) {
@@ -140,9 +141,15 @@ impl HeldFolder {
         Ok(())
     }
 
-    /// Copies a file from `from` on, until its end or the deadline, and makes the copy durable. Returns
-    /// the offset it reaches to: of one that was cut short, the end of its last whole line.
-    pub fn copy(&mut self, id: u64, content: &Content, from: u64, deadline: Instant) -> io::Result<u64> {
+    /// Copies a file from `from` on, until its end or the deadline, and makes the copy durable.
+    /// Returns the offset it reaches to: of one that was cut short, the end of its last whole line.
+    pub fn copy(
+        &mut self,
+        id: u64,
+        content: &Content,
+        from: u64,
+        deadline: Instant,
+    ) -> io::Result<u64> {
         let from = if content.is_packed() { 0 } else { from };
         let held = HeldFile { id, copied_from: Some(from) };
         let unfinished = held.name() + UNFINISHED;
@@ -195,8 +202,8 @@ impl HeldFolder {
         OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(self.path_of(file))
     }
 
-    /// The open folder, made if it is missing or somebody has removed it. Log files may hold secrets:
-    /// nobody else may look in.
+    /// The open folder, made if it is missing or somebody has removed it. Log files may hold
+    /// secrets: nobody else may look in.
     fn folder(&mut self) -> io::Result<&File> {
         let folder = match self.folder.take().filter(|folder| !is_deleted(folder)) {
             Some(folder) => folder,
@@ -217,8 +224,8 @@ fn is_deleted(file: &File) -> bool {
     fstat(file).is_ok_and(|stat| stat.st_nlink == 0)
 }
 
-/// Whether a link is impossible for good: another file system, one without links, or files of others
-/// where `fs.protected_hardlinks` is set.
+/// Whether a link is impossible for good: another file system, one without links, or files of
+/// others where `fs.protected_hardlinks` is set.
 fn is_refusal(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let refusals = [Errno::XDEV, Errno::PERM, Errno::ACCESS, Errno::OPNOTSUPP, Errno::MLINK];
@@ -291,7 +298,9 @@ mod tests {
             let file = HeldFile { id: 0xab, copied_from };
             assert_eq!(HeldFile::parse(&file.name()), Some(file));
         }
-        for other in ["", "ab", "00000000000000ab-", "00000000000000ab-x", "+0000000000000ab", "notes"] {
+        for other in
+            ["", "ab", "00000000000000ab-", "00000000000000ab-x", "+0000000000000ab", "notes"]
+        {
             assert_eq!(HeldFile::parse(other), None, "{other}");
         }
     }
@@ -366,6 +375,9 @@ mod tests {
         }
         let held = HeldFolder::new(dir.path().to_path_buf());
         assert_eq!(held.list().unwrap(), [HeldFile { id: 0xab, copied_from: Some(5) }]);
-        assert!(!dir.path().join("00000000000000ab-5.tmp").exists() && dir.path().join("README").exists());
+        assert!(
+            !dir.path().join("00000000000000ab-5.tmp").exists()
+                && dir.path().join("README").exists()
+        );
     }
 }

@@ -1,8 +1,8 @@
 //! Which file is which: inode and device, a hash of the file's head, and one of what was read last.
 //!
 //! An inode number alone is reused as soon as a file is deleted, a head alone may be that of many
-//! files, and a file can be cut and written again to any length. A file counts as known only if head
-//! and mark agree with what is kept; in doubt it is a new file, and is read again.
+//! files, and a file can be cut and written again to any length. A file counts as known only if
+//! head and mark agree with what is kept; in doubt it is a new file, and is read again.
 
 use crate::files::content::{Content, Stamp, modified_ns};
 use crate::files::records::Records;
@@ -144,9 +144,12 @@ impl Marks {
 
     /// The newest at or before `end`: at `end` itself, if what was read last covers it.
     pub fn before(&self, end: u64) -> Option<Mark> {
-        let recent =
-            self.recent_end.checked_sub(end).and_then(|back| self.recent.len().checked_sub(back as usize));
-        let exact = recent.and_then(|bytes| Mark::behind(&self.recent[..bytes], end)).filter(|_| end > 0);
+        let recent = self
+            .recent_end
+            .checked_sub(end)
+            .and_then(|back| self.recent.len().checked_sub(back as usize));
+        let exact =
+            recent.and_then(|bytes| Mark::behind(&self.recent[..bytes], end)).filter(|_| end > 0);
         exact.or_else(|| self.marks.iter().rev().find(|mark| mark.end <= end).copied())
     }
 }
@@ -183,11 +186,12 @@ pub struct Descriptor {
     /// Modification time when the mark was taken, in nanoseconds since 1970.
     #[serde(default)]
     pub modified_ns: i64,
-    /// Modification time up to which other generations of the name are accounted for, in nanoseconds since
-    /// 1970; 0 if that was never determined.
+    /// Modification time up to which other generations of the name are accounted for, in
+    /// nanoseconds since 1970; 0 if that was never determined.
     #[serde(default)]
     pub since_ns: i64,
-    /// Whether it goes on in a copy, to which nothing is appended: that may end before what was settled.
+    /// Whether it goes on in a copy, to which nothing is appended: that may end before what was
+    /// settled.
     #[serde(default, skip_serializing_if = "is_false")]
     pub in_copy: bool,
     /// Whether it was read to its end and closed, so that nothing more is expected of it.
@@ -205,8 +209,8 @@ impl Descriptor {
         self.rotation_of.as_deref().unwrap_or(&self.path)
     }
 
-    /// Goes on in a copy, to which nothing is appended. If that ends before what was read, it is known by what the
-    /// copy has of that.
+    /// Goes on in a copy, to which nothing is appended. If that ends before what was read, it is
+    /// known by what the copy has of that.
     pub fn go_on_in(&mut self, copy: &mut Content, marks: &Marks) -> io::Result<()> {
         let bytes = copy.bytes()?;
         self.in_copy = true;
@@ -233,8 +237,8 @@ impl Descriptor {
         serde_json::from_slice(bytes).ok()
     }
 
-    /// Up to where it is known by a hash. The head is kept before what was read goes out, the mark with
-    /// the checkpoint: of a file that was killed in between there is only the head.
+    /// Up to where it is known by a hash. The head is kept before what was read goes out, the mark
+    /// with the checkpoint: of a file that was killed in between there is only the head.
     pub fn known_bytes(&self) -> u64 {
         self.head.bytes.max(self.mark.end)
     }
@@ -242,14 +246,16 @@ impl Descriptor {
     /// Whether `content` is that of the file that was described, of which `checkpoint` bytes were
     /// settled.
     ///
-    /// Head or mark must cover what was settled: with less, another file that begins alike could pass
-    /// for it, and lines of that would be skipped. Of what is compressed a whole head is enough.
+    /// Head or mark must cover what was settled: with less, another file that begins alike could
+    /// pass for it, and lines of that would be skipped. Of what is compressed a whole head is
+    /// enough.
     pub fn is(&self, content: &mut Content, checkpoint: u64) -> io::Result<bool> {
         if content.is_packed() && self.packed.is_some_and(|stamp| content.is_still(stamp)) {
             return Ok(true);
         }
         let checkpoint = if self.in_copy { checkpoint.min(self.mark.end) } else { checkpoint };
-        let covered = content.is_packed() && self.head.is_whole() || self.known_bytes() >= checkpoint;
+        let covered =
+            content.is_packed() && self.head.is_whole() || self.known_bytes() >= checkpoint;
         Ok(covered
             && self.head.agrees(content)?
             && self.mark.agrees(content)?
@@ -257,8 +263,8 @@ impl Descriptor {
     }
 }
 
-/// What is kept of files. Copies of one another are told anew: what a copy holds may have been read of its
-/// original, and not settled.
+/// What is kept of files. Copies of one another are told anew: what a copy holds may have been read
+/// of its original, and not settled.
 pub fn kept_files(kept: Vec<OriginRecord>, open: &SourceOpen) -> Records {
     let (mut records, mut gone) = (Records::default(), Vec::new());
     let ids: HashSet<u64> = kept.iter().map(|record| record.id).collect();
@@ -267,7 +273,10 @@ pub fn kept_files(kept: Vec<OriginRecord>, open: &SourceOpen) -> Records {
             Some(copy) if copy.copy_of.is_some_and(|of| ids.contains(&of)) => gone.push(record.id),
             Some(descriptor) => gone.extend(records.insert(record, descriptor)),
             None => {
-                log::error!("source {}: what is kept of a file cannot be read; it is read anew", open.info.id)
+                log::error!(
+                    "source {}: what is kept of a file cannot be read; it is read anew",
+                    open.info.id
+                )
             }
         }
     }
@@ -280,7 +289,10 @@ pub fn forget(gone: &[u64], store: &dyn OriginStore, source: &str) {
     if !gone.is_empty()
         && let Err(error) = store.forget(gone)
     {
-        log::warn!("source {source}: {} files that are gone could not be forgotten: {error}", gone.len());
+        log::warn!(
+            "source {source}: {} files that are gone could not be forgotten: {error}",
+            gone.len()
+        );
     }
 }
 

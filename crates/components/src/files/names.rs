@@ -1,4 +1,5 @@
-//! What names say: whether one is what a rotation makes of another, and of which container a log is.
+//! What names say: whether one is what a rotation makes of another, and of which container a log
+//! is.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,7 +10,8 @@ const PACKED_ENDINGS: &[&str] = &[".gz", ".gzip", ".zst", ".zstd"];
 /// Words that rotations put into names.
 const ROTATION_WORDS: &[&str] = &["old", "bak", "backup", "prev", "log", "txt"];
 
-/// Whether a file is called like a compressed one, or like one that is being made: `app.log.1.gz.tmp`.
+/// Whether a file is called like a compressed one, or like one that is being made:
+/// `app.log.1.gz.tmp`.
 pub fn is_packed_name(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy() + ".";
     PACKED_ENDINGS.iter().any(|ending| name.contains(&format!("{ending}.")))
@@ -20,11 +22,13 @@ pub fn is_numbered(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let ending = PACKED_ENDINGS.iter().find_map(|ending| name.strip_suffix(ending));
     let number = ending.unwrap_or(&name).rsplit_once('.').map(|(_, number)| number);
-    number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+    number.is_some_and(|number| {
+        !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+    })
 }
 
-/// What the names of all rotations of a file begin with: its name up to the last dot. Behind it comes
-/// a dot, `-` or `_`.
+/// What the names of all rotations of a file begin with: its name up to the last dot. Behind it
+/// comes a dot, `-` or `_`.
 pub fn stem(name: &str) -> &str {
     name.rsplit_once('.').map_or(name, |(stem, _)| stem)
 }
@@ -37,11 +41,13 @@ pub fn is_rotation_name(original: &str, other: &str) -> bool {
         return ending.is_some();
     }
     let stem = stem(original);
-    let Some(rest) = other.strip_prefix(stem).map(|_| &ending.unwrap_or(other)[stem.len()..]) else {
+    let Some(rest) = other.strip_prefix(stem).map(|_| &ending.unwrap_or(other)[stem.len()..])
+    else {
         return false;
     };
     let extension = &original[stem.len()..];
-    let parts = rest.strip_prefix(extension).or_else(|| rest.strip_suffix(extension)).unwrap_or(rest);
+    let parts =
+        rest.strip_prefix(extension).or_else(|| rest.strip_suffix(extension)).unwrap_or(rest);
     let is_part = |part: &str| {
         part.chars().all(|c| c.is_ascii_digit() || matches!(c, 'T' | 'Z' | ':'))
             || ROTATION_WORDS.contains(&part)
@@ -49,8 +55,8 @@ pub fn is_rotation_name(original: &str, other: &str) -> bool {
     rest.starts_with(['.', '-', '_']) && parts.split(['.', '-', '_']).all(is_part)
 }
 
-/// Names of which `other` may be a rotation, the longest first. A name that has a number of its own where `other`
-/// has another, as `app.log.1` beside `app.log.2.gz`, is not among them.
+/// Names of which `other` may be a rotation, the longest first. A name that has a number of its own
+/// where `other` has another, as `app.log.1` beside `app.log.2.gz`, is not among them.
 pub fn originals_of(other: &str) -> Vec<String> {
     let ending = PACKED_ENDINGS.iter().find_map(|ending| other.strip_suffix(ending));
     let plain = ending.unwrap_or(other);
@@ -91,8 +97,9 @@ fn containers_path(path: &str) -> Option<Vec<(&'static str, &str)>> {
     let mut names = names.splitn(3, '_');
     let (pod, namespace, container) = (names.next()?, names.next()?, names.next()?);
     let is_id = id.len() == 64 && id.bytes().all(|b| b.is_ascii_hexdigit());
-    is_id
-        .then(|| vec![("namespace", namespace), ("pod", pod), ("container", container), ("container_id", id)])
+    is_id.then(|| {
+        vec![("namespace", namespace), ("pod", pod), ("container", container), ("container_id", id)]
+    })
 }
 
 #[cfg(test)]
@@ -132,20 +139,36 @@ mod tests {
         for (original, others) in [
             (
                 "app.log",
-                &["app.log.1", "app.log.1.gz", "app.log-20261122", "app-2026-11-22.log.zst", "app.log.gz"][..],
+                &[
+                    "app.log.1",
+                    "app.log.1.gz",
+                    "app.log-20261122",
+                    "app-2026-11-22.log.zst",
+                    "app.log.gz",
+                ][..],
             ),
             (
                 "app.log",
-                &["app.2026-11-22-10.3.log", "app.log.old", "app.log-2026-11-22T10:00:00Z.gz", "app.1.log"],
+                &[
+                    "app.2026-11-22-10.3.log",
+                    "app.log.old",
+                    "app.log-2026-11-22T10:00:00Z.gz",
+                    "app.1.log",
+                ],
             ),
             ("syslog", &["syslog.1", "syslog.2.gz", "syslog-20261122"]),
             ("app.log.1", &["app.log.1.gz", "app.log.2.gz"]),
             ("0.log", &["0.log.20261122-101010", "0.log.20261122-101010.gz"]),
         ] {
-            others.iter().for_each(|other| assert!(is_rotation_name(original, other), "{original} {other}"));
+            others
+                .iter()
+                .for_each(|other| assert!(is_rotation_name(original, other), "{original} {other}"));
             // A number in the original's own name is one that the rotation may have given it.
             let found = |other: &&&str| originals_of(other).contains(&original.to_owned());
-            assert!(original == "app.log.1" || others.iter().all(|other| found(&other)), "{original}");
+            assert!(
+                original == "app.log.1" || others.iter().all(|other| found(&other)),
+                "{original}"
+            );
         }
     }
 
@@ -176,7 +199,8 @@ mod tests {
         let linked = of(&format!("/var/log/containers/cart-7d4_shop_web-sidecar-{id}.log"));
         assert_eq!((&linked["pod"][..], &linked["container"][..]), ("cart-7d4", "web-sidecar"));
         assert_eq!(linked["container_id"], id);
-        for other in ["/var/log/app.log", "/var/log/pods/x/0.log", "/var/log/containers/a_b-c.log"] {
+        for other in ["/var/log/app.log", "/var/log/pods/x/0.log", "/var/log/containers/a_b-c.log"]
+        {
             assert!(of(other).is_empty(), "{other}");
         }
     }

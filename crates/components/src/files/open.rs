@@ -10,13 +10,14 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// Folders of container logs: the links in them are made by the container runtime.
-const CONTAINER_ROOTS: &[&str] = &["/var/log/pods", "/var/log/containers", "/var/lib/docker/containers"];
+const CONTAINER_ROOTS: &[&str] =
+    &["/var/log/pods", "/var/log/containers", "/var/lib/docker/containers"];
 
 /// File descriptors that are left for sinks, the store, connections and folders.
 const OPEN_RESERVE: usize = 128;
 
-/// Files one source may have open: what the system allows the process, less what the agent needs for
-/// itself.
+/// Files one source may have open: what the system allows the process, less what the agent needs
+/// for itself.
 pub fn open_max() -> usize {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     let limit = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
@@ -41,8 +42,8 @@ pub enum Symlinks {
 /// What was opened is checked, not what the path named before: nothing can be put in its place in
 /// between. A link that must not be followed is an error that says so.
 pub fn open_regular(path: &Path, links: &Symlinks) -> io::Result<Option<(File, Stat)>> {
-    // A FIFO must not even be opened: its writer would take that for a reader. What is put in its place
-    // after this look is found out below.
+    // A FIFO must not even be opened: its writer would take that for a reader. What is put in its
+    // place after this look is found out below.
     if !FileType::from_raw_mode(rustix::fs::stat(path)?.st_mode).is_file() {
         return Ok(None);
     }
@@ -57,7 +58,9 @@ pub fn open_regular(path: &Path, links: &Symlinks) -> io::Result<Option<(File, S
         return Ok(None);
     }
     if link.is_some_and(|link| !links.allows(&link, &stat, &file)) {
-        return Err(io::Error::other("a symbolic link that must not be followed: see the option symlinks"));
+        return Err(io::Error::other(
+            "a symbolic link that must not be followed: see the option symlinks",
+        ));
     }
     Ok(Some((file, stat)))
 }
@@ -83,7 +86,8 @@ impl Symlinks {
         match self {
             Symlinks::Never => false,
             Symlinks::SameOwner => {
-                link.st_uid == target.st_uid || is_below(file, CONTAINER_ROOTS.iter().map(Path::new))
+                link.st_uid == target.st_uid
+                    || is_below(file, CONTAINER_ROOTS.iter().map(Path::new))
             }
             Symlinks::Allow(roots) => is_below(file, roots.iter().map(PathBuf::as_path)),
         }
@@ -109,7 +113,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         assert!(open_regular(dir.path(), &Symlinks::Never).unwrap().is_none());
         let fifo = dir.path().join("fifo");
-        assert_eq!((irregular(dir.path()), irregular(Path::new("/dev/null"))), (None, Some("device")));
+        assert_eq!(
+            (irregular(dir.path()), irregular(Path::new("/dev/null"))),
+            (None, Some("device"))
+        );
         mknodat(CWD, &fifo, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
         // A writer that waits for a reader goes on waiting.
         let writer = std::thread::spawn(move || File::options().write(true).open(fifo).map(drop));

@@ -16,9 +16,9 @@ pub struct BackfillConfig {
     pub from: Option<String>,
     /// Events before this time.
     pub until: Option<String>,
-    /// How a line says its time, where `multiline` or `format` of the source do not find it: pieces as
-    /// `strptime` has them, or `iso8601`, `rfc3339`, `epoch_s`, `epoch_ms`, `epoch_us`, `epoch_ns`;
-    /// or a list of them, of which the first that fits is taken.
+    /// How a line says its time, where `multiline` or `format` of the source do not find it: pieces
+    /// as `strptime` has them, or `iso8601`, `rfc3339`, `epoch_s`, `epoch_ms`, `epoch_us`,
+    /// `epoch_ns`; or a list of them, of which the first that fits is taken.
     pub format: Option<TimeFormats>,
     /// The time begins right behind this text; without it, at the beginning of the line.
     pub after: Option<String>,
@@ -34,7 +34,8 @@ pub struct Range {
     from_ns: i64,
     until_ns: i64,
     reader: Option<TimeReader>,
-    /// By origin, whether its last event was chosen: one without a time belongs to the one before it.
+    /// By origin, whether its last event was chosen: one without a time belongs to the one before
+    /// it.
     last: HashMap<u64, bool>,
 }
 
@@ -47,18 +48,25 @@ impl Range {
         let from_ns = bound("/from", config.from.as_deref(), i64::MIN)?;
         let until_ns = bound("/until", config.until.as_deref(), i64::MAX)?;
         if config.from.is_none() && config.until.is_none() {
-            return Err((String::new(), "names no time; write from: and until:, or one of them".into()));
+            return Err((
+                String::new(),
+                "names no time; write from: and until:, or one of them".into(),
+            ));
         }
         if from_ns >= until_ns {
             return Err(("/until".into(), "is not after from:; write a later time".into()));
         }
         let BackfillConfig { after, nth, timezone, .. } = config.clone();
-        let spec = |format: &TimeFormats| TimeSpec { formats: format.clone().into(), after, nth, timezone };
+        let spec = |format: &TimeFormats| TimeSpec {
+            formats: format.clone().into(),
+            after,
+            nth,
+            timezone,
+        };
         let reader = config.format.as_ref().map(|format| spec(format).reader()).transpose();
         let reader = reader.map_err(|(pointer, message)| (pointer.to_owned(), message))?;
         if reader.is_none() && !finds_times {
-            let message =
-                "is needed, as nothing else says the times of events; write for example format: iso8601";
+            let message = "is needed, as nothing else says the times of events; write for example format: iso8601";
             return Err(("/format".into(), message.into()));
         }
         Ok(Range { from_ns, until_ns, reader, last: HashMap::new() })
@@ -71,7 +79,9 @@ impl Range {
         let segments = batch.segments.clone();
         for segment in segments.iter() {
             let mut chosen = self.last.get(&segment.origin.id).copied().unwrap_or(true);
-            for (row, kept) in kept.iter_mut().enumerate().skip(segment.first_row).take(segment.rows) {
+            for (row, kept) in
+                kept.iter_mut().enumerate().skip(segment.first_row).take(segment.rows)
+            {
                 let time = self.time(batch, row);
                 if time != TIME_UNKNOWN {
                     chosen = (self.from_ns..self.until_ns).contains(&time);
@@ -94,7 +104,8 @@ impl Range {
         }
     }
 
-    /// Whether a file that was last written at this time, in seconds since 1970, may have events in it.
+    /// Whether a file that was last written at this time, in seconds since 1970, may have events in
+    /// it.
     pub fn may_be_in(&self, modified_s: i64) -> bool {
         modified_s.saturating_add(1).saturating_mul(1_000_000_000) >= self.from_ns
     }
@@ -105,7 +116,10 @@ fn bound(key: &str, text: Option<&str>, default: i64) -> Result<i64, (String, St
     let format = Format::new("rfc3339", None).map_err(|message| (key.to_owned(), message))?;
     match format.parse(text.as_bytes(), 0) {
         Ok(stamp) if stamp.len == text.len() => Ok(stamp.ns),
-        _ => Err((key.into(), format!("{text:?} is no time; write for example 2026-11-22T10:00:00Z"))),
+        _ => Err((
+            key.into(),
+            format!("{text:?} is no time; write for example 2026-11-22T10:00:00Z"),
+        )),
     }
 }
 

@@ -1,9 +1,10 @@
-//! Files that are known and not read now: from before a restart, or closed once they were read to their end.
+//! Files that are known and not read now: from before a restart, or closed once they were read to
+//! their end.
 //!
-//! A rotation makes *generations* of a file: `app.log.1`, then `app.log.1.gz`, then `app.log.2.gz`. A closed
-//! generation stays recorded for a while, so that it is recognised under whatever name the rotation gives it, and
-//! one that nobody has read can be told from it. The number of closed generations per name is bounded: behind the
-//! oldest that is recorded, age decides.
+//! A rotation makes *generations* of a file: `app.log.1`, then `app.log.1.gz`, then `app.log.2.gz`.
+//! A closed generation stays recorded for a while, so that it is recognised under whatever name the
+//! rotation gives it, and one that nobody has read can be told from it. The number of closed
+//! generations per name is bounded: behind the oldest that is recorded, age decides.
 
 use super::identity::Descriptor;
 use super::names::{is_rotation_name, originals_of, stem};
@@ -11,8 +12,9 @@ use millstream_model::OriginRecord;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-/// Closed generations that are recorded per name. A rotation would have to make that many while the agent is down
-/// between two of its attempts to read one, for that to be missed; each takes some hundred bytes.
+/// Closed generations that are recorded per name. A rotation would have to make that many while the
+/// agent is down between two of its attempts to read one, for that to be missed; each takes some
+/// hundred bytes.
 pub const GENERATIONS_MAX: usize = 16;
 
 /// What is kept of a file, with its checkpoints.
@@ -30,7 +32,8 @@ pub struct Records {
 }
 
 impl Records {
-    /// Records a file; the id of the one that is to be forgotten instead, if there are too many closed generations.
+    /// Records a file; the id of the one that is to be forgotten instead, if there are too many
+    /// closed generations.
     pub fn insert(&mut self, record: OriginRecord, descriptor: Descriptor) -> Option<u64> {
         let id = record.id;
         let pruned = match descriptor.closed {
@@ -153,23 +156,25 @@ impl Names {
         self.0.get_mut(path).map(change).unwrap_or_default();
     }
 
-    /// Forgets names of which nothing is left. Until then they are known, also while their files go from one place
-    /// to another.
+    /// Forgets names of which nothing is left. Until then they are known, also while their files go
+    /// from one place to another.
     pub fn sweep(&mut self) {
         self.0.retain(|_, name| name.open > 0 || !name.closed.is_empty());
     }
 
-    /// Modification time in nanoseconds since 1970 up to which all generations of the name are accounted for;
-    /// `None` if nothing is recorded of it, 0 if that was never determined.
+    /// Modification time in nanoseconds since 1970 up to which all generations of the name are
+    /// accounted for; `None` if nothing is recorded of it, 0 if that was never determined.
     pub fn since(&self, path: &Path) -> Option<i64> {
         let name = self.0.get(path)?;
         let oldest = name.closed.first().filter(|_| name.closed.len() >= GENERATIONS_MAX);
         Some(name.since_ns.max(oldest.map_or(0, |(modified_ns, _)| *modified_ns)))
     }
 
-    /// The name in the same folder of which `path` may be a generation: a recorded one, or one that `is_included`.
+    /// The name in the same folder of which `path` may be a generation: a recorded one, or one that
+    /// `is_included`.
     pub fn of(&self, path: &Path, is_included: impl Fn(&Path) -> bool) -> Option<PathBuf> {
-        let names = originals_of(&file_name(Some(path))).into_iter().map(|name| path.with_file_name(name));
+        let names =
+            originals_of(&file_name(Some(path))).into_iter().map(|name| path.with_file_name(name));
         let names: Vec<PathBuf> = names.collect();
         let recorded = names.iter().find(|name| self.0.contains_key(*name));
         recorded.or_else(|| names.iter().find(|name| is_included(name))).cloned()
@@ -181,7 +186,13 @@ mod tests {
     use super::*;
 
     fn descriptor(path: &str, modified_ns: i64, closed: bool) -> Descriptor {
-        Descriptor { path: path.to_owned(), modified_ns, since_ns: 5, closed, ..Descriptor::default() }
+        Descriptor {
+            path: path.to_owned(),
+            modified_ns,
+            since_ns: 5,
+            closed,
+            ..Descriptor::default()
+        }
     }
 
     fn record(id: u64) -> OriginRecord {
@@ -195,7 +206,10 @@ mod tests {
         assert_eq!(since(&records), None);
         // In any order.
         for id in (0..GENERATIONS_MAX as u64).rev() {
-            assert_eq!(records.insert(record(id), descriptor("/in/app.log", 100 + id as i64, true)), None);
+            assert_eq!(
+                records.insert(record(id), descriptor("/in/app.log", 100 + id as i64, true)),
+                None
+            );
             assert_eq!(since(&records), Some(if id == 0 { 100 } else { 5 }));
         }
         let open = GENERATIONS_MAX as u64;
@@ -225,7 +239,9 @@ mod tests {
             assert_eq!(related.next().map(|(record, _)| record.id), Some(1), "{path}");
         }
         assert_eq!(of("/in/other.log.1.gz"), Some("/in/other.log".into()));
-        for path in ["/elsewhere/app.log.1", "/in/app.log", "/in/apple.log.1", "/in/app.log.1.gz.tmp"] {
+        for path in
+            ["/elsewhere/app.log.1", "/in/app.log", "/in/apple.log.1", "/in/app.log.1.gz.tmp"]
+        {
             assert_eq!(of(path), None, "{path}");
         }
     }

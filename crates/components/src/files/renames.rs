@@ -5,8 +5,14 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 /// Current paths of files that had a matching name, after these renames (from, to) in order.
-pub fn followed(moved: Vec<(PathBuf, PathBuf)>, patterns: &[Pattern], exclude: &Exclude) -> HashSet<PathBuf> {
-    let fits = |path: &Path| patterns.iter().any(|pattern| pattern.matches(path)) && !exclude.matches(path);
+pub fn followed(
+    moved: Vec<(PathBuf, PathBuf)>,
+    patterns: &[Pattern],
+    exclude: &Exclude,
+) -> HashSet<PathBuf> {
+    let fits = |path: &Path| {
+        patterns.iter().any(|pattern| pattern.matches(path)) && !exclude.matches(path)
+    };
     let mut places = HashSet::new();
     for (from, to) in moved {
         if places.remove(&from) || fits(&from) {
@@ -31,7 +37,8 @@ mod tests {
         let followed = |moved: &[(&str, &str)]| {
             let moved = moved.iter().map(|(from, to)| (from.into(), to.into())).collect();
             let places = super::followed(moved, &patterns, &exclude);
-            let mut places: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
+            let mut places: Vec<String> =
+                places.iter().map(|place| place.display().to_string()).collect();
             places.sort();
             places
         };
@@ -39,9 +46,17 @@ mod tests {
         assert_eq!(followed(&[rotation]), ["/in/app.log.1"]);
         let second = [rotation, ("/in/app.log.1", "/in/app.log.2"), rotation];
         assert_eq!(followed(&second), ["/in/app.log.1", "/in/app.log.2"]);
-        assert_eq!(followed(&[rotation, rotation]), ["/in/app.log.1"], "the first one was replaced");
+        assert_eq!(
+            followed(&[rotation, rotation]),
+            ["/in/app.log.1"],
+            "the first one was replaced"
+        );
         assert_eq!(followed(&[("/in/app.log.1", "/in/app.log.2")]), [""; 0]);
-        assert_eq!(followed(&[rotation, ("/other", "/in/app.log.1")]), [""; 0], "replaced by another");
+        assert_eq!(
+            followed(&[rotation, ("/other", "/in/app.log.1")]),
+            [""; 0],
+            "replaced by another"
+        );
         assert_eq!(followed(&[("/in/a.txt", "/b"), ("/in/no.txt", "/c"), ("/b", "/d")]), ["/d"]);
     }
 }

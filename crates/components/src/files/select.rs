@@ -26,7 +26,10 @@ impl LineFilter {
             faults.push(("", "selects nothing; give it contains: or regex:"));
         }
         if self.contains.iter().any(|text| text.contains('\n')) {
-            faults.push(("/contains", "a text with a line end is in no line; write one text per line"));
+            faults.push((
+                "/contains",
+                "a text with a line end is in no line; write one text per line",
+            ));
         }
         if self.contains.iter().any(String::is_empty) {
             faults.push(("/contains", "an empty text is in every line; write a longer one"));
@@ -55,7 +58,10 @@ pub struct Select {
 impl Select {
     /// Compiles the filters.
     pub fn new(keep: Option<&LineFilter>, drop: Option<&LineFilter>) -> Result<Select, String> {
-        Ok(Select { keep: keep.map(Matcher::new).transpose()?, drop: drop.map(Matcher::new).transpose()? })
+        Ok(Select {
+            keep: keep.map(Matcher::new).transpose()?,
+            drop: drop.map(Matcher::new).transpose()?,
+        })
     }
 
     /// Narrows the batch; returns the number of lines left out.
@@ -76,8 +82,10 @@ impl Select {
 
 impl Matcher {
     fn new(filter: &LineFilter) -> Result<Matcher, String> {
-        let patterns = RegexSet::new(filter.regex.iter().map(|r| &r.0)).map_err(|error| error.to_string())?;
-        let texts = filter.contains.iter().map(|text| Finder::new(text.as_bytes()).into_owned()).collect();
+        let patterns =
+            RegexSet::new(filter.regex.iter().map(|r| &r.0)).map_err(|error| error.to_string())?;
+        let texts =
+            filter.contains.iter().map(|text| Finder::new(text.as_bytes()).into_owned()).collect();
         Ok(Matcher { texts, patterns })
     }
 

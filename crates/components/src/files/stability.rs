@@ -34,8 +34,8 @@ impl Stability {
         if seen.size != size {
             (seen.size, seen.since) = (size, now);
         }
-        let complete =
-            age_s >= PACKED_OLD.as_secs() as i64 || now.saturating_sub(seen.since) >= PACKED_SILENCE;
+        let complete = age_s >= PACKED_OLD.as_secs() as i64
+            || now.saturating_sub(seen.since) >= PACKED_SILENCE;
         if complete {
             self.0.remove(&inode);
         }

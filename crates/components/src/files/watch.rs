@@ -12,7 +12,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Names that are kept until somebody asks, so that they take little memory however long that lasts.
+/// Names that are kept until somebody asks, so that they take little memory however long that
+/// lasts.
 const NAMES_MAX: usize = 10_000;
 
 /// Watches folders and quiet files.
@@ -70,8 +71,8 @@ impl Watch {
         folders.iter().all(|folder| self.folders.contains_key(folder))
     }
 
-    /// Watches exactly these folders for names that come, go or change; those that were not watched before, or are
-    /// others now under the same path.
+    /// Watches exactly these folders for names that come, go or change; those that were not watched
+    /// before, or are others now under the same path.
     pub fn folders(&mut self, folders: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
         let mut begun = Vec::new();
         let Some(fd) = &self.fd else { return begun };
@@ -112,7 +113,8 @@ impl Watch {
         }
     }
 
-    /// Names that became others within the folders since this was asked last, in their order: from, to.
+    /// Names that became others within the folders since this was asked last, in their order: from,
+    /// to.
     pub fn moved(&mut self) -> Vec<(PathBuf, PathBuf)> {
         std::mem::take(&mut self.moved)
     }
@@ -155,13 +157,15 @@ impl Watch {
             } else if flags.contains(ReadFlags::MODIFY) {
                 news.written.extend(self.files.remove(&event.wd()));
             } else if flags.contains(ReadFlags::IGNORED) {
-                // The kernel has dropped this watch: its folder is gone, or a file fired its one shot.
+                // The kernel has dropped this watch: its folder is gone, or a file fired its one
+                // shot.
                 self.folders.retain(|_, watch| *watch != event.wd());
                 self.files.remove(&event.wd());
             } else {
                 let is_folder = flags.contains(ReadFlags::ISDIR) || event.file_name().is_none();
                 (news.names, news.folders) = (news.names | !is_folder, news.folders | is_folder);
-                let name = event.file_name().map(|name| Path::new(OsStr::from_bytes(name.to_bytes())));
+                let name =
+                    event.file_name().map(|name| Path::new(OsStr::from_bytes(name.to_bytes())));
                 let place = name.and_then(|name| place(&self.folders, event.wd(), name));
                 self.note_name(flags, event.cookie(), place);
             }
@@ -192,7 +196,8 @@ fn follow(
         *going = place.map(|place| (cookie, place));
         return None;
     }
-    let (_, from) = going.take_if(|(going, _)| *going == cookie && flags.contains(ReadFlags::MOVED_TO))?;
+    let (_, from) =
+        going.take_if(|(going, _)| *going == cookie && flags.contains(ReadFlags::MOVED_TO))?;
     Some((from, place?))
 }
 

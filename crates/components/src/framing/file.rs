@@ -52,7 +52,9 @@ pub struct LineLimits {
 
 /// Counts what was not as the rules have it.
 pub fn count(tally: Tally, counters: &Counters) {
-    for (what, count) in [("slice_errors", tally.misfits), ("cut", tally.cut), ("broken", tally.broken)] {
+    for (what, count) in
+        [("slice_errors", tally.misfits), ("cut", tally.cut), ("broken", tally.broken)]
+    {
         if count > 0 {
             counters.noted(what, count);
         }
@@ -89,7 +91,11 @@ impl DerefMut for FileFramer {
 impl FileFramer {
     /// For one file.
     pub fn new(framing: &Framing) -> FileFramer {
-        FileFramer { framer: Framer::new(framing.rules.clone()), timeout: framing.timeout, open: None }
+        FileFramer {
+            framer: Framer::new(framing.rules.clone()),
+            timeout: framing.timeout,
+            open: None,
+        }
     }
 
     /// Whether an event is open that ends when its file has been silent for long enough.
@@ -102,23 +108,27 @@ impl FileFramer {
         self.open = None;
     }
 
-    /// Whether the open event is to end, at `now` in engine time. It waits only while nothing is added.
+    /// Whether the open event is to end, at `now` in engine time. It waits only while nothing is
+    /// added.
     pub fn close(&mut self, portion: Portion, raw: &[u8], now: Duration) -> Close {
         let (position, bytes) = (portion.position, portion.bytes);
         let same = self.open.filter(|open| (open.position, open.bytes) == (position, bytes));
         let since = same.map_or(now, |open| open.since);
         self.open = Some(Open { position, bytes, since });
         let is_unfinished = !raw[bytes.saturating_sub(2)..].contains(&b'\n');
-        let patience = if is_unfinished { self.timeout * UNFINISHED_PATIENCE } else { self.timeout };
+        let patience =
+            if is_unfinished { self.timeout * UNFINISHED_PATIENCE } else { self.timeout };
         match portion.is_all {
             true => Close::All,
-            false if portion.bytes < portion.wanted && now.saturating_sub(since) >= patience => Close::Lines,
+            false if portion.bytes < portion.wanted && now.saturating_sub(since) >= patience => {
+                Close::Lines
+            }
             false => Close::No,
         }
     }
 
-    /// Adds an event, the end of `text`, to a batch. `begin` is where its texts begin in the block, and
-    /// `position` where its bytes begin in the file. Returns how often a long line was cut.
+    /// Adds an event, the end of `text`, to a batch. `begin` is where its texts begin in the block,
+    /// and `position` where its bytes begin in the file. Returns how often a long line was cut.
     pub fn add(
         &self,
         event: Event,

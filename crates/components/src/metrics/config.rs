@@ -17,7 +17,8 @@ use std::time::Duration;
 /// Longest period.
 const PERIOD_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// Bytes of tags of a series at most: as JSON, where a byte may take six, they must fit into a block.
+/// Bytes of tags of a series at most: as JSON, where a byte may take six, they must fit into a
+/// block.
 const TAGS_SIZE_MAX: u64 = 32 * 1024;
 
 /// Bytes of a name at most.
@@ -137,13 +138,15 @@ impl Kind {
         let scheme = address.split("://").next().unwrap_or_default();
         if !self.schemes.contains(&scheme) {
             let schemes = self.schemes.join("://, ");
-            return Err(format!("'{scheme}' is no kind of socket that this source has; write {schemes}://"));
+            return Err(format!(
+                "'{scheme}' is no kind of socket that this source has; write {schemes}://"
+            ));
         }
         let parsed: Address = address.parse()?;
         match parsed.path().map_or(0, |path| path.as_os_str().len()) > PATH_BYTES_MAX {
-            true => {
-                Err(format!("'{text}': the path is longer than {PATH_BYTES_MAX} bytes; write a shorter one"))
-            }
+            true => Err(format!(
+                "'{text}': the path is longer than {PATH_BYTES_MAX} bytes; write a shorter one"
+            )),
             false => Ok(()),
         }
     }
@@ -190,7 +193,10 @@ impl PointOptions {
         }
         for (index, tag) in self.origin_tags.iter().enumerate() {
             if self.origin_tags[..index].contains(tag) {
-                fault(&format!("/origin_tags/{index}"), "stands twice in the list; write it once".into());
+                fault(
+                    &format!("/origin_tags/{index}"),
+                    "stands twice in the list; write it once".into(),
+                );
             }
         }
         if let Err(message) = self.mode() {
@@ -236,7 +242,8 @@ impl PointOptions {
     fn connections_max(&self, listen: &[Listen]) -> usize {
         let descriptors = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
         let room = descriptors.map_or(usize::MAX, |most| (most / 2) as usize).max(1);
-        let has_connections = |at: &Listen| !matches!(at.address, Address::Udp(_) | Address::UnixDatagram(_));
+        let has_connections =
+            |at: &Listen| !matches!(at.address, Address::Udp(_) | Address::UnixDatagram(_));
         if room < self.max_connections && listen.iter().any(has_connections) {
             log::warn!(
                 "{room} connections at a time instead of {}: half of the files that may be open",
@@ -250,7 +257,8 @@ impl PointOptions {
         let mode = Some(self.mode().map_err(BuildError)?);
         let listen = |text: &String| -> Result<Listen, BuildError> {
             let address: Address = text.parse().map_err(BuildError)?;
-            let framing = if matches!(address, Address::Tcp(_)) { kind.tcp } else { Framing::Length };
+            let framing =
+                if matches!(address, Address::Tcp(_)) { kind.tcp } else { Framing::Length };
             Ok(Listen { address, mode, framing })
         };
         let listen = self.addresses(kind).iter().map(listen).collect::<Result<Vec<_>, _>>()?;
@@ -270,8 +278,8 @@ impl PointOptions {
         self.distributions == Distributions::Sketch
     }
 
-    /// Opens the sockets, starts the receivers, and gives the source that flushes what they take; distributions
-    /// become these numbers, unless they are to be sketches.
+    /// Opens the sockets, starts the receivers, and gives the source that flushes what they take;
+    /// distributions become these numbers, unless they are to be sketches.
     ///
     /// # Errors
     /// A socket cannot be opened.
@@ -288,8 +296,10 @@ impl PointOptions {
         let handover = |_| Arc::new(Handover::new(open.wake.clone()));
         let handovers: Vec<Arc<Handover>> = (0..self.receivers).map(handover).collect();
         let point_handler = |handover: &Arc<Handover>| {
-            let (shard, origin) =
-                (Shard::new(style, &limits, seed), OriginTags::new(self.origin_tags.clone(), style));
+            let (shard, origin) = (
+                Shard::new(style, &limits, seed),
+                OriginTags::new(self.origin_tags.clone(), style),
+            );
             let counted = (open.info.id.clone(), open.counters.clone());
             Box::new(PointHandler::new(protocol, shard, handover.clone(), origin, counted)) as _
         };
@@ -300,18 +310,27 @@ impl PointOptions {
         let metric_emitter = MetricEmitter::new(&open).map_err(BuildError)?;
         open.counters.may_drop(&["kernel", "truncated"]);
         open.counters.holds_series(0);
-        let receiving =
-            receiver.start(&open.info.id, handlers).map_err(|error| BuildError(error.to_string()))?;
+        let receiving = receiver
+            .start(&open.info.id, handlers)
+            .map_err(|error| BuildError(error.to_string()))?;
         let given = (period, (!self.has_sketches()).then_some(summaries));
-        Ok(Box::new(Flusher::new(open.info.id.clone(), receiving, handovers, store, given, metric_emitter)))
+        Ok(Box::new(Flusher::new(
+            open.info.id.clone(),
+            receiving,
+            handovers,
+            store,
+            given,
+            metric_emitter,
+        )))
     }
 }
 
 /// What is wrong with a period.
 pub fn check_period(period: Duration) -> Option<(String, String)> {
     let is_good = period.subsec_nanos() == 0 && period <= PERIOD_MAX;
-    (!is_good)
-        .then(|| ("/period".into(), "no whole number of seconds up to a day; write for example 10s".into()))
+    (!is_good).then(|| {
+        ("/period".into(), "no whole number of seconds up to a day; write for example 10s".into())
+    })
 }
 
 /// Datagrams that the queue of a Unix socket should have room for.
@@ -327,7 +346,9 @@ pub fn report(source: &str, socket: &Bound) {
              bursts may be lost; raise it with: sysctl -w net.core.rmem_max={asked}"
         ),
         Address::Udp(_) => {
-            log::info!("source {source}: listening at {address} with a receive buffer of {granted} bytes");
+            log::info!(
+                "source {source}: listening at {address} with a receive buffer of {granted} bytes"
+            );
         }
         Address::UnixDatagram(_) => report_queue(source, address),
         _ => log::info!("source {source}: listening at {address}"),

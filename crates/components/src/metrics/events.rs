@@ -1,14 +1,16 @@
-//! Metric events: one for each number of a series, or for its distribution, with the fields `name`, `tags`, `type`,
-//! `value`, `temporality` and `interval`.
+//! Metric events: one for each number of a series, or for its distribution, with the fields `name`,
+//! `tags`, `type`, `value`, `temporality` and `interval`.
 //!
-//! The text of such an event is its name, its tags as JSON and its value, with a space between; the fields
-//! are slices of it.
+//! The text of such an event is its name, its tags as JSON and its value, with a space between; the
+//! fields are slices of it.
 
 use super::metric_emitter::MetricEmitter;
 use super::period::Period;
 use crate::formats::push_decimal;
 use bytes::Bytes;
-use millstream_model::{Batch, BatchBuilder, Block, Cell, CellKind, Column, Columns, Selection, SourceCx};
+use millstream_model::{
+    Batch, BatchBuilder, Block, Cell, CellKind, Column, Columns, Selection, SourceCx,
+};
 use millstream_scan::{TagPlaces, escape_json};
 use millstream_series::{
     Canonical, Class, Output, Reading, SeriesKey, Sketch, Summaries, TagStyle, Temporality,
@@ -18,7 +20,8 @@ use std::io::Write;
 use std::ops::ControlFlow;
 use std::sync::{Arc, LazyLock};
 
-/// Whole numbers up to here are written without a fraction; above, not every one of them is a float.
+/// Whole numbers up to here are written without a fraction; above, not every one of them is a
+/// float.
 const WHOLE_MAX: f64 = (1u64 << 53) as f64;
 
 /// What the texts of types and temporalities are slices of.
@@ -107,8 +110,8 @@ impl MetricRows {
         }
     }
 
-    /// Adds the numbers of a series, of a distribution those of `summaries`, or without them all of it. Breaks where
-    /// the block is full: what is left is in `rest`.
+    /// Adds the numbers of a series, of a distribution those of `summaries`, or without them all of
+    /// it. Breaks where the block is full: what is left is in `rest`.
     pub fn reading(
         &mut self,
         reading: &Reading<'_>,
@@ -150,10 +153,14 @@ impl MetricRows {
 
     /// Adds what was left of a series, as far as there is room.
     pub fn rest(&mut self, rest: &mut Option<Rest>) -> ControlFlow<()> {
-        let Some(Rest { key, outputs, sketch, .. }) = rest else { return ControlFlow::Continue(()) };
+        let Some(Rest { key, outputs, sketch, .. }) = rest else {
+            return ControlFlow::Continue(());
+        };
         self.tags_text.render(key);
         let name = one_line(key.name());
-        if sketch.take_if(|object| self.event(&name, &Item::Sketch(object))).is_none() && sketch.is_some() {
+        if sketch.take_if(|object| self.event(&name, &Item::Sketch(object))).is_none()
+            && sketch.is_some()
+        {
             return ControlFlow::Break(());
         }
         let fits = |output: &&Output| self.event(&name, &Item::Number(output));
@@ -173,7 +180,8 @@ impl MetricRows {
         tags: impl Iterator<Item = (&'t str, &'t str)>,
         output: &Output,
     ) -> bool {
-        let mut tags: Vec<_> = tags.map(|(key, value)| (key.as_bytes(), value.as_bytes())).collect();
+        let mut tags: Vec<_> =
+            tags.map(|(key, value)| (key.as_bytes(), value.as_bytes())).collect();
         self.tags_text.render_sorted(&mut tags);
         self.event(&one_line(name.as_bytes()), &Item::Number(output))
     }
@@ -259,7 +267,9 @@ impl MetricRows {
 fn one_line(name: &[u8]) -> Cow<'_, [u8]> {
     // Without a way out of the loop it looks at many bytes at a time.
     match name.iter().fold(false, |found, byte| found | byte.is_ascii_control()) {
-        true => name.iter().map(|byte| if byte.is_ascii_control() { b'_' } else { *byte }).collect(),
+        true => {
+            name.iter().map(|byte| if byte.is_ascii_control() { b'_' } else { *byte }).collect()
+        }
         false => Cow::Borrowed(name),
     }
 }
@@ -311,7 +321,8 @@ fn push_numbers(numbers: impl Iterator<Item = f64>, out: &mut Vec<u8>) {
     }
 }
 
-/// Tags as a JSON object: a key that has several values has an array of them, one that has none is `true`.
+/// Tags as a JSON object: a key that has several values has an array of them, one that has none is
+/// `true`.
 #[derive(Default)]
 pub struct TagsText {
     /// The object rendered last.

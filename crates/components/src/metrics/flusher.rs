@@ -1,9 +1,10 @@
-//! The flusher: at the end of every period the shards of all receivers are turned, merged and given out
-//! as metric events.
+//! The flusher: at the end of every period the shards of all receivers are turned, merged and given
+//! out as metric events.
 //!
-//! It is polled like every source, and each poll is short: a merge of many series and what is made of it go on
-//! over many polls. Points that come meanwhile are those of the next period. If a period ends before the one
-//! before is out, nothing is turned: the two become one longer period, and that is reported.
+//! It is polled like every source, and each poll is short: a merge of many series and what is made
+//! of it go on over many polls. Points that come meanwhile are those of the next period. If a
+//! period ends before the one before is out, nothing is turned: the two become one longer period,
+//! and that is reported.
 
 use super::config::report;
 use super::events::{MetricRows, Rest};
@@ -36,8 +37,8 @@ const FORGET_LOOK: Duration = Duration::from_millis(10);
 /// Series that one poll passes over: well below a millisecond.
 const STEP_SERIES: usize = 16 * 1024;
 
-/// Series that are merged between two looks at the clock: a table of the store that grows may take as long as many
-/// of them.
+/// Series that are merged between two looks at the clock: a table of the store that grows may take
+/// as long as many of them.
 const MERGE_SERIES: usize = 1024;
 
 /// How long one poll merges; the receiver may share the core with it.
@@ -100,8 +101,8 @@ pub struct Flusher {
 }
 
 impl Flusher {
-    /// Gives out what the receivers hand over, in periods of `length`, a whole number of seconds, and distributions as
-    /// these numbers, or whole.
+    /// Gives out what the receivers hand over, in periods of `length`, a whole number of seconds,
+    /// and distributions as these numbers, or whole.
     pub fn new(
         id: String,
         receiving: Receiving,
@@ -137,7 +138,8 @@ impl Flusher {
             self.ending = Ending::Asked;
         }
         let periods = self.periods.get_or_insert_with(|| {
-            // Before its first poll a source may be dropped again: it takes nothing from its sockets.
+            // Before its first poll a source may be dropped again: it takes nothing from its
+            // sockets.
             self.receiving.resume();
             self.receiving.sockets().iter().for_each(|socket| report(&self.id, socket));
             Periods::new(self.length, cx.now)
@@ -204,8 +206,11 @@ impl Flusher {
 
     /// The merge of the next receiver's points, or the beginning of what comes after.
     fn next_stage(&mut self) -> Stage {
-        let next =
-            self.shares.iter_mut().enumerate().find_map(|(index, share)| Some((index, share.turned.take()?)));
+        let next = self
+            .shares
+            .iter_mut()
+            .enumerate()
+            .find_map(|(index, share)| Some((index, share.turned.take()?)));
         match next {
             Some((index, generation)) => {
                 Stage::Merging(index, Box::new(self.store.begin_merge(index, generation)))
@@ -285,7 +290,8 @@ impl Flusher {
     }
 
     fn has_log_events(&self) -> bool {
-        !self.log_events.is_empty() || self.shares.iter().any(|share| share.handover.has_log_events())
+        !self.log_events.is_empty()
+            || self.shares.iter().any(|share| share.handover.has_log_events())
     }
 
     /// Gives out the next events of the period.
@@ -293,7 +299,9 @@ impl Flusher {
         if !cx.sinks.is_subset(cx.room) {
             return Polled::NoRoom;
         }
-        let Stage::Draining(drain, rest) = &mut self.stage else { return Polled::Wait(Duration::ZERO) };
+        let Stage::Draining(drain, rest) = &mut self.stage else {
+            return Polled::Wait(Duration::ZERO);
+        };
         let bytes = rest.as_ref().map_or(BLOCK_BYTES, |rest| rest.bytes().max(BLOCK_BYTES));
         let Some((block, permit)) = cx.block(bytes) else { return Polled::NoRoom };
         let mut rows = MetricRows::new(block, self.period);
@@ -336,14 +344,18 @@ impl Flusher {
 
     /// Goes on with a merge.
     fn merge(&mut self) -> Polled {
-        let Stage::Merging(share, merging) = &mut self.stage else { return Polled::Wait(Duration::ZERO) };
+        let Stage::Merging(share, merging) = &mut self.stage else {
+            return Polled::Wait(Duration::ZERO);
+        };
         let (begun, mut is_done) = (Instant::now(), merging.step(&mut self.store, MERGE_SERIES));
         while !is_done && begun.elapsed() < MERGE_TIME {
             is_done = merging.step(&mut self.store, MERGE_SERIES);
         }
         if is_done {
             let share = *share;
-            if let Stage::Merging(_, merging) = std::mem::replace(&mut self.stage, Stage::Collecting) {
+            if let Stage::Merging(_, merging) =
+                std::mem::replace(&mut self.stage, Stage::Collecting)
+            {
                 self.shares[share].spare = merging.into_spare();
             }
             self.shares[share].handover.forget(self.store.take_idle(share));

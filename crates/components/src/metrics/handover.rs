@@ -1,6 +1,7 @@
 //! What the thread of a receiver and the flusher hand each other.
 //!
-//! A lock is taken a few times a period, not per point: a round of messages costs one load of a flag.
+//! A lock is taken a few times a period, not per point: a round of messages costs one load of a
+//! flag.
 
 use super::log_events::LogEvent;
 use millstream_model::Wake;
@@ -70,8 +71,8 @@ impl Handover {
         }
     }
 
-    /// Of the flusher: whether the receiver has series to forget. While nothing arrives it does so only if it is
-    /// notified.
+    /// Of the flusher: whether the receiver has series to forget. While nothing arrives it does so
+    /// only if it is notified.
     pub fn is_forgetting(&self) -> bool {
         self.is_forgetting.load(Ordering::Relaxed)
     }
@@ -88,7 +89,8 @@ impl Handover {
         std::mem::take(&mut slot.log_events)
     }
 
-    /// Of the receiver: hands over what has come, if that is wanted; `idle` gets the series to forget.
+    /// Of the receiver: hands over what has come, if that is wanted; `idle` gets the series to
+    /// forget.
     #[inline]
     pub fn turn(&self, shard: &mut Shard, idle: &mut Option<Idle>) {
         if self.is_due.load(Ordering::Relaxed) {

@@ -82,7 +82,8 @@ impl LogEventRows {
         let (mut rows, mut used) = (BatchBuilder::default(), 0);
         let mut cells: [Vec<Cell>; FIELDS.len()] = Default::default();
         while !rows.is_full()
-            && let Some(log_event) = self.waiting.pop_front_if(|next| used + next.bytes() <= block.capacity())
+            && let Some(log_event) =
+                self.waiting.pop_front_if(|next| used + next.bytes() <= block.capacity())
         {
             let mut put = |text: &[u8]| {
                 block.memory()[used..used + text.len()].copy_from_slice(text);
@@ -93,15 +94,19 @@ impl LogEventRows {
             rows.time(log_event.unix_ns);
             for (index, value) in log_event.values.iter().enumerate() {
                 let kind = if FIELDS[index] == "tags" { CellKind::Object } else { CellKind::Text };
-                let cell =
-                    if value.is_empty() { Cell::ABSENT } else { Cell::new(kind, put(value), value.len()) };
+                let cell = if value.is_empty() {
+                    Cell::ABSENT
+                } else {
+                    Cell::new(kind, put(value), value.len())
+                };
                 cells[index].push(cell);
             }
         }
         let mut batch = metric_emitter.batch(rows, block.freeze(used), cx);
         let columns = FIELDS.iter().zip(cells);
         let present = columns.filter(|(_, cells)| cells.iter().any(|cell| cell.is_present()));
-        let column = |(name, cells): (&&str, Vec<Cell>)| Column::new(Arc::from(*name), cells, Bytes::new());
+        let column =
+            |(name, cells): (&&str, Vec<Cell>)| Column::new(Arc::from(*name), cells, Bytes::new());
         batch.fields = Columns::from(present.map(column).collect::<Vec<_>>());
         batch
     }

@@ -42,7 +42,10 @@ impl MetricEmitter {
             cx.counters.error("abandoned");
             cx.counters.dropped("abandoned", 1);
             let bytes = lost.end - lost.begin;
-            log::error!("source {}: {bytes} bytes were lost in a sink and cannot be had again", cx.info.id);
+            log::error!(
+                "source {}: {bytes} bytes were lost in a sink and cannot be had again",
+                cx.info.id
+            );
         }
     }
 }

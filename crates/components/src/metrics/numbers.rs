@@ -38,7 +38,14 @@ impl<N: AsRef<str>> Numbers<N> {
     /// None yet. Periods are of this length, a whole number of seconds.
     pub fn new(length: Duration, metric_emitter: MetricEmitter) -> Numbers<N> {
         let period = Period { end_ns: 0, seconds: 0.0 };
-        Numbers { waiting: VecDeque::new(), period, metric_emitter, length, periods: None, has_ended: false }
+        Numbers {
+            waiting: VecDeque::new(),
+            period,
+            metric_emitter,
+            length,
+            periods: None,
+            has_ended: false,
+        }
     }
 
     /// These are of this period.
@@ -52,8 +59,8 @@ impl<N: AsRef<str>> Numbers<N> {
         self.metric_emitter.count_lost(cx);
     }
 
-    /// A period that has ended, for its numbers to be taken; or what the source has to say until then: what waits is
-    /// given out first.
+    /// A period that has ended, for its numbers to be taken; or what the source has to say until
+    /// then: what waits is given out first.
     pub fn poll(&mut self, cx: &SourceCx<'_>) -> Result<Period, Polled> {
         self.count_lost(cx);
         if !self.waiting.is_empty() {
@@ -82,8 +89,10 @@ impl<N: AsRef<str>> Numbers<N> {
         let Some((block, permit)) = cx.block(BLOCK_BYTES) else { return Polled::NoRoom };
         let mut rows = MetricRows::new(block, self.period);
         while let Some(next) = self.waiting.front() {
-            let temporality = if next.is_counter { Temporality::Cumulative } else { Temporality::Gauge };
-            let output = Output { suffix: Suffix::NONE, value: next.value, temporality, timestamp: None };
+            let temporality =
+                if next.is_counter { Temporality::Cumulative } else { Temporality::Gauge };
+            let output =
+                Output { suffix: Suffix::NONE, value: next.value, temporality, timestamp: None };
             let labels = next.labels.iter().map(|(key, value)| (key.as_ref(), value.as_str()));
             if !rows.number(next.name.as_ref(), labels, &output) {
                 break;

@@ -1,5 +1,5 @@
-//! Tags that say where a point comes from: what its client says of its container, or what the kernel says of the
-//! sender.
+//! Tags that say where a point comes from: what its client says of its container, or what the
+//! kernel says of the sender.
 
 use millstream_points::Extra;
 use millstream_receiver::Sender;
@@ -12,7 +12,8 @@ use std::io::Write;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OriginTag {
-    /// The id of the container: the client's `c:`, else that of the process that sent it over a Unix socket.
+    /// The id of the container: the client's `c:`, else that of the process that sent it over a
+    /// Unix socket.
     ContainerId,
     /// The name of the container, of the client's `e:`.
     ContainerName,
@@ -42,7 +43,12 @@ impl OriginTags {
     }
 
     /// The tags of a point with those of its origin.
-    pub fn of<'t>(&'t mut self, tags: &'t [u8], extra: &Extra<'_>, sender: Option<&Sender>) -> &'t [u8] {
+    pub fn of<'t>(
+        &'t mut self,
+        tags: &'t [u8],
+        extra: &Extra<'_>,
+        sender: Option<&Sender>,
+    ) -> &'t [u8] {
         if self.wanted.is_empty() || extra.cardinality == b"none" {
             return tags;
         }
@@ -52,18 +58,25 @@ impl OriginTags {
             match wanted {
                 OriginTag::ContainerId => {
                     let said = container_of(extra.container);
-                    let seen = sender.and_then(|sender| sender.container.as_deref()).map(str::as_bytes);
+                    let seen =
+                        sender.and_then(|sender| sender.container.as_deref()).map(str::as_bytes);
                     push(&mut self.text, self.style, "container_id", said.or(seen));
                 }
                 OriginTag::ContainerName => {
-                    push(&mut self.text, self.style, "container_name", part(extra.external, b"cn-"));
+                    push(
+                        &mut self.text,
+                        self.style,
+                        "container_name",
+                        part(extra.external, b"cn-"),
+                    );
                 }
                 OriginTag::PodUid => {
                     push(&mut self.text, self.style, "pod_uid", part(extra.external, b"pu-"))
                 }
                 OriginTag::Pid => {
                     let mut pid = Vec::new();
-                    let has_pid = sender.is_some_and(|sender| write!(pid, "{}", sender.pid).is_ok());
+                    let has_pid =
+                        sender.is_some_and(|sender| write!(pid, "{}", sender.pid).is_ok());
                     push(&mut self.text, self.style, "pid", has_pid.then_some(&pid));
                 }
             }
@@ -75,7 +88,8 @@ impl OriginTags {
 /// Appends a tag, if it is known and its value can be part of one.
 fn push(text: &mut Vec<u8>, style: TagStyle, key: &str, value: Option<&[u8]>) {
     let is_plain = |value: &&[u8]| {
-        !value.is_empty() && value.iter().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(byte))
+        !value.is_empty()
+            && value.iter().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(byte))
     };
     let Some(value) = value.filter(is_plain) else { return };
     let (end, split) = match style {
@@ -95,8 +109,8 @@ fn part<'a>(list: &'a [u8], prefix: &[u8]) -> Option<&'a [u8]> {
     list.split(|byte| *byte == b',').find_map(|part| part.strip_prefix(prefix))
 }
 
-/// The id in what a client says of its container: `ci-ID`, or of older clients the bare id. An inode (`in-…`) is
-/// of no use without the container's runtime.
+/// The id in what a client says of its container: `ci-ID`, or of older clients the bare id. An
+/// inode (`in-…`) is of no use without the container's runtime.
 fn container_of(said: &[u8]) -> Option<&[u8]> {
     let bare = || Some(said).filter(|said| !said.is_empty() && !said.starts_with(b"in-"));
     part(said, b"ci-").or_else(bare)
@@ -106,7 +120,12 @@ fn container_of(said: &[u8]) -> Option<&[u8]> {
 mod tests {
     use super::*;
 
-    fn text(wanted: &[OriginTag], tags: &str, extra: &Extra<'_>, sender: Option<&Sender>) -> String {
+    fn text(
+        wanted: &[OriginTag],
+        tags: &str,
+        extra: &Extra<'_>,
+        sender: Option<&Sender>,
+    ) -> String {
         let mut origin = OriginTags::new(wanted.to_vec(), TagStyle::DogStatsd);
         String::from_utf8(origin.of(tags.as_bytes(), extra, sender).to_vec()).unwrap()
     }
@@ -119,15 +138,25 @@ mod tests {
         let none = Extra::NONE;
         assert_eq!(text(&all, "a:b", none, None), "a:b");
         assert_eq!(text(&all, "", none, Some(&sender)), "container_id:kernel,pid:7");
-        let said = Extra { container: b"ci-abc,in-9", external: b"it-false,cn-web,pu-12-34", ..*none };
+        let said =
+            Extra { container: b"ci-abc,in-9", external: b"it-false,cn-web,pu-12-34", ..*none };
         let told = "a:b,container_id:abc,container_name:web,pod_uid:12-34,pid:7";
         assert_eq!(text(&all, "a:b", &said, Some(&sender)), told);
-        assert_eq!(text(&[ContainerId], "", &Extra { container: b"old", ..*none }, None), "container_id:old");
+        assert_eq!(
+            text(&[ContainerId], "", &Extra { container: b"old", ..*none }, None),
+            "container_id:old"
+        );
         let inode = Extra { container: b"in-9", ..*none };
         assert_eq!(text(&[ContainerId], "", &inode, Some(&sender)), "container_id:kernel");
-        assert_eq!(text(&all, "a:b", &Extra { cardinality: b"none", ..said }, Some(&sender)), "a:b");
+        assert_eq!(
+            text(&all, "a:b", &Extra { cardinality: b"none", ..said }, Some(&sender)),
+            "a:b"
+        );
         // What would not be one tag is none.
-        assert_eq!(text(&[ContainerId], "a:b", &Extra { container: b"ci-x:y", ..*none }, None), "a:b");
+        assert_eq!(
+            text(&[ContainerId], "a:b", &Extra { container: b"ci-x:y", ..*none }, None),
+            "a:b"
+        );
         let mut pairs = OriginTags::new(vec![Pid], TagStyle::Pairs);
         assert_eq!(pairs.of(b"k=v", none, Some(&sender)), b"k=v|pid=7");
     }

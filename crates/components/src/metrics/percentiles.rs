@@ -5,8 +5,8 @@ use millstream_series::{PART_DIGITS_MAX, has_suffix};
 /// Percentiles of a list at most: each is an event for every series and period.
 const PERCENTILES_MAX: usize = 32;
 
-/// Faults of an option with percentiles, as (JSON pointer, "what is wrong; what to write instead"). `is_unused` says
-/// that distributions are sketches.
+/// Faults of an option with percentiles, as (JSON pointer, "what is wrong; what to write instead").
+/// `is_unused` says that distributions are sketches.
 pub fn check(key: &str, parts: Option<&[f64]>, is_unused: bool) -> Vec<(String, String)> {
     let Some(parts) = parts else { return Vec::new() };
     let mut faults: Vec<_> = unused(key, is_unused).into_iter().collect();
@@ -25,7 +25,9 @@ pub fn check(key: &str, parts: Option<&[f64]>, is_unused: bool) -> Vec<(String, 
             }
             () if parts[..index].contains(part) => "stands there already; leave it out".into(),
             () if !has_suffix(*part) => {
-                format!("is too exact for a name; write {PART_DIGITS_MAX} digits behind the point at most")
+                format!(
+                    "is too exact for a name; write {PART_DIGITS_MAX} digits behind the point at most"
+                )
             }
             () => continue,
         };
@@ -36,7 +38,8 @@ pub fn check(key: &str, parts: Option<&[f64]>, is_unused: bool) -> Vec<(String, 
 
 /// The fault of an option that chooses numbers where there are none.
 pub fn unused(key: &str, is_unused: bool) -> Option<(String, String)> {
-    let text = "means nothing with distributions: sketch, which keeps all values; leave one of them out";
+    let text =
+        "means nothing with distributions: sketch, which keeps all values; leave one of them out";
     is_unused.then(|| (key.to_owned(), text.to_owned()))
 }
 
@@ -66,6 +69,9 @@ mod tests {
             assert!(faults[0].0 == place && faults[0].1.contains(advice), "{faults:?}");
         }
         let faults = check("/percentiles", Some(&[0.5]), true);
-        assert!(faults[0].0 == "/percentiles" && faults[0].1.contains("leave one of them out"), "{faults:?}");
+        assert!(
+            faults[0].0 == "/percentiles" && faults[0].1.contains("leave one of them out"),
+            "{faults:?}"
+        );
     }
 }

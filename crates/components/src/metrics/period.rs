@@ -3,12 +3,13 @@
 use millstream_model::Now;
 use std::time::Duration;
 
-/// By which part of its length a period may last longer, in monotonic time, before the wall clock is
-/// taken to have been set back.
+/// By which part of its length a period may last longer, in monotonic time, before the wall clock
+/// is taken to have been set back.
 const OVERDUE_PARTS: u32 = 8;
 
-/// A period that differs from its length by at most this much, in seconds, is as long as it should be: points
-/// were taken a moment before or after the boundary, which says nothing about their rate.
+/// A period that differs from its length by at most this much, in seconds, is as long as it should
+/// be: points were taken a moment before or after the boundary, which says nothing about their
+/// rate.
 const JITTER_SECONDS: f64 = 0.05;
 
 /// Where the periods of a source begin and end: at multiples of their length since 1970.
@@ -30,8 +31,8 @@ pub struct Period {
 }
 
 impl Periods {
-    /// Periods of `length`, a whole number of seconds; the first one begins now and is shorter than the
-    /// others.
+    /// Periods of `length`, a whole number of seconds; the first one begins now and is shorter than
+    /// the others.
     pub fn new(length: Duration, now: Now) -> Periods {
         let mut periods = Periods { length, begun: now.since_start, boundary_ns: 0 };
         periods.boundary_ns = periods.aligned(now) + periods.length_ns();
@@ -49,7 +50,8 @@ impl Periods {
 
     /// How long until the period ends; zero if it should end now.
     pub fn left(&self, now: Now) -> Duration {
-        let by_wall = Duration::from_nanos(self.boundary_ns.saturating_sub(now.unix_ns).max(0) as u64);
+        let by_wall =
+            Duration::from_nanos(self.boundary_ns.saturating_sub(now.unix_ns).max(0) as u64);
         let longest = self.length + self.length / OVERDUE_PARTS;
         by_wall.min((self.begun + longest).saturating_sub(now.since_start))
     }
@@ -59,7 +61,8 @@ impl Periods {
         let is_due = now.unix_ns >= self.boundary_ns;
         // One that ends early, or after the clock was set back, ends at no boundary.
         let end_ns = if is_due { self.aligned(now) } else { now.unix_ns };
-        let (length, lasted) = (self.length.as_secs_f64(), now.since_start.saturating_sub(self.begun));
+        let (length, lasted) =
+            (self.length.as_secs_f64(), now.since_start.saturating_sub(self.begun));
         let lasted = lasted.max(Duration::from_millis(1)).as_millis() as f64 / 1000.0;
         let is_whole = (lasted - length).abs() <= JITTER_SECONDS;
         *self = Periods::new(self.length, now);
@@ -123,6 +126,9 @@ mod tests {
     fn a_period_that_is_cut_short_ends_now() {
         let mut periods = ten();
         assert_eq!(periods.end(at(0, 1_003_000)), Period { end_ns: 1_003 * S, seconds: 0.001 });
-        assert_eq!(periods.end(at(500, 1_003_500)), Period { end_ns: 1_003_500_000_000, seconds: 0.5 });
+        assert_eq!(
+            periods.end(at(500, 1_003_500)),
+            Period { end_ns: 1_003_500_000_000, seconds: 0.5 }
+        );
     }
 }

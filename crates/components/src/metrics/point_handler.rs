@@ -1,4 +1,5 @@
-//! The handler of a receiver thread: parses messages into points and adds them to the thread's shard.
+//! The handler of a receiver thread: parses messages into points and adds them to the thread's
+//! shard.
 
 use super::handover::Handover;
 use super::log_events::LogEvent;
@@ -6,7 +7,9 @@ use super::origin::OriginTags;
 use super::round_counts::RoundCounts;
 use crate::metrics::events::TagsText;
 use millstream_model::Counters;
-use millstream_points::{Event, Extra, Fault, Grouped, Note, ServiceCheck, Visit, dogstatsd, metricserver};
+use millstream_points::{
+    Event, Extra, Fault, Grouped, Note, ServiceCheck, Visit, dogstatsd, metricserver,
+};
 use millstream_receiver::{Messages, Sender};
 use millstream_series::{Idle, Point, Shard, TagStyle, Values};
 use std::sync::{Arc, OnceLock};
@@ -197,8 +200,8 @@ impl Visitor<'_, '_> {
     }
 }
 
-/// Nanoseconds since some moment of this process: which of several last values is the latest, also of those that came
-/// by other receivers, and whatever happens to the wall clock.
+/// Nanoseconds since some moment of this process: which of several last values is the latest, also
+/// of those that came by other receivers, and whatever happens to the wall clock.
 fn order() -> u64 {
     static START: OnceLock<Instant> = OnceLock::new();
     START.get_or_init(Instant::now).elapsed().as_nanos() as u64

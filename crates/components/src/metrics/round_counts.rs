@@ -4,8 +4,8 @@ use millstream_model::Counters;
 use millstream_points::{Fault, Note};
 use std::sync::Arc;
 
-/// Shortest time between two log lines about rejected points, for each reason. Nanoseconds of the wall clock; a
-/// step of that clock in either direction allows the next line.
+/// Shortest time between two log lines about rejected points, for each reason. Nanoseconds of the
+/// wall clock; a step of that clock in either direction allows the next line.
 const SHOW_EVERY_NS: u64 = 1_000_000_000;
 
 /// Longest excerpt of a rejected line in the log. Bytes.
@@ -91,7 +91,11 @@ impl RoundCounts {
             self.counters.noted(note.name(), std::mem::take(count));
         }
         for (fault, text) in self.shown.drain(..) {
-            log::warn!("source {}: {}: \"{text}\"; left out and counted", self.source, fault.name());
+            log::warn!(
+                "source {}: {}: \"{text}\"; left out and counted",
+                self.source,
+                fault.name()
+            );
         }
     }
 }

@@ -64,7 +64,8 @@ impl Bench {
         }
     }
 
-    /// Polls until there is a batch; `None` when there is none before the next period, or ever again.
+    /// Polls until there is a batch; `None` when there is none before the next period, or ever
+    /// again.
     fn batch(&mut self) -> Option<Batch> {
         let begun = Instant::now();
         loop {
@@ -198,7 +199,15 @@ fn every_fault_of_the_options_has_its_place() {
     places.sort();
     assert_eq!(
         places,
-        ["/gauge_deltas", "/listen/1", "/listen/2", "/max_message", "/mode", "/origin_tags/2", "/period"]
+        [
+            "/gauge_deltas",
+            "/listen/1",
+            "/listen/2",
+            "/max_message",
+            "/mode",
+            "/origin_tags/2",
+            "/period"
+        ]
     );
 }
 
@@ -327,7 +336,11 @@ fn events_and_service_checks_go_on_at_once() {
             };
             let names = ["type", "title", "name", "status", "hostname", "alert_type", "tags"];
             let text = String::from_utf8_lossy(batch.text(row)).into_owned();
-            found.push((text, names.map(|name| field(name).unwrap_or_default()), batch.event_ns(row)));
+            found.push((
+                text,
+                names.map(|name| field(name).unwrap_or_default()),
+                batch.event_ns(row),
+            ));
         }
     }
     let tags = "{\"a\":\"1\",\"b\":[\"2\",\"3\"]}";
@@ -371,7 +384,8 @@ fn a_distribution_can_be_one_event_with_all_values() {
     bench.rig.advance(10 * S);
     let histogram = r#"{"count":3,"sum":5.5,"min":1.5,"max":2,"values":[1.5,2],"weights":[1,2]}"#;
     let timing = r#"{"count":2,"sum":-6,"min":-3,"max":-3,"values":[-3],"weights":[2]}"#;
-    let (histogram, timing) = (format!("h {{\"k\":\"v\"}} {histogram}"), format!("t {{}} {timing}"));
+    let (histogram, timing) =
+        (format!("h {{\"k\":\"v\"}} {histogram}"), format!("t {{}} {timing}"));
     assert_eq!(bench.flush(), texts(&[("c {} 1", "10"), (&histogram, "10"), (&timing, "10")]));
     bench.rig.advance(10 * S);
     assert_eq!(bench.flush(), texts(&[]), "without points there is none");
@@ -398,7 +412,10 @@ fn the_largest_distribution_comes_out_whole() {
             match metric.value {
                 Value::Sketch(sketch) => {
                     assert!(batch.text_len(row) > millstream_model::limits::BLOCK_BYTES);
-                    assert_eq!((metric.kind, metric.temporality), (Kind::Distribution, Temporality::Delta));
+                    assert_eq!(
+                        (metric.kind, metric.temporality),
+                        (Kind::Distribution, Temporality::Delta)
+                    );
                     assert!(sketch.points().eq(values.iter().map(|value| (*value, 1.0 / 0.3))));
                     found.push("d");
                 }

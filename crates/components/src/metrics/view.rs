@@ -3,7 +3,9 @@
 //! A metric is what has the fields `name`, `type` and `value`, from whatever source or transform.
 
 use millstream_encodings::metric::{Kind, Metric, SketchText, Temporality, Value};
-use millstream_model::{Batch, CellKind, Column, Columns, Counters, MEMBERS, Payload, Value as Field};
+use millstream_model::{
+    Batch, CellKind, Column, Columns, Counters, MEMBERS, Payload, Value as Field,
+};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Once;
@@ -88,14 +90,20 @@ impl<'a> MetricView<'a> {
             temporality: temporality(self.field(TEMPORALITY, row)),
             value,
             time_ns: self.batch.event_ns(row),
-            interval: number(self.field(INTERVAL, row)).filter(|seconds| *seconds > 0.0).unwrap_or(0.0),
+            interval: number(self.field(INTERVAL, row))
+                .filter(|seconds| *seconds > 0.0)
+                .unwrap_or(0.0),
         })
     }
 }
 
-/// Counts events that are no metrics, and takes them off those of the payload. Of events and service checks the log
-/// says once where they can go.
-pub fn count_refused(refused: &mut BTreeMap<Reason, u64>, payload: &mut Payload, counters: &Counters) {
+/// Counts events that are no metrics, and takes them off those of the payload. Of events and
+/// service checks the log says once where they can go.
+pub fn count_refused(
+    refused: &mut BTreeMap<Reason, u64>,
+    payload: &mut Payload,
+    counters: &Counters,
+) {
     static SAID: Once = Once::new();
     for (reason, events) in std::mem::take(refused) {
         counters.dropped(reason, events);
@@ -203,7 +211,11 @@ mod tests {
                 ("interval", CellKind::Int, "10"),
             ],
             &[("name", CellKind::Escaped, r#"a\"b"#), ("type", CellKind::Text, "gauge"), ONE],
-            &[NAME_A, ("type", CellKind::Text, "distribution"), ("value", CellKind::Object, sketch)],
+            &[
+                NAME_A,
+                ("type", CellKind::Text, "distribution"),
+                ("value", CellKind::Object, sketch),
+            ],
         ]);
         let view = MetricView::new(&batch);
         let (name, tags): (&[u8], &[u8]) = (b"a", br#"{"k":"v"}"#);
@@ -239,15 +251,19 @@ mod tests {
             &[NAME_A, COUNTER, ONE, ("tags", CellKind::Text, "k:v")],
         ]);
         let view = MetricView::new(&batch);
-        (0..batch.rows()).for_each(|row| assert_eq!(view.metric(row), Err(NOT_A_METRIC), "row {row}"));
+        (0..batch.rows())
+            .for_each(|row| assert_eq!(view.metric(row), Err(NOT_A_METRIC), "row {row}"));
     }
 
     #[test]
     fn events_and_service_checks_have_a_reason_of_their_own() {
         let of = |kind| ("type", CellKind::Text, kind);
         let status = ("status", CellKind::Text, "ok");
-        let batch =
-            events(&[&[of("event")], &[NAME_A, of("service_check"), status], &[NAME_A, of("events"), ONE]]);
+        let batch = events(&[
+            &[of("event")],
+            &[NAME_A, of("service_check"), status],
+            &[NAME_A, of("events"), ONE],
+        ]);
         let view = MetricView::new(&batch);
         let mut refused = BTreeMap::new();
         for row in 0..batch.rows() {

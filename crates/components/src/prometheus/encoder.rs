@@ -28,8 +28,8 @@ impl Encoding {
         Arc::new(Encoding { distributions, spread })
     }
 
-    /// Bytes that an encoder may make of a batch: its texts, its rows, and the buckets of its distributions, which
-    /// have two numbers for at least four bytes of text.
+    /// Bytes that an encoder may make of a batch: its texts, its rows, and the buckets of its
+    /// distributions, which have two numbers for at least four bytes of text.
     pub fn payload_bytes_max(&self, block_bytes: u64, rows: u64) -> u64 {
         let numbers = match &self.distributions {
             Distributions::Summary(quantiles) => rows * 8 * (quantiles.len() as u64 + 2),
@@ -89,14 +89,18 @@ impl Encoder for RowsEncoder {
         payload.push(cx.freeze(text));
         let metadata = EncodedRows { _paid: cx.permit.split(rows.memory() as u64), rows };
         let hold = spread.and_then(|spread| spread.hold(batch));
-        payload.routing = Some(Box::new(PayloadMetadata { hold, routing: Some(Arc::new(metadata)) }));
+        payload.routing =
+            Some(Box::new(PayloadMetadata { hold, routing: Some(Arc::new(metadata)) }));
         Ok(())
     }
 }
 
 /// Routing and text as an encoder makes them, for tests of what takes them.
 #[cfg(test)]
-pub fn encoded(metrics: &[Metric<'_>], distributions: &Distributions) -> (Arc<dyn Any + Send + Sync>, Bytes) {
+pub fn encoded(
+    metrics: &[Metric<'_>],
+    distributions: &Distributions,
+) -> (Arc<dyn Any + Send + Sync>, Bytes) {
     let mut rows = RowsBuilder::new(distributions, 1, "web-1", Vec::new());
     metrics.iter().for_each(|metric| rows.push(metric));
     let (rows, text) = rows.finish();

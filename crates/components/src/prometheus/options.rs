@@ -15,7 +15,8 @@ pub enum DistributionKind {
     /// As summaries: quantiles of the period, and the sum and the count of all periods.
     #[default]
     Summary,
-    /// As native histograms of all periods. Prometheus takes them with `--enable-feature=native-histograms`.
+    /// As native histograms of all periods. Prometheus takes them with
+    /// `--enable-feature=native-histograms`.
     Native,
 }
 
@@ -67,13 +68,18 @@ impl SeriesOptions<'_> {
         for (index, quantile) in self.quantiles.iter().enumerate() {
             let text = match () {
                 () if !(0.0..=1.0).contains(quantile) => "is no quantile; write 0 to 1",
-                () if self.quantiles[..index].contains(quantile) => "stands there already; leave it out",
+                () if self.quantiles[..index].contains(quantile) => {
+                    "stands there already; leave it out"
+                }
                 () => continue,
             };
             faults.push((format!("/quantiles/{index}"), text.to_owned()));
         }
         if self.expire.0.as_secs() == 0 || self.expire.0.as_secs() > u64::from(u32::MAX) {
-            faults.push(("/expire".to_owned(), "is out of range; write at least 1s, such as 10m".to_owned()));
+            faults.push((
+                "/expire".to_owned(),
+                "is out of range; write at least 1s, such as 10m".to_owned(),
+            ));
         }
         faults
     }
@@ -89,7 +95,11 @@ impl SeriesOptions<'_> {
     /// As an accumulator needs them.
     pub fn build(&self) -> Options {
         let rules = LabelRules {
-            constant: self.labels.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
+            constant: self
+                .labels
+                .iter()
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect(),
             host_label: (!self.host_label.is_empty()).then(|| self.host_label.to_owned()),
             counter_suffix: self.counter_suffix,
             value_bytes_max: self.label_value_max.map_or(usize::MAX, |max| max.0 as usize),

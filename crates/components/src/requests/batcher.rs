@@ -5,8 +5,9 @@ use std::collections::VecDeque;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A batch of at least 1/[`STILL_PARTS`] of the limit is due when nothing was added for this long: the engine
-/// may queue less than a batch for a sink, and then adds nothing until this batch is delivered.
+/// A batch of at least 1/[`STILL_PARTS`] of the limit is due when nothing was added for this long:
+/// the engine may queue less than a batch for a sink, and then adds nothing until this batch is
+/// delivered.
 const STILL: Duration = Duration::from_millis(25);
 
 /// Divisor of the limit from which on a batch may be sent early.
@@ -26,7 +27,8 @@ pub struct Batcher {
     events: u64,
     /// When the last payload was added.
     last: Option<Instant>,
-    /// Bytes of a batch at most: less than the option after the endpoint refused larger ones, since `limited`.
+    /// Bytes of a batch at most: less than the option after the endpoint refused larger ones, since
+    /// `limited`.
     limit: u64,
     limited: Option<Instant>,
 }
@@ -70,19 +72,22 @@ impl Batcher {
             return Some(front.came);
         }
         let timeout = front.came + self.options.timeout.0;
-        let still = self.last.filter(|_| self.bytes >= self.limit / STILL_PARTS).map(|last| last + STILL);
+        let still =
+            self.last.filter(|_| self.bytes >= self.limit / STILL_PARTS).map(|last| last + STILL);
         Some(still.map_or(timeout, |still| still.min(timeout)))
     }
 
     /// Makes everything due now.
     pub fn flush(&mut self, now: Instant) {
         for item in &mut self.items {
-            (item.hold, item.came) = (None, now.checked_sub(self.options.timeout.0).unwrap_or(item.came));
+            (item.hold, item.came) =
+                (None, now.checked_sub(self.options.timeout.0).unwrap_or(item.came));
         }
     }
 
-    /// Takes the payloads of the next batch: at least one, and more up to the limits. `cut` splits the first payload
-    /// that does not fit, as [`Packer::cut`](super::Packer::cut) does; the second piece stays.
+    /// Takes the payloads of the next batch: at least one, and more up to the limits. `cut` splits
+    /// the first payload that does not fit, as [`Packer::cut`](super::Packer::cut) does; the second
+    /// piece stays.
     pub fn take(
         &mut self,
         now: Instant,
@@ -138,7 +143,14 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     fn taken(bytes: u64, events: u64) -> EncodedPayload {
-        EncodedPayload { parts: Vec::new(), events, bytes, routing: None, units_before: 0, continues: false }
+        EncodedPayload {
+            parts: Vec::new(),
+            events,
+            bytes,
+            routing: None,
+            units_before: 0,
+            continues: false,
+        }
     }
 
     fn batcher(bytes: u64, events: u64) -> Batcher {
@@ -150,7 +162,9 @@ mod tests {
     fn cut(of: &EncodedPayload, room: Room) -> Option<(EncodedPayload, EncodedPayload)> {
         let events = room.events.min(room.bytes / 10).max(u64::from(room.is_empty));
         let is_cut = of.bytes == 10 * of.events && events > 0 && events < of.events;
-        is_cut.then(|| (taken(10 * events, events), taken(of.bytes - 10 * events, of.events - events)))
+        is_cut.then(|| {
+            (taken(10 * events, events), taken(of.bytes - 10 * events, of.events - events))
+        })
     }
 
     /// Sizes of the next batch.
@@ -188,7 +202,8 @@ mod tests {
         for events in [190, 30, 190] {
             by_events.push(taken(10 * events, events), None, now);
         }
-        let events: Vec<u64> = (0..8).map(|_| batch(&mut by_events, now).iter().sum::<u64>() / 10).collect();
+        let events: Vec<u64> =
+            (0..8).map(|_| batch(&mut by_events, now).iter().sum::<u64>() / 10).collect();
         assert_eq!(events, [50; 8]);
         assert_eq!(by_events.due(), Some(now + 1000 * MS), "the rest waits for others");
         assert_eq!((batch(&mut by_events, now), by_events.due()), (vec![100], None));
@@ -196,7 +211,10 @@ mod tests {
         for events in [7, 1, 15] {
             by_bytes.push(taken(10 * events, events), None, now);
         }
-        assert_eq!([(); 3].map(|()| batch(&mut by_bytes, now)), [vec![70, 10, 20], vec![100], vec![30]]);
+        assert_eq!(
+            [(); 3].map(|()| batch(&mut by_bytes, now)),
+            [vec![70, 10, 20], vec![100], vec![30]]
+        );
     }
 
     #[test]

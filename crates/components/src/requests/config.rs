@@ -43,10 +43,16 @@ impl BatchOptions {
     pub fn check(&self) -> Vec<(String, String)> {
         let mut faults = Vec::new();
         if self.bytes.0 > BATCH_BYTES_MAX {
-            faults.push(("/batch/bytes".into(), "is more than a batch may have; write at most 16MiB".into()));
+            faults.push((
+                "/batch/bytes".into(),
+                "is more than a batch may have; write at most 16MiB".into(),
+            ));
         }
         if self.events == 0 {
-            faults.push(("/batch/events".into(), "leaves no event in a request; write at least 1".into()));
+            faults.push((
+                "/batch/events".into(),
+                "leaves no event in a request; write at least 1".into(),
+            ));
         }
         faults
     }
@@ -60,12 +66,12 @@ pub struct RequestOptions {
     pub timeout: Interval,
     /// How long it may take to connect, TLS included.
     pub connect_timeout: Interval,
-    /// Requests at once, each over a connection of its own. An origin always uses the same one, so its
-    /// events stay in order.
+    /// Requests at once, each over a connection of its own. An origin always uses the same one, so
+    /// its events stay in order.
     #[schemars(range(min = 1, max = 64))]
     pub concurrency: usize,
-    /// Requests per second at most, over each of the connections, repeated ones included; no limit by
-    /// default.
+    /// Requests per second at most, over each of the connections, repeated ones included; no limit
+    /// by default.
     #[schemars(range(min = 0.001))]
     pub rate_max: Option<f64>,
 }
@@ -99,19 +105,25 @@ impl RequestOptions {
 }
 
 /// Where a sink with these options sends: `uri`, or several `endpoints`; and the faults of both.
-pub fn targets(uri: Option<&str>, endpoints: &[String]) -> (Vec<Arc<Target>>, Vec<(String, String)>) {
+pub fn targets(
+    uri: Option<&str>,
+    endpoints: &[String],
+) -> (Vec<Arc<Target>>, Vec<(String, String)>) {
     let (mut targets, mut faults) = (Vec::new(), Vec::new());
     match (uri, endpoints) {
         (Some(_), [_, ..]) => {
-            faults.push(("/endpoints".into(), "stands beside `uri`; write all addresses here".into()));
+            faults.push((
+                "/endpoints".into(),
+                "stands beside `uri`; write all addresses here".into(),
+            ));
         }
-        (None, []) => {
-            faults.push((String::new(), "needs `uri`; write for example http://host:8080/path".into()))
-        }
+        (None, []) => faults
+            .push((String::new(), "needs `uri`; write for example http://host:8080/path".into())),
         _ => {}
     }
     let one = uri.map(|uri| ("/uri".to_owned(), uri));
-    let several = endpoints.iter().enumerate().map(|(at, uri)| (format!("/endpoints/{at}"), uri.as_str()));
+    let several =
+        endpoints.iter().enumerate().map(|(at, uri)| (format!("/endpoints/{at}"), uri.as_str()));
     for (pointer, uri) in one.into_iter().chain(several) {
         match Target::parse(uri) {
             Ok(target) => targets.push(Arc::new(target)),
@@ -162,13 +174,25 @@ impl Settings {
             Some((HeaderName::try_from(name).ok()?, value))
         };
         let mut all = HeaderMap::new();
-        all.insert("user-agent", HeaderValue::from_static(concat!("millstream/", env!("CARGO_PKG_VERSION"))));
+        all.insert(
+            "user-agent",
+            HeaderValue::from_static(concat!("millstream/", env!("CARGO_PKG_VERSION"))),
+        );
         // What the user says takes the place of the agent's own.
         for (name, value) in headers.iter().filter_map(header) {
             all.insert(name, value);
         }
         let auth = auth.map(|auth| Arc::new(auth.build()));
-        Settings { targets, client, method: Method::POST, headers: all, auth, batch, request, slow: SLOW }
+        Settings {
+            targets,
+            client,
+            method: Method::POST,
+            headers: all,
+            auth,
+            batch,
+            request,
+            slow: SLOW,
+        }
     }
 }
 
@@ -183,17 +207,21 @@ pub fn access_files(auth: Option<&AuthOptions>, tls: Option<&TlsFiles>) -> Vec<(
     of_auth.chain(tls.into_iter().flat_map(|tls| under("tls", tls.files()))).collect()
 }
 
-/// Faults of how a component that sends to `targets` shows who it is and encrypts; it calls these options `auth` and
-/// `tls`.
+/// Faults of how a component that sends to `targets` shows who it is and encrypts; it calls these
+/// options `auth` and `tls`.
 pub fn check_access(
     auth: Option<&AuthOptions>,
     tls: Option<&TlsFiles>,
     targets: &[Arc<Target>],
 ) -> Vec<(String, String)> {
-    let mut faults: Vec<_> = auth.into_iter().flat_map(|auth| under("auth", auth.check())).collect();
+    let mut faults: Vec<_> =
+        auth.into_iter().flat_map(|auth| under("auth", auth.check())).collect();
     faults.extend(tls.into_iter().flat_map(|tls| under("tls", tls.check())));
     if tls.is_some() && !targets.is_empty() && targets.iter().all(|target| !target.tls) {
-        faults.push(("/tls".into(), "has no effect on http://; write https:// or leave it out".into()));
+        faults.push((
+            "/tls".into(),
+            "has no effect on http://; write https:// or leave it out".into(),
+        ));
     }
     faults
 }
@@ -204,7 +232,9 @@ pub fn check_headers(headers: &BTreeMap<String, String>) -> Vec<(String, String)
         let pointer = format!("/headers/{}", name.replace('~', "~0").replace('/', "~1"));
         let lower = name.to_ascii_lowercase();
         let text = match lower.as_str() {
-            _ if HeaderName::try_from(name).is_err() => "is no name of a header; write for example X-Tenant",
+            _ if HeaderName::try_from(name).is_err() => {
+                "is no name of a header; write for example X-Tenant"
+            }
             own if is_own_header(own) => "is set by the agent; leave it out",
             "authorization" => "would stand in the open; write it into `auth`",
             // The value is not shown: it may be a secret.
@@ -225,9 +255,15 @@ mod tests {
     #[test]
     fn a_header_of_the_user_takes_the_place_of_the_agents_own() {
         let of = |headers: &[(&str, &str)]| {
-            let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-            let settings =
-                Settings::new(Vec::new(), &headers.collect(), None, TlsFiles::default(), Default::default());
+            let headers =
+                headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+            let settings = Settings::new(
+                Vec::new(),
+                &headers.collect(),
+                None,
+                TlsFiles::default(),
+                Default::default(),
+            );
             let agents = settings.headers.get_all("user-agent").iter();
             agents.map(|agent| agent.to_str().unwrap().to_owned()).collect::<Vec<_>>()
         };

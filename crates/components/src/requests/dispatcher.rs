@@ -12,7 +12,8 @@ use std::time::Duration;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::Instant;
 
-/// Shortest text that is masked as a secret; masking shorter ones would hide half of an answer. Bytes.
+/// Shortest text that is masked as a secret; masking shorter ones would hide half of an answer.
+/// Bytes.
 const SECRET_LEN_MIN: usize = 4;
 
 /// Header by which an endpoint recognizes a retried request.
@@ -100,7 +101,8 @@ impl Dispatcher {
         Outgoing { method: self.settings.method.clone(), headers, body: request.body.clone() }
     }
 
-    /// Waits for the response to the request in flight, or its failure; without one, forever. Cancel safe.
+    /// Waits for the response to the request in flight, or its failure; without one, forever.
+    /// Cancel safe.
     pub async fn response(&mut self) -> Attempt {
         let Some(in_flight) = &mut self.in_flight else { return pending().await };
         let done = (&mut in_flight.task).await;
@@ -122,7 +124,8 @@ impl Dispatcher {
         self.endpoints.well(endpoint);
     }
 
-    /// This endpoint is left alone for a while. How long until one may be tried: zero if another is well.
+    /// This endpoint is left alone for a while. How long until one may be tried: zero if another is
+    /// well.
     pub fn failed(&mut self, endpoint: usize, pause: Pause, now: Instant) -> Duration {
         self.endpoints.failed(endpoint, pause, random(), now);
         self.endpoints.next_at(now).saturating_duration_since(now)
@@ -151,8 +154,10 @@ async fn attempt(
         && answer.status >= 300
     {
         let sensitive = outgoing.headers.values().filter(|value| value.is_sensitive());
-        let texts = sensitive.filter_map(|value| value.to_str().ok()).flat_map(str::split_whitespace);
-        secrets.extend(texts.filter(|text| *text != "Basic" && *text != "Bearer").map(str::to_owned));
+        let texts =
+            sensitive.filter_map(|value| value.to_str().ok()).flat_map(str::split_whitespace);
+        secrets
+            .extend(texts.filter(|text| *text != "Basic" && *text != "Bearer").map(str::to_owned));
         answer.body = masked(&answer.body, &secrets);
     }
     (client, result)

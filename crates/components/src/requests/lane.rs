@@ -1,8 +1,8 @@
-//! The lane of a request-based sink: batches payloads, packs requests, sends them in order, and settles
-//! payloads oldest first.
+//! The lane of a request-based sink: batches payloads, packs requests, sends them in order, and
+//! settles payloads oldest first.
 //!
-//! One batch is in flight while the next is packed. A request stays first in line until it is delivered or
-//! refused for good, so order holds.
+//! One batch is in flight while the next is packed. A request stays first in line until it is
+//! delivered or refused for good, so order holds.
 
 use super::batcher::Batcher;
 use super::dispatcher::{Attempt, Dispatcher};
@@ -25,7 +25,8 @@ const BATCHES_MAX: usize = 2;
 /// How often refused events are shown in the log.
 const SAY_AGAIN: Duration = Duration::from_secs(30);
 
-/// Sends payloads as requests, in order, and retries each until it is delivered or refused for good.
+/// Sends payloads as requests, in order, and retries each until it is delivered or refused for
+/// good.
 pub struct RequestLane<P> {
     settings: Arc<Settings>,
     /// Name of the sink.
@@ -51,8 +52,8 @@ struct Batch {
     bytes: u64,
     /// What is left to be sent; `None` while it is packed.
     requests: Option<VecDeque<Numbered>>,
-    /// The first request was refused, or is not known in this form: what the packer makes of it comes
-    /// in its place.
+    /// The first request was refused, or is not known in this form: what the packer makes of it
+    /// comes in its place.
     repair: Option<Repair>,
     /// Events that were dropped and counted.
     refused: u64,
@@ -148,7 +149,8 @@ impl<P: Packer> RequestLane<P> {
     /// Settles the batches of which nothing is left.
     fn settle(&mut self) {
         let is_done = |batch: &Batch| {
-            batch.repair.is_none() && batch.requests.as_ref().is_some_and(|requests| requests.is_empty())
+            batch.repair.is_none()
+                && batch.requests.as_ref().is_some_and(|requests| requests.is_empty())
         };
         while self.batches.front().is_some_and(is_done) {
             let Some(mut batch) = self.batches.pop_front() else { return };
@@ -222,10 +224,15 @@ impl<P: Packer> RequestLane<P> {
         match made {
             Made::Packed(requests) => {
                 let packed = requests.iter().map(|request| request.events).sum();
-                let numbered = requests.into_iter().map(|request| self.ids.number(request, false)).collect();
+                let numbered =
+                    requests.into_iter().map(|request| self.ids.number(request, false)).collect();
                 let Some(batch) = self.batches.back_mut() else { return Ok(()) };
-                batch.refused =
-                    batch.shares.iter().map(|share| share.events).sum::<u64>().saturating_sub(packed);
+                batch.refused = batch
+                    .shares
+                    .iter()
+                    .map(|share| share.events)
+                    .sum::<u64>()
+                    .saturating_sub(packed);
                 batch.requests = Some(numbered);
             }
             Made::Split(smaller) => self.split(smaller),
@@ -234,11 +241,13 @@ impl<P: Packer> RequestLane<P> {
         Ok(())
     }
 
-    /// Smaller requests take the place of the one that was refused; if there can be none its events are
-    /// dropped. What is missing in them the packer has counted.
+    /// Smaller requests take the place of the one that was refused; if there can be none its events
+    /// are dropped. What is missing in them the packer has counted.
     fn split(&mut self, smaller: Option<Vec<Request>>) {
         let Some(batch) = self.batches.front_mut() else { return };
-        let Some(Repair::AtWork { events, in_doubt, is_there, .. }) = batch.repair.take() else { return };
+        let Some(Repair::AtWork { events, in_doubt, is_there, .. }) = batch.repair.take() else {
+            return;
+        };
         let Some(smaller) = smaller else {
             if is_there {
                 return;
@@ -253,8 +262,14 @@ impl<P: Packer> RequestLane<P> {
         numbered.for_each(|numbered| requests.push_front(numbered));
     }
 
-    /// A request in another form takes the place of the first; without one that is sent again, slowly.
-    fn converted(&mut self, request: Request, other: bool, now: Instant) -> Result<(), DeliverError> {
+    /// A request in another form takes the place of the first; without one that is sent again,
+    /// slowly.
+    fn converted(
+        &mut self,
+        request: Request,
+        other: bool,
+        now: Instant,
+    ) -> Result<(), DeliverError> {
         let Some(batch) = self.batches.front_mut() else { return Ok(()) };
         let Some(Repair::AtWork { id, in_doubt, complaint, .. }) = batch.repair.take() else {
             return Ok(());
@@ -387,11 +402,16 @@ fn is_general(status: u16) -> bool {
 }
 
 impl<P: Packer> Lane for RequestLane<P> {
-    fn deliver<'a>(&'a mut self, payload: &'a Payload) -> BoxFuture<'a, Result<Delivery, DeliverError>> {
+    fn deliver<'a>(
+        &'a mut self,
+        payload: &'a Payload,
+    ) -> BoxFuture<'a, Result<Delivery, DeliverError>> {
         Box::pin(async move {
             let now = Instant::now();
-            let metadata =
-                payload.routing.as_ref().and_then(|routing| routing.downcast_ref::<PayloadMetadata>());
+            let metadata = payload
+                .routing
+                .as_ref()
+                .and_then(|routing| routing.downcast_ref::<PayloadMetadata>());
             let taken = EncodedPayload {
                 parts: payload.parts.clone(),
                 events: payload.events,

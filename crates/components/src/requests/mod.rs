@@ -1,5 +1,5 @@
-//! Requests to an endpoint, for sinks that speak HTTP: payloads are collected into batches, packed into
-//! requests on a blocking thread, and sent in order, one at a time per lane.
+//! Requests to an endpoint, for sinks that speak HTTP: payloads are collected into batches, packed
+//! into requests on a blocking thread, and sent in order, one at a time per lane.
 //!
 //! A sink brings a [`Packer`] and its [`Settings`]; the [`RequestLane`] does everything else.
 
@@ -12,7 +12,8 @@ mod response_class;
 mod spread;
 
 pub use config::{
-    BatchOptions, RequestOptions, Settings, access_files, check_access, check_headers, targets, under,
+    BatchOptions, RequestOptions, Settings, access_files, check_access, check_headers, targets,
+    under,
 };
 pub use lane::RequestLane;
 pub use spread::{Hold, Spread};
@@ -21,8 +22,8 @@ use bytes::Bytes;
 use std::any::Any;
 use std::sync::Arc;
 
-/// Metadata of a payload, which an encoder puts into `Payload::routing` for a [`RequestLane`]. Without it
-/// a payload is sent when its batch is due, and the packer gets its bytes alone.
+/// Metadata of a payload, which an encoder puts into `Payload::routing` for a [`RequestLane`].
+/// Without it a payload is sent when its batch is due, and the packer gets its bytes alone.
 #[derive(Clone, Default)]
 pub struct PayloadMetadata {
     /// How long the payload is held back: see [`Spread`].
@@ -65,7 +66,8 @@ pub struct Request {
     pub body: Vec<Bytes>,
     /// Headers of this request beside those of the sink: names in lower case, and values.
     pub headers: Vec<(&'static str, String)>,
-    /// Events in it. One with none is a question: an answer that refuses it, whatever the reason, ends it.
+    /// Events in it. One with none is a question: an answer that refuses it, whatever the reason,
+    /// ends it.
     pub events: u64,
     /// The packer's own: what the request was made of, for [`Packer::split`].
     pub origin: Box<dyn Any + Send>,
@@ -78,8 +80,9 @@ pub trait Packer: Send + 'static {
     /// dropped, and counted with a reason, by the packer. Runs on a blocking thread.
     fn pack(&mut self, taken: Vec<EncodedPayload>) -> Vec<Request>;
 
-    /// Cuts a payload in two between two events, so that the first piece fills a batch that has `room`. `None`
-    /// if it cannot be cut, or nothing of it fits: the payload then waits for the next batch, whole.
+    /// Cuts a payload in two between two events, so that the first piece fills a batch that has
+    /// `room`. `None` if it cannot be cut, or nothing of it fits: the payload then waits for the
+    /// next batch, whole.
     fn cut(_taken: &EncodedPayload, _room: Room) -> Option<(EncodedPayload, EncodedPayload)>
     where
         Self: Sized,
@@ -89,13 +92,13 @@ pub trait Packer: Send + 'static {
 
     /// The endpoint refused this request for its content (400, 413, 422): smaller ones that say the
     /// same together, in order; `None` for a single event, which the lane then drops and counts as
-    /// `refused`. Events that are in none of them were dropped, and counted with a reason, by the packer.
-    /// Runs on a blocking thread.
+    /// `refused`. Events that are in none of them were dropped, and counted with a reason, by the
+    /// packer. Runs on a blocking thread.
     fn split(&mut self, request: Request) -> Option<Vec<Request>>;
 
-    /// A request was refused of which an earlier attempt may have been taken, since its answer was lost: whether
-    /// `said`, the body of the answer, means that the endpoint has what it brings already. A single event then
-    /// counts as delivered.
+    /// A request was refused of which an earlier attempt may have been taken, since its answer was
+    /// lost: whether `said`, the body of the answer, means that the endpoint has what it brings
+    /// already. A single event then counts as delivered.
     fn has_already(_said: &[u8]) -> bool
     where
         Self: Sized,
@@ -103,13 +106,14 @@ pub trait Packer: Send + 'static {
         false
     }
 
-    /// The endpoint does not take this form of request (415): the same in another form. None if there
-    /// is no other: it is a fault of the configuration then, and sent again later. Runs on a blocking
-    /// thread.
+    /// The endpoint does not take this form of request (415): the same in another form. None if
+    /// there is no other: it is a fault of the configuration then, and sent again later. Runs on a
+    /// blocking thread.
     fn convert(&mut self, _request: &Request) -> Option<Request> {
         None
     }
 
-    /// A request was answered with success; `header` finds headers of the answer by lower-case name.
+    /// A request was answered with success; `header` finds headers of the answer by lower-case
+    /// name.
     fn answered(&mut self, _header: &dyn Fn(&str) -> Option<String>) {}
 }

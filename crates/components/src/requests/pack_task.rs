@@ -58,7 +58,8 @@ impl<P: Packer> PackTask<P> {
         }));
     }
 
-    /// Waits for the result of the job; without one, forever. Cancel safe. Resumes a panic of the packer.
+    /// Waits for the result of the job; without one, forever. Cancel safe. Resumes a panic of the
+    /// packer.
     pub async fn wait(&mut self) -> Made {
         let Some(work) = &mut self.work else { return pending().await };
         let done = work.await;

@@ -88,7 +88,9 @@ fn advice(answer: &Answer) -> Option<String> {
         300..=399 => {
             let to = answer.headers.get("location").and_then(|to| to.to_str().ok()).map(bare);
             let to = to.map_or(String::new(), |to| format!(" to {to}"));
-            format!("(a redirect{to}, which is not followed; write the final address into the configuration)")
+            format!(
+                "(a redirect{to}, which is not followed; write the final address into the configuration)"
+            )
         }
         401 => "(not logged in; look at `auth`)".to_owned(),
         403 => "(not allowed; look at `auth` and at the rights there)".to_owned(),
@@ -116,8 +118,13 @@ mod tests {
     use millstream_transport::{HeaderMap, HeaderValue};
     use std::time::Duration;
 
-    fn answer(status: u16, header: Option<(&'static str, &'static str)>, body: &'static str) -> Answer {
-        let headers = header.map(|(name, value)| (name.parse().unwrap(), HeaderValue::from_static(value)));
+    fn answer(
+        status: u16,
+        header: Option<(&'static str, &'static str)>,
+        body: &'static str,
+    ) -> Answer {
+        let headers =
+            header.map(|(name, value)| (name.parse().unwrap(), HeaderValue::from_static(value)));
         let headers = headers.into_iter().collect::<HeaderMap>();
         Answer { status, headers, body: Bytes::from_static(body.as_bytes()) }
     }
@@ -125,13 +132,22 @@ mod tests {
     #[test]
     fn every_status_has_a_meaning() {
         let of = |status| response_class(&answer(status, None, ""), SystemTime::UNIX_EPOCH);
-        assert!([200, 201, 202, 204, 299].iter().all(|status| of(*status) == ResponseClass::Delivered));
+        assert!(
+            [200, 201, 202, 204, 299].iter().all(|status| of(*status) == ResponseClass::Delivered)
+        );
         let later = [408, 425, 429, 500, 502, 503, 504, 507, 520];
         assert!(later.iter().all(|status| of(*status) == ResponseClass::Later(Pause::Backoff)));
-        assert!([400, 422].iter().all(|status| of(*status) == ResponseClass::Refused { too_large: false }));
+        assert!(
+            [400, 422]
+                .iter()
+                .all(|status| of(*status) == ResponseClass::Refused { too_large: false })
+        );
         assert_eq!(of(413), ResponseClass::Refused { too_large: true });
         assert_eq!(of(415), ResponseClass::OtherForm);
-        let slow = [100, 300, 301, 302, 307, 308, 401, 402, 403, 404, 405, 407, 410, 418, 451, 501, 505, 999];
+        let slow = [
+            100, 300, 301, 302, 307, 308, 401, 402, 403, 404, 405, 407, 410, 418, 451, 501, 505,
+            999,
+        ];
         assert!(slow.iter().all(|status| of(*status) == ResponseClass::Misconfigured));
     }
 
@@ -143,7 +159,10 @@ mod tests {
             ResponseClass::Later(Pause::Asked(Duration::from_secs(17)))
         );
         let odd = answer(429, Some(("retry-after", "later")), "");
-        assert_eq!(response_class(&odd, SystemTime::UNIX_EPOCH), ResponseClass::Later(Pause::Backoff));
+        assert_eq!(
+            response_class(&odd, SystemTime::UNIX_EPOCH),
+            ResponseClass::Later(Pause::Backoff)
+        );
     }
 
     #[test]

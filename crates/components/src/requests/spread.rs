@@ -8,15 +8,17 @@ use std::borrow::Cow;
 use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Part of a period over which `auto` spreads hosts: all of them have sent long before the next one.
+/// Part of a period over which `auto` spreads hosts: all of them have sent long before the next
+/// one.
 const AUTO_PARTS: u32 = 3;
 
-/// The longest time over which `auto` spreads hosts: enough for any number of them, and metrics of a long
-/// period are not old when they come.
+/// The longest time over which `auto` spreads hosts: enough for any number of them, and metrics of
+/// a long period are not old when they come.
 const AUTO_MAX: Duration = Duration::from_secs(60);
 
-/// Over what time after the end of a period hosts spread their metrics: `auto`, which is a third of the
-/// period and a minute at most, `0s`, which is not at all, or a duration. Logs are never held back.
+/// Over what time after the end of a period hosts spread their metrics: `auto`, which is a third of
+/// the period and a minute at most, `0s`, which is not at all, or a duration. Logs are never held
+/// back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "Cow<'_, str>")]
 pub enum Spread {
@@ -61,8 +63,8 @@ impl JsonSchema for Spread {
 }
 
 impl Spread {
-    /// How long after the end of a period of `interval` this host sends: stable per host, and even over
-    /// all of them.
+    /// How long after the end of a period of `interval` this host sends: stable per host, and even
+    /// over all of them.
     pub fn delay(self, host: &str, interval: Duration) -> Duration {
         let over = match self {
             Spread::Auto => (interval / AUTO_PARTS).min(AUTO_MAX),
@@ -74,8 +76,8 @@ impl Spread {
 
     /// Until when a batch is held back; `None` if it brings no metrics of a period.
     ///
-    /// A period that says it ends later than it was read does not hold anything back for longer than
-    /// the spread.
+    /// A period that says it ends later than it was read does not hold anything back for longer
+    /// than the spread.
     pub fn hold(self, batch: &Batch) -> Option<Hold> {
         let (interval, end_ns) = period(batch)?;
         let delay = self.delay(&batch.source.host, interval);
@@ -112,7 +114,8 @@ fn period(batch: &Batch) -> Option<(Duration, i64)> {
     let kind = batch.value(batch.fields.get("type")?, row).text()?;
     TYPES.contains(&&*kind).then_some(())?;
     let seconds = batch.value(batch.fields.get("interval")?, row).number()?.as_f64();
-    let interval = Duration::try_from_secs_f64(seconds).ok().filter(|interval| !interval.is_zero())?;
+    let interval =
+        Duration::try_from_secs_f64(seconds).ok().filter(|interval| !interval.is_zero())?;
     Some((interval, batch.event_ns(row)))
 }
 
@@ -168,7 +171,8 @@ mod tests {
 
     /// A batch of one row, read at 1000 s, that ends its period at `end` s.
     fn batch(end: i64, fields: &[(&str, &str)]) -> Batch {
-        let (grant, ledger) = (millstream_model::Grant::new(1 << 20), millstream_model::Ledger::new());
+        let (grant, ledger) =
+            (millstream_model::Grant::new(1 << 20), millstream_model::Ledger::new());
         let rows = [millstream_testkit::Rows { name: "f", text: b"x\n" }];
         let mut batch = millstream_testkit::batch(&rows, 100, &grant, &ledger);
         for (name, text) in fields {
@@ -217,6 +221,9 @@ mod tests {
         let hold = Hold { until_ns: 5_000_000_000, at_most: Duration::from_secs(3) };
         assert_eq!(hold.left(4_000_000_000), Duration::from_secs(1));
         assert_eq!(hold.left(-3_600_000_000_000), Duration::from_secs(3));
-        assert_eq!((hold.left(i64::MIN), hold.left(i64::MAX)), (Duration::from_secs(3), Duration::ZERO));
+        assert_eq!(
+            (hold.left(i64::MIN), hold.left(i64::MAX)),
+            (Duration::from_secs(3), Duration::ZERO)
+        );
     }
 }

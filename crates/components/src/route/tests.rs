@@ -23,7 +23,8 @@ fn routed(encoder: &mut RoutingEncoder, batch: &Batch) -> (BTreeMap<String, Stri
     let routes = payload.routing.take().unwrap().downcast::<Routes>().unwrap();
     let (mut found, mut parts) = (BTreeMap::new(), payload.parts.iter());
     for route in routes.iter() {
-        let text: Vec<u8> = parts.by_ref().take(route.parts).flat_map(|part| part.to_vec()).collect();
+        let text: Vec<u8> =
+            parts.by_ref().take(route.parts).flat_map(|part| part.to_vec()).collect();
         assert!(found.insert(route.name.to_string(), String::from_utf8(text).unwrap()).is_none());
     }
     assert!(parts.next().is_none(), "every part has its route");
@@ -31,7 +32,8 @@ fn routed(encoder: &mut RoutingEncoder, batch: &Batch) -> (BTreeMap<String, Stri
 }
 
 fn of(parts: &[(&str, &str)]) -> Batch {
-    let rows: Vec<Rows<'_>> = parts.iter().map(|(name, text)| Rows { name, text: text.as_bytes() }).collect();
+    let rows: Vec<Rows<'_>> =
+        parts.iter().map(|(name, text)| Rows { name, text: text.as_bytes() }).collect();
     batch(&rows, usize::MAX, &Grant::new(1 << 30), &Ledger::new())
 }
 
@@ -75,5 +77,8 @@ fn slices_of_the_block_are_taken_apart_too() {
     let line = format!("{}\n{}\n", "x".repeat(99), "y".repeat(49)).repeat(2000);
     let (found, _) = routed(&mut encoder(Codec::Text, "/o/{{ message }}"), &of(&[("a", &line)]));
     assert_eq!(found.len(), 2);
-    assert_eq!(found[&format!("/o/{}", "y".repeat(49))], format!("{}\n", "y".repeat(49)).repeat(2000));
+    assert_eq!(
+        found[&format!("/o/{}", "y".repeat(49))],
+        format!("{}\n", "y".repeat(49)).repeat(2000)
+    );
 }

@@ -45,7 +45,9 @@ impl Run {
         assert_whole(batch);
         let [segment] = &*batch.segments else { panic!("one segment for one stream") };
         segment.ack.finish();
-        self.got.extend((0..batch.rows()).map(|row| (batch.offset(segment, row), batch.text(row).to_vec())));
+        self.got.extend(
+            (0..batch.rows()).map(|row| (batch.offset(segment, row), batch.text(row).to_vec())),
+        );
     }
 }
 
@@ -82,7 +84,8 @@ fn content() -> impl Strategy<Value = Vec<u8>> {
     (prop::collection::vec((length, end, 0..3usize), 0..25), 0..4usize).prop_map(|(lines, rest)| {
         let mut content = Vec::new();
         for (length, end, kind) in lines {
-            let pattern = ["abcdefg".as_bytes(), "é€𝄞x".as_bytes(), b"\xff\r\0\x80\x80\x80\x80"][kind];
+            let pattern =
+                ["abcdefg".as_bytes(), "é€𝄞x".as_bytes(), b"\xff\r\0\x80\x80\x80\x80"][kind];
             content.extend(pattern.iter().cycle().take(length));
             content.extend_from_slice(end.as_bytes());
         }

@@ -36,7 +36,9 @@ fn field<'t>(parts: &mut Vec<Part>, inside: &'t str) -> Result<&'t str, String> 
     let (name, rest) = closed.ok_or("`{{` is not closed; write for example {{ host }}")?;
     let name = name.trim();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
-    if !name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') || !name.chars().all(is_plain) {
+    if !name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        || !name.chars().all(is_plain)
+    {
         return Err(format!(
             "`{{{{ {name} }}}}` names no field; write for example {{{{ host }}}} or the name of an attribute, \
              in letters, digits, `_`, `-` and `.`"
@@ -90,12 +92,15 @@ fn path(parts: &mut [Part]) -> Result<(), String> {
             .to_owned());
     }
     if outline(&parts[first..]).split('/').skip(1).any(|name| matches!(name, "" | "." | "..")) {
-        return Err("behind a field every folder needs a name; write no `..`, `.` or `//` there".to_owned());
+        return Err(
+            "behind a field every folder needs a name; write no `..`, `.` or `//` there".to_owned()
+        );
     }
     // One name after the other, each with what it may leave to its fields.
     let mut begin = 0;
     for end in 1..=parts.len() {
-        let ends = end == parts.len() || matches!(&parts[end], Part::Literal(text) if text.contains('/'));
+        let ends =
+            end == parts.len() || matches!(&parts[end], Part::Literal(text) if text.contains('/'));
         if ends {
             share(&mut parts[begin..], end - begin, NAME_BYTES_MAX)?;
             begin = end;
@@ -140,7 +145,10 @@ fn topic(parts: &mut [Part]) -> Result<(), String> {
         Part::Literal(text) => Some(text),
         _ => None,
     });
-    if text.is_empty() || literals.clone().any(|text| text.contains('*')) || !text.chars().all(is_legal) {
+    if text.is_empty()
+        || literals.clone().any(|text| text.contains('*'))
+        || !text.chars().all(is_legal)
+    {
         return Err("no name of a topic; write letters, digits, `.`, `_` and `-`".to_owned());
     }
     let first = parts.iter().position(is_field);

@@ -78,7 +78,10 @@ fn the_day_of_the_year_counts_leap_days() {
         Piece::of('j').unwrap().push(seconds * 1_000_000_000, &mut out);
         String::from_utf8(out).unwrap()
     };
-    assert_eq!((day(0), day(951_827_696), day(951_913_696)), ("001".into(), "060".into(), "061".into()));
+    assert_eq!(
+        (day(0), day(951_827_696), day(951_913_696)),
+        ("001".into(), "060".into(), "061".into())
+    );
     assert_eq!((day(1_735_603_200), day(1_767_139_200)), ("366".into(), "365".into()));
 }
 
@@ -93,7 +96,9 @@ fn a_field_that_is_missing_has_a_placeholder_and_says_so() {
 #[test]
 fn what_differs_between_rows_is_known_beforehand() {
     let of = |text| Template::parse(text, Use::Text).unwrap();
-    assert!(of("a %% b").is_constant() && !of("%F").is_constant() && !of("{{ host }}").is_constant());
+    assert!(
+        of("a %% b").is_constant() && !of("%F").is_constant() && !of("{{ host }}").is_constant()
+    );
     let mut batch = self::of(b"line\n");
     let per_row = |text, batch: &Batch| of(text).per_row(batch);
     assert!(per_row("{{ offset }}", &batch) && per_row("x{{message}}", &batch));
@@ -122,11 +127,16 @@ fn hostile_values_stay_one_name_of_their_path() {
 
 #[test]
 fn a_long_value_is_cut_and_stays_different() {
-    for long in ["x".repeat(10_000), "/".repeat(10_000), "é".repeat(5_000), "\u{1}é€".repeat(3_000)] {
+    for long in ["x".repeat(10_000), "/".repeat(10_000), "é".repeat(5_000), "\u{1}é€".repeat(3_000)]
+    {
         let (one, two) = (path(&long), path(&(long.clone() + "y")));
         assert_ne!(one, two);
         let name = one.strip_prefix("/out/").unwrap().strip_suffix("/x.log").unwrap();
-        assert!((NAME_BYTES_MAX - 8..=NAME_BYTES_MAX).contains(&name.len()), "{}: {name}", name.len());
+        assert!(
+            (NAME_BYTES_MAX - 8..=NAME_BYTES_MAX).contains(&name.len()),
+            "{}: {name}",
+            name.len()
+        );
         let (one, two) = (topic(&long), topic(&(long.clone() + "y")));
         assert!(one != two && one.len() <= TOPIC_BYTES_MAX, "{one}");
     }
@@ -134,7 +144,10 @@ fn a_long_value_is_cut_and_stays_different() {
     let template = "/out/a-{{ v }}-{{ message }}-%F.json.gz";
     let batch = with_value_and_line(&"v".repeat(300), &b"m".repeat(300));
     let name = String::from_utf8(rendered(template, Use::Path, &batch, 0).0).unwrap();
-    assert!(name.ends_with("-2026-11-21.json.gz") && name.contains("vvv") && name.contains("mmm"), "{name}");
+    assert!(
+        name.ends_with("-2026-11-21.json.gz") && name.contains("vvv") && name.contains("mmm"),
+        "{name}"
+    );
     assert!(name.len() - "/out/".len() <= NAME_BYTES_MAX, "{name}");
 }
 
@@ -182,9 +195,14 @@ fn what_is_wrong_is_said_with_what_to_write_instead() {
     for (found, expected) in all {
         assert!(found.starts_with(expected), "{found}\n{expected}");
     }
-    for good in
-        ["out.log", "%F.log", "/%F/{{ host }}", "logs/{{ host }}", "./{{ host }}", "/a/../b-{{ host }}"]
-    {
+    for good in [
+        "out.log",
+        "%F.log",
+        "/%F/{{ host }}",
+        "logs/{{ host }}",
+        "./{{ host }}",
+        "/a/../b-{{ host }}",
+    ] {
         Template::parse(good, Use::Path).unwrap();
     }
 }

@@ -31,7 +31,8 @@ pub enum Field {
 }
 
 impl Field {
-    /// The field of this name; a name that no event has by itself is that of a field of the line or of an attribute.
+    /// The field of this name; a name that no event has by itself is that of a field of the line or
+    /// of an attribute.
     pub fn named(name: &str) -> Field {
         match name {
             "host" => Field::Host,
@@ -55,21 +56,30 @@ impl Field {
         match self {
             Offset | Id | PreviousOffset | Truncated | Message => true,
             Timestamp => batch.time.is_some(),
-            Field::Named(name) => batch.fields.get(name).is_some() || batch.fields.get(MEMBERS).is_some(),
+            Field::Named(name) => {
+                batch.fields.get(name).is_some() || batch.fields.get(MEMBERS).is_some()
+            }
             _ => false,
         }
     }
 
     /// The field's value; `None` if the event has no such field.
-    pub fn of<'b>(&self, batch: &'b Batch, segment: &'b Segment, row: usize) -> Option<Cow<'b, [u8]>> {
+    pub fn of<'b>(
+        &self,
+        batch: &'b Batch,
+        segment: &'b Segment,
+        row: usize,
+    ) -> Option<Cow<'b, [u8]>> {
         let value: &[u8] = match self {
             Field::Host => batch.source.host.as_bytes(),
             Field::Source => batch.source.id.as_bytes(),
             Field::File => Some(segment.origin.name.as_bytes()).filter(|name| !name.is_empty())?,
             Field::Message => batch.text(row),
             Field::Named(name) => {
-                let column = batch.fields.get(name).and_then(|column| batch.value(column, row).plain());
-                let found = column.or_else(|| batch.fields.member(name, &batch.block, row)?.plain());
+                let column =
+                    batch.fields.get(name).and_then(|column| batch.value(column, row).plain());
+                let found =
+                    column.or_else(|| batch.fields.member(name, &batch.block, row)?.plain());
                 if found.is_some() {
                     return found;
                 }
@@ -88,7 +98,9 @@ impl Field {
     fn made(&self, batch: &Batch, segment: &Segment, row: usize) -> Vec<u8> {
         let mut out = Vec::new();
         match self {
-            Field::Id => drop(write!(out, "{:016x}-{}", segment.origin.id, batch.offset(segment, row))),
+            Field::Id => {
+                drop(write!(out, "{:016x}-{}", segment.origin.id, batch.offset(segment, row)))
+            }
             Field::FileId => drop(write!(out, "{:016x}", segment.origin.id)),
             Field::Offset => push_decimal(&mut out, batch.offset(segment, row)),
             Field::PreviousOffset => push_decimal(&mut out, batch.offset(segment, row - 1)),
@@ -207,7 +219,9 @@ fn push_topic(value: &[u8], out: &mut Vec<u8>) {
         // An underscore stays where it cannot be taken for an escape.
         let looks_escaped = || is_hex(value.get(at + 1)) && is_hex(value.get(at + 2));
         match byte {
-            b'_' if value.get(at + 1) == Some(&b'-') || looks_escaped() => out.extend_from_slice(b"_5f"),
+            b'_' if value.get(at + 1) == Some(&b'-') || looks_escaped() => {
+                out.extend_from_slice(b"_5f")
+            }
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'_' | b'-' => out.push(*byte),
             byte => drop(write!(out, "_{byte:02x}")),
         }

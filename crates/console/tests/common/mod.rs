@@ -4,7 +4,9 @@
 
 use millstream_console::{Console, ConsoleConfig, start};
 use millstream_model::{CountersSnapshot, Held, OriginTotals};
-use millstream_snapshot::{CheckpointSnapshot, ComponentSnapshot, FileSnapshot, SinkProgress, Snapshot};
+use millstream_snapshot::{
+    CheckpointSnapshot, ComponentSnapshot, FileSnapshot, SinkProgress, Snapshot,
+};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
@@ -34,8 +36,11 @@ impl Fixture {
     }
 
     pub fn in_folder(dir: TempDir, listen: IpAddr) -> Fixture {
-        let runtime =
-            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
         let ready = Arc::new(AtomicBool::new(false));
         let config = ConsoleConfig {
             listen: SocketAddr::new(listen, 0),
@@ -61,7 +66,8 @@ impl Fixture {
     /// Asks over TCP with a fitting `Host` and the given header lines.
     pub fn ask(&self, path: &str, headers: &[&str]) -> Response {
         let host = format!("Host: {}", self.console().tcp);
-        let headers: Vec<&str> = [host.as_str()].into_iter().chain(headers.iter().copied()).collect();
+        let headers: Vec<&str> =
+            [host.as_str()].into_iter().chain(headers.iter().copied()).collect();
         exchange(self.tcp(), "GET", path, &headers)
     }
 
@@ -89,7 +95,12 @@ impl Response {
 }
 
 /// Sends a request and reads to the end of the connection.
-pub fn exchange(mut stream: impl Read + Write, method: &str, path: &str, headers: &[&str]) -> Response {
+pub fn exchange(
+    mut stream: impl Read + Write,
+    method: &str,
+    path: &str,
+    headers: &[&str],
+) -> Response {
     let lines: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
     stream.write_all(format!("{method} {path} HTTP/1.1\r\n{lines}\r\n").as_bytes()).unwrap();
     let mut text = String::new();
@@ -130,7 +141,8 @@ pub fn snapshot() -> Snapshot {
         oldest_seconds: 0.75,
         lag_seconds: lag as f64 / 1024.0,
     };
-    let totals = OriginTotals { disorder: 5, misfits: 6, rotations: 7, truncations: 8, long_lines: 9 };
+    let totals =
+        OriginTotals { disorder: 5, misfits: 6, rotations: 7, truncations: 8, long_lines: 9 };
     let source = ComponentSnapshot {
         sinks: vec![lag("out", 4096), lag("copy", 0)],
         troubles: [("/var/log/*.txt".to_owned(), "matches no file".to_owned())].into(),
@@ -141,7 +153,8 @@ pub fn snapshot() -> Snapshot {
     };
     let out = ComponentSnapshot { buffer_bytes: Some(512), ..part("out", "file", "sink") };
     let trouble = Some("disk \"full\"\nthe second line".to_owned());
-    let copy = ComponentSnapshot { buffer_bytes: Some(0), trouble, ..part("copy", "blackhole", "sink") };
+    let copy =
+        ComponentSnapshot { buffer_bytes: Some(0), trouble, ..part("copy", "blackhole", "sink") };
     let checkpoints = CheckpointSnapshot {
         trouble: Some("checkpoints cannot be committed: disk full".to_owned()),
         committed_seconds: 12.5,
@@ -153,12 +166,17 @@ pub fn snapshot() -> Snapshot {
         uptime_seconds: 60.0,
         memory_granted_bytes: 1 << 20,
         memory_grant_bytes_max: 1 << 28,
-        components: vec![source, part("back\\slash\"quote\nline", "filter", "transform"), out, copy],
+        components: vec![
+            source,
+            part("back\\slash\"quote\nline", "filter", "transform"),
+            out,
+            copy,
+        ],
     }
 }
 
-/// More files than have metrics of their own, all of one path, in no order. The lag of the n-th is n
-/// bytes.
+/// More files than have metrics of their own, all of one path, in no order. The lag of the n-th is
+/// n bytes.
 fn files() -> Vec<FileSnapshot> {
     let file = |n: u64| FileSnapshot {
         held_by: None,

@@ -21,7 +21,10 @@ fn tags_are_strings_true_and_arrays_of_those() {
         owned(&[("a", "1"), ("b", ""), ("c", "x"), ("c", ""), ("c", "y"), ("d", "")])
     );
     assert_eq!(pairs(r#"{"a\"b":"c\\d","e":["\u00e9"]}"#), owned(&[("a\"b", "c\\d"), ("e", "é")]));
-    assert_eq!(pairs(" { \"a\" : [ \"1\" , \"2\" ] , \"b\" : \"\" } "), pairs(r#"{"a":["1","2"],"b":""}"#));
+    assert_eq!(
+        pairs(" { \"a\" : [ \"1\" , \"2\" ] , \"b\" : \"\" } "),
+        pairs(r#"{"a":["1","2"],"b":""}"#)
+    );
 }
 
 #[test]
@@ -32,9 +35,17 @@ fn what_others_write_as_tags_is_given_as_it_is_written() {
 
 #[test]
 fn what_is_no_tags_is_refused() {
-    for object in
-        ["", "[]", "{", "{\"a\"}", "{\"a\":}", "{\"a\":{}}", "{\"a\":[[]]}", "{\"a\":\"1\"", "{\"a\":\"1\\"]
-    {
+    for object in [
+        "",
+        "[]",
+        "{",
+        "{\"a\"}",
+        "{\"a\":}",
+        "{\"a\":{}}",
+        "{\"a\":[[]]}",
+        "{\"a\":\"1\"",
+        "{\"a\":\"1\\",
+    ] {
         assert_eq!(pairs(object), Err(NoTags), "{object}");
     }
 }
@@ -52,14 +63,22 @@ fn a_sketch_is_read_whatever_the_order_of_its_members() {
 #[test]
 fn a_sketch_that_is_none_is_refused() {
     let sketch = |values: &str, weights: &str| {
-        let text = format!(r#"{{"count":1,"sum":1,"min":1,"max":1,"values":{values},"weights":{weights}}}"#);
+        let text = format!(
+            r#"{{"count":1,"sum":1,"min":1,"max":1,"values":{values},"weights":{weights}}}"#
+        );
         SketchText::parse(text.as_bytes()).is_some()
     };
     assert!(sketch("[]", "[]") && sketch("[1,2]", "[1,1]"));
-    let wrong = [("[1]", "[]"), ("[2,1]", "[1,1]"), ("[1,1]", "[1,1]"), ("[1]", "[0]"), ("[1]", "[-1]")];
-    wrong.iter().for_each(|(values, weights)| assert!(!sketch(values, weights), "{values} {weights}"));
-    let wrong = [("[\"1\"]", "[1]"), ("[1e999]", "[1]"), ("1", "1"), ("[1", "[1]"), ("[1 2]", "[1,1]")];
-    wrong.iter().for_each(|(values, weights)| assert!(!sketch(values, weights), "{values} {weights}"));
+    let wrong =
+        [("[1]", "[]"), ("[2,1]", "[1,1]"), ("[1,1]", "[1,1]"), ("[1]", "[0]"), ("[1]", "[-1]")];
+    wrong
+        .iter()
+        .for_each(|(values, weights)| assert!(!sketch(values, weights), "{values} {weights}"));
+    let wrong =
+        [("[\"1\"]", "[1]"), ("[1e999]", "[1]"), ("1", "1"), ("[1", "[1]"), ("[1 2]", "[1,1]")];
+    wrong
+        .iter()
+        .for_each(|(values, weights)| assert!(!sketch(values, weights), "{values} {weights}"));
     assert_eq!(SketchText::parse(br#"{"count":1,"sum":1,"min":1,"values":[],"weights":[]}"#), None);
     let limits = br#"{"count":1,"sum":1,"min":2,"max":1,"values":[1],"weights":[1]}"#;
     assert_eq!(SketchText::parse(limits), None, "the smallest is above the largest");

@@ -86,8 +86,8 @@ pub struct ReadMetric<'b> {
 }
 
 impl<'b> ReadMetric<'b> {
-    /// Keys and values of its tags, in the order in which they were written; an empty value is none. A key with
-    /// several values comes several times.
+    /// Keys and values of its tags, in the order in which they were written; an empty value is
+    /// none. A key with several values comes several times.
     pub fn tags(&self) -> impl Iterator<Item = (&'b str, &'b str)> + use<'b> {
         self.tags.iter().copied()
     }
@@ -228,8 +228,9 @@ impl<'a> Block<'a> {
         if values.len() != keys.len() {
             return Err(DecodeError("values of another number of keys"));
         }
-        let keysets =
-            list(&mut members.get(key::KEYSETS)?, |reader| list(reader, |reader| reader.index(keys.len())))?;
+        let keysets = list(&mut members.get(key::KEYSETS)?, |reader| {
+            list(reader, |reader| reader.index(keys.len()))
+        })?;
         let mut reader = members.get(key::TAGSETS)?;
         let mut used = vec![0; keys.len()];
         for _ in 0..reader.array()? {
@@ -264,12 +265,15 @@ impl<'a> Block<'a> {
         if members.get(key::ROWS)?.whole()? != rows as i64 {
             return Err(DecodeError("not as many values as rows"));
         }
-        let mut names = column(members.get(key::NAME)?, rows, |r| r.index(self.names.len()))?.into_iter();
+        let mut names =
+            column(members.get(key::NAME)?, rows, |r| r.index(self.names.len()))?.into_iter();
         let mut tagsets = sums(members.get(key::TAGS)?, rows)?.into_iter();
-        let mut kinds = column(members.get(key::TYPE)?, rows, |reader| reader.index(9))?.into_iter();
+        let mut kinds =
+            column(members.get(key::TYPE)?, rows, |reader| reader.index(9))?.into_iter();
         let mut times = sums(members.get(key::TIME)?, rows)?.into_iter();
         let mut intervals = column(members.get(key::INTERVAL)?, rows, interval)?.into_iter();
-        let all = (&mut names).zip(&mut tagsets).zip(&mut kinds).zip(&mut times).zip(&mut intervals);
+        let all =
+            (&mut names).zip(&mut tagsets).zip(&mut kinds).zip(&mut times).zip(&mut intervals);
         for (value, ((((name, tagset), kind), time_ns), interval)) in values.into_iter().zip(all) {
             if !(0..self.tag_ends.len() as i64).contains(&tagset) {
                 return Err(DecodeError("an index beyond its list"));
@@ -286,7 +290,8 @@ impl<'a> Block<'a> {
     pub fn metrics(&self) -> impl ExactSizeIterator<Item = ReadMetric<'_>> {
         self.rows.iter().map(|row| {
             let end = self.tag_ends[row.tagset as usize];
-            let begin = row.tagset.checked_sub(1).map_or(0, |before| self.tag_ends[before as usize]);
+            let begin =
+                row.tagset.checked_sub(1).map_or(0, |before| self.tag_ends[before as usize]);
             ReadMetric {
                 name: self.names[row.name as usize],
                 kind: [Kind::Counter, Kind::Gauge, Kind::Distribution][row.kind as usize % 3],
@@ -313,7 +318,8 @@ fn value(reader: &mut Reader<'_>) -> Result<ReadValue, DecodeError> {
     if reader.array()? != 6 {
         return Err(DecodeError("a distribution without its six parts"));
     }
-    let [count, sum, min, max] = [reader.number()?, reader.number()?, reader.number()?, reader.number()?];
+    let [count, sum, min, max] =
+        [reader.number()?, reader.number()?, reader.number()?, reader.number()?];
     let values = list(reader, Reader::number)?;
     let weights = match reader.is_array() {
         true => list(reader, Reader::number)?,

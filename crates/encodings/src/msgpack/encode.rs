@@ -21,7 +21,8 @@ const KEYSETS: u32 = 2;
 const TEXTS: u32 = 3;
 const VALUES: u32 = 4;
 
-/// Stands in a tag set for the next value of its key: those come in the order in which they were new.
+/// Stands in a tag set for the next value of its key: those come in the order in which they were
+/// new.
 const NEW: u64 = 0;
 
 /// Bytes of a block that are neither dictionaries nor columns nor what is shared, at most.
@@ -137,8 +138,8 @@ pub struct BlockEncoder {
 }
 
 impl BlockEncoder {
-    /// An encoder whose hashes depend on `seed`: a random one, or somebody could send tags that all fall into one
-    /// place.
+    /// An encoder whose hashes depend on `seed`: a random one, or somebody could send tags that all
+    /// fall into one place.
     pub fn new(seed: u64) -> BlockEncoder {
         BlockEncoder {
             names: Dictionary::default(),
@@ -163,7 +164,8 @@ impl BlockEncoder {
     #[inline]
     pub fn bytes(&self) -> usize {
         let columns = [&self.name, &self.tags, &self.kinds, &self.times, &self.intervals];
-        let columns = columns.iter().map(|column| column.bytes.len()).sum::<usize>() + self.values.len();
+        let columns =
+            columns.iter().map(|column| column.bytes.len()).sum::<usize>() + self.values.len();
         FRAME_BYTES_MAX + columns + self.names.bytes.len() + self.tables.bytes()
     }
 
@@ -188,7 +190,8 @@ impl BlockEncoder {
         Ok(())
     }
 
-    /// Appends the block to `out` and begins the next. Nothing is appended of a block without metrics.
+    /// Appends the block to `out` and begins the next. Nothing is appended of a block without
+    /// metrics.
     pub fn finish(&mut self, shared: &Shared<'_>, out: &mut Vec<u8>) {
         if self.rows > 0 {
             out.reserve(self.bytes());
@@ -234,7 +237,8 @@ impl BlockEncoder {
         self.names.clear();
         self.tables.clear();
         self.rows = 0;
-        let columns = [&mut self.name, &mut self.tags, &mut self.kinds, &mut self.times, &mut self.intervals];
+        let columns =
+            [&mut self.name, &mut self.tags, &mut self.kinds, &mut self.times, &mut self.intervals];
         columns.into_iter().for_each(Column::clear);
         self.values.clear();
     }
@@ -263,7 +267,9 @@ fn push_list(name: &str, list: &Dictionary, out: &mut Vec<u8>) {
 
 fn push_sketch(sketch: &SketchText<'_>, out: &mut Vec<u8>) {
     push_array(6, out);
-    [sketch.count, sketch.sum, sketch.min, sketch.max].iter().for_each(|number| push_number(*number, out));
+    [sketch.count, sketch.sum, sketch.min, sketch.max]
+        .iter()
+        .for_each(|number| push_number(*number, out));
     push_array(sketch.points().len(), out);
     sketch.points().for_each(|(value, _)| push_number(value, out));
     let mut weights = sketch.points().map(|(_, weight)| weight);
@@ -311,7 +317,9 @@ impl TagTables {
             key.values.clear();
             key.recent = (0, 0, u32::MAX);
         }
-        [&mut self.keys, &mut self.keysets, &mut self.tagsets].into_iter().for_each(Dictionary::clear);
+        [&mut self.keys, &mut self.keysets, &mut self.tagsets]
+            .into_iter()
+            .for_each(Dictionary::clear);
         self.key_places.clear();
         self.value_bytes = 0;
         self.texts.clear();
@@ -348,7 +356,12 @@ impl TagTables {
     }
 
     #[inline(never)]
-    fn new_tagset(&mut self, object: &[u8], missing: Missing, scratch: &mut Scratch) -> Result<u32, NoTags> {
+    fn new_tagset(
+        &mut self,
+        object: &[u8],
+        missing: Missing,
+        scratch: &mut Scratch,
+    ) -> Result<u32, NoTags> {
         self.row_keys.clear();
         self.row_values.clear();
         let answer = tags(object, scratch, |key, value| self.tag(key, value));
@@ -357,7 +370,8 @@ impl TagTables {
         push_uint(keyset.into(), &mut self.tagsets.bytes);
         self.tagsets.bytes.extend_from_slice(&self.row_values);
         self.tagsets.len += 1;
-        // What was taken apart of no tags is a set that nobody has: the values that are new in it count.
+        // What was taken apart of no tags is a set that nobody has: the values that are new in it
+        // count.
         answer?;
         let index = self.tagsets.len - 1;
         self.interner.put(missing, self.texts.len(), object.len(), index);
@@ -407,7 +421,8 @@ impl TagTables {
                 self.interner.put(missing, start, key.len(), index);
                 self.key_places.push((start, key.len()));
                 if self.values.len() < self.key_places.len() {
-                    self.values.push(KeyValues { recent: (0, 0, u32::MAX), ..KeyValues::default() });
+                    self.values
+                        .push(KeyValues { recent: (0, 0, u32::MAX), ..KeyValues::default() });
                 }
                 index
             }

@@ -33,13 +33,14 @@ struct Entry {
     index: u32,
 }
 
-/// Finds texts of several dictionaries. A hash table with open addressing, whose hashes nobody outside can tell.
+/// Finds texts of several dictionaries. A hash table with open addressing, whose hashes nobody
+/// outside can tell.
 #[derive(Debug)]
 pub struct Interner {
     seed: u64,
     shared: SharedSeed,
-    /// One more than the index of an entry, and above it 32 bits of its hash; 0 where there is none. At most half of it
-    /// is taken.
+    /// One more than the index of an entry, and above it 32 bits of its hash; 0 where there is
+    /// none. At most half of it is taken.
     places: Vec<u64>,
     entries: Vec<Entry>,
     /// By entry, for when the table grows.
@@ -72,7 +73,13 @@ pub struct Missing {
 impl Interner {
     pub fn new(seed: u64) -> Interner {
         let shared = SharedSeed::from_u64(seed);
-        Interner { seed, shared, places: vec![0; PLACES_MIN], entries: Vec::new(), hashes: Vec::new() }
+        Interner {
+            seed,
+            shared,
+            places: vec![0; PLACES_MIN],
+            entries: Vec::new(),
+            hashes: Vec::new(),
+        }
     }
 
     pub fn clear(&mut self) {

@@ -103,7 +103,9 @@ impl<'a> Reader<'a> {
 
     pub fn text(&mut self) -> Result<&'a str, DecodeError> {
         match self.item()? {
-            Item::Text(text) => std::str::from_utf8(text).map_err(|_| DecodeError("a string is no UTF-8")),
+            Item::Text(text) => {
+                std::str::from_utf8(text).map_err(|_| DecodeError("a string is no UTF-8"))
+            }
             _ => Err(DecodeError("no string where one should be")),
         }
     }

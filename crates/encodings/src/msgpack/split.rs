@@ -6,7 +6,8 @@ use crate::metric::{Metric, SketchText, Value};
 use millstream_columns::push_json_string;
 use std::io::Write;
 
-/// The first and the second half of the metrics of a block, as blocks; `None` if it has fewer than two, or is none.
+/// The first and the second half of the metrics of a block, as blocks; `None` if it has fewer than
+/// two, or is none.
 ///
 /// For one that an endpoint refuses: what it takes of it is found by halving.
 pub fn split(block: &[u8]) -> Option<[Vec<u8>; 2]> {
@@ -33,13 +34,22 @@ fn part(block: &Block<'_>, rows: std::ops::Range<usize>) -> Vec<u8> {
         let ReadMetric { kind, temporality, time_ns, interval, .. } = metric;
         let name = metric.name.as_bytes();
         // What was read of a block are tags.
-        let _ = encoder.push(&Metric { name, tags: &tags, kind, temporality, value, time_ns, interval });
+        let _ = encoder.push(&Metric {
+            name,
+            tags: &tags,
+            kind,
+            temporality,
+            value,
+            time_ns,
+            interval,
+        });
     }
     encoder.finish(&Shared { meta: &block.meta, attributes: &block.attributes }, &mut out);
     out
 }
 
-/// The tags of a metric as an object. A key may come twice in it, which [`crate::metric::tags`] does not mind.
+/// The tags of a metric as an object. A key may come twice in it, which [`crate::metric::tags`]
+/// does not mind.
 fn object(metric: &ReadMetric<'_>, out: &mut Vec<u8>) {
     out.clear();
     out.push(b'{');
@@ -58,7 +68,8 @@ fn sketch_object(sketch: &Sketch, out: &mut Vec<u8>) {
     let Sketch { count, sum, min, max, points } = sketch;
     out.clear();
     // Writing to memory does not fail.
-    let _ = write!(out, r#"{{"count":{count:?},"sum":{sum:?},"min":{min:?},"max":{max:?},"values":["#);
+    let _ =
+        write!(out, r#"{{"count":{count:?},"sum":{sum:?},"min":{min:?},"max":{max:?},"values":["#);
     let mut push = |numbers: &mut dyn Iterator<Item = f64>, end: &str| {
         for (index, number) in numbers.enumerate() {
             let comma = if index > 0 { "," } else { "" };

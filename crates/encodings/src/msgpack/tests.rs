@@ -25,11 +25,20 @@ impl Own {
             None => Value::Number(self.number),
         };
         let Own { kind, temporality, time_ns, interval, .. } = *self;
-        Metric { name: self.name.as_bytes(), tags: &self.object, kind, temporality, value, time_ns, interval }
+        Metric {
+            name: self.name.as_bytes(),
+            tags: &self.object,
+            kind,
+            temporality,
+            value,
+            time_ns,
+            interval,
+        }
     }
 
     fn assert_same(&self, read: &ReadMetric<'_>) {
-        let tags: Vec<(String, String)> = read.tags().map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
+        let tags: Vec<(String, String)> =
+            read.tags().map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
         assert_eq!((&self.name[..], &self.tags), (read.name, &tags));
         assert_eq!((self.kind, self.temporality), (read.kind, read.temporality));
         assert_eq!((self.time_ns, self.interval), (read.time_ns, read.interval));
@@ -94,9 +103,20 @@ fn own() -> impl Strategy<Value = Own> {
     ("[a-d]|.{1,300}", tags, kinds, number(), sketch(), time, interval).prop_map(
         |(name, tags, (kind, temporality), number, sketch, time_ns, interval)| {
             let kind = [Kind::Counter, Kind::Gauge, Kind::Distribution][kind];
-            let temporality = [Temporality::None, Temporality::Delta, Temporality::Cumulative][temporality];
+            let temporality =
+                [Temporality::None, Temporality::Delta, Temporality::Cumulative][temporality];
             let sketch = (kind == Kind::Distribution).then_some(sketch);
-            Own { name, object: object(&tags), tags, kind, temporality, number, sketch, time_ns, interval }
+            Own {
+                name,
+                object: object(&tags),
+                tags,
+                kind,
+                temporality,
+                number,
+                sketch,
+                time_ns,
+                interval,
+            }
         },
     )
 }
@@ -209,7 +229,10 @@ fn what_a_later_version_adds_is_read_over_and_another_version_is_not_read() {
     assert_eq!(blocks(&later).next().unwrap().unwrap().metrics().len(), 1);
     let mut other = block;
     other[3] = 2;
-    assert_eq!(blocks(&other).next().unwrap().unwrap_err(), DecodeError("a version that is not known"));
+    assert_eq!(
+        blocks(&other).next().unwrap().unwrap_err(),
+        DecodeError("a version that is not known")
+    );
 }
 
 #[test]

@@ -28,7 +28,8 @@ pub fn push_int(number: i64, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends a finite number: as a whole one if it is one, else as the shortest float that is the same.
+/// Appends a finite number: as a whole one if it is one, else as the shortest float that is the
+/// same.
 #[inline(always)]
 pub fn push_number(number: f64, out: &mut Vec<u8>) {
     let whole = number as i64;

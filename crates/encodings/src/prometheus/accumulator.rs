@@ -1,7 +1,7 @@
 //! The series: deltas added up, labels made once, what is idle forgotten.
 //!
-//! A series is found by the hash of its name and tags as they arrived, so labels are made, and texts looked at, only
-//! when it is new. Names that come to the same labels are one series.
+//! A series is found by the hash of its name and tags as they arrived, so labels are made, and
+//! texts looked at, only when it is new. Names that come to the same labels are one series.
 
 use super::distribution::{Histogram, saturating};
 use super::form::{Form, split_block};
@@ -12,7 +12,8 @@ use crate::metric::Kind;
 use hashbrown::HashTable;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// How far ahead of the clock a value may be. One that is years ahead would keep its series from going on.
+/// How far ahead of the clock a value may be. One that is years ahead would keep its series from
+/// going on.
 const AHEAD_MS_MAX: i64 = 10 * 60 * 1000;
 
 /// What an accumulator does.
@@ -26,11 +27,12 @@ pub struct Options {
     pub expire_seconds: u32,
     /// Most series that are known at a time; several names that come to the same labels count each.
     pub series_max: usize,
-    /// Whether a new sum begins with a 0 at the beginning of its first period: its increase is right from the start,
-    /// also behind a restart.
+    /// Whether a new sum begins with a 0 at the beginning of its first period: its increase is
+    /// right from the start, also behind a restart.
     pub starts_at_zero: bool,
-    /// Of the hashes of labels and texts, a secret: with a known one, somebody could send series that all fall into one
-    /// place of a table, and each of them would take longer than the one before.
+    /// Of the hashes of labels and texts, a secret: with a known one, somebody could send series
+    /// that all fall into one place of a table, and each of them would take longer than the one
+    /// before.
     pub seed: u64,
 }
 
@@ -74,7 +76,8 @@ struct Known {
     seen: u32,
 }
 
-/// Where the entry is that gives something out with these labels. The hash is kept: a table that grows would have to read all labels again.
+/// Where the entry is that gives something out with these labels. The hash is kept: a table that
+/// grows would have to read all labels again.
 struct Labelled {
     hash: u32,
     entry: u32,
@@ -131,12 +134,14 @@ pub struct Accumulator<F> {
     free: Vec<u32>,
     set: LabelSet,
     room: Vec<u8>,
-    /// Seconds that count for series that are idle: those of an outage, in which nothing is added, do not.
+    /// Seconds that count for series that are idle: those of an outage, in which nothing is added,
+    /// do not.
     clock: u32,
     /// Wall clock of the last tick, in seconds since 1970; 0 before the first.
     ticked: u32,
     swept: u32,
-    /// The latest time of what was forgotten, in milliseconds since 1970: what comes back goes on behind it.
+    /// The latest time of what was forgotten, in milliseconds since 1970: what comes back goes on
+    /// behind it.
     forgotten_ms: i64,
 }
 
@@ -169,8 +174,8 @@ impl<F: Form> Accumulator<F> {
         self.set.take_cut()
     }
 
-    /// Adds a row, whose texts are in `text`, and hands what its series is now to `to`. `now_ms` is the wall clock,
-    /// in milliseconds since 1970.
+    /// Adds a row, whose texts are in `text`, and hands what its series is now to `to`. `now_ms` is
+    /// the wall clock, in milliseconds since 1970.
     ///
     /// # Errors
     /// The row does not become a sample.
@@ -201,7 +206,10 @@ impl<F: Form> Accumulator<F> {
 
     /// Makes a series known; gives its entry, and whether that is new.
     #[cold]
-    pub(super) fn learn(&mut self, (rows, row, text): (&Rows, &Row, &[u8])) -> Result<(u32, bool), Refusal> {
+    pub(super) fn learn(
+        &mut self,
+        (rows, row, text): (&Rows, &Row, &[u8]),
+    ) -> Result<(u32, bool), Refusal> {
         if self.known.len() >= self.options.series_max {
             return Err(Refusal::TooManySeries);
         }
@@ -215,7 +223,8 @@ impl<F: Form> Accumulator<F> {
         Ok((index, is_new))
     }
 
-    /// The entry with the labels in `room`, and whether that is new. No label is that of two entries.
+    /// The entry with the labels in `room`, and whether that is new. No label is that of two
+    /// entries.
     fn entry_of(&mut self, row: &Row) -> Result<(u32, bool), Refusal> {
         let mut holders = F::blocks(&self.room).map(|block| self.holder(block));
         let first = holders.next().flatten();
@@ -232,7 +241,8 @@ impl<F: Form> Accumulator<F> {
         let entry = place(&mut self.entries, &mut self.free, entry);
         for block in F::blocks(&self.room) {
             let hash = self.hash(block);
-            self.by_labels.insert_unique(spread(hash), Labelled { hash, entry }, |of| spread(of.hash));
+            self.by_labels
+                .insert_unique(spread(hash), Labelled { hash, entry }, |of| spread(of.hash));
         }
         Ok((entry, true))
     }
@@ -240,7 +250,8 @@ impl<F: Form> Accumulator<F> {
     /// The entry that gives something out with these labels.
     fn holder(&self, block: &[u8]) -> Option<u32> {
         let hash = self.hash(block);
-        let has = |entry: u32| F::blocks(&self.entries[entry as usize].labels).any(|own| own == block);
+        let has =
+            |entry: u32| F::blocks(&self.entries[entry as usize].labels).any(|own| own == block);
         let found = self.by_labels.find(spread(hash), |of| of.hash == hash && has(of.entry));
         found.map(|of| of.entry)
     }
@@ -249,8 +260,8 @@ impl<F: Form> Accumulator<F> {
         xxh3_64_with_seed(block, self.options.seed) as u32
     }
 
-    /// Has the clock go on, at most by an eighth of the time after which series are forgotten: what is added behind
-    /// an outage comes late, not never.
+    /// Has the clock go on, at most by an eighth of the time after which series are forgotten: what
+    /// is added behind an outage comes late, not never.
     fn tick(&mut self, now_ms: i64) {
         let now = (now_ms / 1000) as u32;
         let passed = if self.ticked == 0 { 0 } else { now.saturating_sub(self.ticked) };
@@ -258,8 +269,8 @@ impl<F: Form> Accumulator<F> {
         self.clock = self.clock.saturating_add(passed.min(self.options.expire_seconds.div_ceil(8)));
     }
 
-    /// Forgets series that have been idle for too long, if it is time to look for them; to be called before rows are
-    /// added. `now_ms` is the wall clock. Whether any was forgotten.
+    /// Forgets series that have been idle for too long, if it is time to look for them; to be
+    /// called before rows are added. `now_ms` is the wall clock. Whether any was forgotten.
     pub fn sweep(&mut self, now_ms: i64) -> bool {
         self.tick(now_ms);
         let (clock, expire) = (self.clock, self.options.expire_seconds);
@@ -327,7 +338,8 @@ impl Entry {
     /// `forgotten_ms` is a time before which a sum may have been given out already.
     fn new(row: &Row, labels: &[u8], is_native: bool, forgotten_ms: i64) -> Entry {
         let is_sum = row.kind == Kind::Distribution || (row.kind == Kind::Counter && row.is_delta);
-        // A millisecond later than the last value of a series of the same name that ended with the period before.
+        // A millisecond later than the last value of a series of the same name that ended with the
+        // period before.
         let begin = row.time_ms - i64::from(row.interval_ms) + 1;
         Entry {
             labels: labels.into(),
@@ -353,8 +365,8 @@ impl Entry {
         self.kind == row.kind && (row.kind != Kind::Counter || self.is_sum == row.is_delta)
     }
 
-    /// Lets a value follow one whose time has not come yet: the clock was set back. Only where nobody is told the
-    /// times; a back end would refuse an earlier one.
+    /// Lets a value follow one whose time has not come yet: the clock was set back. Only where
+    /// nobody is told the times; a back end would refuse an earlier one.
     #[inline]
     fn forget_time_ahead<C: Collector>(&mut self, now_ms: i64) {
         if !C::LISTENS && !self.is_sum && self.last_ms > now_ms {
@@ -393,7 +405,8 @@ impl Entry {
         if !is_news {
             return Ok(());
         }
-        let mut point = Point { value: 0.0, time_ms: 0, created_ms: self.created_ms, kind: self.kind };
+        let mut point =
+            Point { value: 0.0, time_ms: 0, created_ms: self.created_ms, kind: self.kind };
         let is_new = std::mem::replace(&mut self.is_new, false);
         if is_new && starts_at_zero && self.created_ms > 0 && self.created_ms < row.time_ms {
             (point.time_ms, self.last_ms) = (self.created_ms, self.created_ms);
@@ -420,7 +433,9 @@ impl Entry {
         }
         match &self.distribution {
             Some(distribution) => tell_distribution(&self.labels, distribution, point, to),
-            None => split_block(&self.labels).into_iter().for_each(|(labels, _)| to.number(labels, point)),
+            None => split_block(&self.labels)
+                .into_iter()
+                .for_each(|(labels, _)| to.number(labels, point)),
         }
     }
 }

@@ -1,23 +1,27 @@
-//! What the values of a distribution come to: quantiles of the period, or buckets of a native histogram.
+//! What the values of a distribution come to: quantiles of the period, or buckets of a native
+//! histogram.
 
 use crate::metric::SketchText;
 
 /// How distributions are given out.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Distributions {
-    /// As summaries: these quantiles (0 to 1) of the period, and the sum and the count of all periods.
+    /// As summaries: these quantiles (0 to 1) of the period, and the sum and the count of all
+    /// periods.
     Summary(Vec<f64>),
     /// As native histograms of all periods.
     Native,
 }
 
-/// Resolution with which native histograms begin: a power of two has 2⁵ buckets, each 2.2 % wider than the one before.
+/// Resolution with which native histograms begin: a power of two has 2⁵ buckets, each 2.2 % wider
+/// than the one before.
 const SCHEMA: i32 = 5;
 
 /// The coarsest resolution there is: a bucket takes 2¹⁶ times what the one before takes.
 const SCHEMA_MIN: i32 = -4;
 
-/// Buckets of a histogram at most: ten powers of two at the first resolution. With more, pairs become one.
+/// Buckets of a histogram at most: ten powers of two at the first resolution. With more, pairs
+/// become one.
 const BUCKETS_MAX: usize = 320;
 
 /// Values closer to 0 than this are counted as 0. It is Prometheus' own.
@@ -32,9 +36,9 @@ pub(super) fn saturating(sum: f64) -> f64 {
 }
 
 impl Distributions {
-    /// Appends what a sketch comes to, for [`Accumulator`](super::Accumulator): its count and its sum, then the
-    /// quantiles; or the weight of 0, the number of buckets above 0, and all buckets as pairs of index and weight,
-    /// those above 0 first.
+    /// Appends what a sketch comes to, for [`Accumulator`](super::Accumulator): its count and its
+    /// sum, then the quantiles; or the weight of 0, the number of buckets above 0, and all buckets
+    /// as pairs of index and weight, those above 0 first.
     pub(super) fn push(&self, sketch: &SketchText<'_>, out: &mut Vec<f64>) {
         out.extend([sketch.count, sketch.sum]);
         match self {
@@ -45,15 +49,18 @@ impl Distributions {
 }
 
 /// Nearest rank: the smallest value that, with those below it, has this share of the weight.
-/// Quantiles are no whole floats, nor are the weights of a sample rate such as 0.3: their product may be a rank and a
-/// hair more, which would be the next one. This is more than the hair of a billion values.
+/// Quantiles are no whole floats, nor are the weights of a sample rate such as 0.3: their product
+/// may be a rank and a hair more, which would be the next one. This is more than the hair of a
+/// billion values.
 const UNDER_RANK: f64 = 1.0 - 1e-9;
 
 fn push_quantiles(sketch: &SketchText<'_>, quantiles: &[f64], out: &mut Vec<f64>) {
     let first = out.len();
     // NaN is Prometheus' answer where there are no values.
     let none = if sketch.count > 0.0 { sketch.max } else { f64::NAN };
-    out.extend(quantiles.iter().map(|quantile| if *quantile <= 0.0 { none.min(sketch.min) } else { none }));
+    out.extend(
+        quantiles.iter().map(|quantile| if *quantile <= 0.0 { none.min(sketch.min) } else { none }),
+    );
     let total: f64 = sketch.points().map(|(_, weight)| weight).sum();
     let mut below = 0.0;
     for (value, weight) in sketch.points() {
@@ -69,7 +76,8 @@ fn push_quantiles(sketch: &SketchText<'_>, quantiles: &[f64], out: &mut Vec<f64>
 }
 
 fn push_buckets(sketch: &SketchText<'_>, out: &mut Vec<f64>) {
-    let zero: f64 = sketch.points().filter(|(value, _)| is_zero(*value)).map(|(_, weight)| weight).sum();
+    let zero: f64 =
+        sketch.points().filter(|(value, _)| is_zero(*value)).map(|(_, weight)| weight).sum();
     out.extend([zero, 0.0]);
     let count_at = out.len() - 1;
     for is_positive in [true, false] {
@@ -94,7 +102,8 @@ fn is_zero(value: f64) -> bool {
     value.abs() <= ZERO_THRESHOLD
 }
 
-/// Index of the bucket of a value above 0: bucket `i` has what is above 2^((i-1)/32), up to 2^(i/32).
+/// Index of the bucket of a value above 0: bucket `i` has what is above 2^((i-1)/32), up to
+/// 2^(i/32).
 fn bucket(value: f64) -> i32 {
     // Above the threshold nothing is subnormal.
     let bits = value.to_bits();
@@ -190,12 +199,14 @@ mod tests {
         SketchText::parse(text.as_bytes()).unwrap()
     }
 
-    const FOUR: &str = r#"{"count":4,"sum":10,"min":1,"max":4,"values":[1,2,3,4],"weights":[1,1,1,1]}"#;
+    const FOUR: &str =
+        r#"{"count":4,"sum":10,"min":1,"max":4,"values":[1,2,3,4],"weights":[1,1,1,1]}"#;
 
     #[test]
     fn quantiles_are_nearest_rank() {
         let mut out = Vec::new();
-        Distributions::Summary(vec![0.0, 0.25, 0.26, 0.5, 0.75, 0.99, 1.0]).push(&sketch(FOUR), &mut out);
+        Distributions::Summary(vec![0.0, 0.25, 0.26, 0.5, 0.75, 0.99, 1.0])
+            .push(&sketch(FOUR), &mut out);
         assert_eq!(out, [4.0, 10.0, 1.0, 1.0, 2.0, 2.0, 3.0, 4.0, 4.0]);
         // 0.28 of 25 is 7, as a float a hair more.
         let values: Vec<f64> = (1..=25).map(f64::from).collect();
@@ -210,7 +221,8 @@ mod tests {
 
     #[test]
     fn quantiles_stay_between_the_smallest_and_the_largest_value() {
-        let text = r#"{"count":3,"sum":30,"min":9.9,"max":10.1,"values":[9.8,10.2],"weights":[1,2]}"#;
+        let text =
+            r#"{"count":3,"sum":30,"min":9.9,"max":10.1,"values":[9.8,10.2],"weights":[1,2]}"#;
         let mut out = Vec::new();
         Distributions::Summary(vec![0.1, 0.5]).push(&sketch(text), &mut out);
         assert_eq!(out, [3.0, 30.0, 9.9, 10.1]);
@@ -218,13 +230,18 @@ mod tests {
 
     #[test]
     fn a_bucket_ends_with_its_upper_bound() {
-        for (value, index) in [(1.0, 0), (2.0, 32), (0.5, -32), (1.0 + f64::EPSILON, 1), (1.999_999, 32)] {
+        for (value, index) in
+            [(1.0, 0), (2.0, 32), (0.5, -32), (1.0 + f64::EPSILON, 1), (1.999_999, 32)]
+        {
             assert_eq!(bucket(value), index, "{value}");
         }
         for value in [1e-30, 0.001, 0.3, 7.0, 1234.5, 1e300] {
             let index = f64::from(bucket(value));
             let (below, bound) = ((index - 1.0) / 32.0, index / 32.0);
-            assert!(below.exp2() * 0.999_999 < value && value <= bound.exp2() * 1.000_001, "{value}");
+            assert!(
+                below.exp2() * 0.999_999 < value && value <= bound.exp2() * 1.000_001,
+                "{value}"
+            );
         }
     }
 
@@ -232,9 +249,13 @@ mod tests {
     fn a_histogram_of_many_buckets_gets_a_coarser_resolution() {
         let mut histogram = Histogram::default();
         // A value on each side of 0.
-        let period = |index: i32| [2.0, 0.0, 0.0, 1.0, f64::from(index), 1.0, f64::from(index), 1.0];
+        let period =
+            |index: i32| [2.0, 0.0, 0.0, 1.0, f64::from(index), 1.0, f64::from(index), 1.0];
         (-100..60).for_each(|index| histogram.add(&period(index)));
-        assert_eq!((histogram.schema, histogram.positive.len(), histogram.negative.len()), (5, 160, 160));
+        assert_eq!(
+            (histogram.schema, histogram.positive.len(), histogram.negative.len()),
+            (5, 160, 160)
+        );
         histogram.add(&period(60));
         // Those of 59 and 60 are one now, as are those of -1 and 0.
         assert_eq!((histogram.schema, histogram.positive.len()), (4, 81));
@@ -257,7 +278,10 @@ mod tests {
         // Weights of the same bucket that are too large together arrive as infinite.
         let period = [1e308, -1e308, 1e308, 1.0, 0.0, 1e308, 0.0, f64::INFINITY];
         (0..3).for_each(|_| histogram.add(&period));
-        assert_eq!((histogram.count, histogram.sum, histogram.zero), (f64::MAX, f64::MIN, f64::MAX));
+        assert_eq!(
+            (histogram.count, histogram.sum, histogram.zero),
+            (f64::MAX, f64::MIN, f64::MAX)
+        );
         assert_eq!((histogram.positive[0].1, histogram.negative[0].1), (f64::MAX, f64::MAX));
         let mut buckets = vec![(1, 1e308), (2, 1e308)];
         halve(&mut buckets);
@@ -267,8 +291,7 @@ mod tests {
     #[test]
     fn periods_add_up_in_a_histogram() {
         let (mut numbers, mut histogram) = (Vec::new(), Histogram::default());
-        let text =
-            r#"{"count":6,"sum":1,"min":-2,"max":2,"values":[-2,-1,0,1,1.001,2],"weights":[1,1,1,1,1,1]}"#;
+        let text = r#"{"count":6,"sum":1,"min":-2,"max":2,"values":[-2,-1,0,1,1.001,2],"weights":[1,1,1,1,1,1]}"#;
         Distributions::Native.push(&sketch(text), &mut numbers);
         histogram.add(&numbers);
         histogram.add(&numbers);

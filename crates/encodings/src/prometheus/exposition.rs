@@ -22,8 +22,9 @@ impl TextFormat {
     /// The format that a scraper prefers, by its header `Accept`: OpenMetrics if it names it.
     pub fn of_accept(accept: &str) -> TextFormat {
         let refuses = |part: &str| part.split(';').any(|of| matches!(of.trim(), "q=0" | "q=0.0"));
-        let wants =
-            |part: &str| part.trim_start().starts_with("application/openmetrics-text") && !refuses(part);
+        let wants = |part: &str| {
+            part.trim_start().starts_with("application/openmetrics-text") && !refuses(part)
+        };
         if accept.split(',').any(wants) { TextFormat::OpenMetrics } else { TextFormat::Prometheus }
     }
 
@@ -60,7 +61,8 @@ struct Family {
 }
 
 impl Exposition {
-    /// No series yet. Distributions are given out as summaries, with no quantiles if the options say otherwise.
+    /// No series yet. Distributions are given out as summaries, with no quantiles if the options
+    /// say otherwise.
     pub fn new(options: Options) -> Exposition {
         let quantiles = match &options.distributions {
             Distributions::Summary(quantiles) => quantiles.iter().map(f64::to_string).collect(),
@@ -80,7 +82,8 @@ impl Exposition {
         self.accumulator.take_cut()
     }
 
-    /// Adds a row, whose texts are in `text`. `now_ms` is the wall clock, in milliseconds since 1970.
+    /// Adds a row, whose texts are in `text`. `now_ms` is the wall clock, in milliseconds since
+    /// 1970.
     ///
     /// # Errors
     /// It cannot be given out.
@@ -107,9 +110,11 @@ impl Exposition {
         }
     }
 
-    /// Whether lines of a new metric would be those of another: a summary has some with `_sum` and `_count`.
+    /// Whether lines of a new metric would be those of another: a summary has some with `_sum` and
+    /// `_count`.
     fn is_reserved(&self, name: &[u8], kind: Kind) -> bool {
-        let is_summary = |stem| self.families.get(stem).is_some_and(|of| of.kind == Kind::Distribution);
+        let is_summary =
+            |stem| self.families.get(stem).is_some_and(|of| of.kind == Kind::Distribution);
         [&b"_sum"[..], b"_count"].iter().any(|suffix| {
             let has_other =
                 kind == Kind::Distribution && self.families.contains_key(&*[name, suffix].concat());
@@ -117,8 +122,8 @@ impl Exposition {
         })
     }
 
-    /// Forgets series that have been idle for too long, if it is time to look for them. Not while a text is written
-    /// in pieces: places move.
+    /// Forgets series that have been idle for too long, if it is time to look for them. Not while a
+    /// text is written in pieces: places move.
     pub fn sweep(&mut self, now_ms: i64) {
         if !self.accumulator.sweep(now_ms) {
             return;
@@ -130,7 +135,8 @@ impl Exposition {
         self.families.retain(|_, family| !family.entries.is_empty());
     }
 
-    /// Appends about `series_max` series from a place on; gives the place behind them, `None` at the end.
+    /// Appends about `series_max` series from a place on; gives the place behind them, `None` at
+    /// the end.
     pub fn write(
         &self,
         from: Place,
@@ -139,10 +145,12 @@ impl Exposition {
         out: &mut Vec<u8>,
     ) -> Option<Place> {
         let mut left = series_max;
-        let families = self.families.range::<[u8], _>((Bound::Included(&*from.family), Bound::Unbounded));
+        let families =
+            self.families.range::<[u8], _>((Bound::Included(&*from.family), Bound::Unbounded));
         for (name, family) in families {
             let goes_on = *from.family == **name;
-            let (first, mut has_type) = if goes_on { (from.written, from.has_type) } else { (0, false) };
+            let (first, mut has_type) =
+                if goes_on { (from.written, from.has_type) } else { (0, false) };
             for (at, index) in family.entries.iter().enumerate().skip(first) {
                 if left == 0 {
                     return Some(Place { family: name.clone(), written: at, has_type });
@@ -198,7 +206,9 @@ impl Exposition {
             out.push(b'"');
             push_value(*value, out);
         }
-        for (suffix, value) in [("_sum", distribution.total.sum), ("_count", distribution.total.count)] {
+        for (suffix, value) in
+            [("_sum", distribution.total.sum), ("_count", distribution.total.count)]
+        {
             let (name, labels) = entry.labels.split_at(name_len);
             [name, suffix.as_bytes(), labels].iter().for_each(|part| out.extend_from_slice(part));
             push_value(value, out);

@@ -14,8 +14,9 @@ pub trait Form {
     fn blocks(labels: &[u8]) -> impl Iterator<Item = &[u8]>;
 }
 
-/// As remote write 1.0 has them. Several blocks, each with its length in four bytes before it: one for a number or a
-/// native histogram; for a summary one for each quantile, then those of the sum and the count.
+/// As remote write 1.0 has them. Several blocks, each with its length in four bytes before it: one
+/// for a number or a native histogram; for a summary one for each quantile, then those of the sum
+/// and the count.
 pub struct RemoteForm {
     quantiles: Vec<String>,
     is_summary: bool,

@@ -5,7 +5,8 @@ use super::names::{push_label_name, push_metric_name};
 use crate::metric::{self, Kind, Scratch};
 use std::ops::Range;
 
-/// The label of a summary that says which quantile a series is. A tag of that name becomes `exported_quantile`.
+/// The label of a summary that says which quantile a series is. A tag of that name becomes
+/// `exported_quantile`.
 pub const QUANTILE: &[u8] = b"quantile";
 
 /// What becomes of names and tags.
@@ -28,8 +29,8 @@ struct Label {
     value: Range<usize>,
 }
 
-/// The labels of one series, sorted by name, without that of the metric's name. Keeps its memory from one series to
-/// the next.
+/// The labels of one series, sorted by name, without that of the metric's name. Keeps its memory
+/// from one series to the next.
 #[derive(Default)]
 pub struct LabelSet {
     family: Vec<u8>,
@@ -43,8 +44,9 @@ pub struct LabelSet {
 impl LabelSet {
     /// Makes the labels of a metric.
     ///
-    /// A tag without a value has `true`. Several values of one tag are joined with `,`, those of different tags that
-    /// come to the same label with `;`. Empty values are left out: to Prometheus they are no label.
+    /// A tag without a value has `true`. Several values of one tag are joined with `,`, those of
+    /// different tags that come to the same label with `;`. Empty values are left out: to
+    /// Prometheus they are no label.
     ///
     /// # Errors
     /// The tags are none.
@@ -125,7 +127,8 @@ impl LabelSet {
     fn cut_values(&mut self, bytes_max: usize) {
         for Label { value, .. } in &mut self.labels {
             if value.len() > bytes_max {
-                let is_inside = |at: &usize| self.text[value.start + at] & 0b1100_0000 == 0b1000_0000;
+                let is_inside =
+                    |at: &usize| self.text[value.start + at] & 0b1100_0000 == 0b1000_0000;
                 let len = (0..=bytes_max).rev().find(|at| !is_inside(at)).unwrap_or(0);
                 value.end = value.start + len;
                 self.cut += 1;
@@ -140,7 +143,9 @@ impl LabelSet {
 
     /// Names and values.
     pub fn labels(&self) -> impl ExactSizeIterator<Item = (&[u8], &[u8])> {
-        self.labels.iter().map(|label| (&self.text[label.name.clone()], &self.text[label.value.clone()]))
+        self.labels
+            .iter()
+            .map(|label| (&self.text[label.name.clone()], &self.text[label.value.clone()]))
     }
 
     /// How many values were cut since this was asked last.
@@ -166,14 +171,18 @@ mod tests {
         let mut set = LabelSet::default();
         set.read(&rules(), (name.as_bytes(), tags.as_bytes(), kind), "web-1").unwrap();
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-        let labels: Vec<_> = set.labels().map(|(name, value)| text(name) + "=" + &text(value)).collect();
+        let labels: Vec<_> =
+            set.labels().map(|(name, value)| text(name) + "=" + &text(value)).collect();
         text(set.family()) + " " + &labels.join(" ")
     }
 
     #[test]
     fn labels_are_sorted_and_tags_win_over_constants() {
-        let found =
-            labels(Kind::Counter, "shop.orders", r#"{"Zone":"1","env":"prod","flag":true,"host":"h"}"#);
+        let found = labels(
+            Kind::Counter,
+            "shop.orders",
+            r#"{"Zone":"1","env":"prod","flag":true,"host":"h"}"#,
+        );
         assert_eq!(found, "shop_orders_total Zone=1 cluster=x env=prod flag=true host=h");
         assert_eq!(labels(Kind::Counter, "a_total", "{}"), "a_total cluster=x env=dev host=web-1");
         assert_eq!(labels(Kind::Gauge, "a.b", "{}"), "a_b cluster=x env=dev host=web-1");

@@ -1,10 +1,11 @@
-//! Metrics for Prometheus: names and labels by its rules, deltas added up per series, remote write, and text to be
-//! scraped.
+//! Metrics for Prometheus: names and labels by its rules, deltas added up per series, remote write,
+//! and text to be scraped.
 //!
-//! Two halves. On the threads that encode, [`RowsBuilder`] makes rows of metrics: what a value is of, which series it
-//! belongs to, and what the values of a distribution come to. In one place, in order, an [`Accumulator`] looks the
-//! series of each row up, makes its labels when it is new, adds what has to be added, and hands on samples with their
-//! labels as they are written, to a [`Collector`].
+//! Two halves. On the threads that encode, [`RowsBuilder`] makes rows of metrics: what a value is
+//! of, which series it belongs to, and what the values of a distribution come to. In one place, in
+//! order, an [`Accumulator`] looks the series of each row up, makes its labels when it is new, adds
+//! what has to be added, and hands on samples with their labels as they are written, to a
+//! [`Collector`].
 
 mod accumulator;
 mod distribution;

@@ -1,13 +1,13 @@
 //! Names by Prometheus' rules: what it does not allow in them becomes `_`.
 
-/// Appends a metric's name, `[a-zA-Z_:][a-zA-Z0-9_:]*`: each character that is not allowed becomes one `_`, and one
-/// stands before a digit at the beginning.
+/// Appends a metric's name, `[a-zA-Z_:][a-zA-Z0-9_:]*`: each character that is not allowed becomes
+/// one `_`, and one stands before a digit at the beginning.
 pub fn push_metric_name(raw: &[u8], out: &mut Vec<u8>) {
     push_name(raw, |byte| byte.is_ascii_alphanumeric() || byte == b':', out);
 }
 
-/// Appends a label's name, `[a-zA-Z_][a-zA-Z0-9_]*`, in the same way. Names with two `_` at the beginning are
-/// Prometheus' own, so one of them goes.
+/// Appends a label's name, `[a-zA-Z_][a-zA-Z0-9_]*`, in the same way. Names with two `_` at the
+/// beginning are Prometheus' own, so one of them goes.
 pub fn push_label_name(raw: &[u8], out: &mut Vec<u8>) {
     let begin = out.len();
     push_name(raw, |byte| byte.is_ascii_alphanumeric(), out);

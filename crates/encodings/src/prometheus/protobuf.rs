@@ -76,7 +76,8 @@ pub fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// Takes a field with bytes off the front: its number and its value. `None` at the end, and if it is another one.
+/// Takes a field with bytes off the front: its number and its value. `None` at the end, and if it
+/// is another one.
 pub fn take_bytes<'a>(bytes: &mut &'a [u8]) -> Option<(u64, &'a [u8])> {
     let tag = take_varint(bytes)?;
     if tag & 7 != u64::from(BYTES) {

@@ -47,7 +47,8 @@ pub struct Body {
 }
 
 impl Body {
-    /// A request of version 2 that says nothing. What answers it with statistics knows that version.
+    /// A request of version 2 that says nothing. What answers it with statistics knows that
+    /// version.
     pub fn question() -> Body {
         // Its table is empty: no seed matters.
         RequestBuilder::new(Version::Two, 0).take()
@@ -63,8 +64,9 @@ impl Body {
         [self.table.clone(), self.series.clone()]
     }
 
-    /// Two requests that say the same together, in order; the series of an event stay together. `None` if there is
-    /// only one event. Each has only the texts of its own series: with all of them it could stay too large.
+    /// Two requests that say the same together, in order; the series of an event stay together.
+    /// `None` if there is only one event. Each has only the texts of its own series: with all of
+    /// them it could stay too large.
     pub fn halves(&self) -> Option<[Body; 2]> {
         if self.ends.len() < 2 {
             return None;
@@ -89,7 +91,10 @@ impl Body {
     }
 
     /// The series of each event, as `push` writes them anew, and where they end.
-    fn rewrite(&self, mut push: impl FnMut(&[u8], &mut Vec<u8>) -> Option<()>) -> Option<(Bytes, Vec<u32>)> {
+    fn rewrite(
+        &self,
+        mut push: impl FnMut(&[u8], &mut Vec<u8>) -> Option<()>,
+    ) -> Option<(Bytes, Vec<u32>)> {
         let (mut series, mut ends) = (Vec::with_capacity(self.series.len()), Vec::new());
         let mut begin = 0;
         for end in &self.ends {
@@ -106,7 +111,8 @@ impl Body {
             return None;
         }
         let symbols = write2::symbols(&self.table)?;
-        let (series, ends) = self.rewrite(|event, out| write2::push_version_1(event, &symbols, out))?;
+        let (series, ends) =
+            self.rewrite(|event, out| write2::push_version_1(event, &symbols, out))?;
         Some(Body { version: Version::One, table: Bytes::new(), series, ends })
     }
 }

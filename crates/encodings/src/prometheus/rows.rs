@@ -1,4 +1,5 @@
-//! What the threads that encode make of metrics: rows that the accumulator only has to look up and add.
+//! What the threads that encode make of metrics: rows that the accumulator only has to look up and
+//! add.
 
 use super::distribution::Distributions;
 use crate::metric::{Kind, Metric, Temporality, Value};
@@ -8,8 +9,8 @@ use xxhash_rust::xxh3::xxh3_128_with_seed;
 /// One metric, without its texts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Row {
-    /// Hash of name, tags, kind and temporality. Two series with the same are taken for one: of a million series that happens
-    /// with a chance of 10⁻²⁷, and the seed is secret.
+    /// Hash of name, tags, kind and temporality. Two series with the same are taken for one: of a
+    /// million series that happens with a chance of 10⁻²⁷, and the seed is secret.
     pub key: [u64; 2],
     /// What a number says; unused with a distribution.
     pub value: f64,
@@ -75,12 +76,22 @@ pub struct RowsBuilder<'a> {
 }
 
 impl<'a> RowsBuilder<'a> {
-    /// No rows yet. `text` takes the texts; `seed` is that of every other builder whose rows meet the same
-    /// accumulator.
-    pub fn new(distributions: &'a Distributions, seed: u64, host: &str, text: Vec<u8>) -> RowsBuilder<'a> {
+    /// No rows yet. `text` takes the texts; `seed` is that of every other builder whose rows meet
+    /// the same accumulator.
+    pub fn new(
+        distributions: &'a Distributions,
+        seed: u64,
+        host: &str,
+        text: Vec<u8>,
+    ) -> RowsBuilder<'a> {
         // Series of different hosts are different series.
         let seed = xxh3_128_with_seed(host.as_bytes(), seed) as u64;
-        RowsBuilder { distributions, seed, rows: Rows { host: host.into(), ..Rows::default() }, text }
+        RowsBuilder {
+            distributions,
+            seed,
+            rows: Rows { host: host.into(), ..Rows::default() },
+            text,
+        }
     }
 
     /// Makes room for as many metrics.
@@ -103,7 +114,8 @@ impl<'a> RowsBuilder<'a> {
         };
         let (kind, is_delta) = (kind(metric), metric.temporality == Temporality::Delta);
         let key = xxh3_128_with_seed(&self.text[text_at..], self.seed);
-        // Whether it is added, the kind, and where the name ends: it may end in what tags begin with.
+        // Whether it is added, the kind, and where the name ends: it may end in what tags begin
+        // with.
         let more = (metric.name.len() as u64) << 3 | (kind as u64) << 1 | u64::from(is_delta);
         self.rows.rows.push(Row {
             key: [key as u64 ^ more.wrapping_mul(0x9E37_79B9_7F4A_7C15), (key >> 64) as u64],
@@ -165,7 +177,10 @@ mod tests {
         let (rows, text) = rows.finish();
         let row = &rows.rows()[1];
         assert_eq!(rows.texts(row, &text), (&b"bc"[..], &br#"{"x":"y"}"#[..]));
-        assert_eq!((row.value, row.time_ms, row.interval_ms, row.is_delta), (2.0, 1999, 10_000, true));
+        assert_eq!(
+            (row.value, row.time_ms, row.interval_ms, row.is_delta),
+            (2.0, 1999, 10_000, true)
+        );
         assert_eq!(rows.host(), "web-1");
     }
 

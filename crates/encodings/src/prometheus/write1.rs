@@ -65,7 +65,8 @@ impl Collector for WriteRequest {
     }
 }
 
-/// Appends a histogram, which both versions write alike: with whole numbers where all are, which is shorter.
+/// Appends a histogram, which both versions write alike: with whole numbers where all are, which is
+/// shorter.
 pub(super) fn push_histogram(histogram: &Histogram, time_ms: i64, out: &mut Vec<u8>) {
     let is_whole = histogram.is_whole();
     push_count(1, histogram.count, is_whole, out);
@@ -86,8 +87,8 @@ fn push_count(field: u8, count: f64, is_whole: bool, out: &mut Vec<u8>) {
     }
 }
 
-/// Buckets: where they lie, as spans without gaps, in `field`; whole numbers of values, each as the difference to the
-/// one before, in the next field, or floats in the one behind that.
+/// Buckets: where they lie, as spans without gaps, in `field`; whole numbers of values, each as the
+/// difference to the one before, in the next field, or floats in the one behind that.
 fn push_buckets(field: u8, buckets: &[(i32, f64)], is_whole: bool, out: &mut Vec<u8>) {
     let (mut end, mut room) = (0, Vec::new());
     // The bucket of Prometheus' index 0 ends with 1, as here.

@@ -2,7 +2,9 @@
 
 use super::accumulator::{Collector, Point};
 use super::distribution::Histogram;
-use super::protobuf::{push_bytes, push_int, push_tag, push_varint, take_bytes, take_varint, varint_len};
+use super::protobuf::{
+    push_bytes, push_int, push_tag, push_varint, take_bytes, take_varint, varint_len,
+};
 use super::write1::{push_histogram, push_sample, sample_len};
 use crate::metric::Kind;
 use hashbrown::HashTable;
@@ -29,7 +31,12 @@ struct Symbols {
 impl Symbols {
     /// The table begins with the empty text, by the protocol.
     fn new(seed: u64) -> Symbols {
-        Symbols { text: Vec::new(), places: std::iter::once(0..0).collect(), found: HashTable::new(), seed }
+        Symbols {
+            text: Vec::new(),
+            places: std::iter::once(0..0).collect(),
+            found: HashTable::new(),
+            seed,
+        }
     }
 
     fn of(&mut self, symbol: &[u8]) -> u32 {
@@ -97,7 +104,8 @@ impl WriteRequest2 {
             push_varint(u64::from(self.symbols.of(name)), &mut self.refs);
             push_varint(u64::from(self.symbols.of(value)), &mut self.refs);
         }
-        let created_len = if point.created_ms > 0 { 1 + varint_len(point.created_ms as u64) } else { 0 };
+        let created_len =
+            if point.created_ms > 0 { 1 + varint_len(point.created_ms as u64) } else { 0 };
         let field_len = |len: usize| 1 + varint_len(len as u64) + len;
         // The metadata are a type: two bytes.
         let len = field_len(self.refs.len()) + self.room.len() + field_len(2) + created_len;
@@ -159,8 +167,13 @@ pub(super) fn symbols(mut table: &[u8]) -> Option<Vec<&[u8]>> {
     Some(symbols)
 }
 
-/// Appends series of version 2 as version 1 has them, without types and creation times. `None` if they are none.
-pub(super) fn push_version_1(mut series: &[u8], symbols: &[&[u8]], out: &mut Vec<u8>) -> Option<()> {
+/// Appends series of version 2 as version 1 has them, without types and creation times. `None` if
+/// they are none.
+pub(super) fn push_version_1(
+    mut series: &[u8],
+    symbols: &[&[u8]],
+    out: &mut Vec<u8>,
+) -> Option<()> {
     while !series.is_empty() {
         let (_, one) = take_bytes(&mut series)?;
         push_bytes(1, &series_to_version_1(one, symbols)?, out);
@@ -178,7 +191,11 @@ fn series_to_version_1(series: &[u8], symbols: &[&[u8]]) -> Option<Vec<u8>> {
                 while !refs.is_empty() {
                     label.clear();
                     for part in [1, 2] {
-                        push_bytes(part, symbols.get(take_varint(&mut refs)? as usize)?, &mut label);
+                        push_bytes(
+                            part,
+                            symbols.get(take_varint(&mut refs)? as usize)?,
+                            &mut label,
+                        );
                     }
                     push_bytes(1, &label, &mut out);
                 }

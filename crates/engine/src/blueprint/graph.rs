@@ -16,7 +16,9 @@ impl Graph {
         let order = flow_order(blueprint)?;
         let transforms = order.iter().map(|i| &blueprint.transforms[*i].inputs);
         let mut readers: HashMap<Input, Vec<usize>> = HashMap::new();
-        for (node, inputs) in transforms.chain(blueprint.sinks.iter().map(|s| &s.inputs)).enumerate() {
+        for (node, inputs) in
+            transforms.chain(blueprint.sinks.iter().map(|s| &s.inputs)).enumerate()
+        {
             inputs.iter().for_each(|input| readers.entry(input.clone()).or_default().push(node));
         }
         Ok(Graph { order, readers })
@@ -28,7 +30,8 @@ impl Graph {
 
     /// Readers of every output of a component.
     pub fn outputs(&self, id: &str) -> Vec<Vec<usize>> {
-        let count = self.readers.keys().filter(|(of, _)| of == id).map(|(_, output)| output + 1).max();
+        let count =
+            self.readers.keys().filter(|(of, _)| of == id).map(|(_, output)| output + 1).max();
         (0..count.unwrap_or(0)).map(|output| self.of(id, output)).collect()
     }
 }

@@ -31,12 +31,16 @@ impl Shared<'_> {
         node.filter(|_| (self.kept)(kind, id)).cloned()
     }
 
-    /// The counters of a component: those of the one that had its name and type, so that what that counts while it
-    /// ends is seen.
+    /// The counters of a component: those of the one that had its name and type, so that what that
+    /// counts while it ends is seen.
     pub fn counters(&self, kind: Kind, id: &str, type_name: &str) -> Arc<Counters> {
-        let nodes = self.old.nodes.iter().map(|node| (node.kind, &node.id, node.type_name, &node.counters));
-        let sources =
-            self.old.sources.iter().map(|slot| (Kind::Source, &slot.id, slot.type_name, &slot.counters));
+        let nodes =
+            self.old.nodes.iter().map(|node| (node.kind, &node.id, node.type_name, &node.counters));
+        let sources = self
+            .old
+            .sources
+            .iter()
+            .map(|slot| (Kind::Source, &slot.id, slot.type_name, &slot.counters));
         let is_it = |(of, name, as_type, _): &(Kind, &Arc<str>, &str, &Arc<Counters>)| {
             *of == kind && ***name == *id && *as_type == type_name
         };

@@ -19,8 +19,9 @@ fn state_bytes(settings: &Settings) -> u64 {
 /// What each sink with a state has of those beyond what it needs.
 pub fn spare_state_bytes(sinks: &[SinkPart], settings: &Settings) -> u64 {
     let needs = sinks.iter().map(|part| part.sink.state_bytes_min());
-    let (count, need) =
-        needs.filter(|bytes| *bytes > 0).fold((0, 0), |(count, sum), bytes| (count + 1, sum + bytes));
+    let (count, need) = needs
+        .filter(|bytes| *bytes > 0)
+        .fold((0, 0), |(count, sum), bytes| (count + 1, sum + bytes));
     state_bytes(settings).saturating_sub(need) / count.max(1)
 }
 
@@ -56,7 +57,9 @@ fn expansion(sinks: &[SinkPart]) -> u64 {
 pub fn chain_expansion(reach: SinkSet, nodes: &[Node]) -> u64 {
     let rows = BATCH_ROWS_MAX as u64;
     let payload = |node: &Node| match &node.op {
-        Op::Sink(slot) if reach.contains(slot.index) => slot.sink.payload_bytes_max(BLOCK_BYTES as u64, rows),
+        Op::Sink(slot) if reach.contains(slot.index) => {
+            slot.sink.payload_bytes_max(BLOCK_BYTES as u64, rows)
+        }
         // What a transform finds or makes takes about as much as the text it looks at.
         Op::Map(_) | Op::Serial(_) | Op::Offload(..) if !(reach & node.reach).is_empty() => {
             BLOCK_BYTES as u64

@@ -1,5 +1,5 @@
-//! How a lane ends before the agent does: a reload takes its sink out, or it panics, or it cannot be
-//! opened until then.
+//! How a lane ends before the agent does: a reload takes its sink out, or it panics, or it cannot
+//! be opened until then.
 
 use super::{Backoff, LaneDriver, LaneQueue, random};
 use millstream_model::{DeliverError, Outcome};
@@ -17,8 +17,9 @@ pub(super) enum Phase {
 }
 
 impl LaneQueue {
-    /// Ends the lane without delivering what it has: that is returned. A call to the sink that is under
-    /// way is waited for, because what it writes late would come between the writes of a successor.
+    /// Ends the lane without delivering what it has: that is returned. A call to the sink that is
+    /// under way is waited for, because what it writes late would come between the writes of a
+    /// successor.
     pub fn let_go(&self) {
         self.phase.send_if_modified(|phase| {
             let runs = *phase == Phase::Runs;
@@ -69,8 +70,8 @@ impl LaneQueue {
 }
 
 impl LaneDriver {
-    /// After a panic nobody knows what became of the payloads that were not settled. A lane that was
-    /// let go returns what it did not come to as well.
+    /// After a panic nobody knows what became of the payloads that were not settled. A lane that
+    /// was let go returns what it did not come to as well.
     pub(super) fn give_back(&self) {
         let (taken, back) = {
             let mut state = self.queue.lock();
@@ -94,9 +95,9 @@ impl LaneDriver {
 }
 
 impl LaneDriver {
-    /// Reads what the last sync returned, again and again until it succeeds: without it a sink does not
-    /// know what of its output is not settled. `None` if the lane is let go, or closed with an empty
-    /// queue, before.
+    /// Reads what the last sync returned, again and again until it succeeds: without it a sink does
+    /// not know what of its output is not settled. `None` if the lane is let go, or closed with an
+    /// empty queue, before.
     pub(super) async fn state(&self) -> Option<Option<Vec<u8>>> {
         let mut backoff = Backoff::default();
         loop {
@@ -104,12 +105,18 @@ impl LaneDriver {
                 Ok(state) => return Some(state),
                 Err(error) => format!("its kept state cannot be read: {error}"),
             };
-            self.pause_unless_ended(&DeliverError::retry("checkpoint", error), &mut backoff).await?;
+            self.pause_unless_ended(&DeliverError::retry("checkpoint", error), &mut backoff)
+                .await?;
         }
     }
 
-    /// Pauses before the next attempt; `None` if the lane is let go, or closed with nothing to deliver.
-    pub(super) async fn pause_unless_ended(&self, error: &DeliverError, backoff: &mut Backoff) -> Option<()> {
+    /// Pauses before the next attempt; `None` if the lane is let go, or closed with nothing to
+    /// deliver.
+    pub(super) async fn pause_unless_ended(
+        &self,
+        error: &DeliverError,
+        backoff: &mut Backoff,
+    ) -> Option<()> {
         let closed = self.queue.closed.load(Ordering::Acquire);
         if closed && self.queue.lock().queue.is_empty() || self.queue.is_let_go() {
             return None;

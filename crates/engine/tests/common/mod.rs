@@ -2,7 +2,9 @@
 
 #![allow(dead_code, missing_docs)]
 
-use millstream_engine::{Blueprint, Buffer, Clock, Pace, Running, Settings, SinkPart, SourcePart, Store};
+use millstream_engine::{
+    Blueprint, Buffer, Clock, Pace, Running, Settings, SinkPart, SourcePart, Store,
+};
 use millstream_model::{
     BatchBuilder, LongLine, Origin, OwnMetrics, Polled, Source, SourceCx, SourceInfo, SourceOpen,
 };
@@ -32,14 +34,21 @@ impl Source for Busy {
         block.memory()[..self.bytes].fill(b'x');
         block.memory()[self.bytes - 1] = b'\n';
         let mut builder = BatchBuilder::default();
-        builder.lines(block.filled(self.bytes), 0, &[self.bytes as u32 - 1], 1 << 20, LongLine::Split);
+        builder.lines(
+            block.filled(self.bytes),
+            0,
+            &[self.bytes as u32 - 1],
+            1 << 20,
+            LongLine::Split,
+        );
         let range = (self.offset, self.offset + self.bytes as u64);
         let ack = cx.ledger.issue(self.origin.id, range, cx.sinks, 0, cx.now.since_start);
         builder.segment(self.origin.clone(), range.0, ack);
         self.offset = range.1;
         self.origin.state.read(self.bytes as u64, range.1);
         cx.counters.received(1, self.bytes as u64);
-        let batch = builder.finish(block.freeze(self.bytes), cx.info.clone(), cx.sinks, cx.now.unix_ns);
+        let batch =
+            builder.finish(block.freeze(self.bytes), cx.info.clone(), cx.sinks, cx.now.unix_ns);
         Polled::Batch(Box::new(batch), permit)
     }
 }
@@ -59,8 +68,13 @@ pub fn busy(id: &str, work: Duration, bytes: usize, pace: Pace) -> SourcePart {
 pub fn blueprint(sources: Vec<SourcePart>, shelf: &Shelf) -> Blueprint {
     let inputs = sources.iter().map(|source| (source.info.id.clone(), 0)).collect();
     let sink = Arc::new(FakeSink { shelf: shelf.clone(), temper: Temper::default(), seed: 1 });
-    let sinks =
-        vec![SinkPart { id: "out".to_owned(), type_name: "fake", inputs, buffer: Buffer::default(), sink }];
+    let sinks = vec![SinkPart {
+        id: "out".to_owned(),
+        type_name: "fake",
+        inputs,
+        buffer: Buffer::default(),
+        sink,
+    }];
     Blueprint { sources, transforms: Vec::new(), sinks }
 }
 
@@ -78,7 +92,12 @@ pub fn settings(cpu: Option<f64>, until_eof: bool) -> Settings {
 }
 
 /// An engine that runs these sources into one shelf.
-pub fn start(sources: Vec<SourcePart>, cpu: Option<f64>, until_eof: bool, folder: &Path) -> (Running, Shelf) {
+pub fn start(
+    sources: Vec<SourcePart>,
+    cpu: Option<f64>,
+    until_eof: bool,
+    folder: &Path,
+) -> (Running, Shelf) {
     let shelf = Shelf::default();
     let store = Arc::new(Store::open(folder).unwrap());
     let built = blueprint(sources, &shelf).build(&settings(cpu, until_eof), store).unwrap();

@@ -1,5 +1,5 @@
-//! Facts of the language: expressions and their values, from the sections of the conformance tests of
-//! CEL that the subset covers (see `docs/expressions.md`).
+//! Facts of the language: expressions and their values, from the sections of the conformance tests
+//! of CEL that the subset covers (see `docs/expressions.md`).
 
 use super::{have_one_value, value_of};
 
@@ -14,8 +14,9 @@ fn fault(line: &str) -> Option<String> {
         value => matches!(found, Ok(Ok(_))) && have_one_value(expression, value),
     };
     // What is refused beforehand may not have been allowed; what is allowed has the same value.
-    let is_same =
-        value_of(expression, true).is_err() || have_one_value(expression, value) || value == "error";
+    let is_same = value_of(expression, true).is_err()
+        || have_one_value(expression, value)
+        || value == "error";
     (!holds || !is_same).then(|| format!("{line}\n    found {found:?}"))
 }
 
@@ -31,6 +32,11 @@ fn the_facts_of_the_language_hold() {
             }
         }
     }
-    assert!(faults.is_empty(), "{} of {facts} facts do not hold:\n{}", faults.len(), faults.join("\n"));
+    assert!(
+        faults.is_empty(),
+        "{} of {facts} facts do not hold:\n{}",
+        faults.len(),
+        faults.join("\n")
+    );
     assert!(facts > 600, "{facts} facts");
 }

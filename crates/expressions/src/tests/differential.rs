@@ -39,8 +39,16 @@ const LITERALS: &[&str] = &[
     "[200, 'x']",
     "duration('1s')",
 ];
-const LISTS: &[&str] =
-    &["[200, 500]", "[\"GET /api\", \"x\"]", "[200.0, null]", "[]", "m", "a.c", "event", "[n, text]"];
+const LISTS: &[&str] = &[
+    "[200, 500]",
+    "[\"GET /api\", \"x\"]",
+    "[200.0, null]",
+    "[]",
+    "m",
+    "a.c",
+    "event",
+    "[n, text]",
+];
 
 impl Grammar<'_> {
     fn condition(&mut self, depth: usize) -> String {
@@ -67,7 +75,8 @@ impl Grammar<'_> {
             }
             3 | 4 => {
                 let name = self.0.pick(&["contains", "startsWith", "endsWith", "matches"]);
-                let text = self.0.pick(&["\"error\"", "\"/api\"", "\"GET\"", "\"\"", "\"GET /api\""]);
+                let text =
+                    self.0.pick(&["\"error\"", "\"/api\"", "\"GET\"", "\"\"", "\"GET /api\""]);
                 format!("{field}.{name}({text})")
             }
             5 => format!("{field} in {}", self.0.pick(LISTS)),
@@ -95,7 +104,8 @@ fn compare(expression: &Expression, table: &Table, seed: u64) -> u64 {
         let (mut words, mut counts) = (vec![7; 3], Counts::default());
         expression.matches(input, &mut words, &mut counts);
         let bound = Bound::new(&expression.compiled.paths, input);
-        let (mut expected, mut expected_counts) = (vec![0u64; table.rows.div_ceil(64)], Counts::default());
+        let (mut expected, mut expected_counts) =
+            (vec![0u64; table.rows.div_ceil(64)], Counts::default());
         for row in input.runs.iter().flat_map(|(start, end)| *start..*end) {
             match evaluate_condition(&expression.compiled.node, &bound, row) {
                 Ok(holds) => expected[row / 64] |= u64::from(holds) << (row % 64),
@@ -109,7 +119,8 @@ fn compare(expression: &Expression, table: &Table, seed: u64) -> u64 {
 
 #[test]
 fn columns_give_what_single_rows_give() {
-    let cases = std::env::var("MODEL_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(4000);
+    let cases =
+        std::env::var("MODEL_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(4000);
     let (mut sound, mut held) = (0u64, 0);
     for seed in 1..=cases {
         let random = &mut Random(seed * 0x9E37_79B9);
@@ -126,7 +137,8 @@ fn columns_give_what_single_rows_give() {
 
 #[test]
 fn a_search_over_the_block_finds_what_searches_in_rows_find() {
-    let contains = Expression::read("text.contains(\"error\") || m.contains(\"/api\")", true).unwrap();
+    let contains =
+        Expression::read("text.contains(\"error\") || m.contains(\"/api\")", true).unwrap();
     let held: u64 = (1..=2000)
         .map(|seed| compare(&contains, &Table::random(&mut Random(seed * 0x9E37_79B9)), seed))
         .sum();

@@ -44,7 +44,8 @@ fn holds(text: &str) -> (bool, Counts) {
 
 fn computed(text: &str) -> (Kind, String, Counts) {
     let (expression, mut counts) = (Expression::new(text).unwrap(), Counts::default());
-    let column = with_input(&event(), |input| expression.compute(input, &mut counts)).finish("x".into());
+    let column =
+        with_input(&event(), |input| expression.compute(input, &mut counts)).finish("x".into());
     let cell = column.cells()[0];
     (cell.kind(), String::from_utf8_lossy(column.bytes(b"", cell)).into_owned(), counts)
 }
@@ -129,8 +130,10 @@ fn values_that_lie_in_the_block_are_not_copied() {
     for (text, value) in
         [("path", "/api/items"), ("path.substring(5)", "items"), ("path.split(\"/\")[1]", "api")]
     {
-        let column =
-            Expression::new(text).unwrap().compute(&input, &mut Counts::default()).finish("x".into());
+        let column = Expression::new(text)
+            .unwrap()
+            .compute(&input, &mut Counts::default())
+            .finish("x".into());
         assert_eq!(column.value(block, 0), Value::Text(value.as_bytes()));
         assert!(!column.cells()[0].is_own(), "{text}");
     }
@@ -155,7 +158,9 @@ fn hostile_values_end() {
         (&grown, arithmetic),
     ] {
         let (mut words, mut counts) = (Vec::new(), Counts::default());
-        with_input(&columns, |input| Expression::new(text).unwrap().matches(input, &mut words, &mut counts));
+        with_input(&columns, |input| {
+            Expression::new(text).unwrap().matches(input, &mut words, &mut counts)
+        });
         assert_eq!((&words[..], counts), (&[0][..], expected), "{text}");
     }
 }
@@ -185,15 +190,19 @@ fn bytes_that_are_no_utf8_are_compared_as_they_are() {
 #[test]
 fn texts_and_beginnings_of_every_length_are_compared_wherever_the_text_ends() {
     let block = b"GET /static/js/app";
-    for (start, end) in (0..block.len()).flat_map(|start| (start..=block.len()).map(move |end| (start, end)))
+    for (start, end) in
+        (0..block.len()).flat_map(|start| (start..=block.len()).map(move |end| (start, end)))
     {
-        let column = Column::new("m".into(), vec![Cell::new(Kind::Text, start, end - start)], Vec::new());
+        let column =
+            Column::new("m".into(), vec![Cell::new(Kind::Text, start, end - start)], Vec::new());
         let field = |_: &str| Some(Field::Column(&column));
         let input = Input { block, rows: 1, runs: &[(0, 1)], field: &field, rest: None };
         for until in start..=block.len() {
             let prefix = std::str::from_utf8(&block[start..until]).unwrap();
-            let others =
-                [(prefix.to_owned(), until <= end, until == end), (format!("{prefix}#"), false, false)];
+            let others = [
+                (prefix.to_owned(), until <= end, until == end),
+                (format!("{prefix}#"), false, false),
+            ];
             for (text, begins, equals) in others {
                 let conditions = [
                     (format!("m.startsWith({text:?})"), begins),
@@ -221,7 +230,8 @@ fn of_line(bytes: usize, text: &str) -> (bool, Counts) {
     (words == [1], counts)
 }
 
-/// Without an end that counts for all of them, macros within each other run for minutes over one long line.
+/// Without an end that counts for all of them, macros within each other run for minutes over one
+/// long line.
 #[test]
 fn macros_have_a_number_of_steps_for_an_event() {
     let none = (false, Counts { step_limit: 1, ..Counts::default() });
@@ -243,11 +253,17 @@ fn all_macros_of_an_expression_share_its_steps() {
     let none = (false, Counts { step_limit: 1, ..Counts::default() });
     assert_eq!(of_line(20_000, one), (true, Counts::default()));
     let apart = format!("({one} && status == 404)");
-    for text in [[one; 20].join(" && "), [&*apart; 20].join(" && "), format!("!({})", [one; 20].join(" && "))]
-    {
+    for text in [
+        [one; 20].join(" && "),
+        [&*apart; 20].join(" && "),
+        format!("!({})", [one; 20].join(" && ")),
+    ] {
         assert_eq!(of_line(20_000, &text), none, "{text}");
         assert_eq!(of_line(20, &text).1, Counts::default(), "{text}");
     }
     // What is false without them asks no macro.
-    assert_eq!(of_line(20_000, &format!("status == 1 && {}", [one; 20].join(" && "))).1, Counts::default());
+    assert_eq!(
+        of_line(20_000, &format!("status == 1 && {}", [one; 20].join(" && "))).1,
+        Counts::default()
+    );
 }

@@ -89,9 +89,15 @@ fn deep_and_long_expressions_are_refused_or_computed() {
     let nested = |open: &str, close: &str, times: usize| {
         [open.repeat(times), "1".into(), close.repeat(times)].concat()
     };
-    for (open, close) in
-        [("(", ")"), ("[", "]"), ("-", ""), ("!", ""), ("{1:", "}"), ("size(", ")"), ("true?1:", "")]
-    {
+    for (open, close) in [
+        ("(", ")"),
+        ("[", "]"),
+        ("-", ""),
+        ("!", ""),
+        ("{1:", "}"),
+        ("size(", ")"),
+        ("true?1:", ""),
+    ] {
         assert!(Expression::new(&nested(open, close, 10_000)).is_err(), "{open}");
         assert!(parse(&nested(open, close, NESTING_MAX - 1)).is_ok(), "{open}");
     }
@@ -156,7 +162,10 @@ fn faults_say_where_and_what_to_write() {
             "line 1, column 3: this never has a value: a number leaves its range, or is divided by zero; write a value that has one",
         ),
         ("\"open", "line 1, column 1: this text is not closed; end it with \""),
-        ("event", "line 1, column 1: the event as a whole is no value; name a field, as event.status"),
+        (
+            "event",
+            "line 1, column 1: the event as a whole is no value; name a field, as event.status",
+        ),
         (
             "9223372036854775808",
             "line 1, column 1: this number is too large; whole numbers have 64 bits; write 1e20 for a larger one",

@@ -26,17 +26,20 @@ fn columns(json: &str) -> Vec<Column> {
 /// Examples and their values, with the number of their line.
 fn examples(page: &str) -> Vec<(usize, String, String)> {
     let code = |cell: &str| cell.trim().trim_matches('`').replace('\u{1}', "|");
-    let rows = page.lines().enumerate().filter(|(_, line)| line.starts_with('|')).filter_map(|(at, line)| {
-        let line = line.replace("\\|", "\u{1}");
-        let cells: Vec<&str> = line.trim_matches('|').split('|').collect();
-        let is_example = |cell: &&str| cell.trim().starts_with('`');
-        let [_, example, value] = cells[..] else { return None };
-        // A code span that holds backticks has two around it and a blank before the last ones.
-        is_example(&example).then(|| {
-            let inner = example.trim().strip_prefix("``").and_then(|cell| cell.strip_suffix(" ``"));
-            (at + 1, inner.map_or_else(|| code(example), str::to_owned), code(value))
-        })
-    });
+    let rows = page.lines().enumerate().filter(|(_, line)| line.starts_with('|')).filter_map(
+        |(at, line)| {
+            let line = line.replace("\\|", "\u{1}");
+            let cells: Vec<&str> = line.trim_matches('|').split('|').collect();
+            let is_example = |cell: &&str| cell.trim().starts_with('`');
+            let [_, example, value] = cells[..] else { return None };
+            // A code span that holds backticks has two around it and a blank before the last ones.
+            is_example(&example).then(|| {
+                let inner =
+                    example.trim().strip_prefix("``").and_then(|cell| cell.strip_suffix(" ``"));
+                (at + 1, inner.map_or_else(|| code(example), str::to_owned), code(value))
+            })
+        },
+    );
     rows.collect()
 }
 
@@ -65,7 +68,9 @@ fn every_example_has_the_value_beside_it() {
                     });
                 });
             }
-            faults.extend((!holds).then(|| format!("line {line}: `{example}` is {shown}, not {expected}")));
+            faults.extend(
+                (!holds).then(|| format!("line {line}: `{example}` is {shown}, not {expected}")),
+            );
         });
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));

@@ -62,7 +62,9 @@ impl Table {
             block: Vec::new(),
             columns: Vec::new(),
             runs: runs(rows, random),
-            times: (0..rows).map(|_| 1_767_323_045_000_000_000 + random.below(3) as i64 - 1).collect(),
+            times: (0..rows)
+                .map(|_| 1_767_323_045_000_000_000 + random.below(3) as i64 - 1)
+                .collect(),
             constants: vec![(random.below(rows), "GET /api"), (rows / 2 + rows, "error")],
             rows,
         };

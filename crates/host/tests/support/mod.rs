@@ -4,7 +4,8 @@
 #![allow(dead_code)]
 
 use millstream_host::{
-    Ask, Cgroups, Disks, Filesystems, Filter, Group, Host, Options, Reading, Readings, Reason, Space,
+    Ask, Cgroups, Disks, Filesystems, Filter, Group, Host, Options, Reading, Readings, Reason,
+    Space,
 };
 use std::fs;
 use std::io;
@@ -17,8 +18,8 @@ pub fn tree() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tree")
 }
 
-/// A copy of the tree, to change; in memory where that is possible, for a disk would have to be waited for at each
-/// change.
+/// A copy of the tree, to change; in memory where that is possible, for a disk would have to be
+/// waited for at each change.
 pub fn copy() -> tempfile::TempDir {
     let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
     copy_into(&tree(), dir.path());
@@ -95,7 +96,8 @@ pub fn collect(host: &mut Host) -> Readings {
 
 /// One number as a line: name, labels, `+` behind a counter, value.
 pub fn line(reading: &Reading) -> String {
-    let labels: Vec<String> = reading.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let labels: Vec<String> =
+        reading.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
     let kind = if reading.is_counter { "+" } else { "" };
     format!("{}{{{}}}{kind} {}", reading.name, labels.join(","), reading.value)
 }

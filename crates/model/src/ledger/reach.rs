@@ -5,14 +5,20 @@ use crate::sinkset::SinkSet;
 use std::collections::VecDeque;
 
 impl Ledger {
-    /// Forgets every sink that is not in `kept`. What is out for them settles nothing any more, and a
-    /// sink that comes under the same index has nothing to do with it.
+    /// Forgets every sink that is not in `kept`. What is out for them settles nothing any more, and
+    /// a sink that comes under the same index has nothing to do with it.
     pub fn keep_sinks(&self, kept: SinkSet) {
         let mut state = self.lock();
         state.epoch += 1;
         state.rereads.retain(|again| kept.contains(again.sink));
-        state.retired.iter_mut().for_each(|(_, sinks)| sinks.retain(|(sink, _)| kept.contains(*sink)));
-        state.origins.values_mut().for_each(|origin| origin.sinks.retain(|a| kept.contains(a.sink)));
+        state
+            .retired
+            .iter_mut()
+            .for_each(|(_, sinks)| sinks.retain(|(sink, _)| kept.contains(*sink)));
+        state
+            .origins
+            .values_mut()
+            .for_each(|origin| origin.sinks.retain(|a| kept.contains(a.sink)));
     }
 
     /// Adds `sink` to an open origin, with everything before `checkpoint` settled.
@@ -70,7 +76,11 @@ mod tests {
         ledger.join(ORIGIN, 1, 0);
         let new = ledger.issue(ORIGIN, (0, 200), set(&[1]), 0, Duration::ZERO);
         hold.settle(Outcome::Delivered);
-        assert_eq!(ledger.checkpoint(ORIGIN, 1), Some(0), "the old payload ended at 100, not at 200");
+        assert_eq!(
+            ledger.checkpoint(ORIGIN, 1),
+            Some(0),
+            "the old payload ended at 100, not at 200"
+        );
         new.finish();
         assert_eq!(ledger.checkpoint(ORIGIN, 1), Some(200));
         assert_eq!(ledger.checkpoint(ORIGIN, 0), Some(100), "a sink that stays goes on");

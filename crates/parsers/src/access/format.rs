@@ -95,8 +95,11 @@ fn directive<'a>(text: &'a str, pieces: &mut Pieces) -> Result<&'a str, String> 
         None => (None, text),
     };
     let (letter, len) = letter_of(text)?;
-    let unknown =
-        || format!("%{letter} is no directive of LogFormat that is known; write %% for a per cent sign");
+    let unknown = || {
+        format!(
+            "%{letter} is no directive of LogFormat that is known; write %% for a per cent sign"
+        )
+    };
     let variable = apache(letter, argument).ok_or_else(unknown)?;
     let is_bracketed = matches!(variable.of, Of::Time { .. }) && argument.is_none();
     if is_bracketed {

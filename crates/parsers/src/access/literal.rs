@@ -34,7 +34,9 @@ impl Literal {
             return false;
         }
         match text.get(at..).and_then(|text| text.first_chunk()) {
-            Some(chunk) if self.bytes.len() <= 8 => u64::from_le_bytes(*chunk) & self.mask == self.word,
+            Some(chunk) if self.bytes.len() <= 8 => {
+                u64::from_le_bytes(*chunk) & self.mask == self.word
+            }
             _ => self.fits_slowly(text, at),
         }
     }
@@ -90,7 +92,9 @@ impl Until {
                 let last = value.rsplit(|byte| *byte == b' ').next().unwrap_or_default();
                 value == b"-" || last.starts_with(b"HTTP/")
             }
-            Goes::OverEscapes => value.iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 0,
+            Goes::OverEscapes => {
+                value.iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 0
+            }
         }
     }
 
@@ -106,7 +110,14 @@ impl Until {
 
     /// Where the variable that begins at `start` ends.
     #[inline(always)]
-    pub fn find(&self, quick: Quick, bits: &[Bits], text: &[u8], start: usize, end: usize) -> Option<usize> {
+    pub fn find(
+        &self,
+        quick: Quick,
+        bits: &[Bits],
+        text: &[u8],
+        start: usize,
+        end: usize,
+    ) -> Option<usize> {
         let at = match self.bits {
             Some(index) => bits[index].find(start),
             None => end,
@@ -114,14 +125,17 @@ impl Until {
         if quick.fits(text, at, end) { Some(at) } else { self.find_on(bits, text, start, end) }
     }
 
-    /// The same where more than a word decides, or the first byte of the literal comes up in the value.
+    /// The same where more than a word decides, or the first byte of the literal comes up in the
+    /// value.
     #[cold]
     pub fn find_on(&self, bits: &[Bits], text: &[u8], start: usize, end: usize) -> Option<usize> {
         let Some(index) = self.bits else { return self.fits(text, start, end, end).then_some(end) };
         let bits = &bits[index];
         let next = |at: &usize| Some(bits.find(*at + 1));
         let places = std::iter::successors(Some(bits.find(start)), next);
-        places.take_while(|at| *at < end && *at != NOWHERE).find(|at| self.fits(text, start, *at, end))
+        places
+            .take_while(|at| *at < end && *at != NOWHERE)
+            .find(|at| self.fits(text, start, *at, end))
     }
 }
 

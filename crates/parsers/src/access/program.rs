@@ -59,7 +59,9 @@ impl Program {
             .iter()
             .filter(|piece| !matches!(piece, Piece::Literal(text) if text.is_empty()))
             .peekable();
-        if let Some(Piece::Literal(text)) = pieces.next_if(|piece| matches!(piece, Piece::Literal(_))) {
+        if let Some(Piece::Literal(text)) =
+            pieces.next_if(|piece| matches!(piece, Piece::Literal(_)))
+        {
             program.prefix = Literal::new(text, false);
         }
         while let Some(piece) = pieces.next() {
@@ -73,7 +75,10 @@ impl Program {
             program.step(variable, until, pieces.peek().is_none())?;
         }
         match program.steps.is_empty() {
-            true => Err("names no variable; write for example $remote_addr (nginx) or %h (Apache)".into()),
+            true => {
+                Err("names no variable; write for example $remote_addr (nginx) or %h (Apache)"
+                    .into())
+            }
             false => Ok(program),
         }
     }
@@ -90,7 +95,8 @@ impl Program {
         let until = Until { literal: Literal::new(literal, last), goes, bits };
         let slot = self.slot(&variable.name, variable.list);
         if let (Some(format), None) = (&variable.time, &self.time) {
-            self.time = Some(TimeField { name: (*variable.name).into(), format: (**format).into() });
+            self.time =
+                Some(TimeField { name: (*variable.name).into(), format: (**format).into() });
         }
         let take = match variable.of {
             Of::Text | Of::Time { .. } => Take::Text(slot),

@@ -1,5 +1,5 @@
-//! The steps of a format over the lines of a region: each step for all lines before the next one, so that
-//! the processor works on several lines at once.
+//! The steps of a format over the lines of a region: each step for all lines before the next one,
+//! so that the processor works on several lines at once.
 
 use super::literal::Until;
 use super::program::{Program, Take};
@@ -138,7 +138,14 @@ impl Run<'_> {
             return (kind, point);
         }
         let end = digits.skip(point + 1);
-        (if is_number && end > point + 1 && end - start < 300 { Kind::Float } else { Kind::Absent }, end)
+        (
+            if is_number && end > point + 1 && end - start < 300 {
+                Kind::Float
+            } else {
+                Kind::Absent
+            },
+            end,
+        )
     }
 
     /// The same for everything else that can stand where a number should.
@@ -151,14 +158,19 @@ impl Run<'_> {
         slot: usize,
     ) -> bool {
         let start = line.at as usize;
-        let Some(end) = until.find_on(self.ends, self.region.bytes, start, line.end as usize) else {
+        let Some(end) = until.find_on(self.ends, self.region.bytes, start, line.end as usize)
+        else {
             line.misfit();
             return false;
         };
         let row = line.row as usize;
         cells[row] = self.value(start, end);
         if cells[row].is_present() {
-            self.later.push(Later { row, slot, rework: if FLOAT { Rework::Float } else { Rework::Int } });
+            self.later.push(Later {
+                row,
+                slot,
+                rework: if FLOAT { Rework::Float } else { Rework::Int },
+            });
         }
         line.at = (end + until.literal.len()) as u32;
         true
@@ -184,7 +196,8 @@ impl Run<'_> {
         for line in lines.iter().filter(|line| !line.is_misfit()) {
             let row = line.row as usize;
             let (start, len) = (request[row].start().wrapping_sub(base), request[row].len());
-            let Some([method, path, protocol]) = (len > 0).then(|| self.parts(start, start + len)).flatten()
+            let Some([method, path, protocol]) =
+                (len > 0).then(|| self.parts(start, start + len)).flatten()
             else {
                 continue;
             };
@@ -215,7 +228,9 @@ impl Run<'_> {
     /// Notes the values that have escapes.
     pub fn escapes(&mut self, lines: &[Line], table: &Table<'_>) {
         let (base, backslashes) = (self.region.cell.start(), &self.classes.backslashes);
-        for line in lines.iter().filter(|line| backslashes.find(line.begin as usize) < line.end as usize) {
+        for line in
+            lines.iter().filter(|line| backslashes.find(line.begin as usize) < line.end as usize)
+        {
             let row = line.row as usize;
             for (slot, cells) in table.iter().enumerate() {
                 let cell = cells[row];

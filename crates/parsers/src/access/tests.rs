@@ -23,13 +23,13 @@ fn of(format: &str, line: &str) -> String {
 
 #[test]
 fn combined_lines_of_nginx_give_its_variables() {
-    let line =
-        r#"203.0.113.9 - - [22/Nov/2026:10:00:00 +0000] "GET /a?b=1 HTTP/1.1" 200 612 "-" "curl/8.5.0""#;
+    let line = r#"203.0.113.9 - - [22/Nov/2026:10:00:00 +0000] "GET /a?b=1 HTTP/1.1" 200 612 "-" "curl/8.5.0""#;
     let fields = "remote_addr=203.0.113.9 time_local=22/Nov/2026:10:00:00 +0000 request=GET /a?b=1 HTTP/1.1 \
          method=GET path=/a?b=1 protocol=HTTP/1.1 status=#200 body_bytes_sent=#612 http_user_agent=curl/8.5.0";
     assert_eq!(of("", line), fields);
     assert_eq!(of("combined", line), fields);
-    let line = r#"::1 - anna maria [x] "HEAD / HTTP/2.0" 304 0 "https://a.example/" "say "hi" now""#;
+    let line =
+        r#"::1 - anna maria [x] "HEAD / HTTP/2.0" 304 0 "https://a.example/" "say "hi" now""#;
     let fields = "remote_addr=::1 remote_user=anna maria time_local=x request=HEAD / HTTP/2.0 method=HEAD \
          path=/ protocol=HTTP/2.0 status=#304 body_bytes_sent=#0 http_referer=https://a.example/ \
          http_user_agent=say \"hi\" now";
@@ -105,7 +105,10 @@ fn values_end_where_they_should() {
         ..Default::default()
     };
     let mut json = Access::new(&json).unwrap();
-    assert_eq!(one(&mut json, r#"{"a":"x\",\"b\":\"\\","b":"\u00e9"}"#), "http_a=x\",\"b\":\"\\ http_b=é");
+    assert_eq!(
+        one(&mut json, r#"{"a":"x\",\"b\":\"\\","b":"\u00e9"}"#),
+        "http_a=x\",\"b\":\"\\ http_b=é"
+    );
 }
 
 #[test]
@@ -126,15 +129,22 @@ fn lines_that_do_not_fit_leave_nothing_behind() {
 
 #[test]
 fn lines_of_apache_give_documented_names() {
-    let line = r#"192.0.2.1 - frank [10/Oct/2000:13:55:36 -0700] "GET /apache_pb.gif HTTP/1.0" 200 2326"#;
+    let line =
+        r#"192.0.2.1 - frank [10/Oct/2000:13:55:36 -0700] "GET /apache_pb.gif HTTP/1.0" 200 2326"#;
     let common = "host=192.0.2.1 user=frank time=10/Oct/2000:13:55:36 -0700 request=GET /apache_pb.gif HTTP/1.0 \
          method=GET path=/apache_pb.gif protocol=HTTP/1.0 status=#200 size=#2326";
     assert_eq!(one(&mut apache("common"), line), common);
-    let line = format!(r#"{line} "http://www.example.com/\"q\"" "Mozilla/4.08 [en] (Win98; I ;Nav)""#);
-    let fields =
-        format!(r#"{common} referrer=http://www.example.com/"q" agent=Mozilla/4.08 [en] (Win98; I ;Nav)"#);
+    let line =
+        format!(r#"{line} "http://www.example.com/\"q\"" "Mozilla/4.08 [en] (Win98; I ;Nav)""#);
+    let fields = format!(
+        r#"{common} referrer=http://www.example.com/"q" agent=Mozilla/4.08 [en] (Win98; I ;Nav)"#
+    );
     assert_eq!(one(&mut apache(""), &line), fields);
-    let mut own = apache(r#"%{%Y-%m-%d}t\t%v:%p %!200,304{X-Forwarded-For}i %{ms}T %^FB%% "%{Foo-Bar}o" %b"#.replace("%^FB", "").as_str());
+    let mut own = apache(
+        r#"%{%Y-%m-%d}t\t%v:%p %!200,304{X-Forwarded-For}i %{ms}T %^FB%% "%{Foo-Bar}o" %b"#
+            .replace("%^FB", "")
+            .as_str(),
+    );
     assert_eq!(
         one(&mut own, "2026-01-02\twww:443 10.0.0.1, 10.0.0.2 15 % \"\\\"\" -"),
         "time=2026-01-02 server_name=www port=#443 http_x_forwarded_for=10.0.0.1, 10.0.0.2 duration_ms=#15 sent_http_foo_bar=\""
@@ -147,7 +157,8 @@ fn the_time_field_is_known() {
     let time = |format: &str| {
         nginx(format).time_field().map(|field| (field.name.to_string(), field.format.to_string()))
     };
-    for (format, name) in [(TIMED, "time_local"), ("$time_iso8601|$msec", "time_iso8601"), ("$msec", "msec")]
+    for (format, name) in
+        [(TIMED, "time_local"), ("$time_iso8601|$msec", "time_iso8601"), ("$msec", "msec")]
     {
         let (found, format) = time(format).unwrap();
         assert_eq!(found, name);
@@ -217,11 +228,11 @@ fn expected(name: &str, value: &[u8]) -> Option<String> {
 /// An equivalent regex, in which each value is as short as it can be.
 #[test]
 fn it_finds_what_an_equivalent_regex_finds() {
-    let config = AccessConfig { format: TIMED.into(), escape: Some(Escape::None), ..Default::default() };
+    let config =
+        AccessConfig { format: TIMED.into(), escape: Some(Escape::None), ..Default::default() };
     let mut parser = Access::new(&config).unwrap();
     let whole = r#"(?s-u)^(?<remote_addr>.*?) - (?<remote_user>.*?) \[(?<time_local>.*?)\] "(?<request>.*?)" (?<status>.*?) (?<body_bytes_sent>.*?) "(?<http_referer>.*?)" "(?<http_user_agent>.*?)" (?<request_time>.*)$"#;
-    let strict =
-        r#"(?s-u)^([^ ]*) - ([^ ]*) \[([^\]]*)\] "([^"]*)" ([^ ]*) ([^ ]*) "([^"]*)" "([^"]*)" ([^ ]*)$"#;
+    let strict = r#"(?s-u)^([^ ]*) - ([^ ]*) \[([^\]]*)\] "([^"]*)" ([^ ]*) ([^ ]*) "([^"]*)" "([^"]*)" ([^ ]*)$"#;
     let request = Regex::new(
         r"(?s-u)^(?<method>[A-Z_-]+) (?:(?<path>.+) (?<protocol>HTTP/[0-9](?:\.[0-9])?)|(?<bare>[^ ]+))$",
     )
@@ -233,7 +244,11 @@ fn it_finds_what_an_equivalent_regex_finds() {
         let line = mutant(LINES, PIECES, &mut Random::new(seed));
         let found = parse(&mut parser, &[&line]).lines.remove(0);
         if found.starts_with("! ") {
-            assert!(!strict.is_match(&line), "seed {seed}: {found}: {:?}", String::from_utf8_lossy(&line));
+            assert!(
+                !strict.is_match(&line),
+                "seed {seed}: {found}: {:?}",
+                String::from_utf8_lossy(&line)
+            );
             continue;
         }
         let captures = whole.captures(&line).unwrap_or_else(|| panic!("seed {seed}: {line:?}"));
@@ -242,12 +257,14 @@ fn it_finds_what_an_equivalent_regex_finds() {
             let value = &captures[name];
             fields.extend(expected(name, value));
             // A protocol without a path before it is no path.
-            let parts = request
-                .captures(value)
-                .filter(|parts| parts.name("bare").is_none_or(|bare| !protocol.is_match(bare.as_bytes())));
+            let parts = request.captures(value).filter(|parts| {
+                parts.name("bare").is_none_or(|bare| !protocol.is_match(bare.as_bytes()))
+            });
             if let (true, Some(parts)) = (name == "request", parts) {
                 let part = |name: &str| {
-                    parts.name(name).map(|part| String::from_utf8_lossy(part.as_bytes()).into_owned())
+                    parts
+                        .name(name)
+                        .map(|part| String::from_utf8_lossy(part.as_bytes()).into_owned())
                 };
                 fields.extend(part("method").map(|text| format!("method={text}")));
                 fields.extend(part("path").or(part("bare")).map(|text| format!("path={text}")));

@@ -17,7 +17,8 @@ pub(super) fn unescape(text: &[u8], escape: Escape) -> Vec<u8> {
     out
 }
 
-/// The byte that a backslash and the `behind` of it stand for, and how many bytes of `behind` it takes.
+/// The byte that a backslash and the `behind` of it stand for, and how many bytes of `behind` it
+/// takes.
 fn escaped(behind: &[u8], escape: Escape) -> (u8, usize) {
     if let [b'x', high, low, ..] = behind
         && let (Some(high), Some(low)) = (hex(*high), hex(*low))

@@ -90,7 +90,9 @@ const FLOATS: &[&str] = &[
 pub(super) fn nginx(name: &str) -> Variable {
     let of = match name {
         "request" => Of::Request,
-        "time_local" => return Variable::time(name, Of::Time { spaced: true }, "%d/%b/%Y:%H:%M:%S %z"),
+        "time_local" => {
+            return Variable::time(name, Of::Time { spaced: true }, "%d/%b/%Y:%H:%M:%S %z");
+        }
         "time_iso8601" => return Variable::time(name, Of::Time { spaced: false }, "rfc3339"),
         "msec" => return Variable::time(name, Of::Float, "epoch_s"),
         name if INTS.contains(&name) => Of::Int,
@@ -101,8 +103,8 @@ pub(super) fn nginx(name: &str) -> Variable {
     Variable { list, ..Variable::new(name, of) }
 }
 
-/// A directive of Apache: the letter behind `%`, and what stands in braces before it. None if there is no
-/// such letter.
+/// A directive of Apache: the letter behind `%`, and what stands in braces before it. None if there
+/// is no such letter.
 pub(super) fn apache(letter: char, argument: Option<&str>) -> Option<Variable> {
     if let Some(argument) = argument {
         return with_argument(letter, argument);
@@ -134,7 +136,9 @@ pub(super) fn apache(letter: char, argument: Option<&str>) -> Option<Variable> {
         'v' => ("server_name", Of::Text),
         'V' => ("virtual_host", Of::Text),
         'X' => ("connection_status", Of::Text),
-        't' => return Some(Variable::time("time", Of::Time { spaced: true }, "%d/%b/%Y:%H:%M:%S %z")),
+        't' => {
+            return Some(Variable::time("time", Of::Time { spaced: true }, "%d/%b/%Y:%H:%M:%S %z"));
+        }
         _ => return None,
     };
     Some(Variable::new(name, of))
@@ -169,7 +173,8 @@ fn with_argument(letter: char, argument: &str) -> Option<Variable> {
 
 /// `%{FORMAT}t`: pieces of strftime, or an epoch.
 fn time_of(argument: &str) -> Option<Variable> {
-    let format = argument.strip_prefix("begin:").or(argument.strip_prefix("end:")).unwrap_or(argument);
+    let format =
+        argument.strip_prefix("begin:").or(argument.strip_prefix("end:")).unwrap_or(argument);
     let epoch = |format: &str| Some(Variable::time("time", Of::Int, format));
     match format {
         "sec" => epoch("epoch_s"),

@@ -32,7 +32,8 @@ fn lines_of_rfc_4180_are_read() {
 
 #[test]
 fn options_say_what_fits() {
-    let mut strict = csv(|config| (config.on_extra, config.on_missing) = (Unequal::Fail, Unequal::Fail));
+    let mut strict =
+        csv(|config| (config.on_extra, config.on_missing) = (Unequal::Fail, Unequal::Fail));
     assert_eq!(one(&mut strict, "x,1"), "! too_few_fields 3");
     assert_eq!(one(&mut strict, "x,1,y,"), "! too_many_fields 5");
     assert_eq!(one(&mut strict, "x,1,"), "a=x b=#1");
@@ -51,7 +52,8 @@ fn options_say_what_fits() {
 #[test]
 fn what_cannot_be_is_refused() {
     let refused = |change: fn(&mut DelimitedConfig)| {
-        let mut config = DelimitedConfig { fields: vec![("a".into(), None)], ..DelimitedConfig::default() };
+        let mut config =
+            DelimitedConfig { fields: vec![("a".into(), None)], ..DelimitedConfig::default() };
         change(&mut config);
         Delimited::new(config).unwrap_err()
     };
@@ -64,7 +66,8 @@ fn what_cannot_be_is_refused() {
 
 #[test]
 fn hostile_lines_never_leave_their_bounds() {
-    let lines = ["x,1,y", "\"a,b\",2,\"c\"\"d\"", "", "long,123456789,and a text with spaces", "||,||"];
+    let lines =
+        ["x,1,y", "\"a,b\",2,\"c\"\"d\"", "", "long,123456789,and a text with spaces", "||,||"];
     let pieces = [",", "\"", "\"\"", "||", "\",", ",\"", " "];
     mutate(&mut csv(|_| ()), &lines, &pieces);
     mutate(&mut csv(|config| config.delimiter = "||".into()), &lines, &pieces);
@@ -103,9 +106,12 @@ fn reference(line: &str) -> Option<Vec<String>> {
 fn it_reads_what_a_reader_by_characters_reads() {
     let names = ["a", "b", "c"];
     let fields = names.map(|name| (name.into(), None)).to_vec();
-    let mut parser =
-        Delimited::new(DelimitedConfig { fields, on_extra: Unequal::Fail, ..DelimitedConfig::default() })
-            .unwrap();
+    let mut parser = Delimited::new(DelimitedConfig {
+        fields,
+        on_extra: Unequal::Fail,
+        ..DelimitedConfig::default()
+    })
+    .unwrap();
     for seed in 0..5000 {
         let mut random = millstream_testkit::Random::new(seed);
         let line: String =

@@ -1,5 +1,5 @@
-//! The patterns that everybody knows by name. They need neither look-around nor backreferences; alternatives
-//! stand in the order in which the longer one is tried first.
+//! The patterns that everybody knows by name. They need neither look-around nor backreferences;
+//! alternatives stand in the order in which the longer one is tried first.
 
 /// The definition of a pattern.
 pub fn find(name: &str) -> Option<&'static str> {

@@ -7,7 +7,8 @@ use proptest::prelude::*;
 use std::net::IpAddr;
 
 fn parser(pattern: &str, own: &[(&str, &str)]) -> Result<Grok, String> {
-    let patterns = own.iter().map(|(name, pattern)| ((*name).to_owned(), (*pattern).to_owned())).collect();
+    let patterns =
+        own.iter().map(|(name, pattern)| ((*name).to_owned(), (*pattern).to_owned())).collect();
     Grok::new(&GrokConfig { pattern: pattern.into(), patterns, types: Vec::new() })
 }
 
@@ -23,8 +24,7 @@ fn is_match(name: &str, text: &str) -> bool {
 #[test]
 fn fields_have_names_and_types() {
     let line = "55.3.244.1 GET /index.html 15824 0.043";
-    let pattern =
-        "%{IP:client} %{WORD:method} %{URIPATHPARAM:request} %{NUMBER:bytes:int} %{NUMBER:took:float}";
+    let pattern = "%{IP:client} %{WORD:method} %{URIPATHPARAM:request} %{NUMBER:bytes:int} %{NUMBER:took:float}";
     let expected = "client='55.3.244.1' method='GET' request='/index.html' bytes=15824 took=0.043";
     assert_eq!(shown(pattern, line), expected);
     let pattern = "%{IP:[source][address]} %{WORD:http.method} (?<rest>.*)";
@@ -32,7 +32,8 @@ fn fields_have_names_and_types() {
         shown(pattern, line),
         "source.address='55.3.244.1' http.method='GET' rest='/index.html 15824 0.043'"
     );
-    let mut own = parser("%{ORDER:order}", &[("ORDER", "o-%{DIGITS:number:long}"), ("DIGITS", "[0-9]{4}")]);
+    let mut own =
+        parser("%{ORDER:order}", &[("ORDER", "o-%{DIGITS:number:long}"), ("DIGITS", "[0-9]{4}")]);
     assert_eq!(show(&take_one(own.as_mut().unwrap(), b"an o-0042")), "order='o-0042' number=42");
     let mut own = parser("%{INT:a}", &[("INT", "x+")]).unwrap();
     assert_eq!(show(&take_one(&mut own, b"12 xx")), "a='xx'");
@@ -52,7 +53,10 @@ fn faults_name_the_pattern() {
     assert_eq!(fault("%{NOPE:a}", &[]), "there is no pattern `NOPE`; define it under `patterns`");
     assert_eq!(fault("%{ip:a}", &[]), "there is no pattern `ip`; write `IP`");
     let own = [("A", "a%{B}"), ("B", "b%{A}")];
-    assert_eq!(fault("%{A:a}", &own), "the pattern `A` contains itself (`A` in `B`); take it out there");
+    assert_eq!(
+        fault("%{A:a}", &own),
+        "the pattern `A` contains itself (`A` in `B`); take it out there"
+    );
     assert!(fault("%{A:a}", &[("A", "%{A}")]).contains("`A` contains itself"));
     assert!(fault("%{INT}", &[]).contains("names no field"));
     assert!(fault("%{INT:a:date}", &[]).contains("no type `date`; write int"));
@@ -61,7 +65,8 @@ fn faults_name_the_pattern() {
     assert!(fault("%{INT:a}(?<!x)", &[]).contains("; look-around"));
     let names: Vec<String> = (0..20).map(|n| format!("P{n}")).collect();
     let texts: Vec<String> = (0..20).map(|n| format!("%{{P{0}}}%{{P{0}}}", n + 1)).collect();
-    let mut grown: Vec<(&str, &str)> = names.iter().zip(&texts).map(|(n, t)| (&**n, &**t)).collect();
+    let mut grown: Vec<(&str, &str)> =
+        names.iter().zip(&texts).map(|(n, t)| (&**n, &**t)).collect();
     grown.push(("P20", "a"));
     assert!(fault("%{P0:a}", &grown).contains("longer than"));
 }
@@ -153,9 +158,13 @@ fn addresses_are_those_that_are_ones() {
     let mut random = Random::new(3);
     for _ in 0..taken::cases(20_000) {
         let groups: Vec<String> = (0..1 + random.below(9))
-            .map(
-                |_| if random.below(4) == 0 { String::new() } else { format!("{:x}", random.below(1 << 16)) },
-            )
+            .map(|_| {
+                if random.below(4) == 0 {
+                    String::new()
+                } else {
+                    format!("{:x}", random.below(1 << 16))
+                }
+            })
             .collect();
         check(&groups.join(":"));
     }
@@ -163,8 +172,7 @@ fn addresses_are_those_that_are_ones() {
 
 #[test]
 fn lines_of_well_known_programs_are_taken_apart() {
-    let line =
-        r#"203.0.113.9 - frank [21/Nov/2026:20:29:46 +0000] "GET /a?b=c HTTP/1.1" 200 2326 "-" "curl/8""#;
+    let line = r#"203.0.113.9 - frank [21/Nov/2026:20:29:46 +0000] "GET /a?b=c HTTP/1.1" 200 2326 "-" "curl/8""#;
     assert_eq!(
         shown("^%{COMBINEDAPACHELOG}$", line),
         "clientip='203.0.113.9' ident='-' auth='frank' timestamp='21/Nov/2026:20:29:46 +0000' verb='GET' \

@@ -183,8 +183,8 @@ impl Cursor<'_> {
         }
     }
 
-    /// Goes past an object or an array. What is open is noted in bits, so that no line can use up the
-    /// stack of the thread.
+    /// Goes past an object or an array. What is open is noted in bits, so that no line can use up
+    /// the stack of the thread.
     #[inline(never)]
     fn nested(&mut self, depth: u32, depth_max: u32) -> Result<Cell, Reason> {
         let (start, mut open) = (self.at, Open { objects: 0, count: 0 });
@@ -213,7 +213,8 @@ impl Cursor<'_> {
         }
     }
 
-    /// Goes past what stands behind a value: the ends of what is open, and a comma with the name behind it.
+    /// Goes past what stands behind a value: the ends of what is open, and a comma with the name
+    /// behind it.
     #[inline(always)]
     fn close(&mut self, open: &mut Open) -> Result<(), Reason> {
         while open.count > 0 {

@@ -1,8 +1,8 @@
 //! The names of members that lines have had, and which one comes next.
 //!
-//! Lines that follow each other mostly have the same members in the same order. So each name notes which one
-//! came behind it last, and a line that goes on like that is compared with it instead of being searched for
-//! the end of the name.
+//! Lines that follow each other mostly have the same members in the same order. So each name notes
+//! which one came behind it last, and a line that goes on like that is compared with it instead of
+//! being searched for the end of the name.
 
 use super::cursor::Cursor;
 use crate::fields::{Fields, Reason};
@@ -100,7 +100,8 @@ pub struct Names {
 impl Names {
     /// None but the root.
     pub fn new(wanted: Arc<Wanted>) -> Names {
-        let mut names = Names { wanted, list: Vec::new(), by_path: HashMap::new(), path: Vec::new() };
+        let mut names =
+            Names { wanted, list: Vec::new(), by_path: HashMap::new(), path: Vec::new() };
         names.clear();
         names
     }
@@ -113,7 +114,10 @@ impl Names {
 
     /// Begins with other fields.
     pub fn forget_fields(&mut self) {
-        self.list.iter_mut().filter(|name| name.field != UNWANTED).for_each(|name| name.field = UNKNOWN);
+        self.list
+            .iter_mut()
+            .filter(|name| name.field != UNWANTED)
+            .for_each(|name| name.field = UNKNOWN);
     }
 
     /// Makes room between two lines.
@@ -130,14 +134,15 @@ impl Names {
         &self.list[index]
     }
 
-    /// Whether an object of this name is taken apart. One that is only learnt for the moment is not.
+    /// Whether an object of this name is taken apart. One that is only learnt for the moment is
+    /// not.
     #[inline(always)]
     pub fn is_opened(&self, index: usize) -> bool {
         index < NAMES_MAX && self.list[index].is_opened
     }
 
-    /// Looks for the field of a name whose field is unknown. The name of an object that is taken apart needs
-    /// none, so this is not done when it is read.
+    /// Looks for the field of a name whose field is unknown. The name of an object that is taken
+    /// apart needs none, so this is not done when it is read.
     #[cold]
     pub fn find_field(&mut self, index: usize, fields: &mut Fields) -> usize {
         let name = &mut self.list[index];
@@ -148,9 +153,14 @@ impl Names {
         name.field
     }
 
-    /// Goes past a name, its colon included; its index. It lies in `parent` and comes behind `last`.
+    /// Goes past a name, its colon included; its index. It lies in `parent` and comes behind
+    /// `last`.
     #[inline(always)]
-    pub fn read(&mut self, cursor: &mut Cursor<'_>, (parent, last): (usize, usize)) -> Result<usize, Reason> {
+    pub fn read(
+        &mut self,
+        cursor: &mut Cursor<'_>,
+        (parent, last): (usize, usize),
+    ) -> Result<usize, Reason> {
         let next = self.list[last].next;
         let guess = &self.list[next];
         if guess.parent == parent && guess.begins(&cursor.text[cursor.at..]) {
@@ -161,7 +171,11 @@ impl Names {
     }
 
     #[inline(never)]
-    fn search(&mut self, cursor: &mut Cursor<'_>, (parent, last): (usize, usize)) -> Result<usize, Reason> {
+    fn search(
+        &mut self,
+        cursor: &mut Cursor<'_>,
+        (parent, last): (usize, usize),
+    ) -> Result<usize, Reason> {
         let (start, end) = cursor.key()?;
         let inside = &cursor.text[start..end];
         let key = unescape(inside);
@@ -190,9 +204,11 @@ impl Names {
         };
         let mut name = Name::new(&raw, parent, &full);
         let is_wanted = self.wanted.has(&full);
-        name.is_opened = self.wanted.separator.is_some() && (is_wanted || self.wanted.has_below(&full));
+        name.is_opened =
+            self.wanted.separator.is_some() && (is_wanted || self.wanted.has_below(&full));
         name.field = if is_wanted { UNKNOWN } else { UNWANTED };
-        name.cast = self.wanted.types.iter().find(|(of, _)| *of == full).map(|(_, cast)| cast.clone());
+        name.cast =
+            self.wanted.types.iter().find(|(of, _)| *of == full).map(|(_, cast)| cast.clone());
         if self.list.len() > NAMES_MAX {
             // The last place is for names that are not remembered.
             self.list[NAMES_MAX] = name;
@@ -220,6 +236,7 @@ impl Wanted {
 
     fn is_below(&self, name: &str, above: &str) -> bool {
         let Some(rest) = name.strip_prefix(above) else { return false };
-        rest.is_empty() || self.separator.as_ref().is_some_and(|separator| rest.starts_with(&**separator))
+        rest.is_empty()
+            || self.separator.as_ref().is_some_and(|separator| rest.starts_with(&**separator))
     }
 }

@@ -29,24 +29,27 @@ fn names(list: &[&str]) -> Vec<String> {
     list.iter().map(|name| (*name).to_owned()).collect()
 }
 
-/// Whether serde_json takes it for JSON. It does not look at what characters mean, so that numbers of any
-/// size and half surrogates pass, as they do here.
+/// Whether serde_json takes it for JSON. It does not look at what characters mean, so that numbers
+/// of any size and half surrogates pass, as they do here.
 fn is_json(text: &[u8]) -> bool {
     std::str::from_utf8(text).is_ok() && serde_json::from_slice::<IgnoredAny>(text).is_ok()
 }
 
 #[test]
 fn members_become_fields_with_what_stands_in_the_line() {
-    let line =
-        r#"{"t":"x y","e":"a\nb","i":-12,"f":1.50,"n":null,"y":true,"z":false,"o":{"a": 1},"l":[1, 2]}"#;
-    let expected = r#"t='x y' e=Escaped'a\nb' i=-12 f=1.50 n=Null y=True z=False o={"a": 1} l=[1, 2]"#;
+    let line = r#"{"t":"x y","e":"a\nb","i":-12,"f":1.50,"n":null,"y":true,"z":false,"o":{"a": 1},"l":[1, 2]}"#;
+    let expected =
+        r#"t='x y' e=Escaped'a\nb' i=-12 f=1.50 n=Null y=True z=False o={"a": 1} l=[1, 2]"#;
     assert_eq!(show(&mut plain(), line), expected);
     assert_eq!(show(&mut plain(), "{}"), "");
     assert_eq!(show(&mut plain(), r#" { "a" : 1 , "b" : "" } "#), "a=1 b=''");
     assert_eq!(show(&mut plain(), r#"{"\u0061\n":1}"#), "a\n=1");
     assert_eq!(show(&mut plain(), r#"{"\ud800":"\ud800"}"#), "\u{FFFD}=Escaped'\\ud800'");
     let big = "123456789012345678901234567890";
-    assert_eq!(show(&mut plain(), &format!(r#"{{"a":{big},"b":1e999}}"#)), format!("a={big} b=1e999"));
+    assert_eq!(
+        show(&mut plain(), &format!(r#"{{"a":{big},"b":1e999}}"#)),
+        format!("a={big} b=1e999")
+    );
 }
 
 #[test]
@@ -74,7 +77,11 @@ fn objects_are_taken_apart_to_the_last() {
 
 #[test]
 fn only_the_fields_that_are_wanted_are_kept_and_all_are_checked() {
-    let of = |flatten, list: &[&str]| JsonConfig { flatten, fields: names(list), ..JsonConfig::default() };
+    let of = |flatten, list: &[&str]| JsonConfig {
+        flatten,
+        fields: names(list),
+        ..JsonConfig::default()
+    };
     let line = r#"{"a":1,"b":{"c":2,"d":{"e":3,"f":4}},"bc":5,"d":6}"#;
     assert_eq!(shown(of(false, &["a", "b"]), line), r#"a=1 b={"c":2,"d":{"e":3,"f":4}}"#);
     assert_eq!(shown(of(true, &["b"]), line), "b.c=2 b.d.e=3 b.d.f=4");
@@ -86,7 +93,8 @@ fn only_the_fields_that_are_wanted_are_kept_and_all_are_checked() {
 #[test]
 fn values_are_cast_to_their_types() {
     let time = Type::Timestamp(Arc::new(Format::new("%Y-%m-%d %H:%M:%S", None).unwrap()));
-    let types = [("i", Type::Int), ("f", Type::Float), ("s", Type::Text), ("b", Type::Bool), ("t", time)];
+    let types =
+        [("i", Type::Int), ("f", Type::Float), ("s", Type::Text), ("b", Type::Bool), ("t", time)];
     let types = types.map(|(name, of)| (name.to_owned(), of)).to_vec();
     let mut parser = Json::new(&JsonConfig { types, ..JsonConfig::default() }).unwrap();
     let mut shown = |line: &str| {
@@ -97,7 +105,10 @@ fn values_are_cast_to_their_types() {
     let line = format!(r#"{{"i":"007","f":"1.5","s":12,"b":"yes","t":"{time}"}}"#);
     let expected = "i=7 f=1.5 s='12' b=True t=Time'2000-02-29T12:34:56.000Z'";
     assert_eq!(shown(&line), (expected.into(), 0));
-    assert_eq!(shown(r#"{"i":12,"f":3,"s":true,"b":false}"#), ("i=12 f=3 s='true' b=False".into(), 0));
+    assert_eq!(
+        shown(r#"{"i":12,"f":3,"s":true,"b":false}"#),
+        ("i=12 f=3 s='true' b=False".into(), 0)
+    );
     assert_eq!(shown(r#"{"i":"\u0031","s":"\n","b":1}"#), (r"i=1 s=Escaped'\n' b=True".into(), 0));
     assert_eq!(shown(r#"{"i":null,"s":[1],"b":null}"#), ("i=Null s='[1]' b=Null".into(), 0));
     assert_eq!(
@@ -109,8 +120,10 @@ fn values_are_cast_to_their_types() {
 
 #[test]
 fn of_a_name_that_comes_twice_the_last_value_counts() {
-    let all =
-        take(&mut plain(), &[br#"{"a":1,"b":2,"a":3}"#, br#"{"a":1,"\u0061":"x"}"#, br#"{"a":1,"a":2"#]);
+    let all = take(
+        &mut plain(),
+        &[br#"{"a":1,"b":2,"a":3}"#, br#"{"a":1,"\u0061":"x"}"#, br#"{"a":1,"a":2"#],
+    );
     let shown: Vec<String> = all.lines.iter().map(taken::show).collect();
     assert_eq!(shown, ["a=3 b=2", "a='x'", "!not_json@12"]);
     assert_eq!(all.duplicates, 2);
@@ -118,11 +131,13 @@ fn of_a_name_that_comes_twice_the_last_value_counts() {
 
 #[test]
 fn members_without_a_column_stay_together() {
-    let members: Vec<String> = (0..COLUMNS_MAX + 40).map(|n| format!(r#""k{n}":{{"v":"{n}\n"}}"#)).collect();
+    let members: Vec<String> =
+        (0..COLUMNS_MAX + 40).map(|n| format!(r#""k{n}":{{"v":"{n}\n"}}"#)).collect();
     let line = format!("{{{}}}", members.join(","));
     for (mut parser, columns) in [(plain(), COLUMNS_MAX), (flat(), COLUMNS_MAX)] {
         let fields = take_one(&mut parser, line.as_bytes()).unwrap();
-        let (rest, kept): (Vec<_>, Vec<_>) = fields.iter().partition(|field| field.1 == Kind::Members);
+        let (rest, kept): (Vec<_>, Vec<_>) =
+            fields.iter().partition(|field| field.1 == Kind::Members);
         assert_eq!((rest.len(), kept.len(), &*rest[0].0), (1, columns, ""));
         let written: Value = serde_json::from_slice(&taken::json(&fields)).unwrap();
         assert_eq!(written.as_object().unwrap().len(), members.len());
@@ -160,7 +175,9 @@ fn levels_are_counted_and_limited() {
     for parser in [&mut plain(), &mut flat()] {
         for levels in [2, 63, 64] {
             let lines = [nested("[", "]", levels), nested(" [\n", " ] ", levels)];
-            lines.iter().for_each(|line| assert!(take_one(parser, line.as_bytes()).is_ok(), "{line}"));
+            lines
+                .iter()
+                .for_each(|line| assert!(take_one(parser, line.as_bytes()).is_ok(), "{line}"));
         }
         let line = nested("[", "]", 65);
         assert_eq!(show(parser, &line), format!("!too_deep@{}", 5 + 63));
@@ -196,7 +213,9 @@ fn what_json_is_and_is_not() {
         let line = format!(r#"{{"k":{value}}}"#);
         assert!(!is_json(line.as_bytes()), "{line}");
     }
-    GOOD_LINES.iter().for_each(|line| assert!(take_one(&mut plain(), line.as_bytes()).is_ok(), "{line}"));
+    GOOD_LINES
+        .iter()
+        .for_each(|line| assert!(take_one(&mut plain(), line.as_bytes()).is_ok(), "{line}"));
     for (line, reason) in BAD_LINES {
         let found = take_one(&mut plain(), line).map_err(|(reason, _)| reason);
         assert_eq!(found, Err(*reason), "{}", String::from_utf8_lossy(line));

@@ -35,7 +35,10 @@ fn delimiters_are_chosen() {
         ..KeyValueConfig::default()
     };
     assert_eq!(one(&mut parser(config("|", ":")), "a:b|c:d e|word|x:\"|\""), "a=b c=d e x=|");
-    assert_eq!(one(&mut parser(config(", ", " = ")), "a = b, c,d = \"e, f\", g = 1"), "a=b c,d=e, f g=1");
+    assert_eq!(
+        one(&mut parser(config(", ", " = ")), "a = b, c,d = \"e, f\", g = 1"),
+        "a=b c,d=e, f g=1"
+    );
     assert_eq!(
         one(&mut parser(KeyValueConfig::ltsv()), "host:::1\tua:\"x\" y\tempty:\tlast:-"),
         "host=::1 ua=\"x\" y last=-"
@@ -67,7 +70,8 @@ fn what_cannot_be_is_refused() {
 #[test]
 fn an_empty_key_is_none_of_those_of_the_line_before() {
     let mut parser = parser(KeyValueConfig::default());
-    let lines = parse(&mut parser, &[b"a_key_of_more_than_sixteen_bytes=1 b=2", b"=3 b=4", b"=5"]).lines;
+    let lines =
+        parse(&mut parser, &[b"a_key_of_more_than_sixteen_bytes=1 b=2", b"=3 b=4", b"=5"]).lines;
     assert_eq!(lines, ["a_key_of_more_than_sixteen_bytes=1 b=2", "b=4", "! no_pairs 0"]);
 }
 
@@ -81,8 +85,13 @@ fn many_names_do_not_fill_the_memory() {
 
 #[test]
 fn hostile_lines_never_leave_their_bounds() {
-    let lines =
-        ["level=info msg=\"a text\" n=3", "a:b|c:d", "", r#"x="\"" y="\\" z"#, "a=1 a=2 a=\"\\n\" a=3"];
+    let lines = [
+        "level=info msg=\"a text\" n=3",
+        "a:b|c:d",
+        "",
+        r#"x="\"" y="\\" z"#,
+        "a=1 a=2 a=\"\\n\" a=3",
+    ];
     let pieces = ["=", "\"", "\\\"", " ", "\\", "a=", "|", ":"];
     mutate(&mut parser(KeyValueConfig::logfmt()), &lines, &pieces);
     mutate(&mut parser(KeyValueConfig::ltsv()), &lines, &pieces);
@@ -93,10 +102,21 @@ fn hostile_lines_never_leave_their_bounds() {
 
 #[test]
 fn keys_are_known_again_only_if_all_their_bytes_are_the_same() {
-    let keys =
-        ["a", "ab", "eight-by", "nine-byte", "sixteen-bytes-00", "sixteen-bytes-01", "more-than-16-bytes"];
+    let keys = [
+        "a",
+        "ab",
+        "eight-by",
+        "nine-byte",
+        "sixteen-bytes-00",
+        "sixteen-bytes-01",
+        "more-than-16-bytes",
+    ];
     let line = |keys: &[&str], n: usize| {
-        keys.iter().map(|key| format!("{key}={n}")).collect::<Vec<_>>().join(if n == 5 { "  " } else { " " })
+        keys.iter().map(|key| format!("{key}={n}")).collect::<Vec<_>>().join(if n == 5 {
+            "  "
+        } else {
+            " "
+        })
     };
     let mut lines: Vec<String> = (0..keys.len()).map(|n| line(&keys[..n + 1], n)).collect();
     lines.extend((0..keys.len()).map(|n| line(&[&keys[n..], &keys[..n]].concat(), n)));

@@ -24,7 +24,10 @@ fn named_groups_become_fields() {
     assert_eq!(take_one(&mut bytes, b"x\xFF\ny").unwrap()[0].2, b"\xFF\n");
     let all = take(&mut parser(r"(?<status>\S*) (?<b>.)", &types[..1]), &[b"x y", b"12 z"]);
     let lines: Vec<String> = all.lines.iter().map(show).collect();
-    assert_eq!((lines, all.bad_types), (vec!["status=Null b='y'".to_owned(), "status=12 b='z'".into()], 1));
+    assert_eq!(
+        (lines, all.bad_types),
+        (vec!["status=Null b='y'".to_owned(), "status=12 b='z'".into()], 1)
+    );
 }
 
 #[test]
@@ -55,7 +58,9 @@ fn both(pattern: &str) -> (Regex, ::regex::bytes::Regex) {
 /// Every group is where the crate finds it alone.
 fn compare((parser, expression): &mut (Regex, ::regex::bytes::Regex), line: &[u8]) {
     let found = take_one(parser, line);
-    let Some(captures) = expression.captures(line) else { return assert_eq!(found, Err((NO_MATCH, 0))) };
+    let Some(captures) = expression.captures(line) else {
+        return assert_eq!(found, Err((NO_MATCH, 0)));
+    };
     let expected = expression.capture_names().flatten().filter_map(|name| {
         let group = captures.name(name)?;
         Some((name.to_owned(), Kind::Text, group.as_bytes().to_vec()))

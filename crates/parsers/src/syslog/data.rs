@@ -5,8 +5,9 @@ use millstream_columns::push_json_string;
 /// An element's name, and its parameters.
 type Element<'a> = (&'a [u8], Vec<(&'a [u8], Vec<u8>)>);
 
-/// Reads structured data at the beginning of `text`, and writes it as a JSON object; nothing for `-`. Its length;
-/// `None` if it is none. Of an element or parameter that is there twice the last counts.
+/// Reads structured data at the beginning of `text`, and writes it as a JSON object; nothing for
+/// `-`. Its length; `None` if it is none. Of an element or parameter that is there twice the last
+/// counts.
 pub(super) fn read(text: &[u8], out: &mut Vec<u8>) -> Option<usize> {
     if text.first() == Some(&b'-') {
         return Some(1);

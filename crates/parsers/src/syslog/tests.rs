@@ -25,7 +25,10 @@ fn lines_of_rfc_5424_are_read() {
         ),
         // Broken, and so nothing but a message.
         ("<14>1 - h a - - [e k=1] m", "facility=user severity=info message=1 - h a - - [e k=1] m"),
-        ("<14>1 2003-99-99T00:00:00Z h", "facility=user severity=info message=1 2003-99-99T00:00:00Z h"),
+        (
+            "<14>1 2003-99-99T00:00:00Z h",
+            "facility=user severity=info message=1 2003-99-99T00:00:00Z h",
+        ),
     ] {
         assert_eq!(one(&mut syslog(), line), fields, "{line}");
     }
@@ -80,8 +83,14 @@ fn lines_of_rfc_3164_and_its_relatives_are_read() {
 #[test]
 fn times_without_a_zone_have_the_one_that_is_given() {
     let mut parser = Syslog::new(&SyslogConfig { zone: Some(Zone::fixed(3600)) }).unwrap();
-    assert_eq!(one(&mut parser, "Feb  5 17:32:18 h"), "timestamp=@2026-02-05T16:32:18.000Z hostname=h");
-    assert_eq!(one(&mut parser, "2026-02-03T04:05:06Z h"), "timestamp=@2026-02-03T04:05:06.000Z hostname=h");
+    assert_eq!(
+        one(&mut parser, "Feb  5 17:32:18 h"),
+        "timestamp=@2026-02-05T16:32:18.000Z hostname=h"
+    );
+    assert_eq!(
+        one(&mut parser, "2026-02-03T04:05:06Z h"),
+        "timestamp=@2026-02-03T04:05:06.000Z hostname=h"
+    );
 }
 
 #[test]

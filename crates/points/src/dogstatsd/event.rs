@@ -10,8 +10,8 @@ const ALERTS: [&str; 4] = ["error", "warning", "info", "success"];
 
 /// Tells the event that `rest` begins with, and gives the length of its line.
 ///
-/// The frame is checked first, by a few bytes: if it is wrong, only the line is skipped, and all else that the
-/// lengths cover is read again. What is behind a right frame is read once.
+/// The frame is checked first, by a few bytes: if it is wrong, only the line is skipped, and all
+/// else that the lengths cover is read again. What is behind a right frame is read once.
 pub fn parse<'a>(rest: &'a [u8], arrived: u64, visit: &mut impl Visit<'a>) -> Result<usize, Fault> {
     let (start, title_len, end) = frame(rest).ok_or(Fault::BadEvent)?;
     let Text { text: line, len } = Text::of(rest, end);
@@ -27,12 +27,14 @@ pub fn parse<'a>(rest: &'a [u8], arrived: u64, visit: &mut impl Visit<'a>) -> Re
     Ok(len)
 }
 
-/// Where the title begins, its length, and where the text ends; `None` if what should stand around them does not.
+/// Where the title begins, its length, and where the text ends; `None` if what should stand around
+/// them does not.
 fn frame(rest: &[u8]) -> Option<(usize, usize, usize)> {
     let (start, title_len, text_len) = lengths(rest)?;
     let bar = start.checked_add(title_len)?;
     let end = bar.checked_add(1)?.checked_add(text_len)?;
-    let is_ended = matches!(rest.get(end..)?, [] | [b'|' | b'\n', ..] | [b'\r'] | [b'\r', b'\n', ..]);
+    let is_ended =
+        matches!(rest.get(end..)?, [] | [b'|' | b'\n', ..] | [b'\r'] | [b'\r', b'\n', ..]);
     (title_len > 0 && rest.get(bar) == Some(&b'|') && is_ended).then_some((start, title_len, end))
 }
 
@@ -46,7 +48,8 @@ fn lengths(rest: &[u8]) -> Option<(usize, usize, usize)> {
     is_followed.then_some((end + 2, title?.try_into().ok()?, text?.try_into().ok()?))
 }
 
-/// Most bytes up to the brace behind the lengths: two numbers of twenty digits with what stands around them.
+/// Most bytes up to the brace behind the lengths: two numbers of twenty digits with what stands
+/// around them.
 const LENGTHS_BYTES_MAX: usize = 48;
 
 fn with_fields<'a>(

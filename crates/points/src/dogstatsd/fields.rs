@@ -71,7 +71,8 @@ impl<'a> Fields<'a> {
         self.message[..self.ends[1]].get(self.ends[0] + 1..)
     }
 
-    /// The tags, if they are the third field and the last one, or empty ones if the type is the last.
+    /// The tags, if they are the third field and the last one, or empty ones if the type is the
+    /// last.
     #[inline(always)]
     pub fn only_tags(&self) -> Option<&'a [u8]> {
         match self.message[..self.end].get(self.ends[1] + 1..) {

@@ -92,7 +92,12 @@ impl<'a> Line<'a> {
 
     /// Tells values between colons. With `signs` those that have a sign are changes.
     #[cold]
-    fn tell_several(self, values: &'a [u8], signs: bool, visit: &mut impl Visit<'a>) -> Result<(), Fault> {
+    fn tell_several(
+        self,
+        values: &'a [u8],
+        signs: bool,
+        visit: &mut impl Visit<'a>,
+    ) -> Result<(), Fault> {
         let (mut packed, mut len, mut texts) = ([0.0; PACKED_VALUES], 0, 0);
         let mut is_noted = false;
         for text in values.split(|byte| *byte == b':').filter(|text| !text.is_empty()) {
@@ -120,12 +125,16 @@ impl<'a> Line<'a> {
         if texts == 0 { Err(Fault::NoValue) } else { Ok(()) }
     }
 
-    /// Tells a change of the value there is now: a timestamp means nothing for it, which is noted once.
+    /// Tells a change of the value there is now: a timestamp means nothing for it, which is noted
+    /// once.
     fn tell_change(&self, by: f64, is_noted: &mut bool, visit: &mut impl Visit<'a>) {
         if self.point.timestamp.is_some() && !std::mem::replace(is_noted, true) {
             visit.note(Note::TimestampUnused, self.point.name);
         }
-        visit.point(Point { values: Values::Change(by), timestamp: None, ..self.point }, &self.extra);
+        visit.point(
+            Point { values: Values::Change(by), timestamp: None, ..self.point },
+            &self.extra,
+        );
     }
 
     fn tell_packed(&self, values: &[f64], visit: &mut impl Visit<'a>) {

@@ -13,7 +13,9 @@ pub fn parse<'a>(message: &'a [u8], options: Options, arrived: u64, visit: &mut 
         let told = match text {
             [] => Ok(len),
             _ if text.starts_with(event::PREFIX) => event::parse(rest, arrived, visit),
-            _ if text.starts_with(service_check::PREFIX) => service_check::parse(rest, arrived, visit),
+            _ if text.starts_with(service_check::PREFIX) => {
+                service_check::parse(rest, arrived, visit)
+            }
             _ => metric(text, options, arrived, visit).map(|()| len),
         };
         if let Err(fault) = told {

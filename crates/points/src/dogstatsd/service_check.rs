@@ -27,7 +27,16 @@ pub fn parse<'a>(rest: &'a [u8], arrived: u64, visit: &mut impl Visit<'a>) -> Re
         take_all(fields, visit, |field| shared.take(field));
     }
     let Shared { timestamp, host, tags, extra } = shared;
-    visit.service_check(&ServiceCheck { name, status, timestamp, host, message, tags, extra, arrived });
+    visit.service_check(&ServiceCheck {
+        name,
+        status,
+        timestamp,
+        host,
+        message,
+        tags,
+        extra,
+        arrived,
+    });
     Ok(len)
 }
 

@@ -44,7 +44,11 @@ impl<'a> Shared<'a> {
 }
 
 /// Takes every one of `fields`, which begin with a bar each, and tells what is wrong with them.
-pub fn take_all<'a>(fields: &'a str, visit: &mut impl Visit<'a>, mut take: impl FnMut(&'a str) -> Taken) {
+pub fn take_all<'a>(
+    fields: &'a str,
+    visit: &mut impl Visit<'a>,
+    mut take: impl FnMut(&'a str) -> Taken,
+) {
     let mut has_unknown = false;
     for field in fields.split('|').skip(1) {
         match take(field) {
@@ -91,5 +95,9 @@ impl<'a> Text<'a> {
 
 /// A title, text or message as it was meant: the two characters `\n` are a line end, `m\:` is `m:`.
 pub fn unescaped(text: &str) -> Cow<'_, str> {
-    if text.contains('\\') { text.replace("\\n", "\n").replace("m\\:", "m:").into() } else { text.into() }
+    if text.contains('\\') {
+        text.replace("\\n", "\n").replace("m\\:", "m:").into()
+    } else {
+        text.into()
+    }
 }

@@ -118,7 +118,9 @@ impl<'a> Reader<'a> {
             0xCC => Ok(Item::Whole(self.number::<1>()? as i64)),
             0xCD => Ok(Item::Whole(self.number::<2>()? as i64)),
             0xCE => Ok(Item::Whole(self.number::<4>()? as i64)),
-            0xCF => self.number::<8>().map(|n| i64::try_from(n).map_or(Item::Float(n as f64), Item::Whole)),
+            0xCF => self
+                .number::<8>()
+                .map(|n| i64::try_from(n).map_or(Item::Float(n as f64), Item::Whole)),
             0xD0 => Ok(Item::Whole(self.number::<1>()? as i8 as i64)),
             0xD1 => Ok(Item::Whole(self.number::<2>()? as i16 as i64)),
             0xD2 => Ok(Item::Whole(self.number::<4>()? as i32 as i64)),
@@ -163,7 +165,8 @@ impl<'a> Reader<'a> {
         Ok(bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
     }
 
-    /// Reads over what is in an item, however deep: what is open is counted, and each item takes a byte at least.
+    /// Reads over what is in an item, however deep: what is open is counted, and each item takes a
+    /// byte at least.
     #[inline(always)]
     pub fn skip(&mut self, item: Item) -> Result<(), Truncated> {
         match item.items() {

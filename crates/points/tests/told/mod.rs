@@ -18,7 +18,8 @@ fn extra(extra: &Extra<'_>) -> String {
 
 /// Options of an event or a service check that are there.
 fn options(options: &[(&str, Option<&str>)], timestamp: Option<i64>) -> String {
-    let said = options.iter().filter_map(|(key, value)| value.map(|value| format!(" {key}={value}")));
+    let said =
+        options.iter().filter_map(|(key, value)| value.map(|value| format!(" {key}={value}")));
     let time = timestamp.map(|seconds| format!(" at {seconds}")).unwrap_or_default();
     said.collect::<String>() + &time
 }
@@ -30,8 +31,10 @@ fn point(point: &Point<'_>, of: &Extra<'_>) -> String {
         Values::Change(by) => format!("change {by:?}"),
         Values::Member(member) => format!("member {}", text(member)),
     };
-    let tags = if point.tags.is_empty() { String::new() } else { format!(" #{}", text(point.tags)) };
-    let rate = if point.sample_rate == 1.0 { String::new() } else { format!(" @{}", point.sample_rate) };
+    let tags =
+        if point.tags.is_empty() { String::new() } else { format!(" #{}", text(point.tags)) };
+    let rate =
+        if point.sample_rate == 1.0 { String::new() } else { format!(" @{}", point.sample_rate) };
     let time = point.timestamp.map(|seconds| format!(" at {seconds}")).unwrap_or_default();
     format!("{:?} {} {value}{tags}{rate}{time}{}", point.kind, text(point.name), extra(of))
 }
@@ -48,8 +51,10 @@ impl<'a> Visit<'a> for Told {
     }
 
     fn event(&mut self, event: &Event<'a>) {
-        let Event { title, text, host, aggregation_key, priority, source, alert, tags, .. } = *event;
-        let fields = [("h", host), ("k", aggregation_key), ("p", priority), ("s", source), ("t", alert)];
+        let Event { title, text, host, aggregation_key, priority, source, alert, tags, .. } =
+            *event;
+        let fields =
+            [("h", host), ("k", aggregation_key), ("p", priority), ("s", source), ("t", alert)];
         let fields = options(&fields, event.timestamp);
         self.0.push(format!("event {title:?} {text:?}{fields} #{tags}{}", extra(&event.extra)));
     }

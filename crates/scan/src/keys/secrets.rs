@@ -6,8 +6,9 @@ use std::fmt;
 /// Bytes that one multiplication takes in.
 const BLOCK_BYTES: usize = 16;
 
-/// Numbers that nobody outside knows, for the parts of a key that are hashed side by side: each step of one part has
-/// to wait for the step before. Whoever knows them can send names that all fall into one place.
+/// Numbers that nobody outside knows, for the parts of a key that are hashed side by side: each
+/// step of one part has to wait for the step before. Whoever knows them can send names that all
+/// fall into one place.
 #[derive(Clone)]
 pub struct KeySecrets {
     /// Where the first text begins, and every second block of the second.
@@ -18,7 +19,8 @@ pub struct KeySecrets {
     in_first: u64,
     in_second: u64,
     end: u64,
-    /// For hashes by vectors, see [`crate::x86::keys`]: where the texts begin, and the keys of two rounds.
+    /// For hashes by vectors, see [`crate::x86::keys`]: where the texts begin, and the keys of two
+    /// rounds.
     #[cfg(target_arch = "x86_64")]
     pub(crate) vectors: [[u64; 8]; 4],
     /// The keys of their last two rounds.
@@ -57,9 +59,9 @@ impl fmt::Debug for KeySecrets {
     }
 }
 
-/// One of the numbers that follow from a seed, which look as if they had nothing to do with each other: those of
-/// SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators"). Each of them tells the seed, so
-/// none is shown.
+/// One of the numbers that follow from a seed, which look as if they had nothing to do with each
+/// other: those of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number
+/// generators"). Each of them tells the seed, so none is shown.
 fn secret(seed: u64, number: u64) -> u64 {
     let state = seed.wrapping_add(number.wrapping_mul(0x9E37_79B9_7F4A_7C15));
     let mixed = (state ^ state >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -69,9 +71,9 @@ fn secret(seed: u64, number: u64) -> u64 {
 
 /// The hash of CPUs without AES for vectors.
 ///
-/// Made as foldhash is: of data that a secret was added to, 64 by 64 bits are multiplied and both halves of the
-/// product joined. Here the first text and the halves of the second do not wait for each other, and nothing is
-/// called, which takes half the time for texts of this length.
+/// Made as foldhash is: of data that a secret was added to, 64 by 64 bits are multiplied and both
+/// halves of the product joined. Here the first text and the halves of the second do not wait for
+/// each other, and nothing is called, which takes half the time for texts of this length.
 #[inline(always)]
 pub fn by_words(secrets: &KeySecrets, number: u32, first: &[u8], second: &[u8]) -> u64 {
     let extent = extent(number, first, second);
@@ -96,7 +98,8 @@ pub fn by_words(secrets: &KeySecrets, number: u32, first: &[u8], second: &[u8]) 
     fold(first ^ even, odd ^ secrets.end ^ extent)
 }
 
-/// The hash of a text that begins with one secret; the other is added to the second half of each block.
+/// The hash of a text that begins with one secret; the other is added to the second half of each
+/// block.
 #[inline(always)]
 fn of_part(text: &[u8], secret: u64, other: u64) -> u64 {
     if let (Some(first), Some(last)) = (text.first_chunk::<BLOCK_BYTES>(), text.last_chunk()) {

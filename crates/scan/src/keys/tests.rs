@@ -7,7 +7,8 @@ fn hashes(secrets: &KeySecrets, first: &[u8], second: &[u8]) -> Vec<u64> {
     available().iter().map(|kernel| kernel.hash_key(secrets, 7, first, second)).collect()
 }
 
-/// Keys as clients have them, of every length, and such as differ in one byte, or in where a text ends.
+/// Keys as clients have them, of every length, and such as differ in one byte, or in where a text
+/// ends.
 fn keys() -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut keys = Vec::new();
     for len in 0..200 {
@@ -23,7 +24,8 @@ fn keys() -> Vec<(Vec<u8>, Vec<u8>)> {
         }
     }
     for number in 0..60_000_u32 {
-        let tags = format!("env:prod,host:web-{number},pod:checkout-{:08x}", number.wrapping_mul(7919));
+        let tags =
+            format!("env:prod,host:web-{number},pod:checkout-{:08x}", number.wrapping_mul(7919));
         keys.push((format!("requests.{}", number % 50).into_bytes(), tags.into_bytes()));
     }
     keys
@@ -46,8 +48,18 @@ fn different_keys_hardly_ever_have_one_hash() {
 #[test]
 fn every_bit_of_a_key_changes_half_of_the_hash() {
     let text: Vec<u8> = (0..400_u32).map(|at| b'a' + (at % 26) as u8).collect();
-    let lens =
-        [(1, 0), (7, 3), (8, 15), (15, 16), (16, 17), (20, 33), (40, 63), (5, 96), (64, 128), (65, 129)];
+    let lens = [
+        (1, 0),
+        (7, 3),
+        (8, 15),
+        (15, 16),
+        (16, 17),
+        (20, 33),
+        (40, 63),
+        (5, 96),
+        (64, 128),
+        (65, 129),
+    ];
     for (first_len, second_len) in lens.into_iter().chain([(100, 300)]) {
         let (first, second) = text[..first_len + second_len].split_at(first_len);
         let hash = hashes(&KeySecrets::new(3), first, second);
@@ -59,18 +71,25 @@ fn every_bit_of_a_key_changes_half_of_the_hash() {
             let (a, b) = other.split_at(first_len);
             for (at, other) in hashes(&KeySecrets::new(3), a, b).into_iter().enumerate() {
                 let bits = (hash[at] ^ other).count_ones();
-                assert!(bits >= 8, "kernel {at}, bit {bit} changes {bits}, of {first_len} and {second_len}");
+                assert!(
+                    bits >= 8,
+                    "kernel {at}, bit {bit} changes {bits}, of {first_len} and {second_len}"
+                );
                 changed[at] += bits;
             }
         }
         for changed in changed {
             let part = f64::from(changed) / f64::from(64 * bits);
-            assert!((0.4..0.6).contains(&part), "{part} of the bits, of {first_len} and {second_len}");
+            assert!(
+                (0.4..0.6).contains(&part),
+                "{part} of the bits, of {first_len} and {second_len}"
+            );
         }
     }
 }
 
-/// Bytes that meet each other in a kernel: whatever two of them are, they do not make up for each other.
+/// Bytes that meet each other in a kernel: whatever two of them are, they do not make up for each
+/// other.
 #[test]
 fn differences_in_two_places_do_not_cancel_out() {
     let secrets = KeySecrets::new(11);
@@ -105,7 +124,8 @@ fn no_small_seed_makes_keys_alike() {
 #[test]
 fn seeds_and_numbers_give_other_hashes() {
     for kernel in available() {
-        let of = |seed, number| kernel.hash_key(&KeySecrets::new(seed), number, b"name", b"env:prod");
+        let of =
+            |seed, number| kernel.hash_key(&KeySecrets::new(seed), number, b"name", b"env:prod");
         let seeds = (0..1000).map(|seed| of(seed, 7));
         let numbers = (0..1000).map(|number| of(1000, number));
         assert_eq!(seeds.chain(numbers).collect::<HashSet<u64>>().len(), 2000, "{kernel:?}");
@@ -140,7 +160,10 @@ fn work_has_the_hashes_of_its_kernel() {
     }
     let secrets = KeySecrets::new(2);
     for kernel in available() {
-        assert_eq!(kernel.with_keys(Work(&secrets)), (kernel.hash_key(&secrets, 1, b"name", b"tags"), true));
+        assert_eq!(
+            kernel.with_keys(Work(&secrets)),
+            (kernel.hash_key(&secrets, 1, b"name", b"tags"), true)
+        );
     }
     assert_eq!(with_keys(Work(&secrets)).0, hash_key(&secrets, 1, b"name", b"tags"));
 }

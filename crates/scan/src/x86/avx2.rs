@@ -11,7 +11,9 @@ pub use super::sets::avx2::{bitmap, find};
 
 /// Whether this CPU runs the kernels of this module.
 pub fn detected() -> bool {
-    is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi1") && is_x86_feature_detected!("popcnt")
+    is_x86_feature_detected!("avx2")
+        && is_x86_feature_detected!("bmi1")
+        && is_x86_feature_detected!("popcnt")
 }
 
 pub struct Avx2;
@@ -29,10 +31,11 @@ impl Newlines64 for Avx2 {
         if len <= SHORT_BYTES_MAX {
             return u64::from(short::newline_mask(block));
         }
-        // SAFETY: both loads of 32 bytes lie within the block: it is longer. Where they overlap, both set the
-        // same bits. AVX2 is the caller's condition.
+        // SAFETY: both loads of 32 bytes lie within the block: it is longer. Where they overlap,
+        // both set the same bits. AVX2 is the caller's condition.
         unsafe {
-            u64::from(mask32(block.as_ptr())) | u64::from(mask32(block.as_ptr().add(len - 32))) << (len - 32)
+            u64::from(mask32(block.as_ptr()))
+                | u64::from(mask32(block.as_ptr().add(len - 32))) << (len - 32)
         }
     }
 

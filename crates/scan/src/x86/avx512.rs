@@ -1,5 +1,6 @@
-//! Kernels for AVX-512 with byte compress and AES (Ice Lake, Zen 4 and later). Older AVX-512 CPUs run the AVX2
-//! kernels: they lower their clock for wide registers and lack what makes these kernels better.
+//! Kernels for AVX-512 with byte compress and AES (Ice Lake, Zen 4 and later). Older AVX-512 CPUs
+//! run the AVX2 kernels: they lower their clock for wide registers and lack what makes these
+//! kernels better.
 
 pub use super::keys::avx512 as with_keys;
 pub use super::statsd::avx512 as statsd_lines;
@@ -32,27 +33,33 @@ impl Newlines64 for Avx512 {
 
     #[inline(always)]
     unsafe fn mask_partial(block: &[u8]) -> u64 {
-        // SAFETY: the masked load reads the bytes of the block only; the lanes beyond are zero, which is no
-        // newline. The features are the caller's condition.
+        // SAFETY: the masked load reads the bytes of the block only; the lanes beyond are zero,
+        // which is no newline. The features are the caller's condition.
         unsafe {
             let inside = _bzhi_u64(u64::MAX, block.len() as u32);
-            _mm512_cmpeq_epi8_mask(_mm512_maskz_loadu_epi8(inside, block.as_ptr().cast()), newline())
+            _mm512_cmpeq_epi8_mask(
+                _mm512_maskz_loadu_epi8(inside, block.as_ptr().cast()),
+                newline(),
+            )
         }
     }
 
-    /// Compresses the byte numbers 0..63 under the mask and widens them: the work grows with every 16 hits,
-    /// not with each. The compress stays in a register, as the form that writes to memory is microcoded on
-    /// Zen 4.
+    /// Compresses the byte numbers 0..63 under the mask and widens them: the work grows with every
+    /// 16 hits, not with each. The compress stays in a register, as the form that writes to memory
+    /// is microcoded on Zen 4.
     #[inline(always)]
     unsafe fn write_many(mask: u64, base: u32, out: *mut u32) {
         let hits = mask.count_ones() as usize;
-        // SAFETY: the features are the caller's condition. Each store writes 16 values from a multiple of 16
-        // below `hits`: at most `OVERSHOOT` beyond them.
+        // SAFETY: the features are the caller's condition. Each store writes 16 values from a
+        // multiple of 16 below `hits`: at most `OVERSHOOT` beyond them.
         unsafe {
             let numbers = _mm512_maskz_compress_epi8(mask, byte_numbers());
             let base = _mm512_set1_epi32(base as i32);
             let store = |at: usize, bytes: __m128i| {
-                _mm512_storeu_si512(out.add(at).cast(), _mm512_add_epi32(_mm512_cvtepu8_epi32(bytes), base));
+                _mm512_storeu_si512(
+                    out.add(at).cast(),
+                    _mm512_add_epi32(_mm512_cvtepu8_epi32(bytes), base),
+                );
             };
             store(0, _mm512_castsi512_si128(numbers));
             if hits > 16 {

@@ -11,12 +11,13 @@ const STRIDE: usize = 512;
 /// How many bytes beyond its result [`Escape32`] may write.
 pub const OVERSHOOT: usize = 64;
 
-/// Escapes up to 32 bytes at a time without a branch per escape; one implementation per instruction set.
+/// Escapes up to 32 bytes at a time without a branch per escape; one implementation per instruction
+/// set.
 ///
 /// Both methods write the escaped bytes to `out` and return how many they are.
 ///
-/// The methods are `inline(always)` so that they become part of the `target_feature` function that drives
-/// them and are compiled with its instructions.
+/// The methods are `inline(always)` so that they become part of the `target_feature` function that
+/// drives them and are compiled with its instructions.
 pub trait Escape32 {
     /// # Safety
     /// `out` is valid for writing `32 * ESCAPE_BYTES_MAX + OVERSHOOT` bytes, and the CPU has the
@@ -26,8 +27,8 @@ pub trait Escape32 {
     /// The same for fewer bytes.
     ///
     /// # Safety
-    /// `block.len() < 32`, `out` is valid for writing `block.len() * ESCAPE_BYTES_MAX + OVERSHOOT` bytes, and
-    /// the CPU has the implementor's features.
+    /// `block.len() < 32`, `out` is valid for writing `block.len() * ESCAPE_BYTES_MAX + OVERSHOOT`
+    /// bytes, and the CPU has the implementor's features.
     unsafe fn escape_partial(block: &[u8], out: *mut u8) -> usize;
 }
 
@@ -36,11 +37,12 @@ pub trait Escape32 {
 #[inline(always)]
 pub unsafe fn escape_json<V: Escape32>(text: &[u8], out: &mut Vec<u8>) {
     for stride in text.chunks(STRIDE) {
-        // Reserved for the worst case, but of one stride only: long text does not ask for six times its size.
+        // Reserved for the worst case, but of one stride only: long text does not ask for six times
+        // its size.
         out.reserve(stride.len() * scalar::ESCAPE_BYTES_MAX + OVERSHOOT);
         let len = out.len();
-        // SAFETY: the features are the caller's condition; the room was just reserved, and `escape_stride`
-        // has written every byte below the length it returns.
+        // SAFETY: the features are the caller's condition; the room was just reserved, and
+        // `escape_stride` has written every byte below the length it returns.
         unsafe {
             let written = escape_stride::<V>(stride, out.as_mut_ptr().add(len));
             out.set_len(len + written);
@@ -51,15 +53,15 @@ pub unsafe fn escape_json<V: Escape32>(text: &[u8], out: &mut Vec<u8>) {
 /// Writes `stride` escaped to `out` and returns the length.
 ///
 /// # Safety
-/// `out` is valid for writing `stride.len() * ESCAPE_BYTES_MAX + OVERSHOOT` bytes, and the CPU has the
-/// features of `V`.
+/// `out` is valid for writing `stride.len() * ESCAPE_BYTES_MAX + OVERSHOOT` bytes, and the CPU has
+/// the features of `V`.
 #[inline(always)]
 unsafe fn escape_stride<V: Escape32>(stride: &[u8], out: *mut u8) -> usize {
     let (blocks, rest) = stride.as_chunks::<32>();
     let mut written = 0;
     for block in blocks {
-        // SAFETY: the bytes before this block have become at most `ESCAPE_BYTES_MAX` each, so there is room
-        // for this one as for them.
+        // SAFETY: the bytes before this block have become at most `ESCAPE_BYTES_MAX` each, so there
+        // is room for this one as for them.
         written += unsafe { V::escape(block, out.add(written)) };
     }
     if !rest.is_empty() {
@@ -86,5 +88,7 @@ pub unsafe fn escape_rare(block: &[u8], out: *mut u8) -> usize {
     written
 }
 
-/// The letter after the backslash for the control bytes 0x00 to 0x0f; 0 for those that need `\u00XX`.
-pub const CONTROL_LETTERS: [u8; 16] = [0, 0, 0, 0, 0, 0, 0, 0, b'b', b't', b'n', 0, b'f', b'r', 0, 0];
+/// The letter after the backslash for the control bytes 0x00 to 0x0f; 0 for those that need
+/// `\u00XX`.
+pub const CONTROL_LETTERS: [u8; 16] =
+    [0, 0, 0, 0, 0, 0, 0, 0, b'b', b't', b'n', 0, b'f', b'r', 0, 0];

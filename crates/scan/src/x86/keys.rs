@@ -44,7 +44,9 @@ impl Keys for Avx2 {
     #[inline(always)]
     fn is_joined(self, whole: &[u8], first: &[u8], second: &[u8]) -> bool {
         match whole.split_at_checked(first.len()) {
-            Some((start, rest)) if rest.len() == second.len() => same16(start, first) && same16(rest, second),
+            Some((start, rest)) if rest.len() == second.len() => {
+                same16(start, first) && same16(rest, second)
+            }
             _ => false,
         }
     }
@@ -62,7 +64,8 @@ impl Keys for Avx512 {
         match whole.split_at_checked(first.len()) {
             // SAFETY: `self` was made behind the features; both texts of each pair have one length.
             Some((start, rest)) if rest.len() == second.len() => unsafe {
-                different64::<FIRST_BLOCKS>(start, first) | different64::<SECOND_BLOCKS>(rest, placed(second))
+                different64::<FIRST_BLOCKS>(start, first)
+                    | different64::<SECOND_BLOCKS>(rest, placed(second))
                     == 0
             },
             _ => false,
@@ -72,11 +75,11 @@ impl Keys for Avx512 {
 
 /// A hash by rounds of AES, four blocks of it side by side.
 ///
-/// Each block of a text goes through two rounds before it meets anything else. Over two rounds the chance that a
-/// difference becomes a given one is 53/2^34 at most, about 2^-28, on average over the secrets (Keliher and Sui,
-/// "Exact maximum expected differential and linear probability for two-round AES"): so often two texts that somebody
-/// makes without knowing the secrets may come out alike. Two rounds fold the vector, and two more spread what is left
-/// over all bits.
+/// Each block of a text goes through two rounds before it meets anything else. Over two rounds the
+/// chance that a difference becomes a given one is 53/2^34 at most, about 2^-28, on average over
+/// the secrets (Keliher and Sui, "Exact maximum expected differential and linear probability for
+/// two-round AES"): so often two texts that somebody makes without knowing the secrets may come out
+/// alike. Two rounds fold the vector, and two more spread what is left over all bits.
 ///
 /// # Safety
 /// The CPU has the features of AVX-512 kernels.
@@ -91,9 +94,12 @@ unsafe fn by_rounds(secrets: &KeySecrets, number: u32, first: &[u8], second: &[u
         let second = absorbed::<SECOND_BLOCKS>(second, wide(of_second), keys);
         let extent = _mm512_zextsi128_si512(_mm_cvtsi64_si128(extent as i64));
         let all = _mm512_ternarylogic_epi64::<XOR_OF_THREE>(first, second, extent);
-        let half = _mm256_aesenc_epi128(_mm512_castsi512_si256(all), _mm512_extracti64x4_epi64::<1>(all));
-        let lane = _mm_aesenc_si128(_mm256_castsi256_si128(half), _mm256_extracti128_si256::<1>(half));
-        _mm_cvtsi128_si64(_mm_aesenc_si128(_mm_aesenc_si128(lane, narrow(end)), narrow(last))) as u64
+        let half =
+            _mm256_aesenc_epi128(_mm512_castsi512_si256(all), _mm512_extracti64x4_epi64::<1>(all));
+        let lane =
+            _mm_aesenc_si128(_mm256_castsi256_si128(half), _mm256_extracti128_si256::<1>(half));
+        _mm_cvtsi128_si64(_mm_aesenc_si128(_mm_aesenc_si128(lane, narrow(end)), narrow(last)))
+            as u64
     }
 }
 
@@ -116,21 +122,26 @@ unsafe fn narrow(numbers: &[u64; 2]) -> __m128i {
 /// The table of three values of which one or all are set.
 const XOR_OF_THREE: i32 = 0b1001_0110;
 
-/// An empty text that lies somewhere. Nothing is loaded of a text without bytes, but where its place is in no page of
-/// the process, as that of an empty literal, the CPU takes a hundred nanoseconds to find that out.
+/// An empty text that lies somewhere. Nothing is loaded of a text without bytes, but where its
+/// place is in no page of the process, as that of an empty literal, the CPU takes a hundred
+/// nanoseconds to find that out.
 #[inline(always)]
 fn placed(text: &[u8]) -> &[u8] {
     static PLACE: [u8; SECOND_BLOCKS * WIDE_BYTES] = [0; SECOND_BLOCKS * WIDE_BYTES];
     if text.is_empty() { &PLACE[..0] } else { text }
 }
 
-/// What a text makes of a state, block by block: at least `BLOCKS` of them, filled up with zeros. So texts up to that
-/// length are taken in without a branch.
+/// What a text makes of a state, block by block: at least `BLOCKS` of them, filled up with zeros.
+/// So texts up to that length are taken in without a branch.
 ///
 /// # Safety
 /// The CPU has the features of AVX-512 kernels.
 #[inline(always)]
-unsafe fn absorbed<const BLOCKS: usize>(text: &[u8], mut state: __m512i, keys: [__m512i; 2]) -> __m512i {
+unsafe fn absorbed<const BLOCKS: usize>(
+    text: &[u8],
+    mut state: __m512i,
+    keys: [__m512i; 2],
+) -> __m512i {
     // SAFETY: the caller's condition; the text is short enough.
     unsafe {
         if text.len() > BLOCKS * WIDE_BYTES {
@@ -172,8 +183,8 @@ unsafe fn block(text: &[u8], at: usize) -> __m512i {
     let begin = at * WIDE_BYTES;
     let left = text.len().saturating_sub(begin);
     debug_assert!(left < 256);
-    // SAFETY: the features are the caller's condition; of `left` the instruction heeds eight bits. The masked load
-    // touches bytes of the text only.
+    // SAFETY: the features are the caller's condition; of `left` the instruction heeds eight bits.
+    // The masked load touches bytes of the text only.
     unsafe {
         let inside = _bzhi_u64(u64::MAX, left as u32);
         _mm512_maskz_loadu_epi8(inside, text.as_ptr().wrapping_add(begin).cast())
@@ -199,10 +210,13 @@ unsafe fn different64<const BLOCKS: usize>(a: &[u8], b: &[u8]) -> u64 {
     differ
 }
 
-/// Whether two texts of one length have the same bytes. No block decides whether the next one is looked at.
+/// Whether two texts of one length have the same bytes. No block decides whether the next one is
+/// looked at.
 #[inline(always)]
 fn same16(a: &[u8], b: &[u8]) -> bool {
-    let (Some(last), Some(other)) = (a.last_chunk(), b.last_chunk()) else { return same_short(a, b) };
+    let (Some(last), Some(other)) = (a.last_chunk(), b.last_chunk()) else {
+        return same_short(a, b);
+    };
     let (blocks, _) = a.as_chunks::<BLOCK_BYTES>();
     let (others, _) = b.as_chunks::<BLOCK_BYTES>();
     let mut all = equal(last, other);
@@ -218,7 +232,9 @@ fn same16(a: &[u8], b: &[u8]) -> bool {
 #[inline(always)]
 fn equal(a: &[u8; BLOCK_BYTES], b: &[u8; BLOCK_BYTES]) -> __m128i {
     // SAFETY: 16 readable bytes each; SSE2 is part of every x86-64.
-    unsafe { _mm_cmpeq_epi8(_mm_loadu_si128(a.as_ptr().cast()), _mm_loadu_si128(b.as_ptr().cast())) }
+    unsafe {
+        _mm_cmpeq_epi8(_mm_loadu_si128(a.as_ptr().cast()), _mm_loadu_si128(b.as_ptr().cast()))
+    }
 }
 
 /// [`same16`] for texts below [`BLOCK_BYTES`].

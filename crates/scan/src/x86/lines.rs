@@ -17,10 +17,11 @@ pub const OVERSHOOT: usize = 16;
 pub unsafe fn newlines<V: Newlines64>(block: &[u8], out: &mut Vec<u32>) {
     assert!(u32::try_from(block.len()).is_ok(), "a block holds at most u32::MAX bytes");
     for (index, stride) in block.chunks(STRIDE).enumerate() {
-        // Reserved for the worst case, but of one stride only: a block of 1 MiB does not ask for 4 MiB.
+        // Reserved for the worst case, but of one stride only: a block of 1 MiB does not ask for 4
+        // MiB.
         out.reserve(stride.len() + OVERSHOOT);
-        // SAFETY: the features are the caller's condition; the room was just reserved, and `newlines_stride`
-        // has written every value below the length it returns.
+        // SAFETY: the features are the caller's condition; the room was just reserved, and
+        // `newlines_stride` has written every value below the length it returns.
         unsafe {
             let end = out.as_mut_ptr().add(out.len());
             let found = newlines_stride::<V>(stride, (index * STRIDE) as u32, end);
@@ -29,10 +30,12 @@ pub unsafe fn newlines<V: Newlines64>(block: &[u8], out: &mut Vec<u32>) {
     }
 }
 
-/// Writes the positions of the newlines of `stride`, which starts at `base`, to `out`; returns how many.
+/// Writes the positions of the newlines of `stride`, which starts at `base`, to `out`; returns how
+/// many.
 ///
 /// # Safety
-/// `out` is valid for writing `stride.len() + OVERSHOOT` values, and the CPU has the features of `V`.
+/// `out` is valid for writing `stride.len() + OVERSHOOT` values, and the CPU has the features of
+/// `V`.
 #[inline(always)]
 unsafe fn newlines_stride<V: Newlines64>(stride: &[u8], base: u32, out: *mut u32) -> usize {
     let mut found = 0;
@@ -52,11 +55,12 @@ unsafe fn newlines_stride<V: Newlines64>(stride: &[u8], base: u32, out: *mut u32
 
 /// Writes `base + i` for every set bit i of `mask`, returns how many they are.
 ///
-/// One position is written whether there is one or not, and lies beyond the result if there is none: lines
-/// are mostly longer than 64 bytes, so this leaves one branch, which predicts.
+/// One position is written whether there is one or not, and lies beyond the result if there is
+/// none: lines are mostly longer than 64 bytes, so this leaves one branch, which predicts.
 ///
 /// # Safety
-/// `out` is valid for writing `mask.count_ones() + OVERSHOOT` values, and the CPU has the features of `V`.
+/// `out` is valid for writing `mask.count_ones() + OVERSHOOT` values, and the CPU has the features
+/// of `V`.
 #[inline(always)]
 pub unsafe fn write_positions<V: Newlines64>(mask: u64, base: u32, out: *mut u32) -> usize {
     // SAFETY: room for one value more than there are hits is the caller's condition.
@@ -73,7 +77,8 @@ pub unsafe fn write_positions<V: Newlines64>(mask: u64, base: u32, out: *mut u32
 #[inline(always)]
 pub unsafe fn count_newlines<V: Newlines64>(block: &[u8]) -> usize {
     let (blocks, rest) = block.as_chunks::<64>();
-    // SAFETY: each block is 64 readable bytes, the rest is shorter; the features are the caller's condition.
+    // SAFETY: each block is 64 readable bytes, the rest is shorter; the features are the caller's
+    // condition.
     let ones = |block: &[u8; 64]| unsafe { V::mask(block.as_ptr()) }.count_ones() as usize;
     // SAFETY: as above.
     let rest = unsafe { V::mask_partial(rest) }.count_ones() as usize;

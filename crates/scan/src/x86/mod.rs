@@ -1,5 +1,5 @@
-//! The x86-64 kernels: [`lines`], [`sets`], [`tags`], [`statsd`], [`keys`], [`json`] and [`short`] hold what the
-//! vector widths share; [`text`] has one width.
+//! The x86-64 kernels: [`lines`], [`sets`], [`tags`], [`statsd`], [`keys`], [`json`] and [`short`]
+//! hold what the vector widths share; [`text`] has one width.
 
 pub mod avx2;
 pub mod avx512;
@@ -12,13 +12,14 @@ pub mod statsd;
 pub mod tags;
 pub mod text;
 
-/// Blocks up to this many bytes are scanned with baseline instructions, without asking which kernel to run.
+/// Blocks up to this many bytes are scanned with baseline instructions, without asking which kernel
+/// to run.
 pub const SHORT_BYTES_MAX: usize = 32;
 
 /// Compares 64 bytes with `\n` at a time; one implementation per instruction set.
 ///
-/// The methods are `inline(always)` so that they become part of the `target_feature` function that drives
-/// them and are compiled with its instructions.
+/// The methods are `inline(always)` so that they become part of the `target_feature` function that
+/// drives them and are compiled with its instructions.
 trait Newlines64 {
     /// Bit i is set if `at[i]` is `\n`.
     ///

@@ -47,7 +47,8 @@ pub unsafe fn find<V: Set64 + Newlines64>(block: &[u8], set: &ByteSet, out: &mut
     for stride in chunks.chunks(STRIDE / 64) {
         out.reserve(STRIDE + OVERSHOOT);
         for chunk in stride {
-            // SAFETY: the features are the caller's condition; there is room for every byte of the stride.
+            // SAFETY: the features are the caller's condition; there is room for every byte of the
+            // stride.
             unsafe { append::<V>(V::set_mask(chunk, set), base, out) };
             base += 64;
         }
@@ -60,7 +61,8 @@ pub unsafe fn find<V: Set64 + Newlines64>(block: &[u8], set: &ByteSet, out: &mut
 /// Appends `base + i` for every set bit i of `mask`.
 ///
 /// # Safety
-/// There is room for `mask.count_ones() + OVERSHOOT` more values, and the CPU has the features of `V`.
+/// There is room for `mask.count_ones() + OVERSHOOT` more values, and the CPU has the features of
+/// `V`.
 #[inline(always)]
 pub unsafe fn append<V: Newlines64>(mask: u64, base: u32, out: &mut Vec<u32>) {
     let len = out.len();

@@ -1,4 +1,5 @@
-//! Blocks too short for a kernel to pay: two overlapping loads of the widest baseline register that fits.
+//! Blocks too short for a kernel to pay: two overlapping loads of the widest baseline register that
+//! fits.
 
 use super::SHORT_BYTES_MAX;
 use std::arch::x86_64::*;
@@ -19,8 +20,8 @@ pub fn newlines(block: &[u8], out: &mut Vec<u32>) {
 pub fn newline_mask(block: &[u8]) -> u32 {
     let at = block.as_ptr();
     match block.len() {
-        // SAFETY: both loads of 16, 8 or 4 bytes lie within the block: it is at least that long. Where they
-        // overlap, both set the same bits. The instructions are part of every x86-64.
+        // SAFETY: both loads of 16, 8 or 4 bytes lie within the block: it is at least that long.
+        // Where they overlap, both set the same bits. The instructions are part of every x86-64.
         len @ 16..=SHORT_BYTES_MAX => unsafe {
             mask16(_mm_loadu_si128(at.cast()))
                 | mask16(_mm_loadu_si128(at.add(len - 16).cast())) << (len - 16)
@@ -43,7 +44,8 @@ fn mask16(bytes: __m128i) -> u32 {
 /// `at` is valid for reading 8 bytes.
 #[inline(always)]
 unsafe fn mask8(at: *const u8) -> u32 {
-    // SAFETY: the caller's condition. The load fills the upper half with zeros, which are no newlines.
+    // SAFETY: the caller's condition. The load fills the upper half with zeros, which are no
+    // newlines.
     mask16(unsafe { _mm_loadl_epi64(at.cast()) })
 }
 

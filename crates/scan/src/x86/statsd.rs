@@ -46,7 +46,8 @@ impl Rest for Avx512 {
     #[inline(always)]
     unsafe fn filled(rest: &[u8]) -> [u8; BLOCK] {
         let mut block = [0; BLOCK];
-        // SAFETY: the masked load touches the bytes of the rest only; the features are the caller's condition.
+        // SAFETY: the masked load touches the bytes of the rest only; the features are the caller's
+        // condition.
         unsafe {
             let inside = _bzhi_u64(u64::MAX, rest.len() as u32);
             let bytes = _mm512_maskz_loadu_epi8(inside, rest.as_ptr().cast());
@@ -134,7 +135,8 @@ fn short(first: &Masks, start: u32) -> Option<StatsdLine> {
     // The end stands in for bars that the line does not have.
     let end = lowest(first.end);
     let bars = first.bar & below(end) | end;
-    let [second, third] = [without_lowest(bars) | end, without_lowest(without_lowest(bars) | end) | end];
+    let [second, third] =
+        [without_lowest(bars) | end, without_lowest(without_lowest(bars) | end) | end];
     let place = |bits: u64| start + bits.trailing_zeros();
     let line = StatsdLine {
         split: place(first.colon | bars),

@@ -47,8 +47,8 @@ impl Masks {
         }
     }
 
-    /// The masks of fewer than 64 bytes, 16 at a time: a copy that fills them up would be read before it is
-    /// written, which stalls.
+    /// The masks of fewer than 64 bytes, 16 at a time: a copy that fills them up would be read
+    /// before it is written, which stalls.
     #[inline(always)]
     fn of_short(text: &[u8], syntax: &TagSyntax) -> Masks {
         let [one, other] = syntax.ends;
@@ -118,14 +118,15 @@ fn mask16(bytes: __m128i, byte: u8) -> u64 {
     unsafe { _mm_movemask_epi8(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(byte as i8))) as u64 }
 }
 
-/// What one block leaves to the next: whether a tag begins with it, or the key of the last one goes on.
+/// What one block leaves to the next: whether a tag begins with it, or the key of the last one goes
+/// on.
 #[derive(Clone, Copy)]
 struct InKey(bool);
 
 /// Where the places of the next block go.
 ///
-/// The numbers of what was found are kept here and not in the lists: those would be read and written in memory with
-/// every block, each time after the block before.
+/// The numbers of what was found are kept here and not in the lists: those would be read and
+/// written in memory with every block, each time after the block before.
 struct Output {
     splits: *mut u32,
     ends: *mut u32,
@@ -136,11 +137,13 @@ struct Output {
 impl Output {
     /// Writes the ends of the block at `base`, and for each tag the place where its key ends.
     ///
-    /// A key runs over bytes that are neither split nor end. Added to the mask of those, the bit where a tag begins
-    /// is carried to the first byte behind the run, and out of the block if the key does not end in it.
+    /// A key runs over bytes that are neither split nor end. Added to the mask of those, the bit
+    /// where a tag begins is carried to the first byte behind the run, and out of the block if the
+    /// key does not end in it.
     ///
     /// # Safety
-    /// There is room in both lists for 64 + `OVERSHOOT` more values, and the CPU has the features of `V`.
+    /// There is room in both lists for 64 + `OVERSHOOT` more values, and the CPU has the features
+    /// of `V`.
     #[inline(always)]
     unsafe fn block<V: Newlines64>(&mut self, masks: &Masks, base: u32, in_key: InKey) -> InKey {
         let Masks { split, end } = *masks;
@@ -150,7 +153,8 @@ impl Output {
         let split = carried & !key_bytes;
         // SAFETY: the caller's conditions.
         unsafe {
-            self.found_splits += write_positions::<V>(split, base, self.splits.add(self.found_splits));
+            self.found_splits +=
+                write_positions::<V>(split, base, self.splits.add(self.found_splits));
             self.found_ends += write_positions::<V>(end, base, self.ends.add(self.found_ends));
         }
         // The shift has lost the bit of a tag that ends with the block.

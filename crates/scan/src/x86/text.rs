@@ -1,4 +1,5 @@
-//! The end of a JSON string with baseline instructions: most strings are too short for a wider kernel to pay.
+//! The end of a JSON string with baseline instructions: most strings are too short for a wider
+//! kernel to pay.
 
 use crate::scalar;
 use std::arch::x86_64::*;

@@ -35,9 +35,9 @@ impl Drain {
         Drain { at: 0, is_begun: false, timed: Vec::new() }
     }
 
-    /// Gives up to `most` (1 or more) readings to `each`; fewer if they have many timestamps or series are let go,
-    /// and if `each` breaks: then the reading that it had is not given again, and the next step begins with the one
-    /// after it.
+    /// Gives up to `most` (1 or more) readings to `each`; fewer if they have many timestamps or
+    /// series are let go, and if `each` breaks: then the reading that it had is not given again,
+    /// and the next step begins with the one after it.
     pub fn step(
         &mut self,
         store: &mut Store,
@@ -53,7 +53,8 @@ impl Drain {
             rest = rest.saturating_sub(self.timed.len());
             let reading = store.reading(self.at, !self.is_begun, &self.timed);
             let flow = reading.map_or(ControlFlow::Continue(()), |reading| each(&reading));
-            self.is_begun = store.timed.first_key_value().is_some_and(|((id, _), _)| *id == self.at);
+            self.is_begun =
+                store.timed.first_key_value().is_some_and(|((id, _), _)| *id == self.at);
             if !self.is_begun {
                 rest = rest.saturating_sub(store.end_period(self.at));
                 self.at += 1;
@@ -78,14 +79,23 @@ impl Drain {
 }
 
 impl Store {
-    fn reading<'a>(&'a self, id: u32, is_first: bool, timed: &'a [(i64, f64)]) -> Option<Reading<'a>> {
+    fn reading<'a>(
+        &'a self,
+        id: u32,
+        is_first: bool,
+        timed: &'a [(i64, f64)],
+    ) -> Option<Reading<'a>> {
         let series = &self.series[id];
         let key = series.key.as_ref()?;
         let (entry, is_fresh) = (series.mark as u32, series.mark != 0);
         let aggregate = match series.kind.class() {
             _ if !is_first => Aggregate::Rest,
-            Class::Sum => Aggregate::Sum { delta: series.value, total: series.total, points: series.mark },
-            Class::Last => Aggregate::Last((is_fresh || series.total > 0.0).then_some(series.value)),
+            Class::Sum => {
+                Aggregate::Sum { delta: series.value, total: series.total, points: series.mark }
+            }
+            Class::Last => {
+                Aggregate::Last((is_fresh || series.total > 0.0).then_some(series.value))
+            }
             Class::Sketch if is_fresh => Aggregate::Sketch(self.sketches.get(entry)),
             Class::Sketch => Aggregate::Sketch(&EMPTY),
             Class::Set if is_fresh => Aggregate::Set(self.sets.get(entry).len() as u64),
@@ -94,8 +104,8 @@ impl Store {
         Some(Reading { key, since: series.since, is_fresh, aggregate, timed })
     }
 
-    /// Begins the next period of a series, or lets it go if no shard knows it; returns what work that
-    /// was.
+    /// Begins the next period of a series, or lets it go if no shard knows it; returns what work
+    /// that was.
     fn end_period(&mut self, id: u32) -> usize {
         let series = &mut self.series[id];
         match (std::mem::take(&mut series.mark), series.kind.class()) {

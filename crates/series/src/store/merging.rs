@@ -12,8 +12,8 @@ use crate::sketch::saturating;
 /// Work of a distribution or set; beside it each has as many values or members for one.
 const ENTRY_WORK: usize = 8;
 
-/// Links that are made for the work of one series: those of many new series are made at once, as the last of them
-/// comes first.
+/// Links that are made for the work of one series: those of many new series are made at once, as
+/// the last of them comes first.
 const NEW_LINKS: usize = 2;
 
 /// A merge that has begun, see [`Store::begin_merge`].
@@ -33,8 +33,8 @@ impl Merging {
         Merging { shard, generation, at: 0 }
     }
 
-    /// Does as much as `series` (1 or more) counters take, some 20 ns each; a series that is new counts as
-    /// several. Returns whether all is done.
+    /// Does as much as `series` (1 or more) counters take, some 20 ns each; a series that is new
+    /// counts as several. Returns whether all is done.
     ///
     /// # Panics
     /// If the generation is not of this shard.
@@ -98,7 +98,8 @@ impl Merging {
                 return false;
             }
             let cell = self.generation.cells.take(self.at).unwrap_or_default();
-            *rest = rest.saturating_sub(store.absorb(self.shard, self.at, cell, &mut self.generation));
+            *rest =
+                rest.saturating_sub(store.absorb(self.shard, self.at, cell, &mut self.generation));
             self.at += 1;
         }
         true
@@ -106,8 +107,8 @@ impl Merging {
 }
 
 impl Link {
-    /// Counts a generation without points; whether the series is to be let go. It is said more than once: the
-    /// shard may not have come to it.
+    /// Counts a generation without points; whether the series is to be let go. It is said more than
+    /// once: the shard may not have come to it.
     fn is_idle_again(&mut self, idle_max: u32) -> bool {
         self.idle = self.idle.saturating_add(1);
         self.idle.is_multiple_of(idle_max)
@@ -120,7 +121,8 @@ impl Store {
         let [room, other] = &mut self.room;
         let (header, canonical) = (key.header(), key.canonical_text(room));
         let hash = self.hashing.of(&header, key.name(), canonical);
-        let mut is_it = |candidate: &SeriesKey| candidate.means(&header, key.name(), canonical, other);
+        let mut is_it =
+            |candidate: &SeriesKey| candidate.means(&header, key.name(), canonical, other);
         let is_it = |at| self.series[at].key.as_ref().is_some_and(&mut is_it);
         if let Some(at) = self.index.find(hash, is_it) {
             return at;
@@ -141,7 +143,8 @@ impl Store {
         at
     }
 
-    /// Makes the links of a shard up to this one, as far as the `rest` of the work goes; whether it is there.
+    /// Makes the links of a shard up to this one, as far as the `rest` of the work goes; whether it
+    /// is there.
     fn make_links(&mut self, shard: usize, id: u32, rest: &mut usize) -> bool {
         let links = &mut self.shards[shard].links;
         while links.len() <= id as usize && *rest > 0 {
@@ -204,8 +207,8 @@ impl Store {
         }
     }
 
-    /// Of several shards' last values the one that arrived last stands; changes are added, but for those that came
-    /// before it.
+    /// Of several shards' last values the one that arrived last stands; changes are added, but for
+    /// those that came before it.
     fn set(&mut self, at: u32, value: f64, stamp: u64) {
         let series = &mut self.series[at];
         if is_absolute(series.mark) && stamp < series.mark {

@@ -30,13 +30,16 @@ impl Contents {
             for record in records {
                 contents.origins.insert((source, record.id), record.descriptor);
                 for (sink, offset) in record.checkpoints {
-                    let sink =
-                        SINKS.iter().find(|name| **name == sink).expect("a sink that was never written");
+                    let sink = SINKS
+                        .iter()
+                        .find(|name| **name == sink)
+                        .expect("a sink that was never written");
                     contents.checkpoints.insert((source, record.id, sink), offset);
                 }
             }
         }
-        for (sink, lane) in SINKS.iter().flat_map(|sink| (0..LANES).map(move |lane| (*sink, lane))) {
+        for (sink, lane) in SINKS.iter().flat_map(|sink| (0..LANES).map(move |lane| (*sink, lane)))
+        {
             let state = store.lane(&Arc::from(sink), lane as usize).unwrap();
             contents.lanes.extend(state.map(|state| ((sink, lane), state)));
         }
@@ -76,7 +79,8 @@ impl Call {
             _ => {
                 let count = 1 + random.below(6);
                 let any = |_| {
-                    let (source, sink) = (SOURCES[random.below(2) as usize], SINKS[random.below(2) as usize]);
+                    let (source, sink) =
+                        (SOURCES[random.below(2) as usize], SINKS[random.below(2) as usize]);
                     ((source, random.below(ORIGINS), sink), number)
                 };
                 Call::Commit((0..count).map(any).collect())
@@ -96,7 +100,9 @@ impl Call {
                 store.note_lane(&Arc::from(sink), lane as usize, state);
                 Ok(())
             }
-            Call::KeepLane(sink, lane, state) => store.keep_lane(&Arc::from(sink), lane as usize, state),
+            Call::KeepLane(sink, lane, state) => {
+                store.keep_lane(&Arc::from(sink), lane as usize, state)
+            }
             Call::Forget(source, origin) => store.of_source(source).forget(&[origin]),
             Call::Commit(moved) => store.commit(|note| {
                 for ((source, origin, sink), offset) in &moved {
@@ -123,7 +129,9 @@ impl Expected {
                 self.durable.sources.insert(source);
                 self.durable.origins.insert((source, origin), text);
             }
-            Call::Note(source, origin, text) => _ = self.noted.origins.insert((source, origin), text),
+            Call::Note(source, origin, text) => {
+                _ = self.noted.origins.insert((source, origin), text)
+            }
             Call::NoteLane(sink, lane, state) => _ = self.noted.lanes.insert((sink, lane), state),
             Call::KeepLane(sink, lane, state) => {
                 self.noted.lanes.insert((sink, lane), state);
@@ -145,8 +153,10 @@ impl Expected {
         let noted = std::mem::take(&mut self.noted);
         self.durable.origins.extend(noted.origins);
         let origins = &self.durable.origins;
-        let of_known =
-            noted.checkpoints.into_iter().filter(|((of, id, _), _)| origins.contains_key(&(*of, *id)));
+        let of_known = noted
+            .checkpoints
+            .into_iter()
+            .filter(|((of, id, _), _)| origins.contains_key(&(*of, *id)));
         self.durable.checkpoints.extend(of_known);
         self.durable.lanes.extend(noted.lanes);
     }

@@ -49,15 +49,18 @@ impl Run {
     }
 }
 
-/// Restarts over what a crash has left, with a database that is lost besides: the second copy has every
-/// id that was promised.
+/// Restarts over what a crash has left, with a database that is lost besides: the second copy has
+/// every id that was promised.
 fn restart_without_database(mut left: Files, allowed: [&Contents; 2], data_dir: &Path) {
     left.of(Name::Database).clear();
     let found = Contents::of(&Arc::new(Disk::of(left).open(data_dir).unwrap()));
     let [promised, begun] = allowed.map(|contents| &contents.origins);
     // One that is being forgotten may be gone.
     let mut ids = promised.keys().filter(|id| begun.contains_key(id));
-    assert!(ids.all(|id| found.origins.contains_key(id)), "found {found:#?}, promised {promised:#?}");
+    assert!(
+        ids.all(|id| found.origins.contains_key(id)),
+        "found {found:#?}, promised {promised:#?}"
+    );
     let ran = allowed[0].sources.is_subset(&found.sources);
     assert!(ran, "found {found:#?}, these ran: {:?}", allowed[0].sources);
 }
@@ -171,7 +174,11 @@ fn a_start_on_a_disk_that_fails_loses_nothing() {
             drop(disk.open(folder.path()));
             disk.fill_at(usize::MAX);
             let store = Arc::new(disk.open(folder.path()).unwrap());
-            assert_eq!((&Contents::of(&store), disk.set_aside()), (expected, 0), "full at {number}");
+            assert_eq!(
+                (&Contents::of(&store), disk.set_aside()),
+                (expected, 0),
+                "full at {number}"
+            );
         }
     }
 }

@@ -1,6 +1,6 @@
-//! Any byte of the database or of the second copy of the identities flipped, and either file cut at any
-//! length: the store opens, has every id that was durable, and what else it gives was committed once
-//! for just that key. `MILLSTREAM_SOAK=n` tries every byte; else some are left out.
+//! Any byte of the database or of the second copy of the identities flipped, and either file cut at
+//! any length: the store opens, has every id that was durable, and what else it gives was committed
+//! once for just that key. `MILLSTREAM_SOAK=n` tries every byte; else some are left out.
 
 use super::contents::{Call, Contents, Expected};
 use super::disk::{Disk, Files, Name};
@@ -15,7 +15,8 @@ const CALLS: u64 = 100;
 /// The start of a file, where its roots are; none of its bytes is left out.
 const HEADER_BYTES: usize = 512;
 
-/// The files of a store, what they hold, and every pair of key and value that was ever in them, as text.
+/// The files of a store, what they hold, and every pair of key and value that was ever in them, as
+/// text.
 struct Undamaged {
     files: Files,
     durable: Contents,
@@ -44,8 +45,14 @@ impl Undamaged {
         let store = Arc::new(disk.open(data_dir).unwrap());
         let contents = Contents::of(&store);
         let found = pairs(&contents);
-        assert!(found.iter().all(|pair| self.known.contains(pair)), "never committed, but found: {found:#?}");
-        assert!(contents.origins.keys().eq(self.durable.origins.keys()), "other ids: {contents:#?}");
+        assert!(
+            found.iter().all(|pair| self.known.contains(pair)),
+            "never committed, but found: {found:#?}"
+        );
+        assert!(
+            contents.origins.keys().eq(self.durable.origins.keys()),
+            "other ids: {contents:#?}"
+        );
         assert_eq!(contents.sources, self.durable.sources);
         if damaged == Name::Identities {
             assert_eq!((&contents, disk.set_aside()), (&self.durable, 0), "the database is whole");
@@ -110,8 +117,8 @@ fn a_cut_of_either_file_at_any_length_costs_no_id() {
     }
 }
 
-/// One page of the database and any byte of the copy: what is whole of the copy is known, and no source
-/// takes its files for those of a first start.
+/// One page of the database and any byte of the copy: what is whole of the copy is known, and no
+/// source takes its files for those of a first start.
 #[test]
 fn damage_of_both_files_costs_no_more_than_the_damaged_ids() {
     let folder = memory_folder();
@@ -123,7 +130,12 @@ fn damage_of_both_files_costs_no_more_than_the_damaged_ids() {
         files.of(Name::Identities)[at] ^= 1;
         let store = Arc::new(Disk::of(files).open(folder.path()).unwrap());
         let contents = Contents::of(&store);
-        let lost = undamaged.durable.origins.keys().filter(|key| !contents.origins.contains_key(key)).count();
+        let lost = undamaged
+            .durable
+            .origins
+            .keys()
+            .filter(|key| !contents.origins.contains_key(key))
+            .count();
         assert!(lost <= 1, "byte {at}: {contents:#?}");
         assert_eq!(contents.sources, ["app", "sys"].into(), "byte {at}");
     }

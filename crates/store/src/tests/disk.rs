@@ -264,7 +264,8 @@ impl Replay {
                 _ if random.below(4) >= kept_of_4 => {}
                 Change::Write(at, data) if random.one_in(torn_one_in) => {
                     let sectors = random.below((data.len() / SECTOR_BYTES) as u64 + 1) as usize;
-                    files.apply(*name, &Change::Write(*at, data[..sectors * SECTOR_BYTES].to_vec()));
+                    files
+                        .apply(*name, &Change::Write(*at, data[..sectors * SECTOR_BYTES].to_vec()));
                 }
                 change => files.apply(*name, change),
             }

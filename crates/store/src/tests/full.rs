@@ -55,7 +55,10 @@ fn trouble_ends_when_the_disk_has_room_whoever_asks() {
     disk.fill_at(0);
     assert!(store.of_source("app").keep(&[(4, b"other".to_vec())]).is_err());
     assert!(store.health().trouble.unwrap().starts_with("ids of new files cannot be kept"));
-    assert!(store.commit(|_| {}).is_err(), "an attempt that has nothing to write says that it could not");
+    assert!(
+        store.commit(|_| {}).is_err(),
+        "an attempt that has nothing to write says that it could not"
+    );
     disk.fill_at(usize::MAX);
     store.commit(|_| {}).unwrap();
     assert_eq!(store.health().trouble, None);
@@ -74,7 +77,9 @@ fn what_cannot_be_read_is_an_error_and_not_an_empty_answer() {
     disk.fail_reads(true);
     assert!(store.of_source("app").origins().is_err());
     assert!(store.lane(&"out".into(), 0).is_err());
-    assert!(store.health().trouble.unwrap().contains("what is kept cannot be read: Input/output error"));
+    assert!(
+        store.health().trouble.unwrap().contains("what is kept cannot be read: Input/output error")
+    );
     disk.fail_reads(false);
     disk.fill_at(usize::MAX);
     assert_eq!(Contents::of(&store), before);
@@ -91,7 +96,10 @@ fn a_copy_that_cannot_be_written_is_told_and_written_later() {
     let health = store.health();
     assert_eq!(health.errors["copy"], 1);
     assert!(
-        health.trouble.unwrap().starts_with("the second copy of the file ids cannot be written: No space")
+        health
+            .trouble
+            .unwrap()
+            .starts_with("the second copy of the file ids cannot be written: No space")
     );
     disk.fail_copy(false);
     store.finish();
@@ -107,7 +115,10 @@ fn a_start_on_a_full_disk_says_so() {
     let (folder, disk) = (memory_folder(), Disk::default());
     disk.fill_at(0);
     let Err(error) = disk.open(folder.path()) else { panic!("it opens") };
-    assert!(error.to_string().contains("No space left on device (os error 28); make room"), "{error}");
+    assert!(
+        error.to_string().contains("No space left on device (os error 28); make room"),
+        "{error}"
+    );
 }
 
 /// Where the database needs no blocks it has not got, a commit works on a full disk. `close` gives

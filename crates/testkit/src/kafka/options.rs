@@ -88,7 +88,12 @@ impl Default for KafkaOptions {
 impl KafkaOptions {
     /// A broker for benchmarks, on the given processors.
     pub fn bench(cpus: &str) -> KafkaOptions {
-        KafkaOptions { heap: "512m", full_jit: true, cpus: Some(cpus.to_owned()), ..KafkaOptions::default() }
+        KafkaOptions {
+            heap: "512m",
+            full_jit: true,
+            cpus: Some(cpus.to_owned()),
+            ..KafkaOptions::default()
+        }
     }
 
     pub(super) fn has_tls(&self) -> bool {
@@ -105,7 +110,12 @@ impl KafkaOptions {
         all
     }
 
-    pub(super) fn properties(&self, ports: &Ports, data: &Path, tls: Option<&Certificates>) -> String {
+    pub(super) fn properties(
+        &self,
+        ports: &Ports,
+        data: &Path,
+        tls: Option<&Certificates>,
+    ) -> String {
         let mut text = BASE.to_owned();
         self.addresses(ports, &mut text);
         put(&mut text, "log.dirs", path_text(data));
@@ -205,7 +215,8 @@ impl Ports {
     pub(super) fn choose(options: &KafkaOptions) -> Ports {
         let mut held = Vec::new();
         let mut port = || {
-            let socket = (0..1000).find_map(|_| TcpListener::bind(("127.0.0.1", random_port())).ok());
+            let socket =
+                (0..1000).find_map(|_| TcpListener::bind(("127.0.0.1", random_port())).ok());
             let socket = socket.expect("a free port on loopback");
             let port = socket.local_addr().expect("the address of a socket").port();
             // Held until all are chosen, so that none is chosen twice.
@@ -213,13 +224,15 @@ impl Ports {
             port
         };
         let controller = port();
-        let listeners = options.all_listeners().into_iter().map(|listener| (listener, port())).collect();
+        let listeners =
+            options.all_listeners().into_iter().map(|listener| (listener, port())).collect();
         Ports { controller, listeners }
     }
 
     pub(super) fn address(&self, listener: Listener) -> String {
         let port = self.listeners.get(&listener);
-        let port = port.unwrap_or_else(|| panic!("the options ask for no listener {}", listener.name()));
+        let port =
+            port.unwrap_or_else(|| panic!("the options ask for no listener {}", listener.name()));
         format!("127.0.0.1:{port}")
     }
 }

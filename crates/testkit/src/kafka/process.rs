@@ -35,8 +35,8 @@ impl Install {
         self.folder.join("template")
     }
 
-    /// A JVM with Kafka's classes; a main class and its arguments are to follow. The kernel kills it
-    /// when the thread that started it ends.
+    /// A JVM with Kafka's classes; a main class and its arguments are to follow. The kernel kills
+    /// it when the thread that started it ends.
     pub(super) fn java(&self, options: &KafkaOptions) -> Command {
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL", "--"]);
@@ -60,8 +60,8 @@ impl Install {
 
 /// Starts a JVM that lives until it is told to end, or until this process ends in whatever way.
 pub(crate) fn spawn(command: Command) -> io::Result<Child> {
-    // The kernel's signal follows the end of a thread, and a test's thread ends with the test: so one
-    // thread, which never ends, starts them all.
+    // The kernel's signal follows the end of a thread, and a test's thread ends with the test: so
+    // one thread, which never ends, starts them all.
     type Order = (Command, Sender<io::Result<Child>>);
     static STARTER: LazyLock<Mutex<Sender<Order>>> = LazyLock::new(|| {
         let (sender, orders) = channel::<Order>();

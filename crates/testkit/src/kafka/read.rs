@@ -52,7 +52,9 @@ impl Record {
             partition: message.partition(),
             offset: message.offset(),
             key: message.key().map(<[u8]>::to_vec),
-            headers: headers.map(|h| (h.key.to_owned(), h.value.unwrap_or_default().to_vec())).collect(),
+            headers: headers
+                .map(|h| (h.key.to_owned(), h.value.unwrap_or_default().to_vec()))
+                .collect(),
             payload: message.payload().unwrap_or_default().to_vec(),
             timestamp: message.timestamp().to_millis(),
         }
@@ -66,14 +68,20 @@ impl Kafka {
         ends.retain(|_, (first, end)| first < end);
         let mut wanted = TopicPartitionList::new();
         for (partition, (first, _)) in &ends {
-            wanted.add_partition_offset(topic, *partition, Offset::Offset(*first)).expect("a partition");
+            wanted
+                .add_partition_offset(topic, *partition, Offset::Offset(*first))
+                .expect("a partition");
         }
         let consumer = self.consumer();
         consumer.assign(&wanted).expect("partitions are assigned");
         let mut records = Vec::new();
         let mut heard = Instant::now();
         while !ends.is_empty() {
-            assert!(heard.elapsed() < PATIENCE, "no end of topic {topic}: {} records", records.len());
+            assert!(
+                heard.elapsed() < PATIENCE,
+                "no end of topic {topic}: {} records",
+                records.len()
+            );
             let Some(event) = consumer.poll(Duration::from_millis(100)) else { continue };
             heard = Instant::now();
             match event {
@@ -99,8 +107,8 @@ impl Kafka {
         u64::try_from(count).expect("an end behind the beginning")
     }
 
-    /// Values of the first `count` records by Kafka's console consumer, which is Java and unpacks with
-    /// Java's codecs. Fails if there are fewer.
+    /// Values of the first `count` records by Kafka's console consumer, which is Java and unpacks
+    /// with Java's codecs. Fails if there are fewer.
     pub fn java_consumer(&self, topic: &str, count: usize) -> Vec<String> {
         let number = count.to_string();
         let mut args = vec!["--topic", topic, "--from-beginning", "--max-messages", &number];
@@ -128,7 +136,9 @@ impl Kafka {
         loop {
             match self.try_ends(topic) {
                 Ok(ends) if !ends.is_empty() => return ends,
-                ends if begun.elapsed() > PATIENCE => panic!("topic {topic} cannot be read: {ends:?}"),
+                ends if begun.elapsed() > PATIENCE => {
+                    panic!("topic {topic} cannot be read: {ends:?}")
+                }
                 _ => thread::sleep(Duration::from_millis(5)),
             }
         }
@@ -138,7 +148,8 @@ impl Kafka {
         let client = self.admin.inner();
         let metadata = client.fetch_metadata(Some(topic), PATIENCE)?;
         let partitions = metadata.topics().iter().flat_map(|topic| topic.partitions());
-        let ends = |partition| Ok((partition, client.fetch_watermarks(topic, partition, PATIENCE)?));
+        let ends =
+            |partition| Ok((partition, client.fetch_watermarks(topic, partition, PATIENCE)?));
         partitions.map(|partition| ends(partition.id())).collect()
     }
 }

@@ -37,7 +37,15 @@ impl Certificates {
         let server = folder.join("server.pem");
         let both = [key, cert].map(|path| fs::read_to_string(path).expect("a PEM file"));
         fs::write(&server, both.concat()).expect("the broker's PEM file");
-        Certificates { ca, other_ca, client_cert, client_key, other_client_cert, other_client_key, server }
+        Certificates {
+            ca,
+            other_ca,
+            client_cert,
+            client_key,
+            other_client_cert,
+            other_client_key,
+            server,
+        }
     }
 }
 
@@ -48,7 +56,13 @@ fn authority(folder: &Path, name: &str) -> PathBuf {
 }
 
 /// A certificate and its key.
-fn signed(folder: &Path, name: &str, subject: &str, by: &str, extension: &str) -> (PathBuf, PathBuf) {
+fn signed(
+    folder: &Path,
+    name: &str,
+    subject: &str,
+    by: &str,
+    extension: &str,
+) -> (PathBuf, PathBuf) {
     let [ca, ca_key] = [format!("{by}.crt"), format!("{by}.key")];
     let usage = ["-addext", "basicConstraints=critical,CA:FALSE", "-addext", extension];
     certificate(folder, name, subject, &[["-CA", &ca, "-CAkey", &ca_key], usage].concat());
@@ -66,7 +80,9 @@ fn certificate(folder: &Path, name: &str, subject: &str, args: &[&str]) {
         "-pkeyopt",
         "ec_paramgen_curve:P-256",
     ]);
-    openssl.args(["-noenc", "-days", "2", "-subj", subject, "-keyout", &key, "-out", &cert]).args(args);
+    openssl
+        .args(["-noenc", "-days", "2", "-subj", subject, "-keyout", &key, "-out", &cert])
+        .args(args);
     let output = openssl.output().expect("openssl runs; scripts/servers installs it");
     assert!(output.status.success(), "{openssl:?}:\n{}", String::from_utf8_lossy(&output.stderr));
 }

@@ -24,7 +24,10 @@ impl Kafka {
         let made = finish(self.admin.create_topics([&topic], &AdminOptions::new()));
         let made = made.expect("an answer of the broker");
         assert!(made[0].is_ok(), "topic {name}: {made:?}");
-        self.wait_for_partitions(name, usize::try_from(partitions).expect("a number of partitions"));
+        self.wait_for_partitions(
+            name,
+            usize::try_from(partitions).expect("a number of partitions"),
+        );
         // The leaders are known before they serve.
         self.ends(name);
     }
@@ -41,12 +44,16 @@ impl Kafka {
     fn wait_for_partitions(&self, name: &str, partitions: usize) {
         let begun = Instant::now();
         let leaders = || {
-            let metadata = self.admin.inner().fetch_metadata(Some(name), PATIENCE).expect("metadata");
+            let metadata =
+                self.admin.inner().fetch_metadata(Some(name), PATIENCE).expect("metadata");
             let partitions = metadata.topics().iter().flat_map(|topic| topic.partitions());
             partitions.filter(|partition| partition.leader() >= 0).count()
         };
         while leaders() != partitions {
-            assert!(begun.elapsed() < PATIENCE, "topic {name} has no {partitions} partitions with leaders");
+            assert!(
+                begun.elapsed() < PATIENCE,
+                "topic {name} has no {partitions} partitions with leaders"
+            );
             thread::sleep(Duration::from_millis(5));
         }
     }
@@ -54,7 +61,8 @@ impl Kafka {
     /// Gives [`Kafka::USER`] a right on a topic, such as `Write`; of use with `acl`.
     pub fn allow(&self, operation: &str, topic: &str) {
         let principal = format!("User:{}", Kafka::USER);
-        let args = ["--add", "--allow-principal", &principal, "--operation", operation, "--topic", topic];
+        let args =
+            ["--add", "--allow-principal", &principal, "--operation", operation, "--topic", topic];
         self.tool("org.apache.kafka.tools.AclCommand", &args);
     }
 }

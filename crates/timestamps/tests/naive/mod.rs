@@ -14,7 +14,8 @@ const MONTHS: [&str; 12] = [
     "November",
     "December",
 ];
-const DAYS: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
+const DAYS: [&str; 7] =
+    ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
 
 /// What was read so far.
 #[derive(Default)]
@@ -158,7 +159,12 @@ impl Read {
                 let count = usize::from(count - b'0');
                 (self.fraction_ns, rest) = fraction(text, count, count)?;
             }
-            b"1" => return text.strip_prefix(b"T").or(text.strip_prefix(b"t")).or(text.strip_prefix(b" ")),
+            b"1" => {
+                return text
+                    .strip_prefix(b"T")
+                    .or(text.strip_prefix(b"t"))
+                    .or(text.strip_prefix(b" "));
+            }
             b"z" => return self.offset(text),
             b"2" => {
                 let is_offset = matches!(text, [b'Z' | b'z', ..])

@@ -37,12 +37,16 @@ fn no_secret_goes_into_a_header_that_requests_depend_on() {
         let [(at, text)] = &faults[..] else { panic!("{name}: {faults:?}") };
         assert!(at == "/name" && text.contains(says), "{name}: {text}");
     }
-    assert_eq!(options(json!({"type": "header", "name": "Authorization", "value": "k"})).check(), []);
+    assert_eq!(
+        options(json!({"type": "header", "name": "Authorization", "value": "k"})).check(),
+        []
+    );
 }
 
 #[test]
 fn base_64_is_padded() {
-    for (bytes, text) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("\u{ff}~?", "w79+Pw==")]
+    for (bytes, text) in
+        [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("\u{ff}~?", "w79+Pw==")]
     {
         assert_eq!(base64(bytes.as_bytes()), text);
     }
@@ -87,7 +91,10 @@ fn faults_have_their_place() {
     ];
     for (given, place, says) in cases {
         let faults = options(given).check();
-        assert!(faults.len() == 1 && faults[0].0 == place && faults[0].1.contains(says), "{faults:?}");
+        assert!(
+            faults.len() == 1 && faults[0].0 == place && faults[0].1.contains(says),
+            "{faults:?}"
+        );
     }
 }
 

@@ -44,7 +44,9 @@ async fn read_request(stream: &mut TcpStream) -> Option<(String, Vec<u8>)> {
 
 /// Connection after connection does what its list says, then closes. The address, and the requests
 /// that were read.
-async fn server(script: Vec<Vec<Do>>) -> (String, tokio::sync::mpsc::UnboundedReceiver<(String, Vec<u8>)>) {
+async fn server(
+    script: Vec<Vec<Do>>,
+) -> (String, tokio::sync::mpsc::UnboundedReceiver<(String, Vec<u8>)>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}/in", listener.local_addr().unwrap());
     let (seen, receiver) = tokio::sync::mpsc::unbounded_channel();
@@ -87,8 +89,11 @@ async fn server(script: Vec<Vec<Do>>) -> (String, tokio::sync::mpsc::UnboundedRe
 }
 
 fn client(address: &str, timeout: Duration) -> Client {
-    let options =
-        ClientOptions { timeout, connect_timeout: timeout, tls: Arc::new(Tls::new(TlsFiles::default())) };
+    let options = ClientOptions {
+        timeout,
+        connect_timeout: timeout,
+        tls: Arc::new(Tls::new(TlsFiles::default())),
+    };
     Client::new(Arc::new(Target::parse(address).unwrap()), options)
 }
 
@@ -106,7 +111,10 @@ async fn requests_go_one_after_the_other_over_one_connection() {
     for parts in [[b"one " as &[u8], b"body"], [b"", b""]] {
         assert_eq!(client.send(&outgoing(&parts)).await.unwrap().status, 204);
         let (head, body) = seen.recv().await.unwrap();
-        assert!(head.starts_with("POST /in HTTP/1.1\r\n") && head.contains("host: 127.0.0.1:"), "{head}");
+        assert!(
+            head.starts_with("POST /in HTTP/1.1\r\n") && head.contains("host: 127.0.0.1:"),
+            "{head}"
+        );
         assert_eq!(body, parts.concat());
     }
 }
@@ -119,7 +127,8 @@ async fn a_connection_that_was_closed_meanwhile_is_replaced_without_an_error() {
     assert_eq!(client.send(&outgoing(&[b"a"])).await.unwrap().status, 204);
     // The server takes this one, and closes without an answer.
     assert_eq!(client.send(&outgoing(&[b"b"])).await.unwrap().status, 204);
-    let bodies = [seen.recv().await.unwrap().1, seen.recv().await.unwrap().1, seen.recv().await.unwrap().1];
+    let bodies =
+        [seen.recv().await.unwrap().1, seen.recv().await.unwrap().1, seen.recv().await.unwrap().1];
     assert_eq!(bodies, [b"a", b"b", b"b"]);
 }
 
@@ -140,7 +149,8 @@ async fn an_answer_that_is_cut_or_endless_keeps_its_status_and_no_connection() {
 
 #[tokio::test]
 async fn no_answer_no_connection_and_no_http_are_errors_that_say_which() {
-    let (address, _seen) = server(vec![vec![Do::Close], vec![Do::Say(b"SSH-2.0-OpenSSH_9.2\r\n")]]).await;
+    let (address, _seen) =
+        server(vec![vec![Do::Close], vec![Do::Say(b"SSH-2.0-OpenSSH_9.2\r\n")]]).await;
     let mut one = client(&address, LONG);
     assert_eq!(one.send(&outgoing(&[b"a"])).await.unwrap_err().kind, "broken");
     assert_eq!(one.send(&outgoing(&[b"a"])).await.unwrap_err().kind, "broken");
@@ -148,7 +158,8 @@ async fn no_answer_no_connection_and_no_http_are_errors_that_say_which() {
     let address = format!("http://{}/", gone.local_addr().unwrap());
     drop(gone);
     assert_eq!(client(&address, LONG).send(&outgoing(&[])).await.unwrap_err().kind, "unreachable");
-    let nowhere = client("http://no-such-host.invalid/", LONG).send(&outgoing(&[])).await.unwrap_err();
+    let nowhere =
+        client("http://no-such-host.invalid/", LONG).send(&outgoing(&[])).await.unwrap_err();
     assert!(nowhere.kind == "resolve" && nowhere.message.contains("the name cannot be resolved"));
 }
 
@@ -177,7 +188,8 @@ async fn an_answer_counts_although_the_connection_is_reset_behind_it() {
     let refused = b"HTTP/1.1 413 Too Large\r\nContent-Length: 5\r\nConnection: close\r\n\r\nlarge";
     let (address, _seen) = server(vec![vec![Do::Refuse(refused)]; 200]).await;
     for turn in 0..200 {
-        let large = Outgoing { body: vec![Bytes::from(vec![0; 1 << 20]); 1 + turn % 4], ..outgoing(&[]) };
+        let large =
+            Outgoing { body: vec![Bytes::from(vec![0; 1 << 20]); 1 + turn % 4], ..outgoing(&[]) };
         let answer = client(&address, LONG).send(&large).await;
         assert_eq!(answer.map(|answer| answer.status), Ok(413), "{turn}");
     }

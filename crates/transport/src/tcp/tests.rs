@@ -15,7 +15,9 @@ fn addresses_read_back() {
     for text in ["a.example:1", "10.0.0.1:65535", "[::1]:443"] {
         assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
     }
-    for text in ["", "a", "a:", ":1", "a:0", "a:65536", "::1:443", "[a]:1", "u@h:1", "tcp://a:1", "a b:1"] {
+    for text in
+        ["", "a", "a:", ":1", "a:0", "a:65536", "::1:443", "[a]:1", "u@h:1", "tcp://a:1", "a b:1"]
+    {
         assert!(text.parse::<Address>().is_err(), "{text}");
     }
 }
@@ -57,7 +59,11 @@ async fn silence_may_be_longer_than_the_kernel_takes() {
         let silence = Duration::from_secs(days * 24 * 3600);
         let near = connect(&address, None, LONG, silence).await.unwrap();
         let expected = silence.as_millis().min(i32::MAX as u128);
-        assert_eq!(u128::from(sockopt::tcp_user_timeout(&near.meter.socket).unwrap()), expected, "{days}");
+        assert_eq!(
+            u128::from(sockopt::tcp_user_timeout(&near.meter.socket).unwrap()),
+            expected,
+            "{days}"
+        );
     }
 }
 
@@ -66,7 +72,10 @@ async fn why_there_is_no_connection_is_said() {
     let (listener, address) = listen().await;
     drop(listener);
     let refused = connect(&address, None, LONG, LONG).await.err().unwrap();
-    assert!(refused.to_string().contains("refused") && refused.kind() == "unreachable", "{refused}");
+    assert!(
+        refused.to_string().contains("refused") && refused.kind() == "unreachable",
+        "{refused}"
+    );
     let nowhere = Address { host: "no-such-host.invalid".into(), port: 1 };
     let unknown = connect(&nowhere, None, LONG, LONG).await.err().unwrap();
     assert_eq!(unknown.kind(), "resolve", "{unknown}");

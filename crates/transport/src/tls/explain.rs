@@ -23,11 +23,18 @@ pub fn explain(error: &Error, host: &str, files: &TlsFiles) -> String {
 fn certificate(fault: &CertificateError, host: &str, files: &TlsFiles) -> String {
     use CertificateError as Fault;
     match fault {
-        Fault::Expired => format!("the certificate of {host} has expired; it needs a new one there"),
-        Fault::ExpiredContext { not_after, .. } => {
-            format!("the certificate of {host} has expired on {}; it needs a new one there", date(*not_after))
+        Fault::Expired => {
+            format!("the certificate of {host} has expired; it needs a new one there")
         }
-        Fault::NotValidYet => format!("the certificate of {host} is not valid yet; compare the clocks"),
+        Fault::ExpiredContext { not_after, .. } => {
+            format!(
+                "the certificate of {host} has expired on {}; it needs a new one there",
+                date(*not_after)
+            )
+        }
+        Fault::NotValidYet => {
+            format!("the certificate of {host} is not valid yet; compare the clocks")
+        }
         Fault::NotValidYetContext { not_before, .. } => {
             format!(
                 "the certificate of {host} is valid only from {} on; compare the clocks",
@@ -35,16 +42,23 @@ fn certificate(fault: &CertificateError, host: &str, files: &TlsFiles) -> String
             )
         }
         Fault::UnknownIssuer | Fault::BadSignature => unknown_issuer(host, files),
-        Fault::NotValidForName => format!("the certificate of {host} is for other names; {NAME_ADVICE}"),
+        Fault::NotValidForName => {
+            format!("the certificate of {host} is for other names; {NAME_ADVICE}")
+        }
         Fault::NotValidForNameContext { presented, .. } => {
-            format!("the certificate of {host} is for other names: {}; {NAME_ADVICE}", names(presented))
+            format!(
+                "the certificate of {host} is for other names: {}; {NAME_ADVICE}",
+                names(presented)
+            )
         }
         Fault::Revoked => format!("the certificate of {host} has been revoked"),
         Fault::InvalidPurpose | Fault::InvalidPurposeContext { .. } => {
             format!("the certificate of {host} is not one for servers")
         }
         Fault::Other(other) if other.to_string().contains("CaUsedAsEndEntity") => {
-            format!("the certificate of {host} is that of an authority; the server needs one signed by it")
+            format!(
+                "the certificate of {host} is that of an authority; the server needs one signed by it"
+            )
         }
         fault => format!("the certificate of {host} cannot be verified: {fault}"),
     }
@@ -60,15 +74,17 @@ fn unknown_issuer(host: &str, files: &TlsFiles) -> String {
 
 const NAME_ADVICE: &str = "write one of them in the address or as `server_name`";
 
-/// Names as rustls shows them, `DnsName("a.example")` or `IpAddress(10.0.0.1)`, without what is around them.
+/// Names as rustls shows them, `DnsName("a.example")` or `IpAddress(10.0.0.1)`, without what is
+/// around them.
 fn names(presented: &[String]) -> String {
     if presented.is_empty() {
         return "none at all".to_owned();
     }
-    let bare = |name: &String| match name.split_once('(').and_then(|(_, rest)| rest.rsplit_once(')')) {
-        Some((name, _)) => name.trim_matches('"').to_owned(),
-        None => name.clone(),
-    };
+    let bare =
+        |name: &String| match name.split_once('(').and_then(|(_, rest)| rest.rsplit_once(')')) {
+            Some((name, _)) => name.trim_matches('"').to_owned(),
+            None => name.clone(),
+        };
     presented.iter().map(bare).collect::<Vec<_>>().join(", ")
 }
 
@@ -77,7 +93,8 @@ fn refusal(alert: AlertDescription, host: &str, files: &TlsFiles) -> String {
     use AlertDescription as Alert;
     let own = match &files.cert_file {
         Some(path) => format!("the agent's certificate `cert_file` {}", path.display()),
-        None => "a connection without a certificate of the agent; give `cert_file` and `key_file`".to_owned(),
+        None => "a connection without a certificate of the agent; give `cert_file` and `key_file`"
+            .to_owned(),
     };
     match alert {
         Alert::CertificateRequired | Alert::AccessDenied => format!("{host} refuses {own}"),
@@ -93,7 +110,9 @@ fn refusal(alert: AlertDescription, host: &str, files: &TlsFiles) -> String {
                 "{host} refuses the handshake; it may want a certificate: give `cert_file` and `key_file`"
             )
         }
-        Alert::UnrecognisedName => format!("{host} knows no server of this name; give `server_name`"),
+        Alert::UnrecognisedName => {
+            format!("{host} knows no server of this name; give `server_name`")
+        }
         alert => format!("{host} refuses TLS ({alert:?})"),
     }
 }

@@ -23,7 +23,8 @@ async fn talk(tls: &Tls, acceptor: TlsAcceptor) -> Result<(), String> {
         stream.flush().await?;
         stream.read_u8().await
     };
-    let result = talked.await.map_err(|error| tls.explain(&error, HOST).unwrap_or(error.to_string()));
+    let result =
+        talked.await.map_err(|error| tls.explain(&error, HOST).unwrap_or(error.to_string()));
     let _ = server.await;
     result.map(|byte| assert_eq!(byte, 7))
 }
@@ -49,7 +50,10 @@ impl Fixture {
 async fn what_is_wrong_with_a_certificate_is_said() {
     let (fix, other) = (fixture(), Authority::new());
     let cases = [
-        (fix.authority.issue(&[HOST], Validity::Expired), "of logs.example has expired on 2020-02-01"),
+        (
+            fix.authority.issue(&[HOST], Validity::Expired),
+            "of logs.example has expired on 2020-02-01",
+        ),
         (fix.authority.issue(&[HOST], Validity::NotYet), "valid only from 2400-01-01 on"),
         (other.issue(&[HOST], Validity::Good), "is not signed by an authority in `ca_file` "),
         (
@@ -86,11 +90,14 @@ async fn a_server_that_wants_a_certificate_gets_it() {
     let text = talk(&Tls::new(fix.files()), server.clone()).await.unwrap_err();
     assert!(text.contains("refuses a connection without a certificate of the agent"), "{text}");
     for (authority, fits) in [(&fix.authority, true), (&other, false)] {
-        let (cert, key) = authority.issue(&["agent"], Validity::Good).write(fix.dir.path(), "agent");
+        let (cert, key) =
+            authority.issue(&["agent"], Validity::Good).write(fix.dir.path(), "agent");
         let files = TlsFiles { cert_file: Some(cert), key_file: Some(key), ..fix.files() };
         let result = talk(&Tls::new(files), server.clone()).await;
         assert_eq!(result.is_ok(), fits, "{result:?}");
-        assert!(fits || result.unwrap_err().contains("refuses the agent's certificate `cert_file`"));
+        assert!(
+            fits || result.unwrap_err().contains("refuses the agent's certificate `cert_file`")
+        );
     }
 }
 
@@ -98,7 +105,8 @@ async fn a_server_that_wants_a_certificate_gets_it() {
 async fn certificates_that_are_exchanged_count_from_the_next_connection_on() {
     let (fix, next) = (fixture(), Authority::new());
     let tls = Tls::new(fix.files());
-    let servers = [&fix.authority, &next].map(|of| of.issue(&[HOST], Validity::Good).acceptor(None));
+    let servers =
+        [&fix.authority, &next].map(|of| of.issue(&[HOST], Validity::Good).acceptor(None));
     assert_eq!(talk(&tls, servers[0].clone()).await, Ok(()));
     assert!(talk(&tls, servers[1].clone()).await.is_err());
     fs::write(fix.dir.path().join("ca.crt"), "half a fi").unwrap();

@@ -9,7 +9,10 @@ use rustls::{DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use std::sync::Arc;
 
 /// Takes certificates of these authorities for any name.
-pub fn any_name(roots: RootCertStore, provider: Arc<CryptoProvider>) -> Arc<dyn ServerCertVerifier> {
+pub fn any_name(
+    roots: RootCertStore,
+    provider: Arc<CryptoProvider>,
+) -> Arc<dyn ServerCertVerifier> {
     Arc::new(Lax { roots: Some(roots), provider })
 }
 
@@ -37,7 +40,13 @@ impl ServerCertVerifier for Lax {
         if let Some(roots) = &self.roots {
             let certificate = ParsedCertificate::try_from(end_entity)?;
             let algorithms = self.provider.signature_verification_algorithms.all;
-            verify_server_cert_signed_by_trust_anchor(&certificate, roots, intermediates, now, algorithms)?;
+            verify_server_cert_signed_by_trust_anchor(
+                &certificate,
+                roots,
+                intermediates,
+                now,
+                algorithms,
+            )?;
         }
         Ok(ServerCertVerified::assertion())
     }
@@ -49,7 +58,12 @@ impl ServerCertVerifier for Lax {
         cert: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, cert, signature, &self.provider.signature_verification_algorithms)
+        verify_tls12_signature(
+            message,
+            cert,
+            signature,
+            &self.provider.signature_verification_algorithms,
+        )
     }
 
     fn verify_tls13_signature(
@@ -58,7 +72,12 @@ impl ServerCertVerifier for Lax {
         cert: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, cert, signature, &self.provider.signature_verification_algorithms)
+        verify_tls13_signature(
+            message,
+            cert,
+            signature,
+            &self.provider.signature_verification_algorithms,
+        )
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

@@ -1,7 +1,8 @@
 //! Events with fields.
 //!
-//! Where a field has the name of something the event has itself (its time, its message, the object of
-//! metadata, an attribute) the field stays and the other is left out: what a log says is never touched.
+//! Where a field has the name of something the event has itself (its time, its message, the object
+//! of metadata, an attribute) the field stays and the other is left out: what a log says is never
+//! touched.
 
 use super::*;
 use millstream_model::{CellKind, Column, MEMBERS};
@@ -57,7 +58,8 @@ impl JsonEncoder {
                         left = self.leave(batch, segment, &fields, Some(row));
                     }
                     tally.clashes += u64::from(has_taken && self.clashes.contains(&true));
-                    tally.replaced += self.event(batch, segment, (row, left, utf8), (&fields, &read), out);
+                    tally.replaced +=
+                        self.event(batch, segment, (row, left, utf8), (&fields, &read), out);
                 }
             }
         }
@@ -69,8 +71,11 @@ impl JsonEncoder {
         let of_origins = batch.segments.iter().flat_map(|segment| segment.origin.attributes.keys());
         let attributes = batch.source.attributes.keys().chain(of_origins).map(String::as_str);
         let metadata = self.metadata.iter().map(|item| item.name());
-        let columns = batch.fields.iter().map(|column| &*column.name).filter(|name| *name != MEMBERS);
-        let own = ["timestamp", "message", &self.metadata_key].into_iter().filter(|name| !name.is_empty());
+        let columns =
+            batch.fields.iter().map(|column| &*column.name).filter(|name| *name != MEMBERS);
+        let own = ["timestamp", "message", &self.metadata_key]
+            .into_iter()
+            .filter(|name| !name.is_empty());
         let names: BTreeSet<&str> = own.chain(metadata).chain(attributes).chain(columns).collect();
         let mut lifted = batch.clone();
         lifted.fields.lift(names, &batch.block);
@@ -87,8 +92,8 @@ impl JsonEncoder {
                 key.extend_from_slice(b"\":");
             }
             key.push(b'"');
-            let is_attribute =
-                batch.source.attributes.contains_key(name) || segment.origin.attributes.contains_key(name);
+            let is_attribute = batch.source.attributes.contains_key(name)
+                || segment.origin.attributes.contains_key(name);
             Field { column, key, is_taken: self.is_own(name) || is_attribute }
         };
         batch.fields.iter().map(field).collect()
@@ -110,7 +115,13 @@ impl JsonEncoder {
     }
 
     /// Renders what the fields of a row leave of metadata and attributes.
-    fn leave(&mut self, batch: &Batch, segment: &Segment, fields: &[Field<'_>], row: Option<usize>) -> Left {
+    fn leave(
+        &mut self,
+        batch: &Batch,
+        segment: &Segment,
+        fields: &[Field<'_>],
+        row: Option<usize>,
+    ) -> Left {
         if row.is_none() {
             self.clashes.clear();
             self.clashes.resize(fields.len(), false);
@@ -149,7 +160,8 @@ impl JsonEncoder {
             let cell = field.column.cells()[row];
             if cell.is_present() {
                 let bytes = field.column.bytes(&batch.block, cell);
-                let utf8 = utf8 && !cell.is_own() && is_cut_well(&batch.block, cell.start(), cell.len());
+                let utf8 =
+                    utf8 && !cell.is_own() && is_cut_well(&batch.block, cell.start(), cell.len());
                 replaced += u64::from(push_value(&field.key, cell.kind(), bytes, utf8, out));
             }
         }
@@ -217,8 +229,8 @@ fn push_value(key: &[u8], kind: CellKind, bytes: &[u8], utf8: bool, out: &mut Ve
     false
 }
 
-/// Appends JSON as it is written, but on one line: a line end in an event would be taken for its own.
-/// Within a JSON string none can stand, so it is white space.
+/// Appends JSON as it is written, but on one line: a line end in an event would be taken for its
+/// own. Within a JSON string none can stand, so it is white space.
 fn push_one_line(mut json: &[u8], out: &mut Vec<u8>) {
     while let Some(at) = memchr::memchr2(b'\n', b'\r', json) {
         out.extend_from_slice(&json[..at]);

@@ -25,12 +25,19 @@ fn encode(batch: &Batch, encoding: Value) -> (String, Counters) {
 
 fn parse(text: &str) -> Vec<Value> {
     assert!(text.is_empty() || text.ends_with('\n'));
-    text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line:?}"))).collect()
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line:?}")))
+        .collect()
 }
 
 /// One batch of one origin.
 fn small(text: &[u8], line_max: usize) -> Batch {
-    batch(&[Rows { name: "/var/log/a \"b\".log", text }], line_max, &Grant::new(1 << 30), &Ledger::new())
+    batch(
+        &[Rows { name: "/var/log/a \"b\".log", text }],
+        line_max,
+        &Grant::new(1 << 30),
+        &Ledger::new(),
+    )
 }
 
 /// The bytes of an event, to the letter: keys in order, nothing between them.
@@ -57,7 +64,8 @@ fn attributes_of_the_origin_stand_beside_those_of_the_source() {
     let map = |pairs: &[(&str, &str)]| {
         pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
     };
-    batch.source = Arc::new(SourceInfo { attributes: map(&[("env", "prod")]), ..(*batch.source).clone() });
+    batch.source =
+        Arc::new(SourceInfo { attributes: map(&[("env", "prod")]), ..(*batch.source).clone() });
     let own = map(&[("container", "web"), ("env", "test"), ("message", "no"), ("meta", "no")]);
     let mut segments = batch.segments.to_vec();
     segments[0].origin = Arc::new(Origin::new(1, "log").with_attributes(own));
@@ -74,8 +82,17 @@ fn attributes_of_the_origin_stand_beside_those_of_the_source() {
 #[test]
 fn metadata_stands_where_it_is_wanted() {
     let batch = small(b"12345\nab\n", 3);
-    let all =
-        ["host", "source", "file", "offset", "id", "collected", "previous_offset", "file_id", "truncated"];
+    let all = [
+        "host",
+        "source",
+        "file",
+        "offset",
+        "id",
+        "collected",
+        "previous_offset",
+        "file_id",
+        "truncated",
+    ];
     let meta = |offset: u64, previous: Value, truncated: bool| {
         json!({
             "host": "here", "source": "app", "file": "/var/log/a \"b\".log", "offset": offset,
@@ -108,7 +125,8 @@ fn a_row_has_its_own_time() {
     batch.select(BooleanBuffer::from(vec![true, true, true, false, true]));
     for metadata in [json!([]), json!(["offset"]), json!(["previous_offset", "collected"])] {
         let events = parse(&encode(&batch, json!({ "metadata": metadata })).0);
-        let seen: Vec<_> = events.iter().map(|event| event["timestamp"].as_str().unwrap()).collect();
+        let seen: Vec<_> =
+            events.iter().map(|event| event["timestamp"].as_str().unwrap()).collect();
         let own = "2000-02-29T12:34:56.123Z";
         assert_eq!(seen, [own, "2026-11-21T20:29:46.123Z", own, "1970-01-01T00:00:00.000Z"]);
         if let Some(collected) = events[0]["meta"].get("collected") {
@@ -120,7 +138,8 @@ fn a_row_has_its_own_time() {
 /// What is no UTF-8 is replaced, and counted once per event.
 #[test]
 fn invalid_utf8_is_replaced_and_counted() {
-    let (text, counters) = encode(&small(b"good\nb\xffa\xfed\n\xe2\x82\n", 100), json!({ "metadata": [] }));
+    let (text, counters) =
+        encode(&small(b"good\nb\xffa\xfed\n\xe2\x82\n", 100), json!({ "metadata": [] }));
     let messages: Vec<Value> = parse(&text).iter().map(|event| event["message"].clone()).collect();
     assert_eq!(messages, ["good", "b\u{fffd}a\u{fffd}d", "\u{fffd}"]);
     assert_eq!(counters.snapshot().noted_events.get("invalid_utf8"), Some(&2));
@@ -128,10 +147,11 @@ fn invalid_utf8_is_replaced_and_counted() {
 
 /// Text of every kind: ASCII, what must be escaped, other scripts, rubbish.
 fn line() -> impl Strategy<Value = Vec<u8>> {
-    let any_byte = prop::collection::vec(any::<u8>().prop_filter("no newline", |b| *b != b'\n'), 0..80);
+    let any_byte =
+        prop::collection::vec(any::<u8>().prop_filter("no newline", |b| *b != b'\n'), 0..80);
     let characters = prop::collection::vec(prop::char::range('\0', '\u{10ffff}'), 0..40);
-    let characters =
-        characters.prop_map(|c| c.into_iter().filter(|c| *c != '\n').collect::<String>().into_bytes());
+    let characters = characters
+        .prop_map(|c| c.into_iter().filter(|c| *c != '\n').collect::<String>().into_bytes());
     prop_oneof![3 => "[ -~]{0,120}".prop_map(String::into_bytes), 2 => characters, 1 => any_byte]
 }
 
@@ -214,7 +234,10 @@ fn fields_stand_behind_the_message_as_json_has_them() {
     let second = "{\"timestamp\":\"2026-11-21T20:29:46.123Z\",\"message\":\"x\",\"flag\":false,\
         \"meta\":{\"offset\":32}}\n";
     assert_eq!(text, format!("{first}{second}"));
-    assert_eq!(counters.snapshot().noted_events.into_iter().collect::<Vec<_>>(), [("invalid_utf8", 1)]);
+    assert_eq!(
+        counters.snapshot().noted_events.into_iter().collect::<Vec<_>>(),
+        [("invalid_utf8", 1)]
+    );
 }
 
 /// Pretty-printed JSON keeps its line ends until here: an event is one line all the same.
@@ -245,7 +268,8 @@ fn a_field_takes_the_place_of_what_the_event_has_under_its_name() {
     let text = b"1\n2\n3\n";
     let own = |len| Cell::own(CellKind::Text, 0, len);
     for name in ["timestamp", "message", "meta", "env", "container"] {
-        let mut batch = with_fields(text, vec![column(name, &[Cell::ABSENT, own(3), Cell::ABSENT], b"log")]);
+        let mut batch =
+            with_fields(text, vec![column(name, &[Cell::ABSENT, own(3), Cell::ABSENT], b"log")]);
         let attributes = [("env".to_owned(), "prod".to_owned())].into();
         batch.source = Arc::new(SourceInfo { attributes, ..(*batch.source).clone() });
         let mut segments = batch.segments.to_vec();
@@ -257,7 +281,10 @@ fn a_field_takes_the_place_of_what_the_event_has_under_its_name() {
         let taken: Vec<bool> = events.iter().map(|event| event[name] == "log").collect();
         assert_eq!(taken, [false, true, false], "{text}");
         events.iter().for_each(|event| assert_eq!(event.as_object().unwrap().len(), 5, "{text}"));
-        assert_eq!(counters.snapshot().noted_events.into_iter().collect::<Vec<_>>(), [("name_clash", 1)]);
+        assert_eq!(
+            counters.snapshot().noted_events.into_iter().collect::<Vec<_>>(),
+            [("name_clash", 1)]
+        );
     }
 }
 
@@ -273,7 +300,10 @@ fn members_take_the_place_of_what_the_event_has_under_their_names() {
     let (text, _) = encode(&batch, json!({ "metadata": [] }));
     let expected = json!({ "timestamp": "log", "message": "1", "env": 1, "x": "new", "y": 3 });
     assert_eq!(parse(&text)[0], expected);
-    assert!(["timestamp", "env", "\"x\""].iter().all(|name| text.matches(name).count() == 1), "{text}");
+    assert!(
+        ["timestamp", "env", "\"x\""].iter().all(|name| text.matches(name).count() == 1),
+        "{text}"
+    );
 }
 
 /// A message that is not shown is not there, and an event of nothing is an object all the same.
@@ -282,11 +312,14 @@ fn what_is_not_shown_is_left_out() {
     let mut batch = with_fields(b"1\n2\n", vec![]);
     batch.shown = Some(BooleanBuffer::from(vec![false, true]));
     let (text, _) = encode(&batch, json!({ "metadata": [] }));
-    let messages: Vec<Value> = parse(&text).into_iter().map(|event| event["message"].clone()).collect();
+    let messages: Vec<Value> =
+        parse(&text).into_iter().map(|event| event["message"].clone()).collect();
     assert_eq!(messages, [Value::Null, json!("2")]);
     let own = Cell::own(CellKind::Text, 0, 1);
-    let batch =
-        with_fields(b"1\n", vec![column("timestamp", &[Cell::ABSENT], b""), column("message", &[own], b"m")]);
+    let batch = with_fields(
+        b"1\n",
+        vec![column("timestamp", &[Cell::ABSENT], b""), column("message", &[own], b"m")],
+    );
     let (text, _) = encode(&batch, json!({ "metadata": ["offset"] }));
     assert_eq!(parse(&text)[0]["message"], "m");
     // Nothing loses its place then.
@@ -301,8 +334,11 @@ fn what_is_not_shown_is_left_out() {
 #[test]
 fn a_value_that_is_cut_within_a_character_is_replaced() {
     let text = "aé€\n".as_bytes();
-    for (start, len, expected) in [(1, 2, "é"), (2, 1, "\u{FFFD}"), (0, 2, "a\u{FFFD}"), (3, 3, "€")] {
-        let batch = with_fields(text, vec![column("v", &[Cell::new(CellKind::Text, start, len)], b"")]);
+    for (start, len, expected) in
+        [(1, 2, "é"), (2, 1, "\u{FFFD}"), (0, 2, "a\u{FFFD}"), (3, 3, "€")]
+    {
+        let batch =
+            with_fields(text, vec![column("v", &[Cell::new(CellKind::Text, start, len)], b"")]);
         assert_eq!(parse(&encode(&batch, json!({})).0)[0]["v"], expected);
     }
 }

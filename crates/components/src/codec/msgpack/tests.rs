@@ -1,4 +1,5 @@
-//! Blocks, read by a decoder that shares no code with the encoder, and held against the JSON of the same events.
+//! Blocks, read by a decoder that shares no code with the encoder, and held against the JSON of the
+//! same events.
 
 use super::*;
 use crate::codec::Codec;
@@ -28,7 +29,8 @@ fn events(rows: &[Vec<Field>], times: Vec<i64>) -> Batch {
             column.set(row, cell);
         }
     }
-    let columns: Vec<Column> = columns.into_iter().map(|(name, column)| column.finish(name.into())).collect();
+    let columns: Vec<Column> =
+        columns.into_iter().map(|(name, column)| column.finish(name.into())).collect();
     batch.fields = columns.into();
     batch.time = Some(times.into());
     batch.shown = Some(Selection::new_unset(rows.len()));
@@ -67,7 +69,8 @@ for one, other in zip(read, wanted):
 print(len(read))
 "#;
 
-/// Panics if Python reads something else in the blocks than in the lines; how many events there are.
+/// Panics if Python reads something else in the blocks than in the lines; how many events there
+/// are.
 fn compare(body: &[u8], lines: &[u8]) -> usize {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("body"), body).unwrap();
@@ -111,7 +114,8 @@ fn tags() -> impl Strategy<Value = String> {
         values => format!("[{}]", values.join(",")),
     });
     prop::collection::btree_map("[a-c]|.{0,6}", one, 0..6).prop_map(|tags| {
-        let tags: Vec<String> = tags.iter().map(|(key, value)| format!("{}:{value}", string(key))).collect();
+        let tags: Vec<String> =
+            tags.iter().map(|(key, value)| format!("{}:{value}", string(key))).collect();
         format!("{{{}}}", tags.join(","))
     })
 }
@@ -185,7 +189,10 @@ fn what_is_no_metric_is_left_out_and_counted() {
     assert_eq!((payload.parts.len(), payload.events), (1, 2));
     assert_eq!(counters.snapshot().dropped_events, [(NOT_A_METRIC, 2)].into());
     let block = blocks(&payload.parts[0]).next().unwrap().unwrap();
-    assert_eq!(block.metrics().map(|metric| metric.name.to_owned()).collect::<Vec<_>>(), ["a", "b"]);
+    assert_eq!(
+        block.metrics().map(|metric| metric.name.to_owned()).collect::<Vec<_>>(),
+        ["a", "b"]
+    );
     let (payload, counters) = encode(Codec::Msgpack, &events(&[vec![]], vec![0]));
     assert!(payload.is_empty() && payload.events == 0);
     assert_eq!(counters.snapshot().dropped_events, [(NOT_A_METRIC, 1)].into());
@@ -209,13 +216,16 @@ fn tags_of_refused_metrics_do_not_add_up() {
     assert_eq!(counters.snapshot().dropped_events, [(NOT_A_METRIC, 9)].into());
 }
 
-/// Each part is a block, none much larger than it should be, and together they have every metric once.
+/// Each part is a block, none much larger than it should be, and together they have every metric
+/// once.
 #[test]
 fn a_block_that_is_full_is_followed_by_another() {
     let name = |row: usize| format!("{}{row:06}", "x".repeat(1000));
     let rows: Vec<Vec<Field>> = (0..2000).map(|row| counter(&name(row), "1")).collect();
     let (payload, _) = encode(Codec::Msgpack, &events(&rows, vec![5; 2000]));
-    assert!(payload.parts.len() > 2 && payload.parts.iter().all(|part| part.len() < BLOCK_BYTES + 2048));
+    assert!(
+        payload.parts.len() > 2 && payload.parts.iter().all(|part| part.len() < BLOCK_BYTES + 2048)
+    );
     let mut row = 0;
     for part in &payload.parts {
         let mut found = blocks(part);

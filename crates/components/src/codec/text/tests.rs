@@ -14,8 +14,12 @@ fn encode(batch: &Batch) -> (Vec<u8>, usize) {
     let mut cx = EncodeCx { pool: &pool, permit: &mut permit, counters: &counters };
     TextEncoder.encode(batch, &mut payload, &mut cx).unwrap();
     let block = batch.block.as_ptr_range();
-    let shared =
-        payload.parts.iter().filter(|part| block.contains(&part.as_ptr())).map(|part| part.len()).sum();
+    let shared = payload
+        .parts
+        .iter()
+        .filter(|part| block.contains(&part.as_ptr()))
+        .map(|part| part.len())
+        .sum();
     (payload.parts.concat(), shared)
 }
 
@@ -45,7 +49,8 @@ fn few_lines_and_other_line_ends_are_copied() {
 }
 
 fn part() -> impl Strategy<Value = Vec<u8>> {
-    let byte = prop_oneof![8 => b'a'..b'f', 1 => any::<u8>().prop_filter("no newline", |b| *b != b'\n')];
+    let byte =
+        prop_oneof![8 => b'a'..b'f', 1 => any::<u8>().prop_filter("no newline", |b| *b != b'\n')];
     let line = (
         prop::collection::vec(byte, 0..6),
         prop_oneof![0..40usize, 0..3000usize],

@@ -40,7 +40,9 @@ fn file(bytes: &[u8]) -> tempfile::NamedTempFile {
 #[test]
 fn any_offset_of_plain_gzip_and_zstd_reads_the_same() {
     let text = text(9000);
-    for packed in [text.clone(), gzip(&text), zstd(&text), [gzip(&text[..99]), gzip(&text[99..])].concat()] {
+    for packed in
+        [text.clone(), gzip(&text), zstd(&text), [gzip(&text[..99]), gzip(&text[99..])].concat()]
+    {
         let file = file(&packed);
         let mut content = open(file.path());
         assert_eq!(content.bytes().unwrap(), text.len() as u64);

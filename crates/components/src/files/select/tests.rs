@@ -13,8 +13,14 @@ fn filter(contains: &[&str], regex: &[&str]) -> LineFilter {
 }
 
 /// Lines of `text`, cut at `line_max`, that are left by the filters.
-fn left(text: &[u8], line_max: usize, keep: Option<&LineFilter>, drop: Option<&LineFilter>) -> Vec<String> {
-    let mut batch = batch(&[Rows { name: "f", text }], line_max, &Grant::new(1 << 30), &Ledger::new());
+fn left(
+    text: &[u8],
+    line_max: usize,
+    keep: Option<&LineFilter>,
+    drop: Option<&LineFilter>,
+) -> Vec<String> {
+    let mut batch =
+        batch(&[Rows { name: "f", text }], line_max, &Grant::new(1 << 30), &Ledger::new());
     let dropped = Select::new(keep, drop).unwrap().apply(&mut batch);
     assert_eq!(dropped as usize, batch.rows() - batch.events());
     let rows = (0..batch.rows()).filter(|row| batch.is_selected(*row));
@@ -27,7 +33,10 @@ fn lines_are_kept_then_dropped() {
     let text = b"ERROR a\nWARN b\nERROR health\n\nerror 503\nstatus=200\n";
     let keep = filter(&["ERROR", "WARN"], &[r"5\d\d$"]);
     let drop = filter(&["health"], &["^WARN"]);
-    assert_eq!(left(text, 100, Some(&keep), None), ["ERROR a", "WARN b", "ERROR health", "error 503"]);
+    assert_eq!(
+        left(text, 100, Some(&keep), None),
+        ["ERROR a", "WARN b", "ERROR health", "error 503"]
+    );
     assert_eq!(left(text, 100, None, Some(&drop)), ["ERROR a", "", "error 503", "status=200"]);
     assert_eq!(left(text, 100, Some(&keep), Some(&drop)), ["ERROR a", "error 503"]);
     assert_eq!(left(text, 100, None, None).len(), 6);
@@ -36,8 +45,14 @@ fn lines_are_kept_then_dropped() {
 /// Texts are bytes: what is no UTF-8 around them does not matter, and neither does a NUL.
 #[test]
 fn lines_need_not_be_utf8() {
-    assert_eq!(left(b"\xff\0ERROR\xfe\n\xff\n", 100, Some(&filter(&["ERROR"], &[])), None).len(), 1);
-    assert_eq!(left(b"\xff\0ERROR\xfe\n\xff\n", 100, Some(&filter(&[], &["R$", r"\x00E"])), None).len(), 1);
+    assert_eq!(
+        left(b"\xff\0ERROR\xfe\n\xff\n", 100, Some(&filter(&["ERROR"], &[])), None).len(),
+        1
+    );
+    assert_eq!(
+        left(b"\xff\0ERROR\xfe\n\xff\n", 100, Some(&filter(&[], &["R$", r"\x00E"])), None).len(),
+        1
+    );
 }
 
 /// What lies over a line end, or in the part of a line that was cut off, is in no line.

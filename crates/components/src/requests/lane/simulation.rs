@@ -1,5 +1,5 @@
-//! Many hosts whose endpoint was away: when they ask for it, and when they send what they kept. Played
-//! with what a lane uses for that, on a clock of its own.
+//! Many hosts whose endpoint was away: when they ask for it, and when they send what they kept.
+//! Played with what a lane uses for that, on a clock of its own.
 
 use millstream_testkit::Random;
 use millstream_transport::{Endpoints, Pause, Rate};
@@ -58,9 +58,13 @@ fn after_an_outage_hosts_come_back_one_after_the_other() {
     let (mut random, begun) = (Random::new(seed), Instant::now());
     let hosts: Vec<_> = (0..200).map(|_| host(&mut random, begun, 5.0)).collect();
     let sent: Vec<Duration> = hosts.iter().flat_map(|(_, sent)| sent).copied().collect();
-    // From when the first ones are through to when only the last ones come: a pause is 30 s at most.
+    // From when the first ones are through to when only the last ones come: a pause is 30 s at
+    // most.
     let (most, mean) = slots(&sent, AWAY + Duration::from_secs(3), AWAY + Duration::from_secs(15));
-    assert!(mean > 5.0 && most as f64 <= 3.0 * mean, "replays: {most} in a slot, {mean} on average");
+    assert!(
+        mean > 5.0 && most as f64 <= 3.0 * mean,
+        "replays: {most} in a slot, {mean} on average"
+    );
     assert!(sent.iter().all(|time| *time < AWAY + Duration::from_secs(33)));
     for (_, sent) in &hosts {
         assert!(sent.windows(2).all(|pair| pair[1] - pair[0] >= 2 * SLOT));
@@ -83,7 +87,10 @@ fn hosts_that_are_all_told_to_wait_as_long_do_not_return_at_once() {
     };
     let back: Vec<Duration> = (0..2000).map(back).collect();
     let end = asked + asked / 3 + SLOT;
-    assert!(back.iter().all(|time| (asked..end).contains(time)), "none earlier, and none much later");
+    assert!(
+        back.iter().all(|time| (asked..end).contains(time)),
+        "none earlier, and none much later"
+    );
     let (most, mean) = slots(&back, asked, end);
     assert!(mean > 15.0 && most as f64 <= 3.0 * mean, "{most} in a slot, {mean} on average");
 }

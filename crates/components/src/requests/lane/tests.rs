@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 const MS: Duration = Duration::from_millis(1);
 
-/// Bodies are the payloads' texts joined; a body is split between its letters. `old` is another form.
+/// Bodies are the payloads' texts joined; a body is split between its letters. `old` is another
+/// form.
 #[derive(Default)]
 struct Letters {
     packed: Arc<AtomicUsize>,
@@ -74,7 +75,8 @@ impl Packer for Letters {
 
     fn convert(&mut self, request: &Request) -> Option<Request> {
         let body = vec![Bytes::from(request.body.concat().to_ascii_uppercase())];
-        let converted = Request { body, headers: Vec::new(), events: request.events, origin: Box::new(()) };
+        let converted =
+            Request { body, headers: Vec::new(), events: request.events, origin: Box::new(()) };
         self.other_form.then_some(converted)
     }
 
@@ -110,7 +112,8 @@ impl Rig {
     fn with(uris: &[String], options: Options) -> Rig {
         let targets = uris.iter().map(|uri| Arc::new(Target::parse(uri).unwrap())).collect();
         let both = (options.batch, options.request);
-        let mut settings = Settings::new(targets, &BTreeMap::new(), None, TlsFiles::default(), both);
+        let mut settings =
+            Settings::new(targets, &BTreeMap::new(), None, TlsFiles::default(), both);
         settings.slow = 40 * MS;
         let counters = Arc::new(Counters::default());
         let keep = Arc::new(|_| Ok(()));
@@ -195,7 +198,8 @@ fn script(replies: Vec<Reply>) -> HttpServer {
 #[tokio::test]
 async fn payloads_become_batches_by_bytes_by_time_and_by_a_flush() {
     let server = script(Vec::new());
-    let long = BatchOptions { timeout: Interval(Duration::from_secs(3600)), ..Options::default().batch };
+    let long =
+        BatchOptions { timeout: Interval(Duration::from_secs(3600)), ..Options::default().batch };
     let mut rig = Rig::with(&[server.uri("/in")], Options { batch: long, ..Options::default() });
     for text in ["abc", "def", "ghi", "j"] {
         rig.deliver(text).await;
@@ -213,14 +217,20 @@ async fn payloads_become_batches_by_bytes_by_time_and_by_a_flush() {
 
 #[tokio::test]
 async fn requests_are_filled_to_the_limit_and_a_payload_in_several_is_settled_once() {
-    let server = HttpServer::start(|seen| Reply::status(if seen.text().contains('X') { 400 } else { 204 }));
+    let server =
+        HttpServer::start(|seen| Reply::status(if seen.text().contains('X') { 400 } else { 204 }));
     let mut rig = Rig::to(&server);
     for text in ["abcde", "fghijklmnopqrstXuv", "Xwxyz"] {
         rig.deliver_cuttable(text).await;
     }
     rig.settle(3).await;
-    let whole: Vec<String> = bodies(&server.seen()).into_iter().filter(|body| body.len() > 4).collect();
-    assert_eq!(whole, ["abcdefgh", "ijklmnop", "qrstXuvX"], "halves of the third have four letters or less");
+    let whole: Vec<String> =
+        bodies(&server.seen()).into_iter().filter(|body| body.len() > 4).collect();
+    assert_eq!(
+        whole,
+        ["abcdefgh", "ijklmnop", "qrstXuvX"],
+        "halves of the third have four letters or less"
+    );
     let delivered = |refused| Settled { outcome: Outcome::Delivered, refused };
     let refused = |refused| Settled { outcome: Outcome::Rejected, refused };
     assert_eq!(rig.settled[0], delivered(0));
@@ -245,7 +255,9 @@ async fn a_lane_with_a_whole_batch_is_full_until_the_packer_has_it() {
 
 #[tokio::test]
 async fn every_passing_failure_is_tried_again_with_the_same_id_and_in_order() {
-    let after = |seconds: &str| Reply::Status(429, vec![("Retry-After", seconds.to_owned())], String::new());
+    let after = |seconds: &str| {
+        Reply::Status(429, vec![("Retry-After", seconds.to_owned())], String::new())
+    };
     let server = script(vec![
         Reply::Close,
         Reply::status(503),
@@ -284,13 +296,21 @@ async fn what_the_endpoint_asks_for_is_waited_for() {
 
 #[tokio::test]
 async fn what_a_person_has_to_mend_is_asked_slowly_and_nothing_is_dropped() {
-    let redirect = Reply::Status(307, vec![("Location", "http://x:y@new/in?k=1".to_owned())], String::new());
+    let redirect =
+        Reply::Status(307, vec![("Location", "http://x:y@new/in?k=1".to_owned())], String::new());
     let refusals = [401, 403, 404, 407, 405, 415].map(Reply::status);
     let server = script(refusals.into_iter().chain([redirect]).collect());
     let mut rig = Rig::to(&server);
     rig.bring(&["abc"]).await;
-    let kinds =
-        ["authentication", "authorization", "not_found", "authentication", "status", "refused", "redirect"];
+    let kinds = [
+        "authentication",
+        "authorization",
+        "not_found",
+        "authentication",
+        "status",
+        "refused",
+        "redirect",
+    ];
     assert_eq!(rig.kinds(), kinds);
     assert!(rig.errors.iter().all(|error| error.retry_after.unwrap() > 15 * MS));
     let text = rig.errors[6].to_string();
@@ -306,13 +326,18 @@ async fn a_refused_request_is_split_and_only_the_events_at_fault_are_dropped() {
     });
     let mut rig = Rig::to(&server);
     rig.bring(&["aBc", "dEfg", "h"]).await;
-    let taken: String = server.seen().iter().map(Seen::text).filter(|t| !t.contains(['B', 'E'])).collect();
+    let taken: String =
+        server.seen().iter().map(Seen::text).filter(|t| !t.contains(['B', 'E'])).collect();
     assert_eq!(taken, "acdfgh");
     assert_eq!(rig.refused(), 2);
     let snapshot = rig.counters.snapshot();
     assert_eq!(snapshot.dropped_events.get("refused"), Some(&2));
     assert_eq!(rig.settled.iter().filter(|s| s.outcome == Outcome::Rejected).count(), 1);
-    let ids = server.seen().iter().map(|seen| seen.header("idempotency-key").to_owned()).collect::<Vec<_>>();
+    let ids = server
+        .seen()
+        .iter()
+        .map(|seen| seen.header("idempotency-key").to_owned())
+        .collect::<Vec<_>>();
     let distinct: std::collections::BTreeSet<_> = ids.iter().collect();
     assert_eq!(distinct.len(), ids.len(), "parts are requests of their own");
 }
@@ -360,7 +385,10 @@ async fn a_question_that_the_endpoint_does_not_know_does_not_block_the_lane() {
         let mut rig = Rig::to(&server);
         // Without letters there are no events.
         rig.bring(&["12345678", "abc"]).await;
-        assert_eq!((bodies(&server.seen()), rig.errors.len()), (vec![String::new(), "abc".into()], 0));
+        assert_eq!(
+            (bodies(&server.seen()), rig.errors.len()),
+            (vec![String::new(), "abc".into()], 0)
+        );
     }
     let server = script(vec![Reply::status(503)]);
     let mut rig = Rig::to(&server);
@@ -402,7 +430,10 @@ async fn endpoints_are_used_in_turn_and_one_that_fails_is_left_alone_for_a_while
     }
     assert_eq!(rig.kinds().iter().filter(|kind| **kind == "server").count(), 2);
     assert_eq!(one.seen().len() + two.seen().len() - 2, rig.settled.len());
-    assert!(rig.errors.iter().all(|error| error.retry_after == Some(Duration::ZERO)), "one is well");
+    assert!(
+        rig.errors.iter().all(|error| error.retry_after == Some(Duration::ZERO)),
+        "one is well"
+    );
 }
 
 #[tokio::test]

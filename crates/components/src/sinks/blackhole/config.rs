@@ -20,7 +20,11 @@ impl Component for BlackholeConfig {}
 impl SinkComponent for BlackholeConfig {
     fn build(self) -> Result<Arc<dyn Sink>, BuildError> {
         let reporter = |interval: Interval| {
-            Arc::new(Reporter { interval: interval.0, state: Mutex::default(), changed: Condvar::new() })
+            Arc::new(Reporter {
+                interval: interval.0,
+                state: Mutex::default(),
+                changed: Condvar::new(),
+            })
         };
         Ok(Arc::new(Blackhole { reporter: self.report.map(reporter) }))
     }

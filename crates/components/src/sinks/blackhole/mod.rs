@@ -68,7 +68,8 @@ impl Reporter {
         self.lock().running = true;
         let (begun, mut last, mut before) = (Instant::now(), Instant::now(), counters());
         loop {
-            let waited = self.changed.wait_timeout_while(self.lock(), self.interval, |s| !s.finishing);
+            let waited =
+                self.changed.wait_timeout_while(self.lock(), self.interval, |s| !s.finishing);
             let finishing = waited.unwrap_or_else(|p| p.into_inner()).0.finishing;
             let now = counters();
             if finishing {

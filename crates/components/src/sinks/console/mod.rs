@@ -36,7 +36,10 @@ struct ConsoleLane {
 }
 
 impl Lane for ConsoleLane {
-    fn deliver<'a>(&'a mut self, payload: &'a Payload) -> BoxFuture<'a, Result<Delivery, DeliverError>> {
+    fn deliver<'a>(
+        &'a mut self,
+        payload: &'a Payload,
+    ) -> BoxFuture<'a, Result<Delivery, DeliverError>> {
         Box::pin(async move {
             let (parts, target, done) = (payload.parts.clone(), self.target, self.written);
             let write = move || match target {
@@ -55,7 +58,9 @@ impl Lane for ConsoleLane {
 /// A reader that has gone away will not come back; anything else may pass.
 fn failed(error: &io::Error) -> DeliverError {
     match error.kind() {
-        io::ErrorKind::BrokenPipe => DeliverError::reject("broken_pipe", "nobody reads the output any more"),
+        io::ErrorKind::BrokenPipe => {
+            DeliverError::reject("broken_pipe", "nobody reads the output any more")
+        }
         _ => DeliverError::retry("write", error.to_string()),
     }
 }
@@ -109,7 +114,11 @@ mod tests {
 
     #[test]
     fn a_write_that_fails_half_way_goes_on_where_it_stopped() {
-        let parts = [Bytes::from_static(b"hello\n"), Bytes::from_static(b""), Bytes::from_static(b"world\n")];
+        let parts = [
+            Bytes::from_static(b"hello\n"),
+            Bytes::from_static(b""),
+            Bytes::from_static(b"world\n"),
+        ];
         for fail_at in 0..=9 {
             let mut out = Stubborn { out: Vec::new(), fail_at };
             let (done, result) = write_parts(&mut out, &parts, 0);

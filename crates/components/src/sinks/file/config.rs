@@ -19,8 +19,8 @@ use std::time::Duration;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FileConfig {
-    /// File to append to; missing folders are made. A template: `{{ host }}` is a field of the event,
-    /// `%F` a part of its time, `%%` a percent sign.
+    /// File to append to; missing folders are made. A template: `{{ host }}` is a field of the
+    /// event, `%F` a part of its time, `%%` a percent sign.
     pub path: PathTemplate,
     /// How events are encoded.
     #[serde(default)]
@@ -69,7 +69,8 @@ impl Component for FileConfig {
         let mut faults = self.encoding.check_lines();
         let wrong = self.rotate.and_then(|rotate| rotate.check(self.path.0.text()));
         faults.extend(wrong.map(|(key, message)| (format!("/rotate{key}"), message.into())));
-        let wrong = self.compression_level.and_then(|level| self.compression.check_level(level).err());
+        let wrong =
+            self.compression_level.and_then(|level| self.compression.check_level(level).err());
         faults.extend(wrong.map(|message| ("/compression_level".into(), message)));
         faults
     }
@@ -86,7 +87,12 @@ impl SinkComponent for FileConfig {
             open_files_max: self.open_files_max,
             idle_timeout: self.idle_timeout.0,
         };
-        Ok(Arc::new(FileSink { path: self.path.0, encoding: self.encoding, sync: self.sync.0, settings }))
+        Ok(Arc::new(FileSink {
+            path: self.path.0,
+            encoding: self.encoding,
+            sync: self.sync.0,
+            settings,
+        }))
     }
 }
 
@@ -104,7 +110,8 @@ mod tests {
         let found = faults(
             json!({ "path": "/o/{{ host }}.log", "compression_level": 3, "rotate": { "every": "1h", "keep": 3 } }),
         );
-        let found: Vec<(&str, bool)> = found.iter().map(|(at, text)| (&**at, text.contains("; "))).collect();
+        let found: Vec<(&str, bool)> =
+            found.iter().map(|(at, text)| (&**at, text.contains("; "))).collect();
         assert_eq!(found, [("/rotate/keep", true), ("/compression_level", true)]);
         let found = faults(
             json!({ "path": "/o/a.gz", "compression": "gzip", "compression_level": 10, "rotate": { "keep": 3 } }),
@@ -117,7 +124,8 @@ mod tests {
 
     #[test]
     fn what_it_writes_has_a_star_for_each_field_and_the_names_of_rotated_files() {
-        let writes = |options: Value| serde_json::from_value::<FileConfig>(options).unwrap().writes();
+        let writes =
+            |options: Value| serde_json::from_value::<FileConfig>(options).unwrap().writes();
         let all = json!({ "path": "/o/{{ host }}/a.log", "rotate": { "size": "1MiB" } });
         assert_eq!(writes(all), ["/o/*/a.log", "/o/*/a-19700101T000000Z.log"].map(PathBuf::from));
         assert_eq!(writes(json!({ "path": "/o/100%%" })), [PathBuf::from("/o/100%")]);

@@ -1,8 +1,8 @@
 //! The files of one sink: a bounded number of them open, and what is kept about them.
 //!
-//! Whatever may be cut off a file after a crash is known from the state kept with the checkpoints: a
-//! file is in it, with the length up to which its events are settled, before the first byte is written
-//! that is not. A sync that settles everything leaves only the open files in it.
+//! Whatever may be cut off a file after a crash is known from the state kept with the checkpoints:
+//! a file is in it, with the length up to which its events are settled, before the first byte is
+//! written that is not. A sync that settles everything leaves only the open files in it.
 
 use super::writer::Writer;
 use crate::compress::Compression;
@@ -51,7 +51,8 @@ impl Settings {
         compression.member_bytes(level)
     }
 
-    /// The same with as many members in progress as these bytes of memory have room for, and at least one.
+    /// The same with as many members in progress as these bytes of memory have room for, and at
+    /// least one.
     pub fn within(self, state_bytes: u64) -> Settings {
         let affordable = state_bytes / self.member_bytes().max(1);
         Settings { members_max: affordable.clamp(1, self.members_max), ..self }
@@ -77,9 +78,14 @@ pub struct Files {
 }
 
 impl Files {
-    /// No file open; what a crash left behind settled events is cut off. `state` is what the last sync
-    /// returned.
-    pub fn new(settings: Settings, state: Option<&[u8]>, keep: Keep, counters: Arc<Counters>) -> Files {
+    /// No file open; what a crash left behind settled events is cut off. `state` is what the last
+    /// sync returned.
+    pub fn new(
+        settings: Settings,
+        state: Option<&[u8]>,
+        keep: Keep,
+        counters: Arc<Counters>,
+    ) -> Files {
         let torn = state.and_then(|state| serde_json::from_slice(state).ok()).unwrap_or_default();
         let mut files = Files {
             settings,
@@ -103,8 +109,8 @@ impl Files {
         files
     }
 
-    /// Appends the parts, those of each route to its file. Called again after an error, it goes on where
-    /// it stopped: what was appended is not appended again.
+    /// Appends the parts, those of each route to its file. Called again after an error, it goes on
+    /// where it stopped: what was appended is not appended again.
     pub fn deliver(&mut self, parts: &[Bytes], routes: &[Route]) -> io::Result<()> {
         if self.done == 0 {
             // One commit for all of them.
@@ -130,9 +136,12 @@ impl Files {
         self.place(path)?;
         self.keep()?;
         self.make_room_for_a_member(path)?;
-        let Some(writer) = self.open.get_mut(path) else { return Err(io::ErrorKind::NotFound.into()) };
+        let Some(writer) = self.open.get_mut(path) else {
+            return Err(io::ErrorKind::NotFound.into());
+        };
         writer.append(parts).map_err(|error| at(path, error))?;
-        self.hurry |= self.known.count() > self.settings.open_files_max + KEPT_FILES_MAX || self.is_due(path);
+        self.hurry |=
+            self.known.count() > self.settings.open_files_max + KEPT_FILES_MAX || self.is_due(path);
         Ok(())
     }
 
@@ -149,7 +158,11 @@ impl Files {
             self.shut(path)?;
         }
         while self.open.len() >= self.settings.open_files_max {
-            let oldest = self.open.iter().min_by_key(|(_, writer)| writer.used).map(|(path, _)| path.clone());
+            let oldest = self
+                .open
+                .iter()
+                .min_by_key(|(_, writer)| writer.used)
+                .map(|(path, _)| path.clone());
             oldest.iter().try_for_each(|path| self.shut(path))?;
         }
         let (torn, ours) = (self.torn.get(path), self.known.paths().get(path));
@@ -196,19 +209,23 @@ impl Files {
     fn is_due(&self, path: &Arc<str>) -> bool {
         self.open.get(path).is_some_and(|writer| {
             let (bytes, begun_ns) = writer.extent();
-            self.rotate_from <= Instant::now() && self.settings.rotate.is_due(bytes, begun_ns, now_ns())
+            self.rotate_from <= Instant::now()
+                && self.settings.rotate.is_due(bytes, begun_ns, now_ns())
         })
     }
 
-    /// Gives files that are due their names for good. Only files of which every event is settled: they
-    /// are never touched again, whatever happens. Whether there were any.
+    /// Gives files that are due their names for good. Only files of which every event is settled:
+    /// they are never touched again, whatever happens. Whether there were any.
     fn rotate(&mut self, routes: &[Route]) -> io::Result<bool> {
         let is_settled = |path: &Arc<str>| {
             let writer = self.open.get(path);
-            writer.is_some_and(|writer| !writer.dirty && self.known.paths().get(path) == Some(&writer.synced))
+            writer.is_some_and(|writer| {
+                !writer.dirty && self.known.paths().get(path) == Some(&writer.synced)
+            })
         };
         let due = routes.iter().map(|route| route.name.clone());
-        let due: HashSet<Arc<str>> = due.filter(|path| self.is_due(path) && is_settled(path)).collect();
+        let due: HashSet<Arc<str>> =
+            due.filter(|path| self.is_due(path) && is_settled(path)).collect();
         if due.is_empty() {
             return Ok(false);
         }
@@ -229,7 +246,9 @@ impl Files {
 
     /// Makes everything appended durable and returns the state to keep.
     pub fn sync(&mut self) -> io::Result<Vec<u8>> {
-        self.open.iter_mut().try_for_each(|(path, writer)| writer.sync().map_err(|error| at(path, error)))?;
+        self.open
+            .iter_mut()
+            .try_for_each(|(path, writer)| writer.sync().map_err(|error| at(path, error)))?;
         self.known = self.open.iter().map(|(path, writer)| (path, writer.synced.clone())).collect();
         (self.is_kept, self.hurry) = (true, false);
         Ok(self.state())
@@ -246,8 +265,8 @@ impl Files {
         self.open.retain(|_, writer| writer.dirty || writer.used.elapsed() < idle);
     }
 
-    /// The state to keep when nothing more will be written by this agent: what lies behind the synced
-    /// lengths from then on is not ours.
+    /// The state to keep when nothing more will be written by this agent: what lies behind the
+    /// synced lengths from then on is not ours.
     pub fn close(&mut self) -> Vec<u8> {
         if self.open.values().all(|writer| !writer.dirty) {
             self.known = Known::default();

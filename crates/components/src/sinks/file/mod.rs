@@ -1,8 +1,8 @@
 //! Sink `file`: appends events to files, durably.
 //!
 //! Events count as delivered after `fdatasync`, once per `sync` interval for all that were written
-//! since. The lengths that were synced are kept with the checkpoints. After a crash files are cut back
-//! to them, so that nothing is torn and what is read again is not there twice.
+//! since. The lengths that were synced are kept with the checkpoints. After a crash files are cut
+//! back to them, so that nothing is torn and what is read again is not there twice.
 
 mod config;
 mod files;
@@ -50,7 +50,8 @@ impl Sink for FileSink {
         let settings = self.settings.within(cx.state_bytes);
         // What a crash left torn is mended now, not when the next event happens to come.
         let files = Files::new(settings, cx.state.as_deref(), cx.keep, cx.counters);
-        let only: Routes = Arc::new([Route { name: self.path.literal_prefix().into(), parts: usize::MAX }]);
+        let only: Routes =
+            Arc::new([Route { name: self.path.literal_prefix().into(), parts: usize::MAX }]);
         Box::new(FileLane {
             only,
             files: Arc::new(Mutex::new(files)),
@@ -79,8 +80,9 @@ impl FileLane {
     ) -> Result<T, DeliverError> {
         let files = self.files.clone();
         let run = move || work(&mut lock(&files));
-        let result =
-            tokio::task::spawn_blocking(run).await.unwrap_or_else(|error| Err(io::Error::other(error)));
+        let result = tokio::task::spawn_blocking(run)
+            .await
+            .unwrap_or_else(|error| Err(io::Error::other(error)));
         result.map_err(|error| failed(&error))
     }
 }
@@ -108,12 +110,16 @@ fn failed(error: &io::Error) -> DeliverError {
 }
 
 impl Lane for FileLane {
-    fn deliver<'a>(&'a mut self, payload: &'a Payload) -> BoxFuture<'a, Result<Delivery, DeliverError>> {
+    fn deliver<'a>(
+        &'a mut self,
+        payload: &'a Payload,
+    ) -> BoxFuture<'a, Result<Delivery, DeliverError>> {
         Box::pin(async move {
             if let Some(idle_timeout) = self.idle_timeout.take() {
                 tokio::spawn(close_idle(Arc::downgrade(&self.files), idle_timeout));
             }
-            let routes = payload.routing.as_ref().and_then(|routing| routing.downcast_ref::<Routes>());
+            let routes =
+                payload.routing.as_ref().and_then(|routing| routing.downcast_ref::<Routes>());
             let (parts, routes) = (payload.parts.clone(), routes.unwrap_or(&self.only).clone());
             let deliver = move |files: &mut Files| {
                 files.deliver(&parts, &routes)?;

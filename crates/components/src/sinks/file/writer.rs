@@ -27,8 +27,8 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Opens the file of this path, or makes it. Where it is the one in `torn`, it is cut back; where it
-    /// is not the one in `ours` either and not whole, it is set aside.
+    /// Opens the file of this path, or makes it. Where it is the one in `torn`, it is cut back;
+    /// where it is not the one in `ours` either and not whole, it is set aside.
     pub fn open(
         path: &Path,
         settings: &Settings,
@@ -68,12 +68,14 @@ impl Writer {
         self.compressor.has_member()
     }
 
-    /// Whether the path still names this file: it may have been moved or deleted, and what is written
-    /// to it then would be lost to its readers. Parts that are half written go where they began.
+    /// Whether the path still names this file: it may have been moved or deleted, and what is
+    /// written to it then would be lost to its readers. Parts that are half written go where they
+    /// began.
     pub fn is_in_place(&self) -> io::Result<bool> {
         let ours = fstat(&self.file.file)?;
         let is_there = |there: Stat| (ours.st_dev, ours.st_ino) == (there.st_dev, there.st_ino);
-        Ok(rustix::fs::stat(&self.path).is_ok_and(is_there) || (self.compressor.taken && ours.st_nlink > 0))
+        Ok(rustix::fs::stat(&self.path).is_ok_and(is_there)
+            || (self.compressor.taken && ours.st_nlink > 0))
     }
 
     /// Whether nobody can open this file any more.

@@ -5,7 +5,8 @@ use super::packer::Form;
 use crate::codec::{Codec, Encoding};
 use crate::registry::{Component, SinkComponent};
 use crate::requests::{
-    BatchOptions, RequestOptions, Settings, Spread, access_files, check_access, check_headers, targets,
+    BatchOptions, RequestOptions, Settings, Spread, access_files, check_access, check_headers,
+    targets,
 };
 use millstream_compression::Algorithm;
 use millstream_model::{BuildError, Sink};
@@ -102,7 +103,8 @@ impl HttpConfig {
     }
 
     fn framing(&self) -> Framing {
-        let default = if self.encoding.codec == Codec::Msgpack { Framing::None } else { Framing::Newline };
+        let default =
+            if self.encoding.codec == Codec::Msgpack { Framing::None } else { Framing::Newline };
         self.framing.unwrap_or(default)
     }
 
@@ -119,13 +121,21 @@ impl HttpConfig {
     fn settings(&self) -> Settings {
         let (targets, _) = targets(self.uri.as_deref(), &self.endpoints);
         let tls = self.tls.clone().unwrap_or_default();
-        let mut settings =
-            Settings::new(targets, &self.headers, self.auth.clone(), tls, (self.batch, self.request));
+        let mut settings = Settings::new(
+            targets,
+            &self.headers,
+            self.auth.clone(),
+            tls,
+            (self.batch, self.request),
+        );
         settings.method = match self.method {
             RequestMethod::Post => Method::POST,
             RequestMethod::Put => Method::PUT,
         };
-        settings.headers.entry("content-type").or_insert(HeaderValue::from_static(self.content_type()));
+        settings
+            .headers
+            .entry("content-type")
+            .or_insert(HeaderValue::from_static(self.content_type()));
         settings
     }
 }
@@ -137,7 +147,8 @@ impl Component for HttpConfig {
         faults.extend(check_access(self.auth.as_ref(), self.tls.as_ref(), &targets));
         faults.extend(self.encoding.check());
         faults.extend(self.check_framing().map(|text| ("/framing".into(), text.into())));
-        let wrong = self.compression_level.and_then(|level| self.compression.check_level(level).err());
+        let wrong =
+            self.compression_level.and_then(|level| self.compression.check_level(level).err());
         faults.extend(wrong.map(|text| ("/compression_level".into(), text)));
         faults.extend(self.batch.check());
         faults.extend(self.request.check());
@@ -157,7 +168,9 @@ impl SinkComponent for HttpConfig {
     fn build(self) -> Result<Arc<dyn Sink>, BuildError> {
         let settings = Arc::new(self.settings());
         if settings.targets.is_empty() {
-            return Err(BuildError("needs `uri`; write for example http://host:8080/path".to_owned()));
+            return Err(BuildError(
+                "needs `uri`; write for example http://host:8080/path".to_owned(),
+            ));
         }
         let form = Form {
             framing: self.framing(),
@@ -187,7 +200,10 @@ mod tests {
             (json!({ "uri": "http://h/", "endpoints": ["http://i/"] }), "/endpoints"),
             (json!({ "endpoints": ["http://h/", "h:80"] }), "/endpoints/1"),
             (json!({ "uri": "http://u:p@h/" }), "/uri"),
-            (json!({ "uri": "http://h/", "headers": { "authorization": "x" } }), "/headers/authorization"),
+            (
+                json!({ "uri": "http://h/", "headers": { "authorization": "x" } }),
+                "/headers/authorization",
+            ),
             (json!({ "uri": "http://h/", "headers": { "a b": "x" } }), "/headers/a b"),
             (json!({ "uri": "http://h/", "headers": { "x": "a\nb" } }), "/headers/x"),
             (json!({ "uri": "http://h/", "tls": {} }), "/tls"),

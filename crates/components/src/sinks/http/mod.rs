@@ -1,8 +1,8 @@
 //! Sink `http`: sends events in the bodies of HTTP requests.
 //!
 //! Workers encode. The lane collects what they made, has bodies framed and compressed on a blocking
-//! thread, and sends one request after the other; all of that is in `crate::requests`. What is of this
-//! sink is how events become a body, and how a body that is refused becomes two.
+//! thread, and sends one request after the other; all of that is in `crate::requests`. What is of
+//! this sink is how events become a body, and how a body that is refused becomes two.
 
 mod config;
 mod packer;

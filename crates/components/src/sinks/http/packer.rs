@@ -27,8 +27,8 @@ pub struct Form {
 /// Bytes that a unit takes beside its text.
 pub const UNIT_BYTES: u64 = 8;
 
-/// The units of a payload: the smallest things that can be sent alone, lines or blocks. Without them each
-/// line end ends a unit of one event.
+/// The units of a payload: the smallest things that can be sent alone, lines or blocks. Without
+/// them each line end ends a unit of one event.
 pub struct Units {
     /// Bytes and events of each.
     units: Vec<(u32, u32)>,
@@ -82,10 +82,12 @@ impl HttpPacker {
         Request { body, headers, events: piece.events, origin: Box::new(piece) }
     }
 
-    /// The body as it is sent, with the header that says so. Should a library be without memory, the body
-    /// goes as it is.
+    /// The body as it is sent, with the header that says so. Should a library be without memory,
+    /// the body goes as it is.
     fn compress(&mut self, framed: Vec<Bytes>) -> (Vec<Bytes>, Vec<(&'static str, String)>) {
-        let Some(encoding) = self.form.compression.content_encoding() else { return (framed, Vec::new()) };
+        let Some(encoding) = self.form.compression.content_encoding() else {
+            return (framed, Vec::new());
+        };
         match self.compressor.compress(&framed) {
             Ok(body) => (vec![Bytes::from(body)], vec![("content-encoding", encoding.to_owned())]),
             Err(error) => {
@@ -98,7 +100,8 @@ impl HttpPacker {
     /// Cuts a piece that is more than a body may have, into bodies that are as full as they may be.
     fn fit(&self, piece: Piece) -> Vec<Piece> {
         let (mut pieces, mut rest) = (Vec::new(), piece);
-        let room = Room { bytes: self.form.bytes_max, events: self.form.events_max, is_empty: true };
+        let room =
+            Room { bytes: self.form.bytes_max, events: self.form.events_max, is_empty: true };
         while rest.bytes() > room.bytes || rest.events > room.events {
             let front = Front::of(rest.units().iter().copied(), room);
             let Some((first, second)) = rest.parted(front.units) else { break };
@@ -133,7 +136,10 @@ impl Packer for HttpPacker {
             ..taken.clone()
         };
         let Front { events, bytes, .. } = front;
-        Some((EncodedPayload { parts: before, events, bytes, continues: true, ..taken.clone() }, rest))
+        Some((
+            EncodedPayload { parts: before, events, bytes, continues: true, ..taken.clone() },
+            rest,
+        ))
     }
 
     fn split(&mut self, request: Request) -> Option<Vec<Request>> {
@@ -179,7 +185,9 @@ impl Piece {
                 found.clear();
                 millstream_scan::newlines(part, &mut found);
                 let mut begin = 0;
-                units.extend(found.iter().map(|at| (at + 1 - std::mem::replace(&mut begin, at + 1), 1)));
+                units.extend(
+                    found.iter().map(|at| (at + 1 - std::mem::replace(&mut begin, at + 1), 1)),
+                );
             }
             units
         })
@@ -198,7 +206,8 @@ impl Piece {
         }
         let mut first = self.units.clone().unwrap_or_default();
         let second = first.split_off(units);
-        let (front, back) = cut(&self.parts, first.iter().map(|(bytes, _)| u64::from(*bytes)).sum());
+        let (front, back) =
+            cut(&self.parts, first.iter().map(|(bytes, _)| u64::from(*bytes)).sum());
         let piece = |parts, units: Vec<(u32, u32)>| {
             let events = units.iter().map(|(_, events)| u64::from(*events)).sum();
             Piece { parts, events, units: Some(units) }
@@ -206,7 +215,8 @@ impl Piece {
         Some((piece(front, first), piece(back, second)))
     }
 
-    /// Two pieces with half of the metrics each; `None` if this is no block, or one of a single metric.
+    /// Two pieces with half of the metrics each; `None` if this is no block, or one of a single
+    /// metric.
     fn halves_of_block(&self) -> Option<(Piece, Piece)> {
         let piece = |block: Vec<u8>| {
             let events = msgpack::blocks(&block).next()?.ok()?.metrics().len() as u64;
@@ -224,7 +234,10 @@ impl Piece {
         let mut out = Vec::with_capacity(joined.len() + 4 * self.units().len());
         for (bytes, _) in self.units() {
             let (unit, behind) = rest.split_at((*bytes as usize).min(rest.len()));
-            write(if line_ends { unit.strip_suffix(b"\n").unwrap_or(unit) } else { unit }, &mut out);
+            write(
+                if line_ends { unit.strip_suffix(b"\n").unwrap_or(unit) } else { unit },
+                &mut out,
+            );
             rest = behind;
         }
         out
@@ -262,7 +275,8 @@ fn known_units(taken: &EncodedPayload) -> Option<&[(u32, u32)]> {
     known.units.get(taken.units_before..)
 }
 
-/// Each line of these parts as a unit. Lazy: of a payload that is cut often, each cut looks at its own lines.
+/// Each line of these parts as a unit. Lazy: of a payload that is cut often, each cut looks at its
+/// own lines.
 fn line_units(parts: &[Bytes]) -> impl Iterator<Item = (u32, u32)> {
     parts.iter().flat_map(|part| {
         let mut begin = 0;

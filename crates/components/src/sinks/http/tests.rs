@@ -39,7 +39,8 @@ fn taken_of(codec: &str, batch: &Batch) -> EncodedPayload {
     let mut payload = Payload::new(batch.events() as u64);
     let mut cx = EncodeCx { pool: &pool, permit: &mut permit, counters: &counters };
     encoder.encode(batch, &mut payload, &mut cx).unwrap();
-    let metadata = payload.routing.as_ref().and_then(|routing| routing.downcast_ref::<PayloadMetadata>());
+    let metadata =
+        payload.routing.as_ref().and_then(|routing| routing.downcast_ref::<PayloadMetadata>());
     let routing = metadata.and_then(|metadata| metadata.routing.clone());
     EncodedPayload {
         parts: payload.parts.clone(),
@@ -62,7 +63,8 @@ fn bodies(requests: &[Request]) -> Vec<(String, u64)> {
 #[test]
 fn each_framing_puts_events_into_a_body() {
     let pack = |framing, codec, texts: [&str; 2]| {
-        let requests = HttpPacker::new(form(framing)).pack(texts.map(|text| taken(codec, text)).into());
+        let requests =
+            HttpPacker::new(form(framing)).pack(texts.map(|text| taken(codec, text)).into());
         assert_eq!((requests.len(), requests[0].events), (1, 3));
         body(&requests[0])
     };
@@ -71,11 +73,15 @@ fn each_framing_puts_events_into_a_body() {
     assert_eq!(pack(Framing::Length, "text", text), "\0\0\0\x03one\0\0\0\0\0\0\0\x05three");
     assert_eq!(pack(Framing::None, "text", text), "onethree");
     let lines = pack(Framing::Newline, "json", text);
-    let of = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap()["message"].clone();
+    let of =
+        |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap()["message"].clone();
     assert_eq!(lines.lines().map(of).collect::<Vec<_>>(), ["one", "", "three"]);
     let array: Vec<serde_json::Value> =
         serde_json::from_str(&pack(Framing::JsonArray, "json", text)).unwrap();
-    assert_eq!(array.iter().map(|event| &event["message"]).collect::<Vec<_>>(), ["one", "", "three"]);
+    assert_eq!(
+        array.iter().map(|event| &event["message"]).collect::<Vec<_>>(),
+        ["one", "", "three"]
+    );
 }
 
 #[test]
@@ -93,8 +99,12 @@ fn json_over_several_lines_is_one_event_of_an_array() {
 #[test]
 fn a_body_has_no_more_than_the_limits_allow_and_a_large_event_goes_alone() {
     let small = Form { bytes_max: 12, events_max: 3, ..form(Framing::Newline) };
-    let requests = HttpPacker::new(small).pack(vec![taken("text", "a\nb\nc\nd\ne\n0123456789abcdef\nf\n")]);
-    assert_eq!(requests.iter().map(body).collect::<String>(), "a\nb\nc\nd\ne\n0123456789abcdef\nf\n");
+    let requests =
+        HttpPacker::new(small).pack(vec![taken("text", "a\nb\nc\nd\ne\n0123456789abcdef\nf\n")]);
+    assert_eq!(
+        requests.iter().map(body).collect::<String>(),
+        "a\nb\nc\nd\ne\n0123456789abcdef\nf\n"
+    );
     assert!(requests.iter().all(|request| request.events <= 3));
     let over: Vec<String> = requests.iter().map(body).filter(|body| body.len() > 12).collect();
     assert_eq!(over, ["0123456789abcdef\n"]);
@@ -106,7 +116,8 @@ fn cut_up(form: Form, mut taken: EncodedPayload, room: Room) -> Vec<Request> {
     let mut requests = Vec::new();
     while let Some((first, rest)) = HttpPacker::cut(&taken, room) {
         assert!(
-            first.continues && first.bytes == first.parts.iter().map(|part| part.len() as u64).sum::<u64>()
+            first.continues
+                && first.bytes == first.parts.iter().map(|part| part.len() as u64).sum::<u64>()
         );
         requests.extend(packer.pack(vec![first]));
         taken = rest;
@@ -140,7 +151,10 @@ fn a_payload_is_cut_by_bytes_and_not_where_nothing_fits() {
     let room = |bytes, is_empty| Room { bytes, events: 100, is_empty };
     let full = bodies(&cut_up(form(Framing::Newline), of(), room(4, true)));
     assert_eq!(full, [("0123456789\n".to_owned(), 1), ("a\nb\n".into(), 2), ("c\n".into(), 1)]);
-    assert!(HttpPacker::cut(&of(), room(4, false)).is_none(), "the long line waits for the next batch");
+    assert!(
+        HttpPacker::cut(&of(), room(4, false)).is_none(),
+        "the long line waits for the next batch"
+    );
 }
 
 #[test]
@@ -195,6 +209,9 @@ fn a_compressed_body_says_so_and_reads_back() {
     let requests = HttpPacker::new(zstd).pack(vec![taken("text", "a\nb\n"), taken("text", "c\n")]);
     assert_eq!(requests[0].headers, [("content-encoding", "zstd".to_owned())]);
     let mut text = String::new();
-    zstd::stream::Decoder::new(&requests[0].body.concat()[..]).unwrap().read_to_string(&mut text).unwrap();
+    zstd::stream::Decoder::new(&requests[0].body.concat()[..])
+        .unwrap()
+        .read_to_string(&mut text)
+        .unwrap();
     assert_eq!(text, "a\nb\nc\n");
 }

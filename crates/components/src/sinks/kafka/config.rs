@@ -183,7 +183,8 @@ impl KafkaConfig {
     fn check_brokers(&self) -> Vec<(String, String)> {
         let is_address = |text: &str| {
             let port = text.rsplit_once(':').filter(|(host, _)| !host.is_empty());
-            port.is_some_and(|(_, port)| port.parse::<u16>().is_ok()) && !text.contains([',', '/', ' '])
+            port.is_some_and(|(_, port)| port.parse::<u16>().is_ok())
+                && !text.contains([',', '/', ' '])
         };
         let bad = self.brokers.iter().enumerate().filter(|(_, broker)| !is_address(broker));
         bad.map(|(index, _)| {
@@ -201,13 +202,20 @@ impl Component for KafkaConfig {
         if by_key && self.key.is_none() {
             faults.push(("/partitioner".into(), "needs a `key`; add one, or write origin".into()));
         }
-        if let Some(name) = self.headers.keys().find(|name| name.is_empty() || name.contains('\0')) {
-            faults.push(("/headers".into(), format!("{name:?} is no name of a header; write a text")));
+        if let Some(name) = self.headers.keys().find(|name| name.is_empty() || name.contains('\0'))
+        {
+            faults.push((
+                "/headers".into(),
+                format!("{name:?} is no name of a header; write a text"),
+            ));
         }
         if let Some(tls) = &self.tls
             && tls.cert_file.is_some() != tls.key_file.is_some()
         {
-            faults.push(("/tls".into(), "`cert_file` and `key_file` belong together; give both".into()));
+            faults.push((
+                "/tls".into(),
+                "`cert_file` and `key_file` belong together; give both".into(),
+            ));
         }
         faults.extend(settings::check_options(&self.options));
         faults
@@ -215,8 +223,11 @@ impl Component for KafkaConfig {
 
     fn files(&self) -> Vec<(String, PathBuf)> {
         let Some(tls) = &self.tls else { return Vec::new() };
-        let files = [("ca_file", &tls.ca_file), ("cert_file", &tls.cert_file), ("key_file", &tls.key_file)];
-        let given = files.into_iter().filter_map(|(key, path)| Some((format!("/tls/{key}"), path.clone()?)));
+        let files =
+            [("ca_file", &tls.ca_file), ("cert_file", &tls.cert_file), ("key_file", &tls.key_file)];
+        let given = files
+            .into_iter()
+            .filter_map(|(key, path)| Some((format!("/tls/{key}"), path.clone()?)));
         given.collect()
     }
 

@@ -33,7 +33,8 @@ pub struct KafkaEncoder {
     incomplete: u64,
 }
 
-/// A shipment, with what it takes of the grant beside the text: keys and headers may be more than that.
+/// A shipment, with what it takes of the grant beside the text: keys and headers may be more than
+/// that.
 pub struct Cargo {
     /// What is sent.
     pub shipment: Arc<Shipment>,
@@ -47,8 +48,10 @@ fn memory(run: &Run) -> u64 {
         Key::Same(key) => key.capacity(),
         Key::Each(keys, ends) => keys.capacity() + 4 * ends.capacity(),
     };
-    let headers =
-        run.headers.iter().map(|(name, value)| HEADER_BYTES + name.as_bytes().len() + value.capacity());
+    let headers = run
+        .headers
+        .iter()
+        .map(|(name, value)| HEADER_BYTES + name.as_bytes().len() + value.capacity());
     let records = run.records.capacity() * size_of::<Record>();
     (size_of::<Run>() + records + key + headers.sum::<usize>()) as u64
 }
@@ -170,7 +173,8 @@ impl KafkaEncoder {
                 let (address, key) = self.block_address(batch, segment, *first);
                 let others = rest[1..].iter().take_while(|row| {
                     self.goes_along_with_key(batch, *first, **row)
-                        || self.block_address(batch, segment, **row) == (address.clone(), key.clone())
+                        || self.block_address(batch, segment, **row)
+                            == (address.clone(), key.clone())
                 });
                 let alike;
                 (alike, rest) = rest.split_at(1 + others.count());
@@ -179,7 +183,15 @@ impl KafkaEncoder {
                     let records = vec![Record { start: 0, len: bytes.len() as u32 }];
                     let (Address { topic, headers }, part) = (address.clone(), payload.parts.len());
                     let key = key.clone().map_or(Key::None, Key::Same);
-                    runs.push(Run { topic, origin: segment.origin.id, part, events, key, headers, records });
+                    runs.push(Run {
+                        topic,
+                        origin: segment.origin.id,
+                        part,
+                        events,
+                        key,
+                        headers,
+                        records,
+                    });
                     payload.push(bytes);
                 }
             }
@@ -194,7 +206,12 @@ impl KafkaEncoder {
     }
 
     /// Where the block that a row is in goes, and under which key.
-    fn block_address(&mut self, batch: &Batch, segment: &Segment, row: usize) -> (Address, Option<Vec<u8>>) {
+    fn block_address(
+        &mut self,
+        batch: &Batch,
+        segment: &Segment,
+        row: usize,
+    ) -> (Address, Option<Vec<u8>>) {
         let address = self.address(batch, segment, row);
         let key = self.config.key.as_ref().map(|template| {
             let mut key = Vec::new();
@@ -287,7 +304,8 @@ fn text(batch: &Batch, cx: &mut EncodeCx<'_>) -> (Vec<Bytes>, Vec<Record>) {
     let rows = batch.runs(0, batch.rows()).flat_map(|(begin, end)| begin..end);
     let used = batch.text_bytes() as usize + batch.events();
     if used * COMPACT_BELOW >= batch.block.len() {
-        let record = |row: usize| Record { start: batch.starts[row], len: batch.text_len(row) as u32 };
+        let record =
+            |row: usize| Record { start: batch.starts[row], len: batch.text_len(row) as u32 };
         return (vec![batch.block.clone()], rows.map(record).collect());
     }
     let mut buffer = cx.pool.buffer();

@@ -14,7 +14,11 @@ pub fn is_about_record(code: ErrorCode) -> bool {
     };
     matches!(
         code,
-        MessageSizeTooLarge | MessageBatchTooLarge | InvalidRecord | InvalidTimestamp | PolicyViolation
+        MessageSizeTooLarge
+            | MessageBatchTooLarge
+            | InvalidRecord
+            | InvalidTimestamp
+            | PolicyViolation
     )
 }
 
@@ -42,7 +46,9 @@ pub fn is_about_topic(code: ErrorCode) -> bool {
 pub fn error(code: ErrorCode, message: String) -> DeliverError {
     let kind = match code {
         ErrorCode::Authentication | ErrorCode::SaslAuthenticationFailed => "authentication",
-        ErrorCode::TopicAuthorizationFailed | ErrorCode::ClusterAuthorizationFailed => "authorization",
+        ErrorCode::TopicAuthorizationFailed | ErrorCode::ClusterAuthorizationFailed => {
+            "authorization"
+        }
         ErrorCode::SSL => "tls",
         code if is_about_topic(code) => "unknown_topic",
         ErrorCode::BrokerTransportFailure

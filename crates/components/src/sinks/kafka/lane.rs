@@ -5,7 +5,9 @@ use super::encoder::Cargo;
 use super::faults;
 use super::settings::{self, Pace};
 use millstream_kafka::{ErrorCode, Failure, KeyHash, Producer, Receipt, RecordId, Run, Shipment};
-use millstream_model::{BoxFuture, Counters, DeliverError, Delivery, Lane, Outcome, Payload, Settled};
+use millstream_model::{
+    BoxFuture, Counters, DeliverError, Delivery, Lane, Outcome, Payload, Settled,
+};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -136,8 +138,9 @@ impl KafkaLane {
             return Ok(client.clone());
         }
         let receipts = self.receipts.clone();
-        let client =
-            Producer::open(&settings::of(&self.config, &self.pace), move |receipt| receipts.put(receipt));
+        let client = Producer::open(&settings::of(&self.config, &self.pace), move |receipt| {
+            receipts.put(receipt)
+        });
         let client = Arc::new(client.map_err(|error| DeliverError::retry("client", error.0))?);
         Ok(self.client.insert(client).clone())
     }
@@ -153,7 +156,8 @@ impl KafkaLane {
     fn harvest(&mut self) {
         for receipt in self.receipts.take() {
             let index = receipt.tag.wrapping_sub(self.first) as usize;
-            let Some(shipment) = self.pending.get(index).map(|pending| pending.shipment.clone()) else {
+            let Some(shipment) = self.pending.get(index).map(|pending| pending.shipment.clone())
+            else {
                 continue;
             };
             let (mut left, mut suspects, mut refused) = (Vec::new(), Vec::new(), 0);
@@ -215,12 +219,14 @@ impl KafkaLane {
 
     /// Whether one more payload may be handed over. With idempotence librdkafka (2.12) sends up to
     /// five requests to a partition, then none until all of them are answered; from the moment that
-    /// one more is due, by `linger.ms`, until it may go, its thread spins. So what would wait longer
-    /// for a slow answer than the library lingers waits here.
+    /// one more is due, by `linger.ms`, until it may go, its thread spins. So what would wait
+    /// longer for a slow answer than the library lingers waits here.
     fn has_room(&self) -> bool {
         let flying = |pending: &&Pending| pending.state == State::Flying;
         let Some(oldest) = self.pending.iter().find(flying) else { return true };
-        !self.pace.one_by_one && self.flying_records < RECORDS_MAX && oldest.sent.elapsed() < self.linger / 2
+        !self.pace.one_by_one
+            && self.flying_records < RECORDS_MAX
+            && oldest.sent.elapsed() < self.linger / 2
     }
 
     fn is_flying(&self) -> bool {
@@ -298,7 +304,8 @@ impl KafkaLane {
         if faults::is_about_topic(fault.code) {
             self.topics.remove(&fault.topic);
         }
-        let complaint = self.complaint.as_ref().map_or(String::new(), |(_, text)| format!(" ({text})"));
+        let complaint =
+            self.complaint.as_ref().map_or(String::new(), |(_, text)| format!(" ({text})"));
         Err(faults::error(fault.code, format!("topic {}: {}{complaint}", fault.topic, fault.code)))
     }
 
@@ -316,7 +323,9 @@ impl KafkaLane {
                 continue;
             }
             match (self.ask(topic.clone()).await, known) {
-                (Ok(partitions), _) => drop(self.topics.insert(topic.clone(), (partitions, Instant::now()))),
+                (Ok(partitions), _) => {
+                    self.topics.insert(topic.clone(), (partitions, Instant::now()));
+                }
                 // What is known still serves.
                 (Err(_), Some((partitions, _))) => {
                     self.topics.insert(topic.clone(), (partitions, Instant::now()));
@@ -341,8 +350,12 @@ impl KafkaLane {
         self.complaint.clone_from(&complaint);
         let brokers = self.config.brokers.join(", ");
         Err(match complaint {
-            Some((code, text)) => faults::error(code, format!("cannot reach Kafka at {brokers}: {text}")),
-            None => faults::error(error.code, format!("topic {topic} at {brokers}: {}", error.message)),
+            Some((code, text)) => {
+                faults::error(code, format!("cannot reach Kafka at {brokers}: {text}"))
+            }
+            None => {
+                faults::error(error.code, format!("topic {topic} at {brokers}: {}", error.message))
+            }
         })
     }
 
@@ -367,7 +380,13 @@ impl KafkaLane {
                 only = Some(suspects);
             }
             pending.suspects.clear();
-            let only = without_homeless(only, &shipment, &self.topics, &self.counters, &mut pending.refused);
+            let only = without_homeless(
+                only,
+                &shipment,
+                &self.topics,
+                &self.counters,
+                &mut pending.refused,
+            );
             (pending.state, pending.sent) = (State::Flying, Instant::now());
             self.flying_records += shipment.records();
             let (topics, by, turn) = (&self.topics, self.config.partitioner(), self.turn);
@@ -383,7 +402,8 @@ impl KafkaLane {
 
     /// Waits for reports. An error says that none has come for long.
     async fn listen(&mut self) -> Result<(), DeliverError> {
-        let reported = timeout(Duration::from_secs(1), self.receipts.changed.notified()).await.is_ok();
+        let reported =
+            timeout(Duration::from_secs(1), self.receipts.changed.notified()).await.is_ok();
         if let Some(complaint) = self.client.as_ref().and_then(|client| client.take_trouble()) {
             self.complaint = Some(complaint);
         }
@@ -393,8 +413,13 @@ impl KafkaLane {
         }
         let brokers = self.config.brokers.join(", ");
         Err(match &self.complaint {
-            Some((code, text)) => faults::error(*code, format!("no answer from Kafka at {brokers}: {text}")),
-            None => faults::error(ErrorCode::OperationTimedOut, format!("no answer from Kafka at {brokers}")),
+            Some((code, text)) => {
+                faults::error(*code, format!("no answer from Kafka at {brokers}: {text}"))
+            }
+            None => faults::error(
+                ErrorCode::OperationTimedOut,
+                format!("no answer from Kafka at {brokers}"),
+            ),
         })
     }
 }
@@ -412,7 +437,8 @@ fn without_homeless(
     }
     let all = || {
         let records = |(run, of): (usize, &Run)| {
-            (0..of.records.len()).map(move |record| RecordId { run: run as u32, record: record as u32 })
+            (0..of.records.len())
+                .map(move |record| RecordId { run: run as u32, record: record as u32 })
         };
         shipment.runs.iter().enumerate().flat_map(records).collect()
     };
@@ -452,11 +478,18 @@ impl Lane for KafkaLane {
         })
     }
 
-    fn deliver<'a>(&'a mut self, payload: &'a Payload) -> BoxFuture<'a, Result<Delivery, DeliverError>> {
+    fn deliver<'a>(
+        &'a mut self,
+        payload: &'a Payload,
+    ) -> BoxFuture<'a, Result<Delivery, DeliverError>> {
         Box::pin(async move {
-            let cargo = payload.routing.as_ref().and_then(|routing| routing.downcast_ref::<Arc<Cargo>>());
+            let cargo =
+                payload.routing.as_ref().and_then(|routing| routing.downcast_ref::<Arc<Cargo>>());
             let Some(cargo) = cargo else {
-                return Err(DeliverError::reject("panic", "a payload of another sink: this is a bug"));
+                return Err(DeliverError::reject(
+                    "panic",
+                    "a payload of another sink: this is a bug",
+                ));
             };
             loop {
                 self.mend().await?;

@@ -73,7 +73,10 @@ impl Pace {
     /// After a refusal: smaller batches; the records of a small one, one by one.
     pub fn smaller(self) -> Pace {
         if self.batch_bytes > BATCH_BYTES_SMALL {
-            return Pace { batch_bytes: (self.batch_bytes / 4).max(BATCH_BYTES_SMALL), one_by_one: false };
+            return Pace {
+                batch_bytes: (self.batch_bytes / 4).max(BATCH_BYTES_SMALL),
+                one_by_one: false,
+            };
         }
         Pace { batch_bytes: (self.batch_bytes / 2).max(BATCH_BYTES_MIN), one_by_one: true }
     }
@@ -134,7 +137,8 @@ fn finish(mut settings: BTreeMap<String, String>, pace: &Pace) -> Vec<(String, S
         }
         if *pace != Pace::default() {
             let chosen = settings.get("batch.size").and_then(|bytes| bytes.parse().ok());
-            let bytes = chosen.map_or(pace.batch_bytes, |chosen: usize| chosen.min(pace.batch_bytes));
+            let bytes =
+                chosen.map_or(pace.batch_bytes, |chosen: usize| chosen.min(pace.batch_bytes));
             settings.insert("batch.size".into(), bytes.to_string());
         }
     }
@@ -198,7 +202,10 @@ fn text(value: &OptionValue) -> String {
 
 /// Faults of `options`.
 pub fn check_options(options: &BTreeMap<String, OptionValue>) -> Vec<(String, String)> {
-    options.iter().filter_map(|(key, value)| Some((pointer(key), check_option(key, value)?))).collect()
+    options
+        .iter()
+        .filter_map(|(key, value)| Some((pointer(key), check_option(key, value)?)))
+        .collect()
 }
 
 /// The JSON pointer of an option.
@@ -211,7 +218,10 @@ fn check_option(key: &str, value: &OptionValue) -> Option<String> {
         return Some(format!("is an option of the sink itself; write it as `{own}`"));
     }
     let silent = matches!(key, "acks" | "request.required.acks") && text(value).trim() == "0";
-    if silent || REFUSED.contains(&key) || REFUSED_PREFIXES.iter().any(|prefix| key.starts_with(prefix)) {
+    if silent
+        || REFUSED.contains(&key)
+        || REFUSED_PREFIXES.iter().any(|prefix| key.starts_with(prefix))
+    {
         return Some("would break what the sink promises; leave it out".into());
     }
     // The value is not shown: it may be a secret.
@@ -238,7 +248,12 @@ mod tests {
             ("no.such.setting", "1"),
         ];
         assert!(refused.iter().all(|(key, value)| fault(key, value).is_some()));
-        let taken = [("acks", "1"), ("enable.idempotence", "1"), ("linger.ms", "5"), ("batch.size", "50000")];
+        let taken = [
+            ("acks", "1"),
+            ("enable.idempotence", "1"),
+            ("linger.ms", "5"),
+            ("batch.size", "50000"),
+        ];
         assert!(taken.iter().all(|(key, value)| fault(key, value).is_none()));
     }
 

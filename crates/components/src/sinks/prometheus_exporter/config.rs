@@ -2,7 +2,8 @@
 
 use super::PrometheusExporter;
 use crate::prometheus::{
-    DistributionKind, Encoding, SeriesOptions, default_expire, default_max_series, default_quantiles, yes,
+    DistributionKind, Encoding, SeriesOptions, default_expire, default_max_series,
+    default_quantiles, yes,
 };
 use crate::registry::{Component, SinkComponent, tcp_claim};
 use crate::requests::{access_files, under};
@@ -56,7 +57,8 @@ fn default_listen() -> String {
 
 impl PrometheusExporterConfig {
     fn address(&self) -> Result<SocketAddr, String> {
-        let fault = |_| format!("{:?} is no address with a port; write 127.0.0.1:9598", self.listen);
+        let fault =
+            |_| format!("{:?} is no address with a port; write 127.0.0.1:9598", self.listen);
         self.listen.parse().map_err(fault)
     }
 
@@ -98,7 +100,8 @@ impl Component for PrometheusExporterConfig {
 
 impl SinkComponent for PrometheusExporterConfig {
     fn build(self) -> Result<Arc<dyn Sink>, BuildError> {
-        let (options, encoding) = (self.series().build(), Encoding::new(self.series().distributions(), None));
+        let (options, encoding) =
+            (self.series().build(), Encoding::new(self.series().distributions(), None));
         let listen = self.address().map_err(BuildError)?;
         let auth = self.auth.map(|auth| Arc::new(auth.build()));
         Ok(Arc::new(PrometheusExporter::new(listen, auth, encoding, options)))

@@ -5,7 +5,9 @@ use super::server::Server;
 use crate::prometheus::{now_ms, rows_of};
 use crate::requests::PayloadMetadata;
 use bytes::Bytes;
-use millstream_model::{BoxFuture, Counters, DeliverError, Delivery, Lane, Outcome, Payload, Settled};
+use millstream_model::{
+    BoxFuture, Counters, DeliverError, Delivery, Lane, Outcome, Payload, Settled,
+};
 use millstream_transport::auth::Auth;
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -70,12 +72,21 @@ impl Lane for ExporterLane {
         })
     }
 
-    fn deliver<'a>(&'a mut self, payload: &'a Payload) -> BoxFuture<'a, Result<Delivery, DeliverError>> {
+    fn deliver<'a>(
+        &'a mut self,
+        payload: &'a Payload,
+    ) -> BoxFuture<'a, Result<Delivery, DeliverError>> {
         Box::pin(async move {
-            let metadata =
-                payload.routing.as_ref().and_then(|routing| routing.downcast_ref::<PayloadMetadata>());
-            let (Some(PayloadMetadata { routing, .. }), [text]) = (metadata, &payload.parts[..]) else {
-                return Err(DeliverError::reject("panic", "a payload of another sink: this is a bug"));
+            let metadata = payload
+                .routing
+                .as_ref()
+                .and_then(|routing| routing.downcast_ref::<PayloadMetadata>());
+            let (Some(PayloadMetadata { routing, .. }), [text]) = (metadata, &payload.parts[..])
+            else {
+                return Err(DeliverError::reject(
+                    "panic",
+                    "a payload of another sink: this is a bug",
+                ));
             };
             let (series, routing, text) = (self.series.clone(), routing.clone(), text.clone());
             let refused = match spawn_blocking(move || add(&series, &routing, &text)).await {

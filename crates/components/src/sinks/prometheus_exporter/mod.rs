@@ -1,7 +1,7 @@
 //! Sink `prometheus_exporter`: keeps the last value of every series, for Prometheus to scrape.
 //!
-//! Workers make rows; the lane adds them to the series, on the blocking pool; a server on the network thread answers
-//! scrapes with text that the blocking pool writes, a piece at a time.
+//! Workers make rows; the lane adds them to the series, on the blocking pool; a server on the
+//! network thread answers scrapes with text that the blocking pool writes, a piece at a time.
 
 mod config;
 mod lane;
@@ -22,8 +22,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 /// The series, which the lane fills and scrapes read.
 struct Series {
     exposition: Mutex<Exposition>,
-    /// Texts that are being written: until they are, series stay in their places. Beside the lock, which the network
-    /// thread must not wait for. A text counts before it takes the lock for the first time.
+    /// Texts that are being written: until they are, series stay in their places. Beside the lock,
+    /// which the network thread must not wait for. A text counts before it takes the lock for the
+    /// first time.
     scrapes: AtomicUsize,
 }
 
@@ -66,6 +67,11 @@ impl Sink for PrometheusExporter {
     }
 
     fn lane(&self, cx: LaneCx) -> Box<dyn Lane> {
-        Box::new(ExporterLane::new(self.listen, self.auth.clone(), self.series.clone(), cx.counters))
+        Box::new(ExporterLane::new(
+            self.listen,
+            self.auth.clone(),
+            self.series.clone(),
+            cx.counters,
+        ))
     }
 }

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::header::{
-    ACCEPT, ACCEPT_ENCODING, ALLOW, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue,
-    WWW_AUTHENTICATE,
+    ACCEPT, ACCEPT_ENCODING, ALLOW, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName,
+    HeaderValue, WWW_AUTHENTICATE,
 };
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -30,10 +30,11 @@ use tokio::time::sleep;
 const CONNECTIONS_MAX: usize = 32;
 /// Bytes of a request's head.
 const HEAD_BYTES_MAX: usize = 16 << 10;
-/// Time between the beginning of a connection, or the end of an answer, and the end of the next request's head.
-/// Longer than between two scrapes, so that a scraper keeps its connection.
+/// Time between the beginning of a connection, or the end of an answer, and the end of the next
+/// request's head. Longer than between two scrapes, so that a scraper keeps its connection.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(150);
-/// Time from a request to the next one, in which the answer is read. Prometheus gives up after ten seconds.
+/// Time from a request to the next one, in which the answer is read. Prometheus gives up after ten
+/// seconds.
 const ANSWER_TIMEOUT: Duration = HEAD_TIMEOUT;
 /// How long a scraper may acknowledge nothing, or take nothing, of what it was sent.
 const SILENCE: Duration = Duration::from_secs(30);
@@ -108,9 +109,11 @@ impl Server {
         }
         match (request.uri().path(), request.method()) {
             ("/metrics", &Method::GET | &Method::HEAD) => self.metrics(request),
-            ("/metrics", _) => {
-                with(line(StatusCode::METHOD_NOT_ALLOWED, "only GET is answered"), ALLOW, "GET, HEAD")
-            }
+            ("/metrics", _) => with(
+                line(StatusCode::METHOD_NOT_ALLOWED, "only GET is answered"),
+                ALLOW,
+                "GET, HEAD",
+            ),
             _ => line(StatusCode::NOT_FOUND, "nothing here; metrics are at /metrics"),
         }
     }
@@ -143,7 +146,8 @@ impl Server {
 
     fn metrics(&self, request: &Request<Incoming>) -> Response<Body> {
         let header = |name: HeaderName| {
-            let values = request.headers().get_all(name).into_iter().filter_map(|value| value.to_str().ok());
+            let values =
+                request.headers().get_all(name).into_iter().filter_map(|value| value.to_str().ok());
             values.collect::<Vec<_>>().join(",")
         };
         let format = TextFormat::of_accept(&header(ACCEPT));
@@ -217,14 +221,20 @@ mod tests {
     fn a_scraper_is_told_what_to_log_in_with() {
         let secret = || Secret::given("word");
         assert!(challenge(&Auth::Bearer { token: secret() }).starts_with("Bearer "));
-        assert!(challenge(&Auth::Basic { user: "a".into(), password: secret() }).starts_with("Basic "));
+        assert!(
+            challenge(&Auth::Basic { user: "a".into(), password: secret() }).starts_with("Basic ")
+        );
     }
 
     /// Series whose text is larger than what sockets hold.
     fn much() -> Arc<Series> {
         let distributions = Distributions::Native;
-        let rules =
-            LabelRules { constant: vec![], host_label: None, counter_suffix: true, value_bytes_max: 1 << 20 };
+        let rules = LabelRules {
+            constant: vec![],
+            host_label: None,
+            counter_suffix: true,
+            value_bytes_max: 1 << 20,
+        };
         let options = Options {
             rules,
             distributions: distributions.clone(),
@@ -255,8 +265,10 @@ mod tests {
     #[tokio::test]
     async fn a_scraper_that_does_not_read_is_cut_off() {
         let series = much();
-        let server =
-            Server { answer_timeout: Duration::from_millis(300), ..Server::new(series.clone(), None) };
+        let server = Server {
+            answer_timeout: Duration::from_millis(300),
+            ..Server::new(series.clone(), None)
+        };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut scraper = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         scraper.write_all(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();

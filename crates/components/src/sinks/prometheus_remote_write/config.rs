@@ -3,11 +3,13 @@
 use super::PrometheusRemoteWrite;
 use super::packer::Limits;
 use crate::prometheus::{
-    DistributionKind, Encoding, SeriesOptions, default_expire, default_max_series, default_quantiles, yes,
+    DistributionKind, Encoding, SeriesOptions, default_expire, default_max_series,
+    default_quantiles, yes,
 };
 use crate::registry::{Component, SinkComponent};
 use crate::requests::{
-    BatchOptions, RequestOptions, Settings, Spread, access_files, check_access, check_headers, targets,
+    BatchOptions, RequestOptions, Settings, Spread, access_files, check_access, check_headers,
+    targets,
 };
 use millstream_model::{BuildError, Interval, Sink, Size};
 use millstream_transport::auth::AuthOptions;
@@ -142,9 +144,13 @@ impl Component for PrometheusRemoteWriteConfig {
 impl SinkComponent for PrometheusRemoteWriteConfig {
     fn build(self) -> Result<Arc<dyn Sink>, BuildError> {
         let (series, (targets, _)) = (self.series(), targets(self.uri.as_deref(), &self.endpoints));
-        let (options, encoding) = (series.build(), Encoding::new(series.distributions(), Some(self.spread)));
-        let limits =
-            Limits { events: self.batch.events, bytes: self.batch.bytes.0 as usize, protocol: self.protocol };
+        let (options, encoding) =
+            (series.build(), Encoding::new(series.distributions(), Some(self.spread)));
+        let limits = Limits {
+            events: self.batch.events,
+            bytes: self.batch.bytes.0 as usize,
+            protocol: self.protocol,
+        };
         let settings = Settings::new(
             targets,
             &self.headers,
@@ -152,6 +158,11 @@ impl SinkComponent for PrometheusRemoteWriteConfig {
             self.tls.unwrap_or_default(),
             (self.batch, self.request),
         );
-        Ok(Arc::new(PrometheusRemoteWrite { encoding, settings: Arc::new(settings), options, limits }))
+        Ok(Arc::new(PrometheusRemoteWrite {
+            encoding,
+            settings: Arc::new(settings),
+            options,
+            limits,
+        }))
     }
 }

@@ -1,7 +1,7 @@
 //! Sink `prometheus_remote_write`: sends metrics to Prometheus, or to what takes its remote write.
 //!
-//! Workers make rows; the packer adds deltas up and writes requests, once for each payload however often they are
-//! sent; a [`RequestLane`] sends them in order.
+//! Workers make rows; the packer adds deltas up and writes requests, once for each payload however
+//! often they are sent; a [`RequestLane`] sends them in order.
 
 mod config;
 mod packer;

@@ -63,7 +63,9 @@ impl RemotePacker {
                 Ok(()) => self.builder.end_event(),
                 Err(refusal) => *self.refused.entry(refusal.reason()).or_default() += 1,
             }
-            if self.builder.events() >= self.limits.events || self.builder.bytes() >= self.limits.bytes {
+            if self.builder.events() >= self.limits.events
+                || self.builder.bytes() >= self.limits.bytes
+            {
                 self.finish(requests);
             }
         }
@@ -76,8 +78,8 @@ impl RemotePacker {
         }
     }
 
-    /// A request, compressed. Without memory there is none: sums have what is left out, and say it with their next
-    /// value.
+    /// A request, compressed. Without memory there is none: sums have what is left out, and say it
+    /// with their next value.
     fn request(&mut self, body: Body) -> Option<Request> {
         let events = body.events();
         let request = self.compressed(body);
@@ -89,8 +91,9 @@ impl RemotePacker {
 
     fn compressed(&mut self, body: Body) -> Option<Request> {
         let (version, compressed) = (body.version, self.compressor.compress(&body.parts()));
-        let failed =
-            |error| log::error!("a request of {} events could not be compressed: {error}", body.events());
+        let failed = |error| {
+            log::error!("a request of {} events could not be compressed: {error}", body.events())
+        };
         Some(Request {
             body: vec![Bytes::from(compressed.map_err(failed).ok()?)],
             headers: vec![
@@ -136,8 +139,8 @@ impl Packer for RemotePacker {
         Some(requests)
     }
 
-    /// Of a request that was written before, the same newest samples are taken again; older ones, such as the 0
-    /// with which a sum begins, are out of order now.
+    /// Of a request that was written before, the same newest samples are taken again; older ones,
+    /// such as the 0 with which a sum begins, are out of order now.
     fn has_already(said: &[u8]) -> bool {
         let said = String::from_utf8_lossy(said).to_ascii_lowercase();
         said.contains("out of order") || said.contains("out-of-order")
@@ -155,7 +158,9 @@ impl Packer for RemotePacker {
 
     /// Who says how many samples were written knows version 2.
     fn answered(&mut self, header: &dyn Fn(&str) -> Option<String>) {
-        if self.limits.protocol == Protocol::Auto && self.version == Version::One && header(WRITTEN).is_some()
+        if self.limits.protocol == Protocol::Auto
+            && self.version == Version::One
+            && header(WRITTEN).is_some()
         {
             self.version = Version::Two;
         }

@@ -37,7 +37,8 @@ pub struct TcpConfig {
     /// Level of the compression.
     #[serde(default)]
     pub compression_level: Option<u32>,
-    /// How events are collected to batches, where there are batches: with compression or acknowledgements.
+    /// How events are collected to batches, where there are batches: with compression or
+    /// acknowledgements.
     #[serde(default)]
     pub batch: Option<BatchOptions>,
     /// The endpoint answers which batches it has settled; needs `framing: length`.
@@ -56,7 +57,8 @@ pub struct TcpConfig {
     /// How long it may take to connect, TLS included.
     #[serde(default = "default_connect_timeout")]
     pub connect_timeout: Interval,
-    /// How long the endpoint may take nothing and acknowledge nothing before another connection is tried.
+    /// How long the endpoint may take nothing and acknowledge nothing before another connection is
+    /// tried.
     #[serde(default = "default_timeout")]
     pub timeout: Interval,
 }
@@ -118,9 +120,14 @@ impl TcpConfig {
 
     fn check_addresses(&self, faults: &mut Vec<(String, String)>) {
         match (&self.address, &self.addresses) {
-            (None, None) => faults.push((String::new(), "has no address; write `address: host:port`".into())),
+            (None, None) => {
+                faults.push((String::new(), "has no address; write `address: host:port`".into()))
+            }
             (Some(_), Some(_)) => {
-                faults.push(("/address".into(), "stands beside `addresses`; write one of them".into()));
+                faults.push((
+                    "/address".into(),
+                    "stands beside `addresses`; write one of them".into(),
+                ));
             }
             _ => {}
         }
@@ -137,15 +144,21 @@ impl TcpConfig {
     fn check_batches(&self, faults: &mut Vec<(String, String)>) {
         let is_length = self.framing == Framing::Length;
         if self.acknowledgements && !is_length {
-            faults.push(("/acknowledgements".into(), "need frames; write `framing: length`".into()));
+            faults
+                .push(("/acknowledgements".into(), "need frames; write `framing: length`".into()));
         }
         if self.compression != Algorithm::None && !is_length {
             faults.push(("/compression".into(), "needs frames; write `framing: length`".into()));
         }
         if self.encoding.codec == Codec::Msgpack && self.framing == Framing::Newline {
-            faults.push(("/framing".into(), "does not fit `msgpack`; write `framing: length`".into()));
+            faults.push((
+                "/framing".into(),
+                "does not fit `msgpack`; write `framing: length`".into(),
+            ));
         }
-        if let Some(Err(what)) = self.compression_level.map(|level| self.compression.check_level(level)) {
+        if let Some(Err(what)) =
+            self.compression_level.map(|level| self.compression.check_level(level))
+        {
             faults.push(("/compression_level".into(), what));
         }
         match &self.batch {

@@ -113,7 +113,8 @@ mod tests {
     /// Framed as blocks or batched: what is refused is not among the events that are sent.
     #[test]
     fn what_is_no_metric_is_taken_off_the_events() {
-        let options = json!({"address": "a:1", "encoding": {"codec": "msgpack"}, "framing": "length"});
+        let options =
+            json!({"address": "a:1", "encoding": {"codec": "msgpack"}, "framing": "length"});
         let (pool, grant, counters) = (BlockPool::new(), Grant::new(1 << 30), Counters::default());
         for more in [json!({}), json!({"acknowledgements": true})] {
             let mut options = options.clone();

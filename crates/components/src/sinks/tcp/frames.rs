@@ -1,4 +1,5 @@
-//! The bytes of frames with acknowledgements: `docs/formats/tcp-frames.md` describes them for endpoints.
+//! The bytes of frames with acknowledgements: `docs/formats/tcp-frames.md` describes them for
+//! endpoints.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
@@ -77,7 +78,8 @@ impl Answers {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next answer that is complete. An error says how the endpoint does not keep to the protocol.
+    /// The next answer that is complete. An error says how the endpoint does not keep to the
+    /// protocol.
     pub fn next(&mut self) -> Result<Option<Answer>, String> {
         let left = &self.buffer[self.done..];
         let Some((length, rest)) = left.split_first_chunk::<4>() else { return Ok(None) };
@@ -91,7 +93,9 @@ impl Answers {
         let number = head[1..].iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
         match head[0] {
             ACKNOWLEDGED if reason.is_empty() => Ok(Some(Answer::Acknowledged(number))),
-            REFUSED => Ok(Some(Answer::Refused(number, String::from_utf8_lossy(reason).into_owned()))),
+            REFUSED => {
+                Ok(Some(Answer::Refused(number, String::from_utf8_lossy(reason).into_owned())))
+            }
             kind => Err(format!("an answer of type {:?} and {length} bytes", char::from(kind))),
         }
     }
@@ -111,7 +115,8 @@ mod tests {
 
     #[test]
     fn answers_are_found_however_they_are_cut() {
-        let all = [answer(b'A', 0, b""), answer(b'R', 7, b"no \xff"), answer(b'A', u64::MAX, b"")].concat();
+        let all = [answer(b'A', 0, b""), answer(b'R', 7, b"no \xff"), answer(b'A', u64::MAX, b"")]
+            .concat();
         for step in 1..=all.len() {
             let (mut answers, mut found) = (Answers::default(), Vec::new());
             for piece in all.chunks(step) {
@@ -142,8 +147,12 @@ mod tests {
     #[test]
     fn what_the_agent_sends_is_laid_out_as_documented() {
         let hello = Hello { session: [9; 16], compression: 3, codec: 1, next: 258 };
-        let text = [&[0, 0, 0, 28, b'H', 1, 3, 1][..], &[9; 16], &[0, 0, 0, 0, 0, 0, 1, 2]].concat();
+        let text =
+            [&[0, 0, 0, 28, b'H', 1, 3, 1][..], &[9; 16], &[0, 0, 0, 0, 0, 0, 1, 2]].concat();
         assert_eq!(hello.bytes(), text);
-        assert_eq!(data_head(258, 3, 5)[..], [0, 0, 0, 18, b'D', 0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 3]);
+        assert_eq!(
+            data_head(258, 3, 5)[..],
+            [0, 0, 0, 18, b'D', 0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 3]
+        );
     }
 }

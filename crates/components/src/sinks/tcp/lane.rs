@@ -142,7 +142,8 @@ impl TcpLane {
             }
             self.bytes = self.bytes.saturating_sub(unit.bytes);
             let outcome = if is_refused { Outcome::Rejected } else { Outcome::Delivered };
-            let settled = |events: &u64| Settled { outcome, refused: if is_refused { *events } else { 0 } };
+            let settled =
+                |events: &u64| Settled { outcome, refused: if is_refused { *events } else { 0 } };
             self.settled.extend(unit.payloads.iter().map(settled));
         }
         if self.pending.len() < before {
@@ -158,7 +159,11 @@ impl TcpLane {
         self.counters.dropped("refused", pending.unit.events);
         if self.said.is_none_or(|said| said.elapsed() >= SAY_AGAIN) {
             self.said = Some(Instant::now());
-            log::warn!("sink {}: the endpoint refuses {} events: {reason}", self.sink, pending.unit.events);
+            log::warn!(
+                "sink {}: the endpoint refuses {} events: {reason}",
+                self.sink,
+                pending.unit.events
+            );
         }
     }
 
@@ -257,7 +262,10 @@ impl Lane for TcpLane {
         })
     }
 
-    fn deliver<'a>(&'a mut self, payload: &'a Payload) -> BoxFuture<'a, Result<Delivery, DeliverError>> {
+    fn deliver<'a>(
+        &'a mut self,
+        payload: &'a Payload,
+    ) -> BoxFuture<'a, Result<Delivery, DeliverError>> {
         Box::pin(async move {
             loop {
                 self.mend()?;
@@ -265,7 +273,8 @@ impl Lane for TcpLane {
                     break;
                 }
                 if self.pending.is_empty() {
-                    // The draft alone fills the window: nothing would make room before its time is over.
+                    // The draft alone fills the window: nothing would make room before its time is
+                    // over.
                     self.seal();
                     continue;
                 }

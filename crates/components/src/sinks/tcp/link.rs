@@ -20,14 +20,15 @@ use tokio::time::{Instant, sleep_until, timeout};
 /// Bytes of answers read at once.
 const READ_BYTES: usize = 4096;
 
-/// How soon after a write it is looked at what has arrived; then after twice as long each time, up to
-/// the longest: a kernel acknowledges within 40 ms, mostly at once.
+/// How soon after a write it is looked at what has arrived; then after twice as long each time, up
+/// to the longest: a kernel acknowledges within 40 ms, mostly at once.
 const LOOK_MIN: Duration = Duration::from_millis(1);
 const LOOK_MAX: Duration = Duration::from_millis(50);
 
-/// How long a connection has to last before anything counts as arrived without acknowledgements. A proxy
-/// whose server is away, and TLS 1.3 where our certificate is refused, take bytes and end it just then, in
-/// good order and each time: what they took is lost, so no number of such ends counts as arrived either.
+/// How long a connection has to last before anything counts as arrived without acknowledgements. A
+/// proxy whose server is away, and TLS 1.3 where our certificate is refused, take bytes and end it
+/// just then, in good order and each time: what they took is lost, so no number of such ends counts
+/// as arrived either.
 const PROBATION: Duration = Duration::from_millis(500);
 
 /// How long the endpoint is listened to when nothing can be sent to it any more.
@@ -134,14 +135,20 @@ impl Driver {
     async fn begin(&self) -> Result<(Box<dyn Stream>, Meter, Answers), LinkError> {
         let plan = &self.plan;
         sleep_until(plan.when).await;
-        let connected = tcp::connect(&plan.address, plan.tls.as_ref(), plan.connect_timeout, plan.timeout);
-        let connected = connected.await.map_err(|error| self.error(error.kind(), &error.to_string()));
+        let connected =
+            tcp::connect(&plan.address, plan.tls.as_ref(), plan.connect_timeout, plan.timeout);
+        let connected =
+            connected.await.map_err(|error| self.error(error.kind(), &error.to_string()));
         let Connection { mut stream, meter } = connected?;
         let mut answers = Answers::default();
         if let Some(hello) = &plan.hello {
-            let greeted = timeout(plan.connect_timeout, self.greet(&mut stream, hello, &mut answers)).await;
+            let greeted =
+                timeout(plan.connect_timeout, self.greet(&mut stream, hello, &mut answers)).await;
             greeted.unwrap_or_else(|_| {
-                Err(self.error("timeout", "no answer to the greeting; is it a server with acknowledgements?"))
+                Err(self.error(
+                    "timeout",
+                    "no answer to the greeting; is it a server with acknowledgements?",
+                ))
             })?;
         }
         self.shared.connect();
@@ -202,8 +209,9 @@ impl Driver {
             self.note(arrived, begun);
         }
         if error.kind == "closed" && meter.written() > 0 && self.is_on_probation(begun) {
-            error.text +=
-                &format!(", less than {PROBATION:?} after it began: nothing of it counts as arrived");
+            error.text += &format!(
+                ", less than {PROBATION:?} after it began: nothing of it counts as arrived"
+            );
         }
         error
     }
@@ -229,7 +237,8 @@ impl Driver {
         loop {
             match reader.read(&mut bytes).await {
                 Ok(0) => return self.closed(),
-                // Without acknowledgements nobody is asked: what a server says all the same is not kept.
+                // Without acknowledgements nobody is asked: what a server says all the same is not
+                // kept.
                 Ok(_) if self.plan.hello.is_none() => {}
                 Ok(count) => {
                     answers.put(&bytes[..count]);
@@ -293,7 +302,10 @@ impl Driver {
 
     fn stuck(&self) -> LinkError {
         let what = if self.plan.hello.is_some() { "acknowledged" } else { "taken" };
-        self.error("timeout", &format!("the endpoint has {what} nothing for {:?}", self.plan.timeout))
+        self.error(
+            "timeout",
+            &format!("the endpoint has {what} nothing for {:?}", self.plan.timeout),
+        )
     }
 
     fn broken(&self, error: &io::Error) -> LinkError {

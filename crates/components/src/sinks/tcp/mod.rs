@@ -1,10 +1,10 @@
 //! Sink `tcp`: sends events over TCP, as lines or frames, with TLS and acknowledgements.
 //!
-//! Workers encode; the lane numbers what it takes and hands it to a link, a task with a connection. What
-//! is not settled is kept, in order, and goes over the next link when one fails.
+//! Workers encode; the lane numbers what it takes and hands it to a link, a task with a connection.
+//! What is not settled is kept, in order, and goes over the next link when one fails.
 //!
-//! Settled is what the endpoint has acknowledged in its answers, where these are asked for; else what
-//! the kernel of the endpoint has acknowledged, which a reset cannot take back any more.
+//! Settled is what the endpoint has acknowledged in its answers, where these are asked for; else
+//! what the kernel of the endpoint has acknowledged, which a reset cannot take back any more.
 
 mod config;
 mod encoder;

@@ -5,8 +5,8 @@ use millstream_transport::{Endpoints, Pause};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Between two attempts of a lane to connect, wherever to: an endpoint that takes connections and ends
-/// them at once is not asked more often.
+/// Between two attempts of a lane to connect, wherever to: an endpoint that takes connections and
+/// ends them at once is not asked more often.
 const CONNECT_EVERY: Duration = Duration::from_millis(100);
 
 /// The places of one lane, with their health.
@@ -45,7 +45,8 @@ impl Targets {
         }
     }
 
-    /// The current place has failed. How long until something is tried again, given a random number.
+    /// The current place has failed. How long until something is tried again, given a random
+    /// number.
     pub fn failed(&mut self, now: Instant, random: u32) -> Duration {
         self.endpoints.failed(self.current, Pause::Backoff, random, now);
         let planned = self.plan(now);

@@ -70,7 +70,8 @@ impl Component for DogStatsdConfig {
             ("/percentiles", self.percentiles.as_deref()),
             ("/distribution_percentiles", self.distribution_percentiles.as_deref()),
         ];
-        let of_lists = lists.into_iter().flat_map(|(key, parts)| percentiles::check(key, parts, is_unused));
+        let of_lists =
+            lists.into_iter().flat_map(|(key, parts)| percentiles::check(key, parts, is_unused));
         let of_points = self.points.check(&KIND).into_iter().chain(self.check_deltas());
         of_points.chain(of_lists).chain(self.check_aggregates()).collect()
     }
@@ -102,8 +103,10 @@ impl DogStatsdConfig {
             percentiles::unused("/aggregates", self.points.has_sketches()).into_iter().collect();
         for (index, aggregate) in aggregates.iter().enumerate() {
             if aggregates[..index].contains(aggregate) {
-                faults
-                    .push((format!("/aggregates/{index}"), "stands there already; leave it out".to_owned()));
+                faults.push((
+                    format!("/aggregates/{index}"),
+                    "stands there already; leave it out".to_owned(),
+                ));
             }
         }
         if aggregates.is_empty() && self.percentiles.as_ref().is_some_and(Vec::is_empty) {
@@ -151,17 +154,35 @@ mod tests {
     fn what_is_chosen_wrongly_has_its_place_and_advice() {
         for (options, place, advice) in [
             (r#"{"aggregates":["max","min","max"]}"#, "/aggregates/2", "leave it out"),
-            (r#"{"aggregates":[],"percentiles":[]}"#, "/aggregates", "write one aggregate or percentile"),
-            (r#"{"aggregates":["max"],"distributions":"sketch"}"#, "/aggregates", "leave one of them out"),
-            (r#"{"percentiles":[0.5],"distributions":"sketch"}"#, "/percentiles", "leave one of them out"),
-            (r#"{"distribution_percentiles":[0.5,2]}"#, "/distribution_percentiles/1", "write 0.02 for 2 %"),
+            (
+                r#"{"aggregates":[],"percentiles":[]}"#,
+                "/aggregates",
+                "write one aggregate or percentile",
+            ),
+            (
+                r#"{"aggregates":["max"],"distributions":"sketch"}"#,
+                "/aggregates",
+                "leave one of them out",
+            ),
+            (
+                r#"{"percentiles":[0.5],"distributions":"sketch"}"#,
+                "/percentiles",
+                "leave one of them out",
+            ),
+            (
+                r#"{"distribution_percentiles":[0.5,2]}"#,
+                "/distribution_percentiles/1",
+                "write 0.02 for 2 %",
+            ),
         ] {
             let config: DogStatsdConfig = serde_json::from_str(options).unwrap();
             let faults = config.check();
             assert_eq!(faults.len(), 1, "{options}: {faults:?}");
             assert!(faults[0].0 == place && faults[0].1.contains(advice), "{options}: {faults:?}");
         }
-        for options in [r#"{"aggregates":[]}"#, r#"{"percentiles":[]}"#, r#"{"distributions":"sketch"}"#] {
+        for options in
+            [r#"{"aggregates":[]}"#, r#"{"percentiles":[]}"#, r#"{"distributions":"sketch"}"#]
+        {
             let config: DogStatsdConfig = serde_json::from_str(options).unwrap();
             assert_eq!(config.check(), [], "{options}");
         }

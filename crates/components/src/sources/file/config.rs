@@ -23,7 +23,8 @@ const MAX_LINE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FileConfig {
-    /// Files to read: absolute paths with `*`, `?`, `[a-z]`, `{a,b}` and `**` for folders at any depth.
+    /// Files to read: absolute paths with `*`, `?`, `[a-z]`, `{a,b}` and `**` for folders at any
+    /// depth.
     #[schemars(length(min = 1))]
     pub include: Vec<Glob>,
     /// Files not to read: patterns as in `include`; one without `/` is compared with the file name.
@@ -39,8 +40,8 @@ pub struct FileConfig {
     /// below the folders of `allow`.
     #[serde(default)]
     pub symlinks: Symlinks,
-    /// Files that are open at a time, at most; as many as the system allows, if left out. Files that
-    /// have been quiet for longest are closed, and opened again when they are written.
+    /// Files that are open at a time, at most; as many as the system allows, if left out. Files
+    /// that have been quiet for longest are closed, and opened again when they are written.
     #[schemars(range(min = 1))]
     pub open_files_max: Option<usize>,
     /// How files are held that are rotated away before they are delivered.
@@ -72,15 +73,15 @@ pub struct FileConfig {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct HeldConfig {
-    /// Whether such a file gets a hard link in `data_dir`, so that it survives its deletion, a stop and
-    /// a crash.
+    /// Whether such a file gets a hard link in `data_dir`, so that it survives its deletion, a stop
+    /// and a crash.
     pub link: bool,
-    /// Whether the unsettled rest of a deleted file without such a link is copied to `data_dir` at a
-    /// stop.
+    /// Whether the unsettled rest of a deleted file without such a link is copied to `data_dir` at
+    /// a stop.
     pub copy_at_stop: bool,
-    /// Most bytes that deleted files take on the disk. Beyond that those deleted first are given up,
-    /// and what was not delivered of them is counted. By default the smaller of 1 GiB and 5 % of the
-    /// file system of `data_dir`.
+    /// Most bytes that deleted files take on the disk. Beyond that those deleted first are given
+    /// up, and what was not delivered of them is counted. By default the smaller of 1 GiB and 5 %
+    /// of the file system of `data_dir`.
     pub max: Option<Size>,
 }
 
@@ -109,7 +110,8 @@ impl FileConfig {
     /// How the bytes of files become events; `None` if each line is one.
     pub fn framing(&self) -> Result<Option<Framing>, (String, String)> {
         let rules = rules(self.multiline.as_ref(), &self.encoding, self.format, self.max_line)?;
-        let timeout = self.multiline.as_ref().map_or(Duration::ZERO, |multiline| multiline.timeout.0);
+        let timeout =
+            self.multiline.as_ref().map_or(Duration::ZERO, |multiline| multiline.timeout.0);
         Ok(rules.map(|rules| Framing { rules, timeout }))
     }
 }
@@ -119,19 +121,22 @@ impl FileConfig {
     pub fn range(&self) -> Result<Option<Range>, (String, String)> {
         let by_start = self.multiline.as_ref().is_some_and(|multiline| multiline.format.is_some());
         let finds_times = by_start || self.format != ContainerFormat::None;
-        let range = self.backfill.as_ref().map(|backfill| Range::new(backfill, finds_times)).transpose();
+        let range =
+            self.backfill.as_ref().map(|backfill| Range::new(backfill, finds_times)).transpose();
         range.map_err(|(pointer, message)| (format!("/backfill{pointer}"), message))
     }
 }
 
 impl Component for FileConfig {
     fn reads(&self, path: &Path) -> bool {
-        let included = self.include.iter().any(|glob| matcher(&glob.0).is_ok_and(|m| m.is_match(path)));
+        let included =
+            self.include.iter().any(|glob| matcher(&glob.0).is_ok_and(|m| m.is_match(path)));
         included && Exclude::new(&self.exclude).is_ok_and(|exclude| !exclude.matches(path))
     }
 
     fn check(&self) -> Vec<(String, String)> {
-        let mut faults: Vec<_> = self.framing().err().into_iter().chain(self.range().err()).collect();
+        let mut faults: Vec<_> =
+            self.framing().err().into_iter().chain(self.range().err()).collect();
         for (index, pattern) in self.include.iter().enumerate() {
             if let Err(message) = Pattern::new(&pattern.0) {
                 faults.push((format!("/include/{index}"), message));
@@ -141,9 +146,13 @@ impl Component for FileConfig {
             faults.push(("/max_line".into(), "out of range; write 4B to 16MiB".into()));
         }
         let filters = [("keep_lines", &self.keep_lines), ("drop_lines", &self.drop_lines)];
-        for (key, filter) in filters.iter().filter_map(|(key, filter)| Some((key, filter.as_ref()?))) {
-            let named =
-                filter.faults().into_iter().map(|(at, what)| (format!("/{key}{at}"), what.to_owned()));
+        for (key, filter) in
+            filters.iter().filter_map(|(key, filter)| Some((key, filter.as_ref()?)))
+        {
+            let named = filter
+                .faults()
+                .into_iter()
+                .map(|(at, what)| (format!("/{key}{at}"), what.to_owned()));
             faults.extend(named);
         }
         faults

@@ -24,8 +24,8 @@ use crate::files::watch::Watch;
 use crate::framing::{Framing, LineLimits};
 use copies::{Orphan, missing};
 use millstream_model::{
-    Ack, BuildError, Choice, Cursor, Cursors, Leftover, Now, Origin, OriginRecord, OriginStore, Polled,
-    Reread, SinkSet, Source, SourceCx, SourceOpen,
+    Ack, BuildError, Choice, Cursor, Cursors, Leftover, Now, Origin, OriginRecord, OriginStore,
+    Polled, Reread, SinkSet, Source, SourceCx, SourceOpen,
 };
 use names::NamesLook;
 use queue::{ReadQueue, Share};
@@ -138,7 +138,8 @@ pub struct FileSource {
     work: Work,
     tails: BTreeMap<u64, Tail>,
     by_inode: HashMap<Inode, u64>,
-    /// Files known from before the restart and not found yet, and closed ones that may come back under another name.
+    /// Files known from before the restart and not found yet, and closed ones that may come back
+    /// under another name.
     records: Records,
     rotations: Rotations,
     trouble: BTreeMap<PathBuf, String>,
@@ -164,7 +165,8 @@ impl FileSource {
     /// A source over what `open` says is kept; no file is opened yet.
     pub fn open(config: FileConfig, open: SourceOpen) -> Result<FileSource, BuildError> {
         let (keep, drop) = (config.keep_lines.as_ref(), config.drop_lines.as_ref());
-        let unreadable = |error| BuildError(format!("the checkpoint store cannot be read: {error}"));
+        let unreadable =
+            |error| BuildError(format!("the checkpoint store cannot be read: {error}"));
         let (kept, ran_before) = open.store.origins().map_err(unreadable)?;
         let records = kept_files(kept, &open);
         Ok(FileSource {
@@ -173,7 +175,9 @@ impl FileSource {
             select: Select::new(keep, drop).map_err(BuildError)?,
             symlinks: config.symlinks.clone(),
             limits: LineLimits { line_max: config.max_line.0 as usize, long: config.on_long_line },
-            framing: config.framing().map_err(|(key, message)| BuildError(format!("{key}: {message}")))?,
+            framing: config
+                .framing()
+                .map_err(|(key, message)| BuildError(format!("{key}: {message}")))?,
             buffers: Buffers::default(),
             read_from: config.read_from,
             ignore_older: config.ignore_older.map(|interval| interval.0),
@@ -196,7 +200,9 @@ impl FileSource {
             searched: false,
             folders_watched: false,
             ends_noted: Duration::ZERO,
-            range: config.range().map_err(|(key, message)| BuildError(format!("{key}: {message}")))?,
+            range: config
+                .range()
+                .map_err(|(key, message)| BuildError(format!("{key}: {message}")))?,
         })
     }
 }
@@ -286,7 +292,10 @@ impl FileSource {
         let (counters, bytes) = (&self.open.counters, range.1 - range.0);
         counters.error("truncated_unread");
         counters.dropped("truncated_unread", 1);
-        log::error!("source {}: {bytes} bytes were truncated before a sink had them", self.open.info.id);
+        log::error!(
+            "source {}: {bytes} bytes were truncated before a sink had them",
+            self.open.info.id
+        );
         self.open.ledger.issue(again.origin, range, sink, again.attempt, now).finish();
     }
 
@@ -299,7 +308,9 @@ impl FileSource {
 
     /// Puts every file whose time has come into the queue.
     fn queue_due(&mut self, now: Duration) {
-        while let Some(Reverse((next, id))) = self.work.looks.peek().copied().filter(|look| look.0.0 <= now) {
+        while let Some(Reverse((next, id))) =
+            self.work.looks.peek().copied().filter(|look| look.0.0 <= now)
+        {
             self.work.looks.pop();
             if let Some(tail) = self.tails.get_mut(&id).filter(|tail| tail.next == next) {
                 (tail.end, tail.unchecked) = (None, true);
@@ -388,7 +399,8 @@ impl FileSource {
     }
 
     /// Keeps the heads that have grown, before what was read goes out. With a shorter one, other
-    /// content could pass for this file after a crash, and its lines would go out under the same ids.
+    /// content could pass for this file after a crash, and its lines would go out under the same
+    /// ids.
     fn keep_heads(&mut self, cx: &SourceCx<'_>) -> bool {
         let grown = std::mem::take(&mut self.work.grown_heads);
         let described = |id: &u64| Some((*id, self.tails.get(id)?.descriptor.to_bytes()));
@@ -396,7 +408,10 @@ impl FileSource {
         let kept = if heads.is_empty() { Ok(()) } else { self.open.store.keep(&heads) };
         if let Err(error) = &kept {
             cx.counters.error("checkpoint");
-            log::error!("source {}: the heads of files cannot be kept: {error}; trying again", cx.info.id);
+            log::error!(
+                "source {}: the heads of files cannot be kept: {error}; trying again",
+                cx.info.id
+            );
             grown.iter().for_each(|id| _ = self.tails.get_mut(id).map(Tail::forget_head));
         }
         kept.is_ok()
@@ -408,7 +423,9 @@ impl FileSource {
         if !self.unpark(id, &[], cx) {
             return false;
         }
-        if self.tails.get(&id).is_some_and(Tail::is_packed) && *self.work.unpacking.get_or_insert(id) != id {
+        if self.tails.get(&id).is_some_and(Tail::is_packed)
+            && *self.work.unpacking.get_or_insert(id) != id
+        {
             self.work.packed.push_back(id);
             return false;
         }
@@ -434,7 +451,13 @@ impl FileSource {
     }
 
     /// Says when to look at the file again; whether the block must go first.
-    fn after_read(&mut self, id: u64, cursor: Cursor, read: io::Result<Read>, cx: &SourceCx<'_>) -> bool {
+    fn after_read(
+        &mut self,
+        id: u64,
+        cursor: Cursor,
+        read: io::Result<Read>,
+        cx: &SourceCx<'_>,
+    ) -> bool {
         let (now, position) = (cx.now.since_start, cursor.position);
         let Some(tail) = self.tails.get_mut(&id) else { return false };
         let head = tail.cursors.head();
@@ -451,7 +474,8 @@ impl FileSource {
             Ok(Read::Changed) => return self.truncated(id, cx),
             Ok(Read::Nothing) if tail.is_truncated() => return self.truncated(id, cx),
             Ok(Read::End | Read::Nothing) => {
-                // The cursor did not move, and others have read on: what it stands before is not there.
+                // The cursor did not move, and others have read on: what it stands before is not
+                // there.
                 if tail.frozen && position < head && tail.cursors.list().contains(&cursor) {
                     missing(tail, position, head, cx);
                 }
@@ -482,7 +506,8 @@ impl FileSource {
             return;
         }
         let (deleted, inode) = (tail.is_deleted(), tail.inode);
-        // A crash before the commit would take back what was settled: it must stay readable until then.
+        // A crash before the commit would take back what was settled: it must stay readable until
+        // then.
         if deleted && !self.is_committed(id) {
             return;
         }
@@ -518,24 +543,29 @@ impl FileSource {
         Some(tail)
     }
 
-    /// Records a file again that could not be taken in: at the next walk it is known, with its id and where
-    /// each sink reads it.
+    /// Records a file again that could not be taken in: at the next walk it is known, with its id
+    /// and where each sink reads it.
     fn put_back(&mut self, tail: Tail) {
         let (cursors, head) = (tail.cursors.list(), tail.cursors.head());
-        let position =
-            |index| cursors.iter().find(|of| of.sinks.contains(index)).map_or(head, |of| of.position);
+        let position = |index| {
+            cursors.iter().find(|of| of.sinks.contains(index)).map_or(head, |of| of.position)
+        };
         let sinks = self.open.sinks.iter();
         let checkpoints = sinks.map(|(index, sink)| (sink.clone(), position(*index))).collect();
         let record = OriginRecord { id: tail.origin.id, descriptor: Vec::new(), checkpoints };
         self.records.insert(record, tail.descriptor);
     }
 
-    /// The file was cut: what is in it now is a new file in the same place. What was in it before goes
-    /// on in its copy, if there is one.
+    /// The file was cut: what is in it now is a new file in the same place. What was in it before
+    /// goes on in its copy, if there is one.
     fn truncated(&mut self, id: u64, cx: &SourceCx<'_>) -> bool {
         let copy = self.find_copy(id);
         let Some(old) = self.tails.get_mut(&id) else { return false };
-        log::info!("source {}: {} was truncated; it is read from its beginning", cx.info.id, old.origin.name);
+        log::info!(
+            "source {}: {} was truncated; it is read from its beginning",
+            cx.info.id,
+            old.origin.name
+        );
         let (path, before) = (old.path.clone(), old.origin.clone());
         let again = old.content().and_then(|content| Candidate::of(path, content.again()));
         match again.and_then(|candidate| self.adopt(candidate, 0)) {
@@ -569,15 +599,16 @@ impl FileSource {
         let block = fill.block.freeze(used);
         let mut batch = fill.builder.finish(block, cx.info.clone(), fill.sinks, cx.now.unix_ns);
         cx.counters.received(batch.rows() as u64, 0);
-        cx.counters.dropped("filtered", self.range.as_mut().map_or(0, |range| range.apply(&mut batch)));
+        cx.counters
+            .dropped("filtered", self.range.as_mut().map_or(0, |range| range.apply(&mut batch)));
         cx.counters.dropped("filtered", self.select.apply(&mut batch));
         cx.counters.sent(batch.events() as u64, batch.text_bytes());
         Polled::Batch(Box::new(batch), fill.permit)
     }
 }
 
-/// Brings what is kept of a file up to what was read of it; the file's id if that must be kept before
-/// what was read goes out.
+/// Brings what is kept of a file up to what was read of it; the file's id if that must be kept
+/// before what was read goes out.
 fn describe(tail: &mut Tail, store: &dyn OriginStore) -> Option<u64> {
     let (id, marked) = (tail.origin.id, tail.update_mark());
     if !tail.descriptor.head.is_whole() && tail.update_head() {
@@ -623,7 +654,8 @@ fn look_again(tail: &mut Tail, watch: &mut Watch, active: &mut u32, now: Duratio
     if tail.watched {
         return QUIET_LOOK;
     }
-    tail.watched = tail.content.as_ref().is_some_and(|content| watch.file(tail.origin.id, content.file()));
+    tail.watched =
+        tail.content.as_ref().is_some_and(|content| watch.file(tail.origin.id, content.file()));
     *active -= u32::from(tail.watched);
     // What was written just before the watch was set is found by one more look.
     if tail.watched { TICK } else { UNWATCHED_LOOK }
@@ -641,7 +673,8 @@ impl FileSource {
         self.ends_noted = now;
         self.work.closing.retain(|id| !self.open.ledger.close(*id));
         for tail in self.tails.values_mut() {
-            let content = tail.content.as_ref().filter(|content| tail.queued && !content.is_packed());
+            let content =
+                tail.content.as_ref().filter(|content| tail.queued && !content.is_packed());
             if let Some(Ok(stat)) = content.map(|content| fstat(content.file())) {
                 self.open.ledger.reaches(tail.origin.id, stat.st_size as u64);
                 tail.origin.state.size.fetch_max(stat.st_size as u64, Relaxed);

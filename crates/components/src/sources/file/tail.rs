@@ -15,8 +15,8 @@ use crate::framing::{FileFramer, Framing, LineLimits};
 use millstream_framing::Found;
 use millstream_model::limits::BLOCK_BYTES;
 use millstream_model::{
-    BatchBuilder, Block, Choice, Cursor, Cursors, HeldBy, Origin, OriginStore, Permit, SinkSet, SourceCx,
-    Standing,
+    BatchBuilder, Block, Choice, Cursor, Cursors, HeldBy, Origin, OriginStore, Permit, SinkSet,
+    SourceCx, Standing,
 };
 use rustix::fs::fstat;
 use std::io;
@@ -247,13 +247,17 @@ impl Tail {
     /// Whether no name is left of it but the one under which it is held.
     pub fn is_deleted(&self) -> bool {
         let stat = self.content.as_ref().map(|content| fstat(content.file()));
-        stat.is_some_and(|stat| stat.is_ok_and(|stat| stat.st_nlink <= u64::from(self.held.is_some())))
+        stat.is_some_and(|stat| {
+            stat.is_ok_and(|stat| stat.st_nlink <= u64::from(self.held.is_some()))
+        })
     }
 
-    /// Whether it left the place at which it was first seen, or has the name of a rotated file: it is
-    /// likely to be deleted.
+    /// Whether it left the place at which it was first seen, or has the name of a rotated file: it
+    /// is likely to be deleted.
     pub fn is_rotated(&self) -> bool {
-        self.gone_since.is_some() || self.path != Path::new(&self.origin.name) || is_numbered(&self.path)
+        self.gone_since.is_some()
+            || self.path != Path::new(&self.origin.name)
+            || is_numbered(&self.path)
     }
 
     /// Whether some cursor has not read all there is.
@@ -322,7 +326,10 @@ impl Tail {
     pub fn is_truncated(&mut self) -> bool {
         let scanned = self.long.iter().map(|long| long.scanned).max().unwrap_or(0);
         let furthest = self.cursors.head().max(scanned).max(self.copied);
-        furthest > 0 && !self.frozen && !self.is_packed() && self.is_end(furthest - 1).unwrap_or(false)
+        furthest > 0
+            && !self.frozen
+            && !self.is_packed()
+            && self.is_end(furthest - 1).unwrap_or(false)
     }
 
     /// Whether what was read of it is still there: it may have been cut, and written again to any
@@ -343,15 +350,19 @@ impl Tail {
         self.cursors.head() == 0 && self.marks.last().end == 0
     }
 
-    /// Whether `copy` holds what was read of it, or all but what was read a moment before it was cut.
+    /// Whether `copy` holds what was read of it, or all but what was read a moment before it was
+    /// cut.
     pub fn is_in(&self, copy: &mut Candidate) -> bool {
         is_in(copy, self.descriptor.head, &self.marks)
     }
 
-    /// Marks the end of a compressed file whose last read was too short to tell much; it is unpacked once more.
+    /// Marks the end of a compressed file whose last read was too short to tell much; it is
+    /// unpacked once more.
     pub fn mark_packed(&mut self, end: u64) {
-        let content =
-            self.content.as_mut().filter(|content| content.is_packed() && end > self.marks.last().end);
+        let content = self
+            .content
+            .as_mut()
+            .filter(|content| content.is_packed() && end > self.marks.last().end);
         if let Some(Ok(mark)) = content.map(|content| Mark::read(content, end)) {
             self.marks.add(mark);
         }
@@ -375,7 +386,8 @@ impl Tail {
     /// Notes when it was last written to.
     pub fn note_modified(&mut self) {
         let stat = self.content.as_ref().and_then(|content| fstat(content.file()).ok());
-        self.descriptor.modified_ns = stat.map_or(self.descriptor.modified_ns, |stat| modified_ns(&stat));
+        self.descriptor.modified_ns =
+            stat.map_or(self.descriptor.modified_ns, |stat| modified_ns(&stat));
     }
 
     /// The same of a head that is not whole. Nothing may go out before it is kept.
@@ -403,7 +415,11 @@ impl Tail {
         let fault = self.content.as_ref().and_then(Content::fault).filter(|_| !self.fault_said);
         if let Some(fault) = fault {
             cx.counters.error("damaged");
-            log::warn!("source {}: {}: {fault}; what follows is not read", cx.info.id, self.path.display());
+            log::warn!(
+                "source {}: {}: {fault}; what follows is not read",
+                cx.info.id,
+                self.path.display()
+            );
             self.fault_said = true;
         }
     }
@@ -419,9 +435,12 @@ impl Tail {
         self.descriptor.head = Head::default();
     }
 
-    /// Notes that a compressed file was unpacked to its end; kept, so that the next start need not unpack it.
+    /// Notes that a compressed file was unpacked to its end; kept, so that the next start need not
+    /// unpack it.
     pub fn note_packed(&mut self, store: &dyn OriginStore) {
-        let Some(content) = self.content.as_mut().filter(|content| content.is_packed()) else { return };
+        let Some(content) = self.content.as_mut().filter(|content| content.is_packed()) else {
+            return;
+        };
         let stamp = content.stamp();
         content.rest();
         if std::mem::replace(&mut self.descriptor.packed, stamp) != stamp {
@@ -430,7 +449,12 @@ impl Tail {
     }
 
     /// Goes on in another file, which holds what was read of this one, and perhaps more.
-    pub fn go_on_in(&mut self, mut content: Content, inode: Inode, path: PathBuf) -> Option<Content> {
+    pub fn go_on_in(
+        &mut self,
+        mut content: Content,
+        inode: Inode,
+        path: PathBuf,
+    ) -> Option<Content> {
         (self.descriptor.device, self.descriptor.inode) = (inode.device, inode.number);
         (self.inode, self.path, self.frozen) = (inode, path, true);
         // The copy may lack what was read last: what it is known by must be in it.

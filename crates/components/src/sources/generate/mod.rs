@@ -77,7 +77,13 @@ impl Generate {
             self.made += 1;
         }
         let mut builder = BatchBuilder::with_capacity(newlines.len());
-        builder.lines(block.filled(used), 0, &newlines, usize::MAX, millstream_model::LongLine::Truncate);
+        builder.lines(
+            block.filled(used),
+            0,
+            &newlines,
+            usize::MAX,
+            millstream_model::LongLine::Truncate,
+        );
         let range = (self.offset, self.offset + used as u64);
         let ack = cx.ledger.issue(self.origin.id, range, cx.sinks, 0, cx.now.since_start);
         builder.segment(self.origin.clone(), self.offset, ack);
@@ -94,7 +100,9 @@ impl Source for Generate {
         // What was lost cannot be made again with the same times; lines are numbered, so it shows.
         for lost in cx.ledger.take_rereads() {
             let sink = millstream_model::SinkSet::one(lost.sink);
-            cx.ledger.issue(lost.origin, (lost.begin, lost.end), sink, 0, cx.now.since_start).finish();
+            cx.ledger
+                .issue(lost.origin, (lost.begin, lost.end), sink, 0, cx.now.since_start)
+                .finish();
             cx.counters.dropped("abandoned", 1);
         }
         let lines = self.due(cx.now.since_start).saturating_sub(self.made);

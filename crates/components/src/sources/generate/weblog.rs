@@ -9,8 +9,8 @@ const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 const METHODS: [&str; 8] = ["GET", "GET", "GET", "GET", "GET", "POST", "PUT", "HEAD"];
 const STATUSES: [&str; 16] = [
-    "200", "200", "200", "200", "200", "200", "200", "200", "200", "200", "304", "302", "404", "404", "500",
-    "503",
+    "200", "200", "200", "200", "200", "200", "200", "200", "200", "200", "304", "302", "404",
+    "404", "500", "503",
 ];
 const PATHS: [&str; 8] = [
     "/",
@@ -22,7 +22,8 @@ const PATHS: [&str; 8] = [
     "/search",
     "/cart",
 ];
-const AGENTS: [&str; 4] = ["Mozilla/5.0 (X11; Linux)", "curl/8.5.0", "okhttp/4.12", "Mozilla/5.0 (iPhone)"];
+const AGENTS: [&str; 4] =
+    ["Mozilla/5.0 (X11; Linux)", "curl/8.5.0", "okhttp/4.12", "Mozilla/5.0 (iPhone)"];
 
 /// Makes lines.
 pub struct WebLog {
@@ -84,8 +85,10 @@ impl WebLog {
             let of_day = seconds.rem_euclid(86_400);
             let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
             let month = MONTHS[month as usize - 1];
-            self.time =
-                (seconds, format!("{day:02}/{month}/{year:04}:{hour:02}:{minute:02}:{second:02} +0000"));
+            self.time = (
+                seconds,
+                format!("{day:02}/{month}/{year:04}:{hour:02}:{minute:02}:{second:02} +0000"),
+            );
         }
         &self.time.1
     }
@@ -116,7 +119,9 @@ mod tests {
             let average = out.len() / 10_000;
             assert!(average.abs_diff(size) <= size / 16 + 8, "{average} for {size}");
             let text = String::from_utf8(out).unwrap();
-            assert!(text.lines().enumerate().all(|(i, line)| line.contains(&format!("?seq={i} HTTP"))));
+            assert!(
+                text.lines().enumerate().all(|(i, line)| line.contains(&format!("?seq={i} HTTP")))
+            );
         }
         assert_eq!(lines(7, 178), lines(7, 178));
         assert_ne!(lines(7, 178), lines(8, 178));

@@ -11,7 +11,8 @@ use millstream_model::{Polled, Source, SourceCx};
 use std::collections::HashSet;
 use std::time::Duration;
 
-/// Faults of one collection that are logged: a fault of each of a thousand processes is said often enough with ten.
+/// Faults of one collection that are logged: a fault of each of a thousand processes is said often
+/// enough with ten.
 const LOGGED_MAX: usize = 10;
 
 /// The source.
@@ -42,7 +43,8 @@ impl HostMetrics {
         Polled::Wait(Duration::ZERO)
     }
 
-    /// Counts faults and logs those that are new. What the kernel does not have is counted once: it will not come.
+    /// Counts faults and logs those that are new. What the kernel does not have is counted once: it
+    /// will not come.
     fn report(&mut self, faults: Vec<Fault>, cx: &SourceCx<'_>) {
         let mut logged = 0;
         for fault in &faults {

@@ -117,22 +117,26 @@ fn file_systems_are_awaited_without_waiting() {
     let mut source = HostMetrics::new(host, Numbers::new(Duration::from_secs(10), metric_emitter));
     assert!(matches!(rig.poll(&mut source), Polled::Wait(Duration::ZERO)));
     for _ in 0..3 {
-        assert!(matches!(rig.poll(&mut source), Polled::Wait(left) if left == Duration::from_secs(1)));
+        assert!(
+            matches!(rig.poll(&mut source), Polled::Wait(left) if left == Duration::from_secs(1))
+        );
     }
     sender.send(()).unwrap();
     rig.wait_for_wake(Duration::from_secs(60));
     assert!(matches!(rig.poll(&mut source), Polled::Wait(Duration::ZERO)));
     let Polled::Batch(batch, _) = rig.poll(&mut source) else { panic!("the metrics") };
     assert!(
-        texts(&batch)[0]
-            .starts_with("host_filesystem_total_bytes {\"device\":\"/dev/sda\",\"fstype\":\"ext4\"")
+        texts(&batch)[0].starts_with(
+            "host_filesystem_total_bytes {\"device\":\"/dev/sda\",\"fstype\":\"ext4\""
+        )
     );
     assert!(matches!(rig.poll(&mut source), Polled::Ended));
 }
 
 #[test]
 fn what_the_schema_cannot_say_is_checked() {
-    let faults = |options| config(options).check().into_iter().map(|(key, _)| key).collect::<Vec<_>>();
+    let faults =
+        |options| config(options).check().into_iter().map(|(key, _)| key).collect::<Vec<_>>();
     assert_eq!(faults(json!({})), Vec::<String>::new());
     let options = json!({
         "period": "1500ms",
@@ -141,8 +145,14 @@ fn what_the_schema_cannot_say_is_checked() {
         "cgroups": { "root": "/../..", "depth": 17 },
         "root": "host"
     });
-    let expected =
-        ["/period", "/disks/include/1", "/filesystems/timeout", "/cgroups/depth", "/cgroups/root", "/root"];
+    let expected = [
+        "/period",
+        "/disks/include/1",
+        "/filesystems/timeout",
+        "/cgroups/depth",
+        "/cgroups/root",
+        "/root",
+    ];
     assert_eq!(faults(options), expected);
 }
 

@@ -24,9 +24,15 @@ impl InternalMetrics {
     fn read(&self) -> Vec<Number<String>> {
         let mut numbers = Vec::new();
         self.own.each(|metric: &OwnMetric<'_>| {
-            let labels = metric.labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+            let labels =
+                metric.labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
             let (name, labels) = (metric.name.to_owned(), labels.collect());
-            numbers.push(Number { name, labels, value: metric.value, is_counter: metric.is_counter });
+            numbers.push(Number {
+                name,
+                labels,
+                value: metric.value,
+                is_counter: metric.is_counter,
+            });
         });
         numbers
     }
@@ -69,9 +75,12 @@ mod tests {
         rig.advance(left);
         assert!(matches!(rig.poll(&mut source), Polled::Wait(Duration::ZERO)));
         let Polled::Batch(batch, _) = rig.poll(&mut source) else { panic!("the metrics") };
-        let texts: Vec<_> = (0..batch.rows()).map(|row| String::from_utf8_lossy(batch.text(row))).collect();
+        let texts: Vec<_> =
+            (0..batch.rows()).map(|row| String::from_utf8_lossy(batch.text(row))).collect();
         assert_eq!(texts, ["a_total {\"b\":\"2\",\"x\":\"1\"} 5", "share {} 0.5"]);
-        assert!(matches!(rig.poll(&mut source), Polled::Wait(left) if left == Duration::from_secs(10)));
+        assert!(
+            matches!(rig.poll(&mut source), Polled::Wait(left) if left == Duration::from_secs(10))
+        );
         rig.until_eof = true;
         assert!(matches!(rig.poll(&mut source), Polled::Wait(Duration::ZERO)));
         assert!(matches!(rig.poll(&mut source), Polled::Batch(batch, _) if batch.rows() == 2));

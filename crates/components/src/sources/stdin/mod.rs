@@ -64,7 +64,10 @@ impl Stdin {
         for lost in self.ledger.take_rereads() {
             cx.counters.error("abandoned");
             let bytes = lost.end - lost.begin;
-            log::error!("source {}: {bytes} bytes were lost in a sink and cannot be read again", cx.info.id);
+            log::error!(
+                "source {}: {bytes} bytes were lost in a sink and cannot be read again",
+                cx.info.id
+            );
             let gone = (lost.begin, lost.end);
             let sink = millstream_model::SinkSet::one(lost.sink);
             self.ledger.issue(lost.origin, gone, sink, lost.attempt, cx.now.since_start).finish();

@@ -1,7 +1,7 @@
 //! The one thread that reads standard input.
 //!
-//! It waits in a system call that nothing can end, so it lasts as long as the process: a source that a
-//! reload puts in the place of another takes over what was read for that one.
+//! It waits in a system call that nothing can end, so it lasts as long as the process: a source
+//! that a reload puts in the place of another takes over what was read for that one.
 
 use millstream_model::Wake;
 use rustix::event::{PollFd, PollFlags};

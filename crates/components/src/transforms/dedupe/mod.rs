@@ -1,7 +1,7 @@
 //! Transform `dedupe`: an event that came a short while ago is dropped.
 //!
-//! What is remembered of an event is a hash of its key and its id. An event that is read once more, since
-//! a sink did not get it, has the id that is remembered, and is no repetition of itself.
+//! What is remembered of an event is a hash of its key and its id. An event that is read once more,
+//! since a sink did not get it, has the id that is remembered, and is no repetition of itself.
 
 mod config;
 
@@ -82,7 +82,12 @@ impl Dedupe {
 }
 
 impl Serial for Dedupe {
-    fn apply(&mut self, now: Now, mut batch: Batch, out: &mut Outputs) -> Result<(), ComponentError> {
+    fn apply(
+        &mut self,
+        now: Now,
+        mut batch: Batch,
+        out: &mut Outputs,
+    ) -> Result<(), ComponentError> {
         self.forget(now.since_start);
         let dropped = keep_rows(&mut batch, |batch, segment, row| {
             let hash = self.hash(batch, segment, row);

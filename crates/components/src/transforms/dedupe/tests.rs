@@ -7,7 +7,8 @@ use millstream_testkit::{Rows, batch};
 use serde_json::{Value, json};
 
 fn of(parts: &[(&str, &str)]) -> Batch {
-    let rows: Vec<Rows<'_>> = parts.iter().map(|(name, text)| Rows { name, text: text.as_bytes() }).collect();
+    let rows: Vec<Rows<'_>> =
+        parts.iter().map(|(name, text)| Rows { name, text: text.as_bytes() }).collect();
     batch(&rows, 1000, &Grant::new(1 << 30), &Ledger::new())
 }
 
@@ -20,7 +21,9 @@ fn dedupe(options: Value) -> Box<dyn Serial> {
 
 fn at(serial: &mut dyn Serial, seconds: u64, batch: Batch) -> (Vec<usize>, u64) {
     let mut out = Outputs::default();
-    serial.apply(Now { since_start: Duration::from_secs(seconds), unix_ns: 0 }, batch, &mut out).unwrap();
+    serial
+        .apply(Now { since_start: Duration::from_secs(seconds), unix_ns: 0 }, batch, &mut out)
+        .unwrap();
     let [(0, batch)] = &out.batches[..] else { panic!("one batch at the main output") };
     let rows = (0..batch.rows()).filter(|row| batch.is_selected(*row)).collect();
     (rows, out.counters.snapshot().dropped_events.get("duplicate").copied().unwrap_or(0))

@@ -243,11 +243,14 @@ impl StepConfig {
             StepConfig::Keep(names) => Box::new(Keep(names.clone())),
             StepConfig::Copy(names) => Box::new(Copy(pairs(names))),
             StepConfig::Set(values) => {
-                let value = |(name, value): (&String, &SetConfig)| (name.as_str().into(), Value::new(value));
+                let value = |(name, value): (&String, &SetConfig)| {
+                    (name.as_str().into(), Value::new(value))
+                };
                 Box::new(Set(values.iter().map(value).collect()))
             }
             StepConfig::Compute(formulas) => {
-                let formula = |(name, formula): (&String, &Formula)| (name.as_str().into(), formula.clone());
+                let formula =
+                    |(name, formula): (&String, &Formula)| (name.as_str().into(), formula.clone());
                 Box::new(Compute(formulas.iter().map(formula).collect()))
             }
             StepConfig::Cast(types) => Box::new(Cast(casts(types)?)),
@@ -288,9 +291,10 @@ impl StepConfig {
             StepConfig::Compute(formulas) => formulas.keys().collect(),
             StepConfig::Cast(types) => types.keys().collect(),
             StepConfig::Substring(one) => std::iter::once(&one.field).chain(&one.to).collect(),
-            StepConfig::Split(one) => {
-                std::iter::once(&one.field).chain(one.to.iter().flatten()).chain(&one.into).collect()
-            }
+            StepConfig::Split(one) => std::iter::once(&one.field)
+                .chain(one.to.iter().flatten())
+                .chain(&one.into)
+                .collect(),
             StepConfig::Join(one) => one.fields.iter().chain([&one.to]).collect(),
             StepConfig::Lookup(one) => std::iter::once(&one.field).chain(&one.to).collect(),
             StepConfig::Hash(one) => std::iter::once(&one.field).chain(&one.to).collect(),
@@ -303,12 +307,16 @@ fn rename(names: &BTreeMap<String, String>) -> Result<Box<dyn Step>, Fault> {
     let mut new: Vec<&String> = names.values().collect();
     new.sort_unstable();
     match new.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(twice) => Err(fault("/rename", format!("two fields become `{}`; write other names", twice[0]))),
+        Some(twice) => {
+            Err(fault("/rename", format!("two fields become `{}`; write other names", twice[0])))
+        }
         None => Ok(Box::new(Rename(pairs(names)))),
     }
 }
 
-fn casts(types: &BTreeMap<String, CastType>) -> Result<Vec<(Arc<str>, millstream_parsers::Type)>, Fault> {
+fn casts(
+    types: &BTreeMap<String, CastType>,
+) -> Result<Vec<(Arc<str>, millstream_parsers::Type)>, Fault> {
     let cast = |(name, kind): (&String, &CastType)| match name.as_str() {
         "message" => Err(fault("/cast/message", "the line is text; copy it into a field first")),
         _ => Ok((name.as_str().into(), of_config(kind, &format!("/cast/{name}"))?)),
@@ -320,14 +328,19 @@ impl SplitConfig {
     fn step(&self) -> Result<Box<dyn Step>, Fault> {
         let (field, delimiter) = (self.field.clone(), self.delimiter.clone());
         if delimiter.is_empty() {
-            return Err(fault("/split/delimiter", "an empty text is everywhere; write for example \"/\""));
+            return Err(fault(
+                "/split/delimiter",
+                "an empty text is everywhere; write for example \"/\"",
+            ));
         }
         match (&self.to, &self.into) {
             (Some(to), None) if !to.is_empty() => {
                 let to = to.iter().map(|name| name.as_str().into()).collect();
                 Ok(Box::new(Split { field, delimiter, to }))
             }
-            (None, Some(into)) => Ok(Box::new(SplitInto { field, delimiter, into: into.as_str().into() })),
+            (None, Some(into)) => {
+                Ok(Box::new(SplitInto { field, delimiter, into: into.as_str().into() }))
+            }
             _ => Err(fault("/split", "needs one of `to` and `into`; write for example to: [a, b]")),
         }
     }

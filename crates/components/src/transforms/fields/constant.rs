@@ -17,7 +17,8 @@ impl Step for Rename {
             batch.fields = renamed.into();
             return;
         }
-        let renamed = self.0.iter().filter_map(|(old, new)| Some(take(batch, old)?.named(new.clone())));
+        let renamed =
+            self.0.iter().filter_map(|(old, new)| Some(take(batch, old)?.named(new.clone())));
         let renamed: Vec<Column> = renamed.collect();
         renamed.into_iter().for_each(|column| put(batch, column));
     }
@@ -26,13 +27,16 @@ impl Step for Rename {
 impl Rename {
     /// The columns in their order, unless one takes the place of another.
     fn in_place(&self, batch: &Batch) -> Option<Vec<Column>> {
-        let new = |name: &str| self.0.iter().find(|(old, _)| old == name).map(|(_, new)| new.clone());
-        let named =
-            |column: &Column| new(&column.name).map_or_else(|| column.clone(), |name| column.named(name));
+        let new =
+            |name: &str| self.0.iter().find(|(old, _)| old == name).map(|(_, new)| new.clone());
+        let named = |column: &Column| {
+            new(&column.name).map_or_else(|| column.clone(), |name| column.named(name))
+        };
         let renamed: Vec<Column> = batch.fields.iter().map(named).collect();
         let mut names = HashSet::new();
         let is_plain = self.0.iter().all(|(old, new)| old != MESSAGE && **new != *MESSAGE);
-        (is_plain && renamed.iter().all(|column| names.insert(column.name.clone()))).then_some(renamed)
+        (is_plain && renamed.iter().all(|column| names.insert(column.name.clone())))
+            .then_some(renamed)
     }
 }
 
@@ -75,7 +79,8 @@ pub struct Copy(pub Vec<(String, Arc<str>)>);
 
 impl Step for Copy {
     fn apply(&self, batch: &mut Batch, _: &mut Noted) {
-        let copies = self.0.iter().filter_map(|(from, to)| Some(column(batch, from)?.named(to.clone())));
+        let copies =
+            self.0.iter().filter_map(|(from, to)| Some(column(batch, from)?.named(to.clone())));
         let copies: Vec<Column> = copies.collect();
         copies.into_iter().for_each(|column| put(batch, column));
     }
@@ -117,7 +122,9 @@ impl Value {
                 for segment in batch.segments.iter() {
                     let per_row = template.per_row(batch);
                     let mut cell: Option<Cell> = None;
-                    for (begin, end) in batch.runs(segment.first_row, segment.first_row + segment.rows) {
+                    for (begin, end) in
+                        batch.runs(segment.first_row, segment.first_row + segment.rows)
+                    {
                         for row in begin..end {
                             if per_row || cell.is_none() {
                                 text.clear();

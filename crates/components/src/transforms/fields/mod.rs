@@ -1,7 +1,7 @@
 //! Transform `fields`: renames, drops, sets and changes fields, step by step.
 //!
-//! A step works on columns where it can: to rename, to drop and to copy costs nothing per row. Values that
-//! stay the same keep their place in the block.
+//! A step works on columns where it can: to rename, to drop and to copy costs nothing per row.
+//! Values that stay the same keep their place in the block.
 
 mod config;
 mod constant;
@@ -12,8 +12,8 @@ mod typed;
 mod url;
 
 pub use config::{
-    Algorithm, CastType, Constant, FieldsConfig, HashConfig, JoinConfig, LookupConfig, Query, SetConfig,
-    SplitConfig, StepConfig, SubstringConfig, UrlConfig,
+    Algorithm, CastType, Constant, FieldsConfig, HashConfig, JoinConfig, LookupConfig, Query,
+    SetConfig, SplitConfig, StepConfig, SubstringConfig, UrlConfig,
 };
 
 use crate::on_error::{Failed, OnError};
@@ -95,8 +95,8 @@ fn rows(batch: &Batch) -> impl Iterator<Item = usize> + '_ {
     batch.runs(0, batch.rows()).flat_map(|(begin, end)| begin..end)
 }
 
-/// Makes field `to` of field `from`: `make` gives the cell for each value, which may point into the bytes of
-/// the old one or be pushed into the builder. Without a change nothing is copied.
+/// Makes field `to` of field `from`: `make` gives the cell for each value, which may point into the
+/// bytes of the old one or be pushed into the builder. Without a change nothing is copied.
 fn change(
     batch: &mut Batch,
     from: &str,
@@ -126,8 +126,8 @@ fn change(
     }
 }
 
-/// The text of a value, and a cell for it whose bytes are just that: escapes are read first. `None` where
-/// there is no text: no value, `null`.
+/// The text of a value, and a cell for it whose bytes are just that: escapes are read first. `None`
+/// where there is no text: no value, `null`.
 fn plain<'a>(
     made: &mut ColumnBuilder,
     cell: Cell,

@@ -16,7 +16,8 @@ impl Step for Split {
     fn apply(&self, batch: &mut Batch, _: &mut Noted) {
         let Some(source) = column(batch, &self.field) else { return };
         // The first piece may take the place of the field itself: so all of them are made before.
-        let made: Vec<Column> = (0..self.to.len()).map(|index| self.piece(batch, &source, index)).collect();
+        let made: Vec<Column> =
+            (0..self.to.len()).map(|index| self.piece(batch, &source, index)).collect();
         made.into_iter().for_each(|column| put(batch, column));
     }
 }
@@ -83,7 +84,8 @@ pub struct Join {
 
 impl Step for Join {
     fn apply(&self, batch: &mut Batch, _: &mut Noted) {
-        let columns: Vec<Column> = self.fields.iter().filter_map(|name| column(batch, name)).collect();
+        let columns: Vec<Column> =
+            self.fields.iter().filter_map(|name| column(batch, name)).collect();
         let mut made = ColumnBuilder::new(batch.rows());
         let mut text = Vec::new();
         for row in rows(batch) {

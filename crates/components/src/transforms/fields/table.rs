@@ -41,11 +41,13 @@ impl Table {
         self.values.len() - 1
     }
 
-    /// Adds the lines of a CSV file, `key,value` each. The message says what is wrong with which line.
+    /// Adds the lines of a CSV file, `key,value` each. The message says what is wrong with which
+    /// line.
     pub fn read(&mut self, path: &Path) -> Result<(), String> {
         let shown = path.display();
         let mut text = Vec::new();
-        let file = File::open(path).map_err(|error| format!("{shown} cannot be opened: {error}"))?;
+        let file =
+            File::open(path).map_err(|error| format!("{shown} cannot be opened: {error}"))?;
         let read = file.take(FILE_BYTES_MAX + 1).read_to_end(&mut text);
         read.map_err(|error| format!("{shown} cannot be read: {error}"))?;
         if text.len() as u64 > FILE_BYTES_MAX {
@@ -57,8 +59,8 @@ impl Table {
                 continue;
             }
             let number = number + 1;
-            let pair =
-                cut(line).ok_or_else(|| format!("{shown}, line {number}: no `key,value`; write both"))?;
+            let pair = cut(line)
+                .ok_or_else(|| format!("{shown}, line {number}: no `key,value`; write both"))?;
             self.values.push((CellKind::Text, pair.1));
             self.keys.insert(pair.0, self.values.len() - 1);
         }

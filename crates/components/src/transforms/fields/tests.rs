@@ -66,7 +66,11 @@ use CellKind::{Array, Escaped, Int, Null, Object, Text, Time, True};
 #[test]
 fn fields_are_renamed_dropped_kept_and_copied() {
     let fields = &[("a", Text, "1"), ("b", Int, "2"), ("c.d", True, "")];
-    check(json!([{ "rename": { "a": "b", "b": "a", "no": "x" } }]), fields, &["b=1", "a=Int 2", "c.d=True "]);
+    check(
+        json!([{ "rename": { "a": "b", "b": "a", "no": "x" } }]),
+        fields,
+        &["b=1", "a=Int 2", "c.d=True "],
+    );
     check(json!([{ "rename": { "c.d": "e" } }]), fields, &["a=1", "b=Int 2", "e=True "]);
     check(json!([{ "rename": { "a": "b" } }]), fields, &["b=1", "c.d=True "]);
     check(json!([{ "drop": ["a", "no"] }]), fields, &["b=Int 2", "c.d=True "]);
@@ -91,7 +95,9 @@ fn what_is_moved_or_cut_is_not_copied() {
     ]);
     let batch = stepped(steps, batch);
     assert_eq!(shown(&batch, 0), ["p=/Index  ", "q=/Index", "r=Index", "x=/In", "y=ex"]);
-    assert!(batch.fields.iter().all(|column| column.own().is_empty() && !column.cells()[0].is_own()));
+    assert!(
+        batch.fields.iter().all(|column| column.own().is_empty() && !column.cells()[0].is_own())
+    );
 }
 
 #[test]
@@ -105,8 +111,10 @@ fn the_message_is_a_field_too() {
     let changed = stepped(json!([{ "upper": ["message"] }]), of("line\n", &[]));
     assert_eq!(changed.text(0), b"LINE");
     let fields = &[("n", Int, "7")];
-    let set =
-        stepped(json!([{ "drop": ["message"] }, { "rename": { "n": "message" } }]), of("line\n", fields));
+    let set = stepped(
+        json!([{ "drop": ["message"] }, { "rename": { "n": "message" } }]),
+        of("line\n", fields),
+    );
     assert!(set.is_shown(0) && set.text(0) == b"7" && set.fields.is_empty());
 }
 
@@ -125,8 +133,12 @@ fn a_value_is_put_once_and_templates_are_of_the_event_before() {
 
 #[test]
 fn letters_and_white_space() {
-    let fields =
-        &[("a", Text, " ÄbC\t"), ("b", Escaped, r"A\n\u0041"), ("n", Int, "1"), ("e", Escaped, " X ")];
+    let fields = &[
+        ("a", Text, " ÄbC\t"),
+        ("b", Escaped, r"A\n\u0041"),
+        ("n", Int, "1"),
+        ("e", Escaped, " X "),
+    ];
     check(
         json!([{ "lower": ["a", "b", "n", "e"] }]),
         fields,
@@ -169,12 +181,21 @@ fn pieces_of_a_text() {
     check(split(json!(["a", "b"])), &[("x", Text, "1/2/3")], &["x=1/2/3", "a=1", "b=2/3"]);
     check(split(json!(["x", "b", "c"])), &[("x", Text, "1/2")], &["x=1", "b=2"]);
     check(split(json!(["a"])), &[("x", Text, "1/2")], &["x=1/2", "a=1/2"]);
-    check(split(json!(["a", "b"])), &[("x", Escaped, r"\u0041\/2")], &[r"x=Escaped \u0041\/2", "a=A", "b=2"]);
+    check(
+        split(json!(["a", "b"])),
+        &[("x", Escaped, r"\u0041\/2")],
+        &[r"x=Escaped \u0041\/2", "a=A", "b=2"],
+    );
     check(split(json!(["a"])), &[("x", Null, "")], &["x=Null "]);
     let into = json!([{ "split": { "field": "x", "delimiter": ", ", "into": "l" } }]);
-    check(into.clone(), &[("x", Text, "a, \"b\", ")], &["x=a, \"b\", ", r#"l=Array ["a","\"b\"",""]"#]);
+    check(
+        into.clone(),
+        &[("x", Text, "a, \"b\", ")],
+        &["x=a, \"b\", ", r#"l=Array ["a","\"b\"",""]"#],
+    );
     let fields = &[("a", Text, "x"), ("n", Int, "1"), ("z", Null, "")];
-    let join = |fields: Json| json!([{ "join": { "fields": fields, "delimiter": "-", "to": "j" } }]);
+    let join =
+        |fields: Json| json!([{ "join": { "fields": fields, "delimiter": "-", "to": "j" } }]);
     check(join(json!(["a", "no", "z", "n"])), fields, &["a=x", "n=Int 1", "z=Null ", "j=x-1"]);
     check(join(json!(["no"])), &[], &[]);
 }
@@ -187,23 +208,40 @@ fn types_are_those_of_parse_and_what_does_not_fit_is_null() {
         &[("s", Text, "007"), ("f", Text, "0.5")],
         &["s=Int 7", "f=Float 0.5"],
     );
-    check(cast(json!({ "s": "text", "b": "text" })), &[("s", Int, "7"), ("b", True, "")], &["s=7", "b=true"]);
+    check(
+        cast(json!({ "s": "text", "b": "text" })),
+        &[("s", Int, "7"), ("b", True, "")],
+        &["s=7", "b=true"],
+    );
     check(cast(json!({ "s": "int" })), &[("s", Escaped, r"\u0037")], &["s=Int 7"]);
     check(cast(json!({ "n": "int", "no": "int" })), &[("n", Null, "")], &["n=Null "]);
     let time = json!({ "t": { "type": "timestamp", "format": "%Y-%m-%d %H:%M" } });
-    check(cast(time.clone()), &[("t", Text, "2000-02-29 12:30")], &["t=Time 2000-02-29T12:30:00.000Z"]);
-    check(cast(time), &[("t", Time, "2000-02-29T12:00:00.000Z")], &["t=Time 2000-02-29T12:00:00.000Z"]);
+    check(
+        cast(time.clone()),
+        &[("t", Text, "2000-02-29 12:30")],
+        &["t=Time 2000-02-29T12:30:00.000Z"],
+    );
+    check(
+        cast(time),
+        &[("t", Time, "2000-02-29T12:00:00.000Z")],
+        &["t=Time 2000-02-29T12:00:00.000Z"],
+    );
     for (on_error, outputs) in [("pass", &[0][..]), ("drop", &[0]), ("reject", &[1, 0])] {
         let options = json!({ "steps": cast(json!({ "s": "int" })), "on_error": on_error });
         let (batches, counters) = applied(options, of("x\n", &[("s", Text, "no")]));
-        assert_eq!(batches.iter().map(|(output, _)| *output).collect::<Vec<_>>(), outputs, "{on_error}");
+        assert_eq!(
+            batches.iter().map(|(output, _)| *output).collect::<Vec<_>>(),
+            outputs,
+            "{on_error}"
+        );
         let main = &batches.iter().find(|(output, _)| *output == 0).unwrap().1;
         assert_eq!(
             (shown(main, 0), main.events()),
             (vec!["s=Null ".to_owned()], usize::from(on_error == "pass"))
         );
         let snapshot = counters.snapshot();
-        let counted = if on_error == "drop" { snapshot.dropped_events } else { snapshot.noted_events };
+        let counted =
+            if on_error == "drop" { snapshot.dropped_events } else { snapshot.noted_events };
         assert_eq!(counted.into_iter().collect::<Vec<_>>(), [("bad_type", 1)]);
     }
 }
@@ -231,8 +269,10 @@ fn hashes_are_the_known_ones() {
     let hash = |more: Json| {
         let mut options = json!({ "field": "x", "to": "h" });
         options.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        let batch =
-            stepped(json!([{ "hash": options }]), of("x\n", &[("x", Text, "what do ya want for nothing?")]));
+        let batch = stepped(
+            json!([{ "hash": options }]),
+            of("x\n", &[("x", Text, "what do ya want for nothing?")]),
+        );
         shown(&batch, 0)[1].clone()
     };
     // RFC 4231, test case 2.
@@ -250,7 +290,8 @@ fn the_parts_of_urls() {
     let url = |text: &str, more: Json| {
         let mut options = json!({ "field": "u", "prefix": "" });
         options.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        shown(&stepped(json!([{ "url": options }]), of("x\n", &[("u", Text, text)])), 0)[1..].join(" ")
+        shown(&stepped(json!([{ "url": options }]), of("x\n", &[("u", Text, text)])), 0)[1..]
+            .join(" ")
     };
     let whole = "scheme=https host=[::1] port=Int 8443 path=/a/b query=q=1&r fragment=top";
     assert_eq!(url("https://user:pw@[::1]:8443/a/b?q=1&r#top", json!({})), whole);
@@ -275,8 +316,12 @@ fn the_parts_of_urls() {
 fn rows_that_are_out_stay_as_they_are() {
     let mut batch = of("a\nb\n", &[("x", Text, "Ab")]);
     batch.select_range(1, 2);
-    let batch = stepped(json!([{ "lower": ["x"] }, { "hash": { "field": "x", "to": "y" } }]), batch);
-    assert_eq!((&shown(&batch, 0)[..], shown(&batch, 1)[0].as_str()), (&["x=Ab".to_owned()][..], "x=ab"));
+    let batch =
+        stepped(json!([{ "lower": ["x"] }, { "hash": { "field": "x", "to": "y" } }]), batch);
+    assert_eq!(
+        (&shown(&batch, 0)[..], shown(&batch, 1)[0].as_str()),
+        (&["x=Ab".to_owned()][..], "x=ab")
+    );
 }
 
 /// Every step on every kind of cell, with bytes that are no UTF-8.
@@ -294,7 +339,8 @@ fn hostile_values_do_no_harm() {
         { "set": { "h": "{{ x }}", "message": "{{ x }}" } },
         { "cast": { "x": "int" } },
     ]);
-    let kinds = [Text, Escaped, Object, Array, Int, Time, True, Null, CellKind::Members, CellKind::False];
+    let kinds =
+        [Text, Escaped, Object, Array, Int, Time, True, Null, CellKind::Members, CellKind::False];
     let texts: [&[u8]; 5] = [b"\xC3\xA4\xFF/\x80 ", b"\\u00", b"a\\", b"h://\xFF?%f=%\xFF&=#", b""];
     for (kind, text) in kinds.iter().flat_map(|kind| texts.map(|text| (*kind, text))) {
         let mut batch = of("x\n", &[]);
@@ -338,7 +384,10 @@ fn what_is_wrong_is_said_with_what_to_write_instead() {
     for (step, pointer, message) in all {
         let config: FieldsConfig = serde_json::from_value(json!({ "steps": [step] })).unwrap();
         let [(found, text)] = &config.check()[..] else { panic!("one fault") };
-        assert!(found == pointer && text.starts_with(message) && !text.contains("s3cr"), "{found}: {text}");
+        assert!(
+            found == pointer && text.starts_with(message) && !text.contains("s3cr"),
+            "{found}: {text}"
+        );
     }
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("bad.csv");

@@ -36,7 +36,8 @@ impl Edit {
             Edit::Lower => bytes.iter().any(|byte| byte.is_ascii_uppercase() || *byte >= 0x80),
             Edit::Upper => bytes.iter().any(|byte| byte.is_ascii_lowercase() || *byte >= 0x80),
             Edit::Trim => {
-                let is_end = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_whitespace());
+                let is_end =
+                    |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_whitespace());
                 is_end(bytes.first()) || is_end(bytes.last())
             }
         };
@@ -102,14 +103,17 @@ impl Substring {
         let chars = if is_ascii { text.len() } else { text.iter().filter(is_start).count() };
         let from = match usize::try_from(self.from) {
             Ok(from) => from.min(chars),
-            Err(_) => chars.saturating_sub(usize::try_from(self.from.unsigned_abs()).unwrap_or(usize::MAX)),
+            Err(_) => chars
+                .saturating_sub(usize::try_from(self.from.unsigned_abs()).unwrap_or(usize::MAX)),
         };
-        let length = self.length.map_or(usize::MAX, |length| usize::try_from(length).unwrap_or(usize::MAX));
+        let length =
+            self.length.map_or(usize::MAX, |length| usize::try_from(length).unwrap_or(usize::MAX));
         let to = from.saturating_add(length).min(chars);
         if is_ascii {
             return (from, to);
         }
-        let mut starts = text.iter().enumerate().filter(|(_, byte)| **byte & 0xC0 != 0x80).map(|(at, _)| at);
+        let mut starts =
+            text.iter().enumerate().filter(|(_, byte)| **byte & 0xC0 != 0x80).map(|(at, _)| at);
         let start = if from == 0 { Some(0) } else { starts.clone().nth(from) };
         let end = if to == chars { None } else { starts.nth(to) };
         let start = start.unwrap_or(text.len());

@@ -42,8 +42,10 @@ fn cast(batch: &mut Batch, name: &Arc<str>, kind: &Type, noted: &mut Noted) {
         if cell.kind() != CellKind::Text {
             continue;
         }
-        let is_kept = source.cells()[row].kind() == CellKind::Time && matches!(kind, Type::Timestamp(_));
-        let new = match kind.cast(texts.bytes(&batch.block, cell), cell, batch.read_ns, &mut fields) {
+        let is_kept =
+            source.cells()[row].kind() == CellKind::Time && matches!(kind, Type::Timestamp(_));
+        let new = match kind.cast(texts.bytes(&batch.block, cell), cell, batch.read_ns, &mut fields)
+        {
             Some(new) => new,
             None if is_kept => cell.with_kind(CellKind::Time),
             None => {

@@ -48,7 +48,8 @@ impl Step for Url {
                 let kind = if is_number { CellKind::Int } else { CellKind::Text };
                 columns[part].set(row, cell.part(kind, start, end - start));
                 if part == QUERY && self.parameters {
-                    noted.left_out += take_parameters(&text[start..end], row, batch.rows(), &mut parameters);
+                    noted.left_out +=
+                        take_parameters(&text[start..end], row, batch.rows(), &mut parameters);
                 }
             }
         }
@@ -90,14 +91,19 @@ fn parts(text: &[u8]) -> [Option<(usize, usize)>; PARTS.len()] {
     }
     let mut path = 0;
     let is_scheme = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-.".contains(byte);
-    if let Some(at) =
-        memchr::memmem::find(&text[..end], b"://").filter(|at| *at > 0 && text[..*at].iter().all(is_scheme))
+    if let Some(at) = memchr::memmem::find(&text[..end], b"://")
+        .filter(|at| *at > 0 && text[..*at].iter().all(is_scheme))
     {
         found[0] = Some((0, at));
         path = find(at + 3, end, b'/').unwrap_or(end);
-        let host =
-            text[at + 3..path].iter().rposition(|byte| *byte == b'@').map_or(at + 3, |sign| at + 4 + sign);
-        let colon = text[host..path].iter().rposition(|byte| matches!(byte, b':' | b']')).map(|at| at + host);
+        let host = text[at + 3..path]
+            .iter()
+            .rposition(|byte| *byte == b'@')
+            .map_or(at + 3, |sign| at + 4 + sign);
+        let colon = text[host..path]
+            .iter()
+            .rposition(|byte| matches!(byte, b':' | b']'))
+            .map(|at| at + host);
         let colon = colon.filter(|at| text[*at] == b':');
         found[1] = Some((host, colon.unwrap_or(path))).filter(|(start, end)| start < end);
         let port = colon.map(|at| (at + 1, path));

@@ -11,11 +11,14 @@ use std::sync::Arc;
 
 /// Lines of two files, of which only the first has an attribute `pod`; the source has `env`.
 fn of(first: &str, second: &str) -> Batch {
-    let rows =
-        [Rows { name: "/a.log", text: first.as_bytes() }, Rows { name: "/b.log", text: second.as_bytes() }];
+    let rows = [
+        Rows { name: "/a.log", text: first.as_bytes() },
+        Rows { name: "/b.log", text: second.as_bytes() },
+    ];
     let mut batch = batch(&rows, 1000, &Grant::new(1 << 30), &Ledger::new());
     let map = |key: &str, value: &str| [(key.to_owned(), value.to_owned())].into();
-    batch.source = Arc::new(SourceInfo { attributes: map("env", "prod"), ..(*batch.source).clone() });
+    batch.source =
+        Arc::new(SourceInfo { attributes: map("env", "prod"), ..(*batch.source).clone() });
     let mut segments = batch.segments.to_vec();
     segments[0].origin = Arc::new(Origin::new(1, "/a.log").with_attributes(map("pod", "web-1")));
     batch.segments = segments.into();
@@ -62,7 +65,11 @@ fn rows_without_an_answer_are_dropped_and_counted_by_reason() {
     let mut out = Outputs::default();
     make().apply(of("1\n2\n", "3\n"), &mut out).unwrap();
     let said = "3 of 3 events have no answer to `stauts >= 500`: missing_field";
-    assert!(out.warning.as_deref().is_some_and(|warning| warning.starts_with(said)), "{:?}", out.warning);
+    assert!(
+        out.warning.as_deref().is_some_and(|warning| warning.starts_with(said)),
+        "{:?}",
+        out.warning
+    );
     let (rows, counters) = kept("message > 5", of("1\n2\n", "3\n"));
     assert_eq!((rows, counters.snapshot().noted_events["type_error"]), (vec![], 3));
     let (rows, counters) = kept("int(message) / 0 == 1", of("1\n2\n", "3\n"));

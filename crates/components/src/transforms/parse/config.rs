@@ -13,8 +13,8 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Declares the options of `parse` and those of one of its formats: a format can be given alone, or as
-/// one of several.
+/// Declares the options of `parse` and those of one of its formats: a format can be given alone, or
+/// as one of several.
 macro_rules! options {
     ($($(#[$docs:meta])* $key:ident: $kind:ty,)*) => {
         /// Options of transform `parse`.
@@ -22,7 +22,8 @@ macro_rules! options {
         #[serde(deny_unknown_fields)]
         pub struct ParseConfig {
             $($(#[$docs])* pub $key: $kind,)*
-            /// Formats that are tried in this order, each with its own options; instead of `format`.
+            /// Formats that are tried in this order, each with its own options; instead of
+            /// `format`.
             pub formats: Option<Vec<FormConfig>>,
             /// The field that is taken apart.
             #[serde(default = "message")]
@@ -68,7 +69,8 @@ options! {
     /// Of `delimited`: the names of the fields in their order. Of `json`: the only keys that become
     /// fields.
     fields: Option<Vec<FieldConfig>>,
-    /// Of `delimited`: what stands between two fields. Of `key_value`: what stands between two pairs.
+    /// Of `delimited`: what stands between two fields. Of `key_value`: what stands between two
+    /// pairs.
     delimiter: Option<String>,
     /// Of `key_value`: what stands between a key and its value.
     key_value_delimiter: Option<String>,
@@ -202,8 +204,9 @@ impl ParseConfig {
         match &self.formats {
             None => vec![(String::new(), self.form())],
             Some(list) => {
-                let pointer =
-                    |(index, form): (usize, &FormConfig)| (format!("/formats/{index}"), form.clone());
+                let pointer = |(index, form): (usize, &FormConfig)| {
+                    (format!("/formats/{index}"), form.clone())
+                };
                 // What stands beside them belongs to none of them.
                 let beside = (String::new(), FormConfig { format: Format::None, ..self.form() });
                 std::iter::once(beside).chain(list.iter().enumerate().map(pointer)).collect()
@@ -230,8 +233,9 @@ impl ParseConfig {
 
     /// The time as it is configured, or else as the formats have it.
     fn times(&self, parsers: &[Box<dyn Parser>]) -> Result<Vec<TimeField>, (String, String)> {
-        let reader =
-            |spec: TimeSpec| spec.reader().map_err(|(key, message)| (format!("/time{key}"), message));
+        let reader = |spec: TimeSpec| {
+            spec.reader().map_err(|(key, message)| (format!("/time{key}"), message))
+        };
         if let Some(time) = &self.time {
             let field = time.field.as_deref().map(Arc::from);
             let (reader, keep) = (reader(time.spec())?, time.keep);
@@ -239,7 +243,8 @@ impl ParseConfig {
             return Ok(vec![TimeField { field, reader, keep, is_required: true }]);
         }
         let mut of_formats: Vec<(Arc<str>, Vec<String>)> = Vec::new();
-        for TimeOfFormat { name, format } in parsers.iter().filter_map(|parser| parser.time_field()) {
+        for TimeOfFormat { name, format } in parsers.iter().filter_map(|parser| parser.time_field())
+        {
             match of_formats.iter_mut().find(|(known, _)| *known == name) {
                 Some((_, formats)) => formats.push(format.to_string()),
                 None => of_formats.push((name, vec![format.to_string()])),
@@ -254,8 +259,12 @@ impl ParseConfig {
 
     fn time_faults(&self) -> Faults {
         let Some(time) = &self.time else { return Vec::new() };
-        let mut faults: Faults =
-            time.spec().faults().into_iter().map(|(key, message)| (format!("/time{key}"), message)).collect();
+        let mut faults: Faults = time
+            .spec()
+            .faults()
+            .into_iter()
+            .map(|(key, message)| (format!("/time{key}"), message))
+            .collect();
         if time.keep && time.field.is_none() {
             faults.push(("/time/keep".into(), "keeps a field; write time.field as well".into()));
         }
@@ -268,7 +277,10 @@ impl ParseConfig {
     fn without_format(&self) -> Faults {
         let keys = [("/keep", self.keep.is_some()), ("/field", self.field != "message")];
         let message = "is of what is taken apart; remove it, or write for example format: json";
-        keys.into_iter().filter(|(_, given)| *given).map(|(key, _)| (key.into(), message.into())).collect()
+        keys.into_iter()
+            .filter(|(_, given)| *given)
+            .map(|(key, _)| (key.into(), message.into()))
+            .collect()
     }
 }
 
@@ -290,13 +302,17 @@ impl Component for ParseConfig {
             ));
         }
         if self.formats.as_ref().is_some_and(Vec::is_empty) {
-            faults.push(("/formats".into(), "has no format; write for example [{ format: json }]".into()));
+            faults.push((
+                "/formats".into(),
+                "has no format; write for example [{ format: json }]".into(),
+            ));
         }
         if faults.is_empty() && parsers.is_empty() {
             faults.extend(self.without_format());
         }
         if faults.is_empty() && parsers.is_empty() && self.time.is_none() {
-            let message = "does nothing; write for example format: json, or time: { format: iso8601 }";
+            let message =
+                "does nothing; write for example format: json, or time: { format: iso8601 }";
             faults.push((String::new(), message.into()));
         }
         faults
@@ -313,8 +329,11 @@ impl TransformComponent for ParseConfig {
         if let Some((key, message)) = faults.into_iter().next() {
             return Err(BuildError(format!("{key}: {message}")));
         }
-        let times = self.times(&parsers).map_err(|(key, message)| BuildError(format!("{key}: {message}")))?;
-        let keep = self.keep.unwrap_or(if parsers.is_empty() { Keep::Always } else { Keep::OnError });
+        let times = self
+            .times(&parsers)
+            .map_err(|(key, message)| BuildError(format!("{key}: {message}")))?;
+        let keep =
+            self.keep.unwrap_or(if parsers.is_empty() { Keep::Always } else { Keep::OnError });
         let field = (self.field != "message").then(|| self.field.as_str().into());
         let formats: Arc<[String]> = self.names().into();
         let (parsers, on_error) = (Arc::new(std::sync::Mutex::new(parsers)), self.on_error);

@@ -3,8 +3,8 @@
 use super::config::{EscapeName, FieldConfig, FormConfig, FormattedType, TypeConfig, TypeName};
 use millstream_parsers::{
     Access, AccessConfig, Cri, Delimited, DelimitedConfig, Docker, Escape, Grok, GrokConfig, Json,
-    JsonConfig, KeyValue, KeyValueConfig, Parser, Regex, RegexConfig, Server, Syslog, SyslogConfig, Type,
-    Unequal,
+    JsonConfig, KeyValue, KeyValueConfig, Parser, Regex, RegexConfig, Server, Syslog, SyslogConfig,
+    Type, Unequal,
 };
 use millstream_timestamps::Format as TimeFormat;
 use millstream_zones::zone;
@@ -86,7 +86,8 @@ impl Form<'_> {
         let names = |(name, _): (Arc<str>, _)| name.to_string();
         let fields = self.fields()?.into_iter();
         let typed = fields.clone().filter_map(|(name, kind)| Some((name, kind?)));
-        let types = typed.chain(self.types()?).map(|(name, kind)| (name.to_string(), kind)).collect();
+        let types =
+            typed.chain(self.types()?).map(|(name, kind)| (name.to_string(), kind)).collect();
         let config = JsonConfig {
             flatten: self.0.flatten.unwrap_or(false),
             fields: fields.map(names).collect(),
@@ -98,7 +99,9 @@ impl Form<'_> {
 
     fn pattern(&self, example: &str) -> Result<String, Fault> {
         let pattern = self.0.pattern.clone();
-        pattern.ok_or_else(|| fault("", format!("has no pattern; write for example pattern: '{example}'")))
+        pattern.ok_or_else(|| {
+            fault("", format!("has no pattern; write for example pattern: '{example}'"))
+        })
     }
 
     fn regex(&self) -> Result<Regex, Fault> {
@@ -130,7 +133,12 @@ impl Form<'_> {
         for (name, kind) in types {
             match fields.iter_mut().find(|(field, _)| *field == name) {
                 Some((_, of)) => *of = Some(kind),
-                None => return Err(fault(&format!("/types/{name}"), "is none of the fields; add it there")),
+                None => {
+                    return Err(fault(
+                        &format!("/types/{name}"),
+                        "is none of the fields; add it there",
+                    ));
+                }
             }
         }
         let quotes = form.quotes.unwrap_or(form.format != Format::Tsv);
@@ -158,7 +166,10 @@ impl Form<'_> {
         };
         let config = KeyValueConfig {
             field_delimiter: form.delimiter.clone().unwrap_or(base.field_delimiter),
-            key_value_delimiter: form.key_value_delimiter.clone().unwrap_or(base.key_value_delimiter),
+            key_value_delimiter: form
+                .key_value_delimiter
+                .clone()
+                .unwrap_or(base.key_value_delimiter),
             quote: form.quotes.map_or(base.quote, |quotes| quotes.then_some(b'"')),
             bare: base.bare,
             types: self.types()?,
@@ -221,7 +232,8 @@ impl Form<'_> {
         for (key, is_there, formats) in keys {
             if is_there && !formats.contains(&form.format) {
                 let of: Vec<String> = formats.iter().map(|format| format.to_string()).collect();
-                let message = format!("belongs to format {}; remove it, or change the format", of.join(", "));
+                let message =
+                    format!("belongs to format {}; remove it, or change the format", of.join(", "));
                 return Err((format!("/{key}"), message));
             }
         }
@@ -261,7 +273,10 @@ pub fn of_config(kind: &TypeConfig, pointer: &str) -> Result<Type, Fault> {
 
 fn of_name(kind: TypeName, format: Option<&str>, pointer: &str) -> Result<Type, Fault> {
     if format.is_some() && kind != TypeName::Timestamp {
-        return Err((format!("{pointer}/format"), "only a timestamp has a format; remove it".into()));
+        return Err((
+            format!("{pointer}/format"),
+            "only a timestamp has a format; remove it".into(),
+        ));
     }
     Ok(match kind {
         TypeName::Text => Type::Text,
@@ -271,7 +286,9 @@ fn of_name(kind: TypeName, format: Option<&str>, pointer: &str) -> Result<Type, 
         TypeName::Ip => Type::Ip,
         TypeName::Timestamp => {
             let format = TimeFormat::new(format.unwrap_or("iso8601"), None);
-            Type::Timestamp(Arc::new(format.map_err(|message| (format!("{pointer}/format"), message))?))
+            Type::Timestamp(Arc::new(
+                format.map_err(|message| (format!("{pointer}/format"), message))?,
+            ))
         }
     })
 }

@@ -4,15 +4,17 @@ mod config;
 mod form;
 
 pub use config::{
-    EscapeName, FieldConfig, FormConfig, FormattedType, ParseConfig, TimeConfig, TypeConfig, TypeName,
-    TypedField,
+    EscapeName, FieldConfig, FormConfig, FormattedType, ParseConfig, TimeConfig, TypeConfig,
+    TypeName, TypedField,
 };
 pub use form::Format;
 pub(crate) use form::of_config;
 
 use crate::on_error::{Failed, OnError};
 use millstream_framing::{TimeReader, Unread};
-use millstream_model::{Batch, CellKind, Column, ComponentError, Map, Outputs, Selection, TIME_UNKNOWN};
+use millstream_model::{
+    Batch, CellKind, Column, ComponentError, Map, Outputs, Selection, TIME_UNKNOWN,
+};
 use millstream_parsers::{Failure, Fields, Input, Parser};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -61,7 +63,8 @@ struct Parse {
 impl Map for Parse {
     fn apply(&mut self, mut batch: Batch, out: &mut Outputs) -> Result<(), ComponentError> {
         let mut failed = Failed::default();
-        let source = (!self.parsers.is_empty()).then(|| self.take_apart(&mut batch, &mut failed, out));
+        let source =
+            (!self.parsers.is_empty()).then(|| self.take_apart(&mut batch, &mut failed, out));
         if !self.times.is_empty() {
             self.read_times(&mut batch, &mut failed);
         }
@@ -128,7 +131,8 @@ impl Parse {
 
     /// Why no format has a line: `json: not_json; logfmt: no_pairs`.
     fn reasons(&self, before: &[Failures], last: &Failure) -> String {
-        let earlier = before.iter().map(|failures| failures.get(&last.row).copied().unwrap_or_default());
+        let earlier =
+            before.iter().map(|failures| failures.get(&last.row).copied().unwrap_or_default());
         let all = self.formats.iter().zip(earlier.chain([last.reason]));
         let shown = all.take(REASONS_MAX).map(|(format, reason)| format!("{format}: {reason}"));
         let words = shown.collect::<Vec<_>>().join("; ");
@@ -165,7 +169,8 @@ type Failures = HashMap<usize, &'static str>;
 
 /// Those of each format but the last. What was taken before the first is none of them.
 fn by_row(before: &[Vec<Failure>]) -> Vec<Failures> {
-    let of = |list: &Vec<Failure>| list.iter().map(|failure| (failure.row, failure.reason)).collect();
+    let of =
+        |list: &Vec<Failure>| list.iter().map(|failure| (failure.row, failure.reason)).collect();
     before.iter().skip(1).map(of).collect()
 }
 
@@ -222,7 +227,8 @@ fn runs_of(failures: &[Failure]) -> Vec<(usize, usize)> {
 
 // Time.
 impl Parse {
-    /// Finds the times of the selected rows. A row that fails keeps what an earlier transform found.
+    /// Finds the times of the selected rows. A row that fails keeps what an earlier transform
+    /// found.
     fn read_times(&mut self, batch: &mut Batch, failed: &mut Failed) {
         let mut times = match &batch.time {
             Some(times) => times.to_vec(),
@@ -246,8 +252,14 @@ impl Parse {
 }
 
 impl TimeField {
-    /// Puts what is read into `times`; how many times there are, and the rows whose time cannot be read.
-    fn read(&mut self, batch: &Batch, times: &mut [i64], failed: &mut Failed) -> (usize, Vec<usize>) {
+    /// Puts what is read into `times`; how many times there are, and the rows whose time cannot be
+    /// read.
+    fn read(
+        &mut self,
+        batch: &Batch,
+        times: &mut [i64],
+        failed: &mut Failed,
+    ) -> (usize, Vec<usize>) {
         let column = match &self.field {
             None => Some(batch.message.clone()),
             Some(name) => batch.fields.get(name).cloned(),
@@ -263,7 +275,9 @@ impl TimeField {
                 // It was not asked for, or cannot be there: the line does not fit.
                 Err(None) if !self.is_required || unfit.value(row) => {}
                 Err(why) => {
-                    failed.explain(|| why.map_or("the field is not there".into(), |why| why.to_string()));
+                    failed.explain(|| {
+                        why.map_or("the field is not there".into(), |why| why.to_string())
+                    });
                     failed.add(row, "bad_time");
                     unread.push(row);
                 }
@@ -273,7 +287,12 @@ impl TimeField {
     }
 
     #[inline]
-    fn time(&mut self, batch: &Batch, column: Option<&Column>, row: usize) -> Result<i64, Option<Unread>> {
+    fn time(
+        &mut self,
+        batch: &Batch,
+        column: Option<&Column>,
+        row: usize,
+    ) -> Result<i64, Option<Unread>> {
         let column = column.ok_or(None)?;
         let cell = column.cells()[row];
         if !cell.is_present() {

@@ -48,13 +48,19 @@ fn the_time_begins_where_it_is_said_to_begin() {
     let begin = 951_827_696;
     assert_eq!(seconds(time(json!({})), "2000-02-29 12:34:56 x\n"), [begin]);
     assert_eq!(seconds(time(json!({ "after": "[" })), "a [2000-02-29 12:34:56] x\n"), [begin]);
-    assert_eq!(seconds(time(json!({ "after": "|", "nth": 3 })), "|a|b|2000-02-29 12:34:56\n"), [begin]);
+    assert_eq!(
+        seconds(time(json!({ "after": "|", "nth": 3 })), "|a|b|2000-02-29 12:34:56\n"),
+        [begin]
+    );
     assert_eq!(
         seconds(time(json!({ "after": "at=", "nth": 2 })), "at=1 at=2000-02-29 12:34:56 at=3\n"),
         [begin]
     );
     assert_eq!(
-        seconds(time(json!({ "timezone": "+02:00" })), "2000-02-29 12:34:56\n2000-02-29 12:34:57\n"),
+        seconds(
+            time(json!({ "timezone": "+02:00" })),
+            "2000-02-29 12:34:56\n2000-02-29 12:34:57\n"
+        ),
         [begin - 7200, begin - 7199]
     );
     // Nothing is skipped but what is said.
@@ -64,7 +70,8 @@ fn the_time_begins_where_it_is_said_to_begin() {
 #[test]
 fn a_place_and_several_formats_give_the_time() {
     let time = json!({ "format": ["%d.%m.%Y %T", "iso8601"], "timezone": "Europe/Berlin" });
-    let lines = "01.07.2026 12:00:00\n2026-01-01 12:00:00\n2026-10-25 02:30:00\n2026-07-01T12:00:00Z\n";
+    let lines =
+        "01.07.2026 12:00:00\n2026-01-01 12:00:00\n2026-10-25 02:30:00\n2026-07-01T12:00:00Z\n";
     let expected = [1_782_900_000, 1_767_265_200, 1_792_888_200, 1_782_907_200];
     assert_eq!(seconds(json!({ "time": time }), lines), expected);
 }
@@ -78,8 +85,7 @@ fn a_line_without_a_time_keeps_that_of_its_reading_and_is_counted() {
     let snapshot = counters.snapshot();
     assert_eq!(snapshot.noted_events.into_iter().collect::<Vec<_>>(), [("bad_time", 2)]);
     assert!(snapshot.dropped_events.is_empty());
-    let expected =
-        "2 of 4 events: bad_time: what stands before it is not in the line (/a.log offset 3): \"rubbish\"";
+    let expected = "2 of 4 events: bad_time: what stands before it is not in the line (/a.log offset 3): \"rubbish\"";
     assert_eq!(warning.as_deref(), Some(expected));
 }
 
@@ -88,8 +94,7 @@ fn a_batch_without_any_time_has_no_column_of_times() {
     let mut map = map(json!({ "time": { "format": "iso8601" } }));
     let (batch, _, warning) = applied(&mut *map, of("rubbish\n"));
     assert!(batch.time.is_none());
-    let expected =
-        "1 of 1 events: bad_time: does not fit the format from byte 0 on (/a.log offset 0): \"rubbish\"";
+    let expected = "1 of 1 events: bad_time: does not fit the format from byte 0 on (/a.log offset 0): \"rubbish\"";
     assert_eq!(warning.as_deref(), Some(expected));
     let (empty, _, warning) = applied(&mut *map, of(""));
     assert!(empty.time.is_none() && warning.is_none());
@@ -103,13 +108,17 @@ fn lines_without_a_time_are_dropped_if_that_is_wanted() {
     let (batch, counters, _) = applied(&mut *map, batch);
     let kept: Vec<_> = (0..5).filter(|row| batch.is_selected(*row)).collect();
     assert_eq!(kept, [0, 2, 4]);
-    assert_eq!(counters.snapshot().dropped_events.into_iter().collect::<Vec<_>>(), [("bad_time", 1)]);
+    assert_eq!(
+        counters.snapshot().dropped_events.into_iter().collect::<Vec<_>>(),
+        [("bad_time", 1)]
+    );
 }
 
 #[test]
 fn a_second_format_takes_what_the_first_did_not() {
     let (first, ..) = applied(&mut *map(json!({ "time": { "format": "epoch_s" } })), of("1\n@2\n"));
-    let (both, ..) = applied(&mut *map(json!({ "time": { "format": "epoch_s", "after": "@" } })), first);
+    let (both, ..) =
+        applied(&mut *map(json!({ "time": { "format": "epoch_s", "after": "@" } })), first);
     assert_eq!([both.event_ns(0), both.event_ns(1)], [1_000_000_000, 2_000_000_000]);
 }
 
@@ -126,10 +135,26 @@ fn what_is_wrong_is_said_with_what_to_write_instead() {
             "/types",
             "this format gives its fields",
         ),
-        (json!({ "format": "json", "pattern": "x" }), "/pattern", "belongs to format regex, grok; remove it"),
-        (json!({ "formats": [{ "format": "json" }], "pattern": "x" }), "/pattern", "belongs to format"),
-        (json!({ "formats": [{ "format": "json" }, { "format": "csv" }] }), "/formats/1", "has no fields"),
-        (json!({ "time": { "format": "iso8601" }, "keep": "never" }), "/keep", "is of what is taken apart"),
+        (
+            json!({ "format": "json", "pattern": "x" }),
+            "/pattern",
+            "belongs to format regex, grok; remove it",
+        ),
+        (
+            json!({ "formats": [{ "format": "json" }], "pattern": "x" }),
+            "/pattern",
+            "belongs to format",
+        ),
+        (
+            json!({ "formats": [{ "format": "json" }, { "format": "csv" }] }),
+            "/formats/1",
+            "has no fields",
+        ),
+        (
+            json!({ "time": { "format": "iso8601" }, "keep": "never" }),
+            "/keep",
+            "is of what is taken apart",
+        ),
         (json!({ "time": { "format": "yyyy" } }), "/time/format", "no format of a time; write"),
         (json!({ "time": { "format": [] } }), "/time/format", "has no format; write"),
         (
@@ -147,9 +172,21 @@ fn what_is_wrong_is_said_with_what_to_write_instead() {
             "/time/after",
             "an empty text is everywhere",
         ),
-        (json!({ "time": { "format": "iso8601", "after": "\n" } }), "/time/after", "no line has a line end"),
-        (json!({ "time": { "format": "iso8601", "after": "[", "nth": 0 } }), "/time/nth", "counts from 1"),
-        (json!({ "time": { "format": "iso8601", "nth": 2 } }), "/time/nth", "counts what `after` names"),
+        (
+            json!({ "time": { "format": "iso8601", "after": "\n" } }),
+            "/time/after",
+            "no line has a line end",
+        ),
+        (
+            json!({ "time": { "format": "iso8601", "after": "[", "nth": 0 } }),
+            "/time/nth",
+            "counts from 1",
+        ),
+        (
+            json!({ "time": { "format": "iso8601", "nth": 2 } }),
+            "/time/nth",
+            "counts what `after` names",
+        ),
     ];
     for (options, pointer, message) in all {
         let [(found, text)] = &faults(options)[..] else { panic!("one fault") };
@@ -164,7 +201,9 @@ fn parsed(options: Value, text: &str) -> (Vec<String>, Vec<String>, Vec<(&'stati
     let (mut passed, mut rejected) = (Vec::new(), Vec::new());
     for (port, batch) in &out.batches {
         let events = if *port == 0 { &mut passed } else { &mut rejected };
-        events.extend((0..batch.rows()).filter(|row| batch.is_selected(*row)).map(|row| shown(batch, row)));
+        events.extend(
+            (0..batch.rows()).filter(|row| batch.is_selected(*row)).map(|row| shown(batch, row)),
+        );
     }
     (passed, rejected, out.counters.snapshot().noted_events.into_iter().collect())
 }
@@ -187,7 +226,8 @@ fn a_line_that_does_not_fit_stays_whole_and_is_rejected_with_the_reason() {
     let options = json!({ "format": "logfmt", "types": { "n": "int" }, "on_error": "reject" });
     let (passed, rejected, noted) = parsed(options, "a=x n=1\nrubbish\na=y n=two\nq=\"\n");
     assert_eq!(passed, ["|a=x|n=1"]);
-    let expected = ["rubbish|reason=no_pairs", "a=y n=two|a=y|n=|reason=bad_type", "q=\"|reason=bad_quotes"];
+    let expected =
+        ["rubbish|reason=no_pairs", "a=y n=two|a=y|n=|reason=bad_type", "q=\"|reason=bad_quotes"];
     assert_eq!(rejected, expected);
     assert_eq!(noted, [("bad_quotes", 1), ("bad_type", 1), ("no_pairs", 1)]);
 }
@@ -202,11 +242,15 @@ fn what_was_taken_apart_is_kept_as_it_is_wanted() {
 
 #[test]
 fn formats_are_tried_in_their_order_and_a_field_can_be_taken_apart() {
-    let formats = json!({ "formats": [{ "format": "json" }, { "format": "logfmt" }], "on_error": "reject" });
+    let formats =
+        json!({ "formats": [{ "format": "json" }, { "format": "logfmt" }], "on_error": "reject" });
     let (passed, rejected, noted) = parsed(formats, "{\"a\":1}\na=2\nneither\n");
     assert_eq!(
         (passed, rejected),
-        (vec!["|a=1".into(), "|a=2".into()], vec!["neither|reason=json: not_json; logfmt: no_pairs".into()])
+        (
+            vec!["|a=1".into(), "|a=2".into()],
+            vec!["neither|reason=json: not_json; logfmt: no_pairs".into()]
+        )
     );
     assert_eq!(noted, [("no_pairs", 1)]);
     let many: Vec<Value> =
@@ -214,17 +258,19 @@ fn formats_are_tried_in_their_order_and_a_field_can_be_taken_apart() {
     let (_, rejected, _) = parsed(json!({ "formats": many, "on_error": "reject" }), "neither\n");
     assert_eq!(rejected[0].matches("regex: no_match").count(), 8);
     assert!(rejected[0].ends_with("; and 4 more"), "{rejected:?}");
-    let (first, ..) = applied(&mut *map(json!({ "format": "json" })), of("{\"log\":\"b=\\\"1\\\"\"}\n{}\n"));
-    let (batch, counters, _) = applied(&mut *map(json!({ "format": "logfmt", "field": "log" })), first);
+    let (first, ..) =
+        applied(&mut *map(json!({ "format": "json" })), of("{\"log\":\"b=\\\"1\\\"\"}\n{}\n"));
+    let (batch, counters, _) =
+        applied(&mut *map(json!({ "format": "logfmt", "field": "log" })), first);
     assert_eq!([shown(&batch, 0), shown(&batch, 1)], ["|b=1", ""]);
     assert_eq!(counters.snapshot().noted_events["missing_field"], 1);
 }
 
-/// What else is wrong with a line keeps nobody from reading its time, and a bad time is a line that does not fit.
+/// What else is wrong with a line keeps nobody from reading its time, and a bad time is a line that
+/// does not fit.
 #[test]
 fn a_bad_type_does_not_cost_the_time_and_a_bad_time_keeps_the_line() {
-    let options =
-        json!({ "format": "logfmt", "types": { "n": "int" }, "time": { "field": "t", "format": "epoch_s" } });
+    let options = json!({ "format": "logfmt", "types": { "n": "int" }, "time": { "field": "t", "format": "epoch_s" } });
     let (batch, ..) = applied(&mut *map(options), of("t=1 n=x\nt=x n=2\nn=3\nt=4 n=4\nrubbish\n"));
     let seconds: Vec<i64> = (0..5).map(|row| batch.event_ns(row) / 1_000_000_000).collect();
     let read = READ_NS / 1_000_000_000;
@@ -240,7 +286,10 @@ fn every_format_gives_its_own_time() {
     let options = json!({ "formats": [{ "format": "cri" }, { "format": "docker" }] });
     let (batch, ..) =
         applied(&mut *map(options), of(&format!("2024-02-29T00:00:00Z stdout F a\n{docker}\n")));
-    assert_eq!([0, 1].map(|row| batch.event_ns(row) / 1_000_000_000), [1_709_164_800, 1_709_164_801]);
+    assert_eq!(
+        [0, 1].map(|row| batch.event_ns(row) / 1_000_000_000),
+        [1_709_164_800, 1_709_164_801]
+    );
     let lines = ["|stream=stdout|flags=F|message=a", "|stream=stdout|message=b"];
     assert_eq!([shown(&batch, 0), shown(&batch, 1)], lines);
     assert_eq!(batch.segments[0].origin.state.newest(), 1_709_164_801_000_000_000);
@@ -252,13 +301,20 @@ fn names_that_come_twice_are_counted_and_fields_without_a_column_stay() {
     let lines: String = (0..300).map(|n| format!("k{n}=v\n")).collect();
     let text = format!("a=1 a=2\n{lines}level=info msg=\"a \\\"b\\\"\" a=3 done\n");
     let (batch, counters, _) = applied(&mut *map(json!({ "format": "logfmt" })), of(&text));
-    assert_eq!(counters.snapshot().noted_events.into_iter().collect::<Vec<_>>(), [("duplicate_key", 1)]);
+    assert_eq!(
+        counters.snapshot().noted_events.into_iter().collect::<Vec<_>>(),
+        [("duplicate_key", 1)]
+    );
     assert_eq!(batch.fields.len(), 257, "256 and the members");
     let last = batch.rows() - 1;
-    let member = |name| batch.fields.member(name, &batch.block, last).and_then(|value| value.text());
+    let member =
+        |name| batch.fields.member(name, &batch.block, last).and_then(|value| value.text());
     assert_eq!(member("level").as_deref(), Some(&b"info"[..]));
     assert_eq!(member("msg").as_deref(), Some(&b"a \"b\""[..]));
-    assert_eq!(batch.fields.member("done", &batch.block, last), Some(millstream_model::Value::Bool(true)));
+    assert_eq!(
+        batch.fields.member("done", &batch.block, last),
+        Some(millstream_model::Value::Bool(true))
+    );
     assert_eq!(
         batch.fields.member("k299", &batch.block, 300).and_then(|v| v.text()).as_deref(),
         Some(&b"v"[..])

@@ -24,8 +24,8 @@ pub struct RedactConfig {
     /// What is looked for.
     #[serde(default = "usual")]
     pub detect: Vec<DetectorName>,
-    /// Regular expressions of your own, by name: what group 1 matches is hidden, or all of it if there is
-    /// no group.
+    /// Regular expressions of your own, by name: what group 1 matches is hidden, or all of it if
+    /// there is no group.
     #[serde(default)]
     pub patterns: BTreeMap<String, String>,
     /// The only fields that are searched; all of them, and the message, if it is not given.
@@ -64,7 +64,8 @@ pub enum Replace {
     /// The name of what found it: `[email]`.
     #[default]
     Mask,
-    /// The name, and a keyed hash: the same for the same text, and nobody without the key can try texts.
+    /// The name, and a keyed hash: the same for the same text, and nobody without the key can try
+    /// texts.
     Hash,
     /// A text.
     Text,
@@ -100,13 +101,17 @@ impl RedactConfig {
             let at = |message: String| (format!("/patterns/{name}"), message);
             let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
             if name.is_empty() || !name.chars().all(is_plain) {
-                return Err(at("the name stands in events; write letters, digits, `_`, `-` and `.`".into()));
+                return Err(at(
+                    "the name stands in events; write letters, digits, `_`, `-` and `.`".into(),
+                ));
             }
             let regex = RegexBuilder::new(pattern).size_limit(PATTERN_BYTES_MAX).build();
-            let regex =
-                regex.map_err(|error| at(format!("no valid regular expression: {}", last(&error))))?;
+            let regex = regex
+                .map_err(|error| at(format!("no valid regular expression: {}", last(&error))))?;
             match regex.is_match(b"") {
-                true => Err(at("fits where nothing is; write a pattern of at least one character".into())),
+                true => Err(at(
+                    "fits where nothing is; write a pattern of at least one character".into()
+                )),
                 false => Ok(regex),
             }
         };
@@ -116,10 +121,14 @@ impl RedactConfig {
     fn hide(&self) -> Result<Hide, Fault> {
         let text = self.text.as_deref().unwrap_or(STARS);
         if self.text.is_some() && self.replace != Replace::Text {
-            return Err(fault("/text", "belongs to replace: text; remove it, or write replace: text"));
+            return Err(fault(
+                "/text",
+                "belongs to replace: text; remove it, or write replace: text",
+            ));
         }
         if text.chars().any(|c| c.is_control() || c == '"' || c == '\\') {
-            let message = "may stand within JSON; write it without quotes, backslashes and control bytes";
+            let message =
+                "may stand within JSON; write it without quotes, backslashes and control bytes";
             return Err(fault("/text", message));
         }
         match (self.replace, &self.key) {
@@ -131,7 +140,9 @@ impl RedactConfig {
                 Err(fault("/key", "is too short to be a secret; write at least 8 characters"))
             }
             (Replace::Hash, Some(key)) => Ok(Hide::Hash(key.as_bytes().into())),
-            (_, Some(_)) => Err(fault("/key", "belongs to replace: hash; remove it, or write replace: hash")),
+            (_, Some(_)) => {
+                Err(fault("/key", "belongs to replace: hash; remove it, or write replace: hash"))
+            }
             (Replace::Mask, None) => Ok(Hide::Mask),
             (Replace::Text, None) => Ok(Hide::Text(text.as_bytes().into())),
         }
@@ -142,10 +153,14 @@ impl RedactConfig {
             return Err(fault("", "looks for nothing; write for example detect: [email]"));
         }
         if self.fields.as_ref().is_some_and(Vec::is_empty) {
-            return Err(fault("/fields", "has no field; write for example [message], or leave it out"));
+            return Err(fault(
+                "/fields",
+                "has no field; write for example [message], or leave it out",
+            ));
         }
         let found: Vec<Detector> = self.detect.iter().map(|name| name.detector()).collect();
-        let mut names: Vec<Arc<str>> = Detector::ALL.iter().map(|detector| detector.name().into()).collect();
+        let mut names: Vec<Arc<str>> =
+            Detector::ALL.iter().map(|detector| detector.name().into()).collect();
         names.extend(self.patterns.keys().map(|name| Arc::from(name.as_str())));
         let detectors = Detectors::new(&found, self.regexes()?);
         Ok(Redact::new(detectors, self.fields.clone(), self.hide()?, names))
@@ -166,7 +181,8 @@ impl Component for RedactConfig {
 
 impl TransformComponent for RedactConfig {
     fn build(self) -> Result<Transform, BuildError> {
-        let redact = self.make().map_err(|(key, message)| BuildError(format!("{key}: {message}")))?;
+        let redact =
+            self.make().map_err(|(key, message)| BuildError(format!("{key}: {message}")))?;
         Ok(Transform::Map(Arc::new(move || Box::new(redact.clone()))))
     }
 }

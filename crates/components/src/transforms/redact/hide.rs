@@ -1,5 +1,5 @@
-//! What stands for what is hidden. It is plain ASCII or the user's text, without quotes and backslashes, so
-//! that it may stand anywhere in a JSON string.
+//! What stands for what is hidden. It is plain ASCII or the user's text, without quotes and
+//! backslashes, so that it may stand anywhere in a JSON string.
 
 use hmac::{Hmac, Mac};
 use sha2::Sha256;

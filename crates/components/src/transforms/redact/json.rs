@@ -1,4 +1,5 @@
-//! The strings and numbers of JSON text, and which bytes of it the characters of a string stand for.
+//! The strings and numbers of JSON text, and which bytes of it the characters of a string stand
+//! for.
 
 use serde::de::IgnoredAny;
 use std::ops::Range;
@@ -22,10 +23,11 @@ pub fn is_json(text: &[u8]) -> bool {
     matches!(first, Some(b'{' | b'[')) && serde_json::from_slice::<IgnoredAny>(text).is_ok()
 }
 
-/// The strings and numbers of a JSON object or array, or of the members of an object, in their order.
-/// Of other text, something within its bounds.
+/// The strings and numbers of a JSON object or array, or of the members of an object, in their
+/// order. Of other text, something within its bounds.
 pub fn tokens(text: &[u8], is_secret: impl Fn(&[u8]) -> bool) -> Vec<Token> {
-    let mut walk = Walk { text, at: 0, depth: 0, secret_from: None, pending: false, tokens: Vec::new() };
+    let mut walk =
+        Walk { text, at: 0, depth: 0, secret_from: None, pending: false, tokens: Vec::new() };
     while walk.at < text.len() {
         walk.step(&is_secret);
     }
@@ -101,10 +103,11 @@ impl Walk<'_> {
     }
 }
 
-/// The text that the inside of a JSON string stands for, and where each of its bytes comes from: one
-/// position more than there are bytes.
+/// The text that the inside of a JSON string stands for, and where each of its bytes comes from:
+/// one position more than there are bytes.
 pub fn unescape(inside: &[u8]) -> (Vec<u8>, Vec<u32>) {
-    let (mut text, mut places) = (Vec::with_capacity(inside.len()), Vec::with_capacity(inside.len() + 1));
+    let (mut text, mut places) =
+        (Vec::with_capacity(inside.len()), Vec::with_capacity(inside.len() + 1));
     let mut at = 0;
     while at < inside.len() {
         let len = unit(&inside[at..]);
@@ -127,7 +130,8 @@ pub fn unescape(inside: &[u8]) -> (Vec<u8>, Vec<u32>) {
 fn unit(inside: &[u8]) -> usize {
     let len = match inside {
         [b'\\', b'u', rest @ ..] => {
-            let is_high = rest.len() >= 2 && matches!(rest[0], b'd' | b'D') && b"89abAB".contains(&rest[1]);
+            let is_high =
+                rest.len() >= 2 && matches!(rest[0], b'd' | b'D') && b"89abAB".contains(&rest[1]);
             if is_high && rest.get(4..6) == Some(b"\\u") { 12 } else { 6 }
         }
         [b'\\', ..] => 2,

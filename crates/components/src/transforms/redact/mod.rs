@@ -1,7 +1,8 @@
 //! Transform `redact`: hides what must not leave the host.
 //!
-//! The block is gone over once, and most rows are never looked at. What is found lies somewhere in the
-//! block: every field that lies over the same bytes loses it too, the message as well, however it was found.
+//! The block is gone over once, and most rows are never looked at. What is found lies somewhere in
+//! the block: every field that lies over the same bytes loses it too, the message as well, however
+//! it was found.
 
 mod config;
 mod hide;
@@ -14,7 +15,9 @@ pub(crate) use hide::{hmac, push_hex};
 use hide::Hide;
 use json::{align, is_json, tokens};
 use millstream_detect::{Detector, Detectors, Hit, PATTERN, join};
-use millstream_model::{Batch, Cell, CellKind, Column, ComponentError, MEMBERS, Map, Outputs, Value};
+use millstream_model::{
+    Batch, Cell, CellKind, Column, ComponentError, MEMBERS, Map, Outputs, Value,
+};
 use search::{Found, Search};
 use std::collections::HashSet;
 use std::ops::Range;
@@ -65,7 +68,12 @@ impl Map for Redact {
 }
 
 impl Redact {
-    fn new(detectors: Detectors, fields: Option<Vec<String>>, hide: Hide, names: Vec<Arc<str>>) -> Redact {
+    fn new(
+        detectors: Detectors,
+        fields: Option<Vec<String>>,
+        hide: Hide,
+        names: Vec<Arc<str>>,
+    ) -> Redact {
         Redact { detectors, fields, hide, names }
     }
 
@@ -99,7 +107,8 @@ impl Redact {
         if count == 0 {
             return;
         }
-        let mut names: HashSet<Arc<str>> = batch.fields.iter().map(|column| column.name.clone()).collect();
+        let mut names: HashSet<Arc<str>> =
+            batch.fields.iter().map(|column| column.name.clone()).collect();
         let renamed = batch.fields.iter().zip(new).map(|(column, new)| match new {
             Some(new) => column.named(unique(&String::from_utf8_lossy(&new), &mut names)),
             None => column.clone(),
@@ -152,7 +161,13 @@ impl Redact {
     }
 
     /// Appends a value without what was found; what it is then, or `None` if nothing of it changes.
-    fn write(&self, kind: CellKind, bytes: &[u8], hits: &[Hit], out: &mut Vec<u8>) -> Option<CellKind> {
+    fn write(
+        &self,
+        kind: CellKind,
+        bytes: &[u8],
+        hits: &[Hit],
+        out: &mut Vec<u8>,
+    ) -> Option<CellKind> {
         match kind {
             CellKind::Absent | CellKind::Null | CellKind::False | CellKind::True => None,
             CellKind::Object | CellKind::Array | CellKind::Members => {
@@ -210,7 +225,13 @@ impl Redact {
     }
 
     /// Appends `text[range]`, with something else for each hit.
-    fn splice(&self, text: &[u8], range: Range<usize>, hits: impl Iterator<Item = Hit>, out: &mut Vec<u8>) {
+    fn splice(
+        &self,
+        text: &[u8],
+        range: Range<usize>,
+        hits: impl Iterator<Item = Hit>,
+        out: &mut Vec<u8>,
+    ) {
         let mut done = range.start;
         for hit in hits {
             let (start, end) = (hit.start.max(done), hit.end.min(range.end));
@@ -239,7 +260,8 @@ fn hits_of(cell: Cell, column: usize, row: &[Found]) -> Vec<Hit> {
         None => !cell.is_own(),
         Some(of) => cell.is_own() && of == column,
     };
-    let there = row.iter().filter(lies_in).filter(|found| found.hit.start < end && start < found.hit.end);
+    let there =
+        row.iter().filter(lies_in).filter(|found| found.hit.start < end && start < found.hit.end);
     let place = |found: &Found| Hit {
         start: found.hit.start.max(start) - start,
         end: found.hit.end.min(end) - start,

@@ -71,7 +71,11 @@ impl<'b> Search<'b> {
     fn is_suspect(&self, cell: Cell) -> bool {
         // Escapes hide what is looked for, and names of members say what their values are.
         let is_plain = (cell.kind() as u8) < CellKind::Escaped as u8;
-        if is_plain && !cell.is_own() && self.candidates.is_empty() && !self.detectors.has_patterns() {
+        if is_plain
+            && !cell.is_own()
+            && self.candidates.is_empty()
+            && !self.detectors.has_patterns()
+        {
             return false;
         }
         !is_plain || cell.is_own() || self.detectors.has_patterns() || self.mask(cell) != 0
@@ -105,7 +109,11 @@ impl<'b> Search<'b> {
             }
         }
         let own = cell.is_own().then_some(index);
-        let place = |hit: &Hit| Hit { start: hit.start + cell.start(), end: hit.end + cell.start(), ..*hit };
+        let place = |hit: &Hit| Hit {
+            start: hit.start + cell.start(),
+            end: hit.end + cell.start(),
+            ..*hit
+        };
         self.found.extend(self.hits.iter().map(|hit| Found { row, own, hit: place(hit) }));
     }
 

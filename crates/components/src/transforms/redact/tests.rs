@@ -38,7 +38,8 @@ fn redacted(options: serde_json::Value, text: &str) -> Vec<String> {
     lines(&applied(&mut *map(options), of(text.as_bytes())).0)
 }
 
-/// Puts a column over parts of the block: `(row, kind, text)`, where the text is looked for in the row.
+/// Puts a column over parts of the block: `(row, kind, text)`, where the text is looked for in the
+/// row.
 fn column(batch: &mut Batch, name: &str, cells: &[(usize, CellKind, &str)]) {
     let mut made = millstream_model::ColumnBuilder::new(batch.rows());
     for (row, kind, text) in cells {
@@ -63,11 +64,14 @@ fn value(batch: &Batch, name: &str, row: usize) -> (CellKind, String) {
 
 #[test]
 fn lines_lose_what_is_found_and_nothing_else() {
-    let text =
-        "a@example.com said hi\nnothing here\ncard 4111 1111 1111 1111 and password=hunter2!\n10.0.0.1\n";
-    let expected = ["[email] said hi", "nothing here", "card [card] and password=[key]", "10.0.0.1"];
+    let text = "a@example.com said hi\nnothing here\ncard 4111 1111 1111 1111 and password=hunter2!\n10.0.0.1\n";
+    let expected =
+        ["[email] said hi", "nothing here", "card [card] and password=[key]", "10.0.0.1"];
     assert_eq!(redacted(json!({}), text), expected);
-    assert_eq!(redacted(json!({ "detect": ["ip"] }), "10.0.0.1 a@example.com\n"), ["[ip] a@example.com"]);
+    assert_eq!(
+        redacted(json!({ "detect": ["ip"] }), "10.0.0.1 a@example.com\n"),
+        ["[ip] a@example.com"]
+    );
     let own = json!({ "detect": [], "patterns": { "order": r"ORD-(\d+)" }, "replace": "text", "text": "#" });
     assert_eq!(redacted(own, "ORD-12 ORD-3\n"), ["ORD-# ORD-#"]);
 }
@@ -99,10 +103,16 @@ fn names_of_fields_lose_what_is_found_in_them() {
     let (after, counters) = applied(&mut *map(json!({})), batch.clone());
     let names: Vec<&str> = after.fields.iter().map(|column| &*column.name).collect();
     assert_eq!(names, ["[email]", "[email]_2", "ok"]);
-    assert_eq!((value(&after, "[email]", 0).1, value(&after, "[email]_2", 0).1), ("1".into(), "2".into()));
+    assert_eq!(
+        (value(&after, "[email]", 0).1, value(&after, "[email]_2", 0).1),
+        ("1".into(), "2".into())
+    );
     assert_eq!(counters.snapshot().noted_events["redacted_names"], 2);
     let (same, _) = applied(&mut *map(json!({ "fields": ["ok"] })), batch);
-    assert!(same.fields.get("a@example.com").is_some(), "only the fields that are named are searched");
+    assert!(
+        same.fields.get("a@example.com").is_some(),
+        "only the fields that are named are searched"
+    );
 }
 
 #[test]
@@ -248,11 +258,15 @@ fn hostile_values_do_no_harm() {
             let mut made = millstream_model::ColumnBuilder::new(1);
             made.set(0, batch.message.cells()[0].with_kind(kind));
             batch.fields.set(made.finish("x".into()));
-            applied(&mut *map(json!({ "detect": ["card", "email", "phone", "ip", "token", "key"] })), batch);
+            applied(
+                &mut *map(json!({ "detect": ["card", "email", "phone", "ip", "token", "key"] })),
+                batch,
+            );
         }
     }
     let huge =
-        ["a".repeat(200_000), "@".repeat(200_000), "eyJ".repeat(50_000), "1 ".repeat(100_000)].concat();
+        ["a".repeat(200_000), "@".repeat(200_000), "eyJ".repeat(50_000), "1 ".repeat(100_000)]
+            .concat();
     let (batch, _) = applied(&mut *map(json!({})), of(format!("{huge}\n").as_bytes()));
     assert_eq!(batch.text(0).len(), huge.len());
 }

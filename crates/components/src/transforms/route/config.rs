@@ -44,6 +44,8 @@ impl TransformComponent for RouteConfig {
     fn build(self) -> Result<Transform, BuildError> {
         let conditions: Arc<[Condition]> = self.routes.into_values().collect();
         let matching = self.matching;
-        Ok(Transform::Map(Arc::new(move || Box::new(Route { conditions: conditions.clone(), matching }))))
+        Ok(Transform::Map(Arc::new(move || {
+            Box::new(Route { conditions: conditions.clone(), matching })
+        })))
     }
 }

@@ -1,5 +1,5 @@
-//! Transform `route`: each event goes to the outputs whose conditions hold, and to the main output if
-//! none does.
+//! Transform `route`: each event goes to the outputs whose conditions hold, and to the main output
+//! if none does.
 
 mod config;
 

@@ -21,7 +21,9 @@ pub struct SampleConfig {
 impl Component for SampleConfig {
     fn check(&self) -> Vec<(String, String)> {
         match self.one_in {
-            0 => vec![("/one_in".into(), "keeps nothing; write 1 for all, 10 for one in ten".into())],
+            0 => {
+                vec![("/one_in".into(), "keeps nothing; write 1 for all, 10 for one in ten".into())]
+            }
             _ => Vec::new(),
         }
     }

@@ -40,7 +40,8 @@ impl Sample {
 
 impl Map for Sample {
     fn apply(&mut self, mut batch: Batch, out: &mut Outputs) -> Result<(), ComponentError> {
-        let dropped = keep_rows(&mut batch, |batch, segment, row| self.is_kept(batch, segment, row));
+        let dropped =
+            keep_rows(&mut batch, |batch, segment, row| self.is_kept(batch, segment, row));
         out.counters.dropped("sampled", dropped);
         out.send(0, batch);
         Ok(())

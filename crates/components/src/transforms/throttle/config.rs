@@ -49,7 +49,8 @@ fn keys_max() -> usize {
 impl Component for ThrottleConfig {
     fn check(&self) -> Vec<(String, String)> {
         let mut faults = Vec::new();
-        let mut fault = |key: &str, message: &str| faults.push((key.to_owned(), message.to_owned()));
+        let mut fault =
+            |key: &str, message: &str| faults.push((key.to_owned(), message.to_owned()));
         if self.events == 0 {
             fault("/events", "lets nothing pass; write how many events may pass in a window");
         }

@@ -1,7 +1,7 @@
 //! Transform `throttle`: so many events in a window pass.
 //!
-//! Each key has a *theoretical arrival time* (generic cell rate algorithm, ITU-T I.371): an event moves it
-//! on by one share of the window, and passes if it is not more than a window ahead of now.
+//! Each key has a *theoretical arrival time* (generic cell rate algorithm, ITU-T I.371): an event
+//! moves it on by one share of the window, and passes if it is not more than a window ahead of now.
 
 mod config;
 
@@ -82,7 +82,12 @@ impl Throttle {
 }
 
 impl Serial for Throttle {
-    fn apply(&mut self, now: Now, mut batch: Batch, out: &mut Outputs) -> Result<(), ComponentError> {
+    fn apply(
+        &mut self,
+        now: Now,
+        mut batch: Batch,
+        out: &mut Outputs,
+    ) -> Result<(), ComponentError> {
         let now_ns = now.since_start.as_nanos() as u64;
         let is_slow = self.on_excess == OnExcess::Slow;
         let dropped = keep_rows(&mut batch, |batch, segment, row| {

@@ -11,7 +11,14 @@ fn options(distributions: Distributions) -> Options {
         counter_suffix: true,
         value_bytes_max: usize::MAX,
     };
-    Options { rules, distributions, expire_seconds: 600, series_max: 4, starts_at_zero: true, seed: 1 }
+    Options {
+        rules,
+        distributions,
+        expire_seconds: 600,
+        series_max: 4,
+        starts_at_zero: true,
+        seed: 1,
+    }
 }
 
 /// Notes what it is told: labels as `name=value`, with value, time and creation relative to now.
@@ -89,7 +96,15 @@ impl Bench {
 fn counter(name: &str, value: f64) -> Metric<'_> {
     let name = name.as_bytes();
     let (kind, temporality) = (Kind::Counter, Temporality::Delta);
-    Metric { name, tags: b"{}", kind, temporality, value: Value::Number(value), time_ns: 0, interval: 10.0 }
+    Metric {
+        name,
+        tags: b"{}",
+        kind,
+        temporality,
+        value: Value::Number(value),
+        time_ns: 0,
+        interval: 10.0,
+    }
 }
 
 fn gauge(name: &str, value: f64) -> Metric<'_> {
@@ -110,7 +125,8 @@ fn a_sum_stays_finite() {
     let mut bench = Bench::summary();
     let sums = [0, 10, 20].map(|seconds| bench.last(&counter("a", 1e308), seconds).unwrap().0);
     assert_eq!(sums, [1e308, f64::MAX, f64::MAX]);
-    let huge = r#"{"count":1e308,"sum":-1e308,"min":-1,"max":0,"values":[-1,0],"weights":[5e307,5e307]}"#;
+    let huge =
+        r#"{"count":1e308,"sum":-1e308,"min":-1,"max":0,"values":[-1,0],"weights":[5e307,5e307]}"#;
     let numbers = [0, 10].map(|seconds| bench.add(&distribution(huge), seconds).unwrap().0);
     let last: Vec<f64> = numbers[1].iter().map(|(_, value, ..)| *value).collect();
     assert_eq!(last[1..], [f64::MIN, f64::MAX]);
@@ -123,7 +139,8 @@ fn a_seed_changes_where_series_are_found_and_nothing_that_is_given_out() {
         bench.accumulator.options.seed = seed;
         bench.accumulator.options.series_max = 100;
         let names: Vec<String> = (0..100).map(|number| format!("a.{number}")).collect();
-        let add = |bench: &mut Bench, name: &String, at| bench.add(&counter(name, 1.0), at).unwrap().0;
+        let add =
+            |bench: &mut Bench, name: &String, at| bench.add(&counter(name, 1.0), at).unwrap().0;
         let first: Vec<_> = names.iter().map(|name| add(&mut bench, name, 0)).collect();
         let then: Vec<_> = names.iter().map(|name| add(&mut bench, name, 10)).collect();
         let places: Vec<_> = bench.accumulator.by_labels.iter().map(|of| of.entry).collect();
@@ -246,8 +263,11 @@ fn a_summary_has_quantiles_of_the_period_and_sums_of_all() {
     let values = [row("d,quantile=0.5", 2.0, 0), row("d_sum", 6.0, 0), row("d_count", 3.0, 0)];
     assert_eq!(first, [&zeros[..], &values].concat());
     let second = numbers(bench.add(&distribution(SKETCH), 10).unwrap());
-    let values =
-        [row("d,quantile=0.5", 2.0, 10_000), row("d_sum", 12.0, 10_000), row("d_count", 6.0, 10_000)];
+    let values = [
+        row("d,quantile=0.5", 2.0, 10_000),
+        row("d_sum", 12.0, 10_000),
+        row("d_count", 6.0, 10_000),
+    ];
     assert_eq!(second, values);
 }
 

@@ -50,7 +50,15 @@ impl Bench {
         let mut rows = RowsBuilder::new(&self.distributions, 7, "h", Vec::new());
         let (kind, temporality, value) = (Kind::Gauge, Temporality::Delta, Value::Number(value));
         let time_ns = (NOW_MS + seconds * 1000) * 1_000_000;
-        rows.push(&Metric { name: b"level", tags: b"{}", kind, temporality, value, time_ns, interval: 10.0 });
+        rows.push(&Metric {
+            name: b"level",
+            tags: b"{}",
+            kind,
+            temporality,
+            value,
+            time_ns,
+            interval: 10.0,
+        });
         let (rows, text) = rows.finish();
         self.exposition.add((&rows, &rows.rows()[0], &text), NOW_MS + now * 1000)
     }
@@ -108,19 +116,23 @@ shop_orders_total{country="fr"} 1
 #[test]
 fn the_text_has_types_and_sums_however_it_is_cut() {
     let bench = filled();
-    (1..8).for_each(|piece| assert_eq!(bench.text(TextFormat::Prometheus, piece, 20), TEXT, "{piece}"));
+    (1..8).for_each(|piece| {
+        assert_eq!(bench.text(TextFormat::Prometheus, piece, 20), TEXT, "{piece}")
+    });
 }
 
 #[test]
 fn open_metrics_names_counters_without_their_suffix() {
     let mut bench = filled();
     let text = bench.text(TextFormat::OpenMetrics, 100, 20);
-    let wanted = TEXT.replace("TYPE shop_orders_total counter", "TYPE shop_orders counter") + "# EOF\n";
+    let wanted =
+        TEXT.replace("TYPE shop_orders_total counter", "TYPE shop_orders counter") + "# EOF\n";
     assert_eq!(text, wanted);
     bench.number(Kind::Gauge, "shop.orders", "{}", 1.0, 10).unwrap();
     let text = bench.text(TextFormat::OpenMetrics, 100, 20);
     assert!(
-        text.contains("# TYPE shop_orders gauge\n") && text.contains("# TYPE shop_orders_total unknown\n")
+        text.contains("# TYPE shop_orders gauge\n")
+            && text.contains("# TYPE shop_orders_total unknown\n")
     );
 }
 
@@ -142,7 +154,8 @@ fn idle_series_vanish() {
 #[test]
 fn a_metric_has_one_type() {
     let mut bench = filled();
-    let add = |bench: &mut Bench| bench.number(Kind::Gauge, "shop.orders.total", r#"{"x":"y"}"#, 1.0, 0);
+    let add =
+        |bench: &mut Bench| bench.number(Kind::Gauge, "shop.orders.total", r#"{"x":"y"}"#, 1.0, 0);
     assert_eq!(add(&mut bench), Err(Refusal::TypeConflict));
     assert_eq!(add(&mut bench), Err(Refusal::TypeConflict), "every time, not only the first");
     assert_eq!(bench.text(TextFormat::Prometheus, 100, 20), TEXT);

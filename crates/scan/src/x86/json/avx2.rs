@@ -21,8 +21,8 @@ impl Escape32 for Avx2 {
 /// Writes the block, which `bytes` begins with, escaped; returns the length.
 ///
 /// # Safety
-/// The block has at most 32 bytes, `out` is valid for writing `block.len() * ESCAPE_BYTES_MAX + OVERSHOOT`
-/// bytes, and [`crate::x86::avx2::detected`] is true.
+/// The block has at most 32 bytes, `out` is valid for writing
+/// `block.len() * ESCAPE_BYTES_MAX + OVERSHOOT` bytes, and [`crate::x86::avx2::detected`] is true.
 #[inline(always)]
 unsafe fn write_escaped(mut bytes: __m256i, block: &[u8], out: *mut u8) -> usize {
     let len = block.len();
@@ -32,7 +32,8 @@ unsafe fn write_escaped(mut bytes: __m256i, block: &[u8], out: *mut u8) -> usize
         let control = _mm256_cmpeq_epi8(_mm256_min_epu8(bytes, _mm256_set1_epi8(0x1f)), bytes);
         if _mm256_movemask_epi8(control) as u32 & inside != 0 {
             let letters = control_letters(bytes);
-            let long = _mm256_and_si256(control, _mm256_cmpeq_epi8(letters, _mm256_setzero_si256()));
+            let long =
+                _mm256_and_si256(control, _mm256_cmpeq_epi8(letters, _mm256_setzero_si256()));
             if _mm256_movemask_epi8(long) as u32 & inside != 0 {
                 return super::escape_rare(block, out);
             }
@@ -51,20 +52,21 @@ unsafe fn write_escaped(mut bytes: __m256i, block: &[u8], out: *mut u8) -> usize
     }
 }
 
-/// Writes the 32 bytes, those in the mask `escapes` after a backslash: per group of eight one shuffle that
-/// makes the room and fetches the backslashes from the upper half of its source.
+/// Writes the 32 bytes, those in the mask `escapes` after a backslash: per group of eight one
+/// shuffle that makes the room and fetches the backslashes from the upper half of its source.
 ///
 /// # Safety
 /// `out` is valid for writing 64 bytes, and [`crate::x86::avx2::detected`] is true.
 #[inline(always)]
 unsafe fn write_groups(bytes: __m256i, escapes: u32, mut out: *mut u8) {
-    // SAFETY: each group writes 16 bytes, at most 16 beyond the previous one. Features as above; the shuffles
-    // are 16 bytes each.
+    // SAFETY: each group writes 16 bytes, at most 16 beyond the previous one. Features as above;
+    // the shuffles are 16 bytes each.
     unsafe {
         let backslashes = _mm_set1_epi8(b'\\' as i8);
         let halves = [_mm256_castsi256_si128(bytes), _mm256_extracti128_si256::<1>(bytes)];
         for (half, escapes) in halves.into_iter().zip([escapes as u16, (escapes >> 16) as u16]) {
-            let groups = [_mm_unpacklo_epi64(half, backslashes), _mm_unpackhi_epi64(half, backslashes)];
+            let groups =
+                [_mm_unpacklo_epi64(half, backslashes), _mm_unpackhi_epi64(half, backslashes)];
             for (group, escapes) in groups.into_iter().zip(escapes.to_le_bytes()) {
                 let shuffle = _mm_load_si128(SHUFFLES[escapes as usize].0.as_ptr().cast());
                 _mm_storeu_si128(out.cast(), _mm_shuffle_epi8(group, shuffle));
@@ -98,7 +100,8 @@ static SHUFFLES: [Shuffle; 256] = {
     shuffles
 };
 
-/// For each control byte the letter that stands for it after a backslash, or 0 where it needs `\u00XX`.
+/// For each control byte the letter that stands for it after a backslash, or 0 where it needs
+/// `\u00XX`.
 ///
 /// # Safety
 /// [`crate::x86::avx2::detected`] is true.
@@ -107,8 +110,8 @@ unsafe fn control_letters(bytes: __m256i) -> __m256i {
     // SAFETY: the table is 16 bytes; the features are this function's own condition.
     unsafe {
         let table = _mm256_broadcastsi128_si256(_mm_loadu_si128(CONTROL_LETTERS.as_ptr().cast()));
-        // The shuffle looks at the low four bits, and answers 0 where bit 7 is set: adding 0x70 sets it for
-        // 0x10..=0x1f and keeps the low bits.
+        // The shuffle looks at the low four bits, and answers 0 where bit 7 is set: adding 0x70
+        // sets it for 0x10..=0x1f and keeps the low bits.
         _mm256_shuffle_epi8(table, _mm256_adds_epu8(bytes, _mm256_set1_epi8(0x70)))
     }
 }
@@ -124,8 +127,9 @@ unsafe fn load_partial(block: &[u8]) -> __m256i {
         // SAFETY: this function's own condition.
         return unsafe { _mm256_zextsi128_si256(load_partial16(block)) };
     }
-    // SAFETY: both loads of 16 bytes lie within the block. The second one is shifted down by the bytes that
-    // the first one has: by a window of 16 numbers, of which those from 16 on give zeros.
+    // SAFETY: both loads of 16 bytes lie within the block. The second one is shifted down by the
+    // bytes that the first one has: by a window of 16 numbers, of which those from 16 on give
+    // zeros.
     unsafe {
         let low = _mm_loadu_si128(at.cast());
         let window = _mm_loadu_si128(SHIFT_DOWN.as_ptr().add(32 - len).cast());
@@ -136,8 +140,8 @@ unsafe fn load_partial(block: &[u8]) -> __m256i {
 
 /// Shuffles: the 16 bytes from position n on move a vector down by n bytes.
 static SHIFT_DOWN: [u8; 32] = [
-    0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128,
-    128, 128, 128, 128, 128, 128,
+    0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 128, 128, 128, 128, 128, 128, 128, 128,
+    128, 128, 128, 128, 128, 128, 128, 128,
 ];
 
 /// The block's bytes followed by zeros. At most 15 bytes.

@@ -13,7 +13,8 @@ impl Escape32 for Avx512 {
 
     #[inline(always)]
     unsafe fn escape_partial(block: &[u8], out: *mut u8) -> usize {
-        // SAFETY: the masked load reads the bytes of the block only; the rest are the caller's conditions.
+        // SAFETY: the masked load reads the bytes of the block only; the rest are the caller's
+        // conditions.
         unsafe {
             let inside = _bzhi_u32(u32::MAX, block.len() as u32);
             write_escaped(_mm256_maskz_loadu_epi8(inside, block.as_ptr().cast()), block, out)
@@ -23,12 +24,13 @@ impl Escape32 for Avx512 {
 
 /// Writes the block, which `bytes` begins with, escaped; returns the length.
 ///
-/// Every byte becomes the pair (backslash, byte); then the backslashes that are not wanted are squeezed out:
-/// the time does not grow with the number of escapes.
+/// Every byte becomes the pair (backslash, byte); then the backslashes that are not wanted are
+/// squeezed out: the time does not grow with the number of escapes.
 ///
 /// # Safety
-/// The block has at most 32 bytes, `out` is valid for writing `block.len() * ESCAPE_BYTES_MAX + OVERSHOOT`
-/// bytes, and [`crate::x86::avx512::detected`] is true.
+/// The block has at most 32 bytes, `out` is valid for writing
+/// `block.len() * ESCAPE_BYTES_MAX + OVERSHOOT` bytes, and [`crate::x86::avx512::detected`] is
+/// true.
 #[inline(always)]
 unsafe fn write_escaped(mut bytes: __m256i, block: &[u8], out: *mut u8) -> usize {
     let len = block.len();
@@ -58,7 +60,8 @@ unsafe fn write_escaped(mut bytes: __m256i, block: &[u8], out: *mut u8) -> usize
     }
 }
 
-/// For each control byte the letter that stands for it after a backslash, or 0 where it needs `\u00XX`.
+/// For each control byte the letter that stands for it after a backslash, or 0 where it needs
+/// `\u00XX`.
 ///
 /// # Safety
 /// [`crate::x86::avx512::detected`] is true.

@@ -50,7 +50,8 @@ unsafe fn set_mask32(at: *const u8, set: &ByteSet) -> u32 {
         let high = _mm256_broadcastsi128_si256(_mm_loadu_si128(ByteSet::HIGH.as_ptr().cast()));
         let bytes = _mm256_loadu_si256(at.cast());
         let halves = _mm256_and_si256(_mm256_srli_epi16::<4>(bytes), _mm256_set1_epi8(15));
-        let common = _mm256_and_si256(_mm256_shuffle_epi8(low, bytes), _mm256_shuffle_epi8(high, halves));
+        let common =
+            _mm256_and_si256(_mm256_shuffle_epi8(low, bytes), _mm256_shuffle_epi8(high, halves));
         !_mm256_movemask_epi8(_mm256_cmpeq_epi8(common, _mm256_setzero_si256())) as u32
     }
 }

@@ -15,7 +15,10 @@ impl Set64 for Avx512 {
             let high = _mm512_broadcast_i32x4(_mm_loadu_si128(ByteSet::HIGH.as_ptr().cast()));
             let bytes = _mm512_loadu_si512(at.as_ptr().cast());
             let halves = _mm512_and_si512(_mm512_srli_epi16::<4>(bytes), _mm512_set1_epi8(15));
-            _mm512_test_epi8_mask(_mm512_shuffle_epi8(low, bytes), _mm512_shuffle_epi8(high, halves))
+            _mm512_test_epi8_mask(
+                _mm512_shuffle_epi8(low, bytes),
+                _mm512_shuffle_epi8(high, halves),
+            )
         }
     }
 
@@ -23,7 +26,10 @@ impl Set64 for Avx512 {
     unsafe fn byte_mask(at: &[u8; 64], byte: u8) -> u64 {
         // SAFETY: 64 readable bytes; the features are the caller's condition.
         unsafe {
-            _mm512_cmpeq_epi8_mask(_mm512_loadu_si512(at.as_ptr().cast()), _mm512_set1_epi8(byte as i8))
+            _mm512_cmpeq_epi8_mask(
+                _mm512_loadu_si512(at.as_ptr().cast()),
+                _mm512_set1_epi8(byte as i8),
+            )
         }
     }
 }

@@ -64,13 +64,17 @@ fn read(path: &Path) -> String {
 /// Everything in the folder, decompressed, oldest name first.
 fn texts(dir: &Path) -> Vec<(String, String)> {
     let mut all: Vec<(String, String)> = Vec::new();
-    for path in fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file()) {
+    for path in
+        fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file())
+    {
         let (bytes, mut text) = (fs::read(&path).unwrap(), String::new());
         match path.extension().and_then(|e| e.to_str()) {
             Some("gz") => {
                 flate2::read::MultiGzDecoder::new(&bytes[..]).read_to_string(&mut text).unwrap();
             }
-            Some("zst") => text = String::from_utf8(zstd::stream::decode_all(&bytes[..]).unwrap()).unwrap(),
+            Some("zst") => {
+                text = String::from_utf8(zstd::stream::decode_all(&bytes[..]).unwrap()).unwrap()
+            }
             _ => text = String::from_utf8(bytes).unwrap(),
         }
         all.push((path.file_name().unwrap().to_string_lossy().into_owned(), text));
@@ -198,7 +202,8 @@ fn a_compressed_file_that_is_moved_or_cut_stays_readable() {
     assert_eq!(texts(dir.path()), [("a.gz".into(), "3\n".into()), ("b.gz".into(), "1\n".into())]);
 }
 
-/// Neither the end of a member nor what failed to be written goes into a file that was cut meanwhile.
+/// Neither the end of a member nor what failed to be written goes into a file that was cut
+/// meanwhile.
 #[test]
 fn what_is_written_to_a_file_that_was_cut_does_not_go_on_a_lost_member() {
     for (compression, name) in [(Compression::Gzip, "a.gz"), (Compression::Zstd, "a.zst")] {
@@ -275,7 +280,10 @@ fn a_file_that_is_out_of_reach_for_a_while_keeps_what_was_not_synced_yet() {
 fn many_parts_are_written_in_order() {
     let (_dir, path) = folder();
     let parts: Vec<Bytes> = (0..1000).map(|i| Bytes::from(format!("{i}\n"))).collect();
-    Kept::default().files(PLAIN).deliver(&parts, &[Route { parts: usize::MAX, ..route(&path) }]).unwrap();
+    Kept::default()
+        .files(PLAIN)
+        .deliver(&parts, &[Route { parts: usize::MAX, ..route(&path) }])
+        .unwrap();
     let expected: String = (0..1000).map(|i| format!("{i}\n")).collect();
     assert_eq!(read(&path), expected);
 }
@@ -305,7 +313,11 @@ fn a_delivery_over_several_files_goes_on_where_it_failed() {
         files.sync().unwrap();
         let found: Vec<String> =
             paths.iter().map(|path| texts(path.parent().unwrap())[0].1.clone()).collect();
-        assert_eq!(found, ["1\n", "2\n", "3\n3\n"], "the first was done before, the third twice asked for");
+        assert_eq!(
+            found,
+            ["1\n", "2\n", "3\n3\n"],
+            "the first was done before, the third twice asked for"
+        );
     }
 }
 
@@ -332,12 +344,14 @@ fn files_that_were_closed_since_the_last_sync_are_cut_back_too() {
 fn what_is_kept_stays_bounded_over_100_000_names() {
     // In memory where the machine has that: every name costs a sync.
     let memory = Path::new("/dev/shm");
-    let dir = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap();
+    let dir =
+        if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap();
     let kept = Kept::default();
     let mut files = kept.files(PLAIN);
     let (mut syncs, mut most) = (0, 0);
     for chunk in 0..1000 {
-        let routes: Vec<Route> = (0..100).map(|n| route(&dir.path().join(format!("{chunk}-{n}")))).collect();
+        let routes: Vec<Route> =
+            (0..100).map(|n| route(&dir.path().join(format!("{chunk}-{n}")))).collect();
         files.deliver(&vec![Bytes::from_static(b"line\n"); 100], &routes).unwrap();
         most = most.max(kept.state().len());
         assert!(files.open.len() <= 100);
@@ -376,7 +390,8 @@ fn few_members_are_in_progress_at_a_time() {
         for round in 0..3 {
             for n in 0..40 {
                 append(&mut files, &folder.join(format!("{n}.zst")), &format!("{round}\n"));
-                most = most.max(files.open.values().filter(|writer| writer.has_member()).count() as u64);
+                most = most
+                    .max(files.open.values().filter(|writer| writer.has_member()).count() as u64);
             }
         }
         assert_eq!(most, members_max);
@@ -401,8 +416,10 @@ fn a_rotated_file_is_settled_and_never_touched_again() {
     {
         let (dir, kept) = (tempfile::tempdir().unwrap(), Kept::default());
         let path = dir.path().join(format!("out.{ending}"));
-        let settings =
-            Settings { rotate: Rotate { size: Some(Size(10)), ..Rotate::default() }, ..with(compression) };
+        let settings = Settings {
+            rotate: Rotate { size: Some(Size(10)), ..Rotate::default() },
+            ..with(compression)
+        };
         let mut files = kept.files(settings);
         append(&mut files, &path, "more than ten bytes\n");
         assert!(files.wants_sync());
@@ -415,7 +432,10 @@ fn a_rotated_file_is_settled_and_never_touched_again() {
         let mut files = kept.files(settings);
         let found = texts(dir.path());
         assert_eq!(found.len(), 2);
-        assert_eq!((&*found[0].1, &*found[1].1), ("more than ten bytes\nnot settled: it stays\n", ""));
+        assert_eq!(
+            (&*found[0].1, &*found[1].1),
+            ("more than ten bytes\nnot settled: it stays\n", "")
+        );
         append(&mut files, &path, "in a new file\n");
         kept.sync(&mut files);
         assert_eq!(texts(dir.path())[1].1, "in a new file\n");
@@ -432,11 +452,13 @@ fn a_rotated_file_is_settled_and_never_touched_again() {
 fn a_file_is_not_renamed_before_its_events_are_known_to_be_settled() {
     let (dir, path) = folder();
     let kept = Kept::default();
-    let settings = Settings { rotate: Rotate { size: Some(Size(1)), ..Rotate::default() }, ..PLAIN };
+    let settings =
+        Settings { rotate: Rotate { size: Some(Size(1)), ..Rotate::default() }, ..PLAIN };
     let mut files = kept.files(settings);
     append(&mut files, &path, "1\n");
     files.sync().unwrap();
-    let keep = std::mem::replace(&mut files.keep, Arc::new(|_| Err(io::ErrorKind::StorageFull.into())));
+    let keep =
+        std::mem::replace(&mut files.keep, Arc::new(|_| Err(io::ErrorKind::StorageFull.into())));
     assert!(try_append(&mut files, &path, "2\n").is_err());
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     files.keep = keep;
@@ -463,7 +485,8 @@ fn files_are_rotated_with_the_time_and_over_a_restart() {
 fn a_rotation_that_fails_does_not_stop_the_sink() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x".repeat(250));
-    let settings = Settings { rotate: Rotate { size: Some(Size(1)), ..Rotate::default() }, ..PLAIN };
+    let settings =
+        Settings { rotate: Rotate { size: Some(Size(1)), ..Rotate::default() }, ..PLAIN };
     let mut files = Kept::default().files(settings);
     for line in ["1\n", "2\n", "3\n"] {
         append(&mut files, &path, line);

@@ -4,8 +4,12 @@ use millstream_encodings::metric::{Kind, Metric, Temporality, Value};
 use millstream_encodings::prometheus::{Distributions, LabelRules};
 
 fn packer(protocol: Protocol, events: u64) -> (RemotePacker, Arc<Counters>) {
-    let rules =
-        LabelRules { constant: Vec::new(), host_label: None, counter_suffix: true, value_bytes_max: 4 };
+    let rules = LabelRules {
+        constant: Vec::new(),
+        host_label: None,
+        counter_suffix: true,
+        value_bytes_max: 4,
+    };
     let options = Options {
         rules,
         distributions: Distributions::Native,
@@ -15,7 +19,10 @@ fn packer(protocol: Protocol, events: u64) -> (RemotePacker, Arc<Counters>) {
         seed: 1,
     };
     let counters = Arc::<Counters>::default();
-    (RemotePacker::new(options, Limits { events, bytes: 1 << 20, protocol }, counters.clone()), counters)
+    (
+        RemotePacker::new(options, Limits { events, bytes: 1 << 20, protocol }, counters.clone()),
+        counters,
+    )
 }
 
 /// A payload with a counter of 1 for each name, a second later than the one before.
@@ -45,7 +52,12 @@ fn taken(names: &[&str], second: i64) -> EncodedPayload {
 }
 
 fn header(request: &Request, name: &str) -> String {
-    request.headers.iter().find(|(of, _)| *of == name).map(|(_, value)| value.clone()).unwrap_or_default()
+    request
+        .headers
+        .iter()
+        .find(|(of, _)| *of == name)
+        .map(|(_, value)| value.clone())
+        .unwrap_or_default()
 }
 
 fn body(request: &Request) -> Vec<u8> {
@@ -81,7 +93,8 @@ fn a_refused_request_is_halved_down_to_single_events() {
 #[test]
 fn what_cannot_be_sent_is_counted_with_its_reason() {
     let (mut packer, counters) = packer(Protocol::One, 10);
-    let requests = packer.pack(vec![taken(&["a", "b", "c", "d", "e", "f"], 0), taken(&["a"], 3600)]);
+    let requests =
+        packer.pack(vec![taken(&["a", "b", "c", "d", "e", "f"], 0), taken(&["a"], 3600)]);
     assert_eq!(events(&requests), [5]);
     let counted = counters.snapshot();
     assert_eq!(counted.dropped_events, [("future", 1), ("too_many_series", 1)].into());
@@ -92,10 +105,16 @@ fn what_cannot_be_sent_is_counted_with_its_reason() {
 fn an_endpoint_that_knows_version_2_is_found_by_a_question() {
     let (mut packer, _) = packer(Protocol::Auto, 10);
     let version = |requests: &[Request]| -> Vec<String> {
-        requests.iter().map(|request| header(request, "x-prometheus-remote-write-version")).collect()
+        requests
+            .iter()
+            .map(|request| header(request, "x-prometheus-remote-write-version"))
+            .collect()
     };
     let first = packer.pack(vec![taken(&["a"], 0)]);
-    assert_eq!((version(&first), events(&first)), (vec!["2.0.0".to_owned(), "0.1.0".into()], vec![0, 1]));
+    assert_eq!(
+        (version(&first), events(&first)),
+        (vec!["2.0.0".to_owned(), "0.1.0".into()], vec![0, 1])
+    );
     packer.answered(&|_| None);
     assert_eq!(version(&packer.pack(vec![taken(&["a"], 1)])), ["0.1.0"]);
     packer.answered(&|name| (name == WRITTEN).then(|| "0".to_owned()));

@@ -12,9 +12,21 @@ fn faults_have_their_place_and_advice() {
         (json!({"address": "a:1", "addresses": ["b:1"]}), "/address", "beside `addresses`"),
         (json!({"address": "a"}), "/address", "write host:port"),
         (json!({"addresses": ["a:1", "tcp://b:1"]}), "/addresses/1", "write host:port"),
-        (json!({"address": "a:1", "encoding": {"codec": "msgpack"}}), "/framing", "write `framing: length`"),
-        (json!({"address": "a:1", "acknowledgements": true}), "/acknowledgements", "write `framing: length`"),
-        (json!({"address": "a:1", "compression": "zstd"}), "/compression", "write `framing: length`"),
+        (
+            json!({"address": "a:1", "encoding": {"codec": "msgpack"}}),
+            "/framing",
+            "write `framing: length`",
+        ),
+        (
+            json!({"address": "a:1", "acknowledgements": true}),
+            "/acknowledgements",
+            "write `framing: length`",
+        ),
+        (
+            json!({"address": "a:1", "compression": "zstd"}),
+            "/compression",
+            "write `framing: length`",
+        ),
         (
             json!({"address": "a:1", "framing": "length", "compression": "zstd", "compression_level": 99}),
             "/compression_level",
@@ -53,5 +65,8 @@ fn faults_have_their_place_and_advice() {
 #[test]
 fn an_address_is_enough() {
     let config: TcpConfig = serde_json::from_value(json!({"address": "[::1]:6514"})).unwrap();
-    assert_eq!((config.check(), config.targets().len(), config.has_batches()), (Vec::new(), 1, false));
+    assert_eq!(
+        (config.check(), config.targets().len(), config.has_batches()),
+        (Vec::new(), 1, false)
+    );
 }

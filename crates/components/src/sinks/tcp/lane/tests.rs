@@ -19,8 +19,14 @@ fn lane(options: serde_json::Value) -> (TcpLane, Arc<Counters>) {
     let counters = Arc::new(Counters::default());
     let tls = config.tls.clone().map(|files| Arc::new(Tls::new(files)));
     let keep = Arc::new(|_: Vec<u8>| Ok(()));
-    let cx =
-        LaneCx { sink: "out".into(), lane: 0, state: None, counters: counters.clone(), state_bytes: 0, keep };
+    let cx = LaneCx {
+        sink: "out".into(),
+        lane: 0,
+        state: None,
+        counters: counters.clone(),
+        state_bytes: 0,
+        keep,
+    };
     (TcpLane::new(Arc::new(config), tls, cx), counters)
 }
 
@@ -138,7 +144,11 @@ async fn a_reset_loses_nothing_that_the_kernel_of_the_endpoint_has_not_taken() {
     };
     let (settled, lines) = timeout(PATIENCE, conversation).await.unwrap();
     assert_eq!(lines[0], line(settled).trim_end(), "the first line that is not settled");
-    assert!(engine.errors.iter().all(|error| error.starts_with("closed: 127.0.0.1:")), "{:?}", engine.errors);
+    assert!(
+        engine.errors.iter().all(|error| error.starts_with("closed: 127.0.0.1:")),
+        "{:?}",
+        engine.errors
+    );
 }
 
 /// Of so many payloads of a thousand lines.
@@ -149,7 +159,8 @@ fn last_line(payloads: usize) -> String {
 #[tokio::test]
 async fn an_endpoint_that_never_reads_is_left() {
     let far = Far::start().await;
-    let options = json!({"address": far.address, "timeout": "300ms", "window": {"frames": 100_000}});
+    let options =
+        json!({"address": far.address, "timeout": "300ms", "window": {"frames": 100_000}});
     let (lane, _) = lane(options);
     let mut engine = Engine::new(lane);
     let conversation = async {
@@ -168,7 +179,8 @@ async fn an_endpoint_that_never_reads_is_left() {
     };
     assert!(timeout(PATIENCE, conversation).await.unwrap() > 0);
     assert!(
-        engine.errors[0].starts_with("timeout: ") && engine.errors[0].contains("has taken nothing for 300ms")
+        engine.errors[0].starts_with("timeout: ")
+            && engine.errors[0].contains("has taken nothing for 300ms")
     );
 }
 
@@ -227,7 +239,8 @@ async fn lost_acknowledgements_repeat_the_same_numbers() {
         engine.settle(99).await;
         engine.lane.close();
     };
-    let ((kept, sessions), ()) = timeout(PATIENCE, async { tokio::join!(server, ours) }).await.unwrap();
+    let ((kept, sessions), ()) =
+        timeout(PATIENCE, async { tokio::join!(server, ours) }).await.unwrap();
     assert!(kept.lines().eq(all(1980)));
     assert!(sessions.len() > 20 && sessions.windows(2).all(|pair| pair[0] == pair[1]));
 }
@@ -257,7 +270,8 @@ async fn what_the_endpoint_has_already_is_not_sent_again() {
         }
         engine.settle(3).await;
     };
-    let ((number, _frames), ()) = timeout(PATIENCE, async { tokio::join!(server, ours) }).await.unwrap();
+    let ((number, _frames), ()) =
+        timeout(PATIENCE, async { tokio::join!(server, ours) }).await.unwrap();
     assert_eq!((number, engine.errors.len()), (3, 1), "{:?}", engine.errors);
 }
 
@@ -358,7 +372,8 @@ async fn the_window_bounds_what_is_not_acknowledged() {
 #[tokio::test]
 async fn batches_end_by_events_by_bytes_by_time_and_at_a_flush() {
     let far = Far::start().await;
-    let batch = json!({"batch": {"bytes": "2KiB", "events": 40, "timeout": "1s"}, "compression": "gzip"});
+    let batch =
+        json!({"batch": {"bytes": "2KiB", "events": 40, "timeout": "1s"}, "compression": "gzip"});
     let (lane, _) = lane(acks(&far, batch));
     let mut engine = Engine::new(lane);
     let server = async {
@@ -427,7 +442,8 @@ async fn each_compression_is_a_frame_of_its_own() {
         [("gzip", &[0x1f, 0x8b][..]), ("zlib", &[0x78]), ("zstd", &[0x28, 0xb5, 0x2f, 0xfd])]
     {
         let far = Far::start().await;
-        let options = json!({"address": far.address, "framing": "length", "compression": algorithm});
+        let options =
+            json!({"address": far.address, "framing": "length", "compression": algorithm});
         let (lane, _) = lane(options);
         let mut engine = Engine::new(lane);
         engine.run(5).await;
@@ -447,7 +463,11 @@ async fn the_next_address_is_taken_when_one_is_down() {
     engine.run(3).await;
     engine.lane.close();
     assert_eq!(up.accept().await.lines().await, all(30));
-    assert!(engine.errors.len() == 1 && engine.errors[0].starts_with("unreachable: "), "{:?}", engine.errors);
+    assert!(
+        engine.errors.len() == 1 && engine.errors[0].starts_with("unreachable: "),
+        "{:?}",
+        engine.errors
+    );
 }
 
 #[tokio::test]
@@ -490,7 +510,8 @@ async fn what_a_connection_of_a_moment_took_is_sent_again() {
 
 #[tokio::test]
 async fn tls_with_certificates_on_both_sides() {
-    let (dir, authority, far) = (tempfile::tempdir().unwrap(), Authority::new(), Far::start().await);
+    let (dir, authority, far) =
+        (tempfile::tempdir().unwrap(), Authority::new(), Far::start().await);
     let ca = authority.write(dir.path(), "ca");
     let (cert, key) = authority.issue(&["agent"], Validity::Good).write(dir.path(), "agent");
     let tls = json!({"ca_file": ca, "cert_file": cert, "key_file": key});
@@ -528,7 +549,8 @@ async fn tls_with_certificates_on_both_sides() {
 
 #[tokio::test]
 async fn a_server_that_wants_a_certificate_says_so() {
-    let (dir, authority, far) = (tempfile::tempdir().unwrap(), Authority::new(), Far::start().await);
+    let (dir, authority, far) =
+        (tempfile::tempdir().unwrap(), Authority::new(), Far::start().await);
     let ca = authority.write(dir.path(), "ca");
     let (lane, _) = lane(json!({"address": far.address, "tls": {"ca_file": ca}}));
     let mut engine = Engine::new(lane);
@@ -543,5 +565,9 @@ async fn a_server_that_wants_a_certificate_says_so() {
     };
     let (lines, ()) = timeout(PATIENCE, async { tokio::join!(server, ours) }).await.unwrap();
     assert_eq!(lines, all(10));
-    assert!(engine.errors[0].contains("refuses a connection without a certificate"), "{:?}", engine.errors);
+    assert!(
+        engine.errors[0].contains("refuses a connection without a certificate"),
+        "{:?}",
+        engine.errors
+    );
 }

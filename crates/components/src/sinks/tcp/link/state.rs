@@ -141,14 +141,19 @@ impl Shared {
         let mut state = self.lock();
         let (Answer::Acknowledged(number) | Answer::Refused(number, _)) = answer;
         if number > state.begun {
-            return Err(format!("an answer to frame {number}, but the last one sent is {}", state.begun));
+            return Err(format!(
+                "an answer to frame {number}, but the last one sent is {}",
+                state.begun
+            ));
         }
         state.answers += 1;
         match answer {
             Answer::Acknowledged(number) => state.settle(number),
-            // It may say so as often as it likes: no more is kept than there are units on their way.
+            // It may say so as often as it likes: no more is kept than there are units on their
+            // way.
             Answer::Refused(number, reason) if number > state.settled => {
-                let reason = || reason.chars().filter(|c| !c.is_control()).take(REASON_CHARS_MAX).collect();
+                let reason =
+                    || reason.chars().filter(|c| !c.is_control()).take(REASON_CHARS_MAX).collect();
                 state.refused.entry(number).or_insert_with(reason);
             }
             Answer::Refused(..) => {}
@@ -221,7 +226,10 @@ mod tests {
         for number in (0..=13).chain(0..=13) {
             shared.answer(Answer::Refused(number, format!("no {number}\n"))).unwrap();
         }
-        assert_eq!(shared.take().refused, [(12, "no 12".to_owned()), (13, "no 13".to_owned())].into());
+        assert_eq!(
+            shared.take().refused,
+            [(12, "no 12".to_owned()), (13, "no 13".to_owned())].into()
+        );
         assert!(shared.answer(Answer::Refused(14, String::new())).is_err());
         assert!(Shared::new(Vec::new(), 13).answer(Answer::Refused(13, String::new())).is_ok());
     }

@@ -1,8 +1,9 @@
 //! Copy detection: copies made by copy-truncate rotations, and compressed rotations.
 //!
-//! A candidate is a copy if a rotation gives such a name, and its content agrees with what was read of the
-//! original, or with what the original still holds. What a copy holds counts as read. When the original is
-//! truncated or deleted before all of it was read, reading continues in the copy under the same id.
+//! A candidate is a copy if a rotation gives such a name, and its content agrees with what was read
+//! of the original, or with what the original still holds. What a copy holds counts as read. When
+//! the original is truncated or deleted before all of it was read, reading continues in the copy
+//! under the same id.
 
 use super::rotations::Unknown;
 use super::*;
@@ -27,10 +28,12 @@ pub(super) struct Orphan {
 }
 
 impl Orphan {
-    /// Whether `copy` holds what was read of it, or all but what was read a moment before it was cut.
+    /// Whether `copy` holds what was read of it, or all but what was read a moment before it was
+    /// cut.
     fn goes_on_in(&self, copy: &mut Candidate) -> bool {
         let path = &self.descriptor.path;
-        is_related(path, Path::new(path), &copy.path) && is_in(copy, self.descriptor.head, &self.marks)
+        is_related(path, Path::new(path), &copy.path)
+            && is_in(copy, self.descriptor.head, &self.marks)
     }
 
     /// Its record, by what is in the copy.
@@ -38,7 +41,8 @@ impl Orphan {
         if let Err(error) = self.descriptor.go_on_in(&mut copy.content, &self.marks) {
             log::warn!("{}: {error}", copy.path.display());
         }
-        // The store forgot its checkpoints, and keeps none before one moves: a restart goes on from here.
+        // The store forgot its checkpoints, and keeps none before one moves: a restart goes on from
+        // here.
         let least = self.record.checkpoints.iter().map(|(_, position)| *position).min();
         self.descriptor.start = self.descriptor.start.max(least.unwrap_or(0));
         (self.record, self.descriptor)
@@ -60,7 +64,8 @@ impl FileSource {
         }
         let present = Present::default();
         for Unknown { path, inode, name } in unknown {
-            let candidate = self.candidate(&path).filter(|candidate| Inode::of(&candidate.stat) == inode);
+            let candidate =
+                self.candidate(&path).filter(|candidate| Inode::of(&candidate.stat) == inode);
             let Some(candidate) = candidate else { continue };
             if self.take_cuts(&candidate, &originals, cx) {
                 originals = Originals::default();
@@ -81,8 +86,8 @@ impl FileSource {
         }
     }
 
-    /// Takes in one of them. A rotated file beside the patterns, a generation of `name`, is taken in only if it
-    /// holds something that was not read.
+    /// Takes in one of them. A rotated file beside the patterns, a generation of `name`, is taken
+    /// in only if it holds something that was not read.
     fn place_one(
         &mut self,
         mut candidate: Candidate,
@@ -110,9 +115,14 @@ impl FileSource {
         }
     }
 
-    /// Looks whether files that the candidate may be a copy of were cut: what is in them now is not what
-    /// a copy is to be compared with. Whether some were.
-    fn take_cuts(&mut self, candidate: &Candidate, originals: &Originals, cx: &SourceCx<'_>) -> bool {
+    /// Looks whether files that the candidate may be a copy of were cut: what is in them now is not
+    /// what a copy is to be compared with. Whether some were.
+    fn take_cuts(
+        &mut self,
+        candidate: &Candidate,
+        originals: &Originals,
+        cx: &SourceCx<'_>,
+    ) -> bool {
         let mut is_cut =
             |id: &u64| self.tails.get_mut(id).is_some_and(|tail| !tail.is_same().unwrap_or(true));
         let cut: Vec<u64> = originals.of(candidate).into_iter().filter(|id| is_cut(id)).collect();
@@ -120,16 +130,16 @@ impl FileSource {
         !cut.is_empty()
     }
 
-    /// Whether the candidate holds what was read of a file of which something is in flight still: it goes on
-    /// under the id of that one once it is closed.
+    /// Whether the candidate holds what was read of a file of which something is in flight still:
+    /// it goes on under the id of that one once it is closed.
     fn is_in_flight(&self, candidate: &mut Candidate) -> bool {
         let mut closing =
             self.work.orphans.iter().filter(|orphan| self.work.closing.contains(&orphan.record.id));
         closing.any(|orphan| orphan.goes_on_in(candidate))
     }
 
-    /// The record of a file that is gone and of which the candidate holds all that was read. A closed one whose
-    /// inode is still `present` is that other file, however alike they are.
+    /// The record of a file that is gone and of which the candidate holds all that was read. A
+    /// closed one whose inode is still `present` is that other file, however alike they are.
     fn resume_in_copy(
         &mut self,
         candidate: &mut Candidate,
@@ -137,12 +147,24 @@ impl FileSource {
         cx: &SourceCx<'_>,
     ) -> Option<Known> {
         let holds = |descriptor: &Descriptor, candidate: &mut Candidate| match descriptor.closed {
-            true => !present.has(&candidate.path, descriptor.inode) && candidate.goes_on_from(descriptor),
-            false => candidate.holds(descriptor.head, Some(descriptor.mark).filter(|mark| mark.end > 0)),
+            true => {
+                !present.has(&candidate.path, descriptor.inode)
+                    && candidate.goes_on_from(descriptor)
+            }
+            false => {
+                candidate.holds(descriptor.head, Some(descriptor.mark).filter(|mark| mark.end > 0))
+            }
         };
-        if let Some(index) = self.work.orphans.iter().position(|orphan| orphan.goes_on_in(candidate)) {
+        if let Some(index) =
+            self.work.orphans.iter().position(|orphan| orphan.goes_on_in(candidate))
+        {
             let orphan = self.work.orphans.swap_remove(index);
-            log::info!("source {}: {} goes on in {}", cx.info.id, orphan.name, candidate.path.display());
+            log::info!(
+                "source {}: {} goes on in {}",
+                cx.info.id,
+                orphan.name,
+                candidate.path.display()
+            );
             return Some(orphan.into_known(candidate));
         }
         // Of several that begin alike, the one of which it holds the most.
@@ -155,7 +177,12 @@ impl FileSource {
             }
         }
         let known = self.records.remove(best?.0)?;
-        log::info!("source {}: {} goes on in {}", cx.info.id, known.1.path, candidate.path.display());
+        log::info!(
+            "source {}: {} goes on in {}",
+            cx.info.id,
+            known.1.path,
+            candidate.path.display()
+        );
         Some(known)
     }
 
@@ -164,7 +191,8 @@ impl FileSource {
         candidate: Candidate,
         (record, descriptor): (OriginRecord, Descriptor),
     ) -> Tail {
-        let mut tail = self.resume(candidate.content, &candidate.stat, &candidate.path, record, descriptor);
+        let mut tail =
+            self.resume(candidate.content, &candidate.stat, &candidate.path, record, descriptor);
         tail.descriptor.inode = candidate.stat.st_ino;
         tail.descriptor.packed = None;
         tail.descriptor.in_copy |= tail.frozen;
@@ -187,7 +215,10 @@ impl FileSource {
             let mut tail = self.adopt(candidate, start)?;
             tail.descriptor.copy_of = Some(of);
             // If that is cut before it was read, this is how it shows.
-            let known = self.tails.get_mut(&of).or_else(|| new.iter_mut().find(|tail| tail.origin.id == of));
+            let known = self
+                .tails
+                .get_mut(&of)
+                .or_else(|| new.iter_mut().find(|tail| tail.origin.id == of));
             known.into_iter().for_each(|original| original.copied = original.copied.max(start));
             return Ok(tail);
         }
@@ -209,10 +240,13 @@ impl FileSource {
         // Rotations compress what is renamed, and copy what stays.
         let is_original = |tail: &Tail| !tail.is_packed() && is_packed == tail.gone_since.is_some();
         let is_young = self.is_young(&candidate.path, name, &candidate.stat);
-        let is_copy = is_young && self.original_of(&mut candidate, originals, new, is_original).is_some();
+        let is_copy =
+            is_young && self.original_of(&mut candidate, originals, new, is_original).is_some();
         if is_copy && !is_packed && is_short {
-            // A short generation may begin like the next. If it is a copy, its original will be cut.
-            if !self.work.stability.is_complete(Inode::of(&candidate.stat), &candidate.stat, cx.now) {
+            // A short generation may begin like the next. If it is a copy, its original will be
+            // cut.
+            if !self.work.stability.is_complete(Inode::of(&candidate.stat), &candidate.stat, cx.now)
+            {
                 self.rotations.wait_for(candidate.path);
                 return Ok(None);
             }
@@ -241,7 +275,8 @@ impl FileSource {
         is_original: impl Fn(&Tail) -> bool,
     ) -> Option<u64> {
         let id = originals.of(candidate).into_iter().find(|id| {
-            let known = self.tails.get(id).or_else(|| new.iter().find(|tail| tail.origin.id == *id));
+            let known =
+                self.tails.get(id).or_else(|| new.iter().find(|tail| tail.origin.id == *id));
             let closed = known.filter(|tail| tail.content.is_none());
             let reopened = closed.and_then(|tail| self.open_inode(&tail.path, tail.inode));
             let known = self.tails.get_mut(id);
@@ -252,8 +287,10 @@ impl FileSource {
                     && is_copy(candidate, original, reopened)
             })
         })?;
-        let original = self.tails.get_mut(&id).or_else(|| new.iter_mut().find(|tail| tail.origin.id == id));
-        // With the head of what the copy has, a cut of the original is noticed although nothing of it was read.
+        let original =
+            self.tails.get_mut(&id).or_else(|| new.iter_mut().find(|tail| tail.origin.id == id));
+        // With the head of what the copy has, a cut of the original is noticed although nothing of
+        // it was read.
         if original.is_some_and(Tail::update_head) {
             self.work.grown_heads.push(id);
         }
@@ -275,7 +312,8 @@ impl FileSource {
         }
     }
 
-    /// A file that is given up, and counted, is remembered as well: its lines are known in a compressed copy.
+    /// A file that is given up, and counted, is remembered as well: its lines are known in a
+    /// compressed copy.
     pub(super) fn remember_given_up(&mut self, mut old: Tail, cx: &SourceCx<'_>) {
         old.update_mark();
         let orphan = Orphan { unread: 0, ..self.to_orphan(old, cx) };
@@ -285,7 +323,11 @@ impl FileSource {
     fn to_orphan(&self, mut old: Tail, cx: &SourceCx<'_>) -> Orphan {
         let position = |sink: usize| {
             let of_sink = |cursor: &&Cursor| cursor.sinks.contains(sink) && cursor.until.is_none();
-            old.cursors.list().iter().find(of_sink).map_or(old.cursors.head(), |cursor| cursor.position)
+            old.cursors
+                .list()
+                .iter()
+                .find(of_sink)
+                .map_or(old.cursors.head(), |cursor| cursor.position)
         };
         let checkpoints: Vec<(String, u64)> =
             self.open.sinks.iter().map(|(sink, name)| (name.clone(), position(*sink))).collect();
@@ -316,7 +358,8 @@ impl FileSource {
         for (id, bytes) in self.unseen_truncations() {
             self.retention.note_rewritten(id);
             if self.find_copy(id).is_none() {
-                let name = self.tails.get(&id).map(|tail| tail.origin.name.clone()).unwrap_or_default();
+                let name =
+                    self.tails.get(&id).map(|tail| tail.origin.name.clone()).unwrap_or_default();
                 self.count_truncated(&name, bytes);
                 lost.add_file(bytes, 1);
             }
@@ -324,15 +367,16 @@ impl FileSource {
         lost
     }
 
-    /// Files in their places that are owed and do not hold any more what was read of them; with the bytes
-    /// that were owed, as far as the length was known.
+    /// Files in their places that are owed and do not hold any more what was read of them; with the
+    /// bytes that were owed, as far as the length was known.
     fn unseen_truncations(&mut self) -> Vec<(u64, u64)> {
         let ledger = &self.open.ledger;
-        let truncated = self.tails.values_mut().filter(|tail| tail.gone_since.is_none()).filter_map(|tail| {
-            let owed = ledger.owed(tail.origin.id)?;
-            let bytes = tail.known_bytes().saturating_sub(owed.settled);
-            (bytes > 0 && !tail.is_same().unwrap_or(true)).then_some((tail.origin.id, bytes))
-        });
+        let truncated =
+            self.tails.values_mut().filter(|tail| tail.gone_since.is_none()).filter_map(|tail| {
+                let owed = ledger.owed(tail.origin.id)?;
+                let bytes = tail.known_bytes().saturating_sub(owed.settled);
+                (bytes > 0 && !tail.is_same().unwrap_or(true)).then_some((tail.origin.id, bytes))
+            });
         truncated.collect()
     }
 
@@ -350,15 +394,20 @@ impl FileSource {
         );
     }
 
-    /// The copy of a file that was cut, which is known already, or is in the folder it is in; with the
-    /// id under which it is known.
+    /// The copy of a file that was cut, which is known already, or is in the folder it is in; with
+    /// the id under which it is known.
     pub(super) fn find_copy(&mut self, id: u64) -> Option<(Candidate, Option<u64>)> {
-        let copy =
-            self.tails.values().find(|tail| tail.descriptor.copy_of == Some(id) && tail.content.is_some());
-        if let Some((known, path, content)) =
-            copy.and_then(|tail| Some((tail.origin.id, tail.path.clone(), tail.content.as_ref()?.again())))
-            && let Ok(mut candidate) = Candidate::of(path, content)
-            && self.tails.get(&id).is_some_and(|tail| tail.is_unread() || tail.is_in(&mut candidate))
+        let copy = self
+            .tails
+            .values()
+            .find(|tail| tail.descriptor.copy_of == Some(id) && tail.content.is_some());
+        if let Some((known, path, content)) = copy.and_then(|tail| {
+            Some((tail.origin.id, tail.path.clone(), tail.content.as_ref()?.again()))
+        }) && let Ok(mut candidate) = Candidate::of(path, content)
+            && self
+                .tails
+                .get(&id)
+                .is_some_and(|tail| tail.is_unread() || tail.is_in(&mut candidate))
         {
             return Some((candidate, Some(known)));
         }
@@ -371,7 +420,11 @@ impl FileSource {
             let Some(mut candidate) = self.candidate(&path) else { continue };
             let known = self.by_inode.get(&Inode::of(&candidate.stat)).copied();
             let is_free = known.is_none_or(|known| {
-                known != id && self.tails.get(&known).is_some_and(|tail| tail.descriptor.copy_of == Some(id))
+                known != id
+                    && self
+                        .tails
+                        .get(&known)
+                        .is_some_and(|tail| tail.descriptor.copy_of == Some(id))
             });
             if is_free && self.tails.get(&id)?.is_in(&mut candidate) {
                 return Some((candidate, known));
@@ -386,7 +439,13 @@ impl FileSource {
     }
 
     /// A file that was cut goes on in its copy, which is known as `known` if it is read already.
-    pub(super) fn go_on_in_copy(&mut self, id: u64, copy: Candidate, known: Option<u64>, cx: &SourceCx<'_>) {
+    pub(super) fn go_on_in_copy(
+        &mut self,
+        id: u64,
+        copy: Candidate,
+        known: Option<u64>,
+        cx: &SourceCx<'_>,
+    ) {
         if let Some(known) = known {
             self.remove(known);
             self.work.closing.push(known);
@@ -394,7 +453,12 @@ impl FileSource {
         }
         let inode = Inode::of(&copy.stat);
         let Some(tail) = self.tails.get_mut(&id) else { return };
-        log::info!("source {}: what was in {} is in {}", cx.info.id, tail.origin.name, copy.path.display());
+        log::info!(
+            "source {}: what was in {} is in {}",
+            cx.info.id,
+            tail.origin.name,
+            copy.path.display()
+        );
         self.by_inode.remove(&tail.inode);
         self.work.active += u32::from(std::mem::take(&mut tail.watched));
         tail.go_on_in(copy.content, inode, copy.path);
@@ -412,8 +476,10 @@ impl FileSource {
     /// Passes over what a growing copy still has in common with its original; whether it is known
     /// what to do. Where the original itself was cut, that must be found first.
     pub(super) fn follow_copy(&mut self, id: u64, cx: &SourceCx<'_>) -> io::Result<bool> {
-        let Some((of, head)) =
-            self.tails.get(&id).and_then(|tail| Some((tail.descriptor.copy_of?, tail.cursors.head())))
+        let Some((of, head)) = self
+            .tails
+            .get(&id)
+            .and_then(|tail| Some((tail.descriptor.copy_of?, tail.cursors.head())))
         else {
             return Ok(true);
         };
@@ -492,7 +558,9 @@ pub(super) fn pass_over(tail: &mut Tail, begin: u64, end: u64, cx: &SourceCx<'_>
         tail.cursors.list().iter().copied().enumerate().find(|(_, cursor)| is_in(cursor))
     {
         let range = (cursor.position, cursor.until.unwrap_or(end).min(end));
-        cx.ledger.issue(tail.origin.id, range, cursor.sinks, cursor.attempt, cx.now.since_start).finish();
+        cx.ledger
+            .issue(tail.origin.id, range, cursor.sinks, cursor.attempt, cx.now.since_start)
+            .finish();
         tail.cursors.advance(index, range.1);
     }
     tail.mark(&[], end);

@@ -10,8 +10,8 @@ use crate::files::scan_budget::ScanBudget;
 use std::collections::BTreeSet;
 use std::os::unix::fs::DirEntryExt;
 
-/// Files that are kept although they are not there, because their folder is empty or on another device: what holds
-/// them is perhaps not mounted yet. Each takes some hundred bytes.
+/// Files that are kept although they are not there, because their folder is empty or on another
+/// device: what holds them is perhaps not mounted yet. Each takes some hundred bytes.
 const AWAY_MAX: usize = 10_000;
 
 /// They are forgotten when they were written to longer ago than this.
@@ -26,8 +26,10 @@ impl FileSource {
         self.watch_folders(&found.folders);
         let walked = self.walked.replace(now);
         let mut trouble = found.unreadable;
-        trouble.extend(found.missing.into_iter().map(|pattern| (pattern.into(), MISSING.to_owned())));
-        let (changes, first, searched_before) = (self.watch.changes(), walked.is_none(), self.searched);
+        trouble
+            .extend(found.missing.into_iter().map(|pattern| (pattern.into(), MISSING.to_owned())));
+        let (changes, first, searched_before) =
+            (self.watch.changes(), walked.is_none(), self.searched);
         let mut came = changes.came;
         came.append(&mut self.rotations.take_incomplete());
         self.take_files(&found.files, came, None, &mut trouble, cx);
@@ -41,8 +43,8 @@ impl FileSource {
         self.walk_pause = if first { WALK_PAUSE } else { scan_budget.interval().max(WALK_PAUSE) };
     }
 
-    /// Takes in files that patterns name, and rotated ones beside them. Without names that `changed`, these are all
-    /// there are.
+    /// Takes in files that patterns name, and rotated ones beside them. Without names that
+    /// `changed`, these are all there are.
     pub(super) fn take_files(
         &mut self,
         files: &BTreeSet<PathBuf>,
@@ -140,14 +142,17 @@ impl FileSource {
     fn say_found(&self, files: usize, cx: &SourceCx<'_>) {
         match files {
             0 => {
-                log::warn!("source {}: no file matches include yet; it is looked for from now on", cx.info.id)
+                log::warn!(
+                    "source {}: no file matches include yet; it is looked for from now on",
+                    cx.info.id
+                )
             }
             files => log::info!("source {}: {files} files match include", cx.info.id),
         }
     }
 
-    /// Looks for files that were moved out of the patterns while nobody looked, in the folders they were in: what
-    /// was written before the move is still owed.
+    /// Looks for files that were moved out of the patterns while nobody looked, in the folders they
+    /// were in: what was written before the move is still owed.
     fn search(&mut self, taken: &mut HashSet<Inode>, new: &mut Vec<Tail>, cx: &SourceCx<'_>) {
         for folder in self.folders_of_records() {
             let Ok(entries) = std::fs::read_dir(&folder) else { continue };
@@ -164,8 +169,9 @@ impl FileSource {
         self.records.values().filter_map(|(_, descriptor)| folder_of(descriptor)).collect()
     }
 
-    /// Forgets files that are not there any more, unless their whole folder is away, or what was mounted on it. Of
-    /// closed generations those are kept of which there are rotations. Files were recognised in the folders `here`.
+    /// Forgets files that are not there any more, unless their whole folder is away, or what was
+    /// mounted on it. Of closed generations those are kept of which there are rotations. Files were
+    /// recognised in the folders `here`.
     fn forget_missing(&mut self, new: &[Tail], here: &HashSet<PathBuf>, cx: &SourceCx<'_>) {
         let mut gone = Vec::new();
         let mut away = Vec::new();
@@ -174,18 +180,20 @@ impl FileSource {
             let mut inodes: HashSet<u64> = entries.flatten().map(|entry| entry.ino()).collect();
             let device = rustix::fs::stat(&folder).ok().map(|stat| stat.st_dev);
             let is_empty = inodes.is_empty();
-            // One that is there and cannot be opened now is not forgotten; one whose inode another file has taken
-            // is.
+            // One that is there and cannot be opened now is not forgotten; one whose inode another
+            // file has taken is.
             new.iter().for_each(|tail| _ = inodes.remove(&tail.inode.number));
             self.by_inode.keys().for_each(|inode| _ = inodes.remove(&inode.number));
             let rotated = rotated_names(&folder).unwrap_or_default();
             for (record, descriptor) in self.records.values() {
-                let is_rotated = descriptor.closed && rotated.contains(Path::new(descriptor.name()));
+                let is_rotated =
+                    descriptor.closed && rotated.contains(Path::new(descriptor.name()));
                 let is_kept = is_rotated || inodes.contains(&descriptor.inode);
                 if folder_of(descriptor).as_ref() != Some(&folder) || is_kept {
                     continue;
                 }
-                let is_away = is_empty || device != Some(descriptor.device) && !here.contains(&folder);
+                let is_away =
+                    is_empty || device != Some(descriptor.device) && !here.contains(&folder);
                 let list = if is_away { &mut away } else { &mut gone };
                 list.push((descriptor.modified_ns, record.id));
             }
@@ -228,7 +236,8 @@ impl FileSource {
         }
     }
 
-    /// Which file a path names. A file that is open already, or `taken` in by this walk, is not opened again.
+    /// Which file a path names. A file that is open already, or `taken` in by this walk, is not
+    /// opened again.
     pub(super) fn identify(
         &mut self,
         path: &Path,
@@ -239,8 +248,10 @@ impl FileSource {
         let inode = Inode::of(&rustix::fs::stat(path)?);
         if let Some(id) = self.by_inode.get(&inode) {
             // Of several names the first one counts as long as it leads to the file.
-            let still = |path: &Path| rustix::fs::stat(path).is_ok_and(|stat| Inode::of(&stat) == inode);
-            if let Some(tail) = self.tails.get_mut(id).filter(|tail| tail.path != path && !still(&tail.path))
+            let still =
+                |path: &Path| rustix::fs::stat(path).is_ok_and(|stat| Inode::of(&stat) == inode);
+            if let Some(tail) =
+                self.tails.get_mut(id).filter(|tail| tail.path != path && !still(&tail.path))
             {
                 tail.is_at(path);
             }
@@ -250,13 +261,17 @@ impl FileSource {
             return Ok(Named::None);
         }
         self.make_room(new.min(self.open_max / 2) + 1, &[]);
-        let Some((file, stat)) = open_regular(path, &self.symlinks)? else { return not_regular(path) };
+        let Some((file, stat)) = open_regular(path, &self.symlinks)? else {
+            return not_regular(path);
+        };
         if self.range.as_ref().is_some_and(|range| !range.may_be_in(stat.st_mtime)) {
             return Ok(Named::None);
         }
         let mut content = Content::new(file)?;
         if let Some((record, descriptor)) = self.take_record(&mut content, &stat) {
-            return Ok(Named::Kept(Box::new(self.resume(content, &stat, path, record, descriptor))));
+            return Ok(Named::Kept(Box::new(
+                self.resume(content, &stat, path, record, descriptor),
+            )));
         }
         // One that has just been begun does not say yet what it is.
         let packed = content.is_packed() || stat.st_size == 0 && is_packed_name(path);
@@ -269,12 +284,19 @@ impl FileSource {
     /// The record of a file from before the restart, if it is this file.
     fn take_record(&mut self, content: &mut Content, stat: &Stat) -> Option<Known> {
         let settled = |(record, descriptor): &Known| {
-            record.checkpoints.iter().map(|(_, offset)| *offset).max().unwrap_or(0).max(descriptor.start)
+            record
+                .checkpoints
+                .iter()
+                .map(|(_, offset)| *offset)
+                .max()
+                .unwrap_or(0)
+                .max(descriptor.start)
         };
-        // The device tells nothing but the order: it may have another number after a reboot. Of several
-        // that begin alike, the file is the one of which it holds the most.
+        // The device tells nothing but the order: it may have another number after a reboot. Of
+        // several that begin alike, the file is the one of which it holds the most.
         let mut records: Vec<&Known> = self.records.of_inode(stat.st_ino).collect();
-        records.sort_by_key(|(_, known)| (known.device != stat.st_dev, Reverse(known.known_bytes())));
+        records
+            .sort_by_key(|(_, known)| (known.device != stat.st_dev, Reverse(known.known_bytes())));
         let fits = |known: &&&Known| known.1.is(content, settled(known)).unwrap_or(false);
         let id = records.iter().find(fits)?.0.id;
         self.records.remove(id)
@@ -294,10 +316,12 @@ impl FileSource {
         if descriptor.since_ns == 0 {
             descriptor.since_ns = self.since(Path::new(descriptor.name()));
         }
-        let checkpoint =
-            |sink: &String| record.checkpoints.iter().find(|(id, _)| id == sink).map(|(_, offset)| *offset);
+        let checkpoint = |sink: &String| {
+            record.checkpoints.iter().find(|(id, _)| id == sink).map(|(_, offset)| *offset)
+        };
         let start = descriptor.start;
-        let resumed = self.open.sinks.iter().map(|(index, id)| (*index, checkpoint(id).unwrap_or(start)));
+        let resumed =
+            self.open.sinks.iter().map(|(index, id)| (*index, checkpoint(id).unwrap_or(start)));
         let cursors = Cursors::resume(resumed);
         let origin = self.origin(record.id, descriptor.path.clone(), path);
         Tail::new(origin, content, descriptor, cursors, path.to_path_buf())
@@ -314,7 +338,8 @@ impl FileSource {
         let Candidate { path, mut content, stat, head } = candidate;
         let name = path.to_string_lossy().into_owned();
         let (device, inode) = (stat.st_dev, stat.st_ino);
-        let mark = if content.is_packed() { Mark::default() } else { Mark::read(&mut content, start)? };
+        let mark =
+            if content.is_packed() { Mark::default() } else { Mark::read(&mut content, start)? };
         let original = if self.is_included(&path) { None } else { self.name_of(&path) };
         let descriptor = Descriptor {
             device,
@@ -330,7 +355,8 @@ impl FileSource {
         };
         let cursors = Cursors::resume(self.open.sinks.iter().map(|(index, _)| (*index, start)));
         let origin = self.origin(id, name, &path);
-        Ok(Tail::new(origin, content, descriptor, cursors, path).with_framing(self.framing.as_ref()))
+        Ok(Tail::new(origin, content, descriptor, cursors, path)
+            .with_framing(self.framing.as_ref()))
     }
 
     /// An origin, with what its path says of a container.
@@ -356,8 +382,8 @@ impl FileSource {
         }
     }
 
-    /// Takes in files whose names are durable from here on, to be read in the order of their age; whether that went
-    /// well.
+    /// Takes in files whose names are durable from here on, to be read in the order of their age;
+    /// whether that went well.
     pub(super) fn insert(&mut self, new: Vec<Tail>, cx: &SourceCx<'_>) -> bool {
         if new.is_empty() && !self.first_start {
             return true;
@@ -393,8 +419,11 @@ impl FileSource {
     fn read_from_now_on(&mut self, mut new: Vec<Tail>, cx: &SourceCx<'_>) {
         new.sort_by_key(|tail| tail.descriptor.modified_ns);
         for mut tail in new {
-            let checkpoints =
-                tail.cursors.list().iter().flat_map(|c| c.sinks.iter().map(|sink| (sink, c.position)));
+            let checkpoints = tail
+                .cursors
+                .list()
+                .iter()
+                .flat_map(|c| c.sinks.iter().map(|sink| (sink, c.position)));
             self.open.ledger.open(&tail.origin, checkpoints.collect::<Vec<_>>());
             tail.quiet_at = cx.now.since_start + QUIET_AFTER.saturating_sub(age(&tail, cx.now));
             // What was written to first is read first.
@@ -410,15 +439,23 @@ impl FileSource {
 
     /// Logs unreadable paths, once per change.
     pub(super) fn report(&mut self, trouble: BTreeMap<PathBuf, String>, cx: &SourceCx<'_>) {
-        let named =
-            trouble.iter().map(|(path, reason)| (path.to_string_lossy().into_owned(), reason.clone()));
+        let named = trouble
+            .iter()
+            .map(|(path, reason)| (path.to_string_lossy().into_owned(), reason.clone()));
         self.open.troubles.set(named.collect());
         let is_new = |(path, reason): &(&PathBuf, &String)| self.trouble.get(*path) != Some(reason);
-        for (path, reason) in trouble.iter().filter(is_new).filter(|(_, reason)| *reason != MISSING) {
+        for (path, reason) in trouble.iter().filter(is_new).filter(|(_, reason)| *reason != MISSING)
+        {
             cx.counters.error("unreadable");
-            log::warn!("source {}: cannot read {}: {reason}; trying again", cx.info.id, path.display());
+            log::warn!(
+                "source {}: cannot read {}: {reason}; trying again",
+                cx.info.id,
+                path.display()
+            );
         }
-        let over = |(path, reason): &(&PathBuf, &String)| !trouble.contains_key(*path) && *reason != MISSING;
+        let over = |(path, reason): &(&PathBuf, &String)| {
+            !trouble.contains_key(*path) && *reason != MISSING
+        };
         for (path, _) in self.trouble.iter().filter(over) {
             log::info!("source {}: {} is readable or gone", cx.info.id, path.display());
         }
@@ -432,7 +469,8 @@ fn not_regular(path: &Path) -> io::Result<Named> {
     irregular(path).map_or(Ok(Named::None), |kind| Err(io::Error::other(fault(kind))))
 }
 
-/// Of files whose folder is empty or on another device, by modification time and id: those to forget all the same.
+/// Of files whose folder is empty or on another device, by modification time and id: those to
+/// forget all the same.
 fn too_many_away(mut away: Vec<(i64, u64)>, now_ns: i64) -> Vec<(i64, u64)> {
     let oldest = now_ns.saturating_sub(AWAY_AGE_MAX.as_nanos() as i64);
     away.sort_unstable();

@@ -1,4 +1,5 @@
-//! Names that come and go in watched folders: each is looked at alone, without a walk of its folder.
+//! Names that come and go in watched folders: each is looked at alone, without a walk of its
+//! folder.
 
 use super::*;
 use crate::files::renames::followed;
@@ -46,7 +47,12 @@ impl FileSource {
     }
 
     /// Notes since when no name that fits leads to files whose names changed.
-    pub(super) fn note_changed(&mut self, changed: &HashSet<PathBuf>, seen: &HashSet<u64>, now: Duration) {
+    pub(super) fn note_changed(
+        &mut self,
+        changed: &HashSet<PathBuf>,
+        seen: &HashSet<u64>,
+        now: Duration,
+    ) {
         for id in seen {
             let fits = self.tails.get(id).is_some_and(|tail| self.is_included(&tail.path));
             let Some(tail) = self.tails.get_mut(id) else { continue };
@@ -57,7 +63,8 @@ impl FileSource {
             tail.note_standing();
         }
         for tail in self.tails.values_mut().filter(|tail| changed.contains(&tail.path)) {
-            let is_there = rustix::fs::stat(&tail.path).is_ok_and(|stat| Inode::of(&stat) == tail.inode);
+            let is_there =
+                rustix::fs::stat(&tail.path).is_ok_and(|stat| Inode::of(&stat) == tail.inode);
             if is_there || seen.contains(&tail.origin.id) || tail.gone_since.is_some() {
                 continue;
             }

@@ -2,13 +2,14 @@
 
 use super::*;
 
-/// Of the files that may be open, one in this many is closed when there are too many: closing one by
-/// one would look at all of them each time.
+/// Of the files that may be open, one in this many is closed when there are too many: closing one
+/// by one would look at all of them each time.
 const PARK_SHARE: usize = 8;
 
 impl FileSource {
-    /// Makes room for `more` open files: those that have been quiet for longest are closed, then those
-    /// that wait for their turn. Files that no path leads to are not: they could not be opened again.
+    /// Makes room for `more` open files: those that have been quiet for longest are closed, then
+    /// those that wait for their turn. Files that no path leads to are not: they could not be
+    /// opened again.
     pub(super) fn make_room(&mut self, more: usize, keep: &[u64]) {
         if self.open_bound + more <= self.open_max {
             return;
@@ -19,7 +20,8 @@ impl FileSource {
         if count == 0 {
             return;
         }
-        let may_close = |tail: &&mut Tail| tail.gone_since.is_none() && !keep.contains(&tail.origin.id);
+        let may_close =
+            |tail: &&mut Tail| tail.gone_since.is_none() && !keep.contains(&tail.origin.id);
         let mut closable: Vec<&mut Tail> =
             self.tails.values_mut().filter(is_open).filter(may_close).collect();
         closable.sort_by_key(|tail| (tail.queued, tail.grown, tail.descriptor.modified_ns));
@@ -31,11 +33,14 @@ impl FileSource {
     /// Opens a file again that was closed for want of room; whether it can be read.
     /// Those in `beside` stay open.
     pub(super) fn unpark(&mut self, id: u64, beside: &[u64], cx: &SourceCx<'_>) -> bool {
-        let Some(tail) = self.tails.get(&id).filter(|tail| tail.content.is_none()) else { return true };
+        let Some(tail) = self.tails.get(&id).filter(|tail| tail.content.is_none()) else {
+            return true;
+        };
         let (path, inode) = (tail.path.clone(), tail.inode);
         let held = tail.held.as_ref().map(|file| self.retention.path_of(file));
         self.make_room(1, &[beside, &[id]].concat());
-        let found = self.open_inode(&path, inode).or_else(|| self.open_inode(held.as_ref()?, inode));
+        let found =
+            self.open_inode(&path, inode).or_else(|| self.open_inode(held.as_ref()?, inode));
         let found = found.or_else(|| {
             let names = std::fs::read_dir(path.parent()?).ok()?;
             names.flatten().find_map(|entry| self.open_inode(&entry.path(), inode))

@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 impl FileSource {
-    /// Sinks that come begin in every file where they would after a restart: at their checkpoint, or
-    /// where the reading of the file began. The others stay where they are.
+    /// Sinks that come begin in every file where they would after a restart: at their checkpoint,
+    /// or where the reading of the file began. The others stay where they are.
     pub(super) fn change_sinks(&mut self, sinks: &[(usize, String)]) {
         let stays = |sink: &&(usize, String)| self.open.sinks.contains(sink);
         let kept: SinkSet = sinks.iter().filter(stays).map(|(index, _)| *index).collect();
@@ -25,8 +25,10 @@ impl FileSource {
         for tail in self.tails.values_mut() {
             let (id, start) = (tail.origin.id, tail.descriptor.start);
             let checkpoints = records.get(&id).map_or(&[][..], |record| &record.checkpoints);
-            let checkpoint = |sink: &str| checkpoints.iter().find(|(of, _)| of == sink).map(|(_, at)| *at);
-            let position = |(index, id): &&(usize, String)| (*index, checkpoint(id).unwrap_or(start));
+            let checkpoint =
+                |sink: &str| checkpoints.iter().find(|(of, _)| of == sink).map(|(_, at)| *at);
+            let position =
+                |(index, id): &&(usize, String)| (*index, checkpoint(id).unwrap_or(start));
             let come: Vec<(usize, u64)> = come.iter().map(position).collect();
             come.iter().for_each(|(sink, at)| self.open.ledger.join(id, *sink, *at));
             tail.cursors.reach(kept, come);

@@ -1,12 +1,12 @@
 //! Files that are owed after they left their place: pinned, copied at a stop, bounded, and told.
 //!
 //! A rotated file that is not settled by every sink is *held* until it is: by a hard link in
-//! `data_dir/held`, which survives its deletion, a stop, `kill -9` and a power cut. Where no link can be
-//! made, the open descriptor holds it, and at a stop its unsettled rest is copied.
+//! `data_dir/held`, which survives its deletion, a stop, `kill -9` and a power cut. Where no link
+//! can be made, the open descriptor holds it, and at a stop its unsettled rest is copied.
 //!
-//! An active file is never linked: logrotate skips files with several links. Neither is one that sinks
-//! are just about to settle: `gzip` and logrotate's `delaycompress` refuse such files, so a healthy agent
-//! must not get in their way.
+//! An active file is never linked: logrotate skips files with several links. Neither is one that
+//! sinks are just about to settle: `gzip` and logrotate's `delaycompress` refuse such files, so a
+//! healthy agent must not get in their way.
 
 use super::discovery::Taken;
 use super::*;
@@ -15,8 +15,8 @@ use crate::files::records::Known;
 use crate::sources::file::config::HeldConfig;
 use millstream_model::{Held, Owed, Remainder};
 
-/// A rotated file is linked once its oldest unsettled range is this old, though every sink has room: longer
-/// than a sink takes that syncs every second.
+/// A rotated file is linked once its oldest unsettled range is this old, though every sink has
+/// room: longer than a sink takes that syncs every second.
 const LINK_AFTER: Duration = Duration::from_millis(1500);
 
 /// Shortest time between two warnings that deleted files take much room.
@@ -47,10 +47,11 @@ pub(super) struct Retention {
     restored: bool,
     /// Where copies end that were made at this stop.
     copied: HashMap<u64, u64>,
-    /// Files that were written again and not looked at since, found at this stop: nothing of them is read.
+    /// Files that were written again and not looked at since, found at this stop: nothing of them
+    /// is read.
     rewritten: HashSet<u64>,
-    /// Files that were given up while a part of them was in flight: all their bytes that were not settled
-    /// then, and the events in them.
+    /// Files that were given up while a part of them was in flight: all their bytes that were not
+    /// settled then, and the events in them.
     given_up: HashMap<u64, Remainder>,
     growth: Growth,
     warned: Option<Duration>,
@@ -176,7 +177,8 @@ impl FileSource {
     /// Pins rotated files that are owed, and releases those that are settled.
     pub(super) fn update_held(&mut self, cx: &SourceCx<'_>) {
         let mut settled = Vec::new();
-        for tail in self.tails.values_mut().filter(|tail| tail.held.is_some() || tail.is_rotated()) {
+        for tail in self.tails.values_mut().filter(|tail| tail.held.is_some() || tail.is_rotated())
+        {
             let Some(owed) = cx.ledger.owed(tail.origin.id) else { continue };
             self.retention.check(tail);
             tail.note_standing();
@@ -204,10 +206,11 @@ impl FileSource {
         self.open.ledger.owed(id).is_none_or(|owed| !owed.moved) && self.open.store.is_committed(id)
     }
 
-    /// Gives up deleted files, those first that were deleted first, until they take no more room than
-    /// they may.
+    /// Gives up deleted files, those first that were deleted first, until they take no more room
+    /// than they may.
     pub(super) fn bound_held(&mut self, cx: &SourceCx<'_>) {
-        let mut deleted: Vec<(Duration, u64, u64)> = self.tails.values().filter_map(deleted).collect();
+        let mut deleted: Vec<(Duration, u64, u64)> =
+            self.tails.values().filter_map(deleted).collect();
         deleted.sort_unstable();
         let mut held = Held {
             files: deleted.len() as u64,
@@ -231,7 +234,8 @@ impl FileSource {
     /// Warns when held files take half of the room they may.
     fn warn_of_held(&mut self, held: Held, cx: &SourceCx<'_>) {
         let (now, retention) = (cx.now.since_start, &mut self.retention);
-        let is_due = retention.warned.is_none_or(|warned| now.saturating_sub(warned) >= WARN_INTERVAL);
+        let is_due =
+            retention.warned.is_none_or(|warned| now.saturating_sub(warned) >= WARN_INTERVAL);
         if held.bytes < held.bytes_max / 2 || held.bytes == 0 || !is_due {
             return;
         }
@@ -300,11 +304,17 @@ impl FileSource {
             return;
         }
         let files = self.retention.folder.list().unwrap_or_else(|error| {
-            log::error!("source {}: {}: {error}", cx.info.id, self.retention.folder.path().display());
+            log::error!(
+                "source {}: {}: {error}",
+                cx.info.id,
+                self.retention.folder.path().display()
+            );
             cx.counters.error("read");
             Vec::new()
         });
-        for file in files.into_iter().filter(|file| !self.tails.contains_key(&file.id)).collect::<Vec<_>>() {
+        for file in
+            files.into_iter().filter(|file| !self.tails.contains_key(&file.id)).collect::<Vec<_>>()
+        {
             match self.take_held(&file, &mut taken.new, cx) {
                 Ok(Some(tail)) => self.add_held(tail, taken),
                 Ok(None) => {}
@@ -325,7 +335,11 @@ impl FileSource {
 
     fn say_unreadable(&self, file: &HeldFile, error: &io::Error, cx: &SourceCx<'_>) {
         let path = self.retention.folder.path_of(file);
-        log::error!("source {}: {}: {error}; trying again at the next start", cx.info.id, path.display());
+        log::error!(
+            "source {}: {}: {error}; trying again at the next start",
+            cx.info.id,
+            path.display()
+        );
         cx.counters.error("read");
     }
 
@@ -403,8 +417,8 @@ enum Recorded {
 
 // At a stop.
 impl FileSource {
-    /// Links or copies deleted files that are owed and held by their descriptors alone, the newest first:
-    /// where there is not enough room or time, the oldest are given up.
+    /// Links or copies deleted files that are owed and held by their descriptors alone, the newest
+    /// first: where there is not enough room or time, the oldest are given up.
     pub(super) fn hold_deleted(&mut self, deadline: Instant) {
         for tail in self.tails.values_mut() {
             self.retention.check(tail);
@@ -421,7 +435,8 @@ impl FileSource {
         }
         owed.sort_unstable();
         let held = self.tails.values().filter(|tail| tail.held.is_some()).filter_map(deleted);
-        let mut room = self.retention.bytes_max.saturating_sub(held.map(|(_, _, bytes)| bytes).sum());
+        let mut room =
+            self.retention.bytes_max.saturating_sub(held.map(|(_, _, bytes)| bytes).sum());
         for (_, id) in owed.into_iter().rev() {
             let Some(tail) = self.tails.get_mut(&id) else { continue };
             self.retention.pin(tail, &self.open.info.id);
@@ -429,8 +444,13 @@ impl FileSource {
                 let is_rewritten = self.retention.rewritten.contains(&id);
                 let settled = self.open.ledger.owed(id).map_or(0, |owed| owed.settled);
                 let from = if is_rewritten { 0 } else { settled };
-                room =
-                    room.saturating_sub(self.retention.copy(tail, from, room, deadline, &self.open.info.id));
+                room = room.saturating_sub(self.retention.copy(
+                    tail,
+                    from,
+                    room,
+                    deadline,
+                    &self.open.info.id,
+                ));
             }
         }
         self.retention.sync(&self.open.info.id);
@@ -475,7 +495,8 @@ impl FileSource {
         for (id, rest) in &self.retention.given_up {
             let bytes = self.open.ledger.owed(*id).map_or(0, |owed| owed.in_flight);
             if bytes > 0 {
-                let events = u128::from(rest.events) * u128::from(bytes) / u128::from(rest.bytes.max(bytes));
+                let events =
+                    u128::from(rest.events) * u128::from(bytes) / u128::from(rest.bytes.max(bytes));
                 lost.add_file(bytes, events as u64);
             }
         }
@@ -505,7 +526,14 @@ impl FileSource {
 
 impl Retention {
     /// Copies the rest of a file, if there is `room` for it; the bytes it takes.
-    fn copy(&mut self, tail: &mut Tail, from: u64, room: u64, deadline: Instant, source: &str) -> u64 {
+    fn copy(
+        &mut self,
+        tail: &mut Tail,
+        from: u64,
+        room: u64,
+        deadline: Instant,
+        source: &str,
+    ) -> u64 {
         let (id, name) = (tail.origin.id, &tail.origin.name);
         let Some(content) = &tail.content else { return 0 };
         let size = fstat(content.file()).map_or(0, |stat| stat.st_size as u64);
@@ -527,15 +555,17 @@ impl Retention {
                 needed
             }
             Err(error) => {
-                log::error!("source {source}: {name} was deleted and its rest cannot be copied: {error}");
+                log::error!(
+                    "source {source}: {name} was deleted and its rest cannot be copied: {error}"
+                );
                 0
             }
         }
     }
 }
 
-/// Whether a rotated file is so far behind that it is to be linked: what is in flight is late, or there
-/// is more, and some sink takes no more.
+/// Whether a rotated file is so far behind that it is to be linked: what is in flight is late, or
+/// there is more, and some sink takes no more.
 fn is_late(tail: &Tail, owed: &Owed, cx: &SourceCx<'_>) -> bool {
     let age = |issued| cx.now.since_start.saturating_sub(issued);
     let is_blocked = !cx.sinks.is_subset(cx.room);
@@ -552,7 +582,8 @@ fn unsettled(tail: &Tail, owed: &Owed) -> u64 {
     if !content.is_packed() {
         return size.saturating_sub(owed.settled);
     }
-    let is_settled = tail.end.is_some_and(|end| end <= owed.settled && !tail.cursors.is_behind(end));
+    let is_settled =
+        tail.end.is_some_and(|end| end <= owed.settled && !tail.cursors.is_behind(end));
     if is_settled { 0 } else { size }
 }
 
@@ -564,15 +595,18 @@ fn deleted(tail: &Tail) -> Option<(Duration, u64, u64)> {
     tail.is_deleted().then_some((since, tail.origin.id, bytes))
 }
 
-/// Whether the next start finds the file: under a name that a pattern matches, or in the folder in which
-/// it was first seen.
+/// Whether the next start finds the file: under a name that a pattern matches, or in the folder in
+/// which it was first seen.
 fn is_reachable(tail: &Tail) -> bool {
     if tail.gone_since.is_none() || tail.is_deleted() {
         return !tail.is_deleted();
     }
-    let is_it = |path: &Path| rustix::fs::stat(path).is_ok_and(|stat| Inode::of(&stat) == tail.inode);
+    let is_it =
+        |path: &Path| rustix::fs::stat(path).is_ok_and(|stat| Inode::of(&stat) == tail.inode);
     let folder = Path::new(&tail.descriptor.path).parent();
-    let Some(entries) = folder.and_then(|folder| std::fs::read_dir(folder).ok()) else { return false };
+    let Some(entries) = folder.and_then(|folder| std::fs::read_dir(folder).ok()) else {
+        return false;
+    };
     is_it(Path::new(&tail.descriptor.path)) || entries.flatten().any(|entry| is_it(&entry.path()))
 }
 
@@ -593,8 +627,8 @@ fn rest_of(tail: &Tail, from: u64) -> Remainder {
     Remainder { files: u64::from(bytes > 0), bytes, events }
 }
 
-/// Lines of a content from `from` on; of more than [`COUNT_BYTES_MAX`] an estimate. A last line without
-/// an end counts.
+/// Lines of a content from `from` on; of more than [`COUNT_BYTES_MAX`] an estimate. A last line
+/// without an end counts.
 fn count_lines(mut content: Content, from: u64, bytes: u64) -> u64 {
     let mut buffer = vec![0; COUNT_BYTES];
     let (mut at, mut lines, mut last) = (from, 0, b'\n');

@@ -1,9 +1,11 @@
-//! Rotated files beside the patterns: generations that came and were renamed or compressed before anybody looked.
+//! Rotated files beside the patterns: generations that came and were renamed or compressed before
+//! anybody looked.
 //!
-//! A name says where to look, and content decides. At a start, and whenever something may have gone unseen, all
-//! relatives of the included names in their folders are candidates; while the agent watches, those that come. One
-//! that holds a recorded generation goes on under its id. One that was written to after everything that is
-//! accounted for under its name is new, and read from its beginning. See docs/decisions/0012.
+//! A name says where to look, and content decides. At a start, and whenever something may have gone
+//! unseen, all relatives of the included names in their folders are candidates; while the agent
+//! watches, those that come. One that holds a recorded generation goes on under its id. One that
+//! was written to after everything that is accounted for under its name is new, and read from its
+//! beginning. See docs/decisions/0012.
 
 use super::copies::Present;
 use super::discovery::Named;
@@ -22,8 +24,8 @@ const EXAMINED_MAX: usize = 10_000;
 /// What was seen of rotated files.
 #[derive(Default)]
 pub(super) struct Rotations {
-    /// Latest modification time of what had been read at the last walk, in nanoseconds since 1970; 0 if nothing
-    /// ever was. Of a name that was never seen, what is older was there before.
+    /// Latest modification time of what had been read at the last walk, in nanoseconds since 1970;
+    /// 0 if nothing ever was. Of a name that was never seen, what is older was there before.
     newest_ns: i64,
     /// Latest modification time of the rotated files that were there at the first sight of a name.
     baselines: HashMap<PathBuf, i64>,
@@ -33,7 +35,8 @@ pub(super) struct Rotations {
     incomplete: BTreeSet<PathBuf>,
     /// Folders that are watched since the last walk: what came before is to be looked for in them.
     unlisted: BTreeSet<PathBuf>,
-    /// Closed records of files that were deleted: whether a rotation is left of them is to be found out.
+    /// Closed records of files that were deleted: whether a rotation is left of them is to be found
+    /// out.
     deleted: Vec<u64>,
 }
 
@@ -86,8 +89,8 @@ impl Rotations {
 }
 
 impl FileSource {
-    /// The rotated files that may hold something unread, the oldest first. Those that are known by their inode go on
-    /// in `new`.
+    /// The rotated files that may hold something unread, the oldest first. Those that are known by
+    /// their inode go on in `new`.
     pub(super) fn rotated(
         &mut self,
         found: &BTreeSet<PathBuf>,
@@ -157,11 +160,12 @@ impl FileSource {
         recorded.or(baseline).unwrap_or(self.rotations.newest_ns).max(1)
     }
 
-    /// Whether a rotated file may hold something that was not read: it is younger than what is accounted for, or a
-    /// file that is missing may go on in it.
+    /// Whether a rotated file may hold something that was not read: it is younger than what is
+    /// accounted for, or a file that is missing may go on in it.
     fn may_be_unread(&self, path: &Path, name: &Path, stat: &Stat) -> bool {
-        let unchanged =
-            |(_, descriptor): &Known| descriptor.device == stat.st_dev && descriptor.is_unchanged(stat);
+        let unchanged = |(_, descriptor): &Known| {
+            descriptor.device == stat.st_dev && descriptor.is_unchanged(stat)
+        };
         if self.rotations.is_examined(stat) || self.records.of_inode(stat.st_ino).any(unchanged) {
             return false;
         }
@@ -217,20 +221,23 @@ impl FileSource {
         }
     }
 
-    /// Whether a rotated file is all of a closed generation, and has nothing that is not settled. From here on that
-    /// is known by its inode.
+    /// Whether a rotated file is all of a closed generation, and has nothing that is not settled.
+    /// From here on that is known by its inode.
     pub(super) fn is_settled(&mut self, candidate: &mut Candidate, present: &Present) -> bool {
         let path = candidate.path.clone();
         let is_settled = |(record, descriptor): &&Known| {
             let checkpoint = |sink: &String| record.checkpoints.iter().find(|(id, _)| id == sink);
-            let checkpoint = |sink: &String| checkpoint(sink).map_or(descriptor.start, |(_, offset)| *offset);
+            let checkpoint =
+                |sink: &String| checkpoint(sink).map_or(descriptor.start, |(_, offset)| *offset);
             descriptor.closed
                 && !present.has(&path, descriptor.inode)
                 && self.open.sinks.iter().all(|(_, sink)| checkpoint(sink) >= descriptor.mark.end)
         };
         let found = {
             let mut related = self.records.related(&path).filter(is_settled);
-            related.find(|(_, descriptor)| candidate.is_all_of(descriptor)).map(|(record, _)| record.id)
+            related
+                .find(|(_, descriptor)| candidate.is_all_of(descriptor))
+                .map(|(record, _)| record.id)
         };
         let Some(id) = found else { return false };
         let Some((record, mut descriptor)) = self.records.remove(id) else { return false };
@@ -242,14 +249,16 @@ impl FileSource {
         true
     }
 
-    /// Records a file that is not read now; of closed generations too many of its name, the oldest is forgotten.
+    /// Records a file that is not read now; of closed generations too many of its name, the oldest
+    /// is forgotten.
     fn record(&mut self, record: OriginRecord, descriptor: Descriptor) {
         self.open.store.note(record.id, descriptor.to_bytes());
         let pruned = self.records.insert(record, descriptor);
         forget(pruned.as_slice(), &*self.open.store, &self.open.info.id);
     }
 
-    /// Records a file that was read to its end and closed: it may come back under another name, or compressed.
+    /// Records a file that was read to its end and closed: it may come back under another name, or
+    /// compressed.
     pub(super) fn record_closed(&mut self, mut tail: Tail, deleted: bool) {
         let (id, head) = (tail.origin.id, tail.cursors.head());
         tail.mark_packed(head);
@@ -276,7 +285,8 @@ impl FileSource {
             let Some((_, descriptor)) = self.records.get(id) else { continue };
             let name = Path::new(descriptor.name());
             let Some(folder) = name.parent() else { continue };
-            let names = rotated.entry(folder.to_path_buf()).or_insert_with(|| rotated_names(folder));
+            let names =
+                rotated.entry(folder.to_path_buf()).or_insert_with(|| rotated_names(folder));
             if names.as_ref().is_some_and(|names| !descriptor.closed || !names.contains(name)) {
                 gone.push(id);
             }

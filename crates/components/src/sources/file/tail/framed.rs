@@ -1,7 +1,7 @@
 //! Events that are not simply lines: multi-line, encodings, container formats.
 //!
-//! A cursor always stands at the beginning of an event. An event that is open is read again with what
-//! was added to it, until it is whole or its file has been silent for long enough.
+//! A cursor always stands at the beginning of an event. An event that is open is read again with
+//! what was added to it, until it is whole or its file has been silent for long enough.
 
 use super::lines::{is_suspect, is_whole_range};
 use super::{Buffers, Fill, Read, Request, Tail};
@@ -43,13 +43,21 @@ impl Tail {
         }
         if used == 0 {
             let is_long = framer.begins_long(raw, request.limits.line_max);
-            return Ok(if is_long { None } else { Some(self.nothing_whole(framer, request, fill, portion)) });
+            return Ok(if is_long {
+                None
+            } else {
+                Some(self.nothing_whole(framer, request, fill, portion))
+            });
         }
         if used == portion.bytes {
             framer.end();
         }
         self.block_bytes = BLOCK_BYTES;
-        Ok(Some(if portion.bytes < portion.wanted && !request.finish { Read::End } else { Read::More }))
+        Ok(Some(if portion.bytes < portion.wanted && !request.finish {
+            Read::End
+        } else {
+            Read::More
+        }))
     }
 
     /// Lets a framer see the beginning of its file, if it decides by that how to read it.
@@ -83,8 +91,8 @@ impl Tail {
             &mut fill.block.memory()[begin..begin + wanted]
         };
         let bytes = self.content()?.read_at(into, request.position())?;
-        let is_all =
-            bytes == request.left() || request.finish && self.is_end(request.position() + bytes as u64)?;
+        let is_all = bytes == request.left()
+            || request.finish && self.is_end(request.position() + bytes as u64)?;
         Ok(Portion { position: request.position(), bytes, wanted, is_all })
     }
 
@@ -114,13 +122,19 @@ impl Tail {
         buffers.times.clear();
         for event in &buffers.found.events[..count] {
             let part = fill.block.filled(begin + event.end as usize);
-            let cuts =
-                framer.add(*event, part, (begin, request.position()), request.limits, &mut fill.builder);
+            let cuts = framer.add(
+                *event,
+                part,
+                (begin, request.position()),
+                request.limits,
+                &mut fill.builder,
+            );
             self.count_long(request, cuts);
             buffers.times.resize(fill.builder.rows(), event.time_ns);
         }
         self.tell(request, buffers, used);
-        let raw = if decoding { &buffers.raw[..used] } else { &fill.block.filled(begin + used)[begin..] };
+        let raw =
+            if decoding { &buffers.raw[..used] } else { &fill.block.filled(begin + used)[begin..] };
         self.mark(raw, request.position() + used as u64);
         self.segment(request, fill, used as u64, block_bytes);
         used

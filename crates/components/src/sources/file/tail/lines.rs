@@ -18,8 +18,9 @@ impl Tail {
     ) -> io::Result<Read> {
         let wanted = fill.room().min(request.left()).min(self.read_bytes);
         let begin = fill.used;
-        let n =
-            self.content()?.read_at(&mut fill.block.memory()[begin..begin + wanted], request.position())?;
+        let n = self
+            .content()?
+            .read_at(&mut fill.block.memory()[begin..begin + wanted], request.position())?;
         newlines.clear();
         millstream_scan::newlines(&fill.block.filled(begin + n)[begin..], newlines);
         let read = if newlines.is_empty() {
@@ -84,8 +85,13 @@ impl Tail {
     ) {
         let (cursor, begin, cx) = (request.choice.cursor, request.position(), request.cx);
         let end = begin + source_bytes;
-        let ack =
-            cx.ledger.issue(self.origin.id, (begin, end), cursor.sinks, cursor.attempt, cx.now.since_start);
+        let ack = cx.ledger.issue(
+            self.origin.id,
+            (begin, end),
+            cursor.sinks,
+            cursor.attempt,
+            cx.now.since_start,
+        );
         fill.builder.segment(self.origin.clone(), begin.wrapping_sub(fill.used as u64), ack);
         fill.used += block_bytes;
         self.cursors.advance(request.choice.index, end);
@@ -146,8 +152,18 @@ impl Tail {
     pub(super) fn reject(&mut self, request: Request<'_>, bytes: u64) {
         let (cursor, begin, cx) = (request.choice.cursor, request.position(), request.cx);
         let range = (begin, begin + bytes);
-        let ack = cx.ledger.issue(self.origin.id, range, cursor.sinks, cursor.attempt, cx.now.since_start);
-        cursor.sinks.iter().filter_map(|sink| ack.hold(sink)).for_each(|hold| hold.settle(Outcome::Rejected));
+        let ack = cx.ledger.issue(
+            self.origin.id,
+            range,
+            cursor.sinks,
+            cursor.attempt,
+            cx.now.since_start,
+        );
+        cursor
+            .sinks
+            .iter()
+            .filter_map(|sink| ack.hold(sink))
+            .for_each(|hold| hold.settle(Outcome::Rejected));
         ack.finish();
         cx.counters.dropped("panic", 1);
         log::error!("{}: line at offset {begin} rejected: a sink panics on it", self.origin.name);

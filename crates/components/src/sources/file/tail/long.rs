@@ -22,7 +22,12 @@ impl Tail {
     }
 
     /// A line has no end within `n` bytes: cuts a piece off, or looks for its end from now on.
-    pub(super) fn begin_long(&mut self, request: Request<'_>, fill: &mut Fill, n: usize) -> io::Result<Read> {
+    pub(super) fn begin_long(
+        &mut self,
+        request: Request<'_>,
+        fill: &mut Fill,
+        n: usize,
+    ) -> io::Result<Read> {
         let (start, line_max) = (request.position(), request.limits.line_max);
         if request.limits.long != LongLine::Split {
             self.long.push(LongScan { start, scanned: start + self.whole_units(n) as u64 });
@@ -37,8 +42,8 @@ impl Tail {
         Ok(Read::More)
     }
 
-    /// Puts the text of the first `bytes` at the cursor, of `n`, into the block; returns the bytes of
-    /// the file and of the text. No character is torn.
+    /// Puts the text of the first `bytes` at the cursor, of `n`, into the block; returns the bytes
+    /// of the file and of the text. No character is torn.
     fn piece(
         &mut self,
         request: Request<'_>,
@@ -50,7 +55,9 @@ impl Tail {
         let mut raw = vec![0; n];
         let n = self.content()?.read_all_at(&mut raw, request.position())?;
         match self.framer.as_ref().filter(|framer| framer.is_decoding()) {
-            Some(framer) => Ok(framer.piece(&raw[..bytes.min(n)], &mut fill.block.memory()[begin..])),
+            Some(framer) => {
+                Ok(framer.piece(&raw[..bytes.min(n)], &mut fill.block.memory()[begin..]))
+            }
             None => {
                 let cut = char_boundary(&raw[..n], bytes);
                 fill.block.memory()[begin..begin + cut].copy_from_slice(&raw[..cut]);

@@ -34,7 +34,9 @@ fn compare(got: &[(u64, Vec<u8>)], expected: &[(u64, Vec<u8>)], what: &str) {
             (*offset, text.len(), String::from_utf8_lossy(&text[..text.len().min(20)]).into_owned())
         })
     };
-    if let Some(at) = (0..got.len().max(expected.len())).find(|at| got.get(*at) != expected.get(*at)) {
+    if let Some(at) =
+        (0..got.len().max(expected.len())).find(|at| got.get(*at) != expected.get(*at))
+    {
         let (got, expected) = (brief(got.get(at)), brief(expected.get(at)));
         panic!("{what}: row {at} is {got:?} instead of {expected:?} (offset, length, beginning)");
     }
@@ -65,8 +67,10 @@ fn lines_longer_than_a_block_are_treated_as_configured() {
         [("truncate", LongLine::Truncate), ("split", LongLine::Split), ("drop", LongLine::Drop)]
     {
         for line_max in [1000, BLOCK_BYTES - 1, BLOCK_BYTES, 300_000, 1 << 20] {
-            let mut fixture =
-                Fixture::new(json!({ "max_line": format!("{line_max}B"), "on_long_line": name }), &["out"]);
+            let mut fixture = Fixture::new(
+                json!({ "max_line": format!("{line_max}B"), "on_long_line": name }),
+                &["out"],
+            );
             let mut got = Vec::new();
             for piece in content.as_bytes().chunks(300_001) {
                 fixture.append("a.log", piece);
@@ -76,7 +80,11 @@ fn lines_longer_than_a_block_are_treated_as_configured() {
             let what = format!("{name} at {line_max}");
             compare(&rows(&got), &cut_lines(content.as_bytes(), line_max, long), &what);
             let long_lines = if line_max > 800_000 { 0 } else { 3 };
-            assert_eq!(fixture.dropped("long_line"), if name == "drop" { long_lines } else { 0 }, "{what}");
+            assert_eq!(
+                fixture.dropped("long_line"),
+                if name == "drop" { long_lines } else { 0 },
+                "{what}"
+            );
             let cut = fixture.rig.counters.snapshot().noted_events.get("truncated").copied();
             assert_eq!(cut.unwrap_or(0), if name == "truncate" { long_lines } else { 0 }, "{what}");
         }
@@ -145,7 +153,8 @@ fn content() -> impl Strategy<Value = Vec<u8>> {
         let mut content = Vec::new();
         for (length, end, salt) in lines {
             let pattern =
-                ["abcdefg".as_bytes(), "é€𝄞x".as_bytes(), b"\xff\r\0\xc3\x80\x80\x80\x80"][salt as usize % 3];
+                ["abcdefg".as_bytes(), "é€𝄞x".as_bytes(), b"\xff\r\0\xc3\x80\x80\x80\x80"]
+                    [salt as usize % 3];
             content.extend(pattern.iter().cycle().skip(salt as usize % 5).take(length));
             content.extend_from_slice(end);
         }
@@ -155,7 +164,8 @@ fn content() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn limit() -> impl Strategy<Value = (usize, &'static str, LongLine)> {
-    let limits = prop_oneof![4..20usize, 90..110usize, Just(65_536usize), Just(262_144), Just(400_000)];
+    let limits =
+        prop_oneof![4..20usize, 90..110usize, Just(65_536usize), Just(262_144), Just(400_000)];
     let long = prop_oneof![
         Just(("truncate", LongLine::Truncate)),
         Just(("split", LongLine::Split)),
@@ -204,7 +214,10 @@ fn named(batch: &Batch) -> Vec<(String, (u64, Vec<u8>))> {
     let mut all = Vec::new();
     for segment in batch.segments.iter() {
         for row in segment.first_row..segment.first_row + segment.rows {
-            all.push((segment.origin.name.clone(), (batch.offset(segment, row), batch.text(row).to_vec())));
+            all.push((
+                segment.origin.name.clone(),
+                (batch.offset(segment, row), batch.text(row).to_vec()),
+            ));
         }
     }
     all

@@ -276,7 +276,8 @@ fn a_compressed_file_in_progress_waits_until_it_is_complete() {
     assert_eq!(settle(&mut fixture), []);
 }
 
-/// A short file was cut and has grown past its old length; what is in it now is not taken for its head.
+/// A short file was cut and has grown past its old length; what is in it now is not taken for its
+/// head.
 #[test]
 fn the_copy_of_a_short_file_is_found_after_it_has_grown_again() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -306,7 +307,8 @@ fn a_copy_in_which_a_file_went_on_is_not_closed_at_once_when_it_is_compressed() 
     assert_eq!(settle(&mut fixture), []);
 }
 
-/// Of two files that are gone and begin alike, one goes on in the compressed one: that whose end is in it.
+/// Of two files that are gone and begin alike, one goes on in the compressed one: that whose end is
+/// in it.
 #[test]
 fn a_compressed_file_is_the_one_of_which_it_holds_the_most() {
     let banner = numbered(0, 100);
@@ -324,7 +326,8 @@ fn a_compressed_file_is_the_one_of_which_it_holds_the_most() {
     }
 }
 
-/// A file that was in the same place before, and began alike, is still kept: it is not taken for it.
+/// A file that was in the same place before, and began alike, is still kept: it is not taken for
+/// it.
 #[test]
 fn of_files_in_one_place_that_begin_alike_the_last_is_known() {
     let banner = numbered(0, 100);
@@ -361,8 +364,8 @@ fn what_was_never_read_of_a_file_that_was_cut_is_read_from_its_copy() {
     assert_eq!(seen, (0..210).collect::<Vec<_>>());
 }
 
-/// The copy in which a file went on is written again in place: nothing of what is in it now goes out
-/// under the ids of what was in it.
+/// The copy in which a file went on is written again in place: nothing of what is in it now goes
+/// out under the ids of what was in it.
 #[test]
 fn a_copy_that_is_written_over_is_not_read_on_in_the_middle() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -391,14 +394,16 @@ fn lines_keep_their_ids_if_nothing_but_the_head_was_kept_of_a_file_that_is_compr
         compress(&fixture, "a.log.1");
         fixture.append("a.log", numbered(1000, 1005));
         let second = settle(&mut fixture);
-        let again: Vec<&Line> = second.iter().filter(|line| line.file_id == first[0].file_id).collect();
+        let again: Vec<&Line> =
+            second.iter().filter(|line| line.file_id == first[0].file_id).collect();
         assert_eq!(again.len(), first.len());
         assert!(again.iter().zip(&first).all(|(again, first)| again.offset == first.offset));
         assert_eq!(second.len(), count + 5);
     }
 }
 
-/// An original that is closed for want of room is not gone: its copy is compared with it all the same.
+/// An original that is closed for want of room is not gone: its copy is compared with it all the
+/// same.
 #[test]
 fn a_copy_is_followed_although_its_original_is_closed() {
     let mut fixture = Fixture::new(json!({ "open_files_max": 1 }), &["out"]);
@@ -416,8 +421,9 @@ fn a_copy_is_followed_although_its_original_is_closed() {
     assert_eq!(numbers(&lines), (0..130).collect::<Vec<_>>());
 }
 
-/// A copy ends in the middle of a line that was read of its original, which is cut then: whether or not the copy was
-/// seen before the cut, nothing is read again and nothing is owed, also after a restart.
+/// A copy ends in the middle of a line that was read of its original, which is cut then: whether or
+/// not the copy was seen before the cut, nothing is read again and nothing is owed, also after a
+/// restart.
 #[test]
 fn a_copy_that_ends_in_the_middle_of_a_line_is_not_read_again() {
     for (lines, polled) in [(5000, false), (5000, true), (8, false), (8, true)] {
@@ -457,7 +463,8 @@ fn what_a_copy_was_seen_to_have_of_an_unread_file_is_read() {
     assert_eq!(numbers(&settle(&mut fixture)), [3, 4, 5]);
 }
 
-/// A compressed file that was read to its end is known by size and time after a restart, without being unpacked.
+/// A compressed file that was read to its end is known by size and time after a restart, without
+/// being unpacked.
 #[test]
 fn the_end_of_a_compressed_file_is_kept() {
     use crate::files::identity::Descriptor;

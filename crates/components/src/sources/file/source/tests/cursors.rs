@@ -19,7 +19,8 @@ fn next(fixture: &mut Fixture) -> (SinkSet, Vec<(u64, String)>) {
 
 /// What a batch holds and for whom.
 fn seen(batch: &Batch) -> (SinkSet, Vec<(u64, String)>) {
-    let of = lines(batch).into_iter().map(|line| (line.offset, String::from_utf8(line.text).unwrap()));
+    let of =
+        lines(batch).into_iter().map(|line| (line.offset, String::from_utf8(line.text).unwrap()));
     (batch.sinks, of.collect())
 }
 
@@ -52,7 +53,10 @@ fn each_sink_resumes_from_its_own_checkpoint() {
     drop(held);
     let batches = fixture.batches();
     let seen: Vec<_> = batches.iter().map(seen).collect();
-    assert_eq!(seen, [(sinks(&[B]), vec![row(4, "3"), row(6, "4")]), (sinks(&[A, B]), vec![row(8, "5")])]);
+    assert_eq!(
+        seen,
+        [(sinks(&[B]), vec![row(4, "3"), row(6, "4")]), (sinks(&[A, B]), vec![row(8, "5")])]
+    );
     batches.iter().for_each(deliver);
     let id = batches[0].segments[0].origin.id;
     assert_eq!(
@@ -70,7 +74,10 @@ fn a_new_sink_reads_what_the_others_have_already() {
     fixture.rig.commit();
     fixture.rig.sinks.push((B, "b".into()));
     fixture.restart(false);
-    assert_eq!(fixture.batches().iter().map(seen).collect::<Vec<_>>(), [(sinks(&[B]), vec![row(0, "1")])]);
+    assert_eq!(
+        fixture.batches().iter().map(seen).collect::<Vec<_>>(),
+        [(sinks(&[B]), vec![row(0, "1")])]
+    );
 }
 
 /// A sink without room holds the others up; once it counts as stalled they go on without it; when
@@ -104,7 +111,8 @@ fn a_batch_is_for_the_same_sinks_in_every_row() {
     }
     // That every segment owes to the sinks of its batch is checked of every batch.
     let batches = fixture.batches();
-    let rows = |set: SinkSet| batches.iter().filter(|b| b.sinks == set).map(Batch::rows).sum::<usize>();
+    let rows =
+        |set: SinkSet| batches.iter().filter(|b| b.sinks == set).map(Batch::rows).sum::<usize>();
     assert_eq!((rows(sinks(&[B])), rows(sinks(&[A, B]))), (1, 20));
 }
 

@@ -21,7 +21,10 @@ fn only_files_of_the_very_first_start_begin_at_their_end() {
     assert_eq!(fixture.read_texts(), Vec::<String>::new());
     fixture.append("old.log", "a line\n");
     fixture.append("later.log", "later\n");
-    assert_eq!(BTreeSet::from_iter(fixture.read_texts()), ["half a line".into(), "later".into()].into());
+    assert_eq!(
+        BTreeSet::from_iter(fixture.read_texts()),
+        ["half a line".into(), "later".into()].into()
+    );
     fixture.restart(true);
     fixture.append("between.log", "between\n");
     assert_eq!(fixture.read_texts(), ["between"]);
@@ -37,7 +40,10 @@ fn old_files_are_left_out_at_the_very_first_start_only() {
     assert_eq!(fixture.read_texts(), ["young"]);
     fixture.append("old.log", "news\n");
     age(&fixture.append("moved here.log", "moved here\n"), &fixture, 1_000_000);
-    assert_eq!(BTreeSet::from_iter(fixture.read_texts()), ["news".into(), "moved here".into()].into());
+    assert_eq!(
+        BTreeSet::from_iter(fixture.read_texts()),
+        ["news".into(), "moved here".into()].into()
+    );
 }
 
 /// A file's name is durable before its first line goes out: while the store fails nothing does,
@@ -55,8 +61,9 @@ fn nothing_is_read_under_a_name_that_is_not_kept() {
     assert_eq!(fixture.rig.store.ids().len(), 1);
 }
 
-/// While the store fails, a start takes in no file; those that were known are still known when it works
-/// again, also one that was moved out of the patterns meanwhile, and a new one has one id only.
+/// While the store fails, a start takes in no file; those that were known are still known when it
+/// works again, also one that was moved out of the patterns meanwhile, and a new one has one id
+/// only.
 #[test]
 fn known_files_keep_their_ids_when_a_start_cannot_write_the_store() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -216,7 +223,8 @@ fn what_was_cut_off_before_it_was_read_is_counted() {
     assert_eq!(fixture.dropped("truncated_unread"), 1);
 }
 
-/// The same if the agent stops before it has seen the cut: what is there now waits for the next start.
+/// The same if the agent stops before it has seen the cut: what is there now waits for the next
+/// start.
 #[test]
 fn what_was_cut_off_just_before_a_stop_is_counted() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -261,7 +269,11 @@ fn a_deleted_file_is_forgotten_after_a_silence() {
     deliver(&batch);
     fixture.rig.advance(super::super::GONE_SILENCE);
     fixture.batches();
-    assert_eq!(fixture.rig.store.ids().len(), 1, "a crash before the commit would take the settlement back");
+    assert_eq!(
+        fixture.rig.store.ids().len(),
+        1,
+        "a crash before the commit would take the settlement back"
+    );
     fixture.rig.commit();
     fixture.rig.advance(super::super::GONE_SILENCE);
     fixture.batches();
@@ -313,7 +325,9 @@ fn a_quiet_file_leaves_the_tick() {
     }
     assert!(rarely(&fixture));
     fixture.append("a.log", "2\n");
-    let Polled::Batch(batch, _) = fixture.poll() else { panic!("the write is noticed by the next poll") };
+    let Polled::Batch(batch, _) = fixture.poll() else {
+        panic!("the write is noticed by the next poll")
+    };
     assert_eq!(texts_of(&batch), ["2"]);
 }
 
@@ -329,7 +343,10 @@ fn many_small_files_share_a_block() {
     let batches = fixture.batches();
     assert_eq!(batches.len(), 1);
     assert_eq!((batches[0].segments.len(), batches[0].rows()), (FILES, FILES));
-    assert_eq!(batches[0].segments.iter().map(|s| s.origin.id).collect::<BTreeSet<_>>().len(), FILES);
+    assert_eq!(
+        batches[0].segments.iter().map(|s| s.origin.id).collect::<BTreeSet<_>>().len(),
+        FILES
+    );
     assert_eq!(texts_of(&batches[0]).iter().collect::<BTreeSet<_>>().len(), FILES);
 }
 
@@ -355,12 +372,15 @@ fn other_content_after_a_crash_has_other_ids_although_nothing_was_committed() {
     fixture.restart(false);
     fs::write(fixture.path("a.log"), "new 1\nnew 2\n").unwrap();
     let second = fixture.read();
-    assert_eq!((texts(&first).len(), texts(&second)), (2, vec!["new 1".to_owned(), "new 2".to_owned()]));
+    assert_eq!(
+        (texts(&first).len(), texts(&second)),
+        (2, vec!["new 1".to_owned(), "new 2".to_owned()])
+    );
     assert_ne!(first[0].file_id, second[0].file_id);
 }
 
-/// While the store fails, what a growing short head does not cover yet stays here, and is read again
-/// afterwards, as often as it takes.
+/// While the store fails, what a growing short head does not cover yet stays here, and is read
+/// again afterwards, as often as it takes.
 #[test]
 fn nothing_goes_out_before_its_head_is_kept() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -413,8 +433,9 @@ fn a_new_file_is_read_although_no_walk_may_begin() {
     fixture.append("a.log.1", "late\n");
     fixture.append("a.log", "4\n");
     assert_eq!(BTreeSet::from_iter(fixture.read_texts()), ["late".into(), "4".into()].into());
-    let standings =
-        |fixture: &Fixture| fixture.source.tails.values().filter(|tail| tail.gone_since.is_some()).count();
+    let standings = |fixture: &Fixture| {
+        fixture.source.tails.values().filter(|tail| tail.gone_since.is_some()).count()
+    };
     assert_eq!(standings(&fixture), 1, "the renamed one");
     fs::remove_file(fixture.path("b.log")).unwrap();
     fixture.batches();
@@ -432,7 +453,8 @@ fn a_first_walk_is_not_charged() {
     assert_eq!(fixture.source.walk_pause, super::super::WALK_PAUSE);
 }
 
-/// A folder that is empty at a start, because what it holds is not mounted yet: its files are known when it comes.
+/// A folder that is empty at a start, because what it holds is not mounted yet: its files are known
+/// when it comes.
 #[test]
 fn files_are_known_although_their_folder_was_empty_at_a_start() {
     let mut fixture = Fixture::new(json!({ "include": "mount/*.log" }), &["out"]);
@@ -453,7 +475,8 @@ fn files_are_known_although_their_folder_was_empty_at_a_start() {
     assert_eq!(fixture.read_texts(), ["2"]);
 }
 
-/// The same, and the folder under the mount has other files: it is on another device than the one that is kept.
+/// The same, and the folder under the mount has other files: it is on another device than the one
+/// that is kept.
 #[test]
 fn files_are_known_although_another_device_was_in_their_folder_at_a_start() {
     let mut fixture = Fixture::new(json!({ "include": "mount/*.log" }), &["out"]);

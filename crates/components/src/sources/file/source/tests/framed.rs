@@ -25,7 +25,10 @@ fn an_event_of_several_lines_is_delivered_whole() {
     assert_eq!(batch.event_ns(0), 1_795_341_601_000_000_000);
     deliver(&batch);
     let open = fixture.read();
-    assert_eq!((texts(&open), open[0].offset), (vec![NEXT.trim_end().to_owned()], TRACE.len() as u64));
+    assert_eq!(
+        (texts(&open), open[0].offset),
+        (vec![NEXT.trim_end().to_owned()], TRACE.len() as u64)
+    );
     fixture.append("a.log", "\tat C\n");
     let rest = fixture.read();
     assert_eq!(texts(&rest), ["\tat C"]);
@@ -54,7 +57,8 @@ fn the_last_event_of_a_file_is_never_lost() {
     assert_eq!(fixture.read_texts(), [TRACE.trim_end()]);
 }
 
-/// GBK and UTF-16: texts are UTF-8, offsets those of the file, and reading goes on at the right byte.
+/// GBK and UTF-16: texts are UTF-8, offsets those of the file, and reading goes on at the right
+/// byte.
 #[test]
 fn encoded_files_have_their_own_offsets() {
     let gbk = |text: &str| match text {
@@ -87,7 +91,8 @@ fn long_encoded_lines_are_treated_as_configured() {
     let utf16 = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
     let long = "é0".repeat(300_000);
     for (treatment, first) in [("truncate", Some(100)), ("split", Some(100)), ("drop", None)] {
-        let options = json!({ "encoding": "utf-16le", "max_line": "100B", "on_long_line": treatment });
+        let options =
+            json!({ "encoding": "utf-16le", "max_line": "100B", "on_long_line": treatment });
         let mut fixture = Fixture::new(options, &["out"]);
         fixture.append("a.log", utf16(&format!("{long}\nshort\n")));
         let lines = fixture.read();
@@ -109,7 +114,10 @@ fn long_encoded_lines_are_treated_as_configured() {
 #[test]
 fn container_logs_are_unwrapped() {
     let mut fixture = Fixture::new(json!({ "format": "auto" }), &["out"]);
-    fixture.append("cri.log", "2026-11-22T10:00:01.5Z stdout P one \n2026-11-22T10:00:01.6Z stdout F line\n");
+    fixture.append(
+        "cri.log",
+        "2026-11-22T10:00:01.5Z stdout P one \n2026-11-22T10:00:01.6Z stdout F line\n",
+    );
     fixture.append(
         "docker.log",
         "{\"log\":\"t\\u0061b\\t\\n\",\"stream\":\"stdout\",\"time\":\"2026-11-22T10:00:02Z\"}\n",
@@ -119,14 +127,16 @@ fn container_logs_are_unwrapped() {
     let mut all: Vec<String> = batches.iter().flat_map(texts_of).collect();
     all.sort();
     assert_eq!(all, ["just a line", "one line", "tab\t"]);
-    let times: Vec<i64> = batches.iter().flat_map(|b| (0..b.rows()).map(|row| b.event_ns(row))).collect();
+    let times: Vec<i64> =
+        batches.iter().flat_map(|b| (0..b.rows()).map(|row| b.event_ns(row))).collect();
     assert!(
         times.contains(&1_795_341_601_500_000_000) && times.contains(&1_795_341_602_000_000_000),
         "{times:?}"
     );
 }
 
-/// A row that makes a sink panic is found among events of several lines too, and only it is given up.
+/// A row that makes a sink panic is found among events of several lines too, and only it is given
+/// up.
 #[test]
 fn a_poisonous_event_is_rejected_and_no_other() {
     let mut fixture = Fixture::new(timestamps(), &["out"]);
@@ -137,7 +147,9 @@ fn a_poisonous_event_is_rejected_and_no_other() {
     while delivered.len() < 7 && polls < 200 {
         polls += 1;
         match fixture.poll() {
-            Polled::Batch(batch, _) if texts_of(&batch).iter().any(|text| text.contains("more of 5")) => {
+            Polled::Batch(batch, _)
+                if texts_of(&batch).iter().any(|text| text.contains("more of 5")) =>
+            {
                 drop(batch)
             }
             Polled::Batch(batch, _) => {

@@ -39,8 +39,11 @@ impl World {
         let name = format!("{}.log", self.random.below(FILES));
         let mut text = String::new();
         for _ in 0..self.random.below(30) {
-            let padding =
-                if self.random.one_in(40) { self.random.below(100_000) } else { self.random.below(60) };
+            let padding = if self.random.one_in(40) {
+                self.random.below(100_000)
+            } else {
+                self.random.below(60)
+            };
             text += &format!("{} {}\n", self.written, "x".repeat(padding as usize));
             self.written += 1;
         }
@@ -121,7 +124,8 @@ impl World {
 
     /// Reads all there is, delivers it, and compares with what was written.
     fn finish(mut self, seed: u64) {
-        (self.fixture.rig.room, self.fixture.rig.stalled) = (self.fixture.rig.all(), SinkSet::EMPTY);
+        (self.fixture.rig.room, self.fixture.rig.stalled) =
+            (self.fixture.rig.all(), SinkSet::EMPTY);
         end(&mut self.fixture);
         let mut steps = 0;
         loop {
@@ -144,7 +148,11 @@ impl World {
             let mut numbers: Vec<u64> = self.got[sink].values().map(number).collect();
             numbers.sort_unstable();
             let expected: Vec<u64> = (0..self.written).collect();
-            assert!(numbers == expected, "seed {seed}, sink {sink}: {numbers:?} of {}", self.written);
+            assert!(
+                numbers == expected,
+                "seed {seed}, sink {sink}: {numbers:?} of {}",
+                self.written
+            );
         }
     }
 }

@@ -41,10 +41,12 @@ pub struct Fixture {
 }
 
 impl Fixture {
-    /// A source with these options, not polled yet; `include` is one pattern in the folder, or `*.log*`.
+    /// A source with these options, not polled yet; `include` is one pattern in the folder, or
+    /// `*.log*`.
     pub fn new(mut options: Value, sinks: &[&str]) -> Fixture {
         let memory = Path::new("/dev/shm");
-        let dir = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap();
+        let dir = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }
+            .unwrap();
         let include = options.get("include").and_then(Value::as_str).unwrap_or("*.log*");
         options["include"] = json!([dir.path().join(include)]);
         let rig = SourceRig::new(sinks);
@@ -153,7 +155,8 @@ pub fn deliver(batch: &Batch) {
 pub fn lines(batch: &Batch) -> Vec<Line> {
     let mut lines = Vec::new();
     for segment in batch.segments.iter() {
-        for row in (segment.first_row..segment.first_row + segment.rows).filter(|row| batch.is_selected(*row))
+        for row in (segment.first_row..segment.first_row + segment.rows)
+            .filter(|row| batch.is_selected(*row))
         {
             let (file_id, offset) = (segment.origin.id, batch.offset(segment, row));
             lines.push(Line { file_id, offset, text: batch.text(row).to_vec() });

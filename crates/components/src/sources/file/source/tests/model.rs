@@ -1,5 +1,5 @@
-//! Anything may happen to the files and to the agent, in any order: what was written is held against
-//! what came out.
+//! Anything may happen to the files and to the agent, in any order: what was written is held
+//! against what came out.
 //!
 //! `MODEL_SEED` is the first seed and `MODEL_CASES` the number of cases. A failure prints its seed
 //! and the shortest list of operations that fails; `MODEL_SEED=… MODEL_CASES=1` repeats it, and
@@ -148,8 +148,8 @@ fn holding() -> impl Strategy<Value = Holding> {
     prop_oneof![3 => Just(Holding::Links), 2 => Just(Holding::Copies), 1 => Just(Holding::Little)]
 }
 
-/// What happens to logs of which only the names that are written are included: they are renamed and compressed, while
-/// the agent is up or down.
+/// What happens to logs of which only the names that are written are included: they are renamed and
+/// compressed, while the agent is up or down.
 fn rotation() -> impl Strategy<Value = Operation> {
     use Operation::*;
     let name = || 0..NAMES.len() - 1;
@@ -215,7 +215,8 @@ fn try_cases<S: Strategy>(
         max_shrink_iters: 4000,
         ..ProptestConfig::default()
     };
-    let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
+    let mut runner =
+        TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
     let played = runner.run(&cases, |case| play(&case).map_err(TestCaseError::fail));
     played.map_err(|error| match error {
         TestError::Fail(reason, case) => format!("MODEL_SEED={seed}: {reason}\nwith {case:#?}"),

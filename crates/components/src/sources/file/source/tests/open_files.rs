@@ -49,12 +49,11 @@ fn a_closed_file_is_told_from_another_in_its_place() {
     assert_eq!(texts, ["a 2".to_owned(), "other".to_owned()].into());
 }
 
-/// Only events of the range are read, those without a time with the one before them; then the source
-/// ends by itself.
+/// Only events of the range are read, those without a time with the one before them; then the
+/// source ends by itself.
 #[test]
 fn a_range_of_time_is_read_and_the_source_ends() {
-    let backfill =
-        json!({ "from": "2024-11-22T10:00:01Z", "until": "2024-11-22T10:00:03Z", "format": "rfc3339" });
+    let backfill = json!({ "from": "2024-11-22T10:00:01Z", "until": "2024-11-22T10:00:03Z", "format": "rfc3339" });
     let mut fixture = Fixture::new(json!({ "backfill": backfill, "read_from": "end" }), &["out"]);
     for n in 0..5 {
         fixture.append("a.log", format!("2024-11-22T10:00:0{n}Z event\n more of {n}\n"));
@@ -92,15 +91,19 @@ fn a_pattern_that_matches_nothing_is_said() {
 #[test]
 fn open_files_are_bounded_without_counting_them_each_time() {
     let mut fixture = Fixture::new(json!({ "open_files_max": 32 }), &["out"]);
-    let open =
-        |fixture: &Fixture| fixture.source.tails.values().filter(|tail| tail.content.is_some()).count();
+    let open = |fixture: &Fixture| {
+        fixture.source.tails.values().filter(|tail| tail.content.is_some()).count()
+    };
     for round in 0..3 {
         (0..200).for_each(|n| drop(fixture.append(&format!("{n}.log"), format!("{round}\n"))));
         fixture.rig.advance(super::super::QUIET_LOOK);
         for _ in 0..10 {
             drop(fixture.poll());
             let open = open(&fixture);
-            assert!(open <= fixture.source.open_bound && fixture.source.open_bound <= 32, "{open} are open");
+            assert!(
+                open <= fixture.source.open_bound && fixture.source.open_bound <= 32,
+                "{open} are open"
+            );
             fixture.rig.advance(STEP);
         }
         fixture.read();

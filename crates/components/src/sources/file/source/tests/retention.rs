@@ -7,8 +7,8 @@ use std::time::Instant;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A source whose one sink takes nothing for now, and whose folder for held files is on another file
-/// system if `links` is false.
+/// A source whose one sink takes nothing for now, and whose folder for held files is on another
+/// file system if `links` is false.
 fn blocked(options: Value, links: bool) -> (Fixture, Option<TempDir>) {
     let mut fixture = Fixture::new(options, &["out"]);
     fixture.rig.room = Default::default();
@@ -69,7 +69,10 @@ fn a_rotated_file_that_is_owed_survives_deletion_and_a_crash_under_its_id() {
     fixture.rig.commit();
     fixture.rig.advance(super::super::GONE_SILENCE);
     fixture.batches();
-    assert!(held(&fixture).is_empty() && fixture.rig.store.ids().is_empty(), "it goes when it is settled");
+    assert!(
+        held(&fixture).is_empty() && fixture.rig.store.ids().is_empty(),
+        "it goes when it is settled"
+    );
 }
 
 #[test]
@@ -165,7 +168,8 @@ fn a_copy_for_which_there_is_no_time_is_counted_as_lost() {
     assert_eq!(fixture.source.leave().unwrap().lost.bytes, 600);
 }
 
-/// Beyond the limit the oldest are given up, and what was not read of them is counted in bytes and lines.
+/// Beyond the limit the oldest are given up, and what was not read of them is counted in bytes and
+/// lines.
 #[test]
 fn deleted_files_take_no_more_room_than_they_may() {
     for links in [true, false] {
@@ -255,7 +259,8 @@ fn what_is_in_flight_of_a_file_that_was_given_up_is_counted_at_a_stop() {
     drop(in_flight);
 }
 
-/// A file that was closed to make room for others is opened again under the name by which it is held.
+/// A file that was closed to make room for others is opened again under the name by which it is
+/// held.
 #[test]
 fn a_held_file_that_was_closed_to_make_room_is_read_after_its_deletion() {
     let (mut fixture, _) = blocked(json!({ "open_files_max": 2 }), true);

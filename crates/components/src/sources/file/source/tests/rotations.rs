@@ -16,11 +16,14 @@ fn begun(first: &str) -> Fixture {
     fixture
 }
 
-/// Shifts the compressed generations of a log, and compresses it, keeping its modification time as gzip does.
+/// Shifts the compressed generations of a log, and compresses it, keeping its modification time as
+/// gzip does.
 fn rotate(fixture: &Fixture, name: &str) {
     let generation = |number: usize| fixture.path(&format!("{name}.{number}.gz"));
     let oldest = (1..).find(|number| !generation(*number).exists()).unwrap();
-    (1..oldest).rev().for_each(|number| fs::rename(generation(number), generation(number + 1)).unwrap());
+    (1..oldest)
+        .rev()
+        .for_each(|number| fs::rename(generation(number), generation(number + 1)).unwrap());
     pack(fixture, name, &format!("{name}.1.gz"));
     fs::remove_file(fixture.path(name)).unwrap();
 }
@@ -169,7 +172,8 @@ fn a_generation_that_is_there_twice_is_read_once() {
     }
 }
 
-/// The agent is killed while a generation is still being compressed: it is looked for at the next start again.
+/// The agent is killed while a generation is still being compressed: it is looked for at the next
+/// start again.
 #[test]
 fn a_generation_that_is_not_complete_yet_is_read_after_another_crash() {
     let mut fixture = begun("0\n");

@@ -97,7 +97,10 @@ impl Disk {
     }
 
     fn lines(&mut self, count: usize) -> String {
-        (0..count).map(|_| self.next()).map(|n| format!("{n:06} {}\n", "x".repeat(n * 7 % 40))).collect()
+        (0..count)
+            .map(|_| self.next())
+            .map(|n| format!("{n:06} {}\n", "x".repeat(n * 7 % 40)))
+            .collect()
     }
 
     pub fn append(&mut self, name: &str, late: bool, count: usize) {
@@ -221,8 +224,8 @@ fn has_one_name(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|stat| stat.nlink() == 1)
 }
 
-/// What is held of deleted files, and can be read at the next start. Of a copy the lines whose bytes it
-/// has all of.
+/// What is held of deleted files, and can be read at the next start. Of a copy the lines whose
+/// bytes it has all of.
 pub fn held(folder: &Path) -> Vec<Content> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut contents: Vec<Content> = entries.map(|entry| content(&entry.path())).collect();
@@ -242,6 +245,7 @@ fn content(path: &Path) -> Content {
     }
     let text = String::from_utf8(bytes).unwrap();
     let (whole, rest) = text.rsplit_once('\n').unwrap_or(("", &text));
-    let lines = if whole.is_empty() { Vec::new() } else { whole.split('\n').map(str::to_owned).collect() };
+    let lines =
+        if whole.is_empty() { Vec::new() } else { whole.split('\n').map(str::to_owned).collect() };
     Content { lines, rest: rest.to_owned(), named: false }
 }

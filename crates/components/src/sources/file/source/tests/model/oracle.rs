@@ -32,11 +32,11 @@ pub struct Oracle {
     /// Those of them that lie behind what is kept of their file. If it is cut then, and begins like
     /// before, other lines come under these ids: nothing tells that it is another file.
     loose: BTreeSet<Id>,
-    /// Files of which nothing was committed when the agent was killed. If they are cut or moved then,
-    /// they may get another id: all that is kept of them is how they began.
+    /// Files of which nothing was committed when the agent was killed. If they are cut or moved
+    /// then, they may get another id: all that is kept of them is how they began.
     unsure: HashSet<u64>,
-    /// Offset of the last line that was read for the first time, by file id. What was lost on the way
-    /// is read again, and comes late.
+    /// Offset of the last line that was read for the first time, by file id. What was lost on the
+    /// way is read again, and comes late.
     furthest: HashMap<u64, u64>,
 }
 
@@ -50,7 +50,10 @@ impl Oracle {
         let there: HashSet<&String> = readable.flat_map(|content| &content.lines).collect();
         self.written.extend(named.flat_map(|content| &content.lines).cloned());
         self.written.extend(there.iter().map(|line| (*line).clone()));
-        let lost = self.written.iter().filter(|line| !there.contains(line) && !self.ids.contains_key(*line));
+        let lost = self
+            .written
+            .iter()
+            .filter(|line| !there.contains(line) && !self.ids.contains_key(*line));
         self.excused.extend(lost.cloned());
     }
 
@@ -143,7 +146,8 @@ impl Oracle {
     /// Everything that could be read has arrived.
     pub fn is_complete(&self) -> Result<(), String> {
         let missing = self.written.iter().filter(|line| !self.ids.contains_key(*line));
-        let mut missing: Vec<&String> = missing.filter(|line| !self.excused.contains(*line)).collect();
+        let mut missing: Vec<&String> =
+            missing.filter(|line| !self.excused.contains(*line)).collect();
         missing.sort();
         match missing.is_empty() {
             true => Ok(()),

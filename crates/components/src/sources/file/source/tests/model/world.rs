@@ -11,8 +11,8 @@ use std::time::Instant;
 /// Longer than a copy takes.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Pauses after which nothing is left to be noticed: compressed files count as complete, quiet files
-/// were looked at, files that are gone were closed.
+/// Pauses after which nothing is left to be noticed: compressed files count as complete, quiet
+/// files were looked at, files that are gone were closed.
 const PAUSES_MS: [u64; 10] = [200, 200, 2500, 2500, 35_000, 200, 2500, 2500, 200, 200];
 
 /// The files, the agent and what is known of them.
@@ -131,11 +131,12 @@ impl World {
         Ok(())
     }
 
-    /// Takes note of what can be read now: what has a name that a pattern matches, and what the agent
-    /// has open.
+    /// Takes note of what can be read now: what has a name that a pattern matches, and what the
+    /// agent has open.
     fn look(&mut self) {
         let files = self.disk.contents();
-        let open = |inode: &u64| self.fixture.source.by_inode.keys().any(|known| known.number == *inode);
+        let open =
+            |inode: &u64| self.fixture.source.by_inode.keys().any(|known| known.number == *inode);
         for (inode, before) in &self.files {
             let named = files.get(inode).is_some_and(|content| content.named);
             if before.named && !named {
@@ -148,7 +149,8 @@ impl World {
         self.held.retain(|inode, _| open(inode));
         let on_disk = disk::held(&self.fixture.rig.held_dir);
         let readable = files.iter().filter(|(inode, content)| content.named || open(inode));
-        let readable = readable.map(|(_, content)| content).chain(self.held.values()).chain(&on_disk);
+        let readable =
+            readable.map(|(_, content)| content).chain(self.held.values()).chain(&on_disk);
         self.oracle.look(readable, files.values());
         self.files = files;
     }
