@@ -1,5 +1,7 @@
 //! The `millstream` program: command line, configuration, wiring, exit codes.
 
+#![forbid(unsafe_code)]
+
 mod cli;
 mod config;
 mod config_test;

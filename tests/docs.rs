@@ -21,8 +21,8 @@ mod promises;
 
 use crate::support;
 use millstream_components::registry::{ROWS, Row};
-use millstream_testkit::kafka::Kafka;
-use millstream_testkit::prometheus::{Prometheus, free_port};
+use millstream_testkit_servers::kafka::Kafka;
+use millstream_testkit_servers::prometheus::{Prometheus, free_port};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs::{self, File};

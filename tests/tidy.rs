@@ -39,6 +39,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "millstream-scan",
             "millstream-series",
             "millstream-testkit",
+            "millstream-testkit-servers",
         ],
     ),
     ("millstream-columns", &[]),
@@ -64,14 +65,10 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("millstream-compression", &[]),
-    ("millstream-console", &["millstream-model", "millstream-snapshot"]),
-    ("millstream-counters", &[]),
+    ("millstream-console", &["millstream-model"]),
     ("millstream-detect", &[]),
     ("millstream-encodings", &["millstream-columns", "millstream-scan"]),
-    (
-        "millstream-engine",
-        &["millstream-model", "millstream-pace", "millstream-snapshot", "millstream-store"],
-    ),
+    ("millstream-engine", &["millstream-model", "millstream-store"]),
     ("millstream-expressions", &["millstream-columns", "millstream-timestamps"]),
     ("millstream-framing", &["millstream-scan", "millstream-timestamps", "millstream-zones"]),
     (
@@ -91,12 +88,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("millstream-host", &[]),
     ("millstream-kafka", &[]),
-    (
-        "millstream-model",
-        &["millstream-columns", "millstream-counters", "millstream-origin", "millstream-units"],
-    ),
-    ("millstream-origin", &[]),
-    ("millstream-pace", &[]),
+    ("millstream-model", &["millstream-columns", "millstream-timestamps"]),
     (
         "millstream-parsers",
         &["millstream-columns", "millstream-framing", "millstream-scan", "millstream-timestamps"],
@@ -105,12 +97,11 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("millstream-receiver", &[]),
     ("millstream-scan", &[]),
     ("millstream-series", &["millstream-scan"]),
-    ("millstream-snapshot", &["millstream-model", "millstream-timestamps"]),
     ("millstream-store", &["millstream-model"]),
     ("millstream-testkit", &["millstream-model"]),
+    ("millstream-testkit-servers", &[]),
     ("millstream-timestamps", &[]),
     ("millstream-transport", &["millstream-timestamps"]),
-    ("millstream-units", &[]),
     ("millstream-zones", &["millstream-timestamps"]),
 ];
 
@@ -160,7 +151,7 @@ fn sources(folders: &[&str]) -> Vec<(String, String)> {
             .any(|test| path == format!("{test}.rs") || path.starts_with(&format!("{test}/")))
     };
     let is_library = |path: &str| {
-        !path.starts_with("crates/testkit/") && (path.starts_with("src/") || path.contains("/src/"))
+        !path.starts_with("crates/testing/") && (path.starts_with("src/") || path.contains("/src/"))
     };
     let kept = all.into_iter().filter(|(path, _)| is_library(path) && !is_test(path));
     kept.map(|(path, text)| (path, production(&text))).collect()
@@ -194,13 +185,43 @@ fn wrong_arrows(package: &Value) -> Vec<String> {
     };
     let ours = package["dependencies"].as_array().unwrap().iter().filter_map(|dependency| {
         let target = dependency["name"].as_str()?;
-        let for_tests = dependency["kind"] == "dev" && target == "millstream-testkit";
+        let for_tests = dependency["kind"] == "dev" && target.starts_with("millstream-testkit");
         (target.starts_with("millstream-") && !for_tests).then_some(target)
     });
     let wrong = ours.filter(|target| !allowed.contains(target));
     wrong
         .map(|target| format!("{name} depends on {target}, which the architecture does not allow"))
         .collect()
+}
+
+/// What a crate says that fences `unsafe` code.
+const FENCES_UNSAFE: &str = "A crate of its own because it fences `unsafe`";
+
+/// The other reasons for a crate, and what says so at the top of its `lib.rs`.
+const CRATE_REASONS: &[&str] = &[
+    "A crate of its own because it is pure and fuzzed alone.",
+    "A crate of its own because it cuts a dependency: ",
+];
+
+#[test]
+fn a_crate_says_why_it_is_one_and_forbids_unsafe_code_if_it_does_not_fence_it() {
+    let is_library = |path: &&String| path.ends_with("/src/lib.rs");
+    let paths = files("crates");
+    fail_if_any(paths.iter().filter(is_library).filter_map(|path| wrong_crate(path)).collect());
+}
+
+fn wrong_crate(path: &str) -> Option<String> {
+    let text = read(path);
+    let top = text.lines().map_while(|line| line.strip_prefix("//!"));
+    let top = top.map(str::trim).collect::<Vec<_>>().join(" ");
+    if top.contains(FENCES_UNSAFE) {
+        return None;
+    }
+    if !CRATE_REASONS.iter().any(|reason| top.contains(reason)) {
+        return Some(format!("{path}: does not say why it is a crate of its own"));
+    }
+    let is_safe = text.lines().any(|line| line == "#![forbid(unsafe_code)]");
+    (!is_safe).then(|| format!("{path}: `#![forbid(unsafe_code)]` is missing"))
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::measure::progress;
 use crate::sinkhole::Sinkhole;
-use millstream_testkit::kafka::{Kafka, KafkaOptions};
+use millstream_testkit_servers::kafka::{Kafka, KafkaOptions};
 use std::io;
 
 /// Started when they are first needed, and kept warm until the end.

@@ -68,7 +68,10 @@ pub fn run(
                 .into_iter()
                 .for_each(|row| bars.row(row)),
             part => {
-                return Err(io::Error::other(format!("{}: there is no part {part}", scenario.name)));
+                return Err(io::Error::other(format!(
+                    "{}: there is no part {part}",
+                    scenario.name
+                )));
             }
         }
     }

@@ -39,7 +39,10 @@ pub fn run(
             "whole" => whole::run(options, scenario, &bench, report)?,
             "logs" => logs::run(options, scenario, &bench, report)?,
             part => {
-                return Err(io::Error::other(format!("{}: there is no part {part}", scenario.name)));
+                return Err(io::Error::other(format!(
+                    "{}: there is no part {part}",
+                    scenario.name
+                )));
             }
         };
         rows.into_iter().for_each(|row| bars.row(row));

@@ -1,7 +1,7 @@
 //! Files that are rotated away and deleted while a sink is behind, with the real binary.
 
 use crate::support::{Agent, folder, wait_until};
-use millstream_testkit::http::{HttpServer, Reply, Seen};
+use millstream_testkit_servers::http::{HttpServer, Reply, Seen};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! The real binary into an endpoint that speaks HTTP: nothing lost, whatever that does.
 
 use crate::support::{Agent, folder, wait_until};
-use millstream_testkit::http::{HttpServer, Reply, Seen};
+use millstream_testkit_servers::http::{HttpServer, Reply, Seen};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,7 +1,7 @@
 //! Metrics that reach a real Prometheus, by remote write and by scraping, with exact values.
 
 use crate::support::{Agent, folder, wait_until};
-use millstream_testkit::prometheus::{Prometheus, PrometheusOptions, free_port};
+use millstream_testkit_servers::prometheus::{Prometheus, PrometheusOptions, free_port};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixDatagram;

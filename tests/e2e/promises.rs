@@ -3,7 +3,7 @@
 
 use super::kafka;
 use crate::support::{Agent, folder, lines, wait_until};
-use millstream_testkit::kafka::Kafka;
+use millstream_testkit_servers::kafka::Kafka;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::Path;

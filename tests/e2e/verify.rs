@@ -1,7 +1,7 @@
 //! `millstream verify`: that it passes, that it notices what is lost, and that it leaves nothing.
 
 use crate::support::{folder, millstream};
-use millstream_testkit::kafka::Kafka;
+use millstream_testkit_servers::kafka::Kafka;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};

@@ -9,9 +9,9 @@ use millstream_model::{
     Map, Outcome, Outputs, OwnMetric, OwnMetrics, Payload, Polled, Selection, Settled, Sink,
     SinkSet, Source, TIME_UNKNOWN, Transform,
 };
-use millstream_testkit::http::{HttpServer, Reply};
-use millstream_testkit::kafka::Kafka;
 use millstream_testkit::{Rows, SourceRig, assert_whole, batch, yaml};
+use millstream_testkit_servers::http::{HttpServer, Reply};
+use millstream_testkit_servers::kafka::Kafka;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs::{self, File};

@@ -3,8 +3,8 @@
 use crate::prometheus::{Float, Text, labels};
 use crate::routes::{Reply, as_json, error};
 use hyper::StatusCode;
+use millstream_model::snapshot::{ComponentSnapshot, FileSnapshot, Snapshot};
 use millstream_model::{Held, OriginTotals};
-use millstream_snapshot::{ComponentSnapshot, FileSnapshot, Snapshot};
 use serde::Serialize;
 use std::cmp::Reverse;
 

@@ -145,7 +145,7 @@ fn answer(service: &Service, via: Via, request: &Request<Incoming>) -> Reply {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use millstream_snapshot::Snapshot;
+    use millstream_model::snapshot::Snapshot;
     use std::sync::atomic::AtomicBool;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
     use tokio::time::Instant;

@@ -8,7 +8,7 @@ use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use hyper::{Method, Response, StatusCode, Uri};
-use millstream_snapshot::{CheckpointSnapshot, Snapshot};
+use millstream_model::snapshot::{CheckpointSnapshot, Snapshot};
 use serde::Serialize;
 use serde_json::json;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! An endpoint over HTTP that keeps what it takes, and knows what comes again.
 
-use millstream_testkit::http::{HttpOptions, HttpServer, Reply, Seen};
-use millstream_testkit::unpack::unpack;
+use millstream_testkit_servers::http::{HttpOptions, HttpServer, Reply, Seen};
+use millstream_testkit_servers::unpack::unpack;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 

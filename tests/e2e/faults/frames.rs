@@ -2,7 +2,7 @@
 
 use super::{FILES, PATIENCE, append, assert_lines, counted, logs, stop, wait_settled};
 use crate::support::{Agent, folder, wait_until};
-use millstream_testkit::frames::{Act, Batch, FrameServer, Message};
+use millstream_testkit_servers::frames::{Act, Batch, FrameServer, Message};
 use std::time::Duration;
 use tempfile::TempDir;
 

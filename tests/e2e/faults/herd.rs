@@ -4,7 +4,7 @@ use super::far::{Act, Endpoint};
 use super::{PATIENCE, start_ready, stop};
 use crate::support::{folder, wait_until};
 use millstream_components::requests::Spread;
-use millstream_testkit::http::{HttpServer, Seen};
+use millstream_testkit_servers::http::{HttpServer, Seen};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::os::unix::net::UnixDatagram;

@@ -3,8 +3,8 @@
 use super::far::{Act, Endpoint};
 use super::{FILES, PATIENCE, append, assert_lines, counted, logs, stop, wait_settled};
 use crate::support::{Agent, folder, wait_until};
-use millstream_testkit::http::{HttpOptions, Reading, Reply, Seen};
-use millstream_testkit::unpack::unpack;
+use millstream_testkit_servers::http::{HttpOptions, Reading, Reply, Seen};
+use millstream_testkit_servers::unpack::unpack;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::fs;

@@ -4,8 +4,8 @@
 use super::far::{Act, Endpoint};
 use super::{PATIENCE, counted, points, send, start_ready, stop};
 use crate::support::{Agent, folder, wait_until};
-use millstream_testkit::frames::{self, FrameServer};
-use millstream_testkit::http::{HttpOptions, Reading, Reply, Seen};
+use millstream_testkit_servers::frames::{self, FrameServer};
+use millstream_testkit_servers::http::{HttpOptions, Reading, Reply, Seen};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::io::Write;

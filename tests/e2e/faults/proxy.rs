@@ -6,9 +6,9 @@ use super::{
     wait_settled,
 };
 use crate::support::{Agent, folder, wait_until};
-use millstream_testkit::frames::{self, FrameServer};
-use millstream_testkit::prometheus::Prometheus;
-use millstream_testkit::toxiproxy::{Proxy, Stream};
+use millstream_testkit_servers::frames::{self, FrameServer};
+use millstream_testkit_servers::prometheus::Prometheus;
+use millstream_testkit_servers::toxiproxy::{Proxy, Stream};
 use serde_json::{Value, json};
 
 /// Lines of each file per fault.

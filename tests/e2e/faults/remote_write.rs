@@ -3,8 +3,8 @@
 use super::far::{Act, Endpoint};
 use super::{PATIENCE, counted, points, send, start_ready, stop};
 use crate::support::{Agent, folder, wait_until};
-use millstream_testkit::http::{HttpOptions, Reply, Seen};
-use millstream_testkit::prometheus::Prometheus;
+use millstream_testkit_servers::http::{HttpOptions, Reply, Seen};
+use millstream_testkit_servers::prometheus::Prometheus;
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;

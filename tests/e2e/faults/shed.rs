@@ -4,7 +4,7 @@ use super::far::{Act, Endpoint};
 use super::metrics::decode;
 use super::{PATIENCE, counted, points, send, start_ready, stop};
 use crate::support::{folder, wait_until};
-use millstream_testkit::http::Reply;
+use millstream_testkit_servers::http::Reply;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

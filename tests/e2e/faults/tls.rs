@@ -6,10 +6,10 @@ use super::{
     FILES, PATIENCE, append, assert_lines, counted, logs, points, start_ready, stop, wait_settled,
 };
 use crate::support::{Agent, folder, wait_until};
-use millstream_testkit::certificates::{Authority, Validity};
-use millstream_testkit::frames::{self, FrameServer};
-use millstream_testkit::http::HttpOptions;
-use millstream_testkit::prometheus::Prometheus;
+use millstream_testkit_servers::certificates::{Authority, Validity};
+use millstream_testkit_servers::frames::{self, FrameServer};
+use millstream_testkit_servers::http::HttpOptions;
+use millstream_testkit_servers::prometheus::Prometheus;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;

@@ -2,7 +2,7 @@
 
 use super::{PATIENCE, start, write};
 use crate::support::folder;
-use millstream_testkit::kafka::Kafka;
+use millstream_testkit_servers::kafka::Kafka;
 use serde_json::Value;
 use std::io::Write;
 use std::process::{Command, Stdio};

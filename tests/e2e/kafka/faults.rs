@@ -2,7 +2,7 @@
 
 use super::{PATIENCE, config, finish, numbered, start, texts, wait_for_trouble, write};
 use crate::support::{Agent, folder, wait_until};
-use millstream_testkit::kafka::{Kafka, KafkaOptions};
+use millstream_testkit_servers::kafka::{Kafka, KafkaOptions};
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::Path;

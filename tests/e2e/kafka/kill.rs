@@ -4,7 +4,7 @@ use super::config;
 use crate::e2e::kill::{check_json, write_load};
 use crate::support::{Agent, folder};
 use millstream_testkit::Random;
-use millstream_testkit::kafka::{Kafka, Record};
+use millstream_testkit_servers::kafka::{Kafka, Record};
 use std::collections::HashMap;
 use std::fs;
 use std::sync::atomic::AtomicBool;

@@ -7,7 +7,7 @@ mod kill;
 mod security;
 
 use crate::support::{Agent, folder, wait_until};
-use millstream_testkit::kafka::{Kafka, Record};
+use millstream_testkit_servers::kafka::{Kafka, Record};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::fs;

@@ -2,7 +2,7 @@
 
 use super::{PATIENCE, config, finish, numbered, start, texts, wait_for_trouble, write};
 use crate::support::{Agent, folder, wait_until};
-use millstream_testkit::kafka::{Kafka, KafkaOptions, Listener};
+use millstream_testkit_servers::kafka::{Kafka, KafkaOptions, Listener};
 use std::path::Path;
 use std::time::Duration;
 

@@ -2,7 +2,7 @@
 
 use super::{ONE_PERIOD, PATIENCE, number, send_all, tags_of};
 use crate::support::{Agent, folder, lines, wait_until};
-use millstream_testkit::kafka::Kafka;
+use millstream_testkit_servers::kafka::Kafka;
 use serde_json::Value;
 use std::path::Path;
 

@@ -3,10 +3,10 @@
 #![allow(dead_code, missing_docs)]
 
 use millstream_console::{Console, ConsoleConfig, start};
-use millstream_model::{CountersSnapshot, Held, OriginTotals};
-use millstream_snapshot::{
+use millstream_model::snapshot::{
     CheckpointSnapshot, ComponentSnapshot, FileSnapshot, SinkProgress, Snapshot,
 };
+use millstream_model::{CountersSnapshot, Held, OriginTotals};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};

@@ -4,7 +4,7 @@ use super::*;
 use crate::requests::{BatchOptions, Hold, RequestOptions, Room};
 use bytes::Bytes;
 use millstream_model::{Interval, Size};
-use millstream_testkit::http::{HttpServer, Reply, Seen};
+use millstream_testkit_servers::http::{HttpServer, Reply, Seen};
 use millstream_transport::Target;
 use millstream_transport::tls::TlsFiles;
 use std::collections::BTreeMap;

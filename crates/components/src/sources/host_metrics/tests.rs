@@ -166,7 +166,7 @@ fn names(text: &str) -> BTreeSet<&str> {
 
 #[test]
 fn the_page_has_every_metric_and_no_other() {
-    let tree = Path::new(env!("CARGO_MANIFEST_DIR")).join("../host/tests/tree");
+    let tree = Path::new(env!("CARGO_MANIFEST_DIR")).join("../io/host/tests/tree");
     let options = config(json!({
         "proc": tree.join("proc"), "sys": tree.join("sys"), "cgroups": { "root": "/", "depth": 2 },
         "processes": { "include": ["*"] }

@@ -4,7 +4,7 @@ use super::*;
 use crate::registry::Component;
 use bytes::Bytes;
 use far::Far;
-use millstream_testkit::certificates::{Authority, Validity};
+use millstream_testkit_servers::certificates::{Authority, Validity};
 use serde_json::json;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::time::timeout;

@@ -1,0 +1,71 @@
+//! The metric store: points in, one value for each series and period out. No I/O, no clock,
+//! no threads, no randomness of its own; times and seeds are given.
+//!
+//! A crate of its own because it is pure and fuzzed alone.
+//!
+//! A [`Shard`] belongs to the thread of one receiver. It looks a point up by its name and tags as
+//! they arrived and changes 16 bytes; that takes no lock, and no allocation for a series that is
+//! known. A series keeps one name and tags, in the order in which they came first; they are sorted
+//! when they are read. [`Shard::turn`] hands over what came since the turn before, whole, and takes
+//! the same short time for any number of series. The [`Store`] belongs to the flusher. It merges
+//! what the shards hand over and keeps what lasts longer than a period; merges and drains go in
+//! steps, so that a thread with other work can do them.
+//!
+//! What is no number: NaN and infinite values are rejected and counted, -0 is 0, sums end at the
+//! largest float instead of becoming infinite.
+//!
+//! ```
+//! use millstream_series::{Aggregate, Canonical, Generation, Kind, Limits, Point, Shard, Store, TagStyle, Values};
+//!
+//! let seed = 7; // random in a program
+//! let mut shard = Shard::new(TagStyle::DogStatsd, &Limits::default(), seed);
+//! let mut store = Store::new(1, 10, seed);
+//! for tags in [b"host:a,env:prod", b"env:prod,host:a"] {
+//!     shard.add(&Point {
+//!         kind: Kind::Count,
+//!         name: b"requests",
+//!         tags,
+//!         values: Values::Number(1.0),
+//!         sample_rate: 0.5,
+//!         timestamp: None,
+//!         arrived: 1,
+//!     });
+//! }
+//! let spare = store.merge(0, shard.turn(Generation::default()));
+//! let mut room = Canonical::default();
+//! store.drain(|reading| {
+//!     assert_eq!(reading.key.canonical_text(&mut room), b"env:prod,host:a");
+//!     assert!(matches!(reading.aggregate, Aggregate::Sum { delta: 4.0, points: 2, .. }));
+//! });
+//! # drop(spare);
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod chunks;
+mod counts;
+mod generation;
+mod hashing;
+mod index;
+mod key;
+pub mod limits;
+mod outputs;
+mod point;
+mod pool;
+mod shard;
+mod sketch;
+mod store;
+mod summary;
+mod tags;
+
+pub use counts::{Counts, Reason};
+pub use generation::Generation;
+pub use key::{SeriesKey, TagStyle};
+pub use limits::Limits;
+pub use outputs::{Output, Temporality};
+pub use point::{ARRIVED_MAX, Class, Kind, Point, Values};
+pub use shard::{Idle, OVERFLOW_NAME, Shard};
+pub use sketch::{RELATIVE_ERROR_MAX, Sketch};
+pub use store::{Aggregate, Drain, Merging, Progress, Reading, Store};
+pub use summary::{PART_DIGITS_MAX, Statistic, Suffix, Summaries, has_suffix};
+pub use tags::Canonical;

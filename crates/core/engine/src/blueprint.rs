@@ -1,0 +1,456 @@
+//! From a blueprint (who reads whom) to a built topology.
+
+mod graph;
+mod kept;
+mod memory;
+
+use crate::buffer::{Buffer, check_buffers};
+use crate::core::{Core, Node, Op, SinkSlot, SourceSlot};
+use crate::current::Current;
+use crate::lane::{LaneDriver, LaneQueue};
+use crate::pace::{CpuCeiling, Pace, Rate};
+use crate::release::Release;
+use crate::running::Running;
+use crate::scheduler::Scheduler;
+use crate::stage::SerialStage;
+use graph::Graph;
+pub(crate) use kept::{IsKept, SinkPlaces};
+use memory::{chain_expansion, check_states, grant_bytes, spare_state_bytes};
+use millstream_model::limits::SINKS_MAX;
+use millstream_model::{
+    BlockPool, BuildError, Grant, Kind, Ledger, Now, OwnMetrics, Sink, SinkSet, Source, SourceInfo,
+    SourceOpen, Transform,
+};
+use millstream_store::Store;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::time::Instant;
+
+/// Where wall-clock time comes from.
+#[derive(Clone, Copy, Debug)]
+pub enum Clock {
+    /// The system's clock.
+    System,
+    /// This many nanoseconds since 1970 plus the time since the start: for simulations.
+    Simulated(i64),
+}
+
+impl Clock {
+    pub(crate) fn now(self, since_start: Duration) -> Now {
+        match self {
+            Clock::System => Now::read(since_start),
+            Clock::Simulated(base) => {
+                Now { since_start, unix_ns: base + since_start.as_nanos() as i64 }
+            }
+        }
+    }
+}
+
+/// Settings of an engine.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Worker threads.
+    pub threads: usize,
+    /// `limits.memory` in bytes; data in flight gets a part of it.
+    pub memory_bytes: u64,
+    /// Cores the process may use, more than zero; all there are if `None`.
+    pub cpu: Option<f64>,
+    /// Bytes one sink may have waiting at most, if less than its part of the memory.
+    pub sink_bytes_max: u64,
+    /// Read what is there, deliver it, and finish.
+    pub until_eof: bool,
+    /// Where wall-clock time comes from.
+    pub clock: Clock,
+    /// The metrics of the agent that the engine is in, for sources that give them out.
+    pub own_metrics: OwnMetrics,
+}
+
+/// An output of a component: its id, and 0 for the main output or the index of a side output.
+pub type Input = (String, usize);
+
+/// Opens a source.
+pub type OpenSource = Box<dyn FnOnce(SourceOpen) -> Result<Box<dyn Source>, BuildError> + Send>;
+
+/// A source of a blueprint.
+pub struct SourcePart {
+    /// What its events share; the component id is in it.
+    pub info: SourceInfo,
+    /// Component type.
+    pub type_name: &'static str,
+    /// How fast it is read.
+    pub pace: Pace,
+    /// Opens it.
+    pub open: OpenSource,
+}
+
+/// A transform of a blueprint.
+pub struct TransformPart {
+    /// Component id.
+    pub id: String,
+    /// Component type.
+    pub type_name: &'static str,
+    /// What it reads.
+    pub inputs: Vec<Input>,
+    /// What it does.
+    pub transform: Transform,
+}
+
+/// A sink of a blueprint.
+pub struct SinkPart {
+    /// Component id.
+    pub id: String,
+    /// Component type.
+    pub type_name: &'static str,
+    /// What it reads.
+    pub inputs: Vec<Input>,
+    /// What may wait in front of it.
+    pub buffer: Buffer,
+    /// What it does.
+    pub sink: Arc<dyn Sink>,
+}
+
+/// The components and who reads whom. Ids are unique.
+#[derive(Default)]
+pub struct Blueprint {
+    /// Sources.
+    pub sources: Vec<SourcePart>,
+    /// Transforms, in any order.
+    pub transforms: Vec<TransformPart>,
+    /// Sinks.
+    pub sinks: Vec<SinkPart>,
+}
+
+/// A topology whose sources are open and that has not started yet.
+pub struct Built {
+    pub(crate) current: Arc<Current>,
+    pub(crate) drivers: Vec<LaneDriver>,
+    pub(crate) threads: usize,
+}
+
+/// The blueprint, one of its components or the settings are at fault.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct EngineError(pub String);
+
+impl Blueprint {
+    /// What stands against running it with these settings, without opening anything.
+    pub fn check(&self, settings: &Settings) -> Result<(), EngineError> {
+        if self.sinks.len() > SINKS_MAX {
+            let count = self.sinks.len();
+            return Err(EngineError(format!("{count} sinks; an agent has {SINKS_MAX} at most")));
+        }
+        check_states(&self.sinks, settings)?;
+        let grant_bytes = grant_bytes(settings);
+        check_buffers(&self.sinks, grant_bytes / 2)?;
+        self.check_memory(grant_bytes, settings.threads)
+    }
+
+    /// Opens every source. `store` keeps what it knows over a restart.
+    pub fn build(self, settings: &Settings, store: Arc<Store>) -> Result<Built, EngineError> {
+        self.check(settings)?;
+        let grant = Grant::new(grant_bytes(settings));
+        let scheduler = Arc::new(Scheduler::default());
+        let for_room = Arc::downgrade(&scheduler);
+        grant.on_room(move || wake_for_room(&for_room));
+        let core = Core {
+            generation: 0,
+            clock: settings.clock,
+            started: Instant::now(),
+            until_eof: settings.until_eof,
+            grant,
+            pool: BlockPool::new(),
+            store,
+            scheduler,
+            cpu: None,
+            ceiling: None,
+            sources: Vec::new(),
+            nodes: Vec::new(),
+        };
+        let places = SinkPlaces::first(&self.sinks);
+        let (core, drivers) = self.assemble(&core, settings, &places, &|_, _| false)?;
+        core.wire();
+        let store = core.store.clone();
+        let current = Arc::new(Current::new(core));
+        let keeper = Arc::downgrade(&current);
+        store.on_keep(move || keeper.upgrade().map_or(Ok(()), |current| current.commit()));
+        Ok(Built { current, drivers, threads: settings.threads.max(1) })
+    }
+
+    /// The core after `old`, in which the components that are `kept` are those of `old`, and the
+    /// lanes of the sinks that are not. `old` stays as it is.
+    pub(crate) fn assemble(
+        self,
+        old: &Core,
+        settings: &Settings,
+        places: &SinkPlaces,
+        kept: &IsKept<'_>,
+    ) -> Result<(Core, Vec<LaneDriver>), EngineError> {
+        let graph = Graph::new(&self)?;
+        let mut drivers = Vec::new();
+        let share = old.grant.bytes_max() / (2 * self.sinks.len().max(1) as u64);
+        let own_metrics = &settings.own_metrics;
+        let state_bytes = spare_state_bytes(&self.sinks, settings);
+        let shared = Shared {
+            state_bytes,
+            old,
+            own_metrics,
+            share,
+            share_max: settings.sink_bytes_max,
+            places,
+            kept,
+        };
+        let nodes = nodes(&graph, self.transforms, self.sinks, &shared, &mut drivers)?;
+        let sources = sources(&graph, self.sources, &nodes, &shared)?;
+        let core = Core {
+            generation: old.generation + 1,
+            clock: old.clock,
+            started: old.started,
+            until_eof: old.until_eof,
+            grant: old.grant.clone(),
+            pool: old.pool.clone(),
+            store: old.store.clone(),
+            scheduler: old.scheduler.clone(),
+            cpu: settings.cpu,
+            ceiling: if settings.cpu == old.cpu {
+                old.ceiling.clone()
+            } else {
+                ceiling(settings.cpu)
+            },
+            sources,
+            nodes,
+        };
+        Ok((core, drivers))
+    }
+}
+
+impl Built {
+    /// Starts workers and lanes. Lanes and their deliveries run on `runtime`.
+    pub fn start(self, runtime: &Handle) -> Running {
+        Running::start(self, runtime)
+    }
+}
+
+fn ceiling(cpu: Option<f64>) -> Option<Arc<Mutex<CpuCeiling>>> {
+    cpu.map(|cores| Arc::new(Mutex::new(CpuCeiling::new(cores))))
+}
+
+struct Shared<'a> {
+    old: &'a Core,
+    own_metrics: &'a OwnMetrics,
+    /// Bytes for the state of a sink beyond what it needs.
+    state_bytes: u64,
+    /// Bytes there are for what waits in front of one sink.
+    share: u64,
+    /// The most of it that a sink takes which does not ask for more.
+    share_max: u64,
+    places: &'a SinkPlaces,
+    kept: &'a IsKept<'a>,
+}
+
+fn wake_for_room(scheduler: &Weak<Scheduler>) {
+    if let Some(scheduler) = scheduler.upgrade() {
+        scheduler.wake_for_room();
+    }
+}
+
+/// The nodes of the topology: the transforms in the order of the flow, then the sinks.
+fn nodes(
+    graph: &Graph,
+    transforms: Vec<TransformPart>,
+    sinks: Vec<SinkPart>,
+    shared: &Shared<'_>,
+    drivers: &mut Vec<LaneDriver>,
+) -> Result<Vec<Node>, EngineError> {
+    let mut parts: Vec<Option<TransformPart>> = transforms.into_iter().map(Some).collect();
+    let mut nodes = Vec::new();
+    for part in graph.order.iter().filter_map(|i| parts[*i].take()) {
+        let outputs = graph.outputs(&part.id);
+        nodes.push(match shared.kept_node(Kind::Transform, &part.id) {
+            Some(kept) => Node { outputs, reach: SinkSet::EMPTY, ..kept },
+            None => shared.with_counters(transform_node(outputs, part)?),
+        });
+    }
+    for (index, part) in sinks.into_iter().enumerate() {
+        nodes.push(sink_node(index, part, shared, drivers));
+    }
+    for index in (0..nodes.len()).rev() {
+        let behind = nodes[index].outputs.iter().flatten().map(|reader| nodes[*reader].reach);
+        nodes[index].reach = behind.fold(nodes[index].reach, |all, reach| all | reach);
+    }
+    Ok(nodes)
+}
+
+fn transform_node(outputs: Vec<Vec<usize>>, part: TransformPart) -> Result<Node, EngineError> {
+    let op = match part.transform {
+        Transform::Map(make) => Op::Map(make),
+        Transform::Serial(serial) => Op::Serial(SerialStage::new(serial)),
+        Transform::Offload(offload) => Op::Offload(offload, Arc::default()),
+        Transform::Merge(_) => {
+            let message = format!("transform {}: aggregates are not run by this release", part.id);
+            return Err(EngineError(message));
+        }
+    };
+    Ok(Node {
+        outputs,
+        id: part.id.into(),
+        type_name: part.type_name,
+        kind: Kind::Transform,
+        op,
+        reach: SinkSet::EMPTY,
+        counters: Arc::default(),
+    })
+}
+
+fn sink_node(
+    index: usize,
+    part: SinkPart,
+    shared: &Shared<'_>,
+    drivers: &mut Vec<LaneDriver>,
+) -> Node {
+    let place = shared.places.indices[index];
+    let share = part.buffer.share(shared.share, shared.share_max);
+    if let Some(mut kept) = shared.kept_node(Kind::Sink, &part.id) {
+        if let Op::Sink(slot) = &mut kept.op {
+            (slot.share, slot.buffer) = (share, part.buffer);
+        }
+        return kept;
+    }
+    let (id, counters) = shared.named(Kind::Sink, &part.id, part.type_name);
+    part.buffer.announce(&counters);
+    let mut lanes = Vec::new();
+    for lane in 0..part.sink.lanes().max(1) {
+        let scheduler = Arc::downgrade(&shared.old.scheduler);
+        let queue = LaneQueue::new(move || wake_for_room(&scheduler));
+        lanes.push(queue.clone());
+        drivers.push(LaneDriver {
+            sink_id: id.clone(),
+            lane,
+            sink: part.sink.clone(),
+            queue,
+            counters: counters.clone(),
+            state_bytes: part.sink.state_bytes_min() + shared.state_bytes,
+            store: shared.old.store.clone(),
+            after: shared.places.after[index].clone(),
+        });
+    }
+    Node {
+        id,
+        type_name: part.type_name,
+        kind: Kind::Sink,
+        op: Op::Sink(SinkSlot::new(place, part.sink, lanes, (share, part.buffer))),
+        outputs: Vec::new(),
+        reach: SinkSet::one(place),
+        counters,
+    }
+}
+
+fn sources(
+    graph: &Graph,
+    parts: Vec<SourcePart>,
+    nodes: &[Node],
+    shared: &Shared<'_>,
+) -> Result<Vec<SourceSlot>, EngineError> {
+    let slot = |part| source_slot(graph, part, nodes, shared);
+    parts.into_iter().enumerate().map(slot).collect()
+}
+
+fn source_slot(
+    graph: &Graph,
+    (index, part): (usize, SourcePart),
+    nodes: &[Node],
+    shared: &Shared<'_>,
+) -> Result<SourceSlot, EngineError> {
+    let roots = graph.of(&part.info.id, 0);
+    let reach = roots.iter().fold(SinkSet::EMPTY, |all, node| all | nodes[*node].reach);
+    let (cuts, expansion) = (cuts(&roots, nodes), chain_expansion(reach, nodes));
+    if let Some(kept) = shared.kept_source(&part.info.id) {
+        return Ok(kept.rewired(part.pace, roots, cuts, reach, expansion));
+    }
+    let place = Arc::new(AtomicUsize::new(index));
+    let open = source_open(&place, (part.info, part.type_name), reach, nodes, shared);
+    let failed = |error| EngineError(format!("source {}: {error}", open.info.id));
+    let source = (part.open)(open.clone()).map_err(failed)?;
+    Ok(SourceSlot {
+        id: open.info.id.as_str().into(),
+        type_name: part.type_name,
+        cuts,
+        expansion,
+        pace: part.pace,
+        rate: rate(part.pace),
+        paused_ns: AtomicU64::default(),
+        is_live: source.is_live(),
+        can_wait: source.can_wait(),
+        info: open.info,
+        source: Arc::new(Mutex::new(source)),
+        place,
+        roots,
+        reach,
+        ledger: open.ledger,
+        counters: open.counters,
+        troubles: open.troubles,
+        release: Mutex::new(Release::default()),
+    })
+}
+
+/// The ceiling on what a source of this pace reads.
+pub(crate) fn rate(pace: Pace) -> Option<Arc<Mutex<Rate>>> {
+    pace.rate_limit.map(|rate| Arc::new(Mutex::new(Rate::new(rate))))
+}
+
+/// The sinks in `reach` with their ids.
+pub(crate) fn sinks_of(reach: SinkSet, nodes: &[Node]) -> Vec<(usize, String)> {
+    let sink = |node: &Node| match &node.op {
+        Op::Sink(slot) if reach.contains(slot.index) => Some((slot.index, node.id.to_string())),
+        _ => None,
+    };
+    nodes.iter().filter_map(sink).collect()
+}
+
+/// What the source at this place is opened with.
+fn source_open(
+    place: &Arc<AtomicUsize>,
+    (info, type_name): (SourceInfo, &'static str),
+    reach: SinkSet,
+    nodes: &[Node],
+    shared: &Shared<'_>,
+) -> SourceOpen {
+    let (ledger, wake) = (Ledger::new(), waker(&shared.old.scheduler, place.clone()));
+    let wake_again = wake.clone();
+    ledger.on_reread(move || wake_again());
+    SourceOpen {
+        sinks: sinks_of(reach, nodes),
+        store: shared.old.store.of_source(&info.id),
+        held_dir: shared.old.store.held_dir(&info.id),
+        counters: shared.counters(Kind::Source, &info.id, type_name),
+        info: Arc::new(info),
+        ledger,
+        troubles: Arc::default(),
+        wake,
+        own_metrics: shared.own_metrics.clone(),
+        until_eof: shared.old.until_eof,
+    }
+}
+
+fn waker(scheduler: &Arc<Scheduler>, place: Arc<AtomicUsize>) -> millstream_model::Wake {
+    let scheduler = Arc::downgrade(scheduler);
+    Arc::new(move || {
+        if let Some(scheduler) = scheduler.upgrade() {
+            scheduler.wake(place.load(Ordering::Relaxed));
+        }
+    })
+}
+
+/// Serial and offload nodes that can be reached from `roots`; node order is the order of the flow.
+fn cuts(roots: &[usize], nodes: &[Node]) -> Vec<usize> {
+    let mut reached = vec![false; nodes.len()];
+    roots.iter().for_each(|node| reached[*node] = true);
+    for index in 0..nodes.len() {
+        if reached[index] {
+            nodes[index].outputs.iter().flatten().for_each(|reader| reached[*reader] = true);
+        }
+    }
+    let is_cut = |index: &usize| matches!(nodes[*index].op, Op::Serial(_) | Op::Offload(..));
+    (0..nodes.len()).filter(|index| reached[*index]).filter(is_cut).collect()
+}

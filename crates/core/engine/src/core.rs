@@ -1,0 +1,497 @@
+//! The built topology and what its threads share.
+
+use crate::backlog::Backlog;
+use crate::blueprint::Clock;
+use crate::buffer::{Buffer, WhenFull};
+use crate::lane::LaneQueue;
+use crate::limits::{DETACH_AFTER, FULL_AFTER};
+use crate::pace::{CpuCeiling, Pace, Rate};
+use crate::release::Release;
+use crate::scheduler::{Again, Job, Scheduler};
+use crate::stage::{OffloadQueue, SerialStage};
+use crate::ticket::Ticket;
+use millstream_model::{
+    BlockPool, Counters, Grant, Kind, Ledger, Map, Now, Offload, Polled, Sink, SinkSet, Source,
+    SourceCx, SourceInfo, Troubles,
+};
+use millstream_store::Store;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, TryLockError};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// A source in the topology. What lasts over a reload is shared with the slot that takes its place.
+pub(crate) struct SourceSlot {
+    pub id: Arc<str>,
+    pub type_name: &'static str,
+    pub info: Arc<SourceInfo>,
+    pub source: Arc<Mutex<Box<dyn Source>>>,
+    /// Its index, as those know it who wake it.
+    pub place: Arc<AtomicUsize>,
+    /// Nodes that read it.
+    pub roots: Vec<usize>,
+    /// Serial and offload nodes its batches come through, in the order of the flow.
+    pub cuts: Vec<usize>,
+    pub reach: SinkSet,
+    pub ledger: Arc<Ledger>,
+    pub counters: Arc<Counters>,
+    pub troubles: Arc<Troubles>,
+    pub release: Mutex<Release>,
+    /// Bytes its chain may make of one block.
+    pub expansion: u64,
+    pub pace: Pace,
+    /// Whether it takes things in on its own, see [`Source::is_live`].
+    pub is_live: bool,
+    /// See [`Source::can_wait`].
+    pub can_wait: bool,
+    /// The ceiling on what it reads, if it has one.
+    pub rate: Option<Arc<Mutex<Rate>>>,
+    /// Until when it is not read, in nanoseconds of engine time: some transform wants less of it.
+    pub paused_ns: AtomicU64,
+}
+
+impl SourceSlot {
+    /// Whether it may read now; if not, how long it must wait.
+    fn may_read(&self, now: Duration) -> Result<(), Duration> {
+        let paused = Duration::from_nanos(self.paused_ns.load(Ordering::Relaxed));
+        if now < paused {
+            return Err(paused - now);
+        }
+        let Some(rate) = &self.rate else { return Ok(()) };
+        let waited = rate.lock().unwrap_or_else(|p| p.into_inner()).ask(now)?;
+        if !waited.is_zero() {
+            self.counters.waited("rate_limit", waited);
+        }
+        Ok(())
+    }
+
+    /// Has it not read for this long.
+    pub fn pause(&self, now: Duration, pause: Duration) {
+        let (now, until) = (now.as_nanos() as u64, (now + pause).as_nanos() as u64);
+        let before = self.paused_ns.fetch_max(until, Ordering::Relaxed).max(now);
+        // A pause within another is no second wait.
+        self.counters.waited("throttle", Duration::from_nanos(until.saturating_sub(before)));
+    }
+
+    /// Notes what a poll read, if `before` is what had been read before it.
+    fn has_read(&self, now: Duration, before: u64) {
+        if let Some(rate) = &self.rate {
+            let bytes = self.counters.received_bytes() - before;
+            rate.lock().unwrap_or_else(|p| p.into_inner()).read(now, bytes);
+        }
+    }
+
+    /// Closes the source, unless it is being polled; whether it has something to give before it
+    /// goes.
+    pub fn try_close(&self, for_good: bool) -> Option<bool> {
+        match self.source.try_lock() {
+            Ok(mut source) => Some(source.close(for_good)),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner().close(for_good)),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// Closes a sampling interval.
+    pub fn sample(&self, interval: Duration) {
+        self.counters.sample(interval);
+        self.ledger.sample(interval);
+    }
+}
+
+/// A transform or a sink in the topology. Clones are the same component, at another place in the
+/// flow.
+#[derive(Clone)]
+pub(crate) struct Node {
+    pub id: Arc<str>,
+    pub type_name: &'static str,
+    pub kind: Kind,
+    pub op: Op,
+    /// For each output, the nodes that read it.
+    pub outputs: Vec<Vec<usize>>,
+    pub reach: SinkSet,
+    pub counters: Arc<Counters>,
+}
+
+/// What a node does.
+#[derive(Clone)]
+pub(crate) enum Op {
+    Map(Arc<dyn Fn() -> Box<dyn Map> + Send + Sync>),
+    Serial(Arc<SerialStage>),
+    Offload(Arc<dyn Offload>, Arc<OffloadQueue>),
+    Sink(SinkSlot),
+}
+
+/// The sink part of a node.
+#[derive(Clone)]
+pub(crate) struct SinkSlot {
+    /// Index in sink sets.
+    pub index: usize,
+    pub sink: Arc<dyn Sink>,
+    pub lanes: Vec<Arc<LaneQueue>>,
+    /// Bytes that may wait in its lanes.
+    pub share: u64,
+    pub buffer: Buffer,
+    full_since: Arc<Since>,
+    /// Bytes that wait for an earlier ticket before they are queued.
+    unreleased: Arc<AtomicU64>,
+    /// The bound of sources that can wait.
+    backlog: Arc<Backlog>,
+    behind_since: Arc<Since>,
+    /// Whether the log says that it is full.
+    reported: Arc<AtomicBool>,
+    /// Engine time in seconds when the log said that events are dropped, plus one; 0 if never.
+    pub(crate) shed_said: Arc<AtomicU64>,
+}
+
+impl SinkSlot {
+    /// A slot in which nothing waits and up to `share` bytes may.
+    pub fn new(
+        index: usize,
+        sink: Arc<dyn Sink>,
+        lanes: Vec<Arc<LaneQueue>>,
+        (share, buffer): (u64, Buffer),
+    ) -> SinkSlot {
+        let (full_since, behind_since, unreleased, reported, shed_said) = Default::default();
+        let backlog = Arc::new(Backlog::new());
+        SinkSlot {
+            index,
+            sink,
+            lanes,
+            share,
+            buffer,
+            full_since,
+            unreleased,
+            backlog,
+            behind_since,
+            reported,
+            shed_said,
+        }
+    }
+
+    /// Bytes queued or being delivered.
+    pub fn queued(&self) -> u64 {
+        self.lanes.iter().map(|lane| lane.bytes()).sum()
+    }
+
+    /// Bytes that are queued, and that will be in their turn.
+    fn coming(&self) -> u64 {
+        self.queued() + self.unreleased.load(Ordering::Relaxed)
+    }
+
+    /// How long the sink has had no room; `None` if it has room. One that drops always has.
+    pub fn full_for(&self, now: Duration) -> Option<Duration> {
+        let is_full = self.coming() >= self.share && self.buffer.when_full == WhenFull::Block;
+        self.full_since.update(is_full, now)
+    }
+
+    /// How long the sink has had no room for sources that can wait: what is queued would delay what
+    /// they read next, see [`Backlog`]. A buffer that was asked for is used to its end.
+    pub fn behind_for(&self, now: Duration) -> Option<Duration> {
+        let full = self.full_for(now);
+        if self.buffer.bytes_max.is_some() || self.buffer.when_full != WhenFull::Block {
+            return full;
+        }
+        let left = self.lanes.iter().map(|lane| lane.left()).sum();
+        let round_trip =
+            self.lanes.iter().filter_map(|lane| lane.round_trip()).min().unwrap_or_default();
+        let is_behind =
+            self.backlog.is_long(self.coming(), left, round_trip, now) || full.is_some();
+        self.behind_since.update(is_behind, now)
+    }
+}
+
+/// Since when something holds: engine time in ms, plus one; 0 while it does not hold.
+#[derive(Default)]
+struct Since(AtomicU64);
+
+impl Since {
+    /// How long it has held; `None` if it does not.
+    fn update(&self, holds: bool, now: Duration) -> Option<Duration> {
+        if !holds {
+            self.0.store(0, Ordering::Relaxed);
+            return None;
+        }
+        let ms = now.as_millis() as u64 + 1;
+        let since = match self.0.compare_exchange(0, ms, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => ms,
+            Err(since) => since,
+        };
+        Some(Duration::from_millis(ms.saturating_sub(since)))
+    }
+}
+
+/// Everything the threads of an engine share. A reload puts another in its place.
+pub(crate) struct Core {
+    /// Which one this is, counted from zero.
+    pub generation: u64,
+    pub clock: Clock,
+    pub started: Instant,
+    pub until_eof: bool,
+    pub grant: Arc<Grant>,
+    pub pool: Arc<BlockPool>,
+    pub store: Arc<Store>,
+    pub scheduler: Arc<Scheduler>,
+    /// Cores the process may use, if that is limited.
+    pub cpu: Option<f64>,
+    /// The ceiling on CPU time, if there is one.
+    pub ceiling: Option<Arc<Mutex<CpuCeiling>>>,
+    pub sources: Vec<SourceSlot>,
+    /// Transforms in the order of the flow, then sinks.
+    pub nodes: Vec<Node>,
+}
+
+impl Core {
+    /// Both clocks.
+    pub fn now(&self) -> Now {
+        self.clock.now(self.started.elapsed())
+    }
+
+    /// The sinks among the nodes.
+    pub fn sinks(&self) -> impl Iterator<Item = (&Node, &SinkSlot)> {
+        self.nodes.iter().filter_map(|node| match &node.op {
+            Op::Sink(slot) => Some((node, slot)),
+            _ => None,
+        })
+    }
+
+    /// Polls a source; a batch becomes a ticket that is ready to run.
+    pub fn poll(&self, source: usize) -> Option<Box<Ticket>> {
+        let slot = &self.sources[source];
+        let now = self.now();
+        let begun = std::time::Instant::now();
+        let polled = match slot.may_read(now.since_start) {
+            Ok(()) => {
+                let before = slot.counters.received_bytes();
+                let polled = self.poll_guarded(slot, now);
+                slot.has_read(now.since_start, before);
+                polled
+            }
+            Err(pause) => Polled::Wait(pause),
+        };
+        slot.counters.busy(begun.elapsed());
+        let (again, ticket) = match polled {
+            Polled::Batch(batch, permit) => (Again::Now, Some(self.ticket(source, *batch, permit))),
+            Polled::Wait(pause) => (Again::At(now.since_start + pause), None),
+            Polled::NoRoom => (Again::Room, None),
+            Polled::Ended => (Again::Ended, None),
+        };
+        self.scheduler.polled(source, again, now.since_start);
+        ticket
+    }
+
+    /// A panic in a source costs a pause, not the agent; what it was about to issue is read again.
+    fn poll_guarded(&self, slot: &SourceSlot, now: Now) -> Polled {
+        let poll = || {
+            let (room, stalled) = self.room(slot, now.since_start);
+            let mut cx = SourceCx {
+                now,
+                info: &slot.info,
+                sinks: slot.reach,
+                room,
+                stalled,
+                ledger: &slot.ledger,
+                counters: &slot.counters,
+                until_eof: self.until_eof,
+                grant: &self.grant,
+                pool: &self.pool,
+                expansion: slot.expansion,
+            };
+            slot.source.lock().unwrap_or_else(|p| p.into_inner()).poll(&mut cx)
+        };
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(poll)).unwrap_or_else(|_| {
+            slot.counters.error("panic");
+            log::error!("source {}: panic while reading; it goes on in a second", slot.id);
+            Polled::Wait(Duration::from_secs(1))
+        })
+    }
+
+    /// The sinks of a source that have room, and those that have had none for too long.
+    fn room(&self, source: &SourceSlot, now: Duration) -> (SinkSet, SinkSet) {
+        let (mut room, mut stalled) = (SinkSet::EMPTY, SinkSet::EMPTY);
+        for (_, slot) in self.sinks().filter(|(_, slot)| source.reach.contains(slot.index)) {
+            let full = if source.can_wait { slot.behind_for(now) } else { slot.full_for(now) };
+            match full {
+                None => room = room | SinkSet::one(slot.index),
+                // A sink that gets nothing away must not keep the end of a source from the others.
+                Some(full) if full >= DETACH_AFTER && self.scheduler.is_closing() => {
+                    room = room | SinkSet::one(slot.index);
+                }
+                Some(full) if full >= DETACH_AFTER => stalled = stalled | SinkSet::one(slot.index),
+                Some(_) => {}
+            }
+        }
+        (room, stalled)
+    }
+
+    fn ticket(
+        &self,
+        source: usize,
+        batch: millstream_model::Batch,
+        permit: millstream_model::Permit,
+    ) -> Box<Ticket> {
+        let slot = &self.sources[source];
+        let number = slot.release.lock().unwrap_or_else(|p| p.into_inner()).issue();
+        let acks = batch.segments.iter().map(|s| s.ack.clone()).collect();
+        let mut ticket = Ticket {
+            source,
+            number,
+            acks,
+            permit,
+            inputs: Vec::new(),
+            cuts_passed: 0,
+            at_cuts: Vec::new(),
+            payloads: Vec::new(),
+        };
+        fan_out(&slot.roots, batch, &mut ticket.inputs);
+        Box::new(ticket)
+    }
+
+    /// Takes a ticket whose chain has run, and releases every ticket that is due.
+    pub fn complete(&self, ticket: Ticket) {
+        let slot = &self.sources[ticket.source];
+        for (sink, bytes) in self.payloads_of(&ticket) {
+            sink.unreleased.fetch_add(bytes, Ordering::Relaxed);
+        }
+        // Held while payloads are queued: the order of the tickets is the order in the lanes.
+        let mut release = slot.release.lock().unwrap_or_else(|p| p.into_inner());
+        for ticket in release.finish(ticket) {
+            self.release(ticket);
+        }
+    }
+
+    /// The sinks of what a ticket carries, with the bytes for each.
+    fn payloads_of(&self, ticket: &Ticket) -> impl Iterator<Item = (&SinkSlot, u64)> {
+        ticket.payloads.iter().filter_map(|bound| match &self.nodes[bound.node].op {
+            Op::Sink(slot) => Some((slot, bound.payload.bytes)),
+            _ => None,
+        })
+    }
+
+    fn release(&self, mut ticket: Ticket) {
+        for mut bound in ticket.payloads.drain(..) {
+            let node = &self.nodes[bound.node];
+            let Op::Sink(slot) = &node.op else { continue };
+            bound.payload.owe(bound.acks.iter().filter_map(|ack| ack.hold(slot.index)));
+            let bytes = bound.payload.bytes;
+            slot.put(node, bound.lane, bound.payload, self.started.elapsed());
+            slot.unreleased.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        ticket.acks.iter().for_each(millstream_model::Ack::finish);
+    }
+
+    /// Whether every ticket of every source is released.
+    pub fn is_drained(&self) -> bool {
+        let idle =
+            |slot: &SourceSlot| slot.release.lock().unwrap_or_else(|p| p.into_inner()).is_idle();
+        !self.scheduler.is_polling() && self.sources.iter().all(idle)
+    }
+
+    /// Whether all that was read is settled and nothing more will come.
+    pub fn is_finished(&self) -> bool {
+        self.scheduler.all_ended()
+            && self.is_drained()
+            && self.sources.iter().all(|s| s.ledger.is_idle())
+    }
+
+    /// How long a sink has had no room for some of its sources.
+    pub fn blocked_for(&self, slot: &SinkSlot, now: Duration) -> Option<Duration> {
+        let waits = |source: &SourceSlot| source.can_wait && source.reach.contains(slot.index);
+        if self.sources.iter().any(waits) { slot.behind_for(now) } else { slot.full_for(now) }
+    }
+
+    /// Says once when a sink does not take what comes, and when it does again.
+    pub fn watch_sinks(&self) {
+        let now = self.now().since_start;
+        for (node, slot) in self.sinks() {
+            let full = self.blocked_for(slot, now).is_some_and(|blocked| blocked >= FULL_AFTER);
+            match (full, slot.reported.swap(full, Ordering::Relaxed)) {
+                (true, false) => log::warn!(
+                    "sink {}: its queue has been full for {} s; sources that can read again go on without it, \
+                     others wait",
+                    node.id,
+                    FULL_AFTER.as_secs()
+                ),
+                (false, true) => log::info!("sink {}: its queue has room again", node.id),
+                _ => {}
+            }
+        }
+    }
+
+    /// Tells the scheduler of the sources: all are ready.
+    pub fn wire(&self) {
+        let turns = self.sources.iter().map(|slot| (slot.pace.priority, slot.is_live));
+        self.scheduler.rewire(turns.collect());
+    }
+
+    /// Has sources that were closed go on.
+    pub fn reopen_sources(&self) {
+        for (index, slot) in self.sources.iter().enumerate() {
+            slot.source.lock().unwrap_or_else(|p| p.into_inner()).reopen();
+            self.scheduler.wake(index);
+        }
+    }
+
+    /// Commits the checkpoints that moved.
+    pub fn commit(&self) -> std::io::Result<()> {
+        let sink_ids: HashMap<usize, &Arc<str>> =
+            self.sinks().map(|(node, slot)| (slot.index, &node.id)).collect();
+        self.store.commit(|note| {
+            for source in &self.sources {
+                for (origin, checkpoints) in source.ledger.take_moved() {
+                    let known = checkpoints
+                        .iter()
+                        .filter_map(|(sink, at)| Some((*sink_ids.get(sink)?, *at)));
+                    known.for_each(|(sink, offset)| note(&source.id, origin, sink, offset));
+                }
+            }
+        })
+    }
+
+    /// The next job for a worker; `None` when stopped. While the process is ahead of its CPU time
+    /// no source is polled; what was polled runs on.
+    pub fn next_job(&self) -> Option<Job> {
+        let begun = self.now().since_start;
+        let held = self.hold(begun);
+        let job = self.scheduler.wait(|| self.now().since_start)?;
+        if let (Job::Poll(source), false) = (&job, held.is_zero()) {
+            let waited = self.now().since_start.saturating_sub(begun).min(held);
+            // A reload may have come in between.
+            self.sources.get(*source).inspect(|slot| slot.counters.waited("cpu", waited));
+        }
+        Some(job)
+    }
+
+    /// Holds the polls back if the process is ahead of its CPU time; for how long.
+    fn hold(&self, now: Duration) -> Duration {
+        let Some(ceiling) = &self.ceiling else { return Duration::ZERO };
+        let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+        let used = Duration::new(used.tv_sec as u64, used.tv_nsec as u32);
+        let wait = ceiling.lock().unwrap_or_else(|p| p.into_inner()).wait(now, used);
+        self.scheduler.hold(now + wait);
+        wait
+    }
+
+    /// What a worker does with a job.
+    pub fn work(&self, worker: &mut crate::chain::Worker, job: Job) {
+        let ticket = match job {
+            Job::Poll(source) => self.poll(source),
+            Job::Resume(ticket) => Some(ticket),
+        };
+        if let Some(ticket) = ticket {
+            worker.run(self, ticket);
+        }
+    }
+}
+
+/// Hands `batch` to every reader; the last one gets it without a copy of its columns' references.
+pub(crate) fn fan_out(
+    readers: &[usize],
+    batch: millstream_model::Batch,
+    inputs: &mut Vec<(usize, millstream_model::Batch)>,
+) {
+    if let [rest @ .., last] = readers {
+        rest.iter().for_each(|node| inputs.push((*node, batch.clone())));
+        inputs.push((*last, batch));
+    }
+}

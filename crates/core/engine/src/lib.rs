@@ -1,0 +1,47 @@
+//! How events flow: from a blueprint to a running topology.
+//!
+//! A crate of its own because it cuts a dependency: it knows components by their traits alone, so
+//! its simulation runs without any.
+//!
+//! A [`Blueprint`] names the components and who reads whom. Building it opens the checkpoint store
+//! and the sources; starting what was built gives a [`Running`] engine.
+//!
+//! A worker thread polls a source for a [`millstream_model::Batch`], which takes the source's next
+//! *ticket*, and runs the whole chain on it. The payloads of all sinks are released to the sinks'
+//! *lanes* in ticket order; a lane delivers them one by one, with retry, and settles what they owe.
+
+#![forbid(unsafe_code)]
+
+mod backlog;
+mod backoff;
+mod blueprint;
+mod buffer;
+mod chain;
+mod committer;
+mod core;
+mod current;
+mod lane;
+pub mod limits;
+mod offload;
+mod pace;
+mod release;
+mod reload;
+mod running;
+mod scheduler;
+mod snapshot;
+mod stage;
+mod ticket;
+
+#[cfg(test)]
+mod simulation;
+
+pub use millstream_model::snapshot::{ComponentSnapshot, FileSnapshot, SinkProgress, Snapshot};
+pub use pace::{Pace, Priority};
+
+pub use blueprint::{
+    Blueprint, Built, Clock, EngineError, Input, OpenSource, Settings, SinkPart, SourcePart,
+    TransformPart,
+};
+pub use buffer::{Buffer, WhenFull};
+pub use millstream_store::{Store, StoreError};
+pub use running::{Running, Stopped};

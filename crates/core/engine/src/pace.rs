@@ -1,0 +1,82 @@
+//! How fast the agent may go: priorities, rates and the ceiling on CPU time. No clock is read here;
+//! time is given.
+
+mod bucket;
+mod cpu;
+mod rate;
+
+pub use cpu::CpuCeiling;
+pub use rate::Rate;
+
+/// Which of the sources that have something is read first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Priority {
+    /// Before all others.
+    High,
+    /// In turn.
+    #[default]
+    Normal,
+    /// After all others.
+    Low,
+}
+
+/// How fast a source is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pace {
+    /// Which sources it goes before.
+    pub priority: Priority,
+    /// Bytes per second it may read; as many as it can if `None`.
+    pub rate_limit: Option<u64>,
+}
+
+/// One turn in this many goes to whoever has waited longest, whatever the priorities, so that
+/// nobody starves.
+const FAIR_ONE_IN: u64 = 16;
+
+/// Picks who is next: the first of the highest priority, and now and then the first of all.
+///
+/// `waiting` are the priorities of those who wait, longest first; `turn` counts up by one with
+/// every pick. `None` if nobody waits.
+pub fn pick(waiting: impl Iterator<Item = Priority>, turn: u64) -> Option<usize> {
+    let mut waiting = waiting.enumerate();
+    if turn % FAIR_ONE_IN == FAIR_ONE_IN - 1 {
+        return waiting.next().map(|(index, _)| index);
+    }
+    waiting.min_by_key(|(index, priority)| (*priority, *index)).map(|(index, _)| index)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::VecDeque;
+
+    /// Who is picked over `turns`, if everybody always has something and queues again.
+    fn turns(priorities: &[Priority], turns: u64) -> Vec<u64> {
+        let mut queue: VecDeque<usize> = (0..priorities.len()).collect();
+        let mut picked = vec![0; priorities.len()];
+        for turn in 0..turns {
+            let index = pick(queue.iter().map(|who| priorities[*who]), turn).unwrap();
+            let who = queue.remove(index).unwrap();
+            picked[who] += 1;
+            queue.push_back(who);
+        }
+        picked
+    }
+
+    #[test]
+    fn equals_take_turns() {
+        assert_eq!(turns(&[Priority::Normal; 4], 1600), [400; 4]);
+    }
+
+    #[test]
+    fn the_higher_goes_first_and_the_lower_has_one_turn_in_sixteen() {
+        use Priority::{High, Low, Normal};
+        assert_eq!(turns(&[Normal, High], 1600), [100, 1500]);
+        assert_eq!(turns(&[Low, Normal], 1600), [100, 1500]);
+        let [high, low, normal] = turns(&[High, Low, Normal], 1600)[..] else {
+            panic!("three of them")
+        };
+        assert!(high >= 1500 - 50 && low >= 45 && normal >= 45, "{high} {low} {normal}");
+        assert_eq!(pick([].into_iter(), 0), None);
+    }
+}

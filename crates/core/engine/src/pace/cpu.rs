@@ -1,0 +1,82 @@
+//! The ceiling on the CPU time of the process.
+
+use super::bucket::Bucket;
+use std::time::Duration;
+
+/// How much of the past may be made up for, as time of the ceiling's cores: long enough that a job
+/// is not cut up by the wait, short enough that nobody else notices the burst.
+const BURST: Duration = Duration::from_millis(200);
+
+/// Holds the process to a number of cores: its allowance of CPU time grows with the wall clock.
+#[derive(Clone, Copy, Debug)]
+pub struct CpuCeiling {
+    bucket: Bucket,
+    /// CPU time that is accounted for; `None` before the first look, as the start is not counted.
+    used: Option<Duration>,
+}
+
+impl CpuCeiling {
+    /// A ceiling of so many cores, more than zero.
+    pub fn new(cores: f64) -> CpuCeiling {
+        CpuCeiling { bucket: Bucket::new(cores, cores * BURST.as_secs_f64()), used: None }
+    }
+
+    /// How long the process must not begin anything from `now` on, having used `used` of CPU time
+    /// since its start; zero if it may go on.
+    pub fn wait(&mut self, now: Duration, used: Duration) -> Duration {
+        let before = self.used.unwrap_or(used);
+        let spent = used.saturating_sub(before);
+        self.used = Some(before.max(used));
+        self.bucket.spend(now, spent.as_secs_f64());
+        self.bucket.wait(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// CPU time used in `seconds` by `threads` that always have a job of this length.
+    fn used_in(seconds: u64, cores: f64, threads: u32, job: Duration) -> f64 {
+        let (mut ceiling, mut now, mut used) =
+            (CpuCeiling::new(cores), Duration::ZERO, Duration::ZERO);
+        while now < Duration::from_secs(seconds) {
+            let wait = ceiling.wait(now, used);
+            now += wait;
+            if wait.is_zero() {
+                (now, used) = (now + job, used + job * threads);
+            }
+        }
+        used.as_secs_f64() / now.as_secs_f64()
+    }
+
+    #[test]
+    fn the_process_uses_as_many_cores_as_it_may() {
+        let job = Duration::from_micros(300);
+        for (cores, threads) in [(0.1, 1), (0.5, 2), (1.0, 2), (1.7, 4)] {
+            let used = used_in(100, cores, threads, job);
+            assert!((cores * 0.98..cores * 1.02).contains(&used), "{cores}: {used}");
+        }
+        // Long jobs, as of a disk that is slow, are paid for later.
+        let used = used_in(100, 0.5, 2, Duration::from_millis(700));
+        assert!((0.45..0.55).contains(&used), "{used}");
+    }
+
+    #[test]
+    fn there_is_no_wait_below_the_ceiling() {
+        let used = used_in(100, 2.5, 2, Duration::from_millis(1));
+        assert!(used > 1.99, "{used}");
+    }
+
+    #[test]
+    fn a_pause_is_made_up_for_by_the_burst_only() {
+        let mut ceiling = CpuCeiling::new(0.5);
+        let later = Duration::from_secs(60);
+        assert_eq!(ceiling.wait(Duration::ZERO, Duration::from_millis(50)), Duration::ZERO);
+        assert_eq!(ceiling.wait(later, Duration::from_millis(100)), Duration::ZERO);
+        assert_eq!(ceiling.wait(later, Duration::from_millis(200)), Duration::ZERO);
+        assert_eq!(ceiling.wait(later, Duration::from_millis(250)), Duration::from_millis(100));
+        // A large debt is waited for whole.
+        assert_eq!(ceiling.wait(later, Duration::from_millis(1250)), Duration::from_millis(2100));
+    }
+}

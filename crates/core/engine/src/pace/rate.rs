@@ -1,0 +1,86 @@
+//! The ceiling on what a source reads.
+
+use super::bucket::Bucket;
+use std::time::Duration;
+
+/// How much of the past may be made up for: a source that had nothing to read, or could not, reads
+/// this much of its rate at once.
+const BURST_SECONDS: f64 = 1.0;
+
+/// Holds a source to a rate. A block may be larger than what is left: it is read whole, and the
+/// source waits the longer for the next one. Nothing is dropped.
+#[derive(Clone, Copy, Debug)]
+pub struct Rate {
+    bucket: Bucket,
+    waiting_since: Option<Duration>,
+}
+
+impl Rate {
+    /// A rate in bytes per second, more than zero.
+    pub fn new(bytes_per_second: u64) -> Rate {
+        let per_second = bytes_per_second.max(1) as f64;
+        Rate { bucket: Bucket::new(per_second, per_second * BURST_SECONDS), waiting_since: None }
+    }
+
+    /// How long the source must not read from `now` on; `Ok` with the time it has waited if it may.
+    pub fn ask(&mut self, now: Duration) -> Result<Duration, Duration> {
+        let wait = self.bucket.wait(now);
+        if wait.is_zero() {
+            let since = self.waiting_since.take();
+            return Ok(since.map_or(Duration::ZERO, |since| now.saturating_sub(since)));
+        }
+        self.waiting_since.get_or_insert(now);
+        Err(wait)
+    }
+
+    /// Notes that `bytes` were read, after the source was allowed to.
+    pub fn read(&mut self, now: Duration, bytes: u64) {
+        self.bucket.spend(now, bytes as f64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bytes read in `seconds` by a source that always has a whole block.
+    fn read_in(seconds: u64, rate: u64, block: u64) -> (u64, Duration) {
+        let (mut rate, mut now, mut bytes) = (Rate::new(rate), Duration::ZERO, 0);
+        let mut waited = Duration::ZERO;
+        while now < Duration::from_secs(seconds) {
+            match rate.ask(now) {
+                Ok(time) => {
+                    waited += time;
+                    rate.read(now, block);
+                    bytes += block;
+                }
+                Err(wait) => now += wait.max(Duration::from_micros(1)),
+            }
+        }
+        (bytes, waited)
+    }
+
+    #[test]
+    fn a_busy_source_reads_at_the_rate_with_a_burst_of_one_second() {
+        for (rate, block) in [(1_000_000, 1000), (10 << 20, 256 << 10), (1000, 256 << 10)] {
+            let (bytes, waited) = read_in(1000, rate, block);
+            assert!(
+                (rate * 1000..=rate * 1001 + 2 * block).contains(&bytes),
+                "{rate} {block}: {bytes}"
+            );
+            assert!(waited > Duration::from_secs(700), "{waited:?}");
+        }
+    }
+
+    #[test]
+    fn what_was_not_read_is_made_up_for_one_second_at_most() {
+        let mut rate = Rate::new(1000);
+        let later = Duration::from_secs(60);
+        assert_eq!(rate.ask(later), Ok(Duration::ZERO));
+        rate.read(later, 1500);
+        assert_eq!(rate.ask(later), Err(Duration::from_millis(500)));
+        assert_eq!(rate.ask(later + Duration::from_millis(200)), Err(Duration::from_millis(300)));
+        assert_eq!(rate.ask(later + Duration::from_millis(600)), Ok(Duration::from_millis(600)));
+        assert_eq!(rate.ask(later + Duration::from_millis(600)), Ok(Duration::ZERO));
+    }
+}

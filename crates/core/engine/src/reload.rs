@@ -1,0 +1,300 @@
+//! From one topology to the next while the engine runs.
+//!
+//! Behind the barrier no batch is in the chain; what is in the lanes stays there. The core of the
+//! new topology is put together first: it shares what is kept with the core that runs, and whatever
+//! can fail fails before anything is changed. Then sources are told which sinks they reach, and the
+//! threads find the new core. Lanes of sinks that are gone deliver what they have for a while
+//! longer.
+
+use crate::blueprint::{
+    Blueprint, EngineError, IsKept, Settings, SinkPart, SinkPlaces, rate, sinks_of,
+};
+use crate::core::{Core, Node, Op, SinkSlot, SourceSlot};
+use crate::current::Current;
+use crate::lane::{LaneDriver, LaneQueue};
+use crate::pace::Pace;
+use crate::release::Release;
+use crate::running::Running;
+use millstream_model::limits::SINKS_MAX;
+use millstream_model::{Kind, Polled, Sink, SinkSet, Source, SourceCx};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How long what is on its way for components that go may take to be settled while nothing is read:
+/// what is settled then is not read again. Several syncs of a healthy disk.
+const SETTLE_TIME: Duration = Duration::from_secs(1);
+
+/// How often it is looked whether it is settled.
+const SETTLE_POLL: Duration = Duration::from_millis(2);
+
+/// A sink that is no longer in the topology, and whose lanes may still have something.
+pub(crate) struct Retired {
+    id: Arc<str>,
+    type_name: &'static str,
+    sink: Arc<dyn Sink>,
+    lanes: Vec<Arc<LaneQueue>>,
+}
+
+impl Retired {
+    fn of(node: &Node, slot: &SinkSlot) -> Retired {
+        let (id, type_name) = (node.id.clone(), node.type_name);
+        Retired { id, type_name, sink: slot.sink.clone(), lanes: slot.lanes.clone() }
+    }
+
+    /// Whether nothing is left of it.
+    pub fn has_ended(&self) -> bool {
+        self.lanes.iter().all(|lane| lane.has_ended())
+    }
+
+    /// Whether a sink may write where this one does, or has its lanes' states in the same place of
+    /// the store. Sinks of different types write to different places.
+    fn may_meet(&self, part: &SinkPart) -> bool {
+        *self.id == *part.id || self.type_name == part.type_name
+    }
+
+    fn let_go(&self) {
+        self.lanes.iter().for_each(|lane| lane.let_go());
+    }
+
+    /// Delivers what the lanes have, for `drain` at most, and closes the sink.
+    pub async fn drain(self: Arc<Self>, drain: Duration) {
+        self.lanes.iter().for_each(|lane| lane.close());
+        let ended = async {
+            for lane in &self.lanes {
+                lane.ended().await;
+            }
+        };
+        tokio::pin!(ended);
+        if tokio::time::timeout(drain, &mut ended).await.is_err() {
+            let bytes: u64 = self.lanes.iter().map(|lane| lane.bytes()).sum();
+            let id = &self.id;
+            log::warn!(
+                "sink {id}: {bytes} bytes were not delivered within {drain:?} of its removal; let go"
+            );
+            self.let_go();
+            ended.await;
+        }
+        self.sink.close();
+    }
+}
+
+/// What is to be started and ended after the threads have the new core.
+pub(crate) struct Turned {
+    /// The new core.
+    pub core: Arc<Core>,
+    /// Lanes to be driven.
+    pub drivers: Vec<LaneDriver>,
+    /// Sinks to be drained.
+    pub retired: Vec<Arc<Retired>>,
+}
+
+impl Running {
+    /// Goes on with another topology, in which the components that `kept` names by kind and id are
+    /// those that run: their files, queues, connections and counters stay. A sink that is not kept
+    /// has `drain` to deliver what it has. Of `settings`, only `cpu` may differ from those of the
+    /// start.
+    ///
+    /// # Errors
+    /// The blueprint is at fault, a source cannot be opened, or checkpoints cannot be written. Then
+    /// the old topology goes on.
+    pub async fn reload(
+        &mut self,
+        blueprint: Blueprint,
+        settings: &Settings,
+        kept: &IsKept<'_>,
+        drain: Duration,
+    ) -> Result<(), EngineError> {
+        blueprint.check(settings)?;
+        let core = self.current.core();
+        let closed = self.close_sources(false, |slot| !kept(Kind::Source, &slot.id));
+        let _ = tokio::time::timeout(SETTLE_TIME, closed).await;
+        self.barrier().await;
+        settle(&core, &blueprint, kept).await;
+        let goes = |slot: &SourceSlot| !kept(Kind::Source, &slot.id);
+        let _ = self.hold_sources(std::time::Instant::now() + drain, goes).await;
+        self.retired.retain(|retired| !retired.has_ended());
+        self.lanes.retain(|lane| !lane.is_finished());
+        let turned = turn(&self.current, &self.retired, blueprint, settings, kept);
+        let taken = turned.map(|turned| self.take(turned, &core, drain));
+        if taken.is_err() {
+            core.reopen_sources();
+        }
+        self.resume();
+        taken
+    }
+
+    fn take(&mut self, turned: Turned, old: &Core, drain: Duration) {
+        self.change_offloads(old, &turned.core);
+        let drivers = turned.drivers.into_iter().map(|driver| self.runtime.spawn(driver.run()));
+        self.lanes.extend(drivers);
+        for retired in turned.retired {
+            self.lanes.push(self.runtime.spawn(retired.clone().drain(drain)));
+            self.retired.push(retired);
+        }
+    }
+}
+
+/// Waits a moment until what is out for components that go is settled, of sinks that get on.
+pub(crate) async fn settle(core: &Core, blueprint: &Blueprint, kept: &IsKept<'_>) {
+    let stays = |node: &Node| blueprint.sinks.iter().any(|sink| *sink.id == *node.id);
+    let goes = |slot: &SourceSlot, node: &Node| !kept(Kind::Source, &slot.id) || !stays(node);
+    let is_out = || {
+        core.sinks().any(|(node, sink)| {
+            let gets_on = sink.lanes.iter().all(|lane| lane.gets_on());
+            let of_source = |slot: &SourceSlot| slot.ledger.progress(sink.index).unsettled > 0;
+            gets_on && core.sources.iter().filter(|slot| goes(slot, node)).any(of_source)
+        })
+    };
+    let deadline = Instant::now() + SETTLE_TIME;
+    if is_out() {
+        core.sinks().flat_map(|(_, slot)| &slot.lanes).for_each(|lane| lane.flush());
+    }
+    while is_out() && Instant::now() < deadline {
+        tokio::time::sleep(SETTLE_POLL).await;
+    }
+}
+
+/// Puts the core of `blueprint` in the place of the one that runs, behind the barrier.
+pub(crate) fn turn(
+    current: &Current,
+    retired: &[Arc<Retired>],
+    blueprint: Blueprint,
+    settings: &Settings,
+    kept: &IsKept<'_>,
+) -> Result<Turned, EngineError> {
+    let (mut drivers, mut leaving) = (Vec::new(), Vec::new());
+    let core = current.replace(|old| {
+        // Sources that are opened again go on from here.
+        old.commit()
+            .map_err(|error| EngineError(format!("checkpoints cannot be written: {error}")))?;
+        let of_old = |(node, slot): (&Node, &SinkSlot)| Arc::new(Retired::of(node, slot));
+        leaving = old.sinks().filter(|(node, _)| !kept(Kind::Sink, &node.id)).map(of_old).collect();
+        let places = SinkPlaces::next(old, &blueprint.sinks, kept, retired, &leaving)?;
+        let is_new = |sink: &&SinkPart| !old.sinks().any(|(node, _)| *node.id == *sink.id);
+        let back: Vec<String> =
+            blueprint.sinks.iter().filter(is_new).map(|sink| sink.id.clone()).collect();
+        let (next, made) = blueprint.assemble(old, settings, &places, kept)?;
+        // From here on nothing can fail.
+        drivers = made;
+        // One that comes back begins at its checkpoint, so what its lanes still have is not needed.
+        retired
+            .iter()
+            .filter(|retired| back.iter().any(|id| **id == *retired.id))
+            .for_each(|retired| retired.let_go());
+        change_over(old, &next);
+        Ok(next)
+    })?;
+    Ok(Turned { core, drivers, retired: leaving })
+}
+
+/// Sources that go are closed, those that stay learn which sinks they reach.
+fn change_over(old: &Core, next: &Core) {
+    let same = |slot: &&SourceSlot, other: &SourceSlot| Arc::ptr_eq(&slot.source, &other.source);
+    for gone in
+        old.sources.iter().filter(|slot| !next.sources.iter().any(|other| same(slot, other)))
+    {
+        gone.ledger.stop();
+        gone.place.store(usize::MAX, Ordering::Relaxed);
+        *gone.source.lock().unwrap_or_else(|p| p.into_inner()) = Box::new(Gone);
+    }
+    for (index, slot) in next.sources.iter().enumerate() {
+        slot.place.store(index, Ordering::Relaxed);
+        if let Some(before) = old.sources.iter().find(|before| same(before, slot)) {
+            slot.reach_from(
+                &sinks_of(before.reach, &old.nodes),
+                &sinks_of(slot.reach, &next.nodes),
+            );
+        }
+    }
+    for node in &next.nodes {
+        if let Op::Serial(stage) = &node.op {
+            // Tickets are counted from zero again.
+            stage.renew();
+        }
+    }
+    next.wire();
+}
+
+impl SourceSlot {
+    /// The same source at another place in the flow.
+    pub fn rewired(
+        &self,
+        pace: Pace,
+        roots: Vec<usize>,
+        cuts: Vec<usize>,
+        reach: SinkSet,
+        expansion: u64,
+    ) -> SourceSlot {
+        let same_rate = pace.rate_limit == self.pace.rate_limit;
+        SourceSlot {
+            id: self.id.clone(),
+            type_name: self.type_name,
+            info: self.info.clone(),
+            source: self.source.clone(),
+            place: self.place.clone(),
+            ledger: self.ledger.clone(),
+            counters: self.counters.clone(),
+            troubles: self.troubles.clone(),
+            release: Mutex::new(Release::default()),
+            rate: if same_rate { self.rate.clone() } else { rate(pace) },
+            paused_ns: AtomicU64::new(self.paused_ns.load(Ordering::Relaxed)),
+            pace,
+            is_live: self.is_live,
+            can_wait: self.can_wait,
+            roots,
+            cuts,
+            reach,
+            expansion,
+        }
+    }
+
+    fn reach_from(&self, before: &[(usize, String)], now: &[(usize, String)]) {
+        if before == now {
+            return;
+        }
+        let stay = before.iter().filter(|sink| now.contains(sink)).map(|(index, _)| *index);
+        self.ledger.keep_sinks(stay.collect());
+        self.source.lock().unwrap_or_else(|p| p.into_inner()).reach(now);
+        self.ledger.join_at_end(now.iter().map(|(index, _)| *index).collect());
+    }
+}
+
+impl SinkPlaces {
+    /// Where the sinks are that come after those of `old`. A sink keeps its index over a change of
+    /// its options: what is out for it under this index is its successor's to answer for.
+    fn next(
+        old: &Core,
+        sinks: &[SinkPart],
+        kept: &IsKept<'_>,
+        retired: &[Arc<Retired>],
+        leaving: &[Arc<Retired>],
+    ) -> Result<SinkPlaces, EngineError> {
+        let before = |part: &SinkPart| old.sinks().find(|(node, _)| *node.id == *part.id);
+        let mut taken: SinkSet =
+            sinks.iter().filter_map(before).map(|(_, slot)| slot.index).collect();
+        let mut places = SinkPlaces { indices: Vec::new(), after: Vec::new() };
+        for part in sinks {
+            let free = || (0..SINKS_MAX).find(|index| !taken.contains(*index));
+            let index = before(part).map(|(_, slot)| slot.index).or_else(free);
+            let index = index.ok_or_else(|| EngineError(format!("more than {SINKS_MAX} sinks")))?;
+            taken = taken | SinkSet::one(index);
+            places.indices.push(index);
+            let meeting = retired.iter().chain(leaving).filter(|retired| retired.may_meet(part));
+            let meeting = meeting.filter(|_| !kept(Kind::Sink, &part.id));
+            places.after.push(meeting.flat_map(|retired| retired.lanes.iter().cloned()).collect());
+        }
+        Ok(places)
+    }
+}
+
+/// In the place of a source that was closed.
+struct Gone;
+
+impl Source for Gone {
+    fn poll(&mut self, _: &mut SourceCx<'_>) -> Polled {
+        Polled::Ended
+    }
+}

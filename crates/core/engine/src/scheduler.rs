@@ -1,0 +1,400 @@
+//! Who does what next: ready sources and resumed tickets, taken by any worker.
+
+use crate::limits::{FOLLOWER_LOOK, ROOM_RETRY};
+use crate::pace::{Priority, pick};
+use crate::ticket::Ticket;
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard};
+use std::time::Duration;
+
+/// Work for a worker.
+pub(crate) enum Job {
+    /// Poll a source.
+    Poll(usize),
+    /// Go on with a ticket behind a serial or offload transform.
+    Resume(Box<Ticket>),
+}
+
+/// Answer to "what next?".
+pub(crate) enum Next {
+    Job(Job),
+    /// Nothing before this time (since start), or before something is woken.
+    Idle(Option<Duration>),
+    Stopped,
+}
+
+/// What a poll said about when to poll again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Again {
+    Now,
+    At(Duration),
+    Room,
+    Ended,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Standing {
+    Queued,
+    Polling { woken: bool },
+    Waiting { until: Duration, for_room: bool },
+    Ended,
+}
+
+#[derive(Default)]
+struct State {
+    ready: VecDeque<Job>,
+    standings: Vec<Standing>,
+    priorities: Vec<Priority>,
+    /// Sources whose polls are not held back.
+    live: Vec<bool>,
+    /// Polls so far.
+    turn: u64,
+    paused: bool,
+    /// The sources that may be polled, while some give the last they have; all if `None`.
+    closing: Option<Vec<bool>>,
+    /// No polls before this time.
+    held_until: Duration,
+    stopped: bool,
+    /// Until when the leading worker sleeps; `None` if no worker sleeps.
+    leader_until: Option<Duration>,
+}
+
+/// The run queue.
+#[derive(Default)]
+pub(crate) struct Scheduler {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+impl Scheduler {
+    /// The sources are these from here on, all ready, by priority and whether they are live. No
+    /// ticket is out.
+    pub fn rewire(&self, sources: Vec<(Priority, bool)>) {
+        let mut state = self.lock();
+        state.ready = (0..sources.len()).map(Job::Poll).collect();
+        state.standings = vec![Standing::Queued; sources.len()];
+        (state.priorities, state.live) = sources.into_iter().unzip();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// The next job at time `now`, without waiting.
+    #[cfg(test)]
+    pub fn next(&self, now: Duration) -> Next {
+        self.lock().next(now)
+    }
+
+    /// Waits for the next job; `None` when stopped. `now` reads the engine's clock.
+    ///
+    /// Of the workers that wait, one leads: it wakes for the next timer. The others sleep on, so
+    /// that an idle agent wakes one thread per tick and not all of them.
+    pub fn wait(&self, now: impl Fn() -> Duration) -> Option<Job> {
+        let mut state = self.lock();
+        loop {
+            let time = now();
+            let until = match state.next(time) {
+                Next::Job(job) => {
+                    // The end of a hold woke one worker, and there is work for another.
+                    if !state.held_until.is_zero() && !state.ready.is_empty() {
+                        self.changed.notify_one();
+                    }
+                    return Some(job);
+                }
+                Next::Stopped => return None,
+                Next::Idle(until) => until.unwrap_or(Duration::MAX),
+            };
+            let leads = state.leader_until.is_none();
+            let pause = if leads { until.saturating_sub(time) } else { FOLLOWER_LOOK };
+            if leads {
+                state.leader_until = Some(until);
+            }
+            let waited = self.changed.wait_timeout(state, pause);
+            state = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+            if leads {
+                state.leader_until = None;
+            }
+        }
+    }
+
+    /// Says when to poll a source again, after a poll at `now`.
+    pub fn polled(&self, source: usize, again: Again, now: Duration) {
+        let mut state = self.lock();
+        let woken = matches!(state.standings[source], Standing::Polling { woken: true });
+        state.standings[source] = match again {
+            Again::Ended if !woken => Standing::Ended,
+            Again::At(until) if !woken => Standing::Waiting { until, for_room: false },
+            Again::Room if !woken => Standing::Waiting { until: now + ROOM_RETRY, for_room: true },
+            _ => Standing::Queued,
+        };
+        match state.standings[source] {
+            Standing::Queued => {
+                state.ready.push_back(Job::Poll(source));
+                self.changed.notify_one();
+            }
+            // The leader may sleep for longer than this source.
+            Standing::Waiting { until, .. }
+                if state.leader_until.is_some_and(|leader| until < leader) =>
+            {
+                self.changed.notify_all();
+            }
+            _ => {}
+        }
+    }
+
+    /// Puts a ticket back into the run queue, before any new poll.
+    pub fn resume(&self, ticket: Box<Ticket>) {
+        self.lock().ready.push_front(Job::Resume(ticket));
+        self.changed.notify_one();
+    }
+
+    /// Polls a source soon, even if it waits or has ended.
+    pub fn wake(&self, source: usize) {
+        self.lock().wake(source);
+        self.changed.notify_one();
+    }
+
+    /// Polls every source that waits for room.
+    pub fn wake_for_room(&self) {
+        let mut state = self.lock();
+        for source in 0..state.standings.len() {
+            if matches!(state.standings[source], Standing::Waiting { for_room: true, .. }) {
+                state.wake(source);
+            }
+        }
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Stops (or allows again) polling; tickets that are out run on.
+    pub fn pause(&self, paused: bool) {
+        let mut state = self.lock();
+        state.paused = paused;
+        if !paused {
+            state.closing = None;
+        }
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Polls only the sources that `closing` names until the next [`Scheduler::pause`] is lifted.
+    pub fn close(&self, closing: Vec<bool>) {
+        let mut state = self.lock();
+        closing
+            .iter()
+            .enumerate()
+            .filter(|(_, closes)| **closes)
+            .for_each(|(source, _)| state.wake(source));
+        state.closing = Some(closing);
+        // A barrier may have been left in the middle.
+        state.paused = false;
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Whether only sources that close are polled.
+    pub fn is_closing(&self) -> bool {
+        self.lock().closing.is_some()
+    }
+
+    /// Whether the sources that [`Scheduler::close`] named have ended.
+    pub fn have_closed(&self) -> bool {
+        let state = self.lock();
+        let closing =
+            state.closing.iter().flatten().zip(&state.standings).filter(|(closes, _)| **closes);
+        closing.into_iter().all(|(_, standing)| *standing == Standing::Ended)
+    }
+
+    /// Lets no source be polled before this time; tickets that are out run on.
+    pub fn hold(&self, until: Duration) {
+        self.lock().held_until = until;
+    }
+
+    /// Whether a source is being polled this moment.
+    pub fn is_polling(&self) -> bool {
+        self.lock().standings.iter().any(|s| matches!(s, Standing::Polling { .. }))
+    }
+
+    /// Whether every source has ended.
+    pub fn all_ended(&self) -> bool {
+        self.lock().standings.iter().all(|s| *s == Standing::Ended)
+    }
+
+    /// Sends all workers home.
+    pub fn stop(&self) {
+        self.lock().stopped = true;
+        self.changed.notify_all();
+    }
+}
+
+impl State {
+    fn next(&mut self, now: Duration) -> Next {
+        if self.stopped {
+            return Next::Stopped;
+        }
+        for source in 0..self.standings.len() {
+            if matches!(self.standings[source], Standing::Waiting { until, .. } if until <= now) {
+                self.wake(source);
+            }
+        }
+        match self.pick(now).and_then(|index| self.ready.remove(index)) {
+            Some(Job::Poll(source)) => {
+                self.standings[source] = Standing::Polling { woken: false };
+                Next::Job(Job::Poll(source))
+            }
+            Some(job) => Next::Job(job),
+            None => Next::Idle(self.next_timer()),
+        }
+    }
+
+    /// Index of the next job: tickets, which are in front, go before polls.
+    fn pick(&mut self, now: Duration) -> Option<usize> {
+        if let Some(Job::Resume(_)) = self.ready.front() {
+            return Some(0);
+        }
+        if self.paused || self.ready.is_empty() {
+            return None;
+        }
+        // What sources give before they end is not held back.
+        let is_held = now < self.held_until && self.closing.is_none();
+        let priority = |job: &Job| match job {
+            Job::Poll(source) => self.priorities[*source],
+            Job::Resume(_) => Priority::High,
+        };
+        self.turn += 1;
+        let mut may_run = self.ready.iter().enumerate().filter(|(_, job)| match job {
+            Job::Poll(source) => self.may_poll(*source) && (!is_held || self.live[*source]),
+            Job::Resume(_) => true,
+        });
+        let picked = pick(may_run.clone().map(|(_, job)| priority(job)), self.turn)?;
+        may_run.nth(picked).map(|(index, _)| index)
+    }
+
+    fn may_poll(&self, source: usize) -> bool {
+        self.closing.as_ref().is_none_or(|closing| closing[source])
+    }
+
+    fn next_timer(&self) -> Option<Duration> {
+        let until = |(source, standing): (usize, &Standing)| match standing {
+            Standing::Waiting { until, .. } if !self.paused && self.may_poll(source) => {
+                Some(*until)
+            }
+            _ => None,
+        };
+        let may_run = |job: &Job| matches!(job, Job::Poll(source) if self.may_poll(*source));
+        let is_held = !self.paused && self.ready.iter().any(may_run);
+        let timers = self.standings.iter().enumerate().filter_map(until);
+        timers.chain(is_held.then_some(self.held_until)).min()
+    }
+
+    fn wake(&mut self, source: usize) {
+        // A source that a reload took out is at no place.
+        let Some(standing) = self.standings.get_mut(source) else { return };
+        match *standing {
+            Standing::Polling { .. } => *standing = Standing::Polling { woken: true },
+            Standing::Waiting { .. } | Standing::Ended => {
+                *standing = Standing::Queued;
+                self.ready.push_back(Job::Poll(source));
+            }
+            Standing::Queued => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Priority::{High, Low, Normal};
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn wired(priorities: &[Priority]) -> Scheduler {
+        let scheduler = Scheduler::default();
+        scheduler.rewire(priorities.iter().map(|priority| (*priority, false)).collect());
+        scheduler
+    }
+
+    /// The source that is polled next, if one is.
+    fn polled(scheduler: &Scheduler, now: Duration) -> Option<usize> {
+        match scheduler.next(now) {
+            Next::Job(Job::Poll(source)) => Some(source),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn a_ready_source_of_higher_priority_goes_first_and_the_lower_are_not_starved() {
+        let scheduler = wired(&[Low, High, Normal]);
+        let mut polls = [0; 3];
+        for _ in 0..1600 {
+            let source = polled(&scheduler, Duration::ZERO).unwrap();
+            polls[source] += 1;
+            scheduler.polled(source, Again::Now, Duration::ZERO);
+        }
+        assert!(polls[1] >= 1450 && polls[0] >= 45 && polls[2] >= 45, "{polls:?}");
+        // While it waits, it holds nobody up.
+        while polled(&scheduler, Duration::ZERO) != Some(1) {}
+        scheduler.polled(1, Again::At(10 * MS), Duration::ZERO);
+        [0, 2].into_iter().for_each(|source| scheduler.polled(source, Again::Now, Duration::ZERO));
+        let before = polled(&scheduler, Duration::ZERO).unwrap();
+        assert!(before != 1);
+        scheduler.polled(before, Again::Now, Duration::ZERO);
+        assert_eq!((0..2).filter(|_| polled(&scheduler, 10 * MS) == Some(1)).count(), 1);
+    }
+
+    #[test]
+    fn a_hold_keeps_polls_back_until_its_time_and_no_stop() {
+        let scheduler = wired(&[Normal; 2]);
+        scheduler.hold(20 * MS);
+        assert!(matches!(scheduler.next(5 * MS), Next::Idle(Some(until)) if until == 20 * MS));
+        assert_eq!(polled(&scheduler, 20 * MS), Some(0));
+        // A hold ends earlier if the next look at the time says so.
+        scheduler.hold(60 * MS);
+        assert_eq!(polled(&scheduler, 30 * MS), None);
+        scheduler.hold(30 * MS);
+        assert_eq!(polled(&scheduler, 30 * MS), Some(1));
+        scheduler.hold(Duration::MAX);
+        scheduler.pause(true);
+        scheduler.polled(0, Again::Now, 30 * MS);
+        assert!(matches!(scheduler.next(30 * MS), Next::Idle(None)));
+        scheduler.stop();
+        assert!(matches!(scheduler.next(30 * MS), Next::Stopped));
+    }
+
+    #[test]
+    fn while_some_sources_close_the_others_wait() {
+        let scheduler = wired(&[Normal; 3]);
+        for source in 0..3 {
+            assert_eq!(polled(&scheduler, Duration::ZERO), Some(source));
+        }
+        scheduler.polled(0, Again::At(MS), Duration::ZERO);
+        scheduler.polled(1, Again::At(1000 * MS), Duration::ZERO);
+        scheduler.polled(2, Again::Ended, Duration::ZERO);
+        scheduler.close(vec![false, true, true]);
+        assert_eq!(polled(&scheduler, 5 * MS), Some(1));
+        assert_eq!(polled(&scheduler, 5 * MS), Some(2));
+        scheduler.polled(1, Again::At(10 * MS), 5 * MS);
+        scheduler.polled(2, Again::Ended, 5 * MS);
+        assert!(matches!(scheduler.next(5 * MS), Next::Idle(Some(until)) if until == 10 * MS));
+        assert!(!scheduler.have_closed());
+        assert_eq!(polled(&scheduler, 10 * MS), Some(1));
+        scheduler.polled(1, Again::Ended, 10 * MS);
+        assert!(scheduler.have_closed());
+        assert!(matches!(scheduler.next(10 * MS), Next::Idle(None)));
+        scheduler.pause(true);
+        scheduler.pause(false);
+        assert_eq!(polled(&scheduler, 10 * MS), Some(0));
+    }
+
+    #[test]
+    fn a_live_source_is_not_held_back_nor_one_that_closes() {
+        let scheduler = Scheduler::default();
+        scheduler.rewire(vec![(Normal, false), (Normal, true)]);
+        scheduler.hold(Duration::MAX);
+        assert_eq!(polled(&scheduler, MS), Some(1));
+        assert_eq!(polled(&scheduler, MS), None);
+        scheduler.close(vec![true, false]);
+        assert_eq!(polled(&scheduler, MS), Some(0));
+    }
+}

@@ -1,0 +1,79 @@
+//! Reads what the engine is doing into a snapshot.
+
+use crate::core::{Core, SinkSlot};
+use crate::limits::FULL_AFTER;
+use millstream_model::Now;
+use millstream_model::snapshot::{
+    CheckpointSnapshot, ComponentSnapshot, FileSnapshot, SinkProgress, Snapshot, lag_seconds,
+    log_delay_seconds,
+};
+use millstream_store::StoreHealth;
+use std::time::Duration;
+
+/// Reads what the engine is doing.
+pub(crate) fn take(core: &Core) -> Snapshot {
+    let now = core.now();
+    let sources = (0..core.sources.len()).map(|index| of_source(core, index, now));
+    let StoreHealth { trouble, committed_seconds, age_seconds, errors } = core.store.health();
+    let nodes = (0..core.nodes.len()).map(|index| of_node(core, index, now));
+    Snapshot {
+        uptime_seconds: now.since_start.as_secs_f64(),
+        memory_granted_bytes: core.grant.used(),
+        memory_grant_bytes_max: core.grant.bytes_max(),
+        components: sources.chain(nodes).collect(),
+        checkpoints: CheckpointSnapshot { trouble, committed_seconds, age_seconds, errors },
+    }
+}
+
+fn of_source(core: &Core, index: usize, now: Now) -> ComponentSnapshot {
+    let source = &core.sources[index];
+    let reached = core.sinks().filter(|(_, slot)| source.reach.contains(slot.index));
+    let reached: Vec<(usize, &str)> = reached.map(|(node, slot)| (slot.index, &*node.id)).collect();
+    let origins = source.ledger.origins();
+    let sinks = reached.iter().map(|&(index, id)| {
+        let progress = source.ledger.progress(index);
+        let age = |issued| now.since_start.saturating_sub(issued).as_secs_f64();
+        let oldest_seconds = progress.oldest.map_or(0.0, age);
+        SinkProgress {
+            sink: id.to_owned(),
+            lag: progress.lag,
+            unsettled: progress.unsettled,
+            oldest_seconds,
+            lag_seconds: lag_seconds(&origins, index, oldest_seconds, now.unix_ns),
+        }
+    });
+    let files = origins.iter().filter(|progress| !progress.origin.name.is_empty());
+    ComponentSnapshot {
+        id: source.id.to_string(),
+        type_name: source.type_name,
+        kind: "source",
+        counters: source.counters.snapshot(),
+        sinks: sinks.collect(),
+        troubles: source.troubles.list(),
+        totals: Some(source.ledger.totals()),
+        log_delay_seconds: log_delay_seconds(&origins, now.unix_ns),
+        files: files.map(|progress| FileSnapshot::of(progress, &reached, now.unix_ns)).collect(),
+        ..ComponentSnapshot::default()
+    }
+}
+
+/// Why a sink does not get on: its last failure, or that it takes too little.
+fn trouble(core: &Core, slot: &SinkSlot, now: Duration) -> Option<String> {
+    let failed = slot.lanes.iter().find_map(|lane| lane.trouble());
+    let full = core.blocked_for(slot, now).filter(|full| *full >= FULL_AFTER);
+    failed.or_else(|| full.map(|full| format!("its queue has been full for {} s", full.as_secs())))
+}
+
+fn of_node(core: &Core, index: usize, now: Now) -> ComponentSnapshot {
+    let node = &core.nodes[index];
+    let slot = core.sinks().find(|(of, _)| of.id == node.id).map(|(_, slot)| slot);
+    ComponentSnapshot {
+        id: node.id.to_string(),
+        type_name: node.type_name,
+        kind: node.kind.name(),
+        counters: node.counters.snapshot(),
+        buffer_bytes: slot.map(|slot| slot.queued()),
+        trouble: slot.and_then(|slot| trouble(core, slot, now.since_start)),
+        ..ComponentSnapshot::default()
+    }
+}

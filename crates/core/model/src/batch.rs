@@ -1,0 +1,524 @@
+//! The batch: many events of one source, by column, over shared read blocks.
+//!
+//! A batch's rows lie in *segments*, one per origin, in the order they were read. The text of each
+//! row, and of each field found in it, is a slice of the block that was read: nothing is copied. A
+//! *selection* of rows, where there is one, says which rows are still in; a filter costs a bitmap.
+
+use crate::ack::Ack;
+use crate::counters::Counters;
+use crate::limits::BATCH_ROWS_MAX;
+use crate::origin::{Origin, TIME_UNKNOWN};
+use crate::sinkset::SinkSet;
+use arrow_buffer::{BooleanBuffer, ScalarBuffer};
+use bytes::Bytes;
+use millstream_columns::{Cell, Column, Columns, Kind, Value};
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
+
+/// Name of the field that is a row's text.
+static MESSAGE: LazyLock<Arc<str>> = LazyLock::new(|| "message".into());
+
+/// What every event of a source shares.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SourceInfo {
+    /// The component id.
+    pub id: String,
+    /// Host name the events carry.
+    pub host: String,
+    /// Constant fields of every event.
+    pub attributes: BTreeMap<String, String>,
+}
+
+/// The rows of a batch that come from one origin: consecutive, in order of their offset.
+#[derive(Clone)]
+pub struct Segment {
+    /// Where the rows come from.
+    pub origin: Arc<Origin>,
+    /// Index of its first row.
+    pub first_row: usize,
+    /// Number of rows.
+    pub rows: usize,
+    /// What to add (wrapping) to a row's start in the block to get its offset in the origin.
+    pub shift: u64,
+    /// The segment's debt to its source.
+    pub ack: Ack,
+}
+
+impl Segment {
+    fn offset(&self, start: u32) -> u64 {
+        self.shift.wrapping_add(u64::from(start))
+    }
+}
+
+/// Many events of one source. Cheap to clone: columns are shared.
+#[derive(Clone)]
+pub struct Batch {
+    /// What all events share.
+    pub source: Arc<SourceInfo>,
+    /// The sinks the batch is for; the others have these events already.
+    pub sinks: SinkSet,
+    /// The block the rows were read into; `starts` are positions in it.
+    pub block: Bytes,
+    /// Rows by origin.
+    pub segments: Arc<[Segment]>,
+    /// Where each row starts in the block, in bytes.
+    pub starts: ScalarBuffer<u32>,
+    /// Offset of each row in its origin, in bytes, where that does not follow from its start
+    /// because the text was decoded on its way into the block.
+    pub offsets: Option<ScalarBuffer<u64>>,
+    /// The text of each row, without its line end; all of it is text.
+    pub message: Column,
+    /// The rows whose message is a field of the event; all if `None`. What was taken apart into
+    /// fields need not be written once more; a codec that writes the line itself does not look
+    /// here.
+    pub shown: Option<BooleanBuffer>,
+    /// What was found in the rows, or added to them.
+    pub fields: Columns,
+    /// The rows that are still in; all if `None`.
+    pub selection: Option<BooleanBuffer>,
+    /// Rows cut at `max_line`, ascending.
+    pub truncated: Arc<[u32]>,
+    /// Wall clock when the block was read, in nanoseconds since 1970.
+    pub read_ns: i64,
+    /// The time each row says it is of, in nanoseconds since 1970, or [`TIME_UNKNOWN`]; `None`
+    /// where no row's was looked for.
+    pub time: Option<ScalarBuffer<i64>>,
+}
+
+impl Batch {
+    /// Rows, selected or not.
+    pub fn rows(&self) -> usize {
+        self.starts.len()
+    }
+
+    /// Rows that are still in.
+    pub fn events(&self) -> usize {
+        self.selection.as_ref().map_or(self.rows(), BooleanBuffer::count_set_bits)
+    }
+
+    /// Whether the row is still in.
+    pub fn is_selected(&self, row: usize) -> bool {
+        self.selection.as_ref().is_none_or(|s| s.value(row))
+    }
+
+    /// Keeps only the rows that are set in `keep` too.
+    pub fn select(&mut self, keep: BooleanBuffer) {
+        self.selection = Some(match self.selection.take() {
+            Some(before) => &before & &keep,
+            None => keep,
+        });
+    }
+
+    /// Keeps only the rows from `begin` to before `end`.
+    pub fn select_range(&mut self, begin: usize, end: usize) {
+        self.select(BooleanBuffer::collect_bool(self.rows(), |row| (begin..end).contains(&row)));
+    }
+
+    /// Runs of selected rows within `[begin, end)`, as `(first, after last)`.
+    pub fn runs(&self, begin: usize, end: usize) -> impl Iterator<Item = (usize, usize)> + '_ {
+        let whole = self.selection.is_none().then_some((begin, end)).filter(|(b, e)| b < e);
+        let slice = self.selection.as_ref().map(|s| s.slice(begin, end - begin));
+        let parts: Vec<_> = slice.iter().flat_map(BooleanBuffer::set_slices).collect();
+        whole.into_iter().chain(parts.into_iter().map(move |(b, e)| (b + begin, e + begin)))
+    }
+
+    /// Text of a row.
+    #[inline(always)]
+    pub fn text(&self, row: usize) -> &[u8] {
+        self.message.bytes(&self.block, self.message.cells()[row])
+    }
+
+    /// Length of a row's text in bytes, without touching the text.
+    pub fn text_len(&self, row: usize) -> usize {
+        self.message.cells()[row].len()
+    }
+
+    /// Bytes of the text of all selected rows.
+    pub fn text_bytes(&self) -> u64 {
+        let cells = self.message.cells();
+        let sum =
+            |(b, e): (usize, usize)| cells[b..e].iter().map(|cell| cell.len() as u64).sum::<u64>();
+        self.runs(0, self.rows()).map(sum).sum()
+    }
+
+    /// Time of a row in nanoseconds since 1970: its own if it is known, else when it was read.
+    pub fn event_ns(&self, row: usize) -> i64 {
+        let own = self.time.as_ref().map_or(TIME_UNKNOWN, |time| time[row]);
+        if own == TIME_UNKNOWN { self.read_ns } else { own }
+    }
+
+    /// Whether the row's text is a field of the event.
+    pub fn is_shown(&self, row: usize) -> bool {
+        self.shown.as_ref().is_none_or(|shown| shown.value(row))
+    }
+
+    /// Value of a column of this batch in a row.
+    #[inline(always)]
+    pub fn value<'a>(&'a self, column: &'a Column, row: usize) -> Value<'a> {
+        column.value(&self.block, row)
+    }
+
+    /// Offset of a row in its origin.
+    pub fn offset(&self, segment: &Segment, row: usize) -> u64 {
+        match &self.offsets {
+            None => segment.offset(self.starts[row]),
+            Some(offsets) => offsets[row],
+        }
+    }
+
+    /// Whether the row was cut at `max_line`.
+    pub fn is_truncated(&self, row: usize) -> bool {
+        !self.truncated.is_empty() && self.truncated.binary_search(&(row as u32)).is_ok()
+    }
+}
+
+/// What becomes of a line over the limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LongLine {
+    /// Cut at a character boundary and marked as `truncated`.
+    #[default]
+    Truncate,
+    /// Cut into several events, none over the limit.
+    Split,
+    /// Dropped and counted.
+    Drop,
+}
+
+impl LongLine {
+    /// Counts `cuts` of this treatment.
+    pub fn count(self, counters: &Counters, cuts: u64) {
+        match self {
+            LongLine::Truncate => counters.noted("truncated", cuts),
+            LongLine::Split => counters.noted("split", cuts),
+            LongLine::Drop => counters.dropped("long_line", cuts),
+        }
+    }
+}
+
+/// Collects lines of one block into a batch.
+#[derive(Default)]
+pub struct BatchBuilder {
+    texts: Vec<Cell>,
+    starts: Vec<u32>,
+    segments: Vec<Segment>,
+    truncated: Vec<u32>,
+    /// As long as the rows up to the last one that was given an offset; empty if none was.
+    offsets: Vec<u64>,
+    /// The same of times.
+    times: Vec<i64>,
+}
+
+/// Stands for the offset of a row that follows from its start.
+const OFFSET_FROM_START: u64 = u64::MAX;
+
+impl BatchBuilder {
+    /// An empty builder with room for `rows`.
+    pub fn with_capacity(rows: usize) -> BatchBuilder {
+        let (texts, starts) = (Vec::with_capacity(rows), Vec::with_capacity(rows));
+        BatchBuilder { texts, starts, ..BatchBuilder::default() }
+    }
+
+    /// Rows so far.
+    pub fn rows(&self) -> usize {
+        self.starts.len()
+    }
+
+    /// Whether it has a segment, with or without rows.
+    pub fn has_segments(&self) -> bool {
+        !self.segments.is_empty()
+    }
+
+    /// Whether the batch can take no more rows.
+    pub fn is_full(&self) -> bool {
+        self.rows() >= BATCH_ROWS_MAX
+    }
+
+    /// Adds the lines of `block` that end at `newlines` (positions of `\n`), the first starting at
+    /// `from`. A carriage return before the newline belongs to the line end; a lone one is data.
+    /// Lines over `line_max` bytes are treated as `long` says. Returns how often that was done.
+    pub fn lines(
+        &mut self,
+        block: &[u8],
+        from: usize,
+        newlines: &[u32],
+        line_max: usize,
+        long: LongLine,
+    ) -> u64 {
+        self.texts.reserve(newlines.len());
+        self.starts.reserve(newlines.len());
+        let (mut long_lines, mut start) = (0, from);
+        for &newline in newlines {
+            let newline = newline as usize;
+            let line = trim_cr(&block[start..newline]);
+            if line.len() <= line_max {
+                self.row(line, start);
+            } else {
+                long_lines += self.long_row(line, start, line_max, long);
+            }
+            start = newline + 1;
+        }
+        long_lines
+    }
+
+    /// Adds a line over `line_max` bytes, or what `long` leaves of it. Returns the number of cuts.
+    #[cold]
+    pub fn long_row(&mut self, line: &[u8], start: usize, line_max: usize, long: LongLine) -> u64 {
+        self.long_rows(line, start, line_max, long, Self::row)
+    }
+
+    /// The same for decoded text: `offset` gives the offset in the origin of a position in the
+    /// block. It must grow with the position.
+    #[cold]
+    pub fn long_row_at(
+        &mut self,
+        line: &[u8],
+        start: usize,
+        line_max: usize,
+        long: LongLine,
+        offset: impl Fn(usize) -> u64,
+    ) -> u64 {
+        self.long_rows(line, start, line_max, long, |to, text, at| to.row_at(text, at, offset(at)))
+    }
+
+    fn long_rows(
+        &mut self,
+        line: &[u8],
+        start: usize,
+        line_max: usize,
+        long: LongLine,
+        row: impl Fn(&mut Self, &[u8], usize),
+    ) -> u64 {
+        let rows = self.rows();
+        match long {
+            LongLine::Drop => {}
+            LongLine::Truncate => {
+                self.truncated.push(self.rows() as u32);
+                row(self, &line[..char_boundary(line, line_max)], start);
+            }
+            LongLine::Split => {
+                let (mut rest, mut start) = (line, start);
+                while !rest.is_empty() {
+                    let (piece, next) = rest.split_at(char_boundary(rest, line_max));
+                    row(self, piece, start);
+                    (rest, start) = (next, start + piece.len());
+                }
+                return (self.rows() - rows) as u64 - 1;
+            }
+        }
+        1
+    }
+
+    /// Adds one row whose text is `text`, which lies at `start` in the block.
+    #[inline(always)]
+    pub fn row(&mut self, text: &[u8], start: usize) {
+        self.texts.push(Cell::new(Kind::Text, start, text.len()));
+        self.starts.push(start as u32);
+    }
+
+    /// The same for text that was decoded: `offset` is where the row begins in its origin.
+    pub fn row_at(&mut self, text: &[u8], start: usize, offset: u64) {
+        self.offsets.resize(self.rows(), OFFSET_FROM_START);
+        self.offsets.push(offset);
+        self.row(text, start);
+    }
+
+    /// Gives the last row its time, in nanoseconds since 1970.
+    pub fn time(&mut self, ns: i64) {
+        let Some(last) = self.rows().checked_sub(1) else { return };
+        self.times.resize(last, TIME_UNKNOWN);
+        self.times.push(ns);
+    }
+
+    /// What is owed for its segments.
+    pub fn acks(&self) -> impl Iterator<Item = &Ack> {
+        self.segments.iter().map(|segment| &segment.ack)
+    }
+
+    /// Closes a segment over the rows added since the last one.
+    pub fn segment(&mut self, origin: Arc<Origin>, shift: u64, ack: Ack) {
+        let first_row = self.segments.last().map_or(0, |s| s.first_row + s.rows);
+        let rows = self.rows() - first_row;
+        self.segments.push(Segment { origin, first_row, rows, shift, ack });
+    }
+
+    /// Makes the batch over `block`, the same bytes the rows were taken from.
+    pub fn finish(
+        mut self,
+        block: Bytes,
+        source: Arc<SourceInfo>,
+        sinks: SinkSet,
+        read_ns: i64,
+    ) -> Batch {
+        let last = self.starts.last().map_or(0, |s| *s as usize);
+        assert!(last <= block.len(), "a row starts outside its block");
+        let (offsets, times) = (self.take_offsets(), self.take_times());
+        let message = Column::new(MESSAGE.clone(), self.texts, Bytes::new());
+        Batch {
+            source,
+            sinks,
+            block,
+            segments: self.segments.into(),
+            starts: ScalarBuffer::from(self.starts),
+            offsets,
+            message,
+            shown: None,
+            fields: Columns::default(),
+            selection: None,
+            truncated: self.truncated.into(),
+            read_ns,
+            time: times,
+        }
+    }
+
+    /// The offset of every row, if any was given one.
+    fn take_offsets(&mut self) -> Option<ScalarBuffer<u64>> {
+        let mut offsets = std::mem::take(&mut self.offsets);
+        if offsets.is_empty() {
+            return None;
+        }
+        offsets.resize(self.rows(), OFFSET_FROM_START);
+        for segment in &self.segments {
+            let rows = segment.first_row..segment.first_row + segment.rows;
+            for (offset, start) in offsets[rows.clone()].iter_mut().zip(&self.starts[rows]) {
+                if *offset == OFFSET_FROM_START {
+                    *offset = segment.offset(*start);
+                }
+            }
+        }
+        Some(offsets.into())
+    }
+
+    /// The time of every row, if any was given one.
+    fn take_times(&mut self) -> Option<ScalarBuffer<i64>> {
+        let mut times = std::mem::take(&mut self.times);
+        if times.is_empty() {
+            return None;
+        }
+        times.resize(self.rows(), TIME_UNKNOWN);
+        Some(times.into())
+    }
+}
+
+fn trim_cr(line: &[u8]) -> &[u8] {
+    match line {
+        [rest @ .., b'\r'] => rest,
+        _ => line,
+    }
+}
+
+/// Longest prefix of at most `max` bytes that does not end inside a UTF-8 character.
+///
+/// Where the bytes are no UTF-8 at all it is `max`.
+pub fn char_boundary(line: &[u8], max: usize) -> usize {
+    let max = max.min(line.len());
+    let is_continuation = |at: usize| line.get(at).is_some_and(|b| b & 0xC0 == 0x80);
+    (max.saturating_sub(3).max(1)..=max).rev().find(|at| !is_continuation(*at)).unwrap_or(max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Ledger;
+    use std::time::Duration;
+
+    fn batch(block: &'static [u8], line_max: usize) -> Batch {
+        batch_with(block, line_max, LongLine::Truncate)
+    }
+
+    fn batch_with(block: &'static [u8], line_max: usize, long: LongLine) -> Batch {
+        let newlines: Vec<u32> =
+            block.iter().enumerate().filter(|(_, b)| **b == b'\n').map(|(i, _)| i as u32).collect();
+        let mut builder = BatchBuilder::default();
+        builder.lines(block, 0, &newlines, line_max, long);
+        let ledger = Ledger::new();
+        let ack =
+            ledger.issue(1, (100, 100 + block.len() as u64), SinkSet::one(0), 0, Duration::ZERO);
+        builder.segment(Arc::new(Origin::new(1, "f")), 100, ack);
+        builder.finish(Bytes::from_static(block), Arc::default(), SinkSet::one(0), 0)
+    }
+
+    fn texts(batch: &Batch) -> Vec<&[u8]> {
+        (0..batch.rows()).filter(|r| batch.is_selected(*r)).map(|r| batch.text(r)).collect()
+    }
+
+    #[test]
+    fn rows_are_lines_without_their_end_and_a_lone_cr_is_data() {
+        let batch = batch(b"short\r\n\na\rb\nlonger than twelve bytes\n\r\n", 100);
+        let expected: [&[u8]; 5] = [b"short", b"", b"a\rb", b"longer than twelve bytes", b""];
+        assert_eq!(texts(&batch), expected);
+        let segment = &batch.segments[0];
+        let offsets: Vec<u64> = (0..5).map(|r| batch.offset(segment, r)).collect();
+        assert_eq!(offsets, [100, 107, 108, 112, 137]);
+        assert_eq!(batch.text_bytes(), 5 + 3 + 24);
+    }
+
+    #[test]
+    fn every_length_reads_back() {
+        for len in 0..40 {
+            let text: Vec<u8> = (0..len).map(|i| b'a' + (i % 26) as u8).collect();
+            let line: &'static [u8] = [&text[..], b"\n"].concat().leak();
+            assert_eq!(texts(&batch(line, 100)), [&text[..]]);
+        }
+    }
+
+    #[test]
+    fn a_long_line_is_cut_at_a_character_boundary_and_marked() {
+        let batch = batch("aaé\nok\nbbb€bb\n".as_bytes(), 4);
+        assert_eq!(texts(&batch), ["aaé".as_bytes(), b"ok", b"bbb"]);
+        assert_eq!(
+            (batch.is_truncated(0), batch.is_truncated(1), batch.is_truncated(2)),
+            (false, false, true)
+        );
+    }
+
+    #[test]
+    fn a_long_line_is_split_without_loss_or_dropped() {
+        let split = batch_with("aa€bcdefg\nok\n".as_bytes(), 4, LongLine::Split);
+        let expected: [&[u8]; 4] = [b"aa", "€b".as_bytes(), b"cdef", b"g"];
+        assert_eq!(texts(&split)[..4], expected);
+        assert_eq!(split.starts[..], [0, 2, 6, 10, 12]);
+        assert_eq!(texts(&batch_with(b"aaaaa\nok\n", 4, LongLine::Drop)), [b"ok"]);
+    }
+
+    #[test]
+    fn a_row_without_a_time_of_its_own_has_that_of_its_reading() {
+        let mut batch = batch(b"0\n1\n", 100);
+        batch.read_ns = 7;
+        assert_eq!([batch.event_ns(0), batch.event_ns(1)], [7, 7]);
+        batch.time = Some(vec![TIME_UNKNOWN, -5].into());
+        assert_eq!([batch.event_ns(0), batch.event_ns(1)], [7, -5]);
+    }
+
+    #[test]
+    fn rows_of_decoded_text_keep_their_own_offsets_and_the_others_follow_from_their_start() {
+        let block = b"plain\ndecoded too long\nlast";
+        let (ledger, mut builder) = (Ledger::new(), BatchBuilder::default());
+        let ack = || ledger.issue(1, (0, 1), SinkSet::one(0), 0, Duration::ZERO);
+        builder.row(&block[..5], 0);
+        builder.segment(Arc::new(Origin::new(1, "a")), 40, ack());
+        builder.row_at(&block[6..13], 6, 500);
+        let twice = |at: usize| 500 + 2 * (at as u64 - 6);
+        assert_eq!(builder.long_row_at(&block[14..22], 14, 4, LongLine::Split, twice), 1);
+        builder.time(77);
+        builder.row(&block[23..], 23);
+        builder.segment(Arc::new(Origin::new(2, "b")), 1000, ack());
+        let batch = builder.finish(Bytes::from_static(block), Arc::default(), SinkSet::one(0), 0);
+        let offset = |row| batch.offset(&batch.segments[usize::from(row > 0)], row);
+        assert_eq!([0, 1, 2, 3, 4].map(offset), [40, 500, 516, 524, 1023]);
+        assert_eq!(texts(&batch), [&b"plain"[..], b"decoded", b"too ", b"long", b"last"]);
+        let times = batch.time.as_deref().unwrap();
+        assert_eq!(times, [TIME_UNKNOWN, TIME_UNKNOWN, TIME_UNKNOWN, 77, TIME_UNKNOWN]);
+    }
+
+    #[test]
+    fn selections_narrow_and_give_runs() {
+        let mut batch = batch(b"0\n1\n2\n3\n4\n", 100);
+        assert_eq!(batch.runs(1, 4).collect::<Vec<_>>(), [(1, 4)]);
+        batch.select(BooleanBuffer::from(vec![true, true, false, true, true]));
+        batch.select_range(1, 5);
+        assert_eq!((batch.events(), texts(&batch)), (3, vec![&b"1"[..], b"3", b"4"]));
+        assert_eq!(batch.runs(0, 5).collect::<Vec<_>>(), [(1, 2), (3, 5)]);
+        assert_eq!(batch.text_bytes(), 3);
+    }
+}

@@ -1,0 +1,484 @@
+//! A source's ledger: which byte ranges are out, and up to where each sink has settled everything.
+//!
+//! One ledger per source holds, for each (origin, sink), the ranges that were issued and are not
+//! settled yet, in order of their offset, and the *checkpoint*: the offset before which everything
+//! is settled. It never moves past a gap.
+
+mod reach;
+
+use crate::ack::{Ack, Outcome};
+use crate::origin::{Origin, OriginTotals};
+use crate::sinkset::SinkSet;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::time::Duration;
+
+/// Ledger of one source.
+pub struct Ledger {
+    state: Mutex<State>,
+    on_reread: OnceLock<Box<dyn Fn() + Send + Sync>>,
+}
+
+#[derive(Default)]
+struct State {
+    origins: HashMap<u64, Accounts>,
+    rereads: Vec<Reread>,
+    moved: HashSet<u64>,
+    /// Checkpoints that have moved, of origins that are no longer open.
+    retired: Vec<(u64, Vec<(usize, u64)>)>,
+    stopped: bool,
+    /// Goes up whenever the sinks change.
+    epoch: u32,
+    /// What was counted of origins that are no longer open.
+    closed: OriginTotals,
+}
+
+impl State {
+    fn remove(&mut self, origin: u64) {
+        if let Some(accounts) = self.origins.remove(&origin) {
+            self.closed += accounts.origin.state.take_totals();
+        }
+    }
+}
+
+/// One origin.
+struct Accounts {
+    origin: Arc<Origin>,
+    /// Furthest offset that is known to exist.
+    end: u64,
+    sinks: Vec<Account>,
+}
+
+impl Accounts {
+    fn of(&self, sink: usize) -> Option<&Account> {
+        self.sinks.iter().find(|a| a.sink == sink)
+    }
+
+    fn checkpoints(&self) -> Vec<(usize, u64)> {
+        self.sinks.iter().map(|a| (a.sink, a.checkpoint)).collect()
+    }
+
+    fn is_idle(&self) -> bool {
+        self.sinks.iter().all(|a| a.out.is_empty())
+    }
+}
+
+/// What one sink owes for one origin.
+struct Account {
+    sink: usize,
+    checkpoint: u64,
+    /// What was issued in an earlier epoch was for another sink.
+    epoch: u32,
+    out: VecDeque<Entry>,
+}
+
+struct Entry {
+    begin: u64,
+    end: u64,
+    standing: Standing,
+    issued: Duration,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Standing {
+    Open,
+    Settled,
+    Abandoned,
+}
+
+/// A range that was abandoned and must be read again, for one sink, under the same ids.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reread {
+    /// The origin's id.
+    pub origin: u64,
+    /// First byte of the range.
+    pub begin: u64,
+    /// Offset after the last byte of the range.
+    pub end: u64,
+    /// The sink that lacks it.
+    pub sink: usize,
+    /// How often the range was abandoned. From 2 on it must travel alone, so that it answers for
+    /// itself; abandoned again, it is halved until the one line is found.
+    pub attempt: u8,
+}
+
+/// An open origin and what is settled of it.
+#[derive(Clone, Debug)]
+pub struct OriginProgress {
+    /// The origin.
+    pub origin: Arc<Origin>,
+    /// Furthest offset that is known to exist.
+    pub end: u64,
+    /// The checkpoint of each sink.
+    pub checkpoints: Vec<(usize, u64)>,
+}
+
+/// What the sinks of an origin have not settled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owed {
+    /// Offset before which every sink has settled everything: the lowest checkpoint.
+    pub settled: u64,
+    /// When the oldest unsettled range was issued, in engine time; `None` if nothing is in flight.
+    pub oldest: Option<Duration>,
+    /// Bytes of ranges that were issued and the slowest sink has not settled.
+    pub in_flight: u64,
+    /// Whether a checkpoint has moved since the last commit took the checkpoints.
+    pub moved: bool,
+}
+
+/// Where a sink stands, over all origins of a source.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes (or records) between the checkpoints and the known ends, read or not.
+    pub lag: u64,
+    /// Those of them that were issued and are not settled.
+    pub unsettled: u64,
+    /// When the oldest unsettled range was issued, in engine time; `None` if all is settled.
+    pub oldest: Option<Duration>,
+}
+
+impl Ledger {
+    /// An empty ledger.
+    pub fn new() -> Arc<Ledger> {
+        Arc::new(Ledger { state: Mutex::default(), on_reread: OnceLock::new() })
+    }
+
+    /// Calls `f` when a range was abandoned, so that the source looks at [`Ledger::take_rereads`].
+    pub fn on_reread(&self, f: impl Fn() + Send + Sync + 'static) {
+        let _ = self.on_reread.set(Box::new(f));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Makes an origin known with the checkpoints it resumes from.
+    pub fn open(&self, origin: &Arc<Origin>, checkpoints: impl IntoIterator<Item = (usize, u64)>) {
+        let mut state = self.lock();
+        let epoch = state.epoch;
+        let account =
+            |(sink, checkpoint)| Account { sink, checkpoint, epoch, out: VecDeque::new() };
+        let sinks: Vec<Account> = checkpoints.into_iter().map(account).collect();
+        let end = sinks.iter().map(|a| a.checkpoint).max().unwrap_or(0);
+        state.remove(origin.id);
+        state.origins.insert(origin.id, Accounts { origin: origin.clone(), end, sinks });
+    }
+
+    /// The open origins, in no order, with what is settled of them.
+    pub fn origins(&self) -> Vec<OriginProgress> {
+        let state = self.lock();
+        let progress = |accounts: &Accounts| OriginProgress {
+            origin: accounts.origin.clone(),
+            end: accounts.end,
+            checkpoints: accounts.checkpoints(),
+        };
+        state.origins.values().map(progress).collect()
+    }
+
+    /// What was counted of all origins since the start, closed ones included.
+    pub fn totals(&self) -> OriginTotals {
+        let state = self.lock();
+        let mut totals = state.closed;
+        state.origins.values().for_each(|accounts| totals += accounts.origin.state.totals());
+        totals
+    }
+
+    /// Closes a sampling interval for the rates of all origins. Called by one thread only.
+    pub fn sample(&self, interval: Duration) {
+        self.lock().origins.values().for_each(|accounts| accounts.origin.state.sample(interval));
+    }
+
+    /// Notes that the origin reaches up to `end`, so that what is not read yet counts as lag.
+    pub fn reaches(&self, origin: u64, end: u64) {
+        if let Some(accounts) = self.lock().origins.get_mut(&origin) {
+            accounts.end = accounts.end.max(end);
+        }
+    }
+
+    /// Forgets an origin if nothing of it is out, and says whether it did. What the origin's state
+    /// has counted is moved to the totals: its counts begin at zero again.
+    pub fn close(&self, origin: u64) -> bool {
+        let mut state = self.lock();
+        let idle = state.origins.get(&origin).is_none_or(Accounts::is_idle);
+        if idle {
+            state.remove(origin);
+        }
+        idle
+    }
+
+    /// The same of an origin that may come back: a checkpoint that has moved is handed out all the
+    /// same.
+    pub fn retire(&self, origin: u64) -> bool {
+        let mut state = self.lock();
+        let moved = state.moved.contains(&origin).then(|| state.origins.get(&origin)).flatten();
+        let checkpoints = moved.filter(|accounts| accounts.is_idle()).map(Accounts::checkpoints);
+        state.retired.extend(checkpoints.map(|checkpoints| (origin, checkpoints)));
+        drop(state);
+        self.close(origin)
+    }
+
+    /// Notes that `range` of `origin` goes out to `sinks`, and returns its acknowledgement.
+    ///
+    /// Ranges of one origin and sink do not overlap, except that a range issued again takes the
+    /// place of the abandoned one. The origin must be open.
+    pub fn issue(
+        self: &Arc<Self>,
+        origin: u64,
+        range: (u64, u64),
+        sinks: SinkSet,
+        attempt: u8,
+        now: Duration,
+    ) -> Ack {
+        let mut state = self.lock();
+        if let Some(accounts) = state.origins.get_mut(&origin) {
+            accounts.end = accounts.end.max(range.1);
+            for account in accounts.sinks.iter_mut().filter(|a| sinks.contains(a.sink)) {
+                account.issue(range, now);
+            }
+        }
+        Ack::new(self.clone(), (origin, state.epoch), range, attempt, sinks)
+    }
+
+    /// Ends the debt of a range that was issued in `epoch`.
+    pub(crate) fn settle(
+        &self,
+        (origin, epoch): (u64, u32),
+        sink: usize,
+        range: (u64, u64),
+        attempt: u8,
+        outcome: Outcome,
+    ) {
+        let mut state = self.lock();
+        let state = &mut *state;
+        let Some(accounts) = state.origins.get_mut(&origin) else { return };
+        let Some(account) = accounts.sinks.iter_mut().find(|a| a.sink == sink && a.epoch <= epoch)
+        else {
+            return;
+        };
+        if outcome <= Outcome::Rejected {
+            account.mark(range, Standing::Settled);
+            if account.advance() {
+                state.moved.insert(origin);
+            }
+        } else if !state.stopped {
+            account.mark(range, Standing::Abandoned);
+            let attempt = attempt.saturating_add(u8::from(outcome == Outcome::Abandoned));
+            state.rereads.push(Reread { origin, begin: range.0, end: range.1, sink, attempt });
+            if let Some(on_reread) = self.on_reread.get() {
+                on_reread();
+            }
+        }
+    }
+
+    /// The ranges to read again, handed out once.
+    pub fn take_rereads(&self) -> Vec<Reread> {
+        std::mem::take(&mut self.lock().rereads)
+    }
+
+    /// From here on what is abandoned stays unsettled: the next start reads it again.
+    pub fn stop(&self) {
+        self.lock().stopped = true;
+    }
+
+    /// The checkpoints that moved since the last call, as (origin, [(sink, checkpoint)]).
+    pub fn take_moved(&self) -> Vec<(u64, Vec<(usize, u64)>)> {
+        let mut state = self.lock();
+        let moved = std::mem::take(&mut state.moved);
+        let of = |id| state.origins.get(&id).map(|accounts| (id, accounts.checkpoints()));
+        let moved: Vec<_> = moved.into_iter().filter_map(of).collect();
+        // The older first: an origin may have been opened again.
+        state.retired.drain(..).chain(moved).collect()
+    }
+
+    /// The offset before which `sink` has settled everything of `origin`.
+    pub fn checkpoint(&self, origin: u64, sink: usize) -> Option<u64> {
+        self.lock().origins.get(&origin)?.of(sink).map(|a| a.checkpoint)
+    }
+
+    /// What the sinks of an open origin have not settled; `None` if the origin is not open.
+    pub fn owed(&self, origin: u64) -> Option<Owed> {
+        let state = self.lock();
+        let accounts = state.origins.get(&origin)?;
+        let unsettled = |account: &Account| {
+            let open = account.out.iter().filter(|entry| entry.standing != Standing::Settled);
+            open.fold((0, None), |(bytes, oldest): (u64, Option<Duration>), entry| {
+                let issued = oldest.map_or(entry.issued, |oldest| oldest.min(entry.issued));
+                (bytes + entry.end - entry.begin, Some(issued))
+            })
+        };
+        let sinks: Vec<(u64, Option<Duration>)> = accounts.sinks.iter().map(unsettled).collect();
+        Some(Owed {
+            settled: accounts
+                .sinks
+                .iter()
+                .map(|account| account.checkpoint)
+                .min()
+                .unwrap_or(accounts.end),
+            oldest: sinks.iter().filter_map(|(_, oldest)| *oldest).min(),
+            in_flight: sinks.iter().map(|(bytes, _)| *bytes).max().unwrap_or(0),
+            moved: state.moved.contains(&origin),
+        })
+    }
+
+    /// What is out for `sink`.
+    pub fn progress(&self, sink: usize) -> Progress {
+        let state = self.lock();
+        let mut progress = Progress::default();
+        for (end, account) in state.origins.values().filter_map(|a| Some((a.end, a.of(sink)?))) {
+            progress.lag += end.saturating_sub(account.checkpoint);
+            for entry in account.out.iter().filter(|e| e.standing != Standing::Settled) {
+                progress.unsettled += entry.end - entry.begin;
+                progress.oldest =
+                    Some(progress.oldest.map_or(entry.issued, |t| t.min(entry.issued)));
+            }
+        }
+        progress
+    }
+
+    /// Whether anything is out or waits to be read again.
+    pub fn is_idle(&self) -> bool {
+        let state = self.lock();
+        state.rereads.is_empty() && state.origins.values().all(Accounts::is_idle)
+    }
+}
+
+impl Account {
+    fn issue(&mut self, (begin, end): (u64, u64), issued: Duration) {
+        let covered =
+            |e: &Entry| e.standing == Standing::Abandoned && e.begin <= begin && begin < e.end;
+        if let Some(index) = self.out.iter().position(covered) {
+            self.out[index].begin = end;
+            if self.out[index].begin >= self.out[index].end {
+                self.out.remove(index);
+            }
+        }
+        let at = self.out.partition_point(|e| e.begin < begin);
+        self.out.insert(at, Entry { begin, end, standing: Standing::Open, issued });
+    }
+
+    fn mark(&mut self, (begin, _): (u64, u64), standing: Standing) {
+        let first = self.out.partition_point(|e| e.begin < begin);
+        let open = |e: &&mut Entry| e.begin == begin && e.standing == Standing::Open;
+        if let Some(entry) = self.out.iter_mut().skip(first).find(open) {
+            entry.standing = standing;
+        }
+    }
+
+    /// Moves the checkpoint over what is settled at the front; whether it moved.
+    fn advance(&mut self) -> bool {
+        let before = self.checkpoint;
+        while self.out.front().is_some_and(|e| e.standing == Standing::Settled) {
+            let end = self.out.pop_front().map_or(0, |e| e.end);
+            self.checkpoint = self.checkpoint.max(end);
+        }
+        self.checkpoint != before
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ORIGIN: u64 = 7;
+    const T: Duration = Duration::ZERO;
+
+    fn ledger() -> Arc<Ledger> {
+        let ledger = Ledger::new();
+        ledger.open(&Arc::new(Origin::new(ORIGIN, "")), [(0, 0), (1, 0)]);
+        ledger
+    }
+
+    fn both() -> SinkSet {
+        [0, 1].into_iter().collect()
+    }
+
+    #[test]
+    fn the_checkpoint_never_passes_a_gap() {
+        let ledger = ledger();
+        let acks: Vec<Ack> =
+            [(0, 10), (10, 20), (20, 30)].map(|r| ledger.issue(ORIGIN, r, both(), 0, T)).into();
+        acks[1].finish();
+        acks[2].finish();
+        assert_eq!(ledger.checkpoint(ORIGIN, 0), Some(0));
+        acks[0].finish();
+        assert_eq!(ledger.checkpoint(ORIGIN, 0), Some(30));
+        assert_eq!(ledger.take_moved(), vec![(ORIGIN, vec![(0, 30), (1, 30)])]);
+        assert!(ledger.is_idle() && ledger.take_moved().is_empty());
+    }
+
+    #[test]
+    fn sinks_settle_apart() {
+        let ledger = ledger();
+        let ack = ledger.issue(ORIGIN, (0, 10), both(), 0, T);
+        let slow = ack.hold(1).unwrap();
+        ack.finish();
+        assert_eq!(
+            (ledger.checkpoint(ORIGIN, 0), ledger.checkpoint(ORIGIN, 1)),
+            (Some(10), Some(0))
+        );
+        assert_eq!(ledger.progress(1), Progress { lag: 10, unsettled: 10, oldest: Some(T) });
+        slow.settle(Outcome::Rejected);
+        assert_eq!(ledger.checkpoint(ORIGIN, 1), Some(10));
+        ledger.reaches(ORIGIN, 25);
+        assert_eq!(ledger.progress(1), Progress { lag: 15, unsettled: 0, oldest: None });
+    }
+
+    #[test]
+    fn a_hold_dropped_unsettled_is_read_again_and_blocks_the_checkpoint_until_then() {
+        let ledger = ledger();
+        let first = ledger.issue(ORIGIN, (0, 10), both(), 0, T);
+        drop(first.hold(0));
+        first.finish();
+        ledger.issue(ORIGIN, (10, 20), both(), 0, T).finish();
+        assert_eq!(ledger.checkpoint(ORIGIN, 0), Some(0));
+        let again = Reread { origin: ORIGIN, begin: 0, end: 10, sink: 0, attempt: 1 };
+        assert_eq!(ledger.take_rereads(), vec![again]);
+        // Read again in two halves: the checkpoint waits for both.
+        ledger.issue(ORIGIN, (0, 5), SinkSet::one(0), 1, T).finish();
+        assert_eq!(ledger.checkpoint(ORIGIN, 0), Some(5));
+        ledger.issue(ORIGIN, (5, 10), SinkSet::one(0), 1, T).finish();
+        assert_eq!(ledger.checkpoint(ORIGIN, 0), Some(20));
+    }
+
+    #[test]
+    fn an_acknowledgement_dropped_unfinished_abandons_every_sink() {
+        let ledger = ledger();
+        drop(ledger.issue(ORIGIN, (0, 10), both(), 1, T));
+        let sinks: Vec<_> = ledger.take_rereads().iter().map(|r| (r.sink, r.attempt)).collect();
+        assert_eq!(sinks, [(0, 2), (1, 2)]);
+        assert_eq!(ledger.checkpoint(ORIGIN, 1), Some(0));
+    }
+
+    #[test]
+    fn what_an_origin_has_counted_outlives_it() {
+        let (ledger, origin) = (Ledger::new(), Arc::new(Origin::new(ORIGIN, "log")));
+        ledger.open(&origin, [(0, 5), (3, 9)]);
+        origin.state.rotations.fetch_add(2, std::sync::atomic::Ordering::Relaxed);
+        let open = ledger.origins();
+        assert_eq!((open[0].origin.name.as_str(), open[0].end), ("log", 9));
+        assert_eq!((open.len(), &open[0].checkpoints), (1, &vec![(0, 5), (3, 9)]));
+        assert_eq!(ledger.totals().rotations, 2);
+        assert!(ledger.close(ORIGIN) && ledger.origins().is_empty());
+        ledger.open(&origin, [(0, 5)]);
+        origin.state.rotations.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(ledger.totals().rotations, 3);
+    }
+
+    #[test]
+    fn a_retired_origin_hands_out_the_checkpoint_that_moved() {
+        let ledger = ledger();
+        ledger.issue(ORIGIN, (0, 10), both(), 0, T).finish();
+        assert!(ledger.retire(ORIGIN));
+        assert_eq!(ledger.take_moved(), vec![(ORIGIN, vec![(0, 10), (1, 10)])]);
+        assert!(ledger.take_moved().is_empty());
+    }
+
+    #[test]
+    fn an_open_origin_is_not_closed_while_ranges_are_out() {
+        let ledger = ledger();
+        let ack = ledger.issue(ORIGIN, (0, 10), both(), 0, T);
+        assert!(!ledger.close(ORIGIN));
+        ack.finish();
+        assert!(ledger.close(ORIGIN));
+    }
+}

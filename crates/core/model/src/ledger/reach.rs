@@ -1,0 +1,110 @@
+//! A ledger whose source reaches other sinks from here on: a reload.
+
+use super::{Account, Ledger};
+use crate::sinkset::SinkSet;
+use std::collections::VecDeque;
+
+impl Ledger {
+    /// Forgets every sink that is not in `kept`. What is out for them settles nothing any more, and
+    /// a sink that comes under the same index has nothing to do with it.
+    pub fn keep_sinks(&self, kept: SinkSet) {
+        let mut state = self.lock();
+        state.epoch += 1;
+        state.rereads.retain(|again| kept.contains(again.sink));
+        state
+            .retired
+            .iter_mut()
+            .for_each(|(_, sinks)| sinks.retain(|(sink, _)| kept.contains(*sink)));
+        state
+            .origins
+            .values_mut()
+            .for_each(|origin| origin.sinks.retain(|a| kept.contains(a.sink)));
+    }
+
+    /// Adds `sink` to an open origin, with everything before `checkpoint` settled.
+    pub fn join(&self, origin: u64, sink: usize, checkpoint: u64) {
+        let mut state = self.lock();
+        let epoch = state.epoch;
+        let Some(accounts) = state.origins.get_mut(&origin) else { return };
+        accounts.end = accounts.end.max(checkpoint);
+        accounts.sinks.retain(|account| account.sink != sink);
+        accounts.sinks.push(Account { sink, checkpoint, epoch, out: VecDeque::new() });
+    }
+
+    /// Adds those of `sinks` that an open origin does not have yet, from its known end on: what a
+    /// source that cannot read twice gives them.
+    pub fn join_at_end(&self, sinks: SinkSet) {
+        let mut state = self.lock();
+        let epoch = state.epoch;
+        for accounts in state.origins.values_mut() {
+            let missing = sinks.iter().filter(|sink| accounts.of(*sink).is_none());
+            for sink in missing.collect::<Vec<_>>() {
+                let (checkpoint, out) = (accounts.end, VecDeque::new());
+                accounts.sinks.push(Account { sink, checkpoint, epoch, out });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Outcome;
+    use crate::origin::Origin;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    const ORIGIN: u64 = 7;
+
+    fn set(sinks: &[usize]) -> SinkSet {
+        sinks.iter().copied().collect()
+    }
+
+    fn ledger() -> Arc<Ledger> {
+        let ledger = Ledger::new();
+        ledger.open(&Arc::new(Origin::new(ORIGIN, "")), [(0, 0), (1, 0)]);
+        ledger
+    }
+
+    #[test]
+    fn what_is_out_for_a_sink_that_left_settles_nothing_of_its_successor() {
+        let ledger = ledger();
+        let old = ledger.issue(ORIGIN, (0, 100), set(&[0, 1]), 0, Duration::ZERO);
+        let hold = old.hold(1).unwrap();
+        old.finish();
+        ledger.keep_sinks(set(&[0]));
+        ledger.join(ORIGIN, 1, 0);
+        let new = ledger.issue(ORIGIN, (0, 200), set(&[1]), 0, Duration::ZERO);
+        hold.settle(Outcome::Delivered);
+        assert_eq!(
+            ledger.checkpoint(ORIGIN, 1),
+            Some(0),
+            "the old payload ended at 100, not at 200"
+        );
+        new.finish();
+        assert_eq!(ledger.checkpoint(ORIGIN, 1), Some(200));
+        assert_eq!(ledger.checkpoint(ORIGIN, 0), Some(100), "a sink that stays goes on");
+    }
+
+    #[test]
+    fn what_a_sink_returns_that_left_is_not_read_again() {
+        let ledger = ledger();
+        let ack = ledger.issue(ORIGIN, (0, 100), set(&[0, 1]), 0, Duration::ZERO);
+        let holds = [ack.hold(0).unwrap(), ack.hold(1).unwrap()];
+        ack.finish();
+        ledger.keep_sinks(set(&[0]));
+        holds.into_iter().for_each(|hold| hold.settle(Outcome::Returned));
+        let rereads = ledger.take_rereads();
+        assert_eq!(rereads.iter().map(|again| again.sink).collect::<Vec<_>>(), [0]);
+    }
+
+    #[test]
+    fn a_sink_joins_where_it_is_said_or_at_the_known_end() {
+        let ledger = ledger();
+        ledger.reaches(ORIGIN, 500);
+        ledger.join(ORIGIN, 2, 40);
+        ledger.join_at_end(set(&[0, 2, 3]));
+        let at = |sink| ledger.checkpoint(ORIGIN, sink);
+        assert_eq!((at(0), at(2), at(3)), (Some(0), Some(40), Some(500)));
+    }
+}

@@ -1,0 +1,59 @@
+//! What flows through Millstream, and what the parts agree on.
+//!
+//! A crate of its own because it cuts a dependency: components and engine agree on it and not on
+//! each other.
+//!
+//! A source fills a [`Block`] under the memory [`Grant`], makes a [`Batch`] of views into it, and
+//! takes an [`Ack`] for each [`Segment`] from its [`Ledger`]. Transforms change batches, a sink's
+//! [`Encoder`] turns them into a [`Payload`], its [`Lane`] delivers the payload, and the outcome
+//! settles the acknowledgement, which moves the checkpoint in the ledger.
+
+#![forbid(unsafe_code)]
+
+mod ack;
+mod batch;
+mod block;
+mod counters;
+mod cursor;
+mod error;
+mod grant;
+mod kind;
+mod ledger;
+pub mod limits;
+mod origin;
+mod own;
+mod payload;
+mod sink;
+mod sinkset;
+pub mod snapshot;
+mod source;
+mod store;
+mod time;
+mod transform;
+mod units;
+
+/// A set of rows as a bitmap.
+pub use arrow_buffer::BooleanBuffer as Selection;
+
+pub use ack::{Ack, Hold, Outcome};
+pub use batch::{Batch, BatchBuilder, LongLine, Segment, SourceInfo, char_boundary};
+pub use block::{Block, BlockPool};
+pub use counters::{Counters, CountersSnapshot, Held};
+pub use cursor::{Choice, Cursor, Cursors};
+pub use error::{BuildError, ComponentError, DeliverError};
+pub use grant::{Grant, Permit};
+pub use kind::Kind;
+pub use ledger::{Ledger, OriginProgress, Owed, Progress, Reread};
+pub use millstream_columns::{
+    Cell, Column, ColumnBuilder, Columns, Kind as CellKind, MEMBERS, Number, Value,
+};
+pub use origin::{HeldBy, Origin, OriginState, OriginTotals, Standing, TIME_UNKNOWN, Troubles};
+pub use own::{OwnMetric, OwnMetrics};
+pub use payload::Payload;
+pub use sink::{BoxFuture, Delivery, EncodeCx, Encoder, Lane, LaneCx, Settled, Sink};
+pub use sinkset::SinkSet;
+pub use source::{Leftover, Polled, Remainder, Source, SourceCx, SourceOpen, Wake};
+pub use store::{OriginRecord, OriginStore};
+pub use time::Now;
+pub use transform::{Map, Merge, Offload, Outputs, Serial, Shard, Transform};
+pub use units::{Interval, Size};

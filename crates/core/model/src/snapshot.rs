@@ -1,0 +1,148 @@
+//! What the agent is doing, at one moment: the source of `/metrics`, of the API and of the log.
+//!
+//! Plain data without behaviour of its own. The engine fills it, the console and the program show
+//! it.
+
+mod file;
+
+pub use file::{FileSnapshot, lag_seconds, log_delay_seconds};
+
+use crate::{CountersSnapshot, OriginTotals};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// The whole engine.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Snapshot {
+    /// Seconds since the start.
+    pub uptime_seconds: f64,
+    /// Bytes of the memory grant in use.
+    pub memory_granted_bytes: u64,
+    /// Bytes of the memory grant in all.
+    pub memory_grant_bytes_max: u64,
+    /// Every component: sources, transforms in the order of the flow, sinks.
+    pub components: Vec<ComponentSnapshot>,
+    /// The checkpoint store.
+    pub checkpoints: CheckpointSnapshot,
+}
+
+/// Whether checkpoints and ids can be kept.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct CheckpointSnapshot {
+    /// What cannot be read or written, and why; `None` if the last attempt of everything went well.
+    pub trouble: Option<String>,
+    /// Seconds since the last commit that went well; one that had nothing to write counts.
+    pub committed_seconds: f64,
+    /// Age of the oldest change that is not committed, in seconds; 0 when nothing waits.
+    pub age_seconds: f64,
+    /// Failures since the start, by operation.
+    pub errors: BTreeMap<&'static str, u64>,
+}
+
+/// One component.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct ComponentSnapshot {
+    /// Component id.
+    pub id: String,
+    /// Component type.
+    #[serde(rename = "type")]
+    pub type_name: &'static str,
+    /// `source`, `transform` or `sink`.
+    pub kind: &'static str,
+    /// Its counters.
+    #[serde(flatten)]
+    pub counters: CountersSnapshot,
+    /// Of a source: how far behind each sink is.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sinks: Vec<SinkProgress>,
+    /// Of a sink: bytes that wait for delivery.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub buffer_bytes: Option<u64>,
+    /// Of a sink: why it does not get on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
+    /// Of a source: why it cannot read something, by path or pattern.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub troubles: BTreeMap<String, String>,
+    /// Of a source: what was counted of its origins since the start, closed ones included.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub totals: Option<OriginTotals>,
+    /// Of a source: how long ago the newest log time of its active origins was, the longest, in
+    /// seconds; `None` where no time is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log_delay_seconds: Option<f64>,
+    /// Of a source: its open files. They may be thousands and are asked for on their own.
+    #[serde(skip)]
+    pub files: Vec<FileSnapshot>,
+}
+
+/// How far behind a sink is with the events of a source.
+#[derive(Clone, Debug, Serialize)]
+pub struct SinkProgress {
+    /// The sink's id.
+    pub sink: String,
+    /// Bytes (or records) that exist and are not settled, read or not.
+    pub lag: u64,
+    /// Those of them that were read.
+    pub unsettled: u64,
+    /// Age of the oldest of them in seconds.
+    pub oldest_seconds: f64,
+    /// How far behind it is in log time, in seconds: see [`lag_seconds`].
+    pub lag_seconds: f64,
+}
+
+/// Reasons for which a configuration wants events dropped.
+const ON_PURPOSE: [&str; 5] = ["duplicate", "filtered", "sampled", "throttled", "unread"];
+
+impl Snapshot {
+    /// Events dropped by all components, without those that were to be dropped.
+    pub fn dropped_events(&self) -> u64 {
+        let reasons = self.components.iter().flat_map(|c| &c.counters.dropped_events);
+        reasons.filter(|(reason, _)| !ON_PURPOSE.contains(reason)).map(|(_, events)| events).sum()
+    }
+
+    /// Bytes dropped by all components, where they were known.
+    pub fn dropped_bytes(&self) -> u64 {
+        self.components.iter().flat_map(|c| c.counters.dropped_bytes.values()).sum()
+    }
+
+    /// Events that sinks have delivered; one that several sinks have counts for each of them.
+    pub fn delivered_events(&self) -> u64 {
+        self.components.iter().filter(|c| c.kind == "sink").map(|c| c.counters.sent_events).sum()
+    }
+
+    /// What was dropped, without what was to be dropped:
+    /// `1 long_line (source in), 5 panic (sink out)`.
+    pub fn dropped_list(&self) -> String {
+        let of = |c: &ComponentSnapshot| {
+            let (kind, id) = (c.kind, c.id.clone());
+            let dropped = c.counters.dropped_events.clone().into_iter();
+            let reasons =
+                dropped.filter(|(reason, events)| *events > 0 && !ON_PURPOSE.contains(reason));
+            reasons
+                .map(move |(reason, events)| format!("{events} {reason} ({kind} {id})"))
+                .collect::<Vec<_>>()
+        };
+        self.components.iter().flat_map(of).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The sinks that still have something to deliver, with why they do not get on.
+    pub fn undelivered_list(&self) -> String {
+        let of = |c: &ComponentSnapshot| {
+            let why = c.trouble.as_ref().map_or(String::new(), |trouble| format!(": {trouble}"));
+            (c.trouble.is_some() || c.buffer_bytes.is_some_and(|bytes| bytes > 0))
+                .then(|| format!("{}{why}", c.id))
+        };
+        self.components.iter().filter_map(of).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Failures of sources to read something.
+    pub fn unread(&self) -> u64 {
+        let sources = self.components.iter().filter(|c| c.kind == "source");
+        let errors = sources.flat_map(|c| &c.counters.errors);
+        errors
+            .filter(|(kind, _)| matches!(**kind, "read" | "unreadable" | "damaged" | "checkpoint"))
+            .map(|(_, count)| count)
+            .sum()
+    }
+}

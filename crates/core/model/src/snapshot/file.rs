@@ -1,0 +1,167 @@
+//! Files, and how far behind in time they are.
+
+use crate::{OriginProgress, OriginTotals, Standing, TIME_UNKNOWN};
+use millstream_timestamps::push_rfc3339;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// One open file of a source.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct FileSnapshot {
+    /// Its id in hexadecimal, as its events show it.
+    pub file_id: String,
+    /// The path at which it was first seen.
+    pub name: String,
+    /// The path at which it was last seen.
+    pub path: String,
+    /// `active`, `waiting`, `finished`, `gone` or `deleted`.
+    pub standing: &'static str,
+    /// How it is held after its deletion: `descriptor` or `disk`; `None` if it need not be.
+    pub held_by: Option<&'static str>,
+    /// Offset up to which it was read, in bytes.
+    pub position: u64,
+    /// Its known length in bytes.
+    pub size: u64,
+    /// For each sink the offset in bytes before which everything is settled.
+    pub checkpoints: BTreeMap<String, u64>,
+    /// Bytes between the lowest checkpoint and the end.
+    pub lag_bytes: u64,
+    /// The newest time its lines name, as RFC 3339; `None` if none did.
+    pub newest_log_time: Option<String>,
+    /// Seconds from that time to now; negative if it lies ahead.
+    pub log_delay_seconds: Option<f64>,
+    /// Bytes read per second, over the last seconds.
+    pub rate_bytes_per_second: f64,
+    /// What was counted of it since it was opened.
+    #[serde(flatten)]
+    pub totals: OriginTotals,
+}
+
+impl FileSnapshot {
+    /// The file behind an origin. `sinks` are the indices and ids of those it reaches, `unix_ns` is
+    /// the time in nanoseconds since 1970.
+    pub fn of(progress: &OriginProgress, sinks: &[(usize, &str)], unix_ns: i64) -> FileSnapshot {
+        let (origin, state) = (&progress.origin, &progress.origin.state);
+        let size = progress.end.max(state.size.load(Relaxed));
+        let lowest = progress.checkpoints.iter().map(|(_, checkpoint)| *checkpoint).min();
+        let id_of = |index: usize| {
+            sinks.iter().find(|(of, _)| *of == index).map(|(_, id)| (*id).to_owned())
+        };
+        let checkpoints = progress.checkpoints.iter();
+        let path = state.path();
+        FileSnapshot {
+            file_id: format!("{:016x}", origin.id),
+            name: origin.name.clone(),
+            path: if path.is_empty() { origin.name.clone() } else { path },
+            standing: state.standing().name(),
+            held_by: state.held_by().name(),
+            position: state.position.load(Relaxed),
+            size,
+            checkpoints: checkpoints
+                .filter_map(|(index, offset)| Some((id_of(*index)?, *offset)))
+                .collect(),
+            lag_bytes: lowest.map_or(0, |lowest| size.saturating_sub(lowest)),
+            newest_log_time: (state.newest() != TIME_UNKNOWN).then(|| rfc3339(state.newest())),
+            log_delay_seconds: delay_seconds(progress, unix_ns),
+            rate_bytes_per_second: state.rate(),
+            totals: state.totals(),
+        }
+    }
+}
+
+fn rfc3339(ns: i64) -> String {
+    let mut text = Vec::new();
+    push_rfc3339(&mut text, ns);
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+/// Seconds from the newest log time of an origin to now.
+fn delay_seconds(progress: &OriginProgress, unix_ns: i64) -> Option<f64> {
+    let newest = progress.origin.state.newest();
+    (newest != TIME_UNKNOWN).then(|| (unix_ns as f64 - newest as f64) / 1e9)
+}
+
+/// How long ago the newest log time of the active origins was, the longest, in seconds; `None`
+/// where no time is known. A log that is quiet counts too. `unix_ns` is now, in nanoseconds since
+/// 1970.
+pub fn log_delay_seconds(origins: &[OriginProgress], unix_ns: i64) -> Option<f64> {
+    let active =
+        origins.iter().filter(|progress| progress.origin.state.standing() == Standing::Active);
+    active.filter_map(|progress| delay_seconds(progress, unix_ns)).reduce(f64::max)
+}
+
+/// How far behind a sink is in time, in seconds: 0 if everything is settled; else the log delay of
+/// the origins of which something is not, or, if that is more, `oldest_seconds`, the age of the
+/// oldest unsettled range. `unix_ns` is now, in nanoseconds since 1970.
+pub fn lag_seconds(
+    origins: &[OriginProgress],
+    sink: usize,
+    oldest_seconds: f64,
+    unix_ns: i64,
+) -> f64 {
+    let is_behind = |progress: &&OriginProgress| {
+        progress
+            .checkpoints
+            .iter()
+            .any(|(of, checkpoint)| *of == sink && *checkpoint < progress.end)
+    };
+    let behind = origins.iter().filter(is_behind);
+    behind.filter_map(|progress| delay_seconds(progress, unix_ns)).fold(oldest_seconds, f64::max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Origin;
+    use std::sync::Arc;
+
+    const NOW_NS: i64 = 1_795_292_986_000_000_000;
+
+    fn progress(id: u64, end: u64, checkpoints: &[(usize, u64)], newest: i64) -> OriginProgress {
+        let origin = Arc::new(Origin::new(id, "/var/log/a.log"));
+        origin.state.saw_times((0, end), &[newest]);
+        OriginProgress { origin, end, checkpoints: checkpoints.to_vec() }
+    }
+
+    #[test]
+    fn a_file_says_where_it_stands() {
+        let progress = progress(0xab, 100, &[(0, 40), (1, 70)], NOW_NS - 2_500_000_000);
+        progress.origin.state.read(90, 90);
+        progress.origin.state.size.store(130, Relaxed);
+        progress.origin.state.set_path("/var/log/a.log.1");
+        progress.origin.state.rotations.fetch_add(1, Relaxed);
+        let file = FileSnapshot::of(&progress, &[(0, "slow"), (1, "fast")], NOW_NS);
+        assert_eq!((file.file_id.as_str(), file.standing), ("00000000000000ab", "active"));
+        assert_eq!(
+            (file.name.as_str(), file.path.as_str()),
+            ("/var/log/a.log", "/var/log/a.log.1")
+        );
+        assert_eq!((file.position, file.size, file.lag_bytes), (90, 130, 90));
+        assert_eq!(file.checkpoints, BTreeMap::from([("slow".into(), 40), ("fast".into(), 70)]));
+        assert_eq!(file.newest_log_time.as_deref(), Some("2026-11-21T20:29:43.500Z"));
+        assert_eq!((file.log_delay_seconds, file.totals.rotations), (Some(2.5), 1));
+    }
+
+    #[test]
+    fn what_names_no_time_has_no_delay() {
+        let progress = progress(1, 10, &[(0, 10)], TIME_UNKNOWN);
+        let file = FileSnapshot::of(&progress, &[(0, "out")], NOW_NS);
+        assert_eq!((file.newest_log_time, file.log_delay_seconds), (None, None));
+        assert_eq!((file.path.as_str(), file.lag_bytes), ("/var/log/a.log", 0));
+        assert_eq!(log_delay_seconds(&[progress], NOW_NS), None);
+    }
+
+    #[test]
+    fn a_lag_in_seconds_is_of_what_is_not_settled() {
+        let quiet = progress(1, 10, &[(0, 10), (1, 10)], NOW_NS - 3600 * 1_000_000_000);
+        let behind = progress(2, 50, &[(0, 20), (1, 50)], NOW_NS - 5 * 1_000_000_000);
+        let origins = [quiet, behind];
+        assert_eq!(lag_seconds(&origins, 0, 1.5, NOW_NS), 5.0);
+        assert_eq!(lag_seconds(&origins, 0, 7.5, NOW_NS), 7.5);
+        assert_eq!(lag_seconds(&origins, 1, 0.0, NOW_NS), 0.0);
+        assert_eq!(log_delay_seconds(&origins, NOW_NS), Some(3600.0));
+        origins[0].origin.state.set_standing(Standing::Gone);
+        assert_eq!(log_delay_seconds(&origins, NOW_NS), Some(5.0));
+    }
+}

@@ -1,0 +1,514 @@
+//! The checkpoint store: what the agent knows over a restart.
+//!
+//! A crate of its own because it cuts a dependency: the embedded database stays behind its
+//! interface.
+//!
+//! It is an embedded database, `checkpoints.redb`, with four tables. All values are followed by the
+//! XXH3 hash of key and value (8 bytes, little endian): the database does not verify what it reads,
+//! and a wrong offset is worse than none.
+//!
+//! | table | key | value |
+//! |---|---|---|
+//! | `sources` | source id | empty: this source ran before |
+//! | `origins` | (source id, origin id) | the source's own descriptor |
+//! | `checkpoints` | (source id, origin id, sink id) | offset, 8 bytes little endian |
+//! | `lanes` | (sink id, lane) | what the lane's last sync returned |
+//!
+//! Beside it, `identities` is a second copy of sources and origins, with checkpoints of a while
+//! ago. A database that cannot be read is set aside, and a new one restored from the copy: data is
+//! then repeated under the ids it had. A value that fails its hash is left out. Both are reported.
+//!
+//! A disk that is full, or does not let the store read or write, is no damage: a start is refused,
+//! and what cannot be committed waits for the next attempt.
+
+#![forbid(unsafe_code)]
+
+mod copy;
+mod database;
+mod disk;
+mod health;
+mod identities;
+
+pub use health::StoreHealth;
+
+use copy::Copy;
+use database::{CHECKPOINTS, LANES, ORIGINS, Opened, SOURCES};
+use disk::{Disk, FORMAT_FILE, Folder};
+use health::{Operation, Watch};
+use identities::Records;
+use millstream_model::{OriginRecord, OriginStore};
+use redb::{Database, ReadableDatabase};
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, RwLock, RwLockReadGuard};
+use std::time::Instant;
+
+/// Version of the layout of `data_dir`, in its file `format`.
+const FORMAT: &str = "1";
+
+/// Bytes of the file `lock`: a process id, spaces and a line end.
+const LOCK_BYTES: usize = 12;
+
+/// The store cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Another agent has the folder.
+    #[error(
+        "data_dir {0} is in use by another agent (process {1}); stop it or give this one a data_dir of its own"
+    )]
+    InUse(PathBuf, String),
+    /// The folder was written by a newer release.
+    #[error(
+        "data_dir {0} has format {1}, this release reads {FORMAT}; use the newer release or another data_dir"
+    )]
+    Format(PathBuf, String),
+    /// The folder cannot be used at all.
+    #[error("data_dir {0}: {1}; set data_dir to a folder this user may write")]
+    Io(PathBuf, io::Error),
+    /// The disk is full.
+    #[error(
+        "data_dir {0}: checkpoint store: {1}; make room and start again: nothing is read before, so that files \
+         keep their ids and checkpoints"
+    )]
+    Full(PathBuf, io::Error),
+    /// The database cannot be opened or created.
+    #[error("data_dir {0}: checkpoint store: {1}")]
+    Database(PathBuf, String),
+}
+
+impl StoreError {
+    fn io(data_dir: &Path, error: io::Error) -> StoreError {
+        match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                StoreError::Full(data_dir.to_path_buf(), error)
+            }
+            _ => StoreError::Io(data_dir.to_path_buf(), error),
+        }
+    }
+
+    fn database(data_dir: &Path, unusable: database::Unusable) -> StoreError {
+        match unusable {
+            database::Unusable::Refused(error) => match StoreError::io(data_dir, error) {
+                StoreError::Io(data_dir, error) => {
+                    StoreError::Database(data_dir, error.to_string())
+                }
+                other => other,
+            },
+            database::Unusable::Damaged(reason) => {
+                StoreError::Database(data_dir.to_path_buf(), reason)
+            }
+        }
+    }
+}
+
+/// What waits for the next commit, by key.
+#[derive(Clone, Default)]
+struct Pending {
+    checkpoints: BTreeMap<(Arc<str>, u64, Arc<str>), u64>,
+    lanes: BTreeMap<(Arc<str>, u64), Vec<u8>>,
+    origins: BTreeMap<(Arc<str>, u64), Vec<u8>>,
+}
+
+impl Pending {
+    fn is_empty(&self) -> bool {
+        self.checkpoints.is_empty() && self.lanes.is_empty() && self.origins.is_empty()
+    }
+}
+
+/// What is on the disk.
+struct OnDisk {
+    /// `None` after an error: it is opened again then.
+    database: Option<Opened>,
+    copy: Copy,
+}
+
+/// The checkpoint store of one `data_dir`, which it keeps locked.
+pub struct Store {
+    data_dir: PathBuf,
+    disk: Box<dyn Disk>,
+    on_disk: Mutex<OnDisk>,
+    pending: Mutex<Pending>,
+    gate: RwLock<()>,
+    watch: Watch,
+    on_sync: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    on_keep: OnceLock<Box<dyn Fn() -> io::Result<()> + Send + Sync>>,
+    _lock: File,
+}
+
+impl Store {
+    /// Opens the store in `data_dir`, making the folder if it is missing.
+    pub fn open(data_dir: &Path) -> Result<Store, StoreError> {
+        std::fs::create_dir_all(data_dir).map_err(|error| StoreError::io(data_dir, error))?;
+        Store::open_at(data_dir, Box::new(Folder::new(data_dir)))
+    }
+
+    /// Folder in `data_dir` for what `source` holds of deleted files. Ids of components are names
+    /// that need no escaping.
+    pub fn held_dir(&self, source: &str) -> PathBuf {
+        self.data_dir.join("held").join(source)
+    }
+
+    fn open_at(data_dir: &Path, disk: Box<dyn Disk>) -> Result<Store, StoreError> {
+        let failed = |error| StoreError::io(data_dir, error);
+        let lock = take_lock(data_dir)?;
+        let was_used = check_format(data_dir, &*disk)?;
+        let opened = Opened::open(&*disk, was_used).and_then(|database| {
+            let (copy, database) = database.work(|database| Copy::open(&*disk, database))?;
+            Ok(OnDisk { database: Some(database), copy })
+        });
+        let on_disk = opened.map_err(|unusable| StoreError::database(data_dir, unusable))?;
+        if !was_used {
+            // Last: where this file is, database and copy were durable, and one that is missing is
+            // lost.
+            disk.replace(FORMAT_FILE, format!("{FORMAT}\n").as_bytes()).map_err(failed)?;
+        }
+        let watch = Watch::new();
+        watch.copy(on_disk.copy.trouble());
+        Ok(Store {
+            data_dir: data_dir.to_path_buf(),
+            disk,
+            on_disk: Mutex::new(on_disk),
+            pending: Mutex::default(),
+            gate: RwLock::default(),
+            watch,
+            on_sync: OnceLock::new(),
+            on_keep: OnceLock::new(),
+            _lock: lock,
+        })
+    }
+
+    /// How the store is: whether it can be written, and what waits for that.
+    pub fn health(&self) -> StoreHealth {
+        let waits = !self.pending().is_empty();
+        self.watch.health(waits)
+    }
+
+    fn on_disk(&self) -> MutexGuard<'_, OnDisk> {
+        self.on_disk.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Works on the database, alone. After an error it is opened again the next time.
+    fn with<T>(
+        &self,
+        operation: Operation,
+        work: impl FnOnce(&Database, &mut Copy) -> Result<T, redb::Error>,
+    ) -> io::Result<T> {
+        self.work_on(&mut self.on_disk(), operation, work)
+    }
+
+    fn work_on<T>(
+        &self,
+        on_disk: &mut OnDisk,
+        operation: Operation,
+        work: impl FnOnce(&Database, &mut Copy) -> Result<T, redb::Error>,
+    ) -> io::Result<T> {
+        let opened = on_disk.database.take().map_or_else(|| Opened::open(&*self.disk, true), Ok);
+        let copy = &mut on_disk.copy;
+        let done = opened.and_then(|opened| opened.work(|database| work(database, copy)));
+        let done = done.map_err(io::Error::other);
+        self.watch.done(operation, &done);
+        self.watch.copy(copy.trouble());
+        let (value, database) = done?;
+        on_disk.database = Some(database);
+        Ok(value)
+    }
+
+    /// Reads from the database; tries again once, after it was opened again.
+    fn read<T>(&self, read: impl Fn(&Database) -> Result<T, redb::Error>) -> io::Result<T> {
+        let once = || self.with(Operation::Read, |database, _| read(database));
+        once().or_else(|error| {
+            log::warn!("checkpoint store: {error}; it is opened and read again");
+            once()
+        })
+    }
+
+    fn pending(&self) -> MutexGuard<'_, Pending> {
+        self.pending.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Held while a sync's lane state and its settlements are noted, so that no commit takes one
+    /// without the other.
+    pub fn settling(&self) -> RwLockReadGuard<'_, ()> {
+        self.gate.read().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Calls `f` after every sync of a lane: a commit should follow soon, because a crash before it
+    /// takes back what was synced.
+    pub fn on_sync(&self, f: impl Fn() + Send + Sync + 'static) {
+        let _ = self.on_sync.set(Box::new(f));
+    }
+
+    /// A lane has synced and settled.
+    pub fn synced(&self) {
+        if let Some(on_sync) = self.on_sync.get() {
+            on_sync();
+        }
+    }
+
+    /// Calls `f` to commit when a lane keeps a state: with it go the checkpoints that moved, for
+    /// what other lanes have noted belongs to theirs.
+    pub fn on_keep(&self, f: impl Fn() -> io::Result<()> + Send + Sync + 'static) {
+        let _ = self.on_keep.set(Box::new(f));
+    }
+
+    /// Keeps a lane's state with everything that was settled before; durable on return.
+    pub fn keep_lane(&self, sink: &Arc<str>, lane: usize, state: Vec<u8>) -> io::Result<()> {
+        self.note_lane(sink, lane, state);
+        self.on_keep.get().map_or_else(|| self.commit(|_| {}), |commit| commit())
+    }
+
+    /// Notes what a lane's sync returned, for the next commit.
+    pub fn note_lane(&self, sink: &Arc<str>, lane: usize, state: Vec<u8>) {
+        self.pending().lanes.insert((sink.clone(), lane as u64), state);
+    }
+
+    /// Commits what `moved` notes, with the lane states noted before; durable on return.
+    ///
+    /// What could not be committed is kept for the next time.
+    pub fn commit(
+        &self,
+        moved: impl FnOnce(&mut dyn FnMut(&Arc<str>, u64, &Arc<str>, u64)),
+    ) -> io::Result<()> {
+        // Gathered and written under one lock: what was gathered earlier must not be written later.
+        let mut on_disk = self.on_disk();
+        let begun = Instant::now();
+        let due = self.gather(moved);
+        self.work_on(&mut on_disk, Operation::Commit, |database, copy| {
+            // After a failure the database was opened again, which writes to it: so much is
+            // possible.
+            if due.is_empty() {
+                return copy.tend(&*self.disk, database);
+            }
+            let new = database::write(database, &due)?;
+            self.settled(&due);
+            copy.append(&*self.disk, database, &new, true)?;
+            copy.tend(&*self.disk, database)
+        })?;
+        self.watch.committed(begun);
+        Ok(())
+    }
+
+    /// What was due is in the database.
+    fn settled(&self, due: &Pending) {
+        let mut pending = self.pending();
+        pending.checkpoints.retain(|key, offset| due.checkpoints.get(key) != Some(offset));
+        pending.lanes.retain(|key, state| due.lanes.get(key) != Some(state));
+        pending.origins.retain(|key, descriptor| due.origins.get(key) != Some(descriptor));
+    }
+
+    fn gather(
+        &self,
+        moved: impl FnOnce(&mut dyn FnMut(&Arc<str>, u64, &Arc<str>, u64)),
+    ) -> Pending {
+        let _gate = self.gate.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut pending = self.pending();
+        moved(&mut |source, origin, sink, offset| {
+            pending.checkpoints.insert((source.clone(), origin, sink.clone()), offset);
+        });
+        pending.clone()
+    }
+
+    /// Brings the second copy of the identities up to date, with the checkpoints: the agent stops.
+    pub fn finish(&self) {
+        let finished = self.with(Operation::Commit, |database, copy| {
+            database::end_any_source(database)?;
+            copy.finish(&*self.disk, database)
+        });
+        if let Err(error) = finished {
+            log::warn!(
+                "checkpoint store: the second copy of the file ids is not up to date: {error}"
+            );
+        }
+    }
+
+    /// What the lane's last sync returned, committed or about to be.
+    pub fn lane(&self, sink: &Arc<str>, lane: usize) -> io::Result<Option<Vec<u8>>> {
+        if let Some(state) = self.pending().lanes.get(&(sink.clone(), lane as u64)) {
+            return Ok(Some(state.clone()));
+        }
+        self.read(|database| {
+            let table = database.begin_read()?.open_table(LANES)?;
+            let value = table.get((&**sink, lane as u64))?;
+            Ok(value
+                .and_then(|v| database::opened(&database::lane_key(sink, lane as u64), v.value())))
+        })
+    }
+
+    /// The part of the store that belongs to one source.
+    pub fn of_source(self: &Arc<Self>, source: &str) -> Arc<dyn OriginStore> {
+        Arc::new(SourceStore { store: self.clone(), source: source.into() })
+    }
+}
+
+fn take_lock(data_dir: &Path) -> Result<File, StoreError> {
+    let failed = |error| StoreError::io(data_dir, error);
+    let path = data_dir.join("lock");
+    let file = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .read(true)
+        .write(true)
+        .open(&path)
+        .map_err(failed)?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(std::fs::TryLockError::WouldBlock) => {
+            let owner = std::fs::read_to_string(&path).unwrap_or_default();
+            return Err(StoreError::InUse(data_dir.to_path_buf(), owner.trim().to_owned()));
+        }
+        Err(std::fs::TryLockError::Error(error)) => return Err(failed(error)),
+    }
+    // In place, and as long as the one before: a full disk has room for that. Others only show it.
+    let owner = format!("{:<1$}\n", std::process::id(), LOCK_BYTES - 1);
+    let written =
+        file.write_all_at(owner.as_bytes(), 0).and_then(|()| file.set_len(LOCK_BYTES as u64));
+    if let Err(error) = written {
+        log::warn!("{}: {error}; it does not name this process", path.display());
+    }
+    Ok(file)
+}
+
+/// Whether an agent used the folder before.
+fn check_format(data_dir: &Path, disk: &dyn Disk) -> Result<bool, StoreError> {
+    let found = disk.read(FORMAT_FILE).map_err(|error| StoreError::io(data_dir, error))?;
+    match String::from_utf8_lossy(&found).trim() {
+        FORMAT => Ok(true),
+        // An empty file is one whose writing a crash cut off.
+        "" => Ok(false),
+        other => Err(StoreError::Format(data_dir.to_path_buf(), other.to_owned())),
+    }
+}
+
+struct SourceStore {
+    store: Arc<Store>,
+    source: Arc<str>,
+}
+
+impl SourceStore {
+    fn read(&self, database: &Database) -> Result<(Vec<OriginRecord>, bool), redb::Error> {
+        let source = &*self.source;
+        let transaction = database.begin_read()?;
+        let sources = transaction.open_table(SOURCES)?;
+        let known = sources.get(source)?.is_some() || sources.get(database::ANY_SOURCE)?.is_some();
+        let checkpoints = transaction.open_table(CHECKPOINTS)?;
+        let mut records = Vec::new();
+        for row in transaction.open_table(ORIGINS)?.range((source, 0)..=(source, u64::MAX))? {
+            let (key, value) = row?;
+            let id = key.value().1;
+            let key = database::origin_key(source, id);
+            let Some(descriptor) = database::opened(&key, value.value()) else { continue };
+            let mut record = OriginRecord { id, descriptor, checkpoints: Vec::new() };
+            for row in checkpoints.range((source, id, "")..)? {
+                let (key, value) = row?;
+                let (of, origin, sink) = key.value();
+                if (of, origin) != (source, id) {
+                    break;
+                }
+                let offset =
+                    database::offset_of(&database::checkpoint_key(source, id, sink), value.value());
+                record.checkpoints.extend(offset.map(|offset| (sink.to_owned(), offset)));
+            }
+            records.push(record);
+        }
+        Ok((records, known))
+    }
+
+    fn write(&self, database: &Database, origins: &[(u64, Vec<u8>)]) -> Result<(), redb::Error> {
+        let source = &*self.source;
+        let transaction = database.begin_write()?;
+        transaction.open_table(SOURCES)?.insert(source, &[][..])?;
+        {
+            let mut table = transaction.open_table(ORIGINS)?;
+            for (id, descriptor) in origins {
+                let value = database::sealed(&database::origin_key(source, *id), descriptor);
+                table.insert((source, *id), &value[..])?;
+            }
+        }
+        Ok(transaction.commit()?)
+    }
+
+    fn remove(&self, database: &Database, origins: &[u64]) -> Result<(), redb::Error> {
+        let source = &*self.source;
+        let transaction = database.begin_write()?;
+        {
+            let mut table = transaction.open_table(ORIGINS)?;
+            let mut checkpoints = transaction.open_table(CHECKPOINTS)?;
+            for id in origins {
+                table.remove((source, *id))?;
+                let of_origin =
+                    |(of, origin, _): (&str, u64, &str), _: &[u8]| (of, origin) == (source, *id);
+                checkpoints
+                    .retain_in((source, *id, "")..(source, id.saturating_add(1), ""), |k, v| {
+                        !of_origin(k, v)
+                    })?;
+            }
+        }
+        Ok(transaction.commit()?)
+    }
+
+    /// What was kept, for the copy.
+    fn records(&self, origins: &[(u64, Vec<u8>)]) -> Records {
+        let mut records = Records::default();
+        if origins.is_empty() {
+            records.source(&self.source);
+        }
+        origins.iter().for_each(|(id, descriptor)| records.origin(&self.source, *id, descriptor));
+        records
+    }
+}
+
+impl OriginStore for SourceStore {
+    fn origins(&self) -> io::Result<(Vec<OriginRecord>, bool)> {
+        self.store.read(|database| self.read(database))
+    }
+
+    fn keep(&self, origins: &[(u64, Vec<u8>)]) -> io::Result<()> {
+        self.store.with(Operation::Keep, |database, copy| {
+            self.write(database, origins)?;
+            copy.append(&*self.store.disk, database, &self.records(origins), true)?;
+            let mut pending = self.store.pending();
+            // An older note of the same must not be written later.
+            origins
+                .iter()
+                .for_each(|(id, _)| _ = pending.origins.remove(&(self.source.clone(), *id)));
+            Ok(())
+        })
+    }
+
+    fn note(&self, origin: u64, descriptor: Vec<u8>) {
+        self.store.pending().origins.insert((self.source.clone(), origin), descriptor);
+    }
+
+    fn is_committed(&self, origin: u64) -> bool {
+        let pending = self.store.pending();
+        let first = (self.source.clone(), origin, Arc::from(""));
+        let mut later = pending.checkpoints.range(first..);
+        !later.next().is_some_and(|((source, of, _), _)| *source == self.source && *of == origin)
+    }
+
+    fn forget(&self, origins: &[u64]) -> io::Result<()> {
+        let gone = |(source, origin, _): &(Arc<str>, u64, Arc<str>)| {
+            **source == *self.source && origins.contains(origin)
+        };
+        let mut pending = self.store.pending();
+        pending.checkpoints.retain(|key, _| !gone(key));
+        pending
+            .origins
+            .retain(|(source, origin), _| *source != self.source || !origins.contains(origin));
+        drop(pending);
+        let mut records = Records::default();
+        origins.iter().for_each(|id| records.forgotten(&self.source, *id));
+        self.store.with(Operation::Forget, |database, copy| {
+            self.remove(database, origins)?;
+            // Not synced: an identity that comes back belongs to no file, or to one of the same
+            // content.
+            copy.append(&*self.store.disk, database, &records, false)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;
