@@ -36,9 +36,9 @@ fn line(before: &Snapshot, now: &Snapshot) -> String {
         let rate = |now: u64, before: u64| now.saturating_sub(before) as f64 / seconds;
         let events = rate(c.counters.sent_events, b.counters.sent_events);
         let mb = rate(c.counters.sent_bytes, b.counters.sent_bytes) / 1e6;
-        let trouble = c.trouble.as_ref().map_or(String::new(), |t| format!(" [{t}]"));
+        let error = c.error.as_ref().map_or(String::new(), |t| format!(" [{t}]"));
         format!(
-            "{} {}: {events:.0} events/s, {mb:.2} MB/s, total {}{trouble}",
+            "{} {}: {events:.0} events/s, {mb:.2} MB/s, total {}{error}",
             c.kind, c.id, c.counters.sent_events
         )
     });

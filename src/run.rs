@@ -6,7 +6,7 @@ use crate::reload::Reloader;
 use crate::{config, logging, progress, wiring};
 use millstream_console::{ConfigState, Console, ConsoleConfig, TakeSnapshot};
 use millstream_engine::{Clock, Running, Settings, Snapshot, Stopped, Store};
-use millstream_model::{Interval, Kind, OwnMetrics};
+use millstream_model::{InternalMetrics, Interval, Kind};
 use std::path::PathBuf;
 use std::process::exit;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -102,7 +102,7 @@ fn start(config: Config, files: Files<'_>, options: Options) -> u8 {
     })
 }
 
-fn settings(config: &Config, until_eof: bool, own_metrics: OwnMetrics) -> Settings {
+fn settings(config: &Config, until_eof: bool, internal_metrics: InternalMetrics) -> Settings {
     let available = std::thread::available_parallelism().map_or(1, usize::from);
     Settings {
         threads: config.globals.limits.threads.min(available),
@@ -111,7 +111,7 @@ fn settings(config: &Config, until_eof: bool, own_metrics: OwnMetrics) -> Settin
         sink_bytes_max: millstream_engine::limits::SINK_BYTES_MAX,
         until_eof,
         clock: Clock::System,
-        own_metrics,
+        internal_metrics,
     }
 }
 
@@ -119,7 +119,7 @@ fn settings(config: &Config, until_eof: bool, own_metrics: OwnMetrics) -> Settin
 pub fn refused(config: &Config) -> Option<String> {
     match wiring::blueprint(config) {
         Ok(blueprint) => blueprint
-            .check(&settings(config, false, OwnMetrics::default()))
+            .check(&settings(config, false, InternalMetrics::default()))
             .err()
             .map(|error| error.to_string()),
         Err(error) => Some(error.to_string()),
@@ -134,7 +134,7 @@ async fn serve(config: Config, files: Files<'_>, options: Options) -> Result<u8,
         Store::open(&config.globals.data_dir).map_err(|error| (FAILED, error.to_string()))?;
     let console = Api::open(&config, options).await.map_err(|message| (FAILED, message))?;
     let blueprint = wiring::blueprint(&config).map_err(|error| (USAGE, error.to_string()))?;
-    let settings = settings(&config, options.until_eof, console.own_metrics.clone());
+    let settings = settings(&config, options.until_eof, console.internal_metrics.clone());
     let built = blueprint.build(&settings, Arc::new(store));
     let mut running = built
         .map_err(|error| (USAGE, error.to_string()))?
@@ -349,7 +349,7 @@ struct Api {
     console: Console,
     ready: Arc<AtomicBool>,
     config: Arc<ConfigState>,
-    own_metrics: OwnMetrics,
+    internal_metrics: InternalMetrics,
     observer: Observer,
 }
 
@@ -390,9 +390,9 @@ impl Api {
             console.token_path.display()
         );
         let shown = Arc::new(move || shown.shown());
-        let own_metrics =
-            millstream_console::own_metrics(shown, env!("CARGO_PKG_VERSION"), state.clone());
-        Ok(Api { console, ready, config: state, own_metrics, observer })
+        let internal_metrics =
+            millstream_console::internal_metrics(shown, env!("CARGO_PKG_VERSION"), state.clone());
+        Ok(Api { console, ready, config: state, internal_metrics, observer })
     }
 
     /// Shows the running engine.

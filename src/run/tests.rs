@@ -18,7 +18,7 @@ async fn own_metrics_have_all_components_from_the_first_time_on() {
         .unwrap_or_else(|faults| panic!("{}", faults[0]));
     let store = Arc::new(Store::open(&data).unwrap());
     let api = Api::open(&config, Options { until_eof: true, progress: false }).await.unwrap();
-    let own = api.own_metrics.clone();
+    let own = api.internal_metrics.clone();
     let first = std::thread::spawn(move || {
         let mut components = BTreeSet::new();
         own.each(|metric| {
@@ -32,7 +32,7 @@ async fn own_metrics_have_all_components_from_the_first_time_on() {
     tokio::time::sleep(Duration::from_millis(100)).await;
     let built = wiring::blueprint(&config)
         .unwrap()
-        .build(&settings(&config, true, OwnMetrics::default()), store);
+        .build(&settings(&config, true, InternalMetrics::default()), store);
     let running = built.unwrap().start(&tokio::runtime::Handle::current());
     api.show(&running);
     assert_eq!(first.join().unwrap().into_iter().collect::<Vec<_>>(), ["load", "out"]);

@@ -192,19 +192,19 @@ sinks: { out: { type: blackhole, inputs: [app] } }
         agent.single("millstream_checkpoint_age_seconds") == Some(0.0)
     });
     assert_eq!(
-        (&checkpoints(&agent)["trouble"], agent.metric(errors)),
+        (&checkpoints(&agent)["error"], agent.metric(errors)),
         (&serde_json::Value::Null, Some(0.0))
     );
     limit_files(agent.pid(), Some(FILE_BYTES_MAX));
     append(dir.path(), 0..FILES, 1);
-    wait_until("it is told", LIMIT, || checkpoints(&agent)["trouble"].is_string());
-    let trouble = checkpoints(&agent)["trouble"].to_string();
-    assert!(trouble.contains("File too large"), "{trouble}");
-    assert!(trouble.contains("checkpoints cannot be committed"), "{trouble}");
+    wait_until("it is told", LIMIT, || checkpoints(&agent)["error"].is_string());
+    let error = checkpoints(&agent)["error"].to_string();
+    assert!(error.contains("File too large"), "{error}");
+    assert!(error.contains("checkpoints cannot be committed"), "{error}");
     wait_until("it is counted", LIMIT, || agent.metric(errors) > Some(1.0));
     assert!(agent.single("millstream_checkpoint_age_seconds") > Some(0.5));
     limit_files(agent.pid(), None);
-    wait_until("it is over", LIMIT, || checkpoints(&agent)["trouble"].is_null());
+    wait_until("it is over", LIMIT, || checkpoints(&agent)["error"].is_null());
     wait_until("all is settled", LIMIT, || lag(&agent) == Some(0.0));
     append(dir.path(), 0..FILES, 2);
     limit_files(agent.pid(), Some(FILE_BYTES_MAX));

@@ -122,7 +122,7 @@ fn a_sink_that_is_stuck_shows_as_lag() {
     let file = story.wait_until_read("slow", "in/slow.log");
     assert_eq!((&file["checkpoints"]["stuck"], &file["lag_bytes"]), (&0.into(), &7000.into()));
     assert_eq!((&file["position"], &file["size"]), (&7000.into(), &7000.into()));
-    assert_eq!(file["standing"], "active");
+    assert_eq!(file["status"], "active");
     let sink = "sink=\"stuck\"";
     story.wait_for_metric(("source_lag_bytes", "slow", sink), |bytes| bytes == 7000.0);
     story.wait_for_metric(("source_lag_bytes", "slow", "sink=\"out\""), |bytes| bytes == 0.0);
@@ -209,10 +209,10 @@ fn what_cannot_be_read_is_named_with_its_reason_until_it_can() {
     std::os::unix::fs::symlink(story.path("links/loop.log"), story.path("links/loop.log")).unwrap();
     let reason = |path: &str| {
         let (answer, path) = (story.answer("?source=links"), story.path(path));
-        let troubles = answer["troubles"].as_array().cloned().unwrap_or_default();
-        let trouble =
-            troubles.into_iter().find(|t| t["path"].as_str().map(Path::new) == Some(&path));
-        trouble.map(|trouble| trouble["reason"].as_str().unwrap_or_default().to_owned())
+        let unreadable = answer["unreadable"].as_array().cloned().unwrap_or_default();
+        let error =
+            unreadable.into_iter().find(|t| t["path"].as_str().map(Path::new) == Some(&path));
+        error.map(|error| error["reason"].as_str().unwrap_or_default().to_owned())
     };
     let says = |path: &str, text: &str| {
         wait_until(path, LIMIT, || reason(path).is_some_and(|reason| reason.contains(text)));

@@ -187,7 +187,7 @@ sources: { app: { type: file, include: ['DIR/a.log'] } }
 sinks: { out: { type: file, inputs: [app], path: DIR/folder/out, encoding: { codec: text } } }
 ";
     let mut agent = Agent::start(dir.path(), config, &[]);
-    wait_until("the trouble in /ready", LIMIT, || {
+    wait_until("the error in /ready", LIMIT, || {
         agent.get("/ready").is_some_and(|body| body.contains("out"))
     });
     wait_until("an error count", LIMIT, || {

@@ -73,7 +73,7 @@ fn start(
         sink_bytes_max: 4 << 20,
         until_eof,
         clock: Clock::System,
-        own_metrics: millstream_model::OwnMetrics::default(),
+        internal_metrics: millstream_model::InternalMetrics::default(),
     };
     let store = Arc::new(Store::open(&dir.join("data")).unwrap());
     blueprint(dir, shelves).build(&settings, store).unwrap().start(runtime.handle())

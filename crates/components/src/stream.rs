@@ -64,11 +64,11 @@ impl StreamLines {
 
     /// Makes the next batch, if there is a whole line (or the end) and room.
     pub fn batch(&mut self, cx: &SourceCx<'_>) -> Polled {
-        if !cx.sinks.is_subset(cx.room) {
-            return Polled::NoRoom;
+        if !cx.sinks.is_subset(cx.ready) {
+            return Polled::Backpressure;
         }
         let bytes = if self.large { self.line_max + 2 } else { BLOCK_BYTES };
-        let Some((mut block, permit)) = cx.block(bytes) else { return Polled::NoRoom };
+        let Some((mut block, permit)) = cx.block(bytes) else { return Polled::Backpressure };
         let filled = self.peek(block.memory());
         let mut newlines = Vec::new();
         millstream_scan::newlines(block.filled(filled), &mut newlines);

@@ -5,9 +5,9 @@
 
 use millstream_components::registry::{Build, ROWS, Row};
 use millstream_model::{
-    Batch, BlockPool, Counters, Delivery, EncodeCx, Encoder, Grant, Kind, Lane, LaneCx, Ledger,
-    Map, Outcome, Outputs, OwnMetric, OwnMetrics, Payload, Polled, Selection, Settled, Sink,
-    SinkSet, Source, TIME_UNKNOWN, Transform,
+    Batch, BlockPool, Counters, Delivery, EncodeCx, Encoder, Grant, InternalMetric,
+    InternalMetrics, Kind, Lane, LaneCx, Ledger, Map, Outcome, Outputs, Payload, Polled, Selection,
+    Settled, Sink, SinkSet, Source, TIME_UNKNOWN, Transform,
 };
 use millstream_testkit::{Rows, SourceRig, assert_whole, batch, yaml};
 use millstream_testkit_servers::http::{HttpServer, Reply};
@@ -165,7 +165,7 @@ fn source(mut options: Value, row: &Row, until_eof: bool) -> (SourceRig, Box<dyn
         own.insert("listen".into(), json!([format!("unixgram://{}", socket.display())]));
     }
     let mut rig = SourceRig::new(&["a", "b"]);
-    (rig.until_eof, rig.expansion, rig.own_metrics) = (until_eof, 1000, own_metrics());
+    (rig.until_eof, rig.expansion, rig.internal_metrics) = (until_eof, 1000, internal_metrics());
     let open = build(options).unwrap();
     let source = open(rig.open()).unwrap();
     if listens {
@@ -175,10 +175,10 @@ fn source(mut options: Value, row: &Row, until_eof: bool) -> (SourceRig, Box<dyn
     (rig, source)
 }
 
-fn own_metrics() -> OwnMetrics {
-    OwnMetrics::new(|each| {
+fn internal_metrics() -> InternalMetrics {
+    InternalMetrics::new(|each| {
         for n in 0..2000 {
-            each(&OwnMetric {
+            each(&InternalMetric {
                 name: &format!("metric_{n}"),
                 labels: &[],
                 is_counter: true,
@@ -243,10 +243,13 @@ fn pause(rig: &mut SourceRig) {
 fn a_source_without_room_takes_nothing() {
     for_each(Kind::Source, "a_source_without_room_takes_nothing", |options, row| {
         let (mut rig, mut source) = source(options, row, false);
-        rig.room = SinkSet::EMPTY;
+        rig.ready = SinkSet::EMPTY;
         for _ in 0..20 {
             let polled = rig.poll(&mut *source);
-            assert!(matches!(polled, Polled::NoRoom | Polled::Wait(_)), "a batch without room");
+            assert!(
+                matches!(polled, Polled::Backpressure | Polled::Wait(_)),
+                "a batch without room"
+            );
             assert_eq!(rig.grant.used(), 0);
             pause(&mut rig);
         }
@@ -261,7 +264,10 @@ fn a_source_without_memory_waits_for_it() {
         let all = rig.grant.try_take(rig.grant.bytes_max()).unwrap();
         for _ in 0..20 {
             let polled = rig.poll(&mut *source);
-            assert!(matches!(polled, Polled::NoRoom | Polled::Wait(_)), "a batch without memory");
+            assert!(
+                matches!(polled, Polled::Backpressure | Polled::Wait(_)),
+                "a batch without memory"
+            );
             assert_eq!(rig.grant.used(), rig.grant.bytes_max());
             pause(&mut rig);
         }

@@ -22,7 +22,7 @@ struct Answer<'a> {
     total: usize,
     /// The files with most lag, that with the most first.
     files: Vec<Row<'a>>,
-    troubles: Vec<Trouble<'a>>,
+    unreadable: Vec<LastError<'a>>,
     /// Deleted files that sources hold because they are not delivered.
     held: Vec<HeldBySource<'a>>,
 }
@@ -53,7 +53,7 @@ struct Row<'a> {
 
 /// Why a source cannot read something.
 #[derive(Serialize)]
-struct Trouble<'a> {
+struct LastError<'a> {
     source: &'a str,
     /// A path or a pattern.
     path: &'a str,
@@ -91,12 +91,12 @@ pub fn answer(snapshot: &Snapshot, query: &str) -> Reply {
     let total = files.len();
     files.sort_by_key(|row| (Reverse(row.file.lag_bytes), row.source, row.file.path.as_str()));
     files.truncate(limit);
-    let troubles = sources.iter().flat_map(|source| {
-        let list = source.troubles.iter();
-        list.map(|(path, reason)| Trouble { source: &source.id, path, reason })
+    let unreadable = sources.iter().flat_map(|source| {
+        let list = source.unreadable.iter();
+        list.map(|(path, reason)| LastError { source: &source.id, path, reason })
     });
     let held = held(sources.iter().copied());
-    as_json(StatusCode::OK, &Answer { total, files, troubles: troubles.collect(), held })
+    as_json(StatusCode::OK, &Answer { total, files, unreadable: unreadable.collect(), held })
 }
 
 /// A counter of a source: its name, what it is, and how it is read.
@@ -129,8 +129,8 @@ const OF_SOURCE: [OfSource; 7] = [
     ("millstream_source_series", "Series that a source of points holds.", |source| {
         source.counters.series.map(|series| series as f64)
     }),
-    ("millstream_source_troubles", "Paths and patterns that cannot be read.", |source| {
-        Some(source.troubles.len() as f64)
+    ("millstream_source_unreadable", "Paths and patterns that cannot be read.", |source| {
+        Some(source.unreadable.len() as f64)
     }),
     (
         "millstream_held_files",

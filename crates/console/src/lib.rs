@@ -23,7 +23,7 @@ mod token;
 
 pub use config::ConfigState;
 pub use process::ProcessStats;
-pub use prometheus::{own_metrics, prometheus};
+pub use prometheus::{internal_metrics, prometheus};
 pub use routes::TakeSnapshot;
 
 use listener::{Listener, Service};

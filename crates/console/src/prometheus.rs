@@ -5,7 +5,7 @@ use crate::files;
 use crate::process::ProcessStats;
 use crate::routes::TakeSnapshot;
 use millstream_model::snapshot::{CheckpointSnapshot, ComponentSnapshot, SinkProgress, Snapshot};
-use millstream_model::{CountersSnapshot, OwnMetric, OwnMetrics};
+use millstream_model::{CountersSnapshot, InternalMetric, InternalMetrics};
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Write};
 use std::sync::Arc;
@@ -50,12 +50,12 @@ pub fn prometheus(
 }
 
 /// The same metrics, one after the other, as they are whenever they are asked for.
-pub fn own_metrics(
+pub fn internal_metrics(
     snapshot: Arc<TakeSnapshot>,
     version: &'static str,
     config: Arc<ConfigState>,
-) -> OwnMetrics {
-    OwnMetrics::new(move |each| {
+) -> InternalMetrics {
+    InternalMetrics::new(move |each| {
         let out = Out::Each { each, is_counter: false };
         write(&mut Text(out), &snapshot(), &ProcessStats::read(), version, &config);
     })
@@ -231,7 +231,7 @@ enum Out<'a> {
     /// As text.
     Text(&'a mut String),
     /// One after the other; whether those of the present family count.
-    Each { each: &'a mut dyn FnMut(&OwnMetric<'_>), is_counter: bool },
+    Each { each: &'a mut dyn FnMut(&InternalMetric<'_>), is_counter: bool },
 }
 
 impl Text<'_> {
@@ -252,7 +252,7 @@ impl Text<'_> {
             Out::Each { each, is_counter } => {
                 // As it is shown, so that both say the same.
                 let value = value.to_string().parse().unwrap_or(f64::NAN);
-                return each(&OwnMetric { name, labels, is_counter: *is_counter, value });
+                return each(&InternalMetric { name, labels, is_counter: *is_counter, value });
             }
         };
         text.push_str(name);
@@ -356,7 +356,7 @@ mod tests {
         let text = prometheus(&snapshot, &ProcessStats::default(), "1.2.3", &config);
         let mut each = Vec::new();
         let mut put =
-            |metric: &OwnMetric<'_>| each.push((metric.name.to_owned(), metric.labels.len()));
+            |metric: &InternalMetric<'_>| each.push((metric.name.to_owned(), metric.labels.len()));
         let out = Out::Each { each: &mut put, is_counter: false };
         write(&mut Text(out), &snapshot, &ProcessStats::default(), "1.2.3", &config);
         let shown = text.lines().filter(|line| !line.starts_with('#'));

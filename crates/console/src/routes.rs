@@ -67,7 +67,7 @@ struct Readiness<'a> {
 #[derive(Serialize)]
 struct CheckpointState {
     /// What cannot be kept, and why; `null` if all can.
-    trouble: Option<String>,
+    error: Option<String>,
     /// Seconds since the last commit that went well.
     committed_seconds: f64,
     /// Age of the oldest change that is not committed, in seconds; 0 when nothing waits.
@@ -76,9 +76,9 @@ struct CheckpointState {
 
 impl CheckpointState {
     fn of(
-        CheckpointSnapshot { trouble, committed_seconds, age_seconds, .. }: CheckpointSnapshot,
+        CheckpointSnapshot { error, committed_seconds, age_seconds, .. }: CheckpointSnapshot,
     ) -> Self {
-        CheckpointState { trouble, committed_seconds, age_seconds }
+        CheckpointState { error, committed_seconds, age_seconds }
     }
 }
 
@@ -86,7 +86,7 @@ impl CheckpointState {
 struct SinkState {
     id: String,
     /// Why it does not get on; `null` if it does.
-    trouble: Option<String>,
+    error: Option<String>,
 }
 
 impl Router {
@@ -119,8 +119,7 @@ impl Router {
         let snapshot = (self.snapshot)();
         let checkpoints = CheckpointState::of(snapshot.checkpoints);
         let sinks = snapshot.components.iter().filter(|component| component.kind == "sink");
-        let sinks =
-            sinks.map(|sink| SinkState { id: sink.id.clone(), trouble: sink.trouble.clone() });
+        let sinks = sinks.map(|sink| SinkState { id: sink.id.clone(), error: sink.error.clone() });
         let sinks = sinks.collect();
         let held = files::held(&snapshot.components);
         let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };

@@ -57,7 +57,7 @@ fn files_are_sorted_by_lag_chosen_by_source_and_counted() {
     assert!(lags.iter().copied().eq((0..FILES).rev()), "{lags:?}");
     let first = serde_json::json!({
         "source": "app", "file_id": "0000000000000077", "name": "/var/log/a \"b\".log",
-        "path": "/var/log/a \"b\".log.1", "standing": "active", "held_by": null, "position": 1000, "size": 1119,
+        "path": "/var/log/a \"b\".log.1", "status": "active", "held_by": null, "position": 1000, "size": 1119,
         "checkpoints": { "copy": 1119, "out": 1000 }, "lag_bytes": 119,
         "newest_log_time": "2026-11-21T20:29:46.123Z", "log_delay_seconds": 2.5,
         "rate_bytes_per_second": 512.0, "disorder_events": 0, "slice_errors": 0, "rotations": 1,
@@ -67,8 +67,8 @@ fn files_are_sorted_by_lag_chosen_by_source_and_counted() {
     let held =
         serde_json::json!([{"source": "app", "files": 2, "bytes": 8192, "bytes_max": 1 << 20}]);
     assert_eq!(all["held"], held);
-    let trouble = serde_json::json!([{"source": "app", "path": "/var/log/*.txt", "reason": "matches no file"}]);
-    assert_eq!(all["troubles"], trouble);
+    let error = serde_json::json!([{"source": "app", "path": "/var/log/*.txt", "reason": "matches no file"}]);
+    assert_eq!(all["unreadable"], error);
     let few = ask("?source=app&limit=2").json();
     assert_eq!((few["total"].as_u64(), few["files"].as_array().unwrap().len()), (Some(FILES), 2));
     assert_eq!((ask("?source=none").status, ask("?source=out").status), (404, 404));
@@ -80,7 +80,7 @@ fn files_are_sorted_by_lag_chosen_by_source_and_counted() {
     let snapshot = fixture.ask("/api/snapshot", &[&fixture.bearer()]).json();
     let source = &snapshot["components"][0];
     assert_eq!((source.get("files"), source["rotations"].as_u64()), (None, Some(7)));
-    assert_eq!(source["troubles"], serde_json::json!({ "/var/log/*.txt": "matches no file" }));
+    assert_eq!(source["unreadable"], serde_json::json!({ "/var/log/*.txt": "matches no file" }));
 }
 
 fn lag_of(file: &serde_json::Value) -> u64 {
@@ -166,9 +166,9 @@ fn ready_follows_the_agent_and_names_troubled_sinks() {
     let after = fixture.ask("/ready", &[]);
     assert_eq!((after.status, after.json()["ready"].as_bool()), (200, Some(true)));
     let sinks = after.json()["sinks"].clone();
-    let trouble = "disk \"full\"\nthe second line";
+    let error = "disk \"full\"\nthe second line";
     let expected =
-        serde_json::json!([{"id": "out", "trouble": null}, {"id": "copy", "trouble": trouble}]);
+        serde_json::json!([{"id": "out", "error": null}, {"id": "copy", "error": error}]);
     assert_eq!(sinks, expected);
 }
 
@@ -178,7 +178,7 @@ fn ready_says_that_checkpoints_cannot_be_committed_and_since_when() {
     fixture.ready.store(true, Ordering::Release);
     let reply = fixture.ask("/ready", &[]);
     let expected = serde_json::json!({
-        "trouble": "checkpoints cannot be committed: disk full", "committed_seconds": 12.5, "age_seconds": 12.5
+        "error": "checkpoints cannot be committed: disk full", "committed_seconds": 12.5, "age_seconds": 12.5
     });
     assert_eq!((reply.status, &reply.json()["checkpoints"]), (200, &expected));
 }

@@ -144,7 +144,7 @@ fn sources_say_what_was_counted_of_their_files() {
         ("rotations_total", 7.0),
         ("truncations_total", 8.0),
         ("files", FILES as f64),
-        ("troubles", 1.0),
+        ("unreadable", 1.0),
         ("log_delay_seconds", 2.5),
     ];
     for (name, value) in expected {

@@ -1,6 +1,6 @@
 //! Records that are too large, topics that are not there, a broker that goes away.
 
-use super::{PATIENCE, config, finish, numbered, start, texts, wait_for_trouble, write};
+use super::{PATIENCE, config, finish, numbered, start, texts, wait_for_error, write};
 use crate::support::{Agent, folder, wait_until};
 use millstream_testkit_servers::kafka::{Kafka, KafkaOptions};
 use std::fs::OpenOptions;
@@ -62,7 +62,7 @@ fn a_topic_that_is_not_there_is_waited_for() {
     let (dir, kafka) = (folder(), Kafka::shared());
     write(dir.path(), "a.log", numbered(1000));
     let agent = start(dir.path(), &config(&kafka.bootstrap(), "late", "encoding: { codec: text }"));
-    wait_for_trouble(&agent, "topic late");
+    wait_for_error(&agent, "topic late");
     kafka.create_topic("late", 1);
     let agent = finish(agent);
     assert!(texts(&kafka.read("late")).iter().copied().eq(numbered(1000)));
@@ -80,8 +80,8 @@ fn a_broker_that_is_down_at_the_start_is_waited_for() {
     kafka.stop();
     write(dir.path(), "a.log", numbered(1000));
     let agent = start(dir.path(), &config(&kafka.bootstrap(), "down", "encoding: { codec: text }"));
-    wait_for_trouble(&agent, "cannot reach kafka");
-    wait_for_trouble(&agent, "refused");
+    wait_for_error(&agent, "cannot reach kafka");
+    wait_for_error(&agent, "refused");
     kafka.restart();
     finish(agent);
     assert!(texts(&kafka.read("down")).iter().copied().eq(numbered(1000)));
@@ -96,7 +96,7 @@ fn a_stop_does_not_wait_for_a_broker_that_is_away() {
     let config = "shutdown_timeout: 2s\n".to_owned()
         + &config(&kafka.bootstrap(), "down", "encoding: { codec: text }");
     let mut agent = Agent::start(dir.path(), &config, &[]);
-    wait_for_trouble(&agent, "cannot reach kafka");
+    wait_for_error(&agent, "cannot reach kafka");
     let begun = std::time::Instant::now();
     assert!(!agent.stop().success(), "what is not delivered is said");
     assert!(begun.elapsed().as_secs() < 8, "{:?}", begun.elapsed());
@@ -118,7 +118,7 @@ fn a_topic_that_is_deleted_midway_costs_nothing_but_itself() {
     wait_until("the first lines", PATIENCE, || kafka.count("gone") == 1000);
     kafka.delete_topic("gone");
     append(dir.path(), "a.log", "after the deletion\n");
-    wait_for_trouble(&agent, "topic gone");
+    wait_for_error(&agent, "topic gone");
     kafka.create_topic("gone", 1);
     wait_until("the line in the new topic", PATIENCE * 2, || {
         texts(&kafka.read("gone")).contains(&"after the deletion")

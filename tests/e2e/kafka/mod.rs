@@ -48,18 +48,17 @@ fn finish(mut agent: Agent) -> Agent {
 }
 
 /// Waits until `/ready` says that the sink's trouble contains `text`.
-fn wait_for_trouble(agent: &Agent, text: &str) {
+fn wait_for_error(agent: &Agent, text: &str) {
     let mut last = String::new();
     let says = || {
         last = agent.get("/ready").unwrap_or_default();
-        let trouble = serde_json::from_str::<Value>(&last).ok();
-        let trouble =
-            trouble.and_then(|ready| ready["sinks"][0]["trouble"].as_str().map(str::to_owned));
-        trouble.is_some_and(|trouble| trouble.to_lowercase().contains(text))
+        let error = serde_json::from_str::<Value>(&last).ok();
+        let error = error.and_then(|ready| ready["sinks"][0]["error"].as_str().map(str::to_owned));
+        error.is_some_and(|error| error.to_lowercase().contains(text))
     };
     let found =
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| wait_until(text, PATIENCE, says)));
-    assert!(found.is_ok(), "no trouble with {text:?}; last: {last}\n{}", agent.log());
+    assert!(found.is_ok(), "no error with {text:?}; last: {last}\n{}", agent.log());
 }
 
 fn texts(records: &[Record]) -> Vec<&str> {

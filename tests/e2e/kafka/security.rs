@@ -1,6 +1,6 @@
 //! TLS, logins and rights: what works, and what the agent says where it does not.
 
-use super::{PATIENCE, config, finish, numbered, start, texts, wait_for_trouble, write};
+use super::{PATIENCE, config, finish, numbered, start, texts, wait_for_error, write};
 use crate::support::{Agent, folder, wait_until};
 use millstream_testkit_servers::kafka::{Kafka, KafkaOptions, Listener};
 use std::path::Path;
@@ -95,14 +95,14 @@ fn wrong_certificates_and_logins_are_said(kafka: &Kafka) {
         ("cannot reach kafka", login.clone(), Listener::SaslSsl),
     ];
     // All at once: each takes seconds to be sure.
-    let agents = cases.map(|(trouble, options, listener)| {
+    let agents = cases.map(|(error, options, listener)| {
         let dir = folder();
         write(dir.path(), "a.log", numbered(10));
         let config = config(&kafka.address(listener), "nobody", &options);
-        (trouble, Agent::start(dir.path(), &config, &[]), dir)
+        (error, Agent::start(dir.path(), &config, &[]), dir)
     });
-    for (trouble, mut agent, _dir) in agents {
-        wait_for_trouble(&agent, trouble);
+    for (error, mut agent, _dir) in agents {
+        wait_for_error(&agent, error);
         agent.kill();
         assert!(!agent.log().contains("wrong-password") && !agent.log().contains(Kafka::PASSWORD));
     }
@@ -133,7 +133,7 @@ fn a_login_that_expires_is_waited_for(kafka: &Kafka) {
         more_lines.as_bytes(),
     )
     .unwrap();
-    wait_for_trouble(&agent, "authentication");
+    wait_for_error(&agent, "authentication");
     login(&["--add-config", &format!("SCRAM-SHA-256=[password={}]", Kafka::PASSWORD)]);
     wait_until("the other lines", PATIENCE, || kafka.count("expires") == 700);
     assert!(agent.stop().success());
@@ -155,7 +155,7 @@ fn a_right_that_is_missing_is_waited_for() {
     let more = format!("encoding: {{ codec: text }}, {}", sasl("PLAIN", Kafka::PASSWORD));
     let agent =
         start(dir.path(), &config(&kafka.address(Listener::SaslPlaintext), "closed", &more));
-    wait_for_trouble(&agent, "authorization failed");
+    wait_for_error(&agent, "authorization failed");
     kafka.allow("All", "closed");
     finish(agent);
     assert!(texts(&kafka.read("closed")).iter().copied().eq(numbered(500)));
@@ -166,7 +166,7 @@ fn a_certificate_that_cannot_be_read_is_said() {
     let dir = folder();
     write(dir.path(), "a.log", numbered(1));
     let agent = start(dir.path(), &config("127.0.0.1:1", "t", "tls: { ca_file: /nowhere/ca.pem }"));
-    wait_for_trouble(&agent, "ssl.ca.location");
+    wait_for_error(&agent, "ssl.ca.location");
 }
 
 #[test]

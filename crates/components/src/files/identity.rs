@@ -259,7 +259,7 @@ impl Descriptor {
         Ok(covered
             && self.head.agrees(content)?
             && self.mark.agrees(content)?
-            && reaches(content, checkpoint)?)
+            && note_end(content, checkpoint)?)
     }
 }
 
@@ -297,7 +297,7 @@ pub fn forget(gone: &[u64], store: &dyn OriginStore, source: &str) {
 }
 
 /// Whether there are at least `bytes` of it. Sizes are not asked: on network file systems they lag.
-fn reaches(content: &mut Content, bytes: u64) -> io::Result<bool> {
+fn note_end(content: &mut Content, bytes: u64) -> io::Result<bool> {
     Ok(bytes == 0 || content.read_at(&mut [0], bytes - 1)? == 1)
 }
 

@@ -308,8 +308,8 @@ impl PointOptions {
         let idle_max = self.expire.0.as_secs().div_ceil(period.as_secs()).min(u64::from(u32::MAX));
         let store = Store::new(self.receivers, idle_max as u32, seed);
         let metric_emitter = MetricEmitter::new(&open).map_err(BuildError)?;
-        open.counters.may_drop(&["kernel", "truncated"]);
-        open.counters.holds_series(0);
+        open.counters.register_drop_reasons(&["kernel", "truncated"]);
+        open.counters.set_series(0);
         let receiving = receiver
             .start(&open.info.id, handlers)
             .map_err(|error| BuildError(error.to_string()))?;

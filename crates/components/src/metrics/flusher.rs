@@ -265,14 +265,14 @@ impl Flusher {
             );
         }
         cx.counters.busy(now.cpu.saturating_sub(before.cpu));
-        if let Some(trouble) = now.trouble.filter(|_| now.troubles > before.troubles) {
+        if let Some(trouble) = now.trouble.filter(|_| now.unreadable > before.unreadable) {
             log::warn!("source {}: {trouble}", cx.info.id);
         }
     }
 
     /// Gives out events and service checks, if there are any and there is room.
     fn give_log_events(&mut self, cx: &SourceCx<'_>) -> Option<Polled> {
-        if !cx.sinks.is_subset(cx.room) {
+        if !cx.sinks.is_subset(cx.ready) {
             return None;
         }
         // Those of a receiver stay there until there is room, and there their number is bounded.
@@ -296,14 +296,14 @@ impl Flusher {
 
     /// Gives out the next events of the period.
     fn drain(&mut self, cx: &SourceCx<'_>) -> Polled {
-        if !cx.sinks.is_subset(cx.room) {
-            return Polled::NoRoom;
+        if !cx.sinks.is_subset(cx.ready) {
+            return Polled::Backpressure;
         }
         let Stage::Draining(drain, rest) = &mut self.stage else {
             return Polled::Wait(Duration::ZERO);
         };
         let bytes = rest.as_ref().map_or(BLOCK_BYTES, |rest| rest.bytes().max(BLOCK_BYTES));
-        let Some((block, permit)) = cx.block(bytes) else { return Polled::NoRoom };
+        let Some((block, permit)) = cx.block(bytes) else { return Polled::Backpressure };
         let mut rows = MetricRows::new(block, self.period);
         if rows.rest(rest).is_continue()
             && let Progress::Done(counts) = drain.step(&mut self.store, STEP_SERIES, |reading| {
@@ -322,7 +322,7 @@ impl Flusher {
 impl Flusher {
     /// All of the period is given out.
     fn end_period(&mut self, counts: &Counts, counters: &Counters) {
-        counters.holds_series(self.store.len() as u64);
+        counters.set_series(self.store.len() as u64);
         count(counts, counters);
         self.stage = Stage::Collecting;
         if self.ending == Ending::Last {
@@ -402,7 +402,7 @@ impl Source for Flusher {
             Polled::Wait(_) | Polled::Ended if self.has_log_events() && was_log_events => {
                 Polled::Wait(Duration::ZERO)
             }
-            Polled::Wait(_) | Polled::Ended if self.has_log_events() => Polled::NoRoom,
+            Polled::Wait(_) | Polled::Ended if self.has_log_events() => Polled::Backpressure,
             polled => polled,
         }
     }

@@ -74,8 +74,8 @@ impl<N: AsRef<str>> Numbers<N> {
         if !left.is_zero() && !cx.until_eof {
             return Err(Polled::Wait(left));
         }
-        if !cx.sinks.is_subset(cx.room) {
-            return Err(Polled::NoRoom);
+        if !cx.sinks.is_subset(cx.ready) {
+            return Err(Polled::Backpressure);
         }
         self.has_ended = cx.until_eof;
         Ok(periods.end(cx.now))
@@ -83,10 +83,10 @@ impl<N: AsRef<str>> Numbers<N> {
 
     /// Gives out as many as fit into a batch, if every sink has room.
     fn give(&mut self, cx: &SourceCx<'_>) -> Polled {
-        if !cx.sinks.is_subset(cx.room) {
-            return Polled::NoRoom;
+        if !cx.sinks.is_subset(cx.ready) {
+            return Polled::Backpressure;
         }
-        let Some((block, permit)) = cx.block(BLOCK_BYTES) else { return Polled::NoRoom };
+        let Some((block, permit)) = cx.block(BLOCK_BYTES) else { return Polled::Backpressure };
         let mut rows = MetricRows::new(block, self.period);
         while let Some(next) = self.waiting.front() {
             let temporality =

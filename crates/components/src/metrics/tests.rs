@@ -58,7 +58,7 @@ impl Bench {
     /// Polls until the period is over and waits for room.
     fn wait_for_room(&mut self) {
         let begun = Instant::now();
-        while !matches!(self.rig.poll(&mut *self.source), Polled::NoRoom) {
+        while !matches!(self.rig.poll(&mut *self.source), Polled::Backpressure) {
             assert!(begun.elapsed() < LIMIT, "the period does not end");
             self.rig.wait_for_wake(Duration::from_millis(1));
         }
@@ -144,16 +144,16 @@ fn a_period_that_cannot_be_delivered_becomes_part_of_the_next() {
     bench.flush();
     bench.send(&["a:1|c"], 1);
     bench.rig.advance(10 * S);
-    bench.rig.room = SinkSet::EMPTY;
+    bench.rig.ready = SinkSet::EMPTY;
     // The sink has no room: what came with the period waits, and what comes is taken on.
     bench.wait_for_room();
     bench.send(&["a:2|c"], 1);
     bench.rig.advance(12 * S);
-    assert!(matches!(bench.rig.poll(&mut *bench.source), Polled::NoRoom));
+    assert!(matches!(bench.rig.poll(&mut *bench.source), Polled::Backpressure));
     assert_eq!(bench.rig.counters.snapshot().errors.get("flush_late"), Some(&1));
     bench.rig.advance(13 * S);
-    assert!(matches!(bench.rig.poll(&mut *bench.source), Polled::NoRoom));
-    bench.rig.room = bench.rig.all();
+    assert!(matches!(bench.rig.poll(&mut *bench.source), Polled::Backpressure));
+    bench.rig.ready = bench.rig.all();
     // The one that waited, and all the time since as one.
     assert_eq!(bench.flush(), texts(&[("a {} 1", "10"), ("a {} 2", "25")]));
     assert_eq!(bench.rig.counters.snapshot().errors.get("flush_late"), Some(&1));
@@ -254,7 +254,7 @@ fn a_source_that_goes_before_all_is_out_says_so() {
     let mut bench = Bench::new("");
     bench.send(&["a:1|c"], 1);
     bench.source.close(true);
-    bench.rig.room = SinkSet::EMPTY;
+    bench.rig.ready = SinkSet::EMPTY;
     bench.wait_for_room();
     assert_eq!(said_at_the_end_of(bench), lost);
     // All is out.
@@ -273,11 +273,11 @@ fn the_last_period_is_not_late_however_long_it_takes_to_go() {
     let mut bench = Bench::new("");
     bench.send(&["a:1|c"], 1);
     bench.source.close(true);
-    bench.rig.room = SinkSet::EMPTY;
+    bench.rig.ready = SinkSet::EMPTY;
     bench.wait_for_room();
     bench.rig.advance(25 * S);
-    assert!(matches!(bench.rig.poll(&mut *bench.source), Polled::NoRoom));
-    bench.rig.room = bench.rig.all();
+    assert!(matches!(bench.rig.poll(&mut *bench.source), Polled::Backpressure));
+    bench.rig.ready = bench.rig.all();
     assert_eq!(bench.flush().into_keys().collect::<Vec<_>>(), ["a {} 1"]);
     assert_eq!(bench.rig.counters.snapshot().errors.get("flush_late"), None);
 }

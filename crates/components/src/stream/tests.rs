@@ -56,11 +56,11 @@ impl Run {
 fn without_room_nothing_is_taken() {
     let mut run = Run::new(100, LongLine::Truncate);
     run.stream.0.push(b"a\nb\n".to_vec());
-    run.rig.room = millstream_model::SinkSet::EMPTY;
-    assert!(matches!(run.rig.poll(&mut run.stream), Polled::NoRoom));
-    run.rig.room = run.rig.all();
+    run.rig.ready = millstream_model::SinkSet::EMPTY;
+    assert!(matches!(run.rig.poll(&mut run.stream), Polled::Backpressure));
+    run.rig.ready = run.rig.all();
     let all = run.rig.grant.try_take(run.rig.grant.bytes_max());
-    assert!(matches!(run.rig.poll(&mut run.stream), Polled::NoRoom));
+    assert!(matches!(run.rig.poll(&mut run.stream), Polled::Backpressure));
     drop(all);
     assert!(!run.drain());
     assert_eq!(run.got, [(0, b"a".to_vec()), (2, b"b".to_vec())]);

@@ -145,18 +145,18 @@ pub fn snapshot() -> Snapshot {
         OriginTotals { disorder: 5, misfits: 6, rotations: 7, truncations: 8, long_lines: 9 };
     let source = ComponentSnapshot {
         sinks: vec![lag("out", 4096), lag("copy", 0)],
-        troubles: [("/var/log/*.txt".to_owned(), "matches no file".to_owned())].into(),
+        unreadable: [("/var/log/*.txt".to_owned(), "matches no file".to_owned())].into(),
         totals: Some(totals),
         log_delay_seconds: Some(2.5),
         files: files(),
         ..part("app", "file", "source")
     };
     let out = ComponentSnapshot { buffer_bytes: Some(512), ..part("out", "file", "sink") };
-    let trouble = Some("disk \"full\"\nthe second line".to_owned());
+    let error = Some("disk \"full\"\nthe second line".to_owned());
     let copy =
-        ComponentSnapshot { buffer_bytes: Some(0), trouble, ..part("copy", "blackhole", "sink") };
+        ComponentSnapshot { buffer_bytes: Some(0), error, ..part("copy", "blackhole", "sink") };
     let checkpoints = CheckpointSnapshot {
-        trouble: Some("checkpoints cannot be committed: disk full".to_owned()),
+        error: Some("checkpoints cannot be committed: disk full".to_owned()),
         committed_seconds: 12.5,
         age_seconds: 12.5,
         errors: [("commit", 12), ("keep", 0)].into(),
@@ -183,7 +183,7 @@ fn files() -> Vec<FileSnapshot> {
         file_id: format!("{n:016x}"),
         name: "/var/log/a \"b\".log".to_owned(),
         path: "/var/log/a \"b\".log.1".to_owned(),
-        standing: "active",
+        status: "active",
         position: 1000,
         size: 1000 + n,
         checkpoints: [("out".to_owned(), 1000), ("copy".to_owned(), 1000 + n)].into(),

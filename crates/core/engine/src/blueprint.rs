@@ -18,8 +18,8 @@ pub(crate) use kept::{IsKept, SinkPlaces};
 use memory::{chain_expansion, check_states, grant_bytes, spare_state_bytes};
 use millstream_model::limits::SINKS_MAX;
 use millstream_model::{
-    BlockPool, BuildError, Grant, Kind, Ledger, Now, OwnMetrics, Sink, SinkSet, Source, SourceInfo,
-    SourceOpen, Transform,
+    BlockPool, BuildError, Grant, InternalMetrics, Kind, Ledger, Now, Sink, SinkSet, Source,
+    SourceInfo, SourceOpen, Transform,
 };
 use millstream_store::Store;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -64,7 +64,7 @@ pub struct Settings {
     /// Where wall-clock time comes from.
     pub clock: Clock,
     /// The metrics of the agent that the engine is in, for sources that give them out.
-    pub own_metrics: OwnMetrics,
+    pub internal_metrics: InternalMetrics,
 }
 
 /// An output of a component: its id, and 0 for the main output or the index of a side output.
@@ -153,7 +153,7 @@ impl Blueprint {
         let grant = Grant::new(grant_bytes(settings));
         let scheduler = Arc::new(Scheduler::default());
         let for_room = Arc::downgrade(&scheduler);
-        grant.on_room(move || wake_for_room(&for_room));
+        grant.on_available(move || wake_for_room(&for_room));
         let core = Core {
             generation: 0,
             clock: settings.clock,
@@ -190,12 +190,12 @@ impl Blueprint {
         let graph = Graph::new(&self)?;
         let mut drivers = Vec::new();
         let share = old.grant.bytes_max() / (2 * self.sinks.len().max(1) as u64);
-        let own_metrics = &settings.own_metrics;
+        let internal_metrics = &settings.internal_metrics;
         let state_bytes = spare_state_bytes(&self.sinks, settings);
         let shared = Shared {
             state_bytes,
             old,
-            own_metrics,
+            internal_metrics,
             share,
             share_max: settings.sink_bytes_max,
             places,
@@ -238,7 +238,7 @@ fn ceiling(cpu: Option<f64>) -> Option<Arc<Mutex<CpuCeiling>>> {
 
 struct Shared<'a> {
     old: &'a Core,
-    own_metrics: &'a OwnMetrics,
+    internal_metrics: &'a InternalMetrics,
     /// Bytes for the state of a sink beyond what it needs.
     state_bytes: u64,
     /// Bytes there are for what waits in front of one sink.
@@ -268,7 +268,7 @@ fn nodes(
     for part in graph.order.iter().filter_map(|i| parts[*i].take()) {
         let outputs = graph.outputs(&part.id);
         nodes.push(match shared.kept_node(Kind::Transform, &part.id) {
-            Some(kept) => Node { outputs, reach: SinkSet::EMPTY, ..kept },
+            Some(kept) => Node { outputs, downstream: SinkSet::EMPTY, ..kept },
             None => shared.with_counters(transform_node(outputs, part)?),
         });
     }
@@ -276,8 +276,9 @@ fn nodes(
         nodes.push(sink_node(index, part, shared, drivers));
     }
     for index in (0..nodes.len()).rev() {
-        let behind = nodes[index].outputs.iter().flatten().map(|reader| nodes[*reader].reach);
-        nodes[index].reach = behind.fold(nodes[index].reach, |all, reach| all | reach);
+        let behind = nodes[index].outputs.iter().flatten().map(|reader| nodes[*reader].downstream);
+        nodes[index].downstream =
+            behind.fold(nodes[index].downstream, |all, downstream| all | downstream);
     }
     Ok(nodes)
 }
@@ -298,7 +299,7 @@ fn transform_node(outputs: Vec<Vec<usize>>, part: TransformPart) -> Result<Node,
         type_name: part.type_name,
         kind: Kind::Transform,
         op,
-        reach: SinkSet::EMPTY,
+        downstream: SinkSet::EMPTY,
         counters: Arc::default(),
     })
 }
@@ -341,7 +342,7 @@ fn sink_node(
         kind: Kind::Sink,
         op: Op::Sink(SinkSlot::new(place, part.sink, lanes, (share, part.buffer))),
         outputs: Vec::new(),
-        reach: SinkSet::one(place),
+        downstream: SinkSet::one(place),
         counters,
     }
 }
@@ -363,13 +364,13 @@ fn source_slot(
     shared: &Shared<'_>,
 ) -> Result<SourceSlot, EngineError> {
     let roots = graph.of(&part.info.id, 0);
-    let reach = roots.iter().fold(SinkSet::EMPTY, |all, node| all | nodes[*node].reach);
-    let (cuts, expansion) = (cuts(&roots, nodes), chain_expansion(reach, nodes));
+    let downstream = roots.iter().fold(SinkSet::EMPTY, |all, node| all | nodes[*node].downstream);
+    let (cuts, expansion) = (cuts(&roots, nodes), chain_expansion(downstream, nodes));
     if let Some(kept) = shared.kept_source(&part.info.id) {
-        return Ok(kept.rewired(part.pace, roots, cuts, reach, expansion));
+        return Ok(kept.rewired(part.pace, roots, cuts, downstream, expansion));
     }
     let place = Arc::new(AtomicUsize::new(index));
-    let open = source_open(&place, (part.info, part.type_name), reach, nodes, shared);
+    let open = source_open(&place, (part.info, part.type_name), downstream, nodes, shared);
     let failed = |error| EngineError(format!("source {}: {error}", open.info.id));
     let source = (part.open)(open.clone()).map_err(failed)?;
     Ok(SourceSlot {
@@ -386,10 +387,10 @@ fn source_slot(
         source: Arc::new(Mutex::new(source)),
         place,
         roots,
-        reach,
+        downstream,
         ledger: open.ledger,
         counters: open.counters,
-        troubles: open.troubles,
+        unreadable: open.unreadable,
         release: Mutex::new(Release::default()),
     })
 }
@@ -399,10 +400,12 @@ pub(crate) fn rate(pace: Pace) -> Option<Arc<Mutex<Rate>>> {
     pace.rate_limit.map(|rate| Arc::new(Mutex::new(Rate::new(rate))))
 }
 
-/// The sinks in `reach` with their ids.
-pub(crate) fn sinks_of(reach: SinkSet, nodes: &[Node]) -> Vec<(usize, String)> {
+/// The sinks in `downstream` with their ids.
+pub(crate) fn sinks_of(downstream: SinkSet, nodes: &[Node]) -> Vec<(usize, String)> {
     let sink = |node: &Node| match &node.op {
-        Op::Sink(slot) if reach.contains(slot.index) => Some((slot.index, node.id.to_string())),
+        Op::Sink(slot) if downstream.contains(slot.index) => {
+            Some((slot.index, node.id.to_string()))
+        }
         _ => None,
     };
     nodes.iter().filter_map(sink).collect()
@@ -412,7 +415,7 @@ pub(crate) fn sinks_of(reach: SinkSet, nodes: &[Node]) -> Vec<(usize, String)> {
 fn source_open(
     place: &Arc<AtomicUsize>,
     (info, type_name): (SourceInfo, &'static str),
-    reach: SinkSet,
+    downstream: SinkSet,
     nodes: &[Node],
     shared: &Shared<'_>,
 ) -> SourceOpen {
@@ -420,15 +423,15 @@ fn source_open(
     let wake_again = wake.clone();
     ledger.on_reread(move || wake_again());
     SourceOpen {
-        sinks: sinks_of(reach, nodes),
+        sinks: sinks_of(downstream, nodes),
         store: shared.old.store.of_source(&info.id),
         held_dir: shared.old.store.held_dir(&info.id),
         counters: shared.counters(Kind::Source, &info.id, type_name),
         info: Arc::new(info),
         ledger,
-        troubles: Arc::default(),
+        unreadable: Arc::default(),
         wake,
-        own_metrics: shared.own_metrics.clone(),
+        internal_metrics: shared.internal_metrics.clone(),
         until_eof: shared.old.until_eof,
     }
 }

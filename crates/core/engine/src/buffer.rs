@@ -32,7 +32,7 @@ impl Buffer {
     /// Says from the start what it may drop.
     pub(crate) fn announce(self, counters: &Counters) {
         if self.when_full != WhenFull::Block {
-            counters.may_drop(&["buffer_full"]);
+            counters.register_drop_reasons(&["buffer_full"]);
         }
     }
 

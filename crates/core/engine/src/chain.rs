@@ -103,7 +103,7 @@ impl Worker {
         made: &mut Made,
     ) {
         let node = &core.nodes[index];
-        if (batch.sinks & node.reach).is_empty() || batch.events() == 0 {
+        if (batch.sinks & node.downstream).is_empty() || batch.events() == 0 {
             return;
         }
         match &node.op {

@@ -12,7 +12,7 @@ use crate::stage::{OffloadQueue, SerialStage};
 use crate::ticket::Ticket;
 use millstream_model::{
     BlockPool, Counters, Grant, Kind, Ledger, Map, Now, Offload, Polled, Sink, SinkSet, Source,
-    SourceCx, SourceInfo, Troubles,
+    SourceCx, SourceInfo, Unreadable,
 };
 use millstream_store::Store;
 use std::collections::HashMap;
@@ -33,10 +33,10 @@ pub(crate) struct SourceSlot {
     pub roots: Vec<usize>,
     /// Serial and offload nodes its batches come through, in the order of the flow.
     pub cuts: Vec<usize>,
-    pub reach: SinkSet,
+    pub downstream: SinkSet,
     pub ledger: Arc<Ledger>,
     pub counters: Arc<Counters>,
-    pub troubles: Arc<Troubles>,
+    pub unreadable: Arc<Unreadable>,
     pub release: Mutex<Release>,
     /// Bytes its chain may make of one block.
     pub expansion: u64,
@@ -109,7 +109,7 @@ pub(crate) struct Node {
     pub op: Op,
     /// For each output, the nodes that read it.
     pub outputs: Vec<Vec<usize>>,
-    pub reach: SinkSet,
+    pub downstream: SinkSet,
     pub counters: Arc<Counters>,
 }
 
@@ -179,13 +179,13 @@ impl SinkSlot {
         self.queued() + self.unreleased.load(Ordering::Relaxed)
     }
 
-    /// How long the sink has had no room; `None` if it has room. One that drops always has.
+    /// How long the sink has had no capacity; `None` if it has some. One that drops always has.
     pub fn full_for(&self, now: Duration) -> Option<Duration> {
         let is_full = self.coming() >= self.share && self.buffer.when_full == WhenFull::Block;
         self.full_since.update(is_full, now)
     }
 
-    /// How long the sink has had no room for sources that can wait: what is queued would delay what
+    /// How long the sink has had no ready for sources that can wait: what is queued would delay what
     /// they read next, see [`Backlog`]. A buffer that was asked for is used to its end.
     pub fn behind_for(&self, now: Duration) -> Option<Duration> {
         let full = self.full_for(now);
@@ -273,7 +273,7 @@ impl Core {
         let (again, ticket) = match polled {
             Polled::Batch(batch, permit) => (Again::Now, Some(self.ticket(source, *batch, permit))),
             Polled::Wait(pause) => (Again::At(now.since_start + pause), None),
-            Polled::NoRoom => (Again::Room, None),
+            Polled::Backpressure => (Again::Room, None),
             Polled::Ended => (Again::Ended, None),
         };
         self.scheduler.polled(source, again, now.since_start);
@@ -283,13 +283,13 @@ impl Core {
     /// A panic in a source costs a pause, not the agent; what it was about to issue is read again.
     fn poll_guarded(&self, slot: &SourceSlot, now: Now) -> Polled {
         let poll = || {
-            let (room, stalled) = self.room(slot, now.since_start);
+            let (ready, blocked) = self.capacity(slot, now.since_start);
             let mut cx = SourceCx {
                 now,
                 info: &slot.info,
-                sinks: slot.reach,
-                room,
-                stalled,
+                sinks: slot.downstream,
+                ready,
+                blocked,
                 ledger: &slot.ledger,
                 counters: &slot.counters,
                 until_eof: self.until_eof,
@@ -306,22 +306,22 @@ impl Core {
         })
     }
 
-    /// The sinks of a source that have room, and those that have had none for too long.
-    fn room(&self, source: &SourceSlot, now: Duration) -> (SinkSet, SinkSet) {
-        let (mut room, mut stalled) = (SinkSet::EMPTY, SinkSet::EMPTY);
-        for (_, slot) in self.sinks().filter(|(_, slot)| source.reach.contains(slot.index)) {
+    /// The sinks of a source that have ready, and those that have had none for too long.
+    fn capacity(&self, source: &SourceSlot, now: Duration) -> (SinkSet, SinkSet) {
+        let (mut ready, mut blocked) = (SinkSet::EMPTY, SinkSet::EMPTY);
+        for (_, slot) in self.sinks().filter(|(_, slot)| source.downstream.contains(slot.index)) {
             let full = if source.can_wait { slot.behind_for(now) } else { slot.full_for(now) };
             match full {
-                None => room = room | SinkSet::one(slot.index),
+                None => ready = ready | SinkSet::one(slot.index),
                 // A sink that gets nothing away must not keep the end of a source from the others.
                 Some(full) if full >= DETACH_AFTER && self.scheduler.is_closing() => {
-                    room = room | SinkSet::one(slot.index);
+                    ready = ready | SinkSet::one(slot.index);
                 }
-                Some(full) if full >= DETACH_AFTER => stalled = stalled | SinkSet::one(slot.index),
+                Some(full) if full >= DETACH_AFTER => blocked = blocked | SinkSet::one(slot.index),
                 Some(_) => {}
             }
         }
-        (room, stalled)
+        (ready, blocked)
     }
 
     fn ticket(
@@ -394,9 +394,9 @@ impl Core {
             && self.sources.iter().all(|s| s.ledger.is_idle())
     }
 
-    /// How long a sink has had no room for some of its sources.
+    /// How long a sink has had no ready for some of its sources.
     pub fn blocked_for(&self, slot: &SinkSlot, now: Duration) -> Option<Duration> {
-        let waits = |source: &SourceSlot| source.can_wait && source.reach.contains(slot.index);
+        let waits = |source: &SourceSlot| source.can_wait && source.downstream.contains(slot.index);
         if self.sources.iter().any(waits) { slot.behind_for(now) } else { slot.full_for(now) }
     }
 
@@ -412,7 +412,7 @@ impl Core {
                     node.id,
                     FULL_AFTER.as_secs()
                 ),
-                (false, true) => log::info!("sink {}: its queue has room again", node.id),
+                (false, true) => log::info!("sink {}: its queue has capacity again", node.id),
                 _ => {}
             }
         }

@@ -31,7 +31,7 @@ pub(crate) struct LaneQueue {
     /// The endpoint was there once.
     started: AtomicBool,
     phase: watch::Sender<Phase>,
-    on_room: Box<dyn Fn() + Send + Sync>,
+    on_available: Box<dyn Fn() + Send + Sync>,
 }
 
 #[derive(Default)]
@@ -42,7 +42,7 @@ struct State {
     /// Payloads that were sent, without their bytes, until they are settled; oldest first.
     sent: VecDeque<Sent>,
     /// Why the last delivery failed, until one succeeds.
-    trouble: Option<Trouble>,
+    error: Option<LastError>,
 }
 
 /// A payload on its way.
@@ -51,14 +51,14 @@ struct Sent {
     since: Instant,
 }
 
-struct Trouble {
+struct LastError {
     text: String,
     said: Instant,
 }
 
 impl LaneQueue {
-    /// An empty queue that calls `on_room` whenever bytes leave it.
-    pub fn new(on_room: impl Fn() + Send + Sync + 'static) -> Arc<LaneQueue> {
+    /// An empty queue that calls `on_available` whenever bytes leave it.
+    pub fn new(on_available: impl Fn() + Send + Sync + 'static) -> Arc<LaneQueue> {
         Arc::new(LaneQueue {
             state: Mutex::default(),
             changed: Notify::new(),
@@ -69,7 +69,7 @@ impl LaneQueue {
             flushing: AtomicBool::new(false),
             started: AtomicBool::new(false),
             phase: watch::Sender::new(Phase::Runs),
-            on_room: Box::new(on_room),
+            on_available: Box::new(on_available),
         })
     }
 
@@ -112,8 +112,8 @@ impl LaneQueue {
     }
 
     /// Why the lane does not get on, if it does not.
-    pub fn trouble(&self) -> Option<String> {
-        self.lock().trouble.as_ref().map(|trouble| trouble.text.clone())
+    pub fn error(&self) -> Option<String> {
+        self.lock().error.as_ref().map(|error| error.text.clone())
     }
 
     fn has_sent(&self) -> bool {
@@ -122,13 +122,13 @@ impl LaneQueue {
 
     /// Takes note of a failure; whether it is time to say so.
     fn fail(&self, text: String) -> bool {
-        let trouble = &mut self.lock().trouble;
+        let error = &mut self.lock().error;
         let now = Instant::now();
-        let said = trouble
+        let said = error
             .as_ref()
             .filter(|t| t.text == text && now < t.said + TROUBLE_AGAIN)
             .map(|t| t.said);
-        *trouble = Some(Trouble { text, said: said.unwrap_or(now) });
+        *error = Some(LastError { text, said: said.unwrap_or(now) });
         said.is_none()
     }
 
@@ -164,7 +164,7 @@ impl LaneQueue {
     fn leave(&self, bytes: u64) {
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
         self.left.fetch_add(bytes, Ordering::Relaxed);
-        (self.on_room)();
+        (self.on_available)();
     }
 }
 
@@ -359,7 +359,7 @@ impl LaneDriver {
     }
 
     fn recovered(&self) {
-        if self.queue.lock().trouble.take().is_some() {
+        if self.queue.lock().error.take().is_some() {
             log::info!("sink {}: delivering again", self.sink_id);
         }
     }

@@ -204,8 +204,8 @@ fn change_over(old: &Core, next: &Core) {
         slot.place.store(index, Ordering::Relaxed);
         if let Some(before) = old.sources.iter().find(|before| same(before, slot)) {
             slot.reach_from(
-                &sinks_of(before.reach, &old.nodes),
-                &sinks_of(slot.reach, &next.nodes),
+                &sinks_of(before.downstream, &old.nodes),
+                &sinks_of(slot.downstream, &next.nodes),
             );
         }
     }
@@ -225,7 +225,7 @@ impl SourceSlot {
         pace: Pace,
         roots: Vec<usize>,
         cuts: Vec<usize>,
-        reach: SinkSet,
+        downstream: SinkSet,
         expansion: u64,
     ) -> SourceSlot {
         let same_rate = pace.rate_limit == self.pace.rate_limit;
@@ -237,7 +237,7 @@ impl SourceSlot {
             place: self.place.clone(),
             ledger: self.ledger.clone(),
             counters: self.counters.clone(),
-            troubles: self.troubles.clone(),
+            unreadable: self.unreadable.clone(),
             release: Mutex::new(Release::default()),
             rate: if same_rate { self.rate.clone() } else { rate(pace) },
             paused_ns: AtomicU64::new(self.paused_ns.load(Ordering::Relaxed)),
@@ -246,7 +246,7 @@ impl SourceSlot {
             can_wait: self.can_wait,
             roots,
             cuts,
-            reach,
+            downstream,
             expansion,
         }
     }
@@ -257,7 +257,7 @@ impl SourceSlot {
         }
         let stay = before.iter().filter(|sink| now.contains(sink)).map(|(index, _)| *index);
         self.ledger.keep_sinks(stay.collect());
-        self.source.lock().unwrap_or_else(|p| p.into_inner()).reach(now);
+        self.source.lock().unwrap_or_else(|p| p.into_inner()).set_sinks(now);
         self.ledger.join_at_end(now.iter().map(|(index, _)| *index).collect());
     }
 }

@@ -217,7 +217,7 @@ fn leave(core: &Core) -> (Leftover, u64) {
 
 /// What the slowest sink of a source has not settled of what was read.
 fn unsettled(core: &Core, slot: &SourceSlot) -> u64 {
-    let sinks = core.sinks().filter(|(_, sink)| slot.reach.contains(sink.index));
+    let sinks = core.sinks().filter(|(_, sink)| slot.downstream.contains(sink.index));
     sinks.map(|(_, sink)| slot.ledger.progress(sink.index).unsettled).max().unwrap_or(0)
 }
 

@@ -33,7 +33,7 @@ pub(crate) enum Again {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Standing {
+enum PollState {
     Queued,
     Polling { woken: bool },
     Waiting { until: Duration, for_room: bool },
@@ -43,7 +43,7 @@ enum Standing {
 #[derive(Default)]
 struct State {
     ready: VecDeque<Job>,
-    standings: Vec<Standing>,
+    states: Vec<PollState>,
     priorities: Vec<Priority>,
     /// Sources whose polls are not held back.
     live: Vec<bool>,
@@ -72,7 +72,7 @@ impl Scheduler {
     pub fn rewire(&self, sources: Vec<(Priority, bool)>) {
         let mut state = self.lock();
         state.ready = (0..sources.len()).map(Job::Poll).collect();
-        state.standings = vec![Standing::Queued; sources.len()];
+        state.states = vec![PollState::Queued; sources.len()];
         (state.priorities, state.live) = sources.into_iter().unzip();
     }
 
@@ -121,20 +121,20 @@ impl Scheduler {
     /// Says when to poll a source again, after a poll at `now`.
     pub fn polled(&self, source: usize, again: Again, now: Duration) {
         let mut state = self.lock();
-        let woken = matches!(state.standings[source], Standing::Polling { woken: true });
-        state.standings[source] = match again {
-            Again::Ended if !woken => Standing::Ended,
-            Again::At(until) if !woken => Standing::Waiting { until, for_room: false },
-            Again::Room if !woken => Standing::Waiting { until: now + ROOM_RETRY, for_room: true },
-            _ => Standing::Queued,
+        let woken = matches!(state.states[source], PollState::Polling { woken: true });
+        state.states[source] = match again {
+            Again::Ended if !woken => PollState::Ended,
+            Again::At(until) if !woken => PollState::Waiting { until, for_room: false },
+            Again::Room if !woken => PollState::Waiting { until: now + ROOM_RETRY, for_room: true },
+            _ => PollState::Queued,
         };
-        match state.standings[source] {
-            Standing::Queued => {
+        match state.states[source] {
+            PollState::Queued => {
                 state.ready.push_back(Job::Poll(source));
                 self.changed.notify_one();
             }
             // The leader may sleep for longer than this source.
-            Standing::Waiting { until, .. }
+            PollState::Waiting { until, .. }
                 if state.leader_until.is_some_and(|leader| until < leader) =>
             {
                 self.changed.notify_all();
@@ -158,8 +158,8 @@ impl Scheduler {
     /// Polls every source that waits for room.
     pub fn wake_for_room(&self) {
         let mut state = self.lock();
-        for source in 0..state.standings.len() {
-            if matches!(state.standings[source], Standing::Waiting { for_room: true, .. }) {
+        for source in 0..state.states.len() {
+            if matches!(state.states[source], PollState::Waiting { for_room: true, .. }) {
                 state.wake(source);
             }
         }
@@ -202,8 +202,8 @@ impl Scheduler {
     pub fn have_closed(&self) -> bool {
         let state = self.lock();
         let closing =
-            state.closing.iter().flatten().zip(&state.standings).filter(|(closes, _)| **closes);
-        closing.into_iter().all(|(_, standing)| *standing == Standing::Ended)
+            state.closing.iter().flatten().zip(&state.states).filter(|(closes, _)| **closes);
+        closing.into_iter().all(|(_, state)| *state == PollState::Ended)
     }
 
     /// Lets no source be polled before this time; tickets that are out run on.
@@ -213,12 +213,12 @@ impl Scheduler {
 
     /// Whether a source is being polled this moment.
     pub fn is_polling(&self) -> bool {
-        self.lock().standings.iter().any(|s| matches!(s, Standing::Polling { .. }))
+        self.lock().states.iter().any(|s| matches!(s, PollState::Polling { .. }))
     }
 
     /// Whether every source has ended.
     pub fn all_ended(&self) -> bool {
-        self.lock().standings.iter().all(|s| *s == Standing::Ended)
+        self.lock().states.iter().all(|s| *s == PollState::Ended)
     }
 
     /// Sends all workers home.
@@ -233,14 +233,14 @@ impl State {
         if self.stopped {
             return Next::Stopped;
         }
-        for source in 0..self.standings.len() {
-            if matches!(self.standings[source], Standing::Waiting { until, .. } if until <= now) {
+        for source in 0..self.states.len() {
+            if matches!(self.states[source], PollState::Waiting { until, .. } if until <= now) {
                 self.wake(source);
             }
         }
         match self.pick(now).and_then(|index| self.ready.remove(index)) {
             Some(Job::Poll(source)) => {
-                self.standings[source] = Standing::Polling { woken: false };
+                self.states[source] = PollState::Polling { woken: false };
                 Next::Job(Job::Poll(source))
             }
             Some(job) => Next::Job(job),
@@ -276,28 +276,28 @@ impl State {
     }
 
     fn next_timer(&self) -> Option<Duration> {
-        let until = |(source, standing): (usize, &Standing)| match standing {
-            Standing::Waiting { until, .. } if !self.paused && self.may_poll(source) => {
+        let until = |(source, state): (usize, &PollState)| match state {
+            PollState::Waiting { until, .. } if !self.paused && self.may_poll(source) => {
                 Some(*until)
             }
             _ => None,
         };
         let may_run = |job: &Job| matches!(job, Job::Poll(source) if self.may_poll(*source));
         let is_held = !self.paused && self.ready.iter().any(may_run);
-        let timers = self.standings.iter().enumerate().filter_map(until);
+        let timers = self.states.iter().enumerate().filter_map(until);
         timers.chain(is_held.then_some(self.held_until)).min()
     }
 
     fn wake(&mut self, source: usize) {
         // A source that a reload took out is at no place.
-        let Some(standing) = self.standings.get_mut(source) else { return };
-        match *standing {
-            Standing::Polling { .. } => *standing = Standing::Polling { woken: true },
-            Standing::Waiting { .. } | Standing::Ended => {
-                *standing = Standing::Queued;
+        let Some(state) = self.states.get_mut(source) else { return };
+        match *state {
+            PollState::Polling { .. } => *state = PollState::Polling { woken: true },
+            PollState::Waiting { .. } | PollState::Ended => {
+                *state = PollState::Queued;
                 self.ready.push_back(Job::Poll(source));
             }
-            Standing::Queued => {}
+            PollState::Queued => {}
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::reload::{Retired, settle, turn};
 use crate::scheduler::{Job, Next};
 use crate::ticket::Ticket;
 use millstream_model::{
-    Batch, BuildError, ComponentError, Kind, Map, Now, Offload, Outputs, OwnMetrics, Serial,
+    Batch, BuildError, ComponentError, InternalMetrics, Kind, Map, Now, Offload, Outputs, Serial,
     SourceInfo, Transform,
 };
 use millstream_store::Store;
@@ -242,7 +242,7 @@ fn settings() -> Settings {
         cpu: None,
         sink_bytes_max: 300,
         until_eof: true,
-        own_metrics: OwnMetrics::default(),
+        internal_metrics: InternalMetrics::default(),
         clock: Clock::Simulated(0),
     }
 }

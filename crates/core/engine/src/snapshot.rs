@@ -14,20 +14,20 @@ use std::time::Duration;
 pub(crate) fn take(core: &Core) -> Snapshot {
     let now = core.now();
     let sources = (0..core.sources.len()).map(|index| of_source(core, index, now));
-    let StoreHealth { trouble, committed_seconds, age_seconds, errors } = core.store.health();
+    let StoreHealth { error, committed_seconds, age_seconds, errors } = core.store.health();
     let nodes = (0..core.nodes.len()).map(|index| of_node(core, index, now));
     Snapshot {
         uptime_seconds: now.since_start.as_secs_f64(),
         memory_granted_bytes: core.grant.used(),
         memory_grant_bytes_max: core.grant.bytes_max(),
         components: sources.chain(nodes).collect(),
-        checkpoints: CheckpointSnapshot { trouble, committed_seconds, age_seconds, errors },
+        checkpoints: CheckpointSnapshot { error, committed_seconds, age_seconds, errors },
     }
 }
 
 fn of_source(core: &Core, index: usize, now: Now) -> ComponentSnapshot {
     let source = &core.sources[index];
-    let reached = core.sinks().filter(|(_, slot)| source.reach.contains(slot.index));
+    let reached = core.sinks().filter(|(_, slot)| source.downstream.contains(slot.index));
     let reached: Vec<(usize, &str)> = reached.map(|(node, slot)| (slot.index, &*node.id)).collect();
     let origins = source.ledger.origins();
     let sinks = reached.iter().map(|&(index, id)| {
@@ -49,7 +49,7 @@ fn of_source(core: &Core, index: usize, now: Now) -> ComponentSnapshot {
         kind: "source",
         counters: source.counters.snapshot(),
         sinks: sinks.collect(),
-        troubles: source.troubles.list(),
+        unreadable: source.unreadable.list(),
         totals: Some(source.ledger.totals()),
         log_delay_seconds: log_delay_seconds(&origins, now.unix_ns),
         files: files.map(|progress| FileSnapshot::of(progress, &reached, now.unix_ns)).collect(),
@@ -58,8 +58,8 @@ fn of_source(core: &Core, index: usize, now: Now) -> ComponentSnapshot {
 }
 
 /// Why a sink does not get on: its last failure, or that it takes too little.
-fn trouble(core: &Core, slot: &SinkSlot, now: Duration) -> Option<String> {
-    let failed = slot.lanes.iter().find_map(|lane| lane.trouble());
+fn error(core: &Core, slot: &SinkSlot, now: Duration) -> Option<String> {
+    let failed = slot.lanes.iter().find_map(|lane| lane.error());
     let full = core.blocked_for(slot, now).filter(|full| *full >= FULL_AFTER);
     failed.or_else(|| full.map(|full| format!("its queue has been full for {} s", full.as_secs())))
 }
@@ -73,7 +73,7 @@ fn of_node(core: &Core, index: usize, now: Now) -> ComponentSnapshot {
         kind: node.kind.name(),
         counters: node.counters.snapshot(),
         buffer_bytes: slot.map(|slot| slot.queued()),
-        trouble: slot.and_then(|slot| trouble(core, slot, now.since_start)),
+        error: slot.and_then(|slot| error(core, slot, now.since_start)),
         ..ComponentSnapshot::default()
     }
 }

@@ -34,10 +34,10 @@ impl Source for Numbered {
         if number == LINES {
             return Polled::Ended;
         }
-        if !cx.sinks.is_subset(cx.room) {
-            return Polled::NoRoom;
+        if !cx.sinks.is_subset(cx.ready) {
+            return Polled::Backpressure;
         }
-        let Some((mut block, permit)) = cx.block(1) else { return Polled::NoRoom };
+        let Some((mut block, permit)) = cx.block(1) else { return Polled::Backpressure };
         block.memory()[..LINE_BYTES].copy_from_slice(format!("{number:09}\n").as_bytes());
         let mut builder = BatchBuilder::default();
         builder.lines(block.filled(LINE_BYTES), 0, &[LINE_BYTES as u32 - 1], 100, LongLine::Split);

@@ -32,10 +32,10 @@ impl Source for Holder {
         if self.given == HELD {
             return Polled::Ended;
         }
-        if !cx.sinks.is_subset(cx.room) {
-            return Polled::NoRoom;
+        if !cx.sinks.is_subset(cx.ready) {
+            return Polled::Backpressure;
         }
-        let Some((mut block, permit)) = cx.block(1) else { return Polled::NoRoom };
+        let Some((mut block, permit)) = cx.block(1) else { return Polled::Backpressure };
         block.memory()[..5].copy_from_slice(b"held\n");
         let mut builder = BatchBuilder::default();
         builder.lines(block.filled(5), 0, &[4], 100, LongLine::Split);

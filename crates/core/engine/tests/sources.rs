@@ -36,7 +36,7 @@ async fn a_snapshot_says_where_each_origin_stands() {
     let sizes: Vec<u64> = log.origins.iter().map(|text| text.len() as u64).collect();
     let info = SourceInfo { id: "log".to_owned(), ..SourceInfo::default() };
     let open = Box::new(move |open: millstream_model::SourceOpen| {
-        open.troubles.note("/var/log/none", "matches no file");
+        open.unreadable.note("/var/log/none", "matches no file");
         Ok(log.open(&open, 1))
     });
     let source = SourcePart { info, type_name: "memory", pace: Pace::default(), open };
@@ -49,12 +49,12 @@ async fn a_snapshot_says_where_each_origin_stands() {
     for file in &files {
         assert_eq!((file.position, file.lag_bytes), (file.size, 0));
         assert_eq!(file.checkpoints, BTreeMap::from([("out".to_owned(), file.size)]));
-        assert_eq!((file.standing, file.log_delay_seconds), ("active", None));
+        assert_eq!((file.status, file.log_delay_seconds), ("active", None));
     }
     assert_eq!((files.len(), files[1].file_id.as_str()), (2, "0000000000000002"));
     assert_eq!(source.sinks[0].lag_seconds, 0.0);
     assert_eq!(
-        source.troubles,
+        source.unreadable,
         BTreeMap::from([("/var/log/none".into(), "matches no file".into())])
     );
     running.stop(Duration::from_secs(30)).await;

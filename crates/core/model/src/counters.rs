@@ -139,18 +139,18 @@ impl Counters {
     }
 
     /// Says which deleted files a source holds.
-    pub fn holds_files(&self, held: Held) {
+    pub fn set_held(&self, held: Held) {
         *self.held.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(held);
     }
 
     /// Shows reasons for drops from the start, also while there is none: an alert sees the first
     /// one rise from 0.
-    pub fn may_drop(&self, reasons: &[&'static str]) {
+    pub fn register_drop_reasons(&self, reasons: &[&'static str]) {
         reasons.iter().for_each(|reason| add(&self.dropped, reason, 0));
     }
 
     /// Says how many series a source holds.
-    pub fn holds_series(&self, series: u64) {
+    pub fn set_series(&self, series: u64) {
         self.series.store(series, Relaxed);
         self.has_series.store(true, Relaxed);
     }

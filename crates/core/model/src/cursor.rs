@@ -53,7 +53,7 @@ impl Cursors {
     }
 
     /// Goes on for the sinks in `kept` alone, and for those that come, each from its position.
-    pub fn reach(&mut self, kept: SinkSet, come: impl IntoIterator<Item = (usize, u64)>) {
+    pub fn set_sinks(&mut self, kept: SinkSet, come: impl IntoIterator<Item = (usize, u64)>) {
         self.list.iter_mut().for_each(|cursor| cursor.sinks = cursor.sinks & kept);
         self.list.retain(|cursor| !cursor.sinks.is_empty());
         self.list.extend(Cursors::resume(come).list);
@@ -78,17 +78,16 @@ impl Cursors {
         self.join();
     }
 
-    /// Picks a cursor whose sinks all have `room`, each in its turn.
+    /// Picks a cursor whose sinks are all `ready`, round robin.
     ///
-    /// Where a cursor waits for sinks in `stalled` only, it is split first: the stalled sinks stay
-    /// behind with a cursor of their own, the others go on. Cursors at `end`, where nothing more
-    /// is to be read for now, are passed over.
-    pub fn choose(&mut self, room: SinkSet, stalled: SinkSet, end: Option<u64>) -> Option<Choice> {
-        self.detach(room, stalled);
+    /// A cursor that waits only for `blocked` sinks is split first: those sinks keep a cursor of
+    /// their own, the others continue. Cursors at `end` have nothing to read and are skipped.
+    pub fn choose(&mut self, ready: SinkSet, blocked: SinkSet, end: Option<u64>) -> Option<Choice> {
+        self.detach(ready, blocked);
         let count = self.list.len();
-        let ready =
-            |i: &usize| self.list[*i].sinks.is_subset(room) && Some(self.list[*i].position) != end;
-        let index = (0..count).map(|i| (self.turn + i) % count).find(ready)?;
+        let can_read =
+            |i: &usize| self.list[*i].sinks.is_subset(ready) && Some(self.list[*i].position) != end;
+        let index = (0..count).map(|i| (self.turn + i) % count).find(can_read)?;
         self.turn = (index + 1) % count;
         let cursor = self.list[index];
         Some(Choice {
@@ -103,17 +102,17 @@ impl Cursors {
         self.list.iter().any(|c| c.position != end)
     }
 
-    fn detach(&mut self, room: SinkSet, stalled: SinkSet) {
+    fn detach(&mut self, ready: SinkSet, blocked: SinkSet) {
         for i in 0..self.list.len() {
             let cursor = self.list[i];
-            let blocked = cursor.sinks - room;
-            let free = cursor.sinks & room;
-            if !blocked.is_empty()
+            let waiting = cursor.sinks - ready;
+            let free = cursor.sinks & ready;
+            if !waiting.is_empty()
                 && !free.is_empty()
-                && blocked.is_subset(stalled)
+                && waiting.is_subset(blocked)
                 && cursor.until.is_none()
             {
-                self.list[i].sinks = blocked;
+                self.list[i].sinks = waiting;
                 self.list.push(Cursor { sinks: free, ..cursor });
             }
         }
@@ -168,10 +167,10 @@ mod tests {
     #[test]
     fn sinks_go_and_come_and_the_others_stay_where_they_are() {
         let mut cursors = Cursors::resume([(0, 10), (1, 50), (2, 10)]);
-        cursors.reach(set(&[0, 2]), [(1, 10), (3, 0)]);
+        cursors.set_sinks(set(&[0, 2]), [(1, 10), (3, 0)]);
         let seen: Vec<_> = cursors.list().iter().map(|c| (c.position, c.sinks)).collect();
         assert_eq!(seen, [(0, set(&[3])), (10, set(&[0, 1, 2]))]);
-        cursors.reach(SinkSet::EMPTY, []);
+        cursors.set_sinks(SinkSet::EMPTY, []);
         assert_eq!(cursors.choose(set(&[0]), SinkSet::EMPTY, None), None);
     }
 

@@ -12,22 +12,23 @@ pub struct Grant {
     bytes_max: u64,
     used: AtomicU64,
     wanted: AtomicBool,
-    on_room: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    on_available: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 impl Grant {
     /// An allowance of `bytes_max` bytes.
     pub fn new(bytes_max: u64) -> Arc<Grant> {
-        let (used, wanted, on_room) = (AtomicU64::new(0), AtomicBool::new(false), OnceLock::new());
-        Arc::new(Grant { bytes_max, used, wanted, on_room })
+        let (used, wanted, on_available) =
+            (AtomicU64::new(0), AtomicBool::new(false), OnceLock::new());
+        Arc::new(Grant { bytes_max, used, wanted, on_available })
     }
 
     /// Calls `f` whenever bytes come back after a [`Grant::try_take`] was refused. Set once.
-    pub fn on_room(&self, f: impl Fn() + Send + Sync + 'static) {
-        let _ = self.on_room.set(Box::new(f));
+    pub fn on_available(&self, f: impl Fn() + Send + Sync + 'static) {
+        let _ = self.on_available.set(Box::new(f));
     }
 
-    /// Takes `bytes`, or nothing and asks to be called by [`Grant::on_room`].
+    /// Takes `bytes`, or nothing and asks to be called by [`Grant::on_available`].
     ///
     /// A taker may exceed the whole allowance when nothing else is out: otherwise one block larger
     /// than the allowance would wait for ever.
@@ -59,9 +60,9 @@ impl Grant {
     fn give_back(&self, bytes: u64) {
         self.used.fetch_sub(bytes, Ordering::SeqCst);
         if self.wanted.swap(false, Ordering::SeqCst)
-            && let Some(on_room) = self.on_room.get()
+            && let Some(on_available) = self.on_available.get()
         {
-            on_room();
+            on_available();
         }
     }
 }
@@ -129,7 +130,7 @@ mod tests {
         let grant = Grant::new(10);
         let calls = Arc::new(AtomicUsize::new(0));
         let seen = calls.clone();
-        grant.on_room(move || {
+        grant.on_available(move || {
             seen.fetch_add(1, Ordering::SeqCst);
         });
         let held = grant.try_take(10).unwrap();

@@ -4,7 +4,7 @@
 //! settled yet, in order of their offset, and the *checkpoint*: the offset before which everything
 //! is settled. It never moves past a gap.
 
-mod reach;
+mod sinks;
 
 use crate::ack::{Ack, Outcome};
 use crate::origin::{Origin, OriginTotals};
@@ -75,12 +75,12 @@ struct Account {
 struct Entry {
     begin: u64,
     end: u64,
-    standing: Standing,
+    state: RangeState,
     issued: Duration,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Standing {
+enum RangeState {
     Open,
     Settled,
     Abandoned,
@@ -189,7 +189,7 @@ impl Ledger {
     }
 
     /// Notes that the origin reaches up to `end`, so that what is not read yet counts as lag.
-    pub fn reaches(&self, origin: u64, end: u64) {
+    pub fn note_end(&self, origin: u64, end: u64) {
         if let Some(accounts) = self.lock().origins.get_mut(&origin) {
             accounts.end = accounts.end.max(end);
         }
@@ -256,12 +256,12 @@ impl Ledger {
             return;
         };
         if outcome <= Outcome::Rejected {
-            account.mark(range, Standing::Settled);
+            account.mark(range, RangeState::Settled);
             if account.advance() {
                 state.moved.insert(origin);
             }
         } else if !state.stopped {
-            account.mark(range, Standing::Abandoned);
+            account.mark(range, RangeState::Abandoned);
             let attempt = attempt.saturating_add(u8::from(outcome == Outcome::Abandoned));
             state.rereads.push(Reread { origin, begin: range.0, end: range.1, sink, attempt });
             if let Some(on_reread) = self.on_reread.get() {
@@ -300,7 +300,7 @@ impl Ledger {
         let state = self.lock();
         let accounts = state.origins.get(&origin)?;
         let unsettled = |account: &Account| {
-            let open = account.out.iter().filter(|entry| entry.standing != Standing::Settled);
+            let open = account.out.iter().filter(|entry| entry.state != RangeState::Settled);
             open.fold((0, None), |(bytes, oldest): (u64, Option<Duration>), entry| {
                 let issued = oldest.map_or(entry.issued, |oldest| oldest.min(entry.issued));
                 (bytes + entry.end - entry.begin, Some(issued))
@@ -326,7 +326,7 @@ impl Ledger {
         let mut progress = Progress::default();
         for (end, account) in state.origins.values().filter_map(|a| Some((a.end, a.of(sink)?))) {
             progress.lag += end.saturating_sub(account.checkpoint);
-            for entry in account.out.iter().filter(|e| e.standing != Standing::Settled) {
+            for entry in account.out.iter().filter(|e| e.state != RangeState::Settled) {
                 progress.unsettled += entry.end - entry.begin;
                 progress.oldest =
                     Some(progress.oldest.map_or(entry.issued, |t| t.min(entry.issued)));
@@ -345,7 +345,7 @@ impl Ledger {
 impl Account {
     fn issue(&mut self, (begin, end): (u64, u64), issued: Duration) {
         let covered =
-            |e: &Entry| e.standing == Standing::Abandoned && e.begin <= begin && begin < e.end;
+            |e: &Entry| e.state == RangeState::Abandoned && e.begin <= begin && begin < e.end;
         if let Some(index) = self.out.iter().position(covered) {
             self.out[index].begin = end;
             if self.out[index].begin >= self.out[index].end {
@@ -353,21 +353,21 @@ impl Account {
             }
         }
         let at = self.out.partition_point(|e| e.begin < begin);
-        self.out.insert(at, Entry { begin, end, standing: Standing::Open, issued });
+        self.out.insert(at, Entry { begin, end, state: RangeState::Open, issued });
     }
 
-    fn mark(&mut self, (begin, _): (u64, u64), standing: Standing) {
+    fn mark(&mut self, (begin, _): (u64, u64), state: RangeState) {
         let first = self.out.partition_point(|e| e.begin < begin);
-        let open = |e: &&mut Entry| e.begin == begin && e.standing == Standing::Open;
+        let open = |e: &&mut Entry| e.begin == begin && e.state == RangeState::Open;
         if let Some(entry) = self.out.iter_mut().skip(first).find(open) {
-            entry.standing = standing;
+            entry.state = state;
         }
     }
 
     /// Moves the checkpoint over what is settled at the front; whether it moved.
     fn advance(&mut self) -> bool {
         let before = self.checkpoint;
-        while self.out.front().is_some_and(|e| e.standing == Standing::Settled) {
+        while self.out.front().is_some_and(|e| e.state == RangeState::Settled) {
             let end = self.out.pop_front().map_or(0, |e| e.end);
             self.checkpoint = self.checkpoint.max(end);
         }
@@ -419,7 +419,7 @@ mod tests {
         assert_eq!(ledger.progress(1), Progress { lag: 10, unsettled: 10, oldest: Some(T) });
         slow.settle(Outcome::Rejected);
         assert_eq!(ledger.checkpoint(ORIGIN, 1), Some(10));
-        ledger.reaches(ORIGIN, 25);
+        ledger.note_end(ORIGIN, 25);
         assert_eq!(ledger.progress(1), Progress { lag: 15, unsettled: 0, oldest: None });
     }
 

@@ -17,11 +17,11 @@ mod counters;
 mod cursor;
 mod error;
 mod grant;
+mod internal_metrics;
 mod kind;
 mod ledger;
 pub mod limits;
 mod origin;
-mod own;
 mod payload;
 mod sink;
 mod sinkset;
@@ -42,13 +42,15 @@ pub use counters::{Counters, CountersSnapshot, Held};
 pub use cursor::{Choice, Cursor, Cursors};
 pub use error::{BuildError, ComponentError, DeliverError};
 pub use grant::{Grant, Permit};
+pub use internal_metrics::{InternalMetric, InternalMetrics};
 pub use kind::Kind;
 pub use ledger::{Ledger, OriginProgress, Owed, Progress, Reread};
 pub use millstream_columns::{
     Cell, Column, ColumnBuilder, Columns, Kind as CellKind, MEMBERS, Number, Value,
 };
-pub use origin::{HeldBy, Origin, OriginState, OriginTotals, Standing, TIME_UNKNOWN, Troubles};
-pub use own::{OwnMetric, OwnMetrics};
+pub use origin::{
+    HeldBy, Origin, OriginState, OriginStatus, OriginTotals, TIME_UNKNOWN, Unreadable,
+};
 pub use payload::Payload;
 pub use sink::{BoxFuture, Delivery, EncodeCx, Encoder, Lane, LaneCx, Settled, Sink};
 pub use sinkset::SinkSet;

@@ -47,7 +47,7 @@ impl Origin {
 /// Whether more can come of an origin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Standing {
+pub enum OriginStatus {
     /// It is read, or looked at for more.
     #[default]
     Active = 0,
@@ -61,23 +61,23 @@ pub enum Standing {
     Deleted = 4,
 }
 
-impl Standing {
-    const ALL: [Standing; 5] = [
-        Standing::Active,
-        Standing::Waiting,
-        Standing::Finished,
-        Standing::Gone,
-        Standing::Deleted,
+impl OriginStatus {
+    const ALL: [OriginStatus; 5] = [
+        OriginStatus::Active,
+        OriginStatus::Waiting,
+        OriginStatus::Finished,
+        OriginStatus::Gone,
+        OriginStatus::Deleted,
     ];
 
     /// As it is written: `active`.
     pub fn name(self) -> &'static str {
         match self {
-            Standing::Active => "active",
-            Standing::Waiting => "waiting",
-            Standing::Finished => "finished",
-            Standing::Gone => "gone",
-            Standing::Deleted => "deleted",
+            OriginStatus::Active => "active",
+            OriginStatus::Waiting => "waiting",
+            OriginStatus::Finished => "finished",
+            OriginStatus::Gone => "gone",
+            OriginStatus::Deleted => "deleted",
         }
     }
 }
@@ -126,7 +126,7 @@ pub struct OriginState {
     pub truncations: AtomicU64,
     /// Lines over the limit.
     pub long_lines: AtomicU64,
-    standing: AtomicU8,
+    status: AtomicU8,
     held_by: AtomicU8,
     path: Mutex<String>,
     newest: AtomicI64,
@@ -146,7 +146,7 @@ impl Default for OriginState {
             rotations: AtomicU64::new(0),
             truncations: AtomicU64::new(0),
             long_lines: AtomicU64::new(0),
-            standing: AtomicU8::new(0),
+            status: AtomicU8::new(0),
             held_by: AtomicU8::new(0),
             path: Mutex::default(),
             newest: AtomicI64::new(TIME_UNKNOWN),
@@ -174,13 +174,13 @@ impl OriginState {
     }
 
     /// Whether more can come.
-    pub fn standing(&self) -> Standing {
-        Standing::ALL[usize::from(self.standing.load(Relaxed))]
+    pub fn status(&self) -> OriginStatus {
+        OriginStatus::ALL[usize::from(self.status.load(Relaxed))]
     }
 
     /// Notes whether more can come.
-    pub fn set_standing(&self, standing: Standing) {
-        self.standing.store(standing as u8, Relaxed);
+    pub fn set_status(&self, status: OriginStatus) {
+        self.status.store(status as u8, Relaxed);
     }
 
     /// How it is held.
@@ -214,7 +214,7 @@ impl OriginState {
     /// the order of the rows; [`TIME_UNKNOWN`] is passed over. Ranges may come in any order. Of one
     /// that comes again, as from a second transform, the newest time counts and its disorder does
     /// not.
-    pub fn saw_times(&self, range: (u64, u64), times: &[i64]) {
+    pub fn record_times(&self, range: (u64, u64), times: &[i64]) {
         let mut seen = lock(&self.times);
         let Some(mut newest) = seen.newest_before(range) else {
             self.newest.fetch_max(times.iter().copied().max().unwrap_or(TIME_UNKNOWN), Relaxed);
@@ -335,9 +335,9 @@ impl Times {
 /// Why a source cannot read something, by path or pattern. The source writes, whoever shows it
 /// reads.
 #[derive(Debug, Default)]
-pub struct Troubles(Mutex<BTreeMap<String, String>>);
+pub struct Unreadable(Mutex<BTreeMap<String, String>>);
 
-impl Troubles {
+impl Unreadable {
     /// Notes the trouble with a path or pattern, in place of what was noted of it.
     pub fn note(&self, what: impl Into<String>, reason: impl Into<String>) {
         lock(&self.0).insert(what.into(), reason.into());
@@ -368,9 +368,9 @@ mod tests {
     #[test]
     fn disorder_is_more_than_a_second_before_the_newest_so_far() {
         let state = OriginState::default();
-        state.saw_times((0, 10), &[10 * S, TIME_UNKNOWN, 9 * S, 9 * S - 1, 11 * S]);
+        state.record_times((0, 10), &[10 * S, TIME_UNKNOWN, 9 * S, 9 * S - 1, 11 * S]);
         assert_eq!((state.newest(), state.disorder()), (11 * S, 1));
-        state.saw_times((10, 20), &[9 * S, 12 * S]);
+        state.record_times((10, 20), &[9 * S, 12 * S]);
         assert_eq!((state.newest(), state.disorder()), (12 * S, 2));
     }
 
@@ -378,15 +378,15 @@ mod tests {
     fn ranges_that_come_in_another_order_are_no_disorder_and_what_comes_again_is_not_counted_again()
     {
         let state = OriginState::default();
-        state.saw_times((20, 30), &[30 * S]);
-        state.saw_times((0, 10), &[10 * S]);
-        state.saw_times((10, 20), &[20 * S, 5 * S]);
+        state.record_times((20, 30), &[30 * S]);
+        state.record_times((0, 10), &[10 * S]);
+        state.record_times((10, 20), &[20 * S, 5 * S]);
         assert_eq!((state.newest(), state.disorder()), (30 * S, 1));
         // Again, whole and in part.
-        state.saw_times((10, 20), &[20 * S, 5 * S]);
-        state.saw_times((15, 20), &[5 * S, 31 * S]);
+        state.record_times((10, 20), &[20 * S, 5 * S]);
+        state.record_times((15, 20), &[5 * S, 31 * S]);
         assert_eq!((state.newest(), state.disorder()), (31 * S, 1));
-        state.saw_times((30, 40), &[28 * S]);
+        state.record_times((30, 40), &[28 * S]);
         assert_eq!(state.disorder(), 2);
     }
 
@@ -394,8 +394,8 @@ mod tests {
     fn a_range_from_before_what_is_remembered_is_passed_over() {
         let state = OriginState::default();
         let ranges = 3 * RANGES_MAX as u64;
-        (0..ranges).for_each(|n| state.saw_times((n, n + 1), &[n as i64 * S]));
-        (0..ranges).for_each(|n| state.saw_times((n, n + 1), &[0]));
+        (0..ranges).for_each(|n| state.record_times((n, n + 1), &[n as i64 * S]));
+        (0..ranges).for_each(|n| state.record_times((n, n + 1), &[0]));
         assert_eq!((state.newest(), state.disorder()), ((ranges as i64 - 1) * S, 0));
         assert!(lock(&state.times).ranges.len() <= RANGES_MAX);
     }
@@ -416,10 +416,10 @@ mod tests {
     #[test]
     fn standings_and_paths_read_back() {
         let state = OriginState::default();
-        assert_eq!((state.standing(), state.path()), (Standing::Active, String::new()));
-        for standing in Standing::ALL {
-            state.set_standing(standing);
-            assert_eq!(state.standing(), standing);
+        assert_eq!((state.status(), state.path()), (OriginStatus::Active, String::new()));
+        for status in OriginStatus::ALL {
+            state.set_status(status);
+            assert_eq!(state.status(), status);
         }
         state.set_path("/var/log/app.log.1");
         assert_eq!(state.path(), "/var/log/app.log.1");
@@ -427,15 +427,15 @@ mod tests {
 
     #[test]
     fn troubles_come_and_go() {
-        let troubles = Troubles::default();
-        troubles.note("/a/*.log", "matches no file");
-        troubles.note("/b", "permission denied");
-        troubles.clear("/a/*.log");
+        let unreadable = Unreadable::default();
+        unreadable.note("/a/*.log", "matches no file");
+        unreadable.note("/b", "permission denied");
+        unreadable.clear("/a/*.log");
         assert_eq!(
-            troubles.list(),
+            unreadable.list(),
             BTreeMap::from([("/b".to_owned(), "permission denied".to_owned())])
         );
-        troubles.set(BTreeMap::new());
-        assert!(troubles.list().is_empty());
+        unreadable.set(BTreeMap::new());
+        assert!(unreadable.list().is_empty());
     }
 }

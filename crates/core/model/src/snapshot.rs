@@ -30,7 +30,7 @@ pub struct Snapshot {
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct CheckpointSnapshot {
     /// What cannot be read or written, and why; `None` if the last attempt of everything went well.
-    pub trouble: Option<String>,
+    pub error: Option<String>,
     /// Seconds since the last commit that went well; one that had nothing to write counts.
     pub committed_seconds: f64,
     /// Age of the oldest change that is not committed, in seconds; 0 when nothing waits.
@@ -60,10 +60,10 @@ pub struct ComponentSnapshot {
     pub buffer_bytes: Option<u64>,
     /// Of a sink: why it does not get on.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub trouble: Option<String>,
+    pub error: Option<String>,
     /// Of a source: why it cannot read something, by path or pattern.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub troubles: BTreeMap<String, String>,
+    pub unreadable: BTreeMap<String, String>,
     /// Of a source: what was counted of its origins since the start, closed ones included.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub totals: Option<OriginTotals>,
@@ -129,8 +129,8 @@ impl Snapshot {
     /// The sinks that still have something to deliver, with why they do not get on.
     pub fn undelivered_list(&self) -> String {
         let of = |c: &ComponentSnapshot| {
-            let why = c.trouble.as_ref().map_or(String::new(), |trouble| format!(": {trouble}"));
-            (c.trouble.is_some() || c.buffer_bytes.is_some_and(|bytes| bytes > 0))
+            let why = c.error.as_ref().map_or(String::new(), |error| format!(": {error}"));
+            (c.error.is_some() || c.buffer_bytes.is_some_and(|bytes| bytes > 0))
                 .then(|| format!("{}{why}", c.id))
         };
         self.components.iter().filter_map(of).collect::<Vec<_>>().join(", ")

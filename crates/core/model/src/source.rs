@@ -4,10 +4,10 @@ use crate::batch::{Batch, SourceInfo};
 use crate::block::{Block, BlockPool};
 use crate::counters::Counters;
 use crate::grant::{Grant, Permit};
+use crate::internal_metrics::InternalMetrics;
 use crate::ledger::Ledger;
 use crate::limits::BLOCK_BYTES;
-use crate::origin::Troubles;
-use crate::own::OwnMetrics;
+use crate::origin::Unreadable;
 use crate::sinkset::SinkSet;
 use crate::store::OriginStore;
 use crate::time::Now;
@@ -30,7 +30,7 @@ pub trait Source: Send {
     /// it reached before, under the same index and id, go on; the ledger has forgotten the others.
     /// A source that can read twice gives each that comes a cursor and an account in the ledger.
     /// Without one, which is all that other sources can do, it gets what is read from here on.
-    fn reach(&mut self, _: &[(usize, String)]) {}
+    fn set_sinks(&mut self, _: &[(usize, String)]) {}
 
     /// Nothing more is to be taken in: the agent stops (`for_good`), or a reload takes the source
     /// out and may put another in its place. A source that holds back some of what it has taken in
@@ -131,11 +131,11 @@ pub struct SourceOpen {
     /// Its counters.
     pub counters: Arc<Counters>,
     /// Where it says what it cannot read.
-    pub troubles: Arc<Troubles>,
+    pub unreadable: Arc<Unreadable>,
     /// Wakes it.
     pub wake: Wake,
     /// The agent's own metrics.
-    pub own_metrics: OwnMetrics,
+    pub internal_metrics: InternalMetrics,
     /// Read what is there, then end.
     pub until_eof: bool,
 }
@@ -147,8 +147,8 @@ pub enum Polled {
     Batch(Box<Batch>, Permit),
     /// Nothing now; poll again after this long, or earlier when woken.
     Wait(Duration),
-    /// There is data but no room: poll again when there is.
-    NoRoom,
+    /// There is data, but the grant or a sink has no capacity: poll again when it has.
+    Backpressure,
     /// Everything was read and nothing more will come.
     Ended,
 }
@@ -161,10 +161,10 @@ pub struct SourceCx<'a> {
     pub info: &'a Arc<SourceInfo>,
     /// The sinks this source reaches.
     pub sinks: SinkSet,
-    /// Those of them that have room for more.
-    pub room: SinkSet,
-    /// Those that have had no room for so long that the others should go on without them.
-    pub stalled: SinkSet,
+    /// The sinks with capacity for more.
+    pub ready: SinkSet,
+    /// Sinks without capacity for so long that the others continue without them.
+    pub blocked: SinkSet,
     /// This source's ledger.
     pub ledger: &'a Arc<Ledger>,
     /// This source's counters.

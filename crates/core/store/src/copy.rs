@@ -21,7 +21,7 @@ pub struct Copy {
     /// Bytes of the file.
     length: usize,
     /// Why the copy lacks something that the database has.
-    trouble: Option<String>,
+    error: Option<String>,
     /// Whether the database has changed since the copy was written.
     is_dated: bool,
     written: Instant,
@@ -35,7 +35,7 @@ impl Copy {
         let mut copy = Copy {
             end: found.end,
             length: found.length,
-            trouble: None,
+            error: None,
             is_dated: true,
             written: Instant::now(),
         };
@@ -51,8 +51,8 @@ impl Copy {
     }
 
     /// Why the copy lacks something.
-    pub fn trouble(&self) -> Option<&str> {
-        self.trouble.as_deref()
+    pub fn error(&self) -> Option<&str> {
+        self.error.as_deref()
     }
 
     /// The database has changed: appends what it has taken of identities; durable on return, if
@@ -68,7 +68,7 @@ impl Copy {
         if records.0.is_empty() {
             return Ok(());
         }
-        if self.trouble.is_some() || self.end + records.0.len() > self.length {
+        if self.error.is_some() || self.end + records.0.len() > self.length {
             return self.renew(disk, database);
         }
         let written = disk.write(IDENTITIES, self.end as u64, &records.0);
@@ -81,7 +81,7 @@ impl Copy {
 
     /// Renews the copy when its checkpoints have become old, or when it lacks something.
     pub fn tend(&mut self, disk: &dyn Disk, database: &Database) -> Result<(), redb::Error> {
-        if !self.is_dated || self.trouble.is_none() && self.written.elapsed() < RENEW_INTERVAL {
+        if !self.is_dated || self.error.is_none() && self.written.elapsed() < RENEW_INTERVAL {
             return Ok(());
         }
         self.renew(disk, database)
@@ -89,7 +89,7 @@ impl Copy {
 
     /// Writes the copy anew, with all that the database has; not soon after that has failed.
     fn renew(&mut self, disk: &dyn Disk, database: &Database) -> Result<(), redb::Error> {
-        if self.trouble.is_some() && self.written.elapsed() < RETRY_INTERVAL {
+        if self.error.is_some() && self.written.elapsed() < RETRY_INTERVAL {
             return Ok(());
         }
         self.finish(disk, database)
@@ -109,18 +109,18 @@ impl Copy {
         match disk.replace(IDENTITIES, &bytes) {
             Ok(()) => {
                 (self.end, self.length) = (end, bytes.len());
-                (self.trouble, self.is_dated) = (None, false);
+                (self.error, self.is_dated) = (None, false);
             }
             Err(error) => self.failed(&error),
         }
     }
 
     fn failed(&mut self, error: &io::Error) {
-        if self.trouble.is_none() {
+        if self.error.is_none() {
             log::error!(
                 "checkpoint store: the second copy of the file ids cannot be written: {error}; trying again"
             );
         }
-        self.trouble = Some(error.to_string());
+        self.error = Some(error.to_string());
     }
 }

@@ -49,7 +49,7 @@ impl Operation {
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoreHealth {
     /// What cannot be done, and why; `None` if the last attempt of everything went well.
-    pub trouble: Option<String>,
+    pub error: Option<String>,
     /// Seconds since the last commit that went well; one with nothing to write counts.
     pub committed_seconds: f64,
     /// Age of the oldest change that is not committed, in seconds, at most a commit interval too
@@ -64,7 +64,7 @@ pub struct Watch(Mutex<State>);
 
 struct State {
     committed: Instant,
-    trouble: BTreeMap<Operation, String>,
+    error: BTreeMap<Operation, String>,
     errors: BTreeMap<&'static str, u64>,
 }
 
@@ -72,7 +72,7 @@ impl Watch {
     /// All is well.
     pub fn new() -> Watch {
         let errors = Operation::ALL.map(|operation| (operation.name(), 0)).into();
-        Watch(Mutex::new(State { committed: Instant::now(), trouble: BTreeMap::new(), errors }))
+        Watch(Mutex::new(State { committed: Instant::now(), error: BTreeMap::new(), errors }))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -82,10 +82,10 @@ impl Watch {
     /// An operation is over.
     pub fn done<T>(&self, operation: Operation, done: &io::Result<T>) {
         match done {
-            Ok(_) => self.state().trouble.remove(&operation),
+            Ok(_) => self.state().error.remove(&operation),
             Err(error) => {
                 *self.state().errors.entry(operation.name()).or_default() += 1;
-                self.state().trouble.insert(operation, error.to_string())
+                self.state().error.insert(operation, error.to_string())
             }
         };
     }
@@ -95,29 +95,29 @@ impl Watch {
         let mut state = self.state();
         state.committed = begun;
         // What works for one works for all but the copy, which is another file.
-        state.trouble.retain(|of, _| *of == Operation::Copy);
+        state.error.retain(|of, _| *of == Operation::Copy);
     }
 
     /// How the copy is.
-    pub fn copy(&self, trouble: Option<&str>) {
-        let known = self.state().trouble.contains_key(&Operation::Copy);
-        match trouble {
-            Some(trouble) if !known => {
-                self.done::<()>(Operation::Copy, &Err(io::Error::other(trouble)))
+    pub fn copy(&self, error: Option<&str>) {
+        let known = self.state().error.contains_key(&Operation::Copy);
+        match error {
+            Some(error) if !known => {
+                self.done::<()>(Operation::Copy, &Err(io::Error::other(error)))
             }
             Some(_) => {}
-            None => _ = self.state().trouble.remove(&Operation::Copy),
+            None => _ = self.state().error.remove(&Operation::Copy),
         }
     }
 
     /// What the store says of itself; `waits` if there is something to commit.
     pub fn health(&self, waits: bool) -> StoreHealth {
         let state = self.state();
-        let trouble = state.trouble.iter().map(|(of, error)| format!("{}: {error}", of.failure()));
-        let trouble = trouble.collect::<Vec<_>>().join("; ");
+        let error = state.error.iter().map(|(of, error)| format!("{}: {error}", of.failure()));
+        let error = error.collect::<Vec<_>>().join("; ");
         let committed_seconds = state.committed.elapsed().as_secs_f64();
         StoreHealth {
-            trouble: Some(trouble).filter(|trouble| !trouble.is_empty()),
+            error: Some(error).filter(|error| !error.is_empty()),
             committed_seconds,
             age_seconds: if waits { committed_seconds } else { 0.0 },
             errors: state.errors.clone(),

@@ -166,7 +166,7 @@ impl Store {
             disk.replace(FORMAT_FILE, format!("{FORMAT}\n").as_bytes()).map_err(failed)?;
         }
         let watch = Watch::new();
-        watch.copy(on_disk.copy.trouble());
+        watch.copy(on_disk.copy.error());
         Ok(Store {
             data_dir: data_dir.to_path_buf(),
             disk,
@@ -210,7 +210,7 @@ impl Store {
         let done = opened.and_then(|opened| opened.work(|database| work(database, copy)));
         let done = done.map_err(io::Error::other);
         self.watch.done(operation, &done);
-        self.watch.copy(copy.trouble());
+        self.watch.copy(copy.error());
         let (value, database) = done?;
         on_disk.database = Some(database);
         Ok(value)

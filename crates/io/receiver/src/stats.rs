@@ -41,7 +41,7 @@ pub struct Stats {
     /// The last error, as text; it stays until there is another one.
     pub trouble: Option<String>,
     /// Errors that had a text, so that the same text twice can be told from one that stays.
-    pub troubles: u64,
+    pub unreadable: u64,
 }
 
 /// The counters behind [`Stats`], shared by the threads of a receiver.
@@ -73,7 +73,7 @@ impl Counters {
     /// All but the connections that are open and the CPU time, which are counted elsewhere.
     pub fn read(&self) -> Stats {
         let get = |counter: &AtomicU64| counter.load(Relaxed);
-        let (troubles, trouble) =
+        let (unreadable, trouble) =
             self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Stats {
             messages: get(&self.messages),
@@ -90,7 +90,7 @@ impl Counters {
             panics: get(&self.panics),
             threads_ended: get(&self.threads_ended),
             trouble,
-            troubles,
+            unreadable,
             ..Stats::default()
         }
     }

@@ -304,7 +304,7 @@ fn a_reset_connection_is_counted() {
     rustix::net::sockopt::set_socket_linger(&client, Some(Duration::ZERO)).unwrap();
     drop(client);
     let stats = wait_for(&receiving, |stats| stats.connections == 0);
-    assert_eq!((stats.connection_errors, stats.troubles), (1, 1));
+    assert_eq!((stats.connection_errors, stats.unreadable), (1, 1));
     assert!(stats.trouble.unwrap().contains("a connection ended"));
     TcpStream::connect(at(&address)).unwrap().write_all(b"next\n").unwrap();
     wait_for(&receiving, |_| keeper.texts() == ["next"]);
@@ -312,7 +312,7 @@ fn a_reset_connection_is_counted() {
     wait_for(&receiving, |stats| stats.connections_accepted == 3);
     rustix::net::sockopt::set_socket_linger(&client, Some(Duration::ZERO)).unwrap();
     drop(client);
-    wait_for(&receiving, |stats| stats.connection_errors == 2 && stats.troubles == 2);
+    wait_for(&receiving, |stats| stats.connection_errors == 2 && stats.unreadable == 2);
 }
 
 #[test]

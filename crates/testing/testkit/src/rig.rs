@@ -2,8 +2,8 @@
 
 use crate::store::MemoryStore;
 use millstream_model::{
-    BlockPool, Counters, Grant, Ledger, Now, OwnMetrics, Polled, SinkSet, Source, SourceCx,
-    SourceInfo, SourceOpen, Troubles,
+    BlockPool, Counters, Grant, InternalMetrics, Ledger, Now, Polled, SinkSet, Source, SourceCx,
+    SourceInfo, SourceOpen, Unreadable,
 };
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex};
@@ -24,17 +24,17 @@ pub struct SourceRig {
     /// The source's counters.
     pub counters: Arc<Counters>,
     /// What it cannot read.
-    pub troubles: Arc<Troubles>,
+    pub unreadable: Arc<Unreadable>,
     /// What its events share.
     pub info: Arc<SourceInfo>,
     /// The memory allowance.
     pub grant: Arc<Grant>,
     /// Where blocks come from.
     pub pool: Arc<BlockPool>,
-    /// Sinks that have room: all, to begin with.
-    pub room: SinkSet,
-    /// Sinks that have had no room for too long: none, to begin with.
-    pub stalled: SinkSet,
+    /// Sinks that have ready: all, to begin with.
+    pub ready: SinkSet,
+    /// Sinks that have had no ready for too long: none, to begin with.
+    pub blocked: SinkSet,
     /// Read what is there, then end.
     pub until_eof: bool,
     /// Both clocks.
@@ -42,7 +42,7 @@ pub struct SourceRig {
     /// Bytes the chain may make of one block.
     pub expansion: u64,
     /// The agent's own metrics: none, to begin with.
-    pub own_metrics: OwnMetrics,
+    pub internal_metrics: InternalMetrics,
     /// Folder of the source below `data_dir`.
     pub held_dir: PathBuf,
     folder: Arc<TempDir>,
@@ -68,7 +68,7 @@ impl SourceRig {
             sinks: sinks.iter().enumerate().map(|(index, id)| (index, (*id).to_owned())).collect(),
             ledger: Ledger::new(),
             counters: Arc::default(),
-            troubles: Arc::default(),
+            unreadable: Arc::default(),
             info: Arc::new(SourceInfo {
                 id: "app".into(),
                 host: "here".into(),
@@ -76,12 +76,12 @@ impl SourceRig {
             }),
             grant: Grant::new(256 << 20),
             pool: BlockPool::new(),
-            room: (0..sinks.len()).collect(),
-            stalled: SinkSet::EMPTY,
+            ready: (0..sinks.len()).collect(),
+            blocked: SinkSet::EMPTY,
             until_eof: false,
             now: Now { since_start: Duration::ZERO, unix_ns: BEGIN_UNIX_NS },
             expansion: 0,
-            own_metrics: OwnMetrics::default(),
+            internal_metrics: InternalMetrics::default(),
             woken: Arc::default(),
         }
     }
@@ -96,12 +96,12 @@ impl SourceRig {
             held_dir: self.held_dir.clone(),
             ledger: self.ledger.clone(),
             counters: self.counters.clone(),
-            troubles: self.troubles.clone(),
+            unreadable: self.unreadable.clone(),
             wake: Arc::new(move || {
                 *woken.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = true;
                 woken.1.notify_all();
             }),
-            own_metrics: self.own_metrics.clone(),
+            internal_metrics: self.internal_metrics.clone(),
             until_eof: self.until_eof,
         }
     }
@@ -117,8 +117,8 @@ impl SourceRig {
             now: self.now,
             info: &self.info,
             sinks: self.all(),
-            room: self.room,
-            stalled: self.stalled,
+            ready: self.ready,
+            blocked: self.blocked,
             ledger: &self.ledger,
             counters: &self.counters,
             until_eof: self.until_eof,

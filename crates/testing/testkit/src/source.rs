@@ -78,7 +78,7 @@ impl Source for MemorySource {
         for i in 0..count {
             let index = (self.turn + i) % count;
             let end = self.log.origins[index].len() as u64;
-            match self.tails[index].1.choose(cx.room, cx.stalled, Some(end)) {
+            match self.tails[index].1.choose(cx.ready, cx.blocked, Some(end)) {
                 Some(choice) => {
                     self.turn = (index + 1) % count;
                     return self.read(index, choice, cx);
@@ -90,13 +90,13 @@ impl Source for MemorySource {
             }
         }
         match (blocked, cx.until_eof) {
-            (true, _) => Polled::NoRoom,
+            (true, _) => Polled::Backpressure,
             (false, true) => Polled::Ended,
             (false, false) => Polled::Wait(Duration::from_millis(10)),
         }
     }
 
-    fn reach(&mut self, sinks: &[(usize, String)]) {
+    fn set_sinks(&mut self, sinks: &[(usize, String)]) {
         let (kept, _) = self.store.origins().expect("the store can be read");
         let (stay, come): (Vec<_>, Vec<_>) =
             sinks.iter().partition(|sink| self.sinks.contains(sink));
@@ -107,7 +107,7 @@ impl Source for MemorySource {
             let position = |(sink, id): &&(usize, String)| (*sink, checkpoint(id).unwrap_or(0));
             let come: Vec<(usize, u64)> = come.iter().map(position).collect();
             come.iter().for_each(|(sink, at)| self.ledger.join(origin.id, *sink, *at));
-            cursors.reach(stay.iter().map(|(sink, _)| *sink).collect(), come);
+            cursors.set_sinks(stay.iter().map(|(sink, _)| *sink).collect(), come);
         }
         self.sinks = sinks.to_vec();
     }
@@ -116,7 +116,7 @@ impl Source for MemorySource {
 impl MemorySource {
     /// Reads a random number of lines at the cursor.
     fn read(&mut self, index: usize, choice: Choice, cx: &SourceCx<'_>) -> Polled {
-        let Some((mut block, permit)) = cx.block(1) else { return Polled::NoRoom };
+        let Some((mut block, permit)) = cx.block(1) else { return Polled::Backpressure };
         let (begin, text) = (choice.cursor.position as usize, &self.log.origins[index]);
         let limit = choice.limit.map_or(text.len(), |limit| limit as usize);
         let mut lines = 1 + self.random.below(20) as usize;

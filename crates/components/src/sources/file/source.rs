@@ -5,9 +5,9 @@ mod discovery;
 mod names;
 mod open_files;
 mod queue;
-mod reach;
 mod retention;
 mod rotations;
+mod set_sinks;
 
 use super::config::{FileConfig, ReadFrom};
 use super::tail::{ALONE_FROM, Buffers, Fill, Read, Request, Tail};
@@ -236,14 +236,14 @@ impl Source for FileSource {
         }
         match fill {
             Some(fill) if fill.builder.has_segments() => self.batch(fill, cx),
-            _ if blocked => Polled::NoRoom,
+            _ if blocked => Polled::Backpressure,
             _ if !self.work.due.is_empty() => Polled::Wait(Duration::ZERO),
             _ if self.is_finite(cx) && self.is_ended() => Polled::Ended,
             _ => Polled::Wait(self.pause(now)),
         }
     }
 
-    fn reach(&mut self, sinks: &[(usize, String)]) {
+    fn set_sinks(&mut self, sinks: &[(usize, String)]) {
         self.change_sinks(sinks);
     }
 
@@ -441,7 +441,7 @@ impl FileSource {
     /// Picks a cursor of the file. Without one it waits for room, or has been read to its end.
     fn choose(&mut self, id: u64, cx: &SourceCx<'_>, blocked: &mut Vec<u64>) -> Option<Choice> {
         let tail = self.tails.get_mut(&id)?;
-        let choice = tail.cursors.choose(cx.room, cx.stalled, tail.end);
+        let choice = tail.cursors.choose(cx.ready, cx.blocked, tail.end);
         if choice.is_none() && tail.end.is_none_or(|end| tail.cursors.is_behind(end)) {
             blocked.push(id);
         } else if choice.is_none() {
@@ -676,7 +676,7 @@ impl FileSource {
             let content =
                 tail.content.as_ref().filter(|content| tail.queued && !content.is_packed());
             if let Some(Ok(stat)) = content.map(|content| fstat(content.file())) {
-                self.open.ledger.reaches(tail.origin.id, stat.st_size as u64);
+                self.open.ledger.note_end(tail.origin.id, stat.st_size as u64);
                 tail.origin.state.size.fetch_max(stat.st_size as u64, Relaxed);
             }
         }

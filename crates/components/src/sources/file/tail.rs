@@ -15,8 +15,8 @@ use crate::framing::{FileFramer, Framing, LineLimits};
 use millstream_framing::Found;
 use millstream_model::limits::BLOCK_BYTES;
 use millstream_model::{
-    BatchBuilder, Block, Choice, Cursor, Cursors, HeldBy, Origin, OriginStore, Permit, SinkSet,
-    SourceCx, Standing,
+    BatchBuilder, Block, Choice, Cursor, Cursors, HeldBy, Origin, OriginStatus, OriginStore,
+    Permit, SinkSet, SourceCx,
 };
 use rustix::fs::fstat;
 use std::io;
@@ -278,12 +278,12 @@ impl Tail {
             None if is_deleted => HeldBy::Descriptor,
             None => HeldBy::Nothing,
         });
-        self.origin.state.set_standing(match self.gone_since {
-            _ if is_deleted => Standing::Deleted,
-            Some(_) => Standing::Gone,
-            None if self.frozen || self.is_packed() && self.end.is_some() => Standing::Finished,
-            None if self.content.is_none() => Standing::Waiting,
-            None => Standing::Active,
+        self.origin.state.set_status(match self.gone_since {
+            _ if is_deleted => OriginStatus::Deleted,
+            Some(_) => OriginStatus::Gone,
+            None if self.frozen || self.is_packed() && self.end.is_some() => OriginStatus::Finished,
+            None if self.content.is_none() => OriginStatus::Waiting,
+            None => OriginStatus::Active,
         });
     }
 
@@ -425,9 +425,9 @@ impl Tail {
     }
 
     /// What is there reaches up to `end`, read or not.
-    pub fn reaches(&self, end: u64, cx: &SourceCx<'_>) {
+    pub fn note_end(&self, end: u64, cx: &SourceCx<'_>) {
         self.origin.state.size.fetch_max(end, Relaxed);
-        cx.ledger.reaches(self.origin.id, end);
+        cx.ledger.note_end(self.origin.id, end);
     }
 
     /// Has the head hashed and kept once more with the next read.

@@ -59,10 +59,10 @@ impl Generate {
     }
 
     fn batch(&mut self, lines: u64, cx: &SourceCx<'_>) -> Polled {
-        if !cx.sinks.is_subset(cx.room) {
-            return Polled::NoRoom;
+        if !cx.sinks.is_subset(cx.ready) {
+            return Polled::Backpressure;
         }
-        let Some((mut block, permit)) = cx.block(BLOCK_BYTES) else { return Polled::NoRoom };
+        let Some((mut block, permit)) = cx.block(BLOCK_BYTES) else { return Polled::Backpressure };
         let (mut used, mut newlines) = (0, Vec::new());
         while (newlines.len() as u64) < lines.min(BATCH_ROWS_MAX as u64) {
             self.line.clear();

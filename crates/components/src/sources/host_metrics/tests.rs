@@ -59,13 +59,13 @@ fn metrics_are_given_out_at_the_end_of_each_period() {
 fn nothing_is_read_while_a_sink_has_no_room() {
     let dir = tempfile::tempdir().unwrap();
     let mut rig = SourceRig::new(&["out"]);
-    (rig.until_eof, rig.room) = (true, SinkSet::EMPTY);
+    (rig.until_eof, rig.ready) = (true, SinkSet::EMPTY);
     let mut source = host(dir.path(), "1 1 1 1/2 3").open(rig.open()).unwrap();
     for _ in 0..3 {
-        assert!(matches!(rig.poll(&mut *source), Polled::NoRoom));
+        assert!(matches!(rig.poll(&mut *source), Polled::Backpressure));
     }
     std::fs::write(dir.path().join("proc/loadavg"), "2 2 2 1/2 3").unwrap();
-    rig.room = rig.all();
+    rig.ready = rig.all();
     for _ in 0..2 {
         assert!(matches!(rig.poll(&mut *source), Polled::Wait(Duration::ZERO)));
     }

@@ -1,6 +1,6 @@
 //! Configuration of source `internal_metrics`.
 
-use super::InternalMetrics;
+use super::InternalMetricsSource;
 use crate::metrics::config::check_period;
 use crate::metrics::metric_emitter::MetricEmitter;
 use crate::registry::{Component, SourceComponent};
@@ -36,6 +36,10 @@ impl Component for InternalMetricsConfig {
 impl SourceComponent for InternalMetricsConfig {
     fn open(self, open: SourceOpen) -> Result<Box<dyn Source>, BuildError> {
         let metric_emitter = MetricEmitter::new(&open).map_err(BuildError)?;
-        Ok(Box::new(InternalMetrics::new(open.own_metrics, self.period.0, metric_emitter)))
+        Ok(Box::new(InternalMetricsSource::new(
+            open.internal_metrics,
+            self.period.0,
+            metric_emitter,
+        )))
     }
 }

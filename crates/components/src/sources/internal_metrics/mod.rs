@@ -6,24 +6,28 @@ pub use config::InternalMetricsConfig;
 
 use crate::metrics::metric_emitter::MetricEmitter;
 use crate::metrics::numbers::{Number, Numbers};
-use millstream_model::{OwnMetric, OwnMetrics, Polled, Source, SourceCx};
+use millstream_model::{InternalMetric, InternalMetrics, Polled, Source, SourceCx};
 use std::time::Duration;
 
 /// The source.
-struct InternalMetrics {
-    own: OwnMetrics,
+struct InternalMetricsSource {
+    metrics: InternalMetrics,
     numbers: Numbers<String>,
 }
 
-impl InternalMetrics {
-    fn new(own: OwnMetrics, length: Duration, metric_emitter: MetricEmitter) -> InternalMetrics {
-        InternalMetrics { own, numbers: Numbers::new(length, metric_emitter) }
+impl InternalMetricsSource {
+    fn new(
+        metrics: InternalMetrics,
+        length: Duration,
+        metric_emitter: MetricEmitter,
+    ) -> InternalMetricsSource {
+        InternalMetricsSource { metrics, numbers: Numbers::new(length, metric_emitter) }
     }
 
     /// All metrics as they are now.
     fn read(&self) -> Vec<Number<String>> {
         let mut numbers = Vec::new();
-        self.own.each(|metric: &OwnMetric<'_>| {
+        self.metrics.each(|metric: &InternalMetric<'_>| {
             let labels =
                 metric.labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
             let (name, labels) = (metric.name.to_owned(), labels.collect());
@@ -38,7 +42,7 @@ impl InternalMetrics {
     }
 }
 
-impl Source for InternalMetrics {
+impl Source for InternalMetricsSource {
     fn poll(&mut self, cx: &mut SourceCx<'_>) -> Polled {
         match self.numbers.poll(cx) {
             Ok(period) => {
@@ -58,18 +62,24 @@ mod tests {
     #[test]
     fn metrics_are_given_out_at_the_end_of_each_period() {
         let mut rig = SourceRig::new(&["out"]);
-        let own = OwnMetrics::new(|each| {
-            each(&OwnMetric {
+        let metrics = InternalMetrics::new(|each| {
+            each(&InternalMetric {
                 name: "a_total",
                 labels: &[("x", "1"), ("b", "2")],
                 is_counter: true,
                 value: 5.0,
             });
-            each(&OwnMetric { name: "share", labels: &[], is_counter: false, value: 0.5 });
-            each(&OwnMetric { name: "unknown", labels: &[], is_counter: false, value: f64::NAN });
+            each(&InternalMetric { name: "share", labels: &[], is_counter: false, value: 0.5 });
+            each(&InternalMetric {
+                name: "unknown",
+                labels: &[],
+                is_counter: false,
+                value: f64::NAN,
+            });
         });
         let metric_emitter = MetricEmitter::new(&rig.open()).unwrap();
-        let mut source = InternalMetrics::new(own, Duration::from_secs(10), metric_emitter);
+        let mut source =
+            InternalMetricsSource::new(metrics, Duration::from_secs(10), metric_emitter);
         let Polled::Wait(left) = rig.poll(&mut source) else { panic!("nothing yet") };
         assert!(left <= Duration::from_secs(10));
         rig.advance(left);

@@ -242,7 +242,7 @@ impl Parse {
         }
         for segment in batch.segments.iter() {
             let rows = segment.first_row..segment.first_row + segment.rows;
-            segment.origin.state.saw_times(segment.ack.range(), &times[rows]);
+            segment.origin.state.record_times(segment.ack.range(), &times[rows]);
         }
         // Without one time, rows need not be looked at one by one behind here.
         if read > 0 {

@@ -53,15 +53,17 @@ fn expansion(sinks: &[SinkPart]) -> u64 {
     sinks.iter().map(payload).sum::<u64>() + rows * ROW_BYTES as u64
 }
 
-/// Bytes the chain to the sinks in `reach` may make of one block.
-pub fn chain_expansion(reach: SinkSet, nodes: &[Node]) -> u64 {
+/// Bytes the chain to the sinks in `downstream` may make of one block.
+pub fn chain_expansion(downstream: SinkSet, nodes: &[Node]) -> u64 {
     let rows = BATCH_ROWS_MAX as u64;
     let payload = |node: &Node| match &node.op {
-        Op::Sink(slot) if reach.contains(slot.index) => {
+        Op::Sink(slot) if downstream.contains(slot.index) => {
             slot.sink.payload_bytes_max(BLOCK_BYTES as u64, rows)
         }
         // What a transform finds or makes takes about as much as the text it looks at.
-        Op::Map(_) | Op::Serial(_) | Op::Offload(..) if !(reach & node.reach).is_empty() => {
+        Op::Map(_) | Op::Serial(_) | Op::Offload(..)
+            if !(downstream & node.downstream).is_empty() =>
+        {
             BLOCK_BYTES as u64
         }
         _ => 0,

@@ -50,7 +50,7 @@ impl LaneQueue {
 
     /// Whether the lane delivers, as far as is known.
     pub fn gets_on(&self) -> bool {
-        self.started.load(Ordering::Relaxed) && self.lock().trouble.is_none()
+        self.started.load(Ordering::Relaxed) && self.lock().error.is_none()
     }
 
     /// Notes that the lane has nothing left.
@@ -90,7 +90,7 @@ impl LaneDriver {
     pub(super) fn recount(&self) {
         let queued = self.queue.lock().queue.iter().map(|p| p.bytes).sum();
         self.queue.bytes.store(queued, Ordering::Relaxed);
-        (self.queue.on_room)();
+        (self.queue.on_available)();
     }
 }
 

@@ -6,7 +6,8 @@ use millstream_engine::{
     Blueprint, Buffer, Clock, Pace, Running, Settings, SinkPart, SourcePart, Store,
 };
 use millstream_model::{
-    BatchBuilder, LongLine, Origin, OwnMetrics, Polled, Source, SourceCx, SourceInfo, SourceOpen,
+    BatchBuilder, InternalMetrics, LongLine, Origin, Polled, Source, SourceCx, SourceInfo,
+    SourceOpen,
 };
 use millstream_testkit::{FakeSink, Shelf, Temper};
 use std::path::Path;
@@ -23,10 +24,10 @@ struct Busy {
 
 impl Source for Busy {
     fn poll(&mut self, cx: &mut SourceCx<'_>) -> Polled {
-        if !cx.sinks.is_subset(cx.room) {
-            return Polled::NoRoom;
+        if !cx.sinks.is_subset(cx.ready) {
+            return Polled::Backpressure;
         }
-        let Some((mut block, permit)) = cx.block(1) else { return Polled::NoRoom };
+        let Some((mut block, permit)) = cx.block(1) else { return Polled::Backpressure };
         let begun = Instant::now();
         while begun.elapsed() < self.work {
             std::hint::spin_loop();
@@ -87,7 +88,7 @@ pub fn settings(cpu: Option<f64>, until_eof: bool) -> Settings {
         sink_bytes_max: 4 << 20,
         until_eof,
         clock: Clock::System,
-        own_metrics: OwnMetrics::default(),
+        internal_metrics: InternalMetrics::default(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Files, and how far behind in time they are.
 
-use crate::{OriginProgress, OriginTotals, Standing, TIME_UNKNOWN};
+use crate::{OriginProgress, OriginStatus, OriginTotals, TIME_UNKNOWN};
 use millstream_timestamps::push_rfc3339;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ pub struct FileSnapshot {
     /// The path at which it was last seen.
     pub path: String,
     /// `active`, `waiting`, `finished`, `gone` or `deleted`.
-    pub standing: &'static str,
+    pub status: &'static str,
     /// How it is held after its deletion: `descriptor` or `disk`; `None` if it need not be.
     pub held_by: Option<&'static str>,
     /// Offset up to which it was read, in bytes.
@@ -54,7 +54,7 @@ impl FileSnapshot {
             file_id: format!("{:016x}", origin.id),
             name: origin.name.clone(),
             path: if path.is_empty() { origin.name.clone() } else { path },
-            standing: state.standing().name(),
+            status: state.status().name(),
             held_by: state.held_by().name(),
             position: state.position.load(Relaxed),
             size,
@@ -87,7 +87,7 @@ fn delay_seconds(progress: &OriginProgress, unix_ns: i64) -> Option<f64> {
 /// 1970.
 pub fn log_delay_seconds(origins: &[OriginProgress], unix_ns: i64) -> Option<f64> {
     let active =
-        origins.iter().filter(|progress| progress.origin.state.standing() == Standing::Active);
+        origins.iter().filter(|progress| progress.origin.state.status() == OriginStatus::Active);
     active.filter_map(|progress| delay_seconds(progress, unix_ns)).reduce(f64::max)
 }
 
@@ -120,7 +120,7 @@ mod tests {
 
     fn progress(id: u64, end: u64, checkpoints: &[(usize, u64)], newest: i64) -> OriginProgress {
         let origin = Arc::new(Origin::new(id, "/var/log/a.log"));
-        origin.state.saw_times((0, end), &[newest]);
+        origin.state.record_times((0, end), &[newest]);
         OriginProgress { origin, end, checkpoints: checkpoints.to_vec() }
     }
 
@@ -132,7 +132,7 @@ mod tests {
         progress.origin.state.set_path("/var/log/a.log.1");
         progress.origin.state.rotations.fetch_add(1, Relaxed);
         let file = FileSnapshot::of(&progress, &[(0, "slow"), (1, "fast")], NOW_NS);
-        assert_eq!((file.file_id.as_str(), file.standing), ("00000000000000ab", "active"));
+        assert_eq!((file.file_id.as_str(), file.status), ("00000000000000ab", "active"));
         assert_eq!(
             (file.name.as_str(), file.path.as_str()),
             ("/var/log/a.log", "/var/log/a.log.1")
@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(lag_seconds(&origins, 0, 7.5, NOW_NS), 7.5);
         assert_eq!(lag_seconds(&origins, 1, 0.0, NOW_NS), 0.0);
         assert_eq!(log_delay_seconds(&origins, NOW_NS), Some(3600.0));
-        origins[0].origin.state.set_standing(Standing::Gone);
+        origins[0].origin.state.set_status(OriginStatus::Gone);
         assert_eq!(log_delay_seconds(&origins, NOW_NS), Some(5.0));
     }
 }

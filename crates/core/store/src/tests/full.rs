@@ -29,21 +29,21 @@ fn what_cannot_be_committed_waits_and_is_told() {
     let (folder, disk) = (memory_folder(), Disk::default());
     let store = used(&disk, folder.path());
     let health = store.health();
-    assert_eq!((health.trouble, health.age_seconds), (None, 0.0));
+    assert_eq!((health.error, health.age_seconds), (None, 0.0));
     assert!(health.errors.values().all(|count| *count == 0) && health.errors.len() == 5);
     disk.fill_at(0);
     assert!(commit_at(&store, 43).is_err());
     assert!(commit_at(&store, 44).is_err());
     let health = store.health();
-    let trouble = health.trouble.unwrap();
-    assert_eq!(trouble, "checkpoints cannot be committed: No space left on device (os error 28)");
+    let error = health.error.unwrap();
+    assert_eq!(error, "checkpoints cannot be committed: No space left on device (os error 28)");
     assert_eq!(health.errors["commit"], 2);
     assert!(health.age_seconds > 0.0 && health.age_seconds == health.committed_seconds);
     assert_eq!(checkpoint_in(disk.files()), 42);
     disk.fill_at(usize::MAX);
     store.commit(|_| {}).unwrap();
     let health = store.health();
-    assert_eq!((health.trouble, health.age_seconds, health.errors["commit"]), (None, 0.0, 2));
+    assert_eq!((health.error, health.age_seconds, health.errors["commit"]), (None, 0.0, 2));
     assert_eq!(checkpoint_in(disk.files()), 44);
 }
 
@@ -54,14 +54,14 @@ fn trouble_ends_when_the_disk_has_room_whoever_asks() {
     let store = used(&disk, folder.path());
     disk.fill_at(0);
     assert!(store.of_source("app").keep(&[(4, b"other".to_vec())]).is_err());
-    assert!(store.health().trouble.unwrap().starts_with("ids of new files cannot be kept"));
+    assert!(store.health().error.unwrap().starts_with("ids of new files cannot be kept"));
     assert!(
         store.commit(|_| {}).is_err(),
         "an attempt that has nothing to write says that it could not"
     );
     disk.fill_at(usize::MAX);
     store.commit(|_| {}).unwrap();
-    assert_eq!(store.health().trouble, None);
+    assert_eq!(store.health().error, None);
 }
 
 /// An empty answer would have a source take all files for new ones.
@@ -78,7 +78,7 @@ fn what_cannot_be_read_is_an_error_and_not_an_empty_answer() {
     assert!(store.of_source("app").origins().is_err());
     assert!(store.lane(&"out".into(), 0).is_err());
     assert!(
-        store.health().trouble.unwrap().contains("what is kept cannot be read: Input/output error")
+        store.health().error.unwrap().contains("what is kept cannot be read: Input/output error")
     );
     disk.fail_reads(false);
     disk.fill_at(usize::MAX);
@@ -97,13 +97,13 @@ fn a_copy_that_cannot_be_written_is_told_and_written_later() {
     assert_eq!(health.errors["copy"], 1);
     assert!(
         health
-            .trouble
+            .error
             .unwrap()
             .starts_with("the second copy of the file ids cannot be written: No space")
     );
     disk.fail_copy(false);
     store.finish();
-    assert_eq!(store.health().trouble, None);
+    assert_eq!(store.health().error, None);
     let mut files = disk.files();
     files.of(super::disk::Name::Database).clear();
     let found = Contents::of(&Arc::new(Disk::of(files).open(memory_folder().path()).unwrap()));

@@ -442,7 +442,7 @@ impl FileSource {
         let named = trouble
             .iter()
             .map(|(path, reason)| (path.to_string_lossy().into_owned(), reason.clone()));
-        self.open.troubles.set(named.collect());
+        self.open.unreadable.set(named.collect());
         let is_new = |(path, reason): &(&PathBuf, &String)| self.trouble.get(*path) != Some(reason);
         for (path, reason) in trouble.iter().filter(is_new).filter(|(_, reason)| *reason != MISSING)
         {

@@ -226,7 +226,7 @@ impl FileSource {
             self.let_go(id, HELD_MAX, cx);
         }
         self.retention.given_up.retain(|id, _| cx.ledger.owed(*id).is_some());
-        cx.counters.holds_files(held);
+        cx.counters.set_held(held);
         self.retention.growth.sample(cx.now.since_start, held.bytes);
         self.warn_of_held(held, cx);
     }
@@ -568,7 +568,7 @@ impl Retention {
 /// there is more, and some sink takes no more.
 fn is_late(tail: &Tail, owed: &Owed, cx: &SourceCx<'_>) -> bool {
     let age = |issued| cx.now.since_start.saturating_sub(issued);
-    let is_blocked = !cx.sinks.is_subset(cx.room);
+    let is_blocked = !cx.sinks.is_subset(cx.ready);
     let is_old = owed.oldest.is_some_and(|issued| age(issued) >= LINK_AFTER);
     is_old || is_blocked && tail.has_unread() && unsettled(tail, owed) > 0
 }

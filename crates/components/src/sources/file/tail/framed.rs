@@ -39,7 +39,7 @@ impl Tail {
         };
         self.content()?.hand_back(raw);
         if used < portion.bytes {
-            self.reaches(portion.position + portion.bytes as u64, request.cx);
+            self.note_end(portion.position + portion.bytes as u64, request.cx);
         }
         if used == 0 {
             let is_long = framer.begins_long(raw, request.limits.line_max);
@@ -146,7 +146,10 @@ impl Tail {
         state.misfits.fetch_add(tally.misfits, Relaxed);
         count(tally, request.cx.counters);
         if buffers.times.iter().any(|time| *time != TIME_UNKNOWN) {
-            state.saw_times((request.position(), request.position() + used as u64), &buffers.times);
+            state.record_times(
+                (request.position(), request.position() + used as u64),
+                &buffers.times,
+            );
         }
     }
 

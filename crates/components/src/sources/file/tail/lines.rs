@@ -31,7 +31,7 @@ impl Tail {
             Ok(if n < wanted && !request.finish { Read::End } else { Read::More })
         };
         if fill.used < begin + n {
-            self.reaches(request.position() + n as u64, request.cx);
+            self.note_end(request.position() + n as u64, request.cx);
         }
         let text = fill.block.filled(begin + n);
         self.content()?.hand_back(&text[fill.used.clamp(begin, begin + n)..]);

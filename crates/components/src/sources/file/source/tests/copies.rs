@@ -353,11 +353,11 @@ fn what_was_never_read_of_a_file_that_was_cut_is_read_from_its_copy() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
     fixture.append("a.log", numbered(0, 200));
     fs::copy(fixture.path("a.log"), fixture.path("a.log.1")).unwrap();
-    let room = std::mem::take(&mut fixture.rig.room);
-    assert!(matches!(fixture.poll(), Polled::NoRoom));
+    let room = std::mem::take(&mut fixture.rig.ready);
+    assert!(matches!(fixture.poll(), Polled::Backpressure));
     File::options().write(true).open(fixture.path("a.log")).unwrap().set_len(0).unwrap();
     fixture.append("a.log", numbered(200, 210));
-    fixture.rig.room = room;
+    fixture.rig.ready = room;
     fixture.rig.advance(super::super::QUIET_LOOK);
     let mut seen = numbers(&settle(&mut fixture));
     seen.sort_unstable();

@@ -86,13 +86,13 @@ fn a_new_sink_reads_what_the_others_have_already() {
 fn a_stalled_sink_is_left_behind_and_joins_again() {
     let mut fixture = Fixture::new(json!({}), &["a", "b"]);
     fixture.append("f.log", "1\n");
-    fixture.rig.room = sinks(&[A]);
-    assert!(matches!(fixture.poll(), Polled::NoRoom));
-    fixture.rig.stalled = sinks(&[B]);
+    fixture.rig.ready = sinks(&[A]);
+    assert!(matches!(fixture.poll(), Polled::Backpressure));
+    fixture.rig.blocked = sinks(&[B]);
     assert_eq!(next(&mut fixture), (sinks(&[A]), vec![row(0, "1")]));
     fixture.append("f.log", "2\n");
     assert_eq!(next(&mut fixture), (sinks(&[A]), vec![row(2, "2")]));
-    (fixture.rig.room, fixture.rig.stalled) = (sinks(&[A, B]), SinkSet::EMPTY);
+    (fixture.rig.ready, fixture.rig.blocked) = (sinks(&[A, B]), SinkSet::EMPTY);
     fixture.append("f.log", "3\n");
     assert_eq!(next(&mut fixture), (sinks(&[B]), vec![row(0, "1"), row(2, "2")]));
     assert_eq!(next(&mut fixture), (sinks(&[A, B]), vec![row(4, "3")]));
@@ -103,9 +103,9 @@ fn a_stalled_sink_is_left_behind_and_joins_again() {
 fn a_batch_is_for_the_same_sinks_in_every_row() {
     let mut fixture = Fixture::new(json!({}), &["a", "b"]);
     fixture.append("behind.log", "1\n");
-    (fixture.rig.room, fixture.rig.stalled) = (sinks(&[A]), sinks(&[B]));
+    (fixture.rig.ready, fixture.rig.blocked) = (sinks(&[A]), sinks(&[B]));
     next(&mut fixture);
-    (fixture.rig.room, fixture.rig.stalled) = (sinks(&[A, B]), SinkSet::EMPTY);
+    (fixture.rig.ready, fixture.rig.blocked) = (sinks(&[A, B]), SinkSet::EMPTY);
     for n in 0..20 {
         fixture.append(&format!("{n}.log"), "x\n");
     }

@@ -208,14 +208,14 @@ fn what_was_cut_off_before_it_was_read_is_counted() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
     let file = fixture.append("a.log", "1\n");
     assert_eq!(fixture.read_texts(), ["1"]);
-    let room = std::mem::take(&mut fixture.rig.room);
+    let room = std::mem::take(&mut fixture.rig.ready);
     fixture.append("a.log", "never read\n");
     fixture.rig.advance(super::super::QUIET_LOOK);
     assert!(fixture.batches().is_empty());
     fixture.rig.advance(super::super::END_INTERVAL);
     assert!(fixture.batches().is_empty());
     file.set_len(0).unwrap();
-    fixture.rig.room = room;
+    fixture.rig.ready = room;
     assert!(fixture.batches().is_empty());
     // Until then a copy may turn up.
     fixture.rig.advance(Duration::from_secs(120));
@@ -230,7 +230,7 @@ fn what_was_cut_off_just_before_a_stop_is_counted() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
     let file = fixture.append("a.log", "1\n");
     assert_eq!(fixture.read_texts(), ["1"]);
-    let room = std::mem::take(&mut fixture.rig.room);
+    let room = std::mem::take(&mut fixture.rig.ready);
     fixture.append("a.log", "never read\n");
     fixture.rig.advance(super::super::QUIET_LOOK);
     assert!(fixture.batches().is_empty());
@@ -242,7 +242,7 @@ fn what_was_cut_off_just_before_a_stop_is_counted() {
     let left = fixture.source.leave().unwrap();
     assert_eq!((left.lost.bytes, left.waiting.bytes), (11, 4));
     assert_eq!(fixture.dropped("truncated_unread"), 1);
-    fixture.rig.room = room;
+    fixture.rig.ready = room;
     fixture.restart(true);
     assert_eq!(fixture.read_texts(), ["new"]);
 }
@@ -402,8 +402,8 @@ fn a_fifo_that_a_pattern_matches_is_said() {
     mknodat(CWD, fixture.path("fifo.log"), FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
     fixture.append("a.log", "1\n");
     assert_eq!(fixture.read_texts(), ["1"]);
-    let troubles = fixture.rig.troubles.list();
-    let reason = &troubles[fixture.path("fifo.log").to_str().unwrap()];
+    let unreadable = fixture.rig.unreadable.list();
+    let reason = &unreadable[fixture.path("fifo.log").to_str().unwrap()];
     assert_eq!(reason, "is a FIFO, not a regular file; exclude it, or narrow include");
     for _ in 0..3 {
         fixture.rig.advance(super::super::WALK_INTERVAL);
@@ -413,7 +413,7 @@ fn a_fifo_that_a_pattern_matches_is_said() {
     fs::remove_file(fixture.path("fifo.log")).unwrap();
     fixture.rig.advance(super::super::WALK_INTERVAL);
     fixture.batches();
-    assert!(fixture.rig.troubles.list().is_empty());
+    assert!(fixture.rig.unreadable.list().is_empty());
 }
 
 /// However long the next walk is put off: inotify names what came, and that is looked at alone.
@@ -433,13 +433,13 @@ fn a_new_file_is_read_although_no_walk_may_begin() {
     fixture.append("a.log.1", "late\n");
     fixture.append("a.log", "4\n");
     assert_eq!(BTreeSet::from_iter(fixture.read_texts()), ["late".into(), "4".into()].into());
-    let standings = |fixture: &Fixture| {
+    let statuses = |fixture: &Fixture| {
         fixture.source.tails.values().filter(|tail| tail.gone_since.is_some()).count()
     };
-    assert_eq!(standings(&fixture), 1, "the renamed one");
+    assert_eq!(statuses(&fixture), 1, "the renamed one");
     fs::remove_file(fixture.path("b.log")).unwrap();
     fixture.batches();
-    assert_eq!((standings(&fixture), fixture.source.walked), (2, walked));
+    assert_eq!((statuses(&fixture), fixture.source.walked), (2, walked));
 }
 
 /// The first walk of many files does not put off the next.

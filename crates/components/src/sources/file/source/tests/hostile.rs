@@ -100,7 +100,7 @@ impl World {
     fn mood(&mut self) {
         let (a, both) = (SinkSet::one(0), self.fixture.rig.all());
         let moods = [(both, SinkSet::EMPTY), (a, SinkSet::EMPTY), (a, both - a)];
-        (self.fixture.rig.room, self.fixture.rig.stalled) = moods[self.random.below(3) as usize];
+        (self.fixture.rig.ready, self.fixture.rig.blocked) = moods[self.random.below(3) as usize];
     }
 
     fn restart(&mut self) {
@@ -124,7 +124,7 @@ impl World {
 
     /// Reads all there is, delivers it, and compares with what was written.
     fn finish(mut self, seed: u64) {
-        (self.fixture.rig.room, self.fixture.rig.stalled) =
+        (self.fixture.rig.ready, self.fixture.rig.blocked) =
             (self.fixture.rig.all(), SinkSet::EMPTY);
         end(&mut self.fixture);
         let mut steps = 0;

@@ -72,8 +72,8 @@ fn links_are_followed_by_policy() {
     fixture.append("target", "linked\n");
     std::os::unix::fs::symlink(fixture.path("target"), fixture.path("a.log")).unwrap();
     assert_eq!(fixture.read_texts(), Vec::<String>::new());
-    let troubles = fixture.rig.troubles.list();
-    assert!(troubles.values().any(|reason| reason.contains("symlinks")), "{troubles:?}");
+    let unreadable = fixture.rig.unreadable.list();
+    assert!(unreadable.values().any(|reason| reason.contains("symlinks")), "{unreadable:?}");
 }
 
 /// A pattern without files is a trouble until there is one.
@@ -81,10 +81,10 @@ fn links_are_followed_by_policy() {
 fn a_pattern_that_matches_nothing_is_said() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
     fixture.read();
-    assert!(fixture.rig.troubles.list().values().any(|reason| reason == super::super::MISSING));
+    assert!(fixture.rig.unreadable.list().values().any(|reason| reason == super::super::MISSING));
     fixture.append("a.log", "1\n");
     fixture.read();
-    assert!(fixture.rig.troubles.list().is_empty());
+    assert!(fixture.rig.unreadable.list().is_empty());
 }
 
 /// The bound on open files is never less than are open, and counted again only when it is reached.

@@ -11,12 +11,12 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// file system if `links` is false.
 fn blocked(options: Value, links: bool) -> (Fixture, Option<TempDir>) {
     let mut fixture = Fixture::new(options, &["out"]);
-    fixture.rig.room = Default::default();
+    fixture.rig.ready = Default::default();
     let other = (!links).then(|| tempfile::tempdir_in("/tmp").unwrap());
     if let Some(other) = &other {
         fixture.rig.held_dir = other.path().join("held");
         fixture.restart(false);
-        fixture.rig.room = Default::default();
+        fixture.rig.ready = Default::default();
     }
     (fixture, other)
 }
@@ -39,7 +39,7 @@ fn held(fixture: &Fixture) -> Vec<String> {
 
 /// The sinks have room again; what comes out.
 fn free(fixture: &mut Fixture) -> Vec<Line> {
-    fixture.rig.room = fixture.rig.all();
+    fixture.rig.ready = fixture.rig.all();
     let mut lines = fixture.read();
     // An unfinished last line is delivered once its file has been silent.
     fixture.rig.advance(super::super::FINISH_SILENCE);
@@ -115,9 +115,9 @@ fn files_of_sinks_that_keep_up_are_never_linked() {
 fn where_no_link_can_be_made_the_rest_is_copied_at_a_stop() {
     let (mut fixture, _other) = blocked(json!({}), false);
     fixture.append("a.log", "1\n2\n".repeat(1000));
-    fixture.rig.room = fixture.rig.all();
+    fixture.rig.ready = fixture.rig.all();
     let before = fixture.read();
-    fixture.rig.room = Default::default();
+    fixture.rig.ready = Default::default();
     fixture.append("a.log", "3\n4\nunfinished");
     pass(&mut fixture);
     fs::remove_file(fixture.path("a.log")).unwrap();
@@ -278,7 +278,7 @@ fn a_held_file_that_was_closed_to_make_room_is_read_after_its_deletion() {
     };
     assert!(is_closed(&fixture));
     fs::remove_file(fixture.path("a.log.1")).unwrap();
-    fixture.rig.room = fixture.rig.all();
+    fixture.rig.ready = fixture.rig.all();
     let mut texts = texts(&fixture.read());
     fixture.rig.advance(super::super::QUIET_LOOK);
     texts.extend(fixture.read_texts());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 /// One of the agent's own metrics.
 #[derive(Clone, Copy, Debug)]
-pub struct OwnMetric<'a> {
+pub struct InternalMetric<'a> {
     /// Its name, as at `/metrics`.
     pub name: &'a str,
     /// Its labels, in no order.
@@ -17,33 +17,33 @@ pub struct OwnMetric<'a> {
 }
 
 /// Calls back with one metric after the other.
-type Tell = dyn Fn(&mut dyn FnMut(&OwnMetric<'_>)) + Send + Sync;
+type Tell = dyn Fn(&mut dyn FnMut(&InternalMetric<'_>)) + Send + Sync;
 
 /// Where the agent's own metrics can be had; by default there are none.
 #[derive(Clone)]
-pub struct OwnMetrics(Arc<Tell>);
+pub struct InternalMetrics(Arc<Tell>);
 
-impl OwnMetrics {
+impl InternalMetrics {
     /// Metrics of which `tell` tells.
     pub fn new(
-        tell: impl Fn(&mut dyn FnMut(&OwnMetric<'_>)) + Send + Sync + 'static,
-    ) -> OwnMetrics {
-        OwnMetrics(Arc::new(tell))
+        tell: impl Fn(&mut dyn FnMut(&InternalMetric<'_>)) + Send + Sync + 'static,
+    ) -> InternalMetrics {
+        InternalMetrics(Arc::new(tell))
     }
 
     /// Calls `each` with every metric as it is now.
-    pub fn each(&self, mut each: impl FnMut(&OwnMetric<'_>)) {
+    pub fn each(&self, mut each: impl FnMut(&InternalMetric<'_>)) {
         (self.0)(&mut each);
     }
 }
 
-impl Default for OwnMetrics {
+impl Default for InternalMetrics {
     fn default() -> Self {
-        OwnMetrics::new(|_| {})
+        InternalMetrics::new(|_| {})
     }
 }
 
-impl fmt::Debug for OwnMetrics {
+impl fmt::Debug for InternalMetrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("OwnMetrics")
     }

@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn a_sink_joins_where_it_is_said_or_at_the_known_end() {
         let ledger = ledger();
-        ledger.reaches(ORIGIN, 500);
+        ledger.note_end(ORIGIN, 500);
         ledger.join(ORIGIN, 2, 40);
         ledger.join_at_end(set(&[0, 2, 3]));
         let at = |sink| ledger.checkpoint(ORIGIN, sink);

@@ -31,7 +31,7 @@ impl FileSource {
                 |(index, id): &&(usize, String)| (*index, checkpoint(id).unwrap_or(start));
             let come: Vec<(usize, u64)> = come.iter().map(position).collect();
             come.iter().for_each(|(sink, at)| self.open.ledger.join(id, *sink, *at));
-            tail.cursors.reach(kept, come);
+            tail.cursors.set_sinks(kept, come);
             schedule(&mut self.work.looks, tail, Duration::ZERO);
         }
         self.open.sinks = sinks.to_vec();
