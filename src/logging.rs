@@ -11,6 +11,7 @@ mod tests;
 pub use line::{Rfc3339, date, escaped};
 use line::{cut, format_line};
 use log::{Level, LevelFilter, Log, Metadata, Record};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::{HashMap, VecDeque};
 use std::fs::OpenOptions;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -18,7 +19,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::panic::PanicHookInfo;
 use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 /// Lines that may wait to be written.
@@ -204,7 +205,7 @@ struct Window {
 impl Shared {
     /// A panic of another thread leaves the state whole: nothing in here is done by halves.
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.state.lock()
     }
 
     /// Formats outside the lock, and not at all what would not be written.
@@ -253,8 +254,7 @@ impl Shared {
             }
             let pause =
                 state.next_close().map_or(WINDOW, |close| close.saturating_duration_since(now));
-            let waited = self.changed.wait_timeout(state, pause);
-            state = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+            self.changed.wait_for(&mut state, pause);
         }
     }
 
@@ -263,9 +263,8 @@ impl Shared {
         state.tell(Instant::now());
         let until = state.queued;
         self.changed.notify_all();
-        let waited =
-            self.changed.wait_timeout_while(state, FLUSH_TIMEOUT, |state| state.written < until);
-        waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0.written >= until
+        self.changed.wait_while_for(&mut state, |state| state.written < until, FLUSH_TIMEOUT);
+        state.written >= until
     }
 }
 

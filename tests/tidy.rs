@@ -101,7 +101,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("millstream-testkit", &["millstream-model"]),
     ("millstream-testkit-servers", &[]),
     ("millstream-timestamps", &[]),
-    ("millstream-transport", &["millstream-timestamps"]),
+    ("millstream-transport", &["millstream-model", "millstream-timestamps"]),
     ("millstream-zones", &["millstream-timestamps"]),
 ];
 

@@ -4,9 +4,9 @@
 use crate::measure::{Samples, progress};
 use crate::report::{Report, Table};
 use crate::scan::ns_per_item;
+use fastrand::Rng;
 use millstream_encodings::metric::{Kind, Metric, Temporality, Value};
 use millstream_encodings::msgpack::{BlockEncoder, Shared};
-use millstream_testkit::Random;
 use std::hint::black_box;
 use std::io;
 
@@ -95,15 +95,15 @@ impl Series {
 
 /// Series whose tags have `values` values for each key.
 fn series(values: u64) -> Vec<Series> {
-    let mut random = Random::new(5);
+    let mut random = Rng::with_seed(5);
     let mut one = |_| {
-        let name = format!("app.requests.of-{:04}", random.below(NAMES));
-        let value = |tag: usize, random: &mut Random| {
-            format!("\"key-{tag:02}\":\"value-{:06x}\"", random.below(values.min(1 << 24)))
+        let name = format!("app.requests.of-{:04}", random.u64(..NAMES));
+        let value = |tag: usize, random: &mut Rng| {
+            format!("\"key-{tag:02}\":\"value-{:06x}\"", random.u64(..values.min(1 << 24)))
         };
         let tags: Vec<String> = (0..TAGS).map(|tag| value(tag, &mut random)).collect();
-        let is_count = random.below(2) == 0;
-        let whole = random.below(100_000) as f64;
+        let is_count = random.u64(..2) == 0;
+        let whole = random.u64(..100_000) as f64;
         let number = if is_count { whole } else { whole / 1000.0 };
         let (kind, temporality) = match is_count {
             true => (Kind::Counter, Temporality::Delta),

@@ -2,9 +2,10 @@
 
 use crate::measure::pin;
 use flate2::read::{GzDecoder, ZlibDecoder};
+use parking_lot::Mutex;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread;
 
 /// A longer body is no request of ours.
@@ -47,7 +48,7 @@ impl Far {
 
     /// What has come since it was asked last, in order within each connection.
     pub fn take(&self) -> Vec<Body> {
-        std::mem::take(&mut *self.bodies.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.bodies.lock())
     }
 }
 
@@ -56,7 +57,7 @@ fn serve(stream: TcpStream, bodies: &Mutex<Vec<Body>>) -> io::Result<()> {
     let mut answers = stream.try_clone()?;
     let mut requests = BufReader::with_capacity(BUFFER_BYTES, stream);
     while let Some(body) = read_request(&mut requests)? {
-        bodies.lock().unwrap_or_else(PoisonError::into_inner).push(body);
+        bodies.lock().push(body);
         answers.write_all(ANSWER)?;
     }
     Ok(())

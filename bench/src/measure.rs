@@ -1,9 +1,9 @@
 //! What a figure is made of: a pinned core, CPU time instead of wall time, medians of repetitions.
 
+use parking_lot::Mutex;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 use std::io::{self, IsTerminal, Write};
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 const PROGRESS_LINE_EVERY: Duration = Duration::from_secs(5);
@@ -84,9 +84,10 @@ pub fn progress(what: &str) {
     let mut err = io::stderr().lock();
     if err.is_terminal() {
         let _ = write!(err, "\r\x1b[K{what}").and_then(|()| err.flush());
-    } else if let Ok(mut last) = LAST_LINE.lock()
-        && last.is_none_or(|last| last.elapsed() >= PROGRESS_LINE_EVERY)
-    {
+        return;
+    }
+    let mut last = LAST_LINE.lock();
+    if last.is_none_or(|last| last.elapsed() >= PROGRESS_LINE_EVERY) {
         let _ = writeln!(err, "{what}");
         *last = Some(Instant::now());
     }

@@ -4,11 +4,11 @@
 use crate::measure::{Samples, progress, thread_cpu_seconds};
 use crate::report::{Report, Table};
 use crate::texts::weblog;
+use fastrand::Rng;
 use millstream_columns::{Cell, Kind};
 use millstream_parsers::{
     Fields, Grok, GrokConfig, Input, Json, JsonConfig, Parser, Regex, RegexConfig, Type,
 };
-use millstream_testkit::Random;
 use std::fmt::Write;
 use std::hint::black_box;
 use std::io;
@@ -29,8 +29,8 @@ struct Block {
 }
 
 impl Block {
-    fn new(line: impl Fn(&mut String, &mut Random)) -> Block {
-        let (mut text, mut random, mut lines) = (String::new(), Random::new(7), Vec::new());
+    fn new(line: impl Fn(&mut String, &mut Rng)) -> Block {
+        let (mut text, mut random, mut lines) = (String::new(), Rng::with_seed(7), Vec::new());
         while text.len() < BLOCK_BYTES {
             let start = text.len();
             line(&mut text, &mut random);
@@ -199,11 +199,11 @@ fn sonic_members(line: &[u8]) {
 }
 
 /// An entry of a web service, about 15 members and 300 bytes.
-fn flat(line: &mut String, random: &mut Random) {
-    let (time, id) = (random.below(86_400_000), random.draw());
-    let status = [200, 200, 200, 201, 304, 404, 500][random.below(7) as usize];
+fn flat(line: &mut String, random: &mut Rng) {
+    let (time, id) = (random.u64(..86_400_000), random.u64(..));
+    let status = [200, 200, 200, 201, 304, 404, 500][random.u64(..7) as usize];
     let path =
-        ["/api/v1/orders", "/login", "/static/js/app.min.js", "/search"][random.below(4) as usize];
+        ["/api/v1/orders", "/login", "/static/js/app.min.js", "/search"][random.u64(..4) as usize];
     let _ = write!(
         line,
         r#"{{"time":"2026-11-21T{:02}:{:02}:{:02}.{:03}Z","level":"info","logger":"http.access","host":"web-{:02}","pid":{},"method":"GET","path":"{path}","status":{status},"bytes":{},"duration":{}.{:03},"client":"10.{}.{}.{}","user":null,"cached":{},"trace":"{id:016x}","msg":"request done"}}"#,
@@ -211,40 +211,40 @@ fn flat(line: &mut String, random: &mut Random) {
         time / 60_000 % 60,
         time / 1000 % 60,
         time % 1000,
-        random.below(40),
-        1000 + random.below(30_000),
-        random.below(100_000),
-        random.below(4),
-        random.below(1000),
-        random.below(256),
-        random.below(256),
-        random.below(256),
-        random.one_in(3),
+        random.u64(..40),
+        1000 + random.u64(..30_000),
+        random.u64(..100_000),
+        random.u64(..4),
+        random.u64(..1000),
+        random.u64(..256),
+        random.u64(..256),
+        random.u64(..256),
+        random.u64(..3) == 0,
     );
 }
 
 /// The same with what a cluster adds, in objects and an array.
-fn nested(line: &mut String, random: &mut Random) {
+fn nested(line: &mut String, random: &mut Rng) {
     flat(line, random);
     line.pop();
     let _ = write!(
         line,
         r#","kubernetes":{{"namespace":"shop","pod":{{"name":"orders-{:05x}","uid":"{:016x}","labels":{{"app":"orders","tier":"backend"}}}},"node":"node-{}"}},"tags":["prod","eu-west",{}]}}"#,
-        random.below(1 << 20),
-        random.draw(),
-        random.below(30),
-        random.below(100),
+        random.u64(..1 << 20),
+        random.u64(..),
+        random.u64(..30),
+        random.u64(..100),
     );
 }
 
 /// Few members, and a message of 2 kB with escapes in some.
-fn long(line: &mut String, random: &mut Random) {
+fn long(line: &mut String, random: &mut Rng) {
     line.push_str(r#"{"time":"2026-11-21T20:29:46Z","level":"error","message":""#);
-    for word in 0..250 + random.below(60) {
+    for word in 0..250 + random.u64(..60) {
         let _ = write!(
             line,
             "{:07x}{}",
-            random.below(1 << 28),
+            random.u64(..1 << 28),
             if word % 40 == 39 { "\\n" } else { " " }
         );
     }

@@ -5,10 +5,10 @@ use crate::measure::{Samples, progress, thread_cpu_seconds};
 use crate::peers::Bar;
 use crate::plot::{Axes, Series};
 use crate::report::{Report, Table};
+use fastrand::Rng;
 use millstream_series::{
     Canonical, Generation, Kind, Limits, Point, Shard, Store, TagStyle, Values,
 };
-use millstream_testkit::Random;
 use std::hint::black_box;
 use std::io;
 
@@ -181,9 +181,9 @@ struct Run {
 
 impl Run {
     fn new(series: usize, kind: Kind, order: Order) -> Run {
-        let mut random = Random::new(series as u64);
+        let mut random = Rng::with_seed(series as u64);
         let each = Stream::new(0..series, order);
-        let random = Stream::new((0..POINTS).map(|_| random.below(series as u64) as usize), order);
+        let random = Stream::new((0..POINTS).map(|_| random.u64(..series as u64) as usize), order);
         let limits = Limits { series: 2_000_000, ..Limits::default() };
         let bytes_before = allocated_bytes();
         let shard = Shard::new(TagStyle::DogStatsd, &limits, 7);

@@ -4,10 +4,10 @@
 use crate::measure::{Samples, progress};
 use crate::report::{Report, Table};
 use crate::scan::ns_per_item;
+use fastrand::Rng;
 use millstream_points::dogstatsd::{self, Options, scalar};
 use millstream_points::{Event, Extra, Fault, Grouped, Note, ServiceCheck, Visit, metricserver};
 use millstream_series::{Limits, Point, Shard, TagStyle};
-use millstream_testkit::Random;
 use std::hint::black_box;
 use std::io;
 
@@ -73,8 +73,8 @@ fn row(table: &mut Table, name: &str, messages: &[Message], ns: [f64; 4]) {
 
 /// Lines of one application: a name, a value, four tags.
 fn lines() -> Vec<String> {
-    let mut random = Random::new(1);
-    let mut below = |n: u64| random.below(n);
+    let mut random = Rng::with_seed(1);
+    let mut below = |n: u64| random.u64(..n);
     let names = [
         "app.requests.latency",
         "app.requests.count",
@@ -106,10 +106,10 @@ fn counts() -> Vec<String> {
 
 /// Lines of clients of every version, in no order that could be learnt.
 fn mixed() -> Vec<String> {
-    let mut random = Random::new(2);
+    let mut random = Rng::with_seed(2);
     let mut lines = lines();
     for line in &mut lines {
-        match random.below(8) {
+        match random.u64(..8) {
             0 => line.push_str("|@0.5"),
             1 => line.push_str("|c:ci-0123456789abcdef"),
             2 => *line = line.replacen("|#", "|@0.1|#", 1),
@@ -139,7 +139,7 @@ fn together(lines: &[String], more: impl Fn(&Message, usize) -> bool) -> Vec<Mes
 
 /// The same points in the metric server's format.
 fn msgpack(per_message: usize) -> Vec<Message> {
-    let mut random = Random::new(3);
+    let mut random = Rng::with_seed(3);
     let text = |out: &mut Vec<u8>, text: &str| {
         match text.len() {
             len @ ..32 => out.push(0xA0 + len as u8),
@@ -150,12 +150,12 @@ fn msgpack(per_message: usize) -> Vec<Message> {
     let mut message = |_| {
         let mut bytes = if per_message == 1 { vec![] } else { vec![0x90 + per_message as u8] };
         for _ in 0..per_message {
-            let series = random.below(SERIES);
+            let series = random.u64(..SERIES);
             let tags =
                 format!("env=prod|service=checkout|host=web-{}|route=/api/orders", series / 5);
             let kind =
                 ["counter", "timer", "store", "rate_counter", "meter"][(series % 5) as usize];
-            let value = ((1000 + random.below(9000)) as f64
+            let value = ((1000 + random.u64(..9000)) as f64
                 / [1000.0, 100.0, 10.0, 1.0][(series / 7 % 4) as usize])
                 .to_string();
             bytes.extend_from_slice(&[0x96]);

@@ -5,11 +5,12 @@
 //! reads the header: the number of records, and the sequence by which Kafka drops what is sent
 //! twice.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 const PRODUCE: i16 = 0;
@@ -91,18 +92,14 @@ impl Sinkhole {
     /// Makes a topic.
     pub fn create_topic(&self, name: &str, partitions: usize) {
         let partitions = (0..partitions).map(|_| Partition::default()).collect();
-        lock(&self.topics).insert(name.to_owned(), partitions);
+        self.topics.lock().insert(name.to_owned(), partitions);
     }
 
     /// Records in a topic, which is removed.
     pub fn take(&self, name: &str) -> u64 {
-        let partitions = lock(&self.topics).remove(name).unwrap_or_default();
+        let partitions = self.topics.lock().remove(name).unwrap_or_default();
         partitions.iter().map(|partition| partition.records as u64).sum()
     }
-}
-
-fn lock(topics: &Mutex<Topics>) -> MutexGuard<'_, Topics> {
-    topics.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[derive(Clone)]
@@ -167,7 +164,7 @@ impl Connection {
     fn metadata(&self, request: &mut Reader, answer: &mut Writer) -> io::Result<()> {
         // A count of -1 asks for all topics.
         let count = request.i32()?;
-        let topics = lock(&self.topics);
+        let topics = self.topics.lock();
         let wanted = match count {
             -1 => topics.keys().cloned().collect(),
             count => (0..count).map(|_| request.text()).collect::<io::Result<Vec<String>>>()?,
@@ -221,7 +218,7 @@ impl Connection {
         let at = |at: usize| Reader(batch.get(at..).unwrap_or_default());
         let (producer, sequence) = (at(PRODUCER_ID_AT).i64()?, at(SEQUENCE_AT).i32()?);
         let count = at(COUNT_AT).i32()?;
-        let mut topics = lock(&self.topics);
+        let mut topics = self.topics.lock();
         let Some(partition) = topics.get_mut(topic).and_then(|of| of.get_mut(partition as usize))
         else {
             return Ok((UNKNOWN_TOPIC, -1));

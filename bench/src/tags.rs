@@ -5,8 +5,8 @@ use crate::peers::Bar;
 use crate::plot::{Axes, Series};
 use crate::report::{Report, Table};
 use crate::scan::ns_per_item;
+use fastrand::Rng;
 use millstream_scan::{TagPlaces, TagSyntax, scalar};
-use millstream_testkit::Random;
 use std::hint::black_box;
 use std::io;
 
@@ -101,11 +101,11 @@ fn row(
 
 /// Texts of `count` tags of `size` bytes each, split at any place.
 fn texts(count: usize, size: usize) -> Vec<Vec<u8>> {
-    let mut random = Random::new((count * 100 + size) as u64);
+    let mut random = Rng::with_seed((count * 100 + size) as u64);
     let texts = (TEXTS_BYTES / (count * (size + 1))).clamp(4, 4096);
     let mut tag = || {
         let mut tag = letters(&mut random, size);
-        let split = random.below(size as u64) as usize;
+        let split = random.u64(..size as u64) as usize;
         tag[split] = b'=';
         tag
     };
@@ -114,13 +114,13 @@ fn texts(count: usize, size: usize) -> Vec<Vec<u8>> {
 
 /// Tags as they are: five, with keys of 6 bytes and values of 12.
 fn real() -> Vec<Vec<u8>> {
-    let mut random = Random::new(1);
+    let mut random = Rng::with_seed(1);
     let mut tag = || [letters(&mut random, 6), letters(&mut random, 12)].join(&b'=');
     (0..2048).map(|_| (0..5).map(|_| tag()).collect::<Vec<_>>().join(&b'|')).collect()
 }
 
-fn letters(random: &mut Random, len: usize) -> Vec<u8> {
-    (0..len).map(|_| b'a' + random.below(26) as u8).collect()
+fn letters(random: &mut Rng, len: usize) -> Vec<u8> {
+    (0..len).map(|_| b'a' + random.u64(..26) as u8).collect()
 }
 
 /// ns per text by the twin and by the scanner; their samples are interleaved.

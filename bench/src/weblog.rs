@@ -32,14 +32,14 @@ const AGENTS: &[&str] = &[
 
 /// Writes access lines; the same seed gives the same lines.
 pub struct WebLog {
-    random: u64,
+    random: fastrand::Rng,
     second: u64,
 }
 
 impl WebLog {
-    /// `seed` must not be 0.
+    /// Creates a log whose lines the seed repeats.
     pub fn new(seed: u64) -> Self {
-        WebLog { random: seed, second: 0 }
+        WebLog { random: fastrand::Rng::with_seed(seed), second: 0 }
     }
 
     /// Writes whole lines until at least `bytes_min` bytes are written; returns bytes and lines.
@@ -57,7 +57,7 @@ impl WebLog {
     }
 
     fn line(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
-        let [a, b, c, d] = (self.next() as u32).to_le_bytes();
+        let [a, b, c, d] = self.random.u32(..).to_le_bytes();
         self.second += u64::from(self.below(20) == 0);
         let (hour, minute, second) =
             (self.second / 3600 % 24, self.second / 60 % 60, self.second % 60);
@@ -81,15 +81,7 @@ impl WebLog {
     }
 
     fn below(&mut self, bound: u64) -> u64 {
-        (self.next() >> 33) % bound
-    }
-
-    /// xorshift64*: fast, and good enough to vary lines.
-    fn next(&mut self) -> u64 {
-        self.random ^= self.random >> 12;
-        self.random ^= self.random << 25;
-        self.random ^= self.random >> 27;
-        self.random.wrapping_mul(0x2545_f491_4f6c_dd1d)
+        self.random.u64(..bound)
     }
 }
 

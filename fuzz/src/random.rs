@@ -1,13 +1,15 @@
 //! Random numbers that a seed repeats.
 
-/// Random numbers from a seed: xorshift64*.
+use fastrand::Rng;
+
+/// A generator of random numbers whose sequence a seed repeats.
 #[derive(Clone, Debug)]
-pub struct Random(u64);
+pub struct Random(Rng);
 
 impl Random {
     /// The same seed gives the same numbers.
     pub fn new(seed: u64) -> Random {
-        Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
+        Random(Rng::with_seed(seed))
     }
 
     /// Numbers that depend on these bytes alone.
@@ -16,17 +18,14 @@ impl Random {
         Random::new(bytes.iter().fold(0xCBF2_9CE4_8422_2325, mix))
     }
 
-    /// The next number, below 2^48.
+    /// Returns the next number.
     pub fn draw(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 16
+        self.0.u64(..)
     }
 
     /// A number below `n`; 0 if `n` is 0.
     pub fn below(&mut self, n: usize) -> usize {
-        (self.draw() % n.max(1) as u64) as usize
+        self.0.usize(..n.max(1))
     }
 
     /// One of the list.

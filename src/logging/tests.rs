@@ -13,8 +13,8 @@ struct Memory {
 
 impl Write for Memory {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        drop(self.gate.lock().unwrap());
-        self.text.lock().unwrap().extend_from_slice(bytes);
+        drop(self.gate.lock());
+        self.text.lock().extend_from_slice(bytes);
         Ok(bytes.len())
     }
 
@@ -32,11 +32,7 @@ impl Memory {
     }
 
     fn lines(&self) -> Vec<String> {
-        String::from_utf8(self.text.lock().unwrap().clone())
-            .unwrap()
-            .lines()
-            .map(str::to_owned)
-            .collect()
+        String::from_utf8(self.text.lock().clone()).unwrap().lines().map(str::to_owned).collect()
     }
 }
 
@@ -135,7 +131,7 @@ fn the_end_tells_of_repeats_and_writes_everything() {
 #[test]
 fn a_full_queue_drops_and_says_so() {
     let (memory, handle, _) = Memory::started(LevelFilter::Info);
-    let shut = memory.gate.lock().unwrap();
+    let shut = memory.gate.lock();
     let sites = 3 * QUEUE_LINES_MAX as u32;
     let begun = Instant::now();
     (0..sites).for_each(|window| log_at(&handle.shared, begun + window * WINDOW, 1, "x"));
@@ -159,7 +155,7 @@ fn a_full_queue_drops_and_says_so() {
 #[test]
 fn a_stuck_writer_does_not_hold_up_the_end() {
     let (memory, handle, _) = Memory::started(LevelFilter::Info);
-    let _shut = memory.gate.lock().unwrap();
+    let _shut = memory.gate.lock();
     log_at(&handle.shared, Instant::now(), 1, "x");
     assert!(!handle.flush());
 }

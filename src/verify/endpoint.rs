@@ -4,12 +4,13 @@
 //! as delivered is there. It understands what the sink `http` sends: requests with
 //! `Content-Length`, one after the other over a connection.
 
+use parking_lot::Mutex;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// What the sinks under test write: events that can be traced to their place.
@@ -86,7 +87,7 @@ fn serve(stream: &TcpStream, shared: &Shared) -> io::Result<()> {
     while let Some(length) = read_head(&mut reader)? {
         let mut body = vec![0; length as usize];
         reader.read_exact(&mut body)?;
-        shared.taken.lock().unwrap_or_else(PoisonError::into_inner).write_all(&body)?;
+        shared.taken.lock().write_all(&body)?;
         if shared.is_slow.load(Ordering::Relaxed) {
             std::thread::sleep(SLOW_ANSWER);
         }

@@ -10,21 +10,19 @@ const LONG_BYTES_MAX: u64 = 20_000;
 /// What a line is made of: quotes, backslashes and tabs among it are escaped in JSON.
 const ALPHABET: &[u8] = b"abcdefghijklmnopqrstuvwxyz ABCDEFGHIJKLM 0123456789 \"\\\t:=/{}[]";
 
-/// Repeatable random numbers: SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number
-/// generators", 2014).
+/// Random numbers that a seed repeats.
 #[derive(Clone, Debug)]
-pub struct Random(u64);
+pub struct Random(fastrand::Rng);
 
 impl Random {
     /// The same seed gives the same numbers.
     pub fn new(seed: u64) -> Random {
-        Random(seed)
+        Random(fastrand::Rng::with_seed(seed))
     }
 
     /// A number below `n`, which is at least 1.
     pub fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        mix(self.0) % n.max(1)
+        self.0.u64(..n.max(1))
     }
 }
 

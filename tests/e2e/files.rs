@@ -78,10 +78,10 @@ sinks:
     let done = Arc::new(AtomicBool::new(false));
     let (path, flag) = (dir.path().join("a.log"), done.clone());
     let writer = std::thread::spawn(move || write_load(path, &flag));
-    let mut random = millstream_testkit::Random::new(std::process::id().into());
+    let mut random = fastrand::Rng::with_seed(std::process::id().into());
     for _ in 0..KILLS {
         let mut agent = Agent::start(dir.path(), config, &[]);
-        std::thread::sleep(Duration::from_millis(200 + random.below(1000)));
+        std::thread::sleep(Duration::from_millis(200 + random.u64(..1000)));
         agent.kill();
     }
     writer.join().unwrap();

@@ -83,10 +83,10 @@ fn a_million_lines_survive_rotation_and_ten_kills() {
     let done = Arc::new(AtomicBool::new(false));
     let (path, flag) = (dir.path().to_path_buf(), done.clone());
     let writer = std::thread::spawn(move || write_load(&path, Duration::from_secs(12), &flag));
-    let mut random = millstream_testkit::Random::new(std::process::id().into());
+    let mut random = fastrand::Rng::with_seed(std::process::id().into());
     for _ in 0..KILLS {
         let mut agent = Agent::start(dir.path(), CONFIG, &[]);
-        std::thread::sleep(Duration::from_millis(300 + random.below(1400)));
+        std::thread::sleep(Duration::from_millis(300 + random.u64(..1400)));
         agent.kill();
     }
     writer.join().unwrap();

@@ -139,9 +139,9 @@ fn a_full_disk_under_several_files_neither_loses_nor_repeats() {
     fs::create_dir(dir.path().join("disk")).unwrap();
     let mut inputs = Vec::new();
     for name in ["a.log", "b.log"] {
-        let mut random = millstream_testkit::Random::new(7);
+        let mut random = fastrand::Rng::with_seed(7);
         let input: String =
-            (0..20_000).map(|n| format!("{n} {:x}\n", random.below(u64::MAX))).collect();
+            (0..20_000).map(|n| format!("{n} {:x}\n", random.u64(..u64::MAX))).collect();
         fs::write(dir.path().join(name), &input).unwrap();
         inputs.push((name, input));
     }

@@ -1,7 +1,7 @@
 //! Files over TCP: to the server that the documentation shows, and to one that reads lines.
 
 use crate::support::{Agent, folder, lines};
-use millstream_testkit::Random;
+use fastrand::Rng;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -96,15 +96,15 @@ fn acknowledged_lines_survive_kills_of_the_agent_and_of_the_server() {
     let dir = folder();
     let mut server = Server::start(dir.path().join("events.log"), 0);
     let (config, mut random) =
-        (config(server.port, FRAMES), Random::new(std::process::id().into()));
+        (config(server.port, FRAMES), Rng::with_seed(std::process::id().into()));
     for round in 0..ROUNDS {
         append(dir.path(), round * LINES, LINES);
         let mut agent = Agent::start(dir.path(), &config, &[]);
-        std::thread::sleep(Duration::from_millis(150 + random.below(300)));
+        std::thread::sleep(Duration::from_millis(150 + random.u64(..300)));
         if round % 2 == 1 {
             server.replace();
             append(dir.path(), ROUNDS * LINES + round * 10, 10);
-            std::thread::sleep(Duration::from_millis(random.below(400)));
+            std::thread::sleep(Duration::from_millis(random.u64(..400)));
         }
         agent.kill();
     }

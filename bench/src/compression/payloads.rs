@@ -2,7 +2,7 @@
 //! run.
 
 use crate::texts;
-use millstream_testkit::Random;
+use fastrand::Rng;
 use std::fmt::Write;
 
 /// Metrics of the batch, by name: their kind and their tags.
@@ -68,16 +68,16 @@ pub struct Metric {
 }
 
 /// Metrics without end, in no order, as a metric store hands them out.
-pub struct Metrics(Random);
+pub struct Metrics(Rng);
 
 impl Metrics {
     /// Others for each seed.
     pub fn new(seed: u64) -> Metrics {
-        Metrics(Random::new(seed))
+        Metrics(Rng::with_seed(seed))
     }
 
     fn below(&mut self, bound: usize) -> usize {
-        self.0.below(bound as u64) as usize
+        self.0.u64(..bound as u64) as usize
     }
 
     fn tags(&mut self, keys: &[&str]) -> String {
@@ -103,7 +103,7 @@ impl Metrics {
     fn value(&mut self, value: Value) -> f64 {
         match value {
             Value::Count => {
-                let digits = self.0.below(5) as u32;
+                let digits = self.0.u64(..5) as u32;
                 self.below(10_usize.pow(digits) + 1) as f64
             }
             Value::Gauge => self.below(400) as f64,

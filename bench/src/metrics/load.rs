@@ -2,7 +2,7 @@
 //! and so is every datagram; a counter is always 1, so that the sum of all counters that come out
 //! is the number that arrived.
 
-use millstream_testkit::Random;
+use fastrand::Rng;
 
 /// Fewest datagrams that are made, so that neighbours in time differ.
 const DATAGRAMS_MIN: usize = 4096;
@@ -121,10 +121,10 @@ struct Order {
 
 impl Order {
     fn new(series: usize) -> Self {
-        let mut random = Random::new(series as u64);
+        let mut random = Rng::with_seed(series as u64);
         let mut series: Vec<usize> = (0..series.max(1)).collect();
         for at in (1..series.len()).rev() {
-            series.swap(at, random.below(at as u64 + 1) as usize);
+            series.swap(at, random.u64(..at as u64 + 1) as usize);
         }
         Order { series, at: 0 }
     }

@@ -3,7 +3,7 @@
 use super::config;
 use crate::e2e::kill::{check_json, write_load};
 use crate::support::{Agent, folder};
-use millstream_testkit::Random;
+use fastrand::Rng;
 use millstream_testkit_servers::kafka::{Kafka, Record};
 use std::collections::HashMap;
 use std::fs;
@@ -24,7 +24,7 @@ fn a_million_lines_survive_twenty_kills_of_the_agent_and_two_falls_of_the_broker
     let writer = std::thread::spawn(move || {
         write_load(&path, Duration::from_secs(30), &AtomicBool::new(false))
     });
-    let mut random = Random::new(std::process::id().into());
+    let mut random = Rng::with_seed(std::process::id().into());
     kill_agents(&dir, &config, &mut random, KILLS / 2);
     let mut agent = Agent::start(dir.path(), &config, &[]);
     std::thread::sleep(Duration::from_millis(500));
@@ -47,10 +47,10 @@ fn all(kafka: &Kafka) -> String {
     config(&kafka.bootstrap(), "all", more).replace("DIR/in/*.log", "DIR/in/*.log*")
 }
 
-fn kill_agents(dir: &tempfile::TempDir, config: &str, random: &mut Random, times: u64) {
+fn kill_agents(dir: &tempfile::TempDir, config: &str, random: &mut Rng, times: u64) {
     for _ in 0..times {
         let mut agent = Agent::start(dir.path(), config, &[]);
-        std::thread::sleep(Duration::from_millis(250 + random.below(500)));
+        std::thread::sleep(Duration::from_millis(250 + random.u64(..500)));
         agent.kill();
     }
 }

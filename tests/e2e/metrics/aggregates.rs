@@ -2,7 +2,7 @@
 
 use super::{Events, ONE_PERIOD, number, send_all, start, tags_of};
 use crate::support::{folder, millstream};
-use millstream_testkit::Random;
+use fastrand::Rng;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
@@ -36,26 +36,26 @@ impl Point {
 }
 
 /// A point of some series; with the tags in any order, as clients send them.
-fn draw(kinds: &[&'static str], sender: u64, random: &mut Random) -> Point {
-    let kind = kinds[random.below(kinds.len() as u64) as usize];
-    let series = random.below(5);
+fn draw(kinds: &[&'static str], sender: u64, random: &mut Rng) -> Point {
+    let kind = kinds[random.u64(..kinds.len() as u64) as usize];
+    let series = random.u64(..5);
     let mut tags =
-        vec![("env".into(), "prod".into()), ("shard".into(), random.below(3).to_string())];
+        vec![("env".into(), "prod".into()), ("shard".into(), random.u64(..3).to_string())];
     // The last of several values is one sender's only.
     if ["g", "store"].contains(&kind) {
         tags.push(("sender".into(), sender.to_string()));
     }
-    let (last, other) = (tags.len() - 1, random.below(tags.len() as u64) as usize);
+    let (last, other) = (tags.len() - 1, random.u64(..tags.len() as u64) as usize);
     tags.swap(last, other);
     let value = match kind {
         "ms" | "h" | "d" | "timer" | "histogram" => {
-            (1u64 << random.below(20)) as f64 + random.below(1000) as f64 / 8.0
+            (1u64 << random.u64(..20)) as f64 + random.u64(..1000) as f64 / 8.0
         }
-        "g" | "store" => random.below(2_000_000) as f64 / 16.0 - 60_000.0,
-        _ => 1.0 + random.below(500) as f64,
+        "g" | "store" => random.u64(..2_000_000) as f64 / 16.0 - 60_000.0,
+        _ => 1.0 + random.u64(..500) as f64,
     };
     let can_be_sampled = ["c", "ms", "h", "d"].contains(&kind);
-    let weight = if can_be_sampled && random.one_in(4) { 4 } else { 1 };
+    let weight = if can_be_sampled && random.u64(..4) == 0 { 4 } else { 1 };
     Point { kind, series, tags, value, weight }
 }
 
@@ -210,7 +210,7 @@ fn send_drawn(path: &Path, kinds: &[&'static str], write: fn(&[Point]) -> Vec<u8
     let seed = u64::from(std::process::id());
     println!("seed {seed}");
     let send = |sender| {
-        let mut random = Random::new(seed * SENDERS + sender);
+        let mut random = Rng::with_seed(seed * SENDERS + sender);
         let points: Vec<Point> = (0..POINTS).map(|_| draw(kinds, sender, &mut random)).collect();
         let messages: Vec<Vec<u8>> = points.chunks(7).map(write).collect();
         send_all(path, &messages);

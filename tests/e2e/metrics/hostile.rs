@@ -2,7 +2,7 @@
 
 use super::{Events, ONE_PERIOD, PATIENCE, counted, send_all, start};
 use crate::support::{Agent, folder, wait_until};
-use millstream_testkit::Random;
+use fastrand::Rng;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::{Shutdown, TcpStream};
@@ -132,7 +132,7 @@ fn noise_bombs_and_giants_stop_nothing() {
             "type: {source}, listen: ['unixgram://DIR/points.sock'], max_message: 16KiB, {ONE_PERIOD}"
         );
         let mut agent = start(dir.path(), &options);
-        let mut random = Random::new(u64::from(std::process::id()));
+        let mut random = Rng::with_seed(u64::from(std::process::id()));
         let mut messages = vec![
             vec![0x91; 16_000],
             vec![b'\n'; 16_000],
@@ -141,13 +141,13 @@ fn noise_bombs_and_giants_stop_nothing() {
             vec![],
         ];
         messages.extend(
-            (0..500).map(|_| (0..random.below(400)).map(|_| random.draw() as u8).collect()),
+            (0..500).map(|_| (0..random.u64(..400)).map(|_| random.u64(..) as u8).collect()),
         );
         // Changes of good ones come further into the parser.
         messages.extend((0..500).map(|_| {
             let mut message = [good, b"\n", good].concat();
-            let at = random.below(message.len() as u64) as usize;
-            message[at] ^= 1 << random.below(8);
+            let at = random.u64(..message.len() as u64) as usize;
+            message[at] ^= 1 << random.u64(..8);
             message
         }));
         let path = dir.path().join("points.sock");

@@ -5,7 +5,7 @@
 
 use super::config;
 use crate::support::{Agent, folder, lines};
-use millstream_testkit::Random;
+use fastrand::Rng;
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -32,13 +32,13 @@ struct Log {
     file: File,
     name: u64,
     number: usize,
-    random: Random,
+    random: Rng,
 }
 
 impl Log {
     fn new(dir: &Path, name: u64, seed: u64) -> Log {
         let path = dir.join(format!("in/app{name}.log"));
-        let random = Random::new(seed * 1000 + name);
+        let random = Rng::with_seed(seed * 1000 + name);
         Log { file: create(&path), path, name, number: 0, random }
     }
 
@@ -69,10 +69,10 @@ impl Log {
     }
 
     fn write_late(&mut self) {
-        for _ in 0..self.random.below(3) {
-            let lines = self.random.below(100) as usize;
+        for _ in 0..self.random.u64(..3) {
+            let lines = self.random.u64(..100) as usize;
             self.write(lines);
-            thread::sleep(Duration::from_millis(self.random.below(10)));
+            thread::sleep(Duration::from_millis(self.random.u64(..10)));
         }
     }
 
@@ -80,9 +80,9 @@ impl Log {
     fn run(mut self, time: Duration) -> usize {
         let begun = Instant::now();
         while begun.elapsed() < time {
-            let rotation = Instant::now() + Duration::from_millis(300 + self.random.below(1200));
+            let rotation = Instant::now() + Duration::from_millis(300 + self.random.u64(..1200));
             while Instant::now() < rotation {
-                let lines = 1 + self.random.below(60) as usize;
+                let lines = 1 + self.random.u64(..60) as usize;
                 self.write(lines);
                 thread::sleep(Duration::from_millis(10));
             }
@@ -109,7 +109,7 @@ fn number(variable: &str, default: u64) -> u64 {
 /// written. It has had two seconds with the files before that: at the very first start, rotated
 /// names are not looked for.
 fn kill_while(dir: &Path, config: &str, seed: u64, writers: &[JoinHandle<usize>]) {
-    let mut random = Random::new(seed);
+    let mut random = Rng::with_seed(seed);
     let mut agent = Agent::start(dir, config, &[]);
     let pause = |ms: u64| thread::sleep(Duration::from_millis(ms));
     while lines(&dir.join("out.json")).is_empty() {
@@ -117,9 +117,9 @@ fn kill_while(dir: &Path, config: &str, seed: u64, writers: &[JoinHandle<usize>]
     }
     while writers.iter().any(|writer| !writer.is_finished()) {
         agent.kill();
-        pause(random.below(1200));
+        pause(random.u64(..1200));
         agent = Agent::start(dir, config, &[]);
-        pause(150 + random.below(1350));
+        pause(150 + random.u64(..1350));
     }
     agent.kill();
 }

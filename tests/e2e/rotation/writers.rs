@@ -2,7 +2,7 @@
 
 use super::{assert_every_line_once, config, finish};
 use crate::support::{Agent, folder};
-use millstream_testkit::Random;
+use fastrand::Rng;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -90,7 +90,7 @@ impl Drop for Program {
 /// Starts the program, kills the agent every second or two while it runs, and checks every line.
 fn run(dir: &Path, command: Command, count: usize) {
     let config = config("['DIR/in/app.log*']");
-    let mut random = Random::new(std::process::id().into());
+    let mut random = Rng::with_seed(std::process::id().into());
     let mut agent = Agent::start(dir, &config, &[]);
     let mut program = Program::start(command);
     let (begun, mut kill_at) = (Instant::now(), Instant::now() + Duration::from_secs(2));
@@ -100,7 +100,7 @@ fn run(dir: &Path, command: Command, count: usize) {
         if kill_at < Instant::now() {
             agent.kill();
             agent = Agent::start(dir, &config, &[]);
-            kill_at = Instant::now() + Duration::from_millis(1000 + random.below(1000));
+            kill_at = Instant::now() + Duration::from_millis(1000 + random.u64(..1000));
         }
     }
     let rotated = fs::read_dir(dir.join("in")).unwrap().count();

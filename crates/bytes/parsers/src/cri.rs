@@ -87,7 +87,8 @@ impl Parser for Cri {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::taken::{self, Random, mutate, show, take_one};
+    use crate::taken::{self, mutate, show, take_one};
+    use fastrand::Rng;
 
     #[test]
     fn lines_are_taken_apart() {
@@ -124,7 +125,7 @@ mod tests {
 
     #[test]
     fn changed_lines_are_whole_or_refused() {
-        let (mut cri, mut random) = (Cri::new().unwrap(), Random::new(2));
+        let (mut cri, mut random) = (Cri::new().unwrap(), Rng::with_seed(2));
         for _ in 0..taken::cases(20_000) {
             let mut line = b"2026-11-21T20:29:46.123Z stdout F some text".to_vec();
             mutate(&mut line, &[b" ", b"P", b":", b"\xFF", b"stderr"], &mut random);

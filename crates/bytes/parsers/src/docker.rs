@@ -102,7 +102,8 @@ impl Parser for Docker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::taken::{self, Random, json, mutate, show, take_one};
+    use crate::taken::{self, json, mutate, show, take_one};
+    use fastrand::Rng;
     use serde_json::Value;
 
     #[test]
@@ -137,7 +138,7 @@ mod tests {
 
     #[test]
     fn changed_lines_are_valid_json_when_written() {
-        let (mut docker, mut random) = (Docker::new().unwrap(), Random::new(4));
+        let (mut docker, mut random) = (Docker::new().unwrap(), Rng::with_seed(4));
         let seed =
             br#"{"log":"a \"b\" \\n\n","attrs":{"a":1},"stream":"stdout","time":"2026-11-21T20:29:46Z"}"#;
         for _ in 0..taken::cases(20_000) {

@@ -1,8 +1,8 @@
 //! What the tests of all parsers use.
 
 use crate::{Fields, Input, Parser};
+use fastrand::Rng;
 use millstream_columns::{Cell, Column, Kind};
-use millstream_testkit::Random;
 use std::fmt::Write;
 
 /// What was found in some lines.
@@ -100,14 +100,14 @@ pub fn one(parser: &mut dyn Parser, line: &str) -> String {
 pub fn mutate(parser: &mut dyn Parser, lines: &[&str], pieces: &[&str]) {
     let cases: u64 = std::env::var("PARSER_CASES").map_or(300, |text| text.parse().unwrap());
     for seed in 0..cases {
-        let mut random = Random::new(seed);
-        let count = random.below(100) as usize;
+        let mut random = Rng::with_seed(seed);
+        let count = random.u64(..100) as usize;
         let changed: Vec<Vec<u8>> =
             (0..count).map(|_| mutant(lines, pieces, &mut random)).collect();
         let changed: Vec<&[u8]> = changed.iter().map(|line| &line[..]).collect();
         let parsed = parse(parser, &changed);
         if let Some(line) = changed.first() {
-            let row = random.below(count as u64) as usize;
+            let row = random.u64(..count as u64) as usize;
             let (alone, among) =
                 (parse(parser, &[changed[row]]).lines.remove(0), &parsed.lines[row]);
             let sorted = |text: &str| {
@@ -127,17 +127,17 @@ pub fn mutate(parser: &mut dyn Parser, lines: &[&str], pieces: &[&str]) {
 }
 
 /// One of the lines with some changes; it has no line end.
-pub fn mutant(lines: &[&str], pieces: &[&str], random: &mut Random) -> Vec<u8> {
-    let mut line = lines[random.below(lines.len() as u64) as usize].as_bytes().to_vec();
-    for _ in 0..random.below(4) {
-        let at = random.below(line.len() as u64 + 1) as usize;
-        let end = (at + random.below(12) as usize).min(line.len());
-        match random.below(4) {
+pub fn mutant(lines: &[&str], pieces: &[&str], random: &mut Rng) -> Vec<u8> {
+    let mut line = lines[random.u64(..lines.len() as u64) as usize].as_bytes().to_vec();
+    for _ in 0..random.u64(..4) {
+        let at = random.u64(..line.len() as u64 + 1) as usize;
+        let end = (at + random.u64(..12) as usize).min(line.len());
+        match random.u64(..4) {
             0 => _ = line.drain(at..end),
-            1 => line.insert(at, random.below(256) as u8),
+            1 => line.insert(at, random.u64(..256) as u8),
             2 => line.truncate(at),
             _ => {
-                let piece = pieces[random.below(pieces.len() as u64) as usize];
+                let piece = pieces[random.u64(..pieces.len() as u64) as usize];
                 line.splice(at..end, piece.bytes());
             }
         }

@@ -1,6 +1,7 @@
 //! For tests: lines taken apart, and every cell looked at.
 
 use crate::{Fields, Input, Parser, Reason};
+use fastrand::Rng;
 use millstream_columns::{Cell, Kind, push_json_string};
 use std::fmt::Write;
 
@@ -128,12 +129,12 @@ pub fn cases(count: u64) -> u64 {
 }
 
 /// Changes a line at random: bytes exchanged, taken out, doubled, or put in from `words`.
-pub fn mutate(line: &mut Vec<u8>, words: &[&[u8]], random: &mut Random) {
-    for _ in 0..1 + random.below(4) {
-        let at = random.below(line.len() as u64 + 1) as usize;
-        let end = (at + 1 + random.below(6) as usize).min(line.len());
-        match random.below(5) {
-            0 if at < line.len() => line[at] = random.draw() as u8,
+pub fn mutate(line: &mut Vec<u8>, words: &[&[u8]], random: &mut Rng) {
+    for _ in 0..1 + random.u64(..4) {
+        let at = random.u64(..line.len() as u64 + 1) as usize;
+        let end = (at + 1 + random.u64(..6) as usize).min(line.len());
+        match random.u64(..5) {
+            0 if at < line.len() => line[at] = random.u64(..) as u8,
             1 => drop(line.drain(at..end)),
             2 => {
                 let copy = line[at..end].to_vec();
@@ -143,33 +144,9 @@ pub fn mutate(line: &mut Vec<u8>, words: &[&[u8]], random: &mut Random) {
             _ => {
                 drop(line.splice(
                     at..at,
-                    words[random.below(words.len() as u64) as usize].iter().copied(),
+                    words[random.u64(..words.len() as u64) as usize].iter().copied(),
                 ))
             }
         }
-    }
-}
-
-/// Random numbers from a seed: xorshift64*, as in the test kit, which would bring a Kafka client
-/// along.
-pub struct Random(u64);
-
-impl Random {
-    /// The same seed gives the same numbers.
-    pub fn new(seed: u64) -> Random {
-        Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
-    }
-
-    /// The next number.
-    pub fn draw(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 16
-    }
-
-    /// A number below `n`.
-    pub fn below(&mut self, n: u64) -> u64 {
-        self.draw() % n.max(1)
     }
 }

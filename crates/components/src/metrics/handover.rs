@@ -6,8 +6,8 @@
 use super::log_events::LogEvent;
 use millstream_model::Wake;
 use millstream_series::{Generation, Idle, Shard};
+use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard};
 
 /// Events and service checks that wait at most; what is more is dropped and counted.
 const LOG_EVENTS_MAX: usize = 4096;
@@ -48,7 +48,7 @@ impl Handover {
     }
 
     fn slot(&self) -> MutexGuard<'_, Slot> {
-        self.slot.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.slot.lock()
     }
 
     /// Of the flusher: asks for what has come. The receiver goes on with `spare`, which is empty.

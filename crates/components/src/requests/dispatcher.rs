@@ -4,7 +4,7 @@ use super::{Request, Settings};
 use bytes::Bytes;
 use millstream_transport::auth::Auth;
 use millstream_transport::http::{Answer, Client, Outgoing, SendError};
-use millstream_transport::{Endpoints, HeaderName, HeaderValue, Pause, Rate, random};
+use millstream_transport::{Endpoints, HeaderName, HeaderValue, Pause, Rate};
 use std::future::pending;
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -127,7 +127,7 @@ impl Dispatcher {
     /// This endpoint is left alone for a while. How long until one may be tried: zero if another is
     /// well.
     pub fn failed(&mut self, endpoint: usize, pause: Pause, now: Instant) -> Duration {
-        self.endpoints.failed(endpoint, pause, random(), now);
+        self.endpoints.failed(endpoint, pause, fastrand::u32(..), now);
         self.endpoints.next_at(now).saturating_duration_since(now)
     }
 }

@@ -13,7 +13,7 @@ use millstream_model::{
     BoxFuture, Counters, DeliverError, Delivery, Lane, LaneCx, Now, Outcome, Payload, Settled,
 };
 use millstream_transport::http::Answer;
-use millstream_transport::{HeaderMap, Pause, random};
+use millstream_transport::{HeaderMap, Pause};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -102,7 +102,7 @@ struct Ids {
 
 impl Ids {
     fn new() -> Ids {
-        Ids { run: u64::from(random()) << 32 | u64::from(random()), last: 0 }
+        Ids { run: fastrand::u64(..), last: 0 }
     }
 
     fn number(&mut self, request: Request, in_doubt: bool) -> Numbered {
@@ -386,7 +386,7 @@ impl<P: Packer> RequestLane<P> {
     /// A pause for what does not mend itself: between half of the longest one and all of it.
     fn slow(&self) -> Pause {
         let half = self.settings.slow / 2;
-        Pause::Fixed(half + half.mul_f64(f64::from(random()) / f64::from(u32::MAX)))
+        Pause::Fixed(half + half.mul_f64(fastrand::f64()))
     }
 
     fn other_form(&mut self, endpoint: usize, text: String) {

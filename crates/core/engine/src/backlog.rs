@@ -6,7 +6,7 @@
 //! is on its way, and in [`QUEUE_TIME`]. The product of rate and round trip keeps a sink busy that
 //! is slow to answer; the addition lets the bound grow while that raises the rate.
 
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 use std::time::Duration;
 
 /// Time that payloads may wait beside the shortest that a delivery takes.
@@ -49,7 +49,7 @@ impl Backlog {
     /// Whether `queued` bytes are too many. `left` bytes have left the queue so far; the shortest
     /// delivery took `round_trip`.
     pub fn is_long(&self, queued: u64, left: u64, round_trip: Duration, now: Duration) -> bool {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.lock();
         state.measure(left, round_trip, now);
         let is_long = queued >= state.bytes_max;
         state.window.is_reached |= is_long;

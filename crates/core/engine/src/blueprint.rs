@@ -22,8 +22,9 @@ use millstream_model::{
     SourceInfo, SourceOpen, Transform,
 };
 use millstream_store::Store;
+use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::Instant;

@@ -2,7 +2,7 @@
 
 use crate::current::Current;
 use crate::limits::COMMIT_INTERVAL;
-use std::sync::{Condvar, Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::time::Instant;
 
 /// Commits checkpoints once per interval and soon after each sync, and samples utilisation.
@@ -37,14 +37,14 @@ impl Committer {
     }
 
     fn lock(&self) -> MutexGuard<'_, CommitterState> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.state.lock()
     }
 
     /// Waits for the next interval or a sync; whether it is time to end.
     fn wait(&self) -> bool {
         let idle = |state: &mut CommitterState| !state.stopped && !state.wanted;
-        let waited = self.wake.wait_timeout_while(self.lock(), COMMIT_INTERVAL, idle);
-        let mut state = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+        let mut state = self.lock();
+        self.wake.wait_while_for(&mut state, idle, COMMIT_INTERVAL);
         state.wanted = false;
         state.stopped
     }

@@ -15,9 +15,10 @@ use millstream_model::{
     SourceCx, SourceInfo, Unreadable,
 };
 use millstream_store::Store;
+use parking_lot::Mutex;
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, TryLockError};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -59,7 +60,7 @@ impl SourceSlot {
             return Err(paused - now);
         }
         let Some(rate) = &self.rate else { return Ok(()) };
-        let waited = rate.lock().unwrap_or_else(|p| p.into_inner()).ask(now)?;
+        let waited = rate.lock().ask(now)?;
         if !waited.is_zero() {
             self.counters.waited("rate_limit", waited);
         }
@@ -78,18 +79,14 @@ impl SourceSlot {
     fn has_read(&self, now: Duration, before: u64) {
         if let Some(rate) = &self.rate {
             let bytes = self.counters.received_bytes() - before;
-            rate.lock().unwrap_or_else(|p| p.into_inner()).read(now, bytes);
+            rate.lock().read(now, bytes);
         }
     }
 
     /// Closes the source, unless it is being polled; whether it has something to give before it
     /// goes.
     pub fn try_close(&self, for_good: bool) -> Option<bool> {
-        match self.source.try_lock() {
-            Ok(mut source) => Some(source.close(for_good)),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner().close(for_good)),
-            Err(TryLockError::WouldBlock) => None,
-        }
+        self.source.try_lock().map(|mut source| source.close(for_good))
     }
 
     /// Closes a sampling interval.
@@ -297,7 +294,7 @@ impl Core {
                 pool: &self.pool,
                 expansion: slot.expansion,
             };
-            slot.source.lock().unwrap_or_else(|p| p.into_inner()).poll(&mut cx)
+            slot.source.lock().poll(&mut cx)
         };
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(poll)).unwrap_or_else(|_| {
             slot.counters.error("panic");
@@ -331,7 +328,7 @@ impl Core {
         permit: millstream_model::Permit,
     ) -> Box<Ticket> {
         let slot = &self.sources[source];
-        let number = slot.release.lock().unwrap_or_else(|p| p.into_inner()).issue();
+        let number = slot.release.lock().issue();
         let acks = batch.segments.iter().map(|s| s.ack.clone()).collect();
         let mut ticket = Ticket {
             source,
@@ -354,7 +351,7 @@ impl Core {
             sink.unreleased.fetch_add(bytes, Ordering::Relaxed);
         }
         // Held while payloads are queued: the order of the tickets is the order in the lanes.
-        let mut release = slot.release.lock().unwrap_or_else(|p| p.into_inner());
+        let mut release = slot.release.lock();
         for ticket in release.finish(ticket) {
             self.release(ticket);
         }
@@ -382,8 +379,7 @@ impl Core {
 
     /// Whether every ticket of every source is released.
     pub fn is_drained(&self) -> bool {
-        let idle =
-            |slot: &SourceSlot| slot.release.lock().unwrap_or_else(|p| p.into_inner()).is_idle();
+        let idle = |slot: &SourceSlot| slot.release.lock().is_idle();
         !self.scheduler.is_polling() && self.sources.iter().all(idle)
     }
 
@@ -427,7 +423,7 @@ impl Core {
     /// Has sources that were closed go on.
     pub fn reopen_sources(&self) {
         for (index, slot) in self.sources.iter().enumerate() {
-            slot.source.lock().unwrap_or_else(|p| p.into_inner()).reopen();
+            slot.source.lock().reopen();
             self.scheduler.wake(index);
         }
     }
@@ -467,7 +463,7 @@ impl Core {
         let Some(ceiling) = &self.ceiling else { return Duration::ZERO };
         let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
         let used = Duration::new(used.tv_sec as u64, used.tv_nsec as u32);
-        let wait = ceiling.lock().unwrap_or_else(|p| p.into_inner()).wait(now, used);
+        let wait = ceiling.lock().wait(now, used);
         self.scheduler.hold(now + wait);
         wait
     }

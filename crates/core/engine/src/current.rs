@@ -1,8 +1,9 @@
 //! Which core the threads work with: a reload puts another in the place of the one that runs.
 
 use crate::core::Core;
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The core that runs.
 pub(crate) struct Current {
@@ -14,10 +15,6 @@ pub(crate) struct Current {
     turning: Mutex<()>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
-
 impl Current {
     /// Begins with `core`.
     pub fn new(core: Core) -> Current {
@@ -27,7 +24,7 @@ impl Current {
 
     /// The core that runs.
     pub fn core(&self) -> Arc<Core> {
-        lock(&self.core).clone()
+        self.core.lock().clone()
     }
 
     /// Brings `core` up to date; whether it was behind.
@@ -42,16 +39,16 @@ impl Current {
     /// Puts another core in the place of the one that runs, which `turn` makes of it. No commit
     /// runs meanwhile. The caller has reached the barrier.
     pub fn replace<E>(&self, turn: impl FnOnce(&Core) -> Result<Core, E>) -> Result<Arc<Core>, E> {
-        let _turning = lock(&self.turning);
+        let _turning = self.turning.lock();
         let next = Arc::new(turn(&self.core())?);
-        *lock(&self.core) = next.clone();
+        *self.core.lock() = next.clone();
         self.generation.store(next.generation, Ordering::Release);
         Ok(next)
     }
 
     /// Commits the checkpoints that moved.
     pub fn commit(&self) -> std::io::Result<()> {
-        let _turning = lock(&self.turning);
+        let _turning = self.turning.lock();
         self.core().commit()
     }
 }

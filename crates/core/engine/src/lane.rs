@@ -2,16 +2,17 @@
 
 mod ending;
 
-use crate::backoff::{Backoff, random};
 use crate::limits::{PANIC_PAUSE_MAX, TROUBLE_AGAIN};
 use ending::Phase;
 use millstream_model::{
-    Counters, DeliverError, Delivery, Hold, Lane, LaneCx, Outcome, Payload, Settled, Sink,
+    Backoff, Counters, DeliverError, Delivery, Hold, Jitter, Lane, LaneCx, Outcome, Payload,
+    Settled, Sink,
 };
 use millstream_store::Store;
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
@@ -74,7 +75,7 @@ impl LaneQueue {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.state.lock()
     }
 
     /// Queues a payload.
@@ -194,7 +195,7 @@ impl LaneDriver {
     }
 
     async fn drive_on(driver: Arc<LaneDriver>) {
-        let mut backoff = Backoff::default();
+        let mut backoff = Backoff::new(Jitter::Equal);
         while !driver.queue.is_let_go() {
             let sent = driver.counters.snapshot().sent_events;
             let Err(failed) = tokio::spawn(driver.clone().drive()).await else { return };
@@ -209,9 +210,9 @@ impl LaneDriver {
             driver.give_back();
             driver.recount();
             if driver.counters.snapshot().sent_events > sent {
-                backoff = Backoff::default();
+                backoff = Backoff::new(Jitter::Equal);
             }
-            tokio::time::sleep(backoff.next(random()).min(PANIC_PAUSE_MAX)).await;
+            tokio::time::sleep(backoff.next(fastrand::u32(..)).min(PANIC_PAUSE_MAX)).await;
         }
     }
 
@@ -263,7 +264,7 @@ impl LaneDriver {
 
     /// Waits for the endpoint, until the lane is closed and has nothing to deliver.
     async fn start(&self, lane: &mut dyn Lane) {
-        let mut backoff = Backoff::default();
+        let mut backoff = Backoff::new(Jitter::Equal);
         while let Err(error) = lane.start().await {
             if self.pause_unless_ended(&error, &mut backoff).await.is_none() {
                 return;
@@ -287,7 +288,7 @@ impl LaneDriver {
             result = lane.progress(), if self.queue.has_sent() => result,
         };
         if let Err(error) = result {
-            self.pause(&error, Backoff::default().next(random())).await;
+            self.pause(&error, Backoff::new(Jitter::Equal).next(fastrand::u32(..))).await;
         }
     }
 
@@ -307,7 +308,7 @@ impl LaneDriver {
 
     /// Delivers one payload, again and again while that can help.
     async fn deliver(&self, lane: &mut dyn Lane, payload: Payload) -> Option<Delivery> {
-        let mut backoff = Backoff::default();
+        let mut backoff = Backoff::new(Jitter::Equal);
         let begun = Instant::now();
         let busy_since = std::time::Instant::now();
         loop {
@@ -318,7 +319,7 @@ impl LaneDriver {
                     return Some(delivery);
                 }
                 Err(error) if error.retry => {
-                    self.pause(&error, backoff.next(random())).await;
+                    self.pause(&error, backoff.next(fastrand::u32(..))).await;
                     self.settle_sent(lane);
                     if self.queue.is_let_go() {
                         self.queue.leave(payload.bytes);
@@ -379,12 +380,12 @@ impl LaneDriver {
 
     /// Syncs, again and again until it succeeds, then settles what was taken.
     async fn sync(&self, lane: &mut dyn Lane) {
-        let mut backoff = Backoff::default();
+        let mut backoff = Backoff::new(Jitter::Equal);
         let state = loop {
             match lane.sync().await {
                 Ok(state) => break state,
                 Err(_) if self.queue.is_let_go() => return,
-                Err(error) => self.pause(&error, backoff.next(random())).await,
+                Err(error) => self.pause(&error, backoff.next(fastrand::u32(..))).await,
             }
         };
         let taken = std::mem::take(&mut self.queue.lock().taken);

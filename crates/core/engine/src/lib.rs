@@ -13,7 +13,6 @@
 #![forbid(unsafe_code)]
 
 mod backlog;
-mod backoff;
 mod blueprint;
 mod buffer;
 mod chain;

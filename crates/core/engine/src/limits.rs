@@ -25,12 +25,6 @@ pub const ROOM_RETRY: Duration = Duration::from_millis(25);
 /// How often checkpoints are committed, and utilisation is sampled.
 pub const COMMIT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// First pause after a failed delivery; it doubles with every further failure.
-pub const BACKOFF_MIN: Duration = Duration::from_millis(100);
-
-/// Longest pause between two attempts of a delivery.
-pub const BACKOFF_MAX: Duration = Duration::from_secs(30);
-
 /// How often the log says that a full buffer drops events.
 pub const SHED_AGAIN: Duration = Duration::from_secs(30);
 

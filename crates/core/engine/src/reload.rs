@@ -17,9 +17,10 @@ use crate::release::Release;
 use crate::running::Running;
 use millstream_model::limits::SINKS_MAX;
 use millstream_model::{Kind, Polled, Sink, SinkSet, Source, SourceCx};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -198,7 +199,7 @@ fn change_over(old: &Core, next: &Core) {
     {
         gone.ledger.stop();
         gone.place.store(usize::MAX, Ordering::Relaxed);
-        *gone.source.lock().unwrap_or_else(|p| p.into_inner()) = Box::new(Gone);
+        *gone.source.lock() = Box::new(Gone);
     }
     for (index, slot) in next.sources.iter().enumerate() {
         slot.place.store(index, Ordering::Relaxed);
@@ -257,7 +258,7 @@ impl SourceSlot {
         }
         let stay = before.iter().filter(|sink| now.contains(sink)).map(|(index, _)| *index);
         self.ledger.keep_sinks(stay.collect());
-        self.source.lock().unwrap_or_else(|p| p.into_inner()).set_sinks(now);
+        self.source.lock().set_sinks(now);
         self.ledger.join_at_end(now.iter().map(|(index, _)| *index).collect());
     }
 }

@@ -195,7 +195,7 @@ impl Running {
             core.sources.iter().filter(|slot| goes(slot)).map(|slot| slot.source.clone()).collect();
         self.runtime.spawn_blocking(move || {
             for source in sources {
-                source.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).hold(deadline);
+                source.lock().hold(deadline);
             }
         })
     }
@@ -206,7 +206,7 @@ fn leave(core: &Core) -> (Leftover, u64) {
     let (mut left, mut lost) = (Leftover::default(), 0);
     for slot in &core.sources {
         // One that is stuck cannot be asked.
-        let Ok(mut source) = slot.source.try_lock() else { continue };
+        let Some(mut source) = slot.source.try_lock() else { continue };
         match source.leave() {
             Some(leftover) => left += leftover,
             None => lost += unsettled(core, slot),

@@ -3,8 +3,8 @@
 use crate::limits::{FOLLOWER_LOOK, ROOM_RETRY};
 use crate::pace::{Priority, pick};
 use crate::ticket::Ticket;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
 /// Work for a worker.
@@ -77,7 +77,7 @@ impl Scheduler {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.state.lock()
     }
 
     /// The next job at time `now`, without waiting.
@@ -110,8 +110,7 @@ impl Scheduler {
             if leads {
                 state.leader_until = Some(until);
             }
-            let waited = self.changed.wait_timeout(state, pause);
-            state = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+            self.changed.wait_for(&mut state, pause);
             if leads {
                 state.leader_until = None;
             }

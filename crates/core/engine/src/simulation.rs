@@ -12,12 +12,13 @@ use crate::pace::Pace;
 use crate::reload::{Retired, settle, turn};
 use crate::scheduler::{Job, Next};
 use crate::ticket::Ticket;
+use fastrand::Rng;
 use millstream_model::{
     Batch, BuildError, ComponentError, InternalMetrics, Kind, Map, Now, Offload, Outputs, Serial,
     SourceInfo, Transform,
 };
 use millstream_store::Store;
-use millstream_testkit::{FakeSink, MemoryLog, Random, Shelf, Temper};
+use millstream_testkit::{FakeSink, MemoryLog, Shelf, Temper};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
@@ -45,23 +46,23 @@ struct Scenario {
 impl Scenario {
     /// Draws a scenario.
     fn draw(seed: u64) -> Scenario {
-        let mut random = Random::new(seed);
-        let (origins, lines) = (1 + random.below(4) as usize, 20 + random.below(200) as usize);
-        let poison = (0..random.below(3))
-            .map(|_| (random.below(origins as u64) as usize, random.below(lines as u64) as usize));
+        let mut random = Rng::with_seed(seed);
+        let (origins, lines) = (1 + random.u64(..4) as usize, 20 + random.u64(..200) as usize);
+        let poison = (0..random.u64(..3))
+            .map(|_| (random.u64(..origins as u64) as usize, random.u64(..lines as u64) as usize));
         let poison = poison.collect();
-        let temper = |random: &mut Random| Temper {
-            lanes: 1 + random.below(3) as usize,
-            fails_one_in: random.below(2) * (2 + random.below(10)),
-            panics_one_in: if random.one_in(4) { 20 } else { 0 },
-            syncs: random.one_in(2),
-            sends: random.one_in(3),
-            delay: Duration::from_millis(random.below(3) * random.below(40)),
+        let temper = |random: &mut Rng| Temper {
+            lanes: 1 + random.u64(..3) as usize,
+            fails_one_in: random.u64(..2) * (2 + random.u64(..10)),
+            panics_one_in: if random.u64(..4) == 0 { 20 } else { 0 },
+            syncs: random.u64(..2) == 0,
+            sends: random.u64(..3) == 0,
+            delay: Duration::from_millis(random.u64(..3) * random.u64(..40)),
             sync_delay: Duration::ZERO,
         };
         let tempers = [temper(&mut random), temper(&mut random), temper(&mut random)];
         let pool = ["panicky", "watch", "offload", "watch"];
-        let transforms = pool.into_iter().filter(|_| random.one_in(2)).collect();
+        let transforms = pool.into_iter().filter(|_| random.u64(..2) == 0).collect();
         Scenario {
             seed,
             origins,
@@ -69,10 +70,10 @@ impl Scenario {
             poison,
             tempers,
             transforms,
-            kills: random.below(4),
-            stall: random.one_in(3),
-            rate_limit: random.one_in(8).then(|| 1000 + random.below(4000)),
-            reload_one_in: if random.one_in(3) { 20 + random.below(100) } else { 0 },
+            kills: random.u64(..4),
+            stall: random.u64(..3) == 0,
+            rate_limit: (random.u64(..8) == 0).then(|| 1000 + random.u64(..4000)),
+            reload_one_in: if random.u64(..3) == 0 { 20 + random.u64(..100) } else { 0 },
         }
     }
 
@@ -151,12 +152,12 @@ struct Shape {
 }
 
 impl Shape {
-    fn draw(self, random: &mut Random) -> Shape {
-        let mut bump = |number: u64, one_in| number + u64::from(random.one_in(one_in));
+    fn draw(self, random: &mut Rng) -> Shape {
+        let mut bump = |number: u64, one_in| number + u64::from(random.u64(..one_in) == 0);
         let (source, second_sink) = (bump(self.source, 4), bump(self.second_sink, 3));
         let (transforms, third) = (bump(self.transforms, 3), bump(self.third_sink.unwrap_or(0), 3));
-        let third_sink = random.one_in(2).then_some(third);
-        Shape { source, second_sink, transforms, third_sink, watched: random.one_in(2) }
+        let third_sink = (random.u64(..2) == 0).then_some(third);
+        Shape { source, second_sink, transforms, third_sink, watched: random.u64(..2) == 0 }
     }
 
     /// Whether a component is as it was.
@@ -256,7 +257,7 @@ struct Life<'a> {
     core: Arc<Core>,
     workers: Vec<Worker>,
     running: VecDeque<Box<Ticket>>,
-    random: Random,
+    random: Rng,
 }
 
 impl Life<'_> {
@@ -269,7 +270,7 @@ impl Life<'_> {
         }
         let core = built.current.core();
         let workers = (0..3).map(|_| Worker::new(&core)).collect();
-        let random = Random::new(world.scenario.seed ^ world.life);
+        let random = Rng::with_seed(world.scenario.seed ^ world.life);
         let (current, running) = (built.current, VecDeque::new());
         Life { world, shape, current, retired: Vec::new(), core, workers, running, random }
     }
@@ -279,7 +280,7 @@ impl Life<'_> {
         self.pause().await;
         let shape = self.shape.draw(&mut self.random);
         let mut blueprint = self.world.blueprint(shape);
-        let fails = self.random.one_in(8) && shape.source != self.shape.source;
+        let fails = self.random.u64(..8) == 0 && shape.source != self.shape.source;
         if fails {
             blueprint.sources[0].open = Box::new(|_| Err(BuildError("planted".into())));
         }
@@ -292,7 +293,7 @@ impl Life<'_> {
                 tokio::spawn(driver.run());
             }
             for retired in turned.retired {
-                let drain = Duration::from_millis(self.random.below(2000));
+                let drain = Duration::from_millis(self.random.u64(..2000));
                 tokio::spawn(retired.clone().drain(drain));
                 self.retired.push(retired);
             }
@@ -304,21 +305,21 @@ impl Life<'_> {
 
     /// Does something that could happen next.
     async fn step(&mut self) {
-        match self.random.below(8) {
+        match self.random.u64(..8) {
             0..3 => self.take().await,
             3 | 4 => self.run_one(),
             5 => self.offloads(),
             6 => tokio::task::yield_now().await,
             _ if self.reloads() => self.reload().await,
-            _ if self.random.one_in(20) => _ = self.current.commit(),
-            _ if self.random.one_in(40) => self.barrier().await,
-            _ => tokio::time::sleep(Duration::from_millis(self.random.below(30))).await,
+            _ if self.random.u64(..20) == 0 => _ = self.current.commit(),
+            _ if self.random.u64(..40) == 0 => self.barrier().await,
+            _ => tokio::time::sleep(Duration::from_millis(self.random.u64(..30))).await,
         }
     }
 
     fn reloads(&mut self) -> bool {
         let one_in = self.world.scenario.reload_one_in;
-        one_in > 0 && self.random.one_in(one_in)
+        one_in > 0 && self.random.u64(..one_in) == 0
     }
 
     async fn barrier(&mut self) {
@@ -344,11 +345,7 @@ impl Life<'_> {
     }
 
     fn issued(&self) -> u64 {
-        self.core
-            .sources
-            .iter()
-            .map(|source| source.release.lock().expect("not poisoned").issued())
-            .sum()
+        self.core.sources.iter().map(|source| source.release.lock().issued()).sum()
     }
 
     async fn take(&mut self) {
@@ -369,7 +366,7 @@ impl Life<'_> {
     fn run_one(&mut self) {
         if !self.running.is_empty() {
             let (ticket, worker) =
-                (self.random.below(self.running.len() as u64), self.random.below(3));
+                (self.random.u64(..self.running.len() as u64), self.random.u64(..3));
             let ticket = self.running.swap_remove_back(ticket as usize);
             let ticket = ticket.expect("the index is below the length");
             self.workers[worker as usize].run(&self.core, ticket);
@@ -398,7 +395,7 @@ fn live(world: World<'_>) -> Option<Shape> {
     runtime.expect("a runtime").block_on(async {
         let mut running = Life::start(world);
         let last = world.life == scenario.kills;
-        let steps = if last { STEPS_MAX } else { running.random.below(600) as usize };
+        let steps = if last { STEPS_MAX } else { running.random.u64(..600) as usize };
         shelves[1].stall(scenario.stall);
         for step in 0..steps {
             running.step().await;

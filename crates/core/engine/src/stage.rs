@@ -3,12 +3,9 @@
 use crate::scheduler::Scheduler;
 use crate::ticket::Ticket;
 use millstream_model::Serial;
+use parking_lot::{Condvar, Mutex};
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
+use std::sync::Arc;
 
 /// A serial transform with its inbox: tickets wait there until it is their turn.
 pub(crate) struct SerialStage {
@@ -31,14 +28,14 @@ impl SerialStage {
 
     /// Begins with the first ticket of every source again. Nothing is in it.
     pub fn renew(&self) {
-        lock(&self.inbox).sources.clear();
+        self.inbox.lock().sources.clear();
     }
 
     /// Puts a ticket in and, unless another worker is at it, works off all tickets whose turn it
     /// is with `work`, one at a time.
     pub fn enter(&self, ticket: Box<Ticket>, mut work: impl FnMut(&mut dyn Serial, Box<Ticket>)) {
         let source = ticket.source;
-        let mut inbox = lock(&self.inbox);
+        let mut inbox = self.inbox.lock();
         inbox.sources.entry(source).or_default().1.insert(ticket.number, ticket);
         if inbox.busy {
             return;
@@ -46,8 +43,8 @@ impl SerialStage {
         inbox.busy = true;
         while let Some(ticket) = inbox.next() {
             drop(inbox);
-            work(&mut **lock(&self.transform), ticket);
-            inbox = lock(&self.inbox);
+            work(&mut **self.transform.lock(), ticket);
+            inbox = self.inbox.lock();
         }
         inbox.busy = false;
     }
@@ -73,13 +70,13 @@ pub(crate) struct OffloadQueue {
 impl OffloadQueue {
     /// Queues a ticket.
     pub fn push(&self, ticket: Box<Ticket>) {
-        lock(&self.state).0.push_back(ticket);
+        self.state.lock().0.push_back(ticket);
         self.changed.notify_one();
     }
 
     /// Waits for the next ticket, oldest first; `None` when stopped.
     fn pop(&self) -> Option<Box<Ticket>> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         loop {
             if let Some(ticket) = state.0.pop_front() {
                 return Some(ticket);
@@ -87,19 +84,19 @@ impl OffloadQueue {
             if state.1 {
                 return None;
             }
-            state = self.changed.wait(state).unwrap_or_else(|p| p.into_inner());
+            self.changed.wait(&mut state);
         }
     }
 
     /// Takes the next ticket without waiting.
     #[cfg(test)]
     pub fn try_pop(&self) -> Option<Box<Ticket>> {
-        lock(&self.state).0.pop_front()
+        self.state.lock().0.pop_front()
     }
 
     /// Ends the threads.
     pub fn stop(&self) {
-        lock(&self.state).1 = true;
+        self.state.lock().1 = true;
         self.changed.notify_all();
     }
 

@@ -3,7 +3,8 @@
 use crate::grant::Permit;
 use crate::limits::{BLOCK_BYTES, FREE_BLOCKS_MAX};
 use bytes::Bytes;
-use std::sync::{Arc, Mutex};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 /// Recycles the memory of blocks and payloads, last used first, so that it is still in cache.
 ///
@@ -22,14 +23,14 @@ impl BlockPool {
 
     /// A block of at least `bytes`, paid for by `permit`.
     pub fn block(self: &Arc<Self>, bytes: usize, permit: Permit) -> Block {
-        let reused = (bytes <= BLOCK_BYTES).then(|| lock(&self.blocks).pop()).flatten();
+        let reused = (bytes <= BLOCK_BYTES).then(|| self.blocks.lock().pop()).flatten();
         let memory = reused.unwrap_or_else(|| vec![0; bytes.max(BLOCK_BYTES)]);
         Block { memory, pool: self.clone(), _permit: permit }
     }
 
     /// An empty buffer to encode into; [`BlockPool::freeze`] makes it shareable.
     pub fn buffer(&self) -> Vec<u8> {
-        lock(&self.buffers).pop().unwrap_or_default()
+        self.buffers.lock().pop().unwrap_or_default()
     }
 
     /// Makes an encoded buffer shareable. Its memory returns to the pool, and its bytes to the
@@ -48,12 +49,8 @@ impl BlockPool {
     }
 }
 
-fn lock(list: &Mutex<Vec<Vec<u8>>>) -> std::sync::MutexGuard<'_, Vec<Vec<u8>>> {
-    list.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
-
 fn recycle(list: &Mutex<Vec<Vec<u8>>>, memory: Vec<u8>) {
-    let mut free = lock(list);
+    let mut free = list.lock();
     if free.len() < FREE_BLOCKS_MAX {
         free.push(memory);
     }

@@ -1,7 +1,7 @@
 //! Counters of one component, added to once per batch.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -75,7 +75,7 @@ fn add<T: std::ops::AddAssign + Default>(
     key: &'static str,
     n: T,
 ) {
-    let mut map = map.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let mut map = map.lock();
     *map.entry(key).or_default() += n;
 }
 
@@ -83,7 +83,7 @@ fn read<T: Copy, U>(
     map: &Mutex<BTreeMap<&'static str, T>>,
     to: impl Fn(T) -> U,
 ) -> BTreeMap<&'static str, U> {
-    let map = map.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let map = map.lock();
     map.iter().map(|(k, v)| (*k, to(*v))).collect()
 }
 
@@ -140,7 +140,7 @@ impl Counters {
 
     /// Says which deleted files a source holds.
     pub fn set_held(&self, held: Held) {
-        *self.held.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(held);
+        *self.held.lock() = Some(held);
     }
 
     /// Shows reasons for drops from the start, also while there is none: an alert sees the first
@@ -187,7 +187,7 @@ impl Counters {
             wait_seconds: read(&self.waits, |t: Duration| t.as_secs_f64()),
             dropped_events: read(&self.dropped, |n| n),
             dropped_bytes: read(&self.dropped_bytes, |n| n),
-            held: *self.held.lock().unwrap_or_else(|poisoned| poisoned.into_inner()),
+            held: *self.held.lock(),
             errors: read(&self.errors, |n| n),
             noted_events: read(&self.noted, |n| n),
         }

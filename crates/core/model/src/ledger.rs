@@ -9,8 +9,9 @@ mod sinks;
 use crate::ack::{Ack, Outcome};
 use crate::origin::{Origin, OriginTotals};
 use crate::sinkset::SinkSet;
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// Ledger of one source.
@@ -149,7 +150,7 @@ impl Ledger {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.state.lock()
     }
 
     /// Makes an origin known with the checkpoints it resumes from.

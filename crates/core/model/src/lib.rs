@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod ack;
+mod backoff;
 mod batch;
 mod block;
 mod counters;
@@ -36,6 +37,7 @@ mod units;
 pub use arrow_buffer::BooleanBuffer as Selection;
 
 pub use ack::{Ack, Hold, Outcome};
+pub use backoff::{Backoff, Jitter};
 pub use batch::{Batch, BatchBuilder, LongLine, Segment, SourceInfo, char_boundary};
 pub use block::{Block, BlockPool};
 pub use counters::{Counters, CountersSnapshot, Held};

@@ -1,5 +1,7 @@
 //! Every limit of the data path, with its unit and reason.
 
+use std::time::Duration;
+
 /// Bytes of a read block. Large enough that one batch pays for its scheduling (about 1 µs) many
 /// times over, small enough that the block and what is encoded from it stay in a core's L2 cache.
 pub const BLOCK_BYTES: usize = 256 * 1024;
@@ -25,3 +27,10 @@ pub const COMPACT_BELOW: usize = 4;
 
 // Rows start at 32-bit positions of their block.
 const _: () = assert!(BLOCK_BYTES <= u32::MAX as usize);
+
+/// First pause after a failed delivery; it doubles with each further failure. An endpoint that
+/// restarts quickly is found again quickly.
+pub const BACKOFF_MIN: Duration = Duration::from_millis(100);
+
+/// Longest pause between two attempts: how late, at most, a recovered endpoint is noticed.
+pub const BACKOFF_MAX: Duration = Duration::from_secs(30);

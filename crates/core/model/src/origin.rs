@@ -1,8 +1,8 @@
 //! Where events come from, and what an origin says of itself while it is read.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 /// Stands for a time that is not known.
@@ -158,19 +158,15 @@ impl Default for OriginState {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
-
 impl OriginState {
     /// Where it is found now; empty while that is its name.
     pub fn path(&self) -> String {
-        lock(&self.path).clone()
+        self.path.lock().clone()
     }
 
     /// Notes where it is found now.
     pub fn set_path(&self, path: impl Into<String>) {
-        *lock(&self.path) = path.into();
+        *self.path.lock() = path.into();
     }
 
     /// Whether more can come.
@@ -215,7 +211,7 @@ impl OriginState {
     /// that comes again, as from a second transform, the newest time counts and its disorder does
     /// not.
     pub fn record_times(&self, range: (u64, u64), times: &[i64]) {
-        let mut seen = lock(&self.times);
+        let mut seen = self.times.lock();
         let Some(mut newest) = seen.newest_before(range) else {
             self.newest.fetch_max(times.iter().copied().max().unwrap_or(TIME_UNKNOWN), Relaxed);
             return;
@@ -340,22 +336,22 @@ pub struct Unreadable(Mutex<BTreeMap<String, String>>);
 impl Unreadable {
     /// Notes the trouble with a path or pattern, in place of what was noted of it.
     pub fn note(&self, what: impl Into<String>, reason: impl Into<String>) {
-        lock(&self.0).insert(what.into(), reason.into());
+        self.0.lock().insert(what.into(), reason.into());
     }
 
     /// The trouble with a path or pattern is over.
     pub fn clear(&self, what: &str) {
-        lock(&self.0).remove(what);
+        self.0.lock().remove(what);
     }
 
     /// Notes all troubles there are, in place of what was noted.
     pub fn set(&self, all: BTreeMap<String, String>) {
-        *lock(&self.0) = all;
+        *self.0.lock() = all;
     }
 
     /// All troubles there are.
     pub fn list(&self) -> BTreeMap<String, String> {
-        lock(&self.0).clone()
+        self.0.lock().clone()
     }
 }
 
@@ -397,7 +393,7 @@ mod tests {
         (0..ranges).for_each(|n| state.record_times((n, n + 1), &[n as i64 * S]));
         (0..ranges).for_each(|n| state.record_times((n, n + 1), &[0]));
         assert_eq!((state.newest(), state.disorder()), ((ranges as i64 - 1) * S, 0));
-        assert!(lock(&state.times).ranges.len() <= RANGES_MAX);
+        assert!(state.times.lock().ranges.len() <= RANGES_MAX);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The files of the store in `data_dir`, and how they are written so that a full disk does not stop
 //! what is already there from being updated.
 
+use parking_lot::{Mutex, MutexGuard};
 use redb::StorageBackend;
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
@@ -8,8 +9,8 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The database's file in `data_dir`.
@@ -59,7 +60,7 @@ impl Folder {
     }
 
     fn opened(&self) -> MutexGuard<'_, Option<(&'static str, File)>> {
-        self.open.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.open.lock()
     }
 
     fn with_file<T>(

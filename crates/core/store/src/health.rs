@@ -1,8 +1,8 @@
 //! What the store says of itself: whether it can be written, and what waits for that.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Mutex, MutexGuard};
 use std::time::Instant;
 
 /// What the store was asked to do.
@@ -76,7 +76,7 @@ impl Watch {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.0.lock()
     }
 
     /// An operation is over.

@@ -37,13 +37,14 @@ use disk::{Disk, FORMAT_FILE, Folder};
 use health::{Operation, Watch};
 use identities::Records;
 use millstream_model::{OriginRecord, OriginStore};
+use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard};
 use redb::{Database, ReadableDatabase};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, RwLock, RwLockReadGuard};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 /// Version of the layout of `data_dir`, in its file `format`.
@@ -187,7 +188,7 @@ impl Store {
     }
 
     fn on_disk(&self) -> MutexGuard<'_, OnDisk> {
-        self.on_disk.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.on_disk.lock()
     }
 
     /// Works on the database, alone. After an error it is opened again the next time.
@@ -226,13 +227,13 @@ impl Store {
     }
 
     fn pending(&self) -> MutexGuard<'_, Pending> {
-        self.pending.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.pending.lock()
     }
 
     /// Held while a sync's lane state and its settlements are noted, so that no commit takes one
     /// without the other.
     pub fn settling(&self) -> RwLockReadGuard<'_, ()> {
-        self.gate.read().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.gate.read()
     }
 
     /// Calls `f` after every sync of a lane: a commit should follow soon, because a crash before it
@@ -303,7 +304,7 @@ impl Store {
         &self,
         moved: impl FnOnce(&mut dyn FnMut(&Arc<str>, u64, &Arc<str>, u64)),
     ) -> Pending {
-        let _gate = self.gate.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let _gate = self.gate.write();
         let mut pending = self.pending();
         moved(&mut |source, origin, sink, offset| {
             pending.checkpoints.insert((source.clone(), origin, sink.clone()), offset);

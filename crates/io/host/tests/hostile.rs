@@ -3,12 +3,14 @@
 
 mod support;
 
+use fastrand::Rng;
 use millstream_host::{Cgroups, Group, Host, Readings, Reason};
+use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 use support::{collect, copy, count, filter, full, host, line, lines, options, tree};
 
@@ -101,10 +103,9 @@ fn files_that_are_cut_or_damaged_anywhere_change_nothing_else() {
     for fifth in 1..5 {
         every_file_as(|text| text[..text.len() * fifth / 5].to_vec());
     }
-    let mut random = 7u64;
+    let mut random = Rng::with_seed(7);
     for _ in 0..10 {
-        random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        let (at, byte) = ((random >> 33) as usize, (random >> 24) as u8);
+        let (at, byte) = (random.usize(..), random.u8(..));
         every_file_as(|text| {
             let mut text = text.to_vec();
             let at = at % text.len();
@@ -227,9 +228,8 @@ impl Gate {
         let gate = self.clone();
         let full = full();
         let ask = move |path: &Path| {
-            gate.asked.lock().unwrap().push(path.to_owned());
-            let shut = gate.shut.lock().unwrap();
-            drop(gate.opened.wait_while(shut, |shut| shut.contains(path)).unwrap());
+            gate.asked.lock().push(path.to_owned());
+            gate.opened.wait_while(&mut gate.shut.lock(), |shut| shut.contains(path));
             full(path)
         };
         let mut options = options(base, &[Group::Filesystems, Group::Load]);
@@ -259,9 +259,9 @@ fn a_file_system_that_hangs_is_left_out_and_asked_again_when_it_answers() {
         assert!(lines.iter().any(|line| line.starts_with("host_load1")));
         assert!(!lines.iter().any(|line| line.contains("mountpoint=/}")));
     }
-    let asked = gate.asked.lock().unwrap().iter().filter(|path| path.ends_with("host")).count();
+    let asked = gate.asked.lock().iter().filter(|path| path.ends_with("host")).count();
     assert_eq!(asked, 1, "one thread waits, however many collections there are");
-    gate.shut.lock().unwrap().clear();
+    gate.shut.lock().clear();
     gate.opened.notify_all();
     // Its thread ends soon; until then it counts as hanging.
     let answers = (0..500).find(|_| {
@@ -285,8 +285,8 @@ fn many_file_systems_that_hang_take_a_bounded_number_of_threads() {
         let readings = collect(&mut host);
         assert_eq!((count(&readings, Reason::Timeout), readings.faults.len()), (30, 30));
     }
-    assert_eq!(gate.asked.lock().unwrap().len(), 8);
-    gate.shut.lock().unwrap().clear();
+    assert_eq!(gate.asked.lock().len(), 8);
+    gate.shut.lock().clear();
     gate.opened.notify_all();
 }
 

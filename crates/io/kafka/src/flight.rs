@@ -2,7 +2,8 @@
 
 use crate::ErrorCode;
 use crate::shipment::{RecordId, Shipment};
-use std::sync::{Arc, Mutex};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 /// What became of a shipment: every record that is not named arrived.
 #[derive(Debug)]
@@ -37,7 +38,7 @@ pub(crate) struct Flight {
 impl Flight {
     /// Takes note of a failed record.
     pub fn fail(&self, failure: Failure) {
-        self.failures.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(failure);
+        self.failures.lock().push(failure);
     }
 
     /// Takes note of the failure of the record whose bytes begin at `address`.
@@ -51,9 +52,7 @@ impl Flight {
 
 impl Drop for Flight {
     fn drop(&mut self) {
-        let mut failures = std::mem::take(
-            self.failures.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner()),
-        );
+        let mut failures = std::mem::take(self.failures.get_mut());
         failures.sort_by_key(|failure| failure.record);
         // First the memory, then the word of it.
         drop(std::mem::take(&mut self.shipment));

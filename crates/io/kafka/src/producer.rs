@@ -3,6 +3,7 @@
 use crate::ErrorCode;
 use crate::flight::{Failure, Flight, Receipt, TakeReceipt};
 use crate::shipment::{Headers, RecordId, Run, Shipment};
+use parking_lot::{Mutex, MutexGuard};
 use rdkafka::bindings as c;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::KafkaError;
@@ -16,8 +17,8 @@ use std::collections::HashMap;
 use std::ffi::CString;
 use std::os::raw::c_void;
 use std::ptr::null_mut;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -90,7 +91,7 @@ impl ClientContext for Context {
 
 impl Context {
     fn trouble(&self) -> MutexGuard<'_, Option<(ErrorCode, String)>> {
-        self.trouble.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.trouble.lock()
     }
 }
 
@@ -189,7 +190,7 @@ impl Producer {
             failures: Mutex::default(),
             take: self.take.clone(),
         });
-        let mut topics = self.topics.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut topics = self.topics.lock();
         for (index, run) in shipment.runs.iter().enumerate() {
             let of_run = |only: &[RecordId]| -> Vec<u32> {
                 only.iter().filter(|id| id.run as usize == index).map(|id| id.record).collect()
@@ -236,7 +237,7 @@ impl Drop for Producer {
         if let Some(reports) = self.reports.take() {
             let _ = reports.join();
         }
-        self.topics.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner()).clear();
+        self.topics.get_mut().clear();
         // The client purges and reports what is left when it drops, now that nobody else has it.
     }
 }

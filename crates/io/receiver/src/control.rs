@@ -1,10 +1,10 @@
 //! What a thread is told from outside: to notify, to pause, to end.
 
 use crate::reader::Input;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use rustix::event::{EventfdFlags, eventfd};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// The wishes at one thread, and how far it has got.
 #[derive(Debug)]
@@ -68,7 +68,7 @@ impl Control {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     pub fn fd(&self) -> BorrowedFd<'_> {
@@ -94,12 +94,12 @@ impl Control {
 
     /// Gives the thread a socket, to be taken when it goes on reading.
     pub fn give(&self, input: Input) {
-        self.inputs.lock().unwrap_or_else(PoisonError::into_inner).push(input);
+        self.inputs.lock().push(input);
     }
 
     /// The thread takes the sockets it was given.
     pub fn take_inputs(&self) -> Vec<Input> {
-        std::mem::take(&mut *self.inputs.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.inputs.lock())
     }
 
     pub fn resume(&self) {
@@ -118,8 +118,7 @@ impl Control {
     pub fn wait_paused(&self) {
         let is_under_way =
             |state: &mut State| state.is_pause_wanted && !state.is_paused && !state.has_ended;
-        let waited = self.changed.wait_while(self.state(), is_under_way);
-        drop(waited.unwrap_or_else(PoisonError::into_inner));
+        self.changed.wait_while(&mut self.state(), is_under_way);
     }
 
     /// True if the thread has stopped reading, or has ended.
@@ -134,8 +133,8 @@ impl Control {
         let _ = rustix::io::read(&self.wake, &mut counter);
         let nothing_new =
             |state: &mut State| state.is_paused && !state.is_notify_wanted && !state.is_end_wanted;
-        let state = self.changed.wait_while(self.state(), nothing_new);
-        let mut state = state.unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state();
+        self.changed.wait_while(&mut state, nothing_new);
         match () {
             () if state.is_end_wanted => Order::End,
             () if std::mem::take(&mut state.is_notify_wanted) => Order::Notify,

@@ -2,11 +2,12 @@
 //! has them.
 
 use crate::wait::{timespec, watch};
+use parking_lot::{Mutex, MutexGuard};
 use rustix::event::epoll::{self, EventFlags};
 use std::collections::HashSet;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Ended connections that are found at once: enough to make room for one more.
@@ -58,7 +59,7 @@ impl Ends {
     }
 
     fn taken(&self) -> MutexGuard<'_, Taken> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+        self.taken.lock()
     }
 
     /// How many connections have a place.

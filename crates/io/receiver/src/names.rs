@@ -1,10 +1,11 @@
 //! The addresses of host names, the same for a while.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// What a name server said of late.
@@ -52,7 +53,7 @@ impl Names {
             return Ok(Some(address));
         }
         let entry = self.entry(host_and_port);
-        let mut known = entry.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = entry.lock();
         if let Some(answer) = known.as_ref().filter(|answer| self.is_fresh(answer)) {
             return Ok(Some(answer.address));
         }
@@ -68,10 +69,10 @@ impl Names {
 
     /// The entry of a name. Those that are too old go, unless somebody is about to use them.
     fn entry(&self, name: &str) -> Arc<Entry> {
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = self.entries.lock();
         entries.retain(|_, entry| match Arc::get_mut(entry) {
             Some(entry) => {
-                let answer = entry.get_mut().unwrap_or_else(PoisonError::into_inner);
+                let answer = entry.get_mut();
                 answer.as_ref().is_some_and(|answer| self.is_fresh(answer))
             }
             None => true,
@@ -127,7 +128,7 @@ mod tests {
             Some(at("127.0.0.2:9"))
         );
         names.resolve("b.test:9", |_| Ok(vec![at("127.0.0.3:9")])).unwrap();
-        assert_eq!(names.entries.lock().unwrap().len(), 1);
+        assert_eq!(names.entries.lock().len(), 1);
     }
 
     #[test]
@@ -148,7 +149,7 @@ mod tests {
     fn an_answer_outlives_the_look_up_of_another_name() {
         let names = Names::new(LONG);
         names.resolve("fast.test:9", |_| Ok(vec![at("127.0.0.1:9")])).unwrap();
-        names.entry("fast.test:9").lock().unwrap().as_mut().unwrap().at -= LONG;
+        names.entry("fast.test:9").lock().as_mut().unwrap().at -= LONG;
         names.waited_ns.fetch_add(LONG.as_nanos() as u64, SeqCst);
         assert_eq!(names.resolve("fast.test:9", unasked).unwrap(), Some(at("127.0.0.1:9")));
         names.waited_ns.fetch_sub(LONG.as_nanos() as u64, SeqCst);

@@ -4,13 +4,14 @@ use crate::connection::Connection;
 use crate::control::Control;
 use crate::file::{SocketFile, kind};
 use crate::{Address, BindError, Listen, Options, sys};
+use parking_lot::{Mutex, MutexGuard};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, Shutdown, SocketFlags, bind, getsockname, socket_with, sockopt};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError, Weak};
+use std::sync::{Arc, Once, Weak};
 
 /// Connections that wait to be taken; the system lowers it to net.core.somaxconn.
 const BACKLOG: i32 = 1024;
@@ -69,7 +70,7 @@ static TABLE: Mutex<Vec<Weak<Socket>>> = Mutex::new(Vec::new());
 static UNKNOWN_DROPS: Once = Once::new();
 
 fn table() -> MutexGuard<'static, Vec<Weak<Socket>>> {
-    lock(&TABLE)
+    TABLE.lock()
 }
 
 /// The sockets of one address, held by one receiver. They are let go under the lock of the table:
@@ -86,7 +87,7 @@ pub struct Held {
 impl Drop for Held {
     fn drop(&mut self) {
         let mut table = table();
-        lock(&self.sockets).clear();
+        self.sockets.lock().clear();
         table.retain(|socket| socket.strong_count() > 0);
     }
 }
@@ -112,7 +113,7 @@ impl Held {
         if !self.is_unchanged.swap(false, Relaxed) {
             return (Vec::new(), None);
         }
-        let (mut table, mut sockets) = (table(), lock(&self.sockets));
+        let (mut table, mut sockets) = (table(), self.sockets.lock());
         let known = sockets.len();
         for found in find(&table, &self.listen) {
             // Another receiver may have opened more of them meanwhile.
@@ -128,7 +129,7 @@ impl Held {
     }
 
     pub fn sockets(&self) -> Vec<Arc<Socket>> {
-        lock(&self.sockets).clone()
+        self.sockets.lock().clone()
     }
 
     /// Bytes of receive buffer that were asked for.
@@ -270,7 +271,7 @@ impl Socket {
         if !matches!(self.address, Address::Udp(_)) {
             return 0;
         }
-        let mut counted = lock(&self.drops_counted);
+        let mut counted = self.drops_counted.lock();
         let now = match sys::drops(self.fd.as_fd()) {
             Ok(now) => now,
             Err(error) => {
@@ -293,25 +294,21 @@ impl Socket {
 impl Socket {
     /// Has the thread told when there are orphans.
     pub fn announce(&self, reader: &Arc<Control>) {
-        let mut readers = lock(&self.readers);
+        let mut readers = self.readers.lock();
         readers.retain(|known| known.strong_count() > 0);
         readers.push(Arc::downgrade(reader));
     }
 
     /// Leaves a connection to whoever goes on; it is closed with the socket if nobody does.
     pub fn leave(&self, connection: Connection) {
-        lock(&self.orphans).push(connection);
-        lock(&self.readers).iter().filter_map(Weak::upgrade).for_each(|reader| reader.wake());
+        self.orphans.lock().push(connection);
+        self.readers.lock().iter().filter_map(Weak::upgrade).for_each(|reader| reader.wake());
     }
 
     /// Takes the connections that were left.
     pub fn adopt(&self) -> Vec<Connection> {
-        std::mem::take(&mut *lock(&self.orphans))
+        std::mem::take(&mut *self.orphans.lock())
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Drop for Socket {

@@ -1,7 +1,7 @@
 //! What a receiver has done, counted by its threads.
 
+use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
 
 /// Sums over all sockets and threads of a receiver since it was started.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -66,15 +66,14 @@ pub(crate) struct Counters {
 
 impl Counters {
     pub fn trouble(&self, text: String) {
-        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut trouble = self.trouble.lock();
         *trouble = (trouble.0 + 1, Some(text));
     }
 
     /// All but the connections that are open and the CPU time, which are counted elsewhere.
     pub fn read(&self) -> Stats {
         let get = |counter: &AtomicU64| counter.load(Relaxed);
-        let (unreadable, trouble) =
-            self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let (unreadable, trouble) = self.trouble.lock().clone();
         Stats {
             messages: get(&self.messages),
             bytes: get(&self.bytes),

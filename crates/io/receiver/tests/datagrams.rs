@@ -179,7 +179,7 @@ fn a_unix_socket_has_its_mode_and_knows_its_senders() {
         std::process::Command::new("python3").args(["-c", python]).arg(&path).spawn().unwrap();
     child.wait().unwrap();
     wait_for(&receiving, |stats| stats.messages == 2);
-    let taken = keeper.taken.lock().unwrap();
+    let taken = keeper.taken.lock();
     assert_eq!(taken[0].1.as_ref().unwrap().pid, std::process::id());
     assert_eq!(taken[1].1.as_ref().unwrap().pid, child.id());
     assert_eq!(taken[1].0, child.id().to_string().as_bytes());

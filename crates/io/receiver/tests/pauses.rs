@@ -62,7 +62,7 @@ fn a_paused_receiver_can_be_dropped() {
 fn a_pause_can_be_asked_for() {
     let (receiving, keeper, address) = start(&udp(), &options());
     assert!(!receiving.is_paused());
-    let round_waits = keeper.taken.lock().unwrap();
+    let round_waits = keeper.taken.lock();
     sender(&address).send(b"x").unwrap();
     receiving.ask_pause();
     assert!(!receiving.is_paused());

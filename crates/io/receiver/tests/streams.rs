@@ -42,7 +42,7 @@ fn packets_are_messages() {
     let texts: Vec<String> = keeper.texts().into_iter().filter(|text| !text.is_empty()).collect();
     assert_eq!(texts[..300], (0..300).map(|n| format!("packet {n}")).collect::<Vec<_>>());
     assert_eq!(texts.len(), 301);
-    assert_eq!(keeper.taken.lock().unwrap()[0].1.as_ref().unwrap().pid, std::process::id());
+    assert_eq!(keeper.taken.lock()[0].1.as_ref().unwrap().pid, std::process::id());
     let stats = receiving.stats();
     assert_eq!((stats.truncated, stats.connections), (1, 1));
     drop(client);
@@ -110,7 +110,6 @@ fn a_length_stands_before_each_message() {
         keeper
             .taken
             .lock()
-            .unwrap()
             .iter()
             .all(|(_, sender)| sender.as_ref().unwrap().pid == std::process::id())
     );

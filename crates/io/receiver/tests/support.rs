@@ -3,11 +3,12 @@
 use millstream_receiver::{
     Address, Framing, Listen, MessageHandler, Messages, Options, Receiver, Receiving, Sender, Stats,
 };
+use parking_lot::Mutex;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// A message with its sender.
@@ -54,7 +55,7 @@ impl MessageHandler for Keeper {
         }
         let copies =
             messages.iter().map(|message| (message.bytes.to_vec(), message.sender.cloned()));
-        self.taken.lock().unwrap().extend(copies);
+        self.taken.lock().extend(copies);
         std::thread::sleep(self.delay);
     }
 
@@ -65,7 +66,7 @@ impl MessageHandler for Keeper {
 
 impl Keeper {
     pub fn texts(&self) -> Vec<String> {
-        let taken = self.taken.lock().unwrap();
+        let taken = self.taken.lock();
         taken.iter().map(|(bytes, _)| String::from_utf8_lossy(bytes).into_owned()).collect()
     }
 
@@ -78,7 +79,7 @@ impl Keeper {
     }
 
     pub fn len(&self) -> usize {
-        self.taken.lock().unwrap().len()
+        self.taken.lock().len()
     }
 }
 

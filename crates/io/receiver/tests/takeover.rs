@@ -138,7 +138,7 @@ fn a_lower_limit_ends_or_skips_what_is_open() {
             (keeper.texts(), stats.framing_errors, stats.connections),
             (vec!["next".into()], 1, 1)
         );
-        assert_eq!(keeper.taken.lock().unwrap()[0].1.as_ref().unwrap().pid, std::process::id());
+        assert_eq!(keeper.taken.lock()[0].1.as_ref().unwrap().pid, std::process::id());
     }
 }
 

@@ -2,13 +2,14 @@
 //! options or files; they never show in texts.
 
 use crate::stamp::Stamp;
+use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// Longest secret of a file, in bytes: a longer file is not one.
 const SECRET_BYTES_MAX: usize = 64 * 1024;
@@ -259,7 +260,7 @@ impl Secret {
             Place::File(path, read) => (path, read),
         };
         let fault = |what: String| SecretError { path: path.clone(), what };
-        let mut read = read.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut read = read.lock();
         let stamp = Stamp::of(path).map_err(|error| fault(error.to_string()))?;
         if let (Some(stamp), Some((before, text))) = (&stamp, &*read)
             && stamp == before

@@ -1,6 +1,6 @@
 //! Several addresses of one endpoint, and which of them to use next.
 
-use crate::backoff::Backoff;
+use millstream_model::Backoff;
 use std::time::Duration;
 use tokio::time::Instant;
 

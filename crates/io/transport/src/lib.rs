@@ -8,7 +8,6 @@
 //! decided by the sinks.
 
 pub mod auth;
-mod backoff;
 mod body;
 mod endpoints;
 pub mod http;
@@ -21,7 +20,6 @@ mod target;
 pub mod tcp;
 pub mod tls;
 
-pub use backoff::{BACKOFF_MAX, BACKOFF_MIN, Backoff, random};
 pub use endpoints::{Endpoints, Pause};
 pub use hyper::Method;
 pub use hyper::header::{HeaderMap, HeaderName, HeaderValue};

@@ -4,6 +4,7 @@ mod explain;
 mod verify;
 
 use crate::stamp::Stamp;
+use parking_lot::Mutex;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
@@ -11,7 +12,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// How connections are encrypted.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -239,7 +240,7 @@ impl Tls {
     /// # Errors
     /// Those of [`client_config`], while it has not succeeded once.
     pub fn config(&self) -> Result<Arc<ClientConfig>, TlsError> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         let stamps = self.stamps();
         if let Some(config) = &state.config
             && stamps.is_some()

@@ -4,11 +4,12 @@
 
 use crate::unpack::unpack;
 use crate::wire::{Wire, wire};
+use parking_lot::{Mutex, MutexGuard};
 use rustix::net::sockopt::set_socket_linger;
 use rustls::ServerConfig;
 use std::io;
 use std::net::{TcpListener, TcpStream};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -84,7 +85,7 @@ struct State {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -2,12 +2,13 @@
 //! says.
 
 use crate::wire::{Wire, wire};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use rustix::net::sockopt::set_socket_linger;
 use rustls::ServerConfig;
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -122,7 +123,7 @@ struct State {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 
@@ -176,8 +177,7 @@ impl HttpServer {
         let end = Instant::now() + Duration::from_secs(60);
         let mut state = self.shared.lock();
         while !wanted(&state.seen) && Instant::now() < end {
-            let waited = self.shared.changed.wait_timeout(state, Duration::from_millis(100));
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            self.shared.changed.wait_for(&mut state, Duration::from_millis(100));
         }
         state.seen.clone()
     }

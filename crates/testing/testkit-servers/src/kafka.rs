@@ -22,7 +22,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -271,9 +271,4 @@ fn end(broker: &mut Child) {
 /// A path for a configuration; those of this module are plain text.
 fn path_text(path: &Path) -> &str {
     path.to_str().expect("a path of plain text")
-}
-
-/// A lock that a failed test does not spoil for the others.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

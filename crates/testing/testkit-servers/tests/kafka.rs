@@ -1,6 +1,7 @@
 //! The Kafka harness itself: what it starts, stops and reads back is what other tests lean on.
 
 use millstream_testkit_servers::kafka::{Kafka, KafkaOptions, Listener};
+use parking_lot::Mutex;
 use rdkafka::ClientConfig;
 use rdkafka::client::ClientContext;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
@@ -9,7 +10,6 @@ use rdkafka::producer::{BaseProducer, BaseRecord, DeliveryResult, Producer, Prod
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -190,7 +190,7 @@ struct Verdict(Mutex<Option<Result<(), Code>>>);
 
 impl Verdict {
     fn set(&self, verdict: Result<(), Code>) {
-        self.0.lock().expect("a lock").get_or_insert(verdict);
+        self.0.lock().get_or_insert(verdict);
     }
 }
 
@@ -219,7 +219,7 @@ fn deliver(client: &ClientConfig, topic: &str, payload: &str) -> Result<(), Code
     producer.send(BaseRecord::<str, str>::to(topic).payload(payload)).expect("room in the queue");
     let begun = Instant::now();
     loop {
-        if let Some(verdict) = *producer.context().0.lock().expect("a lock") {
+        if let Some(verdict) = *producer.context().0.lock() {
             return verdict;
         }
         assert!(begun.elapsed() < PATIENCE, "no word of a record to {topic}");

@@ -9,7 +9,6 @@
 
 mod batch;
 mod lines;
-mod random;
 mod rig;
 mod sink;
 mod source;
@@ -18,7 +17,6 @@ mod yaml;
 
 pub use batch::{Rows, assert_whole, batch};
 pub use lines::cut_lines;
-pub use random::Random;
 pub use rig::SourceRig;
 pub use sink::{FakeSink, Shelf, Temper};
 pub use source::MemoryLog;

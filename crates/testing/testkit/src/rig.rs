@@ -5,8 +5,9 @@ use millstream_model::{
     BlockPool, Counters, Grant, InternalMetrics, Ledger, Now, Polled, SinkSet, Source, SourceCx,
     SourceInfo, SourceOpen, Unreadable,
 };
+use parking_lot::{Condvar, Mutex};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -98,7 +99,7 @@ impl SourceRig {
             counters: self.counters.clone(),
             unreadable: self.unreadable.clone(),
             wake: Arc::new(move || {
-                *woken.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = true;
+                *woken.0.lock() = true;
                 woken.1.notify_all();
             }),
             internal_metrics: self.internal_metrics.clone(),
@@ -137,9 +138,9 @@ impl SourceRig {
     /// Waits until the source wakes the engine, but no longer than `limit` of real time: for
     /// sources that have a thread of their own.
     pub fn wait_for_wake(&self, limit: Duration) {
-        let woken = self.woken.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let waited = self.woken.1.wait_timeout_while(woken, limit, |woken| !*woken);
-        *waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0 = false;
+        let mut woken = self.woken.0.lock();
+        self.woken.1.wait_while_for(&mut woken, |woken| !*woken, limit);
+        *woken = false;
     }
 
     /// Commits the checkpoints that have moved.

@@ -1,12 +1,13 @@
 //! A sink whose endpoint is a shelf in memory that survives the agent, with faults on demand.
 
-use crate::Random;
+use fastrand::Rng;
 use millstream_model::{
     Batch, BoxFuture, ComponentError, DeliverError, Delivery, EncodeCx, Encoder, Lane, LaneCx,
     Outcome, Payload, Settled, Sink,
 };
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How a sink behaves.
@@ -48,7 +49,7 @@ struct ShelfState {
 
 impl Shelf {
     fn lock(&self) -> MutexGuard<'_, ShelfState> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.state.lock()
     }
 
     /// From here on every delivery fails, or no longer does.
@@ -127,7 +128,7 @@ impl Sink for FakeSink {
     fn lane(&self, cx: LaneCx) -> Box<dyn Lane> {
         let synced = cx.state.and_then(|state| state.try_into().ok()).map(u64::from_le_bytes);
         let opened = self.shelf.open(cx.lane, synced, self.temper.syncs && !self.temper.sends);
-        let random = Random::new(self.seed ^ opened << 16);
+        let random = Rng::with_seed(self.seed ^ opened << 16);
         let (shelf, temper) = (self.shelf.clone(), self.temper);
         Box::new(FakeLane {
             shelf,
@@ -163,7 +164,7 @@ struct FakeLane {
     shelf: Shelf,
     temper: Temper,
     lane: usize,
-    random: Random,
+    random: Rng,
     /// What was sent and has not landed, oldest first.
     flying: VecDeque<Vec<u8>>,
     /// Payloads that have landed and were not told yet.
@@ -172,12 +173,12 @@ struct FakeLane {
 
 impl FakeLane {
     fn chance(&mut self, one_in: u64) -> bool {
-        one_in > 0 && self.random.one_in(one_in)
+        one_in > 0 && self.random.u64(..one_in) == 0
     }
 
     /// Lets some of what was sent land.
     fn land(&mut self) {
-        for _ in 0..=self.random.below(3) {
+        for _ in 0..=self.random.u64(..3) {
             let Some(bytes) = self.flying.pop_front() else { return };
             self.shelf.put(self.lane, &bytes, true);
             self.landed += 1;

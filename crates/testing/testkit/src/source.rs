@@ -1,6 +1,6 @@
 //! A source over lines in memory, that can be read again like a file.
 
-use crate::Random;
+use fastrand::Rng;
 use millstream_model::{
     BatchBuilder, Choice, Cursors, Ledger, LongLine, Origin, OriginStore, Polled, Source, SourceCx,
     SourceOpen,
@@ -52,7 +52,7 @@ impl MemoryLog {
         let ids: Vec<(u64, Vec<u8>)> =
             tails.iter().map(|(origin, _)| (origin.id, Vec::new())).collect();
         open.store.keep(&ids).expect("the store takes the origins");
-        let (log, random, sinks) = (self.clone(), Random::new(seed), open.sinks.clone());
+        let (log, random, sinks) = (self.clone(), Rng::with_seed(seed), open.sinks.clone());
         let (store, ledger) = (open.store.clone(), open.ledger.clone());
         Box::new(MemorySource { log, tails, random, turn: 0, sinks, store, ledger })
     }
@@ -61,7 +61,7 @@ impl MemoryLog {
 struct MemorySource {
     log: MemoryLog,
     tails: Vec<(Arc<Origin>, Cursors)>,
-    random: Random,
+    random: Rng,
     turn: usize,
     sinks: Vec<(usize, String)>,
     store: Arc<dyn OriginStore>,
@@ -119,7 +119,7 @@ impl MemorySource {
         let Some((mut block, permit)) = cx.block(1) else { return Polled::Backpressure };
         let (begin, text) = (choice.cursor.position as usize, &self.log.origins[index]);
         let limit = choice.limit.map_or(text.len(), |limit| limit as usize);
-        let mut lines = 1 + self.random.below(20) as usize;
+        let mut lines = 1 + self.random.u64(..20) as usize;
         // Like a file: what was abandoned over and over is halved.
         if choice.cursor.attempt >= 3 {
             lines = 1;

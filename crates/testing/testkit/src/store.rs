@@ -1,9 +1,10 @@
 //! The checkpoint store of one source, in memory. It survives the agent, like the real one.
 
 use millstream_model::{Ledger, OriginRecord, OriginStore};
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 /// What is kept for one source.
 #[derive(Default)]
@@ -35,7 +36,7 @@ impl MemoryStore {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.state.lock()
     }
 
     /// From here on nothing can be kept, or it can again.

@@ -1,7 +1,7 @@
 use super::*;
 use crate::samples::{mutant, mutate, one, parse};
+use fastrand::Rng;
 use millstream_columns::Cell;
-use millstream_testkit::Random;
 use proptest::prelude::*;
 use regex::bytes::Regex;
 
@@ -241,7 +241,7 @@ fn it_finds_what_an_equivalent_regex_finds() {
     let protocol = Regex::new(r"^HTTP/[0-9](\.[0-9])?$").unwrap();
     let cases: u64 = std::env::var("PARSER_CASES").map_or(3000, |text| text.parse().unwrap());
     for seed in 0..cases {
-        let line = mutant(LINES, PIECES, &mut Random::new(seed));
+        let line = mutant(LINES, PIECES, &mut Rng::with_seed(seed));
         let found = parse(&mut parser, &[&line]).lines.remove(0);
         if found.starts_with("! ") {
             assert!(

@@ -113,9 +113,9 @@ fn it_reads_what_a_reader_by_characters_reads() {
     })
     .unwrap();
     for seed in 0..5000 {
-        let mut random = millstream_testkit::Random::new(seed);
+        let mut random = fastrand::Rng::with_seed(seed);
         let line: String =
-            (0..random.below(14)).map(|_| ['x', 'y', ',', '"'][random.below(4) as usize]).collect();
+            (0..random.u64(..14)).map(|_| ['x', 'y', ',', '"'][random.u64(..4) as usize]).collect();
         let found = one(&mut parser, &line);
         let Some(values) = reference(&line).filter(|values| values.len() <= 3) else {
             assert!(found.starts_with("! "), "{line}: {found}");

@@ -2,7 +2,8 @@
 
 use super::cases::{BAD_LINES, BAD_VALUES, GOOD_LINES, GOOD_VALUES};
 use super::*;
-use crate::taken::{self, Random, Taken, mutate, take, take_one};
+use crate::taken::{self, Taken, mutate, take, take_one};
+use fastrand::Rng;
 use millstream_columns::COLUMNS_MAX;
 use millstream_timestamps::Format;
 use proptest::prelude::*;
@@ -289,7 +290,7 @@ fn changed_lines_are_judged_as_serde_json_does() {
         r#"{"time":"2026-11-21T20:29:46Z","level":"info","msg":"a \"quoted\" word","n":{"a":{},"b":[]},"":0}"#,
         r#" { "a" : [ 1 , 2 ] , "a" : { "x" : { "y" : 1 } } , "b" : false } "#,
     ];
-    let (mut random, mut parser, mut flatten) = (Random::new(11), plain(), flat());
+    let (mut random, mut parser, mut flatten) = (Rng::with_seed(11), plain(), flat());
     for case in 0..taken::cases(30_000) {
         let mut line = seeds[case as usize % seeds.len()].as_bytes().to_vec();
         mutate(&mut line, WORDS, &mut random);

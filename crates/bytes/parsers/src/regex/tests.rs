@@ -1,7 +1,8 @@
 //! Groups become fields.
 
 use super::*;
-use crate::taken::{self, Random, mutate, show, take, take_one};
+use crate::taken::{self, mutate, show, take, take_one};
+use fastrand::Rng;
 use proptest::prelude::*;
 
 fn parser(pattern: &str, types: &[(&str, Type)]) -> Regex {
@@ -71,7 +72,7 @@ fn compare((parser, expression): &mut (Regex, ::regex::bytes::Regex), line: &[u8
 #[test]
 fn changed_lines_give_what_the_crate_gives() {
     let mut both = both(r#"(?<a>\S+) \[(?<b>[^\]]*)\] "(?<c>(?:[^"\\]|\\.)*)"(?: (?<d>\d+))?"#);
-    let mut random = Random::new(5);
+    let mut random = Rng::with_seed(5);
     for _ in 0..taken::cases(20_000) {
         let mut line = br#"10.0.0.1 [21/Nov/2026] "GET \"x\" HTTP/1.1" 200 tail"#.to_vec();
         mutate(&mut line, &[b"\"", b"\\", b"[", b"]", b" ", b"\xFF", b"9"], &mut random);

@@ -1,7 +1,7 @@
 //! Many hosts whose endpoint was away: when they ask for it, and when they send what they kept.
 //! Played with what a lane uses for that, on a clock of its own.
 
-use millstream_testkit::Random;
+use fastrand::Rng;
 use millstream_transport::{Endpoints, Pause, Rate};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -19,7 +19,7 @@ const STEADY: Duration = Duration::from_secs(60);
 const KEPT: usize = 12;
 
 /// When one host asked in vain, and when it sent what it had kept.
-fn host(random: &mut Random, begun: Instant, rate_max: f64) -> (Vec<Duration>, Vec<Duration>) {
+fn host(random: &mut Rng, begun: Instant, rate_max: f64) -> (Vec<Duration>, Vec<Duration>) {
     let (mut endpoint, mut rate) = (Endpoints::new(1, 0), Rate::new(Some(rate_max)));
     let (mut asked, mut sent, mut now) = (Vec::new(), Vec::new(), begun);
     while sent.len() < KEPT {
@@ -33,7 +33,7 @@ fn host(random: &mut Random, begun: Instant, rate_max: f64) -> (Vec<Duration>, V
         rate.take(now);
         if now < begun + AWAY {
             asked.push(now - begun);
-            endpoint.failed(0, Pause::Backoff, random.below(1 << 32) as u32, now);
+            endpoint.failed(0, Pause::Backoff, random.u64(..1 << 32) as u32, now);
         } else {
             sent.push(now - begun);
             endpoint.well(0);
@@ -55,7 +55,7 @@ fn slots(times: &[Duration], from: Duration, to: Duration) -> (usize, f64) {
 fn after_an_outage_hosts_come_back_one_after_the_other() {
     let seed = u64::from(std::process::id());
     println!("seed {seed}");
-    let (mut random, begun) = (Random::new(seed), Instant::now());
+    let (mut random, begun) = (Rng::with_seed(seed), Instant::now());
     let hosts: Vec<_> = (0..200).map(|_| host(&mut random, begun, 5.0)).collect();
     let sent: Vec<Duration> = hosts.iter().flat_map(|(_, sent)| sent).copied().collect();
     // From when the first ones are through to when only the last ones come: a pause is 30 s at
@@ -79,10 +79,10 @@ fn after_an_outage_hosts_come_back_one_after_the_other() {
 fn hosts_that_are_all_told_to_wait_as_long_do_not_return_at_once() {
     let seed = u64::from(std::process::id());
     println!("seed {seed}");
-    let (mut random, now, asked) = (Random::new(seed), Instant::now(), Duration::from_secs(30));
+    let (mut random, now, asked) = (Rng::with_seed(seed), Instant::now(), Duration::from_secs(30));
     let back = |_| {
         let mut endpoint = Endpoints::new(1, 0);
-        endpoint.failed(0, Pause::Asked(asked), random.below(1 << 32) as u32, now);
+        endpoint.failed(0, Pause::Asked(asked), random.u64(..1 << 32) as u32, now);
         endpoint.next_at(now) - now
     };
     let back: Vec<Duration> = (0..2000).map(back).collect();

@@ -7,8 +7,8 @@ use millstream_model::{Interval, Size};
 use millstream_testkit_servers::http::{HttpServer, Reply, Seen};
 use millstream_transport::Target;
 use millstream_transport::tls::TlsFiles;
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 const MS: Duration = Duration::from_millis(1);
@@ -81,7 +81,7 @@ impl Packer for Letters {
     }
 
     fn answered(&mut self, header: &dyn Fn(&str) -> Option<String>) {
-        self.answered.lock().unwrap().extend(header("x-written"));
+        self.answered.lock().extend(header("x-written"));
     }
 }
 
@@ -192,7 +192,7 @@ fn bodies(seen: &[Seen]) -> Vec<String> {
 /// Answers request after request with these, then with 204.
 fn script(replies: Vec<Reply>) -> HttpServer {
     let replies = Mutex::new(replies.into_iter());
-    HttpServer::start(move |_| replies.lock().unwrap().next().unwrap_or_else(|| Reply::status(204)))
+    HttpServer::start(move |_| replies.lock().next().unwrap_or_else(|| Reply::status(204)))
 }
 
 #[tokio::test]
@@ -408,7 +408,7 @@ async fn another_form_is_tried_at_once_and_each_payload_is_packed_once() {
     rig.bring(&["abcdefgh", "ijkl"]).await;
     assert_eq!(bodies(&server.seen()), ["abcdefgh", "ABCDEFGH", "ijkl", "IJKL"]);
     assert_eq!((packed.load(Ordering::Relaxed), rig.errors.len()), (2, 0));
-    assert_eq!(answered.lock().unwrap()[..1], ["ABCDEFGH"]);
+    assert_eq!(answered.lock()[..1], ["ABCDEFGH"]);
 }
 
 #[tokio::test]

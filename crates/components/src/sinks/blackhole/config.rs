@@ -3,9 +3,10 @@
 use super::{Blackhole, Reporter};
 use crate::registry::{Component, SinkComponent};
 use millstream_model::{BuildError, Interval, Sink};
+use parking_lot::{Condvar, Mutex};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Arc;
 
 /// Options of sink `blackhole`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]

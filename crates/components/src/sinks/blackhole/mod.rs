@@ -6,7 +6,8 @@ pub use config::BlackholeConfig;
 
 use crate::codec::CountingEncoder;
 use millstream_model::{BoxFuture, DeliverError, Delivery, Encoder, Lane, LaneCx, Payload, Sink};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The sink.
@@ -61,16 +62,17 @@ struct State {
 
 impl Reporter {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.state.lock()
     }
 
     fn run(&self, counters: &dyn Fn() -> millstream_model::CountersSnapshot) {
         self.lock().running = true;
         let (begun, mut last, mut before) = (Instant::now(), Instant::now(), counters());
         loop {
-            let waited =
-                self.changed.wait_timeout_while(self.lock(), self.interval, |s| !s.finishing);
-            let finishing = waited.unwrap_or_else(|p| p.into_inner()).0.finishing;
+            let mut state = self.lock();
+            self.changed.wait_while_for(&mut state, |s| !s.finishing, self.interval);
+            let finishing = state.finishing;
+            drop(state);
             let now = counters();
             if finishing {
                 let seconds = begun.elapsed().as_secs_f64();
@@ -97,8 +99,7 @@ impl Reporter {
         let mut state = self.lock();
         state.finishing = true;
         self.changed.notify_all();
-        let waited = self.changed.wait_timeout_while(state, Duration::from_secs(1), |s| s.running);
-        drop(waited);
+        self.changed.wait_while_for(&mut state, |s| s.running, Duration::from_secs(1));
     }
 }
 

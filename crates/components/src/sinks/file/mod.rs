@@ -15,8 +15,9 @@ use crate::route::{Route, Routes, RoutingEncoder};
 use crate::template::Template;
 use files::{Files, Settings};
 use millstream_model::{BoxFuture, DeliverError, Delivery, Encoder, Lane, LaneCx, Payload, Sink};
+use parking_lot::Mutex;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// The sink.
@@ -79,7 +80,7 @@ impl FileLane {
         work: impl FnOnce(&mut Files) -> io::Result<T> + Send + 'static,
     ) -> Result<T, DeliverError> {
         let files = self.files.clone();
-        let run = move || work(&mut lock(&files));
+        let run = move || work(&mut files.lock());
         let result = tokio::task::spawn_blocking(run)
             .await
             .unwrap_or_else(|error| Err(io::Error::other(error)));
@@ -87,16 +88,12 @@ impl FileLane {
     }
 }
 
-fn lock(files: &Mutex<Files>) -> MutexGuard<'_, Files> {
-    files.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
-
 /// Closes idle files for as long as there is a lane.
 async fn close_idle(files: Weak<Mutex<Files>>, idle_timeout: Duration) {
     loop {
         tokio::time::sleep(idle_timeout / 2).await;
         let Some(files) = files.upgrade() else { return };
-        let _ = tokio::task::spawn_blocking(move || lock(&files).close_idle()).await;
+        let _ = tokio::task::spawn_blocking(move || files.lock().close_idle()).await;
     }
 }
 
@@ -143,6 +140,6 @@ impl Lane for FileLane {
     }
 
     fn close(&mut self) -> Option<Vec<u8>> {
-        Some(lock(&self.files).close())
+        Some(self.files.lock().close())
     }
 }

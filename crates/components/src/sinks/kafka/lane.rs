@@ -8,8 +8,9 @@ use millstream_kafka::{ErrorCode, Failure, KeyHash, Producer, Receipt, RecordId,
 use millstream_model::{
     BoxFuture, Counters, DeliverError, Delivery, Lane, Outcome, Payload, Settled,
 };
+use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
@@ -42,12 +43,12 @@ struct Receipts {
 
 impl Receipts {
     fn put(&self, receipt: Receipt) {
-        self.arrived.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(receipt);
+        self.arrived.lock().push(receipt);
         self.changed.notify_one();
     }
 
     fn take(&self) -> Vec<Receipt> {
-        std::mem::take(&mut self.arrived.lock().unwrap_or_else(|poisoned| poisoned.into_inner()))
+        std::mem::take(&mut self.arrived.lock())
     }
 }
 

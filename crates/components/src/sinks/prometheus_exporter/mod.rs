@@ -15,9 +15,10 @@ use lane::ExporterLane;
 use millstream_encodings::prometheus::{Exposition, Options};
 use millstream_model::{Encoder, Lane, LaneCx, Sink};
 use millstream_transport::auth::Auth;
+use parking_lot::{Mutex, MutexGuard};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The series, which the lane fills and scrapes read.
 struct Series {
@@ -34,7 +35,7 @@ impl Series {
     }
 
     fn lock(&self) -> MutexGuard<'_, Exposition> {
-        self.exposition.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.exposition.lock()
     }
 }
 

@@ -11,7 +11,6 @@ use millstream_compression::Algorithm;
 use millstream_model::{
     BoxFuture, Counters, DeliverError, Delivery, Lane, LaneCx, Outcome, Payload, Settled,
 };
-use millstream_transport::random;
 use millstream_transport::tls::Tls;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -58,7 +57,7 @@ impl TcpLane {
     /// A lane that connects when it starts.
     pub fn new(config: Arc<TcpConfig>, tls: Option<Arc<Tls>>, cx: LaneCx) -> TcpLane {
         let mut session = [0; 16];
-        session.chunks_exact_mut(4).for_each(|part| part.copy_from_slice(&random().to_be_bytes()));
+        fastrand::fill(&mut session);
         TcpLane {
             tls,
             sink: cx.sink,
@@ -88,7 +87,7 @@ impl TcpLane {
             self.link = None;
             // A server may end a connection that nobody uses.
             let is_idle = failure.kind == "closed" && self.pending.is_empty();
-            let pause = self.targets.failed(Instant::now(), random());
+            let pause = self.targets.failed(Instant::now(), fastrand::u32(..));
             if !is_idle {
                 return Err(DeliverError {
                     retry_after: Some(pause),
@@ -248,7 +247,7 @@ impl Lane for TcpLane {
                 let told = self.link.as_ref().map(Link::told).unwrap_or_default();
                 if let Some(failure) = told.failure {
                     self.link = None;
-                    let pause = self.targets.failed(Instant::now(), random());
+                    let pause = self.targets.failed(Instant::now(), fastrand::u32(..));
                     return Err(DeliverError {
                         retry_after: Some(pause),
                         ..DeliverError::retry(failure.kind, failure.text)

@@ -4,8 +4,9 @@ use super::config::TcpConfig;
 use super::frames;
 use bytes::Bytes;
 use millstream_compression::{Algorithm, Compressor};
+use parking_lot::Mutex;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// What is sent and settled as one.
 pub struct Unit {
@@ -82,7 +83,7 @@ impl Packer {
 
     /// What goes over the wire for a unit, in order. Compression runs on a blocking thread.
     pub async fn wire(self: &Arc<Self>, unit: &Arc<Unit>) -> io::Result<Vec<Bytes>> {
-        let mut wire = match (self.algorithm, &*lock(&unit.body)) {
+        let mut wire = match (self.algorithm, &*unit.body.lock()) {
             (_, Body::Compressed(bytes)) => return Ok(self.framed(unit, vec![bytes.clone()])),
             (_, Body::Plain(parts)) => parts.clone(),
         };
@@ -90,17 +91,17 @@ impl Packer {
             let packer = self.clone();
             let compressed = tokio::task::spawn_blocking(move || packer.compress(&wire)).await;
             let bytes = Bytes::from(compressed.map_err(io::Error::other)??);
-            *lock(&unit.body) = Body::Compressed(bytes.clone());
+            *unit.body.lock() = Body::Compressed(bytes.clone());
             wire = vec![bytes];
         }
         Ok(self.framed(unit, wire))
     }
 
     fn compress(&self, parts: &[Bytes]) -> io::Result<Vec<u8>> {
-        let kept = lock(&self.compressor).take();
+        let kept = self.compressor.lock().take();
         let mut compressor = kept.unwrap_or_else(|| Compressor::new(self.algorithm, self.level));
         let compressed = compressor.compress(parts);
-        *lock(&self.compressor) = Some(compressor);
+        *self.compressor.lock() = Some(compressor);
         compressed
     }
 
@@ -113,8 +114,4 @@ impl Packer {
         }
         body
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

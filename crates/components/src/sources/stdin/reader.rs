@@ -4,10 +4,11 @@
 //! that a reload puts in the place of another takes over what was read for that one.
 
 use millstream_model::Wake;
+use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags};
 use std::io::{self, Read};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Bytes of one read.
 const CHUNK_BYTES: usize = 64 * 1024;
@@ -17,10 +18,6 @@ const CHUNKS_MAX: usize = 4;
 
 /// Between two sources.
 static WAITING: Mutex<Option<Reader>> = Mutex::new(None);
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
 
 /// The source's end of the thread.
 pub struct Reader {
@@ -33,15 +30,15 @@ pub struct Reader {
 impl Reader {
     /// The reader of the process, which wakes with `wake` from here on. The first call starts it.
     pub fn take(wake: &Wake) -> io::Result<Reader> {
-        if let Some(reader) = lock(&WAITING).take() {
-            *lock(&reader.wake) = wake.clone();
+        if let Some(reader) = WAITING.lock().take() {
+            *reader.wake.lock() = wake.clone();
             return Ok(reader);
         }
         let (sender, chunks) = sync_channel(CHUNKS_MAX);
         let wake = Arc::new(Mutex::new(wake.clone()));
         let of_thread = wake.clone();
         let wake_source = move || {
-            let wake = lock(&of_thread).clone();
+            let wake = of_thread.lock().clone();
             wake();
         };
         std::thread::Builder::new().name("stdin".into()).spawn(move || {
@@ -56,7 +53,7 @@ impl Reader {
     pub fn put_back(mut self, bytes: Vec<u8>) {
         let behind = self.rest.take().unwrap_or_default();
         self.rest = Some([bytes, behind].concat()).filter(|rest| !rest.is_empty());
-        *lock(&WAITING) = Some(self);
+        *WAITING.lock() = Some(self);
     }
 
     /// The next chunk, if one is there.

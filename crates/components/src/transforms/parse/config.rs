@@ -336,9 +336,9 @@ impl TransformComponent for ParseConfig {
             self.keep.unwrap_or(if parsers.is_empty() { Keep::Always } else { Keep::OnError });
         let field = (self.field != "message").then(|| self.field.as_str().into());
         let formats: Arc<[String]> = self.names().into();
-        let (parsers, on_error) = (Arc::new(std::sync::Mutex::new(parsers)), self.on_error);
+        let (parsers, on_error) = (Arc::new(parking_lot::Mutex::new(parsers)), self.on_error);
         Ok(Transform::Map(Arc::new(move || {
-            let parsers = parsers.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            let parsers = parsers.lock();
             let parsers = parsers.iter().map(|parser| parser.again()).collect();
             let (formats, field, times) = (formats.clone(), field.clone(), times.clone());
             Box::new(Parse { parsers, formats, field, keep, times, on_error })

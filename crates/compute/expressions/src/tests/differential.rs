@@ -123,7 +123,7 @@ fn columns_give_what_single_rows_give() {
         std::env::var("MODEL_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(4000);
     let (mut sound, mut held) = (0u64, 0);
     for seed in 1..=cases {
-        let random = &mut Random(seed * 0x9E37_79B9);
+        let random = &mut Random::new(seed);
         let table = Table::random(random);
         let text = Grammar(random).condition(3);
         let read: Result<Expression, Fault> = Expression::read(&text, seed % 2 == 0);
@@ -140,7 +140,7 @@ fn a_search_over_the_block_finds_what_searches_in_rows_find() {
     let contains =
         Expression::read("text.contains(\"error\") || m.contains(\"/api\")", true).unwrap();
     let held: u64 = (1..=2000)
-        .map(|seed| compare(&contains, &Table::random(&mut Random(seed * 0x9E37_79B9)), seed))
+        .map(|seed| compare(&contains, &Table::random(&mut Random::new(seed)), seed))
         .sum();
     assert!(held > 1000, "{held}");
 }

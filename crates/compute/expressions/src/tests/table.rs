@@ -1,17 +1,19 @@
 //! Random columns for tests, in one block.
 
 use crate::input::{Field, Input};
+use fastrand::Rng;
 use millstream_columns::{Cell, Column, ColumnBuilder, Kind};
 
-/// Repeatable randomness (xorshift64*).
-pub struct Random(pub u64);
+/// Random choices that a seed repeats.
+pub struct Random(Rng);
 
 impl Random {
+    pub fn new(seed: u64) -> Random {
+        Random(Rng::with_seed(seed))
+    }
+
     pub fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) as usize % bound
+        self.0.usize(..bound)
     }
 
     pub fn pick<T: Copy>(&mut self, choices: &[T]) -> T {

@@ -1,8 +1,8 @@
 //! How a lane ends before the agent does: a reload takes its sink out, or it panics, or it cannot
 //! be opened until then.
 
-use super::{Backoff, LaneDriver, LaneQueue, random};
-use millstream_model::{DeliverError, Outcome};
+use super::{LaneDriver, LaneQueue};
+use millstream_model::{Backoff, DeliverError, Jitter, Outcome};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -99,7 +99,7 @@ impl LaneDriver {
     /// not know what of its output is not settled. `None` if the lane is let go, or closed with an
     /// empty queue, before.
     pub(super) async fn state(&self) -> Option<Option<Vec<u8>>> {
-        let mut backoff = Backoff::default();
+        let mut backoff = Backoff::new(Jitter::Equal);
         loop {
             let error = match self.store.lane(&self.sink_id, self.lane) {
                 Ok(state) => return Some(state),
@@ -122,7 +122,7 @@ impl LaneDriver {
             return None;
         }
         tokio::select! {
-            () = self.pause(error, backoff.next(random())) => {}
+            () = self.pause(error, backoff.next(fastrand::u32(..))) => {}
             () = self.queue.closing(), if !closed => {}
         }
         Some(())

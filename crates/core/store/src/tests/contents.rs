@@ -1,7 +1,7 @@
 //! What a store holds, as plain maps: what it says of itself, and what it should say.
 
 use crate::Store;
-use millstream_testkit::Random;
+use fastrand::Rng;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
@@ -65,23 +65,23 @@ pub enum Call {
 
 impl Call {
     /// Draws the call with this number, which all values in it carry.
-    pub fn draw(number: u64, random: &mut Random) -> Call {
-        let source = SOURCES[random.below(2) as usize];
-        let sink = SINKS[random.below(2) as usize];
-        let (origin, lane) = (random.below(ORIGINS), random.below(LANES));
+    pub fn draw(number: u64, random: &mut Rng) -> Call {
+        let source = SOURCES[random.u64(..2) as usize];
+        let sink = SINKS[random.u64(..2) as usize];
+        let (origin, lane) = (random.u64(..ORIGINS), random.u64(..LANES));
         let text = |what: &str| format!("{what} {number}").into_bytes();
-        match random.below(12) {
+        match random.u64(..12) {
             0..2 => Call::Keep(source, origin, text("kept")),
             2 => Call::Note(source, origin, text("noted")),
             3..5 => Call::NoteLane(sink, lane, text("synced")),
             5 => Call::KeepLane(sink, lane, text("about to write")),
             6 => Call::Forget(source, origin),
             _ => {
-                let count = 1 + random.below(6);
+                let count = 1 + random.u64(..6);
                 let any = |_| {
                     let (source, sink) =
-                        (SOURCES[random.below(2) as usize], SINKS[random.below(2) as usize]);
-                    ((source, random.below(ORIGINS), sink), number)
+                        (SOURCES[random.u64(..2) as usize], SINKS[random.u64(..2) as usize]);
+                    ((source, random.u64(..ORIGINS), sink), number)
                 };
                 Call::Commit((0..count).map(any).collect())
             }

@@ -4,7 +4,7 @@
 use super::contents::{Call, Contents, Expected};
 use super::disk::{Change, Disk, Files, Name, Replay};
 use super::{memory_folder, number};
-use millstream_testkit::Random;
+use fastrand::Rng;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ struct Run {
 }
 
 impl Run {
-    fn new(random: &mut Random, data_dir: &Path) -> Run {
+    fn new(random: &mut Rng, data_dir: &Path) -> Run {
         let disk = Disk::default();
         let store = Arc::new(disk.open(data_dir).unwrap());
         let mut expected = Expected::default();
@@ -66,7 +66,7 @@ fn restart_without_database(mut left: Files, allowed: [&Contents; 2], data_dir: 
 }
 
 /// Restarts over what a crash has left, and once more over what a crash of that restart leaves.
-fn restart(left: Files, allowed: [&Contents; 2], random: &mut Random, data_dir: &Path) {
+fn restart(left: Files, allowed: [&Contents; 2], random: &mut Rng, data_dir: &Path) {
     let disk = Disk::of(left.clone());
     let store = Arc::new(disk.open(data_dir).unwrap());
     let found = Contents::of(&store);
@@ -74,7 +74,7 @@ fn restart(left: Files, allowed: [&Contents; 2], random: &mut Random, data_dir: 
     let opened = disk.len();
     drop(store);
     let changes = disk.changes();
-    let until = random.below(changes.len() as u64 + 1) as usize;
+    let until = random.u64(..changes.len() as u64 + 1) as usize;
     let mut replay = Replay::new(left);
     changes[..until].iter().for_each(|change| replay.push(change));
     let again = Arc::new(Disk::of(replay.crash(random)).open(data_dir).unwrap());
@@ -88,7 +88,7 @@ fn what_was_promised_outlives_a_crash_at_any_write() {
     let (seeds, outcomes) = workload();
     let folder = memory_folder();
     for seed in seeds {
-        let mut random = Random::new(seed);
+        let mut random = Rng::with_seed(seed);
         let run = Run::new(&mut random, folder.path());
         let mut replay = Replay::new(Files::default());
         for at in 0..=run.changes.len() {
@@ -111,7 +111,7 @@ fn what_was_promised_outlives_a_change_that_fails() {
     let (seeds, _) = workload();
     let folder = memory_folder();
     for seed in seeds {
-        let changes = Run::new(&mut Random::new(seed), folder.path()).changes.len();
+        let changes = Run::new(&mut Rng::with_seed(seed), folder.path()).changes.len();
         // The first changes make the database: a start that fails there is refused.
         let first = {
             let disk = Disk::default();
@@ -130,7 +130,7 @@ fn one_failure(seed: u64, fails_at: usize, data_dir: &Path) {
     disk.fail_at(fails_at);
     let store = Arc::new(disk.open(data_dir).unwrap());
     let mut expected = Expected::default();
-    let mut random = Random::new(seed);
+    let mut random = Rng::with_seed(seed);
     for call in (1..=CALLS).map(|number| Call::draw(number, &mut random)) {
         if call.make(&store).is_err() {
             call.make(&store).unwrap();
@@ -146,7 +146,7 @@ fn one_failure(seed: u64, fails_at: usize, data_dir: &Path) {
 #[test]
 fn a_start_on_a_disk_that_fails_loses_nothing() {
     let folder = memory_folder();
-    let run = Run::new(&mut Random::new(5), folder.path());
+    let run = Run::new(&mut Rng::with_seed(5), folder.path());
     let mut replay = Replay::new(Files::default());
     run.changes.iter().for_each(|change| replay.push(change));
     // One after a stop, one after a crash.
@@ -154,7 +154,7 @@ fn a_start_on_a_disk_that_fails_loses_nothing() {
     let mut crashed = Replay::new(Files::default());
     run.changes[..cut].iter().for_each(|change| crashed.push(change));
     let expected = &run.promises.last().unwrap().1;
-    let mut random = Random::new(6);
+    let mut random = Rng::with_seed(6);
     for left in [replay.crash(&mut random), crashed.crash(&mut random)] {
         let disk = Disk::of(left.clone());
         drop(disk.open(folder.path()).unwrap());

@@ -5,7 +5,7 @@
 use super::contents::{Call, Contents, Expected};
 use super::disk::{Disk, Files, Name};
 use super::{memory_folder, number};
-use millstream_testkit::Random;
+use fastrand::Rng;
 use std::collections::HashSet;
 use std::fmt::Debug;
 use std::path::Path;
@@ -25,7 +25,7 @@ struct Undamaged {
 
 impl Undamaged {
     fn new(seed: u64, data_dir: &Path) -> Undamaged {
-        let (disk, mut random) = (Disk::default(), Random::new(seed));
+        let (disk, mut random) = (Disk::default(), Rng::with_seed(seed));
         let store = Arc::new(disk.open(data_dir).unwrap());
         let (mut expected, mut known) = (Expected::default(), HashSet::new());
         for call in (1..=CALLS).map(|number| Call::draw(number, &mut random)) {
@@ -89,12 +89,12 @@ fn places(bytes: usize, usual: usize) -> impl Iterator<Item = usize> {
 fn any_flipped_byte_of_either_file_costs_no_id() {
     let folder = memory_folder();
     let mut undamaged = Undamaged::new(1, folder.path());
-    let mut random = Random::new(1);
+    let mut random = Rng::with_seed(1);
     for name in [Name::Database, Name::Identities] {
         let bytes = undamaged.files.of(name).len();
         for at in places(bytes, 31) {
             let mut files = undamaged.files.clone();
-            let mask = 1 + random.below(255) as u8;
+            let mask = 1 + random.u64(..255) as u8;
             files.of(name)[at] ^= mask;
             println!("{name:?}: byte {at} of {bytes}, flipped by {mask:#x}");
             undamaged.survives(files, name, folder.path());

@@ -2,11 +2,12 @@
 
 use crate::disk::{FORMAT_FILE, IDENTITIES};
 use crate::{Store, StoreError};
-use millstream_testkit::Random;
+use fastrand::Rng;
+use parking_lot::{Mutex, MutexGuard};
 use redb::StorageBackend;
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 /// What a disk writes whole, in bytes.
 const SECTOR_BYTES: usize = 512;
@@ -92,7 +93,7 @@ impl Disk {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap()
+        self.0.lock()
     }
 
     /// What a program reads now.
@@ -255,15 +256,15 @@ impl Replay {
 
     /// One of the things that may be left if the power goes now: any of the changes since the last
     /// sync, in order, each whole, cut off after some sectors, or not at all.
-    pub fn crash(&self, random: &mut Random) -> Files {
+    pub fn crash(&self, random: &mut Rng) -> Files {
         let mut files = self.durable.clone();
         // Mostly kept, mostly lost, mostly torn: a crash at a time of its own kind.
-        let (kept_of_4, torn_one_in) = (random.below(5), 1 + random.below(8));
+        let (kept_of_4, torn_one_in) = (random.u64(..5), 1 + random.u64(..8));
         for (name, change) in &self.since {
             match change {
-                _ if random.below(4) >= kept_of_4 => {}
-                Change::Write(at, data) if random.one_in(torn_one_in) => {
-                    let sectors = random.below((data.len() / SECTOR_BYTES) as u64 + 1) as usize;
+                _ if random.u64(..4) >= kept_of_4 => {}
+                Change::Write(at, data) if random.u64(..torn_one_in) == 0 => {
+                    let sectors = random.u64(..(data.len() / SECTOR_BYTES) as u64 + 1) as usize;
                     files
                         .apply(*name, &Change::Write(*at, data[..sectors * SECTOR_BYTES].to_vec()));
                 }

@@ -1,12 +1,13 @@
 //! Processes and folders that do not outlive the test process.
 
-use super::{KafkaOptions, lock};
+use super::KafkaOptions;
+use parking_lot::Mutex;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::LazyLock;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{LazyLock, Mutex};
 use tempfile::TempDir;
 
 /// Longest run of a tool that reads or changes something.
@@ -73,7 +74,7 @@ pub(crate) fn spawn(command: Command) -> io::Result<Child> {
         Mutex::new(sender)
     });
     let (answer, child) = channel();
-    lock(&STARTER).send((command, answer)).expect("the starter runs");
+    STARTER.lock().send((command, answer)).expect("the starter runs");
     child.recv().expect("the starter answers")
 }
 

@@ -2,10 +2,10 @@
 
 use super::*;
 use millstream_model::{Interval, Size};
+use parking_lot::Mutex;
 use std::fs;
 use std::io::Read;
 use std::path::PathBuf;
-use std::sync::Mutex;
 
 const PLAIN: Settings = Settings {
     compression: (Compression::None, 0),
@@ -25,7 +25,7 @@ impl Kept {
     fn files(&self, settings: Settings) -> Files {
         let (kept, state) = (self.clone(), self.state());
         let keep: Keep = Arc::new(move |state| {
-            let mut kept = kept.0.lock().unwrap();
+            let mut kept = kept.0.lock();
             *kept = (state, kept.1 + 1);
             Ok(())
         });
@@ -33,15 +33,15 @@ impl Kept {
     }
 
     fn state(&self) -> Vec<u8> {
-        self.0.lock().unwrap().0.clone()
+        self.0.lock().0.clone()
     }
 
     fn commits(&self) -> usize {
-        self.0.lock().unwrap().1
+        self.0.lock().1
     }
 
     fn sync(&self, files: &mut Files) {
-        self.0.lock().unwrap().0 = files.sync().unwrap();
+        self.0.lock().0 = files.sync().unwrap();
     }
 }
 
@@ -121,7 +121,7 @@ fn after_a_clean_stop_what_others_append_stays() {
     let mut files = kept.files(PLAIN);
     append(&mut files, &path, "ours\n");
     files.sync().unwrap();
-    kept.0.lock().unwrap().0 = files.close();
+    kept.0.lock().0 = files.close();
     fs::write(&path, "ours\ntheirs\n").unwrap();
     append(&mut kept.files(PLAIN), &path, "more\n");
     assert_eq!(read(&path), "ours\ntheirs\nmore\n");

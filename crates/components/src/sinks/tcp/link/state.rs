@@ -3,8 +3,9 @@
 use super::LinkError;
 use crate::sinks::tcp::frames::Answer;
 use crate::sinks::tcp::unit::Unit;
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use tokio::sync::Notify;
 
 /// Longest reason of a refusal that is shown, in characters.
@@ -78,7 +79,7 @@ impl Shared {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Adds a unit.

@@ -1,8 +1,8 @@
 //! Everything at once: files that grow and move, sinks that stall and fail, restarts.
 
 use super::*;
+use fastrand::Rng;
 use millstream_model::SinkSet;
-use millstream_testkit::Random;
 use std::collections::BTreeMap;
 
 /// Files that exist at a time; an older generation of each may still be there under another name.
@@ -11,7 +11,7 @@ const FILES: u64 = 3;
 /// What the test knows: what was written, and what each sink has got.
 struct World {
     fixture: Fixture,
-    random: Random,
+    random: Rng,
     in_flight: Vec<Batch>,
     /// Number of the next line of all.
     written: u64,
@@ -26,7 +26,7 @@ impl World {
         let fixture = Fixture::new(json!({}), &["a", "b"]);
         World {
             fixture,
-            random: Random::new(seed),
+            random: Rng::with_seed(seed),
             in_flight: Vec::new(),
             written: 0,
             got: Default::default(),
@@ -36,27 +36,27 @@ impl World {
 
     /// Appends some lines in pieces that need not end with a line; every line is unlike the others.
     fn write(&mut self) {
-        let name = format!("{}.log", self.random.below(FILES));
+        let name = format!("{}.log", self.random.u64(..FILES));
         let mut text = String::new();
-        for _ in 0..self.random.below(30) {
-            let padding = if self.random.one_in(40) {
-                self.random.below(100_000)
+        for _ in 0..self.random.u64(..30) {
+            let padding = if self.random.u64(..40) == 0 {
+                self.random.u64(..100_000)
             } else {
-                self.random.below(60)
+                self.random.u64(..60)
             };
             text += &format!("{} {}\n", self.written, "x".repeat(padding as usize));
             self.written += 1;
         }
-        let middle = self.random.below(text.len() as u64 + 1) as usize;
+        let middle = self.random.u64(..text.len() as u64 + 1) as usize;
         self.fixture.append(&name, &text[..middle]);
-        if self.random.one_in(2) {
+        if self.random.u64(..2) == 0 {
             self.poll();
         }
         self.fixture.append(&name, &text[middle..]);
     }
 
     fn rename(&mut self) {
-        let name = format!("{}.log", self.random.below(FILES));
+        let name = format!("{}.log", self.random.u64(..FILES));
         if self.fixture.path(&name).exists() {
             self.renamed += 1;
             let to = format!("{name}.{}", self.renamed);
@@ -78,9 +78,9 @@ impl World {
         if self.in_flight.is_empty() {
             return;
         }
-        let index = self.random.below(self.in_flight.len() as u64) as usize;
+        let index = self.random.u64(..self.in_flight.len() as u64) as usize;
         let batch = self.in_flight.swap_remove(index);
-        let lost = self.random.one_in(6) && batch.segments.iter().all(|s| s.ack.attempt() == 0);
+        let lost = self.random.u64(..6) == 0 && batch.segments.iter().all(|s| s.ack.attempt() == 0);
         if !lost {
             self.arrive(&batch);
         }
@@ -100,24 +100,24 @@ impl World {
     fn mood(&mut self) {
         let (a, both) = (SinkSet::one(0), self.fixture.rig.all());
         let moods = [(both, SinkSet::EMPTY), (a, SinkSet::EMPTY), (a, both - a)];
-        (self.fixture.rig.ready, self.fixture.rig.blocked) = moods[self.random.below(3) as usize];
+        (self.fixture.rig.ready, self.fixture.rig.blocked) = moods[self.random.u64(..3) as usize];
     }
 
     fn restart(&mut self) {
-        let commit = self.random.one_in(2);
+        let commit = self.random.u64(..2) == 0;
         self.fixture.restart(commit);
         self.in_flight.clear();
     }
 
     fn step(&mut self) {
-        match self.random.below(20) {
+        match self.random.u64(..20) {
             0..5 => self.write(),
             5..11 => _ = self.poll(),
             11..15 => self.settle(),
             15 => self.mood(),
             16 => self.rename(),
             17 => self.fixture.rig.commit(),
-            18 if self.random.one_in(3) => self.restart(),
+            18 if self.random.u64(..3) == 0 => self.restart(),
             _ => self.fixture.rig.advance(STEP),
         }
     }
