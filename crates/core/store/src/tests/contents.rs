@@ -128,6 +128,7 @@ impl Expected {
             Call::Keep(source, origin, text) => {
                 self.durable.sources.insert(source);
                 self.durable.origins.insert((source, origin), text);
+                self.noted.origins.remove(&(source, origin));
             }
             Call::Note(source, origin, text) => {
                 _ = self.noted.origins.insert((source, origin), text)
