@@ -326,6 +326,71 @@ fn wrong_step(step: &str) -> Result<(), String> {
     }
 }
 
+/// Most terms of the glossary: more would be a dialect.
+const GLOSSARY_TERMS_MAX: usize = 40;
+
+#[test]
+fn the_glossary_is_short() {
+    let text = read("ARCHITECTURE.md");
+    let (_, words) = text.split_once("\n## Words\n").expect("a section Words");
+    let rows = words.lines().take_while(|line| !line.starts_with("## "));
+    let rows = rows.filter_map(|line| line.strip_prefix("| ")).skip(1);
+    let terms: usize = rows.map(|row| row.split('|').next().unwrap().split(',').count()).sum();
+    assert!((10..=GLOSSARY_TERMS_MAX).contains(&terms), "the glossary has {terms} terms");
+}
+
+#[test]
+fn the_architecture_cites_files_that_exist() {
+    let text = read("ARCHITECTURE.md");
+    let in_text = text.lines().filter(|line| !line.starts_with("```"));
+    let mut faults = Vec::new();
+    for line in in_text {
+        for quoted in line.split('`').skip(1).step_by(2) {
+            let base = quoted.split('/').next().unwrap();
+            let is_path = ["crates", "src", "tests", "docs", "bench", "fuzz"].contains(&base);
+            if is_path && !quoted.contains(' ') && !root().join(quoted).exists() {
+                faults.push(format!("ARCHITECTURE.md: {quoted} does not exist"));
+            }
+        }
+    }
+    fail_if_any(faults);
+}
+
+/// The table of files in reading order gives their lengths, which must stay about right.
+#[test]
+fn the_reading_order_gives_the_length_of_each_file() {
+    let text = read("ARCHITECTURE.md");
+    let (_, table) = text.split_once("\n| file | lines | holds |\n").expect("a table of files");
+    let rows: Vec<&str> = table.lines().skip(1).take_while(|line| line.starts_with("| ")).collect();
+    assert!(rows.len() >= 12, "the table has {} files", rows.len());
+    fail_if_any(rows.into_iter().filter_map(wrong_length).collect());
+}
+
+fn wrong_length(row: &str) -> Option<String> {
+    let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+    let path = cells[1].trim_matches('`');
+    let given: usize = cells[2].parse().unwrap();
+    let lines = read(path).lines().count();
+    let is_right = lines.abs_diff(given) <= lines / 10 + 10;
+    (!is_right).then(|| format!("ARCHITECTURE.md: {path} has {lines} lines, not {given}"))
+}
+
+/// A function that asks something changes nothing: `is_` and `has_` take `&self`.
+#[test]
+fn questions_change_nothing() {
+    let mut faults = Vec::new();
+    for path in files("").iter().filter(|path| path.ends_with(".rs")) {
+        for (number, line) in read(path).lines().enumerate() {
+            let Some((_, function)) = line.split_once("fn ") else { continue };
+            let asks = function.starts_with("is_") || function.starts_with("has_");
+            if asks && function.contains("(&mut self") {
+                faults.push(format!("{path}:{}: {}", number + 1, line.trim()));
+            }
+        }
+    }
+    fail_if_any(faults);
+}
+
 #[test]
 fn files_are_short_and_nothing_is_left_to_do() {
     // In two parts, so that this file is no finding of its own.
