@@ -104,7 +104,7 @@ impl Agent {
     /// answer signals yet.
     pub fn stop(&mut self) -> ExitStatus {
         let begun = Instant::now();
-        let is_up = |agent: &mut Agent| agent.get("/health").is_some() || agent.has_ended();
+        let is_up = |agent: &mut Agent| agent.get("/health").is_some() || agent.poll_ended();
         while !is_up(self) && begun.elapsed() < Duration::from_secs(10) {
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -113,7 +113,7 @@ impl Agent {
     }
 
     /// Whether it has ended by itself.
-    pub fn has_ended(&mut self) -> bool {
+    pub fn poll_ended(&mut self) -> bool {
         self.child.try_wait().expect("the agent's status").is_some()
     }
 

@@ -148,7 +148,7 @@ fn deliver_all(dir: &Path, config: &str, endpoint: &Endpoint, lines: usize) {
     endpoint.open.store(true, Relaxed);
     let mut agent = Agent::start(dir, config, &[]);
     wait_until("every line has arrived", PATIENCE, || {
-        assert!(!agent.has_ended(), "{}", agent.log());
+        assert!(!agent.poll_ended(), "{}", agent.log());
         endpoint.lines_taken() >= lines
     });
     assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());

@@ -22,7 +22,7 @@ fn config(source: &str, sink: &str) -> String {
 fn start(dir: &Path, config: &str) -> Agent {
     let mut agent = Agent::start(dir, config, &[]);
     wait_until("the agent is ready", PATIENCE, || {
-        assert!(!agent.has_ended(), "{}", agent.log());
+        assert!(!agent.poll_ended(), "{}", agent.log());
         agent.get("/ready").is_some_and(|body| body.contains("\"ready\":true"))
     });
     agent

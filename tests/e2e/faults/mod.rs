@@ -102,7 +102,7 @@ fn points(sink: &str) -> String {
 fn start_ready(dir: &Path, config: &str) -> Agent {
     let mut agent = Agent::start(dir, config, &[]);
     wait_until("the agent listens", PATIENCE, || {
-        assert!(!agent.has_ended(), "{}", agent.log());
+        assert!(!agent.poll_ended(), "{}", agent.log());
         dir.join("points.sock").exists()
     });
     agent

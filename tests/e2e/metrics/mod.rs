@@ -37,7 +37,7 @@ fn config(source: &str) -> String {
 fn start(dir: &Path, source: &str) -> Agent {
     let mut agent = Agent::start(dir, &config(source), &[]);
     wait_until("the agent listens", PATIENCE, || {
-        assert!(!agent.has_ended(), "{}", agent.log());
+        assert!(!agent.poll_ended(), "{}", agent.log());
         agent.get("/ready").is_some_and(|body| body.contains("\"ready\":true"))
     });
     agent

@@ -100,7 +100,7 @@ fn datagrams_that_the_kernel_merged_count_each() {
         at_the_cable(command, &cable, dir.path())
     });
     wait_until("the agent listens", PATIENCE, || {
-        assert!(!agent.has_ended(), "{}", agent.log());
+        assert!(!agent.poll_ended(), "{}", agent.log());
         agent.get("/ready").is_some_and(|body| body.contains("\"ready\":true"))
     });
     let args = [SENDER.to_owned(), BURSTS.to_string(), DATAGRAMS.to_string()];

@@ -71,7 +71,7 @@ impl Program {
     }
 
     /// Whether it runs; that it does not fail.
-    fn is_running(&mut self) -> bool {
+    fn poll_running(&mut self) -> bool {
         match self.0.try_wait().unwrap() {
             Some(status) => assert!(status.success(), "{status}"),
             None => return true,
@@ -94,7 +94,7 @@ fn run(dir: &Path, command: Command, count: usize) {
     let mut agent = Agent::start(dir, &config, &[]);
     let mut program = Program::start(command);
     let (begun, mut kill_at) = (Instant::now(), Instant::now() + Duration::from_secs(2));
-    while program.is_running() {
+    while program.poll_running() {
         assert!(begun.elapsed() < WRITING_MAX, "the program does not end");
         std::thread::sleep(Duration::from_millis(10));
         if kill_at < Instant::now() {

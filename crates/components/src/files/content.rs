@@ -165,7 +165,7 @@ impl Content {
     }
 
     /// Whether there is nothing at `offset` and behind it.
-    pub fn is_end(&mut self, offset: u64) -> io::Result<bool> {
+    pub fn at_end(&mut self, offset: u64) -> io::Result<bool> {
         match &self.packed {
             Some(packed) => {
                 Ok(packed.ended_at.is_some() && packed.at + packed.back.len() as u64 <= offset)
@@ -183,7 +183,7 @@ impl Content {
     }
 
     /// Whether it is still as it was then; if so, its end is known.
-    pub fn is_still(&mut self, stamp: Stamp) -> bool {
+    pub fn still_matches(&mut self, stamp: Stamp) -> bool {
         let Ok(stat) = fstat(&self.file) else { return false };
         let same = (stamp.size, stamp.modified_ns) == (stat.st_size as u64, modified_ns(&stat));
         if let Some(packed) = self.packed.as_mut().filter(|_| same) {

@@ -99,7 +99,7 @@ impl Candidate {
     }
 
     /// Whether it holds what was read of a closed file, and nothing more.
-    pub fn is_all_of(&mut self, closed: &Descriptor) -> bool {
+    pub fn holds_all_of(&mut self, closed: &Descriptor) -> bool {
         let (bytes, same_time) = (closed.mark.end, closed.modified_ns == modified_ns(&self.stat));
         if same_time && self.content.has_trailer_of(bytes) {
             return self.holds(closed.head, None);
@@ -111,21 +111,21 @@ impl Candidate {
     /// Whether it holds what was read of a closed file, and enough of it to tell it from others
     /// that begin alike.
     pub fn goes_on_from(&mut self, closed: &Descriptor) -> bool {
-        self.is_all_of(closed)
+        self.holds_all_of(closed)
             || closed.head.is_whole() && self.holds(closed.head, Some(closed.mark))
     }
 
     /// Whether it is `original` compressed, as size and modification time say: nothing is unpacked
     /// for it.
-    fn is_packed_form_of(&mut self, original: &mut Content) -> io::Result<bool> {
+    fn compresses(&mut self, original: &mut Content) -> io::Result<bool> {
         let stat = fstat(original.file())?;
         let same_time = modified_ns(&stat) == modified_ns(&self.stat);
         Ok(same_time && !original.is_packed() && self.content.has_trailer_of(stat.st_size as u64))
     }
 
     /// Whether all of it is in `original` too.
-    pub fn is_within(&mut self, mut original: Content) -> io::Result<bool> {
-        if self.is_packed_form_of(&mut original)? {
+    pub fn lies_within(&mut self, mut original: Content) -> io::Result<bool> {
+        if self.compresses(&mut original)? {
             return self.head.agrees(&mut original);
         }
         let bytes = self.content.bytes()?;

@@ -250,7 +250,7 @@ impl Descriptor {
     /// pass for it, and lines of that would be skipped. Of what is compressed a whole head is
     /// enough.
     pub fn is(&self, content: &mut Content, checkpoint: u64) -> io::Result<bool> {
-        if content.is_packed() && self.packed.is_some_and(|stamp| content.is_still(stamp)) {
+        if content.is_packed() && self.packed.is_some_and(|stamp| content.still_matches(stamp)) {
             return Ok(true);
         }
         let checkpoint = if self.in_copy { checkpoint.min(self.mark.end) } else { checkpoint };

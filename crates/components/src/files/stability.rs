@@ -26,7 +26,7 @@ struct Seen {
 
 impl Stability {
     /// Whether a file is complete: its size is stable, or its last write is long ago.
-    pub fn is_complete(&mut self, inode: Inode, stat: &Stat, now: Now) -> bool {
+    pub fn observe(&mut self, inode: Inode, stat: &Stat, now: Now) -> bool {
         let age_s = (now.unix_ns / 1_000_000_000).saturating_sub(stat.st_mtime);
         let (now, size) = (now.since_start, stat.st_size as u64);
         let seen = self.0.entry(inode).or_insert(Seen { size, since: now, looked_at: true });

@@ -74,10 +74,10 @@ fn what_is_handed_back_is_read_next() {
             let used = n - n / 3;
             content.hand_back(&buffer[used..n]);
             all.extend_from_slice(&buffer[..used]);
-            assert!(!content.is_end(text.len() as u64 - 1).unwrap());
+            assert!(!content.at_end(text.len() as u64 - 1).unwrap());
         }
         assert_eq!(all, text);
-        assert!(content.is_end(text.len() as u64).unwrap());
+        assert!(content.at_end(text.len() as u64).unwrap());
     }
 }
 

@@ -472,7 +472,7 @@ impl FileSource {
             }
             Ok(Read::More) => {}
             Ok(Read::Changed) => return self.truncated(id, cx),
-            Ok(Read::Nothing) if tail.is_truncated() => return self.truncated(id, cx),
+            Ok(Read::Nothing) if tail.check_truncated() => return self.truncated(id, cx),
             Ok(Read::End | Read::Nothing) => {
                 // The cursor did not move, and others have read on: what it stands before is not
                 // there.

@@ -238,7 +238,7 @@ impl Tail {
     }
 
     /// Notes that it was moved.
-    pub fn is_at(&mut self, path: &Path) {
+    pub fn set_path(&mut self, path: &Path) {
         (self.path, self.renamed) = (path.to_path_buf(), true);
         self.origin.state.set_path(path.to_string_lossy());
         self.origin.state.rotations.fetch_add(1, Relaxed);
@@ -294,7 +294,7 @@ impl Tail {
 
     /// Reads events at the chosen cursor into `fill`.
     pub fn read(&mut self, request: Request<'_>, fill: &mut Fill) -> io::Result<Read> {
-        if std::mem::take(&mut self.unchecked) && !self.is_same()? {
+        if std::mem::take(&mut self.unchecked) && !self.check_same()? {
             return Ok(Read::Changed);
         }
         if self.long.iter().any(|long| long.start == request.position()) {
@@ -317,24 +317,24 @@ impl Tail {
         read
     }
 
-    fn is_end(&mut self, offset: u64) -> io::Result<bool> {
-        self.content()?.is_end(offset)
+    fn at_end(&mut self, offset: u64) -> io::Result<bool> {
+        self.content()?.at_end(offset)
     }
 
     /// Whether the file has become shorter than what was read of it: the byte before the furthest
     /// position is gone. Sizes are not asked: on network file systems they lag.
-    pub fn is_truncated(&mut self) -> bool {
+    pub fn check_truncated(&mut self) -> bool {
         let scanned = self.long.iter().map(|long| long.scanned).max().unwrap_or(0);
         let furthest = self.cursors.head().max(scanned).max(self.copied);
         furthest > 0
             && !self.frozen
             && !self.is_packed()
-            && self.is_end(furthest - 1).unwrap_or(false)
+            && self.at_end(furthest - 1).unwrap_or(false)
     }
 
     /// Whether what was read of it is still there: it may have been cut, and written again to any
     /// length. What is compressed cannot be cut like this.
-    pub fn is_same(&mut self) -> io::Result<bool> {
+    pub fn check_same(&mut self) -> io::Result<bool> {
         let (head, mark) = (self.descriptor.head, self.marks.last());
         let content = self.content()?;
         Ok(content.is_packed() || mark.agrees(content)? && head.agrees(content)?)
@@ -395,7 +395,7 @@ impl Tail {
         let before = self.descriptor.head;
         // If it was cut, what is in it now says nothing of what was read.
         if !self.descriptor.head.is_whole()
-            && self.is_same().unwrap_or(false)
+            && self.check_same().unwrap_or(false)
             && let Some(content) = &mut self.content
             && let Ok(head) = Head::read(content, HEAD_BYTES_MAX)
             && head.bytes > self.descriptor.head.bytes

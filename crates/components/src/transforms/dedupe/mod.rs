@@ -55,7 +55,7 @@ impl Dedupe {
     }
 
     /// Whether the event is the first with its key, as far as it is remembered.
-    fn is_first(&mut self, hash: u128, event: First) -> bool {
+    fn remember_if_new(&mut self, hash: u128, event: First) -> bool {
         if let Some(first) = self.seen.get(&hash) {
             return (first.origin, first.offset) == (event.origin, event.offset);
         }
@@ -92,7 +92,7 @@ impl Serial for Dedupe {
         let dropped = keep_rows(&mut batch, |batch, segment, row| {
             let hash = self.hash(batch, segment, row);
             let (origin, offset) = (segment.origin.id, batch.offset(segment, row));
-            self.is_first(hash, First { origin, offset, at: now.since_start })
+            self.remember_if_new(hash, First { origin, offset, at: now.since_start })
         });
         out.counters.dropped("duplicate", dropped);
         out.send(0, batch);

@@ -25,7 +25,7 @@ impl Sample {
         Sample { one_in, key, text: Vec::new() }
     }
 
-    fn is_kept(&mut self, batch: &Batch, segment: &Segment, row: usize) -> bool {
+    fn keep(&mut self, batch: &Batch, segment: &Segment, row: usize) -> bool {
         let hash = match &self.key {
             None => xxh3_64_with_seed(&batch.offset(segment, row).to_le_bytes(), segment.origin.id),
             Some(key) => {
@@ -40,8 +40,7 @@ impl Sample {
 
 impl Map for Sample {
     fn apply(&mut self, mut batch: Batch, out: &mut Outputs) -> Result<(), ComponentError> {
-        let dropped =
-            keep_rows(&mut batch, |batch, segment, row| self.is_kept(batch, segment, row));
+        let dropped = keep_rows(&mut batch, |batch, segment, row| self.keep(batch, segment, row));
         out.counters.dropped("sampled", dropped);
         out.send(0, batch);
         Ok(())

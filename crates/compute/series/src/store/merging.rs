@@ -109,7 +109,7 @@ impl Merging {
 impl Link {
     /// Counts a generation without points; whether the series is to be let go. It is said more than
     /// once: the shard may not have come to it.
-    fn is_idle_again(&mut self, idle_max: u32) -> bool {
+    fn count_idle(&mut self, idle_max: u32) -> bool {
         self.idle = self.idle.saturating_add(1);
         self.idle.is_multiple_of(idle_max)
     }
@@ -178,7 +178,7 @@ impl Store {
             return 1;
         }
         if cell.is_empty() {
-            if link.is_idle_again(self.idle_max) {
+            if link.count_idle(self.idle_max) {
                 idle.ids.push(id);
             }
             return 1;

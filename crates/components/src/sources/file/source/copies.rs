@@ -97,7 +97,7 @@ impl FileSource {
         new: &mut [Tail],
         cx: &SourceCx<'_>,
     ) -> io::Result<Option<Tail>> {
-        if name.is_some() && self.is_settled(&mut candidate, present) {
+        if name.is_some() && self.match_settled(&mut candidate, present) {
             return Ok(None);
         }
         if self.is_in_flight(&mut candidate) {
@@ -123,8 +123,9 @@ impl FileSource {
         originals: &Originals,
         cx: &SourceCx<'_>,
     ) -> bool {
-        let mut is_cut =
-            |id: &u64| self.tails.get_mut(id).is_some_and(|tail| !tail.is_same().unwrap_or(true));
+        let mut is_cut = |id: &u64| {
+            self.tails.get_mut(id).is_some_and(|tail| !tail.check_same().unwrap_or(true))
+        };
         let cut: Vec<u64> = originals.of(candidate).into_iter().filter(|id| is_cut(id)).collect();
         cut.iter().for_each(|id| _ = self.truncated(*id, cx));
         !cut.is_empty()
@@ -245,8 +246,7 @@ impl FileSource {
         if is_copy && !is_packed && is_short {
             // A short generation may begin like the next. If it is a copy, its original will be
             // cut.
-            if !self.work.stability.is_complete(Inode::of(&candidate.stat), &candidate.stat, cx.now)
-            {
+            if !self.work.stability.observe(Inode::of(&candidate.stat), &candidate.stat, cx.now) {
                 self.rotations.wait_for(candidate.path);
                 return Ok(None);
             }
@@ -375,7 +375,7 @@ impl FileSource {
             self.tails.values_mut().filter(|tail| tail.gone_since.is_none()).filter_map(|tail| {
                 let owed = ledger.owed(tail.origin.id)?;
                 let bytes = tail.known_bytes().saturating_sub(owed.settled);
-                (bytes > 0 && !tail.is_same().unwrap_or(true)).then_some((tail.origin.id, bytes))
+                (bytes > 0 && !tail.check_same().unwrap_or(true)).then_some((tail.origin.id, bytes))
             });
         truncated.collect()
     }
@@ -488,7 +488,7 @@ impl FileSource {
         let original = self
             .tails
             .get_mut(&of)
-            .and_then(|tail| Some((tail.is_same().ok()?, tail.content.as_ref()?.again())));
+            .and_then(|tail| Some((tail.check_same().ok()?, tail.content.as_ref()?.again())));
         let Some(tail) = self.tails.get_mut(&id) else { return Ok(true) };
         let bytes = tail.content()?.bytes()?;
         match original {
@@ -539,7 +539,7 @@ fn go_own_way(tail: &mut Tail, store: &dyn OriginStore) {
 fn is_copy(candidate: &mut Candidate, tail: &Tail, reopened: Option<Content>) -> bool {
     let original = reopened.or_else(|| tail.content.as_ref().map(Content::again));
     is_related(&tail.origin.name, &tail.path, &candidate.path)
-        && original.is_some_and(|original| candidate.is_within(original).unwrap_or(false))
+        && original.is_some_and(|original| candidate.lies_within(original).unwrap_or(false))
 }
 
 /// Says what a copy lacks: what was written between the copy and the cut is nowhere any more.

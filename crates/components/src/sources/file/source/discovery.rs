@@ -253,7 +253,7 @@ impl FileSource {
             if let Some(tail) =
                 self.tails.get_mut(id).filter(|tail| tail.path != path && !still(&tail.path))
             {
-                tail.is_at(path);
+                tail.set_path(path);
             }
             return Ok(Named::Known(*id));
         }
@@ -275,7 +275,7 @@ impl FileSource {
         }
         // One that has just been begun does not say yet what it is.
         let packed = content.is_packed() || stat.st_size == 0 && is_packed_name(path);
-        if packed && !self.is_finite(cx) && !self.work.stability.is_complete(inode, &stat, cx.now) {
+        if packed && !self.is_finite(cx) && !self.work.stability.observe(inode, &stat, cx.now) {
             return Ok(Named::Incomplete);
         }
         Ok(Named::Unknown(inode))

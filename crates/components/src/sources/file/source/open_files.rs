@@ -49,7 +49,7 @@ impl FileSource {
         match found {
             Some(mut content) => {
                 // With its stamp its end is known, and it need not be unpacked again.
-                _ = tail.descriptor.packed.is_some_and(|stamp| content.is_still(stamp));
+                _ = tail.descriptor.packed.is_some_and(|stamp| content.still_matches(stamp));
                 (tail.content, tail.unchecked) = (Some(content), true);
                 self.open_bound += 1;
                 true

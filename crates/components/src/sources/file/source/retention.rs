@@ -326,7 +326,7 @@ impl FileSource {
     fn add_held(&self, mut tail: Tail, taken: &mut Taken) {
         if let Some(index) = taken.unknown.iter().position(|other| other.inode == tail.inode) {
             // It is the copy in which a file went on, and its new inode was not committed.
-            tail.is_at(&taken.unknown.swap_remove(index).path);
+            tail.set_path(&taken.unknown.swap_remove(index).path);
             tail.gone_since = None;
         }
         taken.inodes.insert(tail.inode);
@@ -422,7 +422,7 @@ impl FileSource {
     pub(super) fn hold_deleted(&mut self, deadline: Instant) {
         for tail in self.tails.values_mut() {
             self.retention.check(tail);
-            if !is_reachable(tail) && !tail.is_same().unwrap_or(true) {
+            if !is_reachable(tail) && !tail.check_same().unwrap_or(true) {
                 self.retention.rewritten.insert(tail.origin.id);
             }
         }

@@ -223,7 +223,7 @@ impl FileSource {
 
     /// Whether a rotated file is all of a closed generation, and has nothing that is not settled.
     /// From here on that is known by its inode.
-    pub(super) fn is_settled(&mut self, candidate: &mut Candidate, present: &Present) -> bool {
+    pub(super) fn match_settled(&mut self, candidate: &mut Candidate, present: &Present) -> bool {
         let path = candidate.path.clone();
         let is_settled = |(record, descriptor): &&Known| {
             let checkpoint = |sink: &String| record.checkpoints.iter().find(|(id, _)| id == sink);
@@ -236,7 +236,7 @@ impl FileSource {
         let found = {
             let mut related = self.records.related(&path).filter(is_settled);
             related
-                .find(|(_, descriptor)| candidate.is_all_of(descriptor))
+                .find(|(_, descriptor)| candidate.holds_all_of(descriptor))
                 .map(|(record, _)| record.id)
         };
         let Some(id) = found else { return false };

@@ -92,7 +92,7 @@ impl Tail {
         };
         let bytes = self.content()?.read_at(into, request.position())?;
         let is_all = bytes == request.left()
-            || request.finish && self.is_end(request.position() + bytes as u64)?;
+            || request.finish && self.at_end(request.position() + bytes as u64)?;
         Ok(Portion { position: request.position(), bytes, wanted, is_all })
     }
 
