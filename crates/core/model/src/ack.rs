@@ -1,38 +1,38 @@
-//! A segment's debt to its source, and how it is settled, sink by sink.
+//! Acknowledgements: what a segment owes to its source, settled sink by sink.
 
 use crate::ledger::Ledger;
 use crate::sinkset::SinkSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
-/// How the debt of a byte range to one sink ends. The order is the order of badness: a range that
-/// ends in several ways ends in the worst of them.
+/// How the debt of a byte range to one sink ends. Variants are ordered by severity: a range with
+/// several outcomes ends with the worst of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Outcome {
-    /// Durable on the sink's side, or dropped on purpose by the configuration.
+    /// Durable at the endpoint, or dropped on purpose by the configuration.
     Delivered = 0,
-    /// Refused for good, and counted with a reason.
+    /// Rejected permanently, and counted with a reason.
     Rejected = 1,
-    /// Given back undelivered, through no fault of its own: the source reads the range again.
+    /// Returned undelivered for a reason outside the range; the source reads the range again.
     Returned = 2,
-    /// Lost on the way without an answer, perhaps by its own fault: the source reads the range
-    /// again and, if that happens over and over, looks for the line that does it.
+    /// Lost without an answer, possibly because of its content. The source reads the range again
+    /// and, if that keeps happening, bisects it down to the line that causes it.
     Abandoned = 3,
 }
 
-/// The acknowledgement of one segment. Clones refer to the same debt.
+/// The acknowledgement of one segment. Clones share the same debt.
 ///
-/// For each sink it counts the holds that are still open. It starts with one hold per sink, the
-/// ticket's own, which [`Ack::finish`] closes when the chain has run; a payload adds one more with
-/// [`Ack::hold`]. When the last hold of a sink closes, the ledger learns the worst outcome. If the
-/// acknowledgement drops with holds open (a panic, a lost batch), those sinks are *abandoned*.
+/// It counts open holds per sink. Each sink starts with one, the ticket's own, which
+/// [`Ack::finish`] closes when the chain has run; each payload opens another with [`Ack::hold`].
+/// When the last hold of a sink closes, the ledger gets the worst outcome. If the acknowledgement
+/// drops while holds are open (a panic, a lost batch), those sinks are *abandoned*.
 #[derive(Clone)]
 pub struct Ack(Arc<Debt>);
 
 struct Debt {
     ledger: Arc<Ledger>,
-    /// The origin, and the epoch of the ledger in which the range was issued.
+    /// The origin, and the ledger epoch in which the range was issued.
     origin: (u64, u32),
     begin: u64,
     end: u64,
@@ -47,7 +47,7 @@ struct State {
 }
 
 impl Ack {
-    /// Made by [`Ledger::issue`] only, which has noted the range as open.
+    /// Creates the acknowledgement of a range that [`Ledger::issue`] has recorded as open.
     pub(crate) fn new(
         ledger: Arc<Ledger>,
         origin: (u64, u32),
@@ -60,22 +60,22 @@ impl Ack {
         Ack(Arc::new(Debt { ledger, origin, begin: range.0, end: range.1, attempt, sinks, states }))
     }
 
-    /// The sinks this segment is owed to.
+    /// Returns the sinks this segment is owed to.
     pub fn sinks(&self) -> SinkSet {
         self.0.sinks
     }
 
-    /// The range in its origin, from its first byte to after its last.
+    /// Returns the range in the origin, end exclusive.
     pub fn range(&self) -> (u64, u64) {
         (self.0.begin, self.0.end)
     }
 
-    /// How often this range was abandoned before.
+    /// Returns how often this range was abandoned before.
     pub fn attempt(&self) -> u8 {
         self.0.attempt
     }
 
-    /// Opens one more hold for `sink`, or none if the segment is not owed to it.
+    /// Opens another hold for `sink`; `None` if the segment is not owed to it.
     pub fn hold(&self, sink: usize) -> Option<Hold> {
         if !self.0.sinks.contains(sink) {
             return None;
@@ -84,12 +84,12 @@ impl Ack {
         Some(Hold { ack: self.clone(), sink, settled: false })
     }
 
-    /// The chain has run: closes the ticket's own hold of every sink.
+    /// Closes the ticket's own hold of every sink, after the chain has run.
     pub fn finish(&self) {
         self.0.sinks.iter().for_each(|sink| self.0.close(sink, Outcome::Delivered));
     }
 
-    /// The segment does not go out: the source reads its range again.
+    /// Returns the range undelivered: the source reads it again.
     pub fn give_back(&self) {
         self.0.sinks.iter().for_each(|sink| self.0.close(sink, Outcome::Returned));
     }
@@ -117,7 +117,7 @@ impl Debt {
 
 impl Drop for Debt {
     fn drop(&mut self) {
-        // A hold keeps the debt alive, so what is open here can only be the ticket's own.
+        // A hold keeps the debt alive, so only the ticket's own can still be open here.
         for sink in self.sinks.iter() {
             if self.state(sink).open.load(Ordering::Acquire) > 0 {
                 self.close(sink, Outcome::Abandoned);
@@ -126,7 +126,8 @@ impl Drop for Debt {
     }
 }
 
-/// One payload's share of an acknowledgement for one sink. Dropped unsettled, it is abandoned.
+/// One payload's share of an acknowledgement, for one sink. Dropping it unsettled abandons the
+/// range.
 pub struct Hold {
     ack: Ack,
     sink: usize,
@@ -134,7 +135,7 @@ pub struct Hold {
 }
 
 impl Hold {
-    /// Closes the hold with what became of the payload.
+    /// Closes the hold with the outcome of its payload.
     pub fn settle(mut self, outcome: Outcome) {
         self.settled = true;
         self.ack.0.close(self.sink, outcome);

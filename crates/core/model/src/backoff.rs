@@ -8,7 +8,7 @@ use std::time::Duration;
 /// 2015).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Jitter {
-    /// The whole step: spreads clients the most, and may not wait at all.
+    /// All of the step: spreads clients the most, and may not wait at all.
     #[default]
     Full,
     /// The upper half: a pause never degenerates into a busy loop.

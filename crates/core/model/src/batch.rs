@@ -1,8 +1,8 @@
-//! The batch: many events of one source, by column, over shared read blocks.
+//! Batches: many events of one source, by column, over shared read blocks.
 //!
-//! A batch's rows lie in *segments*, one per origin, in the order they were read. The text of each
-//! row, and of each field found in it, is a slice of the block that was read: nothing is copied. A
-//! *selection* of rows, where there is one, says which rows are still in; a filter costs a bitmap.
+//! Rows lie in *segments*, one per origin, in read order. The text of a row, and of each field
+//! found in it, is a slice of the read block; nothing is copied. A *selection* bitmap, if present,
+//! says which rows remain, so that a filter costs one bitmap.
 
 use crate::ack::Ack;
 use crate::counters::Counters;
@@ -15,30 +15,30 @@ use millstream_columns::{Cell, Column, Columns, Kind, Value};
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
-/// Name of the field that is a row's text.
+/// Name of the field that holds a row's text.
 static MESSAGE: LazyLock<Arc<str>> = LazyLock::new(|| "message".into());
 
-/// What every event of a source shares.
+/// What all events of a source share.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SourceInfo {
     /// The component id.
     pub id: String,
-    /// Host name the events carry.
+    /// Host name of the events.
     pub host: String,
     /// Constant fields of every event.
     pub attributes: BTreeMap<String, String>,
 }
 
-/// The rows of a batch that come from one origin: consecutive, in order of their offset.
+/// The rows of a batch from one origin: consecutive, in offset order.
 #[derive(Clone)]
 pub struct Segment {
-    /// Where the rows come from.
+    /// Origin of the rows.
     pub origin: Arc<Origin>,
     /// Index of its first row.
     pub first_row: usize,
     /// Number of rows.
     pub rows: usize,
-    /// What to add (wrapping) to a row's start in the block to get its offset in the origin.
+    /// Added (wrapping) to a row's start in the block, gives its offset in the origin.
     pub shift: u64,
     /// The segment's debt to its source.
     pub ack: Ack,
@@ -50,58 +50,57 @@ impl Segment {
     }
 }
 
-/// Many events of one source. Cheap to clone: columns are shared.
+/// Many events of one source. Cloning is cheap: columns are shared.
 #[derive(Clone)]
 pub struct Batch {
-    /// What all events share.
+    /// What all its events share.
     pub source: Arc<SourceInfo>,
-    /// The sinks the batch is for; the others have these events already.
+    /// Sinks that the batch is for; the others already have these events.
     pub sinks: SinkSet,
-    /// The block the rows were read into; `starts` are positions in it.
+    /// The block that was read; `starts` are positions in it.
     pub block: Bytes,
     /// Rows by origin.
     pub segments: Arc<[Segment]>,
-    /// Where each row starts in the block, in bytes.
+    /// Start of each row in the block, in bytes.
     pub starts: ScalarBuffer<u32>,
-    /// Offset of each row in its origin, in bytes, where that does not follow from its start
+    /// Offset of each row in its origin, in bytes, if it does not follow from the row's start
     /// because the text was decoded on its way into the block.
     pub offsets: Option<ScalarBuffer<u64>>,
-    /// The text of each row, without its line end; all of it is text.
+    /// Text of each row, without its line end. Every cell is text.
     pub message: Column,
-    /// The rows whose message is a field of the event; all if `None`. What was taken apart into
-    /// fields need not be written once more; a codec that writes the line itself does not look
-    /// here.
+    /// Rows whose message is a field of the event; all if `None`. A message that was parsed into
+    /// fields need not be encoded again. Codecs that write the raw line ignore this.
     pub shown: Option<BooleanBuffer>,
-    /// What was found in the rows, or added to them.
+    /// Fields that were parsed from the rows or added to them.
     pub fields: Columns,
-    /// The rows that are still in; all if `None`.
+    /// Rows that remain; all if `None`.
     pub selection: Option<BooleanBuffer>,
-    /// Rows cut at `max_line`, ascending.
+    /// Rows truncated at `max_line`, ascending.
     pub truncated: Arc<[u32]>,
     /// Wall clock when the block was read, in nanoseconds since 1970.
     pub read_ns: i64,
-    /// The time each row says it is of, in nanoseconds since 1970, or [`TIME_UNKNOWN`]; `None`
-    /// where no row's was looked for.
+    /// Each row's own time in nanoseconds since 1970, or [`TIME_UNKNOWN`]; `None` if no transform
+    /// parsed times.
     pub time: Option<ScalarBuffer<i64>>,
 }
 
 impl Batch {
-    /// Rows, selected or not.
+    /// Returns the number of rows, selected or not.
     pub fn rows(&self) -> usize {
         self.starts.len()
     }
 
-    /// Rows that are still in.
+    /// Returns the number of selected rows.
     pub fn events(&self) -> usize {
         self.selection.as_ref().map_or(self.rows(), BooleanBuffer::count_set_bits)
     }
 
-    /// Whether the row is still in.
+    /// Whether the row is selected.
     pub fn is_selected(&self, row: usize) -> bool {
         self.selection.as_ref().is_none_or(|s| s.value(row))
     }
 
-    /// Keeps only the rows that are set in `keep` too.
+    /// Deselects the rows that are not set in `keep`.
     pub fn select(&mut self, keep: BooleanBuffer) {
         self.selection = Some(match self.selection.take() {
             Some(before) => &before & &keep,
@@ -109,12 +108,12 @@ impl Batch {
         });
     }
 
-    /// Keeps only the rows from `begin` to before `end`.
+    /// Deselects the rows outside `[begin, end)`.
     pub fn select_range(&mut self, begin: usize, end: usize) {
         self.select(BooleanBuffer::collect_bool(self.rows(), |row| (begin..end).contains(&row)));
     }
 
-    /// Runs of selected rows within `[begin, end)`, as `(first, after last)`.
+    /// Returns the runs of selected rows within `[begin, end)`, as `(first, after last)`.
     pub fn runs(&self, begin: usize, end: usize) -> impl Iterator<Item = (usize, usize)> + '_ {
         let whole = self.selection.is_none().then_some((begin, end)).filter(|(b, e)| b < e);
         let slice = self.selection.as_ref().map(|s| s.slice(begin, end - begin));
@@ -122,18 +121,18 @@ impl Batch {
         whole.into_iter().chain(parts.into_iter().map(move |(b, e)| (b + begin, e + begin)))
     }
 
-    /// Text of a row.
+    /// Returns the text of a row.
     #[inline(always)]
     pub fn text(&self, row: usize) -> &[u8] {
         self.message.bytes(&self.block, self.message.cells()[row])
     }
 
-    /// Length of a row's text in bytes, without touching the text.
+    /// Returns the length of a row's text in bytes, without touching the text.
     pub fn text_len(&self, row: usize) -> usize {
         self.message.cells()[row].len()
     }
 
-    /// Bytes of the text of all selected rows.
+    /// Returns the bytes of text of all selected rows.
     pub fn text_bytes(&self) -> u64 {
         let cells = self.message.cells();
         let sum =
@@ -141,7 +140,7 @@ impl Batch {
         self.runs(0, self.rows()).map(sum).sum()
     }
 
-    /// Time of a row in nanoseconds since 1970: its own if it is known, else when it was read.
+    /// Returns the time of a row in nanoseconds since 1970: its own if known, else the read time.
     pub fn event_ns(&self, row: usize) -> i64 {
         let own = self.time.as_ref().map_or(TIME_UNKNOWN, |time| time[row]);
         if own == TIME_UNKNOWN { self.read_ns } else { own }
@@ -152,13 +151,13 @@ impl Batch {
         self.shown.as_ref().is_none_or(|shown| shown.value(row))
     }
 
-    /// Value of a column of this batch in a row.
+    /// Returns the value of one of this batch's columns in a row.
     #[inline(always)]
     pub fn value<'a>(&'a self, column: &'a Column, row: usize) -> Value<'a> {
         column.value(&self.block, row)
     }
 
-    /// Offset of a row in its origin.
+    /// Returns the offset of a row in its origin.
     pub fn offset(&self, segment: &Segment, row: usize) -> u64 {
         match &self.offsets {
             None => segment.offset(self.starts[row]),
@@ -166,27 +165,27 @@ impl Batch {
         }
     }
 
-    /// Whether the row was cut at `max_line`.
+    /// Whether the row was truncated at `max_line`.
     pub fn is_truncated(&self, row: usize) -> bool {
         !self.truncated.is_empty() && self.truncated.binary_search(&(row as u32)).is_ok()
     }
 }
 
-/// What becomes of a line over the limit.
+/// What happens to a line over the limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LongLine {
-    /// Cut at a character boundary and marked as `truncated`.
+    /// Truncated at a character boundary and marked as `truncated`.
     #[default]
     Truncate,
-    /// Cut into several events, none over the limit.
+    /// Split into several events, none over the limit.
     Split,
     /// Dropped and counted.
     Drop,
 }
 
 impl LongLine {
-    /// Counts `cuts` of this treatment.
+    /// Counts `cuts` long lines treated this way.
     pub fn count(self, counters: &Counters, cuts: u64) {
         match self {
             LongLine::Truncate => counters.noted("truncated", cuts),
@@ -203,40 +202,40 @@ pub struct BatchBuilder {
     starts: Vec<u32>,
     segments: Vec<Segment>,
     truncated: Vec<u32>,
-    /// As long as the rows up to the last one that was given an offset; empty if none was.
+    /// Reaches to the last row with an explicit offset; empty if no row has one.
     offsets: Vec<u64>,
-    /// The same of times.
+    /// The same for times.
     times: Vec<i64>,
 }
 
-/// Stands for the offset of a row that follows from its start.
+/// Marks a row whose offset follows from its start.
 const OFFSET_FROM_START: u64 = u64::MAX;
 
 impl BatchBuilder {
-    /// An empty builder with room for `rows`.
+    /// Creates an empty builder with capacity for `rows`.
     pub fn with_capacity(rows: usize) -> BatchBuilder {
         let (texts, starts) = (Vec::with_capacity(rows), Vec::with_capacity(rows));
         BatchBuilder { texts, starts, ..BatchBuilder::default() }
     }
 
-    /// Rows so far.
+    /// Returns the number of rows so far.
     pub fn rows(&self) -> usize {
         self.starts.len()
     }
 
-    /// Whether it has a segment, with or without rows.
+    /// Whether it has a segment, empty or not.
     pub fn has_segments(&self) -> bool {
         !self.segments.is_empty()
     }
 
-    /// Whether the batch can take no more rows.
+    /// Whether the batch cannot take another row.
     pub fn is_full(&self) -> bool {
         self.rows() >= BATCH_ROWS_MAX
     }
 
     /// Adds the lines of `block` that end at `newlines` (positions of `\n`), the first starting at
     /// `from`. A carriage return before the newline belongs to the line end; a lone one is data.
-    /// Lines over `line_max` bytes are treated as `long` says. Returns how often that was done.
+    /// Lines over `line_max` bytes are treated as `long` says. Returns the number of cuts.
     pub fn lines(
         &mut self,
         block: &[u8],
@@ -267,8 +266,8 @@ impl BatchBuilder {
         self.long_rows(line, start, line_max, long, Self::row)
     }
 
-    /// The same for decoded text: `offset` gives the offset in the origin of a position in the
-    /// block. It must grow with the position.
+    /// Adds a long line of decoded text. `offset` maps a position in the block to an offset in the
+    /// origin and must be monotonic.
     #[cold]
     pub fn long_row_at(
         &mut self,
@@ -309,40 +308,40 @@ impl BatchBuilder {
         1
     }
 
-    /// Adds one row whose text is `text`, which lies at `start` in the block.
+    /// Adds a row with `text`, which starts at `start` in the block.
     #[inline(always)]
     pub fn row(&mut self, text: &[u8], start: usize) {
         self.texts.push(Cell::new(Kind::Text, start, text.len()));
         self.starts.push(start as u32);
     }
 
-    /// The same for text that was decoded: `offset` is where the row begins in its origin.
+    /// Adds a row of decoded text; `offset` is its start in the origin.
     pub fn row_at(&mut self, text: &[u8], start: usize, offset: u64) {
         self.offsets.resize(self.rows(), OFFSET_FROM_START);
         self.offsets.push(offset);
         self.row(text, start);
     }
 
-    /// Gives the last row its time, in nanoseconds since 1970.
+    /// Sets the time of the last row, in nanoseconds since 1970.
     pub fn time(&mut self, ns: i64) {
         let Some(last) = self.rows().checked_sub(1) else { return };
         self.times.resize(last, TIME_UNKNOWN);
         self.times.push(ns);
     }
 
-    /// What is owed for its segments.
+    /// Returns the acknowledgements of its segments.
     pub fn acks(&self) -> impl Iterator<Item = &Ack> {
         self.segments.iter().map(|segment| &segment.ack)
     }
 
-    /// Closes a segment over the rows added since the last one.
+    /// Closes a segment over the rows added since the previous one.
     pub fn segment(&mut self, origin: Arc<Origin>, shift: u64, ack: Ack) {
         let first_row = self.segments.last().map_or(0, |s| s.first_row + s.rows);
         let rows = self.rows() - first_row;
         self.segments.push(Segment { origin, first_row, rows, shift, ack });
     }
 
-    /// Makes the batch over `block`, the same bytes the rows were taken from.
+    /// Builds the batch over `block`, which must hold the bytes the rows were taken from.
     pub fn finish(
         mut self,
         block: Bytes,
@@ -371,7 +370,7 @@ impl BatchBuilder {
         }
     }
 
-    /// The offset of every row, if any was given one.
+    /// Takes the offset of every row, if any row has an explicit one.
     fn take_offsets(&mut self) -> Option<ScalarBuffer<u64>> {
         let mut offsets = std::mem::take(&mut self.offsets);
         if offsets.is_empty() {
@@ -389,7 +388,7 @@ impl BatchBuilder {
         Some(offsets.into())
     }
 
-    /// The time of every row, if any was given one.
+    /// Takes the time of every row, if any row has one.
     fn take_times(&mut self) -> Option<ScalarBuffer<i64>> {
         let mut times = std::mem::take(&mut self.times);
         if times.is_empty() {
@@ -407,9 +406,10 @@ fn trim_cr(line: &[u8]) -> &[u8] {
     }
 }
 
-/// Longest prefix of at most `max` bytes that does not end inside a UTF-8 character.
+/// Returns the length of the longest prefix of at most `max` bytes that does not end inside a UTF-8
+/// character.
 ///
-/// Where the bytes are no UTF-8 at all it is `max`.
+/// Returns `max` for bytes that are not UTF-8.
 pub fn char_boundary(line: &[u8], max: usize) -> usize {
     let max = max.min(line.len());
     let is_continuation = |at: usize| line.get(at).is_some_and(|b| b & 0xC0 == 0x80);

@@ -6,9 +6,10 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// Recycles the memory of blocks and payloads, last used first, so that it is still in cache.
+/// Recycles the memory of blocks and payloads, most recently used first, while it is still in
+/// cache.
 ///
-/// Fresh memory costs a page fault for every 4 KiB, as much as the whole scan of it.
+/// Fresh memory costs a page fault per 4 KiB, as much as the whole scan of it.
 #[derive(Default)]
 pub struct BlockPool {
     blocks: Mutex<Vec<Vec<u8>>>,
@@ -16,33 +17,33 @@ pub struct BlockPool {
 }
 
 impl BlockPool {
-    /// An empty pool.
+    /// Creates an empty pool.
     pub fn new() -> Arc<BlockPool> {
         Arc::default()
     }
 
-    /// A block of at least `bytes`, paid for by `permit`.
+    /// Returns a block of at least `bytes`, paid for by `permit`.
     pub fn block(self: &Arc<Self>, bytes: usize, permit: Permit) -> Block {
         let reused = (bytes <= BLOCK_BYTES).then(|| self.blocks.lock().pop()).flatten();
         let memory = reused.unwrap_or_else(|| vec![0; bytes.max(BLOCK_BYTES)]);
         Block { memory, pool: self.clone(), _permit: permit }
     }
 
-    /// An empty buffer to encode into; [`BlockPool::freeze`] makes it shareable.
+    /// Returns an empty buffer to encode into; [`BlockPool::freeze`] makes it shareable.
     pub fn buffer(&self) -> Vec<u8> {
         self.buffers.lock().pop().unwrap_or_default()
     }
 
-    /// Makes an encoded buffer shareable. Its memory returns to the pool, and its bytes to the
-    /// grant, when the last slice of it drops.
+    /// Makes an encoded buffer shareable. When its last slice drops, its memory returns to the pool
+    /// and its bytes to the grant.
     pub fn freeze(self: &Arc<Self>, buffer: Vec<u8>, permit: Permit) -> Bytes {
         Bytes::from_owner(Buffer { memory: buffer, pool: self.clone(), _permit: permit })
     }
 
-    /// Takes back a buffer that was not used after all.
+    /// Takes back an unused buffer.
     pub fn give_back(&self, mut buffer: Vec<u8>) {
         buffer.clear();
-        // A rare huge payload must not stay resident for ever.
+        // A rare huge payload must not stay resident forever.
         if buffer.capacity() <= 16 * BLOCK_BYTES {
             recycle(&self.buffers, buffer);
         }
@@ -56,7 +57,7 @@ fn recycle(list: &Mutex<Vec<Vec<u8>>>, memory: Vec<u8>) {
     }
 }
 
-/// Memory to read into.
+/// A block of memory to read into.
 pub struct Block {
     memory: Vec<u8>,
     pool: Arc<BlockPool>,
@@ -64,22 +65,23 @@ pub struct Block {
 }
 
 impl Block {
-    /// The whole block, to be filled. What it holds before is old data, never to be shown.
+    /// Returns the whole block, to be filled. It starts with stale data, which must never be
+    /// exposed.
     pub fn memory(&mut self) -> &mut [u8] {
         &mut self.memory
     }
 
-    /// What was filled.
+    /// Returns the first `len` bytes.
     pub fn filled(&self, len: usize) -> &[u8] {
         &self.memory[..len]
     }
 
-    /// Size in bytes.
+    /// Returns the size in bytes.
     pub fn capacity(&self) -> usize {
         self.memory.len()
     }
 
-    /// Makes the first `len` bytes shareable, without copying them.
+    /// Makes the first `len` bytes shareable without a copy.
     pub fn freeze(self, len: usize) -> Bytes {
         Bytes::from_owner(self).slice(..len)
     }

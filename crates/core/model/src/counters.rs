@@ -1,11 +1,11 @@
-//! Counters of one component, added to once per batch.
+//! Counters of one component, updated once per batch.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Counters of one component. Every thread adds; nobody waits.
+/// Counters of one component. Every thread adds; none waits.
 #[derive(Default)]
 pub struct Counters {
     received_events: AtomicU64,
@@ -25,48 +25,48 @@ pub struct Counters {
     noted: Mutex<BTreeMap<&'static str, u64>>,
 }
 
-/// Files that a source holds although they were deleted, because they are not settled.
+/// Deleted files that a source keeps open or linked because they are not settled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Held {
     /// Number of files.
     pub files: u64,
-    /// Bytes that they take on the disk.
+    /// Their size on disk in bytes.
     pub bytes: u64,
-    /// Most bytes that they may take.
+    /// Limit of their size in bytes.
     pub bytes_max: u64,
 }
 
-/// The counters at one moment.
+/// A reading of all counters.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
 pub struct CountersSnapshot {
-    /// Events taken in.
+    /// Events received.
     pub received_events: u64,
-    /// Bytes taken in.
+    /// Bytes received.
     pub received_bytes: u64,
-    /// Events let out.
+    /// Events sent.
     pub sent_events: u64,
-    /// Bytes let out.
+    /// Bytes sent.
     pub sent_bytes: u64,
-    /// Time spent working, in seconds, over all threads.
+    /// Busy time of all threads, in seconds.
     pub busy_seconds: f64,
-    /// Share of the last sampling interval spent working.
+    /// Busy share of the last sampling interval.
     pub utilization_ratio: f64,
-    /// Series that a source of points holds.
+    /// Series that a metric source holds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub series: Option<u64>,
-    /// Time spent waiting, in seconds, by what for.
+    /// Time spent waiting, in seconds, by cause.
     pub wait_seconds: BTreeMap<&'static str, f64>,
     /// Events dropped, by reason.
     pub dropped_events: BTreeMap<&'static str, u64>,
-    /// Bytes dropped, by reason, where they were known.
+    /// Bytes dropped, by reason, where known.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub dropped_bytes: BTreeMap<&'static str, u64>,
-    /// Deleted files that a source holds; `None` for components that hold none.
+    /// Deleted files that a source holds; `None` for components that never hold any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held: Option<Held>,
     /// Errors, by type.
     pub errors: BTreeMap<&'static str, u64>,
-    /// Events that went through but not unharmed (cut, replaced), by what happened.
+    /// Events that passed with a change (truncated, bytes replaced), by kind of change.
     pub noted_events: BTreeMap<&'static str, u64>,
 }
 
@@ -88,30 +88,30 @@ fn read<T: Copy, U>(
 }
 
 impl Counters {
-    /// Counts events and bytes taken in.
+    /// Counts events and bytes received.
     pub fn received(&self, events: u64, bytes: u64) {
         self.received_events.fetch_add(events, Relaxed);
         self.received_bytes.fetch_add(bytes, Relaxed);
     }
 
-    /// Bytes taken in so far.
+    /// Returns the bytes received so far.
     pub fn received_bytes(&self) -> u64 {
         self.received_bytes.load(Relaxed)
     }
 
-    /// Counts events and bytes let out.
+    /// Counts events and bytes sent.
     pub fn sent(&self, events: u64, bytes: u64) {
         self.sent_events.fetch_add(events, Relaxed);
         self.sent_bytes.fetch_add(bytes, Relaxed);
     }
 
-    /// Counts time spent working.
+    /// Counts busy time.
     pub fn busy(&self, time: Duration) {
         self.busy_ns.fetch_add(time.as_nanos() as u64, Relaxed);
     }
 
-    /// Closes a sampling interval: the utilisation is the share of it spent working, over all
-    /// threads (so 2 is two busy threads). Called by one thread only.
+    /// Closes a sampling interval. Utilization is the busy share of it, summed over threads, so two
+    /// busy threads give 2. Called by one thread only.
     pub fn sample(&self, interval: Duration) {
         let busy = self.busy_ns.load(Relaxed);
         let spent = busy.saturating_sub(self.sampled_busy_ns.swap(busy, Relaxed));
@@ -119,7 +119,7 @@ impl Counters {
         self.utilization_ppm.store(ppm as u64, Relaxed);
     }
 
-    /// Counts time spent waiting for something (`retry`, `cpu`, `rate_limit`).
+    /// Counts time spent waiting, by cause (`retry`, `cpu`, `rate_limit`).
     pub fn waited(&self, what: &'static str, time: Duration) {
         add(&self.waits, what, time);
     }
@@ -131,25 +131,24 @@ impl Counters {
         }
     }
 
-    /// Counts bytes dropped for `reason`, beside the events in them.
+    /// Counts bytes dropped for `reason`, in addition to their events.
     pub fn dropped_bytes(&self, reason: &'static str, bytes: u64) {
         if bytes > 0 {
             add(&self.dropped_bytes, reason, bytes);
         }
     }
 
-    /// Says which deleted files a source holds.
+    /// Sets which deleted files a source holds.
     pub fn set_held(&self, held: Held) {
         *self.held.lock() = Some(held);
     }
 
-    /// Shows reasons for drops from the start, also while there is none: an alert sees the first
-    /// one rise from 0.
+    /// Shows drop reasons from the start at 0, so that alerts see the first increase.
     pub fn register_drop_reasons(&self, reasons: &[&'static str]) {
         reasons.iter().for_each(|reason| add(&self.dropped, reason, 0));
     }
 
-    /// Says how many series a source holds.
+    /// Sets how many series a source holds.
     pub fn set_series(&self, series: u64) {
         self.series.store(series, Relaxed);
         self.has_series.store(true, Relaxed);
@@ -160,14 +159,14 @@ impl Counters {
         add(&self.errors, kind, 1);
     }
 
-    /// Counts several errors of a kind.
+    /// Counts `errors` errors of a kind.
     pub fn errors(&self, kind: &'static str, errors: u64) {
         if errors > 0 {
             add(&self.errors, kind, errors);
         }
     }
 
-    /// Counts events that went through changed (`truncated`, `invalid_utf8`).
+    /// Counts events that passed with a change (`truncated`, `invalid_utf8`).
     pub fn noted(&self, what: &'static str, events: u64) {
         if events > 0 {
             add(&self.noted, what, events);

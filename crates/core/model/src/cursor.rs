@@ -1,35 +1,36 @@
-//! Where an origin is read from: one cursor, unless its sinks stand at different places.
+//! Read positions in an origin: one cursor, unless its sinks are at different positions.
 //!
-//! After a restart each sink resumes from its own checkpoint; a sink that stalls is *detached*,
-//! keeping a cursor where it stopped while the others run on; an abandoned range is read again.
-//! All three are cursors over the same origin, and two of them that meet become one.
+//! After a restart each sink resumes from its own checkpoint. A blocked sink is *detached*: it
+//! keeps a cursor where it stopped while the others continue. An abandoned range is read again. All
+//! three are cursors over the same origin, and cursors that meet merge.
 
 use crate::ledger::Reread;
 use crate::sinkset::SinkSet;
 
-/// A reading position for some sinks.
+/// A read position for some sinks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cursor {
     /// Offset of the next byte to read; always the start of a line.
     pub position: u64,
-    /// Where it began.
+    /// Offset at which it began.
     pub begin: u64,
-    /// Where this cursor ends: set for an abandoned range.
+    /// Offset at which it ends; set for an abandoned range.
     pub until: Option<u64>,
-    /// The sinks it reads for.
+    /// Sinks that it reads for.
     pub sinks: SinkSet,
     /// How often the range was abandoned before.
     pub attempt: u8,
 }
 
-/// What to read next.
+/// The next read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
     /// Index of the cursor, for [`Cursors::advance`].
     pub index: usize,
     /// The cursor itself.
     pub cursor: Cursor,
-    /// Read no further than this: the end of the range, or the next cursor, to meet it exactly.
+    /// Read no further than this offset: the end of the range, or the next cursor, to meet it
+    /// exactly.
     pub limit: Option<u64>,
 }
 
@@ -41,7 +42,7 @@ pub struct Cursors {
 }
 
 impl Cursors {
-    /// One cursor per distinct checkpoint.
+    /// Creates one cursor per distinct checkpoint.
     pub fn resume(checkpoints: impl IntoIterator<Item = (usize, u64)>) -> Cursors {
         let mut cursors = Cursors::default();
         for (sink, position) in checkpoints {
@@ -52,7 +53,7 @@ impl Cursors {
         cursors
     }
 
-    /// Goes on for the sinks in `kept` alone, and for those that come, each from its position.
+    /// Keeps only the sinks in `kept`, and adds those in `come`, each at its position.
     pub fn set_sinks(&mut self, kept: SinkSet, come: impl IntoIterator<Item = (usize, u64)>) {
         self.list.iter_mut().for_each(|cursor| cursor.sinks = cursor.sinks & kept);
         self.list.retain(|cursor| !cursor.sinks.is_empty());
@@ -60,17 +61,17 @@ impl Cursors {
         self.join();
     }
 
-    /// The furthest position any sink has read to.
+    /// Returns the furthest position that any sink has read to.
     pub fn head(&self) -> u64 {
         self.list.iter().map(|c| c.position).max().unwrap_or(0)
     }
 
-    /// The cursors, lowest position first.
+    /// Returns the cursors, lowest position first.
     pub fn list(&self) -> &[Cursor] {
         &self.list
     }
 
-    /// Adds a cursor over a range that was abandoned.
+    /// Adds a cursor over an abandoned range.
     pub fn reread(&mut self, again: &Reread) {
         let (begin, until) = (again.begin, Some(again.end));
         let sinks = SinkSet::one(again.sink);
@@ -97,7 +98,7 @@ impl Cursors {
         })
     }
 
-    /// Whether some cursor stands elsewhere than at `end`.
+    /// Whether some cursor is not at `end`.
     pub fn is_behind(&self, end: u64) -> bool {
         self.list.iter().any(|c| c.position != end)
     }
@@ -123,13 +124,13 @@ impl Cursors {
         self.list.iter().filter(ahead).map(|c| c.position).min()
     }
 
-    /// Moves cursor `index` to `position`; cursors that meet become one, a finished range goes.
+    /// Moves cursor `index` to `position`. Cursors that meet merge; a finished range is removed.
     pub fn advance(&mut self, index: usize, position: u64) {
         self.list[index].position = position;
         self.join();
     }
 
-    /// Every sink that is read for.
+    /// Returns all sinks of all cursors.
     pub fn sinks(&self) -> SinkSet {
         self.list.iter().fold(SinkSet::EMPTY, |all, c| all | c.sinks)
     }
@@ -191,7 +192,7 @@ mod tests {
         let choice = cursors.choose(set(&[0]), set(&[1]), None).unwrap();
         assert_eq!(choice.cursor.sinks, set(&[0]));
         cursors.advance(choice.index, 100);
-        // The stalled sink is back: it catches up from where it stopped.
+        // The blocked sink is back: it catches up from where it stopped.
         let back = cursors.choose(set(&[1]), SinkSet::EMPTY, None).unwrap();
         assert_eq!(
             (back.cursor.position, back.limit, back.cursor.sinks),

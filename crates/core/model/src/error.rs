@@ -1,4 +1,4 @@
-//! Errors, typed by what the caller must do about them.
+//! Errors, typed by how the caller must react.
 
 use std::time::Duration;
 
@@ -7,44 +7,44 @@ use std::time::Duration;
 #[error("{0}")]
 pub struct BuildError(pub String);
 
-/// A component failed in a way that concerns itself, not one event.
+/// A component failed as a whole, not on one event.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct ComponentError {
     /// Short name for the `error_type` label.
     pub kind: &'static str,
-    /// What happened, for a person.
+    /// What happened, for people.
     pub message: String,
 }
 
 impl ComponentError {
-    /// An error of `kind`.
+    /// Creates an error of `kind`.
     pub fn new(kind: &'static str, message: impl Into<String>) -> Self {
         ComponentError { kind, message: message.into() }
     }
 }
 
-/// A delivery that failed, and whether trying again can help.
+/// A failed delivery, and whether a retry can help.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct DeliverError {
     /// Short name for the `error_type` label.
     pub kind: &'static str,
-    /// What happened, for a person.
+    /// What happened, for people.
     pub message: String,
-    /// True if the same payload may be accepted later; false if it never will be.
+    /// Whether the same payload may be accepted later.
     pub retry: bool,
-    /// What the endpoint asked us to wait, if it did.
+    /// How long the endpoint asked us to wait, if it did.
     pub retry_after: Option<Duration>,
 }
 
 impl DeliverError {
-    /// A passing failure.
+    /// Creates a transient error.
     pub fn retry(kind: &'static str, message: impl Into<String>) -> Self {
         DeliverError { kind, message: message.into(), retry: true, retry_after: None }
     }
 
-    /// A payload that is refused for good.
+    /// Creates the error of a payload that is rejected permanently.
     pub fn reject(kind: &'static str, message: impl Into<String>) -> Self {
         DeliverError { kind, message: message.into(), retry: false, retry_after: None }
     }

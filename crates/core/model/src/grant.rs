@@ -1,13 +1,13 @@
-//! The memory grant: the one allowance all data in flight is taken from.
+//! The memory grant: the allowance for all data in flight.
 //!
 //! A source takes the bytes of a block and the declared expansion of its chain *before* it reads;
-//! where there is no room it does not read, and that is the whole of backpressure. The bytes come
-//! back when the last reference to them drops.
+//! without capacity it does not read. That is all there is to backpressure. Bytes return when the
+//! last reference to them drops.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// The allowance, shared by all sources of an engine.
+/// The memory allowance, shared by all sources of an engine.
 pub struct Grant {
     bytes_max: u64,
     used: AtomicU64,
@@ -16,28 +16,28 @@ pub struct Grant {
 }
 
 impl Grant {
-    /// An allowance of `bytes_max` bytes.
+    /// Creates an allowance of `bytes_max` bytes.
     pub fn new(bytes_max: u64) -> Arc<Grant> {
         let (used, wanted, on_available) =
             (AtomicU64::new(0), AtomicBool::new(false), OnceLock::new());
         Arc::new(Grant { bytes_max, used, wanted, on_available })
     }
 
-    /// Calls `f` whenever bytes come back after a [`Grant::try_take`] was refused. Set once.
+    /// Calls `f` when bytes return after [`Grant::try_take`] was refused. Set once.
     pub fn on_available(&self, f: impl Fn() + Send + Sync + 'static) {
         let _ = self.on_available.set(Box::new(f));
     }
 
-    /// Takes `bytes`, or nothing and asks to be called by [`Grant::on_available`].
+    /// Takes `bytes`; if refused, [`Grant::on_available`] is called when bytes return.
     ///
-    /// A taker may exceed the whole allowance when nothing else is out: otherwise one block larger
-    /// than the allowance would wait for ever.
+    /// A request larger than the whole allowance succeeds when nothing else is taken; otherwise it
+    /// would wait forever.
     pub fn try_take(self: &Arc<Self>, bytes: u64) -> Option<Permit> {
         if self.reserve(bytes) {
             return Some(Permit { grant: self.clone(), bytes });
         }
         self.wanted.store(true, Ordering::SeqCst);
-        // Bytes that came back between the two looks would not have seen the flag.
+        // Bytes that returned between the two checks have not seen the flag.
         self.reserve(bytes).then(|| Permit { grant: self.clone(), bytes })
     }
 
@@ -47,12 +47,12 @@ impl Grant {
         self.used.fetch_update(Ordering::SeqCst, Ordering::SeqCst, fits).is_ok()
     }
 
-    /// Bytes taken now.
+    /// Returns the bytes taken now.
     pub fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// The whole allowance in bytes.
+    /// Returns the whole allowance in bytes.
     pub fn bytes_max(&self) -> u64 {
         self.bytes_max
     }
@@ -67,20 +67,20 @@ impl Grant {
     }
 }
 
-/// Bytes taken from a [`Grant`]; dropping it gives them back.
+/// Bytes taken from a [`Grant`]; dropping it returns them.
 pub struct Permit {
     grant: Arc<Grant>,
     bytes: u64,
 }
 
 impl Permit {
-    /// Bytes held.
+    /// Returns the bytes held.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Makes the permit hold exactly `bytes`. Growing is never refused: the declaration was too
-    /// small, the memory is already in use, and the next reader waits until the debt is repaid.
+    /// Resizes the permit to exactly `bytes`. Growing never fails: the memory is already in use,
+    /// the declaration was too small, and the next read waits until the debt is repaid.
     pub fn resize(&mut self, bytes: u64) {
         if bytes >= self.bytes {
             self.grant.used.fetch_add(bytes - self.bytes, Ordering::SeqCst);
@@ -90,7 +90,7 @@ impl Permit {
         self.bytes = bytes;
     }
 
-    /// Cuts `bytes` off into a permit of their own, in debt if this one holds fewer.
+    /// Splits `bytes` off into a permit of their own. This permit goes into debt if it holds fewer.
     pub fn split(&mut self, bytes: u64) -> Permit {
         if bytes > self.bytes {
             self.resize(bytes);

@@ -1,4 +1,4 @@
-//! The agent's own metrics, for sources that give them out.
+//! The agent's own metrics, for the sources that emit them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,32 +6,32 @@ use std::sync::Arc;
 /// One of the agent's own metrics.
 #[derive(Clone, Copy, Debug)]
 pub struct InternalMetric<'a> {
-    /// Its name, as at `/metrics`.
+    /// Name, as at `/metrics`.
     pub name: &'a str,
-    /// Its labels, in no order.
+    /// Labels, in any order.
     pub labels: &'a [(&'a str, &'a str)],
-    /// Whether it counts since the start of the agent; else it is a state.
+    /// Whether it is a counter since the start of the agent; otherwise it is a gauge.
     pub is_counter: bool,
-    /// What it is now.
+    /// Current value.
     pub value: f64,
 }
 
-/// Calls back with one metric after the other.
+/// Calls its argument with one metric after the other.
 type Tell = dyn Fn(&mut dyn FnMut(&InternalMetric<'_>)) + Send + Sync;
 
-/// Where the agent's own metrics can be had; by default there are none.
+/// Provider of the agent's own metrics; empty by default.
 #[derive(Clone)]
 pub struct InternalMetrics(Arc<Tell>);
 
 impl InternalMetrics {
-    /// Metrics of which `tell` tells.
+    /// Creates a provider from a function that passes each metric to its argument.
     pub fn new(
         tell: impl Fn(&mut dyn FnMut(&InternalMetric<'_>)) + Send + Sync + 'static,
     ) -> InternalMetrics {
         InternalMetrics(Arc::new(tell))
     }
 
-    /// Calls `each` with every metric as it is now.
+    /// Calls `each` with every metric and its current value.
     pub fn each(&self, mut each: impl FnMut(&InternalMetric<'_>)) {
         (self.0)(&mut each);
     }

@@ -2,22 +2,22 @@
 
 use std::fmt;
 
-/// What a component does in the topology.
+/// The role of a component in the topology.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
-    /// Takes data in.
+    /// Reads data.
     Source,
-    /// Changes data.
+    /// Transforms data.
     Transform,
-    /// Lets data out.
+    /// Writes data.
     Sink,
 }
 
 impl Kind {
-    /// Every kind, in the order data flows.
+    /// Every kind, in data-flow order.
     pub const ALL: [Kind; 3] = [Kind::Source, Kind::Transform, Kind::Sink];
 
-    /// The word used in metrics and messages: `source`, `transform`, `sink`.
+    /// Returns the name in metrics and messages: `source`, `transform`, `sink`.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Source => "source",
@@ -26,7 +26,7 @@ impl Kind {
         }
     }
 
-    /// The top-level configuration key that holds components of this kind.
+    /// Returns the top-level configuration key for components of this kind.
     pub fn section(self) -> &'static str {
         match self {
             Kind::Source => "sources",

@@ -1,8 +1,8 @@
-//! A source's ledger: which byte ranges are out, and up to where each sink has settled everything.
+//! A source's ledger: which byte ranges are in flight, and how far each sink has settled.
 //!
-//! One ledger per source holds, for each (origin, sink), the ranges that were issued and are not
-//! settled yet, in order of their offset, and the *checkpoint*: the offset before which everything
-//! is settled. It never moves past a gap.
+//! For each (origin, sink) it holds the issued ranges that are not settled, in offset order, and
+//! the *checkpoint*: the offset before which everything is settled. A checkpoint never moves past a
+//! gap.
 
 mod sinks;
 
@@ -14,7 +14,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// Ledger of one source.
+/// The ledger of one source.
 pub struct Ledger {
     state: Mutex<State>,
     on_reread: OnceLock<Box<dyn Fn() + Send + Sync>>,
@@ -25,12 +25,12 @@ struct State {
     origins: HashMap<u64, Accounts>,
     rereads: Vec<Reread>,
     moved: HashSet<u64>,
-    /// Checkpoints that have moved, of origins that are no longer open.
+    /// Moved checkpoints of origins that are closed.
     retired: Vec<(u64, Vec<(usize, u64)>)>,
     stopped: bool,
-    /// Goes up whenever the sinks change.
+    /// Incremented whenever the sinks change.
     epoch: u32,
-    /// What was counted of origins that are no longer open.
+    /// Totals of closed origins.
     closed: OriginTotals,
 }
 
@@ -45,7 +45,7 @@ impl State {
 /// One origin.
 struct Accounts {
     origin: Arc<Origin>,
-    /// Furthest offset that is known to exist.
+    /// Furthest offset known to exist.
     end: u64,
     sinks: Vec<Account>,
 }
@@ -64,11 +64,11 @@ impl Accounts {
     }
 }
 
-/// What one sink owes for one origin.
+/// What one sink owes of one origin.
 struct Account {
     sink: usize,
     checkpoint: u64,
-    /// What was issued in an earlier epoch was for another sink.
+    /// Ranges issued in an earlier epoch belonged to another sink.
     epoch: u32,
     out: VecDeque<Entry>,
 }
@@ -87,64 +87,64 @@ enum RangeState {
     Abandoned,
 }
 
-/// A range that was abandoned and must be read again, for one sink, under the same ids.
+/// An abandoned range to read again for one sink, under the same ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reread {
     /// The origin's id.
     pub origin: u64,
     /// First byte of the range.
     pub begin: u64,
-    /// Offset after the last byte of the range.
+    /// End of the range, exclusive.
     pub end: u64,
-    /// The sink that lacks it.
+    /// The sink that is missing the range.
     pub sink: usize,
-    /// How often the range was abandoned. From 2 on it must travel alone, so that it answers for
-    /// itself; abandoned again, it is halved until the one line is found.
+    /// How often the range was abandoned. From 2 on it travels alone, so that no other range shares
+    /// its fate; abandoned again, it is halved until the one line is found.
     pub attempt: u8,
 }
 
-/// An open origin and what is settled of it.
+/// An open origin and its progress.
 #[derive(Clone, Debug)]
 pub struct OriginProgress {
     /// The origin.
     pub origin: Arc<Origin>,
-    /// Furthest offset that is known to exist.
+    /// Furthest offset known to exist.
     pub end: u64,
-    /// The checkpoint of each sink.
+    /// Checkpoint of each sink.
     pub checkpoints: Vec<(usize, u64)>,
 }
 
-/// What the sinks of an origin have not settled.
+/// What the sinks of an origin have not settled yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owed {
-    /// Offset before which every sink has settled everything: the lowest checkpoint.
+    /// Lowest checkpoint: the offset before which every sink has settled everything.
     pub settled: u64,
     /// When the oldest unsettled range was issued, in engine time; `None` if nothing is in flight.
     pub oldest: Option<Duration>,
-    /// Bytes of ranges that were issued and the slowest sink has not settled.
+    /// Bytes issued and not settled by the slowest sink.
     pub in_flight: u64,
-    /// Whether a checkpoint has moved since the last commit took the checkpoints.
+    /// Whether a checkpoint has moved since the last commit.
     pub moved: bool,
 }
 
-/// Where a sink stands, over all origins of a source.
+/// Progress of a sink over all origins of a source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Bytes (or records) between the checkpoints and the known ends, read or not.
     pub lag: u64,
-    /// Those of them that were issued and are not settled.
+    /// Bytes issued and not settled.
     pub unsettled: u64,
     /// When the oldest unsettled range was issued, in engine time; `None` if all is settled.
     pub oldest: Option<Duration>,
 }
 
 impl Ledger {
-    /// An empty ledger.
+    /// Creates an empty ledger.
     pub fn new() -> Arc<Ledger> {
         Arc::new(Ledger { state: Mutex::default(), on_reread: OnceLock::new() })
     }
 
-    /// Calls `f` when a range was abandoned, so that the source looks at [`Ledger::take_rereads`].
+    /// Calls `f` when a range is abandoned, so that the source checks [`Ledger::take_rereads`].
     pub fn on_reread(&self, f: impl Fn() + Send + Sync + 'static) {
         let _ = self.on_reread.set(Box::new(f));
     }
@@ -153,7 +153,7 @@ impl Ledger {
         self.state.lock()
     }
 
-    /// Makes an origin known with the checkpoints it resumes from.
+    /// Opens an origin with the checkpoints it resumes from.
     pub fn open(&self, origin: &Arc<Origin>, checkpoints: impl IntoIterator<Item = (usize, u64)>) {
         let mut state = self.lock();
         let epoch = state.epoch;
@@ -165,7 +165,7 @@ impl Ledger {
         state.origins.insert(origin.id, Accounts { origin: origin.clone(), end, sinks });
     }
 
-    /// The open origins, in no order, with what is settled of them.
+    /// Returns the open origins with their progress, in any order.
     pub fn origins(&self) -> Vec<OriginProgress> {
         let state = self.lock();
         let progress = |accounts: &Accounts| OriginProgress {
@@ -176,7 +176,7 @@ impl Ledger {
         state.origins.values().map(progress).collect()
     }
 
-    /// What was counted of all origins since the start, closed ones included.
+    /// Returns the totals of all origins since the start, closed ones included.
     pub fn totals(&self) -> OriginTotals {
         let state = self.lock();
         let mut totals = state.closed;
@@ -189,15 +189,15 @@ impl Ledger {
         self.lock().origins.values().for_each(|accounts| accounts.origin.state.sample(interval));
     }
 
-    /// Notes that the origin reaches up to `end`, so that what is not read yet counts as lag.
+    /// Notes that the origin extends to `end`, so that unread data counts as lag.
     pub fn note_end(&self, origin: u64, end: u64) {
         if let Some(accounts) = self.lock().origins.get_mut(&origin) {
             accounts.end = accounts.end.max(end);
         }
     }
 
-    /// Forgets an origin if nothing of it is out, and says whether it did. What the origin's state
-    /// has counted is moved to the totals: its counts begin at zero again.
+    /// Closes an origin if nothing of it is in flight; returns whether it did. Its totals move to
+    /// the source's, and the origin counts from zero again.
     pub fn close(&self, origin: u64) -> bool {
         let mut state = self.lock();
         let idle = state.origins.get(&origin).is_none_or(Accounts::is_idle);
@@ -207,8 +207,7 @@ impl Ledger {
         idle
     }
 
-    /// The same of an origin that may come back: a checkpoint that has moved is handed out all the
-    /// same.
+    /// Closes an origin that may be reopened: a moved checkpoint is still committed.
     pub fn retire(&self, origin: u64) -> bool {
         let mut state = self.lock();
         let moved = state.moved.contains(&origin).then(|| state.origins.get(&origin)).flatten();
@@ -218,10 +217,10 @@ impl Ledger {
         self.close(origin)
     }
 
-    /// Notes that `range` of `origin` goes out to `sinks`, and returns its acknowledgement.
+    /// Records that `range` of `origin` is sent to `sinks`, and returns its acknowledgement.
     ///
-    /// Ranges of one origin and sink do not overlap, except that a range issued again takes the
-    /// place of the abandoned one. The origin must be open.
+    /// Ranges of one origin and sink do not overlap, except that a reread replaces the abandoned
+    /// range. The origin must be open.
     pub fn issue(
         self: &Arc<Self>,
         origin: u64,
@@ -240,7 +239,7 @@ impl Ledger {
         Ack::new(self.clone(), (origin, state.epoch), range, attempt, sinks)
     }
 
-    /// Ends the debt of a range that was issued in `epoch`.
+    /// Settles a range that was issued in `epoch`.
     pub(crate) fn settle(
         &self,
         (origin, epoch): (u64, u32),
@@ -271,32 +270,32 @@ impl Ledger {
         }
     }
 
-    /// The ranges to read again, handed out once.
+    /// Takes the ranges to read again; each is returned once.
     pub fn take_rereads(&self) -> Vec<Reread> {
         std::mem::take(&mut self.lock().rereads)
     }
 
-    /// From here on what is abandoned stays unsettled: the next start reads it again.
+    /// Stops rereads: from now on abandoned ranges stay unsettled, and the next start reads them.
     pub fn stop(&self) {
         self.lock().stopped = true;
     }
 
-    /// The checkpoints that moved since the last call, as (origin, [(sink, checkpoint)]).
+    /// Takes the checkpoints that moved since the last call, as (origin, [(sink, checkpoint)]).
     pub fn take_moved(&self) -> Vec<(u64, Vec<(usize, u64)>)> {
         let mut state = self.lock();
         let moved = std::mem::take(&mut state.moved);
         let of = |id| state.origins.get(&id).map(|accounts| (id, accounts.checkpoints()));
         let moved: Vec<_> = moved.into_iter().filter_map(of).collect();
-        // The older first: an origin may have been opened again.
+        // Closed origins first: one of them may have been reopened.
         state.retired.drain(..).chain(moved).collect()
     }
 
-    /// The offset before which `sink` has settled everything of `origin`.
+    /// Returns the offset before which `sink` has settled everything of `origin`.
     pub fn checkpoint(&self, origin: u64, sink: usize) -> Option<u64> {
         self.lock().origins.get(&origin)?.of(sink).map(|a| a.checkpoint)
     }
 
-    /// What the sinks of an open origin have not settled; `None` if the origin is not open.
+    /// Returns what the sinks of an open origin have not settled; `None` if the origin is not open.
     pub fn owed(&self, origin: u64) -> Option<Owed> {
         let state = self.lock();
         let accounts = state.origins.get(&origin)?;
@@ -321,7 +320,7 @@ impl Ledger {
         })
     }
 
-    /// What is out for `sink`.
+    /// Returns the progress of `sink`.
     pub fn progress(&self, sink: usize) -> Progress {
         let state = self.lock();
         let mut progress = Progress::default();
@@ -336,7 +335,7 @@ impl Ledger {
         progress
     }
 
-    /// Whether anything is out or waits to be read again.
+    /// Whether nothing is in flight and no reread is due.
     pub fn is_idle(&self) -> bool {
         let state = self.lock();
         state.rereads.is_empty() && state.origins.values().all(Accounts::is_idle)
@@ -365,7 +364,7 @@ impl Account {
         }
     }
 
-    /// Moves the checkpoint over what is settled at the front; whether it moved.
+    /// Moves the checkpoint over the settled ranges at the front; returns whether it moved.
     fn advance(&mut self) -> bool {
         let before = self.checkpoint;
         while self.out.front().is_some_and(|e| e.state == RangeState::Settled) {
@@ -434,7 +433,7 @@ mod tests {
         assert_eq!(ledger.checkpoint(ORIGIN, 0), Some(0));
         let again = Reread { origin: ORIGIN, begin: 0, end: 10, sink: 0, attempt: 1 };
         assert_eq!(ledger.take_rereads(), vec![again]);
-        // Read again in two halves: the checkpoint waits for both.
+        // Reread in two halves: the checkpoint waits for both.
         ledger.issue(ORIGIN, (0, 5), SinkSet::one(0), 1, T).finish();
         assert_eq!(ledger.checkpoint(ORIGIN, 0), Some(5));
         ledger.issue(ORIGIN, (5, 10), SinkSet::one(0), 1, T).finish();

@@ -33,7 +33,7 @@ mod time;
 mod transform;
 mod units;
 
-/// A set of rows as a bitmap.
+/// A set of rows, as a bitmap.
 pub use arrow_buffer::BooleanBuffer as Selection;
 
 pub use ack::{Ack, Hold, Outcome};

@@ -6,26 +6,26 @@ use std::time::Duration;
 /// times over, small enough that the block and what is encoded from it stay in a core's L2 cache.
 pub const BLOCK_BYTES: usize = 256 * 1024;
 
-/// Rows of one batch at most: bounds the 12 bytes a row costs beside its text.
+/// Most rows of a batch: bounds the 12 bytes that a row costs in addition to its text.
 pub const BATCH_ROWS_MAX: usize = 16 * 1024;
 
-/// Bytes a row costs in a batch beside its text: a cell (8) and a line start (4).
+/// Bytes that a row costs in a batch in addition to its text: a cell (8) and a line start (4).
 pub const ROW_BYTES: usize = 12;
 
-/// Free blocks kept for reuse; more are given back to the system.
+/// Free blocks kept for reuse; more are returned to the system.
 pub const FREE_BLOCKS_MAX: usize = 8;
 
-/// Sinks of one agent: a [`crate::SinkSet`] is a 64-bit word.
+/// Most sinks of an agent: a [`crate::SinkSet`] is a 64-bit word.
 pub const SINKS_MAX: usize = 64;
 
-/// Smallest `limits.memory` the agent starts with, in bytes.
+/// Smallest accepted `limits.memory`, in bytes.
 pub const MEMORY_BYTES_MIN: u64 = 32 * 1024 * 1024;
 
-/// A block smaller than this fraction of itself in use is copied before it outlives the worker
-/// (one over this number: a quarter).
+/// A block is copied before it outlives the worker if less than one over this number of it is in
+/// use: a quarter.
 pub const COMPACT_BELOW: usize = 4;
 
-// Rows start at 32-bit positions of their block.
+// Rows start at 32-bit positions in their block.
 const _: () = assert!(BLOCK_BYTES <= u32::MAX as usize);
 
 /// First pause after a failed delivery; it doubles with each further failure. An endpoint that

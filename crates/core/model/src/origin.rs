@@ -1,63 +1,63 @@
-//! Where events come from, and what an origin says of itself while it is read.
+//! Origins: where events come from, and the state of reading them.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Stands for a time that is not known.
+/// The value of an unknown time.
 pub const TIME_UNKNOWN: i64 = i64::MIN;
 
-/// How far an event's time may lie before the newest of its origin without being out of order, in
-/// nanoseconds: threads of one program write their lines a little late.
+/// How far an event's time may lie before the newest of its origin without counting as out of
+/// order, in nanoseconds: threads of one program log slightly late.
 const DISORDER_NS: i64 = 1_000_000_000;
 
-/// Ranges whose times are remembered one by one: workers finish neighbours in any order, but no
+/// Most ranges whose times are remembered separately: workers finish neighbors in any order, but no
 /// worker is this many batches behind.
 const RANGES_MAX: usize = 64;
 
-/// How fast the rate of reading forgets, in seconds.
+/// Time constant of the read rate, in seconds.
 const RATE_SECONDS: f64 = 5.0;
 
 /// Where events come from: a file, a partition, a peer.
 #[derive(Debug, Default)]
 pub struct Origin {
-    /// Random 64-bit name, stable over renames and restarts (`file_id` of a file).
+    /// Random 64-bit id, stable across renames and restarts (`file_id` of a file).
     pub id: u64,
-    /// What a person calls it: the path of a file. Empty where there is nothing to say.
+    /// Name for people, such as the path of a file. Empty if there is none.
     pub name: String,
-    /// Constant fields of its events, beside those of the source.
+    /// Constant fields of its events, in addition to those of the source.
     pub attributes: BTreeMap<String, String>,
-    /// How it stands now.
+    /// Current state.
     pub state: OriginState,
 }
 
 impl Origin {
-    /// An origin without attributes, of which nothing was read yet.
+    /// Creates an origin without attributes, of which nothing has been read.
     pub fn new(id: u64, name: impl Into<String>) -> Origin {
         Origin { id, name: name.into(), ..Origin::default() }
     }
 
-    /// The same with these attributes.
+    /// Sets the attributes.
     pub fn with_attributes(self, attributes: BTreeMap<String, String>) -> Origin {
         Origin { attributes, ..self }
     }
 }
 
-/// Whether more can come of an origin.
+/// Whether more data can come from an origin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum OriginStatus {
-    /// It is read, or looked at for more.
+    /// Being read, or polled for more.
     #[default]
     Active = 0,
-    /// It is known, but cannot be read yet.
+    /// Known, but cannot be read yet.
     Waiting = 1,
-    /// It was read to its end, and no more will come.
+    /// Read to its end; nothing more will come.
     Finished = 2,
-    /// No path leads to it any more; it is read to its end.
+    /// No path leads to it any more; read to its end.
     Gone = 3,
-    /// It was deleted; it is read to its end.
+    /// Deleted; read to its end.
     Deleted = 4,
 }
 
@@ -70,7 +70,7 @@ impl OriginStatus {
         OriginStatus::Deleted,
     ];
 
-    /// As it is written: `active`.
+    /// Returns the name in APIs, such as `active`.
     pub fn name(self) -> &'static str {
         match self {
             OriginStatus::Active => "active",
@@ -82,23 +82,23 @@ impl OriginStatus {
     }
 }
 
-/// How a file is held that was deleted, or may soon be, before it is delivered.
+/// How a file that is deleted, or may soon be, is held until it is delivered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum HeldBy {
-    /// It need not be held.
+    /// Not held.
     #[default]
     Nothing = 0,
-    /// The open descriptor alone: it ends with the process.
+    /// By its open descriptor alone; lost with the process.
     Descriptor = 1,
-    /// A hard link or a copy on disk, which the next start reads.
+    /// By a hard link or a copy on disk, which the next start reads.
     Disk = 2,
 }
 
 impl HeldBy {
     const ALL: [HeldBy; 3] = [HeldBy::Nothing, HeldBy::Descriptor, HeldBy::Disk];
 
-    /// As it is written: `disk`; `None` for what is not held.
+    /// Returns the name in APIs, such as `disk`; `None` if it is not held.
     pub fn name(self) -> Option<&'static str> {
         match self {
             HeldBy::Nothing => None,
@@ -108,23 +108,23 @@ impl HeldBy {
     }
 }
 
-/// How an origin stands. The source and the transforms write, whoever shows it reads; no field
-/// waits for another, so two of them may be of different moments.
+/// The state of an origin. The source and transforms write it, the API reads it. Fields are updated
+/// independently, so two of them may belong to different moments.
 #[derive(Debug)]
 pub struct OriginState {
     /// Offset up to which the furthest cursor has read, in bytes.
     pub position: AtomicU64,
-    /// Furthest byte that is known to exist.
+    /// Furthest byte known to exist.
     pub size: AtomicU64,
-    /// Bytes read in all, those read again included.
+    /// Bytes read, rereads included.
     pub bytes: AtomicU64,
-    /// Rows that do not fit their slice: what the options look for in them is not there.
+    /// Events that start with a line which cannot start one, by the multi-line rules.
     pub misfits: AtomicU64,
-    /// How often it got another name.
+    /// How often it was renamed.
     pub rotations: AtomicU64,
-    /// How often it was cut short.
+    /// How often it was truncated.
     pub truncations: AtomicU64,
-    /// Lines over the limit.
+    /// Lines over `max_line`.
     pub long_lines: AtomicU64,
     status: AtomicU8,
     held_by: AtomicU8,
@@ -159,57 +159,57 @@ impl Default for OriginState {
 }
 
 impl OriginState {
-    /// Where it is found now; empty while that is its name.
+    /// Returns its current path; empty if that is still its name.
     pub fn path(&self) -> String {
         self.path.lock().clone()
     }
 
-    /// Notes where it is found now.
+    /// Sets its current path.
     pub fn set_path(&self, path: impl Into<String>) {
         *self.path.lock() = path.into();
     }
 
-    /// Whether more can come.
+    /// Returns whether more can come.
     pub fn status(&self) -> OriginStatus {
         OriginStatus::ALL[usize::from(self.status.load(Relaxed))]
     }
 
-    /// Notes whether more can come.
+    /// Sets whether more can come.
     pub fn set_status(&self, status: OriginStatus) {
         self.status.store(status as u8, Relaxed);
     }
 
-    /// How it is held.
+    /// Returns how it is held.
     pub fn held_by(&self) -> HeldBy {
         HeldBy::ALL[usize::from(self.held_by.load(Relaxed))]
     }
 
-    /// Notes how it is held.
+    /// Sets how it is held.
     pub fn set_held_by(&self, held_by: HeldBy) {
         self.held_by.store(held_by as u8, Relaxed);
     }
 
-    /// Notes that `bytes` were read, up to `position` by the furthest cursor.
+    /// Records a read of `bytes`, up to `position` of the furthest cursor.
     pub fn read(&self, bytes: u64, position: u64) {
         self.bytes.fetch_add(bytes, Relaxed);
         self.position.fetch_max(position, Relaxed);
         self.size.fetch_max(position, Relaxed);
     }
 
-    /// The newest time its lines name, in nanoseconds since 1970; [`TIME_UNKNOWN`] if none did.
+    /// Returns the newest time in its lines, in nanoseconds since 1970; [`TIME_UNKNOWN`] if none
+    /// has one.
     pub fn newest(&self) -> i64 {
         self.newest.load(Relaxed)
     }
 
-    /// Events whose time is more than a second before the newest seen before them.
+    /// Returns the number of events more than a second older than the newest before them.
     pub fn disorder(&self) -> u64 {
         self.disorder.load(Relaxed)
     }
 
-    /// Notes the times of the rows of `range`, a range of offsets, in nanoseconds since 1970 and in
-    /// the order of the rows; [`TIME_UNKNOWN`] is passed over. Ranges may come in any order. Of one
-    /// that comes again, as from a second transform, the newest time counts and its disorder does
-    /// not.
+    /// Records the times of the rows of `range`, a range of offsets, in nanoseconds since 1970 and
+    /// in row order; [`TIME_UNKNOWN`] is skipped. Ranges may arrive in any order. For a range that
+    /// arrives again, as from a second transform, the newest time counts and its disorder does not.
     pub fn record_times(&self, range: (u64, u64), times: &[i64]) {
         let mut seen = self.times.lock();
         let Some(mut newest) = seen.newest_before(range) else {
@@ -226,7 +226,7 @@ impl OriginState {
         self.disorder.fetch_add(late, Relaxed);
     }
 
-    /// Bytes read per second, over the last seconds.
+    /// Returns the bytes read per second, as a moving average.
     pub fn rate(&self) -> f64 {
         f64::from_bits(self.rate.load(Relaxed))
     }
@@ -235,18 +235,18 @@ impl OriginState {
     pub fn sample(&self, interval: Duration) {
         let bytes = self.bytes.load(Relaxed);
         let read = bytes.saturating_sub(self.sampled.swap(bytes, Relaxed)) as f64;
-        // Thousands of quiet files cost next to nothing.
+        // Thousands of idle files must cost next to nothing.
         if read == 0.0 && self.rate() == 0.0 {
             return;
         }
         let seconds = interval.as_secs_f64().max(1e-6);
         let weight = 1.0 - (-seconds / RATE_SECONDS).exp();
         let rate = self.rate() + weight * (read / seconds - self.rate());
-        // Below a byte per second it is over: no file shows a rate of 1e-30.
+        // Below a byte per second the rate is 0: no file shows a rate of 1e-30.
         self.rate.store(if rate < 1.0 { 0.0 } else { rate }.to_bits(), Relaxed);
     }
 
-    /// Takes what it has counted, and leaves zeros.
+    /// Takes the totals and resets them.
     pub fn take_totals(&self) -> OriginTotals {
         OriginTotals {
             disorder: self.disorder.swap(0, Relaxed),
@@ -257,7 +257,7 @@ impl OriginState {
         }
     }
 
-    /// What it has counted.
+    /// Returns the totals.
     pub fn totals(&self) -> OriginTotals {
         OriginTotals {
             disorder: self.disorder(),
@@ -269,20 +269,20 @@ impl OriginState {
     }
 }
 
-/// What was counted of one origin or of several.
+/// Totals of one origin or several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct OriginTotals {
-    /// Events whose time is more than a second before the newest seen before them.
+    /// Events more than a second older than the newest before them.
     #[serde(rename = "disorder_events")]
     pub disorder: u64,
-    /// Rows that do not fit their slice.
+    /// Events that start with a line which cannot start one.
     #[serde(rename = "slice_errors")]
     pub misfits: u64,
-    /// Changes of name.
+    /// Renames.
     pub rotations: u64,
-    /// Cuts.
+    /// Truncations.
     pub truncations: u64,
-    /// Lines over the limit.
+    /// Lines over `max_line`.
     pub long_lines: u64,
 }
 
@@ -296,20 +296,20 @@ impl std::ops::AddAssign for OriginTotals {
     }
 }
 
-/// The newest time up to the end of each of the last ranges.
+/// The newest time up to the end of each recent range.
 ///
-/// Workers run batches of one origin side by side, so that a later range may come first. Its times
-/// say nothing about the order of an earlier one, which is why a single newest time will not do.
+/// Workers run batches of one origin concurrently, so a later range may arrive first. Its times say
+/// nothing about the order within an earlier one; a single newest time would not do.
 #[derive(Debug, Default)]
 struct Times {
-    /// In order of their offset; the time is that of the range and of all before it.
+    /// By offset; each time covers its range and all before it.
     ranges: Vec<((u64, u64), i64)>,
-    /// Before this offset ranges are no longer told apart.
+    /// Ranges before this offset are no longer distinguished.
     forgotten: u64,
 }
 
 impl Times {
-    /// The newest time before a range; `None` if the range was seen, or may have been.
+    /// Returns the newest time before a range; `None` if the range was seen, or may have been.
     fn newest_before(&self, (begin, _): (u64, u64)) -> Option<i64> {
         let at = self.ranges.partition_point(|(range, _)| range.0 <= begin);
         let Some(((_, end), newest)) = at.checked_sub(1).map(|at| self.ranges[at]) else {
@@ -328,28 +328,27 @@ impl Times {
     }
 }
 
-/// Why a source cannot read something, by path or pattern. The source writes, whoever shows it
-/// reads.
+/// What a source cannot read, and why, by path or pattern. The source writes it, the API reads it.
 #[derive(Debug, Default)]
 pub struct Unreadable(Mutex<BTreeMap<String, String>>);
 
 impl Unreadable {
-    /// Notes the trouble with a path or pattern, in place of what was noted of it.
+    /// Records why a path or pattern is unreadable, replacing an earlier reason.
     pub fn note(&self, what: impl Into<String>, reason: impl Into<String>) {
         self.0.lock().insert(what.into(), reason.into());
     }
 
-    /// The trouble with a path or pattern is over.
+    /// Removes a path or pattern that is readable again.
     pub fn clear(&self, what: &str) {
         self.0.lock().remove(what);
     }
 
-    /// Notes all troubles there are, in place of what was noted.
+    /// Replaces all entries.
     pub fn set(&self, all: BTreeMap<String, String>) {
         *self.0.lock() = all;
     }
 
-    /// All troubles there are.
+    /// Returns all entries.
     pub fn list(&self) -> BTreeMap<String, String> {
         self.0.lock().clone()
     }
@@ -378,7 +377,7 @@ mod tests {
         state.record_times((0, 10), &[10 * S]);
         state.record_times((10, 20), &[20 * S, 5 * S]);
         assert_eq!((state.newest(), state.disorder()), (30 * S, 1));
-        // Again, whole and in part.
+        // Again, in full and in part.
         state.record_times((10, 20), &[20 * S, 5 * S]);
         state.record_times((15, 20), &[5 * S, 31 * S]);
         assert_eq!((state.newest(), state.disorder()), (31 * S, 1));

@@ -1,26 +1,25 @@
-//! What an encoder makes of a batch for one sink, on its way to delivery.
+//! Payloads: what an encoder made of a batch for one sink.
 
 use crate::ack::{Hold, Outcome};
 use bytes::Bytes;
 use std::any::Any;
 
-/// Encoded events of one batch for one lane, with the debt they settle.
+/// Encoded events of one batch for one lane, with the debt that they settle.
 #[derive(Default)]
 pub struct Payload {
-    /// The bytes, in order. Slices of read blocks where nothing had to change.
+    /// The bytes, in order: slices of read blocks where nothing changed.
     pub parts: Vec<Bytes>,
-    /// Events in it.
+    /// Number of events.
     pub events: u64,
     /// Bytes in all parts.
     pub bytes: u64,
-    /// What a sink's encoder tells its own lane about the parts: where each goes, where records
-    /// end.
+    /// Metadata from a sink's encoder to its own lane: where each part goes, where records end.
     pub routing: Option<Box<dyn Any + Send + Sync>>,
     holds: Vec<Hold>,
 }
 
 impl Payload {
-    /// An empty payload for `events` events.
+    /// Creates an empty payload for `events` events.
     pub fn new(events: u64) -> Payload {
         Payload { events, ..Payload::default() }
     }
@@ -36,12 +35,12 @@ impl Payload {
         self.parts.is_empty()
     }
 
-    /// Adds debts that end with this payload.
+    /// Adds debts that this payload settles.
     pub fn owe(&mut self, holds: impl IntoIterator<Item = Hold>) {
         self.holds.extend(holds);
     }
 
-    /// Takes the debts out, to be settled later; the bytes can go.
+    /// Takes the debts out, to be settled later; the bytes may drop.
     pub fn take_holds(&mut self) -> Vec<Hold> {
         std::mem::take(&mut self.holds)
     }

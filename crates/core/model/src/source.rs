@@ -16,81 +16,77 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Takes data in.
+/// Reads data.
 ///
-/// A worker thread polls it, one at a time, and runs the chain on the batch it gets while that is
-/// in cache; meanwhile another worker may poll the next batch. The order of the batches returned
-/// is the order of the source's tickets. A poll must be short: it reads what is there and never
-/// waits for more.
+/// One worker thread at a time polls it and runs the chain on the batch while that is in cache;
+/// meanwhile another worker may poll the next batch. The order of the returned batches is the order
+/// of the source's tickets. A poll must be short: it reads what is there and never waits.
 pub trait Source: Send {
-    /// Produces the next batch, or says when to ask again.
+    /// Returns the next batch, or when to poll again.
     fn poll(&mut self, cx: &mut SourceCx<'_>) -> Polled;
 
-    /// From the next poll on the source reaches these sinks, with their ids: a reload. Those that
-    /// it reached before, under the same index and id, go on; the ledger has forgotten the others.
-    /// A source that can read twice gives each that comes a cursor and an account in the ledger.
-    /// Without one, which is all that other sources can do, it gets what is read from here on.
+    /// Changes the sinks, with their ids, from the next poll on: a reload. Sinks that stay keep
+    /// their index and id; the ledger has forgotten the others. A source that can read twice gives
+    /// each new sink a cursor and an account in the ledger. Other sources do nothing: a new sink
+    /// gets what is read from now on.
     fn set_sinks(&mut self, _: &[(usize, String)]) {}
 
-    /// Nothing more is to be taken in: the agent stops (`for_good`), or a reload takes the source
-    /// out and may put another in its place. A source that holds back some of what it has taken in
-    /// answers `true`; then it is polled until it has ended.
+    /// Stops reading: the agent stops (`for_good`), or a reload removes or replaces the source.
+    /// Returns whether the source still holds data back; then it is polled until it has ended.
     fn close(&mut self, _for_good: bool) -> bool {
         false
     }
 
-    /// Whether it takes things in on its own, polled or not: to hold its polls back would save
-    /// nothing.
+    /// Whether it receives data on its own, polled or not; delaying its polls then saves nothing.
     fn is_live(&self) -> bool {
         false
     }
 
-    /// Whether what it does not read now stays where it is, and can be read later at no loss. Then
-    /// only as much waits for each of its sinks as is delivered soon, so that a quiet origin is not
-    /// behind a flood.
+    /// Whether data that is not read now can be read later without loss. If so, each sink queues
+    /// only what it delivers soon, so that a quiet origin does not wait behind a busy one.
     fn can_wait(&self) -> bool {
         false
     }
 
-    /// Goes on after [`Source::close`]: the reload was refused.
+    /// Continues after [`Source::close`]: the reload was refused.
     fn reopen(&mut self) {}
 
-    /// Makes durable what the sinks have not settled and the next start could not read again,
-    /// before `deadline`. Called when the source is no longer polled, at a stop or because a reload
-    /// takes it out, while sinks still deliver; it may block. A refused reload polls the source
+    /// Makes durable, before `deadline`, what the sinks have not settled and the next start could
+    /// not read again. Called when the source is no longer polled, at a stop or because a reload
+    /// removes it, while sinks still deliver; it may block. A refused reload polls the source
     /// again.
     fn hold(&mut self, _deadline: Instant) {}
 
-    /// Says what is left unsettled, counts what is lost of it, and releases what need not be held
-    /// any more. Called once, after the last commit of checkpoints. `None` if the source cannot
-    /// read twice: what its sinks have not settled is lost.
+    /// Returns what is left unsettled, counts what of it is lost, and releases what need not be
+    /// held any more. Called once, after the last commit of checkpoints. `None` if the source
+    /// cannot read twice: whatever its sinks have not settled is lost.
     fn leave(&mut self) -> Option<Leftover> {
         None
     }
 }
 
-/// What a source leaves unsettled at a stop.
+/// What a source leaves unsettled when it stops.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Leftover {
-    /// On disk, and read at the next start.
+    /// On disk; the next start reads it.
     pub waiting: Remainder,
-    /// Nowhere that the next start could read it.
+    /// Lost: the next start cannot read it.
     pub lost: Remainder,
 }
 
-/// A part of some files.
+/// A number of files, bytes and events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Remainder {
     /// Number of files.
     pub files: u64,
-    /// Bytes of them.
+    /// Bytes in them.
     pub bytes: u64,
-    /// Events in these bytes, as far as they were counted.
+    /// Events in these bytes, where counted.
     pub events: u64,
 }
 
 impl Remainder {
-    /// Adds `bytes` of one more file.
+    /// Adds a file with `bytes` and `events`.
     pub fn add_file(&mut self, bytes: u64, events: u64) {
         *self += Remainder { files: 1, bytes, events };
     }
@@ -111,55 +107,53 @@ impl AddAssign for Leftover {
     }
 }
 
-/// Wakes a source that waits, from any thread.
+/// Wakes a waiting source, from any thread.
 pub type Wake = Arc<dyn Fn() + Send + Sync>;
 
-/// What a source gets when it is opened, before its first poll.
+/// What a source gets when it opens, before its first poll.
 #[derive(Clone)]
 pub struct SourceOpen {
     /// What the events of this source share.
     pub info: Arc<SourceInfo>,
-    /// The sinks it reaches, with their ids.
+    /// Its sinks, with their ids.
     pub sinks: Vec<(usize, String)>,
-    /// What it kept over the restart.
+    /// What it saved before the restart.
     pub store: Arc<dyn OriginStore>,
-    /// Its own folder below `data_dir`, for data that must outlive its file; made when it is
-    /// needed.
+    /// Its own folder below `data_dir`, for data that must outlive its file; created on demand.
     pub held_dir: PathBuf,
     /// Its ledger.
     pub ledger: Arc<Ledger>,
     /// Its counters.
     pub counters: Arc<Counters>,
-    /// Where it says what it cannot read.
+    /// Where it reports what it cannot read.
     pub unreadable: Arc<Unreadable>,
     /// Wakes it.
     pub wake: Wake,
     /// The agent's own metrics.
     pub internal_metrics: InternalMetrics,
-    /// Read what is there, then end.
+    /// Whether to read what is there and then end.
     pub until_eof: bool,
 }
 
-/// What a poll gave.
+/// The result of a poll.
 pub enum Polled {
-    /// A batch, and the permit for what the chain will make of it. Polled again as soon as
-    /// possible.
+    /// A batch, and the permit for what the chain makes of it. Poll again as soon as possible.
     Batch(Box<Batch>, Permit),
-    /// Nothing now; poll again after this long, or earlier when woken.
+    /// No data; poll again after this time, or when woken.
     Wait(Duration),
     /// There is data, but the grant or a sink has no capacity: poll again when it has.
     Backpressure,
-    /// Everything was read and nothing more will come.
+    /// Everything was read, and nothing more will come.
     Ended,
 }
 
-/// What the engine hands to a poll.
+/// What the engine passes to a poll.
 pub struct SourceCx<'a> {
-    /// Both clocks.
+    /// The current time, on both clocks.
     pub now: Now,
     /// What the events of this source share.
     pub info: &'a Arc<SourceInfo>,
-    /// The sinks this source reaches.
+    /// The sinks of this source.
     pub sinks: SinkSet,
     /// The sinks with capacity for more.
     pub ready: SinkSet,
@@ -169,18 +163,18 @@ pub struct SourceCx<'a> {
     pub ledger: &'a Arc<Ledger>,
     /// This source's counters.
     pub counters: &'a Counters,
-    /// Read what is there, then end.
+    /// Whether to read what is there and then end.
     pub until_eof: bool,
     /// The memory allowance.
     pub grant: &'a Arc<Grant>,
-    /// Where blocks come from.
+    /// Source of blocks.
     pub pool: &'a Arc<BlockPool>,
-    /// Bytes the chain may make of one block, as its sinks declared them.
+    /// Most bytes that the chain makes of one block, as declared by its sinks.
     pub expansion: u64,
 }
 
 impl SourceCx<'_> {
-    /// Takes a block of at least `bytes` and the permit for its chain, if the grant has room.
+    /// Takes a block of at least `bytes`, and the permit for its chain, if the grant has capacity.
     pub fn block(&self, bytes: usize) -> Option<(Block, Permit)> {
         let bytes = bytes.max(BLOCK_BYTES);
         let mut permit = self.grant.try_take(bytes as u64 + self.expansion)?;

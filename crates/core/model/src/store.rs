@@ -1,33 +1,33 @@
-//! What a source keeps over a restart.
+//! What a source saves across restarts.
 
 use std::io;
 
-/// One origin as it is kept.
+/// A saved origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OriginRecord {
     /// The origin's id.
     pub id: u64,
-    /// What the source needs to recognise the origin, in the source's own format.
+    /// What the source needs to recognize the origin, in its own format.
     pub descriptor: Vec<u8>,
-    /// Checkpoint of each sink, by sink id; a sink that never settled anything is missing.
+    /// Checkpoint of each sink, by sink id; a sink that never settled anything has none.
     pub checkpoints: Vec<(String, u64)>,
 }
 
-/// The part of the checkpoint store a source sees: its own origins.
+/// A source's view of the checkpoint store: its own origins.
 pub trait OriginStore: Send + Sync {
-    /// Every origin kept for this source, and whether the source ever ran with this store. What
-    /// cannot be read is an error, never an empty answer: a source would take all it knows for new.
+    /// Returns all origins of this source, and whether it ever ran with this store. A failed read
+    /// is an error, never an empty result: the source would treat all known origins as new.
     fn origins(&self) -> io::Result<(Vec<OriginRecord>, bool)>;
 
-    /// Keeps descriptors; durable on return. An origin's id must be kept before its first batch.
+    /// Saves descriptors; durable on return. An origin's id must be saved before its first batch.
     fn keep(&self, origins: &[(u64, Vec<u8>)]) -> io::Result<()>;
 
-    /// Keeps descriptors with the next commit of checkpoints, in the same transaction or before:
-    /// what is noted before a range is issued is kept once that range is settled.
+    /// Saves descriptors with or before the next commit of checkpoints: a descriptor noted before a
+    /// range is issued is saved once that range is settled.
     fn note(&self, origin: u64, descriptor: Vec<u8>);
 
-    /// Whether no checkpoint of the origin waits for a commit. Before its commit a crash takes a
-    /// settlement back, so what the checkpoint covers must stay readable until then.
+    /// Whether no checkpoint of the origin awaits a commit. Until then a crash takes the settlement
+    /// back, so what the checkpoint covers must stay readable.
     fn is_committed(&self, _origin: u64) -> bool {
         true
     }

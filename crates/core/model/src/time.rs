@@ -1,13 +1,13 @@
-//! Time as it is handed to components: given, never read.
+//! The current time, which components get as an argument and never read themselves.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// One reading of both clocks.
+/// A reading of both clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Now {
-    /// Monotonic time since the engine was built: what deadlines and intervals are counted in.
+    /// Monotonic time since the engine was built, for deadlines and intervals.
     pub since_start: Duration,
-    /// Wall clock in nanoseconds since 1970: what events are stamped with. It may step.
+    /// Wall clock in nanoseconds since 1970, for timestamps of events. It may step.
     pub unix_ns: i64,
 }
 

@@ -1,7 +1,7 @@
 //! The four kinds of transform.
 //!
-//! A transform is a function: time and randomness are given, never read. Its output 0 is the main
-//! one; side outputs follow in the order its registry row names them.
+//! A transform is a pure function: time and randomness are arguments. Output 0 is the main one;
+//! side outputs follow in the order of its registry row.
 
 use crate::batch::Batch;
 use crate::counters::Counters;
@@ -9,30 +9,30 @@ use crate::error::ComponentError;
 use crate::time::Now;
 use std::sync::Arc;
 
-/// A transform as the registry builds it.
+/// A transform, as the registry builds it.
 pub enum Transform {
-    /// Fused into the worker's chain; each worker has an instance of its own.
+    /// Fused into the worker's chain; each worker has its own instance.
     Map(Arc<dyn Fn() -> Box<dyn Map> + Send + Sync>),
     /// One instance, fed in ticket order.
     Serial(Box<dyn Serial>),
     /// A shard per worker, merged on flush.
     Merge(Box<dyn Merge>),
-    /// Runs on a pool of its own, out of order.
+    /// Runs on its own threads, out of order.
     Offload(Arc<dyn Offload>),
 }
 
-/// Where a transform puts what it makes, and says what became of the rest.
+/// Collects the output of a transform, and what happened to the rest.
 #[derive(Default)]
 pub struct Outputs {
-    /// Everything sent, with its output, in order.
+    /// Batches sent, each with its output, in order.
     pub batches: Vec<(usize, Batch)>,
-    /// Counters of the transform: it counts there what it drops, and what goes through incomplete.
+    /// The transform's counters, for what it drops or passes incomplete.
     pub counters: Arc<Counters>,
-    /// What is to be said in the agent's log, behind the transform's name.
+    /// A message for the agent's log; the transform's name is prepended.
     pub warning: Option<String>,
-    /// The output to which it sends what it refuses.
+    /// The output for rejected events.
     pub rejected: Option<usize>,
-    /// How long the source is not to be read: what came of it is more than it should be.
+    /// How long to pause the source, if it exceeds its rate.
     pub pause: Option<std::time::Duration>,
 }
 
@@ -43,24 +43,25 @@ impl Outputs {
     }
 }
 
-/// Changes one batch at a time, in any order.
+/// Transforms one batch at a time, in any order.
 pub trait Map: Send {
-    /// Must give the same for the same rows, however they are cut into batches.
+    /// Transforms `batch`. Must give the same result for the same rows, however they are cut into
+    /// batches.
     fn apply(&mut self, batch: Batch, out: &mut Outputs) -> Result<(), ComponentError>;
 }
 
-/// Changes batches in ticket order, with state.
+/// Transforms batches in ticket order, with state.
 pub trait Serial: Send {
-    /// Sees every batch of a source in the order it was read.
+    /// Transforms `batch`; sees every batch of a source in read order.
     fn apply(&mut self, now: Now, batch: Batch, out: &mut Outputs) -> Result<(), ComponentError>;
 }
 
 /// Aggregates: workers fold into shards, a flush merges them.
 pub trait Merge: Send {
-    /// A shard for one worker.
+    /// Creates the shard of one worker.
     fn shard(&self) -> Box<dyn Shard>;
 
-    /// Merges what the shards hold into batches. The shards are empty afterwards.
+    /// Merges the shards into batches and empties them.
     fn flush(
         &mut self,
         now: Now,
@@ -71,15 +72,15 @@ pub trait Merge: Send {
 
 /// One worker's part of an aggregate.
 pub trait Shard: Send + std::any::Any {
-    /// Takes a batch in; holds what it owes until the flush.
+    /// Adds a batch; holds its debt until the flush.
     fn fold(&mut self, batch: &Batch) -> Result<(), ComponentError>;
 }
 
-/// Changes batches on threads of its own: calls that are long or may block.
+/// Transforms batches on its own threads: calls that are long or may block.
 pub trait Offload: Send + Sync {
-    /// Threads that may be inside [`Offload::apply`] at once.
+    /// Returns how many threads may run [`Offload::apply`] at once.
     fn threads(&self) -> usize;
 
-    /// Called from those threads.
+    /// Transforms `batch`; called from those threads.
     fn apply(&self, batch: Batch, out: &mut Outputs) -> Result<(), ComponentError>;
 }

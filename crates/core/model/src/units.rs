@@ -1,8 +1,7 @@
-//! Sizes and durations as people write them: a number together with its unit.
+//! Sizes and durations as people write them: a number with its unit.
 //!
-//! `64MiB`, `1.5GiB`, `500ms`, `1m30s`. A number without a unit is refused, and so are zero,
-//! negative numbers and anything beyond 2⁶⁴ bytes or nanoseconds: a limit of nothing is never what
-//! was meant.
+//! `64MiB`, `1.5GiB`, `500ms`, `1m30s`. A number without a unit is an error, and so are zero,
+//! negative numbers and values beyond 2⁶⁴ bytes or nanoseconds: nobody wants a limit of nothing.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -27,7 +26,7 @@ pub struct Interval(pub Duration);
 
 /// Why a text is not a [`Size`] or an [`Interval`].
 ///
-/// Each message reads "what is wrong; what to write instead".
+/// Messages read "what is wrong; what to write instead".
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnitError {
     /// A bare number.
@@ -35,27 +34,27 @@ pub enum UnitError {
     NoUnit {
         /// The text as given.
         text: String,
-        /// Two good values.
+        /// Two valid values.
         example: &'static str,
     },
-    /// A unit that does not exist, in this spelling.
+    /// An unknown unit.
     #[error("{text:?} has the unknown unit {unit:?}; use {units}")]
     UnknownUnit {
         /// The text as given.
         text: String,
-        /// The part that was taken for a unit.
+        /// The unknown unit.
         unit: String,
-        /// Every unit there is.
+        /// All known units.
         units: &'static str,
     },
-    /// No number where one should stand.
+    /// Not a number.
     #[error("{text:?} is not a {what}; write for example {example}")]
     Malformed {
         /// The text as given.
         text: String,
         /// `size` or `duration`.
         what: &'static str,
-        /// Two good values.
+        /// Two valid values.
         example: &'static str,
     },
     /// Zero or less.
@@ -63,10 +62,10 @@ pub enum UnitError {
     NotPositive {
         /// The text as given.
         text: String,
-        /// Two good values.
+        /// Two valid values.
         example: &'static str,
     },
-    /// More than fits.
+    /// Too large.
     #[error("{text:?} is too large; write at most {most}")]
     TooLarge {
         /// The text as given.
@@ -74,7 +73,7 @@ pub enum UnitError {
         /// The largest value.
         most: &'static str,
     },
-    /// A fraction that leaves part of a byte or of a nanosecond.
+    /// A fraction of a byte or a nanosecond.
     #[error("{text:?} is not a whole number of {base}; use a smaller unit")]
     NotWhole {
         /// The text as given.
@@ -84,16 +83,16 @@ pub enum UnitError {
     },
 }
 
-/// What sizes and durations differ in.
+/// What distinguishes sizes from durations.
 struct Family {
     what: &'static str,
     base: &'static str,
     example: &'static str,
     most: &'static str,
     units_listed: &'static str,
-    /// Name and worth in bytes or nanoseconds, the largest first.
+    /// Name of each unit and its value in bytes or nanoseconds, largest first.
     units: &'static [(&'static str, u64)],
-    /// Whether several parts may follow each other, as in `1m30s`.
+    /// Whether parts may be concatenated, as in `1m30s`.
     compound: bool,
 }
 
@@ -137,7 +136,7 @@ static INTERVALS: Family = Family {
 };
 
 impl Family {
-    /// The worth of `text` in bytes or nanoseconds.
+    /// Returns the value of `text` in bytes or nanoseconds.
     fn parse(&self, text: &str) -> Result<u64, UnitError> {
         if text.starts_with('-') {
             return Err(UnitError::NotPositive { text: text.into(), example: self.example });
@@ -146,7 +145,7 @@ impl Family {
         loop {
             let (number, unit, behind) = split_part(rest);
             let worth = self.worth(text, number, unit)?;
-            // Falling units keep `30s1m` and `1s1s` out, which are more likely slips than wishes.
+            // Units must descend: `30s1m` and `1s1s` are more likely typos than intent.
             if worth >= smallest || (!self.compound && !behind.is_empty()) {
                 return Err(self.malformed(text));
             }
@@ -163,7 +162,7 @@ impl Family {
         Ok(total)
     }
 
-    /// The worth of one `unit`; the unit is what follows `number` in `text`.
+    /// Returns the value of one `unit`, which follows `number` in `text`.
     fn worth(&self, text: &str, number: &str, unit: &str) -> Result<u64, UnitError> {
         if number.is_empty() {
             return Err(self.malformed(text));
@@ -179,7 +178,7 @@ impl Family {
         })
     }
 
-    /// `number` (digits, perhaps with a fraction) times `worth`, exactly.
+    /// Returns `number` (digits, optionally a fraction) times `worth`, exactly.
     fn scaled(&self, text: &str, number: &str, worth: u64) -> Result<u64, UnitError> {
         let (whole, fraction) = match number.split_once('.') {
             Some((whole, fraction)) => (whole, fraction.trim_end_matches('0')),
@@ -201,7 +200,7 @@ impl Family {
         u64::try_from(product / scale).map_err(|_| self.too_large(text))
     }
 
-    /// The shortest spelling of `total` in whole numbers of one unit; of equal ones, that with the
+    /// Returns the shortest form of `total` as a whole number of one unit; among equals, the
     /// largest unit.
     fn shortest(&self, total: u64) -> String {
         let exact = self.units.iter().filter(|(_, worth)| total.is_multiple_of(*worth));
@@ -229,12 +228,12 @@ fn split_part(text: &str) -> (&str, &str, &str) {
 }
 
 impl Size {
-    /// Every spelling that is accepted, as a regular expression for editors.
+    /// Regular expression of all accepted forms, for editors.
     pub const PATTERN: &str = r"^[0-9]+(\.[0-9]+)?([KMGT]i?B|kB|B)$";
 }
 
 impl Interval {
-    /// Every spelling that is accepted, as a regular expression for editors.
+    /// Regular expression of all accepted forms, for editors.
     pub const PATTERN: &str = r"^([0-9]+(\.[0-9]+)?(d|h|ms|m|s|us|ns))+$";
 }
 
@@ -255,7 +254,7 @@ impl FromStr for Interval {
 }
 
 impl fmt::Display for Size {
-    /// The shortest exact spelling in whole numbers: `1536MiB`.
+    /// Writes the shortest exact form as a whole number: `1536MiB`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             0 => f.pad("0B"),
@@ -265,9 +264,10 @@ impl fmt::Display for Size {
 }
 
 impl fmt::Display for Interval {
-    /// The shortest exact spelling in whole numbers of one unit: `90s`.
+    /// Writes the shortest exact form as a whole number of one unit: `90s`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Every parsed interval fits; one built by hand beyond 584 years is shown as the longest.
+        // Every parsed interval fits; one that was constructed beyond 584 years prints as the
+        // longest.
         match u64::try_from(self.0.as_nanos()).unwrap_or(u64::MAX) {
             0 => f.pad("0s"),
             nanos => f.pad(&INTERVALS.shortest(nanos)),
@@ -372,7 +372,7 @@ mod tests {
         assert!("213503d".parse::<Interval>().is_ok());
     }
 
-    /// Each way to get a size wrong has its own message with a way out.
+    /// Each invalid size has its own message with a way out.
     #[test]
     fn bad_sizes_say_what_to_write() {
         for (text, message) in [
@@ -397,7 +397,7 @@ mod tests {
         assert!(size_error(&format!("0.{}MiB", "3".repeat(60))).contains("whole number"));
     }
 
-    /// Each way to get a duration wrong has its own message with a way out.
+    /// Each invalid duration has its own message with a way out.
     #[test]
     fn bad_intervals_say_what_to_write() {
         for (text, message) in [
@@ -413,7 +413,7 @@ mod tests {
         }
     }
 
-    /// Printing takes the shortest whole form, and reading it gives the same value back.
+    /// Formatting gives the shortest form, and parsing it returns the same value.
     #[test]
     fn printed_values_are_short_and_read_back() {
         for (bytes, text) in
@@ -436,7 +436,7 @@ mod tests {
         assert_eq!(format!("{:>6}", Size(1)), "    1B");
     }
 
-    /// JSON carries them as text, and a bare number is refused there too.
+    /// JSON carries them as text; a bare number is an error there too.
     #[test]
     fn json_carries_text() {
         assert_eq!(serde_json::to_string(&Size(1 << 20)).unwrap(), r#""1MiB""#);

@@ -1,12 +1,12 @@
-//! A ledger whose source reaches other sinks from here on: a reload.
+//! Changes of a ledger's sinks, at a reload.
 
 use super::{Account, Ledger};
 use crate::sinkset::SinkSet;
 use std::collections::VecDeque;
 
 impl Ledger {
-    /// Forgets every sink that is not in `kept`. What is out for them settles nothing any more, and
-    /// a sink that comes under the same index has nothing to do with it.
+    /// Forgets every sink that is not in `kept`. What is in flight for them settles nothing any
+    /// more, and a new sink under the same index is unaffected.
     pub fn keep_sinks(&self, kept: SinkSet) {
         let mut state = self.lock();
         state.epoch += 1;
@@ -31,8 +31,8 @@ impl Ledger {
         accounts.sinks.push(Account { sink, checkpoint, epoch, out: VecDeque::new() });
     }
 
-    /// Adds those of `sinks` that an open origin does not have yet, from its known end on: what a
-    /// source that cannot read twice gives them.
+    /// Adds the `sinks` that an open origin does not have yet, from its known end on; for sources
+    /// that cannot read twice.
     pub fn join_at_end(&self, sinks: SinkSet) {
         let mut state = self.lock();
         let epoch = state.epoch;
