@@ -1,53 +1,53 @@
-//! How much may wait for a sink so that what is read next is delivered soon.
+//! How much may queue for a sink so that what is read next is delivered soon.
 //!
-//! Behind a sink of 3 MB/s a queue of 4 MiB is a delay of 1.4 s for every file of a source, however
-//! quiet. What a source leaves unread costs nobody a delay: a quiet file is read before the rest of
-//! a flood. So the queue is bounded by time: by the bytes that the sink delivers while one payload
-//! is on its way, and in [`QUEUE_TIME`]. The product of rate and round trip keeps a sink busy that
-//! is slow to answer; the addition lets the bound grow while that raises the rate.
+//! Behind a sink of 3 MB/s a queue of 4 MiB delays every file of a source by 1.4 s, however quiet.
+//! Data that stays unread delays nobody: a quiet file is read before the rest of a busy one. So the
+//! queue is bounded by time: by the bytes that the sink delivers during one round trip plus
+//! [`QUEUE_TIME`]. The product of rate and round trip keeps a slow endpoint busy; the addition lets
+//! the bound grow as long as that raises the rate.
 
 use parking_lot::Mutex;
 use std::time::Duration;
 
-/// Time that payloads may wait beside the shortest that a delivery takes.
+/// How long payloads may queue in addition to the shortest delivery.
 const QUEUE_TIME: Duration = Duration::from_millis(50);
 
-/// Shortest time over which the rate of a sink is measured.
+/// Shortest window over which the rate of a sink is measured.
 const WINDOW_MIN: Duration = Duration::from_millis(500);
 
-/// Bytes that may always wait: a few blocks, so that payloads make whole requests.
+/// Bytes that may always queue: a few blocks, so that payloads fill whole requests.
 const BYTES_MIN: u64 = 512 * 1024;
 
-/// The bound on what waits for one sink, by its rate and its round trip.
+/// The bound on the queue of one sink, from its rate and round trip.
 pub(crate) struct Backlog(Mutex<State>);
 
 struct State {
-    /// No bound before the rate is known: a sink that is slow to answer needs all it can get.
+    /// Unbounded until the rate is known: a slow endpoint needs all it can get.
     bytes_max: u64,
     window: Window,
 }
 
-/// A time over which the rate is measured.
+/// A window over which the rate is measured.
 struct Window {
     began: Duration,
-    /// Bytes that had left the queue when it began.
+    /// Bytes that had left the queue when the window began.
     left: u64,
-    /// Whether the sink had something to do at every look: its rate is no lower than what left.
+    /// Whether the sink had work at every sample; only then is what left its full rate.
     is_busy: bool,
-    /// Whether the bound was reached: without it more might have left.
+    /// Whether the bound was hit: without it more might have left.
     is_reached: bool,
 }
 
 impl Backlog {
-    /// A bound for a sink of which nothing is known yet.
+    /// Creates the bound for a sink of unknown rate.
     pub fn new() -> Backlog {
-        // Nobody has looked at it yet.
+        // Not sampled yet.
         let window = Window { is_busy: false, ..Window::new(Duration::ZERO, 0) };
         Backlog(Mutex::new(State { bytes_max: u64::MAX, window }))
     }
 
-    /// Whether `queued` bytes are too many. `left` bytes have left the queue so far; the shortest
-    /// delivery took `round_trip`.
+    /// Whether `queued` bytes are too many. `left` is the total that has left the queue;
+    /// `round_trip` is the shortest delivery so far.
     pub fn is_long(&self, queued: u64, left: u64, round_trip: Duration, now: Duration) -> bool {
         let mut state = self.0.lock();
         state.measure(left, round_trip, now);
@@ -59,7 +59,8 @@ impl Backlog {
 }
 
 impl State {
-    /// Ends a window that is long enough. One in which nothing left says nothing: the sink is away.
+    /// Closes a window that is long enough. A window in which nothing left tells nothing: the sink
+    /// is away.
     fn measure(&mut self, left: u64, round_trip: Duration, now: Duration) {
         let elapsed = now.saturating_sub(self.window.began);
         if elapsed < WINDOW_MIN.max(2 * round_trip) {
@@ -91,9 +92,9 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
     const MB: u64 = 1_000_000;
 
-    /// Lets a source fill the queue of a sink for `seconds`. `deliver` says how many bytes of those
-    /// queued leave in a millisecond. The longest queue of the last second, and the bytes that left
-    /// in it.
+    /// Lets a source fill the queue of a sink for `seconds`; `deliver` returns how many queued
+    /// bytes leave in a millisecond. Returns the longest queue of the last second and the bytes
+    /// that left in it.
     fn play(
         seconds: u32,
         round_trip: Duration,
@@ -129,7 +130,7 @@ mod tests {
         assert!(longest >= 4 * MB, "{longest}");
     }
 
-    /// It takes all that is queued at once, and answers a second later.
+    /// The endpoint takes everything at once and answers a second later.
     #[test]
     fn a_sink_that_is_slow_to_answer_has_the_whole_buffer() {
         let mut in_flight = VecDeque::new();
@@ -161,7 +162,7 @@ mod tests {
         assert!(!backlog.is_long(4 * MB, 200, MS, 11_000 * MS));
     }
 
-    /// The sink was slow for a while, and the bound with it.
+    /// The sink was slow for a while, and so was the bound.
     #[test]
     fn a_bound_grows_with_the_rate() {
         let (longest, left) = play(20, 20 * MS, |ms, _| if ms < 5000 { 1000 } else { 40_000 });

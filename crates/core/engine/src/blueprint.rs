@@ -1,4 +1,4 @@
-//! From a blueprint (who reads whom) to a built topology.
+//! From a blueprint, the components and their inputs, to a built topology.
 
 mod graph;
 mod kept;
@@ -29,12 +29,12 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-/// Where wall-clock time comes from.
+/// Source of wall-clock time.
 #[derive(Clone, Copy, Debug)]
 pub enum Clock {
-    /// The system's clock.
+    /// The system clock.
     System,
-    /// This many nanoseconds since 1970 plus the time since the start: for simulations.
+    /// Nanoseconds since 1970 at the start, plus the time since; for simulations.
     Simulated(i64),
 }
 
@@ -56,15 +56,15 @@ pub struct Settings {
     pub threads: usize,
     /// `limits.memory` in bytes; data in flight gets a part of it.
     pub memory_bytes: u64,
-    /// Cores the process may use, more than zero; all there are if `None`.
+    /// Most cores that the process uses, more than zero; unlimited if `None`.
     pub cpu: Option<f64>,
-    /// Bytes one sink may have waiting at most, if less than its part of the memory.
+    /// Most bytes queued for one sink, if less than its share of the memory.
     pub sink_bytes_max: u64,
-    /// Read what is there, deliver it, and finish.
+    /// Whether to read what is there, deliver it, and finish.
     pub until_eof: bool,
-    /// Where wall-clock time comes from.
+    /// Source of wall-clock time.
     pub clock: Clock,
-    /// The metrics of the agent that the engine is in, for sources that give them out.
+    /// The agent's own metrics, for sources that emit them.
     pub internal_metrics: InternalMetrics,
 }
 
@@ -76,11 +76,11 @@ pub type OpenSource = Box<dyn FnOnce(SourceOpen) -> Result<Box<dyn Source>, Buil
 
 /// A source of a blueprint.
 pub struct SourcePart {
-    /// What its events share; the component id is in it.
+    /// What its events share, including the component id.
     pub info: SourceInfo,
     /// Component type.
     pub type_name: &'static str,
-    /// How fast it is read.
+    /// Its priority and rate limit.
     pub pace: Pace,
     /// Opens it.
     pub open: OpenSource,
@@ -92,9 +92,9 @@ pub struct TransformPart {
     pub id: String,
     /// Component type.
     pub type_name: &'static str,
-    /// What it reads.
+    /// The outputs it reads.
     pub inputs: Vec<Input>,
-    /// What it does.
+    /// The transform itself.
     pub transform: Transform,
 }
 
@@ -104,15 +104,15 @@ pub struct SinkPart {
     pub id: String,
     /// Component type.
     pub type_name: &'static str,
-    /// What it reads.
+    /// The outputs it reads.
     pub inputs: Vec<Input>,
-    /// What may wait in front of it.
+    /// The buffer before it.
     pub buffer: Buffer,
-    /// What it does.
+    /// The sink itself.
     pub sink: Arc<dyn Sink>,
 }
 
-/// The components and who reads whom. Ids are unique.
+/// The components and their inputs. Ids are unique.
 #[derive(Default)]
 pub struct Blueprint {
     /// Sources.
@@ -123,20 +123,20 @@ pub struct Blueprint {
     pub sinks: Vec<SinkPart>,
 }
 
-/// A topology whose sources are open and that has not started yet.
+/// A topology whose sources are open, before it starts.
 pub struct Built {
     pub(crate) current: Arc<Current>,
     pub(crate) drivers: Vec<LaneDriver>,
     pub(crate) threads: usize,
 }
 
-/// The blueprint, one of its components or the settings are at fault.
+/// An invalid blueprint, component or setting.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct EngineError(pub String);
 
 impl Blueprint {
-    /// What stands against running it with these settings, without opening anything.
+    /// Checks the blueprint against these settings without opening anything.
     pub fn check(&self, settings: &Settings) -> Result<(), EngineError> {
         if self.sinks.len() > SINKS_MAX {
             let count = self.sinks.len();
@@ -148,7 +148,7 @@ impl Blueprint {
         self.check_memory(grant_bytes, settings.threads)
     }
 
-    /// Opens every source. `store` keeps what it knows over a restart.
+    /// Opens every source. `store` holds what was saved before the restart.
     pub fn build(self, settings: &Settings, store: Arc<Store>) -> Result<Built, EngineError> {
         self.check(settings)?;
         let grant = Grant::new(grant_bytes(settings));
@@ -179,8 +179,8 @@ impl Blueprint {
         Ok(Built { current, drivers, threads: settings.threads.max(1) })
     }
 
-    /// The core after `old`, in which the components that are `kept` are those of `old`, and the
-    /// lanes of the sinks that are not. `old` stays as it is.
+    /// Assembles the core that follows `old`. It shares the components that are `kept`; also
+    /// returns the lanes of the new sinks. `old` stays as it is.
     pub(crate) fn assemble(
         self,
         old: &Core,
@@ -240,11 +240,11 @@ fn ceiling(cpu: Option<f64>) -> Option<Arc<Mutex<CpuCeiling>>> {
 struct Shared<'a> {
     old: &'a Core,
     internal_metrics: &'a InternalMetrics,
-    /// Bytes for the state of a sink beyond what it needs.
+    /// Bytes for a sink's state beyond what it needs.
     state_bytes: u64,
-    /// Bytes there are for what waits in front of one sink.
+    /// Bytes available for the queue of one sink.
     share: u64,
-    /// The most of it that a sink takes which does not ask for more.
+    /// Most of them that a sink gets unless its buffer asks for more.
     share_max: u64,
     places: &'a SinkPlaces,
     kept: &'a IsKept<'a>,
@@ -256,7 +256,7 @@ fn wake_for_room(scheduler: &Weak<Scheduler>) {
     }
 }
 
-/// The nodes of the topology: the transforms in the order of the flow, then the sinks.
+/// Builds the nodes of the topology: transforms in data-flow order, then sinks.
 fn nodes(
     graph: &Graph,
     transforms: Vec<TransformPart>,
@@ -396,12 +396,12 @@ fn source_slot(
     })
 }
 
-/// The ceiling on what a source of this pace reads.
+/// Creates the rate limiter of a source with this pace.
 pub(crate) fn rate(pace: Pace) -> Option<Arc<Mutex<Rate>>> {
     pace.rate_limit.map(|rate| Arc::new(Mutex::new(Rate::new(rate))))
 }
 
-/// The sinks in `downstream` with their ids.
+/// Returns the sinks in `downstream` with their ids.
 pub(crate) fn sinks_of(downstream: SinkSet, nodes: &[Node]) -> Vec<(usize, String)> {
     let sink = |node: &Node| match &node.op {
         Op::Sink(slot) if downstream.contains(slot.index) => {
@@ -412,7 +412,7 @@ pub(crate) fn sinks_of(downstream: SinkSet, nodes: &[Node]) -> Vec<(usize, Strin
     nodes.iter().filter_map(sink).collect()
 }
 
-/// What the source at this place is opened with.
+/// Builds what the source at this index is opened with.
 fn source_open(
     place: &Arc<AtomicUsize>,
     (info, type_name): (SourceInfo, &'static str),
@@ -446,7 +446,7 @@ fn waker(scheduler: &Arc<Scheduler>, place: Arc<AtomicUsize>) -> millstream_mode
     })
 }
 
-/// Serial and offload nodes that can be reached from `roots`; node order is the order of the flow.
+/// Returns the serial and offload nodes reachable from `roots`, in data-flow order.
 fn cuts(roots: &[usize], nodes: &[Node]) -> Vec<usize> {
     let mut reached = vec![false; nodes.len()];
     roots.iter().for_each(|node| reached[*node] = true);

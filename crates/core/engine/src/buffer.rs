@@ -1,4 +1,4 @@
-//! The buffer in front of a sink: how much may wait in it, and what goes when it is full.
+//! The buffer before a sink: its size, and what happens when it is full.
 
 use crate::blueprint::{EngineError, SinkPart};
 use crate::core::{Node, SinkSlot};
@@ -7,43 +7,43 @@ use millstream_model::{Counters, Outcome, Payload};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// What becomes of events for a sink whose buffer is full.
+/// What happens to events for a sink whose buffer is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenFull {
-    /// They wait in the source, which reads no more for this sink.
+    /// They stay in the source, which reads no more for this sink.
     #[default]
     Block,
-    /// They are dropped and counted.
+    /// The new ones are dropped and counted.
     DropNewest,
-    /// Those that have waited longest make room for them: dropped and counted.
+    /// The oldest are dropped and counted.
     DropOldest,
 }
 
-/// The buffer in front of a sink.
+/// The buffer before a sink.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Buffer {
-    /// Bytes that may wait; the engine's own limit if `None`.
+    /// Its size in bytes; the engine's own limit if `None`.
     pub bytes_max: Option<u64>,
-    /// What goes when they do.
+    /// What happens when it is full.
     pub when_full: WhenFull,
 }
 
 impl Buffer {
-    /// Says from the start what it may drop.
+    /// Registers the drop reasons, so that they show from the start.
     pub(crate) fn announce(self, counters: &Counters) {
         if self.when_full != WhenFull::Block {
             counters.register_drop_reasons(&["buffer_full"]);
         }
     }
 
-    /// Bytes that may wait if there are `bytes` for each sink, of which it takes `default_max`
-    /// unasked.
+    /// Returns the bytes that may queue, given `bytes` available for each sink and `default_max`
+    /// for a sink that does not ask for more.
     pub(crate) fn share(self, bytes: u64, default_max: u64) -> u64 {
         self.bytes_max.unwrap_or(bytes.min(default_max))
     }
 }
 
-/// Refuses buffers that may take more than `bytes_max`, all together.
+/// Refuses buffers that together need more than `bytes_max`.
 pub(crate) fn check_buffers(sinks: &[SinkPart], bytes_max: u64) -> Result<(), EngineError> {
     let asked: u64 = sinks.iter().filter_map(|sink| sink.buffer.bytes_max).sum();
     if asked <= bytes_max {
@@ -57,8 +57,8 @@ pub(crate) fn check_buffers(sinks: &[SinkPart], bytes_max: u64) -> Result<(), En
 }
 
 impl SinkSlot {
-    /// Queues a payload in lane `lane`, or what the buffer's rule says if there is no room: that
-    /// which goes is counted and settled. One payload is always taken, however large.
+    /// Queues a payload in lane `lane`. If there is no capacity, applies `when_full`: what is
+    /// dropped is counted and settled. A single payload always fits, however large.
     pub fn put(&self, node: &Node, lane: usize, payload: Payload, now: Duration) {
         let has_room = || matches!(self.queued(), 0) || self.queued() + payload.bytes <= self.share;
         match self.buffer.when_full {
@@ -67,7 +67,7 @@ impl SinkSlot {
             WhenFull::DropNewest => {}
             WhenFull::DropOldest => {
                 while !has_room() {
-                    // What a lane has taken is on its way.
+                    // What a lane has taken is in flight.
                     let Some(oldest) = self.lanes[lane].take_oldest() else { break };
                     self.shed(node, oldest, now);
                 }
@@ -81,7 +81,7 @@ impl SinkSlot {
         payload.settle(Outcome::Rejected);
         let (now, before) = (now.as_secs() + 1, self.shed_said.load(Ordering::Relaxed));
         let is_due = before == 0 || now >= before + SHED_AGAIN.as_secs();
-        // Of several workers one says so.
+        // Only one of several workers logs it.
         if is_due
             && self
                 .shed_said

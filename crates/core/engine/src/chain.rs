@@ -9,10 +9,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// One worker's own instances of the transforms and encoders.
+/// A worker's own instances of transforms and encoders.
 pub(crate) struct Worker {
     instances: Vec<Instance>,
-    /// Where the worker is, for the report of a panic.
+    /// Current node, for the report of a panic.
     at: usize,
 }
 
@@ -22,23 +22,23 @@ enum Instance {
     Encoder(Box<dyn Encoder>),
 }
 
-/// What the chain makes; taken back whole if the chain panics.
+/// Output of the chain; discarded as a whole if the chain panics.
 #[derive(Default)]
-struct Made {
+struct ChainOutput {
     payloads: Vec<Bound>,
     at_cuts: Vec<(usize, Batch)>,
 }
 
 impl Worker {
-    /// A worker for `core`, with no instances yet.
+    /// Creates a worker for `core`, without instances.
     pub fn new(core: &Core) -> Worker {
         Worker { instances: core.nodes.iter().map(|_| Instance::None).collect(), at: 0 }
     }
 
-    /// Runs a ticket up to its next cut or to its end.
+    /// Runs a ticket up to its next cut or its end.
     pub fn run(&mut self, core: &Core, mut ticket: Box<Ticket>) {
         loop {
-            let mut made = Made::default();
+            let mut made = ChainOutput::default();
             for (node, batch) in std::mem::take(&mut ticket.inputs) {
                 self.guarded(core, node, batch, &mut ticket.permit, &mut made);
             }
@@ -65,15 +65,15 @@ impl Worker {
         }
     }
 
-    /// Runs a node and everything behind it. Where that panics, the batch is halved until the one
-    /// event is found that does it; that one is rejected and counted, the others are delivered.
+    /// Runs a node and everything downstream. On a panic the batch is halved until the one event
+    /// that causes it is found; that event is rejected and counted, the others are delivered.
     fn guarded(
         &mut self,
         core: &Core,
         node: usize,
         batch: Batch,
         permit: &mut Permit,
-        made: &mut Made,
+        made: &mut ChainOutput,
     ) {
         let mut halves = vec![batch];
         while let Some(batch) = halves.pop() {
@@ -100,7 +100,7 @@ impl Worker {
         index: usize,
         batch: Batch,
         permit: &mut Permit,
-        made: &mut Made,
+        made: &mut ChainOutput,
     ) {
         let node = &core.nodes[index];
         if (batch.sinks & node.downstream).is_empty() || batch.events() == 0 {
@@ -130,7 +130,7 @@ impl Worker {
         slot: &SinkSlot,
         batch: Batch,
         permit: &mut Permit,
-        made: &mut Made,
+        made: &mut ChainOutput,
     ) {
         if slot.lanes.len() == 1 {
             return self.encode_lane(core, index, slot, (0, batch), permit, made);
@@ -147,7 +147,7 @@ impl Worker {
         slot: &SinkSlot,
         (lane, batch): (usize, Batch),
         permit: &mut Permit,
-        made: &mut Made,
+        made: &mut ChainOutput,
     ) {
         let node = &core.nodes[index];
         if matches!(self.instances[index], Instance::None) {
@@ -173,7 +173,7 @@ impl Worker {
     }
 }
 
-/// Applies a transform to a batch: counts, times, and finds the readers of what it made.
+/// Applies a transform to a batch: counts, measures, and finds the readers of its outputs.
 fn applied(
     node: &Node,
     batch: Batch,
@@ -194,8 +194,7 @@ fn applied(
         node.counters.sent(batch.events() as u64, batch.text_bytes());
         match node.outputs.get(output) {
             Some(readers) if !readers.is_empty() => fan_out(readers, batch, &mut next),
-            // An output that nobody wants to read is one thing, a refused event that nobody keeps
-            // another.
+            // An output without a reader is normal; a rejected event without one is not.
             _ => {
                 let reason = if out.rejected == Some(output) { "rejected" } else { "unread" };
                 node.counters.dropped(reason, batch.events() as u64);
@@ -206,7 +205,7 @@ fn applied(
     next
 }
 
-/// Runs the batches that wait at the cut `index`; what comes out is the ticket's next input.
+/// Runs the batches that wait at the cut `index`; their output becomes the ticket's next input.
 pub(crate) fn at_cut(
     core: &Core,
     index: usize,
@@ -224,7 +223,7 @@ pub(crate) fn at_cut(
         let run = || applied(node, batch.clone(), &mut apply);
         match catch_unwind(AssertUnwindSafe(run)) {
             Ok(next) => ticket.inputs.extend(next),
-            // State may have been touched by half of the batch: halving it would count twice.
+            // Half of the batch may have changed the state: halving it would count twice.
             Err(_) => poisoned(node, &batch),
         }
     }
@@ -237,7 +236,7 @@ fn refused(node: &Node, events: u64, error: &ComponentError) {
     log::error!("{} {}: {events} events refused: {error}", node.kind, node.id);
 }
 
-/// Reports the events whose processing panics: counted, and the first one shown.
+/// Counts events whose processing panics, and logs the first one.
 fn poisoned(node: &Node, batch: &Batch) {
     node.counters.error("panic");
     node.counters.dropped("panic", batch.events() as u64);
@@ -251,7 +250,7 @@ fn poisoned(node: &Node, batch: &Batch) {
     log::error!("{} {}: panic, event rejected ({place}): {text:?}", node.kind, node.id);
 }
 
-/// The selected rows, cut in two.
+/// Splits the selected rows in two.
 fn halve(batch: &Batch) -> (Batch, Batch) {
     let selected: Vec<usize> = (0..batch.rows()).filter(|row| batch.is_selected(*row)).collect();
     let middle = selected[selected.len() / 2];
@@ -261,7 +260,7 @@ fn halve(batch: &Batch) -> (Batch, Batch) {
     (first, second)
 }
 
-/// Cuts a batch into one per lane: an origin always uses the same lane.
+/// Splits a batch by lane: an origin always uses the same lane.
 fn by_lane(batch: Batch, lanes: usize) -> Vec<(usize, Batch)> {
     let lane_of = |segment: &Segment| (segment.origin.id % lanes as u64) as usize;
     let of_lane = |lane: usize| -> Option<(usize, Batch)> {

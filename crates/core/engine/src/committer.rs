@@ -5,7 +5,7 @@ use crate::limits::COMMIT_INTERVAL;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::time::Instant;
 
-/// Commits checkpoints once per interval and soon after each sync, and samples utilisation.
+/// Commits checkpoints once per interval and soon after each sync, and samples utilization.
 #[derive(Default)]
 pub(crate) struct Committer {
     state: Mutex<CommitterState>,
@@ -19,7 +19,7 @@ struct CommitterState {
 }
 
 impl Committer {
-    /// The loop of its thread.
+    /// Runs the thread's loop.
     pub fn run(&self, current: &Current) {
         let mut sampled = Instant::now();
         while !self.wait() {
@@ -40,7 +40,7 @@ impl Committer {
         self.state.lock()
     }
 
-    /// Waits for the next interval or a sync; whether it is time to end.
+    /// Waits for the next interval or a sync; returns whether to end.
     fn wait(&self) -> bool {
         let idle = |state: &mut CommitterState| !state.stopped && !state.wanted;
         let mut state = self.lock();

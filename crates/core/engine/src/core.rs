@@ -1,4 +1,4 @@
-//! The built topology and what its threads share.
+//! The built topology, and what its threads share.
 
 use crate::backlog::Backlog;
 use crate::blueprint::Clock;
@@ -22,38 +22,39 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A source in the topology. What lasts over a reload is shared with the slot that takes its place.
+/// A source in the topology. State that outlives a reload is shared with the slot that replaces it.
 pub(crate) struct SourceSlot {
     pub id: Arc<str>,
     pub type_name: &'static str,
     pub info: Arc<SourceInfo>,
     pub source: Arc<Mutex<Box<dyn Source>>>,
-    /// Its index, as those know it who wake it.
+    /// Its index, for those who wake it.
     pub place: Arc<AtomicUsize>,
-    /// Nodes that read it.
+    /// Nodes that read from it.
     pub roots: Vec<usize>,
-    /// Serial and offload nodes its batches come through, in the order of the flow.
+    /// Serial and offload nodes that its batches pass, in data-flow order.
     pub cuts: Vec<usize>,
     pub downstream: SinkSet,
     pub ledger: Arc<Ledger>,
     pub counters: Arc<Counters>,
     pub unreadable: Arc<Unreadable>,
     pub release: Mutex<Release>,
-    /// Bytes its chain may make of one block.
+    /// Most bytes that its chain makes of one block.
     pub expansion: u64,
     pub pace: Pace,
-    /// Whether it takes things in on its own, see [`Source::is_live`].
+    /// See [`Source::is_live`].
     pub is_live: bool,
     /// See [`Source::can_wait`].
     pub can_wait: bool,
-    /// The ceiling on what it reads, if it has one.
+    /// Its rate limiter, if it has one.
     pub rate: Option<Arc<Mutex<Rate>>>,
-    /// Until when it is not read, in nanoseconds of engine time: some transform wants less of it.
+    /// It is not polled before this time, in nanoseconds of engine time: a transform asked for a
+    /// pause.
     pub paused_ns: AtomicU64,
 }
 
 impl SourceSlot {
-    /// Whether it may read now; if not, how long it must wait.
+    /// Whether it may read now; otherwise how long it must wait.
     fn may_read(&self, now: Duration) -> Result<(), Duration> {
         let paused = Duration::from_nanos(self.paused_ns.load(Ordering::Relaxed));
         if now < paused {
@@ -67,15 +68,15 @@ impl SourceSlot {
         Ok(())
     }
 
-    /// Has it not read for this long.
+    /// Pauses it for this long.
     pub fn pause(&self, now: Duration, pause: Duration) {
         let (now, until) = (now.as_nanos() as u64, (now + pause).as_nanos() as u64);
         let before = self.paused_ns.fetch_max(until, Ordering::Relaxed).max(now);
-        // A pause within another is no second wait.
+        // A pause within another adds no wait.
         self.counters.waited("throttle", Duration::from_nanos(until.saturating_sub(before)));
     }
 
-    /// Notes what a poll read, if `before` is what had been read before it.
+    /// Records what a poll read, given what had been read before.
     fn has_read(&self, now: Duration, before: u64) {
         if let Some(rate) = &self.rate {
             let bytes = self.counters.received_bytes() - before;
@@ -83,8 +84,7 @@ impl SourceSlot {
         }
     }
 
-    /// Closes the source, unless it is being polled; whether it has something to give before it
-    /// goes.
+    /// Closes the source unless it is being polled; returns whether it still holds data back.
     pub fn try_close(&self, for_good: bool) -> Option<bool> {
         self.source.try_lock().map(|mut source| source.close(for_good))
     }
@@ -96,21 +96,20 @@ impl SourceSlot {
     }
 }
 
-/// A transform or a sink in the topology. Clones are the same component, at another place in the
-/// flow.
+/// A transform or sink in the topology. Clones are the same component at another place.
 #[derive(Clone)]
 pub(crate) struct Node {
     pub id: Arc<str>,
     pub type_name: &'static str,
     pub kind: Kind,
     pub op: Op,
-    /// For each output, the nodes that read it.
+    /// Reading nodes, by output.
     pub outputs: Vec<Vec<usize>>,
     pub downstream: SinkSet,
     pub counters: Arc<Counters>,
 }
 
-/// What a node does.
+/// The work of a node.
 #[derive(Clone)]
 pub(crate) enum Op {
     Map(Arc<dyn Fn() -> Box<dyn Map> + Send + Sync>),
@@ -126,23 +125,23 @@ pub(crate) struct SinkSlot {
     pub index: usize,
     pub sink: Arc<dyn Sink>,
     pub lanes: Vec<Arc<LaneQueue>>,
-    /// Bytes that may wait in its lanes.
+    /// Most bytes that may queue in its lanes.
     pub share: u64,
     pub buffer: Buffer,
     full_since: Arc<Since>,
     /// Bytes that wait for an earlier ticket before they are queued.
     unreleased: Arc<AtomicU64>,
-    /// The bound of sources that can wait.
+    /// The bound for sources that can wait.
     backlog: Arc<Backlog>,
     behind_since: Arc<Since>,
     /// Whether the log says that it is full.
     reported: Arc<AtomicBool>,
-    /// Engine time in seconds when the log said that events are dropped, plus one; 0 if never.
+    /// Engine time in seconds when drops were last logged, plus one; 0 if never.
     pub(crate) shed_said: Arc<AtomicU64>,
 }
 
 impl SinkSlot {
-    /// A slot in which nothing waits and up to `share` bytes may.
+    /// Creates a slot with an empty queue of up to `share` bytes.
     pub fn new(
         index: usize,
         sink: Arc<dyn Sink>,
@@ -166,24 +165,25 @@ impl SinkSlot {
         }
     }
 
-    /// Bytes queued or being delivered.
+    /// Returns the bytes queued or being delivered.
     pub fn queued(&self) -> u64 {
         self.lanes.iter().map(|lane| lane.bytes()).sum()
     }
 
-    /// Bytes that are queued, and that will be in their turn.
+    /// Returns the bytes queued, or waiting for their ticket's turn to be.
     fn coming(&self) -> u64 {
         self.queued() + self.unreleased.load(Ordering::Relaxed)
     }
 
-    /// How long the sink has had no capacity; `None` if it has some. One that drops always has.
+    /// Returns how long the sink has had no capacity; `None` if it has some. A sink that drops
+    /// always has.
     pub fn full_for(&self, now: Duration) -> Option<Duration> {
         let is_full = self.coming() >= self.share && self.buffer.when_full == WhenFull::Block;
         self.full_since.update(is_full, now)
     }
 
-    /// How long the sink has had no ready for sources that can wait: what is queued would delay what
-    /// they read next, see [`Backlog`]. A buffer that was asked for is used to its end.
+    /// Returns how long the sink has had no capacity for sources that can wait: its queue would
+    /// delay what they read next, see [`Backlog`]. A buffer that was configured is used in full.
     pub fn behind_for(&self, now: Duration) -> Option<Duration> {
         let full = self.full_for(now);
         if self.buffer.bytes_max.is_some() || self.buffer.when_full != WhenFull::Block {
@@ -198,12 +198,12 @@ impl SinkSlot {
     }
 }
 
-/// Since when something holds: engine time in ms, plus one; 0 while it does not hold.
+/// Since when a condition holds: engine time in ms, plus one; 0 while it does not.
 #[derive(Default)]
 struct Since(AtomicU64);
 
 impl Since {
-    /// How long it has held; `None` if it does not.
+    /// Returns how long it has held; `None` if it does not.
     fn update(&self, holds: bool, now: Duration) -> Option<Duration> {
         if !holds {
             self.0.store(0, Ordering::Relaxed);
@@ -218,9 +218,9 @@ impl Since {
     }
 }
 
-/// Everything the threads of an engine share. A reload puts another in its place.
+/// Everything that the threads of an engine share. A reload replaces it.
 pub(crate) struct Core {
-    /// Which one this is, counted from zero.
+    /// Its generation, counted from zero.
     pub generation: u64,
     pub clock: Clock,
     pub started: Instant,
@@ -229,22 +229,22 @@ pub(crate) struct Core {
     pub pool: Arc<BlockPool>,
     pub store: Arc<Store>,
     pub scheduler: Arc<Scheduler>,
-    /// Cores the process may use, if that is limited.
+    /// Most cores that the process uses, if limited.
     pub cpu: Option<f64>,
-    /// The ceiling on CPU time, if there is one.
+    /// The CPU limiter, if there is one.
     pub ceiling: Option<Arc<Mutex<CpuCeiling>>>,
     pub sources: Vec<SourceSlot>,
-    /// Transforms in the order of the flow, then sinks.
+    /// Transforms in data-flow order, then sinks.
     pub nodes: Vec<Node>,
 }
 
 impl Core {
-    /// Both clocks.
+    /// Reads both clocks.
     pub fn now(&self) -> Now {
         self.clock.now(self.started.elapsed())
     }
 
-    /// The sinks among the nodes.
+    /// Returns the sinks among the nodes.
     pub fn sinks(&self) -> impl Iterator<Item = (&Node, &SinkSlot)> {
         self.nodes.iter().filter_map(|node| match &node.op {
             Op::Sink(slot) => Some((node, slot)),
@@ -277,7 +277,7 @@ impl Core {
         ticket
     }
 
-    /// A panic in a source costs a pause, not the agent; what it was about to issue is read again.
+    /// A panic in a source pauses it; what it was about to issue is read again.
     fn poll_guarded(&self, slot: &SourceSlot, now: Now) -> Polled {
         let poll = || {
             let (ready, blocked) = self.capacity(slot, now.since_start);
@@ -303,14 +303,14 @@ impl Core {
         })
     }
 
-    /// The sinks of a source that have ready, and those that have had none for too long.
+    /// Returns the sinks of a source that are ready, and those that are blocked.
     fn capacity(&self, source: &SourceSlot, now: Duration) -> (SinkSet, SinkSet) {
         let (mut ready, mut blocked) = (SinkSet::EMPTY, SinkSet::EMPTY);
         for (_, slot) in self.sinks().filter(|(_, slot)| source.downstream.contains(slot.index)) {
             let full = if source.can_wait { slot.behind_for(now) } else { slot.full_for(now) };
             match full {
                 None => ready = ready | SinkSet::one(slot.index),
-                // A sink that gets nothing away must not keep the end of a source from the others.
+                // A sink without progress must not keep a source from ending for the others.
                 Some(full) if full >= DETACH_AFTER && self.scheduler.is_closing() => {
                     ready = ready | SinkSet::one(slot.index);
                 }
@@ -350,14 +350,14 @@ impl Core {
         for (sink, bytes) in self.payloads_of(&ticket) {
             sink.unreleased.fetch_add(bytes, Ordering::Relaxed);
         }
-        // Held while payloads are queued: the order of the tickets is the order in the lanes.
+        // The lock is held while payloads are queued, so that lanes keep ticket order.
         let mut release = slot.release.lock();
         for ticket in release.finish(ticket) {
             self.release(ticket);
         }
     }
 
-    /// The sinks of what a ticket carries, with the bytes for each.
+    /// Returns the sinks of a ticket's payloads, with the bytes for each.
     fn payloads_of(&self, ticket: &Ticket) -> impl Iterator<Item = (&SinkSlot, u64)> {
         ticket.payloads.iter().filter_map(|bound| match &self.nodes[bound.node].op {
             Op::Sink(slot) => Some((slot, bound.payload.bytes)),
@@ -383,20 +383,20 @@ impl Core {
         !self.scheduler.is_polling() && self.sources.iter().all(idle)
     }
 
-    /// Whether all that was read is settled and nothing more will come.
+    /// Whether everything read is settled and nothing more will come.
     pub fn is_finished(&self) -> bool {
         self.scheduler.all_ended()
             && self.is_drained()
             && self.sources.iter().all(|s| s.ledger.is_idle())
     }
 
-    /// How long a sink has had no ready for some of its sources.
+    /// Returns how long a sink has had no capacity for some of its sources.
     pub fn blocked_for(&self, slot: &SinkSlot, now: Duration) -> Option<Duration> {
         let waits = |source: &SourceSlot| source.can_wait && source.downstream.contains(slot.index);
         if self.sources.iter().any(waits) { slot.behind_for(now) } else { slot.full_for(now) }
     }
 
-    /// Says once when a sink does not take what comes, and when it does again.
+    /// Logs once when a sink becomes full, and once when it has capacity again.
     pub fn watch_sinks(&self) {
         let now = self.now().since_start;
         for (node, slot) in self.sinks() {
@@ -414,13 +414,13 @@ impl Core {
         }
     }
 
-    /// Tells the scheduler of the sources: all are ready.
+    /// Passes the sources to the scheduler, all ready.
     pub fn wire(&self) {
         let turns = self.sources.iter().map(|slot| (slot.pace.priority, slot.is_live));
         self.scheduler.rewire(turns.collect());
     }
 
-    /// Has sources that were closed go on.
+    /// Lets closed sources continue.
     pub fn reopen_sources(&self) {
         for (index, slot) in self.sources.iter().enumerate() {
             slot.source.lock().reopen();
@@ -444,21 +444,21 @@ impl Core {
         })
     }
 
-    /// The next job for a worker; `None` when stopped. While the process is ahead of its CPU time
-    /// no source is polled; what was polled runs on.
+    /// Waits for the next job of a worker; `None` when stopped. While the process exceeds its CPU
+    /// limit no source is polled; tickets run on.
     pub fn next_job(&self) -> Option<Job> {
         let begun = self.now().since_start;
         let held = self.hold(begun);
         let job = self.scheduler.wait(|| self.now().since_start)?;
         if let (Job::Poll(source), false) = (&job, held.is_zero()) {
             let waited = self.now().since_start.saturating_sub(begun).min(held);
-            // A reload may have come in between.
+            // A reload may have happened in between.
             self.sources.get(*source).inspect(|slot| slot.counters.waited("cpu", waited));
         }
         Some(job)
     }
 
-    /// Holds the polls back if the process is ahead of its CPU time; for how long.
+    /// Delays polls if the process exceeds its CPU limit; returns for how long.
     fn hold(&self, now: Duration) -> Duration {
         let Some(ceiling) = &self.ceiling else { return Duration::ZERO };
         let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
@@ -468,7 +468,7 @@ impl Core {
         wait
     }
 
-    /// What a worker does with a job.
+    /// Runs a job on a worker.
     pub fn work(&self, worker: &mut crate::chain::Worker, job: Job) {
         let ticket = match job {
             Job::Poll(source) => self.poll(source),
@@ -480,7 +480,7 @@ impl Core {
     }
 }
 
-/// Hands `batch` to every reader; the last one gets it without a copy of its columns' references.
+/// Passes `batch` to every reader; the last one gets it without a clone.
 pub(crate) fn fan_out(
     readers: &[usize],
     batch: millstream_model::Batch,

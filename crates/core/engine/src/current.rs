@@ -1,33 +1,33 @@
-//! Which core the threads work with: a reload puts another in the place of the one that runs.
+//! The core that the threads use; a reload replaces it.
 
 use crate::core::Core;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The core that runs.
+/// The current core.
 pub(crate) struct Current {
     core: Mutex<Arc<Core>>,
-    /// Its generation, to be looked at without a lock.
+    /// Its generation, readable without the lock.
     generation: AtomicU64,
-    /// Held by a commit and by the change to another core: a commit by the sinks of a core that was
-    /// replaced would leave out the checkpoints of those that were added.
+    /// Held by a commit and by a replacement: a commit for the sinks of a replaced core would leave
+    /// out the checkpoints of the new ones.
     turning: Mutex<()>,
 }
 
 impl Current {
-    /// Begins with `core`.
+    /// Starts with `core`.
     pub fn new(core: Core) -> Current {
         let generation = AtomicU64::new(core.generation);
         Current { core: Mutex::new(Arc::new(core)), generation, turning: Mutex::default() }
     }
 
-    /// The core that runs.
+    /// Returns the current core.
     pub fn core(&self) -> Arc<Core> {
         self.core.lock().clone()
     }
 
-    /// Brings `core` up to date; whether it was behind.
+    /// Updates `core`; returns whether it was outdated.
     pub fn renew(&self, core: &mut Arc<Core>) -> bool {
         let is_behind = self.generation.load(Ordering::Acquire) != core.generation;
         if is_behind {
@@ -36,11 +36,11 @@ impl Current {
         is_behind
     }
 
-    /// Puts another core in the place of the one that runs, which `turn` makes of it. No commit
-    /// runs meanwhile. The caller has reached the barrier.
-    pub fn replace<E>(&self, turn: impl FnOnce(&Core) -> Result<Core, E>) -> Result<Arc<Core>, E> {
+    /// Replaces the core by the one that `make` derives from it. No commit runs meanwhile. The
+    /// caller has reached the barrier.
+    pub fn replace<E>(&self, make: impl FnOnce(&Core) -> Result<Core, E>) -> Result<Arc<Core>, E> {
         let _turning = self.turning.lock();
-        let next = Arc::new(turn(&self.core())?);
+        let next = Arc::new(make(&self.core())?);
         *self.core.lock() = next.clone();
         self.generation.store(next.generation, Ordering::Release);
         Ok(next)

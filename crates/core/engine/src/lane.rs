@@ -17,19 +17,18 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-/// Payloads on their way to one lane.
+/// Payloads queued for one lane.
 pub(crate) struct LaneQueue {
     state: Mutex<State>,
     changed: Notify,
     bytes: AtomicU64,
-    /// Bytes that left since the lane was made.
+    /// Bytes that have left since the lane was created.
     left: AtomicU64,
-    /// Shortest time in microseconds from the moment a payload was handed to the sink until it was
-    /// delivered.
+    /// Shortest time in microseconds from handing a payload to the sink to its delivery.
     round_trip_us: AtomicU64,
     closed: AtomicBool,
     flushing: AtomicBool,
-    /// The endpoint was there once.
+    /// The endpoint was reached once.
     started: AtomicBool,
     phase: watch::Sender<Phase>,
     on_available: Box<dyn Fn() + Send + Sync>,
@@ -38,15 +37,15 @@ pub(crate) struct LaneQueue {
 #[derive(Default)]
 struct State {
     queue: VecDeque<Payload>,
-    /// Debts of payloads that were taken and wait for a sync.
+    /// Debts of payloads that were accepted and wait for a sync.
     taken: Vec<Hold>,
-    /// Payloads that were sent, without their bytes, until they are settled; oldest first.
+    /// Payloads in flight, without their bytes, until they are settled; oldest first.
     sent: VecDeque<Sent>,
     /// Why the last delivery failed, until one succeeds.
     error: Option<LastError>,
 }
 
-/// A payload on its way.
+/// A queued payload.
 struct Sent {
     payload: Payload,
     since: Instant,
@@ -58,7 +57,7 @@ struct LastError {
 }
 
 impl LaneQueue {
-    /// An empty queue that calls `on_available` whenever bytes leave it.
+    /// Creates an empty queue that calls `on_available` whenever bytes leave it.
     pub fn new(on_available: impl Fn() + Send + Sync + 'static) -> Arc<LaneQueue> {
         Arc::new(LaneQueue {
             state: Mutex::default(),
@@ -85,24 +84,24 @@ impl LaneQueue {
         self.changed.notify_one();
     }
 
-    /// Takes out the payload that has waited longest, of those the lane has not come to.
+    /// Takes out the oldest payload that the lane has not taken yet.
     pub fn take_oldest(&self) -> Option<Payload> {
         let oldest = self.lock().queue.pop_front()?;
         self.bytes.fetch_sub(oldest.bytes, Ordering::Relaxed);
         Some(oldest)
     }
 
-    /// Bytes queued or being delivered.
+    /// Returns the bytes queued or being delivered.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes that left since the lane was made.
+    /// Returns the bytes that have left since the lane was created.
     pub fn left(&self) -> u64 {
         self.left.load(Ordering::Relaxed)
     }
 
-    /// Shortest time that a delivery took; `None` before the first.
+    /// Returns the shortest delivery time; `None` before the first.
     pub fn round_trip(&self) -> Option<Duration> {
         let us = self.round_trip_us.load(Ordering::Relaxed);
         (us < u64::MAX).then(|| Duration::from_micros(us))
@@ -112,7 +111,7 @@ impl LaneQueue {
         self.round_trip_us.fetch_min(since.elapsed().as_micros() as u64, Ordering::Relaxed);
     }
 
-    /// Why the lane does not get on, if it does not.
+    /// Returns why the lane makes no progress, if it does not.
     pub fn error(&self) -> Option<String> {
         self.lock().error.as_ref().map(|error| error.text.clone())
     }
@@ -121,7 +120,7 @@ impl LaneQueue {
         !self.lock().sent.is_empty()
     }
 
-    /// Takes note of a failure; whether it is time to say so.
+    /// Records a failure; returns whether to log it.
     fn fail(&self, text: String) -> bool {
         let error = &mut self.lock().error;
         let now = Instant::now();
@@ -145,14 +144,14 @@ impl LaneQueue {
         self.changed.notify_one();
     }
 
-    /// Waits until the lane is to end.
+    /// Waits until the lane is told to end.
     async fn closing(&self) {
         while !self.closed.load(Ordering::Acquire) {
             self.changed.notified().await;
         }
     }
 
-    /// Whether the lane is to end, and whether what it holds back is to go.
+    /// Whether the lane is to end, and whether it must send what it holds back.
     fn ending(&self) -> (bool, bool) {
         let closed = self.closed.load(Ordering::Acquire);
         (closed, self.flushing.swap(false, Ordering::AcqRel) || closed)
@@ -169,7 +168,7 @@ impl LaneQueue {
     }
 }
 
-/// What the driver of a lane needs to know.
+/// What the driver of a lane needs.
 pub(crate) struct LaneDriver {
     pub sink_id: Arc<str>,
     pub lane: usize,
@@ -179,13 +178,13 @@ pub(crate) struct LaneDriver {
     /// See [`LaneCx::state_bytes`].
     pub state_bytes: u64,
     pub store: Arc<Store>,
-    /// Lanes that may write where this one does, and end before it begins.
+    /// Lanes that may write to the same place, and must end before this one begins.
     pub after: Vec<Arc<LaneQueue>>,
 }
 
 impl LaneDriver {
     /// Drives the lane until it is closed and empty. A panic in the sink ends only the attempt: the
-    /// lane is opened again, what it was delivering is abandoned, what it had taken is returned.
+    /// lane is reopened, the payload in delivery is abandoned, and accepted payloads are returned.
     pub async fn run(self) {
         let driver = Arc::new(self);
         driver.queue.wait_for(&driver.after).await;
@@ -253,7 +252,7 @@ impl LaneDriver {
         }
     }
 
-    /// Opens the lane; `None` if it is let go before.
+    /// Opens the lane; `None` if it is released before.
     async fn open(&self) -> Option<Box<dyn Lane>> {
         let (store, id, lane) = (self.store.clone(), self.sink_id.clone(), self.lane);
         let (sink, counters, state) = (id.clone(), self.counters.clone(), self.state().await?);
@@ -262,7 +261,7 @@ impl LaneDriver {
         Some(self.sink.lane(LaneCx { sink, lane, state, counters, state_bytes, keep }))
     }
 
-    /// Waits for the endpoint, until the lane is closed and has nothing to deliver.
+    /// Waits for the endpoint, until the lane is closed with an empty queue.
     async fn start(&self, lane: &mut dyn Lane) {
         let mut backoff = Backoff::new(Jitter::Equal);
         while let Err(error) = lane.start().await {
@@ -292,7 +291,7 @@ impl LaneDriver {
         }
     }
 
-    /// Settles the payloads of which the lane knows by now what became of them.
+    /// Settles the payloads whose outcomes the lane knows by now.
     fn settle_sent(&self, lane: &mut dyn Lane) {
         for Settled { outcome, refused } in lane.settled() {
             let Some(Sent { payload, since }) = self.queue.lock().sent.pop_front() else { return };
@@ -306,7 +305,7 @@ impl LaneDriver {
         }
     }
 
-    /// Delivers one payload, again and again while that can help.
+    /// Delivers one payload, retrying as long as that can help.
     async fn deliver(&self, lane: &mut dyn Lane, payload: Payload) -> Option<Delivery> {
         let mut backoff = Backoff::new(Jitter::Equal);
         let begun = Instant::now();
@@ -378,7 +377,7 @@ impl LaneDriver {
         }
     }
 
-    /// Syncs, again and again until it succeeds, then settles what was taken.
+    /// Syncs, retrying until it succeeds, then settles the accepted payloads.
     async fn sync(&self, lane: &mut dyn Lane) {
         let mut backoff = Backoff::new(Jitter::Equal);
         let state = loop {

@@ -9,7 +9,7 @@ use millstream_model::Offload;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-/// The queue and the threads' work of every offload node.
+/// The queue and the thread function of every offload node.
 pub(crate) fn offloads(core: &Core) -> Vec<(usize, Arc<dyn Offload>, Arc<OffloadQueue>)> {
     let offload = |(index, node): (usize, &Node)| match &node.op {
         Op::Offload(offload, queue) => Some((index, offload.clone(), queue.clone())),
@@ -32,7 +32,7 @@ pub(crate) fn start_offload(
                 let core = current.core();
                 let node =
                     offloads(&core).into_iter().find(|(_, _, other)| Arc::ptr_eq(other, &queue));
-                // What has tickets is in the topology.
+                // A node with tickets is in the topology.
                 let Some((node, ..)) = node else { return ticket };
                 at_cut(&core, node, ticket, |b, out| offload.apply(b, out))
             });
@@ -42,7 +42,7 @@ pub(crate) fn start_offload(
 }
 
 impl Running {
-    /// Starts the threads of offload transforms that are new in `next`, ends those of `old`.
+    /// Starts threads for offload transforms that are new in `next`, and ends those only in `old`.
     pub(crate) fn change_offloads(&mut self, old: &Core, next: &Core) {
         let (before, now) = (offloads(old), offloads(next));
         let has = |list: &[(usize, _, Arc<OffloadQueue>)], queue: &Arc<OffloadQueue>| {

@@ -1,5 +1,4 @@
-//! How fast the agent may go: priorities, rates and the ceiling on CPU time. No clock is read here;
-//! time is given.
+//! Priorities, rate limits and the CPU limit. Functions of a given time; no clock is read.
 
 mod bucket;
 mod cpu;
@@ -8,35 +7,35 @@ mod rate;
 pub use cpu::CpuCeiling;
 pub use rate::Rate;
 
-/// Which of the sources that have something is read first.
+/// Priority of a source that has data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Priority {
     /// Before all others.
     High,
-    /// In turn.
+    /// Round robin.
     #[default]
     Normal,
     /// After all others.
     Low,
 }
 
-/// How fast a source is read.
+/// Priority and rate limit of a source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pace {
-    /// Which sources it goes before.
+    /// Its priority.
     pub priority: Priority,
-    /// Bytes per second it may read; as many as it can if `None`.
+    /// Bytes per second; unlimited if `None`.
     pub rate_limit: Option<u64>,
 }
 
-/// One turn in this many goes to whoever has waited longest, whatever the priorities, so that
-/// nobody starves.
+/// One pick in this many takes whoever has waited longest, regardless of priority, so that nobody
+/// starves.
 const FAIR_ONE_IN: u64 = 16;
 
-/// Picks who is next: the first of the highest priority, and now and then the first of all.
+/// Picks who is next: the first of the highest priority, or at times the first of all.
 ///
-/// `waiting` are the priorities of those who wait, longest first; `turn` counts up by one with
-/// every pick. `None` if nobody waits.
+/// `waiting` has the priorities of those who wait, longest first; `turn` is incremented with each
+/// pick. `None` if nobody waits.
 pub fn pick(waiting: impl Iterator<Item = Priority>, turn: u64) -> Option<usize> {
     let mut waiting = waiting.enumerate();
     if turn % FAIR_ONE_IN == FAIR_ONE_IN - 1 {
@@ -50,7 +49,7 @@ mod tests {
     use super::*;
     use std::collections::VecDeque;
 
-    /// Who is picked over `turns`, if everybody always has something and queues again.
+    /// Returns who is picked over `turns` if everybody always has data and queues again.
     fn turns(priorities: &[Priority], turns: u64) -> Vec<u64> {
         let mut queue: VecDeque<usize> = (0..priorities.len()).collect();
         let mut picked = vec![0; priorities.len()];

@@ -1,9 +1,9 @@
-//! Puts finished tickets of one source back into their order.
+//! Restores the order of a source's finished tickets.
 
 use crate::ticket::Ticket;
 use std::collections::BTreeMap;
 
-/// The tickets of one source that are out or wait for an earlier one.
+/// The tickets of one source that are running or wait for an earlier one.
 #[derive(Default)]
 pub(crate) struct Release {
     issued: u64,
@@ -18,7 +18,7 @@ impl Release {
         self.issued - 1
     }
 
-    /// Takes a finished ticket; returns those that are due now, in order.
+    /// Takes a finished ticket; returns the tickets that are due now, in order.
     pub fn finish(&mut self, ticket: Ticket) -> Vec<Ticket> {
         self.waiting.insert(ticket.number, ticket);
         let mut due = Vec::new();
@@ -29,7 +29,7 @@ impl Release {
         due
     }
 
-    /// Tickets issued so far.
+    /// Returns the number of tickets issued so far.
     #[cfg(test)]
     pub fn issued(&self) -> u64 {
         self.issued

@@ -1,10 +1,9 @@
-//! From one topology to the next while the engine runs.
+//! Replaces the topology while the engine runs.
 //!
-//! Behind the barrier no batch is in the chain; what is in the lanes stays there. The core of the
-//! new topology is put together first: it shares what is kept with the core that runs, and whatever
-//! can fail fails before anything is changed. Then sources are told which sinks they reach, and the
-//! threads find the new core. Lanes of sinks that are gone deliver what they have for a while
-//! longer.
+//! Behind the barrier no batch is in the chain; payloads stay in the lanes. The new core is
+//! assembled first and shares the kept components with the running one, so that whatever can fail
+//! fails before anything changes. Then sources get their new sinks, and the threads find the new
+//! core. Lanes of removed sinks keep delivering for a while.
 
 use crate::blueprint::{
     Blueprint, EngineError, IsKept, Settings, SinkPart, SinkPlaces, rate, sinks_of,
@@ -24,14 +23,14 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long what is on its way for components that go may take to be settled while nothing is read:
-/// what is settled then is not read again. Several syncs of a healthy disk.
+/// How long payloads of removed components may take to be settled while nothing is read: what is
+/// settled is not read again. Several syncs of a healthy disk.
 const SETTLE_TIME: Duration = Duration::from_secs(1);
 
-/// How often it is looked whether it is settled.
+/// Interval of checks whether they are settled.
 const SETTLE_POLL: Duration = Duration::from_millis(2);
 
-/// A sink that is no longer in the topology, and whose lanes may still have something.
+/// A removed sink whose lanes may still hold payloads.
 pub(crate) struct Retired {
     id: Arc<str>,
     type_name: &'static str,
@@ -50,8 +49,8 @@ impl Retired {
         self.lanes.iter().all(|lane| lane.has_ended())
     }
 
-    /// Whether a sink may write where this one does, or has its lanes' states in the same place of
-    /// the store. Sinks of different types write to different places.
+    /// Whether a sink may write to the same place, or save its lanes' state under the same keys.
+    /// Sinks of different types write to different places.
     fn may_meet(&self, part: &SinkPart) -> bool {
         *self.id == *part.id || self.type_name == part.type_name
     }
@@ -60,7 +59,7 @@ impl Retired {
         self.lanes.iter().for_each(|lane| lane.let_go());
     }
 
-    /// Delivers what the lanes have, for `drain` at most, and closes the sink.
+    /// Delivers what the lanes hold, for at most `drain`, and closes the sink.
     pub async fn drain(self: Arc<Self>, drain: Duration) {
         self.lanes.iter().for_each(|lane| lane.close());
         let ended = async {
@@ -82,25 +81,23 @@ impl Retired {
     }
 }
 
-/// What is to be started and ended after the threads have the new core.
+/// What to start and end once the threads have the new core.
 pub(crate) struct Turned {
     /// The new core.
     pub core: Arc<Core>,
-    /// Lanes to be driven.
+    /// Lanes to drive.
     pub drivers: Vec<LaneDriver>,
-    /// Sinks to be drained.
+    /// Sinks to drain.
     pub retired: Vec<Arc<Retired>>,
 }
 
 impl Running {
-    /// Goes on with another topology, in which the components that `kept` names by kind and id are
-    /// those that run: their files, queues, connections and counters stay. A sink that is not kept
-    /// has `drain` to deliver what it has. Of `settings`, only `cpu` may differ from those of the
-    /// start.
+    /// Switches to another topology. The components that `kept` names by kind and id keep running,
+    /// with their files, queues, connections and counters. A removed sink has `drain` to deliver
+    /// what it holds. Of `settings`, only `cpu` may differ from those at the start.
     ///
-    /// # Errors
-    /// The blueprint is at fault, a source cannot be opened, or checkpoints cannot be written. Then
-    /// the old topology goes on.
+    /// # Errors The blueprint is invalid, a source cannot be opened, or checkpoints cannot be
+    /// written. The old topology then continues.
     pub async fn reload(
         &mut self,
         blueprint: Blueprint,
@@ -118,8 +115,8 @@ impl Running {
         let _ = self.hold_sources(std::time::Instant::now() + drain, goes).await;
         self.retired.retain(|retired| !retired.has_ended());
         self.lanes.retain(|lane| !lane.is_finished());
-        let turned = turn(&self.current, &self.retired, blueprint, settings, kept);
-        let taken = turned.map(|turned| self.take(turned, &core, drain));
+        let replaced = replace_core(&self.current, &self.retired, blueprint, settings, kept);
+        let taken = replaced.map(|replaced| self.take(replaced, &core, drain));
         if taken.is_err() {
             core.reopen_sources();
         }
@@ -127,18 +124,18 @@ impl Running {
         taken
     }
 
-    fn take(&mut self, turned: Turned, old: &Core, drain: Duration) {
-        self.change_offloads(old, &turned.core);
-        let drivers = turned.drivers.into_iter().map(|driver| self.runtime.spawn(driver.run()));
+    fn take(&mut self, replaced: Turned, old: &Core, drain: Duration) {
+        self.change_offloads(old, &replaced.core);
+        let drivers = replaced.drivers.into_iter().map(|driver| self.runtime.spawn(driver.run()));
         self.lanes.extend(drivers);
-        for retired in turned.retired {
+        for retired in replaced.retired {
             self.lanes.push(self.runtime.spawn(retired.clone().drain(drain)));
             self.retired.push(retired);
         }
     }
 }
 
-/// Waits a moment until what is out for components that go is settled, of sinks that get on.
+/// Waits briefly until payloads of removed components are settled by sinks that make progress.
 pub(crate) async fn settle(core: &Core, blueprint: &Blueprint, kept: &IsKept<'_>) {
     let stays = |node: &Node| blueprint.sinks.iter().any(|sink| *sink.id == *node.id);
     let goes = |slot: &SourceSlot, node: &Node| !kept(Kind::Source, &slot.id) || !stays(node);
@@ -158,8 +155,8 @@ pub(crate) async fn settle(core: &Core, blueprint: &Blueprint, kept: &IsKept<'_>
     }
 }
 
-/// Puts the core of `blueprint` in the place of the one that runs, behind the barrier.
-pub(crate) fn turn(
+/// Replaces the running core by that of `blueprint`, behind the barrier.
+pub(crate) fn replace_core(
     current: &Current,
     retired: &[Arc<Retired>],
     blueprint: Blueprint,
@@ -168,7 +165,7 @@ pub(crate) fn turn(
 ) -> Result<Turned, EngineError> {
     let (mut drivers, mut leaving) = (Vec::new(), Vec::new());
     let core = current.replace(|old| {
-        // Sources that are opened again go on from here.
+        // Sources that are reopened continue from here.
         old.commit()
             .map_err(|error| EngineError(format!("checkpoints cannot be written: {error}")))?;
         let of_old = |(node, slot): (&Node, &SinkSlot)| Arc::new(Retired::of(node, slot));
@@ -178,9 +175,9 @@ pub(crate) fn turn(
         let back: Vec<String> =
             blueprint.sinks.iter().filter(is_new).map(|sink| sink.id.clone()).collect();
         let (next, made) = blueprint.assemble(old, settings, &places, kept)?;
-        // From here on nothing can fail.
+        // Nothing can fail from here on.
         drivers = made;
-        // One that comes back begins at its checkpoint, so what its lanes still have is not needed.
+        // A reopened source begins at its checkpoint, so what its old lanes hold is not needed.
         retired
             .iter()
             .filter(|retired| back.iter().any(|id| **id == *retired.id))
@@ -191,7 +188,7 @@ pub(crate) fn turn(
     Ok(Turned { core, drivers, retired: leaving })
 }
 
-/// Sources that go are closed, those that stay learn which sinks they reach.
+/// Closes removed sources, and gives the others their new sinks.
 fn change_over(old: &Core, next: &Core) {
     let same = |slot: &&SourceSlot, other: &SourceSlot| Arc::ptr_eq(&slot.source, &other.source);
     for gone in
@@ -212,7 +209,7 @@ fn change_over(old: &Core, next: &Core) {
     }
     for node in &next.nodes {
         if let Op::Serial(stage) = &node.op {
-            // Tickets are counted from zero again.
+            // Tickets count from zero again.
             stage.renew();
         }
     }
@@ -220,7 +217,7 @@ fn change_over(old: &Core, next: &Core) {
 }
 
 impl SourceSlot {
-    /// The same source at another place in the flow.
+    /// Returns the same source at another place in the topology.
     pub fn rewired(
         &self,
         pace: Pace,
@@ -264,8 +261,8 @@ impl SourceSlot {
 }
 
 impl SinkPlaces {
-    /// Where the sinks are that come after those of `old`. A sink keeps its index over a change of
-    /// its options: what is out for it under this index is its successor's to answer for.
+    /// Assigns indices to the sinks that follow those of `old`. A sink with changed options keeps
+    /// its index: its successor answers for what is in flight.
     fn next(
         old: &Core,
         sinks: &[SinkPart],
@@ -291,7 +288,7 @@ impl SinkPlaces {
     }
 }
 
-/// In the place of a source that was closed.
+/// Replaces a closed source.
 struct Gone;
 
 impl Source for Gone {

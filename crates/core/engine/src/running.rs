@@ -15,11 +15,11 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 
-/// How often a barrier looks whether it is reached.
+/// Interval of checks whether a barrier is reached.
 const BARRIER_POLL: Duration = Duration::from_millis(2);
 
-/// How much longer than the deadline a source may take to end what it copies: it checks the time
-/// once per megabyte, and then syncs.
+/// How far a source may exceed the deadline to finish a copy: it checks the time once per megabyte,
+/// then syncs.
 const HOLD_OVERTIME: Duration = Duration::from_secs(5);
 
 /// A running topology. Dropping it without [`Running::stop`] leaves its threads running.
@@ -28,26 +28,24 @@ pub struct Running {
     pub(crate) runtime: Handle,
     pub(crate) threads: Vec<JoinHandle<()>>,
     pub(crate) lanes: Vec<tokio::task::JoinHandle<()>>,
-    /// Sinks that a reload took out and whose lanes have not ended.
+    /// Removed sinks whose lanes have not ended.
     pub(crate) retired: Vec<Arc<Retired>>,
     committer: Arc<Committer>,
 }
 
-/// How a stop went.
+/// The result of a stop.
 #[derive(Clone, Debug)]
 pub struct Stopped {
-    /// Whether everything in flight was delivered in time. What was not is read again at the next
-    /// start.
+    /// Whether everything in flight was delivered in time. The next start reads the rest again.
     pub drained: bool,
-    /// Why the last checkpoints could not be committed: what was delivered since those before is
-    /// repeated after the next start.
+    /// Why the last checkpoints could not be committed. What was delivered since the previous
+    /// commit is repeated after the next start.
     pub uncommitted: Option<String>,
     /// What sources that can read twice leave unsettled.
     pub left: Leftover,
-    /// Events (bytes, of a source of bytes) of other sources that no sink has settled: they are
-    /// lost.
+    /// Unsettled events of other sources (bytes for a source of bytes): lost.
     pub unsettled: u64,
-    /// What the engine had done by then.
+    /// The final snapshot.
     pub snapshot: Snapshot,
 }
 
@@ -75,19 +73,18 @@ impl Running {
         }
     }
 
-    /// What the engine is doing.
+    /// Returns a snapshot of the engine.
     pub fn snapshot(&self) -> Snapshot {
         snapshot::take(&self.current.core())
     }
 
-    /// A handle that gives snapshots and outlives this value.
+    /// Returns a function that takes snapshots and outlives this value.
     pub fn observer(&self) -> impl Fn() -> Snapshot + Send + Sync + 'static {
         let current = self.current.clone();
         move || snapshot::take(&current.core())
     }
 
-    /// Waits until every source has ended and all they gave is settled. Of the topology that runs
-    /// when this is called.
+    /// Waits until every source of the current topology has ended and all its events are settled.
     pub async fn finished(&self) {
         let core = self.current.core();
         while !core.is_finished() {
@@ -98,8 +95,8 @@ impl Running {
         }
     }
 
-    /// The barrier: stops polling and waits until every ticket issued so far is done and released.
-    /// Nothing is polled until [`Running::resume`].
+    /// Reaches the barrier: stops polling and waits until every ticket issued so far is done and
+    /// released. Nothing is polled until [`Running::resume`].
     pub async fn barrier(&self) {
         let core = self.current.core();
         core.scheduler.pause(true);
@@ -108,8 +105,8 @@ impl Running {
         }
     }
 
-    /// Has sources that hold something back give it, of those for which `goes` holds, while no
-    /// other is read; ends when they have. [`Running::barrier`] comes next.
+    /// Lets the sources selected by `goes` emit what they hold back while no other is polled, until
+    /// they have ended. [`Running::barrier`] comes next.
     pub(crate) async fn close_sources(&self, for_good: bool, goes: impl Fn(&SourceSlot) -> bool) {
         let core = self.current.core();
         core.scheduler.pause(true);
@@ -126,7 +123,7 @@ impl Running {
         }
     }
 
-    /// Has the lanes deliver what they have, and end.
+    /// Lets the lanes deliver what they hold, and end.
     async fn end_lanes(&self) {
         self.barrier().await;
         let core = self.current.core();
@@ -148,14 +145,13 @@ impl Running {
         let deadline = tokio::time::Instant::now() + timeout;
         let lanes = std::mem::take(&mut self.lanes);
         let aborts: Vec<_> = lanes.iter().map(tokio::task::JoinHandle::abort_handle).collect();
-        // Sources that hold something back have half of the time: a sink that is dead must not take
-        // the end from those that are well.
+        // Sources that hold data back get half of the time, so that a dead sink leaves the healthy
+        // ones time to finish.
         let given =
             tokio::time::timeout(timeout / 2, self.close_sources(true, |_| true)).await.is_ok();
         let holding = self.hold_sources(deadline.into_std(), |_| true);
         let drained = tokio::time::timeout_at(deadline, self.end_lanes()).await.is_ok() && given;
-        // Sinks that a reload took out may use the rest of the time; nobody waits for what they
-        // have.
+        // Removed sinks may use the rest of the time; nobody waits for what they hold.
         let left = async {
             for lane in lanes {
                 let _ = lane.await;
@@ -168,7 +164,7 @@ impl Running {
         core.scheduler.stop();
         offloads(&core).iter().for_each(|(_, _, queue)| queue.stop());
         self.committer.stop();
-        // A worker that is stuck in a component must not hold the exit: it is left behind.
+        // A worker that is stuck in a component must not block the exit; it is left behind.
         for thread in self.threads.drain(..).filter(|_| drained) {
             let _ = thread.join();
         }
@@ -183,8 +179,8 @@ impl Running {
         Stopped { drained, uncommitted, left, unsettled, snapshot: snapshot::take(&core) }
     }
 
-    /// Begins to have sources for which `goes` holds make durable what they owe and could not read
-    /// again. Sources must be paused.
+    /// Starts making durable what the sources selected by `goes` owe and could not read again. They
+    /// must not be polled.
     pub(crate) fn hold_sources(
         &self,
         deadline: Instant,
@@ -201,11 +197,11 @@ impl Running {
     }
 }
 
-/// What the sources leave unsettled, and what of it is lost.
+/// Returns what the sources leave unsettled, and what of it is lost.
 fn leave(core: &Core) -> (Leftover, u64) {
     let (mut left, mut lost) = (Leftover::default(), 0);
     for slot in &core.sources {
-        // One that is stuck cannot be asked.
+        // A stuck source cannot be asked.
         let Some(mut source) = slot.source.try_lock() else { continue };
         match source.leave() {
             Some(leftover) => left += leftover,
@@ -215,13 +211,13 @@ fn leave(core: &Core) -> (Leftover, u64) {
     (left, lost)
 }
 
-/// What the slowest sink of a source has not settled of what was read.
+/// Returns what was read of a source and not settled by its slowest sink.
 fn unsettled(core: &Core, slot: &SourceSlot) -> u64 {
     let sinks = core.sinks().filter(|(_, sink)| slot.downstream.contains(sink.index));
     sinks.map(|(_, sink)| slot.ledger.progress(sink.index).unsettled).max().unwrap_or(0)
 }
 
-/// Closes a source when its poll has ended; whether it has something to give.
+/// Closes a source once its poll has ended; returns whether it still holds data back.
 async fn close(slot: &SourceSlot, for_good: bool) -> bool {
     loop {
         if let Some(has_more) = slot.try_close(for_good) {
@@ -242,7 +238,7 @@ fn start_worker(number: usize, current: &Arc<Current>) -> JoinHandle<()> {
         let mut core = current.core();
         let mut worker = Worker::new(&core);
         while let Some(job) = core.next_job() {
-            // A job that comes after a reload is one of the new core.
+            // After a reload a job belongs to the new core.
             if current.renew(&mut core) {
                 worker = Worker::new(&core);
             }

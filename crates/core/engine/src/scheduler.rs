@@ -1,4 +1,4 @@
-//! Who does what next: ready sources and resumed tickets, taken by any worker.
+//! The run queue: ready sources and resumed tickets, taken by any worker.
 
 use crate::limits::{FOLLOWER_LOOK, ROOM_RETRY};
 use crate::pace::{Priority, pick};
@@ -11,19 +11,19 @@ use std::time::Duration;
 pub(crate) enum Job {
     /// Poll a source.
     Poll(usize),
-    /// Go on with a ticket behind a serial or offload transform.
+    /// Continue with a ticket behind a serial or offload transform.
     Resume(Box<Ticket>),
 }
 
-/// Answer to "what next?".
+/// The result of asking for a job.
 pub(crate) enum Next {
     Job(Job),
-    /// Nothing before this time (since start), or before something is woken.
+    /// Nothing before this time (since the start), or before a wake.
     Idle(Option<Duration>),
     Stopped,
 }
 
-/// What a poll said about when to poll again.
+/// When to poll a source again, as its last poll said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Again {
     Now,
@@ -45,17 +45,17 @@ struct State {
     ready: VecDeque<Job>,
     states: Vec<PollState>,
     priorities: Vec<Priority>,
-    /// Sources whose polls are not held back.
+    /// Sources whose polls are never held back.
     live: Vec<bool>,
     /// Polls so far.
     turn: u64,
     paused: bool,
-    /// The sources that may be polled, while some give the last they have; all if `None`.
+    /// The only sources to poll while they emit what they hold back; all if `None`.
     closing: Option<Vec<bool>>,
     /// No polls before this time.
     held_until: Duration,
     stopped: bool,
-    /// Until when the leading worker sleeps; `None` if no worker sleeps.
+    /// When the leading worker wakes; `None` if no worker sleeps.
     leader_until: Option<Duration>,
 }
 
@@ -67,8 +67,8 @@ pub(crate) struct Scheduler {
 }
 
 impl Scheduler {
-    /// The sources are these from here on, all ready, by priority and whether they are live. No
-    /// ticket is out.
+    /// Replaces the sources, all ready, given their priority and whether they are live. No ticket
+    /// is running.
     pub fn rewire(&self, sources: Vec<(Priority, bool)>) {
         let mut state = self.lock();
         state.ready = (0..sources.len()).map(Job::Poll).collect();
@@ -80,7 +80,7 @@ impl Scheduler {
         self.state.lock()
     }
 
-    /// The next job at time `now`, without waiting.
+    /// Returns the next job at `now`, without waiting.
     #[cfg(test)]
     pub fn next(&self, now: Duration) -> Next {
         self.lock().next(now)
@@ -88,8 +88,8 @@ impl Scheduler {
 
     /// Waits for the next job; `None` when stopped. `now` reads the engine's clock.
     ///
-    /// Of the workers that wait, one leads: it wakes for the next timer. The others sleep on, so
-    /// that an idle agent wakes one thread per tick and not all of them.
+    /// One of the waiting workers leads and wakes for the next timer. The others sleep on, so that
+    /// an idle agent wakes one thread per tick instead of all.
     pub fn wait(&self, now: impl Fn() -> Duration) -> Option<Job> {
         let mut state = self.lock();
         loop {
@@ -117,7 +117,7 @@ impl Scheduler {
         }
     }
 
-    /// Says when to poll a source again, after a poll at `now`.
+    /// Sets when to poll a source again, after a poll at `now`.
     pub fn polled(&self, source: usize, again: Again, now: Duration) {
         let mut state = self.lock();
         let woken = matches!(state.states[source], PollState::Polling { woken: true });
@@ -132,7 +132,7 @@ impl Scheduler {
                 state.ready.push_back(Job::Poll(source));
                 self.changed.notify_one();
             }
-            // The leader may sleep for longer than this source.
+            // The leader may sleep longer than this source.
             PollState::Waiting { until, .. }
                 if state.leader_until.is_some_and(|leader| until < leader) =>
             {
@@ -142,7 +142,7 @@ impl Scheduler {
         }
     }
 
-    /// Puts a ticket back into the run queue, before any new poll.
+    /// Puts a ticket back into the run queue, ahead of new polls.
     pub fn resume(&self, ticket: Box<Ticket>) {
         self.lock().ready.push_front(Job::Resume(ticket));
         self.changed.notify_one();
@@ -154,7 +154,7 @@ impl Scheduler {
         self.changed.notify_one();
     }
 
-    /// Polls every source that waits for room.
+    /// Polls every source under backpressure.
     pub fn wake_for_room(&self) {
         let mut state = self.lock();
         for source in 0..state.states.len() {
@@ -166,7 +166,7 @@ impl Scheduler {
         self.changed.notify_all();
     }
 
-    /// Stops (or allows again) polling; tickets that are out run on.
+    /// Stops or resumes polling; running tickets continue.
     pub fn pause(&self, paused: bool) {
         let mut state = self.lock();
         state.paused = paused;
@@ -177,7 +177,7 @@ impl Scheduler {
         self.changed.notify_all();
     }
 
-    /// Polls only the sources that `closing` names until the next [`Scheduler::pause`] is lifted.
+    /// Polls only the sources in `closing` until the next [`Scheduler::pause`] is lifted.
     pub fn close(&self, closing: Vec<bool>) {
         let mut state = self.lock();
         closing
@@ -186,13 +186,13 @@ impl Scheduler {
             .filter(|(_, closes)| **closes)
             .for_each(|(source, _)| state.wake(source));
         state.closing = Some(closing);
-        // A barrier may have been left in the middle.
+        // An earlier barrier may have been abandoned.
         state.paused = false;
         drop(state);
         self.changed.notify_all();
     }
 
-    /// Whether only sources that close are polled.
+    /// Whether only closing sources are polled.
     pub fn is_closing(&self) -> bool {
         self.lock().closing.is_some()
     }
@@ -205,12 +205,12 @@ impl Scheduler {
         closing.into_iter().all(|(_, state)| *state == PollState::Ended)
     }
 
-    /// Lets no source be polled before this time; tickets that are out run on.
+    /// Polls no source before this time; running tickets continue.
     pub fn hold(&self, until: Duration) {
         self.lock().held_until = until;
     }
 
-    /// Whether a source is being polled this moment.
+    /// Whether a source is being polled.
     pub fn is_polling(&self) -> bool {
         self.lock().states.iter().any(|s| matches!(s, PollState::Polling { .. }))
     }
@@ -220,7 +220,7 @@ impl Scheduler {
         self.lock().states.iter().all(|s| *s == PollState::Ended)
     }
 
-    /// Sends all workers home.
+    /// Ends all workers.
     pub fn stop(&self) {
         self.lock().stopped = true;
         self.changed.notify_all();
@@ -247,7 +247,7 @@ impl State {
         }
     }
 
-    /// Index of the next job: tickets, which are in front, go before polls.
+    /// Returns the index of the next job: tickets, which are at the front, come before polls.
     fn pick(&mut self, now: Duration) -> Option<usize> {
         if let Some(Job::Resume(_)) = self.ready.front() {
             return Some(0);
@@ -255,7 +255,7 @@ impl State {
         if self.paused || self.ready.is_empty() {
             return None;
         }
-        // What sources give before they end is not held back.
+        // Closing sources are never held back.
         let is_held = now < self.held_until && self.closing.is_none();
         let priority = |job: &Job| match job {
             Job::Poll(source) => self.priorities[*source],
@@ -288,7 +288,7 @@ impl State {
     }
 
     fn wake(&mut self, source: usize) {
-        // A source that a reload took out is at no place.
+        // A removed source has no index.
         let Some(state) = self.states.get_mut(source) else { return };
         match *state {
             PollState::Polling { .. } => *state = PollState::Polling { woken: true },
@@ -314,7 +314,7 @@ mod tests {
         scheduler
     }
 
-    /// The source that is polled next, if one is.
+    /// Returns the source that is polled next, if any.
     fn polled(scheduler: &Scheduler, now: Duration) -> Option<usize> {
         match scheduler.next(now) {
             Next::Job(Job::Poll(source)) => Some(source),
@@ -332,7 +332,7 @@ mod tests {
             scheduler.polled(source, Again::Now, Duration::ZERO);
         }
         assert!(polls[1] >= 1450 && polls[0] >= 45 && polls[2] >= 45, "{polls:?}");
-        // While it waits, it holds nobody up.
+        // While it waits, it delays nobody.
         while polled(&scheduler, Duration::ZERO) != Some(1) {}
         scheduler.polled(1, Again::At(10 * MS), Duration::ZERO);
         [0, 2].into_iter().for_each(|source| scheduler.polled(source, Again::Now, Duration::ZERO));
@@ -348,7 +348,7 @@ mod tests {
         scheduler.hold(20 * MS);
         assert!(matches!(scheduler.next(5 * MS), Next::Idle(Some(until)) if until == 20 * MS));
         assert_eq!(polled(&scheduler, 20 * MS), Some(0));
-        // A hold ends earlier if the next look at the time says so.
+        // A hold ends earlier if the next reading of the clock says so.
         scheduler.hold(60 * MS);
         assert_eq!(polled(&scheduler, 30 * MS), None);
         scheduler.hold(30 * MS);

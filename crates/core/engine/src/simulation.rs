@@ -1,7 +1,7 @@
 //! The engine under a simulated clock: workers, lanes, faults, reloads and kills in an order drawn
-//! from a seed. A failing seed is printed; `MILLSTREAM_SEED=n` runs just that one.
+//! from a seed. A failing seed is printed; `MILLSTREAM_SEED=n` runs only that one.
 //!
-//! What it does not prove: anything about real threads, disks or networks.
+//! It proves nothing about real threads, disks or networks.
 
 use crate::blueprint::{Blueprint, Clock, Settings, SinkPart, SourcePart, TransformPart};
 use crate::buffer::Buffer;
@@ -9,7 +9,7 @@ use crate::chain::{Worker, at_cut};
 use crate::core::{Core, Op};
 use crate::current::Current;
 use crate::pace::Pace;
-use crate::reload::{Retired, settle, turn};
+use crate::reload::{Retired, replace_core, settle};
 use crate::scheduler::{Job, Next};
 use crate::ticket::Ticket;
 use fastrand::Rng;
@@ -24,7 +24,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Steps after which a run that should have ended counts as stuck.
+/// A run that takes more steps than this counts as stuck.
 const STEPS_MAX: usize = 400_000;
 
 /// What happens in one run.
@@ -78,8 +78,8 @@ impl Scenario {
     }
 
     fn is_ordered(&self, sink: usize) -> bool {
-        // What a panic in a delivery abandons comes again later, and so does what a sink gives back
-        // that was changed.
+        // What a panic in a delivery abandons arrives again later, and so does what a changed sink
+        // returns.
         self.tempers[sink].panics_one_in == 0 && (sink == 0 || self.reload_one_in == 0)
     }
 
@@ -100,7 +100,7 @@ impl Map for Panicky {
     }
 }
 
-/// A serial transform that checks that batches come in the order they were read.
+/// A serial transform that checks that batches arrive in read order.
 struct Watch {
     last: i64,
 }
@@ -139,13 +139,13 @@ fn transform(name: &str) -> Transform {
     }
 }
 
-/// What a reload changes. A number that differs stands for other options.
+/// What a reload changes. A different number stands for different options.
 #[derive(Clone, Copy, Debug, Default)]
 struct Shape {
     source: u64,
     second_sink: u64,
     transforms: u64,
-    /// A third sink, with what number.
+    /// The number of a third sink, if there is one.
     third_sink: Option<u64>,
     /// One more transform.
     watched: bool,
@@ -160,7 +160,7 @@ impl Shape {
         Shape { source, second_sink, transforms, third_sink, watched: random.u64(..2) == 0 }
     }
 
-    /// Whether a component is as it was.
+    /// Whether a component is unchanged.
     fn keeps(self, before: Shape, id: &str) -> bool {
         match id {
             "log" => self.source == before.source,
@@ -173,7 +173,7 @@ impl Shape {
     }
 }
 
-/// A log, through a chain of transforms, to two sinks or three.
+/// A log through a chain of transforms to two or three sinks.
 fn blueprint(
     scenario: &Scenario,
     log: &MemoryLog,
@@ -220,7 +220,7 @@ fn blueprint(
     blueprint
 }
 
-/// What surrounds a life.
+/// The environment of a life.
 #[derive(Clone, Copy)]
 struct World<'a> {
     scenario: &'a Scenario,
@@ -275,7 +275,7 @@ impl Life<'_> {
         Life { world, shape, current, retired: Vec::new(), core, workers, running, random }
     }
 
-    /// Goes on with another topology, or with the same if that one cannot be opened.
+    /// Switches to another topology, or stays if that one cannot be opened.
     async fn reload(&mut self) {
         self.pause().await;
         let shape = self.shape.draw(&mut self.random);
@@ -286,24 +286,24 @@ impl Life<'_> {
         }
         let kept = |_: Kind, id: &str| shape.keeps(self.shape, id);
         settle(&self.core, &blueprint, &kept).await;
-        let turned = turn(&self.current, &self.retired, blueprint, &settings(), &kept);
-        assert_eq!(turned.is_err(), fails);
-        if let Ok(turned) = turned {
-            for driver in turned.drivers {
+        let replaced = replace_core(&self.current, &self.retired, blueprint, &settings(), &kept);
+        assert_eq!(replaced.is_err(), fails);
+        if let Ok(replaced) = replaced {
+            for driver in replaced.drivers {
                 tokio::spawn(driver.run());
             }
-            for retired in turned.retired {
+            for retired in replaced.retired {
                 let drain = Duration::from_millis(self.random.u64(..2000));
                 tokio::spawn(retired.clone().drain(drain));
                 self.retired.push(retired);
             }
-            (self.core, self.shape) = (turned.core, shape);
+            (self.core, self.shape) = (replaced.core, shape);
             self.workers = (0..3).map(|_| Worker::new(&self.core)).collect();
         }
         self.core.scheduler.pause(false);
     }
 
-    /// Does something that could happen next.
+    /// Performs a step that could happen next.
     async fn step(&mut self) {
         match self.random.u64(..8) {
             0..3 => self.take().await,
@@ -327,7 +327,7 @@ impl Life<'_> {
         self.core.scheduler.pause(false);
     }
 
-    /// Every ticket issued so far ends, and none is issued meanwhile.
+    /// Ends every ticket issued so far, and issues none meanwhile.
     async fn pause(&mut self) {
         self.core.scheduler.pause(true);
         let issued = self.issued();
@@ -349,7 +349,7 @@ impl Life<'_> {
     }
 
     async fn take(&mut self) {
-        // A nanosecond between polls, so that the order of reading shows in the batches.
+        // A millisecond between polls, so that the read order shows in the batches.
         tokio::time::sleep(Duration::from_millis(1)).await;
         if self.running.len() >= self.workers.len() {
             return;
@@ -386,8 +386,8 @@ impl Life<'_> {
     }
 }
 
-/// Lives one life on a runtime of its own, so that a kill takes the lanes with it. Whether
-/// everything was delivered: the last shape.
+/// Lives one life on its own runtime, so that a kill takes the lanes with it. Returns the last
+/// shape if everything was delivered.
 fn live(world: World<'_>) -> Option<Shape> {
     let World { scenario, log, shelves, .. } = world;
     let runtime =
@@ -399,7 +399,7 @@ fn live(world: World<'_>) -> Option<Shape> {
         shelves[1].stall(scenario.stall);
         for step in 0..steps {
             running.step().await;
-            // The stalled sink comes back once the other one has everything.
+            // The blocked sink recovers once the other one has everything.
             if scenario.stall && step % 50 == 0 && is_complete(scenario, log, &shelves[0]) {
                 shelves[1].stall(false);
             }
@@ -491,7 +491,7 @@ fn check(scenario: &Scenario, log: &MemoryLog, shelf: &Shelf, sink: usize) {
     }
 }
 
-/// The first arrivals of each origin's lines are in order.
+/// Checks that the first arrivals of each origin's lines are in order.
 fn check_order(lines: &[String], sink: usize) {
     let (mut seen, mut last) = (HashSet::new(), HashMap::new());
     for line in lines.iter().filter(|line| seen.insert((*line).clone())) {

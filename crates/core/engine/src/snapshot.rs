@@ -1,4 +1,4 @@
-//! Reads what the engine is doing into a snapshot.
+//! Takes snapshots of the engine.
 
 use crate::core::{Core, SinkSlot};
 use crate::limits::FULL_AFTER;
@@ -10,7 +10,7 @@ use millstream_model::snapshot::{
 use millstream_store::StoreHealth;
 use std::time::Duration;
 
-/// Reads what the engine is doing.
+/// Takes a snapshot.
 pub(crate) fn take(core: &Core) -> Snapshot {
     let now = core.now();
     let sources = (0..core.sources.len()).map(|index| of_source(core, index, now));
@@ -57,7 +57,7 @@ fn of_source(core: &Core, index: usize, now: Now) -> ComponentSnapshot {
     }
 }
 
-/// Why a sink does not get on: its last failure, or that it takes too little.
+/// Returns why a sink makes no progress: its last failure, or that it is too slow.
 fn error(core: &Core, slot: &SinkSlot, now: Duration) -> Option<String> {
     let failed = slot.lanes.iter().find_map(|lane| lane.error());
     let full = core.blocked_for(slot, now).filter(|full| *full >= FULL_AFTER);

@@ -1,4 +1,4 @@
-//! Cuts in a chain: transforms that run once for all workers, or on threads of their own.
+//! Cuts in a chain: transforms with a single instance, or with their own threads.
 
 use crate::scheduler::Scheduler;
 use crate::ticket::Ticket;
@@ -7,7 +7,7 @@ use parking_lot::{Condvar, Mutex};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
-/// A serial transform with its inbox: tickets wait there until it is their turn.
+/// A serial transform with its inbox, where tickets wait for their predecessors.
 pub(crate) struct SerialStage {
     transform: Mutex<Box<dyn Serial>>,
     inbox: Mutex<Inbox>,
@@ -16,23 +16,23 @@ pub(crate) struct SerialStage {
 #[derive(Default)]
 struct Inbox {
     busy: bool,
-    /// By source: the number whose turn it is, and the tickets that are here.
+    /// By source: the number of the next ticket, and the tickets that wait.
     sources: HashMap<usize, (u64, BTreeMap<u64, Box<Ticket>>)>,
 }
 
 impl SerialStage {
-    /// A stage around `transform`.
+    /// Creates a stage around `transform`.
     pub fn new(transform: Box<dyn Serial>) -> Arc<SerialStage> {
         Arc::new(SerialStage { transform: Mutex::new(transform), inbox: Mutex::default() })
     }
 
-    /// Begins with the first ticket of every source again. Nothing is in it.
+    /// Restarts at the first ticket of every source. The stage must be empty.
     pub fn renew(&self) {
         self.inbox.lock().sources.clear();
     }
 
-    /// Puts a ticket in and, unless another worker is at it, works off all tickets whose turn it
-    /// is with `work`, one at a time.
+    /// Adds a ticket. Unless another worker already does so, applies `work` to all tickets that are
+    /// due, one at a time.
     pub fn enter(&self, ticket: Box<Ticket>, mut work: impl FnMut(&mut dyn Serial, Box<Ticket>)) {
         let source = ticket.source;
         let mut inbox = self.inbox.lock();
@@ -60,7 +60,7 @@ impl Inbox {
     }
 }
 
-/// Tickets on their way to the threads of an offload transform.
+/// Tickets queued for the threads of an offload transform.
 #[derive(Default)]
 pub(crate) struct OffloadQueue {
     state: Mutex<(VecDeque<Box<Ticket>>, bool)>,
@@ -100,7 +100,7 @@ impl OffloadQueue {
         self.changed.notify_all();
     }
 
-    /// The loop of one thread: `work` on a ticket, then back to the run queue.
+    /// Runs the loop of one thread: `work` on a ticket, then back to the run queue.
     pub fn serve(&self, scheduler: &Arc<Scheduler>, work: impl Fn(Box<Ticket>) -> Box<Ticket>) {
         while let Some(ticket) = self.pop() {
             scheduler.resume(work(ticket));

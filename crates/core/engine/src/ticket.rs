@@ -2,23 +2,23 @@
 
 use millstream_model::{Ack, Batch, Payload, Permit};
 
-/// What travels through the chain.
+/// A batch on its way through the chain.
 pub(crate) struct Ticket {
     /// Index of the source.
     pub source: usize,
-    /// Place in the source's order.
+    /// Position in the source's order.
     pub number: u64,
-    /// The debts of the batch, finished when the ticket is released.
+    /// Acknowledgements of the batch, finished when the ticket is released.
     pub acks: Vec<Ack>,
-    /// Memory for what the chain makes.
+    /// Memory for the output of the chain.
     pub permit: Permit,
     /// Batches to run next, by node.
     pub inputs: Vec<(usize, Batch)>,
-    /// Number of cuts (serial and offload transforms) of the source's plan already passed.
+    /// Number of cuts (serial and offload transforms) already passed.
     pub cuts_passed: usize,
     /// Batches that wait at a cut, by node.
     pub at_cuts: Vec<(usize, Batch)>,
-    /// Payloads of all sinks, in the order they were made.
+    /// Payloads of all sinks, in the order they were encoded.
     pub payloads: Vec<Bound>,
 }
 
@@ -28,9 +28,9 @@ pub(crate) struct Bound {
     pub node: usize,
     /// Lane of the sink.
     pub lane: usize,
-    /// What to deliver.
+    /// The payload.
     pub payload: Payload,
-    /// The segments it delivers.
+    /// The segments that it delivers.
     pub acks: Vec<Ack>,
 }
 

@@ -1,4 +1,4 @@
-//! What waits for a sink that gets nothing away, and what of it is dropped.
+//! What queues for a sink that makes no progress, and what of it is dropped.
 
 mod common;
 
@@ -13,16 +13,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Lines the source gives.
+/// Lines that the source emits.
 const LINES: u64 = 500;
 
-/// Bytes of each, its end included.
+/// Bytes of each line, including its end.
 const LINE_BYTES: usize = 10;
 
-/// Bytes that may wait: those of fifty lines.
+/// Capacity of the buffer: fifty lines.
 const BUFFER_BYTES: u64 = 500;
 
-/// Gives numbered lines, one at a poll, while its sinks have room.
+/// Emits numbered lines, one per poll, while its sinks are ready.
 struct Numbered {
     origin: Arc<Origin>,
     given: Arc<AtomicU64>,
@@ -70,7 +70,7 @@ fn start(folder: &Path, shelf: &Shelf, given: &Arc<AtomicU64>, when_full: WhenFu
     built.start(&tokio::runtime::Handle::current())
 }
 
-/// The numbers that arrive if the sink gets nothing away at first, and how many were dropped.
+/// Returns the numbers that arrive at a sink that is blocked at first, and how many were dropped.
 async fn delivered(when_full: WhenFull) -> (Vec<u64>, u64) {
     let (folder, shelf, given) = (tempfile::tempdir().unwrap(), Shelf::default(), Arc::default());
     shelf.stall(true);
@@ -114,7 +114,7 @@ async fn a_full_buffer_drops_what_comes_last() {
 async fn a_full_buffer_drops_what_has_waited_longest() {
     let (numbers, dropped) = delivered(WhenFull::DropOldest).await;
     assert_eq!((numbers.len(), dropped), (50, LINES - 50));
-    // The first one may have been on its way already.
+    // The first one may have been in flight already.
     assert!(numbers[0] <= LINES - 50, "{numbers:?}");
     assert_eq!(numbers[1..], (LINES - 49..LINES).collect::<Vec<_>>());
 }

@@ -1,4 +1,4 @@
-//! Sources that hold something back give it before they go.
+//! Sources that hold data back emit it before they end.
 
 mod common;
 
@@ -16,7 +16,7 @@ use std::time::Duration;
 
 const HELD: u64 = 100;
 
-/// Gives nothing until it is closed; then `HELD` lines, one at a poll.
+/// Emits nothing until it is closed; then `HELD` lines, one per poll.
 struct Holder {
     origin: Arc<Origin>,
     given: u64,
@@ -93,8 +93,8 @@ async fn a_stop_delivers_what_a_source_holds_back() {
     assert_eq!(held(&shelf), HELD);
 }
 
-/// What is held back for a dead sink, too, cannot all be given; the sink that is well has its last
-/// sync and its end all the same.
+/// What is held back for a dead sink cannot all be emitted; the healthy sink still gets its last
+/// sync and its end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_dead_sink_does_not_take_the_end_from_one_that_is_well() {
     let (folder, well, dead) = (tempfile::tempdir().unwrap(), Shelf::default(), Shelf::default());

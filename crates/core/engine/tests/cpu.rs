@@ -1,4 +1,4 @@
-//! The ceiling on CPU time. It is that of the process, so this file has one test only.
+//! The CPU limit. It applies to the process, so this file has a single test.
 
 mod common;
 
@@ -6,7 +6,7 @@ use common::{busy, start};
 use millstream_engine::Pace;
 use std::time::{Duration, Instant};
 
-/// CPU time of the process, in seconds.
+/// Returns the CPU time of the process, in seconds.
 fn cpu_seconds() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9

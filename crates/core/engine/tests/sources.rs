@@ -1,4 +1,4 @@
-//! Rates of sources, and what a snapshot says of their origins.
+//! Rate limits of sources, and what a snapshot says of their origins.
 
 mod common;
 

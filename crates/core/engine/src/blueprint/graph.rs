@@ -1,11 +1,11 @@
-//! Who reads whom, and in which order.
+//! The graph of components and its topological order.
 
 use super::{Blueprint, EngineError, Input};
 use std::collections::HashMap;
 
-/// Indices of the blueprint's nodes: transforms in the order of the flow, then sinks.
+/// Indices of the blueprint's nodes: transforms in data-flow order, then sinks.
 pub struct Graph {
-    /// Blueprint index of each transform, in the order of the flow.
+    /// Blueprint index of each transform, in data-flow order.
     pub order: Vec<usize>,
     /// Readers of (component id, output).
     readers: HashMap<Input, Vec<usize>>,
@@ -28,7 +28,7 @@ impl Graph {
         self.readers.get(&(id.to_owned(), output)).cloned().unwrap_or_default()
     }
 
-    /// Readers of every output of a component.
+    /// Returns the readers of each output of a component.
     pub fn outputs(&self, id: &str) -> Vec<Vec<usize>> {
         let count =
             self.readers.keys().filter(|(of, _)| of == id).map(|(_, output)| output + 1).max();
@@ -36,7 +36,7 @@ impl Graph {
     }
 }
 
-/// Transforms sorted so that each comes after what it reads.
+/// Sorts transforms topologically: each comes after its inputs.
 fn flow_order(blueprint: &Blueprint) -> Result<Vec<usize>, EngineError> {
     let mut done: Vec<&str> = blueprint.sources.iter().map(|s| s.info.id.as_str()).collect();
     let mut order = Vec::new();

@@ -1,4 +1,4 @@
-//! What a topology takes over from the one before: a reload.
+//! What a topology keeps of its predecessor at a reload.
 
 use super::{Shared, SinkPart};
 use crate::core::{Node, SourceSlot};
@@ -6,33 +6,33 @@ use crate::lane::LaneQueue;
 use millstream_model::{Counters, Kind};
 use std::sync::Arc;
 
-/// Whether a component goes on as it is, by kind and id.
+/// Whether a component is kept, by kind and id.
 pub(crate) type IsKept<'a> = dyn Fn(Kind, &str) -> bool + 'a;
 
-/// Where the sinks of a blueprint are in sink sets.
+/// The indices of a blueprint's sinks in sink sets.
 pub(crate) struct SinkPlaces {
     /// Index of each sink, in the order of the blueprint.
     pub indices: Vec<usize>,
-    /// For each, the lanes that must end before its own begin.
+    /// For each sink, the lanes that must end before its own begin.
     pub after: Vec<Vec<Arc<LaneQueue>>>,
 }
 
 impl SinkPlaces {
-    /// Of the sinks a start begins with.
+    /// Assigns indices at the first start.
     pub fn first(sinks: &[SinkPart]) -> SinkPlaces {
         SinkPlaces { indices: (0..sinks.len()).collect(), after: vec![Vec::new(); sinks.len()] }
     }
 }
 
 impl Shared<'_> {
-    /// The node of a transform or sink that is kept.
+    /// Returns the node of a transform or sink that is kept.
     pub fn kept_node(&self, kind: Kind, id: &str) -> Option<Node> {
         let node = self.old.nodes.iter().find(|node| node.kind == kind && *node.id == *id);
         node.filter(|_| (self.kept)(kind, id)).cloned()
     }
 
-    /// The counters of a component: those of the one that had its name and type, so that what that
-    /// counts while it ends is seen.
+    /// Returns the counters of a component. They are shared with a predecessor of the same id and
+    /// type, so that what it counts while it ends is visible.
     pub fn counters(&self, kind: Kind, id: &str, type_name: &str) -> Arc<Counters> {
         let nodes =
             self.old.nodes.iter().map(|node| (node.kind, &node.id, node.type_name, &node.counters));
@@ -47,17 +47,17 @@ impl Shared<'_> {
         nodes.chain(sources).find(is_it).map(|(.., counters)| counters.clone()).unwrap_or_default()
     }
 
-    /// The id and the counters of a new component.
+    /// Returns the id and counters of a new component.
     pub fn named(&self, kind: Kind, id: &str, type_name: &str) -> (Arc<str>, Arc<Counters>) {
         (id.into(), self.counters(kind, id, type_name))
     }
 
-    /// A new node with its counters.
+    /// Returns a new node with its counters.
     pub fn with_counters(&self, node: Node) -> Node {
         Node { counters: self.counters(node.kind, &node.id, node.type_name), ..node }
     }
 
-    /// The slot of a source that is kept.
+    /// Returns the slot of a source that is kept.
     pub fn kept_source(&self, id: &str) -> Option<&SourceSlot> {
         let slot = self.old.sources.iter().find(|slot| *slot.id == *id);
         slot.filter(|_| (self.kept)(Kind::Source, id))

@@ -1,4 +1,4 @@
-//! What of `limits.memory` is for what, and configurations that need more.
+//! How `limits.memory` is divided, and configurations that need more.
 
 use super::{Blueprint, EngineError, Settings, SinkPart};
 use crate::core::{Node, Op};
@@ -6,17 +6,17 @@ use crate::limits::{GRANT_PERCENT, STATE_PERCENT};
 use millstream_model::SinkSet;
 use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES, ROW_BYTES};
 
-/// Bytes that data in flight may take.
+/// Returns the bytes for data in flight.
 pub fn grant_bytes(settings: &Settings) -> u64 {
     settings.memory_bytes * GRANT_PERCENT / 100
 }
 
-/// Bytes that the states of all sinks together may take.
+/// Returns the bytes for the states of all sinks together.
 fn state_bytes(settings: &Settings) -> u64 {
     settings.memory_bytes * STATE_PERCENT / 100
 }
 
-/// What each sink with a state has of those beyond what it needs.
+/// Returns how much of them each sink with a state gets beyond what it needs.
 pub fn spare_state_bytes(sinks: &[SinkPart], settings: &Settings) -> u64 {
     let needs = sinks.iter().map(|part| part.sink.state_bytes_min());
     let (count, need) = needs
@@ -25,7 +25,7 @@ pub fn spare_state_bytes(sinks: &[SinkPart], settings: &Settings) -> u64 {
     state_bytes(settings).saturating_sub(need) / count.max(1)
 }
 
-/// Refuses sinks whose compressors would take more than a quarter of the memory.
+/// Refuses sinks whose compressors need more than a quarter of the memory.
 pub fn check_states(sinks: &[SinkPart], settings: &Settings) -> Result<(), EngineError> {
     let with_state = sinks.iter().filter(|part| part.sink.state_bytes_min() > 0);
     let need: u64 = with_state.clone().map(|part| part.sink.state_bytes_min()).sum();
@@ -41,26 +41,26 @@ pub fn check_states(sinks: &[SinkPart], settings: &Settings) -> Result<(), Engin
     )))
 }
 
-/// Whole MiB that hold so many bytes.
+/// Returns the MiB that hold so many bytes, rounded up.
 fn mebibytes(bytes: u64) -> u64 {
     bytes.div_ceil(1 << 20)
 }
 
-/// Bytes a chain to `sinks` may make of one block.
+/// Returns the most bytes that a chain to `sinks` makes of one block.
 fn expansion(sinks: &[SinkPart]) -> u64 {
     let rows = BATCH_ROWS_MAX as u64;
     let payload = |s: &SinkPart| s.sink.payload_bytes_max(BLOCK_BYTES as u64, rows);
     sinks.iter().map(payload).sum::<u64>() + rows * ROW_BYTES as u64
 }
 
-/// Bytes the chain to the sinks in `downstream` may make of one block.
+/// Returns the most bytes that the chain to the sinks in `downstream` makes of one block.
 pub fn chain_expansion(downstream: SinkSet, nodes: &[Node]) -> u64 {
     let rows = BATCH_ROWS_MAX as u64;
     let payload = |node: &Node| match &node.op {
         Op::Sink(slot) if downstream.contains(slot.index) => {
             slot.sink.payload_bytes_max(BLOCK_BYTES as u64, rows)
         }
-        // What a transform finds or makes takes about as much as the text it looks at.
+        // The output of a transform takes about as much memory as its input.
         Op::Map(_) | Op::Serial(_) | Op::Offload(..)
             if !(downstream & node.downstream).is_empty() =>
         {
@@ -72,7 +72,7 @@ pub fn chain_expansion(downstream: SinkSet, nodes: &[Node]) -> u64 {
 }
 
 impl Blueprint {
-    /// Refuses a memory limit in which not even one batch per worker fits.
+    /// Refuses a memory limit that does not hold one batch per worker.
     pub(super) fn check_memory(&self, grant_bytes: u64, threads: usize) -> Result<(), EngineError> {
         let columns = (self.transforms.len() * BLOCK_BYTES) as u64;
         let need = (BLOCK_BYTES as u64 + columns + expansion(&self.sinks)) * threads.max(1) as u64;

@@ -1,25 +1,24 @@
-//! How a lane ends before the agent does: a reload takes its sink out, or it panics, or it cannot
-//! be opened until then.
+//! Lanes that end before the agent does: a reload removes their sink, or they panic, or they never
+//! opened.
 
 use super::{LaneDriver, LaneQueue};
 use millstream_model::{Backoff, DeliverError, Jitter, Outcome};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// How far a lane is with its end.
+/// Progress of a lane's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
 pub(super) enum Phase {
     Runs,
-    /// It tries no longer, and gives back what it has.
+    /// It no longer retries, and returns what it has.
     LetGo,
-    /// It has nothing left, and its sink may be opened elsewhere.
+    /// It has nothing left; its sink may be opened elsewhere.
     Ended,
 }
 
 impl LaneQueue {
-    /// Ends the lane without delivering what it has: that is returned. A call to the sink that is
-    /// under way is waited for, because what it writes late would come between the writes of a
-    /// successor.
+    /// Ends the lane without delivering what it has, which is returned. Waits for a call to the
+    /// sink in progress, because a late write would land between the writes of a successor.
     pub fn let_go(&self) {
         self.phase.send_if_modified(|phase| {
             let runs = *phase == Phase::Runs;
@@ -34,7 +33,7 @@ impl LaneQueue {
     }
 
     pub(super) async fn letting_go(&self) {
-        // Fails only without a sender, which is here.
+        // Fails only without a sender, which `self` holds.
         let _ = self.phase.subscribe().wait_for(|phase| *phase >= Phase::LetGo).await;
     }
 
@@ -53,12 +52,12 @@ impl LaneQueue {
         self.started.load(Ordering::Relaxed) && self.lock().error.is_none()
     }
 
-    /// Notes that the lane has nothing left.
+    /// Marks the lane as ended.
     pub(super) fn end(&self) {
         self.phase.send_replace(Phase::Ended);
     }
 
-    /// Waits until the lanes `before` have ended, or this one is to end itself.
+    /// Waits until the lanes `before` have ended, or this one is told to end.
     pub(super) async fn wait_for(&self, before: &[Arc<LaneQueue>]) {
         for lane in before {
             tokio::select! {
@@ -70,8 +69,8 @@ impl LaneQueue {
 }
 
 impl LaneDriver {
-    /// After a panic nobody knows what became of the payloads that were not settled. A lane that
-    /// was let go returns what it did not come to as well.
+    /// After a panic the outcome of unsettled payloads is unknown. A released lane also returns
+    /// what it has not taken.
     pub(super) fn give_back(&self) {
         let (taken, back) = {
             let mut state = self.queue.lock();
@@ -86,7 +85,7 @@ impl LaneDriver {
         back.into_iter().for_each(|payload| payload.settle(Outcome::Returned));
     }
 
-    /// After a panic the payload in delivery is gone: the queue's bytes are what is still queued.
+    /// After a panic the payload in delivery is gone; the queue's bytes are those still queued.
     pub(super) fn recount(&self) {
         let queued = self.queue.lock().queue.iter().map(|p| p.bytes).sum();
         self.queue.bytes.store(queued, Ordering::Relaxed);
@@ -95,9 +94,9 @@ impl LaneDriver {
 }
 
 impl LaneDriver {
-    /// Reads what the last sync returned, again and again until it succeeds: without it a sink does
-    /// not know what of its output is not settled. `None` if the lane is let go, or closed with an
-    /// empty queue, before.
+    /// Reads the saved state, retrying until it succeeds: without it a sink cannot tell which part
+    /// of its output is unsettled. `None` if the lane is released, or closed with an empty queue,
+    /// before.
     pub(super) async fn state(&self) -> Option<Option<Vec<u8>>> {
         let mut backoff = Backoff::new(Jitter::Equal);
         loop {
@@ -110,7 +109,7 @@ impl LaneDriver {
         }
     }
 
-    /// Pauses before the next attempt; `None` if the lane is let go, or closed with nothing to
+    /// Pauses before the next attempt; `None` if the lane is released, or closed with nothing to
     /// deliver.
     pub(super) async fn pause_unless_ended(
         &self,

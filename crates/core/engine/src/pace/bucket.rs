@@ -1,10 +1,10 @@
-//! The token bucket.
+//! A token bucket that may go into debt.
 
 use std::time::Duration;
 
-/// Tokens that come at a steady rate and are kept up to a limit. More may be spent than there are:
-/// who spends in blocks cannot know before how many it will be. Then the bucket is in debt, and the
-/// next one waits until that is paid.
+/// Tokens that arrive at a steady rate up to a limit. More may be spent than there are, because
+/// block readers know the cost only afterwards; the bucket is then in debt and the next reader
+/// waits until it is repaid.
 #[derive(Clone, Copy, Debug)]
 pub struct Bucket {
     per_second: f64,
@@ -14,20 +14,20 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// A full bucket. `per_second` is more than zero; a bucket holds `most` tokens.
+    /// Creates a full bucket of `most` tokens. `per_second` must be positive.
     pub fn new(per_second: f64, most: f64) -> Bucket {
         Bucket { per_second, most, tokens: most, filled: Duration::ZERO }
     }
 
-    /// Spends tokens, which may leave a debt, between the last call and this one at `now`: what
-    /// came meanwhile pays for them before any of it is lost over the rim.
+    /// Spends tokens between the previous call and this one at `now`, possibly into debt: tokens
+    /// that arrived meanwhile pay for it before any overflow.
     pub fn spend(&mut self, now: Duration, tokens: f64) {
         let came = now.saturating_sub(self.filled).as_secs_f64() * self.per_second;
         self.tokens = (self.tokens + came - tokens).min(self.most);
         self.filled = self.filled.max(now);
     }
 
-    /// How long it takes until there is no debt; zero if there is none.
+    /// Returns the time until the debt is repaid; zero if there is none.
     pub fn wait(&mut self, now: Duration) -> Duration {
         self.spend(now, 0.0);
         Duration::try_from_secs_f64((-self.tokens / self.per_second).max(0.0))
@@ -60,7 +60,7 @@ mod tests {
         assert_eq!(bucket.wait(later), Duration::ZERO);
         bucket.spend(later, 100.0 + 10.0);
         assert_eq!(bucket.wait(later), 10 * MS);
-        // A clock that is read late by another thread gives nothing twice.
+        // A clock read late by another thread adds nothing twice.
         assert_eq!(bucket.wait(later - MS), 10 * MS);
         assert_eq!(bucket.wait(later + MS), 9 * MS);
     }

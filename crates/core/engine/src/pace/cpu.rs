@@ -1,28 +1,28 @@
-//! The ceiling on the CPU time of the process.
+//! The limit on the CPU time of the process.
 
 use super::bucket::Bucket;
 use std::time::Duration;
 
-/// How much of the past may be made up for, as time of the ceiling's cores: long enough that a job
-/// is not cut up by the wait, short enough that nobody else notices the burst.
+/// Unused time that may be caught up, as time of the limit's cores: long enough not to interrupt
+/// jobs, short enough for the burst to go unnoticed.
 const BURST: Duration = Duration::from_millis(200);
 
 /// Holds the process to a number of cores: its allowance of CPU time grows with the wall clock.
 #[derive(Clone, Copy, Debug)]
 pub struct CpuCeiling {
     bucket: Bucket,
-    /// CPU time that is accounted for; `None` before the first look, as the start is not counted.
+    /// CPU time accounted for; `None` before the first call, so that the start is not counted.
     used: Option<Duration>,
 }
 
 impl CpuCeiling {
-    /// A ceiling of so many cores, more than zero.
+    /// Creates a limit of `cores`, which must be positive.
     pub fn new(cores: f64) -> CpuCeiling {
         CpuCeiling { bucket: Bucket::new(cores, cores * BURST.as_secs_f64()), used: None }
     }
 
-    /// How long the process must not begin anything from `now` on, having used `used` of CPU time
-    /// since its start; zero if it may go on.
+    /// Returns how long the process must not start new work from `now` on, given `used` CPU time
+    /// since its start; zero if it may.
     pub fn wait(&mut self, now: Duration, used: Duration) -> Duration {
         let before = self.used.unwrap_or(used);
         let spent = used.saturating_sub(before);
@@ -36,7 +36,7 @@ impl CpuCeiling {
 mod tests {
     use super::*;
 
-    /// CPU time used in `seconds` by `threads` that always have a job of this length.
+    /// Returns the CPU time used in `seconds` by `threads` that always have a job of this length.
     fn used_in(seconds: u64, cores: f64, threads: u32, job: Duration) -> f64 {
         let (mut ceiling, mut now, mut used) =
             (CpuCeiling::new(cores), Duration::ZERO, Duration::ZERO);
@@ -57,7 +57,7 @@ mod tests {
             let used = used_in(100, cores, threads, job);
             assert!((cores * 0.98..cores * 1.02).contains(&used), "{cores}: {used}");
         }
-        // Long jobs, as of a disk that is slow, are paid for later.
+        // Long jobs, as with a slow disk, are paid for later.
         let used = used_in(100, 0.5, 2, Duration::from_millis(700));
         assert!((0.45..0.55).contains(&used), "{used}");
     }
@@ -76,7 +76,7 @@ mod tests {
         assert_eq!(ceiling.wait(later, Duration::from_millis(100)), Duration::ZERO);
         assert_eq!(ceiling.wait(later, Duration::from_millis(200)), Duration::ZERO);
         assert_eq!(ceiling.wait(later, Duration::from_millis(250)), Duration::from_millis(100));
-        // A large debt is waited for whole.
+        // A large debt is waited for in full.
         assert_eq!(ceiling.wait(later, Duration::from_millis(1250)), Duration::from_millis(2100));
     }
 }

@@ -1,14 +1,14 @@
-//! The ceiling on what a source reads.
+//! The rate limit of a source.
 
 use super::bucket::Bucket;
 use std::time::Duration;
 
-/// How much of the past may be made up for: a source that had nothing to read, or could not, reads
-/// this much of its rate at once.
+/// Unused time that may be caught up: a source that was idle or blocked reads this much of its rate
+/// at once.
 const BURST_SECONDS: f64 = 1.0;
 
-/// Holds a source to a rate. A block may be larger than what is left: it is read whole, and the
-/// source waits the longer for the next one. Nothing is dropped.
+/// Holds a source to a rate. A block may exceed what is left: it is read whole, and the source
+/// waits longer for the next one. Nothing is dropped.
 #[derive(Clone, Copy, Debug)]
 pub struct Rate {
     bucket: Bucket,
@@ -16,13 +16,14 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// A rate in bytes per second, more than zero.
+    /// Creates a limit in bytes per second, which must be positive.
     pub fn new(bytes_per_second: u64) -> Rate {
         let per_second = bytes_per_second.max(1) as f64;
         Rate { bucket: Bucket::new(per_second, per_second * BURST_SECONDS), waiting_since: None }
     }
 
-    /// How long the source must not read from `now` on; `Ok` with the time it has waited if it may.
+    /// Returns how long the source must not read from `now` on, or `Ok` with the time it has
+    /// waited.
     pub fn ask(&mut self, now: Duration) -> Result<Duration, Duration> {
         let wait = self.bucket.wait(now);
         if wait.is_zero() {
@@ -33,7 +34,7 @@ impl Rate {
         Err(wait)
     }
 
-    /// Notes that `bytes` were read, after the source was allowed to.
+    /// Records that `bytes` were read after the limit allowed it.
     pub fn read(&mut self, now: Duration, bytes: u64) {
         self.bucket.spend(now, bytes as f64);
     }
@@ -43,7 +44,7 @@ impl Rate {
 mod tests {
     use super::*;
 
-    /// Bytes read in `seconds` by a source that always has a whole block.
+    /// Returns the bytes read in `seconds` by a source that always has a whole block.
     fn read_in(seconds: u64, rate: u64, block: u64) -> (u64, Duration) {
         let (mut rate, mut now, mut bytes) = (Rate::new(rate), Duration::ZERO, 0);
         let mut waited = Duration::ZERO;

@@ -1,4 +1,4 @@
-//! A source without end, and an engine that runs it.
+//! An endless source, and an engine that runs it.
 
 #![allow(dead_code, missing_docs)]
 
@@ -54,7 +54,7 @@ impl Source for Busy {
     }
 }
 
-/// A source that gives a line of `bytes` bytes, its end included, after `work`, over and over.
+/// A source that emits a line of `bytes` bytes, including its end, after `work`, over and over.
 pub fn busy(id: &str, work: Duration, bytes: usize, pace: Pace) -> SourcePart {
     let info = SourceInfo { id: id.to_owned(), ..SourceInfo::default() };
     let open = move |open: SourceOpen| {
