@@ -1,7 +1,7 @@
-//! The bytes of a file as they were written: unpacked where the file is compressed.
+//! The bytes of a file as they were written, decompressed if the file is compressed.
 //!
-//! Compressed is what begins as gzip (RFC 1952) or zstd (RFC 8878) does, whatever its name. Several
-//! members or frames make one content. Offsets count unpacked bytes.
+//! A file is compressed if it begins as gzip (RFC 1952) or zstd (RFC 8878) does, whatever its name.
+//! Several members or frames form one content. Offsets count decompressed bytes.
 
 use flate2::bufread::MultiGzDecoder;
 use rustix::fs::{Stat, fstat};
@@ -11,16 +11,16 @@ use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::sync::Arc;
 
-/// How gzip begins: its magic number and the only method there is.
+/// Start of gzip: its magic number and the only compression method.
 const GZIP: &[u8] = &[0x1F, 0x8B, 8];
 
-/// How a zstd frame begins.
+/// Start of a zstd frame.
 const ZSTD: &[u8] = &[0x28, 0xB5, 0x2F, 0xFD];
 
-/// Compressed bytes read at a time.
+/// Compressed bytes per read.
 const PACKED_BYTES: usize = 128 * 1024;
 
-/// Unpacked bytes passed over at a time.
+/// Decompressed bytes per skip.
 const SKIP_BYTES: usize = 64 * 1024;
 
 /// The content of an open file.
@@ -29,20 +29,20 @@ pub struct Content {
     packed: Option<Packed>,
 }
 
-/// A compressed file that was unpacked to its end: it need not be unpacked again as long as it is
-/// the same.
+/// The state of a compressed file when it was read to its end; while it is unchanged it need not be
+/// decompressed again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stamp {
     /// Size of the file in bytes.
     size: u64,
-    /// When it was written last, in nanoseconds since 1970.
+    /// Modification time, in nanoseconds since 1970.
     modified_ns: i64,
-    /// Unpacked bytes.
+    /// Decompressed bytes.
     bytes: u64,
 }
 
 impl Stamp {
-    /// The stamp of a compressed file with this status that holds so many bytes.
+    /// Creates the stamp of a compressed file with this status and this many bytes.
     pub fn new(stat: &Stat, bytes: u64) -> Stamp {
         Stamp { size: stat.st_size as u64, modified_ns: modified_ns(stat), bytes }
     }
@@ -53,7 +53,7 @@ impl Stamp {
     }
 }
 
-/// How a file is compressed.
+/// Compression format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stability {
     Gzip,
@@ -70,22 +70,22 @@ impl Stability {
     }
 }
 
-/// A compressed file, unpacked from front to back.
+/// A compressed file, decompressed from front to back.
 struct Packed {
     stability: Stability,
     stream: Option<Box<dyn Read + Send>>,
-    /// Unpacked bytes that the stream has given.
+    /// Decompressed bytes that the stream has returned.
     at: u64,
-    /// Bytes that were given and handed back.
+    /// Returned bytes that were pushed back.
     back: Vec<u8>,
-    /// Size of the file when it gave no more.
+    /// Size of the file when the stream ended.
     ended_at: Option<u64>,
-    /// Why it gave no more, if that is not the end of what was compressed.
+    /// Why the stream ended, unless at the end of the compressed data.
     fault: Option<String>,
 }
 
 impl Content {
-    /// The content of `file`.
+    /// Opens the content of `file`.
     pub fn new(file: File) -> io::Result<Content> {
         let mut content = Content { file: Arc::new(file), packed: None };
         let mut beginning = [0; ZSTD.len()];
@@ -99,12 +99,12 @@ impl Content {
         self.packed = stability.map(Packed::new);
     }
 
-    /// The file itself.
+    /// Returns the file itself.
     pub fn file(&self) -> &File {
         &self.file
     }
 
-    /// Another handle on the same content.
+    /// Returns another handle on the same content.
     pub fn again(&self) -> Content {
         let packed = self.packed.as_ref().map(|packed| Packed::new(packed.stability));
         Content { file: self.file.clone(), packed }
@@ -115,7 +115,7 @@ impl Content {
         self.packed.is_some()
     }
 
-    /// Gives back the memory that unpacking takes; reading on costs unpacking from the beginning.
+    /// Frees the memory for decompression; reading on decompresses from the beginning.
     pub fn rest(&mut self) {
         if let Some(packed) = &mut self.packed {
             packed.at += packed.back.len() as u64;
@@ -123,15 +123,15 @@ impl Content {
         }
     }
 
-    /// Reads what is there from `offset` on; 0 at the end. What is compressed fills the buffer, or
-    /// ends. Compressed data that ends too early, or is damaged, ends where it does; once the file
-    /// has another size it is looked at again.
+    /// Reads from `offset` on; returns 0 at the end. Compressed content fills the buffer or ends.
+    /// Compressed data that is truncated or corrupt ends there; once the file size changes, it is
+    /// tried again.
     pub fn read_at(&mut self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         if let Some(packed) = &mut self.packed {
             return packed.read_at(&self.file, buffer, offset);
         }
         let n = pread(&self.file, &mut *buffer, offset)?;
-        // A file that was empty when it was opened.
+        // The file was empty when it was opened.
         if offset == 0 && Stability::of(&buffer[..n]).is_some() {
             self.look_at(&buffer[..n]);
             return self.read_at(buffer, offset);
@@ -139,7 +139,7 @@ impl Content {
         Ok(n)
     }
 
-    /// Reads until the buffer is full or there is no more.
+    /// Reads until the buffer is full or the content ends.
     pub fn read_all_at(&mut self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let mut filled = 0;
         while filled < buffer.len() {
@@ -151,7 +151,7 @@ impl Content {
         Ok(filled)
     }
 
-    /// Hands back the last bytes that were read: they are read next, without unpacking again.
+    /// Pushes the last bytes back: they are read next, without decompressing again.
     pub fn hand_back(&mut self, bytes: &[u8]) {
         if let Some(packed) = self.packed.as_mut().filter(|_| !bytes.is_empty()) {
             packed.at -= bytes.len() as u64;
@@ -159,12 +159,12 @@ impl Content {
         }
     }
 
-    /// What is wrong with compressed data that ended too early, or is damaged.
+    /// Returns why compressed data ended early, if it is truncated or corrupt.
     pub fn fault(&self) -> Option<&str> {
         self.packed.as_ref()?.fault.as_deref()
     }
 
-    /// Whether there is nothing at `offset` and behind it.
+    /// Whether there is nothing at or after `offset`.
     pub fn at_end(&mut self, offset: u64) -> io::Result<bool> {
         match &self.packed {
             Some(packed) => {
@@ -174,7 +174,7 @@ impl Content {
         }
     }
 
-    /// How a compressed file is that was read to its end; `None` for others.
+    /// Returns the stamp of a compressed file that was read to its end; `None` for others.
     pub fn stamp(&self) -> Option<Stamp> {
         let packed = self.packed.as_ref()?;
         let (stat, ended_at) = (fstat(&self.file).ok()?, packed.ended_at?);
@@ -182,7 +182,7 @@ impl Content {
         Some(Stamp { size: ended_at, modified_ns: modified_ns(&stat), bytes })
     }
 
-    /// Whether it is still as it was then; if so, its end is known.
+    /// Whether the file still matches `stamp`; if so, its end is known.
     pub fn still_matches(&mut self, stamp: Stamp) -> bool {
         let Ok(stat) = fstat(&self.file) else { return false };
         let same = (stamp.size, stamp.modified_ns) == (stat.st_size as u64, modified_ns(&stat));
@@ -192,8 +192,8 @@ impl Content {
         same
     }
 
-    /// Start of the unfinished last line of the first `bytes`, or `bytes`: where reading "from the
-    /// end" begins, so that no line is torn.
+    /// Returns the start of the incomplete last line of the first `bytes`, or `bytes`: where
+    /// `read_from: end` begins, so that no line is torn.
     pub fn last_line_start(&mut self, bytes: u64) -> io::Result<u64> {
         let mut buffer = vec![0; SKIP_BYTES];
         let mut end = bytes;
@@ -208,8 +208,8 @@ impl Content {
         Ok(0)
     }
 
-    /// Whether the trailer of a gzip file gives this number of bytes, modulo 4 GiB. Costs no
-    /// unpacking; of several members only the last is counted, so `false` says nothing.
+    /// Whether the trailer of a gzip file gives this number of bytes, modulo 4 GiB. Needs no
+    /// decompression. With several members only the last one counts, so `false` proves nothing.
     pub fn has_trailer_of(&self, bytes: u64) -> bool {
         let is_gzip =
             self.packed.as_ref().is_some_and(|packed| packed.stability == Stability::Gzip);
@@ -220,7 +220,7 @@ impl Content {
         read == Some(Ok(4)) && u32::from_le_bytes(trailer) == bytes as u32
     }
 
-    /// Number of bytes; what is compressed is unpacked for it.
+    /// Returns the number of bytes; decompresses the file if needed.
     pub fn bytes(&mut self) -> io::Result<u64> {
         match &mut self.packed {
             None => Ok(fstat(&self.file)?.st_size as u64),
@@ -229,7 +229,7 @@ impl Content {
     }
 }
 
-/// When a file was last written to, in nanoseconds since 1970.
+/// Returns a file's modification time in nanoseconds since 1970.
 pub fn modified_ns(stat: &Stat) -> i64 {
     stat.st_mtime.saturating_mul(1_000_000_000).saturating_add(stat.st_mtime_nsec as i64)
 }
@@ -251,7 +251,7 @@ impl Packed {
         Ok(filled)
     }
 
-    /// Unpacks up to `offset`, or to the end.
+    /// Decompresses up to `offset`, or to the end.
     fn skip_to(&mut self, file: &Arc<File>, offset: u64) -> io::Result<()> {
         if offset < self.at {
             *self = Packed::new(self.stability);
@@ -266,7 +266,7 @@ impl Packed {
         Ok(())
     }
 
-    /// The next unpacked bytes; 0 if there are no more.
+    /// Returns the next decompressed bytes; 0 at the end.
     fn step(&mut self, file: &Arc<File>, buffer: &mut [u8]) -> io::Result<usize> {
         if !self.back.is_empty() {
             let n = self.back.len().min(buffer.len());
@@ -310,7 +310,7 @@ impl Packed {
         Ok(n)
     }
 
-    /// Unpacks once more up to where it stands: the file goes on.
+    /// Decompresses up to the current position again: the file has grown.
     fn begin_again(&mut self, file: &Arc<File>) -> io::Result<()> {
         let at = std::mem::take(&mut self.at);
         (self.stream, self.ended_at, self.fault) =
@@ -327,7 +327,7 @@ fn unpack(stability: Stability, file: &Arc<File>) -> io::Result<Box<dyn Read + S
     })
 }
 
-/// Reads a file from its first byte on, wherever others read it.
+/// Reads a file from its first byte, independently of other readers' positions.
 struct FromStart {
     file: Arc<File>,
     at: u64,

@@ -1,4 +1,4 @@
-//! Whether a file holds what another file held.
+//! Copy detection: whether a file holds what another file held.
 
 use super::content::{Content, modified_ns};
 use super::identity::{Descriptor, HEAD_BYTES_MAX, Head, Mark, Marks};
@@ -8,25 +8,25 @@ use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A file that is not known by its inode.
+/// A file whose inode is unknown.
 pub struct Candidate {
-    /// Where it was found.
+    /// Its path.
     pub path: PathBuf,
-    /// What is in it.
+    /// Its content.
     pub content: Content,
     /// Its status.
     pub stat: Stat,
-    /// The hash of its head.
+    /// Hash of its head.
     pub head: Head,
 }
 
-/// Where copies look for their originals: by the stems of their names, as ten thousand files may
-/// begin alike, in name and in content.
+/// Index of possible originals by the stem of their names, as thousands of files may begin alike,
+/// in name and in content.
 #[derive(Default)]
 pub struct Originals(HashMap<String, Vec<(u64, Head)>>);
 
 impl Originals {
-    /// Adds a file that was first seen as `name` and is `path` now.
+    /// Adds a file that was first seen as `name` and is now at `path`.
     pub fn add(&mut self, id: u64, (name, path): (&str, &Path), head: Head) {
         let (first, now) = (file_name(Path::new(name)), file_name(path));
         self.insert(&first, id, head);
@@ -39,19 +39,19 @@ impl Originals {
         self.0.entry(stem(name).to_owned()).or_default().push((id, head));
     }
 
-    /// Ids of files that `candidate` may be a copy of.
+    /// Returns the ids of files that `candidate` may be a copy of.
     pub fn of(&self, candidate: &Candidate) -> Vec<u64> {
         self.named(&file_name(&candidate.path), candidate.head)
     }
 
-    /// Ids of files of which a rotation could be called `name`, and that may begin with `head`.
+    /// Returns the ids of files that may be rotated to `name` and may begin with `head`.
     fn named(&self, name: &str, head: Head) -> Vec<u64> {
         let stems = name.match_indices(['.', '-', '_']).map(|(end, _)| &name[..end]);
         let named = stems.filter_map(|stem| self.0.get(stem)).flatten();
         let differ = |other: &Head| other.is_whole() && head.is_whole() && other.hash != head.hash;
         let mut ids: Vec<u64> =
             named.filter(|(_, other)| !differ(other)).map(|(id, _)| *id).collect();
-        // A file may be there under two names.
+        // A file may be listed under two names.
         ids.sort_unstable();
         ids.dedup();
         ids
@@ -62,20 +62,20 @@ fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Whether a rotation of the file that was first seen as `name`, and is `path` now, could be called
-/// like this.
+/// Whether a rotation of the file that was first seen as `name`, and is now at `path`, could have
+/// this name.
 pub fn is_related(name: &str, path: &Path, other: &Path) -> bool {
     let other = file_name(other);
     is_rotation_name(&file_name(Path::new(name)), &other)
         || is_rotation_name(&file_name(path), &other)
 }
 
-/// Whether `copy` holds what was read of a file with these marks, or all but what was read a moment
-/// before it was cut.
+/// Whether `copy` holds what was read of a file with these marks, or all but the bytes read just
+/// before the truncation.
 pub fn is_in(copy: &mut Candidate, head: Head, marks: &Marks) -> bool {
     let Ok(bytes) = copy.content.bytes() else { return false };
     let (mark, unread) = (marks.before(bytes), marks.last().end == 0);
-    // It cannot agree with a head that it is shorter than.
+    // It cannot match a head longer than itself.
     let head = if bytes < head.bytes { Head::default() } else { head };
     (mark.is_some() || unread) && copy.holds(head, mark)
 }
@@ -108,22 +108,22 @@ impl Candidate {
             && self.content.bytes().is_ok_and(|all| all == bytes)
     }
 
-    /// Whether it holds what was read of a closed file, and enough of it to tell it from others
-    /// that begin alike.
+    /// Whether it holds what was read of a closed file, with enough of it to rule out files that
+    /// begin alike.
     pub fn goes_on_from(&mut self, closed: &Descriptor) -> bool {
         self.holds_all_of(closed)
             || closed.head.is_whole() && self.holds(closed.head, Some(closed.mark))
     }
 
-    /// Whether it is `original` compressed, as size and modification time say: nothing is unpacked
-    /// for it.
+    /// Whether it is `original` compressed, judged by size and modification time without
+    /// decompressing it.
     fn compresses(&mut self, original: &mut Content) -> io::Result<bool> {
         let stat = fstat(original.file())?;
         let same_time = modified_ns(&stat) == modified_ns(&self.stat);
         Ok(same_time && !original.is_packed() && self.content.has_trailer_of(stat.st_size as u64))
     }
 
-    /// Whether all of it is in `original` too.
+    /// Whether all of it is also in `original`.
     pub fn lies_within(&mut self, mut original: Content) -> io::Result<bool> {
         if self.compresses(&mut original)? {
             return self.head.agrees(&mut original);
@@ -139,7 +139,7 @@ impl Candidate {
 mod tests {
     use super::*;
 
-    /// Each file is compared with the few that it can be a copy of, not with all.
+    /// Each file is compared only with its few possible originals.
     #[test]
     fn originals_are_found_by_name_among_many_that_are_alike() {
         let mut originals = Originals::default();

@@ -1,4 +1,4 @@
-//! Finds the files that patterns name, and the folders in which new ones may appear.
+//! Finds the files that patterns match, and the folders in which new ones may appear.
 
 use super::renames::followed;
 use globset::{GlobBuilder, GlobMatcher};
@@ -9,10 +9,10 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Folders below a `**` at most: a link or a mount must not make the walk endless.
+/// Maximum depth below a `**`: a link or a mount must not make the walk endless.
 const DEPTH_MAX: usize = 32;
 
-/// A pattern of paths.
+/// A glob pattern.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[schemars(inline, extend("format" = "glob"))]
 pub struct Glob(pub String);
@@ -30,7 +30,7 @@ enum Part {
 }
 
 impl Pattern {
-    /// Parses a pattern; the message says what to write instead.
+    /// Parses a pattern. The error says what to write instead.
     pub fn new(pattern: &str) -> Result<Pattern, String> {
         let Some(rest) = pattern.strip_prefix('/') else {
             return Err(format!("{pattern:?} is not an absolute path; begin it with /"));
@@ -79,26 +79,26 @@ fn part(text: &str) -> Result<Part, String> {
     Ok(Part::Wild(matcher(text)?))
 }
 
-/// A matcher for one pattern; `*` stays within a path component.
+/// Compiles the matcher of one pattern; `*` stays within a path component.
 pub fn matcher(pattern: &str) -> Result<GlobMatcher, String> {
     let glob = GlobBuilder::new(pattern).literal_separator(true).build();
     glob.map(|g| g.compile_matcher())
         .map_err(|error| format!("{pattern:?} is no valid pattern: {}", error.kind()))
 }
 
-/// Checks one pattern.
+/// Validates a pattern.
 pub fn check_glob(pattern: &str) -> Result<(), String> {
     matcher(pattern).map(drop)
 }
 
-/// Patterns of files not to read.
+/// Patterns of files to exclude.
 pub struct Exclude {
     names: Vec<GlobMatcher>,
     paths: Vec<GlobMatcher>,
 }
 
 impl Exclude {
-    /// Parses the patterns; one without `/` is compared with the file name only.
+    /// Parses the patterns. A pattern without `/` matches the file name only.
     pub fn new(patterns: &[Glob]) -> Result<Exclude, String> {
         let texts = patterns.iter().map(|glob| &glob.0);
         let (paths, names): (Vec<&String>, Vec<&String>) = texts.partition(|p| p.contains('/'));
@@ -108,7 +108,7 @@ impl Exclude {
         Ok(Exclude { names: all(names)?, paths: all(paths)? })
     }
 
-    /// Whether the path is not to be read.
+    /// Whether the path is excluded.
     pub fn matches(&self, path: &Path) -> bool {
         let name = path.file_name().map(Path::new);
         name.is_some_and(|name| self.names.iter().any(|m| m.is_match(name)))
@@ -116,22 +116,21 @@ impl Exclude {
     }
 }
 
-/// What a walk found.
+/// The result of a walk.
 #[derive(Default)]
 pub struct Found {
-    /// Paths that match, or did before they moved, sorted.
+    /// Paths that match, or did before they were renamed, sorted.
     pub files: BTreeSet<PathBuf>,
-    /// Folders that were looked into.
+    /// Folders that were listed.
     pub folders: BTreeSet<PathBuf>,
     /// Folders that could not be read, with the reason.
     pub unreadable: BTreeMap<PathBuf, String>,
-    /// Patterns that match nothing.
+    /// Patterns without a match.
     pub missing: Vec<String>,
 }
 
-/// Walks the file system for `patterns`. A folder that is not there is no fault: it may come. Files
-/// that had a name that fits before they were `moved`, from one path to another, are found where
-/// they are now.
+/// Walks the file system for `patterns`. A missing folder is not an error: it may be created later.
+/// Files whose name matched before they were `moved` are found under their current path.
 pub fn walk(patterns: &[Pattern], exclude: &Exclude, moved: Vec<(PathBuf, PathBuf)>) -> Found {
     let mut found = Found::default();
     for pattern in patterns {
@@ -171,7 +170,7 @@ fn step(at: &Path, parts: &[Part], depth: usize, found: &mut Found) {
     }
 }
 
-/// A component without wildcards needs no listing, but the folder is watched for it to come.
+/// A component without wildcards needs no listing, but its folder is watched for it to appear.
 fn named(at: &Path, name: &str, rest: &[Part], depth: usize, found: &mut Found) {
     let path = at.join(name);
     match std::fs::metadata(&path) {
@@ -192,8 +191,8 @@ fn named(at: &Path, name: &str, rest: &[Part], depth: usize, found: &mut Found) 
     }
 }
 
-/// Entries of a folder with whether they are folders themselves; links to folders are not entered
-/// by a wildcard.
+/// Lists a folder, with whether each entry is a folder itself; wildcards do not follow links to
+/// folders.
 fn entries(folder: &Path, found: &mut Found) -> Vec<(PathBuf, bool)> {
     found.folders.insert(folder.to_path_buf());
     let listed = std::fs::read_dir(folder).and_then(|dir| {

@@ -21,26 +21,26 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// Bytes copied at a time; the deadline is checked in between.
+/// Bytes per copy step; the deadline is checked in between.
 const COPY_BYTES: usize = 1024 * 1024;
 
-/// Most bytes that held files take by default, however large the disk is.
+/// Default limit of held files in bytes, however large the disk is.
 const HELD_BYTES_MAX: u64 = 1 << 30;
 
-/// The default is one part in this many of the file system at most: 5 %.
+/// The default is at most one part in this many of the file system: 5 %.
 const DISK_SHARE: u64 = 20;
 
-/// Ending of a copy that is not complete.
+/// Extension of an incomplete copy.
 const UNFINISHED: &str = ".tmp";
 
-/// Files held for one source.
+/// The held files of one source.
 pub struct HeldFolder {
     path: PathBuf,
     /// The folder, once it is known to exist.
     folder: Option<File>,
-    /// Links were made that a power cut could take back.
+    /// Whether links were made that a power loss could undo.
     unsynced: bool,
-    /// Devices to whose files no link can be made.
+    /// Devices that allow no links to their files.
     refused: HashSet<u64>,
 }
 
@@ -49,7 +49,7 @@ pub struct HeldFolder {
 pub struct HeldFile {
     /// The file's `file_id`.
     pub id: u64,
-    /// First offset that a copy holds; `None` for a link.
+    /// First offset in a copy; `None` for a link.
     pub copied_from: Option<u64>,
 }
 
@@ -68,22 +68,22 @@ impl HeldFile {
 }
 
 impl HeldFolder {
-    /// The folder at `path`, which is made when it is needed.
+    /// Uses the folder at `path`, which is created on demand.
     pub fn new(path: PathBuf) -> HeldFolder {
         HeldFolder { path, folder: None, unsynced: false, refused: HashSet::new() }
     }
 
-    /// Where it is.
+    /// Returns its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Path of a file in it.
+    /// Returns the path of a file in it.
     pub fn path_of(&self, file: &HeldFile) -> PathBuf {
         self.path.join(file.name())
     }
 
-    /// Most bytes that its files take by default: the smaller of 1 GiB and 5 % of the file system.
+    /// Returns the default limit in bytes: the smaller of 1 GiB and 5 % of the file system.
     pub fn default_bytes_max(&self) -> u64 {
         let existing = self.path.ancestors().find(|folder| folder.is_dir());
         let size =
@@ -91,8 +91,8 @@ impl HeldFolder {
         size.map_or(HELD_BYTES_MAX, |bytes| (bytes / DISK_SHARE).min(HELD_BYTES_MAX))
     }
 
-    /// Links an open file under its id, and says whether that was possible. [`HeldFolder::sync`]
-    /// makes it durable. An error means that it may be possible later.
+    /// Links an open file under its id; returns whether that is possible. [`HeldFolder::sync`]
+    /// makes it durable. After an error it may be possible later.
     pub fn link(&mut self, id: u64, file: &File) -> io::Result<bool> {
         let stat = fstat(file)?;
         if stat.st_nlink == 0 || self.refused.contains(&stat.st_dev) {
@@ -112,7 +112,7 @@ impl HeldFolder {
                 );
                 Ok(false)
             }
-            // It was deleted a moment ago.
+            // It was just deleted.
             Err(error) if error.kind() == io::ErrorKind::NotFound && is_deleted(file) => Ok(false),
             Err(error) => Err(error),
         }
@@ -131,7 +131,7 @@ impl HeldFolder {
         }
     }
 
-    /// Makes links durable that were made since the last call.
+    /// Makes the links durable that were made since the last call.
     pub fn sync(&mut self) -> io::Result<()> {
         if std::mem::take(&mut self.unsynced)
             && let Some(folder) = &self.folder
@@ -141,8 +141,8 @@ impl HeldFolder {
         Ok(())
     }
 
-    /// Copies a file from `from` on, until its end or the deadline, and makes the copy durable.
-    /// Returns the offset it reaches to: of one that was cut short, the end of its last whole line.
+    /// Copies a file from `from` until its end or the deadline, durably. Returns the offset that
+    /// the copy reaches: for an incomplete one, the end of its last whole line.
     pub fn copy(
         &mut self,
         id: u64,
@@ -167,7 +167,7 @@ impl HeldFolder {
         copied
     }
 
-    /// Removes a file that is settled.
+    /// Removes a settled file.
     pub fn remove(&self, file: &HeldFile) {
         match std::fs::remove_file(self.path_of(file)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -177,7 +177,7 @@ impl HeldFolder {
         }
     }
 
-    /// The files in it; what a crash left unfinished is removed.
+    /// Lists the files in it, and removes incomplete copies that a crash left.
     pub fn list(&self) -> io::Result<Vec<HeldFile>> {
         let entries = match std::fs::read_dir(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -202,8 +202,8 @@ impl HeldFolder {
         OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(self.path_of(file))
     }
 
-    /// The open folder, made if it is missing or somebody has removed it. Log files may hold
-    /// secrets: nobody else may look in.
+    /// Opens the folder, and creates it if it is missing. Log files may hold secrets: only the
+    /// agent's user may list it.
     fn folder(&mut self) -> io::Result<&File> {
         let folder = match self.folder.take().filter(|folder| !is_deleted(folder)) {
             Some(folder) => folder,
@@ -219,13 +219,13 @@ impl HeldFolder {
     }
 }
 
-/// Whether no name is left of an open file.
+/// Whether an open file has no name left.
 fn is_deleted(file: &File) -> bool {
     fstat(file).is_ok_and(|stat| stat.st_nlink == 0)
 }
 
-/// Whether a link is impossible for good: another file system, one without links, or files of
-/// others where `fs.protected_hardlinks` is set.
+/// Whether a link will never be possible: another file system, one without links, or other owners'
+/// files under `fs.protected_hardlinks`.
 fn is_refusal(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let refusals = [Errno::XDEV, Errno::PERM, Errno::ACCESS, Errno::OPNOTSUPP, Errno::MLINK];
@@ -250,7 +250,7 @@ fn copy_rest(content: &Content, to: &File, from: u64, deadline: Instant) -> io::
 /// How far a copy reaches.
 enum Copied {
     Whole(u64),
-    /// There was no more time, or no more room.
+    /// Out of time or disk space.
     Part(u64, io::ErrorKind),
 }
 

@@ -1,8 +1,8 @@
-//! Which file is which: inode and device, a hash of the file's head, and one of what was read last.
+//! File identity: inode and device, a hash of the head, and a hash of the last bytes read.
 //!
-//! An inode number alone is reused as soon as a file is deleted, a head alone may be that of many
-//! files, and a file can be cut and written again to any length. A file counts as known only if
-//! head and mark agree with what is kept; in doubt it is a new file, and is read again.
+//! Inode numbers are reused as soon as a file is deleted, many files share a head, and a file can
+//! be truncated and rewritten to any length. A file is known only if head and mark match the saved
+//! ones; in doubt it is a new file and is read again.
 
 use crate::files::content::{Content, Stamp, modified_ns};
 use crate::files::records::Records;
@@ -12,29 +12,29 @@ use serde::{Deserialize, Serialize};
 use std::collections::{HashSet, VecDeque};
 use std::io;
 
-/// Bytes of the head that are hashed at most.
+/// Most bytes of the head to hash.
 pub const HEAD_BYTES_MAX: u64 = 1024;
 
-/// Bytes before a position that are hashed at most.
+/// Most bytes before a position to hash.
 pub const MARK_BYTES_MAX: u64 = 256;
 
-/// Marks kept of an open file: what was copied of it may be a little shorter than what was read.
+/// Marks kept of an open file: a copy may be slightly shorter than what was read.
 const MARKS_MAX: usize = 8;
 
-/// Bytes that were read last of which a copy may lack some, kept per open file.
+/// Last bytes kept per open file, of which a copy may lack some.
 const RECENT_BYTES_MAX: usize = 512;
 
 /// A file on its file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Inode {
-    /// Device number. It can change over a reboot.
+    /// Device number. It can change across a reboot.
     pub device: u64,
     /// Inode number.
     pub number: u64,
 }
 
 impl Inode {
-    /// The inode of a file's status.
+    /// Returns the inode of a file's status.
     pub fn of(stat: &Stat) -> Inode {
         Inode { device: stat.st_dev, number: stat.st_ino }
     }
@@ -45,37 +45,37 @@ impl Inode {
 pub struct Head {
     /// Number of bytes hashed.
     pub bytes: u64,
-    /// XXH3 of them.
+    /// Their XXH3 hash.
     pub hash: u64,
 }
 
 impl Head {
-    /// Hashes the first `bytes` of a content, or fewer if there are no more.
+    /// Hashes the first `bytes` of a content, or all if there are fewer.
     pub fn read(content: &mut Content, bytes: u64) -> io::Result<Head> {
         let mut buffer = [0; HEAD_BYTES_MAX as usize];
         let filled = content.read_all_at(&mut buffer[..bytes.min(HEAD_BYTES_MAX) as usize], 0)?;
         Ok(Head { bytes: filled as u64, hash: hash(&buffer[..filled]) })
     }
 
-    /// Whether `content` begins like this.
+    /// Whether `content` begins with the same bytes.
     pub fn agrees(&self, content: &mut Content) -> io::Result<bool> {
         Ok(self.bytes == 0 || Head::read(content, self.bytes)? == *self)
     }
 
-    /// Whether it cannot grow any more.
+    /// Whether it has its full size.
     pub fn is_whole(&self) -> bool {
         self.bytes == HEAD_BYTES_MAX
     }
 }
 
-/// Hash of the bytes before a position that was read to.
+/// Hash of the bytes before a position.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mark {
     /// The position.
     pub end: u64,
     /// Number of bytes hashed.
     pub bytes: u64,
-    /// XXH3 of them.
+    /// Their XXH3 hash.
     pub hash: u64,
 }
 
@@ -88,41 +88,42 @@ impl Mark {
         Ok(Mark { end, bytes: n as u64, hash: hash(&buffer[..n]) })
     }
 
-    /// The mark behind `text`, which ends at `end`; `None` if it is too short to tell much.
+    /// Returns the mark of `text`, which ends at `end`; `None` if it is too short to be
+    /// distinctive.
     pub fn behind(text: &[u8], end: u64) -> Option<Mark> {
         let bytes = end.min(MARK_BYTES_MAX);
         let text = &text[text.len().checked_sub(bytes as usize)?..];
         Some(Mark { end, bytes, hash: hash(text) })
     }
 
-    /// Whether the same bytes are in `content`.
+    /// Whether `content` has the same bytes there.
     pub fn agrees(&self, content: &mut Content) -> io::Result<bool> {
         Ok(self.end == 0 || Mark::read(content, self.end)? == *self)
     }
 }
 
-/// The last marks of a file, the newest at the back, and the bytes before the newest.
+/// The last marks of a file, newest at the back, and the bytes before the newest.
 #[derive(Default)]
 pub struct Marks {
     marks: VecDeque<Mark>,
-    /// Bytes that were read last, and where they end.
+    /// The last bytes read, and their end.
     recent: Vec<u8>,
     recent_end: u64,
 }
 
 impl Marks {
-    /// With one mark, if it says anything.
+    /// Starts with one mark, if it is distinctive.
     pub fn new(mark: Mark) -> Marks {
         let marks = Some(mark).filter(|mark| mark.end > 0).into_iter().collect();
         Marks { marks, ..Marks::default() }
     }
 
-    /// The newest.
+    /// Returns the newest mark.
     pub fn last(&self) -> Mark {
         self.marks.back().copied().unwrap_or_default()
     }
 
-    /// Adds one if it is further on than the others.
+    /// Adds a mark if it is further on than the others.
     pub fn add(&mut self, mark: Mark) {
         if mark.end > self.last().end {
             self.marks.drain(..self.marks.len().saturating_sub(MARKS_MAX - 1));
@@ -142,7 +143,7 @@ impl Marks {
         self.recent_end = end;
     }
 
-    /// The newest at or before `end`: at `end` itself, if what was read last covers it.
+    /// Returns the newest mark at or before `end`: at `end` itself if the last bytes read cover it.
     pub fn before(&self, end: u64) -> Option<Mark> {
         let recent = self
             .recent_end
@@ -158,7 +159,7 @@ fn hash(bytes: &[u8]) -> u64 {
     xxhash_rust::xxh3::xxh3_64(bytes)
 }
 
-/// What is kept of a file over a restart, as JSON.
+/// What is saved of a file across restarts, as JSON.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Descriptor {
     /// Device number.
@@ -167,30 +168,30 @@ pub struct Descriptor {
     pub inode: u64,
     /// The head.
     pub head: Head,
-    /// What was read last.
+    /// The last bytes read.
     #[serde(default)]
     pub mark: Mark,
-    /// Of a compressed file that was unpacked to its end: how it was then.
+    /// State of a compressed file when it was read to its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packed: Option<Stamp>,
-    /// The file of which this is a copy, as far as it was read.
+    /// The file that this one is a copy of, as far as that was read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copy_of: Option<u64>,
-    /// Where reading began at first sight: checkpoint of a sink that has none yet.
+    /// Offset at which reading began at first sight: the checkpoint of a sink that has none yet.
     pub start: u64,
     /// Path at first sight.
     pub path: String,
-    /// The included name of which a rotation made the file, where it was first seen under another.
+    /// The included name that it was rotated from, if it was first seen under another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rotation_of: Option<String>,
-    /// Modification time when the mark was taken, in nanoseconds since 1970.
+    /// Modification time at the mark, in nanoseconds since 1970.
     #[serde(default)]
     pub modified_ns: i64,
     /// Modification time up to which other generations of the name are accounted for, in
-    /// nanoseconds since 1970; 0 if that was never determined.
+    /// nanoseconds since 1970; 0 if unknown.
     #[serde(default)]
     pub since_ns: i64,
-    /// Whether it goes on in a copy, to which nothing is appended: that may end before what was
+    /// Whether it continues in a copy, which nobody appends to and which may end before what was
     /// settled.
     #[serde(default, skip_serializing_if = "is_false")]
     pub in_copy: bool,
@@ -204,13 +205,13 @@ fn is_false(value: &bool) -> bool {
 }
 
 impl Descriptor {
-    /// The included name of which it is a generation.
+    /// Returns the included name of which it is a generation.
     pub fn name(&self) -> &str {
         self.rotation_of.as_deref().unwrap_or(&self.path)
     }
 
-    /// Goes on in a copy, to which nothing is appended. If that ends before what was read, it is
-    /// known by what the copy has of that.
+    /// Continues in a copy, which nobody appends to. If the copy ends before what was read, its own
+    /// end identifies it.
     pub fn go_on_in(&mut self, copy: &mut Content, marks: &Marks) -> io::Result<()> {
         let bytes = copy.bytes()?;
         self.in_copy = true;
@@ -221,34 +222,32 @@ impl Descriptor {
         Ok(())
     }
 
-    /// Whether it was closed and has not been written to since, as its status tells.
+    /// Whether it was closed and, by its status, has not been written to since.
     pub fn is_unchanged(&self, stat: &Stat) -> bool {
         let size = self.packed.map_or(self.mark.end, Stamp::size);
         self.closed && size == stat.st_size as u64 && self.modified_ns == modified_ns(stat)
     }
 
-    /// As it is kept.
+    /// Serializes it.
     pub fn to_bytes(&self) -> Vec<u8> {
         serde_json::to_vec(self).unwrap_or_default()
     }
 
-    /// Reads what was kept; `None` if it makes no sense.
+    /// Deserializes it; `None` if it is invalid.
     pub fn from_bytes(bytes: &[u8]) -> Option<Descriptor> {
         serde_json::from_slice(bytes).ok()
     }
 
-    /// Up to where it is known by a hash. The head is kept before what was read goes out, the mark
-    /// with the checkpoint: of a file that was killed in between there is only the head.
+    /// Returns the offset up to which hashes identify it. The head is saved before what was read is
+    /// sent, the mark with the checkpoint: after a kill in between there is only the head.
     pub fn known_bytes(&self) -> u64 {
         self.head.bytes.max(self.mark.end)
     }
 
-    /// Whether `content` is that of the file that was described, of which `checkpoint` bytes were
-    /// settled.
+    /// Whether `content` is that of the described file, of which `checkpoint` bytes were settled.
     ///
-    /// Head or mark must cover what was settled: with less, another file that begins alike could
-    /// pass for it, and lines of that would be skipped. Of what is compressed a whole head is
-    /// enough.
+    /// Head or mark must cover what was settled; otherwise another file that begins alike could
+    /// pass for it, and its lines would be skipped. For a compressed file a full head is enough.
     pub fn is(&self, content: &mut Content, checkpoint: u64) -> io::Result<bool> {
         if content.is_packed() && self.packed.is_some_and(|stamp| content.still_matches(stamp)) {
             return Ok(true);
@@ -263,8 +262,8 @@ impl Descriptor {
     }
 }
 
-/// What is kept of files. Copies of one another are told anew: what a copy holds may have been read
-/// of its original, and not settled.
+/// Loads what is saved of files. Copies get an independent record: what a copy holds may have been
+/// read of its original, but not settled.
 pub fn kept_files(kept: Vec<OriginRecord>, open: &SourceOpen) -> Records {
     let (mut records, mut gone) = (Records::default(), Vec::new());
     let ids: HashSet<u64> = kept.iter().map(|record| record.id).collect();
@@ -284,7 +283,7 @@ pub fn kept_files(kept: Vec<OriginRecord>, open: &SourceOpen) -> Records {
     records
 }
 
-/// Forgets files in the store; that this fails is said.
+/// Forgets files in the store, and logs a failure.
 pub fn forget(gone: &[u64], store: &dyn OriginStore, source: &str) {
     if !gone.is_empty()
         && let Err(error) = store.forget(gone)
@@ -296,7 +295,8 @@ pub fn forget(gone: &[u64], store: &dyn OriginStore, source: &str) {
     }
 }
 
-/// Whether there are at least `bytes` of it. Sizes are not asked: on network file systems they lag.
+/// Whether it has at least `bytes`. File sizes are not used: network file systems report stale
+/// ones.
 fn note_end(content: &mut Content, bytes: u64) -> io::Result<bool> {
     Ok(bytes == 0 || content.read_at(&mut [0], bytes - 1)? == 1)
 }
@@ -378,7 +378,7 @@ mod tests {
         assert_eq!(marks.last().end, 200);
         assert_eq!(marks.before(155).map(|mark| mark.end), Some(150));
         assert_eq!(marks.before(100), None);
-        // Of what was read last every end has its mark, in whatever pieces it came.
+        // Each end within the last bytes read has its mark, in whatever pieces they arrived.
         for piece in [700, 130, 1] {
             let mut marks = Marks::default();
             for (number, text) in text.chunks(piece).enumerate() {

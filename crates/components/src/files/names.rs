@@ -1,23 +1,21 @@
-//! What names say: whether one is what a rotation makes of another, and of which container a log
-//! is.
+//! Rotation names: whether a name is a rotation of another, and which container a log belongs to.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Endings of compressed files.
+/// Extensions of compressed files.
 const PACKED_ENDINGS: &[&str] = &[".gz", ".gzip", ".zst", ".zstd"];
 
-/// Words that rotations put into names.
+/// Words that rotations add to names.
 const ROTATION_WORDS: &[&str] = &["old", "bak", "backup", "prev", "log", "txt"];
 
-/// Whether a file is called like a compressed one, or like one that is being made:
-/// `app.log.1.gz.tmp`.
+/// Whether a name is that of a compressed file, or of one in the making: `app.log.1.gz.tmp`.
 pub fn is_packed_name(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy() + ".";
     PACKED_ENDINGS.iter().any(|ending| name.contains(&format!("{ending}.")))
 }
 
-/// Whether a file is called like one that was rotated with a number: `app.log.1`, `app.log.2.gz`.
+/// Whether a name has a rotation number: `app.log.1`, `app.log.2.gz`.
 pub fn is_numbered(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let ending = PACKED_ENDINGS.iter().find_map(|ending| name.strip_suffix(ending));
@@ -27,14 +25,14 @@ pub fn is_numbered(path: &Path) -> bool {
     })
 }
 
-/// What the names of all rotations of a file begin with: its name up to the last dot. Behind it
-/// comes a dot, `-` or `_`.
+/// Returns the common prefix of all rotations of a file: its name up to the last dot. A dot, `-` or
+/// `_` follows it.
 pub fn stem(name: &str) -> &str {
     name.rsplit_once('.').map_or(name, |(stem, _)| stem)
 }
 
-/// Whether `other` is a name that a rotation could give to the file `original`, or to what it makes
-/// of it: a number, a date, an ending.
+/// Whether `other` is a name that a rotation could give to `original` or its compressed form: a
+/// number, a date, an extension.
 pub fn is_rotation_name(original: &str, other: &str) -> bool {
     let ending = PACKED_ENDINGS.iter().find_map(|ending| other.strip_suffix(ending));
     if original == ending.unwrap_or(other) {
@@ -55,8 +53,8 @@ pub fn is_rotation_name(original: &str, other: &str) -> bool {
     rest.starts_with(['.', '-', '_']) && parts.split(['.', '-', '_']).all(is_part)
 }
 
-/// Names of which `other` may be a rotation, the longest first. A name that has a number of its own
-/// where `other` has another, as `app.log.1` beside `app.log.2.gz`, is not among them.
+/// Returns the names of which `other` may be a rotation, longest first. A name whose own number
+/// differs, such as `app.log.1` for `app.log.2.gz`, is not among them.
 pub fn originals_of(other: &str) -> Vec<String> {
     let ending = PACKED_ENDINGS.iter().find_map(|ending| other.strip_suffix(ending));
     let plain = ending.unwrap_or(other);
@@ -71,10 +69,10 @@ pub fn originals_of(other: &str) -> Vec<String> {
     names
 }
 
-/// What the path of a container's log says of the container: `namespace`, `pod`, `container`, and
-/// what else is in it. Empty for other paths.
+/// Returns what the path of a container log says of the container: `namespace`, `pod`, `container`
+/// and more. Empty for other paths.
 ///
-/// Kubernetes lays logs out as `/var/log/pods/NAMESPACE_POD_UID/CONTAINER/N.log`, with links
+/// Kubernetes stores logs as `/var/log/pods/NAMESPACE_POD_UID/CONTAINER/N.log`, with links
 /// `/var/log/containers/POD_NAMESPACE_CONTAINER-ID.log`.
 pub fn container(path: &Path) -> BTreeMap<String, String> {
     let text = path.to_string_lossy();
@@ -163,7 +161,7 @@ mod tests {
             others
                 .iter()
                 .for_each(|other| assert!(is_rotation_name(original, other), "{original} {other}"));
-            // A number in the original's own name is one that the rotation may have given it.
+            // A number in the original's own name may come from the rotation.
             let found = |other: &&&str| originals_of(other).contains(&original.to_owned());
             assert!(
                 original == "app.log.1" || others.iter().all(|other| found(&other)),

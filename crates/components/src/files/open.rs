@@ -1,4 +1,4 @@
-//! Opens files: regular ones only, and through links only where that is allowed.
+//! Opens files: regular ones only, and through symlinks only where allowed.
 
 use rustix::fs::{FileType, OFlags, Stat, fstat, lstat};
 use schemars::JsonSchema;
@@ -9,41 +9,41 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Folders of container logs: the links in them are made by the container runtime.
+/// Folders of container logs: the container runtime makes their symlinks.
 const CONTAINER_ROOTS: &[&str] =
     &["/var/log/pods", "/var/log/containers", "/var/lib/docker/containers"];
 
-/// File descriptors that are left for sinks, the store, connections and folders.
+/// File descriptors reserved for sinks, the store, connections and folders.
 const OPEN_RESERVE: usize = 128;
 
-/// Files one source may have open: what the system allows the process, less what the agent needs
-/// for itself.
+/// Returns how many files one source may have open: the process limit, less what the agent needs
+/// itself.
 pub fn open_max() -> usize {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     let limit = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
     limit.saturating_sub(OPEN_RESERVE).max(limit / 2)
 }
 
-/// Which symbolic links to files are followed.
+/// Which symlinks to files are followed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Symlinks {
-    /// To files of the link's owner, and into the folders of container logs.
+    /// Those to files of the link's owner, and into the folders of container logs.
     #[default]
     SameOwner,
     /// None.
     Never,
-    /// To files below these folders.
+    /// Those to files below these folders.
     Allow(Vec<PathBuf>),
 }
 
 /// Opens a path that must be a regular file; `None` if it is something else.
 ///
-/// What was opened is checked, not what the path named before: nothing can be put in its place in
-/// between. A link that must not be followed is an error that says so.
+/// The opened file is checked rather than the path, so that it cannot be swapped in between. A
+/// symlink that must not be followed is an error that says so.
 pub fn open_regular(path: &Path, links: &Symlinks) -> io::Result<Option<(File, Stat)>> {
-    // A FIFO must not even be opened: its writer would take that for a reader. What is put in its
-    // place after this look is found out below.
+    // A FIFO must not even be opened: its writer would take us for a reader. A FIFO swapped in
+    // after this check is caught below.
     if !FileType::from_raw_mode(rustix::fs::stat(path)?.st_mode).is_file() {
         return Ok(None);
     }
@@ -65,7 +65,7 @@ pub fn open_regular(path: &Path, links: &Symlinks) -> io::Result<Option<(File, S
     Ok(Some((file, stat)))
 }
 
-/// What a path names that is neither a regular file nor a folder.
+/// What a path is that is neither a regular file nor a folder.
 pub fn irregular(path: &Path) -> Option<&'static str> {
     match FileType::from_raw_mode(rustix::fs::stat(path).ok()?.st_mode) {
         FileType::Fifo => Some("FIFO"),
@@ -76,7 +76,7 @@ pub fn irregular(path: &Path) -> Option<&'static str> {
 }
 
 fn open(path: &Path, flags: OFlags) -> io::Result<File> {
-    // Opening a FIFO without a writer would wait for ever.
+    // Opening a FIFO without a writer would block forever.
     let flags = OFlags::NONBLOCK | flags;
     OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path)
 }
@@ -94,7 +94,7 @@ impl Symlinks {
     }
 }
 
-/// Whether the open file lies below one of the folders, as the kernel names it.
+/// Whether the open file lies below one of the folders, by its path in the kernel.
 fn is_below<'a>(file: &File, mut roots: impl Iterator<Item = &'a Path>) -> bool {
     let path = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()));
     let real = |root: &Path| std::fs::canonicalize(root).unwrap_or_else(|_| root.to_path_buf());
@@ -118,7 +118,7 @@ mod tests {
             (None, Some("device"))
         );
         mknodat(CWD, &fifo, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
-        // A writer that waits for a reader goes on waiting.
+        // A writer that waits for a reader keeps waiting.
         let writer = std::thread::spawn(move || File::options().write(true).open(fifo).map(drop));
         std::thread::sleep(std::time::Duration::from_millis(50));
         let fifo = dir.path().join("fifo");
@@ -139,7 +139,7 @@ mod tests {
         assert!(opens(&Symlinks::SameOwner) && !opens(&Symlinks::Never));
         assert!(opens(&below(dir.path().to_str().unwrap())) && !opens(&below("/var/log")));
         assert!(open_regular(&target, &Symlinks::Never).unwrap().is_some());
-        // Only root may give files away; for others there is no other owner to be had.
+        // Only root may change a file's owner; other users have no second owner to test with.
         if chown(&target, Some(rustix::fs::Uid::from_raw(1)), None).is_ok() {
             assert!(!opens(&Symlinks::SameOwner));
             assert!(opens(&below(dir.path().to_str().unwrap())));

@@ -1,4 +1,4 @@
-//! Events of a range of time: back-fill.
+//! Back-fill: events of a range of time.
 
 use crate::framing::TimeFormats;
 use millstream_framing::{TimeReader, TimeSpec};
@@ -12,38 +12,37 @@ use std::collections::HashMap;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BackfillConfig {
-    /// Events from this time on, as in `2026-11-22T10:00:00Z`.
+    /// Start of the range, inclusive, such as `2026-11-22T10:00:00Z`.
     pub from: Option<String>,
-    /// Events before this time.
+    /// End of the range, exclusive.
     pub until: Option<String>,
-    /// How a line says its time, where `multiline` or `format` of the source do not find it: pieces
-    /// as `strptime` has them, or `iso8601`, `rfc3339`, `epoch_s`, `epoch_ms`, `epoch_us`,
-    /// `epoch_ns`; or a list of them, of which the first that fits is taken.
+    /// Format of a line's time, unless `multiline` or `format` of the source finds it: `strptime`
+    /// directives, or `iso8601`, `rfc3339`, `epoch_s`, `epoch_ms`, `epoch_us`, `epoch_ns`; or a
+    /// list of them, of which the first match is used.
     pub format: Option<TimeFormats>,
-    /// The time begins right behind this text; without it, at the beginning of the line.
+    /// Text directly before the time; without it, the time is at the start of the line.
     pub after: Option<String>,
-    /// Behind which occurrence of `after` it begins, counted from 1; the first if left out.
+    /// Which occurrence of `after` to use, counted from 1; the first by default.
     pub nth: Option<u32>,
-    /// Time zone of times that do not say it: `UTC`, which it is without this option, `+02:00`,
-    /// `Europe/Berlin`, or `local` for the host's.
+    /// Time zone of times without one: `UTC` (the default), `+02:00`, `Europe/Berlin`, or `local`
+    /// for that of the host.
     pub timezone: Option<String>,
 }
 
-/// Chooses the events of a range of time.
+/// Selects the events of a range of time.
 pub struct Range {
     from_ns: i64,
     until_ns: i64,
     reader: Option<TimeReader>,
-    /// By origin, whether its last event was chosen: one without a time belongs to the one before
-    /// it.
+    /// Whether the last event of each origin was selected: an event without a time follows the one
+    /// before it.
     last: HashMap<u64, bool>,
 }
 
 impl Range {
-    /// Compiles the options; `finds_times` if the source finds the times of events by itself.
+    /// Compiles the options; `finds_times` if the source finds the times of events itself.
     ///
-    /// # Errors
-    /// A JSON pointer below the options, and what to write instead.
+    /// # Errors A JSON pointer below the options, and what to write instead.
     pub fn new(config: &BackfillConfig, finds_times: bool) -> Result<Range, (String, String)> {
         let from_ns = bound("/from", config.from.as_deref(), i64::MIN)?;
         let until_ns = bound("/until", config.until.as_deref(), i64::MAX)?;
@@ -104,8 +103,8 @@ impl Range {
         }
     }
 
-    /// Whether a file that was last written at this time, in seconds since 1970, may have events in
-    /// it.
+    /// Whether a file with this modification time, in seconds since 1970, may have events in the
+    /// range.
     pub fn may_be_in(&self, modified_s: i64) -> bool {
         modified_s.saturating_add(1).saturating_mul(1_000_000_000) >= self.from_ns
     }

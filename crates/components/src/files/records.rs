@@ -1,10 +1,10 @@
-//! Files that are known and not read now: from before a restart, or closed once they were read to
+//! Files that are known but not open: from before a restart, or closed after they were read to
 //! their end.
 //!
-//! A rotation makes *generations* of a file: `app.log.1`, then `app.log.1.gz`, then `app.log.2.gz`.
-//! A closed generation stays recorded for a while, so that it is recognised under whatever name the
-//! rotation gives it, and one that nobody has read can be told from it. The number of closed
-//! generations per name is bounded: behind the oldest that is recorded, age decides.
+//! A rotation creates *generations* of a file: `app.log.1`, then `app.log.1.gz`, then
+//! `app.log.2.gz`. A closed generation stays recorded for a while, so that it is recognized under
+//! its later names and can be told from an unread one. The number of closed generations per name is
+//! bounded; beyond the oldest recorded one, age decides.
 
 use super::identity::Descriptor;
 use super::names::{is_rotation_name, originals_of, stem};
@@ -12,28 +12,27 @@ use millstream_model::OriginRecord;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-/// Closed generations that are recorded per name. A rotation would have to make that many while the
-/// agent is down between two of its attempts to read one, for that to be missed; each takes some
-/// hundred bytes.
+/// Closed generations recorded per name. To exceed it unseen, that many rotations must happen while
+/// the agent is down between two attempts to read one. Each takes about a hundred bytes.
 pub const GENERATIONS_MAX: usize = 16;
 
-/// What is kept of a file, with its checkpoints.
+/// What is saved of a file, with its checkpoints.
 pub type Known = (OriginRecord, Descriptor);
 
-/// Files that are known and not read now.
+/// Files that are known but not open.
 #[derive(Default)]
 pub struct Records {
     known: HashMap<u64, Known>,
     by_inode: HashMap<u64, Vec<u64>>,
     /// Ids by the stem of the file name.
     by_stem: HashMap<String, Vec<u64>>,
-    /// Generations by name, also of files that are read now.
+    /// Generations by name, including those of open files.
     pub names: Names,
 }
 
 impl Records {
-    /// Records a file; the id of the one that is to be forgotten instead, if there are too many
-    /// closed generations.
+    /// Records a file; returns the id of the one to forget instead, if there are too many closed
+    /// generations.
     pub fn insert(&mut self, record: OriginRecord, descriptor: Descriptor) -> Option<u64> {
         let id = record.id;
         let pruned = match descriptor.closed {
@@ -61,22 +60,22 @@ impl Records {
         Some((record, descriptor))
     }
 
-    /// One file.
+    /// Returns one file.
     pub fn get(&self, id: u64) -> Option<&Known> {
         self.known.get(&id)
     }
 
-    /// All of them, in no order.
+    /// Returns all of them, in any order.
     pub fn values(&self) -> impl Iterator<Item = &Known> {
         self.known.values()
     }
 
-    /// Those that had this inode number.
+    /// Returns those that had this inode number.
     pub fn of_inode(&self, number: u64) -> impl Iterator<Item = &Known> {
         self.by_inode.get(&number).into_iter().flatten().filter_map(|id| self.known.get(id))
     }
 
-    /// Those that a rotation could have given the name of `path`.
+    /// Returns those that a rotation could have renamed to `path`.
     pub fn related(&self, path: &Path) -> impl Iterator<Item = &Known> {
         let other = file_name(Some(path));
         let stems: Vec<String> =
@@ -108,7 +107,7 @@ fn file_name(path: Option<&Path>) -> String {
     path.and_then(Path::file_name).unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// The included names of which there are or were files, with their generations.
+/// The included names of current and former files, with their generations.
 #[derive(Default)]
 pub struct Names(HashMap<PathBuf, Name>);
 
@@ -117,7 +116,7 @@ struct Name {
     since_ns: i64,
     /// Generations that are not closed.
     open: usize,
-    /// Closed generations, by modification time and id, the oldest first.
+    /// Closed generations by modification time and id, oldest first.
     closed: Vec<(i64, u64)>,
 }
 
@@ -127,12 +126,12 @@ impl Names {
         self.name(descriptor).open += 1;
     }
 
-    /// Takes back [`Names::open`].
+    /// Reverts [`Names::open`].
     pub fn release(&mut self, descriptor: &Descriptor) {
         self.change(descriptor, |name| name.open = name.open.saturating_sub(1));
     }
 
-    /// Adds a closed generation; the one that is to be forgotten, if there are too many.
+    /// Adds a closed generation; returns the one to forget, if there are too many.
     fn close(&mut self, descriptor: &Descriptor, id: u64) -> Option<u64> {
         let closed = &mut self.name(descriptor).closed;
         let entry = (descriptor.modified_ns, id);
@@ -140,7 +139,7 @@ impl Names {
         (closed.len() > GENERATIONS_MAX).then(|| closed[0].1)
     }
 
-    /// Takes back [`Names::close`].
+    /// Reverts [`Names::close`].
     fn reopen(&mut self, descriptor: &Descriptor, id: u64) {
         self.change(descriptor, |name| name.closed.retain(|(_, other)| *other != id));
     }
@@ -156,22 +155,21 @@ impl Names {
         self.0.get_mut(path).map(change).unwrap_or_default();
     }
 
-    /// Forgets names of which nothing is left. Until then they are known, also while their files go
-    /// from one place to another.
+    /// Forgets names without generations. Until then they are known, even while their files move.
     pub fn sweep(&mut self) {
         self.0.retain(|_, name| name.open > 0 || !name.closed.is_empty());
     }
 
-    /// Modification time in nanoseconds since 1970 up to which all generations of the name are
-    /// accounted for; `None` if nothing is recorded of it, 0 if that was never determined.
+    /// Returns the modification time in nanoseconds since 1970 up to which all generations of the
+    /// name are accounted for; `None` if none is recorded, 0 if unknown.
     pub fn since(&self, path: &Path) -> Option<i64> {
         let name = self.0.get(path)?;
         let oldest = name.closed.first().filter(|_| name.closed.len() >= GENERATIONS_MAX);
         Some(name.since_ns.max(oldest.map_or(0, |(modified_ns, _)| *modified_ns)))
     }
 
-    /// The name in the same folder of which `path` may be a generation: a recorded one, or one that
-    /// `is_included`.
+    /// Returns the name in the same folder of which `path` may be a generation: a recorded one, or
+    /// one that `is_included`.
     pub fn of(&self, path: &Path, is_included: impl Fn(&Path) -> bool) -> Option<PathBuf> {
         let names =
             originals_of(&file_name(Some(path))).into_iter().map(|name| path.with_file_name(name));

@@ -4,7 +4,8 @@ use super::discover::{Exclude, Pattern};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-/// Current paths of files that had a matching name, after these renames (from, to) in order.
+/// Returns the current paths of files that had a matching name, after these renames (from, to) in
+/// order.
 pub fn followed(
     moved: Vec<(PathBuf, PathBuf)>,
     patterns: &[Pattern],

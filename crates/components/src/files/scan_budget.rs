@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 /// Divisor of a core: the share that scans may take.
 const CPU_SHARE: u32 = 20;
 
-/// Divisor of the thread's wall time, for disks that block. A larger one would delay the next scan
-/// after one slow read for so long that files come and are rotated away unseen.
+/// Divisor of the thread's wall time, for disks that block. With a larger one, a single slow read
+/// would delay the next scan so long that files could appear and be rotated away unseen.
 const TIME_SHARE: u32 = 4;
 
 /// A scan in progress on this thread.

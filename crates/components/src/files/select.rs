@@ -1,4 +1,4 @@
-//! Keeps or drops lines by content, before anything else looks at them.
+//! Line filter: keeps or drops lines by content, before anything else sees them.
 
 use memchr::memmem::Finder;
 use millstream_model::{Batch, Selection};
@@ -6,20 +6,20 @@ use regex::bytes::RegexSet;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Lines by content: those that contain one of the texts or match one of the expressions.
+/// A condition on a line: it contains one of the texts or matches one of the regular expressions.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LineFilter {
-    /// Texts, compared byte for byte.
+    /// Texts, compared byte by byte.
     #[serde(default)]
     pub contains: Vec<String>,
-    /// Regular expressions, in linear time: no look-around, no back-references.
+    /// Regular expressions, in linear time: no look-around, no backreferences.
     #[serde(default)]
     pub regex: Vec<Regex>,
 }
 
 impl LineFilter {
-    /// What is wrong with it: a JSON pointer below it, and what to write instead.
+    /// Checks it. The error is a JSON pointer below it, and what to write instead.
     pub fn faults(&self) -> Vec<(&'static str, &'static str)> {
         let mut faults = Vec::new();
         if self.contains.is_empty() && self.regex.is_empty() {
@@ -38,12 +38,12 @@ impl LineFilter {
     }
 }
 
-/// A regular expression.
+/// Compiles a regular expression.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[schemars(inline, extend("format" = "regex"))]
 pub struct Regex(pub String);
 
-/// Lines that contain one of some texts or match one of some expressions.
+/// A compiled condition on lines.
 struct Matcher {
     texts: Vec<Finder<'static>>,
     patterns: RegexSet,
@@ -89,7 +89,7 @@ impl Matcher {
         Ok(Matcher { texts, patterns })
     }
 
-    /// Which rows match.
+    /// Returns which rows match.
     fn rows(&self, batch: &Batch) -> Vec<bool> {
         let mut hits = vec![false; batch.rows()];
         self.texts.iter().for_each(|text| find(text, batch, &mut hits));
@@ -102,14 +102,14 @@ impl Matcher {
     }
 }
 
-/// Searches the whole block at once, not line by line: a rare text costs one pass over the memory.
-/// After a hit the search goes on behind its line.
+/// Searches the whole block at once instead of line by line: a rare text costs one pass over the
+/// memory. After a hit the search continues behind its line.
 fn find(text: &Finder<'_>, batch: &Batch, hits: &mut [bool]) {
     let (starts, mut from) = (&batch.starts[..], 0);
     while let Some(hit) = text.find(&batch.block[from..]).map(|at| at + from) {
         let row = starts.partition_point(|start| *start as usize <= hit).saturating_sub(1);
         let Some(&start) = starts.get(row) else { return };
-        // A hit between two rows (in a part that was cut off, or over a line end) is none.
+        // A hit across two rows (in a truncated part, or over a line end) does not count.
         let end = start as usize + batch.text_len(row);
         hits[row] |= hit >= start as usize && hit + text.needle().len() <= end;
         from = if hit >= end || !hits[row] { hit + 1 } else { end };

@@ -12,7 +12,7 @@ pub const PACKED_SILENCE: Duration = Duration::from_secs(2);
 /// Age of the last write from which on a file is complete at first sight.
 const PACKED_OLD: Duration = Duration::from_secs(10);
 
-/// The sizes of compressed files at the last looks.
+/// The sizes of compressed files at the last checks.
 #[derive(Default)]
 pub struct Stability(HashMap<Inode, Seen>);
 
@@ -25,7 +25,8 @@ struct Seen {
 }
 
 impl Stability {
-    /// Whether a file is complete: its size is stable, or its last write is long ago.
+    /// Checks a file; returns whether it is complete: its size is stable, or its last write is long
+    /// ago.
     pub fn observe(&mut self, inode: Inode, stat: &Stat, now: Now) -> bool {
         let age_s = (now.unix_ns / 1_000_000_000).saturating_sub(stat.st_mtime);
         let (now, size) = (now.since_start, stat.st_size as u64);

@@ -1,7 +1,7 @@
-//! Notices news through inotify: new names in folders, and quiet files that are written again.
+//! Watches through inotify: new names in folders, and writes to quiet files.
 //!
-//! Events only say where to look; what is there is decided by looking. Where inotify is not to be
-//! had (no watches left, a network file system) the source looks at intervals.
+//! Events only say where to look; looking decides. Where inotify is unavailable (no watches left, a
+//! network file system) the source scans at intervals.
 
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -12,8 +12,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Names that are kept until somebody asks, so that they take little memory however long that
-/// lasts.
+/// Most names kept until they are taken, to bound memory.
 const NAMES_MAX: usize = 10_000;
 
 /// Watches folders and quiet files.
@@ -21,36 +20,36 @@ pub struct Watch {
     fd: Option<OwnedFd>,
     folders: HashMap<PathBuf, i32>,
     files: HashMap<i32, u64>,
-    /// The cookie of the last name that went, and the name: the one it went to comes next.
+    /// The cookie and name of the last move away; its destination comes next.
     going: Option<(u32, PathBuf)>,
     moved: Vec<(PathBuf, PathBuf)>,
     changes: Changes,
 }
 
-/// Names that changed in the folders.
+/// Renames within the folders.
 #[derive(Default)]
 pub struct Changes {
-    /// Names that were made in the folders or moved into them, or whose files have other rights.
+    /// Names that were created in or moved into the folders, or whose permissions changed.
     pub came: BTreeSet<PathBuf>,
-    /// Names that were deleted, moved away, or given to another file.
+    /// Names that were deleted, moved away, or replaced.
     pub went: HashSet<PathBuf>,
 }
 
-/// What happened since the last look.
+/// What happened since the last check.
 #[derive(Default)]
 pub struct News {
-    /// Names of files changed in the folders: see [`Watch::changes`].
+    /// Names changed in the folders: see [`Watch::changes`].
     pub names: bool,
-    /// Folders came or went: walk again.
+    /// Folders appeared or vanished: walk again.
     pub folders: bool,
     /// Files that were written to and are no longer watched.
     pub written: Vec<u64>,
-    /// Events were lost, or more came than are kept: anything may have happened.
+    /// Events were lost, or more arrived than are kept: anything may have happened.
     pub overflow: bool,
 }
 
 impl Watch {
-    /// A watch over nothing.
+    /// Creates a watch over nothing.
     pub fn new() -> Watch {
         let fd = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC);
         let fd = fd.inspect_err(|error| {
@@ -66,13 +65,13 @@ impl Watch {
         }
     }
 
-    /// Whether every folder given last is watched.
+    /// Whether every folder of the last call is watched.
     pub fn is_complete(&self, folders: &BTreeSet<PathBuf>) -> bool {
         folders.iter().all(|folder| self.folders.contains_key(folder))
     }
 
-    /// Watches exactly these folders for names that come, go or change; those that were not watched
-    /// before, or are others now under the same path.
+    /// Watches exactly these folders for names that appear, vanish or change; includes folders that
+    /// were not watched before, or that replaced another one at the same path.
     pub fn folders(&mut self, folders: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
         let mut begun = Vec::new();
         let Some(fd) = &self.fd else { return begun };
@@ -101,9 +100,9 @@ impl Watch {
         begun
     }
 
-    /// Watches a quiet file for its next write; whether that is possible.
+    /// Watches a quiet file for its next write; returns whether that is possible.
     ///
-    /// The watch goes through the open file, not through its path: that may name another by now.
+    /// The watch uses the open file rather than its path, which may name another file by now.
     pub fn file(&mut self, id: u64, file: &File) -> bool {
         let Some(fd) = &self.fd else { return false };
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
@@ -113,23 +112,22 @@ impl Watch {
         }
     }
 
-    /// Names that became others within the folders since this was asked last, in their order: from,
-    /// to.
+    /// Takes the renames within the folders since the last call, in order: from, to.
     pub fn moved(&mut self) -> Vec<(PathBuf, PathBuf)> {
         std::mem::take(&mut self.moved)
     }
 
-    /// Names that changed in the folders since this was asked last.
+    /// Takes the names changed in the folders since the last call.
     pub fn changes(&mut self) -> Changes {
         std::mem::take(&mut self.changes)
     }
 
-    /// Forgets names that were noted: with some of them missing, nobody knows where the others led.
+    /// Forgets renames: with some of them missing, the others lead nowhere.
     fn forget_names(&mut self) {
         (self.going, self.moved, self.changes) = (None, Vec::new(), Changes::default());
     }
 
-    /// Notes a name that came or went.
+    /// Records a name that appeared or vanished.
     fn note_name(&mut self, flags: ReadFlags, cookie: u32, place: Option<PathBuf>) {
         let comes = ReadFlags::CREATE | ReadFlags::MOVED_TO | ReadFlags::ATTRIB;
         if flags.intersects(comes) {
@@ -143,7 +141,7 @@ impl Watch {
         }
     }
 
-    /// Reads what happened, without waiting.
+    /// Reads pending events without waiting.
     pub fn news(&mut self) -> News {
         let mut news = News::default();
         let Some(fd) = self.fd.take() else { return news };
@@ -157,8 +155,7 @@ impl Watch {
             } else if flags.contains(ReadFlags::MODIFY) {
                 news.written.extend(self.files.remove(&event.wd()));
             } else if flags.contains(ReadFlags::IGNORED) {
-                // The kernel has dropped this watch: its folder is gone, or a file fired its one
-                // shot.
+                // The kernel removed this watch: its folder is gone, or a file used its one shot.
                 self.folders.retain(|_, watch| *watch != event.wd());
                 self.files.remove(&event.wd());
             } else {
@@ -180,12 +177,12 @@ impl Watch {
     }
 }
 
-/// The path of a name in a watched folder.
+/// Returns the path of a name in a watched folder.
 fn place(folders: &HashMap<PathBuf, i32>, watch: i32, name: &Path) -> Option<PathBuf> {
     folders.iter().find(|(_, other)| **other == watch).map(|(folder, _)| folder.join(name))
 }
 
-/// Takes note of one half of a move; both, if this is the second.
+/// Records one half of a rename; both, if this is the second.
 fn follow(
     going: &mut Option<(u32, PathBuf)>,
     flags: ReadFlags,
@@ -220,7 +217,7 @@ mod tests {
         fs::write(path("in/a"), "").unwrap();
         fs::rename(path("in/a.1"), path("other/a.2")).unwrap();
         fs::write(path("in/b"), "").unwrap();
-        // Out of sight, and into it.
+        // Out of the watched folders, and back.
         fs::rename(path("in/b"), path("unseen/b")).unwrap();
         fs::rename(path("unseen/b"), path("in/c")).unwrap();
         fs::remove_file(path("in/c")).unwrap();
@@ -236,7 +233,7 @@ mod tests {
         let news = watch.news();
         assert!(news.folders && !news.names);
         assert!(!watch.news().names && watch.moved().is_empty());
-        // More than are kept: none of them leads astray.
+        // More than are kept: none of them misleads.
         for _ in 0..=NAMES_MAX / 2 {
             fs::rename(path("in/a"), path("in/b")).unwrap();
             fs::rename(path("in/b"), path("in/a")).unwrap();

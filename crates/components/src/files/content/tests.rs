@@ -30,7 +30,7 @@ fn whole(content: &mut Content) -> Vec<u8> {
     all
 }
 
-/// A temporary file with this content.
+/// Creates a temporary file with this content.
 fn file(bytes: &[u8]) -> tempfile::NamedTempFile {
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(file.path(), bytes).unwrap();

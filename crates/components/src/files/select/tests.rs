@@ -1,4 +1,4 @@
-//! Which lines are kept, compared with looking at each line alone.
+//! Which lines are kept, compared with testing each line separately.
 
 use super::*;
 use millstream_model::{Grant, Ledger};
@@ -12,7 +12,7 @@ fn filter(contains: &[&str], regex: &[&str]) -> LineFilter {
     }
 }
 
-/// Lines of `text`, cut at `line_max`, that are left by the filters.
+/// Lines of `text`, truncated at `line_max`, that pass the filters.
 fn left(
     text: &[u8],
     line_max: usize,
@@ -27,7 +27,7 @@ fn left(
     rows.map(|row| String::from_utf8_lossy(batch.text(row)).into_owned()).collect()
 }
 
-/// A line is kept if any text or expression of `keep_lines` is in it and none of `drop_lines` is.
+/// A line is kept if it has any text or expression of `keep_lines` and none of `drop_lines`.
 #[test]
 fn lines_are_kept_then_dropped() {
     let text = b"ERROR a\nWARN b\nERROR health\n\nerror 503\nstatus=200\n";
@@ -42,7 +42,7 @@ fn lines_are_kept_then_dropped() {
     assert_eq!(left(text, 100, None, None).len(), 6);
 }
 
-/// Texts are bytes: what is no UTF-8 around them does not matter, and neither does a NUL.
+/// Texts are bytes: invalid UTF-8 around them does not matter, and neither does a NUL.
 #[test]
 fn lines_need_not_be_utf8() {
     assert_eq!(
@@ -55,7 +55,7 @@ fn lines_need_not_be_utf8() {
     );
 }
 
-/// What lies over a line end, or in the part of a line that was cut off, is in no line.
+/// What crosses a line end, or lies in the truncated part of a line, is in no line.
 #[test]
 fn only_what_is_in_a_line_counts() {
     assert_eq!(

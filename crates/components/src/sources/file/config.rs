@@ -13,10 +13,10 @@ use serde::Deserialize;
 use std::path::Path;
 use std::time::Duration;
 
-/// Smallest `max_line`, in bytes: every character fits, so that none is ever cut.
+/// Smallest `max_line`, in bytes: any character fits, so that none is ever split.
 const MAX_LINE_BYTES_MIN: u64 = 4;
 
-/// Largest `max_line`, in bytes: a line must fit into memory beside everything else.
+/// Largest `max_line`, in bytes: a line must fit into memory next to everything else.
 const MAX_LINE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// Options of source `file`.
@@ -27,21 +27,21 @@ pub struct FileConfig {
     /// depth.
     #[schemars(length(min = 1))]
     pub include: Vec<Glob>,
-    /// Files not to read: patterns as in `include`; one without `/` is compared with the file name.
+    /// Files to exclude: patterns as in `include`; one without `/` matches the file name.
     #[serde(default)]
     pub exclude: Vec<Glob>,
-    /// Where to begin with files that are there at the very first start; later files are always
-    /// read from their beginning.
+    /// Where to begin with files that exist at the very first start; later files are always read
+    /// from their beginning.
     #[serde(default)]
     pub read_from: ReadFrom,
-    /// At the very first start: files not written to for this long are read from their end.
+    /// At the very first start, files not written to for this long are read from their end.
     pub ignore_older: Option<Interval>,
-    /// Which symbolic links to files are followed: to files of the same owner, `never`, or to files
-    /// below the folders of `allow`.
+    /// Which symlinks to files are followed: those to files of the same owner, `never`, or those to
+    /// files below the folders of `allow`.
     #[serde(default)]
     pub symlinks: Symlinks,
-    /// Files that are open at a time, at most; as many as the system allows, if left out. Files
-    /// that have been quiet for longest are closed, and opened again when they are written.
+    /// Most files open at a time; by default as many as the system allows. The files that have been
+    /// quiet the longest are closed, and reopened when they are written to.
     #[schemars(range(min = 1))]
     pub open_files_max: Option<usize>,
     /// How files are held that are rotated away before they are delivered.
@@ -49,22 +49,22 @@ pub struct FileConfig {
     pub held: HeldConfig,
     /// Reads only events of a range of time, from the beginning of every file, then ends.
     pub backfill: Option<BackfillConfig>,
-    /// Keeps only lines with one of these.
+    /// Keeps only matching lines.
     pub keep_lines: Option<LineFilter>,
-    /// Drops lines with one of these.
+    /// Drops matching lines.
     pub drop_lines: Option<LineFilter>,
-    /// Lines that are one event together.
+    /// Which lines form one event.
     pub multiline: Option<MultilineConfig>,
     /// Encoding of the files.
     #[serde(default)]
     pub encoding: EncodingName,
-    /// What container runtimes wrap each line in: `cri`, `docker`, `auto` or `none`.
+    /// Container format that wraps each line: `cri`, `docker`, `auto` or `none`.
     #[serde(default)]
     pub format: ContainerFormat,
-    /// Longest line, 16MiB at most.
+    /// Longest line, at most 16MiB.
     #[serde(default = "default_max_line")]
     pub max_line: Size,
-    /// What becomes of a longer one.
+    /// What happens to longer lines.
     #[serde(default)]
     pub on_long_line: LongLine,
 }
@@ -73,15 +73,15 @@ pub struct FileConfig {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct HeldConfig {
-    /// Whether such a file gets a hard link in `data_dir`, so that it survives its deletion, a stop
-    /// and a crash.
+    /// Whether to keep a hard link to such a file in `data_dir`, so that it survives its deletion,
+    /// a stop and a crash.
     pub link: bool,
-    /// Whether the unsettled rest of a deleted file without such a link is copied to `data_dir` at
-    /// a stop.
+    /// Whether to copy the unsettled rest of a deleted file without such a link to `data_dir` at a
+    /// stop.
     pub copy_at_stop: bool,
-    /// Most bytes that deleted files take on the disk. Beyond that those deleted first are given
-    /// up, and what was not delivered of them is counted. By default the smaller of 1 GiB and 5 %
-    /// of the file system of `data_dir`.
+    /// Most bytes of deleted files on disk. Beyond it the files deleted first are given up, and
+    /// their undelivered rest is counted. By default the smaller of 1 GiB and 5 % of the file
+    /// system of `data_dir`.
     pub max: Option<Size>,
 }
 
@@ -91,7 +91,7 @@ impl Default for HeldConfig {
     }
 }
 
-/// Where to begin with a file that is there at the very first start.
+/// Where to begin with a file that exists at the very first start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ReadFrom {
@@ -107,7 +107,7 @@ fn default_max_line() -> Size {
 }
 
 impl FileConfig {
-    /// How the bytes of files become events; `None` if each line is one.
+    /// Returns how the bytes of files become events; `None` if each line is one.
     pub fn framing(&self) -> Result<Option<Framing>, (String, String)> {
         let rules = rules(self.multiline.as_ref(), &self.encoding, self.format, self.max_line)?;
         let timeout =
@@ -117,7 +117,7 @@ impl FileConfig {
 }
 
 impl FileConfig {
-    /// The range of time that is to be read, if only one is.
+    /// Returns the range of time to read, if limited.
     pub fn range(&self) -> Result<Option<Range>, (String, String)> {
         let by_start = self.multiline.as_ref().is_some_and(|multiline| multiline.format.is_some());
         let finds_times = by_start || self.format != ContainerFormat::None;

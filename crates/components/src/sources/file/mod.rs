@@ -1,9 +1,9 @@
 //! Source `file`: tails files, follows them through rotation, and never skips a line.
 //!
-//! - `source` decides when to look at which file, and `source/finding` which file is which.
-//! - `tail` is one file: its cursors, and reading lines of it into a block.
+//! - `source` decides when to read which file, and `source/discovery` which file is which. - `tail`
+//!   is one file: its cursors, and reading lines of it into a block.
 //!
-//! It stands on `files`: finding names, noticing news, opening, recognising, choosing lines.
+//! It uses `files`: discovery, inotify, opening, identity, line filters.
 
 mod config;
 mod source;

@@ -1,4 +1,4 @@
-//! The source itself: when to look at which file, and filling blocks from them.
+//! The source itself: when to read which file, and filling blocks from them.
 
 mod copies;
 mod discovery;
@@ -40,83 +40,83 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// How often files that grow are looked at. Ten looks a second keep the delay low at little cost;
-/// one look per write would cost a wake-up each.
+/// Poll interval of growing files. Ten polls a second keep the delay low at little cost; one per
+/// write would cost a wakeup each.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Shortest pause of the source: what falls due meanwhile is looked at in one go.
+/// Shortest pause of the source: files that fall due meanwhile are polled together.
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 
 /// Longest pause: how late a write to a quiet file may be noticed.
 const PAUSE_MAX: Duration = Duration::from_millis(200);
 
-/// Files looked at per tick at most before ticks are stretched, so that ten thousand files that
-/// trickle cost no more than a thousand.
+/// Files polled per tick before ticks are stretched, so that ten thousand slowly growing files cost
+/// no more than a thousand.
 const LOOKS_PER_TICK: u32 = 1000;
 
-/// A file that has not grown for this long is quiet: it is left to the watch.
+/// A file that has not grown for this long is quiet and left to inotify.
 const QUIET_AFTER: Duration = Duration::from_secs(5);
 
-/// The same where very many files grow now and then: setting a watch costs less than many looks.
+/// The same when very many files grow now and then: setting a watch costs less than many polls.
 const QUIET_AFTER_CROWDED: Duration = Duration::from_millis(250);
 
-/// Files that are looked at regularly, from which on it is crowded.
+/// Number of polled files from which on the source counts as crowded.
 const CROWD: u32 = 250;
 
-/// How often a quiet file is looked at that the watch cannot notice.
+/// Poll interval of a quiet file that inotify cannot watch.
 const UNWATCHED_LOOK: Duration = Duration::from_secs(1);
 
-/// How often any quiet file is looked at: events can be missed, sizes can lag.
+/// Poll interval of any quiet file: events can be lost, sizes can be stale.
 const QUIET_LOOK: Duration = Duration::from_secs(30);
 
-/// How often the folders are walked although nothing was noticed.
+/// Interval of directory walks without a notification.
 const WALK_INTERVAL: Duration = Duration::from_secs(30);
 
-/// The same where some folder is not watched.
+/// The same if some folder is not watched.
 const UNWATCHED_WALK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Shortest time between two walks, however many names change.
 const WALK_PAUSE: Duration = Duration::from_millis(50);
 
-/// How long a copy of a file that was cut may take to turn up: it may be compressed first.
+/// How long a copy of a truncated file may take to appear: it may be compressed first.
 const ORPHAN_TIME: Duration = Duration::from_secs(60);
 
-/// The last line of a file to which no path leads is whole, however it ends, once the file has been
-/// silent for this long: a stop of the agent takes a deleted file with it.
+/// A last line without a line end counts as complete once its file has no path and has been silent
+/// for this long: a deleted file does not survive a stop of the agent.
 const FINISH_SILENCE: Duration = Duration::from_secs(2);
 
-/// A file to which no path leads is read until it has been silent for this long: its writer may
-/// still have it open.
+/// A file without a path is read until it has been silent for this long: its writer may still have
+/// it open.
 const GONE_SILENCE: Duration = Duration::from_secs(10);
 
-/// How often it is noted how far the files reach that are not read to their end.
+/// Interval of updates of the lag of files that are not read to their end.
 const END_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Reads without a line in them, after which a poll ends: a line without end must not hold up the
-/// other files, or the stop.
+/// Reads without a complete line after which a poll ends: an endless line must not delay other
+/// files, or a stop.
 const EMPTY_READS_MAX: usize = 64;
 
-/// What is wrong with a pattern that matches nothing.
+/// The reason shown for a pattern that matches nothing.
 const MISSING: &str = "no file matches";
 
-/// What is to be done, and what waits for something.
+/// Work queues of the source.
 #[derive(Default)]
 struct Work {
     due: ReadQueue,
-    /// When to look at which file, the next first; an entry counts if the file still has that time.
+    /// When to poll which file, the next first; an entry counts if the file still has that time.
     looks: BinaryHeap<Reverse<(Duration, u64)>>,
-    /// Files that are looked at regularly, because the watch does not have them.
+    /// Files that are polled because inotify does not watch them.
     active: u32,
-    /// Truncated files of which something may still be in flight.
+    /// Truncated files that may still have data in flight.
     closing: Vec<u64>,
-    /// Files that were cut, and of which a copy may turn up yet.
+    /// Truncated files whose copy may still appear.
     orphans: Vec<Orphan>,
-    /// Compressed files that are perhaps being written: size, and since when it is that.
+    /// Sizes of compressed files that may still be written.
     stability: Stability,
-    /// The compressed file that is unpacked, and those that wait for their turn: each takes memory.
+    /// The compressed file being decompressed, and those that wait for it: each takes memory.
     unpacking: Option<u64>,
     packed: VecDeque<u64>,
-    /// Files whose heads were hashed again and are to be kept.
+    /// Files whose heads have grown and must be saved.
     grown_heads: Vec<u64>,
 }
 
@@ -134,11 +134,11 @@ pub struct FileSource {
     open: SourceOpen,
     first_start: bool,
     watch: Watch,
-    /// What is to be done.
+    /// Work queues.
     work: Work,
     tails: BTreeMap<u64, Tail>,
     by_inode: HashMap<Inode, u64>,
-    /// Files known from before the restart and not found yet, and closed ones that may come back
+    /// Files from before the restart that are not found yet, and closed ones that may reappear
     /// under another name.
     records: Records,
     rotations: Rotations,
@@ -146,23 +146,23 @@ pub struct FileSource {
     walked: Option<Duration>,
     walk_wanted: bool,
     names: NamesLook,
-    /// Shortest time until the next walk: a walk over many files must not follow the last at once.
+    /// Shortest time until the next walk: a walk over many files must not follow another at once.
     walk_pause: Duration,
-    /// Files that may be open, and that are at most.
+    /// Limit of open files.
     open_max: usize,
     open_bound: usize,
-    /// Files that were moved or compressed while nobody watched were looked for.
+    /// Files moved or compressed while the agent was down have been searched for.
     searched: bool,
     folders_watched: bool,
     ends_noted: Duration,
-    /// Files that are owed after they left their place.
+    /// Files that are owed after they were rotated away.
     retention: Retention,
-    /// The events to read, after which the source ends.
+    /// The range of time to read, after which the source ends.
     range: Option<Range>,
 }
 
 impl FileSource {
-    /// A source over what `open` says is kept; no file is opened yet.
+    /// Creates the source from what `open` has saved; opens no file yet.
     pub fn open(config: FileConfig, open: SourceOpen) -> Result<FileSource, BuildError> {
         let (keep, drop) = (config.keep_lines.as_ref(), config.drop_lines.as_ref());
         let unreadable =
@@ -256,7 +256,7 @@ impl Source for FileSource {
     }
 }
 
-// What there is to look at.
+// Processes inotify events, walks, and due polls.
 impl FileSource {
     fn take_news(&mut self, now: Duration) {
         let news = self.watch.news();
@@ -286,7 +286,7 @@ impl FileSource {
         }
     }
 
-    /// What came back of a file that was truncated since cannot be read again: counted and settled.
+    /// Rereads of a file that was truncated since are impossible: they are counted and settled.
     fn give_up(&self, again: &Reread, now: Duration) {
         let (range, sink) = ((again.begin, again.end), SinkSet::one(again.sink));
         let (counters, bytes) = (&self.open.counters, range.1 - range.0);
@@ -306,7 +306,7 @@ impl FileSource {
         now.saturating_sub(walked) >= if self.walk_wanted { self.walk_pause } else { interval }
     }
 
-    /// Puts every file whose time has come into the queue.
+    /// Queues every file that is due.
     fn queue_due(&mut self, now: Duration) {
         while let Some(Reverse((next, id))) =
             self.work.looks.peek().copied().filter(|look| look.0.0 <= now)
@@ -322,13 +322,13 @@ impl FileSource {
         }
     }
 
-    /// How long nothing needs to be done, but to ask the watch.
+    /// Returns how long nothing is due but checking inotify.
     fn pause(&self, now: Duration) -> Duration {
         let next = self.work.looks.peek().map_or(Duration::MAX, |Reverse((next, _))| *next);
         next.saturating_sub(now).clamp(PAUSE_MIN, PAUSE_MAX)
     }
 
-    /// Whether what is there is all there will be.
+    /// Whether everything that exists is all there will be.
     pub(super) fn is_finite(&self, cx: &SourceCx<'_>) -> bool {
         cx.until_eof || self.range.is_some()
     }
@@ -341,7 +341,7 @@ impl FileSource {
 
 // Reading.
 impl FileSource {
-    /// Fills one block from the files that are due; says whether some file waits for room.
+    /// Fills one block from the files that are due; returns whether a file waits for capacity.
     fn fill(&mut self, cx: &SourceCx<'_>) -> (Option<Fill>, bool) {
         let mut fill: Option<Fill> = None;
         let (mut blocked, mut empty_reads, finite) = (Vec::new(), 0, self.is_finite(cx));
@@ -378,7 +378,7 @@ impl FileSource {
         self.after_fill(fill, blocked, cx)
     }
 
-    /// What was read goes out once the heads of its files are kept.
+    /// What was read is sent once the heads of its files are saved.
     fn after_fill(
         &mut self,
         fill: Option<Fill>,
@@ -398,8 +398,8 @@ impl FileSource {
         (None, true)
     }
 
-    /// Keeps the heads that have grown, before what was read goes out. With a shorter one, other
-    /// content could pass for this file after a crash, and its lines would go out under the same
+    /// Saves the heads that have grown before what was read is sent. With a shorter head, other
+    /// content could pass for this file after a crash, and its lines would be sent under the same
     /// ids.
     fn keep_heads(&mut self, cx: &SourceCx<'_>) -> bool {
         let grown = std::mem::take(&mut self.work.grown_heads);
@@ -417,8 +417,8 @@ impl FileSource {
         kept.is_ok()
     }
 
-    /// Whether the file is to be read now: of a copy only what its original has not, and one
-    /// compressed file at a time.
+    /// Whether to read the file now: of a copy only what its original lacks, and one compressed
+    /// file at a time.
     fn may_read(&mut self, id: u64, cx: &SourceCx<'_>) -> bool {
         if !self.unpark(id, &[], cx) {
             return false;
@@ -438,7 +438,7 @@ impl FileSource {
         ready
     }
 
-    /// Picks a cursor of the file. Without one it waits for room, or has been read to its end.
+    /// Picks a cursor of the file. Without one it waits for capacity, or has been read to its end.
     fn choose(&mut self, id: u64, cx: &SourceCx<'_>, blocked: &mut Vec<u64>) -> Option<Choice> {
         let tail = self.tails.get_mut(&id)?;
         let choice = tail.cursors.choose(cx.ready, cx.blocked, tail.end);
@@ -450,7 +450,7 @@ impl FileSource {
         choice
     }
 
-    /// Says when to look at the file again; whether the block must go first.
+    /// Schedules the next poll of the file; returns whether the block must be sent first.
     fn after_read(
         &mut self,
         id: u64,
@@ -474,8 +474,7 @@ impl FileSource {
             Ok(Read::Changed) => return self.truncated(id, cx),
             Ok(Read::Nothing) if tail.check_truncated() => return self.truncated(id, cx),
             Ok(Read::End | Read::Nothing) => {
-                // The cursor did not move, and others have read on: what it stands before is not
-                // there.
+                // The cursor did not move while others read on: the data at its position is gone.
                 if tail.frozen && position < head && tail.cursors.list().contains(&cursor) {
                     missing(tail, position, head, cx);
                 }
@@ -496,8 +495,8 @@ impl FileSource {
         false
     }
 
-    /// The file has been read to its end by all cursors: it leaves the queue, and if no path leads
-    /// to it any more and it is silent, it is closed.
+    /// All cursors have read the file to its end: it leaves the queue, and is closed if it has no
+    /// path and is silent.
     fn rest(&mut self, id: u64, cx: &SourceCx<'_>) {
         self.unpacked(id);
         let Some(tail) = self.tails.get_mut(&id) else { return };
@@ -506,8 +505,8 @@ impl FileSource {
             return;
         }
         let (deleted, inode) = (tail.is_deleted(), tail.inode);
-        // A crash before the commit would take back what was settled: it must stay readable until
-        // then.
+        // A crash before the commit would take the settlement back, so the file must stay readable
+        // until then.
         if deleted && !self.is_committed(id) {
             return;
         }
@@ -519,7 +518,7 @@ impl FileSource {
         }
     }
 
-    /// A compressed file needs no more memory: the next one has its turn.
+    /// Releases the slot for decompression to the next file.
     fn unpacked(&mut self, id: u64) {
         if self.work.unpacking == Some(id) {
             self.work.unpacking = None;
@@ -529,7 +528,7 @@ impl FileSource {
         }
     }
 
-    /// With whom a file shares its turns.
+    /// Returns the priority class of a file.
     fn share(&self, id: u64) -> Share {
         self.tails.get(&id).map_or(Share::Rotated, share)
     }
@@ -543,8 +542,8 @@ impl FileSource {
         Some(tail)
     }
 
-    /// Records a file again that could not be taken in: at the next walk it is known, with its id
-    /// and where each sink reads it.
+    /// Records a file again that could not be adopted: the next walk finds it with its id and
+    /// checkpoints.
     fn put_back(&mut self, tail: Tail) {
         let (cursors, head) = (tail.cursors.list(), tail.cursors.head());
         let position = |index| {
@@ -556,8 +555,8 @@ impl FileSource {
         self.records.insert(record, tail.descriptor);
     }
 
-    /// The file was cut: what is in it now is a new file in the same place. What was in it before
-    /// goes on in its copy, if there is one.
+    /// Handles a truncated file: its content is a new file in the same place; the old content
+    /// continues in its copy, if there is one.
     fn truncated(&mut self, id: u64, cx: &SourceCx<'_>) -> bool {
         let copy = self.find_copy(id);
         let Some(old) = self.tails.get_mut(&id) else { return false };
@@ -607,21 +606,22 @@ impl FileSource {
     }
 }
 
-/// Brings what is kept of a file up to what was read of it; the file's id if that must be kept
-/// before what was read goes out.
+/// Updates the file's saved descriptor; returns the file's id if it must be saved before what was
+/// read is sent.
 fn describe(tail: &mut Tail, store: &dyn OriginStore) -> Option<u64> {
     let (id, marked) = (tail.origin.id, tail.update_mark());
     if !tail.descriptor.head.is_whole() && tail.update_head() {
         return Some(id);
     }
     if marked {
-        // Kept with the checkpoint that covers it: by then the file may be gone, and a copy left.
+        // Saved with the checkpoint that covers it: by then the file may be gone, leaving only a
+        // copy.
         store.note(id, tail.descriptor.to_bytes());
     }
     None
 }
 
-/// After how long without news a file is quiet, of so many that are looked at regularly.
+/// Returns the silence after which a file is quiet, given the number of polled files.
 fn quiet_after(active: u32) -> Duration {
     if active > CROWD { QUIET_AFTER_CROWDED } else { QUIET_AFTER }
 }
@@ -630,20 +630,20 @@ fn share(tail: &Tail) -> Share {
     if tail.is_rotated() { Share::Rotated } else { Share::Live }
 }
 
-/// Has the file looked at when the time has come.
+/// Schedules the next poll of the file.
 fn schedule(looks: &mut BinaryHeap<Reverse<(Duration, u64)>>, tail: &mut Tail, next: Duration) {
     tail.next = next;
     looks.push(Reverse((next, tail.origin.id)));
 }
 
-/// How long ago the file was written to.
+/// Returns how long ago the file was written to.
 fn age(tail: &Tail, now: Now) -> Duration {
     let stat = tail.content.as_ref().map(|content| fstat(content.file()));
     let written = stat.and_then(Result::ok).map_or(i64::MAX, |stat| stat.st_mtime);
     Duration::from_secs((now.unix_ns / 1_000_000_000).saturating_sub(written).max(0) as u64)
 }
 
-/// When to look again at a file that has been read to its end.
+/// Returns when to poll a file again that has been read to its end.
 fn look_again(tail: &mut Tail, watch: &mut Watch, active: &mut u32, now: Duration) -> Duration {
     if tail.gone_since.is_some() {
         return UNWATCHED_LOOK;
@@ -657,18 +657,18 @@ fn look_again(tail: &mut Tail, watch: &mut Watch, active: &mut u32, now: Duratio
     tail.watched =
         tail.content.as_ref().is_some_and(|content| watch.file(tail.origin.id, content.file()));
     *active -= u32::from(tail.watched);
-    // What was written just before the watch was set is found by one more look.
+    // One more poll finds what was written just before the watch was set.
     if tail.watched { TICK } else { UNWATCHED_LOOK }
 }
 
-/// Whether no path leads to the file and its writer seems to be done.
+/// Whether the file has no path and its writer seems to be done.
 fn is_silent(tail: &Tail, now: Duration, silence: Duration) -> bool {
     tail.gone_since.is_some_and(|since| now.saturating_sub(since.max(tail.grown)) >= silence)
 }
 
 // What is said about it.
 impl FileSource {
-    /// Notes how far the files reach that are not read to their end: the lag.
+    /// Updates the lag of files that are not read to their end.
     fn note_ends(&mut self, now: Duration) {
         self.ends_noted = now;
         self.work.closing.retain(|id| !self.open.ledger.close(*id));

@@ -1,4 +1,4 @@
-//! One file: its cursors, what is known of it, and reading events of it into a block.
+//! One file: its cursors, its identity, and reading its events into a block.
 
 mod framed;
 mod lines;
@@ -28,7 +28,7 @@ use std::time::Duration;
 /// Smallest read, in bytes, however short the lines are.
 const READ_BYTES_MIN: usize = 64 * 1024;
 
-/// From this attempt on an abandoned range travels alone, to answer for itself.
+/// From this attempt on an abandoned range travels alone, so that no other range shares its fate.
 pub const ALONE_FROM: u8 = 2;
 
 /// A block being filled with lines of one or more files.
@@ -36,41 +36,41 @@ pub struct Fill {
     pub block: Block,
     pub permit: Permit,
     pub builder: BatchBuilder,
-    /// The sinks of every line in it.
+    /// The sinks of all lines in it.
     pub sinks: SinkSet,
     used: usize,
     buffers: Buffers,
 }
 
-/// What reading needs besides a block; kept for its memory.
+/// Buffers for reading, kept between blocks.
 #[derive(Default)]
 pub struct Buffers {
     /// Positions of newlines in the last read.
     newlines: Vec<u32>,
-    /// Bytes whose text is not a part of them.
+    /// Raw bytes whose decoded text differs.
     raw: Vec<u8>,
     found: Found,
     times: Vec<i64>,
 }
 
 impl Fill {
-    /// An empty fill for lines to `sinks`.
+    /// Creates an empty fill for lines to `sinks`.
     pub fn new(block: Block, permit: Permit, sinks: SinkSet, buffers: Buffers) -> Fill {
         let builder = BatchBuilder::with_capacity(BLOCK_BYTES / 128);
         Fill { block, permit, builder, sinks, used: 0, buffers }
     }
 
-    /// Gives back what can be used again.
+    /// Returns the buffers for reuse.
     pub fn take_buffers(&mut self) -> Buffers {
         std::mem::take(&mut self.buffers)
     }
 
-    /// Whether what is read at `cursor` may be added to what is in it.
+    /// Whether what is read at `cursor` may join this batch.
     pub fn takes(&self, cursor: &Cursor, alone: bool) -> bool {
         self.sinks == cursor.sinks && !(alone && self.builder.has_segments())
     }
 
-    /// Bytes filled.
+    /// Returns the bytes filled.
     pub fn used(&self) -> usize {
         self.used
     }
@@ -79,35 +79,35 @@ impl Fill {
         self.block.capacity() - self.used
     }
 
-    /// Whether another read is worth while.
+    /// Whether another read pays off.
     pub fn is_full(&self) -> bool {
         self.room() < READ_BYTES_MIN / 4 || self.builder.is_full()
     }
 }
 
-/// What a read came to.
+/// The result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Read {
-    /// Lines were read or passed over, and there is probably more.
+    /// Lines were read or skipped, and there is probably more.
     More,
-    /// Everything that is there was read, but perhaps an unfinished line.
+    /// Everything was read, except perhaps an incomplete line.
     End,
     /// There was nothing to read.
     Nothing,
-    /// The next line needs a block of its own.
+    /// The next line needs its own block.
     Full,
-    /// What was read before is no longer there.
+    /// What was read before is gone.
     Changed,
 }
 
 /// What to read.
 #[derive(Clone, Copy)]
 pub struct Request<'a> {
-    /// Where, and for whom.
+    /// The cursor to read at.
     pub choice: Choice,
     pub cx: &'a SourceCx<'a>,
     pub limits: LineLimits,
-    /// Nothing more will come: an unfinished last line is a line.
+    /// Nothing more will come: an incomplete last line is a line.
     pub finish: bool,
 }
 
@@ -116,60 +116,60 @@ impl Request<'_> {
         self.choice.cursor.position
     }
 
-    /// Bytes up to the cursor's limit.
+    /// Returns the bytes up to the cursor's limit.
     fn left(&self) -> usize {
         let left = |limit: u64| (limit - self.position()).min(usize::MAX as u64) as usize;
         self.choice.limit.map_or(usize::MAX, left)
     }
 }
 
-/// A file that is read.
+/// A file being read.
 pub struct Tail {
     pub origin: Arc<Origin>,
-    /// Its content; `None` while it is closed for want of room.
+    /// Its content; `None` while it is closed because of the limit.
     pub content: Option<Content>,
     pub inode: Inode,
     pub descriptor: Descriptor,
     pub cursors: Cursors,
-    /// Where it is found now, for the watch.
+    /// Its current path, for inotify.
     pub path: PathBuf,
-    /// When to look at it next, in engine time.
+    /// When to poll it next, in engine time.
     pub next: Duration,
-    /// Whether it is in the queue of files to be read.
+    /// Whether it is in the read queue.
     pub queued: bool,
-    /// When it last had something new.
+    /// When it last had new data.
     pub grown: Duration,
-    /// From when on it is quiet, if nothing new comes.
+    /// When it becomes quiet if no new data arrives.
     pub quiet_at: Duration,
-    /// Whether the next write is noticed by the watch.
+    /// Whether inotify reports its next write.
     pub watched: bool,
-    /// Since when no path leads to it.
+    /// Since when it has no path.
     pub gone_since: Option<Duration>,
-    /// Whether it got another name since the last look at what is held.
+    /// Whether it was renamed since the last check for holding.
     pub renamed: bool,
-    /// Where it is held, if it is: it survives the deletion of its other names.
+    /// Its path as a held file, if any: it survives the deletion of its other names.
     pub held: Option<HeldFile>,
-    /// Where the last look found nothing more.
+    /// Its size at the last end.
     pub end: Option<u64>,
-    /// Bytes that a copy of it was seen to have in common with it.
+    /// Bytes that a copy of it was seen to share with it.
     pub copied: u64,
-    /// Whether it was said what is wrong with it.
+    /// Whether its error was logged.
     fault_said: bool,
-    /// Whether nothing is appended to it any more: what others have of it may be longer.
+    /// Whether nobody appends to it any more: what others have of it may be longer.
     pub frozen: bool,
-    /// Whether it is to be looked at if it is still what it was, before it is read on.
+    /// Whether its identity must be checked before the next read.
     pub unchecked: bool,
     marks: Marks,
-    /// How its bytes become events; `None` where each line is one.
+    /// How its bytes become events; `None` if each line is one.
     framer: Option<FileFramer>,
-    /// Long lines whose ends are being looked for, one per cursor at most.
+    /// Long lines whose ends are being searched, at most one per cursor.
     long: Vec<LongScan>,
     read_bytes: usize,
     block_bytes: usize,
 }
 
 impl Tail {
-    /// A file to be read from `cursors` on.
+    /// Creates a file to be read from `cursors`.
     pub fn new(
         origin: Arc<Origin>,
         content: Content,
@@ -206,45 +206,45 @@ impl Tail {
         }
     }
 
-    /// The same, its bytes becoming events like this.
+    /// Sets how its bytes become events.
     pub fn with_framing(mut self, framing: Option<&Framing>) -> Tail {
         self.framer = framing.map(FileFramer::new);
         self
     }
 
-    /// Whether an event is open that ends once the file has been silent for long enough.
+    /// Whether it has an incomplete event that ends after enough silence.
     pub fn is_open(&self) -> bool {
         self.framer.as_ref().is_some_and(FileFramer::is_open)
     }
 
-    /// Size of the block the next line needs.
+    /// Returns the size of the block that the next line needs.
     pub fn block_bytes(&self) -> usize {
         self.block_bytes
     }
 
-    /// Its content, which must not be closed.
+    /// Returns its content, which must be open.
     pub fn content(&mut self) -> io::Result<&mut Content> {
         self.content.as_mut().ok_or_else(|| io::Error::other("closed for want of room"))
     }
 
-    /// Closes it for want of room; it is opened again when it is read.
+    /// Closes it because of the limit; it is reopened to be read.
     pub fn park(&mut self) {
         self.content = None;
     }
 
-    /// Adds it to those of which there may be copies.
+    /// Adds it to the possible originals of copies.
     pub fn add_to(&self, originals: &mut Originals) {
         originals.add(self.origin.id, (&self.origin.name, &self.path), self.descriptor.head);
     }
 
-    /// Notes that it was moved.
+    /// Sets its path after a rename.
     pub fn set_path(&mut self, path: &Path) {
         (self.path, self.renamed) = (path.to_path_buf(), true);
         self.origin.state.set_path(path.to_string_lossy());
         self.origin.state.rotations.fetch_add(1, Relaxed);
     }
 
-    /// Whether no name is left of it but the one under which it is held.
+    /// Whether its held link is its only name.
     pub fn is_deleted(&self) -> bool {
         let stat = self.content.as_ref().map(|content| fstat(content.file()));
         stat.is_some_and(|stat| {
@@ -252,15 +252,14 @@ impl Tail {
         })
     }
 
-    /// Whether it left the place at which it was first seen, or has the name of a rotated file: it
-    /// is likely to be deleted.
+    /// Whether it was renamed away, or has the name of a rotated file: it will likely be deleted.
     pub fn is_rotated(&self) -> bool {
         self.gone_since.is_some()
             || self.path != Path::new(&self.origin.name)
             || is_numbered(&self.path)
     }
 
-    /// Whether some cursor has not read all there is.
+    /// Whether some cursor is not at its end.
     pub fn has_unread(&self) -> bool {
         let Some(content) = &self.content else { return true };
         if content.is_packed() {
@@ -270,7 +269,7 @@ impl Tail {
         self.cursors.list().iter().any(|cursor| cursor.position < size)
     }
 
-    /// Notes whether more can come.
+    /// Sets whether more can come.
     pub fn note_standing(&self) {
         let is_deleted = self.is_rotated() && self.is_deleted();
         self.origin.state.set_held_by(match &self.held {
@@ -321,8 +320,8 @@ impl Tail {
         self.content()?.at_end(offset)
     }
 
-    /// Whether the file has become shorter than what was read of it: the byte before the furthest
-    /// position is gone. Sizes are not asked: on network file systems they lag.
+    /// Checks whether the file is shorter than what was read of it: the byte before the furthest
+    /// position is gone. File sizes are not used: network file systems report stale ones.
     pub fn check_truncated(&mut self) -> bool {
         let scanned = self.long.iter().map(|long| long.scanned).max().unwrap_or(0);
         let furthest = self.cursors.head().max(scanned).max(self.copied);
@@ -332,15 +331,15 @@ impl Tail {
             && self.at_end(furthest - 1).unwrap_or(false)
     }
 
-    /// Whether what was read of it is still there: it may have been cut, and written again to any
-    /// length. What is compressed cannot be cut like this.
+    /// Checks that what was read of it is still there: it may have been truncated and rewritten to
+    /// any length. Compressed files cannot be truncated like this.
     pub fn check_same(&mut self) -> io::Result<bool> {
         let (head, mark) = (self.descriptor.head, self.marks.last());
         let content = self.content()?;
         Ok(content.is_packed() || mark.agrees(content)? && head.agrees(content)?)
     }
 
-    /// Bytes up to which it was read, or seen to reach.
+    /// Returns the bytes up to which it was read, or seen to extend.
     pub fn known_bytes(&self) -> u64 {
         self.cursors.head().max(self.origin.state.size.load(Relaxed))
     }
@@ -350,14 +349,14 @@ impl Tail {
         self.cursors.head() == 0 && self.marks.last().end == 0
     }
 
-    /// Whether `copy` holds what was read of it, or all but what was read a moment before it was
-    /// cut.
+    /// Whether `copy` holds what was read of it, or all but the bytes read just before the
+    /// truncation.
     pub fn is_in(&self, copy: &mut Candidate) -> bool {
         is_in(copy, self.descriptor.head, &self.marks)
     }
 
-    /// Marks the end of a compressed file whose last read was too short to tell much; it is
-    /// unpacked once more.
+    /// Marks the end of a compressed file whose last read was too short to be distinctive;
+    /// decompresses it again.
     pub fn mark_packed(&mut self, end: u64) {
         let content = self
             .content
@@ -368,12 +367,12 @@ impl Tail {
         }
     }
 
-    /// Takes out its marks, to recognise a copy by.
+    /// Takes its marks, to recognize a copy.
     pub fn take_marks(&mut self) -> Marks {
         std::mem::take(&mut self.marks)
     }
 
-    /// Brings the descriptor's mark up to what was read; whether that changed it.
+    /// Updates the descriptor's mark to what was read; returns whether it changed.
     pub fn update_mark(&mut self) -> bool {
         let mark = self.marks.last();
         let changed = std::mem::replace(&mut self.descriptor.mark, mark) != mark;
@@ -383,17 +382,17 @@ impl Tail {
         changed
     }
 
-    /// Notes when it was last written to.
+    /// Updates the modification time.
     pub fn note_modified(&mut self) {
         let stat = self.content.as_ref().and_then(|content| fstat(content.file()).ok());
         self.descriptor.modified_ns =
             stat.map_or(self.descriptor.modified_ns, |stat| modified_ns(&stat));
     }
 
-    /// The same of a head that is not whole. Nothing may go out before it is kept.
+    /// Updates a head that is not full. Nothing may be sent before it is saved.
     pub fn update_head(&mut self) -> bool {
         let before = self.descriptor.head;
-        // If it was cut, what is in it now says nothing of what was read.
+        // After a truncation the content tells nothing about what was read.
         if !self.descriptor.head.is_whole()
             && self.check_same().unwrap_or(false)
             && let Some(content) = &mut self.content
@@ -405,12 +404,12 @@ impl Tail {
         before != self.descriptor.head
     }
 
-    /// Whether compressed data of it is missing: its last line is not whole, and never may be.
+    /// Whether compressed data of it is missing: its last line may never be complete.
     pub fn is_incomplete(&self) -> bool {
         self.content.as_ref().is_some_and(|content| content.fault().is_some())
     }
 
-    /// Says once what is wrong with compressed data.
+    /// Logs an error of compressed data once.
     pub fn say_fault(&mut self, cx: &SourceCx<'_>) {
         let fault = self.content.as_ref().and_then(Content::fault).filter(|_| !self.fault_said);
         if let Some(fault) = fault {
@@ -424,19 +423,19 @@ impl Tail {
         }
     }
 
-    /// What is there reaches up to `end`, read or not.
+    /// Notes that the file extends to `end`, read or not.
     pub fn note_end(&self, end: u64, cx: &SourceCx<'_>) {
         self.origin.state.size.fetch_max(end, Relaxed);
         cx.ledger.note_end(self.origin.id, end);
     }
 
-    /// Has the head hashed and kept once more with the next read.
+    /// Makes the next read hash and save the head again.
     pub fn forget_head(&mut self) {
         self.descriptor.head = Head::default();
     }
 
-    /// Notes that a compressed file was unpacked to its end; kept, so that the next start need not
-    /// unpack it.
+    /// Saves that a compressed file was read to its end, so that the next start need not decompress
+    /// it.
     pub fn note_packed(&mut self, store: &dyn OriginStore) {
         let Some(content) = self.content.as_mut().filter(|content| content.is_packed()) else {
             return;
@@ -448,7 +447,7 @@ impl Tail {
         }
     }
 
-    /// Goes on in another file, which holds what was read of this one, and perhaps more.
+    /// Continues in another file, which holds what was read of this one, and perhaps more.
     pub fn go_on_in(
         &mut self,
         mut content: Content,
@@ -457,7 +456,7 @@ impl Tail {
     ) -> Option<Content> {
         (self.descriptor.device, self.descriptor.inode) = (inode.device, inode.number);
         (self.inode, self.path, self.frozen) = (inode, path, true);
-        // The copy may lack what was read last: what it is known by must be in it.
+        // The copy may lack the last bytes read: its identity must be in it.
         if let Err(error) = self.descriptor.go_on_in(&mut content, &self.marks) {
             log::warn!("{}: {error}", self.path.display());
         }

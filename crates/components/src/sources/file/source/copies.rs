@@ -16,33 +16,33 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::os::unix::fs::DirEntryExt;
 
-/// A file that was cut before a copy of it was seen.
+/// A file that was truncated before a copy of it was seen.
 pub(super) struct Orphan {
     since: Duration,
     record: OriginRecord,
     descriptor: Descriptor,
     marks: Marks,
     name: String,
-    /// Bytes that were not read by every sink, as far as it is known how long the file was.
+    /// Bytes not read by every sink, as far as the file's length was known.
     unread: u64,
 }
 
 impl Orphan {
-    /// Whether `copy` holds what was read of it, or all but what was read a moment before it was
-    /// cut.
+    /// Whether `copy` holds what was read of it, or all but the bytes read just before the
+    /// truncation.
     fn goes_on_in(&self, copy: &mut Candidate) -> bool {
         let path = &self.descriptor.path;
         is_related(path, Path::new(path), &copy.path)
             && is_in(copy, self.descriptor.head, &self.marks)
     }
 
-    /// Its record, by what is in the copy.
+    /// Returns its record, given what is in the copy.
     fn into_known(mut self, copy: &mut Candidate) -> Known {
         if let Err(error) = self.descriptor.go_on_in(&mut copy.content, &self.marks) {
             log::warn!("{}: {error}", copy.path.display());
         }
-        // The store forgot its checkpoints, and keeps none before one moves: a restart goes on from
-        // here.
+        // The store forgot its checkpoints and saves none before one moves: a restart continues
+        // from here.
         let least = self.record.checkpoints.iter().map(|(_, position)| *position).min();
         self.descriptor.start = self.descriptor.start.max(least.unwrap_or(0));
         (self.record, self.descriptor)
@@ -50,7 +50,7 @@ impl Orphan {
 }
 
 impl FileSource {
-    /// Takes in files that are not known by their inode: as copies, if they are some.
+    /// Adopts files whose inode is unknown, as copies where they are.
     pub(super) fn place(
         &mut self,
         unknown: Vec<Unknown>,
@@ -71,7 +71,7 @@ impl FileSource {
                 originals = Originals::default();
                 self.tails.values().chain(new.iter()).for_each(|tail| tail.add_to(&mut originals));
             }
-            // The copy in which a file goes on that was cut.
+            // The copy in which a truncated file continues.
             if self.by_inode.contains_key(&inode) {
                 continue;
             }
@@ -86,8 +86,8 @@ impl FileSource {
         }
     }
 
-    /// Takes in one of them. A rotated file beside the patterns, a generation of `name`, is taken
-    /// in only if it holds something that was not read.
+    /// Adopts one of them. A rotated file beside the patterns, a generation of `name`, is adopted
+    /// only if it holds unread data.
     fn place_one(
         &mut self,
         mut candidate: Candidate,
@@ -115,8 +115,8 @@ impl FileSource {
         }
     }
 
-    /// Looks whether files that the candidate may be a copy of were cut: what is in them now is not
-    /// what a copy is to be compared with. Whether some were.
+    /// Checks whether possible originals of the candidate were truncated: their current content is
+    /// not what the copy must be compared with. Returns whether some were.
     fn take_cuts(
         &mut self,
         candidate: &Candidate,
@@ -131,16 +131,16 @@ impl FileSource {
         !cut.is_empty()
     }
 
-    /// Whether the candidate holds what was read of a file of which something is in flight still:
-    /// it goes on under the id of that one once it is closed.
+    /// Whether the candidate holds what was read of a file with data still in flight: it continues
+    /// under that file's id once that is closed.
     fn is_in_flight(&self, candidate: &mut Candidate) -> bool {
         let mut closing =
             self.work.orphans.iter().filter(|orphan| self.work.closing.contains(&orphan.record.id));
         closing.any(|orphan| orphan.goes_on_in(candidate))
     }
 
-    /// The record of a file that is gone and of which the candidate holds all that was read. A
-    /// closed one whose inode is still `present` is that other file, however alike they are.
+    /// Takes the record of a vanished file of which the candidate holds all that was read. A closed
+    /// file whose inode is still `present` is another file, however alike they are.
     fn resume_in_copy(
         &mut self,
         candidate: &mut Candidate,
@@ -168,7 +168,7 @@ impl FileSource {
             );
             return Some(orphan.into_known(candidate));
         }
-        // Of several that begin alike, the one of which it holds the most.
+        // Of several files that begin alike, the one with the most content in it.
         let mut best: Option<(u64, u64)> = None;
         let path = candidate.path.clone();
         for (record, descriptor) in self.records.related(&path) {
@@ -202,7 +202,8 @@ impl FileSource {
         tail
     }
 
-    /// A file under a name of its own, read from its beginning, or if it is a copy, from its end.
+    /// Adopts a file under its own name, read from its beginning, or, if it is a copy, from its
+    /// end.
     fn take_in(
         &mut self,
         mut candidate: Candidate,
@@ -215,7 +216,7 @@ impl FileSource {
             log::debug!("source {}: {} is a copy", cx.info.id, candidate.path.display());
             let mut tail = self.adopt(candidate, start)?;
             tail.descriptor.copy_of = Some(of);
-            // If that is cut before it was read, this is how it shows.
+            // Reveals a truncation before the first read.
             let known = self
                 .tails
                 .get_mut(&of)
@@ -228,7 +229,7 @@ impl FileSource {
         self.adopt(candidate, start)
     }
 
-    /// A generation of `name` beside the patterns that nobody has read is read from its beginning.
+    /// Reads an unread generation of `name` beside the patterns from its beginning.
     fn take_in_rotated(
         &mut self,
         mut candidate: Candidate,
@@ -245,7 +246,7 @@ impl FileSource {
             is_young && self.original_of(&mut candidate, originals, new, is_original).is_some();
         if is_copy && !is_packed && is_short {
             // A short generation may begin like the next. If it is a copy, its original will be
-            // cut.
+            // truncated.
             if !self.work.stability.observe(Inode::of(&candidate.stat), &candidate.stat, cx.now) {
                 self.rotations.wait_for(candidate.path);
                 return Ok(None);
@@ -266,7 +267,7 @@ impl FileSource {
         Ok(Some(tail))
     }
 
-    /// The file of which the candidate is a copy, of those that may be its original.
+    /// Returns the file of which the candidate is a copy, among its possible originals.
     fn original_of(
         &mut self,
         candidate: &mut Candidate,
@@ -289,21 +290,21 @@ impl FileSource {
         })?;
         let original =
             self.tails.get_mut(&id).or_else(|| new.iter_mut().find(|tail| tail.origin.id == id));
-        // With the head of what the copy has, a cut of the original is noticed although nothing of
-        // it was read.
+        // With the head of the copy, a truncation of the original is noticed even if nothing of it
+        // was read.
         if original.is_some_and(Tail::update_head) {
             self.work.grown_heads.push(id);
         }
         Some(id)
     }
 
-    /// A file was cut and no copy of it is known. What was read of it is remembered for a while.
+    /// Remembers for a while what was read of a truncated file without a known copy.
     pub(super) fn orphan(&mut self, id: u64, cx: &SourceCx<'_>) {
         let Some(mut old) = self.remove(id) else { return };
         old.update_mark();
         self.by_inode.remove(&old.inode);
         self.work.closing.push(id);
-        // Kept, it could pass for the new file after a restart: they share the inode.
+        // If saved, it could pass for the new file after a restart: they share the inode.
         self.forget(id, cx);
         let orphan = self.to_orphan(old, cx);
         self.work.orphans.push(orphan);
@@ -312,8 +313,8 @@ impl FileSource {
         }
     }
 
-    /// A file that is given up, and counted, is remembered as well: its lines are known in a
-    /// compressed copy.
+    /// Remembers a file that is given up, and counted: its lines are recognized in a compressed
+    /// copy.
     pub(super) fn remember_given_up(&mut self, mut old: Tail, cx: &SourceCx<'_>) {
         old.update_mark();
         let orphan = Orphan { unread: 0, ..self.to_orphan(old, cx) };
@@ -338,7 +339,7 @@ impl FileSource {
         Orphan { since, record, descriptor: old.descriptor, marks, name, unread }
     }
 
-    /// Forgets what was cut so long ago that no copy of it will come; says what was lost.
+    /// Forgets files truncated so long ago that no copy will appear, and reports what was lost.
     pub(super) fn give_up_orphans(&mut self, cx: &SourceCx<'_>) {
         let (now, finite) = (cx.now.since_start, self.is_finite(cx));
         let late = |orphan: &mut Orphan| finite || now.saturating_sub(orphan.since) >= ORPHAN_TIME;
@@ -346,13 +347,13 @@ impl FileSource {
         late.iter().for_each(|orphan| self.count_truncated(&orphan.name, orphan.unread));
     }
 
-    /// Counts what was lost of files that were truncated and of which no copy was found, at a stop.
+    /// Counts what was lost of truncated files without a copy, at a stop.
     pub(super) fn count_orphans(&mut self) {
         let orphans = std::mem::take(&mut self.work.orphans);
         orphans.iter().for_each(|orphan| self.count_truncated(&orphan.name, orphan.unread));
     }
 
-    /// The same of files that were truncated after the last look.
+    /// The same for files truncated after the last poll.
     pub(super) fn count_unseen_truncations(&mut self) -> Remainder {
         let mut lost = Remainder::default();
         for (id, bytes) in self.unseen_truncations() {
@@ -367,8 +368,8 @@ impl FileSource {
         lost
     }
 
-    /// Files in their places that are owed and do not hold any more what was read of them; with the
-    /// bytes that were owed, as far as the length was known.
+    /// Returns files in their places that are owed and no longer hold what was read of them, with
+    /// the bytes owed as far as their length was known.
     fn unseen_truncations(&mut self) -> Vec<(u64, u64)> {
         let ledger = &self.open.ledger;
         let truncated =
@@ -394,8 +395,8 @@ impl FileSource {
         );
     }
 
-    /// The copy of a file that was cut, which is known already, or is in the folder it is in; with
-    /// the id under which it is known.
+    /// Returns the copy of a truncated file, which is known already or lies in its folder, with the
+    /// id under which it is known.
     pub(super) fn find_copy(&mut self, id: u64) -> Option<(Candidate, Option<u64>)> {
         let copy = self
             .tails
@@ -413,7 +414,7 @@ impl FileSource {
         }
         let tail = self.tails.get(&id)?;
         let names = std::fs::read_dir(tail.path.parent()?).ok()?;
-        // A copy comes before what it is perhaps being compressed into: that is not complete.
+        // A plain copy is preferred to a compressed one, which may be incomplete.
         let paths: BTreeSet<PathBuf> = names.flatten().map(|entry| entry.path()).collect();
         let related = |path: &&PathBuf| is_related(&tail.origin.name, &tail.path, path);
         for path in paths.iter().filter(related).cloned().collect::<Vec<_>>() {
@@ -438,7 +439,7 @@ impl FileSource {
         Candidate::of(path.to_path_buf(), Content::new(file).ok()?).ok()
     }
 
-    /// A file that was cut goes on in its copy, which is known as `known` if it is read already.
+    /// Continues a truncated file in its copy, which is known as `known` if it is being read.
     pub(super) fn go_on_in_copy(
         &mut self,
         id: u64,
@@ -463,7 +464,7 @@ impl FileSource {
         self.work.active += u32::from(std::mem::take(&mut tail.watched));
         tail.go_on_in(copy.content, inode, copy.path);
         self.open_bound += 1;
-        // The next walk says whether a pattern names the copy.
+        // The next walk finds whether a pattern matches the copy.
         tail.gone_since = None;
         tail.queued = false;
         tail.update_mark();
@@ -473,8 +474,8 @@ impl FileSource {
         self.walk_wanted = true;
     }
 
-    /// Passes over what a growing copy still has in common with its original; whether it is known
-    /// what to do. Where the original itself was cut, that must be found first.
+    /// Skips what a growing copy still shares with its original; returns whether the next step is
+    /// known. A truncation of the original must be found first.
     pub(super) fn follow_copy(&mut self, id: u64, cx: &SourceCx<'_>) -> io::Result<bool> {
         let Some((of, head)) = self
             .tails
@@ -483,7 +484,7 @@ impl FileSource {
         else {
             return Ok(true);
         };
-        // One that is closed for want of room is not gone.
+        // A file closed because of the limit is not gone.
         self.unpark(of, &[id], cx);
         let original = self
             .tails
@@ -513,12 +514,12 @@ impl FileSource {
     }
 }
 
-/// Inode numbers of what is in the folders, each of which is listed when it is asked for first.
+/// Inode numbers in the folders; each folder is listed on first use.
 #[derive(Default)]
 pub(super) struct Present(RefCell<HashMap<PathBuf, HashSet<u64>>>);
 
 impl Present {
-    /// Whether a file with this inode number is in the folder of `path`; 0 is none.
+    /// Whether the folder of `path` has a file with this inode number; 0 is none.
     pub fn has(&self, path: &Path, inode: u64) -> bool {
         let list = |folder: &PathBuf| {
             let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
@@ -529,20 +530,20 @@ impl Present {
     }
 }
 
-/// Notes that a file is no copy any more: it has more than its original, or that is gone.
+/// Marks a file as no copy any more: it has more than its original, or that is gone.
 fn go_own_way(tail: &mut Tail, store: &dyn OriginStore) {
     tail.descriptor.copy_of = None;
     store.note(tail.origin.id, tail.descriptor.to_bytes());
 }
 
-/// Whether a candidate is a copy of the file behind `tail`: to begin like it is not enough.
+/// Whether a candidate is a copy of the file behind `tail`; beginning alike is not enough.
 fn is_copy(candidate: &mut Candidate, tail: &Tail, reopened: Option<Content>) -> bool {
     let original = reopened.or_else(|| tail.content.as_ref().map(Content::again));
     is_related(&tail.origin.name, &tail.path, &candidate.path)
         && original.is_some_and(|original| candidate.lies_within(original).unwrap_or(false))
 }
 
-/// Says what a copy lacks: what was written between the copy and the cut is nowhere any more.
+/// Logs what a copy lacks: data written between the copy and the truncation is lost.
 pub(super) fn missing(tail: &mut Tail, begin: u64, end: u64, cx: &SourceCx<'_>) {
     let bytes = end - begin;
     cx.counters.error("truncated_unread");
@@ -551,7 +552,7 @@ pub(super) fn missing(tail: &mut Tail, begin: u64, end: u64, cx: &SourceCx<'_>) 
     pass_over(tail, begin, end, cx);
 }
 
-/// Settles what cursors from `begin` on have before `end`, without reading it.
+/// Settles everything from `begin` to `end` without reading it.
 pub(super) fn pass_over(tail: &mut Tail, begin: u64, end: u64, cx: &SourceCx<'_>) {
     let is_in = |cursor: &Cursor| (begin..end).contains(&cursor.position);
     while let Some((index, cursor)) =

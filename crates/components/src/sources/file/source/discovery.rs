@@ -10,11 +10,11 @@ use crate::files::scan_budget::ScanBudget;
 use std::collections::BTreeSet;
 use std::os::unix::fs::DirEntryExt;
 
-/// Files that are kept although they are not there, because their folder is empty or on another
-/// device: what holds them is perhaps not mounted yet. Each takes some hundred bytes.
+/// Vanished files that are remembered because their folder is empty or on another device: it may
+/// not be mounted yet. Each takes about a hundred bytes.
 const AWAY_MAX: usize = 10_000;
 
-/// They are forgotten when they were written to longer ago than this.
+/// They are forgotten if they were last written to longer ago than this.
 const AWAY_AGE_MAX: Duration = Duration::from_hours(30 * 24);
 
 impl FileSource {
@@ -39,12 +39,12 @@ impl FileSource {
             self.say_found(found.files.len(), cx);
         }
         self.report(trouble, cx);
-        // Nobody waits for a start that hurries.
+        // With `until_eof` nobody waits.
         self.walk_pause = if first { WALK_PAUSE } else { scan_budget.interval().max(WALK_PAUSE) };
     }
 
-    /// Takes in files that patterns name, and rotated ones beside them. Without names that
-    /// `changed`, these are all there are.
+    /// Adopts files that match, and rotated ones beside them. Without `changed` names, these are
+    /// all there are.
     pub(super) fn take_files(
         &mut self,
         files: &BTreeSet<PathBuf>,
@@ -67,7 +67,7 @@ impl FileSource {
         let rotated = self.rotated(files, came, &mut taken.inodes, &mut taken.new, cx);
         taken.unknown.extend(rotated);
         self.place(taken.unknown, &mut taken.new, cx, trouble);
-        // A compressed file that is being written may be what became of one that is missing.
+        // A compressed file that is still being written may be the new form of a missing one.
         let searched = !self.searched && self.rotations.is_complete();
         if searched {
             self.forget_missing(&taken.new, &folders, cx);
@@ -77,7 +77,7 @@ impl FileSource {
             self.searched |= searched;
             self.note_newest();
         }
-        // What was renamed just now may be deleted before the next look.
+        // A renamed file may be deleted before the next poll.
         self.pin_moved(cx);
         self.work.stability.sweep();
     }
@@ -115,11 +115,11 @@ impl FileSource {
         let begun = self.watch.folders(folders);
         self.rotations.list(begun);
         self.folders_watched = self.watch.is_complete(folders);
-        // A name that came between the walk and the watch is found by walking once more.
+        // A second walk finds names that appeared between the walk and the watch.
         self.walk_wanted = self.folders_watched && !watched_before;
     }
 
-    /// Notes since when no path leads to files that were not seen.
+    /// Notes since when files that were not seen have no path.
     fn note_seen(&mut self, seen: &HashSet<u64>, now: Duration) {
         for (id, tail) in &mut self.tails {
             match seen.contains(id) {
@@ -130,7 +130,7 @@ impl FileSource {
         }
     }
 
-    /// Adds a file that is to be taken in; of very many at once not all stay open.
+    /// Adds a file to adopt; of very many at once, not all stay open.
     pub(super) fn add_new(&self, new: &mut Vec<Tail>, mut tail: Tail) {
         if new.len() >= self.open_max / 2 {
             tail.park();
@@ -138,7 +138,7 @@ impl FileSource {
         new.push(tail);
     }
 
-    /// Logs once how many files the patterns match: a wrong pattern would be silent otherwise.
+    /// Logs once how many files the patterns match: a wrong pattern would go unnoticed otherwise.
     fn say_found(&self, files: usize, cx: &SourceCx<'_>) {
         match files {
             0 => {
@@ -151,8 +151,8 @@ impl FileSource {
         }
     }
 
-    /// Looks for files that were moved out of the patterns while nobody looked, in the folders they
-    /// were in: what was written before the move is still owed.
+    /// Searches their former folders for files that were renamed out of the patterns while the
+    /// agent was down: what was written before is still owed.
     fn search(&mut self, taken: &mut HashSet<Inode>, new: &mut Vec<Tail>, cx: &SourceCx<'_>) {
         for folder in self.folders_of_records() {
             let Ok(entries) = std::fs::read_dir(&folder) else { continue };
@@ -169,9 +169,8 @@ impl FileSource {
         self.records.values().filter_map(|(_, descriptor)| folder_of(descriptor)).collect()
     }
 
-    /// Forgets files that are not there any more, unless their whole folder is away, or what was
-    /// mounted on it. Of closed generations those are kept of which there are rotations. Files were
-    /// recognised in the folders `here`.
+    /// Forgets vanished files, unless their whole folder is gone or unmounted. Closed generations
+    /// that have rotations are kept. `here` are the folders with recognized files.
     fn forget_missing(&mut self, new: &[Tail], here: &HashSet<PathBuf>, cx: &SourceCx<'_>) {
         let mut gone = Vec::new();
         let mut away = Vec::new();
@@ -180,8 +179,8 @@ impl FileSource {
             let mut inodes: HashSet<u64> = entries.flatten().map(|entry| entry.ino()).collect();
             let device = rustix::fs::stat(&folder).ok().map(|stat| stat.st_dev);
             let is_empty = inodes.is_empty();
-            // One that is there and cannot be opened now is not forgotten; one whose inode another
-            // file has taken is.
+            // A file that exists but cannot be opened now is kept; one whose inode another file has
+            // taken is not.
             new.iter().for_each(|tail| _ = inodes.remove(&tail.inode.number));
             self.by_inode.keys().for_each(|inode| _ = inodes.remove(&inode.number));
             let rotated = rotated_names(&folder).unwrap_or_default();
@@ -203,7 +202,7 @@ impl FileSource {
         self.forget_records(&gone, cx);
     }
 
-    /// The file behind `path`, if it is one we knew under another name.
+    /// Returns the open file behind `path`, if it was known under another name.
     fn moved(&mut self, path: &Path, taken: &HashSet<Inode>, cx: &SourceCx<'_>) -> Option<Tail> {
         let stat = rustix::fs::lstat(path).ok()?;
         let inode = Inode::of(&stat);
@@ -221,8 +220,8 @@ impl FileSource {
         Some(tail)
     }
 
-    /// Says that a file is not what it was before the restart: what was appended to the old one
-    /// after it was read last is lost.
+    /// Logs that a file is not the one from before the restart: what was appended to that after the
+    /// last read is lost.
     pub(super) fn say_replaced(&self, path: &Path, stat: &Stat, cx: &SourceCx<'_>) {
         let mut records = self.records.of_inode(stat.st_ino);
         if records.any(|(_, old)| old.device == stat.st_dev && Path::new(&old.path) == path) {
@@ -236,7 +235,7 @@ impl FileSource {
         }
     }
 
-    /// Which file a path names. A file that is open already, or `taken` in by this walk, is not
+    /// Identifies the file at a path. A file that is open, or `taken` in by this walk, is not
     /// opened again.
     pub(super) fn identify(
         &mut self,
@@ -273,7 +272,7 @@ impl FileSource {
                 self.resume(content, &stat, path, record, descriptor),
             )));
         }
-        // One that has just been begun does not say yet what it is.
+        // A compressed file that was just started does not tell yet what it is.
         let packed = content.is_packed() || stat.st_size == 0 && is_packed_name(path);
         if packed && !self.is_finite(cx) && !self.work.stability.observe(inode, &stat, cx.now) {
             return Ok(Named::Incomplete);
@@ -281,7 +280,7 @@ impl FileSource {
         Ok(Named::Unknown(inode))
     }
 
-    /// The record of a file from before the restart, if it is this file.
+    /// Returns the record of a file from before the restart, if this is that file.
     fn take_record(&mut self, content: &mut Content, stat: &Stat) -> Option<Known> {
         let settled = |(record, descriptor): &Known| {
             record
@@ -292,8 +291,8 @@ impl FileSource {
                 .unwrap_or(0)
                 .max(descriptor.start)
         };
-        // The device tells nothing but the order: it may have another number after a reboot. Of
-        // several that begin alike, the file is the one of which it holds the most.
+        // The device number may differ after a reboot, so it only orders the candidates. Of several
+        // files that begin alike, the one with the most content in it is chosen.
         let mut records: Vec<&Known> = self.records.of_inode(stat.st_ino).collect();
         records
             .sort_by_key(|(_, known)| (known.device != stat.st_dev, Reverse(known.known_bytes())));
@@ -302,7 +301,7 @@ impl FileSource {
         self.records.remove(id)
     }
 
-    /// Goes on with a file from before the restart: each sink from its own checkpoint.
+    /// Resumes a file from before the restart, each sink at its own checkpoint.
     pub(super) fn resume(
         &self,
         content: Content,
@@ -328,12 +327,12 @@ impl FileSource {
             .with_framing(self.framing.as_ref())
     }
 
-    /// Takes in a file that was never seen, under a new id.
+    /// Adopts an unknown file under a new id.
     pub(super) fn adopt(&self, candidate: Candidate, start: u64) -> io::Result<Tail> {
         self.adopt_as(getrandom::u64().map_err(io::Error::other)?, candidate, start)
     }
 
-    /// Takes in a file under the id `id`, to be read from `start` on.
+    /// Adopts a file under `id`, to be read from `start`.
     pub(super) fn adopt_as(&self, id: u64, candidate: Candidate, start: u64) -> io::Result<Tail> {
         let Candidate { path, mut content, stat, head } = candidate;
         let name = path.to_string_lossy().into_owned();
@@ -359,7 +358,7 @@ impl FileSource {
             .with_framing(self.framing.as_ref()))
     }
 
-    /// An origin, with what its path says of a container.
+    /// Creates an origin, with what its path says of a container.
     fn origin(&self, id: u64, name: String, path: &Path) -> Arc<Origin> {
         let attributes = container(Path::new(&name));
         let origin = Origin::new(id, name).with_attributes(attributes);
@@ -367,7 +366,7 @@ impl FileSource {
         Arc::new(origin)
     }
 
-    /// Where to begin with a file that is there at the very first start.
+    /// Returns where to begin with a file that exists at the very first start.
     pub(super) fn first_offset(&self, candidate: &mut Candidate, now: Now) -> io::Result<u64> {
         let age_s = now.unix_ns / 1_000_000_000 - candidate.stat.st_mtime;
         if self.range.is_some() {
@@ -382,8 +381,8 @@ impl FileSource {
         }
     }
 
-    /// Takes in files whose names are durable from here on, to be read in the order of their age;
-    /// whether that went well.
+    /// Adopts files whose ids are durable from here on, to be read by age; returns whether that
+    /// succeeded.
     pub(super) fn insert(&mut self, new: Vec<Tail>, cx: &SourceCx<'_>) -> bool {
         if new.is_empty() && !self.first_start {
             return true;
@@ -393,10 +392,10 @@ impl FileSource {
             return true;
         };
         self.walk_wanted = true;
-        // Those that were moved meanwhile are looked for once more, too.
+        // Files that were renamed meanwhile are searched for once more.
         self.searched = false;
         self.retention.restore_again();
-        // There may be room for those whose ids are in the store: they do not wait for the others.
+        // Files whose ids are already in the store do not wait for the others.
         let known = self.open.store.origins().map_or_else(|_| Vec::new(), |(records, _)| records);
         let known: HashSet<u64> = known.iter().map(|record| record.id).collect();
         let (known, unknown): (Vec<Tail>, Vec<Tail>) =
@@ -415,7 +414,7 @@ impl FileSource {
         false
     }
 
-    /// Queues files whose ids are durable, those that were written first before the others.
+    /// Queues files whose ids are durable, oldest modification first.
     fn read_from_now_on(&mut self, mut new: Vec<Tail>, cx: &SourceCx<'_>) {
         new.sort_by_key(|tail| tail.descriptor.modified_ns);
         for mut tail in new {
@@ -426,7 +425,7 @@ impl FileSource {
                 .flat_map(|c| c.sinks.iter().map(|sink| (sink, c.position)));
             self.open.ledger.open(&tail.origin, checkpoints.collect::<Vec<_>>());
             tail.quiet_at = cx.now.since_start + QUIET_AFTER.saturating_sub(age(&tail, cx.now));
-            // What was written to first is read first.
+            // Oldest modification first.
             (tail.queued, tail.next) = (true, cx.now.since_start);
             self.work.due.push_back(tail.origin.id, share(&tail));
             self.work.active += 1;
@@ -463,14 +462,14 @@ impl FileSource {
     }
 }
 
-/// A path that names something else than a file: a FIFO or a device is a fault, a folder none.
+/// Returns why a path is not a file: a FIFO or a device is an error, a folder is not.
 fn not_regular(path: &Path) -> io::Result<Named> {
     let fault = |kind| format!("is a {kind}, not a regular file; exclude it, or narrow include");
     irregular(path).map_or(Ok(Named::None), |kind| Err(io::Error::other(fault(kind))))
 }
 
-/// Of files whose folder is empty or on another device, by modification time and id: those to
-/// forget all the same.
+/// Selects files, by modification time and id, to forget although their folder is empty or on
+/// another device.
 fn too_many_away(mut away: Vec<(i64, u64)>, now_ns: i64) -> Vec<(i64, u64)> {
     let oldest = now_ns.saturating_sub(AWAY_AGE_MAX.as_nanos() as i64);
     away.sort_unstable();
@@ -483,33 +482,33 @@ fn folder_of(descriptor: &Descriptor) -> Option<PathBuf> {
     Path::new(&descriptor.path).parent().map(Path::to_path_buf)
 }
 
-/// What one look at names takes in.
+/// What one look at names has found.
 #[derive(Default)]
 pub(super) struct Taken {
-    /// Files that are read already.
+    /// Files that are open already.
     pub seen: HashSet<u64>,
-    /// Files that go on from before the restart.
+    /// Files that continue from before the restart.
     pub new: Vec<Tail>,
     pub unknown: Vec<Unknown>,
-    /// All of the last two.
+    /// Both of the last two.
     pub inodes: HashSet<Inode>,
 }
 
-/// A file behind a path.
+/// The file at a path.
 pub(super) enum Named {
-    /// It is read already.
+    /// It is open already.
     Known(u64),
-    /// It is known from before the restart, or from before it left the patterns.
+    /// It is recorded from before the restart, or from before it left the patterns.
     Kept(Box<Tail>),
-    /// It is not known by its inode.
+    /// Its inode is unknown.
     Unknown(Inode),
-    /// It is compressed, and perhaps still being written.
+    /// It is compressed, and may still be written.
     Incomplete,
-    /// It is not to be read, or was taken in under another name.
+    /// It is excluded, or was adopted under another name.
     None,
 }
 
-/// The ids of files and what they are recognised by, as the store keeps them.
+/// Ids of files, with their descriptors as the store saves them.
 fn identities(tails: &[Tail]) -> Vec<(u64, Vec<u8>)> {
     tails.iter().map(|tail| (tail.origin.id, tail.descriptor.to_bytes())).collect()
 }

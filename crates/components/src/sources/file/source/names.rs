@@ -1,4 +1,4 @@
-//! Names that come and go in watched folders: each is looked at alone, without a walk of its
+//! Names that appear and vanish in watched folders: each is checked alone, without a walk of its
 //! folder.
 
 use super::*;
@@ -6,13 +6,13 @@ use crate::files::renames::followed;
 use crate::files::scan_budget::ScanBudget;
 use std::collections::BTreeSet;
 
-/// When names are looked at.
+/// When names are checked.
 #[derive(Default)]
 pub(super) struct NamesLook {
-    /// Something is to be looked at.
+    /// Something is due for a check.
     pub wanted: bool,
     looked: Option<Duration>,
-    /// Shortest time until the next look, by what the last one took.
+    /// Shortest time until the next check, depending on the cost of the last one.
     pause: Duration,
 }
 
@@ -23,7 +23,7 @@ impl FileSource {
         (self.names.wanted || waits) && since >= self.names.pause
     }
 
-    /// Takes in files whose names came, and notes which are gone.
+    /// Adopts files whose names appeared, and notes which have vanished.
     pub(super) fn look_at_names(&mut self, cx: &SourceCx<'_>) {
         let (now, scan_budget) = (cx.now.since_start, ScanBudget::begin());
         let changes = self.watch.changes();
@@ -34,11 +34,11 @@ impl FileSource {
         let mut files: BTreeSet<PathBuf> =
             came.iter().filter(|path| self.is_included(path)).cloned().collect();
         files.extend(followed(self.watch.moved(), &self.patterns, &self.exclude));
-        // A link to a folder is told like a file.
+        // A symlink to a folder is reported like a file.
         self.walk_wanted |= came.iter().any(|path| !files.contains(path) && path.is_dir());
         let mut trouble = self.trouble.clone();
         trouble.retain(|path, _| !changed.contains(path));
-        // A pattern that matched nothing may match now: only a walk can tell.
+        // A pattern without a match may match now; only a walk can tell.
         self.walk_wanted |= !files.is_empty() && trouble.values().any(|reason| reason == MISSING);
         self.names.wanted = false;
         self.take_files(&files, came, Some(&changed), &mut trouble, cx);
@@ -46,7 +46,7 @@ impl FileSource {
         (self.names.looked, self.names.pause) = (Some(now), scan_budget.interval());
     }
 
-    /// Notes since when no name that fits leads to files whose names changed.
+    /// Notes since when files with changed names have no matching path.
     pub(super) fn note_changed(
         &mut self,
         changed: &HashSet<PathBuf>,

@@ -1,15 +1,15 @@
-//! How many files are open, which of them wait closed, and how much deleted files may hold.
+//! The limit of open files, which files wait closed, and how much disk space deleted files may
+//! occupy.
 
 use super::*;
 
-/// Of the files that may be open, one in this many is closed when there are too many: closing one
-/// by one would look at all of them each time.
+/// At the limit, one in this many files is closed at once: closing one by one would look at all of
+/// them each time.
 const PARK_SHARE: usize = 8;
 
 impl FileSource {
-    /// Makes room for `more` open files: those that have been quiet for longest are closed, then
-    /// those that wait for their turn. Files that no path leads to are not: they could not be
-    /// opened again.
+    /// Makes room for `more` open files: closes those that have been quiet the longest, then those
+    /// that wait to be read. Files without a path stay open, as they could not be reopened.
     pub(super) fn make_room(&mut self, more: usize, keep: &[u64]) {
         if self.open_bound + more <= self.open_max {
             return;
@@ -30,8 +30,8 @@ impl FileSource {
         self.open_bound -= count;
     }
 
-    /// Opens a file again that was closed for want of room; whether it can be read.
-    /// Those in `beside` stay open.
+    /// Reopens a file that was closed because of the limit; returns whether it can be read. Those
+    /// in `beside` stay open.
     pub(super) fn unpark(&mut self, id: u64, beside: &[u64], cx: &SourceCx<'_>) -> bool {
         let Some(tail) = self.tails.get(&id).filter(|tail| tail.content.is_none()) else {
             return true;
@@ -48,13 +48,13 @@ impl FileSource {
         let Some(tail) = self.tails.get_mut(&id) else { return false };
         match found {
             Some(mut content) => {
-                // With its stamp its end is known, and it need not be unpacked again.
+                // Its stamp tells its end, so that it need not be decompressed again.
                 _ = tail.descriptor.packed.is_some_and(|stamp| content.still_matches(stamp));
                 (tail.content, tail.unchecked) = (Some(content), true);
                 self.open_bound += 1;
                 true
             }
-            // It is there, and cannot be opened now.
+            // It exists, but cannot be opened now.
             None if rustix::fs::stat(&path).is_ok_and(|stat| Inode::of(&stat) == inode) => {
                 (tail.queued, tail.end) = (false, Some(tail.cursors.head()));
                 schedule(&mut self.work.looks, tail, cx.now.since_start + UNWATCHED_LOOK);

@@ -1,35 +1,35 @@
-//! Files that are due to be read, in turns: rotated files together have the share of one live file.
+//! The round-robin queue of files to read, in which all rotated files share one turn.
 //!
-//! A writer that floods its log behind a slow sink leaves dozens of rotated files that are not read
-//! yet. With a share for each of them, quiet files beside them would wait for all.
+//! A busy writer behind a slow sink leaves dozens of unread rotated files. With a turn for each of
+//! them, quiet files beside them would wait for all.
 
 use std::collections::VecDeque;
 
-/// The queue of files that are due.
+/// The queue of files to read.
 #[derive(Default)]
 pub(super) struct ReadQueue {
     live: VecDeque<u64>,
     rotated: VecDeque<u64>,
-    /// Live files that are read before the next rotated one.
+    /// Live files to read before the next rotated one.
     before_rotated: usize,
 }
 
 /// Which files share a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Share {
-    /// A file in its place has a share of its own.
+    /// A live file has a turn of its own.
     Live,
-    /// All rotated files have one together.
+    /// All rotated files share one.
     Rotated,
 }
 
 impl ReadQueue {
-    /// Whether no file is due.
+    /// Whether the queue is empty.
     pub(super) fn is_empty(&self) -> bool {
         self.live.is_empty() && self.rotated.is_empty()
     }
 
-    /// Adds a file behind all others of its share.
+    /// Adds a file at the end of its class.
     pub(super) fn push_back(&mut self, id: u64, share: Share) {
         match share {
             Share::Live => self.live.push_back(id),
@@ -37,7 +37,7 @@ impl ReadQueue {
         }
     }
 
-    /// Puts a file back that was taken last, to be the next one again.
+    /// Puts back the file that was taken last, as the next one.
     pub(super) fn push_front(&mut self, id: u64, share: Share) {
         match share {
             Share::Live => {
@@ -66,7 +66,7 @@ impl ReadQueue {
 mod tests {
     use super::*;
 
-    /// Takes `count` files, each of which stays due.
+    /// Takes `count` files, each of which stays queued.
     fn take(queue: &mut ReadQueue, count: usize, share: impl Fn(u64) -> Share) -> Vec<u64> {
         let mut taken = Vec::new();
         for _ in 0..count {
@@ -100,7 +100,7 @@ mod tests {
         assert!(!queue.is_empty());
     }
 
-    /// A poll without room takes every file and puts all of them back: that changes nothing.
+    /// A poll under backpressure takes every file and puts all of them back: the order stays.
     #[test]
     fn files_that_are_put_back_keep_their_order() {
         let mut queue = queue(&[1, 2, 3, 100, 101, 102]);

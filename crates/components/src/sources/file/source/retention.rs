@@ -1,11 +1,11 @@
-//! Files that are owed after they left their place: pinned, copied at a stop, bounded, and told.
+//! Owed files that were rotated away: pinned, copied at a stop, bounded, and reported.
 //!
-//! A rotated file that is not settled by every sink is *held* until it is: by a hard link in
-//! `data_dir/held`, which survives its deletion, a stop, `kill -9` and a power cut. Where no link
-//! can be made, the open descriptor holds it, and at a stop its unsettled rest is copied.
+//! A rotated file that some sink has not settled is *held* until it has: by a hard link in
+//! `data_dir/held`, which survives its deletion, a stop, `kill -9` and a power loss. If no link can
+//! be made, the open descriptor holds it, and its unsettled rest is copied at a stop.
 //!
-//! An active file is never linked: logrotate skips files with several links. Neither is one that
-//! sinks are just about to settle: `gzip` and logrotate's `delaycompress` refuse such files, so a
+//! Active files are never linked: logrotate skips files with several links. Neither are files that
+//! sinks are about to settle: `gzip` and logrotate's `delaycompress` refuse such files, and a
 //! healthy agent must not get in their way.
 
 use super::discovery::Taken;
@@ -15,50 +15,51 @@ use crate::files::records::Known;
 use crate::sources::file::config::HeldConfig;
 use millstream_model::{Held, Owed, Remainder};
 
-/// A rotated file is linked once its oldest unsettled range is this old, though every sink has
-/// room: longer than a sink takes that syncs every second.
+/// A rotated file is linked once its oldest unsettled range is this old, even if every sink is
+/// ready: longer than the latency of a sink that syncs every second.
 const LINK_AFTER: Duration = Duration::from_millis(1500);
 
-/// Shortest time between two warnings that deleted files take much room.
+/// Shortest time between two warnings about the disk space of deleted files.
 const WARN_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Seconds over which the growth of held files is averaged.
 const GROWTH_SECONDS: f64 = 10.0;
 
-/// Bytes in which lines are counted one by one; those of a longer range are estimated from them.
+/// Bytes in which lines are counted exactly; the lines of a longer range are extrapolated from
+/// them.
 const COUNT_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
-/// Bytes read at a time to count lines.
+/// Bytes per read when counting lines.
 const COUNT_BYTES: usize = 256 * 1024;
 
-/// Reason of what is given up because held files take more than they may.
+/// Drop reason of what is given up because held files exceed their limit.
 const HELD_MAX: &str = "held_max";
 
-/// Reason of what is lost at a stop because it could not be held.
+/// Drop reason of what is lost at a stop because it could not be held.
 const NOT_HELD: &str = "deleted_undelivered";
 
-/// What is held, and how much may be.
+/// The held files, and their limit.
 pub(super) struct Retention {
     folder: HeldFolder,
     link: bool,
     copy_at_stop: bool,
     bytes_max: u64,
-    /// Whether files held since before the start were taken in.
+    /// Whether files held before the start were adopted.
     restored: bool,
-    /// Where copies end that were made at this stop.
+    /// Ends of the copies made at this stop.
     copied: HashMap<u64, u64>,
-    /// Files that were written again and not looked at since, found at this stop: nothing of them
-    /// is read.
+    /// Files found at this stop that were written again since the last poll: nothing of them is
+    /// read.
     rewritten: HashSet<u64>,
-    /// Files that were given up while a part of them was in flight: all their bytes that were not
-    /// settled then, and the events in them.
+    /// Files given up while part of them was in flight: their unsettled bytes at that time, and the
+    /// events in these.
     given_up: HashMap<u64, Remainder>,
     growth: Growth,
     warned: Option<Duration>,
     link_failed: bool,
 }
 
-/// How fast held files grow.
+/// Growth rate of held files.
 #[derive(Default)]
 struct Growth {
     sampled: Option<(Duration, u64)>,
@@ -75,7 +76,7 @@ impl Growth {
         }
     }
 
-    /// In how many seconds `room` bytes more are taken; `None` if what is held does not grow.
+    /// Returns in how many seconds `room` more bytes are used; `None` if held files do not grow.
     fn seconds_to(&self, room: u64) -> Option<u64> {
         (self.bytes_per_second >= 1.0).then(|| (room as f64 / self.bytes_per_second) as u64)
     }
@@ -99,22 +100,22 @@ impl Retention {
         }
     }
 
-    /// Whether a path leads to a held file, which is no file of its own.
+    /// Whether a held file also has a path of its own, so that it is not a separate file.
     pub(super) fn contains(&self, path: &Path) -> bool {
         path.starts_with(self.folder.path())
     }
 
-    /// Path of a held file.
+    /// Returns the path of a held file.
     pub(super) fn path_of(&self, file: &HeldFile) -> PathBuf {
         self.folder.path_of(file)
     }
 
-    /// Has the next walk take in held files once more: those of the last one could not be kept.
+    /// Makes the next walk adopt held files again: those of the last one could not be saved.
     pub(super) fn restore_again(&mut self) {
         self.restored = false;
     }
 
-    /// Links a file; it is durable after [`Retention::sync`].
+    /// Links a file; durable after [`Retention::sync`].
     fn pin(&mut self, tail: &mut Tail, source: &str) {
         let Some(content) = tail.content.as_ref().filter(|_| self.link) else { return };
         match self.folder.link(tail.origin.id, content.file()) {
@@ -130,7 +131,7 @@ impl Retention {
         }
     }
 
-    /// Says once that links cannot be made for now.
+    /// Logs once that links cannot be made at present.
     fn say_failed(&mut self, error: &io::Error, source: &str) {
         if !std::mem::replace(&mut self.link_failed, true) {
             log::warn!(
@@ -145,12 +146,12 @@ impl Retention {
         self.rewritten.insert(id);
     }
 
-    /// Takes note of a link or copy that somebody else has removed.
+    /// Notes a link or copy that somebody else has removed.
     fn check(&self, tail: &mut Tail) {
         tail.held.take_if(|file| !self.folder.path_of(file).exists());
     }
 
-    /// Removes the link or the copy of a file that is settled.
+    /// Removes the link or copy of a settled file.
     pub(super) fn release(&mut self, tail: &mut Tail) {
         self.copied.remove(&tail.origin.id);
         if let Some(file) = tail.held.take() {
@@ -161,7 +162,7 @@ impl Retention {
 
 // While the source runs.
 impl FileSource {
-    /// Pins files that were renamed or lost their last name just now, and are owed.
+    /// Pins owed files that were just renamed or lost their last name.
     pub(super) fn pin_moved(&mut self, cx: &SourceCx<'_>) {
         let now = cx.now.since_start;
         let has_moved = |tail: &&mut Tail| tail.renamed || tail.gone_since == Some(now);
@@ -174,7 +175,7 @@ impl FileSource {
         self.retention.sync(&cx.info.id);
     }
 
-    /// Pins rotated files that are owed, and releases those that are settled.
+    /// Pins owed rotated files, and releases settled ones.
     pub(super) fn update_held(&mut self, cx: &SourceCx<'_>) {
         let mut settled = Vec::new();
         for tail in self.tails.values_mut().filter(|tail| tail.held.is_some() || tail.is_rotated())
@@ -191,7 +192,7 @@ impl FileSource {
         }
         self.retention.sync(&cx.info.id);
         for (id, owed) in settled {
-            // One that has no other name stays until it is forgotten.
+            // A file without another name stays until it is forgotten.
             if !owed.moved
                 && self.open.store.is_committed(id)
                 && let Some(tail) = self.tails.get_mut(&id).filter(|tail| !tail.is_deleted())
@@ -201,13 +202,12 @@ impl FileSource {
         }
     }
 
-    /// Whether what is settled of a file stays settled over a crash.
+    /// Whether what is settled of a file stays settled across a crash.
     pub(super) fn is_committed(&self, id: u64) -> bool {
         self.open.ledger.owed(id).is_none_or(|owed| !owed.moved) && self.open.store.is_committed(id)
     }
 
-    /// Gives up deleted files, those first that were deleted first, until they take no more room
-    /// than they may.
+    /// Gives up deleted files, oldest deletion first, until the rest fits the limit.
     pub(super) fn bound_held(&mut self, cx: &SourceCx<'_>) {
         let mut deleted: Vec<(Duration, u64, u64)> =
             self.tails.values().filter_map(deleted).collect();
@@ -231,7 +231,7 @@ impl FileSource {
         self.warn_of_held(held, cx);
     }
 
-    /// Warns when held files take half of the room they may.
+    /// Warns when held files use half of their limit.
     fn warn_of_held(&mut self, held: Held, cx: &SourceCx<'_>) {
         let (now, retention) = (cx.now.since_start, &mut self.retention);
         let is_due =
@@ -255,7 +255,7 @@ impl FileSource {
         );
     }
 
-    /// Gives up a file; what was not read of it is reported and counted.
+    /// Gives up a file; reports and counts what was not read of it.
     pub(super) fn let_go(&mut self, id: u64, reason: &'static str, cx: &SourceCx<'_>) {
         let Some(mut tail) = self.remove(id) else { return };
         self.by_inode.remove(&tail.inode);
@@ -298,7 +298,7 @@ impl FileSource {
 
 // At the start.
 impl FileSource {
-    /// Takes in files that were held when the agent ended, unless a path leads to them.
+    /// Adopts files that were held when the agent ended, unless they have a path.
     pub(super) fn restore_held(&mut self, taken: &mut Taken, cx: &SourceCx<'_>) {
         if std::mem::replace(&mut self.retention.restored, true) {
             return;
@@ -325,7 +325,7 @@ impl FileSource {
 
     fn add_held(&self, mut tail: Tail, taken: &mut Taken) {
         if let Some(index) = taken.unknown.iter().position(|other| other.inode == tail.inode) {
-            // It is the copy in which a file went on, and its new inode was not committed.
+            // It is the copy in which a file continued, and its new inode was not committed.
             tail.set_path(&taken.unknown.swap_remove(index).path);
             tail.gone_since = None;
         }
@@ -355,7 +355,7 @@ impl FileSource {
         if self.by_inode.contains_key(&inode) {
             return Ok(None);
         }
-        // A name leads to it as well.
+        // It has a path as well.
         if let Some(tail) = new.iter_mut().find(|tail| tail.inode == inode) {
             tail.held = Some(file.clone());
             return Ok(None);
@@ -366,7 +366,7 @@ impl FileSource {
         Ok(Some(tail))
     }
 
-    /// A held file to which no path leads, to be read on.
+    /// Adopts a held file without a path, to continue reading it.
     fn resume_held(
         &mut self,
         file: &HeldFile,
@@ -383,7 +383,7 @@ impl FileSource {
                 let place = PathBuf::from(&descriptor.path);
                 Ok(self.resume(content, stat, &place, record, descriptor))
             }
-            // It was written again before its deletion: other content, another id.
+            // It was rewritten before its deletion: other content, another id.
             Recorded::Other => self.adopt(Candidate::of(path, content)?, start),
             Recorded::Unknown => {
                 log::warn!(
@@ -396,7 +396,7 @@ impl FileSource {
         }
     }
 
-    /// The record of the file with this id.
+    /// Returns the record of the file with this id.
     fn take_record_of(&mut self, id: u64, content: &mut Content) -> Recorded {
         let Some((record, descriptor)) = self.records.get(id) else { return Recorded::Unknown };
         let settled = record.checkpoints.iter().map(|(_, offset)| *offset).max().unwrap_or(0);
@@ -417,8 +417,8 @@ enum Recorded {
 
 // At a stop.
 impl FileSource {
-    /// Links or copies deleted files that are owed and held by their descriptors alone, the newest
-    /// first: where there is not enough room or time, the oldest are given up.
+    /// Links or copies owed deleted files that only their descriptors hold, newest first: if disk
+    /// space or time runs out, the oldest are given up.
     pub(super) fn hold_deleted(&mut self, deadline: Instant) {
         for tail in self.tails.values_mut() {
             self.retention.check(tail);
@@ -456,7 +456,7 @@ impl FileSource {
         self.retention.sync(&self.open.info.id);
     }
 
-    /// What stays unsettled: on disk, or lost. Links and copies of what is settled are removed.
+    /// Returns what stays unsettled, on disk or lost. Removes links and copies of what is settled.
     pub(super) fn leave_behind(&mut self) -> Leftover {
         let mut left = Leftover::default();
         let mut settled = Vec::new();
@@ -489,7 +489,7 @@ impl FileSource {
         left
     }
 
-    /// What was in flight of files that were given up, and is not delivered: counted and reported.
+    /// Counts and reports what of given-up files was in flight and is not delivered.
     fn lost_in_flight(&self) -> Remainder {
         let mut lost = Remainder::default();
         for (id, rest) in &self.retention.given_up {
@@ -506,14 +506,14 @@ impl FileSource {
         lost
     }
 
-    /// What is not settled of a file when no poll comes any more.
+    /// Returns what is unsettled of a file when no poll follows.
     fn owed_at_stop(&self, tail: &Tail) -> Option<Owed> {
         let owed = self.open.ledger.owed(tail.origin.id)?;
         let is_rewritten = self.retention.rewritten.contains(&tail.origin.id);
         Some(if is_rewritten { Owed { settled: 0, ..owed } } else { owed })
     }
 
-    /// What the next start cannot read of a file that is owed.
+    /// Returns what the next start cannot read of an owed file.
     fn lost_of(&self, tail: &Tail, owed: &Owed) -> Remainder {
         match (&tail.held, self.retention.copied.get(&tail.origin.id)) {
             (Some(_), Some(end)) => rest_of(tail, *end),
@@ -525,7 +525,7 @@ impl FileSource {
 }
 
 impl Retention {
-    /// Copies the rest of a file, if there is `room` for it; the bytes it takes.
+    /// Copies the rest of a file if it fits into `room`; returns the bytes used.
     fn copy(
         &mut self,
         tail: &mut Tail,
@@ -564,8 +564,8 @@ impl Retention {
     }
 }
 
-/// Whether a rotated file is so far behind that it is to be linked: what is in flight is late, or
-/// there is more, and some sink takes no more.
+/// Whether a rotated file is so far behind that it should be linked: its data in flight is late, or
+/// there is more and some sink is full.
 fn is_late(tail: &Tail, owed: &Owed, cx: &SourceCx<'_>) -> bool {
     let age = |issued| cx.now.since_start.saturating_sub(issued);
     let is_blocked = !cx.sinks.is_subset(cx.ready);
@@ -573,7 +573,7 @@ fn is_late(tail: &Tail, owed: &Owed, cx: &SourceCx<'_>) -> bool {
     is_old || is_blocked && tail.has_unread() && unsettled(tail, owed) > 0
 }
 
-/// Bytes of a file that some sink has not settled; of a compressed one its size, or 0.
+/// Returns the bytes of a file that some sink has not settled; of a compressed one its size, or 0.
 fn unsettled(tail: &Tail, owed: &Owed) -> u64 {
     let Some(content) = &tail.content else {
         return tail.origin.state.size.load(Relaxed).saturating_sub(owed.settled);
@@ -587,16 +587,16 @@ fn unsettled(tail: &Tail, owed: &Owed) -> u64 {
     if is_settled { 0 } else { size }
 }
 
-/// Of a file to which no path leads: since when, its id, and the bytes that it takes on the disk.
+/// Returns, for a file without a path: since when, its id, and its bytes on disk.
 fn deleted(tail: &Tail) -> Option<(Duration, u64, u64)> {
     let stat = fstat(tail.content.as_ref().filter(|_| tail.is_rotated())?.file()).ok()?;
-    // Blocks, not the size: a copy has a hole where the bytes were that are settled.
+    // Blocks instead of the size: a copy has a hole in place of its settled bytes.
     let (since, bytes) = (tail.gone_since.unwrap_or(tail.grown), stat.st_blocks as u64 * 512);
     tail.is_deleted().then_some((since, tail.origin.id, bytes))
 }
 
-/// Whether the next start finds the file: under a name that a pattern matches, or in the folder in
-/// which it was first seen.
+/// Whether the next start finds the file: under a matching name, or in the folder in which it was
+/// first seen.
 fn is_reachable(tail: &Tail) -> bool {
     if tail.gone_since.is_none() || tail.is_deleted() {
         return !tail.is_deleted();
@@ -610,7 +610,7 @@ fn is_reachable(tail: &Tail) -> bool {
     is_it(Path::new(&tail.descriptor.path)) || entries.flatten().any(|entry| is_it(&entry.path()))
 }
 
-/// Bytes of a file from `from` on, and the lines in them.
+/// Returns the bytes of a file from `from` on, and the lines in them.
 fn rest_of(tail: &Tail, from: u64) -> Remainder {
     let Some(content) = &tail.content else {
         let bytes = tail.origin.state.size.load(Relaxed).saturating_sub(from);
@@ -627,8 +627,8 @@ fn rest_of(tail: &Tail, from: u64) -> Remainder {
     Remainder { files: u64::from(bytes > 0), bytes, events }
 }
 
-/// Lines of a content from `from` on; of more than [`COUNT_BYTES_MAX`] an estimate. A last line
-/// without an end counts.
+/// Returns the lines of a content from `from` on; an estimate beyond [`COUNT_BYTES_MAX`]. A last
+/// line without an end counts.
 fn count_lines(mut content: Content, from: u64, bytes: u64) -> u64 {
     let mut buffer = vec![0; COUNT_BYTES];
     let (mut at, mut lines, mut last) = (from, 0, b'\n');

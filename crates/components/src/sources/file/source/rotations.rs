@@ -1,11 +1,11 @@
-//! Rotated files beside the patterns: generations that came and were renamed or compressed before
-//! anybody looked.
+//! Rotated files that no pattern matches: generations that appeared and were renamed or compressed
+//! between polls.
 //!
-//! A name says where to look, and content decides. At a start, and whenever something may have gone
+//! Names say where to look; content decides. At a start, and whenever something may have gone
 //! unseen, all relatives of the included names in their folders are candidates; while the agent
-//! watches, those that come. One that holds a recorded generation goes on under its id. One that
-//! was written to after everything that is accounted for under its name is new, and read from its
-//! beginning. See docs/decisions/0012.
+//! watches, those that appear. A candidate with the content of a recorded generation continues
+//! under its id. One that was written to after everything accounted for under its name is new, and
+//! is read from its beginning. See docs/decisions/0012.
 
 use super::copies::Present;
 use super::discovery::Named;
@@ -15,32 +15,31 @@ use crate::files::names::{is_packed_name, originals_of};
 use crate::files::records::Known;
 use std::collections::BTreeSet;
 
-/// Candidates of one name that one walk takes in at most; the others have their turn in the next.
+/// Most candidates of one name that a walk adopts; the others wait for the next.
 const CANDIDATES_MAX: usize = 64;
 
-/// Files that are remembered to hold nothing unread; with more, all are looked at once more.
+/// Most files remembered to hold nothing unread; beyond that, all are checked again.
 const EXAMINED_MAX: usize = 10_000;
 
 /// What was seen of rotated files.
 #[derive(Default)]
 pub(super) struct Rotations {
     /// Latest modification time of what had been read at the last walk, in nanoseconds since 1970;
-    /// 0 if nothing ever was. Of a name that was never seen, what is older was there before.
+    /// 0 if nothing ever was. Older files of a new name were there before.
     newest_ns: i64,
-    /// Latest modification time of the rotated files that were there at the first sight of a name.
+    /// Latest modification time of the rotated files that existed when a name was first seen.
     baselines: HashMap<PathBuf, i64>,
-    /// Files that hold nothing unread, with size and modification time.
+    /// Files without unread data, by size and modification time.
     examined: HashMap<Inode, (i64, i64)>,
-    /// Files to be looked at again: compressed ones that are not complete yet.
+    /// Files to check again: incomplete compressed ones.
     incomplete: BTreeSet<PathBuf>,
-    /// Folders that are watched since the last walk: what came before is to be looked for in them.
+    /// Folders watched since the last walk: what appeared earlier must be searched in them.
     unlisted: BTreeSet<PathBuf>,
-    /// Closed records of files that were deleted: whether a rotation is left of them is to be found
-    /// out.
+    /// Closed records of deleted files, which may still have a rotation.
     deleted: Vec<u64>,
 }
 
-/// A file that is not known by its inode.
+/// A file with an unknown inode.
 pub(super) struct Unknown {
     pub path: PathBuf,
     pub inode: Inode,
@@ -49,28 +48,28 @@ pub(super) struct Unknown {
 }
 
 impl Rotations {
-    /// With what is kept from before the restart.
+    /// Starts with the records from before the restart.
     pub fn new(records: &Records) -> Rotations {
         let newest_ns = records.values().map(|(_, descriptor)| descriptor.modified_ns).max();
         Rotations { newest_ns: newest_ns.unwrap_or(0), ..Rotations::default() }
     }
 
-    /// Takes out the files that are to be looked at again.
+    /// Takes the files to check again.
     pub fn take_incomplete(&mut self) -> BTreeSet<PathBuf> {
         std::mem::take(&mut self.incomplete)
     }
 
-    /// Has the rotated files in a folder looked for.
+    /// Requests a search for rotated files in a folder.
     pub fn list(&mut self, folders: Vec<PathBuf>) {
         self.unlisted.extend(folders);
     }
 
-    /// Whether none waits to be complete.
+    /// Whether no file is incomplete.
     pub fn is_complete(&self) -> bool {
         self.incomplete.is_empty()
     }
 
-    /// Has a file looked at again by the next walk.
+    /// Makes the next walk check a file again.
     pub fn wait_for(&mut self, path: PathBuf) {
         self.incomplete.insert(path);
     }
@@ -79,7 +78,7 @@ impl Rotations {
         self.examined.get(&Inode::of(stat)) == Some(&(stat.st_size, modified_ns(stat)))
     }
 
-    /// Notes that a file holds nothing unread as long as it stays as it is.
+    /// Notes that a file holds nothing unread as long as it is unchanged.
     pub fn note_examined(&mut self, stat: &Stat) {
         if self.examined.len() >= EXAMINED_MAX {
             self.examined.clear();
@@ -89,8 +88,8 @@ impl Rotations {
 }
 
 impl FileSource {
-    /// The rotated files that may hold something unread, the oldest first. Those that are known by
-    /// their inode go on in `new`.
+    /// Returns the rotated files that may hold unread data, oldest first. Those with a known inode
+    /// continue in `new`.
     pub(super) fn rotated(
         &mut self,
         found: &BTreeSet<PathBuf>,
@@ -116,7 +115,7 @@ impl FileSource {
         for (name, path) in paths {
             let Ok(stat) = rustix::fs::stat(&path) else { continue };
             if self.may_be_unread(&path, &name, &stat) && !taken.contains(&Inode::of(&stat)) {
-                // A plain file is there before it is compressed.
+                // A plain file exists before its compressed form.
                 candidates.push((is_packed_name(&path), modified_ns(&stat), name, path));
             }
         }
@@ -126,13 +125,13 @@ impl FileSource {
         paths.filter_map(|(name, path)| self.unknown(name, path, taken, new, cx)).collect()
     }
 
-    /// The folders in which files were found, or are recorded.
+    /// Returns the folders in which files were found or are recorded.
     fn folders_beside(&self, found: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
         let parents = found.iter().filter_map(|path| path.parent().map(Path::to_path_buf));
         parents.chain(self.folders_of_records()).collect()
     }
 
-    /// The included name of which a file may be a generation.
+    /// Returns the included name of which a file may be a generation.
     pub(super) fn name_of(&self, path: &Path) -> Option<PathBuf> {
         self.records.names.of(path, |name| self.is_included(name))
     }
@@ -141,7 +140,7 @@ impl FileSource {
         self.patterns.iter().any(|pattern| pattern.matches(path)) && !self.exclude.matches(path)
     }
 
-    /// Takes note of the rotated files that are there at the first sight of their names.
+    /// Records the rotated files that exist when their names are first seen.
     fn note_baselines(&mut self, paths: &[(PathBuf, PathBuf)]) {
         for (name, path) in paths {
             let since = self.records.names.since(name);
@@ -153,15 +152,16 @@ impl FileSource {
         }
     }
 
-    /// Modification time up to which all generations of a name are accounted for; at least 1.
+    /// Returns the modification time up to which all generations of a name are accounted for; at
+    /// least 1.
     pub(super) fn since(&self, name: &Path) -> i64 {
         let recorded = self.records.names.since(name).filter(|since| *since > 0);
         let baseline = self.rotations.baselines.get(name).copied();
         recorded.or(baseline).unwrap_or(self.rotations.newest_ns).max(1)
     }
 
-    /// Whether a rotated file may hold something that was not read: it is younger than what is
-    /// accounted for, or a file that is missing may go on in it.
+    /// Whether a rotated file may hold unread data: it is newer than what is accounted for, or a
+    /// missing file may continue in it.
     fn may_be_unread(&self, path: &Path, name: &Path, stat: &Stat) -> bool {
         let unchanged = |(_, descriptor): &Known| {
             descriptor.device == stat.st_dev && descriptor.is_unchanged(stat)
@@ -175,12 +175,12 @@ impl FileSource {
             || self.records.related(path).any(is_missing)
     }
 
-    /// Whether it was written to after everything that is accounted for under its name.
+    /// Whether it was written to after everything accounted for under its name.
     pub(super) fn is_young(&self, path: &Path, name: &Path, stat: &Stat) -> bool {
         modified_ns(stat) > self.since(name) && !self.exclude.matches(path)
     }
 
-    /// Leaves more candidates of one name than are taken in at a time for the next walk.
+    /// Defers candidates of one name beyond the limit to the next walk.
     fn bound(&mut self, candidates: &mut Vec<(bool, i64, PathBuf, PathBuf)>) {
         let mut counts: HashMap<PathBuf, usize> = HashMap::new();
         let rest = candidates.extract_if(.., |(_, _, name, _)| {
@@ -193,7 +193,7 @@ impl FileSource {
         self.rotations.incomplete.extend(rest);
     }
 
-    /// Which file a candidate is; one that is known goes on in `new`.
+    /// Identifies a candidate; a known one continues in `new`.
     fn unknown(
         &mut self,
         name: PathBuf,
@@ -221,8 +221,8 @@ impl FileSource {
         }
     }
 
-    /// Whether a rotated file is all of a closed generation, and has nothing that is not settled.
-    /// From here on that is known by its inode.
+    /// Returns whether a rotated file is all of a closed generation without unsettled data, and
+    /// remembers its inode as such.
     pub(super) fn match_settled(&mut self, candidate: &mut Candidate, present: &Present) -> bool {
         let path = candidate.path.clone();
         let is_settled = |(record, descriptor): &&Known| {
@@ -249,15 +249,15 @@ impl FileSource {
         true
     }
 
-    /// Records a file that is not read now; of closed generations too many of its name, the oldest
-    /// is forgotten.
+    /// Records a file that is not open. If its name has too many closed generations, the oldest is
+    /// forgotten.
     fn record(&mut self, record: OriginRecord, descriptor: Descriptor) {
         self.open.store.note(record.id, descriptor.to_bytes());
         let pruned = self.records.insert(record, descriptor);
         forget(pruned.as_slice(), &*self.open.store, &self.open.info.id);
     }
 
-    /// Records a file that was read to its end and closed: it may come back under another name, or
+    /// Records a file that was read to its end and closed: it may reappear under another name, or
     /// compressed.
     pub(super) fn record_closed(&mut self, mut tail: Tail, deleted: bool) {
         let (id, head) = (tail.origin.id, tail.cursors.head());
@@ -268,7 +268,7 @@ impl FileSource {
         descriptor.closed =
             (descriptor.mark.end == head || descriptor.in_copy) && descriptor.copy_of.is_none();
         if deleted {
-            // Another file may get its number.
+            // Another file may get its inode number.
             descriptor.inode = 0;
             self.rotations.deleted.push(id);
         }
@@ -276,7 +276,7 @@ impl FileSource {
         self.record(OriginRecord { id, descriptor: Vec::new(), checkpoints }, descriptor);
     }
 
-    /// Forgets deleted files of which no rotation is left.
+    /// Forgets deleted files without a rotation.
     pub(super) fn forget_deleted(&mut self, cx: &SourceCx<'_>) {
         let deleted = std::mem::take(&mut self.rotations.deleted);
         let mut gone = Vec::new();
@@ -299,7 +299,7 @@ impl FileSource {
         forget(gone, &*self.open.store, &cx.info.id);
     }
 
-    /// Notes what everything that is read now was written to last.
+    /// Records the modification times of everything that is being read.
     pub(super) fn note_newest(&mut self) {
         let newest = self.tails.values().map(|tail| tail.descriptor.modified_ns).max();
         self.rotations.newest_ns = newest.unwrap_or(0).max(self.rotations.newest_ns).max(1);
@@ -307,7 +307,7 @@ impl FileSource {
     }
 }
 
-/// The names of which there are rotations in a folder; `None` if it cannot be read.
+/// Returns the names that have rotations in a folder; `None` if it cannot be read.
 pub(super) fn rotated_names(folder: &Path) -> Option<HashSet<PathBuf>> {
     let names = std::fs::read_dir(folder).ok()?.flatten().map(|entry| entry.file_name());
     let originals = names.flat_map(|name| originals_of(&name.to_string_lossy()));

@@ -1,4 +1,4 @@
-//! Other sinks from here on: a reload.
+//! Changes of a source's sinks, at a reload.
 
 use super::{FileSource, schedule};
 use millstream_model::{OriginRecord, SinkSet};
@@ -6,13 +6,13 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 impl FileSource {
-    /// Sinks that come begin in every file where they would after a restart: at their checkpoint,
-    /// or where the reading of the file began. The others stay where they are.
+    /// New sinks begin in every file where they would after a restart: at their checkpoint, or
+    /// where reading of the file began. The others keep their position.
     pub(super) fn change_sinks(&mut self, sinks: &[(usize, String)]) {
         let stays = |sink: &&(usize, String)| self.open.sinks.contains(sink);
         let kept: SinkSet = sinks.iter().filter(stays).map(|(index, _)| *index).collect();
         let come: Vec<&(usize, String)> = sinks.iter().filter(|sink| !stays(sink)).collect();
-        // Nothing is looked up where nobody comes: there may be many files.
+        // Without new sinks nothing is looked up: there may be many files.
         let read = if come.is_empty() { Ok(Default::default()) } else { self.open.store.origins() };
         let (records, _) = read.unwrap_or_else(|error| {
             log::error!(

@@ -1,7 +1,7 @@
-//! Events that are not simply lines: multi-line, encodings, container formats.
+//! Events that are not single lines: multi-line, encodings, container formats.
 //!
-//! A cursor always stands at the beginning of an event. An event that is open is read again with
-//! what was added to it, until it is whole or its file has been silent for long enough.
+//! A cursor is always at the start of an event. An incomplete event is read again with what was
+//! appended, until it is complete or its file has been silent for long enough.
 
 use super::lines::{is_suspect, is_whole_range};
 use super::{Buffers, Fill, Read, Request, Tail};
@@ -13,7 +13,7 @@ use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Tail {
-    /// `None` if the first line is too long for a block.
+    /// Returns `None` if the first line is too long for a block.
     pub(super) fn read_framed(
         &mut self,
         framer: &mut FileFramer,
@@ -60,7 +60,7 @@ impl Tail {
         }))
     }
 
-    /// Lets a framer see the beginning of its file, if it decides by that how to read it.
+    /// Passes the beginning of the file to a framer that detects the format by it.
     fn show_head(&mut self, framer: &mut FileFramer, is_all: bool) -> io::Result<()> {
         if framer.needs_head() {
             let mut head = [0; HEAD_BYTES];
@@ -70,7 +70,7 @@ impl Tail {
         Ok(())
     }
 
-    /// Reads raw bytes: into the block where texts are parts of them, else beside it.
+    /// Reads raw bytes: into the block if texts are slices of them, else into a buffer.
     fn portion(
         &mut self,
         framer: &FileFramer,
@@ -96,7 +96,7 @@ impl Tail {
         Ok(Portion { position: request.position(), bytes, wanted, is_all })
     }
 
-    /// Adds what was found to the batch; returns the bytes of the file it takes.
+    /// Adds the events to the batch; returns the bytes of the file that they take.
     fn take(
         &mut self,
         framer: &FileFramer,
@@ -140,7 +140,7 @@ impl Tail {
         used
     }
 
-    /// Says what was seen of the file's order and of its rules.
+    /// Records the observed order and rule errors of the file.
     fn tell(&self, request: Request<'_>, buffers: &Buffers, used: usize) {
         let (tally, state) = (buffers.found.tally, &self.origin.state);
         state.misfits.fetch_add(tally.misfits, Relaxed);
@@ -153,7 +153,7 @@ impl Tail {
         }
     }
 
-    /// No event is whole in what was read.
+    /// No event is complete in what was read.
     fn nothing_whole(
         &mut self,
         framer: &FileFramer,
@@ -165,7 +165,7 @@ impl Tail {
             return if request.finish { Read::More } else { Read::End };
         }
         if fill.used == 0 {
-            // What containers wrap lines in comes on top: the block grows until it is enough.
+            // Container formats add overhead per line: the block grows until it fits.
             let bytes = framer.block_bytes(request.limits.line_max);
             self.block_bytes = bytes.max(fill.block.capacity() * 2);
         }

@@ -6,7 +6,7 @@ use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES};
 use millstream_model::{Choice, Outcome};
 use std::io;
 
-/// From this attempt on, having travelled alone before, an abandoned range is halved.
+/// From this attempt on, after it traveled alone, an abandoned range is halved.
 const HALVED_FROM: u8 = 3;
 
 impl Tail {
@@ -27,7 +27,7 @@ impl Tail {
             self.unfinished(request, fill, (n, wanted))
         } else {
             self.lines(request, fill, newlines);
-            // Only a read that gives nothing proves the end, and only who finishes needs the proof.
+            // Only an empty read proves the end, and only `finish` needs the proof.
             Ok(if n < wanted && !request.finish { Read::End } else { Read::More })
         };
         if fill.used < begin + n {
@@ -38,7 +38,7 @@ impl Tail {
         read
     }
 
-    /// Adds whole lines that end at `newlines`, which count from the end of what is filled.
+    /// Adds complete lines that end at `newlines`, which are relative to the end of what is filled.
     fn lines(&mut self, request: Request<'_>, fill: &mut Fill, newlines: &mut Vec<u32>) {
         newlines.truncate(BATCH_ROWS_MAX - fill.builder.rows());
         if is_suspect(request.choice) {
@@ -65,7 +65,7 @@ impl Tail {
         self.read_bytes = (bytes / rows.max(1) * BATCH_ROWS_MAX).max(READ_BYTES_MIN);
     }
 
-    /// Notes what was read last: `text`, which ends at `end`.
+    /// Records the last bytes read: `text`, which ends at `end`.
     pub fn mark(&mut self, text: &[u8], end: u64) {
         if end > self.marks.last().end {
             let content = self.content.as_mut().filter(|content| !content.is_packed());
@@ -99,7 +99,7 @@ impl Tail {
         cx.counters.received(0, source_bytes);
     }
 
-    /// No line end in the `n` bytes read of `wanted`.
+    /// Handles `n` bytes read of `wanted`, without a line end.
     fn unfinished(
         &mut self,
         request: Request<'_>,
@@ -131,7 +131,7 @@ impl Tail {
         Ok(Read::Full)
     }
 
-    /// Delivers the `n` bytes of a last line that has no end.
+    /// Delivers the `n` bytes of a last line without an end.
     fn last_line(&mut self, request: Request<'_>, fill: &mut Fill, n: usize) {
         if is_suspect(request.choice) {
             return self.reject(request, n as u64);
@@ -148,7 +148,7 @@ impl Tail {
         self.segment(request, fill, n as u64, n);
     }
 
-    /// A range that panics wherever it goes, down to one line: given up, and counted.
+    /// Rejects and counts a single line that panics wherever it goes.
     pub(super) fn reject(&mut self, request: Request<'_>, bytes: u64) {
         let (cursor, begin, cx) = (request.choice.cursor, request.position(), request.cx);
         let range = (begin, begin + bytes);
@@ -171,8 +171,9 @@ impl Tail {
     }
 }
 
-/// Whether what begins here was abandoned although it travelled alone: one line is the culprit, of
-/// several the first half is tried alone, then (further on in the same range) the second.
+/// Whether the range at the cursor was abandoned although it traveled alone. A single line is the
+/// cause; of several lines the first half is tried alone, then (further on in the same range) the
+/// second.
 pub(super) fn is_suspect(choice: Choice) -> bool {
     choice.cursor.attempt >= HALVED_FROM && choice.cursor.position == choice.cursor.begin
 }

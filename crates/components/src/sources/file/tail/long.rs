@@ -1,4 +1,4 @@
-//! Lines over the limit that do not fit into a block as they are.
+//! Lines over the limit that do not fit into a block.
 
 use super::lines::{is_suspect, is_whole_range};
 use super::{Fill, READ_BYTES_MIN, Read, Request, Tail};
@@ -7,11 +7,11 @@ use millstream_model::{LongLine, char_boundary};
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// A line longer than `max_line` whose end is being looked for.
+/// A line longer than `max_line` whose end is being searched.
 pub(super) struct LongScan {
     /// Where it begins.
     pub start: u64,
-    /// Up to where it has no end.
+    /// Offset up to which it has no end.
     pub scanned: u64,
 }
 
@@ -21,7 +21,8 @@ impl Tail {
         self.origin.state.long_lines.fetch_add(cuts, Relaxed);
     }
 
-    /// A line has no end within `n` bytes: cuts a piece off, or looks for its end from now on.
+    /// Handles a line without an end in `n` bytes: cuts a piece off, or searches its end from now
+    /// on.
     pub(super) fn begin_long(
         &mut self,
         request: Request<'_>,
@@ -43,7 +44,7 @@ impl Tail {
     }
 
     /// Puts the text of the first `bytes` at the cursor, of `n`, into the block; returns the bytes
-    /// of the file and of the text. No character is torn.
+    /// of the file and of the text. Splits no character.
     fn piece(
         &mut self,
         request: Request<'_>,
@@ -66,13 +67,13 @@ impl Tail {
         }
     }
 
-    /// Of `n` bytes those that are whole code units.
+    /// Returns how many of `n` bytes are whole code units.
     fn whole_units(&self, n: usize) -> usize {
         let is_decoding = self.framer.as_ref().is_some_and(|framer| framer.is_decoding());
         if is_decoding && n > 1 { n & !1 } else { n }
     }
 
-    /// Looks for the end of a long line; then cuts its beginning out, or drops it.
+    /// Searches the end of a long line; then emits its beginning, or drops it.
     pub(super) fn scan_long(&mut self, request: Request<'_>, fill: &mut Fill) -> io::Result<Read> {
         let at = |long: &LongScan| long.start == request.position();
         let Some(index) = self.long.iter().position(at) else { return Ok(Read::More) };
@@ -104,13 +105,13 @@ impl Tail {
         Ok(Read::More)
     }
 
-    /// Bytes of a block that the beginning of a long line may take.
+    /// Returns how many bytes of a block the beginning of a long line may take.
     fn long_block_bytes(&self, line_max: usize) -> usize {
         let expansion = self.framer.as_ref().map_or(1, |framer| framer.expansion());
         self.long_raw_bytes(line_max) * expansion + crate::framing::OUT_MARGIN
     }
 
-    /// Bytes of the file that give `line_max` bytes of text, and a little more.
+    /// Returns how many bytes of the file give `line_max` bytes of text, plus some slack.
     fn long_raw_bytes(&self, line_max: usize) -> usize {
         self.framer.as_ref().map_or(line_max, |framer| framer.raw_bytes(line_max)) + 4
     }

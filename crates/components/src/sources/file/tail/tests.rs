@@ -1,4 +1,4 @@
-//! Lines out of files, compared with what cutting the whole content at once gives.
+//! Lines of files, compared with splitting the whole content at once.
 
 use crate::sources::file::source::tests::{Fixture, Line, deliver, end, lines, texts};
 use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES};
@@ -11,7 +11,7 @@ fn rows(lines: &[Line]) -> Vec<(u64, Vec<u8>)> {
     lines.iter().map(|line| (line.offset, line.text.clone())).collect()
 }
 
-/// Delivers everything until the source says that it has ended.
+/// Delivers everything until the source has ended.
 fn read_to_end(fixture: &mut Fixture) -> Vec<Line> {
     let mut all = Vec::new();
     end(fixture);
@@ -42,7 +42,7 @@ fn compare(got: &[(u64, Vec<u8>)], expected: &[(u64, Vec<u8>)], what: &str) {
     }
 }
 
-/// 40,000 empty lines fill batches up to their limit of rows, and none is lost.
+/// 40,000 empty lines fill batches up to their row limit, and none is lost.
 #[test]
 fn empty_lines_fill_batches_up_to_their_limit() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -57,8 +57,8 @@ fn empty_lines_fill_batches_up_to_their_limit() {
     assert_eq!(all.len(), 40_010, "every line has an id of its own");
 }
 
-/// Lines of several blocks, with each way to treat them, for limits below and above a block, as
-/// they come in piece by piece; the lines around them are whole.
+/// Lines of several blocks, with each way to treat them, for limits below and above a block, while
+/// they arrive piece by piece; the lines around them are complete.
 #[test]
 fn lines_longer_than_a_block_are_treated_as_configured() {
     let long: String = (0..90_000).map(|n| format!("é{n:06}")).collect();
@@ -91,7 +91,7 @@ fn lines_longer_than_a_block_are_treated_as_configured() {
     }
 }
 
-/// A short file set behind a filler that puts the end of a block at each of its positions in turn.
+/// A short file behind filler that puts the end of a block at each of its positions in turn.
 #[test]
 fn a_block_may_end_anywhere_in_a_file() {
     let short = "ab\r\n\n\r\n\rcd\ne\u{20ac}\n\n\u{e9}\r\r\nlast line\n";
@@ -117,7 +117,7 @@ fn a_block_may_end_anywhere_in_a_file() {
     }
 }
 
-/// A line is whole however slowly it comes: byte by byte, with a look after each.
+/// A line is complete however slowly it arrives: byte by byte, with a poll after each.
 #[test]
 fn an_unfinished_line_waits_for_its_end() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -129,7 +129,7 @@ fn an_unfinished_line_waits_for_its_end() {
     assert_eq!(texts(&got), ["ab", "c", ""]);
 }
 
-/// Lengths of lines: mostly short, some around every limit there is.
+/// Line lengths: mostly short, some around every limit.
 fn line_length() -> impl Strategy<Value = usize> {
     let near = |n: usize| (n - 3)..(n + 3);
     prop_oneof![
@@ -146,7 +146,7 @@ fn line_end() -> impl Strategy<Value = &'static [u8]> {
     prop_oneof![4 => Just(&b"\n"[..]), 1 => Just(&b"\r\n"[..]), 1 => Just(&b"\r\r\n"[..])]
 }
 
-/// A file's content: bytes of every kind, so that cuts fall into characters and into rubbish.
+/// File content: bytes of every kind, so that cuts split characters and garbage.
 fn content() -> impl Strategy<Value = Vec<u8>> {
     let line = (line_length(), line_end(), any::<u8>());
     (prop::collection::vec(line, 0..60), 0..5usize).prop_map(|(lines, rest)| {
@@ -177,8 +177,8 @@ fn limit() -> impl Strategy<Value = (usize, &'static str, LongLine)> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever the files hold and however they grow, while they are read: every line exactly
-    /// once, in order, with the right offset.
+    /// Whatever the files hold and however they grow while they are read: every line exactly once,
+    /// in order, with the right offset.
     #[test]
     fn growing_files_are_cut_like_their_whole_content(
         contents in prop::collection::vec(content(), 1..4),
@@ -209,7 +209,7 @@ proptest! {
     }
 }
 
-/// The rows of a batch with the path of their file.
+/// The rows of a batch, with the path of their file.
 fn named(batch: &Batch) -> Vec<(String, (u64, Vec<u8>))> {
     let mut all = Vec::new();
     for segment in batch.segments.iter() {

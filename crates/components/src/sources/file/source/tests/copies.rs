@@ -1,9 +1,9 @@
-//! Files that hold what others held: copies of a copy-truncate, compressed rotations.
+//! Files that hold what others held: copies by copytruncate, compressed rotations.
 
 use super::*;
 use flate2::write::GzEncoder;
 
-/// Lines with numbers from `from` to before `to`, of more than a whole head.
+/// Lines numbered from `from` to before `to`, longer than a full head.
 fn numbered(from: usize, to: usize) -> String {
     (from..to).map(|n| format!("{n:08} a line of the log\n")).collect()
 }
@@ -38,8 +38,8 @@ fn settle(fixture: &mut Fixture) -> Vec<Line> {
     all
 }
 
-/// What the copy holds was read of the original; what was not read of it before the cut is read
-/// from the copy, under the ids of the original.
+/// What the copy holds was read of the original; what was not read of it before the truncation is
+/// read from the copy, under the ids of the original.
 #[test]
 fn a_copy_of_a_copy_truncate_is_not_read_again_and_lacks_nothing() {
     for lines in [3, 200] {
@@ -62,7 +62,7 @@ fn a_copy_of_a_copy_truncate_is_not_read_again_and_lacks_nothing() {
     }
 }
 
-/// The same if the new content is longer than the old when it is looked at again.
+/// The same if the new content is longer than the old at the next poll.
 #[test]
 fn a_file_that_was_cut_and_has_grown_past_its_old_length_is_a_new_file() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -86,7 +86,7 @@ fn a_file_that_was_written_again_to_the_same_length_is_a_new_file() {
     assert_eq!(numbers(&fixture.read()), (500..600).collect::<Vec<_>>());
 }
 
-/// A cut and a copy while the agent was down.
+/// A truncation and a copy while the agent was down.
 #[test]
 fn a_copy_truncate_while_the_agent_is_down_loses_and_repeats_nothing() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -105,7 +105,7 @@ fn a_copy_truncate_while_the_agent_is_down_loses_and_repeats_nothing() {
     assert_eq!(second.iter().filter(|line| line.file_id == first[0].file_id).count(), 10);
 }
 
-/// A rotated file that is compressed is the same file; what was not read of it is.
+/// A rotated file that is compressed is the same file; its unread rest is read.
 #[test]
 fn a_compressed_rotation_is_not_read_again() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -119,7 +119,7 @@ fn a_compressed_rotation_is_not_read_again() {
     assert_eq!(settle(&mut fixture), []);
 }
 
-/// The same while the agent is down: what was not read is read from the compressed file, under the
+/// The same while the agent is down: the unread rest is read from the compressed file, under the
 /// same id.
 #[test]
 fn a_file_compressed_while_the_agent_is_down_goes_on_in_the_compressed_one() {
@@ -140,7 +140,7 @@ fn a_file_compressed_while_the_agent_is_down_goes_on_in_the_compressed_one() {
     assert_eq!(second.len(), 15);
 }
 
-/// A compressed file of which nothing is known is read like any other, with offsets in its content.
+/// An unknown compressed file is read like any other, with offsets in its content.
 #[test]
 fn a_new_compressed_file_is_read() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -195,8 +195,8 @@ fn a_growing_copy_is_not_read() {
     assert_eq!(settle(&mut fixture), []);
 }
 
-/// A copy is made and the original cut; the agent is killed before what it read of the original has
-/// arrived.
+/// A copy is made and the original truncated; the agent is killed before what it read of the
+/// original has arrived.
 #[test]
 fn a_copy_has_what_was_read_of_its_original_and_did_not_arrive() {
     for committed in [0, 100] {
@@ -214,7 +214,7 @@ fn a_copy_has_what_was_read_of_its_original_and_did_not_arrive() {
     }
 }
 
-/// What comes back undelivered is read again from the copy, though more was read since.
+/// What is returned undelivered is read again from the copy, even if more was read since.
 #[test]
 fn what_comes_back_is_read_again_from_the_copy() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -228,7 +228,8 @@ fn what_comes_back_is_read_again_from_the_copy() {
     assert_eq!(seen, (0..110).collect::<Vec<_>>());
 }
 
-/// A copy and a cut between a clean stop, right after the file was seen first, and the next start.
+/// A copy and a truncation between a clean stop, right after the file was first seen, and the next
+/// start.
 #[test]
 fn a_file_that_was_read_once_goes_on_in_its_copy() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -250,7 +251,7 @@ fn a_file_that_only_begins_like_a_rotated_one_is_no_copy() {
     assert_eq!(fixture.read_texts(), ["started", "a line"]);
 }
 
-/// A file is written again, copied, and cut before what was written is read.
+/// A file is written to, copied, and truncated before the new data is read.
 #[test]
 fn a_copy_of_what_was_written_again_is_read() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -263,7 +264,7 @@ fn a_copy_of_what_was_written_again_is_read() {
     assert_eq!(numbers(&settle(&mut fixture)), (10..13).collect::<Vec<_>>());
 }
 
-/// A compressed file that has just been begun is not taken for a plain one.
+/// A compressed file that was just started is not mistaken for a plain one.
 #[test]
 fn a_compressed_file_in_progress_waits_until_it_is_complete() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -276,7 +277,7 @@ fn a_compressed_file_in_progress_waits_until_it_is_complete() {
     assert_eq!(settle(&mut fixture), []);
 }
 
-/// A short file was cut and has grown past its old length; what is in it now is not taken for its
+/// A short file was truncated and grew past its old length; its new content is not mistaken for its
 /// head.
 #[test]
 fn the_copy_of_a_short_file_is_found_after_it_has_grown_again() {
@@ -294,7 +295,7 @@ fn the_copy_of_a_short_file_is_found_after_it_has_grown_again() {
     assert_eq!(seen, [0, 1, 10, 11, 12, 13]);
 }
 
-/// The copy of a file that was cut is compressed, long after it was taken for it.
+/// The copy of a truncated file is compressed, long after it was recognized.
 #[test]
 fn a_copy_in_which_a_file_went_on_is_not_closed_at_once_when_it_is_compressed() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -307,8 +308,8 @@ fn a_copy_in_which_a_file_went_on_is_not_closed_at_once_when_it_is_compressed() 
     assert_eq!(settle(&mut fixture), []);
 }
 
-/// Of two files that are gone and begin alike, one goes on in the compressed one: that whose end is
-/// in it.
+/// Of two vanished files that begin alike, the one whose end is in the compressed file continues in
+/// it.
 #[test]
 fn a_compressed_file_is_the_one_of_which_it_holds_the_most() {
     let banner = numbered(0, 100);
@@ -326,8 +327,8 @@ fn a_compressed_file_is_the_one_of_which_it_holds_the_most() {
     }
 }
 
-/// A file that was in the same place before, and began alike, is still kept: it is not taken for
-/// it.
+/// A former file in the same place that began alike is still recorded: the new file is not mistaken
+/// for it.
 #[test]
 fn of_files_in_one_place_that_begin_alike_the_last_is_known() {
     let banner = numbered(0, 100);
@@ -347,7 +348,8 @@ fn of_files_in_one_place_that_begin_alike_the_last_is_known() {
     }
 }
 
-/// A file was cut before anything of it was read, and its copy was known: all of it is read there.
+/// A file was truncated before anything of it was read, and its copy was known: all of it is read
+/// there.
 #[test]
 fn what_was_never_read_of_a_file_that_was_cut_is_read_from_its_copy() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -364,8 +366,8 @@ fn what_was_never_read_of_a_file_that_was_cut_is_read_from_its_copy() {
     assert_eq!(seen, (0..210).collect::<Vec<_>>());
 }
 
-/// The copy in which a file went on is written again in place: nothing of what is in it now goes
-/// out under the ids of what was in it.
+/// The copy in which a file continued is rewritten in place: nothing of its new content is sent
+/// under the ids of the old.
 #[test]
 fn a_copy_that_is_written_over_is_not_read_on_in_the_middle() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -402,8 +404,7 @@ fn lines_keep_their_ids_if_nothing_but_the_head_was_kept_of_a_file_that_is_compr
     }
 }
 
-/// An original that is closed for want of room is not gone: its copy is compared with it all the
-/// same.
+/// An original closed because of the limit is not gone: its copy is still compared with it.
 #[test]
 fn a_copy_is_followed_although_its_original_is_closed() {
     let mut fixture = Fixture::new(json!({ "open_files_max": 1 }), &["out"]);
@@ -421,8 +422,8 @@ fn a_copy_is_followed_although_its_original_is_closed() {
     assert_eq!(numbers(&lines), (0..130).collect::<Vec<_>>());
 }
 
-/// A copy ends in the middle of a line that was read of its original, which is cut then: whether or
-/// not the copy was seen before the cut, nothing is read again and nothing is owed, also after a
+/// A copy ends in the middle of a line that was read of its original, which is then truncated:
+/// whether or not the copy was seen before, nothing is read again and nothing is owed, even after a
 /// restart.
 #[test]
 fn a_copy_that_ends_in_the_middle_of_a_line_is_not_read_again() {
@@ -446,7 +447,7 @@ fn a_copy_that_ends_in_the_middle_of_a_line_is_not_read_again() {
     }
 }
 
-/// A copy is seen, and the original cut, before anything was read of the original.
+/// A copy is seen, and the original truncated, before anything was read of the original.
 #[test]
 fn what_a_copy_was_seen_to_have_of_an_unread_file_is_read() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -463,8 +464,8 @@ fn what_a_copy_was_seen_to_have_of_an_unread_file_is_read() {
     assert_eq!(numbers(&settle(&mut fixture)), [3, 4, 5]);
 }
 
-/// A compressed file that was read to its end is known by size and time after a restart, without
-/// being unpacked.
+/// A compressed file that was read to its end is recognized by size and time after a restart,
+/// without decompressing it.
 #[test]
 fn the_end_of_a_compressed_file_is_kept() {
     use crate::files::identity::Descriptor;

@@ -1,4 +1,4 @@
-//! Who reads from where: sinks with checkpoints of their own, stalled sinks, abandoned ranges.
+//! Who reads from where: sinks with their own checkpoints, blocked sinks, abandoned ranges.
 
 use super::*;
 use millstream_model::SinkSet;
@@ -17,7 +17,7 @@ fn next(fixture: &mut Fixture) -> (SinkSet, Vec<(u64, String)>) {
     seen(&batch)
 }
 
-/// What a batch holds and for whom.
+/// The content of a batch, and its sinks.
 fn seen(batch: &Batch) -> (SinkSet, Vec<(u64, String)>) {
     let of =
         lines(batch).into_iter().map(|line| (line.offset, String::from_utf8(line.text).unwrap()));
@@ -28,7 +28,7 @@ fn row(offset: u64, text: &str) -> (u64, String) {
     (offset, text.to_owned())
 }
 
-/// Delivers a batch to some of its sinks; what the others get is held back until the next start.
+/// Delivers a batch to some of its sinks; what the others get stays in flight until the next start.
 fn deliver_to(batch: &Batch, to: &[usize]) -> Vec<millstream_model::Hold> {
     let others = batch.sinks - sinks(to);
     let hold = |segment: &millstream_model::Segment| {
@@ -39,8 +39,8 @@ fn deliver_to(batch: &Batch, to: &[usize]) -> Vec<millstream_model::Hold> {
     batch.segments.iter().flat_map(hold).collect()
 }
 
-/// After a restart the sink that lags reads alone, exactly up to where the other one stands; from
-/// there on one reading serves both.
+/// After a restart the sink that lags reads alone, exactly up to the position of the other; from
+/// there one read serves both.
 #[test]
 fn each_sink_resumes_from_its_own_checkpoint() {
     let mut fixture = Fixture::new(json!({}), &["a", "b"]);
@@ -80,8 +80,9 @@ fn a_new_sink_reads_what_the_others_have_already() {
     );
 }
 
-/// A sink without room holds the others up; once it counts as stalled they go on without it; when
-/// it has room again it reads alone what it missed, and then the same batches as the others.
+/// A sink without capacity delays the others; once it counts as blocked they continue without it;
+/// when it is ready again it first reads alone what it missed, and then the same batches as the
+/// others.
 #[test]
 fn a_stalled_sink_is_left_behind_and_joins_again() {
     let mut fixture = Fixture::new(json!({}), &["a", "b"]);
@@ -98,7 +99,7 @@ fn a_stalled_sink_is_left_behind_and_joins_again() {
     assert_eq!(next(&mut fixture), (sinks(&[A, B]), vec![row(4, "3")]));
 }
 
-/// Files whose sinks stand at different places never share a batch: its sinks hold for every row.
+/// Files whose sinks are at different positions never share a batch: its sinks apply to every row.
 #[test]
 fn a_batch_is_for_the_same_sinks_in_every_row() {
     let mut fixture = Fixture::new(json!({}), &["a", "b"]);
@@ -109,14 +110,14 @@ fn a_batch_is_for_the_same_sinks_in_every_row() {
     for n in 0..20 {
         fixture.append(&format!("{n}.log"), "x\n");
     }
-    // That every segment owes to the sinks of its batch is checked of every batch.
+    // Checks that every segment is owed to exactly the sinks of its batch.
     let batches = fixture.batches();
     let rows =
         |set: SinkSet| batches.iter().filter(|b| b.sinks == set).map(Batch::rows).sum::<usize>();
     assert_eq!((rows(sinks(&[B])), rows(sinks(&[A, B]))), (1, 20));
 }
 
-/// A range that was abandoned is read again with the same ids, and the checkpoint waits for it.
+/// An abandoned range is read again with the same ids, and the checkpoint waits for it.
 #[test]
 fn an_abandoned_range_is_read_again_under_the_same_ids() {
     let mut fixture = Fixture::new(json!({}), &["a"]);
@@ -132,8 +133,7 @@ fn an_abandoned_range_is_read_again_under_the_same_ids() {
     assert!(fixture.rig.ledger.is_idle());
 }
 
-/// A range that was abandoned once may share a block with others; abandoned twice it travels
-/// alone, to answer for itself.
+/// A range that was abandoned once may share a block with others; abandoned twice it travels alone.
 #[test]
 fn a_range_abandoned_twice_travels_alone() {
     let mut fixture = Fixture::new(json!({}), &["a"]);
@@ -147,7 +147,7 @@ fn a_range_abandoned_twice_travels_alone() {
     assert!(batches.iter().flat_map(|b| b.segments.iter()).all(|s| s.ack.attempt() == 2));
 }
 
-/// Lines as a sink got them that panics on every batch with a line that begins with `bad`.
+/// The lines that reach a sink which panics on every batch with a line that begins with `bad`.
 fn isolate(fixture: &mut Fixture, bad: &[u8]) -> Vec<Line> {
     let mut delivered = Vec::new();
     for _ in 0..100 {
@@ -166,8 +166,8 @@ fn isolate(fixture: &mut Fixture, bad: &[u8]) -> Vec<Line> {
     delivered
 }
 
-/// Wherever in its range a line stands on which a sink panics: it is found by halving, rejected
-/// and counted once, and every other line is delivered exactly once.
+/// Wherever in its range a line is on which a sink panics: it is found by halving, rejected and
+/// counted once, and every other line is delivered exactly once.
 #[test]
 fn one_poisonous_line_is_rejected_and_no_other() {
     for bad in 0..7 {
@@ -180,7 +180,7 @@ fn one_poisonous_line_is_rejected_and_no_other() {
     }
 }
 
-/// The same for a poisonous line without an end, and for one so long that it is cut.
+/// The same for such a line without an end, and for one that is so long that it is cut.
 #[test]
 fn a_poisonous_line_without_end_or_over_the_limit_is_rejected_too() {
     let long = "bad ".repeat(200_000) + "\nlast\n";
@@ -196,8 +196,8 @@ fn a_poisonous_line_without_end_or_over_the_limit_is_rejected_too() {
     }
 }
 
-/// A read that takes in only the first line of a suspicious range, because lines have been short
-/// of late, does not make that line the culprit.
+/// A read that takes only the first line of a suspect range, because recent lines were short, does
+/// not blame that line.
 #[test]
 fn a_line_is_rejected_only_if_it_was_alone() {
     let mut fixture = Fixture::new(json!({}), &["a"]);

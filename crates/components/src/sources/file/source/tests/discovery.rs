@@ -1,4 +1,4 @@
-//! Which files are read, from where, and under which name.
+//! Which files are read, from where, and under which id.
 
 use super::*;
 use crate::files::identity::Descriptor;
@@ -6,14 +6,14 @@ use millstream_model::{OriginStore, Progress, Source};
 use std::collections::BTreeSet;
 use std::time::{Instant, SystemTime};
 
-/// Sets when a file was last written to, as seconds before the rig's wall clock.
+/// Sets the modification time of a file, as seconds before the rig's wall clock.
 fn age(file: &File, fixture: &Fixture, seconds: u64) {
     let now = SystemTime::UNIX_EPOCH + Duration::from_nanos(fixture.rig.now.unix_ns as u64);
     file.set_modified(now - Duration::from_secs(seconds)).unwrap();
 }
 
-/// `read_from: end`: a file that is there at the very first start begins with the line that is
-/// unfinished then; one that comes later, or between two runs, begins at its first byte.
+/// `read_from: end`: a file that exists at the very first start begins with the line that is
+/// incomplete then; one that appears later, or between two runs, begins at its first byte.
 #[test]
 fn only_files_of_the_very_first_start_begin_at_their_end() {
     let mut fixture = Fixture::new(json!({ "read_from": "end" }), &["out"]);
@@ -30,8 +30,8 @@ fn only_files_of_the_very_first_start_begin_at_their_end() {
     assert_eq!(fixture.read_texts(), ["between"]);
 }
 
-/// `ignore_older`: at the very first start a file not written to for longer is read from its end,
-/// a younger one from its beginning; later the age of a file means nothing.
+/// `ignore_older`: at the very first start an older file is read from its end, a newer one from its
+/// beginning; later the age of a file is irrelevant.
 #[test]
 fn old_files_are_left_out_at_the_very_first_start_only() {
     let mut fixture = Fixture::new(json!({ "ignore_older": "1h" }), &["out"]);
@@ -46,8 +46,8 @@ fn old_files_are_left_out_at_the_very_first_start_only() {
     );
 }
 
-/// A file's name is durable before its first line goes out: while the store fails nothing does,
-/// and a first start that failed is still the first.
+/// A file's id is durable before its first line is sent: while the store fails nothing is, and a
+/// first start that failed is still the first.
 #[test]
 fn nothing_is_read_under_a_name_that_is_not_kept() {
     let mut fixture = Fixture::new(json!({ "read_from": "end" }), &["out"]);
@@ -61,9 +61,8 @@ fn nothing_is_read_under_a_name_that_is_not_kept() {
     assert_eq!(fixture.rig.store.ids().len(), 1);
 }
 
-/// While the store fails, a start takes in no file; those that were known are still known when it
-/// works again, also one that was moved out of the patterns meanwhile, and a new one has one id
-/// only.
+/// While the store fails, a start adopts no file; known files are still known when it works again,
+/// including one that was moved out of the patterns meanwhile, and a new one has only one id.
 #[test]
 fn known_files_keep_their_ids_when_a_start_cannot_write_the_store() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -89,7 +88,7 @@ fn known_files_keep_their_ids_when_a_start_cannot_write_the_store() {
     assert_eq!(again.count(), 2, "a line of a known file has another id: {lines:?}");
 }
 
-/// Where the store has no room for new ids, files that it knows are read all the same.
+/// If the store has no space for new ids, files that it knows are still read.
 #[test]
 fn known_files_are_read_while_the_store_has_no_room_for_new_ones() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -107,8 +106,8 @@ fn known_files_are_read_while_the_store_has_no_room_for_new_ones() {
     assert_eq!(fixture.read_texts(), ["b1"]);
 }
 
-/// A renamed file goes on where it was, under the id and the name of its first sight; a new file
-/// in its old place is another one.
+/// A renamed file continues at its position, under its first id and name; a new file in its old
+/// place is another one.
 #[test]
 fn a_renamed_file_stays_the_same_file() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -128,7 +127,7 @@ fn a_renamed_file_stays_the_same_file() {
     assert_eq!(names, [fixture.path("a.log").to_str().unwrap()].into());
 }
 
-/// The same over a restart, and although the name changed while the agent was down.
+/// The same across a restart, with a rename while the agent was down.
 #[test]
 fn a_file_renamed_between_two_runs_stays_the_same_file() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -155,7 +154,7 @@ fn a_file_that_has_just_grown_is_known_after_a_restart() {
     assert_eq!(fixture.read_texts(), ["2"]);
 }
 
-/// A truncated file is a new file: new id, offsets from 0, the old one is forgotten.
+/// A truncated file is a new file: new id, offsets from 0, and the old one is forgotten.
 #[test]
 fn a_truncated_file_gets_a_new_id() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -185,8 +184,8 @@ fn a_truncated_file_is_read_once_its_new_name_can_be_kept() {
     assert_eq!(fixture.read_texts(), ["3"]);
 }
 
-/// What was in flight when a file was truncated and then comes back undelivered cannot be read
-/// again: it is counted and settled, so that nobody waits for it for ever.
+/// What was in flight when a file was truncated, and is then returned undelivered, cannot be read
+/// again: it is counted and settled, so that nobody waits for it forever.
 #[test]
 fn what_comes_back_of_a_truncated_file_is_counted_and_settled() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -202,7 +201,8 @@ fn what_comes_back_of_a_truncated_file_is_counted_and_settled() {
     assert!(fixture.rig.ledger.is_idle());
 }
 
-/// What no sink had read when a file was cut is lost, and counted as far as its length was known.
+/// What no sink had read when a file was truncated is lost, and counted as far as its length was
+/// known.
 #[test]
 fn what_was_cut_off_before_it_was_read_is_counted() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -217,14 +217,14 @@ fn what_was_cut_off_before_it_was_read_is_counted() {
     file.set_len(0).unwrap();
     fixture.rig.ready = room;
     assert!(fixture.batches().is_empty());
-    // Until then a copy may turn up.
+    // Until then a copy may appear.
     fixture.rig.advance(Duration::from_secs(120));
     assert!(fixture.batches().is_empty());
     assert_eq!(fixture.dropped("truncated_unread"), 1);
 }
 
-/// The same if the agent stops before it has seen the cut: what is there now waits for the next
-/// start.
+/// The same if the agent stops before it has seen the truncation: the new content waits for the
+/// next start.
 #[test]
 fn what_was_cut_off_just_before_a_stop_is_counted() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -247,7 +247,7 @@ fn what_was_cut_off_just_before_a_stop_is_counted() {
     assert_eq!(fixture.read_texts(), ["new"]);
 }
 
-/// A deleted file that some program still has open is read on; after a silence its unfinished
+/// A deleted file that a program still has open is read further; after a silence its incomplete
 /// line is delivered, and when that is settled the file is closed and forgotten.
 #[test]
 fn a_deleted_file_is_forgotten_after_a_silence() {
@@ -280,8 +280,8 @@ fn a_deleted_file_is_forgotten_after_a_silence() {
     assert_eq!((fixture.rig.store.ids(), fixture.source.tails.len()), (vec![], 0));
 }
 
-/// A file that comes to stand in the inode of a known one, with other content, is a new file and
-/// is read from its beginning.
+/// A file with the inode number of a known one and other content is a new file, read from its
+/// beginning.
 #[test]
 fn other_content_in_a_known_inode_is_a_new_file() {
     for content in ["B", "Another beginning\nand a second line\n", "One li"] {
@@ -298,7 +298,7 @@ fn other_content_in_a_known_inode_is_a_new_file() {
     }
 }
 
-/// A hard link, or a path that two patterns name, is one file: read once.
+/// A hard link, or a path that matches two patterns, is one file, read once.
 #[test]
 fn one_file_with_two_names_is_read_once() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -307,8 +307,8 @@ fn one_file_with_two_names_is_read_once() {
     assert_eq!(fixture.read_texts(), ["1"]);
 }
 
-/// A file that has not grown for a while is left to the watch: the source looks at it rarely, and
-/// still notices the next line at once.
+/// A file that has not grown for a while is left to inotify: the source polls it rarely, and still
+/// notices the next line at once.
 #[test]
 fn a_quiet_file_leaves_the_tick() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -359,8 +359,8 @@ fn raise_open_files(wanted: u64) {
     }
 }
 
-/// A short head is durable before what it covers goes out: after a crash other content in the same
-/// file does not go out under the ids of what was delivered.
+/// A short head is durable before what it covers is sent: after a crash other content in the same
+/// file is not sent under the ids of what was delivered.
 #[test]
 fn other_content_after_a_crash_has_other_ids_although_nothing_was_committed() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -379,8 +379,8 @@ fn other_content_after_a_crash_has_other_ids_although_nothing_was_committed() {
     assert_ne!(first[0].file_id, second[0].file_id);
 }
 
-/// While the store fails, what a growing short head does not cover yet stays here, and is read
-/// again afterwards, as often as it takes.
+/// While the store fails, data beyond a growing short head is not sent, and is read again
+/// afterwards, as often as needed.
 #[test]
 fn nothing_goes_out_before_its_head_is_kept() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -394,7 +394,7 @@ fn nothing_goes_out_before_its_head_is_kept() {
     assert_eq!(fixture.dropped("panic"), 0);
 }
 
-/// A FIFO that a pattern matches is no file to be read, and that is said, with what to do.
+/// A FIFO that a pattern matches is not read, and the log says so, and what to do.
 #[test]
 fn a_fifo_that_a_pattern_matches_is_said() {
     use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -416,7 +416,7 @@ fn a_fifo_that_a_pattern_matches_is_said() {
     assert!(fixture.rig.unreadable.list().is_empty());
 }
 
-/// However long the next walk is put off: inotify names what came, and that is looked at alone.
+/// However late the next walk is: inotify reports what appeared, and that is checked alone.
 #[test]
 fn a_new_file_is_read_although_no_walk_may_begin() {
     let mut fixture = Fixture::new(json!({ "include": "*.log" }), &["out"]);
@@ -442,7 +442,7 @@ fn a_new_file_is_read_although_no_walk_may_begin() {
     assert_eq!((statuses(&fixture), fixture.source.walked), (2, walked));
 }
 
-/// The first walk of many files does not put off the next.
+/// The first walk over many files does not delay the next.
 #[test]
 fn a_first_walk_is_not_charged() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -453,8 +453,7 @@ fn a_first_walk_is_not_charged() {
     assert_eq!(fixture.source.walk_pause, super::super::WALK_PAUSE);
 }
 
-/// A folder that is empty at a start, because what it holds is not mounted yet: its files are known
-/// when it comes.
+/// A folder that is empty at a start because it is not mounted yet: its files are recognized later.
 #[test]
 fn files_are_known_although_their_folder_was_empty_at_a_start() {
     let mut fixture = Fixture::new(json!({ "include": "mount/*.log" }), &["out"]);
@@ -475,8 +474,8 @@ fn files_are_known_although_their_folder_was_empty_at_a_start() {
     assert_eq!(fixture.read_texts(), ["2"]);
 }
 
-/// The same, and the folder under the mount has other files: it is on another device than the one
-/// that is kept.
+/// The same, and the folder under the mount has other files: it is on another device than the
+/// recorded one.
 #[test]
 fn files_are_known_although_another_device_was_in_their_folder_at_a_start() {
     let mut fixture = Fixture::new(json!({ "include": "mount/*.log" }), &["out"]);

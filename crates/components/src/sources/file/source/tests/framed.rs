@@ -1,4 +1,4 @@
-//! Events that are not simply lines, read as their files grow.
+//! Events that are not single lines, read while their files grow.
 
 use super::*;
 use proptest::prelude::*;
@@ -36,7 +36,7 @@ fn an_event_of_several_lines_is_delivered_whole() {
     assert_eq!((state.totals().misfits, state.newest()), (1, 1_795_341_602_000_000_000));
 }
 
-/// What is open at a crash is read again from its first line.
+/// An event that is incomplete at a crash is read again from its first line.
 #[test]
 fn an_open_event_survives_a_crash() {
     let mut fixture = Fixture::new(timestamps(), &["out"]);
@@ -48,7 +48,7 @@ fn an_open_event_survives_a_crash() {
     assert_eq!(texts, [&TRACE[..TRACE.len() - 1], NEXT.trim_end()]);
 }
 
-/// With `--until-eof`, and once it is gone, a file's last event is whole as it is.
+/// With `--until-eof`, and once it is gone, a file's last event is complete as it is.
 #[test]
 fn the_last_event_of_a_file_is_never_lost() {
     let mut fixture = Fixture::new(timestamps(), &["out"]);
@@ -57,7 +57,7 @@ fn the_last_event_of_a_file_is_never_lost() {
     assert_eq!(fixture.read_texts(), [TRACE.trim_end()]);
 }
 
-/// GBK and UTF-16: texts are UTF-8, offsets those of the file, and reading goes on at the right
+/// GBK and UTF-16: texts are UTF-8, offsets those of the file, and reading continues at the right
 /// byte.
 #[test]
 fn encoded_files_have_their_own_offsets() {
@@ -85,7 +85,7 @@ fn encoded_files_have_their_own_offsets() {
     }
 }
 
-/// Lines over the limit in an encoding: cut, split or dropped, and the next line is whole.
+/// Lines over the limit in an encoding: truncated, split or dropped, and the next line is whole.
 #[test]
 fn long_encoded_lines_are_treated_as_configured() {
     let utf16 = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
@@ -110,7 +110,7 @@ fn long_encoded_lines_are_treated_as_configured() {
     }
 }
 
-/// Containers: partial lines are one event, with the runtime's time; the path names the container.
+/// Containers: partial lines form one event, with the runtime's time; the path names the container.
 #[test]
 fn container_logs_are_unwrapped() {
     let mut fixture = Fixture::new(json!({ "format": "auto" }), &["out"]);
@@ -135,8 +135,7 @@ fn container_logs_are_unwrapped() {
     );
 }
 
-/// A row that makes a sink panic is found among events of several lines too, and only it is given
-/// up.
+/// A row that makes a sink panic is found among multi-line events too, and only it is rejected.
 #[test]
 fn a_poisonous_event_is_rejected_and_no_other() {
     let mut fixture = Fixture::new(timestamps(), &["out"]);
@@ -166,7 +165,8 @@ fn a_poisonous_event_is_rejected_and_no_other() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// However a file grows, and whenever the agent ends, its events are those of the whole.
+    /// However a file grows, and whenever the agent ends, its events are those of the whole
+    /// content.
     #[test]
     fn events_do_not_depend_on_how_a_file_grows(
         lines in prop::collection::vec((any::<bool>(), 0usize..60), 1..80),

@@ -1,23 +1,23 @@
-//! Everything at once: files that grow and move, sinks that stall and fail, restarts.
+//! Everything at once: files that grow and move, sinks that block and fail, restarts.
 
 use super::*;
 use fastrand::Rng;
 use millstream_model::SinkSet;
 use std::collections::BTreeMap;
 
-/// Files that exist at a time; an older generation of each may still be there under another name.
+/// Files at a time; an older generation of each may still exist under another name.
 const FILES: u64 = 3;
 
-/// What the test knows: what was written, and what each sink has got.
+/// What the test knows: what was written, and what each sink has received.
 struct World {
     fixture: Fixture,
     random: Rng,
     in_flight: Vec<Batch>,
-    /// Number of the next line of all.
+    /// Number of the next line.
     written: u64,
     /// Texts by (file id, offset), for each sink.
     got: [BTreeMap<(u64, u64), Vec<u8>>; 2],
-    /// Files renamed so far.
+    /// Number of files renamed so far.
     renamed: u64,
 }
 
@@ -34,7 +34,7 @@ impl World {
         }
     }
 
-    /// Appends some lines in pieces that need not end with a line; every line is unlike the others.
+    /// Appends some lines in pieces that need not end with a line; every line is unique.
     fn write(&mut self) {
         let name = format!("{}.log", self.random.u64(..FILES));
         let mut text = String::new();
@@ -73,7 +73,7 @@ impl World {
         ended
     }
 
-    /// One of the batches in flight arrives, or is lost on the way before it was ever lost.
+    /// Delivers one of the batches in flight, or abandons it once.
     fn settle(&mut self) {
         if self.in_flight.is_empty() {
             return;
@@ -96,7 +96,7 @@ impl World {
         deliver(batch);
     }
 
-    /// Sink `b` has room, has none, or has had none for too long.
+    /// Makes sink `b` ready, full, or blocked.
     fn mood(&mut self) {
         let (a, both) = (SinkSet::one(0), self.fixture.rig.all());
         let moods = [(both, SinkSet::EMPTY), (a, SinkSet::EMPTY), (a, both - a)];
@@ -122,7 +122,7 @@ impl World {
         }
     }
 
-    /// Reads all there is, delivers it, and compares with what was written.
+    /// Reads everything, delivers it, and compares it with what was written.
     fn finish(mut self, seed: u64) {
         (self.fixture.rig.ready, self.fixture.rig.blocked) =
             (self.fixture.rig.all(), SinkSet::EMPTY);
@@ -157,8 +157,8 @@ impl World {
     }
 }
 
-/// Whatever happens to files, sinks and the agent itself: in the end every sink has every line,
-/// and a line that came twice came under the same id.
+/// Whatever happens to files, sinks and the agent itself: in the end every sink has every line, and
+/// a repeated line has the same id.
 #[test]
 fn every_sink_gets_every_line_under_one_id() {
     for seed in 0..80 {

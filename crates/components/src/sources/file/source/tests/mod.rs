@@ -1,4 +1,4 @@
-//! Source `file` through its trait, with time, sinks and the store in the test's hands.
+//! Source `file` through its trait; the test controls time, sinks and the store.
 
 mod copies;
 mod cursors;
@@ -21,10 +21,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Longer than any pause a source asks for while something goes on.
+/// Longer than any pause between two steps of the source.
 const STEP: Duration = Duration::from_millis(200);
 
-/// A line as it came out.
+/// An emitted line.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Line {
     pub file_id: u64,
@@ -32,7 +32,7 @@ pub struct Line {
     pub text: Vec<u8>,
 }
 
-/// A folder and a source over every `*.log*` in it.
+/// A folder, and a source over every `*.log*` in it.
 pub struct Fixture {
     pub dir: TempDir,
     pub rig: SourceRig,
@@ -41,8 +41,8 @@ pub struct Fixture {
 }
 
 impl Fixture {
-    /// A source with these options, not polled yet; `include` is one pattern in the folder, or
-    /// `*.log*`.
+    /// A source with these options, before its first poll; `include` is one pattern in the folder,
+    /// or `*.log*`.
     pub fn new(mut options: Value, sinks: &[&str]) -> Fixture {
         let memory = Path::new("/dev/shm");
         let dir = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }
@@ -58,14 +58,14 @@ impl Fixture {
         self.dir.path().join(name)
     }
 
-    /// Appends to a file, which is made if it is not there.
+    /// Appends to a file, and creates it if it is missing.
     pub fn append(&self, name: &str, text: impl AsRef<[u8]>) -> File {
         let mut file = OpenOptions::new().create(true).append(true).open(self.path(name)).unwrap();
         file.write_all(text.as_ref()).unwrap();
         file
     }
 
-    /// Moves `name` to `to`.
+    /// Renames `name` to `to`.
     pub fn rename(&self, name: &str, to: &str) {
         fs::rename(self.path(name), self.path(to)).unwrap();
     }
@@ -78,7 +78,7 @@ impl Fixture {
         polled
     }
 
-    /// The next batch; time passes until it comes.
+    /// The next batch; advances the time until there is one.
     pub fn next(&mut self) -> (Batch, Permit) {
         for _ in 0..100 {
             if let Polled::Batch(batch, permit) = self.poll() {
@@ -89,7 +89,7 @@ impl Fixture {
         panic!("no batch in {:?}", STEP * 100);
     }
 
-    /// Every batch there is, until nothing comes for two steps.
+    /// Every batch, until nothing arrives for two steps.
     pub fn batches(&mut self) -> Vec<Batch> {
         let (mut batches, mut silent) = (Vec::new(), 0);
         while silent < 3 {
@@ -107,7 +107,7 @@ impl Fixture {
         batches
     }
 
-    /// Every line there is, delivered to every sink.
+    /// Every line, delivered to every sink.
     pub fn read(&mut self) -> Vec<Line> {
         let batches = self.batches();
         batches.iter().for_each(deliver);
@@ -119,8 +119,8 @@ impl Fixture {
         texts(&self.read())
     }
 
-    /// Ends the agent as a crash would, after a commit of the checkpoints if that is wanted, and
-    /// starts it again.
+    /// Ends the agent as a crash would, optionally after a commit of the checkpoints, and restarts
+    /// it.
     pub fn restart(&mut self, commit: bool) {
         if commit {
             self.rig.commit();
@@ -129,7 +129,7 @@ impl Fixture {
         self.source = open(&self.options, &self.rig);
     }
 
-    /// Events dropped for a reason.
+    /// Returns the events dropped for a reason.
     pub fn dropped(&self, reason: &str) -> u64 {
         self.rig.counters.snapshot().dropped_events.get(reason).copied().unwrap_or(0)
     }
@@ -140,13 +140,13 @@ fn open(options: &Value, rig: &SourceRig) -> FileSource {
     FileSource::open(config, rig.open()).unwrap()
 }
 
-/// Reads on until the end and ends there, as `--until-eof` does; quiet files are looked at again.
+/// Reads to the end and ends there, as `--until-eof` does; quiet files are polled again.
 pub fn end(fixture: &mut Fixture) {
     fixture.rig.until_eof = true;
     fixture.rig.advance(super::QUIET_LOOK);
 }
 
-/// All sinks have the batch.
+/// Delivers the batch to all sinks.
 pub fn deliver(batch: &Batch) {
     batch.segments.iter().for_each(|segment| segment.ack.finish());
 }

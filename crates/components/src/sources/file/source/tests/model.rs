@@ -1,8 +1,8 @@
-//! Anything may happen to the files and to the agent, in any order: what was written is held
-//! against what came out.
+//! A model test: anything may happen to the files and the agent, in any order, and what arrives is
+//! compared with what was written.
 //!
 //! `MODEL_SEED` is the first seed and `MODEL_CASES` the number of cases. A failure prints its seed
-//! and the shortest list of operations that fails; `MODEL_SEED=… MODEL_CASES=1` repeats it, and
+//! and the shortest failing list of operations; `MODEL_SEED=… MODEL_CASES=1` repeats it, and
 //! `MODEL_LOG=1` shows the agent's own log.
 
 mod disk;
@@ -22,68 +22,68 @@ use world::World;
 /// Cases of an ordinary test run.
 const CASES: u64 = 1500;
 
-/// Cases that are played at a time: one mostly waits, for the kernel to close its watch.
+/// Cases run concurrently: each mostly waits for the kernel to close its watch.
 const THREADS: usize = 8;
 
-/// Operations of one case at most.
+/// Most operations of a case.
 const OPERATIONS_MAX: usize = 40;
 
-/// What happens next. Where a `usize` stands first, it is the log of that number, see [`NAMES`].
+/// What happens next. A leading `usize` is the number of a log, see [`NAMES`].
 #[derive(Clone, Debug)]
 enum Operation {
-    /// Whole lines; by a late writer, to the file that was renamed last.
+    /// Appends whole lines; by a late writer, to the file that was renamed last.
     Append(usize, Late, usize),
-    /// The beginning of a line.
+    /// Appends the beginning of a line.
     Begin(usize, Late),
-    /// Its end.
+    /// Appends its end.
     Complete(usize, Late),
-    /// `.1` becomes `.2` and so on, the log `.1`.
+    /// Renames `.1` to `.2` and so on, and the log to `.1`.
     Rotate(usize),
-    /// The log gets a date in its name.
+    /// Renames the log to a name with a date.
     Date(usize),
-    /// Copied and cut, with polls in between or not.
+    /// Copies and truncates, with polls in between or not.
     CopyTruncate(usize, bool),
-    /// Cut, and written again to the same size, or longer.
+    /// Truncates, and rewrites to the same size, or longer.
     Rewrite(usize, Size),
     Delete(usize),
-    /// Deleted and made again. On a file system that gives the same inode number again this is
-    /// `Rewrite` for an agent that is down; for one that is up it is not, it has the file open.
+    /// Deletes and recreates. On a file system that reuses the inode number this is `Rewrite` for
+    /// an agent that is down; an agent that is up has the file open.
     Replace(usize),
     HardLink(usize),
-    /// The log is a link that leads to a new file from now on.
+    /// Points the log's symlink at a new file.
     Switch,
-    /// A rotated file is compressed, in one go or slowly; then the original is deleted.
+    /// Compresses a rotated file, at once or slowly; then deletes the original.
     Compress(usize, bool),
     Poll(usize),
     /// Milliseconds.
     Advance(u64),
-    /// Batches in flight arrive.
+    /// Delivers batches in flight.
     Deliver(usize),
-    /// One in flight does not, by its own fault or not.
+    /// Fails one in flight, because of its content or not.
     Lose(bool),
     Commit,
-    /// Somebody removes what is held of deleted files.
+    /// Removes what is held of deleted files.
     RemoveHeld,
     Stop(Ending),
     Start,
-    /// Time passes until nothing happens any more, and everything arrives.
+    /// Passes time until nothing happens any more, and delivers everything.
     Settle,
 }
 
 /// How the agent ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
-    /// What is in flight arrives.
+    /// What is in flight is delivered.
     Drained,
-    /// Nothing of it arrives in time.
+    /// Nothing of it is delivered in time.
     TimedOut,
     Killed,
 }
 
-/// Whether a writer still has the file that was renamed.
+/// Whether a writer still has the renamed file open.
 type Late = bool;
 
-/// To which size a file is written again.
+/// To which size a file is rewritten.
 #[derive(Clone, Copy, Debug)]
 enum Size {
     Same,
@@ -140,7 +140,7 @@ enum Holding {
     Links,
     /// By descriptors, and by copies at a clean stop: no link can be made.
     Copies,
-    /// By hard links, with room for one file.
+    /// By hard links, with space for one file.
     Little,
 }
 
@@ -148,7 +148,7 @@ fn holding() -> impl Strategy<Value = Holding> {
     prop_oneof![3 => Just(Holding::Links), 2 => Just(Holding::Copies), 1 => Just(Holding::Little)]
 }
 
-/// What happens to logs of which only the names that are written are included: they are renamed and
+/// What happens to logs of which only the written names are included: they are renamed and
 /// compressed, while the agent is up or down.
 fn rotation() -> impl Strategy<Value = Operation> {
     use Operation::*;
@@ -168,7 +168,7 @@ fn rotation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// Plays one case of [`rotation`], after every name was seen.
+/// Runs one case of [`rotation`], after every name was seen.
 fn play_rotations(operations: &[Operation]) -> Result<(), String> {
     let mut world = World::over("*.log", Heads::Differ, Holding::Links);
     let begin = (0..NAMES.len()).map(|name| Operation::Append(name, false, 1));
@@ -178,7 +178,7 @@ fn play_rotations(operations: &[Operation]) -> Result<(), String> {
     world.finish()
 }
 
-/// Plays one case.
+/// Runs one case.
 fn play(heads: Heads, holding: Holding, operations: &[Operation]) -> Result<(), String> {
     let mut world = World::new(heads, holding);
     for operation in operations {
@@ -191,13 +191,13 @@ fn number(variable: &str, default: u64) -> u64 {
     std::env::var(variable).map_or(default, |text| text.parse().expect(variable))
 }
 
-/// Plays the case of one seed; if it fails, says the shortest one that fails too.
+/// Runs the case of one seed; if it fails, also reports the shortest one that fails.
 fn try_seed(seed: u64) -> Result<(), String> {
     let cases = (heads(), holding(), vec(operation(), 1..OPERATIONS_MAX));
     try_cases(seed, cases, |(heads, holding, operations)| play(*heads, *holding, operations))
 }
 
-/// The same of rotations.
+/// The same for rotations.
 fn try_rotations(seed: u64) -> Result<(), String> {
     try_cases(seed, vec(rotation(), 1..OPERATIONS_MAX), |operations| play_rotations(operations))
 }
@@ -224,7 +224,7 @@ fn try_cases<S: Strategy>(
     })
 }
 
-/// Shows what the agent says of itself.
+/// Shows the agent's own log.
 struct AgentLog;
 
 impl log::Log for AgentLog {

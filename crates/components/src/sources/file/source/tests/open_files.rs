@@ -1,4 +1,4 @@
-//! Many files with few open, deleted files that hold their bytes, ranges of time.
+//! Many files with few open, deleted files that occupy disk space, ranges of time.
 
 use super::*;
 use std::collections::BTreeSet;
@@ -8,8 +8,8 @@ fn sorted(mut texts: Vec<String>) -> Vec<String> {
     texts
 }
 
-/// Files beyond the number that may be open wait closed, and lose nothing: neither when they grow
-/// nor when they are renamed, nor when others take their turns.
+/// Files beyond the limit wait closed and lose nothing: neither when they grow or are renamed, nor
+/// when others take their turns.
 #[test]
 fn more_files_than_may_be_open_are_read_in_turns() {
     let mut fixture = Fixture::new(json!({ "open_files_max": 4 }), &["out"]);
@@ -32,8 +32,8 @@ fn more_files_than_may_be_open_are_read_in_turns() {
     }
 }
 
-/// A file that waits closed is known again under another name; one that is another file by now is
-/// read from its beginning.
+/// A closed file is recognized under another name; one that was replaced is read from its
+/// beginning.
 #[test]
 fn a_closed_file_is_told_from_another_in_its_place() {
     let mut fixture = Fixture::new(json!({ "open_files_max": 1 }), &["out"]);
@@ -49,8 +49,8 @@ fn a_closed_file_is_told_from_another_in_its_place() {
     assert_eq!(texts, ["a 2".to_owned(), "other".to_owned()].into());
 }
 
-/// Only events of the range are read, those without a time with the one before them; then the
-/// source ends by itself.
+/// Only events of the range are read, and events without a time follow the one before them; then
+/// the source ends.
 #[test]
 fn a_range_of_time_is_read_and_the_source_ends() {
     let backfill = json!({ "from": "2024-11-22T10:00:01Z", "until": "2024-11-22T10:00:03Z", "format": "rfc3339" });
@@ -65,7 +65,7 @@ fn a_range_of_time_is_read_and_the_source_ends() {
     assert_eq!(fixture.dropped("filtered"), 6);
 }
 
-/// A link to a file of another owner is not followed, and the reason can be read.
+/// A symlink to a file of another owner is not followed, and the reason is reported.
 #[test]
 fn links_are_followed_by_policy() {
     let mut fixture = Fixture::new(json!({ "symlinks": "never" }), &["out"]);
@@ -76,7 +76,7 @@ fn links_are_followed_by_policy() {
     assert!(unreadable.values().any(|reason| reason.contains("symlinks")), "{unreadable:?}");
 }
 
-/// A pattern without files is a trouble until there is one.
+/// A pattern without files is reported until there is one.
 #[test]
 fn a_pattern_that_matches_nothing_is_said() {
     let mut fixture = Fixture::new(json!({}), &["out"]);
@@ -87,7 +87,8 @@ fn a_pattern_that_matches_nothing_is_said() {
     assert!(fixture.rig.unreadable.list().is_empty());
 }
 
-/// The bound on open files is never less than are open, and counted again only when it is reached.
+/// The limit is never less than the files that are open, and is computed again only when it is
+/// reached.
 #[test]
 fn open_files_are_bounded_without_counting_them_each_time() {
     let mut fixture = Fixture::new(json!({ "open_files_max": 32 }), &["out"]);

@@ -7,8 +7,8 @@ use std::time::Instant;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A source whose one sink takes nothing for now, and whose folder for held files is on another
-/// file system if `links` is false.
+/// A source whose one sink is blocked; if `links` is false, the folder for held files is on another
+/// file system.
 fn blocked(options: Value, links: bool) -> (Fixture, Option<TempDir>) {
     let mut fixture = Fixture::new(options, &["out"]);
     fixture.rig.ready = Default::default();
@@ -21,7 +21,7 @@ fn blocked(options: Value, links: bool) -> (Fixture, Option<TempDir>) {
     (fixture, other)
 }
 
-/// Lets some seconds pass in which nothing can be delivered.
+/// Passes some seconds in which nothing can be delivered.
 fn pass(fixture: &mut Fixture) {
     for _ in 0..15 {
         fixture.poll();
@@ -37,11 +37,11 @@ fn held(fixture: &Fixture) -> Vec<String> {
     names
 }
 
-/// The sinks have room again; what comes out.
+/// Unblocks the sinks; returns what is emitted.
 fn free(fixture: &mut Fixture) -> Vec<Line> {
     fixture.rig.ready = fixture.rig.all();
     let mut lines = fixture.read();
-    // An unfinished last line is delivered once its file has been silent.
+    // An incomplete last line is delivered once its file has been silent.
     fixture.rig.advance(super::super::FINISH_SILENCE);
     lines.extend(fixture.read());
     lines
@@ -131,7 +131,7 @@ fn where_no_link_can_be_made_the_rest_is_copied_at_a_stop() {
     let lines = free(&mut fixture);
     assert_eq!(texts(&lines), ["3", "4", "unfinished"]);
     assert!(lines.iter().all(|line| line.file_id == before[0].file_id && line.offset >= 4000));
-    // Once more, from the copy.
+    // Again, from the copy.
     fixture.restart(false);
     assert_eq!(texts(&free(&mut fixture)), ["3", "4", "unfinished"]);
     fixture.rig.commit();
@@ -206,7 +206,7 @@ fn a_folder_that_vanishes_is_made_again() {
     assert_eq!(free(&mut fixture).len(), 2, "the descriptors still hold them");
 }
 
-/// The names of held files are their ids: they are kept even where the checkpoint store is lost.
+/// Held files are named by id: they are kept even if the checkpoint store is lost.
 #[test]
 fn held_files_keep_their_ids_when_the_store_is_lost() {
     for links in [true, false] {
@@ -227,7 +227,7 @@ fn held_files_keep_their_ids_when_the_store_is_lost() {
     }
 }
 
-/// A link to a file that is still in its place is no second file.
+/// A link to a file that is still in its place is not a second file.
 #[test]
 fn a_file_that_is_held_and_in_its_place_is_read_once() {
     let (mut fixture, _) = blocked(json!({}), true);
@@ -243,7 +243,7 @@ fn a_file_that_is_held_and_in_its_place_is_read_once() {
     assert!(held(&fixture).is_empty());
 }
 
-/// What was read of a file that is given up is in flight: if it does not arrive, a stop counts it.
+/// Data of a given-up file that was read is in flight: if it does not arrive, a stop counts it.
 #[test]
 fn what_is_in_flight_of_a_file_that_was_given_up_is_counted_at_a_stop() {
     let mut fixture = Fixture::new(json!({ "held": { "max": "1000B" } }), &["out"]);
@@ -259,8 +259,7 @@ fn what_is_in_flight_of_a_file_that_was_given_up_is_counted_at_a_stop() {
     drop(in_flight);
 }
 
-/// A file that was closed to make room for others is opened again under the name by which it is
-/// held.
+/// A file that was closed because of the limit is reopened under the name of its held link.
 #[test]
 fn a_held_file_that_was_closed_to_make_room_is_read_after_its_deletion() {
     let (mut fixture, _) = blocked(json!({ "open_files_max": 2 }), true);

@@ -1,4 +1,4 @@
-//! Rotated files that no pattern matches: generations that came and went while nobody looked.
+//! Rotated files that no pattern matches: generations that appeared and were rotated between polls.
 
 use super::*;
 use crate::files::records::GENERATIONS_MAX;
@@ -8,7 +8,7 @@ use millstream_model::OriginStore;
 use std::collections::BTreeSet;
 use std::time::SystemTime;
 
-/// A source over `a.log` and its like alone, which has read `first`.
+/// A source over `a.log` alone, which has read `first`.
 fn begun(first: &str) -> Fixture {
     let mut fixture = Fixture::new(json!({ "include": "*.log" }), &["out"]);
     fixture.append("a.log", first);
@@ -36,13 +36,13 @@ fn pack(fixture: &Fixture, name: &str, to: &str) {
     File::options().write(true).open(fixture.path(to)).unwrap().set_modified(modified).unwrap();
 }
 
-/// Lets files count as written to `seconds` later than they were: time passes for the kernel, too.
+/// Makes files look as if they were written `seconds` later: time passes for the kernel, too.
 fn write(fixture: &Fixture, name: &str, text: &str) {
     fixture.append(name, text);
     std::thread::sleep(Duration::from_millis(5));
 }
 
-/// What comes until compressed files count as complete.
+/// Returns what arrives until compressed files count as complete.
 fn settle(fixture: &mut Fixture) -> Vec<String> {
     let mut all = Vec::new();
     for _ in 0..8 {
@@ -94,7 +94,7 @@ fn a_name_that_came_and_was_rotated_while_the_agent_was_down_is_read() {
     assert_eq!(settle(&mut fixture), ["1", "2"]);
 }
 
-/// Rotated files that are there at the first sight of their name belong to the past.
+/// Rotated files that exist when their name is first seen belong to the past.
 #[test]
 fn rotated_files_of_the_very_first_start_are_not_read() {
     let mut fixture = Fixture::new(json!({ "include": "*.log" }), &["out"]);
@@ -114,7 +114,7 @@ fn rotated_files_of_the_very_first_start_are_not_read() {
     assert_eq!(noted(&fixture, "unseen_rotations"), 0);
 }
 
-/// Renamed, made anew, renamed and compressed before the source looks once.
+/// Renamed, recreated, renamed and compressed between two polls.
 #[test]
 fn generations_that_come_and_go_between_two_looks_are_read() {
     let mut fixture = begun("0\n");
@@ -128,7 +128,8 @@ fn generations_that_come_and_go_between_two_looks_are_read() {
     }
 }
 
-/// Two generations with the same content: one is there and known, the other is not it.
+/// Two generations with the same content: one is recorded and still there, so the other is a
+/// different file.
 #[test]
 fn of_generations_that_are_alike_each_is_read() {
     let mut fixture = begun("started\n");
@@ -146,7 +147,8 @@ fn of_generations_that_are_alike_each_is_read() {
     }
 }
 
-/// The compressor was killed: what it left beside the original is not read, nor is it waited for.
+/// The compressor was killed: its incomplete output beside the original is neither read nor waited
+/// for.
 #[test]
 fn a_generation_that_is_there_twice_is_read_once() {
     for whole in [true, false] {
@@ -163,7 +165,7 @@ fn a_generation_that_is_there_twice_is_read_once() {
         }
         write(&fixture, "a.log", "2\n");
         assert_eq!(settle(&mut fixture).len(), 2001);
-        // It goes on.
+        // The compressor continues.
         pack(&fixture, "a.log.1", "a.log.1.gz");
         fs::remove_file(fixture.path("a.log.1")).unwrap();
         assert_eq!(settle(&mut fixture), Vec::<String>::new());
@@ -172,8 +174,8 @@ fn a_generation_that_is_there_twice_is_read_once() {
     }
 }
 
-/// The agent is killed while a generation is still being compressed: it is looked for at the next
-/// start again.
+/// The agent is killed while a generation is being compressed: the next start searches for it
+/// again.
 #[test]
 fn a_generation_that_is_not_complete_yet_is_read_after_another_crash() {
     let mut fixture = begun("0\n");

@@ -1,4 +1,4 @@
-//! The folder of logs: what programs and rotations do to it, and what is in it.
+//! The log folder: what programs and rotations do to it, and its content.
 
 use super::Size;
 use flate2::read::MultiGzDecoder;
@@ -9,13 +9,13 @@ use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 
-/// The logs. The last may be a link.
+/// The logs. The last may be a symlink.
 pub const NAMES: [&str; 3] = ["a.log", "b.log", "c.log"];
 
-/// Rotated files of each log at most.
+/// Most rotated files of each log.
 const KEPT: usize = 3;
 
-/// Line at the beginning of every file with [`Heads::Short`].
+/// First line of every file with [`Heads::Short`].
 pub const STARTED: &str = "started";
 
 /// How files begin.
@@ -39,14 +39,14 @@ impl Heads {
     }
 }
 
-/// One file, by whatever names.
+/// One file, under any names.
 #[derive(Clone, Default)]
 pub struct Content {
     /// Complete lines.
     pub lines: Vec<String>,
-    /// What follows the last line end.
+    /// The text after the last line end.
     pub rest: String,
-    /// Whether a pattern of the agent names it.
+    /// Whether a pattern of the agent matches it.
     pub named: bool,
 }
 
@@ -54,7 +54,7 @@ pub struct Content {
 pub struct Disk {
     dir: PathBuf,
     heads: Heads,
-    /// Number of the next line, and of whatever needs one.
+    /// Number of the next line, or of anything else that needs one.
     next: usize,
     /// Copies: no writer has one open.
     copies: HashSet<u64>,
@@ -86,7 +86,8 @@ impl Disk {
         contents
     }
 
-    /// Where to write: to the log, or late to the file it was; a copy has no late writer.
+    /// Returns where to write: to the log, or late to the file that it was; a copy has no late
+    /// writer.
     fn target(&self, name: &str, late: bool) -> Option<PathBuf> {
         if !late {
             return Some(self.path(name));
@@ -130,7 +131,7 @@ impl Disk {
         file.write_all(text.as_bytes()).unwrap();
     }
 
-    /// Makes place for a new `.1`.
+    /// Makes room for a new `.1`.
     fn shift(&self, name: &str) {
         for ending in ["", ".gz"] {
             let _ = fs::remove_file(self.path(&format!("{name}.{KEPT}{ending}")));
@@ -195,7 +196,7 @@ impl Disk {
         let _ = fs::hard_link(self.path(name), self.path(&to));
     }
 
-    /// Lets the last log be a link to a new file, at one stroke.
+    /// Points the last log's symlink at a new file, atomically.
     pub fn switch(&mut self) {
         let name = format!("target-{}", self.next());
         let target = self.path(&name);
@@ -206,7 +207,7 @@ impl Disk {
         fs::rename(link, self.path(NAMES[NAMES.len() - 1])).unwrap();
     }
 
-    /// The file to compress, and what it becomes.
+    /// Returns the file to compress, and its new name.
     pub fn pack(&self, name: &str) -> Option<(PathBuf, PathBuf, Vec<u8>)> {
         let from = self.path(&format!("{name}.1"));
         if !has_one_name(&from) {
@@ -218,14 +219,13 @@ impl Disk {
     }
 }
 
-/// Whether it is there and has no other name. A copy of one that has may be found beside the
-/// other name, and is read then like any file.
+/// Whether it exists and has no other name. A copy of a file with two names may be found beside
+/// either, and is then read like any file.
 fn has_one_name(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|stat| stat.nlink() == 1)
 }
 
-/// What is held of deleted files, and can be read at the next start. Of a copy the lines whose
-/// bytes it has all of.
+/// Returns what the next start can read of held files: of a copy, the lines it has in full.
 pub fn held(folder: &Path) -> Vec<Content> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut contents: Vec<Content> = entries.map(|entry| content(&entry.path())).collect();
@@ -239,7 +239,7 @@ fn content(path: &Path) -> Content {
     let mut bytes = fs::read(path).unwrap();
     if bytes.starts_with(&[0x1F, 0x8B]) {
         let mut unpacked = Vec::new();
-        // One that is not written to its end yet.
+        // An incomplete one.
         let _ = MultiGzDecoder::new(&bytes[..]).read_to_end(&mut unpacked);
         bytes = unpacked;
     }

@@ -1,4 +1,4 @@
-//! What was written, what could be read, and what came out.
+//! What was written, what could be read, and what arrived.
 
 use super::Line;
 use super::disk::{Content, STARTED};
@@ -7,17 +7,17 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 /// File id and offset.
 type Id = (u64, u64);
 
-/// Bytes of a line that make it unlike all others.
+/// Bytes that make a line unique.
 const NUMBER_BYTES: u64 = 6;
 
-/// Everything the test knows.
+/// The knowledge of the test.
 #[derive(Default)]
 pub struct Oracle {
-    /// Every complete line that ever stood in a file.
+    /// Every complete line that was ever in a file.
     written: HashSet<String>,
-    /// Lines that were nowhere any more before they arrived: no agent could read them.
+    /// Lines that vanished before they arrived: no agent could read them.
     excused: HashSet<String>,
-    /// Unfinished last lines of files that are gone: they are delivered as they are.
+    /// Incomplete last lines of vanished files: they are delivered as they are.
     fragments: HashSet<String>,
     /// What arrived.
     delivered: BTreeMap<Id, String>,
@@ -25,23 +25,23 @@ pub struct Oracle {
     /// What was read and has not arrived.
     outstanding: BTreeSet<Id>,
     committed: BTreeSet<Id>,
-    /// What had arrived before the agent ended, and was not committed.
+    /// What had arrived before the agent ended, but was not committed.
     may_repeat: BTreeSet<Id>,
     /// What was read since the start of the agent.
     seen: BTreeSet<Id>,
-    /// Those of them that lie behind what is kept of their file. If it is cut then, and begins like
-    /// before, other lines come under these ids: nothing tells that it is another file.
+    /// Lines among them beyond the saved head of their file. If the file is truncated and begins
+    /// alike, other lines get their ids: nothing shows that it is another file.
     loose: BTreeSet<Id>,
-    /// Files of which nothing was committed when the agent was killed. If they are cut or moved
-    /// then, they may get another id: all that is kept of them is how they began.
+    /// Files without a commit when the agent was killed. If they are truncated or moved then, they
+    /// may get another id: only their beginning was saved.
     unsure: HashSet<u64>,
-    /// Offset of the last line that was read for the first time, by file id. What was lost on the
-    /// way is read again, and comes late.
+    /// Offset of the last line that was read for the first time, by file id. Abandoned lines are
+    /// read again, and arrive late.
     furthest: HashMap<u64, u64>,
 }
 
 impl Oracle {
-    /// Takes note of what can be read now.
+    /// Records what can be read now.
     pub fn look<'a>(
         &mut self,
         readable: impl Iterator<Item = &'a Content>,
@@ -61,7 +61,7 @@ impl Oracle {
         self.fragments.insert(content.rest.clone());
     }
 
-    /// Takes note of lines that were read.
+    /// Records lines that were read.
     pub fn read(&mut self, lines: &[Line]) -> Result<(), String> {
         for line in lines {
             let id = (line.file_id, line.offset);
@@ -104,8 +104,7 @@ impl Oracle {
         }
     }
 
-    /// The checkpoints are committed: in each file that is open, up to the first line that has not
-    /// arrived.
+    /// Commits the checkpoints: in each open file, up to the first line that has not arrived.
     pub fn commit(&mut self, is_open: impl Fn(u64) -> bool) {
         for id in self.delivered.keys().filter(|id| is_open(id.0)) {
             if self.outstanding.range((id.0, 0)..*id).next().is_none() {
@@ -114,7 +113,7 @@ impl Oracle {
         }
     }
 
-    /// The agent ended. `known` says how many bytes of a file it can recognise.
+    /// The agent ended. `known` returns how many bytes of a file it can recognize.
     pub fn stop(&mut self, known: &HashMap<u64, u64>) {
         let open = self.delivered.keys().filter(|id| !self.committed.contains(id));
         self.may_repeat.extend(open.copied());
@@ -128,7 +127,7 @@ impl Oracle {
         self.furthest.clear();
     }
 
-    /// Lines of deleted files that have not arrived are among those that are held.
+    /// Checks that missing lines of deleted files are in held files.
     pub fn are_kept<'a>(
         &self,
         deleted: impl Iterator<Item = &'a Content>,
@@ -143,7 +142,7 @@ impl Oracle {
         }
     }
 
-    /// Everything that could be read has arrived.
+    /// Checks that everything that could be read has arrived.
     pub fn is_complete(&self) -> Result<(), String> {
         let missing = self.written.iter().filter(|line| !self.ids.contains_key(*line));
         let mut missing: Vec<&String> =

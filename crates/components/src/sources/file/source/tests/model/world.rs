@@ -11,8 +11,8 @@ use std::time::Instant;
 /// Longer than a copy takes.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Pauses after which nothing is left to be noticed: compressed files count as complete, quiet
-/// files were looked at, files that are gone were closed.
+/// Pauses after which nothing is pending: compressed files count as complete, quiet files were
+/// polled, vanished files were closed.
 const PAUSES_MS: [u64; 10] = [200, 200, 2500, 2500, 35_000, 200, 2500, 2500, 200, 200];
 
 /// The files, the agent and what is known of them.
@@ -22,12 +22,12 @@ pub struct World {
     oracle: Oracle,
     up: bool,
     in_flight: Vec<Batch>,
-    /// Files at the last look, by inode number.
+    /// Files at the last poll, by inode number.
     files: HashMap<u64, Content>,
-    /// Files that have no name any more and that the agent has open.
+    /// Files without a name that the agent has open.
     held: HashMap<u64, Content>,
     holding: Holding,
-    /// Where files are held that cannot be linked, on another file system.
+    /// Folder for held files that cannot be linked, on another file system.
     _held_dir: Option<TempDir>,
 }
 
@@ -36,7 +36,7 @@ impl World {
         World::over("*.log*", heads, holding)
     }
 
-    /// With an agent that includes these names.
+    /// Starts an agent that includes these names.
     pub fn over(include: &str, heads: Heads, holding: Holding) -> World {
         let mut options = json!({ "include": include });
         if holding == Holding::Little {
@@ -62,7 +62,7 @@ impl World {
         }
     }
 
-    /// Plays one operation.
+    /// Performs one operation.
     pub fn step(&mut self, operation: &Operation) -> Result<(), String> {
         use Operation::*;
         match *operation {
@@ -92,7 +92,7 @@ impl World {
         Ok(())
     }
 
-    /// Starts the agent if it is down, lets it read everything, and starts it once more.
+    /// Starts the agent if it is down, lets it read everything, and restarts it.
     pub fn finish(mut self) -> Result<(), String> {
         self.settle()?;
         self.stop(Ending::Drained)?;
@@ -131,8 +131,7 @@ impl World {
         Ok(())
     }
 
-    /// Takes note of what can be read now: what has a name that a pattern matches, and what the
-    /// agent has open.
+    /// Records what can be read now: files with a matching name, and files that the agent has open.
     fn look(&mut self) {
         let files = self.disk.contents();
         let open =
@@ -155,7 +154,7 @@ impl World {
         self.files = files;
     }
 
-    /// Polls once; whether something came.
+    /// Polls once; returns whether something arrived.
     fn poll(&mut self) -> Result<bool, String> {
         if !self.up {
             return Ok(false);
@@ -169,7 +168,7 @@ impl World {
         Ok(more)
     }
 
-    /// The oldest batches arrive.
+    /// Delivers the oldest batches.
     fn deliver(&mut self, count: usize) -> Result<(), String> {
         for batch in self.in_flight.drain(..count.min(self.in_flight.len())) {
             self.oracle.deliver(&lines(&batch))?;
@@ -178,8 +177,8 @@ impl World {
         Ok(())
     }
 
-    /// The oldest batch does not arrive. A range that is lost by its own fault again and again is
-    /// given up in the end; that is not tried here.
+    /// Abandons the oldest batch. Repeated abandonment, which ends in rejection, is not tested
+    /// here.
     fn lose(&mut self, own_fault: bool) {
         if self.in_flight.is_empty() {
             return;
@@ -193,7 +192,7 @@ impl World {
         }
     }
 
-    /// Time passes. The checkpoints are committed once a second, which is relied on.
+    /// Advances the time. Checkpoints are committed once a second, as the source expects.
     fn advance(&mut self, ms: u64) -> Result<(), String> {
         if ms >= 1000 {
             self.commit()?;
