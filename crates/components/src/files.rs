@@ -1,5 +1,4 @@
-//! What a source of files stands on: finding names, noticing news, opening, recognising, choosing
-//! lines.
+//! What a file source needs: discovery, inotify, opening, identity, line filters.
 
 pub mod content;
 pub mod copies;

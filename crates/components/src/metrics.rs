@@ -1,5 +1,5 @@
-//! What the sources of metric points share: receivers whose threads parse and add, and a flusher
-//! that gives out what the points of a period have come to.
+//! What the sources of metric points share: receivers whose threads parse and aggregate, and a
+//! flusher that emits the aggregates of each period.
 
 pub mod config;
 pub mod events;

@@ -1,4 +1,4 @@
-//! Rotation of files: when a file is full, what it is called from then on, which ones are deleted.
+//! Rotation of output files: when a file is full, its new name, and which files are deleted.
 
 use crate::disk::{folder, rename_to_free};
 use crate::formats::push_rfc3339;
@@ -9,16 +9,16 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Endings that stand behind the one that says what a file holds.
+/// Extensions that follow the one of the content.
 const COMPRESSED: &[&str] = &["gz", "zst", "zstd", "bz2", "xz", "lz4"];
 
-/// When a file is closed, renamed and begun anew.
+/// When a file is closed, renamed and started anew.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Rotate {
-    /// As soon as it has this size.
+    /// When it reaches this size.
     pub size: Option<Size>,
-    /// With the first event of each such span of time, counted in UTC: `1h` is on the hour.
+    /// With the first event of each such interval, counted in UTC: `1h` is on the hour.
     pub every: Option<Interval>,
     /// Rotated files to keep of each path; the oldest are deleted.
     #[schemars(range(min = 1))]
@@ -26,14 +26,14 @@ pub struct Rotate {
 }
 
 impl Rotate {
-    /// What is wrong with it, as (key, "what is wrong; what to write instead"), for a sink whose
-    /// path is this template.
+    /// Returns what is wrong with it, as (key, "what is wrong; what to write instead"), for a sink
+    /// with this path template.
     pub fn check(&self, path: &str) -> Option<(&'static str, &'static str)> {
         if self.size.is_none() && self.every.is_none() {
             return Some(("", "says not when; give it size: 100MiB or every: 1h"));
         }
         let name = path.rsplit('/').next().filter(|_| self.keep.is_some())?;
-        // A value could look like the name of another one's rotated file.
+        // A value could look like the name of a rotated file of another one.
         if name.contains("{{") {
             let advice = "counts files by name, which a field in it would confuse; put fields into the \
                           folder: /var/log/millstream/{{ host }}/app.log";
@@ -45,7 +45,7 @@ impl Rotate {
         name.replace("%%", "").contains('%').then_some(("/keep", advice))
     }
 
-    /// Whether a file of `bytes`, begun at `begun_ns`, is to be rotated.
+    /// Whether to rotate a file of `bytes`, started at `begun_ns`.
     pub fn is_due(&self, bytes: u64, begun_ns: i64, now_ns: i64) -> bool {
         let span = |every: Interval| i64::try_from(every.0.as_nanos()).unwrap_or(i64::MAX).max(1);
         let is_old = |every| begun_ns.div_euclid(span(every)) < now_ns.div_euclid(span(every));
@@ -53,12 +53,13 @@ impl Rotate {
             && (self.size.is_some_and(|size| bytes >= size.0) || self.every.is_some_and(is_old))
     }
 
-    /// Gives the file its name for good, and deletes what is more than `keep`.
+    /// Renames the file, and deletes those beyond `keep`.
     pub fn rotate(&self, path: &Path, now_ns: i64) -> io::Result<()> {
         let (stem, ending) = split(path);
         let stamp = stamp(now_ns);
         let mut rotated = if self.keep.is_some() { rotated(path)? } else { Vec::new() };
-        // Behind the last one, also where those before it were deleted: names keep their order.
+        // Numbers continue after the last one, even if files before it were deleted, so that names
+        // stay ordered.
         let last = rotated.last().filter(|((last, _), _)| *last == stamp);
         let first = last.map_or(0, |((_, number), _)| number + 1);
         rename_to_free(path, first, |n| match n {
@@ -69,7 +70,7 @@ impl Rotate {
         let extra = (rotated.len() + 1).saturating_sub(keep as usize);
         for (_, name) in rotated.drain(..extra.min(rotated.len())) {
             let old = folder(path).join(name);
-            // The file has its name for good: nothing is to be tried again.
+            // The file has its final name: there is nothing to retry.
             if let Err(error) = std::fs::remove_file(&old) {
                 log::warn!("{} is more than `keep` and cannot be deleted: {error}", old.display());
             }
@@ -78,7 +79,7 @@ impl Rotate {
     }
 }
 
-/// Rotated files of this path: time and number, and name; the oldest first.
+/// Returns the rotated files of this path, by time and number, oldest first.
 fn rotated(path: &Path) -> io::Result<Vec<((String, u32), OsString)>> {
     let (stem, ending) = split(path);
     let mut rotated = Vec::new();
@@ -97,13 +98,13 @@ fn rotated(path: &Path) -> io::Result<Vec<((String, u32), OsString)>> {
     Ok(rotated)
 }
 
-/// What a rotated file of this path is called, as an example.
+/// Returns an example of a rotated name of this path.
 pub fn example(path: &Path) -> PathBuf {
     let (stem, ending) = split(path);
     path.with_file_name(format!("{stem}-{}{ending}", stamp(0)))
 }
 
-/// The file's name and its ending, `.log` or `.json.gz`, which stays last.
+/// Splits the file's name and its extension, `.log` or `.json.gz`, which stays last.
 fn split(path: &Path) -> (String, String) {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let cut = |name: &str| name.rfind('.').filter(|at| *at > 0).unwrap_or(name.len());
@@ -123,7 +124,7 @@ fn stamp(ns: i64) -> String {
     String::from_utf8_lossy(&text).into_owned() + "Z"
 }
 
-/// Time and number of `-20261121T101500Z_002`.
+/// Parses time and number of `-20261121T101500Z_002`.
 fn parse(inside: &str) -> Option<(String, u32)> {
     let (stamp, number) = inside.strip_prefix('-')?.split_at_checked("20261121T101500Z".len())?;
     let fits = stamp.bytes().enumerate().all(|(at, byte)| match at {

@@ -1,4 +1,4 @@
-//! Components that take data in.
+//! Components that read data.
 
 pub mod dogstatsd;
 pub mod file;

@@ -1,4 +1,4 @@
-//! Lines out of a byte stream that cannot be read twice: chunks in, batches out.
+//! Lines of a byte stream that cannot be read twice: chunks in, batches out.
 
 use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES};
 use millstream_model::{BatchBuilder, Block, LongLine, Origin, Permit, Polled, SourceCx};
@@ -6,25 +6,25 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Cuts a stream into lines. Offsets count from the start of the stream.
+/// Splits a stream into lines. Offsets count from the start of the stream.
 pub struct StreamLines {
     origin: Arc<Origin>,
     line_max: usize,
     long: LongLine,
     chunks: VecDeque<Vec<u8>>,
-    /// Bytes of the first chunk that are used up.
+    /// Used bytes of the first chunk.
     used: usize,
-    /// Offset of the first byte that is not used up.
+    /// Offset of the first unused byte.
     offset: u64,
-    /// The next line needs a block of its own.
+    /// The next line needs its own block.
     large: bool,
-    /// The rest of a line that was cut or dropped is being passed over.
+    /// The rest of a truncated or dropped line is being skipped.
     skipping: bool,
     ended: bool,
 }
 
 impl StreamLines {
-    /// An empty stream of `origin`, whose ledger entry must be open.
+    /// Creates an empty stream of `origin`, which must be open in the ledger.
     pub fn new(origin: Arc<Origin>, line_max: usize, long: LongLine) -> StreamLines {
         let chunks = VecDeque::new();
         StreamLines {
@@ -45,24 +45,24 @@ impl StreamLines {
         self.chunks.push_back(chunk);
     }
 
-    /// No more bytes will come: what is left is a line.
+    /// Ends the stream: what is left is a line.
     pub fn end(&mut self) {
         self.ended = true;
     }
 
-    /// Takes the bytes that wait.
+    /// Takes the waiting bytes.
     pub fn take_rest(&mut self) -> Vec<u8> {
         let rest = self.chunks.iter().flatten().skip(self.used).copied().collect();
         (self.chunks, self.used) = (VecDeque::new(), 0);
         rest
     }
 
-    /// Bytes that wait.
+    /// Returns the number of waiting bytes.
     pub fn waiting(&self) -> usize {
         self.chunks.iter().map(Vec::len).sum::<usize>() - self.used
     }
 
-    /// Makes the next batch, if there is a whole line (or the end) and room.
+    /// Builds the next batch, if there is a complete line (or the end) and capacity.
     pub fn batch(&mut self, cx: &SourceCx<'_>) -> Polled {
         if !cx.sinks.is_subset(cx.ready) {
             return Polled::Backpressure;
@@ -129,7 +129,7 @@ impl StreamLines {
         self.finish(block, permit, builder, bytes, cx)
     }
 
-    /// A line that does not end within the limit: its beginning is delivered or dropped now.
+    /// Handles a line without an end within the limit: its beginning is emitted or dropped now.
     fn long_line(
         &mut self,
         block: Block,

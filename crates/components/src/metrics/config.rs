@@ -1,4 +1,4 @@
-//! Options that the sources of metric points share, and how they are opened.
+//! Options that all sources of metric points share, and how these sources open.
 
 use super::flusher::Flusher;
 use super::handover::Handover;
@@ -17,14 +17,14 @@ use std::time::Duration;
 /// Longest period.
 const PERIOD_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// Bytes of tags of a series at most: as JSON, where a byte may take six, they must fit into a
+/// Most bytes of a series' tags: as JSON, with up to six bytes per byte, they must fit into a
 /// block.
 const TAGS_SIZE_MAX: u64 = 32 * 1024;
 
-/// Bytes of a name at most.
+/// Most bytes of a name.
 const NAME_MAX: u64 = 4 * 1024;
 
-/// Bytes of the path of a Unix socket: what the kernel's address has room for, less its end.
+/// Most bytes of a Unix socket's path: the kernel's limit, less the final NUL.
 const PATH_BYTES_MAX: usize = 107;
 
 /// Largest message, in bytes.
@@ -34,10 +34,10 @@ const MESSAGE_MAX: u64 = 1024 * 1024;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Distributions {
-    /// Several numbers, such as the largest value and percentiles.
+    /// Several events, such as the maximum and percentiles.
     #[default]
     Numbers,
-    /// One event with all values, those of many as buckets.
+    /// One event with the whole distribution; many values as buckets.
     Sketch,
 }
 
@@ -45,38 +45,38 @@ pub enum Distributions {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct PointOptions {
-    /// Addresses to listen at, or names of usual ones.
+    /// Addresses to listen on, or names of common ones.
     #[schemars(length(min = 1))]
     pub listen: Option<Vec<String>>,
-    /// Permissions of Unix sockets, octal.
+    /// Permissions of Unix sockets, in octal.
     pub mode: String,
     /// Length of a period: whole seconds, 1s to 1d. Periods are aligned to the clock.
     pub period: Option<Interval>,
-    /// Receive buffer to ask the kernel for, for each socket.
+    /// Receive buffer to request from the kernel for each socket.
     pub receive_buffer: Size,
     /// Threads that receive and parse.
     #[schemars(range(min = 1, max = 64))]
     pub receivers: usize,
-    /// Whether small datagrams that come fast are received many at a time.
+    /// Whether to receive fast small datagrams in groups.
     pub merge: bool,
     /// Largest message, 1KiB to 1MiB.
     pub max_message: Size,
-    /// Connections at a time.
+    /// Most connections at a time.
     #[schemars(range(min = 1, max = 65536))]
     pub max_connections: usize,
-    /// Tags to add that say where a point comes from.
+    /// Tags to add that identify the sender of a point.
     pub origin_tags: Vec<OriginTag>,
-    /// Series of one receiver at most.
+    /// Most series per receiver.
     #[schemars(range(min = 1, max = 100_000_000))]
     pub max_series: usize,
-    /// Tags of a series at most.
+    /// Most tags of a series.
     #[schemars(range(min = 1, max = 1024))]
     pub max_tags: usize,
-    /// Longest name, 4KiB at most.
+    /// Longest name, at most 4KiB.
     pub max_name: Size,
-    /// Longest tags of a point, 32KiB at most.
+    /// Longest tags of a point, at most 32KiB.
     pub max_tags_size: Size,
-    /// A series that had no points for this long is let go.
+    /// A series without points for this long is removed.
     pub expire: Interval,
     /// What timers, histograms and distributions become: `numbers` or one `sketch`.
     pub distributions: Distributions,
@@ -105,17 +105,17 @@ impl Default for PointOptions {
     }
 }
 
-/// What a source of points is.
+/// Properties of a source of points.
 pub struct Kind {
-    /// Its address if none is given.
+    /// Default address.
     pub listen: &'static str,
-    /// Its period if none is given.
+    /// Default period.
     pub period: Duration,
-    /// Schemes of the addresses it takes.
+    /// Supported URI schemes.
     pub schemes: &'static [&'static str],
-    /// Names of usual addresses.
+    /// Names of common addresses.
     pub presets: &'static [(&'static str, &'static str)],
-    /// How messages are told apart on TCP.
+    /// How messages are delimited on TCP.
     pub tcp: Framing,
 }
 
@@ -153,7 +153,7 @@ impl Kind {
 }
 
 impl PointOptions {
-    /// The addresses, with those of presets.
+    /// Returns the addresses, with presets resolved.
     fn addresses(&self, kind: &Kind) -> Vec<String> {
         match &self.listen {
             None => vec![kind.listen.to_owned()],
@@ -161,7 +161,7 @@ impl PointOptions {
         }
     }
 
-    /// What is wrong with an address, or with its being in the list once more.
+    /// Returns what is wrong with an address, including a duplicate.
     fn check_listed(&self, kind: &Kind, index: usize, text: &str) -> Result<(), String> {
         kind.check_address(text)?;
         let before = self.listen.iter().flatten().take(index);
@@ -182,7 +182,7 @@ impl PointOptions {
         self.period.map_or(kind.period, |period| period.0)
     }
 
-    /// Faults of options that fit the schema.
+    /// Returns the errors that the schema cannot express.
     pub fn check(&self, kind: &Kind) -> Vec<(String, String)> {
         let mut faults: Vec<_> = check_period(self.period(kind)).into_iter().collect();
         let mut fault = |key: &str, message: String| faults.push((key.to_owned(), message));
@@ -216,7 +216,8 @@ impl PointOptions {
         faults
     }
 
-    /// What only one component can have: its sockets. Port 0 is a free one, another one each time.
+    /// Returns the sockets, which no two components can share. Port 0 is a free port, a different
+    /// one each time.
     pub fn claims(&self, kind: &Kind) -> Vec<String> {
         let claim = |address| match address {
             Address::Tcp(at) => tcp_claim(at),
@@ -238,7 +239,7 @@ impl PointOptions {
         }
     }
 
-    /// Connections at a time, so many that the sinks still find descriptors.
+    /// Returns the limit of connections that leaves enough descriptors for sinks.
     fn connections_max(&self, listen: &[Listen]) -> usize {
         let descriptors = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
         let room = descriptors.map_or(usize::MAX, |most| (most / 2) as usize).max(1);
@@ -273,16 +274,15 @@ impl PointOptions {
         Receiver::open(&listen, &options).map_err(|error| BuildError(error.to_string()))
     }
 
-    /// Whether distributions are given out as sketches, so that their numbers cannot be chosen.
+    /// Whether distributions are emitted as sketches, so that no aggregates can be chosen.
     pub fn has_sketches(&self) -> bool {
         self.distributions == Distributions::Sketch
     }
 
-    /// Opens the sockets, starts the receivers, and gives the source that flushes what they take;
-    /// distributions become these numbers, unless they are to be sketches.
+    /// Opens the sockets, starts the receivers, and returns the source that flushes them.
+    /// Distributions become `summaries`, unless they are sketches.
     ///
-    /// # Errors
-    /// A socket cannot be opened.
+    /// # Errors A socket cannot be opened.
     pub fn open(
         self,
         kind: &Kind,
@@ -325,7 +325,7 @@ impl PointOptions {
     }
 }
 
-/// What is wrong with a period.
+/// Returns what is wrong with a period.
 pub fn check_period(period: Duration) -> Option<(String, String)> {
     let is_good = period.subsec_nanos() == 0 && period <= PERIOD_MAX;
     (!is_good).then(|| {
@@ -333,10 +333,10 @@ pub fn check_period(period: Duration) -> Option<(String, String)> {
     })
 }
 
-/// Datagrams that the queue of a Unix socket should have room for.
+/// Datagrams that the queue of a Unix socket should hold.
 const QUEUE_DATAGRAMS: u32 = 512;
 
-/// Says how much a socket has room for, and warns if that is little.
+/// Logs the capacity of a socket, and warns if it is small.
 pub fn report(source: &str, socket: &Bound) {
     let Bound { address, asked, granted } = socket;
     match address {
@@ -355,7 +355,8 @@ pub fn report(source: &str, socket: &Bound) {
     }
 }
 
-/// The queue of a Unix datagram socket has room for a number of datagrams, whatever the buffer is.
+/// The queue of a Unix datagram socket is limited to a number of datagrams, whatever the buffer
+/// size.
 fn report_queue(source: &str, address: &Address) {
     let text = std::fs::read_to_string("/proc/sys/net/unix/max_dgram_qlen").unwrap_or_default();
     match text.trim().parse::<u32>() {

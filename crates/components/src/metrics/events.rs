@@ -1,7 +1,7 @@
-//! Metric events: one for each number of a series, or for its distribution, with the fields `name`,
-//! `tags`, `type`, `value`, `temporality` and `interval`.
+//! Metric events: one per aggregate of a series, or one for its distribution, with the fields
+//! `name`, `tags`, `type`, `value`, `temporality` and `interval`.
 //!
-//! The text of such an event is its name, its tags as JSON and its value, with a space between; the
+//! The text of an event is its name, its tags as JSON and its value, separated by spaces; the
 //! fields are slices of it.
 
 use super::metric_emitter::MetricEmitter;
@@ -20,11 +20,10 @@ use std::io::Write;
 use std::ops::ControlFlow;
 use std::sync::{Arc, LazyLock};
 
-/// Whole numbers up to here are written without a fraction; above, not every one of them is a
-/// float.
+/// Whole numbers up to this are written without a fraction; above it not every integer is a float.
 const WHOLE_MAX: f64 = (1u64 << 53) as f64;
 
-/// What the texts of types and temporalities are slices of.
+/// The text that types and temporalities are slices of.
 const WORDS: &[u8] = b"countergaugedeltacumulativedistribution";
 const COUNTER: (usize, usize) = (0, 7);
 const GAUGE: (usize, usize) = (7, 5);
@@ -32,7 +31,7 @@ const DELTA: (usize, usize) = (12, 5);
 const CUMULATIVE: (usize, usize) = (17, 10);
 const DISTRIBUTION: (usize, usize) = (27, 12);
 
-/// The names of the fields.
+/// Field names.
 struct Names {
     name: Arc<str>,
     tags: Arc<str>,
@@ -51,7 +50,7 @@ static NAMES: LazyLock<Names> = LazyLock::new(|| Names {
     interval: "interval".into(),
 });
 
-/// What did not fit into a block of a series.
+/// The part of a series that did not fit into the block.
 pub struct Rest {
     key: SeriesKey,
     outputs: Vec<Output>,
@@ -68,14 +67,14 @@ impl Rest {
     }
 }
 
-/// The value of an event.
+/// Value of an event.
 enum Item<'a> {
     Number(&'a Output),
     /// A distribution, as JSON.
     Sketch(&'a [u8]),
 }
 
-/// Metric events of one period under construction, over one block.
+/// A builder of the metric events of one period, over one block.
 pub struct MetricRows {
     block: Block,
     used: usize,
@@ -92,7 +91,7 @@ pub struct MetricRows {
 }
 
 impl MetricRows {
-    /// No events yet.
+    /// Creates an empty builder.
     pub fn new(block: Block, period: Period) -> MetricRows {
         MetricRows {
             block,
@@ -110,8 +109,8 @@ impl MetricRows {
         }
     }
 
-    /// Adds the numbers of a series, of a distribution those of `summaries`, or without them all of
-    /// it. Breaks where the block is full: what is left is in `rest`.
+    /// Adds the aggregates of a series; of a distribution those in `summaries`, or without them all
+    /// of it. Stops when the block is full and leaves the remainder in `rest`.
     pub fn reading(
         &mut self,
         reading: &Reading<'_>,
@@ -151,7 +150,7 @@ impl MetricRows {
         ControlFlow::Break(())
     }
 
-    /// Adds what was left of a series, as far as there is room.
+    /// Adds the remainder of a series, as far as it fits.
     pub fn rest(&mut self, rest: &mut Option<Rest>) -> ControlFlow<()> {
         let Some(Rest { key, outputs, sketch, .. }) = rest else {
             return ControlFlow::Continue(());
@@ -173,7 +172,7 @@ impl MetricRows {
         ControlFlow::Continue(())
     }
 
-    /// Adds a number with these tags; false if there is no room.
+    /// Adds a number with these tags; returns false if it does not fit.
     pub fn number<'t>(
         &mut self,
         name: &str,
@@ -186,7 +185,7 @@ impl MetricRows {
         self.event(&one_line(name.as_bytes()), &Item::Number(output))
     }
 
-    /// Adds an event with the tags that are rendered, if there is room; the name is one line.
+    /// Adds an event with the rendered tags, if it fits. The name is one line.
     fn event(&mut self, name: &[u8], item: &Item<'_>) -> bool {
         let text = &mut self.text;
         text.clear();
@@ -220,7 +219,7 @@ impl MetricRows {
         true
     }
 
-    /// Adds to the last event what its value means, and its time.
+    /// Adds the meaning of the value and the time to the last event.
     fn describe(&mut self, item: &Item<'_>) {
         let (kind, temporality, timestamp) = match item {
             Item::Sketch(_) => (DISTRIBUTION, word(DELTA), None),
@@ -235,12 +234,12 @@ impl MetricRows {
         self.temporalities.push(temporality);
     }
 
-    /// Whether there is no event.
+    /// Whether there are no events.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
     }
 
-    /// The batch.
+    /// Builds the batch.
     pub fn finish(self, metric_emitter: &mut MetricEmitter, cx: &SourceCx<'_>) -> Batch {
         let rows = self.names.len();
         let mut interval = Vec::new();
@@ -257,15 +256,15 @@ impl MetricRows {
             words(&NAMES.temporality, self.temporalities),
             Column::new(NAMES.interval.clone(), intervals, interval),
         ]);
-        // The text says nothing that the fields do not.
+        // The text holds nothing beyond the fields.
         batch.shown = Some(Selection::new_unset(rows));
         batch
     }
 }
 
-/// A name as it is written: a line of text must stay one line.
+/// Escapes line ends in a name, so that the text stays one line.
 fn one_line(name: &[u8]) -> Cow<'_, [u8]> {
-    // Without a way out of the loop it looks at many bytes at a time.
+    // Without an early exit the loop is vectorized.
     match name.iter().fold(false, |found, byte| found | byte.is_ascii_control()) {
         true => {
             name.iter().map(|byte| if byte.is_ascii_control() { b'_' } else { *byte }).collect()
@@ -274,12 +273,12 @@ fn one_line(name: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// A cell for one of [`WORDS`].
+/// Returns a cell for one of [`WORDS`].
 fn word((start, len): (usize, usize)) -> Cell {
     Cell::own(CellKind::Text, start, len)
 }
 
-/// Appends a finite number as JSON writes it, in the shortest text that reads back as the same.
+/// Appends a finite number as JSON, in the shortest form that reads back as the same value.
 fn push_number(value: f64, out: &mut Vec<u8>) -> CellKind {
     if value.fract() == 0.0 && value.abs() <= WHOLE_MAX {
         if value < 0.0 {
@@ -321,11 +320,10 @@ fn push_numbers(numbers: impl Iterator<Item = f64>, out: &mut Vec<u8>) {
     }
 }
 
-/// Tags as a JSON object: a key that has several values has an array of them, one that has none is
-/// `true`.
+/// Tags as a JSON object: a key with several values has an array, one without a value is `true`.
 #[derive(Default)]
 pub struct TagsText {
-    /// The object rendered last.
+    /// The last rendered object.
     pub object: Vec<u8>,
     /// The last key.
     last: Vec<u8>,
@@ -344,7 +342,7 @@ impl TagsText {
         self.room = room;
     }
 
-    /// Renders tags as they arrived, which need not be sorted.
+    /// Renders tags as they arrived, in any order.
     pub fn render_text(&mut self, tags: &[u8], style: TagStyle) {
         let mut places = TagPlaces::default();
         millstream_scan::tags(tags, &style.syntax(), &mut places);

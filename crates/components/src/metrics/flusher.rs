@@ -1,10 +1,10 @@
-//! The flusher: at the end of every period the shards of all receivers are turned, merged and given
-//! out as metric events.
+//! The flusher: at the end of every period it swaps the shards of all receivers, merges them, and
+//! emits metric events.
 //!
-//! It is polled like every source, and each poll is short: a merge of many series and what is made
-//! of it go on over many polls. Points that come meanwhile are those of the next period. If a
-//! period ends before the one before is out, nothing is turned: the two become one longer period,
-//! and that is reported.
+//! It is polled like every source, and each poll is short: merging and emitting many series takes
+//! many polls. Points that arrive meanwhile belong to the next period. If a period ends before the
+//! previous one is emitted, nothing is swapped: the two become one longer period, which is
+//! reported.
 
 use super::config::report;
 use super::events::{MetricRows, Rest};
@@ -19,61 +19,61 @@ use millstream_series::{Counts, Drain, Generation, Merging, Progress, Reason, St
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How often the receivers' figures are looked at.
+/// Interval at which the receivers' counters are read.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// When it is looked again whether the receivers have handed over; they wake the flusher.
+/// Interval of checks for handed-over generations; receivers also wake the flusher.
 const TURN_LOOK: Duration = Duration::from_millis(10);
 
-/// After this long a receiver that has not handed over may have ended.
+/// After this long, a receiver that has not handed over may have ended.
 const TURN_MAX: Duration = Duration::from_secs(1);
 
-/// When it is looked again whether the receivers have read what their sockets hold.
+/// Interval of checks whether the receivers have read what their sockets hold.
 const PAUSE_LOOK: Duration = Duration::from_millis(1);
 
-/// How often receivers at rest are notified while they have series to forget.
+/// How often idle receivers are notified of series to remove.
 const FORGET_LOOK: Duration = Duration::from_millis(10);
 
-/// Series that one poll passes over: well below a millisecond.
+/// Series per poll: well below a millisecond.
 const STEP_SERIES: usize = 16 * 1024;
 
-/// Series that are merged between two looks at the clock: a table of the store that grows may take
-/// as long as many of them.
+/// Series to merge between two readings of the clock: a growing table may take as long as many of
+/// them.
 const MERGE_SERIES: usize = 1024;
 
-/// How long one poll merges; the receiver may share the core with it.
+/// Time limit of a merge in one poll; the receiver may share the core.
 const MERGE_TIME: Duration = Duration::from_micros(500);
 
-/// What is being done with a period.
+/// Progress of a period.
 enum Stage {
-    /// Points come.
+    /// Points arrive.
     Collecting,
     /// The receivers read what their sockets hold, and stop.
     Pausing,
-    /// The receivers were asked to hand over, at this time.
+    /// The receivers were asked, at this time, to hand over their generations.
     Turning(Duration),
-    /// What a receiver handed over is added up.
+    /// A receiver's generation is being merged.
     Merging(usize, Box<Merging>),
-    /// What it has come to is given out; of the last series there may be a rest.
+    /// The series are being emitted; a remainder of the last one may be left.
     Draining(Drain, Option<Rest>),
 }
 
-/// How far an end has come.
+/// Progress of the end.
 #[derive(Clone, Copy, PartialEq)]
 enum Ending {
     No,
     Asked,
-    /// The period that is being given out is the last one.
+    /// The period being emitted is the last one.
     Last,
     Done,
 }
 
-/// What belongs to one receiver.
+/// State per receiver.
 struct Share {
     handover: Arc<Handover>,
-    /// For its next turn.
+    /// For its next swap.
     spare: Generation,
-    /// What it has handed over.
+    /// Its handed-over generation.
     turned: Option<Generation>,
 }
 
@@ -87,22 +87,22 @@ pub struct Flusher {
     store: Store,
     periods: Option<Periods>,
     length: Duration,
-    /// The numbers that distributions become; none if they are given out whole.
+    /// Aggregates of distributions; empty if they are emitted whole.
     summaries: Option<Summaries>,
     stage: Stage,
     period: Period,
-    /// Whether it was reported that the period before is not out yet.
+    /// Whether the overrun of the previous period was reported.
     is_late: bool,
     ending: Ending,
     metric_emitter: MetricEmitter,
     log_events: LogEventRows,
-    /// Whether the poll before gave events or service checks.
+    /// Whether the previous poll emitted events or service checks.
     gave_log_events: bool,
 }
 
 impl Flusher {
-    /// Gives out what the receivers hand over, in periods of `length`, a whole number of seconds,
-    /// and distributions as these numbers, or whole.
+    /// Creates a source that emits what the receivers hand over, in periods of `length`, a whole
+    /// number of seconds. Distributions become `summaries`, or are emitted whole.
     pub fn new(
         id: String,
         receiving: Receiving,
@@ -132,14 +132,14 @@ impl Flusher {
         }
     }
 
-    /// Waits for the end of the period, or begins the end of all.
+    /// Waits for the end of the period, or starts the final one.
     fn collect(&mut self, cx: &SourceCx<'_>) -> Polled {
         if cx.until_eof && self.ending == Ending::No {
             self.ending = Ending::Asked;
         }
         let periods = self.periods.get_or_insert_with(|| {
-            // Before its first poll a source may be dropped again: it takes nothing from its
-            // sockets.
+            // A source may be dropped before its first poll: it takes nothing from its sockets
+            // until then.
             self.receiving.resume();
             self.receiving.sockets().iter().for_each(|socket| report(&self.id, socket));
             Periods::new(self.length, cx.now)
@@ -148,7 +148,7 @@ impl Flusher {
         match self.ending {
             Ending::Done => return Polled::Ended,
             Ending::Asked => {
-                // What the sockets hold is read before the last turn.
+                // What the sockets hold is read before the last swap.
                 self.receiving.ask_pause();
                 self.ending = Ending::Last;
                 self.stage = Stage::Pausing;
@@ -160,7 +160,7 @@ impl Flusher {
         self.ask(cx)
     }
 
-    /// Ends the period: asks the receivers for what has come.
+    /// Ends the period: asks the receivers for their generations.
     fn ask(&mut self, cx: &SourceCx<'_>) -> Polled {
         let periods = self.periods.get_or_insert_with(|| Periods::new(self.length, cx.now));
         self.period = periods.end(cx.now);
@@ -173,7 +173,7 @@ impl Flusher {
         Polled::Wait(TURN_LOOK)
     }
 
-    /// How long to wait before the next look, within a period.
+    /// Returns how long to wait until the next check within a period.
     fn rest(&self) -> Duration {
         let is_forgetting = self.shares.iter().any(|share| share.handover.is_forgetting());
         if !is_forgetting {
@@ -183,7 +183,7 @@ impl Flusher {
         FORGET_LOOK
     }
 
-    /// Takes what the receivers hand over, until all have.
+    /// Takes the receivers' generations until all have arrived.
     fn turn(&mut self, cx: &SourceCx<'_>, asked: Duration) -> Polled {
         for share in self.shares.iter_mut().filter(|share| share.turned.is_none()) {
             share.turned = share.handover.take();
@@ -204,7 +204,7 @@ impl Flusher {
         Polled::Wait(Duration::ZERO)
     }
 
-    /// The merge of the next receiver's points, or the beginning of what comes after.
+    /// Merges the next receiver's generation, or starts the next step.
     fn next_stage(&mut self) -> Stage {
         let next = self
             .shares
@@ -219,10 +219,10 @@ impl Flusher {
         }
     }
 
-    /// Says once a period that the one before is not out yet.
+    /// Logs once per period that the previous one is not emitted yet.
     fn watch(&mut self, cx: &SourceCx<'_>) {
         let is_due = self.periods.as_ref().is_some_and(|periods| periods.left(cx.now).is_zero());
-        // The last period has none behind it that could become longer.
+        // No period follows the last one that could become longer.
         let is_last = matches!(self.ending, Ending::Last | Ending::Done);
         if self.is_late || !is_due || is_last || matches!(self.stage, Stage::Collecting) {
             return;
@@ -235,7 +235,7 @@ impl Flusher {
         );
     }
 
-    /// Counts what the receivers have seen since the last look.
+    /// Adds the receivers' counters since the last reading.
     fn look(&mut self, cx: &SourceCx<'_>) {
         if cx.now.since_start.saturating_sub(self.looked) < LOOK && self.ending == Ending::No {
             return;
@@ -270,12 +270,13 @@ impl Flusher {
         }
     }
 
-    /// Gives out events and service checks, if there are any and there is room.
+    /// Emits events and service checks, if there are any and the sinks are ready.
     fn give_log_events(&mut self, cx: &SourceCx<'_>) -> Option<Polled> {
         if !cx.sinks.is_subset(cx.ready) {
             return None;
         }
-        // Those of a receiver stay there until there is room, and there their number is bounded.
+        // Those of a receiver stay with it until the sinks are ready; their number is bounded
+        // there.
         for share in &self.shares {
             if self.log_events.is_empty() {
                 self.log_events.add(share.handover.take_log_events());
@@ -294,7 +295,7 @@ impl Flusher {
             || self.shares.iter().any(|share| share.handover.has_log_events())
     }
 
-    /// Gives out the next events of the period.
+    /// Emits the next events of the period.
     fn drain(&mut self, cx: &SourceCx<'_>) -> Polled {
         if !cx.sinks.is_subset(cx.ready) {
             return Polled::Backpressure;
@@ -320,7 +321,7 @@ impl Flusher {
 }
 
 impl Flusher {
-    /// All of the period is given out.
+    /// The whole period is emitted.
     fn end_period(&mut self, counts: &Counts, counters: &Counters) {
         counters.set_series(self.store.len() as u64);
         count(counts, counters);
@@ -330,7 +331,7 @@ impl Flusher {
         }
     }
 
-    /// Goes on with what is being done.
+    /// Continues the current step.
     fn step(&mut self, cx: &SourceCx<'_>) -> Polled {
         match self.stage {
             Stage::Collecting => self.collect(cx),
@@ -342,7 +343,7 @@ impl Flusher {
         }
     }
 
-    /// Goes on with a merge.
+    /// Continues a merge.
     fn merge(&mut self) -> Polled {
         let Stage::Merging(share, merging) = &mut self.stage else {
             return Polled::Wait(Duration::ZERO);
@@ -367,7 +368,7 @@ impl Flusher {
 
 impl Drop for Flusher {
     fn drop(&mut self) {
-        // Before its first poll it has taken nothing.
+        // Before its first poll it has received nothing.
         if self.periods.is_some() && (self.ending != Ending::Done || self.has_log_events()) {
             log::error!(
                 "source {}: it ended before all that had come was given out; the rest is lost",
@@ -377,7 +378,7 @@ impl Drop for Flusher {
     }
 }
 
-/// Counts what became of the points of a period.
+/// Counts the outcome of a period's points.
 fn count(counts: &Counts, counters: &Counters) {
     for reason in Reason::ALL {
         match reason.is_rejection() {
@@ -392,7 +393,7 @@ impl Source for Flusher {
         self.metric_emitter.count_lost(cx);
         self.look(cx);
         self.watch(cx);
-        // Turn and turn about: neither keeps the other waiting.
+        // Alternate, so that neither starves the other.
         let was_log_events = std::mem::take(&mut self.gave_log_events);
         if !was_log_events && let Some(batch) = self.give_log_events(cx) {
             self.gave_log_events = true;

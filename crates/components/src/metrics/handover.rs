@@ -1,7 +1,7 @@
-//! What the thread of a receiver and the flusher hand each other.
+//! The exchange between a receiver thread and the flusher.
 //!
-//! A lock is taken a few times a period, not per point: a round of messages costs one load of a
-//! flag.
+//! A lock is taken a few times per period instead of per point: a round of messages costs one load
+//! of a flag.
 
 use super::log_events::LogEvent;
 use millstream_model::Wake;
@@ -9,17 +9,17 @@ use millstream_series::{Generation, Idle, Shard};
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Events and service checks that wait at most; what is more is dropped and counted.
+/// Most events and service checks that may wait; the rest is dropped and counted.
 const LOG_EVENTS_MAX: usize = 4096;
 
-/// The same of their bytes.
+/// Most bytes of them.
 const LOG_EVENT_BYTES_MAX: usize = 4 << 20;
 
-/// Between one receiver and the flusher.
+/// State shared by one receiver and the flusher.
 pub struct Handover {
-    /// Something is there for the receiver.
+    /// The receiver has something to do.
     is_due: AtomicBool,
-    /// The receiver has series to forget.
+    /// The receiver has series to remove.
     is_forgetting: AtomicBool,
     slot: Mutex<Slot>,
     wake: Wake,
@@ -27,9 +27,9 @@ pub struct Handover {
 
 #[derive(Default)]
 struct Slot {
-    /// The flusher wants what has come; the receiver goes on with this one.
+    /// The flusher wants the generation; the receiver continues with this one.
     spare: Option<Generation>,
-    /// Series that the receiver may forget.
+    /// Series that the receiver may remove.
     idle: Option<Idle>,
     turned: Option<Generation>,
     log_events: Vec<LogEvent>,
@@ -37,7 +37,7 @@ struct Slot {
 }
 
 impl Handover {
-    /// Nothing is handed over yet; `wake` wakes the flusher.
+    /// Creates an empty exchange; `wake` wakes the flusher.
     pub fn new(wake: Wake) -> Handover {
         Handover {
             is_due: AtomicBool::default(),
@@ -51,18 +51,18 @@ impl Handover {
         self.slot.lock()
     }
 
-    /// Of the flusher: asks for what has come. The receiver goes on with `spare`, which is empty.
+    /// Flusher: requests the generation. The receiver continues with `spare`, which is empty.
     pub fn ask(&self, spare: Generation) {
         self.slot().spare = Some(spare);
         self.is_due.store(true, Ordering::Release);
     }
 
-    /// Of the flusher: takes what was asked for, once it is there.
+    /// Flusher: takes the requested generation, once it is there.
     pub fn take(&self) -> Option<Generation> {
         self.slot().turned.take()
     }
 
-    /// Of the flusher: names series that the receiver may forget.
+    /// Flusher: names series that the receiver may remove.
     pub fn forget(&self, idle: Idle) {
         if !idle.is_empty() {
             self.slot().idle = Some(idle);
@@ -71,26 +71,25 @@ impl Handover {
         }
     }
 
-    /// Of the flusher: whether the receiver has series to forget. While nothing arrives it does so
-    /// only if it is notified.
+    /// Flusher: whether the receiver has series to remove. While nothing arrives it needs a
+    /// notification to do so.
     pub fn is_forgetting(&self) -> bool {
         self.is_forgetting.load(Ordering::Relaxed)
     }
 
-    /// Of the receiver: all are forgotten.
+    /// Receiver: all of them are removed.
     pub fn has_forgotten(&self) {
         self.is_forgetting.store(false, Ordering::Relaxed);
     }
 
-    /// Of the flusher: takes the events and service checks that have come.
+    /// Flusher: takes the events and service checks that have arrived.
     pub fn take_log_events(&self) -> Vec<LogEvent> {
         let mut slot = self.slot();
         slot.log_event_bytes = 0;
         std::mem::take(&mut slot.log_events)
     }
 
-    /// Of the receiver: hands over what has come, if that is wanted; `idle` gets the series to
-    /// forget.
+    /// Receiver: hands over its generation if requested; adds the series to remove to `idle`.
     #[inline]
     pub fn turn(&self, shard: &mut Shard, idle: &mut Option<Idle>) {
         if self.is_due.load(Ordering::Relaxed) {
@@ -109,12 +108,12 @@ impl Handover {
         (self.wake)();
     }
 
-    /// Of the flusher: whether events or service checks wait.
+    /// Flusher: whether events or service checks wait.
     pub fn has_log_events(&self) -> bool {
         !self.slot().log_events.is_empty()
     }
 
-    /// Of the receiver: hands over an event or a service check; false if too many wait.
+    /// Receiver: hands over an event or service check; returns false if too many wait.
     pub fn log_event(&self, log_event: LogEvent) -> bool {
         let mut slot = self.slot();
         let is_first = slot.log_events.is_empty();

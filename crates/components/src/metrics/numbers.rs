@@ -1,4 +1,4 @@
-//! Numbers that were taken at the end of a period and wait to be given out.
+//! Numbers that were read at the end of a period and wait to be emitted.
 
 use super::events::MetricRows;
 use super::metric_emitter::MetricEmitter;
@@ -10,32 +10,32 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A number with its name and labels, whose names are of type `N`.
+/// A number with its name and labels, whose keys are of type `N`.
 pub struct Number<N> {
     /// Its name.
     pub name: N,
-    /// Its labels, in no order.
+    /// Its labels, in any order.
     pub labels: Arc<[(N, String)]>,
-    /// The number. One that is not finite is not given out: JSON has none.
+    /// The number. If not finite it is not emitted: JSON cannot express it.
     pub value: f64,
-    /// Whether it counts since a start long ago; else it is a state.
+    /// Whether it is a counter; otherwise it is a gauge.
     pub is_counter: bool,
 }
 
 /// The numbers of one period after the other.
 pub struct Numbers<N> {
     waiting: VecDeque<Number<N>>,
-    /// That of what waits.
+    /// The period of the waiting numbers.
     period: Period,
     metric_emitter: MetricEmitter,
     length: Duration,
-    /// From the first poll on.
+    /// Set at the first poll.
     periods: Option<Periods>,
     has_ended: bool,
 }
 
 impl<N: AsRef<str>> Numbers<N> {
-    /// None yet. Periods are of this length, a whole number of seconds.
+    /// Creates an empty queue for periods of `length`, a whole number of seconds.
     pub fn new(length: Duration, metric_emitter: MetricEmitter) -> Numbers<N> {
         let period = Period { end_ns: 0, seconds: 0.0 };
         Numbers {
@@ -48,19 +48,20 @@ impl<N: AsRef<str>> Numbers<N> {
         }
     }
 
-    /// These are of this period.
+    /// Sets the numbers of this period.
     pub fn take(&mut self, period: Period, numbers: impl Iterator<Item = Number<N>>) {
         self.period = period;
         self.waiting.extend(numbers.filter(|number| number.value.is_finite()));
     }
 
-    /// Counts what a sink lost; for a source that waits for something else than [`Numbers::poll`].
+    /// Counts what a sink abandoned, for a source that waits for something other than
+    /// [`Numbers::poll`].
     pub fn count_lost(&self, cx: &SourceCx<'_>) {
         self.metric_emitter.count_lost(cx);
     }
 
-    /// A period that has ended, for its numbers to be taken; or what the source has to say until
-    /// then: what waits is given out first.
+    /// Returns a period that has ended, to collect its numbers, or the result of the poll until
+    /// then: waiting numbers are emitted first.
     pub fn poll(&mut self, cx: &SourceCx<'_>) -> Result<Period, Polled> {
         self.count_lost(cx);
         if !self.waiting.is_empty() {
@@ -81,7 +82,7 @@ impl<N: AsRef<str>> Numbers<N> {
         Ok(periods.end(cx.now))
     }
 
-    /// Gives out as many as fit into a batch, if every sink has room.
+    /// Emits as many as fit into a batch, if every sink is ready.
     fn give(&mut self, cx: &SourceCx<'_>) -> Polled {
         if !cx.sinks.is_subset(cx.ready) {
             return Polled::Backpressure;
@@ -100,7 +101,7 @@ impl<N: AsRef<str>> Numbers<N> {
             self.waiting.pop_front();
         }
         if rows.is_empty() {
-            // Longer than a block: no such label is ours.
+            // Longer than a block: none of our labels is.
             self.waiting.pop_front();
             cx.counters.dropped("too_long", 1);
             return Polled::Wait(Duration::ZERO);

@@ -1,5 +1,5 @@
-//! Tags that say where a point comes from: what its client says of its container, or what the
-//! kernel says of the sender.
+//! Tags that identify the sender of a point: what its client says of its container, or what the
+//! kernel says of the process.
 
 use millstream_points::Extra;
 use millstream_receiver::Sender;
@@ -8,18 +8,18 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use std::io::Write;
 
-/// A tag that says where a point comes from.
+/// A tag that identifies the sender of a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OriginTag {
-    /// The id of the container: the client's `c:`, else that of the process that sent it over a
-    /// Unix socket.
+    /// Container id: from the client's `c:`, else that of the process that sent it over a Unix
+    /// socket.
     ContainerId,
-    /// The name of the container, of the client's `e:`.
+    /// Container name, from the client's `e:`.
     ContainerName,
-    /// The id of the pod, of the client's `e:`.
+    /// Pod id, from the client's `e:`.
     PodUid,
-    /// The id of the process that sent it over a Unix socket, as the agent sees it.
+    /// Id of the process that sent it over a Unix socket, as the agent sees it.
     Pid,
 }
 
@@ -31,18 +31,18 @@ pub struct OriginTags {
 }
 
 impl OriginTags {
-    /// Adds these tags, in this style.
+    /// Creates an adder of these tags, in this style.
     pub fn new(wanted: Vec<OriginTag>, style: TagStyle) -> OriginTags {
         OriginTags { wanted, style, text: Vec::new() }
     }
 
-    /// Whether none is added.
+    /// Whether it adds no tags.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.wanted.is_empty()
     }
 
-    /// The tags of a point with those of its origin.
+    /// Returns the tags of a point with those of its sender.
     pub fn of<'t>(
         &'t mut self,
         tags: &'t [u8],
@@ -85,7 +85,7 @@ impl OriginTags {
     }
 }
 
-/// Appends a tag, if it is known and its value can be part of one.
+/// Appends a tag, if it is known and its value is valid in a tag.
 fn push(text: &mut Vec<u8>, style: TagStyle, key: &str, value: Option<&[u8]>) {
     let is_plain = |value: &&[u8]| {
         !value.is_empty()
@@ -104,13 +104,13 @@ fn push(text: &mut Vec<u8>, style: TagStyle, key: &str, value: Option<&[u8]>) {
     text.extend_from_slice(value);
 }
 
-/// The part of a list with commas that begins with `prefix`, without it.
+/// Returns the part of a comma-separated list that begins with `prefix`, without it.
 fn part<'a>(list: &'a [u8], prefix: &[u8]) -> Option<&'a [u8]> {
     list.split(|byte| *byte == b',').find_map(|part| part.strip_prefix(prefix))
 }
 
-/// The id in what a client says of its container: `ci-ID`, or of older clients the bare id. An
-/// inode (`in-…`) is of no use without the container's runtime.
+/// Returns the container id in what a client sent: `ci-ID`, or the bare id from older clients. An
+/// inode (`in-…`) is useless without the container runtime.
 fn container_of(said: &[u8]) -> Option<&[u8]> {
     let bare = || Some(said).filter(|said| !said.is_empty() && !said.starts_with(b"in-"));
     part(said, b"ci-").or_else(bare)
@@ -152,7 +152,7 @@ mod tests {
             text(&all, "a:b", &Extra { cardinality: b"none", ..said }, Some(&sender)),
             "a:b"
         );
-        // What would not be one tag is none.
+        // A value that would be more than one tag is left out.
         assert_eq!(
             text(&[ContainerId], "a:b", &Extra { container: b"ci-x:y", ..*none }, None),
             "a:b"

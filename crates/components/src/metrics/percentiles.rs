@@ -1,12 +1,12 @@
-//! Percentiles that a user chooses, as parts from 0 to 1.
+//! Configured percentiles, from 0 to 1.
 
 use millstream_series::{PART_DIGITS_MAX, has_suffix};
 
-/// Percentiles of a list at most: each is an event for every series and period.
+/// Most percentiles of a list: each is an event per series and period.
 const PERCENTILES_MAX: usize = 32;
 
-/// Faults of an option with percentiles, as (JSON pointer, "what is wrong; what to write instead").
-/// `is_unused` says that distributions are sketches.
+/// Returns the errors of a percentile option, as (JSON pointer, "what is wrong; what to write
+/// instead"). `is_unused` says that distributions are sketches.
 pub fn check(key: &str, parts: Option<&[f64]>, is_unused: bool) -> Vec<(String, String)> {
     let Some(parts) = parts else { return Vec::new() };
     let mut faults: Vec<_> = unused(key, is_unused).into_iter().collect();
@@ -16,7 +16,7 @@ pub fn check(key: &str, parts: Option<&[f64]>, is_unused: bool) -> Vec<(String, 
     }
     for (index, part) in parts.iter().enumerate() {
         let text = match () {
-            // Below that it is no number of percent, but a part that is a hair too large.
+            // Below it the value is no percentage, but slightly out of range.
             () if *part >= 1.5 && *part <= 100.0 => {
                 format!("is no part of the values; write {} for {part} %", part / 100.0)
             }
@@ -36,7 +36,7 @@ pub fn check(key: &str, parts: Option<&[f64]>, is_unused: bool) -> Vec<(String, 
     faults
 }
 
-/// The fault of an option that chooses numbers where there are none.
+/// Returns the error of an option that chooses aggregates where there are none.
 pub fn unused(key: &str, is_unused: bool) -> Option<(String, String)> {
     let text =
         "means nothing with distributions: sketch, which keeps all values; leave one of them out";

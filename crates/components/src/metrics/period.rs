@@ -3,36 +3,35 @@
 use millstream_model::Now;
 use std::time::Duration;
 
-/// By which part of its length a period may last longer, in monotonic time, before the wall clock
-/// is taken to have been set back.
+/// By which fraction a period may exceed its length, in monotonic time, before the wall clock is
+/// assumed to have been set back.
 const OVERDUE_PARTS: u32 = 8;
 
-/// A period that differs from its length by at most this much, in seconds, is as long as it should
-/// be: points were taken a moment before or after the boundary, which says nothing about their
-/// rate.
+/// A period within this many seconds of its length counts as exact: points were taken slightly
+/// before or after the boundary, which says nothing about their rate.
 const JITTER_SECONDS: f64 = 0.05;
 
-/// Where the periods of a source begin and end: at multiples of their length since 1970.
+/// The periods of a source, aligned to multiples of their length since 1970.
 #[derive(Clone, Copy, Debug)]
 pub struct Periods {
     length: Duration,
     begun: Duration,
-    /// Wall clock at which the period ends, in nanoseconds since 1970.
+    /// Wall clock at the end of the period, in nanoseconds since 1970.
     boundary_ns: i64,
 }
 
 /// A period that has ended.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Period {
-    /// What its events are stamped with: its end on the wall clock, in nanoseconds since 1970.
+    /// Timestamp of its events: its end on the wall clock, in nanoseconds since 1970.
     pub end_ns: i64,
-    /// How long it was, in seconds, by the monotonic clock; more than 0.
+    /// Its duration in seconds, by the monotonic clock; positive.
     pub seconds: f64,
 }
 
 impl Periods {
-    /// Periods of `length`, a whole number of seconds; the first one begins now and is shorter than
-    /// the others.
+    /// Starts periods of `length`, a whole number of seconds; the first one begins now and is
+    /// shorter.
     pub fn new(length: Duration, now: Now) -> Periods {
         let mut periods = Periods { length, begun: now.since_start, boundary_ns: 0 };
         periods.boundary_ns = periods.aligned(now) + periods.length_ns();
@@ -43,12 +42,12 @@ impl Periods {
         self.length.as_nanos() as i64
     }
 
-    /// The last multiple of the length that is not after `now`.
+    /// Returns the last multiple of the length that is not after `now`.
     fn aligned(&self, now: Now) -> i64 {
         now.unix_ns.div_euclid(self.length_ns()) * self.length_ns()
     }
 
-    /// How long until the period ends; zero if it should end now.
+    /// Returns the time until the period ends; zero if it is over.
     pub fn left(&self, now: Now) -> Duration {
         let by_wall =
             Duration::from_nanos(self.boundary_ns.saturating_sub(now.unix_ns).max(0) as u64);
@@ -56,10 +55,10 @@ impl Periods {
         by_wall.min((self.begun + longest).saturating_sub(now.since_start))
     }
 
-    /// Ends the period, whether it is due or not, and begins the next.
+    /// Ends the period, due or not, and starts the next.
     pub fn end(&mut self, now: Now) -> Period {
         let is_due = now.unix_ns >= self.boundary_ns;
-        // One that ends early, or after the clock was set back, ends at no boundary.
+        // A period that ends early, or after the clock was set back, ends at no boundary.
         let end_ns = if is_due { self.aligned(now) } else { now.unix_ns };
         let (length, lasted) =
             (self.length.as_secs_f64(), now.since_start.saturating_sub(self.begun));
@@ -92,7 +91,7 @@ mod tests {
         assert_eq!(periods.left(at(7_001, 1_010_001)), Duration::ZERO);
         assert_eq!(periods.end(at(7_001, 1_010_001)), Period { end_ns: 1_010 * S, seconds: 7.001 });
         assert_eq!(periods.left(at(7_001, 1_010_001)), Duration::from_millis(9_999));
-        // A little late is as long as it should be.
+        // Slightly late still counts as exact.
         assert_eq!(periods.end(at(17_030, 1_020_030)), Period { end_ns: 1_020 * S, seconds: 10.0 });
     }
 

@@ -15,13 +15,13 @@ use millstream_series::{Idle, Point, Shard, TagStyle, Values};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-/// Idle series that are removed in one round at most: each takes some hundred nanoseconds.
+/// Most idle series removed per round: each takes a few hundred nanoseconds.
 const FORGET_IN_ROUND: usize = 256;
 
 /// The same in a round without messages.
 const FORGET_AT_REST: usize = 4096;
 
-/// The protocol of the messages.
+/// Protocol of the messages.
 #[derive(Clone, Copy, Debug)]
 pub enum Protocol {
     /// DogStatsD's text.
@@ -72,7 +72,7 @@ impl PointHandler {
         }
     }
 
-    /// Hands over what has come, if that is wanted, and forgets up to `most` idle series.
+    /// Hands the generation over if requested, and removes up to `most` idle series.
     fn turn(&mut self, most: usize) {
         self.handover.turn(&mut self.shard, &mut self.idle);
         if let Some(mut idle) = self.idle.take() {
@@ -124,7 +124,7 @@ struct Visitor<'s, 'a> {
     origin: &'s mut OriginTags,
     tags_text: &'s mut TagsText,
     sender: Option<&'a Sender>,
-    /// When the round arrived, see [`order`].
+    /// Arrival of the round, see [`order`].
     order: u64,
 }
 
@@ -200,14 +200,14 @@ impl Visitor<'_, '_> {
     }
 }
 
-/// Nanoseconds since some moment of this process: which of several last values is the latest, also
-/// of those that came by other receivers, and whatever happens to the wall clock.
+/// Returns nanoseconds since a fixed moment of this process. They order last values across
+/// receivers, whatever happens to the wall clock.
 fn order() -> u64 {
     static START: OnceLock<Instant> = OnceLock::new();
     START.get_or_init(Instant::now).elapsed().as_nanos() as u64
 }
 
-/// The time of the client, else of the arrival, in nanoseconds since 1970.
+/// Returns the client's time, else the arrival, in nanoseconds since 1970.
 fn time(timestamp: Option<i64>, arrived: u64) -> i64 {
     timestamp.map_or(arrived as i64, |seconds| seconds.saturating_mul(1_000_000_000))
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// wall clock; a step of that clock in either direction allows the next line.
 const SHOW_EVERY_NS: u64 = 1_000_000_000;
 
-/// Longest excerpt of a rejected line in the log. Bytes.
+/// Most bytes of a rejected line to log.
 const SHOWN_BYTES: usize = 100;
 
 /// The counts of one round of receives.
@@ -17,15 +17,15 @@ pub struct RoundCounts {
     counters: Arc<Counters>,
     /// Points, events and service checks.
     pub points: u64,
-    /// Events and service checks dropped for want of room.
+    /// Events and service checks dropped because too many wait.
     pub log_events_lost: u64,
     faults: [u64; Fault::ALL.len()],
     notes: [u64; Note::ALL.len()],
-    /// Whether one of `faults` or `notes` is not zero.
+    /// Whether any of `faults` or `notes` is not zero.
     has_some: bool,
-    /// Faults of the round to be shown.
+    /// Errors of the round to log.
     shown: Vec<(Fault, String)>,
-    /// By fault, the arrival of the one that was shown last.
+    /// By error, the arrival of the one that was logged last.
     shown_at: [Option<u64>; Fault::ALL.len()],
     arrived: u64,
 }
@@ -106,7 +106,8 @@ mod tests {
 
     const S: u64 = 1_000_000_000;
 
-    /// How many of the bad lines that arrive one by one, at these times in seconds, are shown.
+    /// Returns how many of the invalid lines that arrive one by one, at these times in seconds, are
+    /// logged.
     fn shown(arrivals: &[u64]) -> usize {
         let mut round_counts = RoundCounts::new("dogs".into(), Arc::default());
         let mut shown = 0;

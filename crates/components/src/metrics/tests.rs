@@ -1,4 +1,4 @@
-//! A source of points over a real socket, with a clock that stands still until the test moves it.
+//! A source of points over a real socket, with a clock that the test controls.
 
 use super::view::MetricView;
 use crate::registry::{Component, SourceComponent};
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 const S: Duration = Duration::from_secs(1);
 
-/// How long something that another thread does may take.
+/// Time limit for actions of other threads.
 const LIMIT: Duration = Duration::from_secs(20);
 
 struct Bench {
@@ -24,14 +24,14 @@ struct Bench {
 }
 
 impl Bench {
-    /// A source whose first period has begun.
+    /// Creates a source whose first period has begun.
     fn new(options: &str) -> Bench {
         let mut bench = Bench::opened(options);
         assert!(matches!(bench.rig.poll(&mut *bench.source), Polled::Wait(_)));
         bench
     }
 
-    /// A source that was not polled yet.
+    /// Creates a source before its first poll.
     fn opened(options: &str) -> Bench {
         let (folder, rig) = (tempfile::tempdir().unwrap(), SourceRig::new(&["out"]));
         let path = folder.path().join("dsd.sock");
@@ -44,7 +44,7 @@ impl Bench {
         Bench { rig, source, client, _folder: folder }
     }
 
-    /// Sends points and waits until they were taken.
+    /// Sends points and waits until they are received.
     fn send(&self, messages: &[&str], events: u64) {
         let before = self.rig.counters.snapshot().received_events;
         messages.iter().for_each(|message| _ = self.client.send(message.as_bytes()).unwrap());
@@ -55,7 +55,7 @@ impl Bench {
         }
     }
 
-    /// Polls until the period is over and waits for room.
+    /// Polls until the period is over and the source is under backpressure.
     fn wait_for_room(&mut self) {
         let begun = Instant::now();
         while !matches!(self.rig.poll(&mut *self.source), Polled::Backpressure) {
@@ -64,8 +64,7 @@ impl Bench {
         }
     }
 
-    /// Polls until there is a batch; `None` when there is none before the next period, or ever
-    /// again.
+    /// Polls until there is a batch; `None` if there is none before the next period, or ever again.
     fn batch(&mut self) -> Option<Batch> {
         let begun = Instant::now();
         loop {
@@ -83,7 +82,7 @@ impl Bench {
         }
     }
 
-    /// Ends a period, and waits until the receiver has forgotten what it may.
+    /// Ends a period, and waits until the receiver has removed idle series.
     fn flush_period(&mut self) -> BTreeMap<String, String> {
         self.rig.advance(10 * S);
         let all = self.flush();
@@ -95,7 +94,7 @@ impl Bench {
         all
     }
 
-    /// What is given out of the period, as texts with their interval.
+    /// Returns what is emitted for the period, as texts with their interval.
     fn flush(&mut self) -> BTreeMap<String, String> {
         let mut all = BTreeMap::new();
         while let Some(batch) = self.batch() {
@@ -145,7 +144,7 @@ fn a_period_that_cannot_be_delivered_becomes_part_of_the_next() {
     bench.send(&["a:1|c"], 1);
     bench.rig.advance(10 * S);
     bench.rig.ready = SinkSet::EMPTY;
-    // The sink has no room: what came with the period waits, and what comes is taken on.
+    // The sink is full: what arrived in the period waits, and new points are still received.
     bench.wait_for_room();
     bench.send(&["a:2|c"], 1);
     bench.rig.advance(12 * S);
@@ -154,7 +153,7 @@ fn a_period_that_cannot_be_delivered_becomes_part_of_the_next() {
     bench.rig.advance(13 * S);
     assert!(matches!(bench.rig.poll(&mut *bench.source), Polled::Backpressure));
     bench.rig.ready = bench.rig.all();
-    // The one that waited, and all the time since as one.
+    // The waiting period, and all the time since as one.
     assert_eq!(bench.flush(), texts(&[("a {} 1", "10"), ("a {} 2", "25")]));
     assert_eq!(bench.rig.counters.snapshot().errors.get("flush_late"), Some(&1));
 }
@@ -163,7 +162,7 @@ fn a_period_that_cannot_be_delivered_becomes_part_of_the_next() {
 fn a_source_that_is_closed_gives_what_it_has_and_goes_on_if_it_is_reopened() {
     let mut bench = Bench::new("");
     bench.send(&["a:1|c"], 1);
-    // What is still in the socket is taken, too.
+    // What is still in the socket is received, too.
     bench.client.send(b"a:2|c").unwrap();
     assert!(bench.source.close(false));
     assert_eq!(bench.flush().into_keys().collect::<Vec<_>>(), ["a {} 3"]);
@@ -211,7 +210,7 @@ fn every_fault_of_the_options_has_its_place() {
     );
 }
 
-/// Keeps what a thread logs, for the test that runs on it.
+/// Captures what a thread logs, for the test on that thread.
 struct Said;
 
 thread_local! {
@@ -232,7 +231,7 @@ impl log::Log for Said {
     fn flush(&self) {}
 }
 
-/// The errors that are logged when the source goes.
+/// Returns the errors that are logged when the source is dropped.
 fn said_at_the_end_of(bench: Bench) -> Vec<String> {
     // A second call changes nothing.
     if log::set_logger(&Said).is_ok() {
@@ -246,25 +245,25 @@ fn said_at_the_end_of(bench: Bench) -> Vec<String> {
 #[test]
 fn a_source_that_goes_before_all_is_out_says_so() {
     let lost = ["source app: it ended before all that had come was given out; the rest is lost"];
-    // A period under way.
+    // A period in progress.
     let bench = Bench::new("");
     bench.send(&["a:1|c"], 1);
     assert_eq!(said_at_the_end_of(bench), lost);
-    // The last one, that no sink takes.
+    // The last one, which no sink takes.
     let mut bench = Bench::new("");
     bench.send(&["a:1|c"], 1);
     bench.source.close(true);
     bench.rig.ready = SinkSet::EMPTY;
     bench.wait_for_room();
     assert_eq!(said_at_the_end_of(bench), lost);
-    // All is out.
+    // All is emitted.
     let mut bench = Bench::new("");
     bench.send(&["a:1|c"], 1);
     bench.source.close(true);
     bench.flush();
     assert!(matches!(bench.rig.poll(&mut *bench.source), Polled::Ended));
     assert_eq!(said_at_the_end_of(bench), [""; 0]);
-    // It was never polled, and so took nothing.
+    // It was never polled, and so received nothing.
     assert_eq!(said_at_the_end_of(Bench::opened("")), [""; 0]);
 }
 
@@ -282,7 +281,7 @@ fn the_last_period_is_not_late_however_long_it_takes_to_go() {
     assert_eq!(bench.rig.counters.snapshot().errors.get("flush_late"), None);
 }
 
-/// Series of every length of tags, so that blocks end in the middle of a series' numbers.
+/// Series with tags of every length, so that blocks end in the middle of a series' events.
 #[test]
 fn what_does_not_fit_into_a_block_goes_into_the_next() {
     let mut bench = Bench::new("");
@@ -391,7 +390,7 @@ fn a_distribution_can_be_one_event_with_all_values() {
     assert_eq!(bench.flush(), texts(&[]), "without points there is none");
 }
 
-/// As many values as there are buckets make an event that no usual block has room for.
+/// With as many values as there are buckets, the event exceeds a normal block.
 #[test]
 fn the_largest_distribution_comes_out_whole() {
     let mut bench = Bench::new(",\"distributions\":\"sketch\"");

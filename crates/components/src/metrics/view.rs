@@ -1,6 +1,7 @@
 //! The events of a batch as metrics, for encoders.
 //!
-//! A metric is what has the fields `name`, `type` and `value`, from whatever source or transform.
+//! A metric is an event with the fields `name`, `type` and `value`, from whatever source or
+//! transform.
 
 use millstream_encodings::metric::{Kind, Metric, SketchText, Temporality, Value};
 use millstream_model::{
@@ -10,17 +11,17 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Once;
 
-/// Why an event cannot be encoded as a metric, as it is counted.
+/// Why an event cannot be encoded as a metric; the label of its count.
 pub type Reason = &'static str;
 
-/// It has no name, or its type or its value are no metric's.
+/// It has no name, or its type or value is not that of a metric.
 pub const NOT_A_METRIC: Reason = "not_a_metric";
-/// It is an event or a service check of DogStatsD, which a sink of metrics alone cannot send.
+/// It is a DogStatsD event or service check, which a metric sink cannot send.
 pub const EVENT_NOT_SUPPORTED: Reason = "event_not_supported";
-/// Its name or its tags are no UTF-8.
+/// Its name or tags are not UTF-8.
 pub const INVALID_UTF8: Reason = "invalid_utf8";
 
-/// The fields of a metric, in the order in which [`MetricView`] keeps them.
+/// The fields of a metric, in the order of [`MetricView`].
 const FIELDS: [&str; 6] = ["name", "type", "value", "temporality", "tags", "interval"];
 const NAME: usize = 0;
 const TYPE: usize = 1;
@@ -36,7 +37,7 @@ pub struct MetricView<'a> {
 }
 
 impl<'a> MetricView<'a> {
-    /// A view of a batch, whose rows are looked at when they are asked for.
+    /// Creates a view of a batch, whose rows are read on demand.
     pub fn new(batch: &'a Batch) -> MetricView<'a> {
         let mut fields = Cow::Borrowed(&batch.fields);
         if fields.get(MEMBERS).is_some() {
@@ -52,16 +53,15 @@ impl<'a> MetricView<'a> {
         self.columns[field].as_ref().map_or(Field::Absent, |column| self.batch.value(column, row))
     }
 
-    /// The metric of a row.
+    /// Returns the metric of a row.
     ///
-    /// # Errors
-    /// The event is none; why, as it is counted.
+    /// # Errors The event is not a metric, and why.
     #[inline]
     pub fn metric(&self, row: usize) -> Result<Metric<'_>, Reason> {
         self.read(row).map_err(|reason| self.reason(row, reason))
     }
 
-    /// Why a row is no metric, given what is wrong with it as one.
+    /// Returns why a row is not a metric, given what is wrong with it as one.
     #[cold]
     fn reason(&self, row: usize, reason: Reason) -> Reason {
         match self.field(TYPE, row).text().as_deref() {
@@ -97,8 +97,8 @@ impl<'a> MetricView<'a> {
     }
 }
 
-/// Counts events that are no metrics, and takes them off those of the payload. Of events and
-/// service checks the log says once where they can go.
+/// Counts events that are not metrics, and subtracts them from those of the payload. Logs once
+/// where events and service checks can be sent.
 pub fn count_refused(
     refused: &mut BTreeMap<Reason, u64>,
     payload: &mut Payload,
@@ -124,7 +124,7 @@ fn column(fields: &Columns, name: &str) -> Option<Column> {
     fields.get(name).cloned()
 }
 
-/// The same texts, where some have escapes; a batch of one of the agent's own sources has none.
+/// The same texts, if some have escapes; batches of the agent's own sources have none.
 fn without_escapes(names: Column, block: &[u8]) -> Column {
     let is_escaped = |row: &usize| names.cells()[*row].kind() == CellKind::Escaped;
     let mut escaped = (0..names.cells().len()).filter(is_escaped).peekable();
@@ -177,7 +177,7 @@ mod tests {
     use millstream_model::{ColumnBuilder, Grant, Ledger};
     use millstream_testkit::{Rows, batch};
 
-    /// A batch of a row for each list of fields.
+    /// Builds a batch with a row for each list of fields.
     fn events(rows: &[&[(&str, CellKind, &str)]]) -> Batch {
         let text = "x\n".repeat(rows.len());
         let part = Rows { name: "", text: text.as_bytes() };

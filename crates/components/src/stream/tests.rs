@@ -1,4 +1,4 @@
-//! A stream in chunks of any size, compared with what cutting the whole content at once gives.
+//! A stream in chunks of any size, compared with splitting the whole content at once.
 
 use super::*;
 use millstream_model::{Batch, Source};
@@ -15,7 +15,7 @@ impl Source for Stream {
     }
 }
 
-/// A stream and what came out of it.
+/// A stream and its output.
 struct Run {
     rig: SourceRig,
     stream: Stream,
@@ -30,7 +30,7 @@ impl Run {
         Run { rig, stream: Stream(StreamLines::new(origin, line_max, long)), got: Vec::new() }
     }
 
-    /// Takes what is there; whether the stream has ended.
+    /// Takes what is there; returns whether the stream has ended.
     fn drain(&mut self) -> bool {
         loop {
             match self.rig.poll(&mut self.stream) {
@@ -51,7 +51,7 @@ impl Run {
     }
 }
 
-/// Without room for its sinks, or without memory, a stream gives nothing and loses nothing.
+/// Without ready sinks, or without memory, a stream emits nothing and loses nothing.
 #[test]
 fn without_room_nothing_is_taken() {
     let mut run = Run::new(100, LongLine::Truncate);
@@ -97,8 +97,8 @@ fn content() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// However the bytes are cut into chunks and whenever the source is polled: every line once,
-    /// in order, with the right offset; everything is settled and all memory is given back.
+    /// However the bytes are cut into chunks and whenever the source is polled: every line once, in
+    /// order, with the right offset; everything is settled and all memory returned.
     #[test]
     fn chunks_are_cut_like_their_whole_content(
         content in content(),

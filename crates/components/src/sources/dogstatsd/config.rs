@@ -24,7 +24,7 @@ const KIND: Kind = Kind {
     tcp: Framing::Lines,
 };
 
-/// A number of all values of a timing or histogram, as users name it.
+/// An aggregate of the values of a timing or histogram, by its name in the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Aggregate {
@@ -36,9 +36,9 @@ pub enum Aggregate {
     Avg,
     /// The sum.
     Sum,
-    /// How many there were.
+    /// Number of values.
     Count,
-    /// Half of them are no larger.
+    /// The median.
     Median,
 }
 
@@ -46,15 +46,15 @@ pub enum Aggregate {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct DogStatsdConfig {
-    /// Whether a gauge with a sign is a change of it, as in plain StatsD, and not a value.
+    /// Whether a signed gauge is a change, as in plain StatsD, instead of a value.
     pub gauge_deltas: bool,
-    /// Numbers of timings and histograms, beside percentiles.
+    /// Aggregates of timings and histograms, in addition to percentiles.
     pub aggregates: Option<Vec<Aggregate>>,
-    /// Percentiles of timings and histograms, as parts from 0 to 1.
+    /// Percentiles of timings and histograms, from 0 to 1.
     pub percentiles: Option<Vec<f64>>,
-    /// Percentiles of distributions, as parts from 0 to 1.
+    /// Percentiles of distributions, from 0 to 1.
     pub distribution_percentiles: Option<Vec<f64>>,
-    /// What all sources of points have.
+    /// The options of all sources of points.
     #[serde(flatten)]
     pub points: PointOptions,
 }
@@ -90,7 +90,7 @@ impl SourceComponent for DogStatsdConfig {
 }
 
 impl DogStatsdConfig {
-    /// A value and the changes of it are put together by each receiver for itself.
+    /// Each receiver combines a value and its changes on its own.
     fn check_deltas(&self) -> Option<(String, String)> {
         let text = "changes of one gauge would come in no order by several receivers; write `receivers: 1`";
         (self.gauge_deltas && self.points.receivers > 1)
@@ -133,7 +133,7 @@ impl DogStatsdConfig {
 }
 
 impl Aggregate {
-    /// None of the median: it is made as percentiles are.
+    /// The median is computed as a percentile.
     fn statistic(self) -> Option<Statistic> {
         match self {
             Aggregate::Min => Some(Statistic::Min),

@@ -1,6 +1,6 @@
-//! Source `dogstatsd`: points, events and service checks of DogStatsD's clients, and plain StatsD.
+//! Source `dogstatsd`: points, events and service checks of DogStatsD clients, and plain StatsD.
 //!
-//! What it does with them is in [`crate::metrics`].
+//! [`crate::metrics`] processes them.
 
 mod config;
 

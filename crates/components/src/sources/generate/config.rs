@@ -7,21 +7,21 @@ use millstream_model::{BuildError, Size, Source, SourceOpen};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Largest line it makes, in bytes.
+/// Longest line, in bytes.
 const LINE_BYTES_MAX: u64 = 64 * 1024;
 
 /// Options of source `generate`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct GenerateConfig {
-    /// Lines per second; as many as possible if left out.
+    /// Lines per second; unlimited by default.
     #[schemars(range(min = 1))]
     pub rate: Option<u64>,
-    /// Bytes of a line on average, 120B to 64KiB.
+    /// Average bytes per line, 120B to 64KiB.
     pub size: Size,
-    /// The same seed makes the same lines, but for their times.
+    /// Seed; the same seed gives the same lines except for their times.
     pub seed: u64,
-    /// Lines in all; without end if left out.
+    /// Number of lines; endless by default.
     #[schemars(range(min = 1))]
     pub count: Option<u64>,
 }

@@ -1,6 +1,6 @@
-//! Source `generate`: web-server log lines with a sequence number in each, to try and to test with.
+//! Source `generate`: web server log lines with sequence numbers, for trials and tests.
 //!
-//! The lines are the same for the same seed, but for their times.
+//! The same seed gives the same lines except for their times.
 
 mod config;
 mod weblog;
@@ -13,20 +13,20 @@ use millstream_model::{BatchBuilder, Origin, Polled, Source, SourceCx, SourceOpe
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often lines are made; a second's lines are spread over its ticks.
+/// Interval between lines; the lines of a second are spread over its ticks.
 const TICK: Duration = Duration::from_millis(50);
 
 /// The source.
 struct Generate {
     lines: WebLog,
-    /// Lines per second; as many as possible if none.
+    /// Lines per second; unlimited if `None`.
     rate: Option<u64>,
-    /// Lines in all; without end if none.
+    /// Number of lines; endless if `None`.
     count: Option<u64>,
     made: u64,
     begun: Option<Duration>,
     origin: Arc<Origin>,
-    /// Bytes made.
+    /// Bytes generated.
     offset: u64,
     line: Vec<u8>,
 }
@@ -48,7 +48,7 @@ impl Generate {
         })
     }
 
-    /// Lines that should be out by now.
+    /// Returns the number of lines due by now.
     fn due(&mut self, now: Duration) -> u64 {
         let begun = *self.begun.get_or_insert(now);
         let by_rate = self.rate.map_or(u64::MAX, |rate| {
@@ -97,7 +97,8 @@ impl Generate {
 
 impl Source for Generate {
     fn poll(&mut self, cx: &mut SourceCx<'_>) -> Polled {
-        // What was lost cannot be made again with the same times; lines are numbered, so it shows.
+        // Abandoned lines cannot be generated again with the same times; their numbers show the
+        // gap.
         for lost in cx.ledger.take_rereads() {
             let sink = millstream_model::SinkSet::one(lost.sink);
             cx.ledger

@@ -1,8 +1,8 @@
-//! Lines of a web server's access log, in the combined format, numbered.
+//! Numbered lines of a web server's access log, in the combined format.
 
 use crate::formats::{civil, push_decimal};
 
-/// Smallest average line in bytes: what the fixed parts need.
+/// Smallest average line in bytes, for the fixed parts.
 pub const LINE_BYTES_MIN: usize = 120;
 
 const MONTHS: [&str; 12] =
@@ -25,26 +25,26 @@ const PATHS: [&str; 8] = [
 const AGENTS: [&str; 4] =
     ["Mozilla/5.0 (X11; Linux)", "curl/8.5.0", "okhttp/4.12", "Mozilla/5.0 (iPhone)"];
 
-/// Makes lines.
+/// Generates lines.
 pub struct WebLog {
     seed: u64,
     size: usize,
-    /// The time rendered last, in seconds, and its text.
+    /// The last rendered time in seconds, and its text.
     time: (i64, String),
 }
 
 impl WebLog {
-    /// Lines of `size` bytes on average, line end included.
+    /// Creates a generator of lines of `size` bytes on average, line end included.
     pub fn new(seed: u64, size: usize) -> WebLog {
         WebLog { seed, size, time: (i64::MIN, String::new()) }
     }
 
-    /// Appends line `number` with its end. Its number stands in the request as `seq=`.
+    /// Appends line `number` with its line end. The request contains the number as `seq=`.
     pub fn line(&mut self, number: u64, unix_seconds: i64, out: &mut Vec<u8>) {
         let begin = out.len();
         let random = mix(self.seed ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15));
         let pick = |shift: u32, n: usize| (random >> shift) as usize % n;
-        // Addresses of the documentation ranges (RFC 5737).
+        // Documentation address ranges (RFC 5737).
         out.extend_from_slice(b"203.0.113.");
         push_decimal(out, random & 0xFF);
         out.extend_from_slice(b" - - [");
@@ -65,7 +65,7 @@ impl WebLog {
         out.extend_from_slice(b"\"\n");
     }
 
-    /// Fills the user agent up, so that the line has its size, a quarter more or less.
+    /// Pads the user agent so that the line has its size, plus or minus a quarter.
     fn pad(&self, out: &mut Vec<u8>, begin: usize, mut random: u64) {
         let spread = self.size / 2;
         let target = self.size - spread / 2 + (random >> 44) as usize % (spread + 1);

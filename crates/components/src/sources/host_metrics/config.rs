@@ -14,10 +14,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Disks that are none: memory, files, and drives for what can be taken out.
+/// Pseudo disks: in memory, over files, and for removable media.
 const DISKS_EXCLUDED: &[&str] = &["fd*", "loop*", "ram*", "sr*", "zram*"];
 
-/// Types of file systems that store nothing, and those whose server may be away.
+/// File system types that store nothing, and those whose server may be away.
 const TYPES_EXCLUDED: &[&str] = &[
     "9p",
     "afs",
@@ -74,91 +74,91 @@ const MOUNTPOINTS_EXCLUDED: &[&str] = &[
     "/var/snap/**",
 ];
 
-/// Interfaces that a container has for itself.
+/// Interfaces inside containers.
 const INTERFACES_EXCLUDED: &[&str] = &["cali*", "lxc*", "veth*"];
 
 /// Options of source `host_metrics`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct HostMetricsConfig {
-    /// How often the metrics are given out: whole seconds, 1s to 1d, aligned to the clock.
+    /// Collection interval: whole seconds, 1s to 1d, aligned to the clock.
     pub period: Interval,
-    /// Which groups of metrics.
+    /// Groups of metrics to collect.
     #[schemars(length(min = 1))]
     pub collect: Vec<Group>,
-    /// Times of each processor, with the tag `cpu`, instead of their sums.
+    /// Whether to report the times of each processor, with the tag `cpu`, instead of their sums.
     pub per_cpu: bool,
-    /// Which disks.
+    /// Disks to report.
     pub disks: DisksConfig,
-    /// Which file systems.
+    /// File systems to report.
     pub filesystems: FilesystemsConfig,
-    /// Which network interfaces, by name.
+    /// Network interfaces to report, by name.
     pub interfaces: InterfacesConfig,
-    /// Of which processes to say what they use.
+    /// Processes to report.
     pub processes: ProcessesConfig,
-    /// Which control groups.
+    /// Control groups to report.
     pub cgroups: CgroupsConfig,
-    /// Where the host's `/proc` is.
+    /// Path of the host's `/proc`.
     pub proc: PathBuf,
-    /// Where the host's `/sys` is.
+    /// Path of the host's `/sys`.
     pub sys: PathBuf,
-    /// Where the host's `/` is: how full file systems are is asked below it.
+    /// Path of the host's `/`, below which file systems are measured.
     pub root: PathBuf,
 }
 
-/// Which disks.
+/// Disks to report.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DisksConfig {
-    /// Patterns of names; without any, all.
+    /// Patterns of names; all by default.
     pub include: Vec<Glob>,
-    /// Patterns of names that are left out all the same.
+    /// Patterns of names to exclude.
     pub exclude: Vec<Glob>,
-    /// Partitions beside whole disks.
+    /// Whether to report partitions in addition to whole disks.
     pub partitions: bool,
 }
 
-/// Which file systems.
+/// File systems to report.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FilesystemsConfig {
-    /// Patterns of types; without any, all.
+    /// Patterns of types; all by default.
     pub include_types: Vec<Glob>,
-    /// Patterns of types that are left out all the same.
+    /// Patterns of types to exclude.
     pub exclude_types: Vec<Glob>,
-    /// Patterns of mount points; without any, all.
+    /// Patterns of mount points; all by default.
     pub include_mountpoints: Vec<Glob>,
-    /// Patterns of mount points that are left out all the same.
+    /// Patterns of mount points to exclude.
     pub exclude_mountpoints: Vec<Glob>,
-    /// How long a file system may take to say how full it is: 100ms to 1m.
+    /// How long a file system may take to answer: 100ms to 1m.
     pub timeout: Interval,
 }
 
-/// Which network interfaces.
+/// Network interfaces to report.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct InterfacesConfig {
-    /// Patterns of names; without any, all.
+    /// Patterns of names; all by default.
     pub include: Vec<Glob>,
-    /// Patterns of names that are left out all the same.
+    /// Patterns of names to exclude.
     pub exclude: Vec<Glob>,
 }
 
-/// Of which processes to say what they use.
+/// Processes to report.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ProcessesConfig {
-    /// Patterns of names, as `ps -o comm` shows them; without any, of none.
+    /// Patterns of names, as `ps -o comm` shows them; none by default.
     pub include: Vec<Glob>,
 }
 
-/// Which control groups.
+/// Control groups to report.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CgroupsConfig {
-    /// A group, such as `/system.slice`; the agent's own if left out.
+    /// A group, such as `/system.slice`; by default the agent's own.
     pub root: Option<String>,
-    /// How many levels below it.
+    /// Levels below it to include.
     #[schemars(range(max = 16))]
     pub depth: u32,
 }
@@ -209,7 +209,7 @@ impl Default for InterfacesConfig {
     }
 }
 
-/// A filter of patterns that stand at these places.
+/// Compiles the patterns at these places of the configuration into a filter.
 fn filter(include: (&str, &[Glob]), exclude: (&str, &[Glob])) -> Result<Filter, (String, String)> {
     let texts = |globs: &[Glob]| globs.iter().map(|glob| glob.0.clone()).collect::<Vec<_>>();
     for (place, globs) in [include, exclude] {
@@ -222,7 +222,7 @@ fn filter(include: (&str, &[Glob]), exclude: (&str, &[Glob])) -> Result<Filter, 
 }
 
 impl HostMetricsConfig {
-    /// What is to be read; else the place of a fault and its advice.
+    /// Compiles what to read. The error is the place of a mistake and its advice.
     pub(super) fn options(&self) -> Result<Options, (String, String)> {
         let HostMetricsConfig { disks, filesystems, interfaces, processes, cgroups, .. } = self;
         let names = filter(("/disks/include", &disks.include), ("/disks/exclude", &disks.exclude))?;

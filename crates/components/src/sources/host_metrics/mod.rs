@@ -1,4 +1,4 @@
-//! Source `host_metrics`: what the kernel says of the host, as metric events.
+//! Source `host_metrics`: what the kernel reports about the host, as metric events.
 
 mod config;
 
@@ -11,14 +11,13 @@ use millstream_model::{Polled, Source, SourceCx};
 use std::collections::HashSet;
 use std::time::Duration;
 
-/// Faults of one collection that are logged: a fault of each of a thousand processes is said often
-/// enough with ten.
+/// Most errors of one collection to log: errors of a thousand processes need not all be shown.
 const LOGGED_MAX: usize = 10;
 
 /// The source.
 struct HostMetrics {
     host: Host,
-    /// The period whose collection has begun.
+    /// The period whose collection has started.
     begun: Option<Period>,
     numbers: Numbers<&'static str>,
     /// What could not be read last time.
@@ -30,7 +29,7 @@ impl HostMetrics {
         HostMetrics { host, begun: None, numbers, faults: HashSet::new() }
     }
 
-    /// Takes what the collection came to, or waits for file systems.
+    /// Takes the result of the collection, or waits for file systems.
     fn finish(&mut self, period: Period, cx: &SourceCx<'_>) -> Polled {
         self.numbers.count_lost(cx);
         let readings = match self.host.finish(cx.now.since_start) {
@@ -43,8 +42,8 @@ impl HostMetrics {
         Polled::Wait(Duration::ZERO)
     }
 
-    /// Counts faults and logs those that are new. What the kernel does not have is counted once: it
-    /// will not come.
+    /// Counts errors and logs new ones. What the kernel does not have is counted once: it will not
+    /// appear.
     fn report(&mut self, faults: Vec<Fault>, cx: &SourceCx<'_>) {
         let mut logged = 0;
         for fault in &faults {

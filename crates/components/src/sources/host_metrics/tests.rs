@@ -1,4 +1,4 @@
-//! The source over a tree of files: its events, its periods, its counters.
+//! The source over a tree of files: its events, periods and counters.
 
 use super::*;
 use crate::metrics::metric_emitter::MetricEmitter;
@@ -13,7 +13,7 @@ fn config(options: serde_json::Value) -> HostMetricsConfig {
     serde_json::from_value(options).unwrap()
 }
 
-/// Load and pressure of a host that says this of its load.
+/// Load and pressure of a host with this `/proc/loadavg`.
 fn host(base: &Path, loadavg: &str) -> HostMetricsConfig {
     std::fs::create_dir_all(base.join("proc")).unwrap();
     std::fs::write(base.join("proc/loadavg"), loadavg).unwrap();
@@ -35,7 +35,7 @@ fn metrics_are_given_out_at_the_end_of_each_period() {
         let Polled::Wait(left) = rig.poll(&mut *source) else { panic!("nothing yet") };
         assert!(!left.is_zero() && left <= Duration::from_secs(10));
         rig.advance(left);
-        // The collection begins and ends.
+        // The collection starts and ends.
         assert!(matches!(rig.poll(&mut *source), Polled::Wait(Duration::ZERO)));
         assert!(matches!(rig.poll(&mut *source), Polled::Wait(Duration::ZERO)));
         let Polled::Batch(batch, _) = rig.poll(&mut *source) else { panic!("the metrics") };
@@ -156,7 +156,7 @@ fn what_the_schema_cannot_say_is_checked() {
     assert_eq!(faults(options), expected);
 }
 
-/// The metrics' names in a text.
+/// Returns the metric names in a text.
 fn names(text: &str) -> BTreeSet<&str> {
     let is_part = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
     text.split(|letter| !is_part(letter))

@@ -13,7 +13,7 @@ use std::time::Duration;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct InternalMetricsConfig {
-    /// How often the metrics are given out: whole seconds, 1s to 1d, aligned to the clock.
+    /// Collection interval: whole seconds, 1s to 1d, aligned to the clock.
     pub period: Interval,
 }
 

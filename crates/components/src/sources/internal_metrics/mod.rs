@@ -24,7 +24,7 @@ impl InternalMetricsSource {
         InternalMetricsSource { metrics, numbers: Numbers::new(length, metric_emitter) }
     }
 
-    /// All metrics as they are now.
+    /// Reads the current value of all metrics.
     fn read(&self) -> Vec<Number<String>> {
         let mut numbers = Vec::new();
         self.metrics.each(|metric: &InternalMetric<'_>| {

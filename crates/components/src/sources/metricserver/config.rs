@@ -27,9 +27,9 @@ const KIND: Kind = Kind {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct MetricServerConfig {
-    /// Percentiles of timers and histograms, as parts from 0 to 1.
+    /// Percentiles of timers and histograms, from 0 to 1.
     pub percentiles: Option<Vec<f64>>,
-    /// What all sources of points have.
+    /// The options of all sources of points.
     #[serde(flatten)]
     pub points: PointOptions,
 }

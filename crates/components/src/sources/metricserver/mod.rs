@@ -1,6 +1,6 @@
-//! Source `metricserver`: points of clients that speak the metric server's msgpack.
+//! Source `metricserver`: points of clients that send the metric server's msgpack.
 //!
-//! What it does with them is in [`crate::metrics`].
+//! [`crate::metrics`] processes them.
 
 mod config;
 

@@ -10,10 +10,10 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StdinConfig {
-    /// Longest line, 16MiB at most.
+    /// Longest line, at most 16MiB.
     #[serde(default = "default_max_line")]
     pub max_line: Size,
-    /// What becomes of a longer one.
+    /// What happens to longer lines.
     #[serde(default)]
     pub on_long_line: LongLine,
 }

@@ -1,7 +1,7 @@
 //! Source `stdin`: lines from standard input.
 //!
-//! Standard input cannot be read twice: what is in flight when the agent is killed is lost, and
-//! while a sink is down the reader waits.
+//! Standard input cannot be read twice: what is in flight when the agent is killed is lost, and the
+//! reader waits while a sink is down.
 
 mod config;
 mod reader;
@@ -16,12 +16,12 @@ use std::sync::Arc;
 use std::sync::mpsc::TryRecvError;
 use std::time::Duration;
 
-/// Bytes that wait in the source before it takes no more.
+/// Bytes buffered in the source before it stops reading.
 const WAITING_BYTES_MAX: usize = millstream_model::limits::BLOCK_BYTES;
 
 /// The source.
 struct Stdin {
-    /// Taken at the first poll: before, it may be another's.
+    /// Taken at the first poll; until then another source may own it.
     reader: Option<Reader>,
     lines: StreamLines,
     line_max: usize,
@@ -59,7 +59,7 @@ impl Stdin {
         }
     }
 
-    /// What was lost on the way cannot be read again: it is counted.
+    /// Abandoned ranges cannot be read again: they are counted.
     fn count_lost(&self, cx: &SourceCx<'_>) {
         for lost in self.ledger.take_rereads() {
             cx.counters.error("abandoned");
@@ -88,7 +88,7 @@ impl Source for Stdin {
 }
 
 impl Drop for Stdin {
-    /// What is not a line yet is for the source that comes after this one.
+    /// An incomplete line is left to the source that replaces this one.
     fn drop(&mut self) {
         if let Some(reader) = self.reader.take() {
             reader.put_back(self.lines.take_rest());

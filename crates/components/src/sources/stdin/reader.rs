@@ -1,7 +1,7 @@
-//! The one thread that reads standard input.
+//! The thread that reads standard input.
 //!
-//! It waits in a system call that nothing can end, so it lasts as long as the process: a source
-//! that a reload puts in the place of another takes over what was read for that one.
+//! It blocks in a system call that nothing can interrupt, so it lives as long as the process: a
+//! source that replaces another at a reload inherits its unread data.
 
 use millstream_model::Wake;
 use parking_lot::Mutex;
@@ -10,25 +10,26 @@ use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 
-/// Bytes of one read.
+/// Bytes per read.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// Chunks between the reading thread and the source.
+/// Chunks buffered between the thread and the source.
 const CHUNKS_MAX: usize = 4;
 
-/// Between two sources.
+/// State that passes from one source to the next.
 static WAITING: Mutex<Option<Reader>> = Mutex::new(None);
 
 /// The source's end of the thread.
 pub struct Reader {
     chunks: Receiver<io::Result<Vec<u8>>>,
-    /// What the source before took and did not use.
+    /// What the previous source took and did not use.
     rest: Option<Vec<u8>>,
     wake: Arc<Mutex<Wake>>,
 }
 
 impl Reader {
-    /// The reader of the process, which wakes with `wake` from here on. The first call starts it.
+    /// Returns the reader of the process, and makes it call `wake` from now on. The first call
+    /// starts the thread.
     pub fn take(wake: &Wake) -> io::Result<Reader> {
         if let Some(reader) = WAITING.lock().take() {
             *reader.wake.lock() = wake.clone();
@@ -49,14 +50,14 @@ impl Reader {
         Ok(Reader { chunks, rest: None, wake })
     }
 
-    /// Leaves it to the next source, with bytes that come before all others.
+    /// Hands the reader to the next source, with bytes to read before all others.
     pub fn put_back(mut self, bytes: Vec<u8>) {
         let behind = self.rest.take().unwrap_or_default();
         self.rest = Some([bytes, behind].concat()).filter(|rest| !rest.is_empty());
         *WAITING.lock() = Some(self);
     }
 
-    /// The next chunk, if one is there.
+    /// Returns the next chunk, if any.
     pub fn next(&mut self) -> Result<io::Result<Vec<u8>>, TryRecvError> {
         self.rest.take().map_or_else(|| self.chunks.try_recv(), |rest| Ok(Ok(rest)))
     }
@@ -86,10 +87,10 @@ fn read_chunks(input: &mut impl Read, chunks: &SyncSender<io::Result<Vec<u8>>>, 
     }
 }
 
-/// Waits on an input that somebody has made non-blocking.
+/// Waits for input that somebody has made non-blocking.
 fn wait_for_input() {
     let stdin = io::stdin();
     let mut poll = [PollFd::new(&stdin, PollFlags::IN)];
-    // A wait that fails is as good as one that ends early: reading says what there is.
+    // A failed wait counts as one that ended early: the read reports the error.
     let _ = rustix::event::poll(&mut poll, None);
 }
