@@ -223,7 +223,9 @@ impl Run {
             samples[0].push(seconds(|| self.one_by_one()));
             samples[1].push(seconds(|| self.in_batches()));
             let mut generation = Generation::default();
-            samples[2].push(seconds(|| generation = self.shard.turn(std::mem::take(&mut spare))));
+            samples[2].push(seconds(|| {
+                generation = self.shard.swap_generation(std::mem::take(&mut spare))
+            }));
             samples[3].push(seconds(|| {
                 spare = self.store.merge(0, generation);
                 self.store.drain(|reading| {

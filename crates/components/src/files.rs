@@ -1,16 +1,16 @@
 //! What a file source needs: discovery, inotify, opening, identity, line filters.
 
 pub mod content;
-pub mod copies;
+pub mod copy_detection;
 pub mod discover;
 pub mod held;
 pub mod identity;
-pub mod names;
+pub mod line_filter;
 pub mod open;
 pub mod range;
 pub mod records;
 pub mod renames;
+pub mod rotation_names;
 pub mod scan_budget;
-pub mod select;
 pub mod stability;
 pub mod watch;

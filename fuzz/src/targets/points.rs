@@ -255,7 +255,7 @@ fn add_all<'a>(style: TagStyle, input: &'a [u8], parse: impl FnOnce(&mut Store<'
     parse(&mut store);
     let values = store.values;
     drop(store);
-    let generation = shard.turn(Generation::default());
+    let generation = shard.swap_generation(Generation::default());
     let counts = generation.counts();
     let left_out: u64 =
         [Reason::NotFinite, Reason::Utf8].map(|reason| counts.of(reason)).iter().sum();

@@ -152,7 +152,7 @@ impl Content {
     }
 
     /// Pushes the last bytes back: they are read next, without decompressing again.
-    pub fn hand_back(&mut self, bytes: &[u8]) {
+    pub fn unread_last(&mut self, bytes: &[u8]) {
         if let Some(packed) = self.packed.as_mut().filter(|_| !bytes.is_empty()) {
             packed.at -= bytes.len() as u64;
             packed.back.splice(..0, bytes.iter().copied());

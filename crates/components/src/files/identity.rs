@@ -212,7 +212,7 @@ impl Descriptor {
 
     /// Continues in a copy, which nobody appends to. If the copy ends before what was read, its own
     /// end identifies it.
-    pub fn go_on_in(&mut self, copy: &mut Content, marks: &Marks) -> io::Result<()> {
+    pub fn continue_in(&mut self, copy: &mut Content, marks: &Marks) -> io::Result<()> {
         let bytes = copy.bytes()?;
         self.in_copy = true;
         self.mark = marks.before(bytes.min(marks.last().end)).unwrap_or_default();

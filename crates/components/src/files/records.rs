@@ -7,7 +7,7 @@
 //! bounded; beyond the oldest recorded one, age decides.
 
 use super::identity::Descriptor;
-use super::names::{is_rotation_name, originals_of, stem};
+use super::rotation_names::{is_rotation_name, originals_of, stem};
 use millstream_model::OriginRecord;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ pub struct Records {
     /// Ids by the stem of the file name.
     by_stem: HashMap<String, Vec<u64>>,
     /// Generations by name, including those of open files.
-    pub names: Names,
+    pub names: Generations,
 }
 
 impl Records {
@@ -109,10 +109,10 @@ fn file_name(path: Option<&Path>) -> String {
 
 /// The included names of current and former files, with their generations.
 #[derive(Default)]
-pub struct Names(HashMap<PathBuf, Name>);
+pub struct Generations(HashMap<PathBuf, NameGenerations>);
 
 #[derive(Default)]
-struct Name {
+struct NameGenerations {
     since_ns: i64,
     /// Generations that are not closed.
     open: usize,
@@ -120,13 +120,13 @@ struct Name {
     closed: Vec<(i64, u64)>,
 }
 
-impl Names {
+impl Generations {
     /// Counts a generation that is not closed.
     pub fn open(&mut self, descriptor: &Descriptor) {
         self.name(descriptor).open += 1;
     }
 
-    /// Reverts [`Names::open`].
+    /// Reverts [`Generations::open`].
     pub fn release(&mut self, descriptor: &Descriptor) {
         self.change(descriptor, |name| name.open = name.open.saturating_sub(1));
     }
@@ -139,18 +139,18 @@ impl Names {
         (closed.len() > GENERATIONS_MAX).then(|| closed[0].1)
     }
 
-    /// Reverts [`Names::close`].
+    /// Reverts [`Generations::close`].
     fn reopen(&mut self, descriptor: &Descriptor, id: u64) {
         self.change(descriptor, |name| name.closed.retain(|(_, other)| *other != id));
     }
 
-    fn name(&mut self, descriptor: &Descriptor) -> &mut Name {
+    fn name(&mut self, descriptor: &Descriptor) -> &mut NameGenerations {
         let name = self.0.entry(PathBuf::from(descriptor.name())).or_default();
         name.since_ns = name.since_ns.max(descriptor.since_ns);
         name
     }
 
-    fn change(&mut self, descriptor: &Descriptor, change: impl FnOnce(&mut Name)) {
+    fn change(&mut self, descriptor: &Descriptor, change: impl FnOnce(&mut NameGenerations)) {
         let path = Path::new(descriptor.name());
         self.0.get_mut(path).map(change).unwrap_or_default();
     }

@@ -37,7 +37,7 @@ pub struct Changes {
 
 /// What happened since the last check.
 #[derive(Default)]
-pub struct News {
+pub struct WatchEvents {
     /// Names changed in the folders: see [`Watch::changes`].
     pub names: bool,
     /// Folders appeared or vanished: walk again.
@@ -142,8 +142,8 @@ impl Watch {
     }
 
     /// Reads pending events without waiting.
-    pub fn news(&mut self) -> News {
-        let mut news = News::default();
+    pub fn news(&mut self) -> WatchEvents {
+        let mut news = WatchEvents::default();
         let Some(fd) = self.fd.take() else { return news };
         let mut buffer = [MaybeUninit::uninit(); 16 * 1024];
         let mut reader = inotify::Reader::new(&fd, &mut buffer);

@@ -51,7 +51,7 @@ enum Stage {
     /// The receivers read what their sockets hold, and stop.
     Pausing,
     /// The receivers were asked, at this time, to hand over their generations.
-    Turning(Duration),
+    Swapping(Duration),
     /// A receiver's generation is being merged.
     Merging(usize, Box<Merging>),
     /// The series are being emitted; a remainder of the last one may be left.
@@ -169,7 +169,7 @@ impl Flusher {
             share.handover.ask(std::mem::take(&mut share.spare));
         }
         self.receiving.notify();
-        self.stage = Stage::Turning(cx.now.since_start);
+        self.stage = Stage::Swapping(cx.now.since_start);
         Polled::Wait(TURN_LOOK)
     }
 
@@ -184,7 +184,7 @@ impl Flusher {
     }
 
     /// Takes the receivers' generations until all have arrived.
-    fn turn(&mut self, cx: &SourceCx<'_>, asked: Duration) -> Polled {
+    fn collect_generations(&mut self, cx: &SourceCx<'_>, asked: Duration) -> Polled {
         for share in self.shares.iter_mut().filter(|share| share.turned.is_none()) {
             share.turned = share.handover.take();
         }
@@ -337,7 +337,7 @@ impl Flusher {
             Stage::Collecting => self.collect(cx),
             Stage::Pausing if self.receiving.is_paused() => self.ask(cx),
             Stage::Pausing => Polled::Wait(PAUSE_LOOK),
-            Stage::Turning(asked) => self.turn(cx, asked),
+            Stage::Swapping(asked) => self.collect_generations(cx, asked),
             Stage::Merging(..) => self.merge(),
             Stage::Draining(..) => self.drain(cx),
         }

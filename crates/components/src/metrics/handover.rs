@@ -31,7 +31,7 @@ struct Slot {
     spare: Option<Generation>,
     /// Series that the receiver may remove.
     idle: Option<Idle>,
-    turned: Option<Generation>,
+    generation: Option<Generation>,
     log_events: Vec<LogEvent>,
     log_event_bytes: usize,
 }
@@ -59,7 +59,7 @@ impl Handover {
 
     /// Flusher: takes the requested generation, once it is there.
     pub fn take(&self) -> Option<Generation> {
-        self.slot().turned.take()
+        self.slot().generation.take()
     }
 
     /// Flusher: names series that the receiver may remove.
@@ -91,7 +91,7 @@ impl Handover {
 
     /// Receiver: hands over its generation if requested; adds the series to remove to `idle`.
     #[inline]
-    pub fn turn(&self, shard: &mut Shard, idle: &mut Option<Idle>) {
+    pub fn swap(&self, shard: &mut Shard, idle: &mut Option<Idle>) {
         if self.is_due.load(Ordering::Relaxed) {
             self.turn_now(shard, idle);
         }
@@ -103,7 +103,7 @@ impl Handover {
         let mut slot = self.slot();
         *idle = slot.idle.take().or(idle.take());
         let Some(spare) = slot.spare.take() else { return };
-        slot.turned = Some(shard.turn(spare));
+        slot.generation = Some(shard.swap_generation(spare));
         drop(slot);
         (self.wake)();
     }

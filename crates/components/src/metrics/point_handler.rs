@@ -73,8 +73,8 @@ impl PointHandler {
     }
 
     /// Hands the generation over if requested, and removes up to `most` idle series.
-    fn turn(&mut self, most: usize) {
-        self.handover.turn(&mut self.shard, &mut self.idle);
+    fn swap_generation(&mut self, most: usize) {
+        self.handover.swap(&mut self.shard, &mut self.idle);
         if let Some(mut idle) = self.idle.take() {
             self.idle = self.shard.forget(&mut idle, most).then_some(idle);
             if self.idle.is_none() {
@@ -86,7 +86,7 @@ impl PointHandler {
 
 impl millstream_receiver::MessageHandler for PointHandler {
     fn round(&mut self, messages: &Messages<'_>) {
-        self.turn(FORGET_IN_ROUND);
+        self.swap_generation(FORGET_IN_ROUND);
         let arrived = messages.received_ns();
         self.round_counts.begin_round(arrived);
         let mut visitor = Visitor {
@@ -112,7 +112,7 @@ impl millstream_receiver::MessageHandler for PointHandler {
     }
 
     fn notified(&mut self) {
-        self.turn(FORGET_AT_REST);
+        self.swap_generation(FORGET_AT_REST);
     }
 }
 

@@ -126,12 +126,12 @@ impl TimedValues {
     }
 }
 
-/// The contents of a shard between two turns. An empty one is `default()`; the store gives back the
-/// one that it merged, emptied, for the turn after the next.
+/// What a shard accumulated between two swaps. `default()` is empty; the store returns a merged
+/// generation, emptied, for the swap after the next.
 #[derive(Clone, Debug, Default)]
 pub struct Generation {
-    /// How many turns the shard had made before.
-    pub(crate) turn: u64,
+    /// Number of swaps of the shard before it.
+    pub(crate) number: u64,
     /// By the shard's number of a series.
     pub(crate) cells: Sparse<Cell>,
     pub(crate) sketches: Pool<Sketch>,

@@ -6,7 +6,7 @@
 //! A [`Shard`] belongs to the thread of one receiver. It looks a point up by its name and tags as
 //! they arrived and changes 16 bytes; that takes no lock, and no allocation for a series that is
 //! known. A series keeps one name and tags, in the order in which they came first; they are sorted
-//! when they are read. [`Shard::turn`] hands over what came since the turn before, whole, and takes
+//! when they are read. [`Shard::swap_generation`] hands over what came since the turn before, whole, and takes
 //! the same short time for any number of series. The [`Store`] belongs to the flusher. It merges
 //! what the shards hand over and keeps what lasts longer than a period; merges and drains go in
 //! steps, so that a thread with other work can do them.
@@ -31,7 +31,7 @@
 //!         arrived: 1,
 //!     });
 //! }
-//! let spare = store.merge(0, shard.turn(Generation::default()));
+//! let spare = store.merge(0, shard.swap_generation(Generation::default()));
 //! let mut room = Canonical::default();
 //! store.drain(|reading| {
 //!     assert_eq!(reading.key.canonical_text(&mut room), b"env:prod,host:a");

@@ -27,8 +27,8 @@ const CACHED_CONTEXTS: usize = 10_000;
 /// Series that a shard may forget, from [`crate::Store::take_idle`] for [`Shard::forget`].
 #[derive(Clone, Debug, Default)]
 pub struct Idle {
-    /// How many turns the shard has made when it may forget them.
-    pub(crate) turn: u64,
+    /// Number of the generation during which the shard may remove them.
+    pub(crate) generation: u64,
     pub(crate) ids: Vec<u32>,
 }
 
@@ -215,11 +215,11 @@ impl Shard {
         ids
     }
 
-    /// Hands over what was taken since the last turn; what comes next goes into `spare`, which is
-    /// empty. It takes the same short time for any number of series.
-    pub fn turn(&mut self, spare: Generation) -> Generation {
-        let turn = self.generation.turn + 1;
-        std::mem::replace(&mut self.generation, Generation { turn, ..spare })
+    /// Returns what accumulated since the last swap and continues with `spare`, which must be
+    /// empty. Takes the same short time for any number of series.
+    pub fn swap_generation(&mut self, spare: Generation) -> Generation {
+        let number = self.generation.number + 1;
+        std::mem::replace(&mut self.generation, Generation { number, ..spare })
     }
 
     /// Lets up to `most` series go that the store has found idle, some hundred nanoseconds each;
@@ -229,7 +229,7 @@ impl Shard {
     /// since: the store does not know what came before the turn, and names those that stay idle
     /// once more.
     pub fn forget(&mut self, idle: &mut Idle, most: usize) -> bool {
-        if idle.turn != self.generation.turn {
+        if idle.generation != self.generation.number {
             idle.ids.clear();
         }
         for id in idle.ids.drain(idle.ids.len().saturating_sub(most)..) {

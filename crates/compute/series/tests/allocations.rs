@@ -85,7 +85,7 @@ fn points_of_known_series_allocate_nothing() {
                 period < 2 || calls == 0,
                 "{kind:?} {timestamp:?}: {calls} allocations in period {period}"
             );
-            spare = store.merge(0, shard.turn(spare));
+            spare = store.merge(0, shard.swap_generation(spare));
             store.drain(|_| ());
         }
     }
@@ -107,7 +107,7 @@ fn tags_are_read_in_order_without_allocations() {
     let mut store = Store::new(1, 10, 1);
     add(&mut shard, Kind::Count, &texts()[..1000], None);
     add(&mut shard, Kind::Gauge, &unsorted()[..1000], None);
-    store.merge(0, shard.turn(Generation::default()));
+    store.merge(0, shard.swap_generation(Generation::default()));
     let (mut room, mut calls, mut tags) = (Canonical::default(), [0; 2], 0);
     for calls in &mut calls {
         let before = CALLS.get();
@@ -129,7 +129,7 @@ fn is_small(texts: &[String]) {
         let mut spare = Generation::default();
         for _ in 0..3 {
             add(&mut shard, kind, texts, None);
-            spare = store.merge(0, shard.turn(spare));
+            spare = store.merge(0, shard.swap_generation(spare));
             store.drain(|_| ());
         }
         let bytes = (BYTES.get() - before - text_bytes as i64) / texts.len() as i64;

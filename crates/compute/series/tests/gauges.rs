@@ -33,7 +33,7 @@ impl Rig {
     }
 
     fn merge(&mut self, shard: usize) {
-        let generation = self.shards[shard].turn(Generation::default());
+        let generation = self.shards[shard].swap_generation(Generation::default());
         self.store.merge(shard, generation);
     }
 
@@ -128,7 +128,7 @@ fn a_gauge_whose_values_all_have_timestamps_has_no_value_of_the_period() {
             timestamp,
             arrived: 1,
         });
-        store.merge(0, shard.turn(Generation::default()));
+        store.merge(0, shard.swap_generation(Generation::default()));
         store.drain(|reading| {
             reading.outputs(10.0, Some(&Summaries::default()), |output| {
                 all.push((output.timestamp, output.value))

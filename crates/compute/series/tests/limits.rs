@@ -30,7 +30,7 @@ impl Rig {
     }
 
     fn period(&mut self) -> (Readings, Counts) {
-        let generation = self.shard.turn(std::mem::take(&mut self.spare));
+        let generation = self.shard.swap_generation(std::mem::take(&mut self.spare));
         self.spare = self.store.merge(0, generation);
         let mut readings = Readings::new();
         let string = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("UTF-8");
@@ -108,7 +108,7 @@ fn every_kind_has_an_overflow_series_that_is_like_any_other() {
         }
     }
     let mut found = Vec::new();
-    let generation = rig.shard.turn(Generation::default());
+    let generation = rig.shard.swap_generation(Generation::default());
     rig.store.merge(0, generation);
     let counts = rig.store.drain(|reading| {
         assert_eq!((reading.key.name(), reading.key.tags_text()), (OVERFLOW_NAME, &b""[..]));
@@ -125,7 +125,7 @@ fn every_kind_has_an_overflow_series_that_is_like_any_other() {
     let values = (Kind::ALL.len() as u64 - 1) * 4 + 2;
     assert_eq!((counts.of(Reason::Series), counts.taken), (values, values));
     for _ in 0..2 {
-        rig.store.merge(0, rig.shard.turn(Generation::default()));
+        rig.store.merge(0, rig.shard.swap_generation(Generation::default()));
     }
     rig.shard.forget(&mut rig.store.take_idle(0), usize::MAX);
     assert_eq!(rig.shard.series(), 0, "idle ones go too");
@@ -163,7 +163,7 @@ fn an_idle_series_goes_and_makes_room() {
     assert_eq!(
         (rig.shard.series(), rig.store.len()),
         (1, 2),
-        "the store hears of it at the next turn"
+        "the store hears of it at the next swap"
     );
     rig.count("new", "", 7.0);
     let (readings, counts) = rig.period();
@@ -212,7 +212,7 @@ fn shards_that_saw_other_orders_of_tags_have_the_same_series() {
             ] {
                 shard.add(&Point { kind, name, tags, ..POINT });
             }
-            store.merge(at, shard.turn(Generation::default()));
+            store.merge(at, shard.swap_generation(Generation::default()));
         }
         let mut sums = Vec::new();
         store.drain(|reading| {
@@ -264,7 +264,7 @@ fn what_the_store_found_idle_is_void_after_a_turn_and_comes_again() {
     let mut idle = rig.store.take_idle(0);
     // The point is in a generation that the store has not seen.
     rig.count("n", "", 5.0);
-    let generation = rig.shard.turn(Generation::default());
+    let generation = rig.shard.swap_generation(Generation::default());
     assert!(!rig.shard.forget(&mut idle, usize::MAX));
     assert_eq!(rig.shard.series(), 1);
     rig.spare = rig.store.merge(0, generation);

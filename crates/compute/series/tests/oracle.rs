@@ -20,7 +20,7 @@ const IDLE_MAX: u32 = 2;
 #[derive(Clone, Debug)]
 enum Step {
     Add(usize, OwnPoint),
-    Turn(usize),
+    Swap(usize),
     /// In steps of so much.
     Merge(usize, usize),
     Forget(usize, usize),
@@ -94,7 +94,7 @@ impl Rig {
     fn step(&mut self, step: Step) {
         match step {
             Step::Add(shard, point) => self.add(shard, point),
-            Step::Turn(shard) => self.turn(shard),
+            Step::Swap(shard) => self.swap_shard(shard),
             Step::Merge(shard, size) => self.merge(shard, size),
             Step::Forget(shard, most) => {
                 if self.idle[shard].is_empty() {
@@ -115,8 +115,8 @@ impl Rig {
         self.open[shard].push(point);
     }
 
-    fn turn(&mut self, shard: usize) {
-        let generation = self.shards[shard].turn(self.spare.pop().unwrap_or_default());
+    fn swap_shard(&mut self, shard: usize) {
+        let generation = self.shards[shard].swap_generation(self.spare.pop().unwrap_or_default());
         self.waiting[shard].push_back((generation, std::mem::take(&mut self.open[shard])));
     }
 
@@ -178,7 +178,7 @@ impl Rig {
     /// Everything to the end, with a last period.
     fn finish(&mut self) {
         for shard in 0..SHARDS {
-            self.turn(shard);
+            self.swap_shard(shard);
             while !self.waiting[shard].is_empty() {
                 self.merge(shard, usize::MAX);
             }
@@ -460,7 +460,7 @@ fn point(style: TagStyle) -> impl Strategy<Value = OwnPoint> {
 fn steps(style: TagStyle) -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         20 => (0..SHARDS, point(style)).prop_map(|(shard, point)| Step::Add(shard, point)),
-        3 => (0..SHARDS).prop_map(Step::Turn),
+        3 => (0..SHARDS).prop_map(Step::Swap),
         3 => (0..SHARDS, 1..30_usize).prop_map(|(shard, size)| Step::Merge(shard, size)),
         1 => (0..SHARDS, 1..5_usize).prop_map(|(shard, most)| Step::Forget(shard, most)),
         1 => (1..30_usize).prop_map(Step::Drain),
@@ -495,7 +495,7 @@ fn receive(
         }
         shard.forget(&mut idle, 2);
         if (at + 1) % turn == 0 || at + 1 == count {
-            let generation = shard.turn(spares.pop().unwrap_or_default());
+            let generation = shard.swap_generation(spares.pop().unwrap_or_default());
             filled
                 .send((number, generation, std::mem::take(&mut open)))
                 .expect("the store is there");

@@ -36,7 +36,7 @@ fn chosen(
                 arrived: 1,
             });
         }
-        store.merge(0, shard.turn(Generation::default()));
+        store.merge(0, shard.swap_generation(Generation::default()));
         let mut found = Vec::new();
         store.drain(|reading| reading.outputs(10.0, Some(summaries), |output| found.push(output)));
         found

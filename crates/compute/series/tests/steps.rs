@@ -72,13 +72,13 @@ fn steps_of_any_size_give_what_is_given_at_once() {
             let [mut expected, mut found] = [Vec::new(), Vec::new()];
             let (shard, store, spare) = &mut whole;
             fill(shard, round);
-            *spare = store.merge(0, shard.turn(std::mem::take(spare)));
+            *spare = store.merge(0, shard.swap_generation(std::mem::take(spare)));
             let counts = store.drain(|reading| expected.push(line(reading)));
             shard.forget(&mut store.take_idle(0), usize::MAX);
 
             let (shard, store, spare) = &mut parts;
             fill(shard, round);
-            let mut merging = store.begin_merge(0, shard.turn(std::mem::take(spare)));
+            let mut merging = store.begin_merge(0, shard.swap_generation(std::mem::take(spare)));
             let mut steps = 1;
             while !merging.step(store, size) {
                 steps += 1;
@@ -100,7 +100,7 @@ fn steps_of_any_size_give_what_is_given_at_once() {
 fn a_step_ends_where_the_caller_breaks() {
     let (mut shard, mut store) = (shard(), Store::new(1, 2, 1));
     fill(&mut shard, 0);
-    store.merge(0, shard.turn(Generation::default()));
+    store.merge(0, shard.swap_generation(Generation::default()));
     let (mut drain, mut given, mut steps) = (store.begin_drain(), 0, 0);
     let is_done = |progress| matches!(progress, Progress::Done(_));
     while !is_done(drain.step(&mut store, usize::MAX, |_| {
@@ -121,7 +121,7 @@ fn many_timestamps_of_a_series_come_in_several_readings() {
         shard.add(&Point { timestamp: Some(timestamp), ..POINT });
     }
     shard.add(&POINT);
-    store.merge(0, shard.turn(Generation::default()));
+    store.merge(0, shard.swap_generation(Generation::default()));
     let (mut timed, mut outputs, mut firsts) = (Vec::new(), Vec::new(), Vec::new());
     store.drain(|reading| {
         assert!(reading.timed.len() <= READING_TIMED_MAX);
@@ -139,7 +139,7 @@ fn many_timestamps_of_a_series_come_in_several_readings() {
 #[should_panic(expected = "has not ended")]
 fn a_drain_does_not_begin_in_a_merge() {
     let (mut shard, mut store) = (shard(), Store::new(1, 2, 1));
-    let _merging = store.begin_merge(0, shard.turn(Generation::default()));
+    let _merging = store.begin_merge(0, shard.swap_generation(Generation::default()));
     store.begin_drain();
 }
 
@@ -152,7 +152,7 @@ fn room_for_new_series_is_made_in_steps() {
         let text = format!("host:{series}");
         shard.add(&Point { tags: text.as_bytes(), ..POINT });
     }
-    let mut merging = store.begin_merge(0, shard.turn(Generation::default()));
+    let mut merging = store.begin_merge(0, shard.swap_generation(Generation::default()));
     let mut steps = 0;
     while store.is_empty() {
         assert!(!merging.step(&mut store, STEP));

@@ -35,10 +35,12 @@ fn receive(
         });
         if point % (TURN_POINTS + number as u64) == 0 {
             let spare = empty.try_recv().unwrap_or_default();
-            filled.send((number, shard.turn(spare))).expect("the store is there");
+            filled.send((number, shard.swap_generation(spare))).expect("the store is there");
         }
     }
-    filled.send((number, shard.turn(Generation::default()))).expect("the store is there");
+    filled
+        .send((number, shard.swap_generation(Generation::default())))
+        .expect("the store is there");
 }
 
 /// Sum of all deltas, and of all weights, over all periods.

@@ -72,7 +72,7 @@ fn what_is_handed_back_is_read_next() {
                 break;
             }
             let used = n - n / 3;
-            content.hand_back(&buffer[used..n]);
+            content.unread_last(&buffer[used..n]);
             all.extend_from_slice(&buffer[..used]);
             assert!(!content.at_end(text.len() as u64 - 1).unwrap());
         }

@@ -2,9 +2,9 @@
 
 use super::source::FileSource;
 use crate::files::discover::{Exclude, Glob, Pattern, matcher};
+use crate::files::line_filter::LineFilter;
 use crate::files::open::Symlinks;
 use crate::files::range::{BackfillConfig, Range};
-use crate::files::select::LineFilter;
 use crate::framing::{ContainerFormat, EncodingName, Framing, MultilineConfig, rules};
 use crate::registry::{Component, SourceComponent};
 use millstream_model::{BuildError, Interval, LongLine, Size, Source, SourceOpen};

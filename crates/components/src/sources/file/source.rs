@@ -1,8 +1,8 @@
 //! The source itself: when to read which file, and filling blocks from them.
 
-mod copies;
+mod changed_names;
+mod copy_detection;
 mod discovery;
-mod names;
 mod open_files;
 mod queue;
 mod retention;
@@ -12,22 +12,22 @@ mod set_sinks;
 use super::config::{FileConfig, ReadFrom};
 use super::tail::{ALONE_FROM, Buffers, Fill, Read, Request, Tail};
 use crate::files::content::Content;
-use crate::files::copies::Candidate;
+use crate::files::copy_detection::Candidate;
 use crate::files::discover::{Exclude, Pattern, walk};
 use crate::files::identity::{Descriptor, Inode, forget, kept_files};
+use crate::files::line_filter::LineFilters;
 use crate::files::open::{Symlinks, irregular, open_max, open_regular};
 use crate::files::range::Range;
 use crate::files::records::Records;
-use crate::files::select::Select;
 use crate::files::stability::Stability;
 use crate::files::watch::Watch;
 use crate::framing::{Framing, LineLimits};
-use copies::{Orphan, missing};
+use changed_names::ChangedNames;
+use copy_detection::{Orphan, missing};
 use millstream_model::{
     Ack, BuildError, Choice, Cursor, Cursors, Leftover, Now, Origin, OriginRecord, OriginStore,
     Polled, Reread, SinkSet, Source, SourceCx, SourceOpen,
 };
-use names::NamesLook;
 use queue::{ReadQueue, Share};
 use retention::Retention;
 use rotations::Rotations;
@@ -124,7 +124,7 @@ struct Work {
 pub struct FileSource {
     patterns: Vec<Pattern>,
     exclude: Exclude,
-    select: Select,
+    select: LineFilters,
     symlinks: Symlinks,
     limits: LineLimits,
     framing: Option<Framing>,
@@ -145,7 +145,7 @@ pub struct FileSource {
     trouble: BTreeMap<PathBuf, String>,
     walked: Option<Duration>,
     walk_wanted: bool,
-    names: NamesLook,
+    names: ChangedNames,
     /// Shortest time until the next walk: a walk over many files must not follow another at once.
     walk_pause: Duration,
     /// Limit of open files.
@@ -172,7 +172,7 @@ impl FileSource {
         Ok(FileSource {
             patterns: patterns(&config).map_err(BuildError)?,
             exclude: Exclude::new(&config.exclude).map_err(BuildError)?,
-            select: Select::new(keep, drop).map_err(BuildError)?,
+            select: LineFilters::new(keep, drop).map_err(BuildError)?,
             symlinks: config.symlinks.clone(),
             limits: LineLimits { line_max: config.max_line.0 as usize, long: config.on_long_line },
             framing: config
@@ -193,7 +193,7 @@ impl FileSource {
             trouble: BTreeMap::new(),
             walked: None,
             walk_wanted: true,
-            names: NamesLook::default(),
+            names: ChangedNames::default(),
             walk_pause: WALK_PAUSE,
             open_max: config.open_files_max.unwrap_or(usize::MAX).min(open_max()),
             open_bound: 0,
@@ -218,12 +218,12 @@ impl Source for FileSource {
 
     fn poll(&mut self, cx: &mut SourceCx<'_>) -> Polled {
         let now = cx.now.since_start;
-        self.take_news(now);
+        self.take_events(now);
         self.take_rereads(now);
         if self.is_walk_due(now) {
             self.walk(cx);
-        } else if self.are_names_due(now) {
-            self.look_at_names(cx);
+        } else if self.are_changes_due(now) {
+            self.check_changed_names(cx);
         }
         self.queue_due(now);
         let (fill, blocked) = self.fill(cx);
@@ -231,7 +231,7 @@ impl Source for FileSource {
             self.note_ends(now);
             self.update_held(cx);
             self.bound_held(cx);
-            self.give_up_orphans(cx);
+            self.expire_orphans(cx);
             self.forget_deleted(cx);
         }
         match fill {
@@ -258,7 +258,7 @@ impl Source for FileSource {
 
 // Processes inotify events, walks, and due polls.
 impl FileSource {
-    fn take_news(&mut self, now: Duration) {
+    fn take_events(&mut self, now: Duration) {
         let news = self.watch.news();
         self.walk_wanted |= news.folders || news.overflow;
         self.names.wanted |= news.names;
@@ -478,10 +478,10 @@ impl FileSource {
                 if tail.frozen && position < head && tail.cursors.list().contains(&cursor) {
                     missing(tail, position, head, cx);
                 }
-                tail.say_fault(cx);
+                tail.log_error(cx);
                 tail.note_packed(&*self.open.store);
                 tail.end = Some(head);
-                let pause = look_again(tail, &mut self.watch, &mut self.work.active, now);
+                let pause = recheck(tail, &mut self.watch, &mut self.work.active, now);
                 schedule(&mut self.work.looks, tail, now + pause);
             }
             Err(error) => {
@@ -573,7 +573,7 @@ impl FileSource {
                 let before = before.state.truncations.swap(0, Relaxed);
                 tail.origin.state.truncations.store(before + 1, Relaxed);
                 match copy {
-                    Some((copy, known)) => self.go_on_in_copy(id, copy, known, cx),
+                    Some((copy, known)) => self.continue_in_copy(id, copy, known, cx),
                     None => self.orphan(id, cx),
                 }
                 self.insert(vec![tail], cx);
@@ -644,7 +644,7 @@ fn age(tail: &Tail, now: Now) -> Duration {
 }
 
 /// Returns when to poll a file again that has been read to its end.
-fn look_again(tail: &mut Tail, watch: &mut Watch, active: &mut u32, now: Duration) -> Duration {
+fn recheck(tail: &mut Tail, watch: &mut Watch, active: &mut u32, now: Duration) -> Duration {
     if tail.gone_since.is_some() {
         return UNWATCHED_LOOK;
     }

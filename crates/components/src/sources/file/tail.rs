@@ -7,10 +7,10 @@ mod long;
 use long::LongScan;
 
 use crate::files::content::{Content, modified_ns};
-use crate::files::copies::{Candidate, Originals, is_in};
+use crate::files::copy_detection::{Candidate, Originals, holds_read_part};
 use crate::files::held::HeldFile;
 use crate::files::identity::{Descriptor, HEAD_BYTES_MAX, Head, Inode, Mark, Marks};
-use crate::files::names::is_numbered;
+use crate::files::rotation_names::is_numbered;
 use crate::framing::{FileFramer, Framing, LineLimits};
 use millstream_framing::Found;
 use millstream_model::limits::BLOCK_BYTES;
@@ -306,7 +306,7 @@ impl Tail {
                 let read = self.read_framed(&mut framer, request, fill, &mut buffers);
                 self.framer = Some(framer);
                 match read {
-                    Ok(None) => self.begin_long(request, fill, request.limits.line_max),
+                    Ok(None) => self.start_long(request, fill, request.limits.line_max),
                     Ok(Some(read)) => Ok(read),
                     Err(error) => Err(error),
                 }
@@ -351,8 +351,8 @@ impl Tail {
 
     /// Whether `copy` holds what was read of it, or all but the bytes read just before the
     /// truncation.
-    pub fn is_in(&self, copy: &mut Candidate) -> bool {
-        is_in(copy, self.descriptor.head, &self.marks)
+    pub fn holds_read_part(&self, copy: &mut Candidate) -> bool {
+        holds_read_part(copy, self.descriptor.head, &self.marks)
     }
 
     /// Marks the end of a compressed file whose last read was too short to be distinctive;
@@ -410,7 +410,7 @@ impl Tail {
     }
 
     /// Logs an error of compressed data once.
-    pub fn say_fault(&mut self, cx: &SourceCx<'_>) {
+    pub fn log_error(&mut self, cx: &SourceCx<'_>) {
         let fault = self.content.as_ref().and_then(Content::fault).filter(|_| !self.fault_said);
         if let Some(fault) = fault {
             cx.counters.error("damaged");
@@ -448,7 +448,7 @@ impl Tail {
     }
 
     /// Continues in another file, which holds what was read of this one, and perhaps more.
-    pub fn go_on_in(
+    pub fn continue_in(
         &mut self,
         mut content: Content,
         inode: Inode,
@@ -457,7 +457,7 @@ impl Tail {
         (self.descriptor.device, self.descriptor.inode) = (inode.device, inode.number);
         (self.inode, self.path, self.frozen) = (inode, path, true);
         // The copy may lack the last bytes read: its identity must be in it.
-        if let Err(error) = self.descriptor.go_on_in(&mut content, &self.marks) {
+        if let Err(error) = self.descriptor.continue_in(&mut content, &self.marks) {
             log::warn!("{}: {error}", self.path.display());
         }
         self.marks = Marks::new(self.descriptor.mark);

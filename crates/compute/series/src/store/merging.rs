@@ -29,7 +29,7 @@ impl Merging {
     pub(super) fn new(store: &mut Store, shard: usize, mut generation: Generation) -> Merging {
         store.begin();
         store.counts.merge(&std::mem::take(&mut generation.counts));
-        store.shards[shard].idle = Idle { turn: generation.turn + 1, ids: Vec::new() };
+        store.shards[shard].idle = Idle { generation: generation.number + 1, ids: Vec::new() };
         Merging { shard, generation, at: 0 }
     }
 

@@ -4,8 +4,8 @@ use super::rotations::{Unknown, rotated_names};
 use super::*;
 use crate::files::content::modified_ns;
 use crate::files::identity::Mark;
-use crate::files::names::{container, is_packed_name};
 use crate::files::records::Known;
+use crate::files::rotation_names::{container, is_packed_name};
 use crate::files::scan_budget::ScanBudget;
 use std::collections::BTreeSet;
 use std::os::unix::fs::DirEntryExt;
@@ -36,7 +36,7 @@ impl FileSource {
         self.records.names.sweep();
         self.names.wanted = false;
         if self.searched && !searched_before {
-            self.say_found(found.files.len(), cx);
+            self.log_found(found.files.len(), cx);
         }
         self.report(trouble, cx);
         // With `until_eof` nobody waits.
@@ -88,8 +88,8 @@ impl FileSource {
         files: &BTreeSet<PathBuf>,
         trouble: &mut BTreeMap<PathBuf, String>,
         cx: &SourceCx<'_>,
-    ) -> Taken {
-        let mut taken = Taken::default();
+    ) -> Found {
+        let mut taken = Found::default();
         for path in files {
             match self.identify(path, taken.new.len(), &taken.inodes, cx) {
                 Ok(Named::Known(id)) => _ = taken.seen.insert(id),
@@ -139,7 +139,7 @@ impl FileSource {
     }
 
     /// Logs once how many files the patterns match: a wrong pattern would go unnoticed otherwise.
-    fn say_found(&self, files: usize, cx: &SourceCx<'_>) {
+    fn log_found(&self, files: usize, cx: &SourceCx<'_>) {
         match files {
             0 => {
                 log::warn!(
@@ -222,7 +222,7 @@ impl FileSource {
 
     /// Logs that a file is not the one from before the restart: what was appended to that after the
     /// last read is lost.
-    pub(super) fn say_replaced(&self, path: &Path, stat: &Stat, cx: &SourceCx<'_>) {
+    pub(super) fn log_replaced(&self, path: &Path, stat: &Stat, cx: &SourceCx<'_>) {
         let mut records = self.records.of_inode(stat.st_ino);
         if records.any(|(_, old)| old.device == stat.st_dev && Path::new(&old.path) == path) {
             cx.counters.noted("truncations", 1);
@@ -484,7 +484,7 @@ fn folder_of(descriptor: &Descriptor) -> Option<PathBuf> {
 
 /// What one look at names has found.
 #[derive(Default)]
-pub(super) struct Taken {
+pub(super) struct Found {
     /// Files that are open already.
     pub seen: HashSet<u64>,
     /// Files that continue from before the restart.

@@ -8,7 +8,7 @@
 //! sinks are about to settle: `gzip` and logrotate's `delaycompress` refuse such files, and a
 //! healthy agent must not get in their way.
 
-use super::discovery::Taken;
+use super::discovery::Found;
 use super::*;
 use crate::files::held::{HeldFile, HeldFolder};
 use crate::files::records::Known;
@@ -121,18 +121,18 @@ impl Retention {
         match self.folder.link(tail.origin.id, content.file()) {
             Ok(true) => tail.held = Some(HeldFile { id: tail.origin.id, copied_from: None }),
             Ok(false) => {}
-            Err(error) => self.say_failed(&error, source),
+            Err(error) => self.log_failed(&error, source),
         }
     }
 
     fn sync(&mut self, source: &str) {
         if let Err(error) = self.folder.sync() {
-            self.say_failed(&error, source);
+            self.log_failed(&error, source);
         }
     }
 
     /// Logs once that links cannot be made at present.
-    fn say_failed(&mut self, error: &io::Error, source: &str) {
+    fn log_failed(&mut self, error: &io::Error, source: &str) {
         if !std::mem::replace(&mut self.link_failed, true) {
             log::warn!(
                 "source {source}: {}: {error}; rotated files are held by their descriptors alone, trying again",
@@ -299,7 +299,7 @@ impl FileSource {
 // At the start.
 impl FileSource {
     /// Adopts files that were held when the agent ended, unless they have a path.
-    pub(super) fn restore_held(&mut self, taken: &mut Taken, cx: &SourceCx<'_>) {
+    pub(super) fn restore_held(&mut self, taken: &mut Found, cx: &SourceCx<'_>) {
         if std::mem::replace(&mut self.retention.restored, true) {
             return;
         }
@@ -315,15 +315,15 @@ impl FileSource {
         for file in
             files.into_iter().filter(|file| !self.tails.contains_key(&file.id)).collect::<Vec<_>>()
         {
-            match self.take_held(&file, &mut taken.new, cx) {
+            match self.adopt_held(&file, &mut taken.new, cx) {
                 Ok(Some(tail)) => self.add_held(tail, taken),
                 Ok(None) => {}
-                Err(error) => self.say_unreadable(&file, &error, cx),
+                Err(error) => self.log_unreadable(&file, &error, cx),
             }
         }
     }
 
-    fn add_held(&self, mut tail: Tail, taken: &mut Taken) {
+    fn add_held(&self, mut tail: Tail, taken: &mut Found) {
         if let Some(index) = taken.unknown.iter().position(|other| other.inode == tail.inode) {
             // It is the copy in which a file continued, and its new inode was not committed.
             tail.set_path(&taken.unknown.swap_remove(index).path);
@@ -333,7 +333,7 @@ impl FileSource {
         self.add_new(&mut taken.new, tail);
     }
 
-    fn say_unreadable(&self, file: &HeldFile, error: &io::Error, cx: &SourceCx<'_>) {
+    fn log_unreadable(&self, file: &HeldFile, error: &io::Error, cx: &SourceCx<'_>) {
         let path = self.retention.folder.path_of(file);
         log::error!(
             "source {}: {}: {error}; trying again at the next start",
@@ -343,7 +343,7 @@ impl FileSource {
         cx.counters.error("read");
     }
 
-    fn take_held(
+    fn adopt_held(
         &mut self,
         file: &HeldFile,
         new: &mut [Tail],

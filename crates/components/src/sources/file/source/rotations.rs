@@ -7,12 +7,12 @@
 //! under its id. One that was written to after everything accounted for under its name is new, and
 //! is read from its beginning. See docs/decisions/0012.
 
-use super::copies::Present;
+use super::copy_detection::Present;
 use super::discovery::Named;
 use super::*;
 use crate::files::content::{Stamp, modified_ns};
-use crate::files::names::{is_packed_name, originals_of};
 use crate::files::records::Known;
+use crate::files::rotation_names::{is_packed_name, originals_of};
 use std::collections::BTreeSet;
 
 /// Most candidates of one name that a walk adopts; the others wait for the next.

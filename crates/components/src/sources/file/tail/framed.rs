@@ -37,7 +37,7 @@ impl Tail {
             true => &buffers.raw[used..portion.bytes],
             false => &fill.block.filled(begin + portion.bytes)[begin + used..],
         };
-        self.content()?.hand_back(raw);
+        self.content()?.unread_last(raw);
         if used < portion.bytes {
             self.note_end(portion.position + portion.bytes as u64, request.cx);
         }

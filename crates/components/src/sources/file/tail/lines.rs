@@ -34,7 +34,7 @@ impl Tail {
             self.note_end(request.position() + n as u64, request.cx);
         }
         let text = fill.block.filled(begin + n);
-        self.content()?.hand_back(&text[fill.used.clamp(begin, begin + n)..]);
+        self.content()?.unread_last(&text[fill.used.clamp(begin, begin + n)..]);
         read
     }
 
@@ -108,7 +108,7 @@ impl Tail {
     ) -> io::Result<Read> {
         let line_max = request.limits.line_max;
         if n > line_max + 1 {
-            return self.begin_long(request, fill, n);
+            return self.start_long(request, fill, n);
         }
         if n == 0 {
             return Ok(Read::Nothing);

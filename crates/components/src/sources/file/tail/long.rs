@@ -23,7 +23,7 @@ impl Tail {
 
     /// Handles a line without an end in `n` bytes: cuts a piece off, or searches its end from now
     /// on.
-    pub(super) fn begin_long(
+    pub(super) fn start_long(
         &mut self,
         request: Request<'_>,
         fill: &mut Fill,

@@ -1,6 +1,6 @@
 //! Source `file` through its trait; the test controls time, sinks and the store.
 
-mod copies;
+mod copy_detection;
 mod cursors;
 mod discovery;
 mod framed;

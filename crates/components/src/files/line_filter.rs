@@ -50,15 +50,18 @@ struct Matcher {
 }
 
 /// `keep_lines` and `drop_lines` of a source.
-pub struct Select {
+pub struct LineFilters {
     keep: Option<Matcher>,
     drop: Option<Matcher>,
 }
 
-impl Select {
+impl LineFilters {
     /// Compiles the filters.
-    pub fn new(keep: Option<&LineFilter>, drop: Option<&LineFilter>) -> Result<Select, String> {
-        Ok(Select {
+    pub fn new(
+        keep: Option<&LineFilter>,
+        drop: Option<&LineFilter>,
+    ) -> Result<LineFilters, String> {
+        Ok(LineFilters {
             keep: keep.map(Matcher::new).transpose()?,
             drop: drop.map(Matcher::new).transpose()?,
         })

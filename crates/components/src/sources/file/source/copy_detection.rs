@@ -8,7 +8,7 @@
 use super::rotations::Unknown;
 use super::*;
 use crate::files::content::Content;
-use crate::files::copies::{Candidate, Originals, is_in, is_related};
+use crate::files::copy_detection::{Candidate, Originals, holds_read_part, may_be_rotation};
 use crate::files::identity::{Mark, Marks};
 use crate::files::records::Known;
 use millstream_model::Remainder;
@@ -30,15 +30,15 @@ pub(super) struct Orphan {
 impl Orphan {
     /// Whether `copy` holds what was read of it, or all but the bytes read just before the
     /// truncation.
-    fn goes_on_in(&self, copy: &mut Candidate) -> bool {
+    fn continues_in(&self, copy: &mut Candidate) -> bool {
         let path = &self.descriptor.path;
-        is_related(path, Path::new(path), &copy.path)
-            && is_in(copy, self.descriptor.head, &self.marks)
+        may_be_rotation(path, Path::new(path), &copy.path)
+            && holds_read_part(copy, self.descriptor.head, &self.marks)
     }
 
     /// Returns its record, given what is in the copy.
     fn into_known(mut self, copy: &mut Candidate) -> Known {
-        if let Err(error) = self.descriptor.go_on_in(&mut copy.content, &self.marks) {
+        if let Err(error) = self.descriptor.continue_in(&mut copy.content, &self.marks) {
             log::warn!("{}: {error}", copy.path.display());
         }
         // The store forgot its checkpoints and saves none before one moves: a restart continues
@@ -110,7 +110,7 @@ impl FileSource {
             return Ok(Some(tail));
         }
         match name {
-            Some(name) => self.take_in_rotated(candidate, &name, originals, new, cx),
+            Some(name) => self.adopt_rotated(candidate, &name, originals, new, cx),
             None => self.take_in(candidate, originals, new, cx).map(Some),
         }
     }
@@ -136,7 +136,7 @@ impl FileSource {
     fn is_in_flight(&self, candidate: &mut Candidate) -> bool {
         let mut closing =
             self.work.orphans.iter().filter(|orphan| self.work.closing.contains(&orphan.record.id));
-        closing.any(|orphan| orphan.goes_on_in(candidate))
+        closing.any(|orphan| orphan.continues_in(candidate))
     }
 
     /// Takes the record of a vanished file of which the candidate holds all that was read. A closed
@@ -149,15 +149,14 @@ impl FileSource {
     ) -> Option<Known> {
         let holds = |descriptor: &Descriptor, candidate: &mut Candidate| match descriptor.closed {
             true => {
-                !present.has(&candidate.path, descriptor.inode)
-                    && candidate.goes_on_from(descriptor)
+                !present.has(&candidate.path, descriptor.inode) && candidate.continues(descriptor)
             }
             false => {
                 candidate.holds(descriptor.head, Some(descriptor.mark).filter(|mark| mark.end > 0))
             }
         };
         if let Some(index) =
-            self.work.orphans.iter().position(|orphan| orphan.goes_on_in(candidate))
+            self.work.orphans.iter().position(|orphan| orphan.continues_in(candidate))
         {
             let orphan = self.work.orphans.swap_remove(index);
             log::info!(
@@ -224,13 +223,13 @@ impl FileSource {
             known.into_iter().for_each(|original| original.copied = original.copied.max(start));
             return Ok(tail);
         }
-        self.say_replaced(&candidate.path, &candidate.stat, cx);
+        self.log_replaced(&candidate.path, &candidate.stat, cx);
         let start = if self.first_start { self.first_offset(&mut candidate, cx.now)? } else { 0 };
         self.adopt(candidate, start)
     }
 
     /// Reads an unread generation of `name` beside the patterns from its beginning.
-    fn take_in_rotated(
+    fn adopt_rotated(
         &mut self,
         mut candidate: Candidate,
         name: &Path,
@@ -309,7 +308,7 @@ impl FileSource {
         let orphan = self.to_orphan(old, cx);
         self.work.orphans.push(orphan);
         if self.is_finite(cx) {
-            self.give_up_orphans(cx);
+            self.expire_orphans(cx);
         }
     }
 
@@ -340,7 +339,7 @@ impl FileSource {
     }
 
     /// Forgets files truncated so long ago that no copy will appear, and reports what was lost.
-    pub(super) fn give_up_orphans(&mut self, cx: &SourceCx<'_>) {
+    pub(super) fn expire_orphans(&mut self, cx: &SourceCx<'_>) {
         let (now, finite) = (cx.now.since_start, self.is_finite(cx));
         let late = |orphan: &mut Orphan| finite || now.saturating_sub(orphan.since) >= ORPHAN_TIME;
         let late: Vec<Orphan> = self.work.orphans.extract_if(.., late).collect();
@@ -408,7 +407,7 @@ impl FileSource {
             && self
                 .tails
                 .get(&id)
-                .is_some_and(|tail| tail.is_unread() || tail.is_in(&mut candidate))
+                .is_some_and(|tail| tail.is_unread() || tail.holds_read_part(&mut candidate))
         {
             return Some((candidate, Some(known)));
         }
@@ -416,7 +415,7 @@ impl FileSource {
         let names = std::fs::read_dir(tail.path.parent()?).ok()?;
         // A plain copy is preferred to a compressed one, which may be incomplete.
         let paths: BTreeSet<PathBuf> = names.flatten().map(|entry| entry.path()).collect();
-        let related = |path: &&PathBuf| is_related(&tail.origin.name, &tail.path, path);
+        let related = |path: &&PathBuf| may_be_rotation(&tail.origin.name, &tail.path, path);
         for path in paths.iter().filter(related).cloned().collect::<Vec<_>>() {
             let Some(mut candidate) = self.candidate(&path) else { continue };
             let known = self.by_inode.get(&Inode::of(&candidate.stat)).copied();
@@ -427,7 +426,7 @@ impl FileSource {
                         .get(&known)
                         .is_some_and(|tail| tail.descriptor.copy_of == Some(id))
             });
-            if is_free && self.tails.get(&id)?.is_in(&mut candidate) {
+            if is_free && self.tails.get(&id)?.holds_read_part(&mut candidate) {
                 return Some((candidate, known));
             }
         }
@@ -440,7 +439,7 @@ impl FileSource {
     }
 
     /// Continues a truncated file in its copy, which is known as `known` if it is being read.
-    pub(super) fn go_on_in_copy(
+    pub(super) fn continue_in_copy(
         &mut self,
         id: u64,
         copy: Candidate,
@@ -462,7 +461,7 @@ impl FileSource {
         );
         self.by_inode.remove(&tail.inode);
         self.work.active += u32::from(std::mem::take(&mut tail.watched));
-        tail.go_on_in(copy.content, inode, copy.path);
+        tail.continue_in(copy.content, inode, copy.path);
         self.open_bound += 1;
         // The next walk finds whether a pattern matches the copy.
         tail.gone_since = None;
@@ -502,13 +501,13 @@ impl FileSource {
             }
             Some((true, mut original)) if bytes > head => {
                 if Mark::read(tail.content()?, bytes)? == Mark::read(&mut original, bytes)? {
-                    pass_over(tail, 0, bytes, cx);
+                    skip_range(tail, 0, bytes, cx);
                 } else {
-                    go_own_way(tail, &*self.open.store);
+                    diverge(tail, &*self.open.store);
                 }
             }
             Some(_) => {}
-            None => go_own_way(tail, &*self.open.store),
+            None => diverge(tail, &*self.open.store),
         }
         Ok(true)
     }
@@ -531,7 +530,7 @@ impl Present {
 }
 
 /// Marks a file as no copy any more: it has more than its original, or that is gone.
-fn go_own_way(tail: &mut Tail, store: &dyn OriginStore) {
+fn diverge(tail: &mut Tail, store: &dyn OriginStore) {
     tail.descriptor.copy_of = None;
     store.note(tail.origin.id, tail.descriptor.to_bytes());
 }
@@ -539,7 +538,7 @@ fn go_own_way(tail: &mut Tail, store: &dyn OriginStore) {
 /// Whether a candidate is a copy of the file behind `tail`; beginning alike is not enough.
 fn is_copy(candidate: &mut Candidate, tail: &Tail, reopened: Option<Content>) -> bool {
     let original = reopened.or_else(|| tail.content.as_ref().map(Content::again));
-    is_related(&tail.origin.name, &tail.path, &candidate.path)
+    may_be_rotation(&tail.origin.name, &tail.path, &candidate.path)
         && original.is_some_and(|original| candidate.lies_within(original).unwrap_or(false))
 }
 
@@ -549,14 +548,14 @@ pub(super) fn missing(tail: &mut Tail, begin: u64, end: u64, cx: &SourceCx<'_>) 
     cx.counters.error("truncated_unread");
     cx.counters.dropped("truncated_unread", 1);
     log::error!("source {}: {bytes} bytes of {} are not in its copy", cx.info.id, tail.origin.name);
-    pass_over(tail, begin, end, cx);
+    skip_range(tail, begin, end, cx);
 }
 
 /// Settles everything from `begin` to `end` without reading it.
-pub(super) fn pass_over(tail: &mut Tail, begin: u64, end: u64, cx: &SourceCx<'_>) {
-    let is_in = |cursor: &Cursor| (begin..end).contains(&cursor.position);
+pub(super) fn skip_range(tail: &mut Tail, begin: u64, end: u64, cx: &SourceCx<'_>) {
+    let holds_read_part = |cursor: &Cursor| (begin..end).contains(&cursor.position);
     while let Some((index, cursor)) =
-        tail.cursors.list().iter().copied().enumerate().find(|(_, cursor)| is_in(cursor))
+        tail.cursors.list().iter().copied().enumerate().find(|(_, cursor)| holds_read_part(cursor))
     {
         let range = (cursor.position, cursor.until.unwrap_or(end).min(end));
         cx.ledger

@@ -2,7 +2,7 @@
 
 use super::content::{Content, modified_ns};
 use super::identity::{Descriptor, HEAD_BYTES_MAX, Head, Mark, Marks};
-use super::names::{is_rotation_name, stem};
+use super::rotation_names::{is_rotation_name, stem};
 use rustix::fs::{Stat, fstat};
 use std::collections::HashMap;
 use std::io;
@@ -64,7 +64,7 @@ fn file_name(path: &Path) -> String {
 
 /// Whether a rotation of the file that was first seen as `name`, and is now at `path`, could have
 /// this name.
-pub fn is_related(name: &str, path: &Path, other: &Path) -> bool {
+pub fn may_be_rotation(name: &str, path: &Path, other: &Path) -> bool {
     let other = file_name(other);
     is_rotation_name(&file_name(Path::new(name)), &other)
         || is_rotation_name(&file_name(path), &other)
@@ -72,7 +72,7 @@ pub fn is_related(name: &str, path: &Path, other: &Path) -> bool {
 
 /// Whether `copy` holds what was read of a file with these marks, or all but the bytes read just
 /// before the truncation.
-pub fn is_in(copy: &mut Candidate, head: Head, marks: &Marks) -> bool {
+pub fn holds_read_part(copy: &mut Candidate, head: Head, marks: &Marks) -> bool {
     let Ok(bytes) = copy.content.bytes() else { return false };
     let (mark, unread) = (marks.before(bytes), marks.last().end == 0);
     // It cannot match a head longer than itself.
@@ -110,7 +110,7 @@ impl Candidate {
 
     /// Whether it holds what was read of a closed file, with enough of it to rule out files that
     /// begin alike.
-    pub fn goes_on_from(&mut self, closed: &Descriptor) -> bool {
+    pub fn continues(&mut self, closed: &Descriptor) -> bool {
         self.holds_all_of(closed)
             || closed.head.is_whole() && self.holds(closed.head, Some(closed.mark))
     }

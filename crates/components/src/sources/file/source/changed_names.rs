@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 /// When names are checked.
 #[derive(Default)]
-pub(super) struct NamesLook {
+pub(super) struct ChangedNames {
     /// Something is due for a check.
     pub wanted: bool,
     looked: Option<Duration>,
@@ -17,14 +17,14 @@ pub(super) struct NamesLook {
 }
 
 impl FileSource {
-    pub(super) fn are_names_due(&self, now: Duration) -> bool {
+    pub(super) fn are_changes_due(&self, now: Duration) -> bool {
         let since = self.names.looked.map_or(Duration::MAX, |looked| now.saturating_sub(looked));
         let waits = !self.rotations.is_complete() && since >= UNWATCHED_WALK_INTERVAL;
         (self.names.wanted || waits) && since >= self.names.pause
     }
 
     /// Adopts files whose names appeared, and notes which have vanished.
-    pub(super) fn look_at_names(&mut self, cx: &SourceCx<'_>) {
+    pub(super) fn check_changed_names(&mut self, cx: &SourceCx<'_>) {
         let (now, scan_budget) = (cx.now.since_start, ScanBudget::begin());
         let changes = self.watch.changes();
         let mut came = changes.came;

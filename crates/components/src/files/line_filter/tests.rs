@@ -21,7 +21,7 @@ fn left(
 ) -> Vec<String> {
     let mut batch =
         batch(&[Rows { name: "f", text }], line_max, &Grant::new(1 << 30), &Ledger::new());
-    let dropped = Select::new(keep, drop).unwrap().apply(&mut batch);
+    let dropped = LineFilters::new(keep, drop).unwrap().apply(&mut batch);
     assert_eq!(dropped as usize, batch.rows() - batch.events());
     let rows = (0..batch.rows()).filter(|row| batch.is_selected(*row));
     rows.map(|row| String::from_utf8_lossy(batch.text(row)).into_owned()).collect()
