@@ -1,8 +1,8 @@
-//! Who may ask what.
+//! Access control.
 //!
-//! A browser on the same host can be made to send requests here by any web page. The token keeps
-//! such requests from almost everything; the checks of `Host` and `Origin` keep pages from reading
-//! the answers of the rest through a name that they point at this host (DNS rebinding).
+//! Any web page can make a browser on this host send requests here. The token blocks almost all of
+//! them; the checks of `Host` and `Origin` keep pages from reading the rest through a name that
+//! they point at this host (DNS rebinding).
 
 use crate::routes::{self, Reply};
 use crate::token;
@@ -12,16 +12,16 @@ use hyper::header::{
 };
 use std::net::IpAddr;
 
-/// The way a request came.
+/// How a request arrived.
 #[derive(Clone, Copy, Debug)]
 pub enum Via {
-    /// The control socket: file permissions have decided who may connect.
+    /// Over the control socket: its file permissions have authorized the client.
     Control,
-    /// The TCP listener.
+    /// Over the TCP listener.
     Network {
         /// Address of the listener.
         listen: IpAddr,
-        /// Address the client connected to, which is another one if the listener has all of them.
+        /// Local address of the connection, which differs if the listener binds all addresses.
         local: IpAddr,
     },
 }
@@ -29,16 +29,16 @@ pub enum Via {
 /// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// `Host` is missing or is none of the agent's addresses.
+    /// `Host` is missing or names another host.
     Host,
-    /// The request comes from a web page of somebody else.
+    /// The request comes from a foreign web page.
     Origin,
     /// The token is missing or wrong.
     Token,
 }
 
 impl Refusal {
-    /// The answer to a refused request.
+    /// Returns the response to a refused request.
     pub fn reply(self) -> Reply {
         match self {
             Refusal::Host => routes::error(
@@ -59,7 +59,7 @@ impl Refusal {
     }
 }
 
-/// Whether a request for `path` may be answered.
+/// Checks whether a request for `path` may be answered.
 pub fn check(path: &str, headers: &HeaderMap, via: Via, token: &str) -> Result<(), Refusal> {
     let Via::Network { listen, local } = via else { return Ok(()) };
     let host = only(headers, &HOST).ok_or(Refusal::Host)?;
@@ -79,15 +79,15 @@ pub fn check(path: &str, headers: &HeaderMap, via: Via, token: &str) -> Result<(
     Err(Refusal::Token)
 }
 
-/// The value of a header that is given exactly once.
+/// Returns the value of a header that occurs exactly once.
 fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?.to_str().ok()?;
     values.next().is_none().then_some(value)
 }
 
-/// The host of `host`, `host:port`, `[address]` or `[address]:port`; brackets taken off. The port
-/// does not count: it is another one behind a tunnel.
+/// Returns the host of `host`, `host:port`, `[address]` or `[address]:port`, without brackets. The
+/// port is ignored: a tunnel changes it.
 fn host_name(host: &str) -> &str {
     match host.strip_prefix('[') {
         Some(rest) => rest.split(']').next().unwrap_or(rest),
@@ -104,7 +104,7 @@ fn is_ours(host: &str, listen: IpAddr, local: IpAddr) -> bool {
     address.is_loopback() || address == listen.to_canonical() || address == local.to_canonical()
 }
 
-/// Whether an origin is that of pages from this very host and port.
+/// Whether an origin is exactly this host and port.
 fn is_same(origin: &str, host: &str) -> bool {
     let authority = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
     authority.is_some_and(|authority| authority.eq_ignore_ascii_case(host))

@@ -1,8 +1,8 @@
-//! What is shown of the configuration in use.
+//! Status of the configuration.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Which configuration is in use, and whether the one that was read last is.
+/// The hash of the configuration in use, and whether the last reload succeeded.
 #[derive(Debug)]
 pub struct ConfigState {
     hash: AtomicU64,
@@ -10,18 +10,18 @@ pub struct ConfigState {
 }
 
 impl ConfigState {
-    /// The configuration with this hash is in use.
+    /// Starts with the configuration with this hash.
     pub fn new(hash: u64) -> ConfigState {
         ConfigState { hash: AtomicU64::new(hash), refused: AtomicBool::new(false) }
     }
 
-    /// The configuration with this hash is in use from here on.
+    /// Sets the hash after a reload.
     pub fn took(&self, hash: u64) {
         self.hash.store(hash, Ordering::Relaxed);
         self.refused.store(false, Ordering::Relaxed);
     }
 
-    /// The one that was read last is not used; the one before goes on.
+    /// Records a failed reload; the previous configuration stays in use.
     pub fn refuse(&self) {
         self.refused.store(true, Ordering::Relaxed);
     }

@@ -9,20 +9,20 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use tokio::net::{UnixListener, UnixSocket};
 
-/// Bytes of the longest path a socket can be bound to, without the closing NUL.
+/// Longest path of a Unix socket in bytes, without the final NUL.
 const SOCKET_PATH_BYTES_MAX: usize = 107;
-/// Connections that may wait to be accepted.
+/// Backlog of connections.
 const BACKLOG: u32 = 64;
 
-/// Binds the control socket `path` in `data_dir`, mode 0660, in place of any file of that name: the
-/// caller holds the lock of the folder, so a socket found there belongs to nobody.
+/// Binds the control socket `path` in `data_dir`, mode 0660, replacing any file of that name: the
+/// caller holds the lock of the folder, so a socket found there is stale.
 pub fn bind(data_dir: &Path, path: &Path) -> io::Result<UnixListener> {
     bind_and_rename(data_dir, path)
         .map_err(|error| context(format_args!("control socket {}", path.display()), error))
 }
 
 /// The socket gets its mode before its name, and its name before it listens: nobody connects to a
-/// socket that is too open, and who finds it finds it working.
+/// socket that is too open, and whoever finds it finds it working.
 fn bind_and_rename(data_dir: &Path, path: &Path) -> io::Result<UnixListener> {
     let unnamed = path.with_extension("new");
     remove_if_there(&unnamed)?;
@@ -34,7 +34,8 @@ fn bind_and_rename(data_dir: &Path, path: &Path) -> io::Result<UnixListener> {
     socket.listen(BACKLOG)
 }
 
-/// A path that fits a socket address: of a file in a deep folder, one by way of the open folder.
+/// Returns a path short enough for a socket address: for a deep folder, one through the open
+/// folder's descriptor.
 fn short(path: &Path, folder: &File) -> PathBuf {
     match path.file_name() {
         Some(name) if path.as_os_str().len() > SOCKET_PATH_BYTES_MAX => {

@@ -8,26 +8,26 @@ use millstream_model::{Held, OriginTotals};
 use serde::Serialize;
 use std::cmp::Reverse;
 
-/// Files in an answer, if the request does not say how many.
+/// Default number of files in a response.
 const FILES_SHOWN: usize = 1000;
 
-/// Files of a source that have metrics of their own, those with most lag: each is three series, and
+/// Files of a source with metrics of their own, those with the most lag: each has three series, and
 /// a host may have ten thousand files.
 const FILES_MEASURED: usize = 100;
 
-/// What `/api/files` answers.
+/// The response of `/api/files`.
 #[derive(Serialize)]
 struct Answer<'a> {
-    /// Files there are, shown or not.
+    /// Number of files, listed or not.
     total: usize,
-    /// The files with most lag, that with the most first.
+    /// The files with the most lag, in descending order.
     files: Vec<Row<'a>>,
     unreadable: Vec<LastError<'a>>,
-    /// Deleted files that sources hold because they are not delivered.
+    /// Deleted files that sources hold until they are delivered.
     held: Vec<HeldBySource<'a>>,
 }
 
-/// The deleted files that one source holds.
+/// The deleted files held by one source.
 #[derive(Serialize)]
 pub struct HeldBySource<'a> {
     source: &'a str,
@@ -35,7 +35,7 @@ pub struct HeldBySource<'a> {
     held: Held,
 }
 
-/// The deleted files of the sources among `components` that may hold some.
+/// Returns the held files of the sources among `components` that can hold any.
 pub fn held<'a>(
     components: impl IntoIterator<Item = &'a ComponentSnapshot>,
 ) -> Vec<HeldBySource<'a>> {
@@ -51,7 +51,7 @@ struct Row<'a> {
     file: &'a FileSnapshot,
 }
 
-/// Why a source cannot read something.
+/// What a source cannot read, and why.
 #[derive(Serialize)]
 struct LastError<'a> {
     source: &'a str,
@@ -60,7 +60,7 @@ struct LastError<'a> {
     reason: &'a str,
 }
 
-/// Answers with the files of all sources, or of the one that the query names.
+/// Lists the files of all sources, or of the source in the query.
 pub fn answer(snapshot: &Snapshot, query: &str) -> Reply {
     let value_of = |name: &str| {
         query
@@ -99,7 +99,7 @@ pub fn answer(snapshot: &Snapshot, query: &str) -> Reply {
     as_json(StatusCode::OK, &Answer { total, files, unreadable: unreadable.collect(), held })
 }
 
-/// A counter of a source: its name, what it is, and how it is read.
+/// A counter of a source: name, help and accessor.
 type Total = (&'static str, &'static str, fn(&OriginTotals) -> u64);
 
 const TOTALS: [Total; 4] = [
@@ -119,7 +119,7 @@ const TOTALS: [Total; 4] = [
     }),
 ];
 
-/// A gauge of a source: its name, what it is, and how it is read; none where it is not known.
+/// A gauge of a source: name, help and accessor, which returns `None` for an unknown value.
 type OfSource = (&'static str, &'static str, fn(&ComponentSnapshot) -> Option<f64>);
 
 const OF_SOURCE: [OfSource; 7] = [
@@ -152,7 +152,7 @@ const OF_SOURCE: [OfSource; 7] = [
     ),
 ];
 
-/// The same of a file.
+/// The same for a file.
 type OfFile = (&'static str, &'static str, fn(&FileSnapshot) -> Option<f64>);
 
 const OF_FILE: [OfFile; 3] = [
@@ -169,7 +169,7 @@ const OF_FILE: [OfFile; 3] = [
     ),
 ];
 
-/// Appends the metrics of all sources and of the files with most lag.
+/// Appends the metrics of all sources and of the files with the most lag.
 pub fn metrics(text: &mut Text<'_>, components: &[ComponentSnapshot]) {
     let sources: Vec<&ComponentSnapshot> =
         components.iter().filter(|c| c.kind == "source").collect();
@@ -194,14 +194,14 @@ pub fn metrics(text: &mut Text<'_>, components: &[ComponentSnapshot]) {
             measured.iter().filter_map(|(s, file)| Some((s, file, of(file)?)))
         {
             let [id, type_name, kind] = labels(source);
-            // A path alone may be that of two files: of one, and of its predecessor.
+            // A path alone is ambiguous: a file and its predecessor may share it.
             let own = [("file", file.path.as_str()), ("file_id", file.file_id.as_str())];
             text.sample(name, &[id, type_name, kind, own[0], own[1]], Float(value));
         }
     }
 }
 
-/// The files of a source that have metrics of their own.
+/// Returns the files of a source with metrics of their own.
 fn with_most_lag(source: &ComponentSnapshot) -> Vec<(&ComponentSnapshot, &FileSnapshot)> {
     let mut files: Vec<&FileSnapshot> = source.files.iter().collect();
     files.sort_by_key(|file| (Reverse(file.lag_bytes), file.path.as_str(), file.file_id.as_str()));

@@ -36,7 +36,7 @@ use std::sync::atomic::AtomicBool;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// What the interface needs to know at its start.
+/// Settings of the interface.
 #[derive(Clone, Debug)]
 pub struct ConsoleConfig {
     /// Address of the TCP listener; port 0 takes any free one.
@@ -45,32 +45,32 @@ pub struct ConsoleConfig {
     pub data_dir: PathBuf,
     /// Version of the agent.
     pub version: &'static str,
-    /// What is shown of the configuration in use.
+    /// Status of the configuration.
     pub config: Arc<ConfigState>,
 }
 
-/// The running interface. Dropped without [`Console::shutdown`], it closes at once.
+/// The running interface. Dropping it without [`Console::shutdown`] closes it at once.
 pub struct Console {
     /// Address the TCP listener is bound to.
     pub tcp: SocketAddr,
     /// File that holds the token.
     pub token_path: PathBuf,
-    /// The control socket.
+    /// Path of the control socket.
     pub socket_path: PathBuf,
     token: String,
     stop: watch::Sender<()>,
     listeners: Vec<JoinHandle<()>>,
 }
 
-/// Opens the control socket and the TCP listener and serves both on the current Tokio runtime.
+/// Opens the control socket and the TCP listener, and serves both on the current Tokio runtime.
 ///
-/// The token is read from `DATA_DIR/token`, or made. `snapshot` is called once per request that
-/// needs one; `ready` is what `/ready` answers.
+/// The token is read from `DATA_DIR/token`, or created. `snapshot` is called once per request that
+/// needs one; `ready` decides the response of `/ready`.
 ///
 /// # Errors
 ///
-/// An address that is taken or not ours, a token or socket that can be neither read nor made; the
-/// message names which.
+/// The address is in use or not local, or the token or socket can be neither read nor created; the
+/// message says which.
 pub async fn start(
     config: ConsoleConfig,
     snapshot: Arc<TakeSnapshot>,
@@ -91,17 +91,16 @@ pub async fn start(
 }
 
 impl Console {
-    /// The token that requests over TCP carry. It is a secret.
+    /// Returns the token for requests over TCP. It is a secret.
     pub fn token(&self) -> &str {
         &self.token
     }
 
-    /// Accepts no more connections, lets those open finish for a second, and removes the control
-    /// socket.
+    /// Stops accepting, lets open connections finish for a second, and removes the control socket.
     pub async fn shutdown(mut self) {
         self.stop.send_replace(());
         for listener in self.listeners.drain(..) {
-            // Fails only if the listener panicked; then it is as closed as it can be.
+            // Fails only if the listener panicked; then it is closed anyway.
             let _ = listener.await;
         }
     }
@@ -116,7 +115,7 @@ impl Drop for Console {
     }
 }
 
-/// An error of the same kind that also says what it is about.
+/// Adds context to an error and keeps its kind.
 fn context(about: impl std::fmt::Display, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{about}: {error}"))
 }

@@ -1,4 +1,4 @@
-//! Accepting connections and serving one request on each, within bounds.
+//! Accepts connections and serves one request on each, within limits.
 
 use crate::access::{self, Via};
 use crate::context;
@@ -20,22 +20,22 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-/// Connections served at a time by each listener; more wait to be accepted.
+/// Connections served at a time by each listener; more wait in the backlog.
 const CONNECTIONS_MAX: usize = 64;
-/// Bytes of a request's head.
+/// Most bytes of a request's head.
 const HEAD_BYTES_MAX: usize = 16 << 10;
-/// Headers of a request.
+/// Most headers of a request.
 const HEADERS_MAX: usize = 64;
-/// Time a client has to send the head of its request.
+/// How long a client may take to send the head of its request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time a connection has in all, so that a client that does not read keeps no memory.
+/// Lifetime of a connection, so that a client that does not read keeps no memory.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
-/// Pause after a failed accept, which would fail again at once when file descriptors run out.
+/// Pause after a failed accept, which would fail again at once while descriptors are exhausted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
-/// Time that open connections have at the end.
+/// Grace period for open connections at shutdown.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What all connections share.
+/// State shared by all connections.
 pub struct Service {
     pub router: Router,
     pub token: String,
@@ -43,7 +43,7 @@ pub struct Service {
     pub listen: IpAddr,
 }
 
-/// One of the two ways in.
+/// A listener of either kind.
 pub enum Listener {
     Tcp(TcpListener),
     Unix(UnixListener),
@@ -62,12 +62,12 @@ pub async fn bind_tcp(address: SocketAddr) -> io::Result<TcpListener> {
 }
 
 impl Listener {
-    /// Serves until `stopped`, then waits a moment for open connections.
+    /// Serves until `stopped`, then gives open connections a grace period.
     pub async fn run(self, service: Arc<Service>, mut stopped: watch::Receiver<()>) {
         let mut connections = JoinSet::new();
         loop {
             tokio::select! {
-                // An error means that the sender is gone, which is a stop too.
+                // An error means that the sender is gone, which also means stop.
                 _ = stopped.changed() => break,
                 accepted = self.accept(), if connections.len() < CONNECTIONS_MAX => match accepted {
                     Ok(stream) => start_connection(&mut connections, stream, &service),
@@ -81,7 +81,7 @@ impl Listener {
         }
         drop(self);
         let finish = async { while connections.join_next().await.is_some() {} };
-        // What has not finished is cut off with the set.
+        // Dropping the set aborts unfinished connections.
         let _ = timeout(SHUTDOWN_TIMEOUT, finish).await;
     }
 
@@ -107,7 +107,7 @@ fn start_connection(connections: &mut JoinSet<()>, stream: Stream, service: &Arc
             connections.spawn(serve(stream, Via::Control, service));
         }
         Stream::Tcp(stream) => {
-            // A connection that is already broken has no address; it will find out by itself.
+            // A broken connection has no address; the request will fail by itself.
             let Ok(local) = stream.local_addr() else { return };
             let via = Via::Network { listen: service.listen, local: local.ip() };
             connections.spawn(serve(stream, via, service));
@@ -116,7 +116,7 @@ fn start_connection(connections: &mut JoinSet<()>, stream: Stream, service: &Arc
 }
 
 /// Serves one request. One per connection is enough for a scrape every few seconds, and makes the
-/// bound on the connection a bound on the request.
+/// lifetime of the connection that of the request.
 async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, via: Via, service: Arc<Service>) {
     let answer = service_fn(|request| ready(Ok::<_, Infallible>(answer(&service, via, &request))));
     let connection = http1::Builder::new()
@@ -162,7 +162,7 @@ mod tests {
         })
     }
 
-    /// Serves a client that sends `request` and then does nothing; returns how long that took.
+    /// Serves a client that sends `request` and then nothing; returns how long that took.
     async fn time_served(request: &str) -> Duration {
         let (mut client, server) = duplex(256);
         client.write_all(request.as_bytes()).await.unwrap();

@@ -1,4 +1,4 @@
-//! What the agent's process uses of its host.
+//! Resource usage of the agent's process.
 
 use rustix::param::{clock_ticks_per_second, page_size};
 use rustix::process::{Resource, getrlimit};
@@ -6,25 +6,25 @@ use rustix::time::{ClockId, clock_gettime};
 use std::fs;
 use std::sync::OnceLock;
 
-/// Figures of this process; `None` where the system does not give them.
+/// Resource usage of the process; `None` where the system does not report it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProcessStats {
-    /// CPU time of all threads, in seconds, user and system.
+    /// CPU time of all threads in seconds, user and system.
     pub cpu_seconds: Option<f64>,
     /// Resident memory in bytes.
     pub resident_memory_bytes: Option<u64>,
     /// Open file descriptors.
     pub open_fds: Option<u64>,
-    /// File descriptors the process may open; `None` if there is no limit.
+    /// Limit of open file descriptors; `None` if unlimited.
     pub max_fds: Option<u64>,
-    /// Time of the process's start, in seconds since 1970.
+    /// Start time of the process, in seconds since 1970.
     pub start_time_seconds: Option<f64>,
     /// Threads.
     pub threads: Option<u64>,
 }
 
 impl ProcessStats {
-    /// Reads the figures of the calling process.
+    /// Reads the resource usage of the calling process.
     pub fn read() -> ProcessStats {
         let cpu = clock_gettime(ClockId::ProcessCPUTime);
         let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
@@ -47,18 +47,18 @@ fn resident_bytes() -> Option<u64> {
 
 fn open_fds() -> Option<u64> {
     let entries = fs::read_dir("/proc/self/fd").ok()?.count() as u64;
-    // One of them is the folder that is being read.
+    // One of them is the folder being read.
     Some(entries.saturating_sub(1))
 }
 
-/// A field of `/proc/self/stat`, numbered from 1 as in proc(5), behind the name of the program.
+/// Returns a field of `/proc/self/stat`, numbered from 1 as in proc(5), after the program's name.
 fn stat_field(stat: &str, number: usize) -> Option<u64> {
-    // The name, field 2, stands in parentheses and may hold anything.
+    // The name, field 2, is in parentheses and may contain anything.
     let (_, fields) = stat.rsplit_once(") ")?;
     fields.split(' ').nth(number - 3)?.trim_end().parse().ok()
 }
 
-/// Worked out once, so that it stays the same when the clock is set.
+/// Computed once, so that it stays the same when the clock is set.
 fn start_time(stat: &str) -> Option<f64> {
     static START: OnceLock<Option<f64>> = OnceLock::new();
     *START.get_or_init(|| {

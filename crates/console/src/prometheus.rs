@@ -10,14 +10,13 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Display, Write};
 use std::sync::Arc;
 
-/// Bits of the configuration's hash that are shown: as many as every reader of a floating-point
-/// number keeps exactly.
+/// Bits of the configuration hash to export: as many as a double holds exactly.
 const CONFIG_HASH_BITS: u32 = 48;
 
-/// A metric's name, what it is, and how it is read from a component's counters.
+/// Name, help and accessor of a metric of a component.
 type Of<T> = (&'static str, &'static str, fn(&CountersSnapshot) -> T);
 
-/// The same for a metric with one more label: figures by the label's value.
+/// The same for a metric with one more label: values by label value.
 type ByLabel<T> = (&'static str, &'static str, fn(&CountersSnapshot) -> &BTreeMap<&'static str, T>);
 
 const EVENTS_AND_BYTES: [Of<u64>; 4] = [
@@ -34,10 +33,9 @@ const NOTED: &str = "millstream_component_noted_events_total";
 const WAITED: &str = "millstream_component_wait_seconds_total";
 const UTILIZATION: &str = "millstream_component_utilization_ratio";
 
-/// All metrics of the agent as text: one family after the other, each with HELP and TYPE.
+/// Renders all metrics of the agent, one family after the other, each with HELP and TYPE.
 ///
-/// Figures of the process that are not known are left out, as is everything the snapshot does not
-/// hold.
+/// Unknown values of the process are left out, as is everything that the snapshot does not have.
 pub fn prometheus(
     snapshot: &Snapshot,
     process: &ProcessStats,
@@ -49,7 +47,7 @@ pub fn prometheus(
     text
 }
 
-/// The same metrics, one after the other, as they are whenever they are asked for.
+/// Returns the same metrics as a provider that reads them on each call.
 pub fn internal_metrics(
     snapshot: Arc<TakeSnapshot>,
     version: &'static str,
@@ -76,7 +74,7 @@ fn write(
     process_figures(text, process);
 }
 
-/// What goes through each component.
+/// Throughput of each component.
 fn flow(text: &mut Text<'_>, components: &[ComponentSnapshot]) {
     for (name, help, of) in EVENTS_AND_BYTES {
         text.family(name, "counter", help);
@@ -103,7 +101,7 @@ fn flow(text: &mut Text<'_>, components: &[ComponentSnapshot]) {
     }
 }
 
-/// A counter per value of one more label.
+/// Counters with one more label.
 fn by_label<T: Number + Copy>(
     text: &mut Text<'_>,
     components: &[ComponentSnapshot],
@@ -119,7 +117,7 @@ fn by_label<T: Number + Copy>(
     }
 }
 
-/// How far delivery is behind.
+/// Lag and backlog.
 fn progress(text: &mut Text<'_>, components: &[ComponentSnapshot]) {
     let help =
         "Bytes (records, of a source that counts records) not settled at the sink, read or not.";
@@ -156,7 +154,7 @@ fn per_sink(
     }
 }
 
-/// Whether checkpoints and ids can be kept.
+/// Checkpoints and ids.
 fn checkpoints(text: &mut Text<'_>, checkpoints: &CheckpointSnapshot) {
     let help = "Age in seconds of the oldest checkpoint that moved and is not committed; 0 when none waits.";
     text.single("millstream_checkpoint_age_seconds", "gauge", help, Float(checkpoints.age_seconds));
@@ -167,7 +165,7 @@ fn checkpoints(text: &mut Text<'_>, checkpoints: &CheckpointSnapshot) {
     }
 }
 
-/// The agent as a whole.
+/// The agent itself.
 fn agent(text: &mut Text<'_>, snapshot: &Snapshot, version: &str, config: &ConfigState) {
     let help = "Bytes of the memory grant in use.";
     text.single("millstream_memory_granted_bytes", "gauge", help, snapshot.memory_granted_bytes);
@@ -188,7 +186,7 @@ fn agent(text: &mut Text<'_>, snapshot: &Snapshot, version: &str, config: &Confi
     text.single("millstream_config_reload_success", "gauge", help, u8::from(!config.is_refused()));
 }
 
-/// What the process uses of its host.
+/// Resource usage of the process.
 fn process_figures(text: &mut Text<'_>, process: &ProcessStats) {
     if let Some(seconds) = process.cpu_seconds {
         let help = "CPU time of the process, user and system, in seconds.";
@@ -215,7 +213,7 @@ fn process_figures(text: &mut Text<'_>, process: &ProcessStats) {
     }
 }
 
-/// The labels that every metric of a component has.
+/// Labels of every metric of a component.
 pub fn labels(component: &ComponentSnapshot) -> [(&'static str, &str); 3] {
     [
         ("component_id", &component.id),
@@ -224,18 +222,18 @@ pub fn labels(component: &ComponentSnapshot) -> [(&'static str, &str); 3] {
     ]
 }
 
-/// Where metrics are written to.
+/// Destination of metrics.
 pub struct Text<'a>(Out<'a>);
 
 enum Out<'a> {
-    /// As text.
+    /// Text.
     Text(&'a mut String),
-    /// One after the other; whether those of the present family count.
+    /// A callback per metric, with whether the current family is a counter.
     Each { each: &'a mut dyn FnMut(&InternalMetric<'_>), is_counter: bool },
 }
 
 impl Text<'_> {
-    /// Begins a metric of the type `kind`.
+    /// Starts a metric family of the type `kind`.
     pub fn family(&mut self, name: &str, kind: &str, help: &str) {
         match &mut self.0 {
             Out::Text(text) => {
@@ -245,12 +243,12 @@ impl Text<'_> {
         }
     }
 
-    /// A figure of the metric begun last.
+    /// Adds a sample of the current family.
     pub fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
         let text = match &mut self.0 {
             Out::Text(text) => text,
             Out::Each { each, is_counter } => {
-                // As it is shown, so that both say the same.
+                // Rounded as in the text, so that both agree.
                 let value = value.to_string().parse().unwrap_or(f64::NAN);
                 return each(&InternalMetric { name, labels, is_counter: *is_counter, value });
             }
@@ -275,7 +273,7 @@ fn line(to: &mut String, text: fmt::Arguments) {
     let _ = to.write_fmt(text);
 }
 
-/// A label's value as it stands between quotes.
+/// Escapes a label value.
 struct Escaped<'a>(&'a str);
 
 impl Display for Escaped<'_> {
@@ -292,7 +290,7 @@ impl Display for Escaped<'_> {
     }
 }
 
-/// A number with its special values as the format spells them.
+/// Formats a number, with the special values of the format.
 pub struct Float(pub f64);
 
 impl Display for Float {
@@ -305,7 +303,7 @@ impl Display for Float {
     }
 }
 
-/// A counter's value.
+/// Formats a counter.
 trait Number {
     fn shown(self) -> impl Display;
 }

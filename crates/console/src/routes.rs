@@ -1,4 +1,4 @@
-//! What is answered to what.
+//! The routes of the API.
 
 use crate::config::ConfigState;
 use crate::files;
@@ -14,16 +14,16 @@ use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A whole answer.
+/// A response with its body.
 pub type Reply = Response<Full<Bytes>>;
 
-/// Takes a snapshot of the engine; it must not wait for I/O.
+/// Takes a snapshot of the engine; must not wait for I/O.
 pub type TakeSnapshot = dyn Fn() -> Snapshot + Send + Sync;
 
 const JSON: &str = "application/json";
 const PROMETHEUS_TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// A path that is served.
+/// A route.
 struct Route {
     path: &'static str,
     /// Whether it needs no token.
@@ -31,7 +31,7 @@ struct Route {
     answer: fn(&Router, query: &str) -> Reply,
 }
 
-/// Every path that is served.
+/// All routes.
 const ROUTES: [Route; 5] = [
     Route { path: "/metrics", open: true, answer: |router, _| router.metrics() },
     Route { path: "/health", open: true, answer: |router, _| router.health() },
@@ -45,7 +45,7 @@ pub fn is_open(path: &str) -> bool {
     ROUTES.iter().any(|route| route.open && route.path == path)
 }
 
-/// Answers requests from what the agent says about itself.
+/// Answers requests from snapshots of the agent.
 pub struct Router {
     pub snapshot: Arc<TakeSnapshot>,
     pub ready: Arc<AtomicBool>,
@@ -53,24 +53,24 @@ pub struct Router {
     pub config: Arc<ConfigState>,
 }
 
-/// What `/ready` answers.
+/// The response of `/ready`.
 #[derive(Serialize)]
 struct Readiness<'a> {
     ready: bool,
     sinks: Vec<SinkState>,
-    /// Deleted files that sources hold because they are not delivered.
+    /// Deleted files that sources hold until they are delivered.
     held: Vec<files::HeldBySource<'a>>,
     checkpoints: CheckpointState,
 }
 
-/// Whether checkpoints and ids can be kept.
+/// Whether checkpoints and ids can be saved.
 #[derive(Serialize)]
 struct CheckpointState {
-    /// What cannot be kept, and why; `null` if all can.
+    /// What cannot be saved, and why; `null` if all can.
     error: Option<String>,
-    /// Seconds since the last commit that went well.
+    /// Seconds since the last successful commit.
     committed_seconds: f64,
-    /// Age of the oldest change that is not committed, in seconds; 0 when nothing waits.
+    /// Age of the oldest uncommitted change in seconds; 0 if there is none.
     age_seconds: f64,
 }
 
@@ -85,17 +85,17 @@ impl CheckpointState {
 #[derive(Serialize)]
 struct SinkState {
     id: String,
-    /// Why it does not get on; `null` if it does.
+    /// Why it makes no progress; `null` if it does.
     error: Option<String>,
 }
 
 impl Router {
-    /// The answer to a request that may be answered.
+    /// Answers an authorized request.
     pub fn answer(&self, method: &Method, uri: &Uri) -> Reply {
         let Some(route) = ROUTES.iter().find(|route| route.path == uri.path()) else {
             return not_found();
         };
-        // The body of an answer to HEAD is left out by the connection.
+        // The connection omits the body of a response to HEAD.
         if matches!(*method, Method::GET | Method::HEAD) {
             return (route.answer)(self, uri.query().unwrap_or_default());
         }
@@ -143,12 +143,12 @@ fn not_found() -> Reply {
     )
 }
 
-/// An answer that says what is wrong.
+/// Returns an error response.
 pub fn error(status: StatusCode, text: &str) -> Reply {
     as_json(status, &json!({ "error": text }))
 }
 
-/// An answer in JSON.
+/// Returns a JSON response.
 pub fn as_json(status: StatusCode, value: &impl Serialize) -> Reply {
     match serde_json::to_vec(value) {
         Ok(mut bytes) => {

@@ -1,4 +1,4 @@
-//! The token that requests over TCP carry.
+//! The token for requests over TCP.
 
 use crate::context;
 use rustix::fs::{Mode, OFlags};
@@ -7,15 +7,15 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-/// Random bytes of a token; it is twice as many hexadecimal digits.
+/// Random bytes of a token, written as twice as many hexadecimal digits.
 const TOKEN_BYTES: usize = 32;
-/// No token is shorter, whoever made it.
+/// Shortest accepted token, whoever made it.
 const TOKEN_LEN_MIN: usize = 32;
-/// Bytes read of a token file.
+/// Most bytes to read of a token file.
 const TOKEN_FILE_BYTES_MAX: u64 = 4096;
 
-/// Reads the token in `path`, or makes one if there is none. A file that holds no token, as an
-/// interrupted restore may leave it, is replaced.
+/// Reads the token at `path`, or creates one. A file without a token, as an interrupted restore may
+/// leave it, is replaced.
 pub fn load_or_create(path: &Path) -> io::Result<String> {
     let about = |error| context(format_args!("token {}", path.display()), error);
     match read(path) {
@@ -32,9 +32,9 @@ pub fn load_or_create(path: &Path) -> io::Result<String> {
     }
 }
 
-/// The token in the file, if it holds one.
+/// Reads the token in the file, if it has one.
 fn read(path: &Path) -> io::Result<Option<String>> {
-    // Neither a link to somewhere else nor a pipe that would block the start.
+    // Follows no symlink, and does not block on a pipe.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
     let metadata = file.metadata()?;
@@ -55,7 +55,7 @@ fn read(path: &Path) -> io::Result<Option<String>> {
     Ok(is_token.then(|| String::from_utf8_lossy(token).into_owned()))
 }
 
-/// Makes a token. The file gets its name when it is complete and on disk.
+/// Creates a token. The file gets its name once it is complete and on disk.
 fn create(path: &Path) -> io::Result<String> {
     let mut random = [0; TOKEN_BYTES];
     getrandom::fill(&mut random).map_err(io::Error::other)?;
@@ -70,7 +70,7 @@ fn create(path: &Path) -> io::Result<String> {
     Ok(token)
 }
 
-/// Removes a file that need not be there.
+/// Removes a file that may be missing.
 pub fn remove_if_there(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -78,7 +78,7 @@ pub fn remove_if_there(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Whether two texts are the same, in a time that tells nothing about where they differ.
+/// Compares two texts in constant time.
 pub fn same(given: &[u8], token: &[u8]) -> bool {
     if given.len() != token.len() {
         return false;

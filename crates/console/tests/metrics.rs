@@ -16,9 +16,8 @@ struct Family {
     samples: BTreeMap<Vec<(String, String)>, f64>,
 }
 
-/// Reads the text and panics at anything that the format does not allow or a careful writer would
-/// not write: samples outside their family, families or samples given twice, counters without
-/// `_total`.
+/// Parses the text and panics at anything that the format forbids or a careful writer would not
+/// write: samples outside their family, duplicate families or samples, counters without `_total`.
 fn parse(text: &str) -> BTreeMap<String, Family> {
     assert!(text.ends_with('\n'));
     let mut families = BTreeMap::new();
@@ -42,7 +41,7 @@ fn parse(text: &str) -> BTreeMap<String, Family> {
     families
 }
 
-/// Labels, sorted, and value of a sample without its name.
+/// Parses the labels, sorted, and the value of a sample without its name.
 fn sample(line: &str) -> (Vec<(String, String)>, f64) {
     let mut labels = Vec::new();
     let mut rest = line;
@@ -66,7 +65,7 @@ fn sample(line: &str) -> (Vec<(String, String)>, f64) {
     (labels, value.parse().expect(line))
 }
 
-/// A value up to its closing quote, with escapes undone, and what follows.
+/// Returns a value up to its closing quote, unescaped, and what follows.
 fn quoted(text: &str) -> (String, &str) {
     let mut value = String::new();
     let mut characters = text.char_indices();
@@ -153,7 +152,7 @@ fn sources_say_what_was_counted_of_their_files() {
     }
 }
 
-/// However many files there are, only those with most lag have series.
+/// However many files there are, only those with the most lag have series.
 #[test]
 fn the_hundred_files_with_most_lag_have_metrics() {
     let families = rendered();

@@ -86,7 +86,7 @@ mod tests {
         }
         drop(grouped);
         let (mut store, mut last) = (Store::new(1, 10, 1), None);
-        let generation = shard.turn(Generation::default());
+        let generation = shard.swap_generation(Generation::default());
         assert_eq!(generation.counts().taken, u64::from(count));
         store.merge(0, generation);
         store.drain(|reading| match reading.aggregate {
@@ -106,7 +106,7 @@ mod tests {
     fn taken_after_panic(fill: impl FnOnce(Grouped<'_, '_>)) -> u64 {
         let mut shard = Shard::new(TagStyle::DogStatsd, &Limits::default(), 1);
         catch_unwind(AssertUnwindSafe(|| fill(Grouped::new(&mut shard)))).unwrap_err();
-        shard.turn(Generation::default()).counts().taken
+        shard.swap_generation(Generation::default()).counts().taken
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! A running console with made-up figures, and raw requests to it.
+//! A running console with made-up values, and raw requests to it.
 
 #![allow(dead_code, missing_docs)]
 
@@ -63,7 +63,7 @@ impl Fixture {
         stream
     }
 
-    /// Asks over TCP with a fitting `Host` and the given header lines.
+    /// Requests over TCP with a valid `Host` and the given header lines.
     pub fn ask(&self, path: &str, headers: &[&str]) -> Response {
         let host = format!("Host: {}", self.console().tcp);
         let headers: Vec<&str> =
@@ -110,7 +110,7 @@ pub fn exchange(
     Response { status, head: head.to_lowercase(), body: body.to_owned() }
 }
 
-/// Every field filled, with a text that must be escaped wherever it is shown.
+/// Every field set, with texts that must be escaped wherever they appear.
 pub fn snapshot() -> Snapshot {
     let counters = CountersSnapshot {
         dropped_bytes: BTreeMap::from([("held_max", 4096)]),
@@ -175,8 +175,8 @@ pub fn snapshot() -> Snapshot {
     }
 }
 
-/// More files than have metrics of their own, all of one path, in no order. The lag of the n-th is
-/// n bytes.
+/// More files than get their own metrics, all at one path, in no order. The lag of the n-th is n
+/// bytes.
 fn files() -> Vec<FileSnapshot> {
     let file = |n: u64| FileSnapshot {
         held_by: None,

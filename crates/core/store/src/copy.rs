@@ -1,4 +1,4 @@
-//! Keeps the second copy of the identities up to date beside the database.
+//! Keeps the second copy of the identities up to date.
 
 use crate::database;
 use crate::disk::{Disk, IDENTITIES};
@@ -7,18 +7,18 @@ use redb::Database;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// How old the checkpoints in the copy may become, while some move: so much is repeated when the
-/// database is damaged. The whole copy is written for them.
+/// Age limit of the checkpoints in the copy: this much is repeated when the database is corrupt. A
+/// renewal writes the whole copy.
 const RENEW_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Pause before a copy that could not be written is tried again.
+/// Pause before a failed write of the copy is retried.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
-/// The copy, as it is on the disk.
+/// The copy on disk.
 pub struct Copy {
-    /// Where the next record goes.
+    /// Offset of the next record.
     end: usize,
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     length: usize,
     /// Why the copy lacks something that the database has.
     error: Option<String>,
@@ -28,7 +28,7 @@ pub struct Copy {
 }
 
 impl Copy {
-    /// The copy that belongs to `database`; one that lacks something is written anew.
+    /// Opens the copy of `database`; rewrites it if it lacks something.
     pub fn open(disk: &dyn Disk, database: &Database) -> Result<Copy, redb::Error> {
         let current = database::identities(database)?;
         let found = disk.read(IDENTITIES).map(|bytes| decode(&bytes)).unwrap_or_default();
@@ -50,13 +50,12 @@ impl Copy {
         Ok(copy)
     }
 
-    /// Why the copy lacks something.
+    /// Returns why the copy lacks something.
     pub fn error(&self) -> Option<&str> {
         self.error.as_deref()
     }
 
-    /// The database has changed: appends what it has taken of identities; durable on return, if
-    /// `sync`.
+    /// Appends new identities after a change of the database; durable on return if `sync`.
     pub fn append(
         &mut self,
         disk: &dyn Disk,
@@ -79,7 +78,7 @@ impl Copy {
         Ok(())
     }
 
-    /// Renews the copy when its checkpoints have become old, or when it lacks something.
+    /// Renews the copy if its checkpoints are old, or if it lacks something.
     pub fn tend(&mut self, disk: &dyn Disk, database: &Database) -> Result<(), redb::Error> {
         if !self.is_dated || self.error.is_none() && self.written.elapsed() < RENEW_INTERVAL {
             return Ok(());
@@ -87,7 +86,7 @@ impl Copy {
         self.renew(disk, database)
     }
 
-    /// Writes the copy anew, with all that the database has; not soon after that has failed.
+    /// Rewrites the copy from the database; not soon after a failure.
     fn renew(&mut self, disk: &dyn Disk, database: &Database) -> Result<(), redb::Error> {
         if self.error.is_some() && self.written.elapsed() < RETRY_INTERVAL {
             return Ok(());
@@ -95,7 +94,7 @@ impl Copy {
         self.finish(disk, database)
     }
 
-    /// Writes the copy anew if the database has changed.
+    /// Rewrites the copy if the database has changed.
     pub fn finish(&mut self, disk: &dyn Disk, database: &Database) -> Result<(), redb::Error> {
         if self.is_dated {
             self.write(disk, &database::identities(database)?);

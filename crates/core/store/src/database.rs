@@ -1,4 +1,4 @@
-//! The database: how it is opened, restored and written.
+//! The database: opening, restoring and writing.
 
 use crate::Pending;
 use crate::disk::{DATABASE, Disk, IDENTITIES, SystemError, Watched};
@@ -16,20 +16,21 @@ pub const CHECKPOINTS: TableDefinition<(&str, u64, &str), &[u8]> =
     TableDefinition::new("checkpoints");
 pub const LANES: TableDefinition<(&str, u64), &[u8]> = TableDefinition::new("lanes");
 
-/// Cache in bytes: an agent's checkpoints are small and written, not read.
+/// Cache in bytes: an agent's checkpoints are small, and written rather than read.
 const STORE_CACHE_BYTES: usize = 512 * 1024;
 
-/// A row of [`SOURCES`] for all of them: what ran before is not known, so every source counts as
-/// one that did. One that believes to run for the first time may begin at the end of its files.
+/// A row of [`SOURCES`] that stands for all of them: which sources ran before is unknown, so each
+/// counts as one that did. A source that believes to run for the first time may start at the end of
+/// its files.
 pub const ANY_SOURCE: &str = "";
 
 /// Why the database cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Unusable {
-    /// What is in the file makes no sense.
+    /// The file is corrupt.
     #[error("{0}")]
     Damaged(String),
-    /// The system does not let us: the file may be as good as ever.
+    /// The system refuses access: the file may be intact.
     #[error("{0}")]
     Refused(io::Error),
 }
@@ -41,9 +42,8 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// Opens the database. One that is damaged is set aside; one that is missing is created, and
-    /// restored from the second copy of the identities. `was_used` says that there was a whole one
-    /// before.
+    /// Opens the database. A corrupt one is set aside; a missing one is created, and restored from
+    /// the second copy of the identities. `was_used` says that there was an intact one before.
     pub fn open(disk: &dyn Disk, was_used: bool) -> Result<Opened, Unusable> {
         match Opened::open_checked(disk, was_used) {
             Err(Unusable::Damaged(reason)) => {
@@ -54,7 +54,7 @@ impl Opened {
         }
     }
 
-    /// Opens the database and verifies every page and identity of it.
+    /// Opens the database and verifies every page and identity.
     fn open_checked(disk: &dyn Disk, was_used: bool) -> Result<Opened, Unusable> {
         let error = SystemError::default();
         let file = disk.database().map_err(Unusable::Refused)?;
@@ -66,7 +66,7 @@ impl Opened {
             if database.begin_read()?.list_tables()?.next().is_some() {
                 identities(&database)?;
             } else {
-                // One that cannot be read now may be read later.
+                // What cannot be read now may be readable later.
                 let copy = error.note(disk.read(IDENTITIES)).map(|bytes| decode(&bytes))?;
                 begin(&database, &copy, was_used)?;
             }
@@ -74,8 +74,8 @@ impl Opened {
         })
     }
 
-    /// Works on the database and gives it back. After an error it is gone: the library does not
-    /// recover from a full disk by itself, the file has to be opened again.
+    /// Calls `work` with the database and returns it. After an error the database is closed: the
+    /// library does not recover from a full disk, so the file must be reopened.
     pub fn work<T>(
         self,
         work: impl FnOnce(&Database) -> Result<T, redb::Error>,
@@ -85,14 +85,14 @@ impl Opened {
     }
 }
 
-/// Calls the library, which a damaged file can make panic.
+/// Calls the library, which may panic over a corrupt file.
 fn guarded<T>(
     error: &SystemError,
     work: impl FnOnce() -> Result<T, redb::Error>,
 ) -> Result<T, Unusable> {
     error.take();
     let done = catch_unwind(AssertUnwindSafe(work));
-    // After an error of the system, whatever the library makes of it, nothing is known of the file.
+    // After an error of the system, whatever the library makes of it, the file may be intact.
     let refused = || error.take().map(Unusable::Refused);
     match done {
         Ok(Ok(value)) => Ok(value),
@@ -103,8 +103,8 @@ fn guarded<T>(
     }
 }
 
-/// Creates the tables of a new database and restores what is in the copy, in one transaction: a
-/// database that has tables has everything.
+/// Creates the tables of a new database and restores the copy in one transaction: a database with
+/// tables is complete.
 fn begin(database: &Database, copy: &Decoded, was_used: bool) -> Result<(), redb::Error> {
     let transaction = database.begin_write()?;
     transaction.open_table(LANES)?;
@@ -157,13 +157,13 @@ fn say_restored(copy: &Decoded) {
     }
 }
 
-/// Every identity in the database, each verified.
+/// Returns every identity in the database, each verified.
 pub fn identities(database: &Database) -> Result<Identities, redb::Error> {
     let transaction = database.begin_read()?;
     let mut all = Identities::default();
     for row in transaction.open_table(SOURCES)?.iter()? {
         let source = row?.0.value().to_owned();
-        // The mark for all of them is no source.
+        // The row for all sources is not a source.
         if source != ANY_SOURCE {
             all.0.entry(source).or_default();
         }
@@ -195,8 +195,7 @@ fn damaged() -> redb::Error {
     redb::Error::Corrupted("an identity fails its checksum".to_owned())
 }
 
-/// Writes what is due, in one transaction; durable on return. Gives the origins that are new, for
-/// the copy.
+/// Writes what is due in one transaction, durable on return. Returns the new origins, for the copy.
 pub fn write(database: &Database, due: &Pending) -> Result<Records, redb::Error> {
     let (transaction, mut new) = (database.begin_write()?, Records::default());
     {
@@ -209,7 +208,7 @@ pub fn write(database: &Database, due: &Pending) -> Result<Records, redb::Error>
         }
         let mut table = transaction.open_table(CHECKPOINTS)?;
         for ((source, origin, sink), offset) in &due.checkpoints {
-            // Forgotten while it was on its way: nobody would remove this row again.
+            // Forgotten before its commit: nobody would ever remove this row.
             if origins.get((&**source, *origin))?.is_none() {
                 continue;
             }
@@ -225,7 +224,7 @@ pub fn write(database: &Database, due: &Pending) -> Result<Records, redb::Error>
     Ok(new)
 }
 
-/// From here on a source without a row of its own is one that never ran.
+/// From here on a source without a row of its own has never run.
 pub fn end_any_source(database: &Database) -> Result<(), redb::Error> {
     if database.begin_read()?.open_table(SOURCES)?.get(ANY_SOURCE)?.is_none() {
         return Ok(());
@@ -247,14 +246,14 @@ pub fn origin_key(source: &str, origin: u64) -> Vec<u8> {
     [source.as_bytes(), &[0], &origin.to_le_bytes()].concat()
 }
 
-/// The value followed by the hash of key and value: a value at the wrong key fails too.
+/// Appends the hash of key and value to the value: a value at the wrong key fails too.
 pub fn sealed(key: &[u8], value: &[u8]) -> Vec<u8> {
     let mut sealed = value.to_vec();
     sealed.extend_from_slice(&hash(key, value).to_le_bytes());
     sealed
 }
 
-/// The value, if it is the one that was written at this key.
+/// Returns the value if it was written at this key.
 pub fn opened(key: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
     let (value, seal) = sealed.split_last_chunk::<8>()?;
     if u64::from_le_bytes(*seal) == hash(key, value) {

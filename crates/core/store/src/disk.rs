@@ -1,5 +1,5 @@
-//! The files of the store in `data_dir`, and how they are written so that a full disk does not stop
-//! what is already there from being updated.
+//! The files of the store in `data_dir`, written so that a full disk does not prevent updates of
+//! existing data.
 
 use parking_lot::{Mutex, MutexGuard};
 use redb::StorageBackend;
@@ -13,27 +13,27 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The database's file in `data_dir`.
+/// File name of the database.
 pub const DATABASE: &str = "checkpoints.redb";
 
-/// The file with the second copy of the identities.
+/// File name of the second copy of the identities.
 pub const IDENTITIES: &str = "identities";
 
-/// The file with the version of the layout of `data_dir`.
+/// File name of the layout version of `data_dir`.
 pub const FORMAT_FILE: &str = "format";
 
-/// Bytes allocated beyond the end of the database: room to grow when the disk is full.
+/// Bytes allocated beyond the end of the database, to grow on a full disk.
 const RESERVE_BYTES: u64 = 256 * 1024;
 
-/// Where the store's files are: in a folder, or in a test on a disk that loses power.
+/// Storage of the store's files: a folder, or in tests a disk that loses power.
 pub trait Disk: Send + Sync {
-    /// Opens the database's file; a missing one is created empty.
+    /// Opens the database file; creates an empty one if it is missing.
     fn database(&self) -> io::Result<Box<dyn StorageBackend>>;
 
-    /// Renames a database that cannot be read, so that a new one can be created.
+    /// Renames an unreadable database, so that a new one can be created.
     fn set_aside(&self, reason: &str) -> io::Result<()>;
 
-    /// Reads a file beside the database; empty if there is none.
+    /// Reads a file beside the database; empty if it is missing.
     fn read(&self, name: &'static str) -> io::Result<Vec<u8>>;
 
     /// Replaces a file beside the database, atomically; durable on return.
@@ -42,19 +42,19 @@ pub trait Disk: Send + Sync {
     /// Overwrites a part of a file beside the database.
     fn write(&self, name: &'static str, at: u64, bytes: &[u8]) -> io::Result<()>;
 
-    /// Makes what was written to a file beside the database durable.
+    /// Syncs what was written to a file beside the database.
     fn sync(&self, name: &'static str) -> io::Result<()>;
 }
 
-/// The files in a folder.
+/// Files in a folder.
 pub struct Folder {
     path: PathBuf,
-    /// The file that was written to last, with its name.
+    /// The file written last, with its name.
     open: Mutex<Option<(&'static str, File)>>,
 }
 
 impl Folder {
-    /// The files in an existing folder.
+    /// Opens the files in an existing folder.
     pub fn new(path: &Path) -> Folder {
         Folder { path: path.to_path_buf(), open: Mutex::default() }
     }
@@ -88,7 +88,7 @@ impl Disk for Folder {
         let path = self.path.join(DATABASE);
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create(true).truncate(false).open(path)?;
-        // What is synced into a file is lost all the same if the folder does not know the file.
+        // Synced data of a file is lost if its folder entry is not synced.
         self.sync_folder()?;
         Ok(Box::new(DatabaseFile::new(file)?))
     }
@@ -109,7 +109,7 @@ impl Disk for Folder {
         let (path, draft) = (self.path.join(name), self.path.join(format!("{name}.new")));
         let written = write_synced(&draft, bytes).and_then(|()| std::fs::rename(&draft, path));
         if let Err(error) = written {
-            // A part of it would only take room.
+            // An incomplete file would only waste space.
             let _ = std::fs::remove_file(&draft);
             return Err(error);
         }
@@ -131,7 +131,7 @@ fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Renames a damaged database to a name that is free.
+/// Renames a corrupt database to an unused name.
 pub fn set_aside(path: &Path, reason: &str) -> io::Result<()> {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let mut names = (seconds..).map(|number| path.with_extension(format!("corrupt-{number}")));
@@ -144,12 +144,12 @@ pub fn set_aside(path: &Path, reason: &str) -> io::Result<()> {
     std::fs::rename(path, aside)
 }
 
-/// The database's file. Its blocks are allocated when it grows, and kept when it shrinks, so that a
-/// commit into space the database has needs no space of the disk.
+/// The database file. Its blocks are allocated when it grows, and kept when it shrinks, so that a
+/// commit within the size of the database needs no disk space.
 #[derive(Debug)]
 struct DatabaseFile {
     file: File,
-    /// Bytes from the start of the file that should have blocks.
+    /// Bytes from the start of the file that should be allocated.
     wanted: AtomicU64,
 }
 
@@ -163,8 +163,8 @@ impl DatabaseFile {
         Ok(database)
     }
 
-    /// Allocates blocks for the file of this length and for what lies behind its end, as far as
-    /// there is room: without it a commit may fail on a full disk, and says so then.
+    /// Allocates blocks for the file at this length and beyond, as far as space permits: without
+    /// them a commit may fail on a full disk, and says so then.
     fn reserve(&self, bytes: u64) {
         let wanted = self.wanted.fetch_max(bytes + RESERVE_BYTES, Ordering::Relaxed);
         let wanted = wanted.max(bytes + RESERVE_BYTES);
@@ -176,7 +176,7 @@ impl DatabaseFile {
         }
     }
 
-    /// Makes the file longer, with blocks for all of it; as long as before if there is no room.
+    /// Extends the file with allocated blocks; keeps its length if there is no space.
     fn grow(&self, from: u64, to: u64) -> io::Result<()> {
         match fallocate(&self.file, FallocateFlags::empty(), from, to - from) {
             Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => self.file.set_len(to),
@@ -219,19 +219,19 @@ impl StorageBackend for DatabaseFile {
     }
 }
 
-/// The last error the system gave for the database's file. The library does not always pass it on:
-/// it may report that something failed before, or panic, as over a damaged file.
+/// The last system error of the database file. The library does not always pass it on: it may
+/// report an earlier failure, or panic, as over a corrupt file.
 #[derive(Clone, Debug, Default)]
 pub struct SystemError(Arc<AtomicI32>);
 
 impl SystemError {
-    /// The error since this was called last.
+    /// Takes the error since the last call.
     pub fn take(&self) -> Option<io::Error> {
         let code = self.0.swap(0, Ordering::Relaxed);
         (code != 0).then(|| io::Error::from_raw_os_error(code))
     }
 
-    /// Notes the error of a call that failed.
+    /// Records the error of a failed call.
     pub fn note<T>(&self, done: io::Result<T>) -> io::Result<T> {
         if let Err(Some(code)) = done.as_ref().map_err(io::Error::raw_os_error) {
             self.0.store(code, Ordering::Relaxed);
@@ -240,12 +240,12 @@ impl SystemError {
     }
 }
 
-/// A file whose errors are noted.
+/// A file whose errors are recorded.
 #[derive(Debug)]
 pub struct Watched {
     /// The file.
     pub file: Box<dyn StorageBackend>,
-    /// Where its errors go.
+    /// Where its errors are recorded.
     pub error: SystemError,
 }
 

@@ -1,20 +1,20 @@
-//! What the store says of itself: whether it can be written, and what waits for that.
+//! Health of the store: whether it can be written, and what waits to be.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::io;
 use std::time::Instant;
 
-/// What the store was asked to do.
+/// An operation of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operation {
-    /// Commit checkpoints and states of lanes.
+    /// Commit checkpoints and lane states.
     Commit,
-    /// Keep the ids of new files.
+    /// Save the ids of new files.
     Keep,
-    /// Forget files that are gone.
+    /// Forget vanished files.
     Forget,
-    /// Read what is kept.
+    /// Read saved data.
     Read,
     /// Write the second copy of the identities.
     Copy,
@@ -45,21 +45,21 @@ impl Operation {
     }
 }
 
-/// How the store is, at one moment.
+/// The health of the store at one moment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoreHealth {
-    /// What cannot be done, and why; `None` if the last attempt of everything went well.
+    /// What fails, and why; `None` if the last attempt of every operation succeeded.
     pub error: Option<String>,
-    /// Seconds since the last commit that went well; one with nothing to write counts.
+    /// Seconds since the last successful commit; one with nothing to write counts.
     pub committed_seconds: f64,
-    /// Age of the oldest change that is not committed, in seconds, at most a commit interval too
-    /// much; 0 when nothing waits.
+    /// Age of the oldest uncommitted change in seconds, at most a commit interval too much; 0 if
+    /// there is none.
     pub age_seconds: f64,
-    /// Failures since the start, by operation: every operation is there.
+    /// Failures since the start, for every operation.
     pub errors: BTreeMap<&'static str, u64>,
 }
 
-/// Keeps count of what goes well and what does not.
+/// Tracks successes and failures.
 pub struct Watch(Mutex<State>);
 
 struct State {
@@ -69,7 +69,7 @@ struct State {
 }
 
 impl Watch {
-    /// All is well.
+    /// Starts healthy.
     pub fn new() -> Watch {
         let errors = Operation::ALL.map(|operation| (operation.name(), 0)).into();
         Watch(Mutex::new(State { committed: Instant::now(), error: BTreeMap::new(), errors }))
@@ -79,7 +79,7 @@ impl Watch {
         self.0.lock()
     }
 
-    /// An operation is over.
+    /// Records the result of an operation.
     pub fn done<T>(&self, operation: Operation, done: &io::Result<T>) {
         match done {
             Ok(_) => self.state().error.remove(&operation),
@@ -90,15 +90,15 @@ impl Watch {
         };
     }
 
-    /// Everything that had changed at `begun` is in the database.
+    /// Records that every change made before `begun` is committed.
     pub fn committed(&self, begun: Instant) {
         let mut state = self.state();
         state.committed = begun;
-        // What works for one works for all but the copy, which is another file.
+        // The operations share a file, so what works for one works for all but the copy.
         state.error.retain(|of, _| *of == Operation::Copy);
     }
 
-    /// How the copy is.
+    /// Records the state of the copy.
     pub fn copy(&self, error: Option<&str>) {
         let known = self.state().error.contains_key(&Operation::Copy);
         match error {
@@ -110,7 +110,7 @@ impl Watch {
         }
     }
 
-    /// What the store says of itself; `waits` if there is something to commit.
+    /// Returns the health; `waits` if there is something to commit.
     pub fn health(&self, waits: bool) -> StoreHealth {
         let state = self.state();
         let error = state.error.iter().map(|(of, error)| format!("{}: {error}", of.failure()));

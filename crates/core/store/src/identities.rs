@@ -20,7 +20,7 @@ const MARK: [u8; 4] = [0xa7, b'I', b'd', b'\n'];
 const PREFIX_BYTES: usize = MARK.len() + 4;
 const HASH_BYTES: usize = 8;
 
-/// Free bytes of a new file at least, beyond half of what it holds.
+/// Least free bytes of a new file, in addition to half of its content.
 const FREE_BYTES_MIN: usize = 64 * 1024;
 
 const LENGTH: u8 = 0;
@@ -29,7 +29,7 @@ const ORIGIN: u8 = 2;
 const FORGOTTEN: u8 = 3;
 const CHECKPOINT: u8 = 4;
 
-/// What is known of one origin.
+/// What is known of an origin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
     /// The source's own descriptor.
@@ -38,16 +38,16 @@ pub struct Identity {
     pub checkpoints: BTreeMap<String, u64>,
 }
 
-/// The origins of every source that ran.
+/// The origins of every source that ever ran.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identities(pub BTreeMap<String, BTreeMap<u64, Identity>>);
 
-/// What a file holds.
+/// The content of a file.
 #[derive(Debug, Default)]
 pub struct Decoded {
-    /// All of it that could be read.
+    /// Everything that could be read.
     pub identities: Identities,
-    /// Whether that is all that was written.
+    /// Whether that is everything that was written.
     pub is_whole: bool,
     /// Bytes up to the end of the last record.
     pub end: usize,
@@ -80,7 +80,7 @@ impl Records {
         self.push(ORIGIN, source, &[&origin.to_le_bytes(), descriptor]);
     }
 
-    /// An origin that is not there any more.
+    /// A forgotten origin.
     pub fn forgotten(&mut self, source: &str, origin: u64) {
         self.push(FORGOTTEN, source, &[&origin.to_le_bytes()]);
     }
@@ -99,7 +99,7 @@ impl Records {
 }
 
 impl Identities {
-    /// A file with all of it and room for more; how many of its bytes are records.
+    /// Builds a file with all of it and free space; returns also how many bytes are records.
     pub fn encode(&self) -> (Vec<u8>, usize) {
         let mut records = Records::default();
         for (source, origins) in &self.0 {
@@ -120,7 +120,7 @@ impl Identities {
         (file.0, end)
     }
 
-    /// Whether every source and origin of `other` is in it.
+    /// Whether it has every source and origin of `other`.
     pub fn covers(&self, other: &Identities) -> bool {
         other.0.iter().all(|(source, origins)| {
             let known = self.0.get(source);
@@ -128,7 +128,7 @@ impl Identities {
         })
     }
 
-    /// Number of origins.
+    /// Returns the number of origins.
     pub fn count(&self) -> usize {
         self.0.values().map(BTreeMap::len).sum()
     }
@@ -162,12 +162,12 @@ enum Change<'a> {
     Checkpoint(u64, &'a str, u64),
 }
 
-/// Reads a file, as far as it makes sense.
+/// Reads a file as far as it is valid.
 pub fn decode(bytes: &[u8]) -> Decoded {
     let mut decoded = Decoded { length: bytes.len(), ..Decoded::default() };
     let (mut at, mut length, mut is_damaged) = (0, None, false);
     while let Some(found) = bytes[at..].iter().position(|byte| *byte != 0) {
-        // Only zeros at the end are as they were written.
+        // Only trailing zeros are free space.
         is_damaged |= found > 0;
         at += found;
         let Some(payload) = payload(&bytes[at..]) else {
@@ -186,7 +186,7 @@ pub fn decode(bytes: &[u8]) -> Decoded {
     decoded
 }
 
-/// The payload of the record at the beginning of `bytes`.
+/// Returns the payload of the record at the start of `bytes`.
 fn payload(bytes: &[u8]) -> Option<&[u8]> {
     let (length, rest) = bytes.strip_prefix(&MARK)?.split_first_chunk::<4>()?;
     let (payload, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;

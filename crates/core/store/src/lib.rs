@@ -56,7 +56,7 @@ const LOCK_BYTES: usize = 12;
 /// The store cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// Another agent has the folder.
+    /// Another agent uses the folder.
     #[error(
         "data_dir {0} is in use by another agent (process {1}); stop it or give this one a data_dir of its own"
     )]
@@ -105,7 +105,7 @@ impl StoreError {
     }
 }
 
-/// What waits for the next commit, by key.
+/// Changes that wait for the next commit, by key.
 #[derive(Clone, Default)]
 struct Pending {
     checkpoints: BTreeMap<(Arc<str>, u64, Arc<str>), u64>,
@@ -119,14 +119,14 @@ impl Pending {
     }
 }
 
-/// What is on the disk.
+/// The open files.
 struct OnDisk {
-    /// `None` after an error: it is opened again then.
+    /// `None` after an error; reopened on the next use.
     database: Option<Opened>,
     copy: Copy,
 }
 
-/// The checkpoint store of one `data_dir`, which it keeps locked.
+/// The checkpoint store of one `data_dir`, which it locks.
 pub struct Store {
     data_dir: PathBuf,
     disk: Box<dyn Disk>,
@@ -140,14 +140,14 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the store in `data_dir`, making the folder if it is missing.
+    /// Opens the store in `data_dir`; creates the folder if it is missing.
     pub fn open(data_dir: &Path) -> Result<Store, StoreError> {
         std::fs::create_dir_all(data_dir).map_err(|error| StoreError::io(data_dir, error))?;
         Store::open_at(data_dir, Box::new(Folder::new(data_dir)))
     }
 
-    /// Folder in `data_dir` for what `source` holds of deleted files. Ids of components are names
-    /// that need no escaping.
+    /// Returns the folder in `data_dir` for the deleted files that `source` holds. Component ids
+    /// are valid file names.
     pub fn held_dir(&self, source: &str) -> PathBuf {
         self.data_dir.join("held").join(source)
     }
@@ -162,8 +162,8 @@ impl Store {
         });
         let on_disk = opened.map_err(|unusable| StoreError::database(data_dir, unusable))?;
         if !was_used {
-            // Last: where this file is, database and copy were durable, and one that is missing is
-            // lost.
+            // Written last: where this file exists, database and copy were durable, so a missing
+            // one was lost.
             disk.replace(FORMAT_FILE, format!("{FORMAT}\n").as_bytes()).map_err(failed)?;
         }
         let watch = Watch::new();
@@ -181,7 +181,7 @@ impl Store {
         })
     }
 
-    /// How the store is: whether it can be written, and what waits for that.
+    /// Returns the health of the store.
     pub fn health(&self) -> StoreHealth {
         let waits = !self.pending().is_empty();
         self.watch.health(waits)
@@ -191,7 +191,8 @@ impl Store {
         self.on_disk.lock()
     }
 
-    /// Works on the database, alone. After an error it is opened again the next time.
+    /// Calls `work` with the database, exclusively. After an error the database is reopened on the
+    /// next use.
     fn with<T>(
         &self,
         operation: Operation,
@@ -217,7 +218,7 @@ impl Store {
         Ok(value)
     }
 
-    /// Reads from the database; tries again once, after it was opened again.
+    /// Reads from the database; retries once after reopening it.
     fn read<T>(&self, read: impl Fn(&Database) -> Result<T, redb::Error>) -> io::Result<T> {
         let once = || self.with(Operation::Read, |database, _| read(database));
         once().or_else(|error| {
@@ -230,7 +231,7 @@ impl Store {
         self.pending.lock()
     }
 
-    /// Held while a sync's lane state and its settlements are noted, so that no commit takes one
+    /// Held while a sync's lane state and settlements are recorded, so that no commit takes one
     /// without the other.
     pub fn settling(&self) -> RwLockReadGuard<'_, ()> {
         self.gate.read()
@@ -242,44 +243,44 @@ impl Store {
         let _ = self.on_sync.set(Box::new(f));
     }
 
-    /// A lane has synced and settled.
+    /// Notes that a lane has synced and settled.
     pub fn synced(&self) {
         if let Some(on_sync) = self.on_sync.get() {
             on_sync();
         }
     }
 
-    /// Calls `f` to commit when a lane keeps a state: with it go the checkpoints that moved, for
-    /// what other lanes have noted belongs to theirs.
+    /// Calls `f` to commit when a lane saves a state: the checkpoints that moved go with it,
+    /// because the states of other lanes belong to theirs.
     pub fn on_keep(&self, f: impl Fn() -> io::Result<()> + Send + Sync + 'static) {
         let _ = self.on_keep.set(Box::new(f));
     }
 
-    /// Keeps a lane's state with everything that was settled before; durable on return.
+    /// Saves a lane's state with everything settled before; durable on return.
     pub fn keep_lane(&self, sink: &Arc<str>, lane: usize, state: Vec<u8>) -> io::Result<()> {
         self.note_lane(sink, lane, state);
         self.on_keep.get().map_or_else(|| self.commit(|_| {}), |commit| commit())
     }
 
-    /// Notes what a lane's sync returned, for the next commit.
+    /// Records the result of a lane's sync for the next commit.
     pub fn note_lane(&self, sink: &Arc<str>, lane: usize, state: Vec<u8>) {
         self.pending().lanes.insert((sink.clone(), lane as u64), state);
     }
 
-    /// Commits what `moved` notes, with the lane states noted before; durable on return.
+    /// Commits what `moved` reports, with the lane states recorded before; durable on return.
     ///
-    /// What could not be committed is kept for the next time.
+    /// What could not be committed is kept for the next commit.
     pub fn commit(
         &self,
         moved: impl FnOnce(&mut dyn FnMut(&Arc<str>, u64, &Arc<str>, u64)),
     ) -> io::Result<()> {
-        // Gathered and written under one lock: what was gathered earlier must not be written later.
+        // Collected and written under one lock: what was collected earlier must not be written
+        // later.
         let mut on_disk = self.on_disk();
         let begun = Instant::now();
         let due = self.gather(moved);
         self.work_on(&mut on_disk, Operation::Commit, |database, copy| {
-            // After a failure the database was opened again, which writes to it: so much is
-            // possible.
+            // Reopening after a failure writes to the database, so writes work again.
             if due.is_empty() {
                 return copy.tend(&*self.disk, database);
             }
@@ -292,7 +293,7 @@ impl Store {
         Ok(())
     }
 
-    /// What was due is in the database.
+    /// Removes what was committed from the pending changes.
     fn settled(&self, due: &Pending) {
         let mut pending = self.pending();
         pending.checkpoints.retain(|key, offset| due.checkpoints.get(key) != Some(offset));
@@ -312,7 +313,7 @@ impl Store {
         pending.clone()
     }
 
-    /// Brings the second copy of the identities up to date, with the checkpoints: the agent stops.
+    /// Renews the second copy of the identities with the checkpoints, at a stop.
     pub fn finish(&self) {
         let finished = self.with(Operation::Commit, |database, copy| {
             database::end_any_source(database)?;
@@ -325,7 +326,7 @@ impl Store {
         }
     }
 
-    /// What the lane's last sync returned, committed or about to be.
+    /// Returns the last result of the lane's sync, committed or pending.
     pub fn lane(&self, sink: &Arc<str>, lane: usize) -> io::Result<Option<Vec<u8>>> {
         if let Some(state) = self.pending().lanes.get(&(sink.clone(), lane as u64)) {
             return Ok(Some(state.clone()));
@@ -338,7 +339,7 @@ impl Store {
         })
     }
 
-    /// The part of the store that belongs to one source.
+    /// Returns a source's part of the store.
     pub fn of_source(self: &Arc<Self>, source: &str) -> Arc<dyn OriginStore> {
         Arc::new(SourceStore { store: self.clone(), source: source.into() })
     }
@@ -362,7 +363,8 @@ fn take_lock(data_dir: &Path) -> Result<File, StoreError> {
         }
         Err(std::fs::TryLockError::Error(error)) => return Err(failed(error)),
     }
-    // In place, and as long as the one before: a full disk has room for that. Others only show it.
+    // Overwritten in place with the same length: a full disk has space for that. Others only
+    // display it.
     let owner = format!("{:<1$}\n", std::process::id(), LOCK_BYTES - 1);
     let written =
         file.write_all_at(owner.as_bytes(), 0).and_then(|()| file.set_len(LOCK_BYTES as u64));
@@ -377,7 +379,7 @@ fn check_format(data_dir: &Path, disk: &dyn Disk) -> Result<bool, StoreError> {
     let found = disk.read(FORMAT_FILE).map_err(|error| StoreError::io(data_dir, error))?;
     match String::from_utf8_lossy(&found).trim() {
         FORMAT => Ok(true),
-        // An empty file is one whose writing a crash cut off.
+        // An empty file is one whose write a crash interrupted.
         "" => Ok(false),
         other => Err(StoreError::Format(data_dir.to_path_buf(), other.to_owned())),
     }
@@ -450,7 +452,7 @@ impl SourceStore {
         Ok(transaction.commit()?)
     }
 
-    /// What was kept, for the copy.
+    /// Returns records for the copy.
     fn records(&self, origins: &[(u64, Vec<u8>)]) -> Records {
         let mut records = Records::default();
         if origins.is_empty() {
@@ -471,7 +473,7 @@ impl OriginStore for SourceStore {
             self.write(database, origins)?;
             copy.append(&*self.store.disk, database, &self.records(origins), true)?;
             let mut pending = self.store.pending();
-            // An older note of the same must not be written later.
+            // An older note of the same origin must not be written later.
             origins
                 .iter()
                 .for_each(|(id, _)| _ = pending.origins.remove(&(self.source.clone(), *id)));
@@ -504,7 +506,7 @@ impl OriginStore for SourceStore {
         origins.iter().for_each(|id| records.forgotten(&self.source, *id));
         self.store.with(Operation::Forget, |database, copy| {
             self.remove(database, origins)?;
-            // Not synced: an identity that comes back belongs to no file, or to one of the same
+            // Not synced: an identity that reappears belongs to no file, or to one of the same
             // content.
             copy.append(&*self.store.disk, database, &records, false)
         })

@@ -1,4 +1,4 @@
-//! What the store keeps, and what a crash or damage may do to it.
+//! What the store keeps, and what a crash or corruption may do to it.
 
 mod contents;
 mod crashes;
@@ -14,12 +14,12 @@ fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("a folder")
 }
 
-/// A folder that costs no time to sync, if the system has one.
+/// A folder in which syncs cost nothing, if the system has one.
 fn memory_folder() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").unwrap_or_else(|_| folder())
 }
 
-/// A number of the environment.
+/// A number from the environment.
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().expect("a number"))
 }
@@ -29,7 +29,7 @@ fn commit(store: &Store, offset: u64) {
     store.commit(|note| note(&source, 7, &sink, offset)).expect("the store takes it");
 }
 
-/// What a lane noted is durable only together with the checkpoints that belong to it.
+/// What a lane recorded is durable only together with its checkpoints.
 #[test]
 fn a_lane_that_keeps_a_state_takes_the_checkpoints_along() {
     let folder = folder();
@@ -108,7 +108,7 @@ fn a_folder_of_another_format_or_in_use_is_refused() {
 }
 
 /// What a crash can leave of the folder before the store had promised anything: each of its files
-/// is missing, empty or whole, whatever the order in which the disk took them.
+/// is missing, empty or complete, in whatever order the disk wrote them.
 #[test]
 fn a_start_that_a_crash_cut_off_is_made_again() {
     let whole = folder();
@@ -133,8 +133,8 @@ fn a_start_that_a_crash_cut_off_is_made_again() {
     }
 }
 
-/// A crash between the renaming of a damaged database and the making of a new one; the one that was
-/// set aside is never touched again.
+/// A crash between renaming a corrupt database and creating a new one; the renamed one is never
+/// touched again.
 #[test]
 fn a_database_that_was_set_aside_stays_aside() {
     let folder = folder();
@@ -157,7 +157,7 @@ fn checkpoint(store: &Arc<Store>) -> u64 {
     store.of_source("app").origins().unwrap().0[0].checkpoints[0].1
 }
 
-/// Several threads commit, as lanes that keep a state and the one that does so every second.
+/// Several threads commit, like lanes that save a state and the thread that does so every second.
 #[test]
 fn what_was_gathered_earlier_is_not_written_later() {
     let folder = memory_folder();
@@ -175,7 +175,7 @@ fn what_was_gathered_earlier_is_not_written_later() {
     }
 }
 
-/// The library panics over what it does not expect; the thread that commits goes on.
+/// The library panics over what it does not expect; the committing thread continues.
 #[test]
 fn a_panic_of_the_library_is_an_error_and_the_database_is_opened_again() {
     let folder = folder();
@@ -187,7 +187,7 @@ fn a_panic_of_the_library_is_an_error_and_the_database_is_opened_again() {
     assert_eq!(checkpoint(&store), 42);
 }
 
-/// A database that somebody emptied or removed is as bad as a damaged one.
+/// A database that somebody emptied or removed is as bad as a corrupt one.
 #[test]
 fn a_database_that_is_empty_or_missing_is_restored_from_the_copy() {
     for is_missing in [false, true] {
@@ -215,7 +215,7 @@ fn a_database_that_is_empty_or_missing_is_restored_from_the_copy() {
     }
 }
 
-/// Else a source that begins at the end of its files on its first start would leave out what it
+/// Otherwise a source that begins at the end of its files on its first start would skip what it
 /// owes.
 #[test]
 fn where_all_is_lost_every_source_counts_as_one_that_ran() {
@@ -233,7 +233,7 @@ fn where_all_is_lost_every_source_counts_as_one_that_ran() {
     assert_eq!(store.of_source("new").origins().unwrap(), (vec![], false), "added after a stop");
 }
 
-/// A store of a release that knew no copy.
+/// A store of a release without a copy.
 #[test]
 fn a_copy_that_is_missing_is_written_at_the_start() {
     let folder = folder();
@@ -247,7 +247,7 @@ fn a_copy_that_is_missing_is_written_at_the_start() {
     assert!(copy.is_whole && copy.identities.count() == 1);
 }
 
-/// It is written anew whenever it is full, with what is known by then.
+/// It is rewritten whenever it is full, with what is known by then.
 #[test]
 fn the_copy_is_bounded_by_what_is_known() {
     let folder = memory_folder();

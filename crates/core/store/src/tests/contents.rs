@@ -1,4 +1,4 @@
-//! What a store holds, as plain maps: what it says of itself, and what it should say.
+//! The contents of a store as plain maps: what it reports, and what it should report.
 
 use crate::Store;
 use fastrand::Rng;
@@ -21,7 +21,7 @@ pub struct Contents {
 }
 
 impl Contents {
-    /// What `store` says that it holds. A sink that nobody has written is told, too.
+    /// Returns what `store` reports. Panics over a sink that nobody has written.
     pub fn of(store: &Arc<Store>) -> Contents {
         let mut contents = Contents::default();
         for source in SOURCES {
@@ -64,7 +64,7 @@ pub enum Call {
 }
 
 impl Call {
-    /// Draws the call with this number, which all values in it carry.
+    /// Draws the call with this number, which all of its values contain.
     pub fn draw(number: u64, random: &mut Rng) -> Call {
         let source = SOURCES[random.u64(..2) as usize];
         let sink = SINKS[random.u64(..2) as usize];
@@ -113,7 +113,7 @@ impl Call {
     }
 }
 
-/// What a store should hold after some calls.
+/// The expected contents of a store after some calls.
 #[derive(Clone, Debug, Default)]
 pub struct Expected {
     /// What a restart finds.
@@ -122,7 +122,7 @@ pub struct Expected {
 }
 
 impl Expected {
-    /// `call` has returned.
+    /// Records that `call` has returned.
     pub fn after(&mut self, call: &Call) {
         match call.clone() {
             Call::Keep(source, origin, text) => {
@@ -149,7 +149,7 @@ impl Expected {
         }
     }
 
-    /// What was noted becomes durable, all of it; without its origin a checkpoint is of no use.
+    /// Makes everything noted durable; a checkpoint without its origin is useless.
     fn commit(&mut self) {
         let noted = std::mem::take(&mut self.noted);
         self.durable.origins.extend(noted.origins);

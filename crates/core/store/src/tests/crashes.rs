@@ -1,5 +1,5 @@
-//! The power goes at every write and every sync. `MILLSTREAM_SOAK=n` tries n workloads, n outcomes
-//! of each crash; `MILLSTREAM_SEED=n` only the workload of that seed.
+//! Power loss at every write and every sync. `MILLSTREAM_SOAK=n` tries n workloads, n outcomes of
+//! each crash; `MILLSTREAM_SEED=n` only the workload of that seed.
 
 use super::contents::{Call, Contents, Expected};
 use super::disk::{Change, Disk, Files, Name, Replay};
@@ -17,7 +17,7 @@ fn workload() -> (std::ops::Range<u64>, u64) {
     (seeds, soak.unwrap_or(4))
 }
 
-/// What happened to a disk, and what the store has promised meanwhile.
+/// Changes of a disk, and what the store has promised meanwhile.
 struct Run {
     changes: Vec<(Name, Change)>,
     /// Number of changes when a call had returned, and what is durable from then on.
@@ -40,8 +40,8 @@ impl Run {
         Run { changes: disk.changes(), promises }
     }
 
-    /// What may be there after a crash behind so many changes: all that was promised, and perhaps
-    /// what the call under way was about to promise.
+    /// Returns the allowed contents after a crash behind `changes`: all that was promised, or also
+    /// what the call in progress was about to promise.
     fn allowed(&self, changes: usize) -> [&Contents; 2] {
         let returned = self.promises.partition_point(|(at, _)| *at <= changes);
         let begun = returned.min(self.promises.len() - 1);
@@ -49,13 +49,12 @@ impl Run {
     }
 }
 
-/// Restarts over what a crash has left, with a database that is lost besides: the second copy has
-/// every id that was promised.
+/// Restarts after a crash that also lost the database: the second copy has every promised id.
 fn restart_without_database(mut left: Files, allowed: [&Contents; 2], data_dir: &Path) {
     left.of(Name::Database).clear();
     let found = Contents::of(&Arc::new(Disk::of(left).open(data_dir).unwrap()));
     let [promised, begun] = allowed.map(|contents| &contents.origins);
-    // One that is being forgotten may be gone.
+    // An origin that is being forgotten may be gone.
     let mut ids = promised.keys().filter(|id| begun.contains_key(id));
     assert!(
         ids.all(|id| found.origins.contains_key(id)),
@@ -65,7 +64,7 @@ fn restart_without_database(mut left: Files, allowed: [&Contents; 2], data_dir: 
     assert!(ran, "found {found:#?}, these ran: {:?}", allowed[0].sources);
 }
 
-/// Restarts over what a crash has left, and once more over what a crash of that restart leaves.
+/// Restarts after a crash, and again after a crash of that restart.
 fn restart(left: Files, allowed: [&Contents; 2], random: &mut Rng, data_dir: &Path) {
     let disk = Disk::of(left.clone());
     let store = Arc::new(disk.open(data_dir).unwrap());
@@ -112,7 +111,7 @@ fn what_was_promised_outlives_a_change_that_fails() {
     let folder = memory_folder();
     for seed in seeds {
         let changes = Run::new(&mut Rng::with_seed(seed), folder.path()).changes.len();
-        // The first changes make the database: a start that fails there is refused.
+        // The first changes create the database: a start that fails there is refused.
         let first = {
             let disk = Disk::default();
             drop(disk.open(folder.path()).unwrap());
@@ -142,7 +141,7 @@ fn one_failure(seed: u64, fails_at: usize, data_dir: &Path) {
     assert_eq!(Contents::of(&store), expected.durable);
 }
 
-/// A disk that is full is no reason to take the database for a damaged one.
+/// A full disk is not mistaken for a corrupt database.
 #[test]
 fn a_start_on_a_disk_that_fails_loses_nothing() {
     let folder = memory_folder();
@@ -168,7 +167,7 @@ fn a_start_on_a_disk_that_fails_loses_nothing() {
                 assert_eq!(&Contents::of(&store), expected, "number {number} failed");
                 assert_eq!(disk.set_aside(), 0, "number {number} failed");
             }
-            // From then on nothing more can be written.
+            // From here on nothing can be written.
             let disk = Disk::of(left.clone());
             disk.fill_at(number);
             drop(disk.open(folder.path()));

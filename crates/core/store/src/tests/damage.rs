@@ -1,6 +1,6 @@
-//! Any byte of the database or of the second copy of the identities flipped, and either file cut at
-//! any length: the store opens, has every id that was durable, and what else it gives was committed
-//! once for just that key. `MILLSTREAM_SOAK=n` tries every byte; else some are left out.
+//! Any byte of the database or of the second copy of the identities flipped, and either file
+//! truncated at any length: the store opens, has every durable id, and returns only values that
+//! were committed at their key. `MILLSTREAM_SOAK=n` tries every byte; otherwise some are skipped.
 
 use super::contents::{Call, Contents, Expected};
 use super::disk::{Disk, Files, Name};
@@ -12,10 +12,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 const CALLS: u64 = 100;
-/// The start of a file, where its roots are; none of its bytes is left out.
+/// The start of a file, with its roots, of which no byte is skipped.
 const HEADER_BYTES: usize = 512;
 
-/// The files of a store, what they hold, and every pair of key and value that was ever in them, as
+/// The files of a store, their contents, and every pair of key and value that was ever in them, as
 /// text.
 struct Undamaged {
     files: Files,
@@ -39,7 +39,7 @@ impl Undamaged {
         Undamaged { files: disk.files(), durable: expected.durable, known }
     }
 
-    /// Opens files of which one is damaged, reads them, works with them.
+    /// Opens files of which one is corrupt, reads them, and works with them.
     fn survives(&self, files: Files, damaged: Name, data_dir: &Path) {
         let disk = Disk::of(files);
         let store = Arc::new(disk.open(data_dir).unwrap());
@@ -117,8 +117,8 @@ fn a_cut_of_either_file_at_any_length_costs_no_id() {
     }
 }
 
-/// One page of the database and any byte of the copy: what is whole of the copy is known, and no
-/// source takes its files for those of a first start.
+/// One page of the database and any byte of the copy: what is intact in the copy is known, and no
+/// source treats its files as on a first start.
 #[test]
 fn damage_of_both_files_costs_no_more_than_the_damaged_ids() {
     let folder = memory_folder();

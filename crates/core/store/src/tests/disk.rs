@@ -9,7 +9,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What a disk writes whole, in bytes.
+/// Bytes that a disk writes atomically.
 const SECTOR_BYTES: usize = 512;
 
 /// The files of the store.
@@ -30,7 +30,7 @@ impl Name {
     }
 }
 
-/// What is in the files; one that is missing is empty.
+/// The contents of the files; a missing one is empty.
 #[derive(Clone, Debug, Default)]
 pub struct Files([Vec<u8>; 3]);
 
@@ -55,12 +55,12 @@ impl Files {
     }
 }
 
-/// What was done to a file.
+/// A change of a file.
 #[derive(Clone, Debug)]
 pub enum Change {
     Write(usize, Vec<u8>),
     Length(usize),
-    /// Another file has taken its name: whole, or not at all.
+    /// Another file has replaced it, atomically.
     Replace(Vec<u8>),
     Sync,
 }
@@ -68,26 +68,26 @@ pub enum Change {
 #[derive(Debug, Default)]
 struct State {
     files: Files,
-    /// In order.
+    /// All changes, in order.
     changes: Vec<(Name, Change)>,
-    /// The number of the change that fails, from 0.
+    /// Number of the one change that fails, from 0.
     fails_at: Option<usize>,
-    /// The number of the change from which on all fail, from 0.
+    /// Number of the first of all changes that fail, from 0.
     full_at: Option<usize>,
     reads: usize,
-    /// The number of the read that fails, from 0.
+    /// Number of the read that fails, from 0.
     read_fails_at: Option<usize>,
     reads_fail: bool,
     copy_fails: bool,
     set_aside: usize,
 }
 
-/// A disk with the files of a store. Clones are the same disk.
+/// A disk with the files of a store. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Disk(Arc<Mutex<State>>);
 
 impl Disk {
-    /// A disk on which `files` are safe.
+    /// A disk on which `files` are durable.
     pub fn of(files: Files) -> Disk {
         Disk(Arc::new(Mutex::new(State { files, ..State::default() })))
     }
@@ -101,47 +101,47 @@ impl Disk {
         self.state().files.clone()
     }
 
-    /// How many changes were made.
+    /// Returns the number of changes.
     pub fn len(&self) -> usize {
         self.state().changes.len()
     }
 
-    /// Every change that was made.
+    /// Returns all changes.
     pub fn changes(&self) -> Vec<(Name, Change)> {
         self.state().changes.clone()
     }
 
-    /// Lets the change with this number fail, once.
+    /// Makes one change fail.
     pub fn fail_at(&self, number: usize) {
         self.state().fails_at = Some(number);
     }
 
-    /// Lets this change and all that follow fail.
+    /// Makes this change and all later ones fail.
     pub fn fill_at(&self, number: usize) {
         self.state().full_at = Some(number);
     }
 
-    /// How often it was read.
+    /// Returns the number of reads.
     pub fn reads(&self) -> usize {
         self.state().reads
     }
 
-    /// Lets the read with this number fail.
+    /// Makes one read fail.
     pub fn fail_read_at(&self, number: usize) {
         self.state().read_fails_at = Some(number);
     }
 
-    /// Lets every read fail, or none.
+    /// Makes every read fail, or none.
     pub fn fail_reads(&self, fail: bool) {
         self.state().reads_fail = fail;
     }
 
-    /// Lets every change of the second copy of the identities fail, or none.
+    /// Makes every change of the second copy of the identities fail, or none.
     pub fn fail_copy(&self, fail: bool) {
         self.state().copy_fails = fail;
     }
 
-    /// How many databases were set aside.
+    /// Returns how many databases were set aside.
     pub fn set_aside(&self) -> usize {
         self.state().set_aside
     }
@@ -157,7 +157,7 @@ impl Disk {
         let copy_fails = state.copy_fails && name == Name::Identities;
         if is_full || copy_fails || state.fails_at == Some(state.changes.len()) {
             state.fails_at = None;
-            // "No space left on device", with its number, as the system would say it.
+            // "No space left on device", with its error number.
             return Err(io::Error::from_raw_os_error(28));
         }
         state.files.apply(name, &change);
@@ -231,19 +231,19 @@ impl StorageBackend for Disk {
     }
 }
 
-/// What is on a disk while changes come in.
+/// The disk while changes are replayed.
 pub struct Replay {
     durable: Files,
     since: Vec<(Name, Change)>,
 }
 
 impl Replay {
-    /// A disk on which `files` are safe.
+    /// A disk on which `files` are durable.
     pub fn new(files: Files) -> Replay {
         Replay { durable: files, since: Vec::new() }
     }
 
-    /// The next change is made. A sync is one of its own file.
+    /// Applies the next change. A sync covers only its own file.
     pub fn push(&mut self, (name, change): &(Name, Change)) {
         match change {
             Change::Sync => {
@@ -254,11 +254,11 @@ impl Replay {
         }
     }
 
-    /// One of the things that may be left if the power goes now: any of the changes since the last
-    /// sync, in order, each whole, cut off after some sectors, or not at all.
+    /// Returns one possible outcome of a power loss: of the changes since the last sync, in order,
+    /// each is complete, truncated after some sectors, or missing.
     pub fn crash(&self, random: &mut Rng) -> Files {
         let mut files = self.durable.clone();
-        // Mostly kept, mostly lost, mostly torn: a crash at a time of its own kind.
+        // Mostly kept, mostly lost, or mostly torn.
         let (kept_of_4, torn_one_in) = (random.u64(..5), 1 + random.u64(..8));
         for (name, change) in &self.since {
             match change {

@@ -1,4 +1,4 @@
-//! A disk that is full or does not answer, and what the store says of it.
+//! A disk that is full or does not respond, and what the store reports.
 
 use super::contents::Contents;
 use super::disk::Disk;
@@ -6,7 +6,7 @@ use super::*;
 use crate::tests::disk::Files;
 use std::os::unix::fs::MetadataExt;
 
-/// A store in which one file is read, with a checkpoint.
+/// A store with one file and a checkpoint.
 fn used(disk: &Disk, data_dir: &Path) -> Arc<Store> {
     let store = Arc::new(disk.open(data_dir).unwrap());
     store.of_source("app").keep(&[(3, b"file".to_vec())]).unwrap();
@@ -47,7 +47,7 @@ fn what_cannot_be_committed_waits_and_is_told() {
     assert_eq!(checkpoint_in(disk.files()), 44);
 }
 
-/// A source that cannot keep an id, and then has none to keep.
+/// A source that cannot save an id, and then has none to save.
 #[test]
 fn trouble_ends_when_the_disk_has_room_whoever_asks() {
     let (folder, disk) = (memory_folder(), Disk::default());
@@ -64,14 +64,14 @@ fn trouble_ends_when_the_disk_has_room_whoever_asks() {
     assert_eq!(store.health().error, None);
 }
 
-/// An empty answer would have a source take all files for new ones.
+/// An empty result would make a source treat all files as new.
 #[test]
 fn what_cannot_be_read_is_an_error_and_not_an_empty_answer() {
     let (folder, disk) = (memory_folder(), Disk::default());
     let store = used(&disk, folder.path());
     store.keep_lane(&"out".into(), 0, b"state".to_vec()).unwrap();
     let before = Contents::of(&store);
-    // From here on the file has to be opened again.
+    // From here on the file must be reopened.
     disk.fill_at(0);
     assert!(commit_at(&store, 42).is_err());
     disk.fail_reads(true);
@@ -86,7 +86,7 @@ fn what_cannot_be_read_is_an_error_and_not_an_empty_answer() {
     assert_eq!(disk.set_aside(), 0);
 }
 
-/// The copy is no reason to hold up files, but it is told, and made up for.
+/// A failing copy does not hold up files, but it is reported and repaired.
 #[test]
 fn a_copy_that_cannot_be_written_is_told_and_written_later() {
     let (folder, disk) = (memory_folder(), Disk::default());
@@ -121,8 +121,7 @@ fn a_start_on_a_full_disk_says_so() {
     );
 }
 
-/// Where the database needs no blocks it has not got, a commit works on a full disk. `close` gives
-/// them to nobody else.
+/// If the database needs no new blocks, a commit works on a full disk. `close` frees none of them.
 #[test]
 fn the_database_has_blocks_for_all_of_it_and_keeps_them() {
     let folder = folder();
@@ -142,7 +141,7 @@ fn the_database_has_blocks_for_all_of_it_and_keeps_them() {
     assert!(after >= length, "{after} bytes are allocated, {allocated} were before");
 }
 
-/// The file that names the process needs no room either.
+/// The file with the process id needs no space either.
 #[test]
 fn the_lock_names_the_process_that_has_it() {
     let folder = folder();
