@@ -6,11 +6,11 @@ use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Everything went well.
+/// Success.
 pub const DONE: u8 = 0;
 /// Something failed while running.
 pub const FAILED: u8 = 1;
-/// The configuration or the command line is at fault.
+/// Invalid configuration or command line.
 pub const USAGE: u8 = 2;
 /// With `--until-eof`: everything is settled, but some events were dropped.
 pub const DROPPED: u8 = 3;
@@ -44,7 +44,7 @@ enum Command {
         /// Show the rates of all sources and sinks on standard error
         #[arg(long)]
         progress: bool,
-        /// End at once when the process that started this one ends
+        /// Exit when the process that started this one ends
         #[arg(long, hide = true)]
         with_parent: bool,
     },
@@ -71,7 +71,7 @@ enum Command {
     /// Prove on this host that nothing is lost
     #[command(after_help = verify::HELP)]
     Verify(verify::VerifyArgs),
-    /// Make log lines or metric points for tests and benchmarks
+    /// Generate log lines or metric points for tests and benchmarks
     #[command(
         after_help = "Example:\n  millstream generate logs --count 1000000 -o /tmp/web.log\n  \
         millstream generate metrics --to udp://127.0.0.1:8125 --rate 10000"
@@ -92,12 +92,12 @@ struct ConfigFiles {
 
 #[derive(Subcommand)]
 enum Generate {
-    /// Web-server access lines with a sequence number in each
+    /// Web server access lines with sequence numbers
     #[command(
         after_help = "Example:\n  millstream generate logs --rate 500 --size 512B -o app.log"
     )]
     Logs(generate::LogsArgs),
-    /// Metric points whose sum is known
+    /// Metric points with a known sum
     #[command(after_help = generate::METRICS_HELP)]
     Metrics(generate::MetricsArgs),
 }
@@ -127,15 +127,15 @@ pub fn main() -> ExitCode {
     })
 }
 
-/// A configuration, or what is wrong with it.
+/// A configuration, or its errors.
 type Loaded = Result<config::Config, Vec<config::Fault>>;
 
-/// Loads a configuration that could run.
+/// Loads a configuration and checks that it could run.
 pub fn check(files: &[PathBuf]) -> Loaded {
     runnable(config::load(files, &Registry, &|name| std::env::var(name).ok()))
 }
 
-/// Checks what a configuration says as a whole.
+/// Checks how the parts of a configuration fit together.
 fn runnable(loaded: Loaded) -> Loaded {
     loaded.and_then(|config| {
         let mut faults = wiring::faults(&config);
@@ -147,12 +147,12 @@ fn runnable(loaded: Loaded) -> Loaded {
     })
 }
 
-/// Loads a configuration and prints its faults and warnings; `None` if there are faults.
+/// Loads a configuration, and prints its errors and warnings; `None` if there are errors.
 pub fn load(files: &[PathBuf]) -> Option<config::Config> {
     accept(config::load(files, &Registry, &|name| std::env::var(name).ok()))
 }
 
-/// The same for a configuration that was loaded, of which more is checked.
+/// The same for a loaded configuration, of which more is checked.
 pub fn accept(loaded: Loaded) -> Option<config::Config> {
     match runnable(loaded) {
         Ok(config) => {
@@ -180,7 +180,7 @@ fn schema() -> u8 {
     }
 }
 
-/// Prints a line; unlike `println!` a closed pipe is an error, not a panic.
+/// Prints a line. Unlike with `println!`, a closed pipe is an error and not a panic.
 fn print(text: &str) -> std::io::Result<()> {
     use std::io::Write;
     writeln!(std::io::stdout(), "{text}")

@@ -9,15 +9,15 @@ pub use metrics::{HELP as METRICS_HELP, MetricsArgs, metrics};
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
-/// How often a rated load goes on: what is made at once is one append to the file, or one burst.
+/// Tick of a rate-limited load: what is made in a tick is one append to the file, or one burst.
 const TICK: Duration = Duration::from_millis(10);
 
-/// Events that should be out after `elapsed`, the first tick's at once.
+/// Returns the events due after `elapsed`, including those of the first tick.
 fn due(rate: u64, elapsed: Duration) -> u64 {
     ((elapsed + TICK).as_secs_f64() * rate as f64) as u64
 }
 
-/// Shows how far the load is, on a terminal.
+/// Shows progress on a terminal.
 struct Progress {
     unit: &'static str,
     count: Option<u64>,
@@ -26,7 +26,8 @@ struct Progress {
 }
 
 impl Progress {
-    /// For `count` events called `unit`; `is_seen` if they go to the terminal themselves.
+    /// Creates the display for `count` events called `unit`; `is_seen` if they go to the terminal
+    /// themselves.
     fn new(unit: &'static str, count: Option<u64>, is_seen: bool) -> Progress {
         Progress { unit, count, shown: None, wanted: io::stderr().is_terminal() && !is_seen }
     }

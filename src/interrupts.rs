@@ -1,4 +1,4 @@
-//! SIGINT and SIGTERM as numbers, for commands that end their work in order.
+//! Counts SIGINT and SIGTERM, for commands that end their work in order.
 
 use std::io;
 use std::sync::Arc;

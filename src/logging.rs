@@ -1,8 +1,8 @@
 //! The agent's own log, behind the `log` facade.
 //!
 //! A caller formats its line and puts it into a bounded queue; one thread writes. Nobody waits for
-//! the log: a line that finds the queue full is dropped and counted. A message of one place in the
-//! program is written a few times per window and then only counted.
+//! the log: a line that finds the queue full is dropped and counted. Messages of one call site are
+//! written a few times per window and counted after that.
 
 mod line;
 #[cfg(test)]
@@ -22,9 +22,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-/// Lines that may wait to be written.
+/// Most queued lines.
 const QUEUE_LINES_MAX: usize = 1024;
-/// Bytes of a message; what goes beyond is cut off.
+/// Most bytes of a message; the rest is cut off.
 const MESSAGE_BYTES_MAX: usize = 4096;
 /// Bytes of the writer's buffer that stay allocated.
 const BUFFER_BYTES_KEPT: usize = 64 << 10;
@@ -32,35 +32,34 @@ const BUFFER_BYTES_KEPT: usize = 64 << 10;
 const SAMPLE_BYTES_MAX: usize = 200;
 /// Length of the window in which a call site's lines are counted.
 const WINDOW: Duration = Duration::from_secs(10);
-/// Lines of one call site that are written in a window.
+/// Lines of one call site written per window.
 const WINDOW_LINES_MAX: u32 = 5;
-/// Call sites with an open window; those beyond share one.
+/// Most call sites with an open window; the others share one.
 const WINDOWS_MAX: usize = 1024;
-/// Time a flush waits for a writer that may be stuck.
+/// How long a flush waits for a writer that may be stuck.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Where the log goes.
+/// Destination of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// Standard error.
     Stderr,
-    /// A file, appended to and made with mode 0640 if missing.
+    /// A file, appended to, and created with mode 0640 if missing.
     File(PathBuf),
 }
 
-/// The running log. Dropping it writes what is waiting, repeats included.
+/// The running log. Dropping it writes everything queued, including counts of repeats.
 pub struct Handle {
     shared: Arc<Shared>,
 }
 
-/// Starts the log and makes it the process's logger, for messages of `level` and more severe ones.
+/// Starts the log as the process's logger, for messages of `level` and above.
 ///
 /// # Errors
 ///
-/// A file that cannot be opened, a thread that cannot be started, or a logger that is already
-/// there.
+/// A file that cannot be opened, a thread that cannot be started, or an existing logger.
 pub fn init(level: LevelFilter, to: Target) -> io::Result<Handle> {
-    // The level can change, and every message asks for it before it comes here.
+    // The level can change, and every message checks it first.
     let handle = start(LevelFilter::Trace, open(to)?)?;
     // The process's logger lives as long as the process.
     let logger = Box::leak(Box::new(Logger { shared: handle.shared.clone() }));
@@ -69,26 +68,26 @@ pub fn init(level: LevelFilter, to: Target) -> io::Result<Handle> {
     Ok(handle)
 }
 
-/// Messages of `level` and more severe ones are logged from here on.
+/// Sets the level of messages to log.
 pub fn set_level(level: LevelFilter) {
     log::set_max_level(level);
 }
 
-/// Logs each of several messages from one place in the program: the rate is that of each text, so
-/// that none of a long list is only counted.
+/// Logs each of several messages from one call site: the rate limit applies per text, so that none
+/// of a long list is only counted.
 pub fn each(level: Level, target: &str, messages: impl IntoIterator<Item = String>) {
     messages.into_iter().for_each(|message| log_as_itself(log::logger(), level, target, &message));
 }
 
-/// The record stands for its text, which has a window of its own.
+/// The record stands for its text, which has its own window.
 fn log_as_itself(logger: &dyn Log, level: Level, target: &str, message: &str) {
     let mut record = Record::builder();
     record.level(level).target(target).file(Some(message));
     logger.log(&record.args(format_args!("{message}")).build());
 }
 
-/// Logs panics as errors, with their place and at the limited rate, instead of printing them. While
-/// there is no logger they are printed as before.
+/// Logs panics as errors, with their place and at the limited rate, instead of printing them.
+/// Without a logger they are printed as before.
 pub fn install_panic_hook() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| match log::max_level() {
@@ -98,13 +97,14 @@ pub fn install_panic_hook() {
 }
 
 impl Handle {
-    /// Writes all lines that are waiting. Gives up after two seconds if the other end does not take
-    /// them; returns whether all were taken.
+    /// Writes all queued lines. Gives up after two seconds if the destination blocks; returns
+    /// whether all were written.
     pub fn flush(&self) -> bool {
         self.shared.flush()
     }
 
-    /// Lines dropped since the start because the queue was full or writing failed.
+    /// Returns how many lines were dropped since the start because the queue was full or writing
+    /// failed.
     pub fn dropped_lines(&self) -> u64 {
         self.shared.lock().dropped
     }
@@ -113,7 +113,7 @@ impl Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         self.shared.lock().closing = true;
-        // The second one takes what the log had to say about the first and had no room for.
+        // The second flush writes the log's own messages about the first.
         let _ = self.shared.flush() && self.shared.flush();
     }
 }
@@ -139,7 +139,7 @@ fn log_panic(logger: &dyn Log, panic: &PanicHookInfo) {
     let text = panic.payload_as_str().unwrap_or("(no text)");
     let (file, line) =
         panic.location().map_or(("unknown", 0), |place| (place.file(), place.line()));
-    // The record stands for the place of the panic, so that each place has a rate of its own.
+    // The record stands for the place of the panic, so that each place has its own rate.
     let mut record = Record::builder();
     record.level(Level::Error).target("panic").file(Some(file)).line(Some(line));
     let name = thread.name().unwrap_or("unnamed");
@@ -167,48 +167,48 @@ impl Log for Logger {
     }
 }
 
-/// What callers and the writer share.
+/// State shared by callers and the writer.
 struct Shared {
     level: LevelFilter,
     state: Mutex<State>,
-    /// Told of every change that the writer or a flush may wait for.
+    /// Notified of every change that the writer or a flush may wait for.
     changed: Condvar,
 }
 
 #[derive(Default)]
 struct State {
     lines: VecDeque<String>,
-    /// Lines ever put into the queue, and lines the writer is done with.
+    /// Lines ever queued, and lines the writer has finished.
     queued: u64,
     written: u64,
     dropped: u64,
-    /// Dropped lines that the log has told of.
+    /// Dropped lines that the log has reported.
     dropped_told: u64,
-    /// Writing failed the last time; telling of it would fail too.
+    /// The last write failed; reporting it would fail too.
     failing: bool,
     windows: HashMap<u64, Window>,
-    /// The agent ends: repeats are told of without waiting for their windows to close.
+    /// The agent ends: repeats are reported without waiting for the end of their windows.
     closing: bool,
 }
 
-/// The lines of one call site in a stretch of time.
+/// The lines of one call site in a window.
 struct Window {
     opened: Instant,
     lines: u32,
     more: u64,
     level: Level,
     target: String,
-    /// How the last message written began.
+    /// Start of the last message written.
     sample: String,
 }
 
 impl Shared {
-    /// A panic of another thread leaves the state whole: nothing in here is done by halves.
+    /// A panic of another thread leaves the state consistent.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock()
     }
 
-    /// Formats outside the lock, and not at all what would not be written.
+    /// Formats outside the lock, and only what would be written.
     fn log(&self, record: &Record, now: Instant) {
         let Some(site) = self.lock().admit(record, now) else { return };
         let message = escaped(record.args(), MESSAGE_BYTES_MAX);
@@ -222,12 +222,13 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// The writer thread. It lives as long as the process: lines may come until the very end.
+    /// Runs the writer thread. It lives as long as the process: lines may arrive until the very
+    /// end.
     fn write_all(&self, mut to: Box<dyn Write + Send>) {
         let mut buffer = String::new();
         loop {
             let lines = self.next(&mut buffer);
-            // One write for all lines, so that lines of other processes do not get between halves.
+            // One write for all lines, so that lines of other processes do not interleave.
             let failed = to.write_all(buffer.as_bytes()).and_then(|()| to.flush()).is_err();
             let mut state = self.lock();
             state.written += lines;
@@ -238,10 +239,10 @@ impl Shared {
         }
     }
 
-    /// Waits for lines and puts all of them into `buffer`; returns how many.
+    /// Waits for lines and moves all of them to `buffer`; returns how many.
     fn next(&self, buffer: &mut String) -> u64 {
         buffer.clear();
-        // A burst does not keep its memory.
+        // Frees the memory of a burst.
         buffer.shrink_to(BUFFER_BYTES_KEPT);
         let mut state = self.lock();
         loop {
@@ -269,7 +270,7 @@ impl Shared {
 }
 
 impl State {
-    /// The window that a record falls into, if it is to be written; else it is counted there.
+    /// Returns the window of a record, if it is to be written; otherwise counts it there.
     fn admit(&mut self, record: &Record, now: Instant) -> Option<u64> {
         let mut site = call_site(record);
         if !self.windows.contains_key(&site) && self.windows.len() >= WINDOWS_MAX {
@@ -297,7 +298,7 @@ impl State {
         self.queued += 1;
     }
 
-    /// Puts into the queue what the log says about itself, as far as it is due and has room.
+    /// Queues the log's own messages, as far as they are due and fit.
     fn tell(&mut self, now: Instant) {
         self.close_windows(now);
         let untold = self.dropped - self.dropped_told;
@@ -323,8 +324,8 @@ impl State {
         }
     }
 
-    /// When the next window closes that may have something to tell: one that is full, since the
-    /// messages it counts from then on wake nobody.
+    /// Returns when the next window closes that may have repeats to report: one that is full, since
+    /// the messages it counts wake nobody.
     fn next_close(&self) -> Option<Instant> {
         let full = self.windows.values().filter(|window| window.lines >= WINDOW_LINES_MAX);
         full.map(|window| window.opened + WINDOW).min()
@@ -342,7 +343,7 @@ impl Window {
     }
 }
 
-/// What tells messages of one place from those of another.
+/// What distinguishes call sites.
 fn call_site(record: &Record) -> u64 {
     let mut hasher = DefaultHasher::new();
     (record.file(), record.line(), record.target()).hash(&mut hasher);

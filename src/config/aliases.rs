@@ -1,8 +1,8 @@
-//! Names under which other agents have what is here under another one.
+//! Names that other agents use for types and options of ours.
 
 use millstream_model::Kind;
 
-/// For each kind, names elsewhere and the type here that does the same or comes nearest.
+/// By kind: a type name of another agent, and our type that does the same or comes closest.
 const NAMES: &[(Kind, &str, &[&str])] = &[
     (
         Kind::Source,
@@ -69,7 +69,7 @@ const NAMES: &[(Kind, &str, &[&str])] = &[
     (Kind::Sink, "tcp", &["socket", "omfwd"]),
 ];
 
-/// For each kind, names elsewhere of what nothing here does yet.
+/// By kind: type names of other agents without a counterpart here yet.
 const NOT_YET: &[(Kind, &[&str])] = &[
     (
         Kind::Source,
@@ -146,7 +146,7 @@ const NOT_YET: &[(Kind, &[&str])] = &[
     ),
 ];
 
-/// Of those, what does a part of their work, in words.
+/// Of those, what does part of their work.
 const INSTEAD: &[(Kind, &[&str], &str)] = &[
     (
         Kind::Transform,
@@ -161,18 +161,18 @@ const INSTEAD: &[(Kind, &[&str], &str)] = &[
     ),
 ];
 
-/// Advice for a type that nothing here does yet, if something does a part of it.
+/// Returns advice for a type without a counterpart, if something does part of its work.
 pub fn instead(kind: Kind, given: &str) -> Option<&'static str> {
     let is_it = |(of, names, _): &&(Kind, &[&str], &str)| *of == kind && names.contains(&given);
     INSTEAD.iter().find(is_it).map(|(_, _, advice)| *advice)
 }
 
-/// Whether a type is what other agents have under that name, and nothing here does it yet.
+/// Whether other agents have a type of that name that has no counterpart here yet.
 pub fn is_not_yet(kind: Kind, given: &str) -> bool {
     NOT_YET.iter().any(|(of, names)| *of == kind && names.contains(&given))
 }
 
-/// Advice for a type that other agents call so, if one of `types` is near to it.
+/// Returns advice for a type name of another agent, if one of `types` comes close.
 pub fn advice(kind: Kind, given: &str, types: &[&str]) -> Option<String> {
     let is_it = |(of, name, names): &&(Kind, &str, &[&str])| {
         *of == kind && types.contains(name) && names.contains(&given)
@@ -181,7 +181,7 @@ pub fn advice(kind: Kind, given: &str, types: &[&str]) -> Option<String> {
     Some(format!("write `{name}`, which is the nearest to it here"))
 }
 
-/// Options, and their names in other agents; `held.max` names a key within another.
+/// Our options, and their names in other agents; `held.max` is a nested key.
 const OPTIONS: &[(&str, &[&str])] = &[
     ("include", &["paths", "path", "Path", "file", "files"]),
     ("exclude", &["exclude_files", "exclude_path", "Exclude_Path"]),
@@ -222,8 +222,8 @@ const OPTIONS: &[(&str, &[&str])] = &[
     ("inputs", &["input", "from", "match"]),
 ];
 
-/// The one of `keys` that other agents call `given`, or that holds what they call so: the key, and
-/// what to write.
+/// Returns the key in `keys` that other agents call `given`, or that contains it, and what to
+/// write.
 pub fn option<'a>(given: &str, keys: &[&'a str]) -> Option<(&'a str, String)> {
     let found = OPTIONS.iter().filter(|(_, names)| names.contains(&given)).find_map(|(path, _)| {
         let (outer, inner) =
@@ -284,7 +284,7 @@ mod tests {
         assert_eq!(advice(Kind::Sink, "tail", &["file"]), None);
     }
 
-    /// What `validate` says of this configuration, without the file's name, whose place is line 1.
+    /// Returns what `validate` prints for this configuration, without the file name and for line 1.
     fn faults(text: &str) -> Vec<String> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("m.yaml");
@@ -294,8 +294,8 @@ mod tests {
         faults.into_iter().map(|fault| fault.to_string().replace(&prefix, "")).collect()
     }
 
-    /// Keys that users of other agents write lead to the key of the real component, which is then
-    /// not missing.
+    /// Keys that users of other agents write lead to our key, which is then not reported as
+    /// missing.
     #[test]
     fn keys_of_other_agents_lead_to_those_of_each_component() {
         let source = "sources: {s: {type: stdin}}";
@@ -346,7 +346,7 @@ mod tests {
         }
     }
 
-    /// What common slips of types and values are told.
+    /// Advice for common mistakes in types and values.
     #[test]
     fn slips_of_values_say_what_to_write() {
         for (text, message) in [

@@ -17,20 +17,20 @@ use super::schema::{COMMON_KEYS, component_schema};
 use super::secret::leaks;
 use super::{Catalog, Component, aliases, suggest};
 
-/// Bytes of a file that count for whether it changed; no component reads as many.
+/// Most bytes of a file that are hashed to detect changes; no component reads as many.
 const CONTENTS_BYTES_MAX: usize = 64 << 20;
 
-/// A component as far as it could be read.
+/// A component, as far as it could be parsed.
 pub struct Draft {
     pub kind: Kind,
     pub id: String,
     pub place: Place,
     pub inputs: Vec<Input>,
-    /// Names of its side outputs; `None` if its options are faulty, so that nobody knows.
+    /// Names of its side outputs; `None` if its options are invalid, so that they are unknown.
     pub outputs: Option<Vec<String>>,
-    /// The component itself, unless it is faulty.
+    /// The component itself, if it is valid.
     pub component: Option<Component>,
-    /// What is allowed but likely unintended.
+    /// Allowed but likely unintended.
     pub warnings: Vec<Fault>,
 }
 
@@ -39,13 +39,13 @@ pub struct Input {
     /// `id` or `id.output`.
     pub name: String,
     pub place: Place,
-    /// How the name may be shown.
+    /// The name in messages.
     pub shown: String,
-    /// It came from a variable.
+    /// Whether it came from a variable.
     pub secret: bool,
 }
 
-/// Reads one component, reporting everything that is wrong with it alone.
+/// Parses one component, and reports everything that is wrong with it alone.
 pub fn read(kind: Kind, entry: &Entry, catalog: &dyn Catalog, faults: &mut Vec<Fault>) -> Draft {
     let mut own = Vec::new();
     let type_name = type_name(kind, entry, catalog, &mut own);
@@ -76,7 +76,7 @@ pub fn read(kind: Kind, entry: &Entry, catalog: &dyn Catalog, faults: &mut Vec<F
     draft
 }
 
-/// The component's type and the schema of its options, if both exist.
+/// Returns the component's type and the schema of its options, if both exist.
 fn type_name<'c>(
     kind: Kind,
     entry: &Entry,
@@ -149,7 +149,7 @@ fn unknown_type(kind: Kind, node: &Node, types: &[&str], catalog: &dyn Catalog) 
     Fault::new(&node.place, what, advice)
 }
 
-/// What can be read of `inputs`; what is wrong with it shows in the check against the schema.
+/// Parses what is valid of `inputs`; the schema check reports the rest.
 fn inputs(node: &Node) -> Vec<Input> {
     let items = node.get("inputs").map(Node::items).unwrap_or_default();
     let texts = items.iter().filter_map(|item| item.text().map(|text| (item, text)));
@@ -162,7 +162,7 @@ fn inputs(node: &Node) -> Vec<Input> {
     inputs.collect()
 }
 
-/// Builds the component from keys that fit their schema.
+/// Builds the component from keys that match their schema.
 fn component(kind: Kind, type_name: &str, entry: &Entry) -> Component {
     let node = &entry.node;
     let common = |entry: &&Entry| {
@@ -192,7 +192,7 @@ fn component(kind: Kind, type_name: &str, entry: &Entry) -> Component {
     }
 }
 
-/// The attributes with every value as its text: `version: 1.10` stays `1.10`.
+/// Returns the attributes with every value as its text: `version: 1.10` stays `1.10`.
 fn attributes(node: &Node) -> BTreeMap<String, String> {
     let entries = node.get("attributes").map(Node::entries).unwrap_or_default();
     let pairs = entries
@@ -201,7 +201,7 @@ fn attributes(node: &Node) -> BTreeMap<String, String> {
     pairs.collect()
 }
 
-/// How fast the source is read, of keys that fit their schema.
+/// Parses the pace of a source from keys that match their schema.
 fn pace(node: &Node) -> Pace {
     let text = |key| node.get(key).and_then(Node::text);
     let priority = match text("priority") {
@@ -214,7 +214,7 @@ fn pace(node: &Node) -> Pace {
     Pace { priority, rate_limit }
 }
 
-/// What may wait for a sink, of keys that fit their schema.
+/// Parses the buffer of a sink from keys that match their schema.
 fn buffer(node: &Node) -> Buffer {
     let text = |key| node.get(key).and_then(Node::text);
     let when_full = match text("when_full") {
@@ -226,7 +226,7 @@ fn buffer(node: &Node) -> Buffer {
     Buffer { bytes_max, when_full }
 }
 
-/// What the component itself finds wrong with options that fit their schema.
+/// Reports what the component itself finds wrong with options that match their schema.
 fn semantic_faults(component: &Component, node: &Node, catalog: &dyn Catalog) -> Vec<Fault> {
     let Component { kind, type_name, options, place, .. } = component;
     let secrets = node.secrets();
@@ -246,14 +246,14 @@ fn semantic_faults(component: &Component, node: &Node, catalog: &dyn Catalog) ->
     found.collect()
 }
 
-/// Files that cannot be read now. They need to be there only when the component connects: who
-/// brings them may come after the agent.
+/// Warns about files that cannot be read now. They need to exist only when the component connects:
+/// they may be provided after the agent starts.
 fn missing_files(component: &Component, node: &Node, catalog: &dyn Catalog) -> Vec<Fault> {
     let Component { kind, id, type_name, options, .. } = component;
     let files = catalog.files(*kind, type_name, options).into_iter();
     let warning = |(pointer, path): (String, PathBuf)| {
         let (why, key) = (unreadable(&path)?, pointer_key(&pointer).unwrap_or_default());
-        // The path is not shown: it may come from a variable that is a secret.
+        // The path is not shown: it may come from a variable with a secret.
         let what = format!("`{key}`: {why}, and `{id}` waits for it");
         let advice = "create the file, let the agent read it, or name another one";
         Some(Fault::new(&node.nearest(&pointer).place, what, advice))
@@ -261,7 +261,7 @@ fn missing_files(component: &Component, node: &Node, catalog: &dyn Catalog) -> V
     files.filter_map(warning).collect()
 }
 
-/// A hash of the contents of files. That one cannot be read is for the component to say.
+/// Hashes the contents of files. The component reports unreadable ones.
 fn hash_contents(files: &[PathBuf]) -> u64 {
     let mut hasher = Xxh3::new();
     for file in files {
@@ -285,10 +285,10 @@ fn hash_reader(mut from: File, hasher: &mut Xxh3) -> io::Result<()> {
     Ok(())
 }
 
-/// Why a file cannot be read, if it cannot.
+/// Returns why a file cannot be read, if it cannot.
 fn unreadable(path: &Path) -> Option<String> {
     let opened = match path.metadata() {
-        // To open a pipe could take for ever.
+        // Opening a pipe could block forever.
         Ok(metadata) if !metadata.is_file() => return Some("this is no regular file".to_owned()),
         Ok(_) => File::open(path).map(drop),
         Err(error) => Err(error),
@@ -296,7 +296,7 @@ fn unreadable(path: &Path) -> Option<String> {
     opened.err().map(|error| format!("the file cannot be read ({error})"))
 }
 
-/// The last key of a JSON pointer that is not the index of a list.
+/// Returns the last key of a JSON pointer that is not a list index.
 fn pointer_key(pointer: &str) -> Option<&str> {
     pointer.rsplit('/').find(|step| !step.is_empty() && step.parse::<usize>().is_err())
 }

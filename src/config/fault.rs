@@ -1,12 +1,12 @@
-//! A place in a configuration file, and what is wrong there.
+//! Errors in a configuration file, with their positions.
 
 use std::fmt::{self, Write};
 use std::sync::Arc;
 
-/// Where something stands in a configuration file.
+/// A position in a configuration file.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Place {
-    /// The file's path as it was given.
+    /// Path of the file as given.
     pub file: Arc<str>,
     /// Line, counted from 1.
     pub line: usize,
@@ -20,11 +20,11 @@ impl fmt::Display for Place {
     }
 }
 
-/// One thing that is wrong with a configuration, printed as
+/// An error in a configuration, printed as
 /// `file:line:column: what is wrong; what to write instead`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Fault {
-    /// Where it is wrong; absent when no file could be found at all.
+    /// Its position; `None` if there is no file.
     pub place: Option<Place>,
     /// What is wrong.
     pub what: String,
@@ -33,17 +33,17 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// A fault at `place`.
+    /// Creates an error at `place`.
     pub fn new(place: &Place, what: impl Into<String>, advice: impl Into<String>) -> Self {
         Fault { place: Some(place.clone()), what: what.into(), advice: advice.into() }
     }
 
-    /// A fault that belongs to no place inside a file.
+    /// Creates an error without a position in a file.
     pub fn anywhere(what: impl Into<String>, advice: impl Into<String>) -> Self {
         Fault { place: None, what: what.into(), advice: advice.into() }
     }
 
-    /// A fault from one message of the form "what is wrong; what to write instead".
+    /// Creates an error from one message of the form "what is wrong; what to write instead".
     pub fn from_message(place: &Place, prefix: &str, message: &str) -> Self {
         let (what, advice) = message.split_once("; ").unwrap_or((message, ""));
         Fault::new(place, format!("{prefix}{what}"), advice)
@@ -56,7 +56,7 @@ impl fmt::Display for Fault {
             write!(f, "{place}: ")?;
         }
         let separator = if self.advice.is_empty() { "" } else { "; " };
-        // A value of several lines may be quoted in the message, which still is one line.
+        // The message may quote a multi-line value, but stays one line.
         for c in [&self.what, separator, &self.advice].into_iter().flat_map(str::chars) {
             if c.is_control() { write!(f, "{}", c.escape_default())? } else { f.write_char(c)? }
         }

@@ -1,4 +1,4 @@
-//! Which files make up the configuration, and their content.
+//! Finds and reads the configuration files.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use super::fault::{Fault, Place};
 
-/// Where the configuration is looked for when none is named.
+/// Default locations of the configuration.
 const DEFAULT_FILES: [&str; 2] = ["millstream.yaml", "/etc/millstream/millstream.yaml"];
 
-/// The most bytes of one configuration file.
+/// Most bytes of a configuration file.
 const FILE_BYTES_MAX: u64 = 4 << 20;
 
 /// A configuration file.
@@ -20,18 +20,17 @@ pub struct Source {
     pub text: String,
 }
 
-/// Reads every file that `paths` name, folders included; without any, the default file.
+/// Reads every file in `paths`, including those in folders; without any, the default file.
 pub fn read_all(paths: &[PathBuf], faults: &mut Vec<Fault>) -> Vec<Source> {
     let files =
         if paths.is_empty() { default_file(&DEFAULT_FILES, faults) } else { list(paths, faults) };
     files.iter().filter_map(|path| read(path).map_err(|fault| faults.push(fault)).ok()).collect()
 }
 
-/// What tells whether the files have changed since: which there are, and of each what the system
-/// says.
+/// A fingerprint that changes with the files: their paths, and what the system reports of each.
 pub type Fingerprint = Vec<(PathBuf, Option<[i64; 6]>)>;
 
-/// The fingerprint of the files that `paths` name.
+/// Returns the fingerprint of the files in `paths`.
 pub fn fingerprint(paths: &[PathBuf]) -> Fingerprint {
     let mut faults = Vec::new();
     let files = if paths.is_empty() {
@@ -69,7 +68,7 @@ fn default_file(candidates: &[&str], faults: &mut Vec<Fault>) -> Vec<PathBuf> {
     Vec::new()
 }
 
-/// The files that `paths` name, in their order, each once.
+/// Returns the files in `paths`, in order, each once.
 fn list(paths: &[PathBuf], faults: &mut Vec<Fault>) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = Vec::new();
     let mut known = std::collections::HashSet::new();
@@ -77,7 +76,7 @@ fn list(paths: &[PathBuf], faults: &mut Vec<Fault>) -> Vec<PathBuf> {
         let found = if path.is_dir() { list_folder(path) } else { Ok(vec![path.clone()]) };
         match found {
             Ok(found) => {
-                // The same file named twice is one file, however it is spelled.
+                // The same file is listed once, however it is spelled.
                 let fresh = |file: &PathBuf| {
                     known.insert(file.canonicalize().unwrap_or_else(|_| file.clone()))
                 };
@@ -89,7 +88,7 @@ fn list(paths: &[PathBuf], faults: &mut Vec<Fault>) -> Vec<PathBuf> {
     files
 }
 
-/// The `*.yaml` and `*.yml` of a folder by name, without dot files and folders below.
+/// Returns the `*.yaml` and `*.yml` files of a folder by name, without dot files and subfolders.
 fn list_folder(folder: &Path) -> Result<Vec<PathBuf>, Fault> {
     let unreadable = |error: io::Error| {
         Fault::anywhere(
@@ -144,7 +143,7 @@ fn read(path: &Path) -> Result<Source, Fault> {
     }
 }
 
-/// The place right behind `bytes`, which are valid UTF-8.
+/// Returns the position behind `bytes`, which are valid UTF-8.
 fn place_after(file: Arc<str>, bytes: &[u8]) -> Place {
     let text = String::from_utf8_lossy(bytes);
     let last = text.rsplit('\n').next().unwrap_or_default();
@@ -155,7 +154,7 @@ fn place_after(file: Arc<str>, bytes: &[u8]) -> Place {
 mod tests {
     use super::*;
 
-    /// A folder gives its YAML files by name, without hidden ones, other kinds and folders below.
+    /// A folder gives its YAML files by name, without hidden files, other types and subfolders.
     #[test]
     fn folders() {
         let folder = tempfile::tempdir().unwrap();

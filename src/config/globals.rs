@@ -1,4 +1,4 @@
-//! The settings that hold for the whole agent.
+//! Settings of the whole agent.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -13,38 +13,37 @@ use super::check::{self, Spot};
 use super::fault::{Fault, Place};
 use super::node::{Entry, Node, Value};
 
-/// The least share of a core the agent can work with.
+/// Smallest CPU limit in cores.
 const CPU_MIN: f64 = 0.01;
 
-/// The least memory the agent can work in.
+/// Smallest memory limit.
 const MEMORY_MIN: Size = Size(32 << 20);
 
-/// The settings that hold for the whole agent, complete with defaults.
+/// Settings of the whole agent, with defaults.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Globals {
-    /// Folder of everything the agent remembers: checkpoints, token, control socket. Created if
-    /// missing.
+    /// Folder of the agent's state: checkpoints, token, control socket. Created if missing.
     #[schemars(length(min = 1))]
     pub data_dir: PathBuf,
     /// The agent's own log.
     pub log: Log,
-    /// What the agent may use of its host.
+    /// Limits on host resources.
     pub limits: Limits,
-    /// How long a stop waits for delivery of what is in flight.
+    /// How long a stop waits for the delivery of data in flight.
     pub shutdown_timeout: Interval,
-    /// The agent's HTTP interface.
+    /// The agent's HTTP API.
     pub api: Api,
-    /// Whether the configuration is read again when its files change, as it is at SIGHUP.
+    /// Whether to reload when the configuration files change, as on SIGHUP.
     pub watch: bool,
 }
 
-/// The globals as they were read.
+/// The parsed settings.
 #[derive(Default)]
 pub struct Read {
     /// The settings.
     pub globals: Globals,
-    /// What is allowed but likely unintended.
+    /// Allowed but likely unintended.
     pub warnings: Vec<Fault>,
 }
 
@@ -52,9 +51,9 @@ pub struct Read {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Log {
-    /// The least severe level that is written.
+    /// Minimum severity.
     pub level: LogLevel,
-    /// Where the log goes: `stderr`, or the path of a file.
+    /// Destination: `stderr`, or the path of a file.
     pub to: LogTarget,
 }
 
@@ -62,20 +61,20 @@ pub struct Log {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LogLevel {
-    /// Something failed and needs attention.
+    /// A failure that needs attention.
     Error,
-    /// Something is wrong, and the agent goes on.
+    /// A problem that the agent can handle.
     Warn,
-    /// The course of things.
+    /// Normal operation.
     #[default]
     Info,
-    /// Details for finding a fault.
+    /// Details for troubleshooting.
     Debug,
     /// Every step.
     Trace,
 }
 
-/// Where the agent's own log goes.
+/// Destination of the agent's own log.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(from = "String", into = "String")]
 #[schemars(with = "String", extend("format" = "log-target"))]
@@ -87,22 +86,22 @@ pub enum LogTarget {
     File(PathBuf),
 }
 
-/// What the agent may use of its host.
+/// Limits on host resources.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Worker threads; never more are started than the host allows the process.
+    /// Worker threads; never more than the host allows the process.
     #[schemars(range(min = 1))]
     pub threads: usize,
-    /// Memory for everything the agent does; at least 32MiB.
+    /// Memory of the whole agent, at least 32MiB.
     pub memory: Size,
-    /// Cores the whole agent may use, on average over a fifth of a second; all of them if left out.
+    /// Cores of the whole agent, averaged over a fifth of a second; unlimited by default.
     #[schemars(range(min = 0.01), extend("examples" = [0.5]))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu: Option<f64>,
 }
 
-/// The agent's HTTP interface.
+/// The agent's HTTP API.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Api {
@@ -157,7 +156,7 @@ impl fmt::Display for LogTarget {
     }
 }
 
-/// The JSON Schema of the top level; what the sections hold is left open.
+/// The JSON Schema of the top level, without the contents of the sections.
 pub fn schema() -> Json {
     let mut schema = schemars::schema_for!(Globals).to_value();
     if let Some(properties) = schema.get_mut("properties").and_then(Json::as_object_mut) {
@@ -169,8 +168,8 @@ pub fn schema() -> Json {
     schema
 }
 
-/// Reads the globals from the top-level keys; the defaults where that fails, which `faults` then
-/// tells. `allowed` are the bytes of memory that the control groups of the agent allow it.
+/// Parses the settings from the top-level keys; uses defaults for invalid ones, which are added to
+/// `faults`. `allowed` is the memory limit of the agent's control groups in bytes.
 pub fn read(
     entries: Vec<Entry>,
     start: &Place,
@@ -184,7 +183,7 @@ pub fn read(
         return Read::default();
     }
     let mut globals = serde_json::from_value::<Globals>(node.to_json()).unwrap_or_else(|_| {
-        // The error's own text could hold a secret.
+        // The message itself could contain a secret.
         faults.push(Fault::new(
             start,
             "the global settings cannot be read",
@@ -202,8 +201,7 @@ pub fn read(
     Read { globals, warnings: warning.into_iter().collect() }
 }
 
-/// The memory of an agent whose configuration does not say it: half of what is allowed, if that is
-/// less than usual.
+/// Returns the default memory limit: half of `allowed`, if that is less than usual.
 fn default_memory(allowed: Option<u64>) -> Size {
     let usual = Limits::default().memory;
     allowed.map_or(usual, |allowed| Size(allowed / 2).clamp(MEMORY_MIN, usual))
@@ -233,7 +231,7 @@ fn memory_fault(globals: &Globals, node: &Node) -> Option<Fault> {
     Some(Fault::new(&memory.place, what, format!("write at least {MEMORY_MIN}")))
 }
 
-/// A whole number that is too small; of others the schema says it.
+/// Reports an integer that is too small; the schema reports others.
 fn cpu_fault(globals: &Globals, node: &Node) -> Option<Fault> {
     globals.limits.cpu.filter(|cores| *cores < CPU_MIN)?;
     let cpu = node.nearest("/limits/cpu");
@@ -248,8 +246,8 @@ mod tests {
     use super::*;
     use crate::config::parse;
 
-    /// The memory that such a configuration gives the agent in a control group of so many MiB, and
-    /// the warning.
+    /// Returns the memory limit of such a configuration in a control group of so many MiB, and the
+    /// warning.
     fn memory(text: &str, allowed_mib: Option<u64>) -> (String, String) {
         let mut faults = Vec::new();
         let node = parse::parse(&"m.yaml".into(), text, &mut faults).unwrap();

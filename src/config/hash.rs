@@ -1,13 +1,13 @@
-//! A number that changes when the configuration does, and not when only its layout does.
+//! A hash that changes with the configuration but not with its layout.
 
 use xxhash_rust::xxh3::Xxh3;
 
 use super::merge::Merged;
 use super::node::{Data, Entry, Node, Value};
 
-/// The hash of the merged configuration. Order of keys and files, comments and quoting of keys do
-/// not count. Values from variables count by the variable's name, so that nothing about them gets
-/// out.
+/// Hashes the merged configuration. The order of keys and files, comments and quoting of keys do
+/// not count. A value from a variable counts by the variable's name, so that nothing about it
+/// leaks.
 pub fn hash(merged: &Merged) -> u64 {
     let mut hasher = Xxh3::new();
     hash_map(&mut hasher, merged.globals.iter());
@@ -45,7 +45,7 @@ fn hash_node(hasher: &mut Xxh3, node: &Node) {
         Value::Scalar(scalar) => match scalar.data {
             Data::Null => hasher.update(b"n"),
             Data::Bool(value) => hasher.update(if value { b"t" } else { b"f" }),
-            // Attributes keep numbers as written, so the text counts and not the number.
+            // Attributes keep numbers as written, so the text counts.
             Data::Int(_) | Data::Float(_) => {
                 hasher.update(b"d");
                 text(hasher, &scalar.text);
@@ -59,7 +59,7 @@ fn hash_node(hasher: &mut Xxh3, node: &Node) {
     }
 }
 
-/// Length and bytes, so that two texts never look like two others.
+/// Hashes length and bytes, so that two texts never collide with two others.
 fn text(hasher: &mut Xxh3, text: &str) {
     hasher.update(&text.len().to_le_bytes());
     hasher.update(text.as_bytes());

@@ -1,4 +1,4 @@
-//! Several files become one configuration: the union of their ids and globals.
+//! Merges several files into one configuration: the union of their ids and settings.
 
 use std::collections::HashMap;
 
@@ -9,20 +9,20 @@ use super::fault::{Fault, Place};
 use super::node::{Entry, Node, Value};
 use super::parse::twice;
 
-/// The configuration as one, not yet checked.
+/// The merged configuration, not yet checked.
 #[derive(Default)]
 pub struct Merged {
-    /// Every top-level key but the sections and the tests.
+    /// Every top-level key except sections and tests.
     pub globals: Vec<Entry>,
-    /// Every component in the order of the files.
+    /// Every component, in file order.
     pub components: Vec<(Kind, Entry)>,
-    /// Every unit test in the order of the files.
+    /// Every unit test, in file order.
     pub tests: Vec<Node>,
-    /// The kinds of which something was written, right or wrong.
+    /// Kinds with at least one entry, valid or not.
     pub written: Vec<Kind>,
 }
 
-/// Joins the roots of all files. Of what is given twice, the first stays.
+/// Merges the roots of all files. Of duplicates the first one stays.
 pub fn merge(roots: Vec<Node>, faults: &mut Vec<Fault>) -> Merged {
     let mut merger =
         Merger { merged: Merged::default(), globals: HashMap::new(), ids: HashMap::new(), faults };
@@ -43,7 +43,7 @@ impl Merger<'_> {
     fn root(&mut self, root: Node) {
         let what = format!("expected top-level keys, found {}", found(&root));
         let Value::Map(entries) = root.value else {
-            // Whatever this was meant to be, it is not nothing.
+            // Whatever this was meant to be, it counts as an entry.
             self.merged.written.extend(Kind::ALL);
             self.faults.push(Fault::new(&root.place, what, "write for example sources:"));
             return;
@@ -87,7 +87,7 @@ impl Merger<'_> {
         }
     }
 
-    /// Files add up: each may have tests of its own.
+    /// Tests add up: each file may have its own.
     fn tests(&mut self, node: Node) {
         let what = format!("`tests`: expected a list of tests, found {}", found(&node));
         let is_null = node.is_null();
@@ -114,7 +114,7 @@ impl Merger<'_> {
     }
 }
 
-/// Whether the entry's key comes for the first time; if not, that is a fault.
+/// Whether the entry's key is new; a duplicate is reported.
 fn once(known: &mut HashMap<String, Place>, entry: &Entry, faults: &mut Vec<Fault>) -> bool {
     if let Some(first) = known.get(&entry.key) {
         faults.push(twice(&entry.key, &entry.place, first));
@@ -124,7 +124,7 @@ fn once(known: &mut HashMap<String, Place>, entry: &Entry, faults: &mut Vec<Faul
     true
 }
 
-/// Whether `name` can be an id: no dots, which separate an id from its output.
+/// Whether `name` is a valid id: without dots, which separate an id from its output.
 fn is_id(name: &str) -> bool {
     let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     begins && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')

@@ -1,8 +1,8 @@
-//! The configuration: YAML files to checked settings, with every fault at its place.
+//! The configuration: from YAML files to checked settings, with every error at its position.
 //!
-//! The way of a file: `files` reads it, `parse` makes a placed tree, `replace` fills in variables,
-//! `merge` joins all files, `globals` and `components` check the keys through `check`, and
-//! `wiring` checks how the components are joined. Each step goes on after a fault.
+//! `files` reads a file, `parse` builds a tree with positions, `replace` substitutes variables,
+//! `merge` joins all files, `globals` and `components` check the keys through `check`, and `wiring`
+//! checks how components are connected. Each step continues after an error.
 
 mod aliases;
 mod check;
@@ -45,44 +45,44 @@ pub use unit_tests::{Event, Expectation, TestInput, UnitTest};
 use components::Draft;
 use node::Node;
 
-/// The component types there are, and what each takes.
+/// The component types, and the options of each.
 pub trait Catalog {
-    /// Type names of a kind, sorted.
+    /// Returns the type names of a kind, sorted.
     fn types(&self, kind: Kind) -> Vec<&'static str>;
 
-    /// JSON Schema of the component's own options, without the common keys.
+    /// Returns the JSON Schema of the component's own options, without the common keys.
     fn schema(&self, kind: Kind, type_name: &str) -> Option<schemars::Schema>;
 
-    /// Names of the side outputs of a component with these options: `rejected`, routes.
+    /// Returns the names of the side outputs of a component with these options: `rejected`, routes.
     fn outputs(&self, kind: Kind, type_name: &str, options: &Json) -> Vec<String>;
 
-    /// What is wrong with options that fit their schema, each as a JSON pointer into the options
-    /// and a message of the form "what is wrong; what to write instead".
+    /// Returns what is wrong with options that match their schema, each as a JSON pointer into the
+    /// options and a message of the form "what is wrong; what to write instead".
     fn check(&self, kind: Kind, type_name: &str, options: &Json) -> Vec<(String, String)>;
 
-    /// Files that a component with these options reads once it connects, each with the JSON pointer
-    /// of its option.
+    /// Returns the files that a component with these options reads when it connects, each with the
+    /// JSON pointer of its option.
     fn files(&self, kind: Kind, type_name: &str, options: &Json) -> Vec<(String, PathBuf)>;
 
-    /// Files that a component with these options reads when it is built.
+    /// Returns the files that a component with these options reads when it is built.
     fn contents(&self, kind: Kind, type_name: &str, options: &Json) -> Vec<PathBuf>;
 
-    /// Checks of text by the name of its `format` in a schema.
+    /// Returns the checks of texts, by the name of their `format` in a schema.
     fn formats(&self) -> Formats;
 }
 
-/// A configuration without faults.
+/// A valid configuration.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Settings of the whole agent.
     pub globals: Globals,
-    /// Every component, in the order of the files.
+    /// Every component, in file order.
     pub components: Vec<Component>,
-    /// Changes when the configuration does; values from variables do not count.
+    /// Changes with the configuration; values from variables do not count.
     pub hash: u64,
-    /// Its unit tests; what they name may not be there.
+    /// Its unit tests; what they refer to may not exist.
     pub tests: Vec<UnitTest>,
-    /// What is allowed but likely unintended, sorted by place.
+    /// Allowed but likely unintended, sorted by position.
     pub warnings: Vec<Fault>,
 }
 
@@ -95,27 +95,26 @@ pub struct Component {
     pub id: String,
     /// Its type as registered.
     pub type_name: String,
-    /// What it reads from, each `id` or `id.output`; empty for a source.
+    /// Its inputs, each `id` or `id.output`; empty for a source.
     pub inputs: Vec<String>,
     /// Constant fields of every event of a source.
     pub attributes: BTreeMap<String, String>,
-    /// What a source gives as the host's name instead of the real one.
+    /// Host name for a source's events, instead of the real one.
     pub host: Option<String>,
-    /// How fast a source is read.
+    /// Priority and rate limit of a source.
     pub pace: Pace,
-    /// What may wait for a sink.
+    /// Buffer of a sink.
     pub buffer: Buffer,
-    /// Its own keys as a JSON object. May hold secrets: never to be shown.
+    /// Its own keys as a JSON object. May contain secrets: never show it.
     pub options: Json,
     /// Changes with the contents of the files that it reads when it is built.
     pub contents: u64,
-    /// Where its id stands.
+    /// Position of its id.
     pub place: Place,
 }
 
 impl Component {
-    /// Whether this is the same component doing the same: who reads whom, how fast it is read and
-    /// what may wait for it may differ.
+    /// Whether the component is unchanged; its inputs, pace and buffer may differ.
     pub fn is_same(&self, other: &Component) -> bool {
         let of = |c: &Component| {
             (c.kind, c.id.clone(), c.type_name.clone(), c.attributes.clone(), c.host.clone())
@@ -125,7 +124,7 @@ impl Component {
 }
 
 impl fmt::Debug for Component {
-    /// Leaves out the values that may be secret.
+    /// Omits the values that may be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Component { kind, id, type_name, inputs, .. } = self;
         write!(f, "{kind} {id} ({type_name}) from {inputs:?}")
@@ -135,8 +134,7 @@ impl fmt::Debug for Component {
 /// Reads and checks the configuration in `paths`: files, and folders of `*.yaml` and `*.yml`.
 /// Without any, the default file. `env` looks up variables.
 ///
-/// # Errors
-/// Every fault there is, sorted by place.
+/// # Errors All errors, sorted by position.
 pub fn load(
     paths: &[PathBuf],
     catalog: &dyn Catalog,
@@ -147,11 +145,10 @@ pub fn load(
     checked(read, catalog, faults)
 }
 
-/// The same together with `files` that hold tests. Where they hold components too, nothing else
-/// needs to be named: the default file is not read then.
+/// The same together with `files` that contain tests. If they also contain components, nothing else
+/// needs to be given: the default file is not read then.
 ///
-/// # Errors
-/// Every fault there is, sorted by place.
+/// # Errors All errors, sorted by position.
 pub fn load_with_tests(
     paths: &[PathBuf],
     files: &[PathBuf],
@@ -170,7 +167,7 @@ pub fn load_with_tests(
     checked(read, catalog, faults)
 }
 
-/// Checks everything that was read.
+/// Checks everything that was parsed.
 fn checked(
     read: Read,
     catalog: &dyn Catalog,
@@ -187,7 +184,7 @@ fn checked(
         .map(|(kind, entry)| components::read(*kind, entry, catalog, &mut faults));
     let drafts: Vec<Draft> = drafts.collect();
     let tests = unit_tests::read(merged.tests, catalog.formats(), &mut faults);
-    // Inputs may lead into a file that could not be read; only the reading is at fault then.
+    // Inputs may refer to a file that could not be read; only the read error is reported then.
     let mut warnings = if read.complete {
         topology::check(&drafts, &merged.written, &read.start, &mut faults)
     } else {
@@ -207,9 +204,9 @@ fn checked(
 /// The trees of all files.
 struct Read {
     roots: Vec<Node>,
-    /// Every file could be read.
+    /// Whether every file could be read.
     complete: bool,
-    /// The beginning of the first file.
+    /// Start of the first file.
     start: Place,
 }
 
@@ -242,8 +239,7 @@ fn read_files(
     read
 }
 
-/// Sorts by place. A value that aliases repeat is at fault in one place, which is enough to say
-/// once.
+/// Sorts by position. A value that aliases repeat is reported once.
 fn sort(faults: &mut Vec<Fault>) {
     faults.sort();
     faults.dedup();

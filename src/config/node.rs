@@ -1,31 +1,31 @@
-//! The tree of a configuration file, every value with its place.
+//! The tree of a configuration file, with the position of every value.
 
 use serde_json::{Map, Number, Value as Json};
 
 use super::fault::Place;
 
-/// One value and where it stands.
+/// A value and its position.
 #[derive(Clone, Debug)]
 pub struct Node {
     pub value: Value,
     pub place: Place,
-    /// The text as written in the file, where a variable was replaced in it. Such a value is never
-    /// shown; this text is.
+    /// The text as written in the file, if a variable was substituted in it. Shown instead of the
+    /// value.
     pub template: Option<String>,
 }
 
-/// What a node holds.
+/// The value of a node.
 #[derive(Clone, Debug)]
 pub enum Value {
     Scalar(Scalar),
     Seq(Vec<Node>),
     Map(Vec<Entry>),
-    /// A value that could not be had (an unset variable). Its fault is reported already, so it
-    /// passes every further check.
+    /// A value that could not be determined, such as an unset variable. The error was reported, so
+    /// it passes all further checks.
     Hole,
 }
 
-/// One key of a map; keys are in the order of the file and unique.
+/// A key of a map; keys are in file order and unique.
 #[derive(Clone, Debug)]
 pub struct Entry {
     pub key: String,
@@ -33,16 +33,16 @@ pub struct Entry {
     pub node: Node,
 }
 
-/// A scalar with its text as written.
+/// A scalar, with its text as written.
 #[derive(Clone, Debug)]
 pub struct Scalar {
     pub data: Data,
     pub text: String,
-    /// Written without quotes or tag, so that its type follows from its text.
+    /// Whether it was written without quotes or tag, so that its text determines its type.
     pub plain: bool,
 }
 
-/// A scalar's type and, where it is not text, its value.
+/// Type of a scalar, and its value unless it is text.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Data {
     Null,
@@ -55,17 +55,17 @@ pub enum Data {
 }
 
 impl Node {
-    /// The value under `key`, if this is a map that has it.
+    /// Returns the value under `key`, if this is a map that has it.
     pub fn get(&self, key: &str) -> Option<&Node> {
         self.entry(key).map(|entry| &entry.node)
     }
 
-    /// The entry of `key`, if this is a map that has it.
+    /// Returns the entry of `key`, if this is a map that has it.
     pub fn entry(&self, key: &str) -> Option<&Entry> {
         self.entries().iter().find(|entry| entry.key == key)
     }
 
-    /// The entries, if this is a map; else none.
+    /// Returns the entries of a map; none for other values.
     pub fn entries(&self) -> &[Entry] {
         match &self.value {
             Value::Map(entries) => entries,
@@ -73,7 +73,7 @@ impl Node {
         }
     }
 
-    /// The items, if this is a list; else none.
+    /// Returns the items of a list; none for other values.
     pub fn items(&self) -> &[Node] {
         match &self.value {
             Value::Seq(items) => items,
@@ -81,7 +81,7 @@ impl Node {
         }
     }
 
-    /// The scalar, if this is one.
+    /// Returns the scalar, if this is one.
     pub fn scalar(&self) -> Option<&Scalar> {
         match &self.value {
             Value::Scalar(scalar) => Some(scalar),
@@ -89,17 +89,17 @@ impl Node {
         }
     }
 
-    /// The text, if this is text (not a number, and so on).
+    /// Returns the text, if this is text and not a number or so.
     pub fn text(&self) -> Option<&str> {
         self.scalar().filter(|scalar| scalar.data == Data::Text).map(|scalar| scalar.text.as_str())
     }
 
-    /// Whether nothing was written: `key:` alone, `~` or `null`.
+    /// Whether nothing was written: only `key:`, `~` or `null`.
     pub fn is_null(&self) -> bool {
         self.scalar().is_some_and(|scalar| scalar.data == Data::Null)
     }
 
-    /// The scalar's text as it may be shown: a replaced variable shows as `${NAME}`.
+    /// Returns the scalar's text for messages: a variable appears as `${NAME}`.
     pub fn shown(&self) -> &str {
         match (&self.template, self.scalar()) {
             (Some(template), _) => template,
@@ -108,7 +108,7 @@ impl Node {
         }
     }
 
-    /// The scalar's text in double quotes, or the bare `${NAME}` in backticks.
+    /// Returns the scalar's text in double quotes, or `${NAME}` in backticks.
     pub fn quoted(&self) -> String {
         match &self.template {
             Some(template) => format!("`{template}`"),
@@ -116,7 +116,7 @@ impl Node {
         }
     }
 
-    /// Whether a variable could not be replaced here or below.
+    /// Whether a variable could not be substituted here or below.
     pub fn has_hole(&self) -> bool {
         match &self.value {
             Value::Hole => true,
@@ -126,7 +126,7 @@ impl Node {
         }
     }
 
-    /// Every value here and below that came from a variable.
+    /// Returns every value here and below that came from a variable.
     pub fn secrets(&self) -> Vec<&str> {
         match &self.value {
             Value::Scalar(scalar) if self.template.is_some() => vec![&scalar.text],
@@ -136,7 +136,7 @@ impl Node {
         }
     }
 
-    /// How many nodes this is, and how many of them lie on the longest way down.
+    /// Returns the number of nodes, and the depth of the tree.
     pub fn extent(&self) -> (usize, usize) {
         let below: Vec<(usize, usize)> = match &self.value {
             Value::Scalar(_) | Value::Hole => Vec::new(),
@@ -147,7 +147,7 @@ impl Node {
         (count + 1, below.iter().map(|(_, depth)| *depth).max().unwrap_or(0) + 1)
     }
 
-    /// The node a JSON pointer leads to, or the nearest one above it.
+    /// Returns the node at a JSON pointer, or its nearest existing ancestor.
     pub fn nearest(&self, pointer: &str) -> &Node {
         let mut node = self;
         for step in pointer.split('/').skip(1) {
@@ -161,7 +161,7 @@ impl Node {
         node
     }
 
-    /// The value as JSON, without places.
+    /// Returns the value as JSON, without positions.
     pub fn to_json(&self) -> Json {
         match &self.value {
             Value::Scalar(scalar) => scalar.to_json(),
@@ -184,7 +184,7 @@ impl Scalar {
     }
 }
 
-/// A JSON object of these entries.
+/// Returns a JSON object of these entries.
 pub fn entries_to_json<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Json {
     let pairs = entries.into_iter().map(|entry| (entry.key.clone(), entry.node.to_json()));
     Json::Object(pairs.collect::<Map<_, _>>())

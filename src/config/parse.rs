@@ -1,7 +1,7 @@
-//! YAML text to a tree of placed nodes.
+//! Parses YAML into a tree of nodes with positions.
 //!
-//! What breaks the syntax ends the file; everything else (a key given twice, an unknown tag) is
-//! reported and read over, so that one run shows every fault.
+//! A syntax error ends the file; other errors (a duplicate key, an unknown tag) are reported and
+//! skipped, so that one run shows them all.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,17 +13,16 @@ use super::node::{Data, Entry, Node, Scalar, Value};
 use super::scalar;
 use super::syntax::syntax_fault;
 
-/// The deepest nesting of lists and maps, aliases included.
+/// Deepest nesting of lists and maps, with aliases expanded.
 const DEPTH_MAX: usize = 64;
 
-/// The most values one file may hold once its aliases are written out: a few lines of nested
-/// aliases would otherwise fill the memory.
+/// Most values of a file with aliases expanded: a few lines of nested aliases would otherwise
+/// exhaust memory.
 const NODES_MAX: usize = 200_000;
 
-/// Reads one document; `None` for a file without content. `faults` gets what could be read over.
+/// Parses one document; `None` for a file without content. Recoverable errors go into `faults`.
 ///
-/// # Errors
-/// The fault that ended the reading.
+/// # Errors The error that ended parsing.
 pub fn parse(file: &Arc<str>, text: &str, faults: &mut Vec<Fault>) -> Result<Option<Node>, Fault> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut builder = Builder::new(file.clone());
@@ -32,7 +31,7 @@ pub fn parse(file: &Arc<str>, text: &str, faults: &mut Vec<Fault>) -> Result<Opt
     outcome.map(|()| builder.root.filter(|root| !root.is_null()))
 }
 
-/// The tree while events come in.
+/// The tree under construction.
 struct Builder {
     file: Arc<str>,
     open: Vec<Frame>,
@@ -43,7 +42,7 @@ struct Builder {
     faults: Vec<Fault>,
 }
 
-/// A list or map that is not closed yet.
+/// An open list or map.
 struct Frame {
     place: Place,
     anchor: usize,
@@ -58,11 +57,11 @@ enum Body {
 #[derive(Default)]
 struct MapBody {
     entries: Vec<Entry>,
-    /// Where each key stands in `entries`.
+    /// Index of each key in `entries`.
     index: HashMap<String, usize>,
-    /// A key that waits for its value.
+    /// A key without its value.
     key: Option<Key>,
-    /// The values of `<<`, which fill in behind the map's own keys.
+    /// Values of `<<`, which follow the map's own keys.
     merges: Vec<Node>,
 }
 
@@ -70,7 +69,7 @@ struct MapBody {
 enum Key {
     Name(String, Place),
     Merge,
-    /// Faulty and reported; the value is dropped.
+    /// Invalid and reported; the value is dropped.
     Bad,
 }
 
@@ -145,11 +144,11 @@ impl Builder {
         self.finish(Node { value, place, template: None }, anchor, 1)
     }
 
-    /// Puts a complete value, which adds `count` nodes, where it belongs.
+    /// Attaches a complete value of `count` nodes.
     fn finish(&mut self, node: Node, anchor: usize, count: usize) -> Result<(), Fault> {
         self.count(count, &node.place)?;
         if anchor != 0 {
-            // The copy under the anchor takes memory too.
+            // The copy under the anchor uses memory too.
             self.count(node.extent().0, &node.place)?;
             self.anchors.insert(anchor, node.clone());
         }
@@ -224,7 +223,7 @@ impl Builder {
         self.faults.push(Fault::new(place, format!("the tag `{name}` is not known"), "remove it"));
     }
 
-    /// The map's entries with those of `<<` behind them; a key of the map itself wins.
+    /// Returns the map's entries, followed by those of `<<`; the map's own keys win.
     fn merge(&mut self, mut map: MapBody) -> Vec<Entry> {
         for merged in std::mem::take(&mut map.merges) {
             match merged.value {
@@ -245,7 +244,7 @@ impl Builder {
 }
 
 impl MapBody {
-    /// Takes the next key, or the value of the last one.
+    /// Adds the next key, or the value of the last one.
     fn add(&mut self, node: Node) -> Option<Fault> {
         match self.key.take() {
             None => {
@@ -292,7 +291,7 @@ impl MapBody {
     }
 }
 
-/// The fault of a key, id or global given a second time.
+/// Returns the error of a duplicate key, id or setting.
 pub fn twice(key: &str, place: &Place, first: &Place) -> Fault {
     Fault::new(
         place,
@@ -332,7 +331,7 @@ mod tests {
         read(text).1
     }
 
-    /// Plain scalars are typed, quoted and tagged ones are what they say.
+    /// Plain scalars are typed; quoted and tagged ones are what they say.
     #[test]
     fn types_of_scalars() {
         assert_eq!(
@@ -345,7 +344,7 @@ mod tests {
         );
     }
 
-    /// Aliases repeat their anchor; `<<` fills in keys that the map lacks, the first giver wins.
+    /// Aliases repeat their anchor; `<<` adds keys that the map lacks, and the first source wins.
     #[test]
     fn anchors_and_merge_keys() {
         assert_eq!(
@@ -358,7 +357,7 @@ mod tests {
         );
     }
 
-    /// Faults of structure name their place, and reading goes on behind them.
+    /// Structural errors have their position, and parsing continues behind them.
     #[test]
     fn structure_faults() {
         for (text, faults) in [
@@ -398,8 +397,7 @@ mod tests {
         }
     }
 
-    /// Nested aliases that would multiply into millions of values, and very deep nesting, are
-    /// refused.
+    /// Nested aliases that would expand to millions of values, and very deep nesting, are errors.
     #[test]
     fn bounds() {
         let mut bomb = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");

@@ -1,6 +1,6 @@
 //! Variables in scalar values: `${NAME}`, `${NAME:-default}`, `${file:/path}`, `$$`.
 //!
-//! They are replaced in the tree, after YAML is parsed, so that a value can never change the
+//! They are substituted in the tree, after YAML is parsed, so that a value can never change the
 //! structure.
 
 use std::fs::File;
@@ -11,13 +11,13 @@ use super::fault::Fault;
 use super::node::{Data, Node, Value};
 use super::scalar;
 
-/// The most bytes `${file:...}` takes in.
+/// Most bytes of `${file:...}`.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// Looks up a variable of the environment.
+/// Looks up an environment variable.
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// Replaces the variables in every scalar value of `node`. A value that cannot be had becomes a
+/// Substitutes the variables in every scalar value of `node`. A value without a result becomes a
 /// hole.
 pub fn replace(node: &mut Node, environment: Environment<'_>, faults: &mut Vec<Fault>) {
     match &mut node.value {
@@ -58,7 +58,7 @@ fn replace_scalar(node: &mut Node, environment: Environment<'_>, faults: &mut Ve
     node.template = secret.then_some(template);
 }
 
-/// A part of a scalar's text.
+/// A piece of a scalar's text.
 enum Piece<'t> {
     Text(&'t str),
     Variable {
@@ -66,11 +66,11 @@ enum Piece<'t> {
         default: Option<&'t str>,
     },
     File(&'t str),
-    /// `${` that begins none of these.
+    /// `${` that starts none of these.
     Bad(&'t str),
 }
 
-/// Splits a text at its variables; `$$` comes out as the text `$`.
+/// Splits a text at its variables; `$$` becomes the text `$`.
 fn pieces(mut text: &str) -> Vec<Piece<'_>> {
     let mut pieces = Vec::new();
     while let Some(at) = text.find('$') {
@@ -83,7 +83,7 @@ fn pieces(mut text: &str) -> Vec<Piece<'_>> {
     pieces
 }
 
-/// The piece at the beginning of `text`, which is a dollar, and its length.
+/// Returns the piece at the start of `text`, which is a dollar, and its length.
 fn piece(text: &str) -> (Piece<'_>, usize) {
     if text.starts_with("$$") {
         return (Piece::Text(&text[..1]), 2);
@@ -112,12 +112,12 @@ fn is_name(name: &str) -> bool {
 }
 
 impl Piece<'_> {
-    /// What stands here after replacement, or what is wrong and what to write instead.
+    /// Returns the substituted value, or what is wrong and what to write instead.
     fn value(&self, environment: Environment<'_>) -> Result<String, (String, String)> {
         match *self {
             Piece::Text(text) => Ok(text.into()),
             Piece::Variable { name, default } => {
-                // As in a shell, `:-` also covers a variable that is set but empty.
+                // As in a shell, `:-` also applies to a variable that is set but empty.
                 let set = environment(name).filter(|value| default.is_none() || !value.is_empty());
                 set.or(default.map(String::from)).ok_or_else(|| {
                     let advice =
@@ -138,7 +138,7 @@ impl Piece<'_> {
     }
 }
 
-/// The content of a small regular file, without its last line end.
+/// Returns the content of a small regular file, without its last line end.
 fn read_value(path: &Path) -> io::Result<String> {
     if !path.is_absolute() {
         return Err(io::Error::other("the path is relative"));
@@ -178,8 +178,8 @@ mod tests {
         (root.to_json(), faults.iter().map(Fault::to_string).collect())
     }
 
-    /// Each form is replaced; a plain scalar is typed anew, a quoted one stays text, structure
-    /// never changes.
+    /// Each form is substituted; a plain scalar is typed again, a quoted one stays text, and the
+    /// structure never changes.
     #[test]
     fn forms() {
         let text = "a: ${PORT}\nb: '${PORT}'\nc: 1${PORT}\nd: ${WORD}\ne: ${NONE:-5}\nf: ${EMPTY:-x}\n\
@@ -193,8 +193,8 @@ mod tests {
         );
     }
 
-    /// An unset name, a malformed one and an unreadable file are faults at their value; the rest is
-    /// read on.
+    /// An unset name, an invalid one and an unreadable file are errors at their value; parsing
+    /// continues.
     #[test]
     fn faults() {
         let (_, faults) = read(
@@ -215,7 +215,7 @@ mod tests {
         );
     }
 
-    /// A file's text comes in without its last line end, and only without that one.
+    /// A file's text is used without its last line end, and only that one.
     #[test]
     fn files() {
         let folder = tempfile::tempdir().unwrap();

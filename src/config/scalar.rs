@@ -1,10 +1,10 @@
-//! The type of a plain scalar, after the core schema of YAML 1.2.
+//! Types plain scalars by the core schema of YAML 1.2.
 
 use super::node::Data;
 
-/// What the unquoted `text` is: `true`, `null`, a number, or just text.
+/// Returns what the unquoted `text` is: `true`, `null`, a number, or just text.
 ///
-/// `yes`, `on` and `1_000` are text. So are `.inf` and `.nan`, which no option can take.
+/// `yes`, `on` and `1_000` are text. So are `.inf` and `.nan`, which no option accepts.
 pub fn resolve(text: &str) -> Data {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return Data::Null,
@@ -31,14 +31,14 @@ fn integer(text: &str) -> Option<Data> {
     range.contains(&value).then_some(Data::Int(value))
 }
 
-/// Like `from_str_radix`, without its leave to write a sign.
+/// Like `from_str_radix`, but does not accept a sign.
 fn parse_radix(digits: &str, radix: u32) -> Option<i128> {
     let only_digits = digits.chars().all(|digit| digit.is_digit(radix));
     if only_digits { i128::from_str_radix(digits, radix).ok() } else { None }
 }
 
 fn float(text: &str) -> Option<Data> {
-    // Rust also reads `inf`, `nan` and `infinity`, which YAML takes for text.
+    // Rust also accepts `inf`, `nan` and `infinity`, which are text in YAML.
     let numeric = text.bytes().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(&byte));
     let value: f64 = if numeric { text.parse().ok()? } else { return None };
     value.is_finite().then_some(Data::Float(value))

@@ -1,4 +1,4 @@
-//! JSON Schemas: of one component with its common keys, and of the whole configuration for editors.
+//! JSON Schemas: of a component with its common keys, and of the whole configuration for editors.
 
 use millstream_model::{Interval, Kind, Size};
 use serde_json::{Map, Value as Json, json};
@@ -7,10 +7,10 @@ use super::{Catalog, globals, unit_tests};
 
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 
-/// A variable anywhere in the text, which editors must not complain about.
+/// Matches a variable anywhere in a text, which editors must accept.
 const VARIABLE_PATTERN: &str = r"\$\{[^}]+\}";
 
-/// The keys that are not a component's own, and the kinds that have them.
+/// The common keys, and the kinds that have them.
 pub const COMMON_KEYS: [(&str, &[Kind]); 7] = [
     ("type", &Kind::ALL),
     ("inputs", &[Kind::Transform, Kind::Sink]),
@@ -21,7 +21,7 @@ pub const COMMON_KEYS: [(&str, &[Kind]); 7] = [
     ("buffer", &[Kind::Sink]),
 ];
 
-/// The schema of one component: its own options and the common keys.
+/// Returns the schema of a component: its own options and the common keys.
 pub fn component_schema(kind: Kind, type_name: &str, options: schemars::Schema) -> Json {
     let mut schema = options.to_value();
     if !schema.is_object() {
@@ -114,7 +114,7 @@ fn add_required(schema: &mut Json, key: &str) {
     }
 }
 
-/// The JSON Schema of a whole configuration file, for editors.
+/// Returns the JSON Schema of a whole configuration file, for editors.
 pub fn schema(catalog: &dyn Catalog) -> Json {
     let mut root = globals::schema();
     let mut definitions = take_object(&mut root, "$defs");
@@ -130,19 +130,20 @@ pub fn schema(catalog: &dyn Catalog) -> Json {
     root
 }
 
-/// The schema of `sources`, `transforms` or `sinks`: a map from ids to one of the component types.
+/// Returns the schema of `sources`, `transforms` or `sinks`: a map from ids to one of the component
+/// types.
 fn section_schema(kind: Kind, catalog: &dyn Catalog, definitions: &mut Map<String, Json>) -> Json {
     let mut alternatives = Vec::new();
     for type_name in catalog.types(kind) {
         let Some(options) = catalog.schema(kind, type_name) else { continue };
         let mut schema = component_schema(kind, type_name, options);
         close(&mut schema, &common_properties(kind, type_name));
-        // Definitions of two components may share a name, so each gets its component's.
+        // Definitions of two components may share a name, so each gets the prefix of its component.
         define(&mut schema, &format!("{kind}.{type_name}."), definitions);
         schema["title"] = format!("{kind} {type_name}").into();
         alternatives.push(schema);
     }
-    // An empty list of alternatives is no valid schema.
+    // An empty list of alternatives is not a valid schema.
     let components =
         if alternatives.is_empty() { Json::Bool(false) } else { json!({ "oneOf": alternatives }) };
     json!({
@@ -153,14 +154,14 @@ fn section_schema(kind: Kind, catalog: &dyn Catalog, definitions: &mut Map<Strin
     })
 }
 
-/// The schema of `tests`: a list of unit tests.
+/// Returns the schema of `tests`: a list of unit tests.
 fn tests_schema(definitions: &mut Map<String, Json>) -> Json {
     let mut test = unit_tests::schema();
     define(&mut test, "test.", definitions);
     json!({ "description": "Unit tests of the configuration.", "type": ["array", "null"], "items": test })
 }
 
-/// Moves what a schema defines to the definitions of all, under names that begin with `prefix`.
+/// Moves a schema's definitions to the common ones, under names that begin with `prefix`.
 fn define(schema: &mut Json, prefix: &str, definitions: &mut Map<String, Json>) {
     rename_references(schema, prefix);
     let own = take_object(schema, "$defs");
@@ -171,8 +172,8 @@ fn define(schema: &mut Json, prefix: &str, definitions: &mut Map<String, Json>) 
     }
 }
 
-/// Refuses unknown keys as validation does. Alternatives that are closed by themselves would refuse
-/// the common keys, so those get them too.
+/// Rejects unknown keys as validation does. Alternatives that are closed would reject the common
+/// keys, so they get them too.
 fn close(schema: &mut Json, common: &Map<String, Json>) {
     for name in ["oneOf", "anyOf"] {
         let branches = schema.get_mut(name).and_then(Json::as_array_mut).into_iter().flatten();
@@ -204,7 +205,7 @@ fn rename_references(schema: &mut Json, prefix: &str) {
     });
 }
 
-/// Editors know the formats `size` and `duration` by their patterns only.
+/// Editors know the formats `size` and `duration` only by their patterns.
 fn add_patterns(schema: &mut Json) {
     walk(schema, &mut |object| {
         let pattern = match object.get("format").and_then(Json::as_str) {

@@ -1,9 +1,9 @@
-//! Keeps values that came from variables out of messages.
+//! Keeps values of variables out of messages.
 
-/// How many characters in a row count as part of a secret.
+/// How many consecutive characters count as part of a secret.
 const PART: usize = 4;
 
-/// Whether `message` holds one of `secrets`, or a part of one, in any case of letters.
+/// Whether `message` contains one of `secrets` or part of one, ignoring case.
 pub fn leaks(message: &str, secrets: &[&str]) -> bool {
     let message = message.to_lowercase();
     secrets.iter().any(|secret| {

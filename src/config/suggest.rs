@@ -1,6 +1,6 @@
-//! Wording shared by messages: lists of names and "did you mean".
+//! Wording of suggestions: lists of names and "did you mean".
 
-/// Advice for a name that is none of `names`: the nearest one, else all of them after `lead`.
+/// Returns advice for a name that is not in `names`: the nearest one, or all of them after `lead`.
 pub fn advice(given: &str, names: &[&str], lead: &str) -> String {
     match (nearest(given, names), names) {
         (Some(name), _) => format!("did you mean `{name}`?"),
@@ -9,7 +9,7 @@ pub fn advice(given: &str, names: &[&str], lead: &str) -> String {
     }
 }
 
-/// The one of `names` that `given` most likely stands for.
+/// Returns the name in `names` that `given` most likely means.
 pub fn nearest<'a>(given: &str, names: &[&'a str]) -> Option<&'a str> {
     let distance_max = match given.chars().count() {
         0..=3 => 1,
@@ -24,10 +24,10 @@ pub fn nearest<'a>(given: &str, names: &[&'a str]) -> Option<&'a str> {
         .map(|(_, n)| n)
 }
 
-/// The most names a message lists.
+/// Most names to list in a message.
 const LISTED_MAX: usize = 30;
 
-/// `a`, `b` and `c`, in backticks.
+/// Joins names as `a`, `b` and `c`, in backticks.
 pub fn listed(names: &[&str], last: &str) -> String {
     let mut quoted: Vec<String> =
         names.iter().take(LISTED_MAX).map(|name| format!("`{name}`")).collect();
@@ -45,7 +45,7 @@ pub fn listed(names: &[&str], last: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Slips of one or two letters find their word; an unrelated word finds none.
+    /// Typos of one or two letters find their word; an unrelated word finds none.
     #[test]
     fn near_misses() {
         let names = ["include", "exclude", "type", "read_from"];

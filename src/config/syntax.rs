@@ -1,4 +1,4 @@
-//! What the YAML parser stopped at, in words that help.
+//! Explains syntax errors of the YAML parser.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use saphyr_parser::{Marker, ScanError};
 
 use super::fault::{Fault, Place};
 
-/// The fault of what the parser stopped at in `text`.
+/// Returns the error at which the parser stopped in `text`.
 pub fn syntax_fault(file: &Arc<str>, text: &str, error: &ScanError) -> Fault {
     let marker = error.marker();
     if let Some((line, column)) = tab_indent(text, marker.line()) {
@@ -26,15 +26,15 @@ pub fn syntax_fault(file: &Arc<str>, text: &str, error: &ScanError) -> Fault {
     Fault::new(&place, format!("not YAML: {info}"), syntax_advice(info))
 }
 
-/// Whether the error is at the brace of a `${`, which begins a map to YAML.
+/// Whether the error is at the brace of a `${`, which starts a map in YAML.
 fn is_variable(text: &str, marker: &Marker) -> bool {
     let line = text.lines().nth(marker.line().saturating_sub(1)).unwrap_or_default();
     let mut around = line.chars().skip(marker.col().saturating_sub(1));
     around.next() == Some('$') && around.next() == Some('{')
 }
 
-/// Line and column of a tab in the indentation of `line` or the one after it: the parser stops at
-/// either.
+/// Returns line and column of a tab in the indentation of `line` or the next one: the parser stops
+/// at either.
 fn tab_indent(text: &str, line: usize) -> Option<(usize, usize)> {
     let near = text.lines().enumerate().skip(line.saturating_sub(1)).take(2);
     for (index, content) in near {
@@ -46,7 +46,7 @@ fn tab_indent(text: &str, line: usize) -> Option<(usize, usize)> {
     None
 }
 
-/// What to do about a message of the YAML parser.
+/// Returns advice for a message of the YAML parser.
 fn syntax_advice(info: &str) -> &'static str {
     const ADVICE: &[(&str, &str)] = &[
         ("unknown anchor", "put quotes around a text that begins with *"),
@@ -77,7 +77,7 @@ mod tests {
         parse(&"f.yaml".into(), text, &mut Vec::new()).unwrap_err().to_string()
     }
 
-    /// Syntax errors are placed and say what usually helps.
+    /// Syntax errors have a position and say what usually helps.
     #[test]
     fn syntax_faults() {
         for (text, fault) in [

@@ -1,4 +1,4 @@
-//! How components are joined: inputs that lead nowhere, cycles, and outputs nobody reads.
+//! Checks how components are connected: invalid inputs, cycles, and unused outputs.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,8 +8,8 @@ use super::components::{Draft, Input};
 use super::fault::{Fault, Place};
 use super::suggest;
 
-/// Checks the topology of all components. `written` are the kinds of which something was written;
-/// `start` is where a configuration without any would begin.
+/// Checks the topology of all components. `written` are the kinds with entries; `start` is the
+/// position for errors of an empty configuration.
 pub fn check(
     drafts: &[Draft],
     written: &[Kind],
@@ -38,9 +38,9 @@ pub fn check(
 struct Wiring<'a> {
     drafts: &'a [Draft],
     by_id: HashMap<&'a str, usize>,
-    /// For each component, those it reads from, each with the input that says so.
+    /// For each component, those it reads from, each with the input that refers to it.
     edges: Vec<Vec<(usize, &'a Input)>>,
-    /// Every `id` and `id.output` that is read.
+    /// Every `id` and `id.output` that is used as an input.
     read: HashSet<&'a str>,
 }
 
@@ -79,7 +79,7 @@ impl<'a> Wiring<'a> {
         }
     }
 
-    /// The component that an input of the component `reader` names.
+    /// Returns the component that an input of the component `reader` refers to.
     fn find(&self, reader: usize, input: &Input) -> Result<usize, Fault> {
         let (id, output) = match input.name.split_once('.') {
             Some((id, output)) => (id, Some(output)),
@@ -114,7 +114,7 @@ impl<'a> Wiring<'a> {
         Fault::new(&input.place, format!("the input `{}` does not exist", input.shown), advice)
     }
 
-    /// Reports each cycle once, with the whole way round.
+    /// Reports each cycle once, with its whole path.
     fn cycles(&self, faults: &mut Vec<Fault>) {
         let mut left: HashSet<usize> = (0..self.drafts.len()).collect();
         loop {
@@ -126,7 +126,7 @@ impl<'a> Wiring<'a> {
         }
     }
 
-    /// Removes everything that neither lies on a cycle nor reads, over any way, from one.
+    /// Removes components that are neither on a cycle nor downstream of one.
     fn drop_acyclic(&self, left: &mut HashSet<usize>) {
         let mut waiting = vec![0; self.drafts.len()];
         let mut readers = vec![Vec::new(); self.drafts.len()];
@@ -149,7 +149,8 @@ impl<'a> Wiring<'a> {
         }
     }
 
-    /// A cycle among `left`, in the direction of the data, beginning with its first component.
+    /// Returns a cycle among `left`, in the direction of the data, starting with its first
+    /// component.
     fn cycle_from(&self, start: usize, left: &HashSet<usize>) -> Vec<usize> {
         let mut way = vec![start];
         loop {
@@ -181,7 +182,7 @@ impl<'a> Wiring<'a> {
         )
     }
 
-    /// Warnings about what nobody reads, in the order of the components.
+    /// Returns warnings about unused outputs, in component order.
     fn unread(&self) -> Vec<Fault> {
         let mut warnings = Vec::new();
         for draft in self.drafts {
@@ -200,7 +201,7 @@ impl<'a> Wiring<'a> {
     }
 }
 
-/// `id.output` of every side output.
+/// Returns `id.output` of every side output.
 fn output_names(draft: &Draft) -> impl Iterator<Item = String> {
     draft.outputs.iter().flatten().map(|output| format!("{}.{output}", draft.id))
 }

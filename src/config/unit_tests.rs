@@ -1,5 +1,5 @@
-//! The list `tests`: unit tests of the configuration. Here only their form is checked; what they
-//! name is looked up when they run.
+//! The list `tests`: unit tests of the configuration. Only their form is checked here; what they
+//! refer to is resolved when they run.
 
 use std::fmt;
 use std::ops::Deref;
@@ -13,11 +13,11 @@ use super::check::{self, Formats, Spot};
 use super::fault::{Fault, Place};
 use super::node::Node;
 
-/// The time at which events are read where a test names none. It never changes, so that a test
-/// gives the same on every day.
+/// Read time of events in a test that gives none. Constant, so that a test gives the same result
+/// every day.
 const NOW: &str = "2026-01-01T00:00:00Z";
 
-/// An event as a test writes it, and as the codec `json` does.
+/// An event as in a test, which is also the form of the codec `json`.
 pub type Event = Map<String, Json>;
 
 /// One unit test.
@@ -27,13 +27,13 @@ pub struct TestForm {
     /// What is tested, in a few words.
     #[schemars(length(min = 1), extend("examples" = ["failures are routed"]))]
     pub name: String,
-    /// What goes in: one input, or a list of them, one after the other.
+    /// One input, or a list of inputs in order.
     pub input: Inputs,
     /// When the first input is read.
     #[serde(default = "now")]
     #[schemars(extend("format" = "date-time"))]
     pub now: String,
-    /// What is to come out.
+    /// The expected outputs.
     #[schemars(length(min = 1), extend("examples" = [[{ "from": "ID", "count": 1 }]]))]
     pub expect: Vec<Expectation>,
 }
@@ -49,12 +49,12 @@ fn now() -> String {
 pub enum Inputs {
     /// One.
     One(TestInput),
-    /// Several, one after the other.
+    /// Several, in order.
     Many(Vec<TestInput>),
 }
 
 impl Inputs {
-    /// All of them, each with its JSON pointer in the test.
+    /// Returns all of them, each with its JSON pointer in the test.
     pub fn list(&self) -> Vec<(String, &TestInput)> {
         match self {
             Inputs::One(input) => vec![("/input".into(), input)],
@@ -65,12 +65,11 @@ impl Inputs {
     }
 }
 
-/// Events, and where they go in.
+/// Events, and the component that gets them.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TestInput {
-    /// Id of a transform, which gets the events; or of a source: everything that reads it gets
-    /// them.
+    /// Id of a transform, which gets the events, or of a source, whose readers get them.
     #[schemars(extend("examples" = ["ID"]))]
     pub to: String,
     /// The events as lines.
@@ -81,11 +80,11 @@ pub struct TestInput {
     #[serde(default)]
     #[schemars(with = "Vec<Event>", extend("examples" = [[{ "message": "a line" }]]))]
     pub events: Option<Vec<Event>>,
-    /// The file that the events come from; none by default.
+    /// Path of the file that the events come from; none by default.
     #[serde(default)]
     #[schemars(length(min = 1))]
     pub file: String,
-    /// How long after the input before it is read.
+    /// How long after the previous input it is read.
     #[serde(default = "at_once")]
     pub after: Interval,
 }
@@ -94,32 +93,31 @@ fn at_once() -> Interval {
     Interval(std::time::Duration::ZERO)
 }
 
-/// What is to come out of a component.
+/// The expected output of a component.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Expectation {
-    /// Id of a component, or id.output for a side output; of a sink, what it gets.
+    /// Id of a component, or id.output for a side output; for a sink, its input.
     #[schemars(extend("examples" = ["ID"]))]
     pub from: String,
-    /// The events, in order. Each is compared by the keys that are given; a key with null is not
-    /// there.
+    /// The events, in order. Only the given keys are compared; a key with null must be absent.
     #[serde(default)]
     #[schemars(with = "Vec<Event>", extend("examples" = [[{ "message": "a line" }]]))]
     pub events: Option<Vec<Event>>,
-    /// With `events`: whether other keys than those given are a fault, but for `timestamp`.
+    /// With `events`: whether additional keys are an error, except `timestamp`.
     #[serde(default)]
     pub exact: bool,
     /// The number of events.
     #[serde(default)]
     #[schemars(with = "usize", extend("examples" = [0]))]
     pub count: Option<usize>,
-    /// A condition that holds for every event.
+    /// A condition that must hold for every event.
     #[serde(default, rename = "where")]
     #[schemars(with = "String", extend("format" = "condition", "examples" = ["status >= 500"]))]
     pub holds: Option<String>,
 }
 
-/// A unit test whose form is right, and where it stands.
+/// A unit test of valid form, with its positions.
 #[derive(Clone)]
 pub struct UnitTest {
     form: TestForm,
@@ -135,30 +133,30 @@ impl Deref for UnitTest {
 }
 
 impl fmt::Debug for UnitTest {
-    /// Leaves out the values that may be secret.
+    /// Omits the values that may be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "test at {}", self.node.place)
     }
 }
 
 impl UnitTest {
-    /// Where the value stands that a JSON pointer leads to; an empty one leads to the whole test.
+    /// Returns the position of the value at a JSON pointer; an empty one is the whole test.
     pub fn place(&self, pointer: &str) -> &Place {
         &self.node.nearest(pointer).place
     }
 
-    /// The text that a JSON pointer leads to, as it may be shown.
+    /// Returns the text at a JSON pointer, as shown in messages.
     pub fn shown(&self, pointer: &str) -> &str {
         self.node.nearest(pointer).shown()
     }
 }
 
-/// The JSON Schema of one test.
+/// Returns the JSON Schema of a test.
 pub fn schema() -> Json {
     schemars::schema_for!(TestForm).to_value()
 }
 
-/// Reads the tests, reporting what is wrong with the form of each.
+/// Parses the tests, and reports errors in the form of each.
 pub fn read(nodes: Vec<Node>, formats: Formats, faults: &mut Vec<Fault>) -> Vec<UnitTest> {
     let schema = schema();
     nodes.into_iter().filter_map(|node| read_one(node, &schema, formats, faults)).collect()
@@ -176,7 +174,7 @@ fn read_one(
         return None;
     }
     let Ok(form) = serde_json::from_value::<TestForm>(node.to_json()) else {
-        // The error's own text could hold a secret.
+        // The message itself could contain a secret.
         faults.push(Fault::new(
             &node.place,
             "this test cannot be read",
@@ -201,7 +199,7 @@ fn input_fault(test: &UnitTest, at: &str, input: &TestInput) -> Option<Fault> {
     Some(Fault::new(test.place(at), what, "write one of them"))
 }
 
-/// A test that expects nothing of a component could not fail.
+/// A test without an expectation for a component could not fail.
 fn expectation_fault(test: &UnitTest, at: usize, expected: &Expectation) -> Option<Fault> {
     let Expectation { events, exact, count, holds, .. } = expected;
     let place = test.place(&format!("/expect/{at}"));

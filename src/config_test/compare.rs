@@ -1,26 +1,25 @@
-//! How what came out differs from what was expected.
+//! Compares the output of a test with what was expected.
 
 use crate::config::{Event, Expectation};
 use millstream_components::formats::parse_rfc3339;
 use serde_json::{Number, Value as Json};
 
-/// Differences of one expectation that are shown; the others are counted.
+/// Most differences of an expectation to show; the rest is counted.
 const SHOWN_MAX: usize = 20;
 
-/// The largest table of pairs for which events are aligned; beyond, they are compared by their
-/// number.
+/// Largest table of pairs for aligning events; beyond it they are compared by index.
 const PAIRS_MAX: usize = 1 << 20;
 
-/// One difference.
+/// A difference.
 #[derive(Debug, PartialEq)]
 pub struct Block {
     /// What it is, in a few words.
     pub what: String,
-    /// What was expected, in lines that begin with `-`, and what was found, with `+`.
+    /// Expected lines begin with `-`, found lines with `+`.
     pub lines: Vec<String>,
 }
 
-/// Every difference between the events that were found and an expectation.
+/// Returns every difference between the found events and an expectation.
 pub fn compare(found: &[Event], expected: &Expectation) -> Vec<Block> {
     let mut blocks = Vec::new();
     if let Some(events) = &expected.events {
@@ -28,7 +27,7 @@ pub fn compare(found: &[Event], expected: &Expectation) -> Vec<Block> {
     }
     if let Some(count) = expected.count.filter(|count| *count != found.len()) {
         let what = format!("{} expected, {} found", counted(count), found.len());
-        // A list of events that differs has shown them.
+        // A differing list of events has shown them already.
         let shown = if blocks.is_empty() { found } else { &[] };
         blocks.push(Block { what, lines: all_found(shown) });
     }
@@ -77,12 +76,12 @@ fn compare_events(found: &[Event], expected: &[Event], exact: bool) -> Vec<Block
     blocks
 }
 
-/// The event as JSON on one line.
+/// Returns the event as JSON on one line.
 fn text(event: &Event) -> String {
     Json::Object(event.clone()).to_string()
 }
 
-/// What an expected event and a found one are to each other, by their index.
+/// The relation of an expected event to a found one, by index.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Pair {
     Same,
@@ -91,8 +90,8 @@ enum Pair {
     Surplus(usize),
 }
 
-/// Aligns expected and found events at the least cost: one event that is missing must not make all
-/// behind it differ.
+/// Aligns expected and found events at minimal cost: one missing event must not make all later ones
+/// differ.
 fn align(expected: usize, found: usize, is_same: impl Fn(usize, usize) -> bool) -> Vec<Pair> {
     let least = expected.min(found);
     let front = (0..least).take_while(|at| is_same(*at, *at)).count();
@@ -120,16 +119,16 @@ fn align(expected: usize, found: usize, is_same: impl Fn(usize, usize) -> bool) 
     pairs
 }
 
-/// An event that stands alone; two of them cost more than one that differs.
+/// Cost of an unpaired event; two of them cost more than a differing pair.
 const ALONE: u32 = 2;
-/// An event that differs; it costs more than one that stands alone, so that equal ones find each
+/// Cost of a differing pair; higher than that of an unpaired event, so that equal events find each
 /// other.
 const CHANGED: u32 = 3;
 
-/// What it costs at least to align the ends of two lists.
+/// Minimal cost of aligning the ends of two lists.
 struct Costs {
     width: usize,
-    /// Of the expected from `e` on and the found from `f` on, at `e * width + f`.
+    /// Cost for the expected events from `e` and the found ones from `f`, at `e * width + f`.
     list: Vec<u32>,
 }
 
@@ -156,8 +155,7 @@ impl Costs {
         self.list[e * self.width + f]
     }
 
-    /// What two events that are not the same are to each other; the table begins at `front` of
-    /// both.
+    /// Returns the relation of two different events; the table begins at `front` of both.
     fn cheapest(&self, e: usize, f: usize, front: usize) -> Pair {
         let cost = |e: usize, f: usize| self.at(e - front, f - front);
         match cost(e, f) {
@@ -168,7 +166,7 @@ impl Costs {
     }
 }
 
-/// What differs between two events, a line for each value.
+/// Returns the differences between two events, one line per value.
 fn differences(expected: &Event, found: &Event, exact: bool) -> Vec<String> {
     let mut lines = Vec::new();
     collect("", expected, found, exact, &mut lines);
@@ -201,7 +199,7 @@ fn shown(sign: char, path: &str, value: &Json) -> String {
     }
 }
 
-/// Whether two values are the same; numbers by their value.
+/// Whether two values are equal; numbers by value.
 fn is_equal(left: &Json, right: &Json) -> bool {
     match (left, right) {
         (Json::Number(left), Json::Number(right)) => is_equal_number(left, right),
@@ -222,7 +220,7 @@ fn is_equal_number(left: &Number, right: &Number) -> bool {
     left == right || (left.is_f64() || right.is_f64()) && left.as_f64() == right.as_f64()
 }
 
-/// Whether two texts name the same time; the codec writes milliseconds.
+/// Whether two texts are the same time; the codec writes milliseconds.
 fn is_same_time(left: &Json, right: &Json) -> bool {
     let ms = |value: &Json| parse_rfc3339(value.as_str()?).ok().map(|ns| ns.div_euclid(1_000_000));
     ms(left).is_some() && ms(left) == ms(right)
@@ -236,7 +234,7 @@ mod tests {
         serde_json::from_str(json).unwrap()
     }
 
-    /// The differences as text, a block in one line.
+    /// Returns the differences as text, one line per block.
     fn shown(found: &str, expected: &str, exact: bool) -> Vec<String> {
         let blocks = compare_events(&events(found), &events(expected), exact);
         blocks.iter().map(|block| format!("{}: {}", block.what, block.lines.join(", "))).collect()
@@ -340,8 +338,8 @@ mod tests {
         );
     }
 
-    /// Whatever two lists are, every event of both is in the alignment once and in order; with and
-    /// without the table.
+    /// For any two lists, with and without the table, the alignment contains every event of both
+    /// once and in order.
     #[test]
     fn alignments_cover_both_lists() {
         for (expected, found) in [(0, 0), (0, 3), (4, 0), (5, 3), (3, 5), (7, 7), (1500, 1400)] {

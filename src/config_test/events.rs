@@ -1,4 +1,4 @@
-//! Events to batches, as a source would make them, and batches back to events.
+//! Converts events to batches, as a source would make them, and batches back to events.
 
 use super::plan::Step;
 use crate::config::Event;
@@ -13,7 +13,7 @@ use serde_json::Value as Json;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Makes batches and reads them. Nothing is delivered, so one sink that never settles will do.
+/// Builds and reads batches. Nothing is delivered, so a single sink that never settles suffices.
 pub struct Maker {
     pool: Arc<BlockPool>,
     grant: Arc<Grant>,
@@ -21,12 +21,12 @@ pub struct Maker {
 }
 
 impl Maker {
-    /// A maker with as much memory as it asks for.
+    /// Creates a builder with unlimited memory.
     pub fn new() -> Maker {
         Maker { pool: BlockPool::new(), grant: Grant::new(u64::MAX), ledger: Ledger::new() }
     }
 
-    /// The batches of the input number `index` of a test, which is an origin of its own.
+    /// Returns the batches of input `index` of a test, which is a separate origin.
     pub fn batches(&self, index: usize, step: &Step<'_>) -> Vec<Batch> {
         let origin = Arc::new(Origin::new(index as u64 + 1, &*step.input.file));
         self.ledger.open(&origin, [(0, 0)]);
@@ -45,7 +45,7 @@ impl Maker {
         batches
     }
 
-    /// A batch of these texts, from `offset` of the origin on, which moves behind them.
+    /// Builds a batch of these texts from `offset` of the origin, which advances behind them.
     fn batch(
         &self,
         texts: &[&str],
@@ -69,10 +69,9 @@ impl Maker {
         Some(builder.finish(block, step.source.clone(), sinks, step.now.unix_ns))
     }
 
-    /// The events of batches, as the codec `json` writes them without metadata.
+    /// Returns the events of batches, as the codec `json` writes them without metadata.
     ///
-    /// # Errors
-    /// Which event cannot be read back, and why.
+    /// # Errors Which event cannot be read back, and why.
     pub fn read<'b>(&self, batches: impl Iterator<Item = &'b Batch>) -> Result<Vec<Event>, String> {
         let encoding = Encoding { metadata: Vec::new(), ..Encoding::default() };
         let (mut encoder, mut payload) = (encoding.encoder(), Payload::new(0));
@@ -92,7 +91,7 @@ fn read_line(line: &[u8]) -> Result<Event, String> {
     serde_json::from_slice(line).map_err(unreadable)
 }
 
-/// The batch with the fields of its events beside their messages.
+/// Adds the events' fields to the batch of their messages.
 fn with_fields(mut batch: Batch, events: &[Event]) -> Batch {
     if events.iter().any(|event| event.contains_key("timestamp")) {
         batch.time = Some(events.iter().map(time).collect::<Vec<_>>().into());

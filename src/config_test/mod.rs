@@ -1,8 +1,8 @@
 //! `millstream test`: unit tests of a configuration. The transforms run as functions, on one thread
 //! and at a given time; sources and sinks are never opened.
 //!
-//! The way of a test: `plan` looks up what it names, `events` makes batches of its input, `network`
-//! lets them through the transforms, and `compare` says how what came out differs from what was
+//! `plan` resolves what a test refers to, `events` makes batches of its input, `network` passes
+//! them through the transforms, and `compare` reports how the output differs from what was
 //! expected.
 
 mod compare;
@@ -21,7 +21,7 @@ use plan::{Plan, Wanted};
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-/// What `millstream test --help` says at its end.
+/// The end of `millstream test --help`.
 pub const HELP: &str = "Example:\n  millstream test -c millstream.yaml\n  \
     millstream test -c millstream.yaml routing_tests.yaml\n\n\
     A test is an item of the list `tests` of a configuration, or of a FILE beside it:\n  \
@@ -48,12 +48,12 @@ pub fn run(paths: &[PathBuf], files: &[PathBuf]) -> u8 {
     }
 }
 
-/// To pass without having tested anything would hide that the tests were not found.
+/// Passing without a test would hide that the tests were not found.
 fn no_tests() -> Fault {
     Fault::anywhere("there are no tests", "add a list `tests`, or name a file that has one")
 }
 
-/// Plays every test and writes a line for each, with what is wrong below it.
+/// Runs every test and prints a line for each, followed by its failures.
 fn report(network: &Network<'_>, plans: &[Plan<'_>], out: &mut impl Write) -> io::Result<u8> {
     let mut failed = 0;
     for plan in plans {
@@ -71,7 +71,7 @@ fn report(network: &Network<'_>, plans: &[Plan<'_>], out: &mut impl Write) -> io
     Ok(if failed == 0 { DONE } else { FAILED })
 }
 
-/// Everything that is not as the test expects, and what may explain it; nothing if it passes.
+/// Returns everything that is not as the test expects, and what may explain it; empty if it passes.
 fn differences(network: &Network<'_>, plan: &Plan<'_>) -> Vec<String> {
     let mut play = match Play::new(network) {
         Ok(play) => play,
@@ -91,7 +91,7 @@ fn differences(network: &Network<'_>, plan: &Plan<'_>) -> Vec<String> {
     lines
 }
 
-/// What one expectation misses, each line of it with the component's name.
+/// Returns what one expectation misses, each line with the component's name.
 fn missed(maker: &Maker, play: &Play<'_>, wanted: &Wanted<'_>) -> Vec<String> {
     let found = match maker.read(play.made(wanted.component, wanted.output)) {
         Ok(found) => found,
@@ -109,7 +109,7 @@ fn missed(maker: &Maker, play: &Play<'_>, wanted: &Wanted<'_>) -> Vec<String> {
     blocks.iter().flat_map(|block| -> Vec<String> { lines(block) }).collect()
 }
 
-/// The events for which a condition does not hold.
+/// Returns the events for which a condition does not hold.
 fn unheld(maker: &Maker, play: &Play<'_>, wanted: &Wanted<'_>) -> Option<compare::Block> {
     let text = wanted.expected.holds.as_ref()?;
     let condition = Condition::new(text).ok()?;
@@ -128,12 +128,12 @@ fn unheld(maker: &Maker, play: &Play<'_>, wanted: &Wanted<'_>) -> Option<compare
     (!lines.is_empty()).then_some(compare::Block { what, lines })
 }
 
-/// File and line, which is enough to find a test.
+/// Returns file and line, which suffice to find a test.
 fn short(place: &Place) -> String {
     format!("{}:{}", place.file, place.line)
 }
 
-/// A text without line ends and other control characters.
+/// Escapes line ends and other control characters.
 fn one_line(text: &str) -> String {
     let escaped =
         |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };

@@ -1,4 +1,4 @@
-//! The transforms of a configuration, joined as in a run and played as functions.
+//! The transforms of a configuration, connected as in a run and called as functions.
 
 use super::Config;
 use crate::config::Component;
@@ -11,17 +11,17 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// How the components of a configuration are joined.
+/// How the components of a configuration are connected.
 pub struct Network<'c> {
     components: &'c [Component],
-    /// For each component who reads it: the output, and the reader's index.
+    /// For each component its readers: the output, and the reader's index.
     readers: Vec<Vec<(usize, usize)>>,
-    /// Every component, behind all that it reads from.
+    /// Every component, in topological order.
     order: Vec<usize>,
 }
 
 impl<'c> Network<'c> {
-    /// The network of a checked configuration, which has no cycle.
+    /// Builds the network of a checked configuration, which has no cycle.
     pub fn new(config: &'c Config) -> Network<'c> {
         let components = &config.components[..];
         let mut readers = vec![Vec::new(); components.len()];
@@ -46,7 +46,7 @@ impl<'c> Network<'c> {
         Network { components, readers, order }
     }
 
-    /// By component, whether something that goes into `target` may come there.
+    /// Returns, by component, whether its input may reach `target`.
     pub fn reached(&self, target: usize) -> Vec<bool> {
         let mut reached = vec![false; self.components.len()];
         reached[target] = true;
@@ -60,9 +60,9 @@ impl<'c> Network<'c> {
     }
 }
 
-/// What a component does to a batch.
+/// What a component does with a batch.
 enum Op {
-    /// Sources and sinks: the batch is noted as it is.
+    /// Sources and sinks: the batch is recorded as it is.
     Pass,
     Map(Box<dyn Map>),
     Serial(Box<dyn Serial>),
@@ -96,14 +96,14 @@ impl Op {
     }
 }
 
-/// One play: transforms that have seen nothing yet, and what comes out of everything.
+/// A run of one test: transforms without state, and their outputs.
 pub struct Play<'n> {
     network: &'n Network<'n>,
     ops: Vec<Op>,
     counters: Vec<Arc<Counters>>,
-    /// By component: what it made, with the output.
+    /// By component: its output batches, each with its output.
     made: Vec<Vec<(usize, Batch)>>,
-    /// What the components would say in the agent's log.
+    /// What the components would log.
     said: Vec<String>,
     has_panicked: bool,
 }
@@ -118,7 +118,7 @@ impl<'n> Play<'n> {
         Ok(Play { network, ops, counters, made, said: Vec::new(), has_panicked: false })
     }
 
-    /// Lets a batch into a component and all that comes of it through everything behind.
+    /// Passes a batch to a component, and its results to everything downstream.
     pub fn pass(&mut self, now: Now, target: usize, batch: Batch) {
         let network = self.network;
         let mut waiting = vec![Vec::new(); network.components.len()];
@@ -134,7 +134,7 @@ impl<'n> Play<'n> {
         }
     }
 
-    /// Applies a component as the engine does: what it refuses is counted, a panic goes no further.
+    /// Applies a component as the engine does: rejected events are counted, panics are contained.
     fn apply(&mut self, index: usize, now: Now, batch: Batch) -> Vec<(usize, Batch)> {
         let (op, counters) = (&mut self.ops[index], &self.counters[index]);
         let (id, events) = (&self.network.components[index].id, batch.events() as u64);
@@ -156,17 +156,17 @@ impl<'n> Play<'n> {
         out.batches
     }
 
-    /// What came out of an output, in order.
+    /// Returns the batches of an output, in order.
     pub fn made(&self, component: usize, output: usize) -> impl Iterator<Item = &Batch> {
         self.made[component].iter().filter(move |(from, _)| *from == output).map(|(_, batch)| batch)
     }
 
-    /// Whether a component panicked: a test never passes then.
+    /// Whether a component panicked, which fails the test.
     pub fn has_panicked(&self) -> bool {
         self.has_panicked
     }
 
-    /// What was counted and said on the way.
+    /// Returns the counts and messages of the run.
     pub fn notes(&self) -> Vec<String> {
         let counted = self.network.components.iter().zip(&self.counters).filter_map(
             |(component, counters)| {
@@ -181,7 +181,7 @@ impl<'n> Play<'n> {
     }
 }
 
-/// `dropped throttled 3, duplicate 1`.
+/// Formats counts: `dropped throttled 3, duplicate 1`.
 fn listed(what: &str, counts: &BTreeMap<&'static str, u64>) -> Option<String> {
     let each: Vec<String> =
         counts.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
@@ -196,7 +196,7 @@ mod tests {
     use crate::config;
     use crate::wiring::Registry;
 
-    /// Two ways lead from `a` to `d`; `e` reads a side output.
+    /// Two paths lead from `a` to `d`; `e` reads a side output.
     const CONFIG: &str = "
 sources: { in: { type: stdin }, other: { type: stdin } }
 transforms:
@@ -220,7 +220,7 @@ tests: [{ name: t, input: { to: in, lines: ['1 x', y] }, expect: [{ from: out, c
         config.components.iter().position(|component| component.id == id).unwrap()
     }
 
-    /// Plays the one test, after `change`; how many events came out of each component.
+    /// Runs the one test after `change`; returns how many events each component produced.
     fn play(change: impl Fn(&mut Play<'_>, &Config)) -> (Vec<(String, usize)>, Vec<String>, bool) {
         let config = config();
         let network = Network::new(&config);

@@ -1,4 +1,4 @@
-//! What the tests name, looked up in the configuration before any of them runs.
+//! Resolves what the tests refer to, before any of them runs.
 
 use super::network::Network;
 use super::{Config, Fault, Place};
@@ -14,15 +14,15 @@ use std::time::Duration;
 pub struct Plan<'c> {
     /// The test.
     pub test: &'c UnitTest,
-    /// What goes in, in order.
+    /// Inputs, in order.
     pub steps: Vec<Step<'c>>,
-    /// What is to come out.
+    /// Expected outputs.
     pub expect: Vec<Wanted<'c>>,
 }
 
-/// One input.
+/// An input.
 pub struct Step<'c> {
-    /// Index of the component it goes to.
+    /// Index of its component.
     pub component: usize,
     /// What its events share.
     pub source: Arc<SourceInfo>,
@@ -32,22 +32,21 @@ pub struct Step<'c> {
     pub input: &'c TestInput,
 }
 
-/// What is to come out of one output.
+/// The expectation for one output.
 pub struct Wanted<'c> {
     /// Index of the component.
     pub component: usize,
     /// Index of its output.
     pub output: usize,
-    /// Where that is written.
+    /// Position of the expectation.
     pub place: &'c Place,
-    /// What is expected.
+    /// The expectation.
     pub expected: &'c Expectation,
 }
 
-/// Looks up what every test names.
+/// Resolves what every test refers to.
 ///
-/// # Errors
-/// Every name that is not there, with its place and what could be meant.
+/// # Errors Every unknown name, with its position and a suggestion.
 pub fn all<'c>(config: &'c Config, network: &Network<'_>) -> Result<Vec<Plan<'c>>, Vec<Fault>> {
     let mut faults = Vec::new();
     let plans = config.tests.iter().map(|test| {
@@ -72,7 +71,7 @@ impl<'c> Planner<'c, '_> {
     }
 
     fn steps(&mut self) -> Vec<Step<'c>> {
-        // The form of the time is checked already.
+        // The format of the time was checked before.
         let begin_ns = parse_rfc3339(&self.test.now).unwrap_or_default();
         let (mut since_start, mut steps) = (Duration::ZERO, Vec::new());
         for (at, input) in self.test.input.list() {
@@ -88,7 +87,7 @@ impl<'c> Planner<'c, '_> {
         steps
     }
 
-    /// The component an input goes to.
+    /// Resolves the component of an input.
     fn target(&mut self, at: &str, input: &TestInput) -> Option<usize> {
         let pointer = format!("{at}/to");
         let found = self.config.components.iter().position(|component| component.id == input.to);
@@ -115,7 +114,7 @@ impl<'c> Planner<'c, '_> {
         None
     }
 
-    /// Refuses events whose line or time is none.
+    /// Reports events with an invalid line or time.
     fn events(&mut self, at: &str, events: &[Event]) {
         for (index, event) in events.iter().enumerate() {
             let pointer = |key: &str| format!("{at}/events/{index}/{key}");
@@ -152,7 +151,7 @@ impl<'c> Planner<'c, '_> {
         all
     }
 
-    /// Refuses to expect something, even nothing, where no event can come from.
+    /// Reports an expectation, even of nothing, for an output that can have no events.
     fn unreached(&mut self, network: &Network<'_>, steps: &[Step<'_>], expect: &[Wanted<'_>]) {
         let reached: Vec<Vec<bool>> =
             steps.iter().map(|step| network.reached(step.component)).collect();
@@ -170,7 +169,7 @@ impl<'c> Planner<'c, '_> {
     }
 }
 
-/// Component and output of `id` or `id.output`.
+/// Resolves component and output of `id` or `id.output`.
 fn find(config: &Config, name: &str) -> Option<(usize, usize)> {
     let (id, output) = name.split_once('.').map_or((name, None), |(id, output)| (id, Some(output)));
     let index = config.components.iter().position(|component| component.id == id)?;
@@ -179,7 +178,7 @@ fn find(config: &Config, name: &str) -> Option<(usize, usize)> {
     Some((index, at + 1))
 }
 
-/// Everything that gives events: `id` and `id.output`.
+/// Returns everything that has events: `id` and `id.output`.
 fn outputs(config: &Config) -> Vec<String> {
     let of = |component: &Component| {
         let side =
@@ -189,7 +188,7 @@ fn outputs(config: &Config) -> Vec<String> {
     config.components.iter().flat_map(of).collect()
 }
 
-/// A sink gives what it gets, and its own side outputs nothing: it delivers nothing in a test.
+/// A sink's events are its input; its side outputs have none, as it delivers nothing in a test.
 fn side_outputs(component: &Component) -> Vec<String> {
     match component.kind {
         Kind::Sink => Vec::new(),
@@ -197,7 +196,7 @@ fn side_outputs(component: &Component) -> Vec<String> {
     }
 }
 
-/// What the events of an input share: what the source gives them that it goes to, else nothing.
+/// Returns what the events of an input share: the settings of the source it goes to, if any.
 fn source_info(component: &Component) -> Arc<SourceInfo> {
     Arc::new(match component.kind {
         Kind::Source => wiring::source_info(component),

@@ -1,4 +1,4 @@
-//! Whole tests from YAML text to what is printed.
+//! Whole tests, from YAML text to printed output.
 
 use super::*;
 use std::fs;
@@ -15,7 +15,7 @@ sinks:
 tests:
 ";
 
-/// Loads a configuration with these tests; folder names are taken out of messages.
+/// Loads a configuration with these tests; folder names are removed from messages.
 fn loaded(tests: &str) -> (tempfile::TempDir, Result<Config, Vec<Fault>>) {
     let folder = tempfile::tempdir().unwrap();
     let (config, file) = (folder.path().join("m.yaml"), folder.path().join("t.yaml"));
@@ -25,7 +25,7 @@ fn loaded(tests: &str) -> (tempfile::TempDir, Result<Config, Vec<Fault>>) {
     (folder, loaded)
 }
 
-/// The exit status and what is printed for these tests.
+/// Returns the exit status and the output of these tests.
 fn played(tests: &str) -> (u8, String) {
     let (folder, config) = loaded(tests);
     let config = config.unwrap();
@@ -36,7 +36,7 @@ fn played(tests: &str) -> (u8, String) {
     (status, String::from_utf8(out).unwrap().replace(&format!("{}/", folder.path().display()), ""))
 }
 
-/// The faults of these tests.
+/// Returns the errors of these tests.
 fn faults(tests: &str) -> Vec<String> {
     let (folder, config) = loaded(tests);
     let faults = match config {
@@ -48,7 +48,7 @@ fn faults(tests: &str) -> Vec<String> {
     faults.iter().map(shorten).collect()
 }
 
-/// Lines that go to a source pass everything that reads it, with the source's attributes.
+/// Lines for a source pass through all of its readers, with the source's attributes.
 #[test]
 fn a_source_gives_its_events_to_every_reader() {
     let (status, text) = played(
@@ -64,7 +64,7 @@ fn a_source_gives_its_events_to_every_reader() {
     assert_eq!((status, text.as_str()), (DONE, "ok routed by time\n1 passed, 0 failed\n"));
 }
 
-/// Events of any type go in and come out as they are; those without a message show none.
+/// Events of any type pass unchanged; those without a message show none.
 #[test]
 fn events_with_fields_come_out_as_they_went_in() {
     let event = "{ a: null, b: true, c: -1, d: 0.5, e: 'x\"y', f: [1, z], g: { h: { i: false } } }";
@@ -79,8 +79,7 @@ fn events_with_fields_come_out_as_they_went_in() {
     assert_eq!((status, text.as_str()), (DONE, "ok as they are\n1 passed, 0 failed\n"));
 }
 
-/// Time passes as the inputs say and in no other way, every test begins anew, and a file is one
-/// key.
+/// Time advances only as the inputs say, every test starts fresh, and a file is a key.
 #[test]
 fn time_is_given() {
     let (status, text) = played(
@@ -108,7 +107,7 @@ fn time_is_given() {
     );
 }
 
-/// A failure says what is wrong with which event, and what was counted on the way.
+/// A failure says what is wrong with which event, and what was counted.
 #[test]
 fn failures_are_explained() {
     let (status, text) = played(
@@ -142,7 +141,7 @@ fn failures_are_explained() {
     assert_eq!(status, FAILED);
 }
 
-/// What is not there is found before any test runs, each with its place.
+/// Unknown names are reported before any test runs, each with its position.
 #[test]
 fn names_that_are_not_there() {
     assert_eq!(
@@ -179,7 +178,7 @@ fn a_time_that_is_none() {
     );
 }
 
-/// More lines than a batch holds come in several, with ids that go on.
+/// More lines than a batch holds become several, with consecutive ids.
 #[test]
 fn many_lines() {
     let lines = "x,".repeat(20_000);

@@ -12,16 +12,16 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 /// Options of `generate logs`.
 #[derive(clap::Args)]
 pub struct LogsArgs {
-    /// Lines per second [default: as many as possible]
+    /// Lines per second [default: unlimited]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     rate: Option<u64>,
-    /// Bytes of a line on average, with a unit
+    /// Average bytes per line, with a unit
     #[arg(long, default_value = "178B")]
     size: Size,
-    /// The same seed makes the same lines, but for their times
+    /// Seed; the same seed gives the same lines except for their times
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Lines in all [default: without end]
+    /// Number of lines [default: endless]
     #[arg(long)]
     count: Option<u64>,
     /// First sequence number
@@ -32,7 +32,7 @@ pub struct LogsArgs {
     output: Option<PathBuf>,
 }
 
-/// Makes log lines; returns the exit status.
+/// Generates log lines; returns the exit status.
 pub fn logs(args: &LogsArgs) -> u8 {
     if !(120..=65_536).contains(&args.size.0) {
         eprintln!("--size {} is out of range; write 120B to 64KiB", args.size);
@@ -48,7 +48,7 @@ pub fn logs(args: &LogsArgs) -> u8 {
     };
     match result {
         Ok(()) => DONE,
-        // Whoever read the lines has seen enough.
+        // The reader has seen enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => DONE,
         Err(error) => {
             let target = args
@@ -65,7 +65,7 @@ fn write(args: &LogsArgs, out: impl Write) -> io::Result<()> {
     let mut out = BufWriter::with_capacity(256 * 1024, out);
     let (mut log, mut line, mut made) =
         (WebLog::new(args.seed, args.size.0 as usize), Vec::new(), 0);
-    // Lines that go to a terminal are the progress.
+    // Lines on a terminal show progress themselves.
     let is_seen = args.output.is_none() && io::stdout().is_terminal();
     let (begun, mut progress) = (Instant::now(), Progress::new("lines", args.count, is_seen));
     let count = args.count.unwrap_or(u64::MAX);

@@ -19,7 +19,7 @@ use std::sync::atomic::AtomicUsize;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use target::{Batch, Target};
 
-/// What stands below the options.
+/// The end of the help.
 pub const HELP: &str = "Example:\n  \
     millstream generate metrics --to udp://127.0.0.1:8125 --rate 10000 --series 500\n  \
     millstream generate metrics --protocol metricserver --to unixgram:///run/metric.sock --count 1000000\n\n\
@@ -31,10 +31,10 @@ pub const HELP: &str = "Example:\n  \
     rate_counter, meter, delta_counter, store, ts_store, timer, histogram.\n\
     A Unix socket without room is waited for; over UDP what nobody takes is lost.";
 
-/// Packets that are sent in one call.
+/// Packets per call.
 const BATCH_PACKETS: usize = 64;
 
-/// Bytes that are sent in one call, about.
+/// Approximate bytes per call.
 const BATCH_BYTES: usize = 256 * 1024;
 
 /// Largest datagram over IPv4.
@@ -43,7 +43,7 @@ const PACKET_BYTES_MAX: u64 = 65_507;
 /// Options of `generate metrics`.
 #[derive(clap::Args)]
 pub struct MetricsArgs {
-    /// Where to: udp://HOST:PORT, unixgram:///PATH, unixpacket:///PATH, unix:///PATH or
+    /// Destination: udp://HOST:PORT, unixgram:///PATH, unixpacket:///PATH, unix:///PATH or
     /// tcp://HOST:PORT
     #[arg(long, value_name = "ADDRESS", conflicts_with = "output")]
     to: Option<Address>,
@@ -53,32 +53,32 @@ pub struct MetricsArgs {
     /// Wire format
     #[arg(long, value_enum, default_value_t = Protocol::Dogstatsd)]
     protocol: Protocol,
-    /// Series the points go round
+    /// Number of series
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     series: u32,
     /// Tags of each series
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(0..=64))]
     tags: u8,
-    /// Types with their shares of the series
-    /// [default: counter:70,gauge:20,timer:10; of metricserver counter:70,store:20,timer:10]
+    /// Types with their shares of the series [default: counter:70,gauge:20,timer:10; of
+    /// metricserver counter:70,store:20,timer:10]
     #[arg(long, value_name = "TYPE:SHARE,...")]
     types: Option<String>,
-    /// Points per second [default: as many as possible]
+    /// Points per second [default: unlimited]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     rate: Option<u64>,
-    /// Points in all [default: without end]
+    /// Number of points [default: endless]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-    /// Bytes of a packet at most, with a unit; a point that is longer goes alone
+    /// Largest packet in bytes, with a unit; a longer point is sent alone
     #[arg(long, default_value = "1432B")]
     packet_size: Size,
-    /// Points of a packet at most [default: as many as fit]
+    /// Most points per packet [default: as many as fit]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     points_per_packet: Option<u32>,
     /// Leave out the points that number a packet
     #[arg(long)]
     unnumbered: bool,
-    /// The same seed makes the same points
+    /// Seed; the same seed gives the same points
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
@@ -98,7 +98,7 @@ pub fn metrics(args: &MetricsArgs) -> u8 {
         .and_then(|mut target| send_all(args, Load::new(shape), &mut target, &mut sent));
     if sent.packets > 0 {
         let report = sent.text(args.series);
-        // Points that go to standard output are not mixed with other lines.
+        // Points on standard output are not mixed with other lines.
         if args.to.is_some() || args.output.is_some() {
             println!("{report}")
         } else {
@@ -107,7 +107,7 @@ pub fn metrics(args: &MetricsArgs) -> u8 {
     }
     match result {
         Ok(()) => DONE,
-        // Whoever read the points has seen enough.
+        // The reader has seen enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe && args.to.is_none() => DONE,
         Err(error) => {
             let advice =
@@ -118,7 +118,7 @@ pub fn metrics(args: &MetricsArgs) -> u8 {
     }
 }
 
-/// What the options ask for, or what is wrong with them and what to write instead.
+/// Returns what the options request, or what is wrong with them and what to write instead.
 fn shape(args: &MetricsArgs) -> Result<Shape, String> {
     if !(64..=PACKET_BYTES_MAX).contains(&args.packet_size.0) {
         return Err(format!(
@@ -148,7 +148,7 @@ fn shape(args: &MetricsArgs) -> Result<Shape, String> {
     })
 }
 
-/// Types with their shares, of which one at least is more than nothing.
+/// Parses types with their shares, at least one of which must be positive.
 fn mix(protocol: Protocol, text: &str) -> Result<Vec<(Type, u64)>, String> {
     let one = |part: &str| {
         let (name, share) = part.split_once(':').unwrap_or((part, "1"));
@@ -178,7 +178,7 @@ fn open(args: &MetricsArgs, interrupts: Arc<AtomicUsize>) -> io::Result<Target> 
     }
 }
 
-/// What is out.
+/// What was sent.
 #[derive(Debug, Default)]
 struct Sent {
     points: u64,
@@ -243,8 +243,8 @@ impl Sent {
     }
 }
 
-/// Makes packets until as many points are made as are due; the last one may go beyond, so that what
-/// is in a packet does not depend on the time.
+/// Makes packets until enough points are due; the last one may exceed that, so that the content of
+/// packets does not depend on timing.
 fn fill(load: &mut Load, due: u64, count: u64, batch: &mut Batch, contents: &mut Vec<Content>) {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     batch.bytes.clear();
@@ -264,7 +264,7 @@ fn target_name(args: &MetricsArgs) -> String {
     }
 }
 
-/// What to do about an error of a file, if that is known.
+/// Returns advice for a file error, if known.
 fn file_advice(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::NotFound => {
@@ -275,7 +275,7 @@ fn file_advice(error: &io::Error) -> &'static str {
     }
 }
 
-/// What to do about an error of a socket, if that is known.
+/// Returns advice for a socket error, if known.
 fn socket_advice(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::NotFound => {

@@ -1,24 +1,24 @@
-//! What a line of the log looks like.
+//! Format of log lines.
 
 use log::Level;
 use std::fmt::{self, Write as _};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Bytes of a target, which is mostly a module's path.
+/// Most bytes of a target, mostly a module's path.
 const TARGET_BYTES_MAX: usize = 200;
 
-/// A whole line of the log.
+/// A complete log line.
 pub fn format_line(time: SystemTime, level: Level, target: &str, message: &str) -> String {
     let target = escaped(format_args!("{target}"), TARGET_BYTES_MAX);
     format!("{} {level:<5} {target}  {message}\n", Rfc3339(time))
 }
 
-/// Text in which control characters are written out, so that no message makes a second line or
-/// moves a terminal's cursor, of at most `bytes_max` bytes and a mark where it is cut.
+/// Text with escaped control characters, so that no message starts a second line or moves a
+/// terminal's cursor, of at most `bytes_max` bytes, with a mark where it is cut.
 pub fn escaped(text: impl fmt::Display, bytes_max: usize) -> String {
     let mut escaper = Escaper { out: String::new(), bytes_max };
     if write!(escaper, "{text}").is_err() {
-        // Full, or a value that cannot be shown: either way there is more than is written.
+        // Full, or a value that cannot be formatted: either way there is more than is written.
         escaper.out.push('…');
     }
     escaper.out
@@ -34,7 +34,7 @@ impl fmt::Write for Escaper {
         for character in text.chars() {
             let before = self.out.len();
             match character {
-                // Line and paragraph separators are line ends to some readers.
+                // Some readers treat line and paragraph separators as line ends.
                 '\u{2028}' | '\u{2029}' => self.out.extend(character.escape_default()),
                 _ if character.is_control() => self.out.extend(character.escape_default()),
                 _ => self.out.push(character),
@@ -48,7 +48,7 @@ impl fmt::Write for Escaper {
     }
 }
 
-/// The beginning of a text, cut between characters.
+/// Returns the beginning of a text, cut between characters.
 pub fn cut(text: &str, bytes_max: usize) -> &str {
     &text[..text.floor_char_boundary(bytes_max)]
 }
@@ -67,8 +67,8 @@ impl fmt::Display for Rfc3339 {
     }
 }
 
-/// Year, month and day of a number of days since 1970-01-01. Years are counted from 1 March, so
-/// that the leap day is the last one.
+/// Returns year, month and day of a number of days since 1970-01-01. Years are counted from March
+/// 1, so that the leap day is the last one.
 pub fn date(days: u64) -> (u64, u64, u64) {
     // Days since 0000-03-01; 400 years have 146,097 days.
     let days = days + 719_468;

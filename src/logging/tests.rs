@@ -1,10 +1,10 @@
-//! The log against a writer in memory.
+//! The log with a writer in memory.
 
 use super::line::date;
 use super::*;
 use std::time::UNIX_EPOCH;
 
-/// A writer whose text can be read, and which waits while `gate` is locked.
+/// A writer whose text can be read, and which blocks while `gate` is locked.
 #[derive(Clone, Default)]
 struct Memory {
     text: Arc<Mutex<Vec<u8>>>,
@@ -108,7 +108,7 @@ fn repeats_are_told_of_without_another_message() {
     let (memory, handle, _) = Memory::started(LevelFilter::Info);
     let almost_over = Instant::now() - WINDOW + Duration::from_millis(500);
     (0..5).for_each(|_| log_at(&handle.shared, almost_over, 1, "again"));
-    // The writer is asleep when the one comes that is only counted.
+    // The writer is asleep when a message arrives that is only counted.
     assert!(handle.flush());
     std::thread::sleep(Duration::from_millis(20));
     log_at(&handle.shared, almost_over, 1, "again");
@@ -136,7 +136,7 @@ fn a_full_queue_drops_and_says_so() {
     let begun = Instant::now();
     (0..sites).for_each(|window| log_at(&handle.shared, begun + window * WINDOW, 1, "x"));
     let dropped = handle.dropped_lines();
-    // The writer may have taken up to a queue's worth before it met the gate.
+    // The writer may have taken a queue's worth before it blocked at the gate.
     assert!(
         (u64::from(sites) - 2 * QUEUE_LINES_MAX as u64..u64::from(sites)).contains(&dropped),
         "{dropped}"
@@ -175,7 +175,7 @@ fn what_cannot_be_written_counts_as_dropped() {
     let handle = start(LevelFilter::Info, Box::new(full)).unwrap();
     log_at(&handle.shared, Instant::now(), 1, "x");
     (0..3).for_each(|_| assert!(handle.flush()));
-    // Telling of it is not tried over and over.
+    // Reporting it is not retried over and over.
     assert_eq!(handle.dropped_lines(), 1);
 }
 

@@ -1,4 +1,4 @@
-//! What a schema expects and what was found, in words.
+//! Describes what a schema expects and what was found.
 
 use serde_json::Value as Json;
 
@@ -8,11 +8,11 @@ use super::super::scalar::resolve;
 use super::super::suggest;
 use super::{Checker, Spot, accepts, allowed_values, types};
 
-/// The longest text that is repeated in advice, in characters.
+/// Longest text to repeat in advice, in characters.
 const REPEATED_MAX: usize = 60;
 
 impl<'a> Checker<'a> {
-    /// The fault of a value whose type none of `leaves` allows.
+    /// Returns the error of a value whose type none of `leaves` allows.
     pub(super) fn type_fault(&self, node: &Node, leaves: &[&'a Json], spot: Spot<'_>) -> Fault {
         if let Some(message) = self.number_as_text(node, leaves) {
             return Fault::from_message(&node.place, &spot.prefix(), &message);
@@ -28,8 +28,8 @@ impl<'a> Checker<'a> {
         Fault::new(&node.place, what, self.type_advice(node, leaves))
     }
 
-    /// The complaint of a bare number where a text of a format belongs, such as a size. Quotes
-    /// would not help there, so the format's own message is the better one.
+    /// Returns the error of a bare number in place of a formatted text, such as a size. Quotes
+    /// would not help there, so the format's own message is better.
     fn number_as_text(&self, node: &Node, leaves: &[&'a Json]) -> Option<String> {
         let scalar =
             node.scalar().filter(|scalar| matches!(scalar.data, Data::Int(_) | Data::Float(_)))?;
@@ -46,7 +46,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// What a schema expects, one entry for each type it allows.
+    /// Describes what a schema expects, one entry per allowed type.
     fn expected(&self, leaf: &'a Json) -> Vec<String> {
         let names = types(leaf);
         let described = names.into_iter().filter(|name| *name != "null").map(|name| match name {
@@ -90,7 +90,7 @@ impl<'a> Checker<'a> {
         meant.map(|leaf| format!("write for example {}", sample(leaf))).unwrap_or_default()
     }
 
-    /// How to write a scalar that is nearly right.
+    /// Returns how to write a scalar that is nearly right.
     fn scalar_advice(&self, node: &Node, scalar: &Scalar, leaves: &[&'a Json]) -> Option<String> {
         let wants = |name: &str| leaves.iter().any(|leaf| types(leaf).contains(&name));
         let shown = node.shown();
@@ -121,7 +121,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Whether the value would fit if it stood in a list.
+    /// Whether the value would be valid inside a list.
     fn fits_as_item(&self, node: &Node, leaves: &[&'a Json]) -> bool {
         let mut items = leaves.iter().filter_map(|leaf| leaf.get("items"));
         !node.is_null()
@@ -129,8 +129,7 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// The texts that are allowed, if nothing but listed texts is; `null`, which leaves an option out,
-/// aside.
+/// Returns the allowed texts, if only listed texts are; ignores `null`, which omits an option.
 fn enumeration<'a>(leaves: &[&'a Json]) -> Vec<&'a str> {
     let mut texts = Vec::new();
     for leaf in leaves.iter().filter(|leaf| types(leaf) != ["null"]) {
@@ -144,7 +143,7 @@ fn enumeration<'a>(leaves: &[&'a Json]) -> Vec<&'a str> {
     texts
 }
 
-/// One and several texts of a format.
+/// Singular and plural of a text format.
 fn text_words(leaf: &Json) -> (&'static str, &'static str) {
     match leaf.get("format").and_then(Json::as_str) {
         Some("size") => ("a size", "sizes"),
@@ -153,7 +152,7 @@ fn text_words(leaf: &Json) -> (&'static str, &'static str) {
     }
 }
 
-/// What stands there, without its value.
+/// Describes a value without showing it.
 pub fn found(node: &Node) -> String {
     let words = match &node.value {
         Value::Map(_) => "a map",
@@ -175,13 +174,13 @@ pub fn found(node: &Node) -> String {
     }
 }
 
-/// The key of a map that has a fixed text, and that text.
+/// Returns the key of a map that has a constant text, and that text.
 fn tag(schema: &Json) -> Option<(&str, &str)> {
     let mut properties = schema.get("properties")?.as_object()?.iter();
     properties.find_map(|(key, property)| Some((key.as_str(), property.get("const")?.as_str()?)))
 }
 
-/// A value that would fit: the schema's own example or default, else its shape.
+/// Returns a valid value: the schema's own example or default, or its shape.
 pub fn sample(schema: &Json) -> String {
     let examples = schema.get("examples").and_then(|examples| examples.get(0));
     let given = examples.or(schema.get("default")).or(allowed_values(schema).first().copied());

@@ -1,7 +1,8 @@
-//! Checks a placed tree against the JSON Schema that is derived from the options' types.
+//! Validates a tree with source positions against the JSON Schema that is derived from the option
+//! types.
 //!
 //! Covers what such schemas consist of: types, properties, enumerations, alternatives, bounds,
-//! formats and references. It goes on after a fault, so that all of them show at once.
+//! formats and references. It continues after an error, so that all errors are reported at once.
 
 pub mod describe;
 mod object;
@@ -14,13 +15,13 @@ use serde_json::Value as Json;
 use super::fault::{Fault, Place};
 use super::node::{Data, Node, Scalar, Value};
 
-/// A check of text: `Err` holds "what is wrong; what to write instead".
+/// A check of a text: `Err` is "what is wrong; what to write instead".
 pub type FormatCheck = fn(&str) -> Result<(), String>;
 
-/// Checks of text by the name of their `format` in a schema.
+/// Checks of texts, by the name of their `format` in a schema.
 pub type Formats = &'static [(&'static str, FormatCheck)];
 
-/// Formats that hold for every configuration.
+/// Formats that apply to every configuration.
 const OWN_FORMATS: Formats = &[
     ("size", |text| text.parse::<Size>().map(drop).map_err(|error| error.to_string())),
     ("duration", |text| text.parse::<Interval>().map(drop).map_err(|error| error.to_string())),
@@ -42,7 +43,7 @@ fn log_target(text: &str) -> Result<(), String> {
     ))
 }
 
-/// Where a value belongs: the key it stands under, and that key's place.
+/// Where a value belongs: its key, and the position of that key.
 #[derive(Clone, Copy)]
 pub struct Spot<'s> {
     /// Empty for a whole component.
@@ -51,21 +52,21 @@ pub struct Spot<'s> {
 }
 
 impl Spot<'_> {
-    /// How a message about the value begins.
+    /// Returns the subject of a message about the value.
     fn prefix(&self) -> String {
         if self.key.is_empty() { String::new() } else { format!("`{}`: ", self.key) }
     }
 }
 
-/// Checks values against the parts of one schema.
+/// Validates values against the parts of one schema.
 pub struct Checker<'a> {
-    /// The whole schema, for `$ref`.
+    /// The whole schema, to resolve `$ref`.
     root: &'a Json,
     formats: Formats,
     faults: Vec<Fault>,
 }
 
-/// Everything in `node` that does not fit `schema`.
+/// Reports everything in `node` that does not match `schema`.
 pub fn check(node: &Node, schema: &Json, formats: Formats, spot: Spot<'_>) -> Vec<Fault> {
     let mut checker = Checker { root: schema, formats, faults: Vec::new() };
     checker.check(node, schema, spot);
@@ -94,7 +95,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Checks against one alternative, whose type fits.
+    /// Validates against one alternative of matching type.
     fn value(&mut self, node: &Node, leaf: &'a Json, spot: Spot<'_>) {
         match &node.value {
             Value::Map(_) => self.object(node, leaf, spot),
@@ -127,7 +128,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Follows `$ref` to where the schema really stands.
+    /// Resolves `$ref`.
     fn resolve(&self, mut schema: &'a Json) -> &'a Json {
         while let Some(target) = schema.get("$ref").and_then(Json::as_str) {
             match self.root.pointer(target.trim_start_matches('#')) {
@@ -138,10 +139,10 @@ impl<'a> Checker<'a> {
         schema
     }
 
-    /// The schemas a value may fit one of; just the schema itself if it has no alternatives.
+    /// Returns the alternatives of a schema, or the schema itself if it has none.
     fn leaves(&self, schema: &'a Json) -> Vec<&'a Json> {
         let schema = self.resolve(schema);
-        // Alternatives beside properties add to them; those are taken in when the map is checked.
+        // Alternatives beside properties add to them; they are merged when the map is checked.
         let own =
             ["type", "properties", "const", "enum"].iter().any(|key| schema.get(key).is_some());
         match alternatives(schema) {
@@ -166,7 +167,7 @@ fn alternatives(schema: &Json) -> Option<&Vec<Json>> {
     schema.get("oneOf").or(schema.get("anyOf")).and_then(Json::as_array)
 }
 
-/// The values an enumeration allows; none if the schema is no enumeration.
+/// Returns the values of an enumeration; none if the schema is not one.
 fn allowed_values(leaf: &Json) -> Vec<&Json> {
     match (leaf.get("const"), leaf.get("enum").and_then(Json::as_array)) {
         (Some(value), _) => vec![value],
@@ -175,7 +176,7 @@ fn allowed_values(leaf: &Json) -> Vec<&Json> {
     }
 }
 
-/// Names of the JSON types a schema allows; none if it allows any.
+/// Returns the JSON types that a schema allows; none if it allows any.
 fn types(leaf: &Json) -> Vec<&str> {
     match leaf.get("type") {
         Some(Json::String(name)) => vec![name],

@@ -1,4 +1,4 @@
-//! Maps: keys that are unknown or missing, and the value of each key.
+//! Maps: unknown or missing keys, and the value of each key.
 
 use serde_json::Value as Json;
 
@@ -8,10 +8,10 @@ use super::super::node::{Entry, Node};
 use super::super::suggest;
 use super::{Checker, Spot, accepts, alternatives, describe};
 
-/// The schemas that hold for one map together: its own, and the alternative that was picked.
+/// The schemas that apply to one map: its own, and the selected alternative.
 struct Views<'a> {
     parts: Vec<&'a Json>,
-    /// No alternative could be picked, so more keys than these may be right.
+    /// No alternative could be selected, so other keys may be valid.
     partial: bool,
 }
 
@@ -33,7 +33,7 @@ impl<'a> Checker<'a> {
                 None => {}
             }
         }
-        // A misspelled key is not missing as well.
+        // A misspelled key is not reported as missing, too.
         let missing = views
             .required()
             .into_iter()
@@ -44,7 +44,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Gathers the schemas that hold for this map.
+    /// Collects the schemas that apply to this map.
     fn collect(&mut self, node: &Node, schema: &'a Json, spot: Spot<'_>, views: &mut Views<'a>) {
         let schema = self.resolve(schema);
         views.parts.push(schema);
@@ -70,14 +70,14 @@ impl<'a> Views<'a> {
         self.parts.iter().find_map(|part| part.get("properties")?.get(key))
     }
 
-    /// The schema of keys that are not named.
+    /// Returns the schema of keys that are not named.
     fn additional(&self) -> Option<&'a Json> {
         let schemas = self.parts.iter().filter_map(|part| part.get("additionalProperties"));
         schemas.into_iter().find(|schema| **schema != Json::Bool(false))
     }
 
-    /// Whether only the named keys may stand here. That holds for every map with named keys, also
-    /// where the options' type fails to say so, as one with flattened parts cannot.
+    /// Whether only named keys are allowed. True for every map with named keys, even if the option
+    /// type does not say so, as types with flattened parts cannot.
     fn is_closed(&self) -> bool {
         let has = |name| self.parts.iter().any(|part| part.get(name).is_some());
         !self.partial
@@ -104,7 +104,7 @@ impl<'a> Views<'a> {
     }
 }
 
-/// The fault of a key that none of `keys` is.
+/// Returns the error of a key that is not in `keys`.
 pub(super) fn unknown_key(entry: &Entry, keys: &[&str]) -> Fault {
     let advice = match (keys, aliases::option(&entry.key, keys)) {
         ([], _) => "remove it; no keys belong here".into(),
@@ -114,7 +114,7 @@ pub(super) fn unknown_key(entry: &Entry, keys: &[&str]) -> Fault {
     Fault::new(&entry.place, format!("unknown key `{}`", entry.key), advice)
 }
 
-/// The fault of a key that has to be there.
+/// Returns the error of a missing key.
 pub(super) fn missing_key(key: &str, schema: Option<&Json>, spot: Spot<'_>) -> Fault {
     let sample = schema.map_or("...".into(), describe::sample);
     Fault::new(

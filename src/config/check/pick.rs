@@ -1,4 +1,4 @@
-//! Which of several alternatives a value is meant to be, so that faults speak of that one only.
+//! Selects the alternative that a value is meant to be, so that errors concern only that one.
 
 use serde_json::Value as Json;
 
@@ -10,7 +10,7 @@ use super::scalar::unknown_value;
 use super::{Checker, Spot, allowed_values};
 
 impl<'a> Checker<'a> {
-    /// The alternative `node` is meant to be. `None` if that cannot be said; then the reason is
+    /// Selects the alternative that `node` is meant to be; `None` if that is unclear, which is
     /// reported.
     pub(super) fn pick(
         &mut self,
@@ -35,7 +35,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// By the value of the key that tells the alternatives apart, as in `codec: json`.
+    /// Selects by the value of the tag, as in `codec: json`.
     fn by_tag(
         &mut self,
         node: &Node,
@@ -67,7 +67,7 @@ impl<'a> Checker<'a> {
         found.copied()
     }
 
-    /// By the one key each alternative consists of, as in `{ regex: ... }`.
+    /// Selects by the single key of each alternative, as in `{ regex: ... }`.
     fn by_key(
         &mut self,
         node: &Node,
@@ -99,7 +99,7 @@ impl<'a> Checker<'a> {
         found.copied()
     }
 
-    /// By trying: the alternative with the fewest faults.
+    /// Selects by trial: the alternative with the fewest errors.
     fn best(&self, node: &Node, leaves: &[&'a Json], spot: Spot<'_>) -> Option<&'a Json> {
         let rated = leaves.iter().map(|leaf| {
             let mut trial = Checker { root: self.root, formats: self.formats, faults: Vec::new() };
@@ -114,7 +114,7 @@ fn tag_value<'a>(leaf: &'a Json, tag: &str) -> Option<&'a Json> {
     leaf.get("properties")?.get(tag)?.get("const")
 }
 
-/// The key that has a fixed value in every alternative, and not the same one.
+/// Returns the tag: the key with a different constant value in every alternative.
 fn common_tag<'a>(leaves: &[&'a Json]) -> Option<&'a str> {
     let keys = leaves.first()?.get("properties")?.as_object()?.keys();
     keys.map(String::as_str).find(|key| {
@@ -125,7 +125,7 @@ fn common_tag<'a>(leaves: &[&'a Json]) -> Option<&'a str> {
     })
 }
 
-/// The key of an alternative that consists of just one, which must be there.
+/// Returns the required key of an alternative that consists of just one.
 fn only_key(leaf: &Json) -> Option<&str> {
     let properties = leaf.get("properties")?.as_object()?;
     let key = properties.keys().next().filter(|_| properties.len() == 1)?;

@@ -52,7 +52,7 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// The fault of a value that an enumeration does not hold.
+/// Returns the error of a value that is not in an enumeration.
 pub(super) fn unknown_value(node: &Node, allowed: &[&Json], spot: Spot<'_>) -> Fault {
     let names: Vec<String> = allowed.iter().map(|value| value_text(value)).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -98,8 +98,8 @@ where
     Some(Fault::new(&node.place, format!("{}{shown} is too {size}", spot.prefix()), advice))
 }
 
-/// What an integer type holds, by the name schemas give it; a derived schema does not always say it
-/// in `minimum` and `maximum`.
+/// Returns the range of an integer type by its name in schemas; a derived schema does not always
+/// have `minimum` and `maximum`.
 fn whole_range(format: &str) -> (i128, i128) {
     match format {
         "int8" => (i8::MIN.into(), i8::MAX.into()),

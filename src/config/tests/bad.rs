@@ -1,8 +1,8 @@
-//! Bad configurations and exactly what is said about them.
+//! Invalid configurations, and exactly what is reported about them.
 
 use super::{REST, faults_of, load_files};
 
-/// Checks the faults of each text.
+/// Checks the errors of each text.
 fn check(cases: &[(&str, &[&str])]) {
     for (text, expected) in cases {
         assert_eq!(faults_of(text), *expected, "{text}");
@@ -23,8 +23,7 @@ fn sink(keys: &str) -> Vec<String> {
     ))
 }
 
-/// Near misses of keys get a suggestion, others the list of keys; a misspelled key is not missing
-/// too.
+/// Misspelled keys get a suggestion, others the list of keys; a misspelled key is not also missing.
 #[test]
 fn unknown_keys() {
     assert_eq!(
@@ -51,7 +50,7 @@ fn unknown_keys() {
     );
 }
 
-/// A key that another agent has under that name leads to the one here, which is not missing too.
+/// A key of another agent leads to ours, which is not also missing.
 #[test]
 fn keys_of_other_agents() {
     assert_eq!(source("    paths: [a]\n"), ["m.yaml:5:5: unknown key `paths`; write `include`"]);
@@ -61,7 +60,7 @@ fn keys_of_other_agents() {
     );
 }
 
-/// A type that another agent has under that name leads to the one here.
+/// A type of another agent leads to ours.
 #[test]
 fn types_of_other_agents() {
     let of = |source: &str, sink: &str| {
@@ -76,7 +75,7 @@ fn types_of_other_agents() {
             "m.yaml:2:21: unknown sink type \"stdout\"; write `console`, which is the nearest to it here",
         ]
     );
-    // Types that nothing here comes near to.
+    // Types to which nothing here comes close.
     let beats = &of("beats", "console")[0];
     assert!(beats.contains("there is no source type \"beats\" yet"), "{beats}");
     assert!(beats.ends_with("; the types are `file` and `stdin`"), "{beats}");
@@ -187,7 +186,7 @@ fn wrong_types() {
     }
 }
 
-/// A bad enumeration, glob, size and duration name the value and a good one.
+/// An invalid enumeration, glob, size and duration name the value and a valid one.
 #[test]
 fn bad_values() {
     for (keys, message) in [
@@ -234,7 +233,7 @@ fn bad_values() {
     );
 }
 
-/// Alternatives are judged by their tag, so that one fault is one message.
+/// The tag selects the alternative, so that one error is one message.
 #[test]
 fn alternatives() {
     assert_eq!(
@@ -264,7 +263,7 @@ fn alternatives() {
     );
 }
 
-/// A component without a good type, id or shape.
+/// A component without a valid type, id or shape.
 #[test]
 fn components() {
     let text = "sources:\n  a: {type: fil}\n  b: {type: console}\n  c:\n  d: {type: 5}\n  e: {}\n  f.g: {type: stdin}\n  \
@@ -285,7 +284,7 @@ fn components() {
     );
 }
 
-/// Every global is checked: levels, targets, limits, addresses, durations.
+/// Every setting is checked: levels, targets, limits, addresses, durations.
 #[test]
 fn globals() {
     let text = "log: {level: wran, to: x}\nlimits: {threads: 0, memory: 1MiB}\napi: {listen: 7878}\n\
@@ -318,7 +317,7 @@ fn globals() {
     );
 }
 
-/// Inputs that lead nowhere, to a sink, to oneself, or twice to the same.
+/// Inputs that refer to nothing, to a sink, to the component itself, or twice to the same.
 #[test]
 fn inputs() {
     check(&[
@@ -351,7 +350,7 @@ fn inputs() {
     ]);
 }
 
-/// Cycles are named in full, in the direction of the data; a chain that hangs on one is not part of
+/// Cycles are named in full, in the direction of the data; a chain that leads to one is not part of
 /// it.
 #[test]
 fn cycles() {
@@ -374,7 +373,7 @@ fn cycles() {
     ]);
 }
 
-/// Without sources or sinks there is nothing to run, in an empty file as in one with globals only.
+/// Without sources or sinks there is nothing to run, in an empty file as in one with settings only.
 #[test]
 fn nothing_to_do() {
     let none = [
@@ -401,8 +400,7 @@ fn nothing_to_do() {
     ]);
 }
 
-/// What is given twice is reported with both places, in one file and over two, also across
-/// sections.
+/// Duplicates are reported with both positions, in one file and across two, and across sections.
 #[test]
 fn given_twice() {
     let twice = "sources:\n  in: {type: stdin}\n  in: {type: stdin}\nsinks: {out: {type: blackhole, inputs: [in]}}\n";
@@ -429,7 +427,7 @@ fn given_twice() {
     );
 }
 
-/// An unset variable is one fault; the empty place causes no others.
+/// An unset variable is one error; the hole causes no others.
 #[test]
 fn unset_variables() {
     let unset = "is not set; set it, or write ${";
@@ -450,8 +448,8 @@ fn unset_variables() {
     );
 }
 
-/// A file that is no YAML is reported with the faults of the other files, but nobody asks for what
-/// it may hold.
+/// A file that is not YAML is reported with the errors of the other files, but nothing that it may
+/// contain is reported as missing.
 #[test]
 fn broken_file_among_others() {
     let files = [
@@ -467,7 +465,7 @@ fn broken_file_among_others() {
     );
 }
 
-/// Many faults over two files come all at once, by file, line and column.
+/// Many errors in two files are reported at once, by file, line and column.
 #[test]
 fn all_at_once() {
     let files = [
@@ -494,7 +492,7 @@ fn all_at_once() {
     );
 }
 
-/// A message stays one line, whatever a text or a key holds.
+/// A message stays one line, whatever a text or a key contains.
 #[test]
 fn one_line_each() {
     let text = format!("{REST}\"a\\nb\": 1\ndata_dir: |\n  x\n  ${{open\n");
@@ -509,7 +507,7 @@ fn one_line_each() {
     );
 }
 
-/// A value repeated by an alias is at fault once, where it is written.
+/// A value repeated by an alias is reported once, where it is written.
 #[test]
 fn alias_faults_once() {
     let text = "sources: {a: {type: stdin}}\nsinks:\n  x: {type: console, inputs: [a], encoding: &e {codec: xml}}\n  \

@@ -63,7 +63,7 @@ struct Parse {
     field: Option<String>,
     #[serde(flatten)]
     format: Format,
-    /// Where the event's time stands.
+    /// Position of the event's time.
     time: Option<Time>,
 }
 
@@ -175,7 +175,7 @@ impl Catalog for TestCatalog {
         }
     }
 
-    /// A password of one's own name is refused, quoting it.
+    /// A password equal to its name is refused, and quoted.
     fn check(&self, _: Kind, _: &str, options: &Json) -> Vec<(String, String)> {
         match options.get("password").and_then(Json::as_str) {
             Some(password) if password.starts_with("hunter") => {

@@ -1,17 +1,18 @@
-//! The examples of the manual are true.
+//! The examples of the manual work.
 
 use super::{faults_of, good};
 
 const MANUAL: &str = include_str!("../../../docs/configuration.md");
 
-/// The blocks of the manual in this language.
+/// Returns the blocks of the manual in this language.
 fn blocks(language: &str) -> Vec<&'static str> {
     let parts =
         MANUAL.split("\n```").filter_map(|part| part.strip_prefix(language)?.strip_prefix('\n'));
     parts.collect()
 }
 
-/// The last YAML example is the faulty one and gives just the printed faults; the others are good.
+/// The last YAML example is the invalid one and gives exactly the printed errors; the others are
+/// valid.
 #[test]
 fn examples() {
     let examples = blocks("yaml");

@@ -1,4 +1,4 @@
-//! Good configurations and the settings they give.
+//! Valid configurations and the settings they give.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,7 @@ use super::super::{Fault, Globals, LogLevel, LogTarget, schema};
 use super::catalog::TestCatalog;
 use super::{REST, good, load_files};
 
-/// Without any global key, the defaults of the manual hold.
+/// Without settings, the defaults of the manual apply.
 #[test]
 fn defaults() {
     let globals = good(REST).globals;
@@ -26,7 +26,7 @@ fn defaults() {
     assert!(!globals.watch);
 }
 
-/// Every global key is taken over; a key left out of a map keeps its default.
+/// Every setting is used; a key left out of a map keeps its default.
 #[test]
 fn globals() {
     let text = "data_dir: /d\nlog: {level: trace, to: /var/log/m.log}\nlimits: {memory: 64MiB, cpu: 1.5}\n\
@@ -44,7 +44,7 @@ fn globals() {
     assert_eq!(globals.api.listen.to_string(), "[::1]:80");
 }
 
-/// Common keys are taken out of the options; attributes keep numbers as they are written.
+/// Common keys are separated from the options; attributes keep numbers as written.
 #[test]
 fn components() {
     let config = good(
@@ -69,7 +69,7 @@ fn components() {
     );
 }
 
-/// How fast a source is read is taken out of the options; what is left out is the default.
+/// The pace of a source is separated from the options; missing keys use the default.
 #[test]
 fn paces() {
     let config = good(
@@ -86,7 +86,7 @@ fn paces() {
     assert_eq!(config.components[0].options, json!({}));
 }
 
-/// What may wait for a sink is taken out of its options; what is left out is the default.
+/// The buffer of a sink is separated from the options; missing keys use the default.
 #[test]
 fn buffers() {
     let config = good(
@@ -102,7 +102,7 @@ fn buffers() {
     assert_eq!(config.components[1].options, json!({}));
 }
 
-/// Files add up: components from both, globals from either.
+/// Files add up: components from both, settings from either.
 #[test]
 fn merging() {
     let config = load_files(&[
@@ -120,7 +120,7 @@ fn merging() {
     );
 }
 
-/// A variable gives a number where one is wanted, and text inside quotes.
+/// A variable gives a number where one is expected, and text inside quotes.
 #[test]
 fn variables_are_typed() {
     let folder = tempfile::tempdir().unwrap();
@@ -139,7 +139,7 @@ fn variables_are_typed() {
     );
 }
 
-/// What nobody reads is allowed and warned of, also side outputs.
+/// Unused outputs are allowed and reported as warnings, including side outputs.
 #[test]
 fn warnings() {
     let config = good(
@@ -162,8 +162,8 @@ fn warnings() {
     );
 }
 
-/// A file that a component needs later may come later; that it is not there now is said, without
-/// its path.
+/// A file that a component needs later may be created later; its absence is reported without its
+/// path.
 #[test]
 fn files_that_cannot_be_read_yet() {
     let folder = tempfile::tempdir().unwrap();
@@ -187,8 +187,7 @@ fn files_that_cannot_be_read_yet() {
     assert_eq!(warnings(folder.path()), said("this is no regular file"));
 }
 
-/// The editors' schema has every type with its common keys, and every reference in it leads
-/// somewhere.
+/// The editors' schema has every type with its common keys, and every reference in it resolves.
 #[test]
 fn editor_schema() {
     let schema = schema(&TestCatalog);

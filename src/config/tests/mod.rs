@@ -1,4 +1,4 @@
-//! The whole way from YAML text to settings or faults, with a small catalog.
+//! From YAML text to settings or errors, with a small catalog.
 
 mod bad;
 mod catalog;
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use super::{Config, Fault, load};
 use catalog::TestCatalog;
 
-/// A source and a sink that fit, for tests about something else. One line.
+/// A valid source and sink, for tests of something else. One line.
 const REST: &str = "sources: {in: {type: stdin}}\nsinks: {out: {type: console, inputs: [in]}}\n";
 
 fn environment(name: &str) -> Option<String> {
@@ -27,7 +27,7 @@ fn environment(name: &str) -> Option<String> {
     }
 }
 
-/// Loads files of these names and contents. Folder names are taken out of messages.
+/// Loads files with these names and contents. Folder names are removed from messages.
 fn load_files(files: &[(&str, &str)]) -> Result<Config, Vec<String>> {
     let folder = tempfile::tempdir().unwrap();
     let mut paths: Vec<PathBuf> = Vec::new();

@@ -3,7 +3,7 @@
 use super::super::hash;
 use super::{REST, faults_of, good};
 
-/// Whatever is wrong with a replaced value, the message shows the variable and not the value.
+/// Whatever is wrong with a substituted value, the message shows the variable and not the value.
 #[test]
 fn never_in_messages() {
     let text = "log: {level: '${LEVEL}'}\nlimits: {memory: '${SIZE}', threads: '${PASSWORD}'}\n\
@@ -32,8 +32,7 @@ fn never_in_messages() {
     }
 }
 
-/// A component's own check may quote what it refuses; that is hidden only for a value from a
-/// variable.
+/// A component's own check may quote what it refuses; only a value from a variable is hidden.
 #[test]
 fn never_through_a_components_check() {
     let sink = |password: &str| {
@@ -51,7 +50,7 @@ fn never_through_a_components_check() {
     );
 }
 
-/// Debug output of a configuration holds neither options nor attributes.
+/// Debug output of a configuration contains neither options nor attributes.
 #[test]
 fn never_in_debug_output() {
     let config = good(
@@ -63,8 +62,8 @@ fn never_in_debug_output() {
     assert!(!format!("{config:?}").contains("hunter2"));
 }
 
-/// The hash follows content and variable names, not layout, key order, files, or what a variable
-/// holds.
+/// The hash follows content and variable names, not layout, key order, files, or values of
+/// variables.
 #[test]
 fn hash_without_secrets() {
     let base = good(&format!("{REST}log: {{level: info, to: stderr}}\n")).hash;

@@ -6,12 +6,12 @@ use super::super::schema;
 use super::catalog::TestCatalog;
 use super::{REST, faults_of, good, load_files};
 
-/// One good test with these keys in place of its own.
+/// A valid test with these keys in place of its own.
 fn test(keys: &str) -> String {
     format!("{REST}tests:\n  - name: n\n{keys}")
 }
 
-/// A test is taken over with its places; what it names need not be there.
+/// A test is parsed with its positions; what it refers to need not exist.
 #[test]
 fn forms() {
     let config = good(&test(
@@ -41,7 +41,7 @@ fn files_add_up() {
     assert_eq!((both.tests.len(), both.hash), (2, good(REST).hash));
 }
 
-/// Every slip has its place and advice.
+/// Every mistake has its position and advice.
 #[test]
 fn faults() {
     for (keys, expected) in [
@@ -104,7 +104,7 @@ fn faults() {
     assert_eq!(faults_of(&misspelt), ["m.yaml:3:1: unknown key `test`; did you mean `tests`?"]);
 }
 
-/// A variable that is not set is one fault, and no value of one is shown.
+/// An unset variable is one error, and no value of one is shown.
 #[test]
 fn variables() {
     let with = |variable: &str| {

@@ -1,4 +1,4 @@
-//! The points of a load: the same seed makes the same ones, in the same packets.
+//! The points of a load: the same seed gives the same points in the same packets.
 
 use super::protocol::{Protocol, Type, Values};
 use crate::verify::mix;
@@ -9,10 +9,10 @@ const COUNTED: &str = "millstream.generated";
 /// Number of the last point of a packet.
 const LAST: &str = "millstream.generated.last";
 
-/// How many names there are while tags tell the series apart.
+/// Number of names; tags distinguish further series.
 const NAMES: usize = 20;
 
-/// Tags of one application, by their number; the first one is different in every series.
+/// Tags of one application, by number; the first differs for every series.
 const TAGS: [(&str, &[&str]); 6] = [
     ("env", &["prod"]),
     ("service", &["checkout", "search", "payment", "catalog"]),
@@ -22,28 +22,28 @@ const TAGS: [(&str, &[&str]); 6] = [
     ("version", &["1.41.0", "1.42.0"]),
 ];
 
-/// What a load is made of.
+/// Parameters of a load.
 #[derive(Clone, Debug)]
 pub struct Shape {
     /// Wire format.
     pub protocol: Protocol,
-    /// How many series there are.
+    /// Number of series.
     pub series: usize,
     /// Tags of each series.
     pub tags: usize,
     /// Types, with their shares of the series.
     pub mix: Vec<(Type, u64)>,
-    /// Most bytes of a packet; one point is sent whatever its size.
+    /// Most bytes of a packet; a single point is sent whatever its size.
     pub packet_bytes_max: usize,
     /// Most points of a packet, without those that number it.
     pub packet_points_max: usize,
-    /// Whether each packet says how many points there are.
+    /// Whether each packet contains its number of points.
     pub numbered: bool,
-    /// The same seed makes the same values.
+    /// Seed; the same seed gives the same values.
     pub seed: u64,
 }
 
-/// What a packet holds.
+/// Content of a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Content {
     /// Points, without those that number it.
@@ -54,20 +54,20 @@ pub struct Content {
     pub counters: u64,
 }
 
-/// The parts of a series' points that are always the same.
+/// The constant parts of a series' points.
 struct Series {
     of: Type,
-    /// Where its texts begin in those of all series, and where the value belongs.
+    /// Start of its texts in those of all series, and the place of the value.
     begin: usize,
     value: usize,
 }
 
-/// Makes packets.
+/// Generates packets.
 pub struct Load {
     shape: Shape,
     text: Vec<u8>,
     series: Vec<Series>,
-    /// Bytes that are kept free for the numbers of a packet.
+    /// Bytes reserved for the numbers of a packet.
     numbers_bytes: usize,
     made: u64,
     point: Vec<u8>,
@@ -109,13 +109,13 @@ impl Load {
         load
     }
 
-    /// How many points are made.
+    /// Returns how many points were generated.
     pub fn made(&self) -> u64 {
         self.made
     }
 
-    /// Appends a packet of up to `most` points, at least one; `seconds` since 1970 for those with a
-    /// time.
+    /// Appends a packet of up to `most` points, at least one; `seconds` since 1970 is the time of
+    /// those with one.
     pub fn packet(&mut self, most: u64, seconds: u64, out: &mut Vec<u8>) -> Content {
         let (begin, protocol) = (out.len(), self.shape.protocol);
         let most = most.min(self.shape.packet_points_max as u64).max(1);
@@ -140,7 +140,7 @@ impl Load {
         content
     }
 
-    /// Makes the next point; what it adds to the sum of counters.
+    /// Generates the next point; returns what it adds to the sum of counters.
     fn make_point(&mut self, seconds: u64) -> u64 {
         let index = (self.made % self.shape.series as u64) as usize;
         let of = self.series[index].of;
@@ -188,8 +188,8 @@ fn add(
     series.push(Series { of, begin, value });
 }
 
-/// The type of a series: shares are kept over any run of neighbours, as the parts of the golden
-/// ratio lie evenly.
+/// Returns the type of a series. Multiples of the golden ratio are evenly distributed, so any run
+/// of neighbors has about the same shares.
 fn pick(mix: &[(Type, u64)], index: usize) -> Type {
     let whole: u64 = mix.iter().map(|(_, share)| share).sum();
     let mut at = ((index as f64 + 0.5) * 0.618_033_988_749_895).fract() * whole as f64;
@@ -221,12 +221,12 @@ fn tags(shape: &Shape, index: usize) -> Vec<(String, String)> {
     (0..shape.tags).map(tag).collect()
 }
 
-/// What a counter adds.
+/// Returns the value of a counter.
 fn count(random: u64) -> u64 {
     1 + (random >> 8) % 9
 }
 
-/// Appends a value that `random` stands for.
+/// Appends a value derived from `random`.
 fn push_value(values: Values, random: u64, out: &mut Vec<u8>) {
     match values {
         Values::Count => push_decimal(out, count(random)),
@@ -246,7 +246,7 @@ fn push_value(values: Values, random: u64, out: &mut Vec<u8>) {
 /// Appends `number / parts`, where `parts` is a power of ten.
 fn push_decimals(number: u64, parts: u64, out: &mut Vec<u8>) {
     push_decimal(out, number / parts);
-    // The leading 1 keeps the zeros behind the point, and gives its place to it.
+    // The leading 1 keeps the zeros after the point, and is then replaced by the point.
     let dot = out.len();
     push_decimal(out, parts + number % parts);
     out[dot] = b'.';

@@ -1,5 +1,4 @@
-//! The two wire formats: the types they know, and how the parts of a point that do not change are
-//! written ahead.
+//! The two wire formats: their types, and the constant parts of a point, encoded ahead.
 
 use std::fmt::Write as _;
 
@@ -12,29 +11,29 @@ pub enum Protocol {
     Metricserver,
 }
 
-/// How the values of a type are made.
+/// How values of a type are generated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Values {
-    /// Whole numbers from 1 to 9, to be added up.
+    /// Integers from 1 to 9.
     Count,
-    /// A state with one decimal.
+    /// A gauge with one decimal.
     State,
     /// The same, with the client's time.
     StampedState,
-    /// Milliseconds over four powers of ten.
+    /// Milliseconds over four orders of magnitude.
     Spread,
-    /// Names of a thousand members.
+    /// Names from a set of a thousand.
     Member,
 }
 
 /// A type of points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Type {
-    /// What the option calls it.
+    /// Name in the option.
     pub name: &'static str,
-    /// What a message calls it.
+    /// Name in a message.
     wire: &'static str,
-    /// How its values are made.
+    /// How its values are generated.
     pub values: Values,
 }
 
@@ -62,14 +61,14 @@ const METRICSERVER: &[Type] = &[
     of("histogram", "histogram", Values::Spread),
 ];
 
-/// Smallest msgpack array with a length of 16 bits; what comes before the points of a packet.
+/// Smallest msgpack array with a 16-bit length, before the points of a packet.
 const ARRAY_16: [u8; 3] = [0xdc, 0, 0];
 
 /// A msgpack array of six, and the text `emit`.
 const POINT: &[u8] = b"\x96\xa4emit";
 
 impl Protocol {
-    /// All types of the protocol.
+    /// Returns all types of the protocol.
     pub fn types(self) -> &'static [Type] {
         match self {
             Protocol::Dogstatsd => DOGSTATSD,
@@ -77,13 +76,13 @@ impl Protocol {
         }
     }
 
-    /// The type of counters, and that of gauges.
+    /// Returns the types of counters and gauges.
     pub fn counter_and_gauge(self) -> [Type; 2] {
         let state = self.types().iter().find(|of| of.values == Values::State);
         [self.types()[0], *state.unwrap_or(&self.types()[0])]
     }
 
-    /// Appends what stands before the value of a point.
+    /// Appends what precedes the value of a point.
     pub fn head(self, of: Type, name: &str, out: &mut Vec<u8>) {
         match self {
             Protocol::Dogstatsd => {
@@ -98,7 +97,7 @@ impl Protocol {
         }
     }
 
-    /// Appends what stands behind the value, of which the time of a stamped point is no part.
+    /// Appends what follows the value, without the time of a timestamped point.
     pub fn tail(self, of: Type, tags: &[(String, String)], out: &mut Vec<u8>) {
         let (between, separator) = match self {
             Protocol::Dogstatsd => (':', ","),
@@ -131,19 +130,19 @@ impl Protocol {
         }
     }
 
-    /// Appends the time that ends a stamped point.
+    /// Appends the time that ends a timestamped point.
     pub fn time(self, text: &[u8], out: &mut Vec<u8>) {
         self.value(text, out);
     }
 
-    /// Appends what opens a packet.
+    /// Appends the start of a packet.
     pub fn open(self, out: &mut Vec<u8>) {
         if self == Protocol::Metricserver {
             out.extend_from_slice(&ARRAY_16);
         }
     }
 
-    /// Closes the packet of `points` points that begins at `begin`.
+    /// Ends the packet of `points` points that starts at `begin`.
     pub fn close(self, begin: usize, points: usize, out: &mut [u8]) {
         if self == Protocol::Metricserver {
             out[begin + 1..begin + 3].copy_from_slice(&(points as u16).to_be_bytes());

@@ -1,4 +1,4 @@
-//! Where a load goes: sockets of every kind, a file, standard output.
+//! Destinations of a load: sockets of every kind, a file, standard output.
 
 use millstream_receiver::Address;
 use rustix::io::Errno;
@@ -15,17 +15,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Longest wait in one call: an interrupt is seen after that.
+/// Longest wait in one call, after which an interrupt is noticed.
 const WAIT: Duration = Duration::from_millis(100);
-/// How long a Unix socket may be without a receiver, for example while an agent is started again.
+/// How long a Unix socket may be without a receiver, for example while an agent restarts.
 const ABSENT_MAX: Duration = Duration::from_secs(10);
 
-/// Packets behind each other in one buffer.
+/// Packets in one buffer.
 #[derive(Debug, Default)]
 pub struct Batch {
     /// Their bytes.
     pub bytes: Vec<u8>,
-    /// Where each ends.
+    /// End of each.
     pub ends: Vec<usize>,
 }
 
@@ -40,7 +40,7 @@ impl Batch {
 pub struct Target {
     sink: Sink,
     interrupts: Arc<AtomicUsize>,
-    /// How often the host said that nobody listens for UDP.
+    /// How often the host reported that nobody listens on UDP.
     pub refused: u64,
 }
 
@@ -51,7 +51,7 @@ enum Sink {
 }
 
 impl Target {
-    /// Connects; `interrupts` counts what ends the sending.
+    /// Connects; `interrupts` counts interrupts, which end the sending.
     pub fn connect(address: &Address, interrupts: Arc<AtomicUsize>) -> io::Result<Target> {
         let sink = match address {
             Address::Udp(at) => {
@@ -77,8 +77,8 @@ impl Target {
         Ok(Target { sink, interrupts, refused: 0 })
     }
 
-    /// Appends to a file, or writes to standard output without one; with a length before each
-    /// packet where its end could not be told otherwise.
+    /// Appends to a file, or writes to standard output if `None`; writes a length before each
+    /// packet if its end is not marked otherwise.
     pub fn write_to(
         path: Option<&Path>,
         has_lengths: bool,
@@ -91,13 +91,13 @@ impl Target {
         Ok(Target { sink: Sink::Stream { out, has_lengths }, interrupts, refused: 0 })
     }
 
-    /// Whether somebody wants the sending to end.
+    /// Whether the sending should end.
     pub fn is_interrupted(&self) -> bool {
         self.interrupts.load(Ordering::Relaxed) > 0
     }
 
-    /// Sends packets, and waits for room; `sent` counts those that are gone, all of them but after
-    /// an error or an interrupt.
+    /// Sends packets and waits for capacity; `sent` counts those that were sent: all of them unless
+    /// there is an error or an interrupt.
     pub fn send(&mut self, batch: &Batch, sent: &mut usize) -> io::Result<()> {
         if let Sink::Stream { has_lengths, .. } = self.sink {
             return self.write_all(batch, has_lengths, sent);
@@ -128,19 +128,18 @@ impl Target {
         rustix::net::sendmmsg(socket, &mut messages, SendFlags::NOSIGNAL)
     }
 
-    /// Waits until it is worth trying again.
+    /// Waits until a retry makes sense.
     ///
-    /// # Errors
-    /// When it is not.
+    /// # Errors It does not make sense.
     fn wait(&mut self, error: Errno, absent_since: &mut Option<Instant>) -> io::Result<()> {
         match (&self.sink, error) {
-            // The time limit of the call has passed, there was no room.
+            // The call timed out without capacity.
             (_, Errno::INTR | Errno::AGAIN) => Ok(()),
             (_, Errno::NOBUFS) => {
                 std::thread::sleep(Duration::from_millis(1));
                 Ok(())
             }
-            // Said of a packet before this one, which is sent now.
+            // Concerns an earlier packet; this one is sent now.
             (Sink::Udp(_), Errno::CONNREFUSED) => {
                 self.refused += 1;
                 Ok(())
@@ -162,7 +161,7 @@ impl Target {
         }
     }
 
-    /// Writes packets to a stream in one piece, as long as nobody interrupts.
+    /// Writes packets to a stream as a whole, unless interrupted.
     fn write_all(&mut self, batch: &Batch, has_lengths: bool, sent: &mut usize) -> io::Result<()> {
         let (mut framed, mut ends) = (Vec::with_capacity(batch.bytes.len()), Vec::new());
         for index in 0..batch.ends.len() {
@@ -197,7 +196,7 @@ impl Target {
         Ok(())
     }
 
-    /// Sees to it that nothing waits in a buffer.
+    /// Flushes all buffers.
     pub fn flush(&mut self) -> io::Result<()> {
         match &mut self.sink {
             Sink::Stream { out, .. } => out.flush(),

@@ -32,7 +32,7 @@ fn slices(batch: &Batch) -> Vec<&[u8]> {
     begins.zip(&batch.ends).map(|(begin, end)| &batch.bytes[begin..*end]).collect()
 }
 
-/// A point as name, value, type and tags.
+/// Parses a point into name, value, type and tags.
 type Point = [String; 4];
 
 fn points_of_lines(packet: &[u8]) -> Vec<Point> {
@@ -48,7 +48,7 @@ fn points_of_lines(packet: &[u8]) -> Vec<Point> {
     text.split('\n').map(point).collect()
 }
 
-/// Reads what msgpack needs here: arrays of arrays of texts.
+/// Parses the msgpack subset used here: arrays of arrays of texts.
 fn points_of_msgpack(packet: &[u8]) -> Vec<Point> {
     let mut left = &packet[3..];
     let mut take = |count: usize| left.split_off(..count).unwrap();
@@ -73,7 +73,7 @@ fn points_of_msgpack(packet: &[u8]) -> Vec<Point> {
     points
 }
 
-/// Checks that packets say of themselves what is in them.
+/// Checks that packets state their own content correctly.
 fn assert_numbered(
     batch: &Batch,
     contents: &[Content],
@@ -205,7 +205,7 @@ fn advice_for_a_file_is_not_that_for_a_socket() {
     assert!(socket_advice(&denied).contains("`mode`") && !file_advice(&denied).contains("`mode`"));
 }
 
-/// Sends 1,000 points; those that went out.
+/// Sends 1,000 points; returns those that arrived.
 fn send(address: &str) -> u64 {
     let (batch, contents) = packets(&mut Load::new(a_shape(Protocol::Dogstatsd)), 1000);
     let mut target = Target::connect(&address.parse().unwrap(), Arc::default()).unwrap();
@@ -214,7 +214,7 @@ fn send(address: &str) -> u64 {
     contents[..gone].iter().map(|content| content.points).sum()
 }
 
-/// Points of a datagram, without those that number it.
+/// Returns the points of a datagram, without those that number it.
 fn points(packet: &[u8]) -> usize {
     points_of_lines(packet).len() - 2
 }
@@ -240,7 +240,7 @@ fn every_point_arrives_over_every_kind_of_socket() {
     std::thread::scope(|scope| {
         let sender = scope.spawn(|| send(&format!("udp://{udp_at}")));
         assert_eq!(datagrams(&|buffer| udp.recv(buffer).unwrap()) as u64, sender.join().unwrap());
-        // The queue of a Unix socket holds ten datagrams or so: the sender has to wait.
+        // The queue of a Unix socket holds about ten datagrams: the sender has to wait.
         let sender = scope.spawn(|| send(&at("unixgram", "gram")));
         assert_eq!(datagrams(&|buffer| gram.recv(buffer).unwrap()) as u64, sender.join().unwrap());
         let mut text = Vec::new();
@@ -259,7 +259,7 @@ fn every_point_arrives_over_every_kind_of_socket() {
     });
 }
 
-/// Packets with their lengths before them.
+/// Packets with length prefixes.
 fn frames(mut bytes: &[u8]) -> Vec<&[u8]> {
     let mut frames = Vec::new();
     while let Some((length, rest)) = bytes.split_first_chunk() {
@@ -307,7 +307,7 @@ fn a_unix_socket_that_comes_again_is_waited_for() {
         got
     };
     while take(&first) == 0 {}
-    // Nothing is sent between the last look and the end: shut down, then look.
+    // Nothing is sent between the last check and the end: shut down, then check.
     first.shutdown(std::net::Shutdown::Read).unwrap();
     take(&first);
     drop(first);
