@@ -34,7 +34,7 @@ enum Command {
         Exit status: 0 done; 1 failed while running; 2 configuration or usage;\n\
         3 with --until-eof: everything settled, but some events were dropped.\n\
         Signals: SIGTERM and SIGINT deliver what is in flight and exit; a second one exits at once;\n\
-        SIGHUP reads the configuration again and goes on with it.")]
+        SIGHUP reloads the configuration.")]
     Run {
         #[command(flatten)]
         files: ConfigFiles,
@@ -50,8 +50,8 @@ enum Command {
     },
     /// Check a configuration without connecting to anything
     #[command(after_help = "Example:\n  millstream validate -c /etc/millstream/conf.d\n\n\
-        Every fault is printed as file:line:column: what is wrong; what to write instead.\n\
-        Exit status: 0 no faults; 2 faults.")]
+        Every error is printed as file:line:column: what is wrong; what to write instead.\n\
+        Exit status: 0 valid; 2 errors.")]
     Validate {
         #[command(flatten)]
         files: ConfigFiles,

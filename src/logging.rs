@@ -304,7 +304,7 @@ impl State {
         let untold = self.dropped - self.dropped_told;
         if untold > 0 && !self.failing && self.lines.len() < QUEUE_LINES_MAX {
             let message = format!(
-                "{untold} lines of this log were dropped: it could not be written, or not fast enough"
+                "{untold} log lines were dropped: the log could not be written, or not fast enough"
             );
             self.push(format_line(SystemTime::now(), Level::Warn, module_path!(), &message));
             self.dropped_told += untold;

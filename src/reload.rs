@@ -57,16 +57,16 @@ impl Reloader {
         let watched = self.config.globals.watch && !self.settings.until_eof;
         tokio::select! {
             Some(()) = self.hangup.recv() => "SIGHUP",
-            () = changed(files, seen), if watched => "the files of the configuration changed",
+            () = changed(files, seen), if watched => "the configuration files changed",
         }
     }
 
     /// Reads the configuration and goes on with it, or with the one that runs if it is at fault.
     pub async fn reload(&mut self, running: &mut Running, why: &str) {
         if self.settings.until_eof {
-            return log::warn!("{why}: a run with --until-eof ends by itself and does not reload");
+            return log::warn!("{why}: a run with --until-eof does not reload");
         }
-        log::info!("{why}: the configuration is read again");
+        log::info!("{why}: reloading the configuration");
         self.seen = look(self.files.clone()).await;
         let files = self.files.clone();
         let checked = tokio::task::spawn_blocking(move || cli::check(&files)).await;
@@ -79,7 +79,7 @@ impl Reloader {
                 count => format!("{count} faults"),
             };
             log::error!(
-                "the configuration was refused for {count}; the one before goes on unchanged"
+                "the configuration was rejected with {count}; the previous one stays in use"
             );
             self.state.refuse();
         }
@@ -103,7 +103,7 @@ impl Reloader {
             self.turn(running, &next, &changes).await?;
         }
         for key in restart {
-            log::warn!("`{key}` has changed, which takes effect with the next start of the agent");
+            log::warn!("`{key}` changed; it takes effect at the next start");
         }
         log::info!("{}", if is_same { "nothing has changed".to_owned() } else { changes.told() });
         run::warn_of_unowned(&next);
@@ -195,10 +195,7 @@ impl Changes {
         };
         let (added, changed) = (part("added", &self.added), part("changed", &self.changed));
         let removed = part("removed", &self.removed);
-        format!(
-            "the new configuration runs; {added}{changed}{removed}unchanged: {}",
-            self.kept.len()
-        )
+        format!("configuration reloaded; {added}{changed}{removed}unchanged: {}", self.kept.len())
     }
 }
 

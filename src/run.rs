@@ -48,7 +48,7 @@ pub fn run(files: &[PathBuf], options: Options) -> u8 {
     log.flush();
     if log.dropped_lines() > 0 {
         eprintln!(
-            "{} lines of the log were dropped: it came faster than it could be written",
+            "{} log lines were dropped: they arrived faster than they could be written",
             log.dropped_lines()
         );
     }
@@ -149,7 +149,7 @@ async fn serve(config: Config, files: Files<'_>, options: Options) -> Result<u8,
     let stopped = tokio::select! {
         stopped = running.stop(timeout.0) => stopped,
         name = signals.second() => {
-            log::error!("second signal ({name}): leaving at once; what is not delivered is not marked as delivered");
+            log::error!("second signal ({name}): exiting at once; what is not delivered is not acknowledged");
             log::logger().flush();
             exit(i32::from(FAILED))
         }
@@ -241,7 +241,7 @@ fn failure(stopped: &Stopped, until_eof: bool, timeout: Interval) -> Option<Stri
         return Some(format!("not everything in flight was delivered within {timeout}{sinks}"));
     }
     if stopped.left.lost.bytes > 0 || stopped.unsettled > 0 {
-        return Some("some data could not be kept for the next start".to_owned());
+        return Some("some data could not be saved for the next start".to_owned());
     }
     let unread = stopped.snapshot.unread();
     (until_eof && unread > 0).then(|| {

@@ -40,9 +40,9 @@ pub const HELP: &str = "Example:\n  millstream verify -d 60s\n  \
     millstream verify -d 5m --dir /var/log --sink kafka://127.0.0.1:9092/verify\n\n\
     Writes numbered lines to files in a temporary folder, rotates them in turn, kills and stops an\n\
     agent that delivers them, and compares line by line. Ctrl-C ends it with the report so far.\n\
-    The rotation expire deletes files while a sink is slow: what only an open descriptor held over\n\
-    a kill could not be kept. Such lines are counted apart, and not as lost.\n\
-    Needs room for 10 MB per second at the rate of the default; a topic has to be there.\n\
+    The rotation expire deletes files while a sink is slow: lines that only an open descriptor held\n\
+    cannot survive a kill. They are counted separately, and not as lost.\n\
+    Needs 10 MB of disk space per second at the default rate; a topic must exist.\n\
     The last line is: lost N repeated N torn N\n\
     Exit status: 0 nothing lost or torn; 1 something was, or one id stood for two lines, or the\n\
     agent counted other losses than there were, or the run failed; 2 usage.";

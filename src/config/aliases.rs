@@ -178,7 +178,7 @@ pub fn advice(kind: Kind, given: &str, types: &[&str]) -> Option<String> {
         *of == kind && types.contains(name) && names.contains(&given)
     };
     let (_, name, _) = NAMES.iter().find(is_it)?;
-    Some(format!("write `{name}`, which is the nearest to it here"))
+    Some(format!("write `{name}`, the closest match here"))
 }
 
 /// Our options, and their names in other agents; `held.max` is a nested key.

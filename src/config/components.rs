@@ -236,7 +236,7 @@ fn semantic_faults(component: &Component, node: &Node, catalog: &dyn Catalog) ->
         if leaks(&message, &secrets) {
             return Fault::new(
                 place,
-                "a value from a variable is refused here",
+                "the value of a variable is invalid here",
                 "check what the variable holds",
             );
         }
@@ -289,7 +289,9 @@ fn hash_reader(mut from: File, hasher: &mut Xxh3) -> io::Result<()> {
 fn unreadable(path: &Path) -> Option<String> {
     let opened = match path.metadata() {
         // Opening a pipe could block forever.
-        Ok(metadata) if !metadata.is_file() => return Some("this is no regular file".to_owned()),
+        Ok(metadata) if !metadata.is_file() => {
+            return Some("this is not a regular file".to_owned());
+        }
         Ok(_) => File::open(path).map(drop),
         Err(error) => Err(error),
     };

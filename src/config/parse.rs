@@ -181,7 +181,7 @@ impl Builder {
         if self.nodes <= NODES_MAX {
             return Ok(());
         }
-        let what = format!("more than {NODES_MAX} values, aliases written out");
+        let what = format!("more than {NODES_MAX} values with aliases expanded");
         Err(Fault::new(place, what, "split the file, or use fewer aliases"))
     }
 

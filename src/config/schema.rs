@@ -59,13 +59,13 @@ fn common_property(key: &str, type_name: &str) -> Json {
             "additionalProperties": { "type": ["string", "number", "boolean"] },
         }),
         "priority" => json!({
-            "description": "Which of the sources that have something is read first.",
+            "description": "Read priority among sources that have data.",
             "type": "string",
             "enum": ["high", "normal", "low"],
             "default": "normal",
         }),
         "rate_limit" => json!({
-            "description": "Bytes per second that are read at most. What is not read yet waits.",
+            "description": "Most bytes to read per second; the rest waits.",
             "type": "string",
             "format": "size",
             "examples": ["10MiB"],
@@ -79,13 +79,13 @@ fn common_property(key: &str, type_name: &str) -> Json {
 
 fn buffer_property() -> Json {
     json!({
-        "description": "What may wait for the sink, and what goes when it is full.",
+        "description": "The buffer before the sink, and what happens when it is full.",
         "type": "object",
         "additionalProperties": false,
         "properties": {
             "type": { "description": "Where it waits.", "type": "string", "enum": ["memory"] },
             "max": {
-                "description": "Bytes that may wait, as they are sent.",
+                "description": "Size of the buffer in bytes, as encoded.",
                 "type": "string",
                 "format": "size",
                 "examples": ["64MiB"],

@@ -214,7 +214,7 @@ fn sink_as_input(input: &Input, draft: &Draft) -> Fault {
     };
     Fault::new(
         &input.place,
-        format!("the input `{}` is a sink, which passes nothing on", input.shown),
+        format!("the input `{}` is a sink, which has no output", input.shown),
         advice,
     )
 }

@@ -28,7 +28,7 @@ pub const HELP: &str = "Example:\n  millstream test -c millstream.yaml\n  \
     tests:\n    - name: failures are routed\n      input: { to: parsed, lines: ['GET / 500', 'GET / 200'] }\n      \
     expect: [{ from: failures, events: [{ status: 500 }] }]\n\n\
     Sources and sinks are not opened. Variables must be set as for a run.\n\
-    Exit status: 0 all passed; 1 some failed; 2 faults, in the configuration or in a test.";
+    Exit status: 0 all passed; 1 some failed; 2 errors in the configuration or in a test.";
 
 /// Runs every test of a configuration and of `files`; returns the exit status.
 pub fn run(paths: &[PathBuf], files: &[PathBuf]) -> u8 {
@@ -50,7 +50,7 @@ pub fn run(paths: &[PathBuf], files: &[PathBuf]) -> u8 {
 
 /// Passing without a test would hide that the tests were not found.
 fn no_tests() -> Fault {
-    Fault::anywhere("there are no tests", "add a list `tests`, or name a file that has one")
+    Fault::anywhere("no tests found", "add a list `tests`, or name a file that has one")
 }
 
 /// Runs every test and prints a line for each, followed by its failures.

@@ -102,12 +102,12 @@ impl<'c> Planner<'c, '_> {
                 let advice = "name a transform, or a source that leads to the sink";
                 self.fault(
                     &pointer,
-                    format!("`to`: `{shown}` is a sink, which passes nothing on"),
+                    format!("`to`: `{shown}` is a sink, which has no output"),
                     advice,
                 );
             }
             None => {
-                let advice = suggest::advice(shown, &names, "what takes events is");
+                let advice = suggest::advice(shown, &names, "the inputs are");
                 self.fault(&pointer, format!("`to`: `{shown}` does not exist"), advice);
             }
         }
@@ -143,7 +143,7 @@ impl<'c> Planner<'c, '_> {
                     let shown = self.test.shown(&pointer);
                     let names = outputs(self.config);
                     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-                    let advice = suggest::advice(shown, &names, "what gives events is");
+                    let advice = suggest::advice(shown, &names, "the outputs are");
                     self.fault(&pointer, format!("`from`: `{shown}` does not exist"), advice);
                 }
             }
@@ -158,11 +158,11 @@ impl<'c> Planner<'c, '_> {
         for wanted in expect.iter().filter(|_| steps.len() == self.test.input.list().len()) {
             if !reached.iter().any(|reached| reached[wanted.component]) {
                 let what =
-                    format!("`from`: no input of this test leads to `{}`", wanted.expected.from);
+                    format!("`from`: no input of this test reaches `{}`", wanted.expected.from);
                 self.faults.push(Fault::new(
                     wanted.place,
                     what,
-                    "put the input where it leads there",
+                    "send the input to a component before it",
                 ));
             }
         }

@@ -155,14 +155,14 @@ fn names_that_are_not_there() {
         ),
         [
             "t.yaml:3:17: `to`: `acess` does not exist; did you mean `access`?",
-            "t.yaml:3:43: `to`: `out` is a sink, which passes nothing on; name a transform, or a source that \
+            "t.yaml:3:43: `to`: `out` is a sink, which has no output; name a transform, or a source that \
              leads to the sink",
             "t.yaml:4:20: `from`: `tmed` does not exist; did you mean `timed`?",
             "t.yaml:4:46: `from`: `timed.rejectd` does not exist; did you mean `timed.rejected`?",
             "t.yaml:4:81: `from`: `calm.x` does not exist; did you mean `calm`?",
             "t.yaml:6:42: `message`: expected text; write quotes",
             "t.yaml:6:60: `timestamp`: expected a time; write for example 2026-11-21T20:29:46Z",
-            "t.yaml:7:20: `from`: no input of this test leads to `timed`; put the input where it leads there",
+            "t.yaml:7:20: `from`: no input of this test reaches `timed`; send the input to a component before it",
         ]
     );
 }

@@ -29,7 +29,7 @@ pub const HELP: &str = "Example:\n  \
     The last N is how many points the agent counts in all. The sum is that of the type `counter`.\n\
     Types of dogstatsd: counter, gauge, timer, histogram, distribution, set; of metricserver: counter,\n\
     rate_counter, meter, delta_counter, store, ts_store, timer, histogram.\n\
-    A Unix socket without room is waited for; over UDP what nobody takes is lost.";
+    Waits for a full Unix socket; over UDP what nobody receives is lost.";
 
 /// Packets per call.
 const BATCH_PACKETS: usize = 64;
@@ -154,17 +154,17 @@ fn mix(protocol: Protocol, text: &str) -> Result<Vec<(Type, u64)>, String> {
         let (name, share) = part.split_once(':').unwrap_or((part, "1"));
         let of = protocol.types().iter().find(|of| of.name == name).ok_or_else(|| {
             let known: Vec<&str> = protocol.types().iter().map(|of| of.name).collect();
-            format!("{name:?} is no type here; write of {}", known.join(", "))
+            format!("{name:?} is not a type; choose from {}", known.join(", "))
         })?;
         let share = share.parse::<u32>().map_err(|_| {
-            format!("{share:?} is no share; write a whole number, for example {name}:70")
+            format!("{share:?} is not a share; write a whole number, for example {name}:70")
         })?;
         Ok((*of, u64::from(share)))
     };
     let mix = text.split(',').map(|part| one(part.trim())).collect::<Result<Vec<_>, String>>()?;
     match mix.iter().any(|(_, share)| *share > 0) {
         true => Ok(mix),
-        false => Err("all shares are 0; write at least one that is more".into()),
+        false => Err("all shares are 0; at least one must be positive".into()),
     }
 }
 
@@ -268,7 +268,7 @@ fn target_name(args: &MetricsArgs) -> String {
 fn file_advice(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::NotFound => {
-            "; a file is made where it is missing, a folder is not: make it first"
+            "; missing files are created, but folders are not: create it first"
         }
         io::ErrorKind::PermissionDenied => "; this user may not write there",
         _ => "",

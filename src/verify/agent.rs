@@ -87,7 +87,9 @@ impl Agent {
         match &mut self.state {
             State::Up(child) => match child.try_wait().map_err(failed)? {
                 None => Ok(()),
-                Some(status) => Err(self.fault(&format!("the agent ended by itself: {status}"))),
+                Some(status) => {
+                    Err(self.fault(&format!("the agent exited unexpectedly: {status}")))
+                }
             },
             State::Stopping(child, since) => {
                 if since.elapsed() > STOP_MAX {

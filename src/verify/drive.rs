@@ -333,5 +333,5 @@ pub fn drain(
 }
 
 fn writing(error: std::io::Error) -> String {
-    format!("the log files cannot be written: {error}")
+    format!("cannot write the log files: {error}")
 }

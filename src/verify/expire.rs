@@ -262,7 +262,7 @@ fn await_seen(log: &Aging, agent: &mut Agent, interrupts: &AtomicUsize) -> Resul
 }
 
 fn writing(error: io::Error) -> String {
-    format!("the log files cannot be written: {error}")
+    format!("cannot write the log files: {error}")
 }
 
 /// Events of `source` that the stops in `agent_log` counted as lost with deleted files.

@@ -227,7 +227,7 @@ impl Tally {
             // An id that was used before can only come behind the end of its file.
             self.suspects.insert(hash);
             self.sample(self.out_of_order, || {
-                format!("out of order: {} came behind offset {before}", place(meta))
+                format!("out of order: {} arrived after offset {before}", place(meta))
             });
         }
     }

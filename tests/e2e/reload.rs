@@ -166,7 +166,7 @@ fn a_bad_configuration_leaves_the_old_one_running_and_says_why() {
     assert_eq!(hash(&agent), before);
     let log = agent.log();
     assert!(log.contains("millstream.yaml:8:32: the input `ap` does not exist"), "{log}");
-    assert!(log.contains("refused for 1 fault; the one before goes on unchanged"), "{log}");
+    assert!(log.contains("refused for 1 fault; the previous one stays in use"), "{log}");
     let many: String =
         (0..30).map(|n| format!("\n  s{n}: {{ type: blackhole, inputs: [no{n}] }}")).collect();
     agent.reload(&ALONE.replace("sinks:", &format!("sinks:{many}")));

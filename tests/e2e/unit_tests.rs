@@ -73,7 +73,7 @@ fn faults_of_tests_and_no_tests_at_all_exit_with_two() {
     for (args, expected) in [
         (
             &["-c", "m.yaml"][..],
-            "there are no tests; add a list `tests`, or name a file that has one\n",
+            "no tests found; add a list `tests`, or name a file that has one\n",
         ),
         (
             &["-c", "m.yaml", "name.yaml"],

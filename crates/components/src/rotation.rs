@@ -30,7 +30,7 @@ impl Rotate {
     /// with this path template.
     pub fn check(&self, path: &str) -> Option<(&'static str, &'static str)> {
         if self.size.is_none() && self.every.is_none() {
-            return Some(("", "says not when; give it size: 100MiB or every: 1h"));
+            return Some(("", "is empty; add size: 100MiB or every: 1h"));
         }
         let name = path.rsplit('/').next().filter(|_| self.keep.is_some())?;
         // A value could look like the name of a rotated file of another one.

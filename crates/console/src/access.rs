@@ -43,14 +43,14 @@ impl Refusal {
         match self {
             Refusal::Host => routes::error(
                 StatusCode::FORBIDDEN,
-                "the Host header is none of the agent's addresses; use its IP address or localhost",
+                "the Host header is not an address of the agent; use its IP address or localhost",
             ),
             Refusal::Origin => routes::error(
                 StatusCode::FORBIDDEN,
                 "the Origin header differs from the Host header",
             ),
             Refusal::Token => {
-                let text = "this needs the header Authorization: Bearer TOKEN, with the token in DATA_DIR/token";
+                let text = "the header Authorization: Bearer TOKEN is missing or wrong; the token is in DATA_DIR/token";
                 let mut reply = routes::error(StatusCode::UNAUTHORIZED, text);
                 reply.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
                 reply

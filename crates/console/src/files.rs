@@ -71,7 +71,7 @@ pub fn answer(snapshot: &Snapshot, query: &str) -> Reply {
     let Ok(limit) = value_of("limit").map_or(Ok(FILES_SHOWN), str::parse) else {
         return error(
             StatusCode::BAD_REQUEST,
-            "limit is no whole number; write for example limit=100",
+            "limit is not a whole number; write for example limit=100",
         );
     };
     let wanted = value_of("source");
@@ -79,10 +79,7 @@ pub fn answer(snapshot: &Snapshot, query: &str) -> Reply {
         |c: &&ComponentSnapshot| c.kind == "source" && wanted.is_none_or(|id| id == c.id);
     let sources: Vec<&ComponentSnapshot> = snapshot.components.iter().filter(is_wanted).collect();
     if wanted.is_some() && sources.is_empty() {
-        return error(
-            StatusCode::NOT_FOUND,
-            "there is no source of this id; /api/snapshot lists them",
-        );
+        return error(StatusCode::NOT_FOUND, "no source has this id; /api/snapshot lists them");
     }
     let mut files: Vec<Row> = Vec::new();
     for source in &sources {
@@ -105,16 +102,16 @@ type Total = (&'static str, &'static str, fn(&OriginTotals) -> u64);
 const TOTALS: [Total; 4] = [
     (
         "millstream_source_disorder_events_total",
-        "Events whose time is more than a second before the newest of their file so far.",
+        "Events more than a second older than the newest before them in their file.",
         |totals| totals.disorder,
     ),
-    ("millstream_source_slice_errors_total", "Rows that do not fit their slice.", |totals| {
-        totals.misfits
-    }),
-    ("millstream_source_rotations_total", "Files that got another name.", |totals| {
-        totals.rotations
-    }),
-    ("millstream_source_truncations_total", "Files that were cut short.", |totals| {
+    (
+        "millstream_source_slice_errors_total",
+        "Events that start with a line which cannot start one.",
+        |totals| totals.misfits,
+    ),
+    ("millstream_source_rotations_total", "Files that were renamed.", |totals| totals.rotations),
+    ("millstream_source_truncations_total", "Files that were truncated.", |totals| {
         totals.truncations
     }),
 ];
@@ -123,31 +120,29 @@ const TOTALS: [Total; 4] = [
 type OfSource = (&'static str, &'static str, fn(&ComponentSnapshot) -> Option<f64>);
 
 const OF_SOURCE: [OfSource; 7] = [
-    ("millstream_source_files", "Files that are read, open or closed to make room.", |source| {
-        Some(source.files.len() as f64)
-    }),
-    ("millstream_source_series", "Series that a source of points holds.", |source| {
+    (
+        "millstream_source_files",
+        "Files being read, open or closed because of the limit.",
+        |source| Some(source.files.len() as f64),
+    ),
+    ("millstream_source_series", "Series that a metric source holds.", |source| {
         source.counters.series.map(|series| series as f64)
     }),
     ("millstream_source_unreadable", "Paths and patterns that cannot be read.", |source| {
         Some(source.unreadable.len() as f64)
     }),
-    (
-        "millstream_held_files",
-        "Deleted files that are held because they are not delivered.",
-        |source| Some(source.counters.held?.files as f64),
-    ),
-    (
-        "millstream_held_bytes",
-        "Bytes that deleted files take on the disk while they are held.",
-        |source| Some(source.counters.held?.bytes as f64),
-    ),
-    ("millstream_held_bytes_max", "Most bytes that held files may take.", |source| {
+    ("millstream_held_files", "Deleted files that are held until they are delivered.", |source| {
+        Some(source.counters.held?.files as f64)
+    }),
+    ("millstream_held_bytes", "Disk space of held files in bytes.", |source| {
+        Some(source.counters.held?.bytes as f64)
+    }),
+    ("millstream_held_bytes_max", "Limit of the disk space of held files in bytes.", |source| {
         Some(source.counters.held?.bytes_max as f64)
     }),
     (
         "millstream_source_log_delay_seconds",
-        "Seconds since the newest log time of an active file, of the file where that is longest.",
+        "Seconds since the newest log time of an active file; the maximum over all files.",
         |source| source.log_delay_seconds,
     ),
 ];
@@ -156,10 +151,10 @@ const OF_SOURCE: [OfSource; 7] = [
 type OfFile = (&'static str, &'static str, fn(&FileSnapshot) -> Option<f64>);
 
 const OF_FILE: [OfFile; 3] = [
-    ("millstream_file_lag_bytes", "Bytes of the file that are not settled at some sink.", |file| {
+    ("millstream_file_lag_bytes", "Bytes of the file that some sink has not settled.", |file| {
         Some(file.lag_bytes as f64)
     }),
-    ("millstream_file_size_bytes", "Known length of the file in bytes.", |file| {
+    ("millstream_file_size_bytes", "Known size of the file in bytes.", |file| {
         Some(file.size as f64)
     }),
     (

@@ -130,7 +130,7 @@ async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, via: Via, service: A
         Ok(Ok(())) => {}
         Ok(Err(error)) => log::debug!("connection of a client: {error}"),
         Err(_) => {
-            log::debug!("connection of a client cut off after {} s", CONNECTION_TIMEOUT.as_secs())
+            log::debug!("client connection closed after {} s", CONNECTION_TIMEOUT.as_secs())
         }
     }
 }

@@ -20,10 +20,10 @@ type Of<T> = (&'static str, &'static str, fn(&CountersSnapshot) -> T);
 type ByLabel<T> = (&'static str, &'static str, fn(&CountersSnapshot) -> &BTreeMap<&'static str, T>);
 
 const EVENTS_AND_BYTES: [Of<u64>; 4] = [
-    ("millstream_component_received_events_total", "Events taken in.", |c| c.received_events),
-    ("millstream_component_received_bytes_total", "Bytes taken in.", |c| c.received_bytes),
-    ("millstream_component_sent_events_total", "Events let out.", |c| c.sent_events),
-    ("millstream_component_sent_bytes_total", "Bytes let out.", |c| c.sent_bytes),
+    ("millstream_component_received_events_total", "Events received.", |c| c.received_events),
+    ("millstream_component_received_bytes_total", "Bytes received.", |c| c.received_bytes),
+    ("millstream_component_sent_events_total", "Events sent.", |c| c.sent_events),
+    ("millstream_component_sent_bytes_total", "Bytes sent.", |c| c.sent_bytes),
 ];
 
 const DROPPED: &str = "millstream_component_dropped_events_total";
@@ -84,12 +84,12 @@ fn flow(text: &mut Text<'_>, components: &[ComponentSnapshot]) {
     }
     let (help, label) = ("Events dropped, by reason.", "reason");
     by_label(text, components, (DROPPED, help, |c| &c.dropped_events), label);
-    let help = "Bytes dropped, by reason, where they were known.";
+    let help = "Bytes dropped, by reason, where known.";
     by_label(text, components, (DROPPED_BYTES, help, |c| &c.dropped_bytes), label);
     by_label(text, components, (ERRORS, "Errors, by type.", |c| &c.errors), "error_type");
-    let help = "Events that went through changed, by what happened to them.";
+    let help = "Events that passed with a change, by kind of change.";
     by_label(text, components, (NOTED, help, |c| &c.noted_events), "note");
-    let help = "Time spent waiting, in seconds, by what for.";
+    let help = "Time spent waiting, in seconds, by cause.";
     by_label(text, components, (WAITED, help, |c| &c.wait_seconds), "for");
     text.family(
         UTILIZATION,
@@ -119,10 +119,9 @@ fn by_label<T: Number + Copy>(
 
 /// Lag and backlog.
 fn progress(text: &mut Text<'_>, components: &[ComponentSnapshot]) {
-    let help =
-        "Bytes (records, of a source that counts records) not settled at the sink, read or not.";
+    let help = "Bytes (or records) that the sink has not settled, read or not.";
     per_sink(text, components, ("millstream_source_lag_bytes", help), |sink| sink.lag.to_string());
-    let help = "Age in seconds of the oldest event that is not settled at the sink; 0 if all are.";
+    let help = "Age in seconds of the oldest event that the sink has not settled; 0 if all are.";
     let name = "millstream_oldest_unsettled_seconds";
     per_sink(text, components, (name, help), |sink| Float(sink.oldest_seconds).to_string());
     let help = "How far the sink is behind in log time, in seconds: 0 if all is settled, else the log delay of \
@@ -130,7 +129,7 @@ fn progress(text: &mut Text<'_>, components: &[ComponentSnapshot]) {
     let name = "millstream_source_lag_seconds";
     per_sink(text, components, (name, help), |sink| Float(sink.lag_seconds).to_string());
     let name = "millstream_buffer_bytes";
-    text.family(name, "gauge", "Bytes that wait at the sink for delivery.");
+    text.family(name, "gauge", "Bytes queued at the sink for delivery.");
     for component in components {
         if let Some(bytes) = component.buffer_bytes {
             text.sample(name, &labels(component), bytes);
@@ -156,7 +155,7 @@ fn per_sink(
 
 /// Checkpoints and ids.
 fn checkpoints(text: &mut Text<'_>, checkpoints: &CheckpointSnapshot) {
-    let help = "Age in seconds of the oldest checkpoint that moved and is not committed; 0 when none waits.";
+    let help = "Age in seconds of the oldest uncommitted checkpoint; 0 if there is none.";
     text.single("millstream_checkpoint_age_seconds", "gauge", help, Float(checkpoints.age_seconds));
     let name = "millstream_checkpoint_errors_total";
     text.family(name, "counter", "Failures to read or write the checkpoint store, by operation.");
@@ -169,20 +168,16 @@ fn checkpoints(text: &mut Text<'_>, checkpoints: &CheckpointSnapshot) {
 fn agent(text: &mut Text<'_>, snapshot: &Snapshot, version: &str, config: &ConfigState) {
     let help = "Bytes of the memory grant in use.";
     text.single("millstream_memory_granted_bytes", "gauge", help, snapshot.memory_granted_bytes);
-    text.family(
-        "millstream_build_info",
-        "gauge",
-        "Always 1; the label is the version of the agent.",
-    );
+    text.family("millstream_build_info", "gauge", "Always 1; the version of the agent is a label.");
     text.sample("millstream_build_info", &[("version", version)], 1);
-    let help = "A number that changes when the configuration does.";
+    let help = "A number that changes with the configuration.";
     text.single(
         "millstream_config_hash",
         "gauge",
         help,
         config.hash() >> (u64::BITS - CONFIG_HASH_BITS),
     );
-    let help = "1 if the configuration read last is in use, 0 if it was refused.";
+    let help = "1 if the last reload succeeded, 0 if it was refused.";
     text.single("millstream_config_reload_success", "gauge", help, u8::from(!config.is_refused()));
 }
 

@@ -99,7 +99,7 @@ impl Router {
         if matches!(*method, Method::GET | Method::HEAD) {
             return (route.answer)(self, uri.query().unwrap_or_default());
         }
-        let mut reply = error(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are allowed here");
+        let mut reply = error(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are allowed");
         reply.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
         reply
     }
@@ -137,10 +137,7 @@ impl Router {
 
 fn not_found() -> Reply {
     let paths: Vec<&str> = ROUTES.iter().map(|route| route.path).collect();
-    as_json(
-        StatusCode::NOT_FOUND,
-        &json!({ "error": "there is nothing at this path", "routes": paths }),
-    )
+    as_json(StatusCode::NOT_FOUND, &json!({ "error": "no such path", "routes": paths }))
 }
 
 /// Returns an error response.

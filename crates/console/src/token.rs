@@ -22,7 +22,7 @@ pub fn load_or_create(path: &Path) -> io::Result<String> {
         Ok(Some(token)) => Ok(token),
         Ok(None) => {
             log::warn!(
-                "token {}: not a token of at least {TOKEN_LEN_MIN} characters; made anew",
+                "token {}: not a token of at least {TOKEN_LEN_MIN} characters; replaced by a new one",
                 path.display()
             );
             create(path).map_err(about)
@@ -44,7 +44,7 @@ fn read(path: &Path) -> io::Result<Option<String>> {
     let mode = metadata.permissions().mode() & 0o777;
     if mode & !0o600 != 0 {
         log::warn!(
-            "token {}: mode is {mode:04o}, others may read it; should be 0600",
+            "token {}: mode {mode:04o} lets other users read it; set it to 0600",
             path.display()
         );
     }

@@ -71,17 +71,15 @@ fn types_of_other_agents() {
     assert_eq!(
         of("tail", "stdout"),
         [
-            "m.yaml:1:22: unknown source type \"tail\"; write `file`, which is the nearest to it here",
-            "m.yaml:2:21: unknown sink type \"stdout\"; write `console`, which is the nearest to it here",
+            "m.yaml:1:22: unknown source type \"tail\"; write `file`, the closest match here",
+            "m.yaml:2:21: unknown sink type \"stdout\"; write `console`, the closest match here",
         ]
     );
     // Types to which nothing here comes close.
     let beats = &of("beats", "console")[0];
     assert!(beats.contains("there is no source type \"beats\" yet"), "{beats}");
     assert!(beats.ends_with("; the types are `file` and `stdin`"), "{beats}");
-    assert!(
-        of("log", "elasticsearch")[0].ends_with("; write `file`, which is the nearest to it here")
-    );
+    assert!(of("log", "elasticsearch")[0].ends_with("; write `file`, the closest match here"));
     assert!(of("log", "elasticsearch")[1].contains("there is no sink type \"elasticsearch\" yet"));
 }
 
@@ -336,9 +334,9 @@ fn inputs() {
             "sources: {a: {type: stdin}}\nsinks:\n  x: {type: blackhole, inputs: [a, y, z, x, a]}\n  \
              y: {type: console, inputs: [a]}\n  z: {type: blackhole, inputs: [y.rejected]}\n",
             &[
-                "m.yaml:3:36: the input `y` is a sink, which passes nothing on; name a source, a transform or `y.rejected`",
-                "m.yaml:3:39: the input `z` is a sink, which passes nothing on; name a source or a transform",
-                "m.yaml:3:42: the input `x` is a sink, which passes nothing on; name a source or a transform",
+                "m.yaml:3:36: the input `y` is a sink, which has no output; name a source, a transform or `y.rejected`",
+                "m.yaml:3:39: the input `z` is a sink, which has no output; name a source or a transform",
+                "m.yaml:3:42: the input `x` is a sink, which has no output; name a source or a transform",
                 "m.yaml:3:45: the input `a` is given twice; remove one of them",
             ],
         ),

@@ -184,7 +184,7 @@ fn files_that_cannot_be_read_yet() {
     };
     let missing = "the file cannot be read (No such file or directory (os error 2))";
     assert_eq!(warnings(&folder.path().join("missing")), said(missing));
-    assert_eq!(warnings(folder.path()), said("this is no regular file"));
+    assert_eq!(warnings(folder.path()), said("this is not a regular file"));
 }
 
 /// The editors' schema has every type with its common keys, and every reference in it resolves.

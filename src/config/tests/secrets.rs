@@ -46,7 +46,7 @@ fn never_through_a_components_check() {
     );
     assert_eq!(
         sink("${PASSWORD}"),
-        ["m.yaml:2:54: a value from a variable is refused here; check what the variable holds"]
+        ["m.yaml:2:54: the value of a variable is invalid here; check what the variable holds"]
     );
 }
 

@@ -161,10 +161,10 @@ fn shares_are_checked_with_advice() {
     let wrong = |text| mix(Protocol::Dogstatsd, text).unwrap_err();
     assert_eq!(
         wrong("store:1"),
-        "\"store\" is no type here; write of counter, gauge, timer, histogram, distribution, set"
+        "\"store\" is not a type; choose from counter, gauge, timer, histogram, distribution, set"
     );
-    assert_eq!(wrong("set:x"), "\"x\" is no share; write a whole number, for example set:70");
-    assert_eq!(wrong("set:0,gauge:0"), "all shares are 0; write at least one that is more");
+    assert_eq!(wrong("set:x"), "\"x\" is not a share; write a whole number, for example set:70");
+    assert_eq!(wrong("set:0,gauge:0"), "all shares are 0; at least one must be positive");
 }
 
 #[test]

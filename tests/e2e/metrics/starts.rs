@@ -46,12 +46,12 @@ fn a_socket_that_another_process_has_is_refused_with_advice() {
     let _gram = UnixDatagram::bind(path("gram")).unwrap();
     assert_says(
         &refused(dir.path(), "dogstatsd", "unixgram://DIR/gram"),
-        &["/gram: another process listens there", "ss -xlp"],
+        &["/gram: another process listens on it", "ss -xlp"],
     );
     let _stream = UnixListener::bind(path("stream")).unwrap();
     assert_says(
         &refused(dir.path(), "metricserver", "unix://DIR/stream"),
-        &["/stream: another process listens there", "ss -xlp"],
+        &["/stream: another process listens on it", "ss -xlp"],
     );
     assert!(path("gram").exists() && path("stream").exists(), "the sockets of others stay");
 }
@@ -62,7 +62,7 @@ fn a_file_that_is_no_socket_is_refused_and_kept() {
     fs::write(dir.path().join("file"), "precious").unwrap();
     assert_says(
         &refused(dir.path(), "dogstatsd", "unixgram://DIR/file"),
-        &["/file: there is a file that is no socket", "remove it yourself"],
+        &["/file: a file exists there that is not a socket", "remove it yourself"],
     );
     assert_eq!(fs::read_to_string(dir.path().join("file")).unwrap(), "precious");
 }
@@ -74,7 +74,7 @@ fn a_second_agent_does_not_take_the_socket_of_the_first() {
     let mut agent = start(first.path(), &format!("type: dogstatsd, listen: ['{at}']"));
     assert_says(
         &refused(second.path(), "dogstatsd", &at),
-        &["points.sock: another process listens there", "ss -xlp"],
+        &["points.sock: another process listens on it", "ss -xlp"],
     );
     super::send_all(&first.path().join("points.sock"), &["still:1|c"]);
     assert_eq!(agent.stop().code(), Some(0), "{}", agent.log());

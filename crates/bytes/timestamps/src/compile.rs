@@ -290,7 +290,7 @@ fn twice(steps: &[Step]) -> Result<(), String> {
     ];
     let parts = named.iter().map(|(name, part)| (*name, count(&|step| step.gives(*part))));
     match parts.chain(more).find(|(_, count)| *count > 1) {
-        Some((name, _)) => Err(format!("gives {name} twice; leave one of them out")),
+        Some((name, _)) => Err(format!("gives {name} twice; remove one of them")),
         None => Ok(()),
     }
 }

@@ -83,7 +83,7 @@ fn part(text: &str) -> Result<Part, String> {
 pub fn matcher(pattern: &str) -> Result<GlobMatcher, String> {
     let glob = GlobBuilder::new(pattern).literal_separator(true).build();
     glob.map(|g| g.compile_matcher())
-        .map_err(|error| format!("{pattern:?} is no valid pattern: {}", error.kind()))
+        .map_err(|error| format!("{pattern:?} is not a valid pattern: {}", error.kind()))
 }
 
 /// Validates a pattern.

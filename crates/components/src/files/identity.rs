@@ -273,7 +273,7 @@ pub fn kept_files(kept: Vec<OriginRecord>, open: &SourceOpen) -> Records {
             Some(descriptor) => gone.extend(records.insert(record, descriptor)),
             None => {
                 log::error!(
-                    "source {}: what is kept of a file cannot be read; it is read anew",
+                    "source {}: the saved state of a file is unreadable; the file is read again",
                     open.info.id
                 )
             }
@@ -289,7 +289,7 @@ pub fn forget(gone: &[u64], store: &dyn OriginStore, source: &str) {
         && let Err(error) = store.forget(gone)
     {
         log::warn!(
-            "source {source}: {} files that are gone could not be forgotten: {error}",
+            "source {source}: {} the ids of deleted files could not be removed: {error}",
             gone.len()
         );
     }

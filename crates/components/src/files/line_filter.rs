@@ -23,16 +23,16 @@ impl LineFilter {
     pub fn faults(&self) -> Vec<(&'static str, &'static str)> {
         let mut faults = Vec::new();
         if self.contains.is_empty() && self.regex.is_empty() {
-            faults.push(("", "selects nothing; give it contains: or regex:"));
+            faults.push(("", "is empty; add contains: or regex:"));
         }
         if self.contains.iter().any(|text| text.contains('\n')) {
             faults.push((
                 "/contains",
-                "a text with a line end is in no line; write one text per line",
+                "a text with a line end matches no line; write one text per line",
             ));
         }
         if self.contains.iter().any(String::is_empty) {
-            faults.push(("/contains", "an empty text is in every line; write a longer one"));
+            faults.push(("/contains", "an empty text matches every line; write a longer one"));
         }
         faults
     }

@@ -59,7 +59,7 @@ pub fn open_regular(path: &Path, links: &Symlinks) -> io::Result<Option<(File, S
     }
     if link.is_some_and(|link| !links.allows(&link, &stat, &file)) {
         return Err(io::Error::other(
-            "a symbolic link that must not be followed: see the option symlinks",
+            "a symlink that may not be followed; see the option symlinks",
         ));
     }
     Ok(Some((file, stat)))

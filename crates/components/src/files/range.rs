@@ -47,13 +47,10 @@ impl Range {
         let from_ns = bound("/from", config.from.as_deref(), i64::MIN)?;
         let until_ns = bound("/until", config.until.as_deref(), i64::MAX)?;
         if config.from.is_none() && config.until.is_none() {
-            return Err((
-                String::new(),
-                "names no time; write from: and until:, or one of them".into(),
-            ));
+            return Err((String::new(), "has no times; write from: or until:, or both".into()));
         }
         if from_ns >= until_ns {
-            return Err(("/until".into(), "is not after from:; write a later time".into()));
+            return Err(("/until".into(), "is not later than from:; write a later time".into()));
         }
         let BackfillConfig { after, nth, timezone, .. } = config.clone();
         let spec = |format: &TimeFormats| TimeSpec {
@@ -65,7 +62,7 @@ impl Range {
         let reader = config.format.as_ref().map(|format| spec(format).reader()).transpose();
         let reader = reader.map_err(|(pointer, message)| (pointer.to_owned(), message))?;
         if reader.is_none() && !finds_times {
-            let message = "is needed, as nothing else says the times of events; write for example format: iso8601";
+            let message = "is missing, and nothing else gives the times of events; write for example format: iso8601";
             return Err(("/format".into(), message.into()));
         }
         Ok(Range { from_ns, until_ns, reader, last: HashMap::new() })
@@ -117,7 +114,7 @@ fn bound(key: &str, text: Option<&str>, default: i64) -> Result<i64, (String, St
         Ok(stamp) if stamp.len == text.len() => Ok(stamp.ns),
         _ => Err((
             key.into(),
-            format!("{text:?} is no time; write for example 2026-11-22T10:00:00Z"),
+            format!("{text:?} is not a time; write for example 2026-11-22T10:00:00Z"),
         )),
     }
 }

@@ -52,9 +52,8 @@ impl Watch {
     /// Creates a watch over nothing.
     pub fn new() -> Watch {
         let fd = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC);
-        let fd = fd.inspect_err(|error| {
-            log::warn!("inotify is not to be had ({error}): files are found by polling")
-        });
+        let fd = fd
+            .inspect_err(|error| log::warn!("inotify is unavailable ({error}): files are polled"));
         Watch {
             fd: fd.ok(),
             folders: HashMap::new(),

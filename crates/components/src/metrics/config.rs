@@ -131,7 +131,7 @@ impl Kind {
         if !address.contains("://") {
             let names = names.join(", ");
             return Err(format!(
-                "'{text}' is no address and no name of one ({names}); write for example {}",
+                "'{text}' is neither an address nor the name of one ({names}); write for example {}",
                 self.listen
             ));
         }
@@ -139,7 +139,7 @@ impl Kind {
         if !self.schemes.contains(&scheme) {
             let schemes = self.schemes.join("://, ");
             return Err(format!(
-                "'{scheme}' is no kind of socket that this source has; write {schemes}://"
+                "'{scheme}' is not a kind of socket of this source; write {schemes}://"
             ));
         }
         let parsed: Address = address.parse()?;
@@ -166,7 +166,7 @@ impl PointOptions {
         kind.check_address(text)?;
         let before = self.listen.iter().flatten().take(index);
         match before.map(|text| kind.address(text)).any(|before| before == kind.address(text)) {
-            true => Err(format!("'{text}' stands twice in the list; write it once")),
+            true => Err(format!("'{text}' is listed twice; list it once")),
             false => Ok(()),
         }
     }
@@ -174,7 +174,7 @@ impl PointOptions {
     fn mode(&self) -> Result<u32, String> {
         let mode = u32::from_str_radix(&self.mode, 8).ok().filter(|mode| *mode <= 0o777);
         mode.ok_or_else(|| {
-            format!("'{}' are no permissions; write three octal digits, such as 0722", self.mode)
+            format!("'{}' is not a mode; write three octal digits, such as 0722", self.mode)
         })
     }
 
@@ -193,10 +193,7 @@ impl PointOptions {
         }
         for (index, tag) in self.origin_tags.iter().enumerate() {
             if self.origin_tags[..index].contains(tag) {
-                fault(
-                    &format!("/origin_tags/{index}"),
-                    "stands twice in the list; write it once".into(),
-                );
+                fault(&format!("/origin_tags/{index}"), "is listed twice; list it once".into());
             }
         }
         if let Err(message) = self.mode() {
@@ -329,7 +326,10 @@ impl PointOptions {
 pub fn check_period(period: Duration) -> Option<(String, String)> {
     let is_good = period.subsec_nanos() == 0 && period <= PERIOD_MAX;
     (!is_good).then(|| {
-        ("/period".into(), "no whole number of seconds up to a day; write for example 10s".into())
+        (
+            "/period".into(),
+            "must be a whole number of seconds up to 1d; write for example 10s".into(),
+        )
     })
 }
 
@@ -342,16 +342,16 @@ pub fn report(source: &str, socket: &Bound) {
     match address {
         // The kernel rounds.
         Address::Udp(_) if granted + 1 < *asked => log::warn!(
-            "source {source}: listening at {address} with a receive buffer of {granted} bytes instead of {asked}; \
+            "source {source}: listening on {address} with a receive buffer of {granted} bytes instead of {asked}; \
              bursts may be lost; raise it with: sysctl -w net.core.rmem_max={asked}"
         ),
         Address::Udp(_) => {
             log::info!(
-                "source {source}: listening at {address} with a receive buffer of {granted} bytes"
+                "source {source}: listening on {address} with a receive buffer of {granted} bytes"
             );
         }
         Address::UnixDatagram(_) => report_queue(source, address),
-        _ => log::info!("source {source}: listening at {address}"),
+        _ => log::info!("source {source}: listening on {address}"),
     }
 }
 
@@ -361,9 +361,9 @@ fn report_queue(source: &str, address: &Address) {
     let text = std::fs::read_to_string("/proc/sys/net/unix/max_dgram_qlen").unwrap_or_default();
     match text.trim().parse::<u32>() {
         Ok(room) if room < QUEUE_DATAGRAMS => log::warn!(
-            "source {source}: listening at {address}, which has room for {room} datagrams; clients drop what they \
+            "source {source}: listening on {address}, which has room for {room} datagrams; clients drop what they \
              cannot send; raise it, before the agent starts, with: sysctl -w net.unix.max_dgram_qlen={QUEUE_DATAGRAMS}"
         ),
-        _ => log::info!("source {source}: listening at {address}"),
+        _ => log::info!("source {source}: listening on {address}"),
     }
 }

@@ -196,7 +196,7 @@ impl Flusher {
         if missing > 0 {
             cx.counters.error("receiver_ended");
             log::error!(
-                "source {}: {missing} of its receivers have ended; what they had is lost",
+                "source {}: {missing} of its receivers have ended; their points are lost",
                 cx.info.id
             );
         }
@@ -230,7 +230,7 @@ impl Flusher {
         self.is_late = true;
         cx.counters.error("flush_late");
         log::warn!(
-            "source {}: a period ended before the one before was delivered; the two become one longer period",
+            "source {}: a period ended before the previous one was delivered; the two become one longer period",
             cx.info.id
         );
     }
@@ -371,7 +371,7 @@ impl Drop for Flusher {
         // Before its first poll it has received nothing.
         if self.periods.is_some() && (self.ending != Ending::Done || self.has_log_events()) {
             log::error!(
-                "source {}: it ended before all that had come was given out; the rest is lost",
+                "source {}: it ended before everything was sent; the rest is lost",
                 self.id
             );
         }

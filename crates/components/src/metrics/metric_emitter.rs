@@ -43,7 +43,7 @@ impl MetricEmitter {
             cx.counters.dropped("abandoned", 1);
             let bytes = lost.end - lost.begin;
             log::error!(
-                "source {}: {bytes} bytes were lost in a sink and cannot be had again",
+                "source {}: a sink lost {bytes} bytes, which cannot be generated again",
                 cx.info.id
             );
         }

@@ -18,16 +18,14 @@ pub fn check(key: &str, parts: Option<&[f64]>, is_unused: bool) -> Vec<(String, 
         let text = match () {
             // Below it the value is no percentage, but slightly out of range.
             () if *part >= 1.5 && *part <= 100.0 => {
-                format!("is no part of the values; write {} for {part} %", part / 100.0)
+                format!("is out of range; write {} for {part} %", part / 100.0)
             }
             () if !(0.0..=1.0).contains(part) => {
-                "is no part of the values; write 0 to 1, such as 0.95".into()
+                "is out of range; write 0 to 1, such as 0.95".into()
             }
-            () if parts[..index].contains(part) => "stands there already; leave it out".into(),
+            () if parts[..index].contains(part) => "is a duplicate; remove it".into(),
             () if !has_suffix(*part) => {
-                format!(
-                    "is too exact for a name; write {PART_DIGITS_MAX} digits behind the point at most"
-                )
+                format!("is too precise for a name; write at most {PART_DIGITS_MAX} decimals")
             }
             () => continue,
         };
@@ -39,7 +37,7 @@ pub fn check(key: &str, parts: Option<&[f64]>, is_unused: bool) -> Vec<(String, 
 /// Returns the error of an option that chooses aggregates where there are none.
 pub fn unused(key: &str, is_unused: bool) -> Option<(String, String)> {
     let text =
-        "means nothing with distributions: sketch, which keeps all values; leave one of them out";
+        "has no effect with distributions: sketch, which keeps all values; remove one of them";
     is_unused.then(|| (key.to_owned(), text.to_owned()))
 }
 
@@ -70,7 +68,7 @@ mod tests {
         }
         let faults = check("/percentiles", Some(&[0.5]), true);
         assert!(
-            faults[0].0 == "/percentiles" && faults[0].1.contains("leave one of them out"),
+            faults[0].0 == "/percentiles" && faults[0].1.contains("remove one of them"),
             "{faults:?}"
         );
     }

@@ -244,7 +244,7 @@ fn said_at_the_end_of(bench: Bench) -> Vec<String> {
 
 #[test]
 fn a_source_that_goes_before_all_is_out_says_so() {
-    let lost = ["source app: it ended before all that had come was given out; the rest is lost"];
+    let lost = ["source app: it ended before everything was sent; the rest is lost"];
     // A period in progress.
     let bench = Bench::new("");
     bench.send(&["a:1|c"], 1);

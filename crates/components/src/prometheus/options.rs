@@ -68,9 +68,7 @@ impl SeriesOptions<'_> {
         for (index, quantile) in self.quantiles.iter().enumerate() {
             let text = match () {
                 () if !(0.0..=1.0).contains(quantile) => "is no quantile; write 0 to 1",
-                () if self.quantiles[..index].contains(quantile) => {
-                    "stands there already; leave it out"
-                }
+                () if self.quantiles[..index].contains(quantile) => "is a duplicate; remove it",
                 () => continue,
             };
             faults.push((format!("/quantiles/{index}"), text.to_owned()));

@@ -140,7 +140,7 @@ impl Blueprint {
     pub fn check(&self, settings: &Settings) -> Result<(), EngineError> {
         if self.sinks.len() > SINKS_MAX {
             let count = self.sinks.len();
-            return Err(EngineError(format!("{count} sinks; an agent has {SINKS_MAX} at most")));
+            return Err(EngineError(format!("{count} sinks; an agent has at most {SINKS_MAX}")));
         }
         check_states(&self.sinks, settings)?;
         let grant_bytes = grant_bytes(settings);
@@ -290,7 +290,7 @@ fn transform_node(outputs: Vec<Vec<usize>>, part: TransformPart) -> Result<Node,
         Transform::Serial(serial) => Op::Serial(SerialStage::new(serial)),
         Transform::Offload(offload) => Op::Offload(offload, Arc::default()),
         Transform::Merge(_) => {
-            let message = format!("transform {}: aggregates are not run by this release", part.id);
+            let message = format!("transform {}: this release does not run aggregates", part.id);
             return Err(EngineError(message));
         }
     };

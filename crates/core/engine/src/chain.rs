@@ -233,7 +233,7 @@ pub(crate) fn at_cut(
 fn refused(node: &Node, events: u64, error: &ComponentError) {
     node.counters.error(error.kind);
     node.counters.dropped(error.kind, events);
-    log::error!("{} {}: {events} events refused: {error}", node.kind, node.id);
+    log::error!("{} {}: {events} events rejected: {error}", node.kind, node.id);
 }
 
 /// Counts events whose processing panics, and logs the first one.

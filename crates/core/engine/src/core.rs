@@ -298,7 +298,7 @@ impl Core {
         };
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(poll)).unwrap_or_else(|_| {
             slot.counters.error("panic");
-            log::error!("source {}: panic while reading; it goes on in a second", slot.id);
+            log::error!("source {}: panic while reading; it continues in a second", slot.id);
             Polled::Wait(Duration::from_secs(1))
         })
     }

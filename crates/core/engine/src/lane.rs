@@ -202,10 +202,7 @@ impl LaneDriver {
                 return;
             }
             driver.counters.error("panic");
-            log::error!(
-                "sink {}: panic while delivering; the lane is opened again",
-                driver.sink_id
-            );
+            log::error!("sink {}: panic while delivering; the lane is reopened", driver.sink_id);
             driver.give_back();
             driver.recount();
             if driver.counters.snapshot().sent_events > sent {

@@ -72,7 +72,7 @@ impl Retired {
             let bytes: u64 = self.lanes.iter().map(|lane| lane.bytes()).sum();
             let id = &self.id;
             log::warn!(
-                "sink {id}: {bytes} bytes were not delivered within {drain:?} of its removal; let go"
+                "sink {id}: {bytes} bytes were not delivered within {drain:?} of its removal"
             );
             self.let_go();
             ended.await;

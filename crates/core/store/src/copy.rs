@@ -42,7 +42,7 @@ impl Copy {
         if !found.is_whole || !found.identities.covers(&current) {
             if found.length > 0 {
                 log::warn!(
-                    "checkpoint store: {IDENTITIES} was damaged or incomplete; it is written again"
+                    "checkpoint store: {IDENTITIES} was corrupt or incomplete; it is rewritten"
                 );
             }
             copy.write(disk, &current);

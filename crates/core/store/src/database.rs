@@ -98,7 +98,7 @@ fn guarded<T>(
         Ok(Ok(value)) => Ok(value),
         Ok(Err(error)) => Err(refused().unwrap_or_else(|| Unusable::Damaged(error.to_string()))),
         Err(_) => {
-            Err(refused().unwrap_or_else(|| Unusable::Damaged("the file is damaged".to_owned())))
+            Err(refused().unwrap_or_else(|| Unusable::Damaged("the file is corrupt".to_owned())))
         }
     }
 }
@@ -260,7 +260,7 @@ pub fn opened(key: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
         return Some(value.to_vec());
     }
     log::error!(
-        "checkpoint store: a value fails its checksum and is left out: some data will be repeated"
+        "checkpoint store: a value fails its checksum and is ignored: some data will be repeated"
     );
     None
 }

@@ -137,7 +137,7 @@ pub fn set_aside(path: &Path, reason: &str) -> io::Result<()> {
     let mut names = (seconds..).map(|number| path.with_extension(format!("corrupt-{number}")));
     let aside = names.find(|name| !name.exists()).unwrap_or_default();
     log::error!(
-        "checkpoint store {} cannot be read ({reason}); it is kept as {} and a new one is created",
+        "checkpoint store {} cannot be read ({reason}); it is renamed to {} and a new one is created",
         path.display(),
         aside.display()
     );

@@ -37,9 +37,9 @@ impl Operation {
     fn failure(self) -> &'static str {
         match self {
             Operation::Commit => "checkpoints cannot be committed",
-            Operation::Keep => "ids of new files cannot be kept, so they are not read",
-            Operation::Forget => "files that are gone cannot be forgotten",
-            Operation::Read => "what is kept cannot be read",
+            Operation::Keep => "ids of new files cannot be saved, so these files are not read",
+            Operation::Forget => "ids of deleted files cannot be removed",
+            Operation::Read => "saved data cannot be read",
             Operation::Copy => "the second copy of the file ids cannot be written",
         }
     }

@@ -58,16 +58,16 @@ const LOCK_BYTES: usize = 12;
 pub enum StoreError {
     /// Another agent uses the folder.
     #[error(
-        "data_dir {0} is in use by another agent (process {1}); stop it or give this one a data_dir of its own"
+        "data_dir {0} is in use by another agent (process {1}); stop it, or give this one its own data_dir"
     )]
     InUse(PathBuf, String),
     /// The folder was written by a newer release.
     #[error(
-        "data_dir {0} has format {1}, this release reads {FORMAT}; use the newer release or another data_dir"
+        "data_dir {0} has format {1}, but this release reads {FORMAT}; use the newer release or another data_dir"
     )]
     Format(PathBuf, String),
     /// The folder cannot be used at all.
-    #[error("data_dir {0}: {1}; set data_dir to a folder this user may write")]
+    #[error("data_dir {0}: {1}; set data_dir to a folder that this user may write to")]
     Io(PathBuf, io::Error),
     /// The disk is full.
     #[error(
@@ -222,7 +222,7 @@ impl Store {
     fn read<T>(&self, read: impl Fn(&Database) -> Result<T, redb::Error>) -> io::Result<T> {
         let once = || self.with(Operation::Read, |database, _| read(database));
         once().or_else(|error| {
-            log::warn!("checkpoint store: {error}; it is opened and read again");
+            log::warn!("checkpoint store: {error}; it is reopened and read again");
             once()
         })
     }
@@ -320,9 +320,7 @@ impl Store {
             copy.finish(&*self.disk, database)
         });
         if let Err(error) = finished {
-            log::warn!(
-                "checkpoint store: the second copy of the file ids is not up to date: {error}"
-            );
+            log::warn!("checkpoint store: the second copy of the file ids is outdated: {error}");
         }
     }
 

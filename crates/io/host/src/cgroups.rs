@@ -53,7 +53,7 @@ const IO: [(&str, &str); 4] = [
 pub fn read(proc: &Path, sys: &Path, cgroups: &Cgroups, out: &mut Readings) {
     let Some(base) = hierarchy(sys) else {
         let path = sys.join("fs/cgroup/cgroup.controllers");
-        return out.fault(Reason::Missing, &path, "no control groups of version 2 are mounted");
+        return out.fault(Reason::Missing, &path, "cgroup v2 is not mounted");
     };
     let Some(name) = cgroups.root.clone().or_else(|| own(proc, out)) else { return };
     let mut walk = Walk { base, left: GROUPS_MAX, out };

@@ -13,7 +13,7 @@ pub fn bytes(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(4096);
     // A pipe would keep the reader for ever.
     if !path.metadata()?.is_file() {
-        return Err(io::Error::other("no regular file"));
+        return Err(io::Error::other("not a regular file"));
     }
     File::open(path)?.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;
     match bytes.len() as u64 > BYTES_MAX {

@@ -146,7 +146,7 @@ impl Probe {
 }
 
 fn no_answer(path: &Path, out: &mut Readings) {
-    out.fault(Reason::Timeout, path, "the file system does not answer");
+    out.fault(Reason::Timeout, path, "the file system does not respond");
 }
 
 impl Round {

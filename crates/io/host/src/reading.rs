@@ -28,9 +28,9 @@ pub enum Reason {
     Missing,
     /// The system refused to give it.
     Unreadable,
-    /// It is not what the kernel writes there.
+    /// It is not in the kernel's format.
     Malformed,
-    /// The system gave no answer in time.
+    /// The system gave response timed out.
     Timeout,
 }
 
@@ -95,7 +95,7 @@ impl Readings {
     }
 
     pub(crate) fn malformed(&mut self, path: &Path) {
-        self.fault(Reason::Malformed, path, "not what the kernel writes there");
+        self.fault(Reason::Malformed, path, "not in the kernel's format");
     }
 
     pub(crate) fn failed(&mut self, path: &Path, error: &io::Error) {

@@ -45,7 +45,7 @@ impl Flight {
     pub fn fail_at(&self, address: usize, code: ErrorCode) {
         match self.shipment.find(address) {
             Some(record) => self.fail(Failure { record, code, at_once: false }),
-            None => log::error!("a delivery report names no record of its shipment: {code}"),
+            None => log::error!("a delivery report matches no record of its batch: {code}"),
         }
     }
 }

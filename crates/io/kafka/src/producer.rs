@@ -51,7 +51,7 @@ pub fn check(key: &str, value: &str) -> Result<(), String> {
     match config.create_native_config() {
         Ok(_) => Ok(()),
         Err(KafkaError::ClientConfig(RDKafkaConfRes::RD_KAFKA_CONF_UNKNOWN, ..)) => {
-            Err("no such setting".into())
+            Err("unknown property".into())
         }
         Err(_) => Err("no value for it".into()),
     }

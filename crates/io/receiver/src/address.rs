@@ -93,7 +93,7 @@ impl FromStr for Address {
     /// is kept for some seconds.
     fn from_str(text: &str) -> Result<Address, String> {
         let Some((scheme, rest)) = text.split_once("://") else {
-            return Err(format!("'{text}' has no kind of socket in front; write {KINDS}"));
+            return Err(format!("'{text}' does not begin with a kind of socket; write {KINDS}"));
         };
         match scheme {
             "udp" => host_and_port(text, rest).map(Address::Udp),
@@ -101,7 +101,7 @@ impl FromStr for Address {
             "unixgram" => path(text, scheme, rest).map(Address::UnixDatagram),
             "unix" => path(text, scheme, rest).map(Address::UnixStream),
             "unixpacket" => path(text, scheme, rest).map(Address::UnixPacket),
-            _ => Err(format!("'{scheme}' is no kind of socket; write {KINDS}")),
+            _ => Err(format!("'{scheme}' is not a kind of socket; write {KINDS}")),
         }
     }
 }
@@ -114,13 +114,11 @@ fn host_and_port(text: &str, rest: &str) -> Result<SocketAddr, String> {
         ));
     }
     if host.contains(':') && !host.starts_with('[') {
-        return Err(format!(
-            "'{text}': an IPv6 address stands in brackets, as in udp://[::1]:8125"
-        ));
+        return Err(format!("'{text}': an IPv6 address needs brackets, as in udp://[::1]:8125"));
     }
     if port.parse::<u16>().is_err() {
         return Err(format!(
-            "'{text}' has no port from 0 to 65535; write it last, as in udp://127.0.0.1:8125"
+            "'{text}' has no port from 0 to 65535; append it, as in udp://127.0.0.1:8125"
         ));
     }
     let look_up = |rest: &str| Ok(rest.to_socket_addrs()?.collect());
@@ -139,7 +137,7 @@ fn path(text: &str, scheme: &str, rest: &str) -> Result<PathBuf, String> {
             Err(format!("'{text}' is a folder; write the name of the socket as well"))
         }
         _ if rest.contains('\0') => {
-            Err(format!("'{scheme}://…': the path has a byte 0; leave it out"))
+            Err(format!("'{scheme}://…': the path has a NUL byte; remove it"))
         }
         _ => Ok(PathBuf::from(rest)),
     }

@@ -45,25 +45,21 @@ fn advice(address: &Address, error: &io::Error) -> String {
     match (error.kind(), address.path()) {
         (io::ErrorKind::PermissionDenied, Some(path)) => {
             let folder = path.parent().unwrap_or(path).display();
-            format!(
-                "let the agent's user write to {folder}, or choose a path in a folder of its own"
-            )
+            format!("let the agent's user write to {folder}, or choose another folder")
         }
         (io::ErrorKind::PermissionDenied, None) => {
             "use a port from 1024 on, or give the program CAP_NET_BIND_SERVICE".into()
         }
         (io::ErrorKind::AddrInUse, None) => {
             format!(
-                "end the process that has it (`ss -lunpt` shows it), or listen at another port than {address}"
+                "stop the process that uses it (`ss -lunpt` shows it), or listen on another port than {address}"
             )
         }
         (io::ErrorKind::AddrNotAvailable, _) => {
-            "write an address of this host (`ip address` shows them), or 0.0.0.0 for any".into()
+            "write an address of this host (`ip address` lists them), or 0.0.0.0 for any".into()
         }
         (io::ErrorKind::NotADirectory, _) => "choose a path whose parents are folders".into(),
-        (io::ErrorKind::ReadOnlyFilesystem, _) => {
-            "choose a path on a file system that can be written to".into()
-        }
+        (io::ErrorKind::ReadOnlyFilesystem, _) => "choose a path on a writable file system".into(),
         _ if error.raw_os_error() == Some(libc::EMFILE) => {
             "raise the limit of open files (`ulimit -n`, LimitNOFILE)".into()
         }

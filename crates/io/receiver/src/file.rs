@@ -101,7 +101,7 @@ fn name(address: &Address, path: &Path) -> Result<SocketAddrUnix, BindError> {
     let length = path.as_os_str().len();
     if length > PATH_BYTES_MAX {
         let cause =
-            format!("the path has {length} bytes, and the system takes {PATH_BYTES_MAX} at most");
+            format!("the path has {length} bytes, but the system allows at most {PATH_BYTES_MAX}");
         return Err(BindError::new(
             address,
             cause,
@@ -119,8 +119,8 @@ fn make_way(address: &Address, path: &Path, name: &SocketAddrUnix) -> Result<(),
         Err(error) => return Err(BindError::system(address, "look at the path", error)),
     };
     if !meta.file_type().is_socket() {
-        let advice = "it is left alone; remove it yourself, or choose another path";
-        return Err(BindError::new(address, "there is a file that is no socket", advice));
+        let advice = "it is not touched; remove it, or choose another path";
+        return Err(BindError::new(address, "a file exists there that is not a socket", advice));
     }
     match try_out(address, name) {
         Err(Errno::CONNREFUSED) => {}
@@ -133,8 +133,8 @@ fn make_way(address: &Address, path: &Path, name: &SocketAddrUnix) -> Result<(),
             ));
         }
         _ => {
-            let advice = "end it (`ss -xlp` shows it), or choose another path";
-            return Err(BindError::new(address, "another process listens there", advice));
+            let advice = "stop it (`ss -xlp` shows it), or choose another path";
+            return Err(BindError::new(address, "another process listens on it", advice));
         }
     }
     let removed = fs::remove_file(path);

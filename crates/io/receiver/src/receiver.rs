@@ -65,7 +65,7 @@ impl Receiver {
                 return Err(BindError::new(
                     &place.address,
                     "it is listed twice",
-                    "leave one of them out",
+                    "remove one of them",
                 ));
             }
             held.push((Held::open(place, options)?, place.framing));
@@ -206,7 +206,7 @@ impl Receiving {
         for socket in self.held.iter().flat_map(|(held, _)| held.sockets()) {
             if let Err(error) = socket.refuse() {
                 log::warn!(
-                    "{}: what comes from here on may be lost uncounted: {error}",
+                    "{}: data that arrives from now on may be lost uncounted: {error}",
                     socket.address
                 );
             }

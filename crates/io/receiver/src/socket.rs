@@ -276,10 +276,7 @@ impl Socket {
             Ok(now) => now,
             Err(error) => {
                 UNKNOWN_DROPS.call_once(|| {
-                    log::warn!(
-                        "{}: this system does not tell what it drops: {error}",
-                        self.address
-                    );
+                    log::warn!("{}: this system does not report drops: {error}", self.address);
                 });
                 return 0;
             }

@@ -48,7 +48,7 @@ fn a_socket_in_use_is_left_alone() {
     ] {
         let text = refused(&listen(address));
         assert!(
-            text.contains("another process listens there") && text.contains("ss -xlp"),
+            text.contains("another process listens on it") && text.contains("ss -xlp"),
             "{text}"
         );
     }

@@ -80,12 +80,12 @@ impl AuthOptions {
             (Some(_), Some(_)) => {
                 faults.push((
                     format!("/{key}"),
-                    format!("stands beside `{key}_file`; give one of them"),
+                    format!("conflicts with `{key}_file`; keep one of them"),
                 ));
             }
             (Some(text), None) if !is_header_value(text) => faults.push((
                 format!("/{key}"),
-                "has bytes that a header cannot hold; write one line of visible characters"
+                "has bytes that are invalid in a header; write one line of visible characters"
                     .to_owned(),
             )),
             _ => {}
@@ -94,7 +94,7 @@ impl AuthOptions {
             AuthOptions::Basic { user, .. } if user.contains(':') || !is_header_value(user) => {
                 faults.push((
                     "/user".to_owned(),
-                    "has a colon or a control character; leave it out".to_owned(),
+                    "has a colon or a control character; remove it".to_owned(),
                 ));
             }
             AuthOptions::Header { name, .. } => {
@@ -134,7 +134,7 @@ impl AuthOptions {
 /// What is wrong with the name of a header that carries a secret.
 fn name_fault(name: &str) -> Option<String> {
     if !is_header_name(name) {
-        return Some(format!("{name:?} is no name of a header; write for example X-Api-Key"));
+        return Some(format!("{name:?} is not a header name; write for example X-Api-Key"));
     }
     let text = || format!("{name} is set by the agent; write another name, such as X-Api-Key");
     is_own_header(name).then(text)
@@ -277,7 +277,7 @@ fn read_secret(path: &Path) -> io::Result<String> {
     let bad = |what| io::Error::new(io::ErrorKind::InvalidData, what);
     // A pipe or a device could keep the reader for ever.
     if !path.metadata()?.is_file() {
-        return Err(bad("is no regular file; write the secret into one"));
+        return Err(bad("is not a regular file; write the secret into one"));
     }
     let mut text = String::new();
     File::open(path)?.take(SECRET_BYTES_MAX as u64 + 1).read_to_string(&mut text)?;

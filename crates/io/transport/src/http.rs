@@ -124,7 +124,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// No connection, or no answer in time.
+    /// No connection, or response timed out.
     pub async fn send(&mut self, outgoing: &Outgoing) -> Result<Answer, SendError> {
         let deadline = Instant::now() + self.options.timeout;
         if let Some(mut connection) = self.connection.take()
@@ -137,7 +137,7 @@ impl Client {
         }
         let limit = deadline.min(Instant::now() + self.options.connect_timeout);
         let connection = timeout_at(limit, self.connect()).await;
-        let late = |_| SendError::new("unreachable", "no connection in time");
+        let late = |_| SendError::new("unreachable", "connection timed out");
         let connection = connection.map_err(late)??;
         self.exchange(connection, outgoing, deadline).await
     }
@@ -152,7 +152,7 @@ impl Client {
         let request = self.request(outgoing)?;
         let response = timeout_at(deadline, connection.requests.send_request(request)).await;
         let response = response
-            .map_err(|_| SendError::new("timeout", "no answer in time"))?
+            .map_err(|_| SendError::new("timeout", "response timed out"))?
             .map_err(|error| self.broken(&error))?;
         let (answer, whole) = read(response, deadline).await;
         if whole && !connection.requests.is_closed() {
@@ -176,7 +176,7 @@ impl Client {
         let builder =
             Request::builder().method(outgoing.method.clone()).uri(self.target.path.as_str());
         let mut request = builder.body(Chunks::new(&outgoing.body)).map_err(|error| {
-            SendError::new("broken", format!("no request can be made: {error}"))
+            SendError::new("broken", format!("cannot build the request: {error}"))
         })?;
         *request.headers_mut() = outgoing.headers.clone();
         let host = HeaderValue::from_str(&self.target.authority);

@@ -35,10 +35,10 @@ impl Target {
         let error = |text: &str| Err(TargetError(text.to_owned()));
         // The text is not shown: it may hold a password.
         let Ok(uri) = text.parse::<Uri>() else {
-            return error("is no URI; write for example http://host:8080/path");
+            return error("is not a URI; write for example http://host:8080/path");
         };
         let Some(authority) = uri.authority() else {
-            return error("names no host; write for example http://host:8080/path");
+            return error("has no host; write for example http://host:8080/path");
         };
         let (tls, default_port) = match uri.scheme_str() {
             Some("http") => (false, 80),
@@ -46,10 +46,10 @@ impl Target {
             _ => return error("has an unknown scheme; write http:// or https://"),
         };
         if authority.as_str().contains('@') {
-            return error("holds a user name; write user and password into `auth`");
+            return error("contains a user name; put user and password into `auth`");
         }
         if text.contains('#') {
-            return error("has a fragment, which is never sent; leave out the # and what follows");
+            return error("has a fragment, which is never sent; remove the # and what follows");
         }
         let (host, port) = host_and_port(authority, default_port).map_err(TargetError)?;
         Ok(Target { tls, host, port, path: path(&uri), authority: authority.as_str().to_owned() })
@@ -70,7 +70,7 @@ fn path(uri: &Uri) -> String {
 fn host_and_port(authority: &Authority, default_port: u16) -> Result<(String, u16), String> {
     let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
     if host.is_empty() {
-        return Err("names no host; write for example http://host:8080/path".to_owned());
+        return Err("has no host; write for example http://host:8080/path".to_owned());
     }
     let port = authority.as_str().strip_prefix(authority.host()).unwrap_or_default();
     match port.strip_prefix(':').map(str::parse::<u16>) {

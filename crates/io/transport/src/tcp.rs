@@ -45,8 +45,9 @@ impl FromStr for Address {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Address, String> {
-        let bad =
-            || format!("{text:?} is no address; write host:port, such as logs.example.com:6514");
+        let bad = || {
+            format!("{text:?} is not an address; write host:port, such as logs.example.com:6514")
+        };
         let (host, port) = text.rsplit_once(':').ok_or_else(bad)?;
         let port = port.parse().ok().filter(|port| *port != 0).ok_or_else(bad)?;
         let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
@@ -80,7 +81,7 @@ pub enum ConnectError {
     #[error("{0}")]
     Unreachable(#[from] io::Error),
     /// It took too long.
-    #[error("no connection within {0:?}")]
+    #[error("connection timed out after {0:?}")]
     Timeout(Duration),
     /// The options of TLS cannot be used.
     #[error("{0}")]

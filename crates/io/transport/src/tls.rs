@@ -61,7 +61,7 @@ impl TlsFiles {
             && ServerName::try_from(name.as_str()).is_err()
         {
             let text = format!(
-                "{name:?} is no host name; write one without port, such as logs.example.com"
+                "{name:?} is not a host name; write one without a port, such as logs.example.com"
             );
             faults.push(("/server_name".to_owned(), text));
         }
@@ -105,7 +105,9 @@ pub enum TlsError {
         what: String,
     },
     /// The system has no authorities.
-    #[error("the system has no trusted authorities{0}; install ca-certificates or give `ca_file`")]
+    #[error(
+        "the system has no trusted CA certificates{0}; install ca-certificates or set `ca_file`"
+    )]
     NoAuthorities(String),
     /// Something else.
     #[error("{0}")]
@@ -146,10 +148,7 @@ pub fn client_config(files: &TlsFiles) -> Result<Arc<ClientConfig>, TlsError> {
 fn own_fault(error: rustls::Error, cert: &Path, key: &Path) -> TlsError {
     let what = match error {
         rustls::Error::InconsistentKeys(_) => {
-            format!(
-                "is not the key to the certificate in {}; give the two that belong together",
-                cert.display()
-            )
+            format!("does not match the certificate in {}; give a matching pair", cert.display())
         }
         error => format!("cannot be used with {}: {error}", cert.display()),
     };
@@ -167,7 +166,7 @@ fn authorities(files: &TlsFiles) -> Result<RootCertStore, TlsError> {
     };
     for certificate in certificates("ca_file", path)? {
         roots.add(certificate).map_err(|error| {
-            let what = format!("holds a certificate that cannot be used: {error}");
+            let what = format!("contains an unusable certificate: {error}");
             TlsError::Content { option: "ca_file", path: path.clone(), what }
         })?;
     }
@@ -186,10 +185,10 @@ fn certificates(
     let fault = |what: String| TlsError::Content { option, path: path.to_owned(), what };
     let bytes = read(option, path)?;
     let found: Result<Vec<_>, pem::Error> = CertificateDer::pem_slice_iter(&bytes).collect();
-    let found = found.map_err(|error| fault(format!("is damaged: {error}; write it anew")))?;
+    let found = found.map_err(|error| fault(format!("is corrupt: {error}; replace it")))?;
     if found.is_empty() {
         return Err(fault(
-            "holds no certificate; it needs a part `-----BEGIN CERTIFICATE-----`".to_owned(),
+            "contains no certificate; it needs a block `-----BEGIN CERTIFICATE-----`".to_owned(),
         ));
     }
     Ok(found)
@@ -201,12 +200,12 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
         let is_encrypted = bytes.windows(9).any(|text| text == b"ENCRYPTED");
         let what = match error {
             _ if is_encrypted => {
-                "is encrypted; take its password off with `openssl pkey`".to_owned()
+                "is encrypted; remove its passphrase with `openssl pkey`".to_owned()
             }
             pem::Error::NoItemsFound => {
-                "holds no key; it needs a part `-----BEGIN PRIVATE KEY-----`".to_owned()
+                "contains no key; it needs a block `-----BEGIN PRIVATE KEY-----`".to_owned()
             }
-            error => format!("is damaged: {error}; write it anew"),
+            error => format!("is corrupt: {error}; replace it"),
         };
         TlsError::Content { option: "key_file", path: path.to_owned(), what }
     })
@@ -260,7 +259,7 @@ impl Tls {
             (Err(error), Some(config)) => {
                 let (config, text) = (config.clone(), error.to_string());
                 if state.said.as_ref() != Some(&text) {
-                    log::warn!("{text}; the certificates that were read before stay in use");
+                    log::warn!("{text}; the previous certificates stay in use");
                     state.said = Some(text);
                 }
                 Ok(config)
@@ -280,7 +279,7 @@ impl Tls {
             );
         } else if !self.files.verify_hostname {
             log::warn!(
-                "`tls.verify_hostname: false`: the certificate of any host of the authority is taken"
+                "`tls.verify_hostname: false`: a certificate of the CA for any host is accepted"
             );
         }
     }
@@ -292,7 +291,7 @@ impl Tls {
     pub fn server_name(&self, host: &str) -> Result<ServerName<'static>, TlsError> {
         let name = self.files.server_name.as_deref().unwrap_or(host);
         ServerName::try_from(name.trim_matches(['[', ']']).to_owned()).map_err(|_| {
-            TlsError::Other(format!("{name:?} is no host name; give `tls.server_name`"))
+            TlsError::Other(format!("{name:?} is not a host name; set `tls.server_name`"))
         })
     }
 

@@ -92,7 +92,7 @@ impl SourceComponent for DogStatsdConfig {
 impl DogStatsdConfig {
     /// Each receiver combines a value and its changes on its own.
     fn check_deltas(&self) -> Option<(String, String)> {
-        let text = "changes of one gauge would come in no order by several receivers; write `receivers: 1`";
+        let text = "changes of a gauge would arrive out of order at several receivers; write `receivers: 1`";
         (self.gauge_deltas && self.points.receivers > 1)
             .then(|| ("/gauge_deltas".to_owned(), text.to_owned()))
     }
@@ -103,14 +103,12 @@ impl DogStatsdConfig {
             percentiles::unused("/aggregates", self.points.has_sketches()).into_iter().collect();
         for (index, aggregate) in aggregates.iter().enumerate() {
             if aggregates[..index].contains(aggregate) {
-                faults.push((
-                    format!("/aggregates/{index}"),
-                    "stands there already; leave it out".to_owned(),
-                ));
+                faults
+                    .push((format!("/aggregates/{index}"), "is a duplicate; remove it".to_owned()));
             }
         }
         if aggregates.is_empty() && self.percentiles.as_ref().is_some_and(Vec::is_empty) {
-            let text = "leaves nothing of timings and histograms; write one aggregate or percentile at least";
+            let text = "leaves no output for timings and histograms; write at least one aggregate or percentile";
             faults.push(("/aggregates".to_owned(), text.to_owned()));
         }
         faults
@@ -162,12 +160,12 @@ mod tests {
             (
                 r#"{"aggregates":["max"],"distributions":"sketch"}"#,
                 "/aggregates",
-                "leave one of them out",
+                "remove one of them",
             ),
             (
                 r#"{"percentiles":[0.5],"distributions":"sketch"}"#,
                 "/percentiles",
-                "leave one of them out",
+                "remove one of them",
             ),
             (
                 r#"{"distribution_percentiles":[0.5,2]}"#,

@@ -293,7 +293,7 @@ impl FileSource {
         counters.error("truncated_unread");
         counters.dropped("truncated_unread", 1);
         log::error!(
-            "source {}: {bytes} bytes were truncated before a sink had them",
+            "source {}: {bytes} bytes were truncated before a sink had delivered them",
             self.open.info.id
         );
         self.open.ledger.issue(again.origin, range, sink, again.attempt, now).finish();
@@ -409,7 +409,7 @@ impl FileSource {
         if let Err(error) = &kept {
             cx.counters.error("checkpoint");
             log::error!(
-                "source {}: the heads of files cannot be kept: {error}; trying again",
+                "source {}: the heads of files cannot be saved: {error}; trying again",
                 cx.info.id
             );
             grown.iter().for_each(|id| _ = self.tails.get_mut(id).map(Tail::forget_head));

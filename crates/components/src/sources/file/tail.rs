@@ -224,7 +224,9 @@ impl Tail {
 
     /// Returns its content, which must be open.
     pub fn content(&mut self) -> io::Result<&mut Content> {
-        self.content.as_mut().ok_or_else(|| io::Error::other("closed for want of room"))
+        self.content
+            .as_mut()
+            .ok_or_else(|| io::Error::other("closed because of the limit of open files"))
     }
 
     /// Closes it because of the limit; it is reopened to be read.
@@ -415,7 +417,7 @@ impl Tail {
         if let Some(fault) = fault {
             cx.counters.error("damaged");
             log::warn!(
-                "source {}: {}: {fault}; what follows is not read",
+                "source {}: {}: {fault}; the rest is not read",
                 cx.info.id,
                 self.path.display()
             );

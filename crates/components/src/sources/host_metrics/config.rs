@@ -272,11 +272,11 @@ impl Component for HostMetricsConfig {
             fault("/cgroups/depth", "too many levels; write 0 to 16");
         }
         if self.cgroups.root.iter().any(|root| root.split('/').any(|part| part == "..")) {
-            fault("/cgroups/root", "leads out of the control groups; leave out `..`");
+            fault("/cgroups/root", "leads outside of the control groups; remove `..`");
         }
         for (key, path) in [("/proc", &self.proc), ("/sys", &self.sys), ("/root", &self.root)] {
             if !path.is_absolute() {
-                fault(key, "no absolute path; begin it with /");
+                fault(key, "not an absolute path; begin it with /");
             }
         }
         faults

@@ -65,7 +65,7 @@ impl Stdin {
             cx.counters.error("abandoned");
             let bytes = lost.end - lost.begin;
             log::error!(
-                "source {}: {bytes} bytes were lost in a sink and cannot be read again",
+                "source {}: a sink lost {bytes} bytes, which cannot be read again",
                 cx.info.id
             );
             let gone = (lost.begin, lost.end);

@@ -46,9 +46,7 @@ fn flow_order(blueprint: &Blueprint) -> Result<Vec<usize>, EngineError> {
             !order.contains(i) && inputs.iter().all(|(id, _)| done.contains(&id.as_str()))
         };
         let Some(next) = (0..blueprint.transforms.len()).find(ready) else {
-            return Err(EngineError(
-                "the transforms form a cycle or read a component that is not there".into(),
-            ));
+            return Err(EngineError("the transforms form a cycle or have an unknown input".into()));
         };
         done.push(&blueprint.transforms[next].id);
         order.push(next);

@@ -78,7 +78,7 @@ fn what_cannot_be_read_is_an_error_and_not_an_empty_answer() {
     assert!(store.of_source("app").origins().is_err());
     assert!(store.lane(&"out".into(), 0).is_err());
     assert!(
-        store.health().error.unwrap().contains("what is kept cannot be read: Input/output error")
+        store.health().error.unwrap().contains("saved data cannot be read: Input/output error")
     );
     disk.fail_reads(false);
     disk.fill_at(usize::MAX);

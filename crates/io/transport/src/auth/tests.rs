@@ -71,7 +71,7 @@ fn a_secret_of_a_file_follows_the_file() {
 #[test]
 fn pipes_and_devices_hold_no_secret() {
     let secret = Secret::file("/dev/zero".into());
-    assert!(secret.text().unwrap_err().to_string().contains("no regular file"));
+    assert!(secret.text().unwrap_err().to_string().contains("not a regular file"));
 }
 
 #[test]

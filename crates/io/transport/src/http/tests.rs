@@ -169,7 +169,7 @@ async fn an_endpoint_that_never_reads_runs_out_of_time() {
     let mut client = client(&address, Duration::from_millis(300));
     let large = Outgoing { body: vec![Bytes::from(vec![0; 32 << 20])], ..outgoing(&[]) };
     let error = client.send(&large).await.unwrap_err();
-    assert_eq!((error.kind, error.message.as_str()), ("timeout", "no answer in time"));
+    assert_eq!((error.kind, error.message.as_str()), ("timeout", "response timed out"));
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ pub fn explain(error: &Error, host: &str, files: &TlsFiles) -> String {
         Error::InvalidCertificate(fault) => certificate(fault, host, files),
         Error::AlertReceived(alert) => refusal(*alert, host, files),
         Error::InvalidMessage(_) => {
-            format!("{host} answers, but not with TLS; look at the port, or leave `tls` out")
+            format!("{host} does not speak TLS; check the port, or remove `tls`")
         }
         error => format!("TLS with {host}: {error}"),
     }
@@ -24,20 +24,17 @@ fn certificate(fault: &CertificateError, host: &str, files: &TlsFiles) -> String
     use CertificateError as Fault;
     match fault {
         Fault::Expired => {
-            format!("the certificate of {host} has expired; it needs a new one there")
+            format!("the certificate of {host} has expired; renew it there")
         }
         Fault::ExpiredContext { not_after, .. } => {
-            format!(
-                "the certificate of {host} has expired on {}; it needs a new one there",
-                date(*not_after)
-            )
+            format!("the certificate of {host} expired on {}; renew it there", date(*not_after))
         }
         Fault::NotValidYet => {
-            format!("the certificate of {host} is not valid yet; compare the clocks")
+            format!("the certificate of {host} is not valid yet; check both clocks")
         }
         Fault::NotValidYetContext { not_before, .. } => {
             format!(
-                "the certificate of {host} is valid only from {} on; compare the clocks",
+                "the certificate of {host} is valid only from {} on; check both clocks",
                 date(*not_before)
             )
         }
@@ -53,11 +50,11 @@ fn certificate(fault: &CertificateError, host: &str, files: &TlsFiles) -> String
         }
         Fault::Revoked => format!("the certificate of {host} has been revoked"),
         Fault::InvalidPurpose | Fault::InvalidPurposeContext { .. } => {
-            format!("the certificate of {host} is not one for servers")
+            format!("the certificate of {host} is not a server certificate")
         }
         Fault::Other(other) if other.to_string().contains("CaUsedAsEndEntity") => {
             format!(
-                "the certificate of {host} is that of an authority; the server needs one signed by it"
+                "the certificate of {host} is a CA certificate; the server needs one signed by it"
             )
         }
         fault => format!("the certificate of {host} cannot be verified: {fault}"),
@@ -66,13 +63,15 @@ fn certificate(fault: &CertificateError, host: &str, files: &TlsFiles) -> String
 
 fn unknown_issuer(host: &str, files: &TlsFiles) -> String {
     let (of, advice) = match &files.ca_file {
-        Some(path) => (format!("in `ca_file` {}", path.display()), "add the one that signed it"),
-        None => ("of the system".to_owned(), "give its authority as `ca_file`"),
+        Some(path) => {
+            (format!("in `ca_file` {}", path.display()), "add the certificate that signed it")
+        }
+        None => ("of the system".to_owned(), "set its CA as `ca_file`"),
     };
-    format!("the certificate of {host} is not signed by an authority {of}; {advice}")
+    format!("the certificate of {host} is not signed by a CA {of}; {advice}")
 }
 
-const NAME_ADVICE: &str = "write one of them in the address or as `server_name`";
+const NAME_ADVICE: &str = "write one of them in the address or set `server_name`";
 
 /// Names as rustls shows them, `DnsName("a.example")` or `IpAddress(10.0.0.1)`, without what is
 /// around them.
@@ -93,8 +92,9 @@ fn refusal(alert: AlertDescription, host: &str, files: &TlsFiles) -> String {
     use AlertDescription as Alert;
     let own = match &files.cert_file {
         Some(path) => format!("the agent's certificate `cert_file` {}", path.display()),
-        None => "a connection without a certificate of the agent; give `cert_file` and `key_file`"
-            .to_owned(),
+        None => {
+            "a connection without a client certificate; set `cert_file` and `key_file`".to_owned()
+        }
     };
     match alert {
         Alert::CertificateRequired | Alert::AccessDenied => format!("{host} refuses {own}"),
@@ -107,11 +107,11 @@ fn refusal(alert: AlertDescription, host: &str, files: &TlsFiles) -> String {
         | Alert::UnknownCA => format!("{host} refuses {own} ({alert:?})"),
         Alert::HandshakeFailure if files.cert_file.is_none() => {
             format!(
-                "{host} refuses the handshake; it may want a certificate: give `cert_file` and `key_file`"
+                "{host} refuses the handshake; it may require a client certificate: set `cert_file` and `key_file`"
             )
         }
         Alert::UnrecognisedName => {
-            format!("{host} knows no server of this name; give `server_name`")
+            format!("{host} does not know this server name; set `server_name`")
         }
         alert => format!("{host} refuses TLS ({alert:?})"),
     }

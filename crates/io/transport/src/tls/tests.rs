@@ -55,7 +55,7 @@ async fn what_is_wrong_with_a_certificate_is_said() {
             "of logs.example has expired on 2020-02-01",
         ),
         (fix.authority.issue(&[HOST], Validity::NotYet), "valid only from 2400-01-01 on"),
-        (other.issue(&[HOST], Validity::Good), "is not signed by an authority in `ca_file` "),
+        (other.issue(&[HOST], Validity::Good), "is not signed by a CA in `ca_file` "),
         (
             fix.authority.issue(&["a.example", "10.0.0.1"], Validity::Good),
             "is for other names: a.example, 10.0.0.1; write",
@@ -132,7 +132,7 @@ fn a_file_that_does_not_fit_is_named_with_what_to_do() {
         (TlsFiles { ca_file: at("one.key"), ..fix.files() }, "`ca_file` ", "holds no certificate"),
         (own("one.key", "one.key"), "`cert_file` ", "holds no certificate"),
         (own("one.crt", "one.crt"), "`key_file` ", "holds no key"),
-        (own("one.crt", "two.key"), "`key_file` ", "is not the key to the certificate in "),
+        (own("one.crt", "two.key"), "`key_file` ", "does not match the certificate in "),
         (own("one.crt", "encrypted.key"), "`key_file` ", "is encrypted"),
     ];
     for (files, begins, says) in cases {

@@ -538,7 +538,7 @@ async fn tls_with_certificates_on_both_sides() {
     assert!(lines == all(1000));
     let says = [
         "has expired on 2020-02-01",
-        "is not signed by an authority in `ca_file`",
+        "is not signed by a CA in `ca_file`",
         "is for other names: logs.example",
     ];
     for (error, says) in engine.errors.iter().zip(says) {

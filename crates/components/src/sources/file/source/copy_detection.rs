@@ -160,7 +160,7 @@ impl FileSource {
         {
             let orphan = self.work.orphans.swap_remove(index);
             log::info!(
-                "source {}: {} goes on in {}",
+                "source {}: {} continues in {}",
                 cx.info.id,
                 orphan.name,
                 candidate.path.display()
@@ -178,7 +178,7 @@ impl FileSource {
         }
         let known = self.records.remove(best?.0)?;
         log::info!(
-            "source {}: {} goes on in {}",
+            "source {}: {} continues in {}",
             cx.info.id,
             known.1.path,
             candidate.path.display()
@@ -389,7 +389,7 @@ impl FileSource {
         counters.dropped("truncated_unread", 1);
         counters.dropped_bytes("truncated_unread", bytes);
         log::error!(
-            "source {}: {bytes} bytes of {name} were truncated before every sink had them",
+            "source {}: {bytes} bytes of {name} were truncated before every sink had delivered them",
             self.open.info.id
         );
     }
@@ -454,7 +454,7 @@ impl FileSource {
         let inode = Inode::of(&copy.stat);
         let Some(tail) = self.tails.get_mut(&id) else { return };
         log::info!(
-            "source {}: what was in {} is in {}",
+            "source {}: the content of {} continues in {}",
             cx.info.id,
             tail.origin.name,
             copy.path.display()

@@ -142,10 +142,7 @@ impl FileSource {
     fn log_found(&self, files: usize, cx: &SourceCx<'_>) {
         match files {
             0 => {
-                log::warn!(
-                    "source {}: no file matches include yet; it is looked for from now on",
-                    cx.info.id
-                )
+                log::warn!("source {}: no file matches include yet; waiting for one", cx.info.id)
             }
             files => log::info!("source {}: {files} files match include", cx.info.id),
         }
@@ -214,7 +211,7 @@ impl FileSource {
         let (file, stat) = open_regular(path, &self.symlinks).ok()??;
         let mut content = Content::new(file).ok()?;
         let (record, descriptor) = self.take_record(&mut content, &stat)?;
-        log::debug!("source {}: {} was moved to {}", cx.info.id, descriptor.path, path.display());
+        log::debug!("source {}: {} was renamed to {}", cx.info.id, descriptor.path, path.display());
         let mut tail = self.resume(content, &stat, path, record, descriptor);
         tail.gone_since = Some(cx.now.since_start);
         Some(tail)
@@ -456,7 +453,7 @@ impl FileSource {
             !trouble.contains_key(*path) && *reason != MISSING
         };
         for (path, _) in self.trouble.iter().filter(over) {
-            log::info!("source {}: {} is readable or gone", cx.info.id, path.display());
+            log::info!("source {}: {} is readable again or gone", cx.info.id, path.display());
         }
         self.trouble = trouble;
     }

@@ -243,7 +243,7 @@ impl FileSource {
         let room = held.bytes_max.saturating_sub(held.bytes);
         let outlook = match retention.growth.seconds_to(room) {
             Some(seconds) => format!("at this rate the limit is reached in {seconds} s"),
-            None => "they do not grow now".to_owned(),
+            None => "they are not growing".to_owned(),
         };
         log::warn!(
             "source {}: {} deleted files that are not delivered take {} bytes of at most {} (held.max); {outlook}; \
@@ -387,7 +387,7 @@ impl FileSource {
             Recorded::Other => self.adopt(Candidate::of(path, content)?, start),
             Recorded::Unknown => {
                 log::warn!(
-                    "source {}: {} is held and not known to the checkpoint store; it is read from its beginning",
+                    "source {}: {} is held but unknown to the checkpoint store; it is read from its beginning",
                     cx.info.id,
                     path.display()
                 );

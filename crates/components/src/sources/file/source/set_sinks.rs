@@ -16,7 +16,7 @@ impl FileSource {
         let read = if come.is_empty() { Ok(Default::default()) } else { self.open.store.origins() };
         let (records, _) = read.unwrap_or_else(|error| {
             log::error!(
-                "source {}: added sinks begin anew, checkpoints are unreadable: {error}",
+                "source {}: added sinks start over, checkpoints are unreadable: {error}",
                 self.open.info.id
             );
             Default::default()
