@@ -19,7 +19,7 @@ pub async fn show(observe: impl Fn() -> Snapshot + Send + 'static) {
         tokio::time::sleep(interval).await;
         let now = observe();
         let line = line(&before, &now);
-        // Nobody to show it to is no reason to stop.
+        // A closed standard error is no reason to stop.
         let _ = writeln!(std::io::stderr(), "{line}");
         before = now;
     }

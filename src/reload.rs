@@ -1,5 +1,4 @@
-//! Reload: the configuration is read again while the agent runs, at SIGHUP or when its files
-//! change.
+//! Reload: reads the configuration again while the agent runs, on SIGHUP or when its files change.
 
 use crate::config::{Component, Config, Fault, Fingerprint, Globals, fingerprint};
 use crate::{cli, logging, run, wiring};
@@ -13,25 +12,25 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::signal::unix::Signal;
 
-/// How often the files are looked at with `watch: true`.
+/// How often the files are checked with `watch: true`.
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 
-/// How long they must have stayed the same: who writes several files is not done with the first.
+/// How long they must have been unchanged: whoever writes several files is not done with the first.
 const SETTLED_AFTER: Duration = Duration::from_secs(1);
 
-/// What is read again, and what runs.
+/// Reloads the configuration of a running agent.
 pub struct Reloader {
-    /// The configuration that runs.
+    /// The configuration in use.
     pub config: Config,
     files: Vec<PathBuf>,
-    /// The files as they were when they were read last.
+    /// The files as they were at the last read.
     seen: Fingerprint,
     hangup: Signal,
     settings: Settings,
     state: Arc<ConfigState>,
 }
 
-/// What is different between two configurations.
+/// The difference between two configurations.
 struct Changes {
     kept: HashSet<(Kind, String)>,
     added: Vec<String>,
@@ -40,7 +39,8 @@ struct Changes {
 }
 
 impl Reloader {
-    /// `config` was read from `files` when they were as `seen`, and runs with `settings`.
+    /// Starts with `config`, which was read from `files` when they were as `seen`, and runs with
+    /// `settings`.
     pub fn new(
         config: Config,
         (files, seen): (&[PathBuf], Fingerprint),
@@ -51,7 +51,7 @@ impl Reloader {
         Reloader { config, files: files.to_vec(), seen, hangup, settings, state }
     }
 
-    /// Waits until the configuration is to be read again; why.
+    /// Waits until a reload is due; returns why.
     pub async fn wanted(&mut self) -> &'static str {
         let (files, seen) = (self.files.clone(), self.seen.clone());
         let watched = self.config.globals.watch && !self.settings.until_eof;
@@ -61,7 +61,7 @@ impl Reloader {
         }
     }
 
-    /// Reads the configuration and goes on with it, or with the one that runs if it is at fault.
+    /// Reloads the configuration; an invalid one is rejected and the current one stays in use.
     pub async fn reload(&mut self, running: &mut Running, why: &str) {
         if self.settings.until_eof {
             return log::warn!("{why}: a run with --until-eof does not reload");
@@ -75,8 +75,8 @@ impl Reloader {
         if let Err(faults) = self.go_on(running, checked).await {
             logging::each(Level::Error, module_path!(), faults.iter().map(ToString::to_string));
             let count = match faults.len() {
-                1 => "1 fault".to_owned(),
-                count => format!("{count} faults"),
+                1 => "1 error".to_owned(),
+                count => format!("{count} errors"),
             };
             log::error!(
                 "the configuration was rejected with {count}; the previous one stays in use"
@@ -131,7 +131,7 @@ impl Reloader {
     }
 }
 
-/// Sets what cannot change while the agent runs to what it was; the keys that differ.
+/// Resets settings that cannot change while the agent runs; returns the keys that differ.
 fn keep_fixed(running: &Globals, next: &mut Globals) -> Vec<&'static str> {
     fn keep<T: PartialEq + Clone>(running: &T, next: &mut T) -> bool {
         let differs = running != next;
@@ -173,7 +173,7 @@ impl Changes {
         changes
     }
 
-    /// Whether there is nothing to do.
+    /// Whether nothing changed.
     fn is_none(&self, running: &Config, next: &Config) -> bool {
         let joined = |config: &Config| {
             let mut parts: Vec<_> = config
@@ -200,11 +200,11 @@ impl Changes {
 }
 
 async fn look(files: Vec<PathBuf>) -> Fingerprint {
-    // Disks may block. What cannot be looked at has nothing to compare.
+    // Disks may block. What cannot be read cannot be compared.
     tokio::task::spawn_blocking(move || fingerprint(&files)).await.unwrap_or_default()
 }
 
-/// Waits until the files are others than `seen`, and have been the same for a moment.
+/// Waits until the files differ from `seen` and have been unchanged for a moment.
 async fn changed(files: Vec<PathBuf>, seen: Fingerprint) {
     let (mut last, mut since) = (seen.clone(), Instant::now());
     loop {

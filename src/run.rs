@@ -14,10 +14,10 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Threads for calls that block, such as disk syncs.
+/// Threads for blocking calls, such as disk syncs.
 const BLOCKING_THREADS_MAX: usize = 32;
 
-/// Options of `run` beside the configuration.
+/// Options of `run`, besides the configuration.
 #[derive(Clone, Copy)]
 pub struct Options {
     /// Read what is there, deliver it, exit.
@@ -28,7 +28,7 @@ pub struct Options {
 
 /// Runs the agent; returns the exit status.
 pub fn run(files: &[PathBuf], options: Options) -> u8 {
-    // Before they are read: what changes meanwhile is read again.
+    // Before they are read, so that later changes cause a reload.
     let seen = config::fingerprint(files);
     let Some(config) = cli::load(files) else { return USAGE };
     let target = match &config.globals.log.to {
@@ -55,7 +55,7 @@ pub fn run(files: &[PathBuf], options: Options) -> u8 {
     status
 }
 
-/// The level of the log.
+/// Returns the level of the log.
 pub fn level(level: LogLevel) -> log::LevelFilter {
     match level {
         LogLevel::Error => log::LevelFilter::Error,
@@ -66,7 +66,7 @@ pub fn level(level: LogLevel) -> log::LevelFilter {
     }
 }
 
-/// Tailing needs a descriptor per file: as many as the system allows.
+/// Tailing needs a descriptor per file, so the limit is raised as far as the system allows.
 fn raise_open_files() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
@@ -75,10 +75,10 @@ fn raise_open_files() {
     }
 }
 
-/// The files of the configuration, and how they looked before they were read.
+/// Returns the files of the configuration, and their fingerprint before they are read.
 type Files<'a> = (&'a [PathBuf], config::Fingerprint);
 
-/// Why the agent cannot go on: the exit status and what to say.
+/// Why the agent cannot continue: the exit status and the message.
 type Refusal = (u8, String);
 
 fn start(config: Config, files: Files<'_>, options: Options) -> u8 {
@@ -93,7 +93,7 @@ fn start(config: Config, files: Files<'_>, options: Options) -> u8 {
         Err(error) => Err((FAILED, format!("the runtime cannot start: {error}"))),
     };
     if let Ok(runtime) = runtime {
-        // Threads that are stuck in a system call must not hold the exit.
+        // Threads stuck in a system call must not delay the exit.
         runtime.shutdown_background();
     }
     status.unwrap_or_else(|(status, message)| {
@@ -115,7 +115,7 @@ fn settings(config: &Config, until_eof: bool, internal_metrics: InternalMetrics)
     }
 }
 
-/// What a run of this configuration would be refused for, found without opening anything.
+/// Returns why a run of this configuration would be refused, without opening anything.
 pub fn refused(config: &Config) -> Option<String> {
     match wiring::blueprint(config) {
         Ok(blueprint) => blueprint
@@ -126,8 +126,8 @@ pub fn refused(config: &Config) -> Option<String> {
     }
 }
 
-/// Opens everything, in an order in which nothing is read before it is certain that the agent can
-/// run: the folder, the addresses, then the sources.
+/// Opens everything in an order that reads nothing before it is certain that the agent can run: the
+/// folder, the addresses, then the sources.
 async fn serve(config: Config, files: Files<'_>, options: Options) -> Result<u8, Refusal> {
     let (mut signals, hangup) = (Signals::receive()?, receive(SignalKind::hangup())?);
     let store =
@@ -161,8 +161,8 @@ async fn serve(config: Config, files: Files<'_>, options: Options) -> Result<u8,
     Ok(ending(&stopped, options.until_eof, timeout))
 }
 
-/// Warns of files that are held for sources which are not configured: nobody reads them, and they
-/// take room.
+/// Warns of files held for sources that are not configured: nobody reads them, and they use disk
+/// space.
 pub fn warn_of_unowned(config: &Config) {
     for (id, files, bytes) in unowned(config) {
         let folder = config.globals.data_dir.join("held").join(&id);
@@ -174,7 +174,7 @@ pub fn warn_of_unowned(config: &Config) {
     }
 }
 
-/// Ids without a source for which files are held, with their number and bytes.
+/// Returns ids without a source that have held files, with their number and bytes.
 fn unowned(config: &Config) -> Vec<(String, usize, u64)> {
     let mut unowned = Vec::new();
     for folder in
@@ -191,7 +191,7 @@ fn unowned(config: &Config) -> Vec<(String, usize, u64)> {
     unowned
 }
 
-/// Until a signal to stop, or the end of all sources.
+/// Waits for a signal to stop, or the end of all sources.
 async fn work(
     running: &mut Running,
     reloader: &mut Reloader,
@@ -212,7 +212,7 @@ async fn work(
     log::info!("{name}: delivering what is in flight");
 }
 
-/// Says how the run ended; the exit status.
+/// Logs how the run ended; returns the exit status.
 fn ending(stopped: &Stopped, until_eof: bool, timeout: Interval) -> u8 {
     let summary = summary(stopped);
     if let Some(failure) = failure(stopped, until_eof, timeout) {
@@ -226,7 +226,7 @@ fn ending(stopped: &Stopped, until_eof: bool, timeout: Interval) -> u8 {
     DONE
 }
 
-/// Why the run counts as failed, if it does.
+/// Returns why the run failed, if it did.
 fn failure(stopped: &Stopped, until_eof: bool, timeout: Interval) -> Option<String> {
     if let Some(error) = &stopped.uncommitted {
         let seconds = stopped.snapshot.checkpoints.committed_seconds.ceil();
@@ -249,7 +249,7 @@ fn failure(stopped: &Stopped, until_eof: bool, timeout: Interval) -> Option<Stri
     })
 }
 
-/// The three numbers of a stop: delivered, waiting, lost.
+/// Formats the three numbers of a stop: delivered, waiting, lost.
 fn summary(stopped: &Stopped) -> String {
     let snapshot = &stopped.snapshot;
     let waiting = stopped.left.waiting;
@@ -265,7 +265,7 @@ fn summary(stopped: &Stopped) -> String {
     )
 }
 
-/// What is lost, as far as it was counted.
+/// Formats what is lost, as far as it was counted.
 fn lost(stopped: &Stopped) -> String {
     let (events, bytes) = (stopped.snapshot.dropped_events(), stopped.snapshot.dropped_bytes());
     let mut parts = Vec::new();
@@ -286,14 +286,14 @@ fn failed(message: &str) -> u8 {
     FAILED
 }
 
-/// The signals the agent answers.
+/// The signals that the agent handles.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
 }
 
-/// A second signal counts only after this long: `timeout` and shells send one to the process and
-/// the same to its group.
+/// A second signal counts only after this long: `timeout` and shells signal the process and its
+/// group at once.
 const SECOND_SIGNAL_AFTER: Duration = Duration::from_millis(500);
 
 fn receive(kind: SignalKind) -> Result<Signal, Refusal> {
@@ -307,7 +307,7 @@ impl Signals {
         Ok(Signals { terminate, interrupt })
     }
 
-    /// Waits for a signal to stop; its name.
+    /// Waits for a signal to stop; returns its name.
     async fn stop(&mut self) -> &'static str {
         tokio::select! {
             _ = self.terminate.recv() => "SIGTERM",
@@ -315,7 +315,7 @@ impl Signals {
         }
     }
 
-    /// Waits for a second one that is meant.
+    /// Waits for a second signal that is meant as one.
     async fn second(&mut self) -> &'static str {
         let since = Instant::now();
         loop {
@@ -327,18 +327,18 @@ impl Signals {
     }
 }
 
-/// Takes snapshots of the engine, which comes after the API.
+/// Takes snapshots of the engine, which starts after the API.
 #[derive(Clone, Default)]
 struct Observer(Arc<OnceLock<Box<TakeSnapshot>>>);
 
 impl Observer {
-    /// How the engine is now; empty before it is shown.
+    /// Returns a snapshot; empty before the engine is set.
     fn now(&self) -> Snapshot {
         self.0.get().map_or_else(Snapshot::default, |take| take())
     }
 
-    /// The same for the engine's own threads: they may run before it is shown, which is a moment
-    /// later, and wait for that.
+    /// The same for the engine's own threads: they may run slightly before it is set, and wait for
+    /// that.
     fn shown(&self) -> Snapshot {
         self.0.wait()()
     }
@@ -354,8 +354,7 @@ struct Api {
 }
 
 impl Api {
-    /// Opens the API. A one-off run takes any free port where the configured one is taken by the
-    /// agent that runs beside it.
+    /// Opens the API. A one-off run uses any free port if another agent uses the configured one.
     async fn open(config: &Config, options: Options) -> Result<Api, String> {
         let (listen, ready) = (config.globals.api.listen, Arc::new(AtomicBool::new(false)));
         let state = Arc::new(ConfigState::new(config.hash));
@@ -395,7 +394,7 @@ impl Api {
         Ok(Api { console, ready, config: state, internal_metrics, observer })
     }
 
-    /// Shows the running engine.
+    /// Sets the running engine.
     fn show(&self, running: &Running) {
         let _ = self.observer.0.set(Box::new(running.observer()));
         self.ready.store(true, Ordering::Release);

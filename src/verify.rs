@@ -35,7 +35,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tally::Tally;
 
-/// What stands below the options.
+/// The end of the help.
 pub const HELP: &str = "Example:\n  millstream verify -d 60s\n  \
     millstream verify -d 5m --dir /var/log --sink kafka://127.0.0.1:9092/verify\n\n\
     Writes numbered lines to files in a temporary folder, rotates them in turn, kills and stops an\n\
@@ -50,20 +50,20 @@ pub const HELP: &str = "Example:\n  millstream verify -d 60s\n  \
 /// Options of `verify`.
 #[derive(clap::Args)]
 pub struct VerifyArgs {
-    /// How long lines are written
+    /// How long to write lines
     #[arg(short, long, default_value = "60s")]
     duration: Interval,
-    /// Where to deliver to: file:///PATH or kafka://HOST:PORT/TOPIC [default: a file in the folder]
+    /// Destination: file:///PATH or kafka://HOST:PORT/TOPIC [default: a file in the folder]
     #[arg(long, value_name = "URI")]
     sink: Option<Target>,
-    /// Lines per second in all
+    /// Total lines per second
     #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..))]
     rate: u64,
     /// Files written at a time
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u8).range(1..=99))]
     files: u8,
-    /// Rotations that take turns: rename, date, copytruncate, move, delete, gzip, and expire, which
-    /// deletes files while the sink is behind
+    /// Kinds of rotation to alternate: rename, date, copytruncate, move, delete, gzip, and expire,
+    /// which deletes files while the sink is behind
     #[arg(
         long,
         value_name = "LIST",
@@ -71,17 +71,16 @@ pub struct VerifyArgs {
         default_value = "rename,date,copytruncate,move,delete,gzip,expire"
     )]
     rotate: Vec<Rotation>,
-    /// Leave lines out of what is read back, to see the verifier notice: lose=N
+    /// Hide lines from the verifier, to test that it notices: lose=N
     #[arg(long, value_name = "lose=N", value_parser = injected)]
     inject: Option<u64>,
-    /// Folder in which the temporary one is made: its file system is put to the test
-    /// [default: the system's]
+    /// Parent of the temporary folder, whose file system is tested [default: the system's]
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// Keep the temporary folder; after a failure it is kept in any case
+    /// Keep the temporary folder; after a failure it is kept anyway
     #[arg(long)]
     keep: bool,
-    /// Replays the random choices of a run, though not its timing [default: another each time]
+    /// Replay the random choices of a run, though not its timing [default: random]
     #[arg(long)]
     seed: Option<u64>,
 }
@@ -119,7 +118,7 @@ fn prepare(args: &VerifyArgs) -> Result<(Scratch, Sink), (u8, String)> {
     Ok((scratch, sink))
 }
 
-/// Whether nothing was lost, torn, or under an id of another line.
+/// Whether nothing was lost, torn, or under the id of another line.
 fn prove(args: &VerifyArgs, scratch: &Scratch, sink: Sink) -> Result<bool, String> {
     let seed = args.seed.unwrap_or_else(|| mix(logfile::now().as_nanos() as u64) % 1_000_000);
     eprintln!("seed {seed}, folder {}", scratch.path.display());
@@ -149,7 +148,7 @@ fn prove(args: &VerifyArgs, scratch: &Scratch, sink: Sink) -> Result<bool, Strin
     let (starts, tally) = (agent.starts, &tally);
     let report =
         Report { plan: &plan, scratch, done: &done, starts, tally, lines: &lines, interrupted };
-    // A closed pipe changes nothing about the result.
+    // A closed pipe does not change the result.
     let _ = io::stdout().write_all(report.text().as_bytes());
     let agrees = report.disagreements().is_empty();
     Ok(tally.lost() == 0 && tally.torn == 0 && tally.shadowed() == 0 && agrees)

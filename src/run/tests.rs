@@ -1,12 +1,12 @@
-//! What sources see of the agent that runs them.
+//! What sources see of their agent.
 
 use super::*;
 use crate::wiring::Registry;
 use std::collections::BTreeSet;
 use std::fs;
 
-/// The threads of the engine run a moment before it is shown: a source that is asked for its
-/// metrics at once has those of all components all the same.
+/// The engine's threads run slightly before it is set: a source that reads the agent's metrics at
+/// once still gets those of all components.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn own_metrics_have_all_components_from_the_first_time_on() {
     let dir = tempfile::tempdir().unwrap();
@@ -27,8 +27,8 @@ async fn own_metrics_have_all_components_from_the_first_time_on() {
         });
         components
     });
-    // Long enough for the thread to ask first; where it is slower, nothing is proved, and nothing
-    // fails.
+    // Long enough for the thread to ask first; if it is slower, the test proves nothing but does
+    // not fail.
     tokio::time::sleep(Duration::from_millis(100)).await;
     let built = wiring::blueprint(&config)
         .unwrap()
@@ -74,7 +74,7 @@ fn a_stop_tells_what_is_delivered_waiting_and_lost() {
     assert_eq!(ending(&stopped, false, timeout()), FAILED);
 }
 
-/// No sink has anything to deliver where a transform or a source is what hangs.
+/// No sink has anything to deliver if a transform or a source hangs.
 #[test]
 fn a_stop_that_takes_too_long_names_sinks_only_if_it_knows_them() {
     let mut stopped = stopped();
@@ -84,7 +84,7 @@ fn a_stop_that_takes_too_long_names_sinks_only_if_it_knows_them() {
     assert_eq!(ending(&stopped, false, timeout()), FAILED);
 }
 
-/// Files held for a source that was renamed are told of: they would fill the disk unseen.
+/// Files held for a renamed source are reported: they would fill the disk unseen.
 #[test]
 fn files_held_for_a_source_that_is_not_configured_are_warned_of() {
     let dir = tempfile::tempdir().unwrap();

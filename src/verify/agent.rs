@@ -1,4 +1,4 @@
-//! The agent under test: this same program as a child, with a configuration of its own.
+//! The agent under test: this program as a child, with its own configuration.
 
 use super::endpoint::{ENCODING, Endpoint};
 use super::expire::Keep;
@@ -14,26 +14,26 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Longest time for a start, and for an answer of the control socket.
+/// Timeout of a start, and of a response of the control socket.
 const START_MAX: Duration = Duration::from_secs(20);
 
-/// Longest time for a stop; the agent itself gives up after `shutdown_timeout` (20 s).
+/// Timeout of a stop; the agent itself gives up after `shutdown_timeout` (20 s).
 const STOP_MAX: Duration = Duration::from_secs(30);
 
-/// How often the agent is looked at while something is waited for.
+/// Poll interval while waiting.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Bytes of the end of the agent's log that a fault shows.
+/// Bytes from the end of the agent's log to show in an error.
 const LOG_TAIL_BYTES: usize = 2000;
 
-/// How the agent is: it is brought back by [`Agent::look`] after each end that was ordered.
+/// State of the agent; [`Agent::look`] restarts it after each ordered end.
 enum State {
     Up(Child),
     Stopping(Child, Instant),
     Down(Instant),
 }
 
-/// Answer of `/api/files`, as far as it matters here.
+/// The parts of the response of `/api/files` used here.
 #[derive(Deserialize)]
 struct Files {
     files: Vec<FileState>,
@@ -46,20 +46,20 @@ struct FileState {
     lag_bytes: u64,
 }
 
-/// The child. It is killed when dropped.
+/// The child, killed on drop.
 pub struct Agent {
     folder: PathBuf,
     state: State,
     /// When it was last started.
     started: Instant,
-    /// How often it was started.
+    /// Number of starts.
     pub starts: u64,
 }
 
 impl Agent {
-    /// Writes the configuration, starts the agent in `folder` and waits until it answers. With
-    /// `slow` it has further sources, one for each [`Keep`], that deliver there. The error has the
-    /// end of its log.
+    /// Writes the configuration, starts the agent in `folder` and waits until it responds. With
+    /// `slow` it has a further source for each [`Keep`], which delivers there. The error includes
+    /// the end of its log.
     pub fn start(folder: &Path, sink: &Sink, slow: Option<&Endpoint>) -> Result<Agent, String> {
         fs::write(folder.join("millstream.yaml"), configuration(folder, sink, slow))
             .map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -80,8 +80,8 @@ impl Agent {
         Ok(agent)
     }
 
-    /// Starts the agent again when it is time, and sees to it that a stop ends. An end that nobody
-    /// ordered is an error.
+    /// Restarts the agent when due, and enforces the timeout of a stop. An unexpected exit is an
+    /// error.
     pub fn look(&mut self) -> Result<(), String> {
         let failed = |error: io::Error| format!("the agent's process: {error}");
         match &mut self.state {
@@ -118,7 +118,7 @@ impl Agent {
         let log = File::options().create(true).append(true).open(self.folder.join("agent.log"))?;
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["run", "--with-parent", "-c"]).arg(self.folder.join("millstream.yaml"));
-        // A group of its own: Ctrl-C is meant for the verifier.
+        // Its own process group: Ctrl-C is meant for the verifier.
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).process_group(0);
         command.spawn()
     }
@@ -128,7 +128,7 @@ impl Agent {
         matches!(self.state, State::Up(_))
     }
 
-    /// Sends SIGKILL, and starts the agent again after `pause`.
+    /// Sends SIGKILL, and restarts the agent after `pause`.
     pub fn kill(&mut self, pause: Duration) {
         if let State::Up(child) = &mut self.state {
             let _ = child.kill();
@@ -137,7 +137,7 @@ impl Agent {
         }
     }
 
-    /// Sends SIGTERM; the agent is started again once it has ended.
+    /// Sends SIGTERM; the agent is restarted once it has exited.
     pub fn terminate(&mut self) {
         let state = std::mem::replace(&mut self.state, State::Down(Instant::now()));
         self.state = match state {
@@ -149,7 +149,7 @@ impl Agent {
         };
     }
 
-    /// Waits until the agent runs again: no longer than a stop and the pause after a kill take.
+    /// Waits until the agent runs again, at most as long as a stop and the pause after a kill take.
     pub fn await_up(&mut self) -> Result<(), String> {
         while !self.is_up() {
             std::thread::sleep(LOOK);
@@ -168,7 +168,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Bytes that the sink has not settled, in the agent's own words; none if it does not answer.
+    /// Returns the lag of the sink in bytes as the agent reports it; `None` if it does not respond.
     pub fn lag(&self) -> Option<u64> {
         let metrics = self.get("/metrics")?;
         let lines = metrics.lines().filter(|line| line.starts_with("millstream_source_lag_bytes{"));
@@ -177,7 +177,7 @@ impl Agent {
         lags.filter(|lags| !lags.is_empty()).map(|lags| lags.into_iter().sum())
     }
 
-    /// Whether a descriptor of the running agent leads to a file.
+    /// Whether the running agent has an open descriptor of a file.
     pub fn has_open(&self, file: &Metadata) -> bool {
         let State::Up(child) = &self.state else { return false };
         let Ok(descriptors) = fs::read_dir(format!("/proc/{}/fd", child.id())) else {
@@ -187,7 +187,7 @@ impl Agent {
         opened.any(|opened| (opened.dev(), opened.ino()) == (file.dev(), file.ino()))
     }
 
-    /// Whether the agent says that a file of `size` bytes is settled to its end.
+    /// Whether the agent reports a file of `size` bytes as settled to its end.
     pub fn has_delivered(&self, source: &str, path: &Path, size: u64) -> bool {
         let answer = self.get(&format!("/api/files?source={source}&limit=10000"));
         let files = answer.and_then(|body| serde_json::from_str::<Files>(&body).ok());
@@ -197,13 +197,13 @@ impl Agent {
         })
     }
 
-    /// What the agent has logged, over all starts.
+    /// Returns the agent's log over all starts.
     pub fn log(&self) -> String {
         let log = fs::read(self.folder.join("agent.log")).unwrap_or_default();
         String::from_utf8_lossy(&log).into_owned()
     }
 
-    /// Body of an answer over the control socket.
+    /// Returns the body of a response over the control socket.
     fn get(&self, path: &str) -> Option<String> {
         let mut stream = UnixStream::connect(self.folder.join("data/control.sock")).ok()?;
         stream.set_read_timeout(Some(START_MAX)).ok()?;
@@ -214,7 +214,7 @@ impl Agent {
         answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned())
     }
 
-    /// A fault with the end of the agent's log.
+    /// Returns an error with the end of the agent's log.
     fn fault(&self, what: &str) -> String {
         let log = fs::read(self.folder.join("agent.log")).unwrap_or_default();
         let tail = String::from_utf8_lossy(&log[log.len().saturating_sub(LOG_TAIL_BYTES)..]);
@@ -245,9 +245,8 @@ fn configuration(folder: &Path, sink: &Sink, slow: Option<&Endpoint>) -> String 
     )
 }
 
-/// Ends this process when the one that started it ends, however that ends.
+/// Ends this process when its parent exits, however that happens.
 pub fn end_with_parent() {
-    // An agent that outlives its verifier harms nothing but order: a kernel that refuses is no
-    // fault.
+    // An agent that outlives its verifier is only untidy: a kernel that refuses is no error.
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
 }

@@ -15,59 +15,59 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// How often it is looked what is due.
+/// Tick of the run.
 const TICK: Duration = Duration::from_millis(5);
 
-/// Shortest time between two rotations, and what chance adds at most, in milliseconds.
+/// Shortest time between two rotations, and the random part added to it, in milliseconds.
 const ROTATE_MS: (u64, u64) = (150, 200);
 
 /// The same between two ends of the agent.
 const END_MS: (u64, u64) = (500, 1500);
 
-/// One end in so many is a SIGTERM, the others are SIGKILL.
+/// One end in this many is a SIGTERM, the others are SIGKILL.
 const TERM_ONE_IN: u64 = 4;
 
-/// Longest time the agent is away after a kill, in milliseconds.
+/// Longest downtime after a kill, in milliseconds.
 const AWAY_MS_MAX: u64 = 400;
 
-/// How often everything is brought to rest, so that files can be deleted.
+/// How often writing pauses, so that files can be deleted.
 const REST_EVERY: Duration = Duration::from_secs(15);
 
-/// Longest time between two rounds of [`Rotation::Expire`]; of a short run a quarter.
+/// Longest time between two rounds of [`Rotation::Expire`]; a quarter of a short run.
 const EXPIRE_EVERY: Duration = Duration::from_secs(10);
 
-/// How long there is nothing to deliver until the agent surely knows every file.
+/// How long the lag must be zero until the agent knows every file for certain.
 const KNOWN_AFTER: Duration = Duration::from_secs(1);
 
-/// How long there is nothing to deliver until that surely stands in the checkpoints, which are
-/// saved once a second.
+/// How long the lag must be zero until the checkpoints, which are committed once a second, are
+/// certain to say so.
 const SAVED_AFTER: Duration = Duration::from_millis(2500);
 
-/// Longest wait for everything to be delivered.
+/// Timeout for everything to be delivered.
 const REST_MAX: Duration = Duration::from_secs(60);
 
-/// At the end: how long nothing moves until the rest counts as lost.
+/// At the end: how long nothing may move before the rest counts as lost.
 const DRAIN_MAX: Duration = Duration::from_secs(20);
 
-/// At the end: how long repeats are waited for when every line is there.
+/// At the end: how long to wait for repeats when every line is there.
 const REPEATS_MAX: Duration = Duration::from_millis(1500);
 
-/// What is to be done.
+/// The plan of a run.
 pub struct Plan {
-    /// Time for writing.
+    /// Writing time.
     pub duration: Duration,
     /// Lines per second of all writers.
     pub rate: u64,
-    /// Writers.
+    /// Number of writers.
     pub files: usize,
-    /// Rotations that take turns.
+    /// Rotations to alternate.
     pub rotations: Vec<Rotation>,
     /// Decides every random choice.
     pub seed: u64,
 }
 
 impl Plan {
-    /// Whether files are deleted behind the sink.
+    /// Whether files are deleted while the sink is behind.
     pub fn expires(&self) -> bool {
         self.rotations.contains(&Rotation::Expire)
     }
@@ -77,30 +77,30 @@ impl Plan {
 pub struct Done {
     /// What each writer has written; those of [`Rotation::Expire`] last.
     pub written: Vec<Written>,
-    /// What was done beside.
+    /// Other actions.
     pub deeds: Deeds,
-    /// Files that were deleted behind the sink.
+    /// Files deleted while the sink was behind.
     pub expired: Expired,
 }
 
-/// What was done beside writing.
+/// Actions besides writing.
 #[derive(Debug, Default)]
 pub struct Deeds {
-    /// Rotations, one entry each.
+    /// Number of rotations, one entry per kind.
     pub rotations: Vec<Rotation>,
-    /// SIGKILLs.
+    /// Number of SIGKILLs.
     pub kills: u64,
-    /// SIGTERMs.
+    /// Number of SIGTERMs.
     pub stops: u64,
     /// Ends of the agent while it held deleted files.
     pub rounds: Vec<End>,
-    /// Times that not everything was delivered though nothing was written for a minute.
+    /// How often not everything was delivered within a minute without writing.
     pub unrest: u64,
-    /// Time in which everything was brought to rest.
+    /// Total duration of pauses.
     pub resting: Duration,
 }
 
-/// A run.
+/// A run in progress.
 pub struct Drive<'a> {
     plan: &'a Plan,
     scratch: &'a Scratch,
@@ -144,7 +144,8 @@ impl<'a> Drive<'a> {
         })
     }
 
-    /// Writes, rotates and kills until the time is over or Ctrl-C comes; what was written and done.
+    /// Writes, rotates and kills until the time is over or Ctrl-C is pressed; returns what was
+    /// written and done.
     pub fn run(mut self) -> Result<Done, String> {
         let mut progress = Progress::new();
         let mut rotate_at = self.later(ROTATE_MS);
@@ -191,8 +192,8 @@ impl<'a> Drive<'a> {
         Instant::now() + EXPIRE_EVERY.min(self.plan.duration / 4)
     }
 
-    /// Lets files expire behind the sink, and ends the agent while it holds them, by SIGKILL and by
-    /// SIGTERM.
+    /// Lets files expire while the sink is behind, and ends the agent while it holds them, by
+    /// SIGKILL and by SIGTERM.
     fn expire(&mut self) -> Result<(), String> {
         [End::Kill, End::Stop].into_iter().try_for_each(|end| self.expire_and_end(end))
     }
@@ -228,8 +229,8 @@ impl<'a> Drive<'a> {
         )
     }
 
-    /// Files and ways of rotation take turns so that each file meets each way. Deletions are left
-    /// to [`Drive::rest`], and [`Rotation::Expire`] has logs of its own.
+    /// Alternates files and rotations so that each file meets each kind. Deletions are left to
+    /// [`Drive::rest`], and [`Rotation::Expire`] has its own logs.
     fn rotate(&mut self) -> Result<(), String> {
         let is_in_turn = |kind: &Rotation| !matches!(kind, Rotation::Delete | Rotation::Expire);
         let kinds: Vec<Rotation> = self.plan.rotations.iter().copied().filter(is_in_turn).collect();
@@ -262,9 +263,9 @@ impl<'a> Drive<'a> {
         self.agent.kill(Duration::from_millis(self.random.below(AWAY_MS_MAX)));
     }
 
-    /// Deletes a file that the agent has not read to its end, and the rotated files. What is
-    /// deleted while no agent runs, or before one knows of it, is lost to any agent: so everything
-    /// is delivered first, and nobody kills until what was deleted is delivered too.
+    /// Deletes a file that the agent has not read to its end, and the rotated files. No agent can
+    /// deliver what is deleted while none runs, or before it knows the file: so everything is
+    /// delivered first, and there is no kill until the deleted data is delivered too.
     fn rest(&mut self) -> Result<(), String> {
         let begun = Instant::now();
         self.writers.iter().try_for_each(Writer::pause).map_err(writing)?;
@@ -282,7 +283,7 @@ impl<'a> Drive<'a> {
         self.writers.iter().try_for_each(Writer::resume).map_err(writing)
     }
 
-    /// Waits until there was nothing to deliver for `quiet`, and nothing ended the agent meanwhile.
+    /// Waits until the lag has been zero for `quiet`, without an end of the agent meanwhile.
     fn settled(&mut self, quiet: Duration) -> Result<bool, String> {
         let (begun, mut since) = (Instant::now(), None);
         while begun.elapsed() < REST_MAX && self.interrupts.load(Ordering::Relaxed) == 0 {
@@ -308,7 +309,7 @@ pub fn drain(
     let reading = |error| format!("what was delivered cannot be read: {error}");
     let (mut heard, before) = (Instant::now(), interrupts.load(Ordering::Relaxed));
     let mut progress = Progress::new();
-    // After a kill the next start cuts a file back to what was synced: nothing is read before that.
+    // After a kill the next start truncates a file to what was synced: nothing is read before that.
     let mut has_started = false;
     loop {
         agent.look()?;

@@ -1,8 +1,8 @@
-//! A small HTTP endpoint that answers as slowly as it is told.
+//! A small HTTP endpoint with a configurable delay.
 //!
-//! It appends the body of each request to a file before it answers, so that what the agent counts
-//! as delivered is there. It understands what the sink `http` sends: requests with
-//! `Content-Length`, one after the other over a connection.
+//! It appends the body of each request to a file before it responds, so that what the agent counts
+//! as delivered is there. It supports what the sink `http` sends: requests with `Content-Length`,
+//! one after the other over a connection.
 
 use parking_lot::Mutex;
 use std::fs::File;
@@ -13,16 +13,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// What the sinks under test write: events that can be traced to their place.
+/// Encoding of the sinks under test: events that can be traced to their origin.
 pub const ENCODING: &str = "{ metadata: [file, offset, id, file_id] }";
 
-/// How long a slow answer takes. A request has up to 64 KiB, so this is 128 KiB per second.
+/// Delay of a slow response. A request has up to 64 KiB, so this is 128 KiB per second.
 const SLOW_ANSWER: Duration = Duration::from_millis(500);
 
 /// Longest body; the sink sends no more than `batch.bytes` and one event.
 const BODY_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
-/// Longest line of a header.
+/// Longest header line.
 const HEADER_BYTES_MAX: u64 = 16 * 1024;
 
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
@@ -39,7 +39,7 @@ struct Shared {
 }
 
 impl Endpoint {
-    /// Listens on any free port of loopback and appends what comes to `path`.
+    /// Listens on a free loopback port and appends what arrives to `path`.
     pub fn start(path: &Path) -> io::Result<Endpoint> {
         let taken = File::options().create(true).append(true).open(path)?;
         let listener = TcpListener::bind("127.0.0.1:0")?;
@@ -51,7 +51,7 @@ impl Endpoint {
         Ok(Endpoint { port, shared })
     }
 
-    /// The sink in the configuration. Little waits in memory, and the rest in the files.
+    /// Returns the sink's configuration. It buffers little in memory; the rest stays in the files.
     pub fn configuration(&self) -> String {
         format!(
             "  slow:\n    type: http\n    inputs: [linked, copied, counted]\n    uri: 'http://127.0.0.1:{}/'\n    \
@@ -60,23 +60,23 @@ impl Endpoint {
         )
     }
 
-    /// Answers slowly from now on.
+    /// Delays responses from now on.
     pub fn slow_down(&self) {
         self.shared.is_slow.store(true, Ordering::Relaxed);
     }
 
-    /// Answers at once from now on.
+    /// Responds at once from now on.
     pub fn speed_up(&self) {
         self.shared.is_slow.store(false, Ordering::Relaxed);
     }
 }
 
 fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
-    // The agent has one connection at a time; one that breaks is made anew.
+    // The agent has one connection at a time, and replaces a broken one.
     for stream in listener.incoming().flatten() {
         let shared = shared.clone();
         let builder = std::thread::Builder::new().name("endpoint".into());
-        // A connection that is not served is closed, and the sink tries again.
+        // An unserved connection is closed, and the sink retries.
         let _ = builder.spawn(move || serve(&stream, &shared));
     }
 }
@@ -96,7 +96,8 @@ fn serve(stream: &TcpStream, shared: &Shared) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads the head of a request; the length of its body, or none at the end of the connection.
+/// Reads the head of a request; returns the length of its body, or `None` at the end of the
+/// connection.
 fn read_head(reader: &mut impl BufRead) -> io::Result<Option<u64>> {
     let mut length = None;
     for index in 0.. {
@@ -138,7 +139,7 @@ mod tests {
             assert_eq!(answer, ANSWER);
             assert_eq!(std::fs::read_to_string(&path).unwrap(), taken);
         }
-        // A request that is cut short leaves nothing.
+        // A truncated request leaves nothing.
         stream.write_all(b"POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\nthr").unwrap();
         stream.shutdown(std::net::Shutdown::Write).unwrap();
         assert_eq!(stream.read_to_end(&mut Vec::new()).unwrap(), 0, "it is not answered");

@@ -1,8 +1,8 @@
 //! Log files that are rotated and deleted while the sink is behind.
 //!
-//! Three sources of their own read them, one for each way in which the agent can hold a deleted
-//! file, and deliver to an HTTP endpoint that answers slowly. No file is deleted before the agent
-//! had time to link or open it, so each line can be kept but for those in [`Deleted::is_at_risk`].
+//! Three separate sources read them, one for each way in which the agent can hold a deleted file,
+//! and deliver to a slow HTTP endpoint. No file is deleted before the agent had time to link or
+//! open it, so every line can be kept except for those in [`Deleted::is_at_risk`].
 
 use super::agent::Agent;
 use super::endpoint::Endpoint;
@@ -19,20 +19,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Lines in one file, about 130 kB.
+/// Lines per file, about 130 kB.
 const LINES_PER_FILE: u64 = 1000;
 
-/// Files that are written in a round.
+/// Files written per round.
 const FILES_PER_ROUND: usize = 5;
 
 /// Rotated files that are not deleted.
 const FILES_KEPT: usize = 1;
 
-/// Longest wait until the agent has linked, opened or delivered a file. Later it is deleted all the
-/// same: an agent that needs longer is at fault.
+/// Timeout for the agent to link, open or deliver a file. After it the file is deleted anyway: an
+/// agent that needs longer is faulty.
 const SEEN_MAX: Duration = Duration::from_secs(20);
 
-/// How often that is checked.
+/// Interval of these checks.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// How a source holds deleted files.
@@ -40,14 +40,14 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 pub enum Keep {
     /// By hard links.
     Link,
-    /// By open descriptors and copies at a stop, as on another file system than `data_dir`.
+    /// By open descriptors, and copies at a stop, as on another file system than `data_dir`.
     Copy,
     /// By open descriptors alone; a stop counts what is lost.
     Count,
 }
 
 impl Keep {
-    /// Every way.
+    /// All ways.
     pub const ALL: [Keep; 3] = [Keep::Link, Keep::Copy, Keep::Count];
 
     /// Id of the source.
@@ -59,12 +59,12 @@ impl Keep {
         }
     }
 
-    /// Folder of its log, in the folder of the run.
+    /// Folder of its log, within that of the run.
     pub fn folder(self, scratch: &Path) -> PathBuf {
         scratch.join(self.source())
     }
 
-    /// The source in the configuration.
+    /// Returns the source's configuration.
     pub fn configuration(self, scratch: &Path) -> String {
         let held = match self {
             Keep::Link => "{ link: true }",
@@ -88,7 +88,7 @@ pub enum End {
     Stop,
 }
 
-/// A file that was deleted.
+/// A deleted file.
 #[derive(Clone, Debug)]
 pub struct Deleted {
     /// Index of the writer.
@@ -101,12 +101,12 @@ pub struct Deleted {
     pub can_link: bool,
     /// Whether it had a hard link when it was deleted.
     pub is_linked: bool,
-    /// How the agent that ran at the deletion ended; `None` if it did not before the writing ended.
+    /// How the agent that ran at the deletion ended; `None` if it still ran when the writing ended.
     pub end: Option<End>,
 }
 
 impl Deleted {
-    /// Whether no agent can keep what is not delivered of it.
+    /// Whether no agent could keep its undelivered data.
     pub fn is_at_risk(&self) -> bool {
         match (self.keep, self.end) {
             (Keep::Link, Some(End::Kill)) => !self.can_link,
@@ -116,14 +116,14 @@ impl Deleted {
     }
 }
 
-/// What was written and deleted, and what the agent said about it.
+/// What was written and deleted, and what the agent reported.
 #[derive(Debug, Default)]
 pub struct Expired {
-    /// What each log has been given, in the order of [`Keep::ALL`]; empty if nothing expires.
+    /// Content of each log, in the order of [`Keep::ALL`]; empty if nothing expires.
     pub written: Vec<Written>,
-    /// Files that were deleted.
+    /// Deleted files.
     pub deleted: Vec<Deleted>,
-    /// For each source the events that the agent counted as lost with deleted files.
+    /// For each source, the events that the agent counted as lost with deleted files.
     pub counted: Vec<(Keep, u64)>,
 }
 
@@ -141,12 +141,12 @@ struct Aging {
     keep: Keep,
     can_link: bool,
     log: Log,
-    /// Rotated files that are there, the oldest first, with their lines.
+    /// Existing rotated files, oldest first, with their lines.
     rotated: VecDeque<(PathBuf, Range<u64>)>,
 }
 
 impl<'a> Expiry<'a> {
-    /// Creates the logs in `scratch`; their writers have the indices from `first` on.
+    /// Creates the logs in `scratch`; their writers have indices from `first`.
     pub fn create(
         scratch: &Path,
         first: usize,
@@ -167,7 +167,7 @@ impl<'a> Expiry<'a> {
     }
 
     /// Writes and rotates each log several times before a slow endpoint, and deletes all but the
-    /// newest files; returns how often a log was rotated.
+    /// newest files; returns the number of rotations per log.
     pub fn run_round(&mut self, agent: &mut Agent) -> Result<usize, String> {
         self.endpoint.slow_down();
         let rotations = self.expire_files(agent);
@@ -177,7 +177,7 @@ impl<'a> Expiry<'a> {
 
     fn expire_files(&mut self, agent: &mut Agent) -> Result<usize, String> {
         for log in &mut self.logs {
-            // Those of the round before are left to the sweep: they may be delivered, and are not
+            // Files of the previous round are left to the sweep: they may be delivered, and are not
             // linked.
             log.rotated.clear();
         }
@@ -192,14 +192,15 @@ impl<'a> Expiry<'a> {
         Ok(FILES_PER_ROUND * self.logs.len())
     }
 
-    /// Notes how the agent ended that had the files open that were deleted since the end before.
+    /// Records how the agent ended that had the files open which were deleted since the previous
+    /// end.
     pub fn ended(&mut self, end: End) {
         for deleted in self.deleted.iter_mut().rev().take_while(|deleted| deleted.end.is_none()) {
             deleted.end = Some(end);
         }
     }
 
-    /// Ends the writing; `agent_log` is what the agent has logged so far.
+    /// Ends the writing; `agent_log` is the agent's log so far.
     pub fn end(self, agent_log: &str) -> Expired {
         let counted = Keep::ALL.map(|keep| (keep, counted_at_stops(agent_log, keep.source())));
         Expired {
@@ -227,7 +228,7 @@ impl Aging {
         Ok(Some(Deleted { writer, lines, keep, can_link, is_linked, end: None }))
     }
 
-    /// Whether the agent has done with the oldest file what lets it outlive its deletion.
+    /// Whether the agent has prepared the oldest file for its deletion.
     fn is_seen(&self, agent: &Agent) -> bool {
         let Some((path, _)) = self.rotated.front() else { return true };
         let Ok(stat) = fs::metadata(path) else { return true };
@@ -243,7 +244,7 @@ impl Aging {
 fn can_link(folder: &Path) -> bool {
     let (file, link) = (folder.join("link-probe"), folder.join("link-probe.1"));
     let linked = fs::write(&file, "").and_then(|()| fs::hard_link(&file, &link));
-    // They go with the folder in any case.
+    // They are removed with the folder.
     let _ = [file, link].map(fs::remove_file);
     linked.is_ok()
 }
@@ -265,7 +266,7 @@ fn writing(error: io::Error) -> String {
     format!("cannot write the log files: {error}")
 }
 
-/// Events of `source` that the stops in `agent_log` counted as lost with deleted files.
+/// Returns the events of `source` that the stops in `agent_log` counted as lost with deleted files.
 fn counted_at_stops(agent_log: &str, source: &str) -> u64 {
     let stops = agent_log.lines().filter(|line| line.contains("stopped; "));
     let counted_in = |line: &str| -> u64 {
@@ -275,7 +276,7 @@ fn counted_at_stops(agent_log: &str, source: &str) -> u64 {
     stops.map(counted_in).sum()
 }
 
-/// The number before `what`; 0 if that is not in the line.
+/// Returns the number before `what`; 0 if the line does not have it.
 fn counted(line: &str, what: &str) -> u64 {
     let Some((before, _)) = line.split_once(what) else { return 0 };
     let digits = before.rfind(|c: char| !c.is_ascii_digit()).map_or(0, |index| index + 1);
@@ -317,7 +318,7 @@ mod tests {
         assert!(
             is_at_risk(Keep::Count, Some(End::Kill)) && is_at_risk(Keep::Count, Some(End::Stop))
         );
-        // Where links are impossible, the source that would make them copies.
+        // If links are impossible, the source that would make them copies.
         assert!(deleted(Keep::Link, false, Some(End::Kill)).is_at_risk());
         assert!(!deleted(Keep::Link, false, Some(End::Stop)).is_at_risk());
         assert!(!is_at_risk(Keep::Copy, None) && !is_at_risk(Keep::Count, None));

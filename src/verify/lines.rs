@@ -1,5 +1,5 @@
-//! The lines that are written: each can be made again from its number, so that a delivered one is
-//! compared byte for byte and none has to be kept.
+//! The lines to write: each can be recreated from its number, so that delivered ones are compared
+//! byte by byte and none has to be kept.
 
 /// Bytes of text that lines are cut from.
 const POOL_BYTES: usize = 64 * 1024;
@@ -7,7 +7,7 @@ const POOL_BYTES: usize = 64 * 1024;
 /// Longest text of the few long lines.
 const LONG_BYTES_MAX: u64 = 20_000;
 
-/// What a line is made of: quotes, backslashes and tabs among it are escaped in JSON.
+/// Alphabet of lines: it has quotes, backslashes and tabs, which JSON escapes.
 const ALPHABET: &[u8] = b"abcdefghijklmnopqrstuvwxyz ABCDEFGHIJKLM 0123456789 \"\\\t:=/{}[]";
 
 /// Random numbers that a seed repeats.
@@ -15,18 +15,18 @@ const ALPHABET: &[u8] = b"abcdefghijklmnopqrstuvwxyz ABCDEFGHIJKLM 0123456789 \"
 pub struct Random(fastrand::Rng);
 
 impl Random {
-    /// The same seed gives the same numbers.
+    /// Creates a generator; the same seed gives the same numbers.
     pub fn new(seed: u64) -> Random {
         Random(fastrand::Rng::with_seed(seed))
     }
 
-    /// A number below `n`, which is at least 1.
+    /// Returns a number below `n`, which is at least 1.
     pub fn below(&mut self, n: u64) -> u64 {
         self.0.u64(..n.max(1))
     }
 }
 
-/// Spreads every bit of a number over all bits.
+/// Mixes every bit of a number into all bits.
 pub fn mix(number: u64) -> u64 {
     let number = (number ^ (number >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let number = (number ^ (number >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -40,7 +40,7 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// The lines of a seed.
+    /// Creates the lines of a seed.
     pub fn new(seed: u64) -> Lines {
         let mut random = Random::new(seed);
         let letter = |_| ALPHABET[random.below(ALPHABET.len() as u64) as usize];
@@ -61,7 +61,7 @@ impl Lines {
         out.push(b'.');
     }
 
-    /// Writer and number of a delivered line; none if no such line was made.
+    /// Returns writer and number of a delivered line; `None` if no such line was written.
     pub fn find(&self, text: &[u8], made: &mut Vec<u8>) -> Option<(usize, u64)> {
         let number = |part: &[u8]| std::str::from_utf8(part).ok()?.parse::<u64>().ok();
         let mut words = text.strip_prefix(b"w")?.splitn(3, |byte| *byte == b' ');

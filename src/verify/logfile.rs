@@ -1,4 +1,4 @@
-//! One log file as an application writes it, and as it is rotated.
+//! A log file, written like an application does, and rotated.
 
 use super::lines::{Lines, Random};
 use super::rotation::Rotation;
@@ -10,29 +10,29 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// What is written at once at most.
+/// Most bytes per write.
 const WRITE_BYTES: usize = 64 * 1024;
 
-/// One in so many lines is written in pieces, with pauses between them.
+/// One in this many lines is written in pieces, with pauses between them.
 const PIECES_ONE_IN: u64 = 400;
 
 /// Longest pause between two pieces, in milliseconds.
 const PIECE_PAUSE_MS_MAX: u64 = 20;
 
-/// How long an application goes on with a file that was renamed, at most, in milliseconds.
+/// Longest time for which an application keeps writing to a renamed file, in milliseconds.
 const LINGER_MS_MAX: u64 = 200;
 
-/// How often a place is noted besides at each new file.
+/// Lines between two marks within a file.
 const MARK_EVERY: Duration = Duration::from_secs(1);
 
-/// Where and when a line was written; the lines behind it follow up to the next mark.
+/// Where and when a line was written; it covers the lines up to the next mark.
 #[derive(Clone, Copy, Debug)]
 pub struct Mark {
     /// Number of the line.
     pub number: u64,
     /// Its offset in bytes.
     pub offset: u64,
-    /// How many files this log had before.
+    /// Number of previous files of this log.
     pub file: u64,
     /// Time since 1970.
     pub at: Duration,
@@ -43,11 +43,11 @@ pub struct Mark {
 pub struct Written {
     /// Number of lines.
     pub lines: u64,
-    /// Bytes with line ends.
+    /// Bytes, including line ends.
     pub bytes: u64,
-    /// Lines that were written in pieces.
+    /// Lines written in pieces.
     pub in_pieces: u64,
-    /// Where they are, in order.
+    /// Marks, in order.
     pub marks: Vec<Mark>,
 }
 
@@ -60,7 +60,7 @@ pub struct Log {
     file: File,
     offset: u64,
     buffer: Vec<u8>,
-    /// The application still writes to the file that was renamed, until then.
+    /// Until when the application still writes to the renamed file.
     reopen_at: Option<Instant>,
     rotations: u64,
     /// What was written so far.
@@ -68,7 +68,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// Makes log `index` in `FOLDER/in`.
+    /// Creates log `index` in `FOLDER/in`.
     pub fn create(folder: &Path, index: usize, lines: Arc<Lines>, seed: u64) -> io::Result<Log> {
         let file = open(&live(folder, index))?;
         let random = Random::new(seed ^ super::lines::mix(index as u64 + 1));
@@ -88,7 +88,7 @@ impl Log {
         Ok(log)
     }
 
-    /// Appends lines until there are `until`.
+    /// Appends lines up to number `until`.
     pub fn write(&mut self, until: u64) -> io::Result<()> {
         if self.reopen_at.is_some_and(|at| at <= Instant::now()) {
             self.reopen()?;
@@ -135,7 +135,8 @@ impl Log {
         result
     }
 
-    /// Rotates the file. After a rename the application may go on with the old file for a while.
+    /// Rotates the file. After a rename the application may keep writing to the old file for a
+    /// while.
     pub fn rotate(&mut self, rotation: Rotation) -> io::Result<()> {
         self.settle_down()?;
         self.rotations += 1;
@@ -174,8 +175,8 @@ impl Log {
         Ok(())
     }
 
-    /// Path of the file that the last [`Rotation::Expire`] renamed: the number in its name is never
-    /// used again.
+    /// Returns the path of the file that the last [`Rotation::Expire`] renamed; the number in its
+    /// name is never reused.
     pub fn newest_rotated(&self) -> PathBuf {
         numbered(&live(&self.folder, self.index), self.rotations)
     }
@@ -187,7 +188,7 @@ impl Log {
         Ok(())
     }
 
-    /// Goes on with the file of the log's own name, if it still writes to a renamed one.
+    /// Switches to the file with the log's own name, if it still writes to a renamed one.
     pub fn settle_down(&mut self) -> io::Result<()> {
         if self.reopen_at.is_some() { self.reopen() } else { Ok(()) }
     }
@@ -227,7 +228,7 @@ fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).open(path)
 }
 
-/// Where log `index` is written.
+/// Returns the path of log `index`.
 fn live(folder: &Path, index: usize) -> PathBuf {
     folder.join(format!("in/w{index:02}.log"))
 }
@@ -246,7 +247,7 @@ fn zipped(path: &Path) -> PathBuf {
     with_ending(path, ".gz")
 }
 
-/// Moves each numbered file up by one, so that number 1 is free.
+/// Increments the number of each numbered file, so that number 1 is free.
 fn make_room(path: &Path) -> io::Result<()> {
     let is_taken = |number: &u64| {
         numbered(path, *number).exists() || zipped(&numbered(path, *number)).exists()

@@ -1,28 +1,28 @@
-//! The ways in which a log file makes room for the next one.
+//! The kinds of log rotation.
 
 use std::str::FromStr;
 
-/// One way.
+/// A kind of rotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rotation {
     /// `app.log` becomes `.1`, `.1` becomes `.2`, and so on.
     Rename,
     /// The file gets a name with the date.
     Date,
-    /// The file is copied to `.1` and cut to nothing.
+    /// The file is copied to `.1` and truncated.
     Copytruncate,
-    /// The file is deleted and made anew.
+    /// The file is deleted and recreated.
     Delete,
-    /// The file goes to another folder that is watched too.
+    /// The file is moved to another folder that is watched too.
     Move,
-    /// Renamed as by [`Rotation::Rename`], compressed, and the uncompressed one deleted.
+    /// Renamed as by [`Rotation::Rename`] and compressed; the uncompressed file is deleted.
     Gzip,
     /// Renamed, and all but the newest rotated files are deleted while the sink is behind.
     Expire,
 }
 
 impl Rotation {
-    /// Every way, in the order in which they take turns.
+    /// All kinds, in the order in which they alternate.
     pub const ALL: [Rotation; 7] = [
         Rotation::Rename,
         Rotation::Date,
@@ -33,7 +33,7 @@ impl Rotation {
         Rotation::Expire,
     ];
 
-    /// Its name on the command line.
+    /// Returns its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Rotation::Rename => "rename",

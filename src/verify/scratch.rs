@@ -10,22 +10,22 @@ use std::time::{Duration, SystemTime};
 /// How long a rotated file is left alone at least.
 const SWEEP_AFTER: Duration = Duration::from_secs(5);
 
-/// A folder that is removed when dropped, unless it is to be kept.
+/// A folder that is removed on drop, unless it is to be kept.
 pub struct Scratch {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// Whether it stays.
+    /// Whether it is kept.
     pub keep: bool,
 }
 
 impl Scratch {
-    /// Makes a folder in `parent` with room for the log files.
+    /// Creates a folder in `parent` with subfolders for the log files.
     pub fn make(parent: &Path, keep: bool) -> Result<Scratch, String> {
         let failed = |error: io::Error| {
             format!("{}: {error}; name another folder by --dir", parent.display())
         };
         let parent = parent.canonicalize().map_err(failed)?;
-        // Others mean something in patterns, templates or YAML.
+        // Other characters have a meaning in patterns, templates or YAML.
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@".contains(c);
         if !parent.to_str().is_some_and(|text| text.chars().all(is_plain)) {
             return Err(format!(
@@ -58,14 +58,14 @@ impl Scratch {
         Ok(())
     }
 
-    /// The folders with log files.
+    /// Returns the folders with log files.
     fn log_folders(&self) -> Vec<PathBuf> {
         let behind = Keep::ALL.map(|keep| keep.folder(&self.path).join("in"));
         let all = ["in", "old"].map(|folder| self.path.join(folder)).into_iter().chain(behind);
         all.filter(|folder| folder.is_dir()).collect()
     }
 
-    /// Type of the file system it is on.
+    /// Returns the type of its file system.
     pub fn file_system(&self) -> String {
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let path = self.path.display().to_string();
@@ -85,7 +85,7 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         if !self.keep {
-            // What cannot be removed is said by name: nothing may lie around unnoticed.
+            // Names what cannot be removed: nothing may be left unnoticed.
             if let Err(error) = fs::remove_dir_all(&self.path) {
                 eprintln!("{} could not be removed: {error}", self.path.display());
             }

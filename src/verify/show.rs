@@ -1,4 +1,4 @@
-//! What is printed: progress while it runs, and the report.
+//! Output of a run: its progress, and the report.
 
 use super::drive::{Deeds, Done, Plan};
 use super::expire::{Deleted, End, Keep};
@@ -11,10 +11,10 @@ use crate::logging::Rfc3339;
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-/// How often progress is shown: on a terminal, and elsewhere.
+/// Interval of progress: on a terminal, and elsewhere.
 const SHOW_EVERY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(5));
 
-/// Progress on standard error: on a terminal one line that changes, elsewhere a line each time.
+/// Progress on standard error: a line that changes on a terminal, a new line each time elsewhere.
 pub struct Progress {
     is_terminal: bool,
     shown: Instant,
@@ -22,7 +22,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Nothing is shown at once.
+    /// Shows nothing at first.
     pub fn new() -> Progress {
         Progress {
             is_terminal: std::io::stderr().is_terminal(),
@@ -31,7 +31,7 @@ impl Progress {
         }
     }
 
-    /// Shows the state when it is time.
+    /// Shows the state if it is time.
     pub fn show(&mut self, state: impl FnOnce() -> String) {
         let every = if self.is_terminal { SHOW_EVERY.0 } else { SHOW_EVERY.1 };
         if self.shown.elapsed() < every {
@@ -39,7 +39,7 @@ impl Progress {
         }
         (self.shown, self.is_open) = (Instant::now(), self.is_terminal);
         let (state, mut out) = (state(), std::io::stderr());
-        // Nobody to show it to is no reason to stop.
+        // A closed standard error is no reason to stop.
         let _ =
             if self.is_terminal { write!(out, "\r{state}   ") } else { writeln!(out, "{state}") };
     }
@@ -53,11 +53,11 @@ impl Drop for Progress {
     }
 }
 
-/// What a run has come to.
+/// The result of a run.
 pub struct Report<'a> {
-    /// What was to be done.
+    /// Its plan.
     pub plan: &'a Plan,
-    /// Where.
+    /// Its folder.
     pub scratch: &'a Scratch,
     /// What was written and done.
     pub done: &'a Done,
@@ -67,12 +67,12 @@ pub struct Report<'a> {
     pub tally: &'a Tally,
     /// All lines.
     pub lines: &'a Lines,
-    /// Whether it was cut short.
+    /// Whether it was interrupted.
     pub interrupted: bool,
 }
 
 impl Report<'_> {
-    /// Lines of the report; the last one is `lost N repeated N torn N`.
+    /// Returns the lines of the report; the last one is `lost N repeated N torn N`.
     pub fn text(&self) -> String {
         let mut text = self.load() + &self.result();
         if self.plan.expires() {
@@ -89,7 +89,7 @@ impl Report<'_> {
         )
     }
 
-    /// The host, and what was done on it.
+    /// Describes the host, and what was done on it.
     fn load(&self) -> String {
         let system = rustix::system::uname();
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -142,7 +142,7 @@ impl Report<'_> {
         )
     }
 
-    /// What became of files that were deleted behind the sink.
+    /// Describes what happened to files that were deleted while the sink was behind.
     fn expired(&self) -> String {
         let (rounds, deleted) = (&self.done.deeds.rounds, &self.done.expired.deleted);
         let kills = rounds.iter().filter(|end| **end == End::Kill).count();
@@ -165,19 +165,19 @@ impl Report<'_> {
         text
     }
 
-    /// Lines that have not come and could not be kept over this kind of end.
+    /// Counts missing lines that could not be kept across this kind of end.
     fn not_kept(&self, end: End) -> u64 {
         self.missing_of(|file| file.is_at_risk() && file.end == Some(end))
     }
 
-    /// Lines that have not come of deleted files that are `wanted`.
+    /// Counts missing lines of deleted files that are `wanted`.
     fn missing_of(&self, wanted: impl Fn(&Deleted) -> bool) -> u64 {
         let files = self.done.expired.deleted.iter().filter(|file| wanted(file));
         files.map(|file| self.tally.missing_of(file.writer, &file.lines)).sum()
     }
 
-    /// Sources whose stops counted another number of events as lost with deleted files than are
-    /// missing: both numbers.
+    /// Returns sources whose stops counted another number of lost events than are missing, with
+    /// both numbers.
     pub fn disagreements(&self) -> Vec<(Keep, u64, u64)> {
         let missing =
             |keep| self.missing_of(|file| file.keep == keep && file.end == Some(End::Stop));
@@ -197,7 +197,7 @@ impl Report<'_> {
         self.done.written.iter().map(of).sum()
     }
 
-    /// Where and when a line was written: the mark before it, and the lines from there on.
+    /// Returns where and when a line was written: the mark before it, and the lines from there.
     fn place(&self, writer: usize, number: u64) -> String {
         let marks = &self.done.written[writer].marks;
         let at = marks.partition_point(|mark| mark.number <= number).saturating_sub(1);

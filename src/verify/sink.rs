@@ -1,4 +1,4 @@
-//! Where the agent under test delivers to, and how that is read back.
+//! The destination of the agent under test, and how it is read back.
 
 use millstream_kafka::Reader;
 use std::fs::File;
@@ -7,16 +7,16 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Bytes that are read at once.
+/// Bytes per read.
 const READ_BYTES: usize = 1 << 20;
 
-/// Longest time for an answer of a broker.
+/// Timeout of a broker's response.
 const BROKER_MAX: Duration = Duration::from_secs(10);
 
-/// How long a topic is silent before it counts as read for now.
+/// How long a topic must be silent before it counts as read.
 const QUIET: Duration = Duration::from_millis(500);
 
-/// What `--sink` names.
+/// The destination that `--sink` names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// A file.
@@ -30,7 +30,7 @@ impl FromStr for Target {
 
     fn from_str(text: &str) -> Result<Target, String> {
         let wrong = || "not a sink; write file:///PATH or kafka://HOST:PORT/TOPIC".to_owned();
-        // Others would have to be escaped in the configuration.
+        // Others would need escaping in the configuration.
         let is_plain =
             |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || "/._-:[]".contains(c));
         if !is_plain(text) {
@@ -50,7 +50,7 @@ impl FromStr for Target {
     }
 }
 
-/// An open sink: what is read from it was added since it was opened.
+/// An open destination: what is read from it was added since.
 pub struct Sink {
     target: Target,
     delivered: Delivered,
@@ -62,7 +62,7 @@ enum Delivered {
 }
 
 impl Sink {
-    /// Sees to it that only what this run delivers is read back: a file must not be there yet.
+    /// Ensures that only what this run delivers is read back: a file must not exist yet.
     pub fn open(target: Target) -> Result<Sink, String> {
         let delivered = match &target {
             Target::File(path) if path.exists() => {
@@ -81,7 +81,7 @@ impl Sink {
         Ok(Sink { target, delivered })
     }
 
-    /// Everything in a file that somebody else appends to.
+    /// Reads a file that another process appends to.
     pub fn appended(path: PathBuf) -> Sink {
         Sink {
             target: Target::File(path),
@@ -89,7 +89,7 @@ impl Sink {
         }
     }
 
-    /// Its options in the configuration.
+    /// Returns its options in the configuration.
     pub fn options(&self) -> String {
         match &self.target {
             Target::File(path) => {
@@ -103,7 +103,7 @@ impl Sink {
         }
     }
 
-    /// Hands every event that was delivered since the last call to `take`; how many.
+    /// Passes every event delivered since the last call to `take`; returns how many.
     pub fn read(&mut self, mut take: impl FnMut(&[u8])) -> io::Result<u64> {
         match (&mut self.delivered, &self.target) {
             (Delivered::Kafka(reader), _) => Ok(reader.read(QUIET, take)),
@@ -115,7 +115,7 @@ impl Sink {
     }
 }
 
-/// Reads on in a file that grows; a line without an end is kept in `rest` until that comes.
+/// Reads on in a growing file; an incomplete line is kept in `rest`.
 fn read_lines(
     path: &Path,
     file: &mut Option<File>,

@@ -9,13 +9,13 @@ use std::ops::Range;
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Lines of each fault that are shown.
+/// Lines of each kind of error to show.
 pub const SAMPLES_MAX: u64 = 5;
 
-/// Bytes of a line that are shown.
+/// Bytes of a line to show.
 const SAMPLE_BYTES_MAX: usize = 160;
 
-/// A delivered event, as far as it matters here.
+/// The parts of a delivered event used here.
 #[derive(Deserialize)]
 struct Event<'a> {
     #[serde(borrow)]
@@ -35,47 +35,47 @@ struct Meta<'a> {
     file_id: Cow<'a, str>,
 }
 
-/// What has become of all lines.
+/// The fate of all lines.
 pub struct Tally {
     lines: Arc<Lines>,
     /// Lines of each writer.
     written: Vec<u64>,
-    /// Of each writer and line a hash of the id it first came under; 0 if it has not come. A line
-    /// costs eight bytes here, so that long runs fit in memory.
+    /// For each writer and line, a hash of the first id it arrived under; 0 if it has not arrived.
+    /// A line costs eight bytes, so that long runs fit in memory.
     ids: Vec<Vec<u64>>,
     /// Hashes of ids that may stand for two lines.
     suspects: HashSet<u64>,
-    /// Hashes of the ids under which lines came that had come under another.
+    /// Hashes of further ids of lines that had arrived under another.
     other_ids: HashSet<u64>,
-    /// For each writer the lines of which nobody can keep those that have not come.
+    /// For each writer the lines that nobody could keep if they did not arrive.
     at_risk: Vec<Vec<Range<u64>>>,
-    /// Of these, the different ones that have come.
+    /// The number of distinct ones that have arrived.
     found_at_risk: u64,
-    /// Lines that are left out, to see whether that is noticed.
+    /// Lines to hide, to test that this is noticed.
     hidden: HashSet<(usize, u64)>,
     /// Offset of the last first arrival of each file.
     last: HashMap<String, u64>,
     made: Vec<u8>,
-    /// Different lines that have come.
+    /// Distinct lines that have arrived.
     pub found: u64,
     /// Events.
     pub events: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Lines that came again under an id that had come.
+    /// Lines that arrived again under a known id.
     pub repeated: u64,
-    /// Lines that came again under another id.
+    /// Lines that arrived again under a new id.
     pub repeated_anew: u64,
-    /// Events that are no line that was written.
+    /// Events that are not a written line.
     pub torn: u64,
-    /// Lines that came behind a later one of their file.
+    /// Lines that arrived after a later one of their file.
     pub out_of_order: u64,
-    /// The first few of those that are torn, out of order or repeated anew.
+    /// The first few torn, out-of-order or newly repeated ones.
     pub samples: Vec<String>,
 }
 
 impl Tally {
-    /// A tally of writers that have each written so many lines.
+    /// Creates the tally of writers that have each written so many lines.
     pub fn new(lines: Arc<Lines>, written: Vec<u64>) -> Tally {
         let ids = written.iter().map(|count| vec![0; *count as usize]).collect();
         Tally {
@@ -100,13 +100,13 @@ impl Tally {
         }
     }
 
-    /// Notes lines of a writer that do not count as lost if they do not come, before any came;
-    /// ranges of one writer come in ascending order.
+    /// Excuses lines of a writer, before any arrived: they do not count as lost if they are
+    /// missing. Ranges of one writer are given in ascending order.
     pub fn excuse(&mut self, writer: usize, lines: Range<u64>) {
         self.at_risk[writer].push(lines);
     }
 
-    /// Leaves out `count` lines, none of them excused.
+    /// Hides `count` lines, none of them excused.
     pub fn hide(&mut self, count: u64, random: &mut Random) {
         let count = count.min(self.written() - self.at_risk());
         while (self.hidden.len() as u64) < count {
@@ -128,12 +128,12 @@ impl Tally {
         self.at_risk.iter().flatten().map(|lines| lines.end - lines.start).sum()
     }
 
-    /// Lines that were written.
+    /// Returns the number of written lines.
     pub fn written(&self) -> u64 {
         self.written.iter().sum()
     }
 
-    /// Whether every line has come that is neither left out nor excused.
+    /// Whether every line has arrived that is neither hidden nor excused.
     pub fn is_complete(&self) -> bool {
         self.lost() == self.hidden.len() as u64
     }

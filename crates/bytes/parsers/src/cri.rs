@@ -1,6 +1,6 @@
 //! Lines of the Container Runtime Interface: `2026-11-21T20:29:46.123456789Z stdout F GET /`.
 //!
-//! Fields are `timestamp`, `stream` (`stdout` or `stderr`), `flags` (`F` for a whole line, `P` for
+//! Fields are `timestamp`, `log.iostream` (`stdout` or `stderr`), `flags` (`F` for a whole line, `P` for
 //! a part of one, and what follows them behind a colon) and `message`. Parts are not joined here:
 //! the file source does that before. Other lines, and those whose time is none, are `not_cri`.
 
@@ -16,7 +16,7 @@ use std::sync::Arc;
 const NOT_CRI: Reason = "not_cri";
 
 const TIMESTAMP: &str = "timestamp";
-const NAMES: [&str; 4] = [TIMESTAMP, "stream", "flags", "message"];
+const NAMES: [&str; 4] = [TIMESTAMP, "log.iostream", "flags", "message"];
 const TIME_FORMAT: &str = "rfc3339";
 
 /// Bytes of `stdout` and `stderr`.
@@ -96,19 +96,19 @@ mod tests {
         for (line, expected) in [
             (
                 "2026-11-21T20:29:46.123456789Z stdout F GET /",
-                "timestamp='2026-11-21T20:29:46.123456789Z' stream='stdout' flags='F' message='GET /'",
+                "timestamp='2026-11-21T20:29:46.123456789Z' log.iostream='stdout' flags='F' message='GET /'",
             ),
             (
                 "2026-11-21T20:29:46+01:00 stderr P:x  two",
-                "timestamp='2026-11-21T20:29:46+01:00' stream='stderr' flags='P:x' message=' two'",
+                "timestamp='2026-11-21T20:29:46+01:00' log.iostream='stderr' flags='P:x' message=' two'",
             ),
             (
                 "2026-11-21T20:29:46Z stdout F",
-                "timestamp='2026-11-21T20:29:46Z' stream='stdout' flags='F' message=''",
+                "timestamp='2026-11-21T20:29:46Z' log.iostream='stdout' flags='F' message=''",
             ),
             (
                 "2026-11-21T20:29:46Z stdout F ",
-                "timestamp='2026-11-21T20:29:46Z' stream='stdout' flags='F' message=''",
+                "timestamp='2026-11-21T20:29:46Z' log.iostream='stdout' flags='F' message=''",
             ),
             ("2026-11-21T20:29:46Z stdin F x", "!not_cri@0"),
             ("2026-11-21T20:29:46Z stdout X x", "!not_cri@0"),

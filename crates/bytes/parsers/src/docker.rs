@@ -1,7 +1,7 @@
 //! Lines of Docker's driver `json-file`:
 //! `{"log":"GET /\n","stream":"stdout","time":"2026-11-21T20:29:46.123456789Z"}`.
 //!
-//! Fields are `time`, `stream`, `message` (the `log` without its last line end) and `attrs`, an
+//! Fields are `time`, `log.iostream`, `message` (the `log` without its last line end) and `attrs`, an
 //! object that is there if the driver was told to add labels. Other members are checked and left
 //! out. Parts of long lines are not joined here: the file source does that before. What is JSON but
 //! has no `log` is `not_docker`; what is none is refused as by the parser of JSON.
@@ -17,7 +17,7 @@ use millstream_scan::string_end;
 const NOT_DOCKER: Reason = "not_docker";
 
 const TIME: &str = "time";
-const NAMES: [&str; 4] = [TIME, "stream", "message", "attrs"];
+const NAMES: [&str; 4] = [TIME, "log.iostream", "message", "attrs"];
 const MESSAGE: usize = 2;
 
 /// Takes lines of Docker apart.
@@ -112,11 +112,11 @@ mod tests {
         for (line, expected) in [
             (
                 r#"{"log":"GET /\n","stream":"stdout","time":"2026-11-21T20:29:46.1Z"}"#,
-                "time='2026-11-21T20:29:46.1Z' stream='stdout' message='GET /'",
+                "time='2026-11-21T20:29:46.1Z' log.iostream='stdout' message='GET /'",
             ),
             (
                 r#" {"time":"t", "attrs":{"a":"b"}, "x":[1], "stream":"stderr", "log":"a\tb\\n"} "#,
-                r#"time='t' stream='stderr' message=Escaped'a\tb\\n' attrs={"a":"b"}"#,
+                r#"time='t' log.iostream='stderr' message=Escaped'a\tb\\n' attrs={"a":"b"}"#,
             ),
             (r#"{"log":"a\\\n"}"#, r"message=Escaped'a\\'"),
             (r#"{"log":"\n"}"#, "message=''"),

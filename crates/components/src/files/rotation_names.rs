@@ -69,8 +69,8 @@ pub fn originals_of(other: &str) -> Vec<String> {
     names
 }
 
-/// Returns what the path of a container log says of the container: `namespace`, `pod`, `container`
-/// and more. Empty for other paths.
+/// Returns what the path of a container log says of the container, by OpenTelemetry's semantic names,
+/// such as `k8s.pod.name`. Empty for other paths.
 ///
 /// Kubernetes stores logs as `/var/log/pods/NAMESPACE_POD_UID/CONTAINER/N.log`, with links
 /// `/var/log/containers/POD_NAMESPACE_CONTAINER-ID.log`.
@@ -86,7 +86,12 @@ fn pods_path(path: &str) -> Option<Vec<(&'static str, &str)>> {
     let (folder, container, _) = (parts.next()?, parts.next()?, parts.next()?);
     let mut names = folder.splitn(3, '_');
     let (namespace, pod, uid) = (names.next()?, names.next()?, names.next()?);
-    Some(vec![("namespace", namespace), ("pod", pod), ("pod_uid", uid), ("container", container)])
+    Some(vec![
+        ("k8s.namespace.name", namespace),
+        ("k8s.pod.name", pod),
+        ("k8s.pod.uid", uid),
+        ("k8s.container.name", container),
+    ])
 }
 
 fn containers_path(path: &str) -> Option<Vec<(&'static str, &str)>> {
@@ -96,7 +101,12 @@ fn containers_path(path: &str) -> Option<Vec<(&'static str, &str)>> {
     let (pod, namespace, container) = (names.next()?, names.next()?, names.next()?);
     let is_id = id.len() == 64 && id.bytes().all(|b| b.is_ascii_hexdigit());
     is_id.then(|| {
-        vec![("namespace", namespace), ("pod", pod), ("container", container), ("container_id", id)]
+        vec![
+            ("k8s.namespace.name", namespace),
+            ("k8s.pod.name", pod),
+            ("k8s.container.name", container),
+            ("container.id", id),
+        ]
     })
 }
 
@@ -190,13 +200,20 @@ mod tests {
         let of = |path: &str| container(Path::new(path));
         let pod = of("/var/log/pods/shop_cart-7d4_0a1b/web/0.log");
         assert_eq!(
-            (&pod["namespace"][..], &pod["pod"][..], &pod["container"][..]),
+            (
+                &pod["k8s.namespace.name"][..],
+                &pod["k8s.pod.name"][..],
+                &pod["k8s.container.name"][..]
+            ),
             ("shop", "cart-7d4", "web")
         );
         let id = "0123456789abcdef".repeat(4);
         let linked = of(&format!("/var/log/containers/cart-7d4_shop_web-sidecar-{id}.log"));
-        assert_eq!((&linked["pod"][..], &linked["container"][..]), ("cart-7d4", "web-sidecar"));
-        assert_eq!(linked["container_id"], id);
+        assert_eq!(
+            (&linked["k8s.pod.name"][..], &linked["k8s.container.name"][..]),
+            ("cart-7d4", "web-sidecar")
+        );
+        assert_eq!(linked["container.id"], id);
         for other in ["/var/log/app.log", "/var/log/pods/x/0.log", "/var/log/containers/a_b-c.log"]
         {
             assert!(of(other).is_empty(), "{other}");

@@ -27,7 +27,7 @@ fn certificate(fault: &CertificateError, host: &str, files: &TlsFiles) -> String
             format!("the certificate of {host} has expired; renew it there")
         }
         Fault::ExpiredContext { not_after, .. } => {
-            format!("the certificate of {host} expired on {}; renew it there", date(*not_after))
+            format!("the certificate of {host} has expired on {}; renew it there", date(*not_after))
         }
         Fault::NotValidYet => {
             format!("the certificate of {host} is not valid yet; check both clocks")
