@@ -18,7 +18,7 @@ const GZIP: &[u8] = &[0x1F, 0x8B, 8];
 const ZSTD: &[u8] = &[0x28, 0xB5, 0x2F, 0xFD];
 
 /// Compressed bytes per read.
-const PACKED_BYTES: usize = 128 * 1024;
+const READ_BYTES: usize = 128 * 1024;
 
 /// Decompressed bytes per skip.
 const SKIP_BYTES: usize = 64 * 1024;
@@ -26,13 +26,13 @@ const SKIP_BYTES: usize = 64 * 1024;
 /// The content of an open file.
 pub struct Content {
     file: Arc<File>,
-    packed: Option<Packed>,
+    decompressor: Option<Decompressor>,
 }
 
 /// The state of a compressed file when it was read to its end; while it is unchanged it need not be
 /// decompressed again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stamp {
+pub struct CompressedState {
     /// Size of the file in bytes.
     size: u64,
     /// Modification time, in nanoseconds since 1970.
@@ -41,10 +41,10 @@ pub struct Stamp {
     bytes: u64,
 }
 
-impl Stamp {
+impl CompressedState {
     /// Creates the stamp of a compressed file with this status and this many bytes.
-    pub fn new(stat: &Stat, bytes: u64) -> Stamp {
-        Stamp { size: stat.st_size as u64, modified_ns: modified_ns(stat), bytes }
+    pub fn new(stat: &Stat, bytes: u64) -> CompressedState {
+        CompressedState { size: stat.st_size as u64, modified_ns: modified_ns(stat), bytes }
     }
 
     /// Size of the file in bytes.
@@ -55,48 +55,48 @@ impl Stamp {
 
 /// Compression format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stability {
+enum Compression {
     Gzip,
     Zstd,
 }
 
-impl Stability {
-    fn of(beginning: &[u8]) -> Option<Stability> {
+impl Compression {
+    fn of(beginning: &[u8]) -> Option<Compression> {
         match beginning {
-            _ if beginning.starts_with(GZIP) => Some(Stability::Gzip),
-            _ if beginning.starts_with(ZSTD) => Some(Stability::Zstd),
+            _ if beginning.starts_with(GZIP) => Some(Compression::Gzip),
+            _ if beginning.starts_with(ZSTD) => Some(Compression::Zstd),
             _ => None,
         }
     }
 }
 
 /// A compressed file, decompressed from front to back.
-struct Packed {
-    stability: Stability,
+struct Decompressor {
+    compression: Compression,
     stream: Option<Box<dyn Read + Send>>,
     /// Decompressed bytes that the stream has returned.
-    at: u64,
+    position: u64,
     /// Returned bytes that were pushed back.
-    back: Vec<u8>,
+    pushed_back: Vec<u8>,
     /// Size of the file when the stream ended.
-    ended_at: Option<u64>,
+    size_at_end: Option<u64>,
     /// Why the stream ended, unless at the end of the compressed data.
-    fault: Option<String>,
+    error: Option<String>,
 }
 
 impl Content {
     /// Opens the content of `file`.
     pub fn new(file: File) -> io::Result<Content> {
-        let mut content = Content { file: Arc::new(file), packed: None };
+        let mut content = Content { file: Arc::new(file), decompressor: None };
         let mut beginning = [0; ZSTD.len()];
         let n = pread(&content.file, &mut beginning[..], 0)?;
-        content.look_at(&beginning[..n]);
+        content.detect_compression(&beginning[..n]);
         Ok(content)
     }
 
-    fn look_at(&mut self, beginning: &[u8]) {
-        let stability = Stability::of(beginning);
-        self.packed = stability.map(Packed::new);
+    fn detect_compression(&mut self, beginning: &[u8]) {
+        let compression = Compression::of(beginning);
+        self.decompressor = compression.map(Decompressor::new);
     }
 
     /// Returns the file itself.
@@ -105,21 +105,24 @@ impl Content {
     }
 
     /// Returns another handle on the same content.
-    pub fn again(&self) -> Content {
-        let packed = self.packed.as_ref().map(|packed| Packed::new(packed.stability));
-        Content { file: self.file.clone(), packed }
+    pub fn duplicate(&self) -> Content {
+        let decompressor = self
+            .decompressor
+            .as_ref()
+            .map(|decompressor| Decompressor::new(decompressor.compression));
+        Content { file: self.file.clone(), decompressor }
     }
 
     /// Whether it is compressed.
-    pub fn is_packed(&self) -> bool {
-        self.packed.is_some()
+    pub fn is_compressed(&self) -> bool {
+        self.decompressor.is_some()
     }
 
     /// Frees the memory for decompression; reading on decompresses from the beginning.
-    pub fn rest(&mut self) {
-        if let Some(packed) = &mut self.packed {
-            packed.at += packed.back.len() as u64;
-            (packed.stream, packed.back) = (None, Vec::new());
+    pub fn release_decoder(&mut self) {
+        if let Some(decompressor) = &mut self.decompressor {
+            decompressor.position += decompressor.pushed_back.len() as u64;
+            (decompressor.stream, decompressor.pushed_back) = (None, Vec::new());
         }
     }
 
@@ -127,13 +130,13 @@ impl Content {
     /// Compressed data that is truncated or corrupt ends there; once the file size changes, it is
     /// tried again.
     pub fn read_at(&mut self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        if let Some(packed) = &mut self.packed {
-            return packed.read_at(&self.file, buffer, offset);
+        if let Some(decompressor) = &mut self.decompressor {
+            return decompressor.read_at(&self.file, buffer, offset);
         }
         let n = pread(&self.file, &mut *buffer, offset)?;
         // The file was empty when it was opened.
-        if offset == 0 && Stability::of(&buffer[..n]).is_some() {
-            self.look_at(&buffer[..n]);
+        if offset == 0 && Compression::of(&buffer[..n]).is_some() {
+            self.detect_compression(&buffer[..n]);
             return self.read_at(buffer, offset);
         }
         Ok(n)
@@ -153,41 +156,40 @@ impl Content {
 
     /// Pushes the last bytes back: they are read next, without decompressing again.
     pub fn unread_last(&mut self, bytes: &[u8]) {
-        if let Some(packed) = self.packed.as_mut().filter(|_| !bytes.is_empty()) {
-            packed.at -= bytes.len() as u64;
-            packed.back.splice(..0, bytes.iter().copied());
+        if let Some(decompressor) = self.decompressor.as_mut().filter(|_| !bytes.is_empty()) {
+            decompressor.position -= bytes.len() as u64;
+            decompressor.pushed_back.splice(..0, bytes.iter().copied());
         }
     }
 
     /// Returns why compressed data ended early, if it is truncated or corrupt.
-    pub fn fault(&self) -> Option<&str> {
-        self.packed.as_ref()?.fault.as_deref()
+    pub fn error(&self) -> Option<&str> {
+        self.decompressor.as_ref()?.error.as_deref()
     }
 
     /// Whether there is nothing at or after `offset`.
     pub fn at_end(&mut self, offset: u64) -> io::Result<bool> {
-        match &self.packed {
-            Some(packed) => {
-                Ok(packed.ended_at.is_some() && packed.at + packed.back.len() as u64 <= offset)
-            }
+        match &self.decompressor {
+            Some(decompressor) => Ok(decompressor.size_at_end.is_some()
+                && decompressor.position + decompressor.pushed_back.len() as u64 <= offset),
             None => Ok(pread(&self.file, &mut [0u8; 1][..], offset)? == 0),
         }
     }
 
     /// Returns the stamp of a compressed file that was read to its end; `None` for others.
-    pub fn stamp(&self) -> Option<Stamp> {
-        let packed = self.packed.as_ref()?;
-        let (stat, ended_at) = (fstat(&self.file).ok()?, packed.ended_at?);
-        let bytes = packed.at + packed.back.len() as u64;
-        Some(Stamp { size: ended_at, modified_ns: modified_ns(&stat), bytes })
+    pub fn compressed_state(&self) -> Option<CompressedState> {
+        let decompressor = self.decompressor.as_ref()?;
+        let (stat, size_at_end) = (fstat(&self.file).ok()?, decompressor.size_at_end?);
+        let bytes = decompressor.position + decompressor.pushed_back.len() as u64;
+        Some(CompressedState { size: size_at_end, modified_ns: modified_ns(&stat), bytes })
     }
 
     /// Whether the file still matches `stamp`; if so, its end is known.
-    pub fn still_matches(&mut self, stamp: Stamp) -> bool {
+    pub fn skip_if_unchanged(&mut self, state: CompressedState) -> bool {
         let Ok(stat) = fstat(&self.file) else { return false };
-        let same = (stamp.size, stamp.modified_ns) == (stat.st_size as u64, modified_ns(&stat));
-        if let Some(packed) = self.packed.as_mut().filter(|_| same) {
-            (packed.at, packed.ended_at) = (stamp.bytes, Some(stamp.size));
+        let same = (state.size, state.modified_ns) == (stat.st_size as u64, modified_ns(&stat));
+        if let Some(decompressor) = self.decompressor.as_mut().filter(|_| same) {
+            (decompressor.position, decompressor.size_at_end) = (state.bytes, Some(state.size));
         }
         same
     }
@@ -211,8 +213,10 @@ impl Content {
     /// Whether the trailer of a gzip file gives this number of bytes, modulo 4 GiB. Needs no
     /// decompression. With several members only the last one counts, so `false` proves nothing.
     pub fn has_trailer_of(&self, bytes: u64) -> bool {
-        let is_gzip =
-            self.packed.as_ref().is_some_and(|packed| packed.stability == Stability::Gzip);
+        let is_gzip = self
+            .decompressor
+            .as_ref()
+            .is_some_and(|decompressor| decompressor.compression == Compression::Gzip);
         let size =
             if is_gzip { fstat(&self.file).map_or(0, |stat| stat.st_size as u64) } else { 0 };
         let mut trailer = [0; 4];
@@ -222,9 +226,11 @@ impl Content {
 
     /// Returns the number of bytes; decompresses the file if needed.
     pub fn bytes(&mut self) -> io::Result<u64> {
-        match &mut self.packed {
+        match &mut self.decompressor {
             None => Ok(fstat(&self.file)?.st_size as u64),
-            Some(packed) => packed.skip_to(&self.file, u64::MAX).map(|()| packed.at),
+            Some(decompressor) => {
+                decompressor.skip_to(&self.file, u64::MAX).map(|()| decompressor.position)
+            }
         }
     }
 }
@@ -234,16 +240,23 @@ pub fn modified_ns(stat: &Stat) -> i64 {
     stat.st_mtime.saturating_mul(1_000_000_000).saturating_add(stat.st_mtime_nsec as i64)
 }
 
-impl Packed {
-    fn new(stability: Stability) -> Packed {
-        Packed { stability, stream: None, at: 0, back: Vec::new(), ended_at: None, fault: None }
+impl Decompressor {
+    fn new(compression: Compression) -> Decompressor {
+        Decompressor {
+            compression,
+            stream: None,
+            position: 0,
+            pushed_back: Vec::new(),
+            size_at_end: None,
+            error: None,
+        }
     }
 
     fn read_at(&mut self, file: &Arc<File>, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         self.skip_to(file, offset)?;
         let mut filled = 0;
-        while self.at == offset + filled as u64 && filled < buffer.len() {
-            match self.step(file, &mut buffer[filled..])? {
+        while self.position == offset + filled as u64 && filled < buffer.len() {
+            match self.read_next(file, &mut buffer[filled..])? {
                 0 => break,
                 n => filled += n,
             }
@@ -253,13 +266,13 @@ impl Packed {
 
     /// Decompresses up to `offset`, or to the end.
     fn skip_to(&mut self, file: &Arc<File>, offset: u64) -> io::Result<()> {
-        if offset < self.at {
-            *self = Packed::new(self.stability);
+        if offset < self.position {
+            *self = Decompressor::new(self.compression);
         }
-        let mut passed = vec![0; if offset > self.at { SKIP_BYTES } else { 0 }];
-        while self.at < offset {
-            let wanted = (offset - self.at).min(SKIP_BYTES as u64) as usize;
-            if self.step(file, &mut passed[..wanted])? == 0 {
+        let mut skipped = vec![0; if offset > self.position { SKIP_BYTES } else { 0 }];
+        while self.position < offset {
+            let wanted = (offset - self.position).min(SKIP_BYTES as u64) as usize;
+            if self.read_next(file, &mut skipped[..wanted])? == 0 {
                 break;
             }
         }
@@ -267,76 +280,76 @@ impl Packed {
     }
 
     /// Returns the next decompressed bytes; 0 at the end.
-    fn step(&mut self, file: &Arc<File>, buffer: &mut [u8]) -> io::Result<usize> {
-        if !self.back.is_empty() {
-            let n = self.back.len().min(buffer.len());
-            buffer[..n].copy_from_slice(&self.back[..n]);
-            self.back.drain(..n);
-            self.at += n as u64;
+    fn read_next(&mut self, file: &Arc<File>, buffer: &mut [u8]) -> io::Result<usize> {
+        if !self.pushed_back.is_empty() {
+            let n = self.pushed_back.len().min(buffer.len());
+            buffer[..n].copy_from_slice(&self.pushed_back[..n]);
+            self.pushed_back.drain(..n);
+            self.position += n as u64;
             return Ok(n);
         }
-        self.unpack(file, buffer)
+        self.decompress(file, buffer)
     }
 
-    fn unpack(&mut self, file: &Arc<File>, buffer: &mut [u8]) -> io::Result<usize> {
+    fn decompress(&mut self, file: &Arc<File>, buffer: &mut [u8]) -> io::Result<usize> {
         let size = |file: &File| fstat(file).map(|stat| stat.st_size as u64);
-        if let Some(ended_at) = self.ended_at {
-            if ended_at == size(file)? {
+        if let Some(size_at_end) = self.size_at_end {
+            if size_at_end == size(file)? {
                 return Ok(0);
             }
-            return self.begin_again(file).and_then(|()| self.unpack(file, buffer));
+            return self.restart(file).and_then(|()| self.decompress(file, buffer));
         }
-        if self.stream.is_none() && self.at > 0 {
-            self.begin_again(file)?;
+        if self.stream.is_none() && self.position > 0 {
+            self.restart(file)?;
         }
         let stream = match &mut self.stream {
             Some(stream) => stream,
-            None => self.stream.insert(unpack(self.stability, file)?),
+            None => self.stream.insert(new_decoder(self.compression, file)?),
         };
         let n = match stream.read(buffer) {
             Err(error) if error.raw_os_error().is_none() => {
-                self.fault = Some(format!(
+                self.error = Some(format!(
                     "compressed data: {error} behind byte {} of the content",
-                    self.at
+                    self.position
                 ));
                 0
             }
             read => read?,
         };
-        self.at += n as u64;
+        self.position += n as u64;
         if n == 0 {
-            (self.stream, self.ended_at) = (None, Some(size(file)?));
+            (self.stream, self.size_at_end) = (None, Some(size(file)?));
         }
         Ok(n)
     }
 
     /// Decompresses up to the current position again: the file has grown.
-    fn begin_again(&mut self, file: &Arc<File>) -> io::Result<()> {
-        let at = std::mem::take(&mut self.at);
-        (self.stream, self.ended_at, self.fault) =
-            (Some(unpack(self.stability, file)?), None, None);
+    fn restart(&mut self, file: &Arc<File>) -> io::Result<()> {
+        let at = std::mem::take(&mut self.position);
+        (self.stream, self.size_at_end, self.error) =
+            (Some(new_decoder(self.compression, file)?), None, None);
         self.skip_to(file, at)
     }
 }
 
-fn unpack(stability: Stability, file: &Arc<File>) -> io::Result<Box<dyn Read + Send>> {
-    let bytes = BufReader::with_capacity(PACKED_BYTES, FromStart { file: file.clone(), at: 0 });
-    Ok(match stability {
-        Stability::Gzip => Box::new(MultiGzDecoder::new(bytes)),
-        Stability::Zstd => Box::new(zstd::stream::read::Decoder::with_buffer(bytes)?),
+fn new_decoder(compression: Compression, file: &Arc<File>) -> io::Result<Box<dyn Read + Send>> {
+    let bytes = BufReader::with_capacity(READ_BYTES, FromStart { file: file.clone(), position: 0 });
+    Ok(match compression {
+        Compression::Gzip => Box::new(MultiGzDecoder::new(bytes)),
+        Compression::Zstd => Box::new(zstd::stream::read::Decoder::with_buffer(bytes)?),
     })
 }
 
 /// Reads a file from its first byte, independently of other readers' positions.
 struct FromStart {
     file: Arc<File>,
-    at: u64,
+    position: u64,
 }
 
 impl Read for FromStart {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let n = pread(&self.file, buffer, self.at)?;
-        self.at += n as u64;
+        let n = pread(&self.file, buffer, self.position)?;
+        self.position += n as u64;
         Ok(n)
     }
 }

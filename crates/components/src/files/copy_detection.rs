@@ -1,7 +1,7 @@
 //! Copy detection: whether a file holds what another file held.
 
 use super::content::{Content, modified_ns};
-use super::identity::{Descriptor, HEAD_BYTES_MAX, Head, Mark, Marks};
+use super::identity::{Descriptor, Fingerprint, Fingerprints, HEAD_BYTES_MAX, Head};
 use super::rotation_names::{is_rotation_name, stem};
 use rustix::fs::{Stat, fstat};
 use std::collections::HashMap;
@@ -48,7 +48,7 @@ impl Originals {
     fn named(&self, name: &str, head: Head) -> Vec<u64> {
         let stems = name.match_indices(['.', '-', '_']).map(|(end, _)| &name[..end]);
         let named = stems.filter_map(|stem| self.0.get(stem)).flatten();
-        let differ = |other: &Head| other.is_whole() && head.is_whole() && other.hash != head.hash;
+        let differ = |other: &Head| other.is_full() && head.is_full() && other.hash != head.hash;
         let mut ids: Vec<u64> =
             named.filter(|(_, other)| !differ(other)).map(|(id, _)| *id).collect();
         // A file may be listed under two names.
@@ -72,12 +72,12 @@ pub fn may_be_rotation(name: &str, path: &Path, other: &Path) -> bool {
 
 /// Whether `copy` holds what was read of a file with these marks, or all but the bytes read just
 /// before the truncation.
-pub fn holds_read_part(copy: &mut Candidate, head: Head, marks: &Marks) -> bool {
+pub fn holds_read_part(copy: &mut Candidate, head: Head, fingerprints: &Fingerprints) -> bool {
     let Ok(bytes) = copy.content.bytes() else { return false };
-    let (mark, unread) = (marks.before(bytes), marks.last().end == 0);
+    let (fingerprint, unread) = (fingerprints.before(bytes), fingerprints.last().end == 0);
     // It cannot match a head longer than itself.
     let head = if bytes < head.bytes { Head::default() } else { head };
-    (mark.is_some() || unread) && copy.holds(head, mark)
+    (fingerprint.is_some() || unread) && copy.holds(head, fingerprint)
 }
 
 impl Candidate {
@@ -89,22 +89,26 @@ impl Candidate {
     }
 
     /// Whether it holds everything that was read of a file up to `mark`.
-    pub fn holds(&mut self, head: Head, mark: Option<Mark>) -> bool {
-        let agrees = |content: &mut Content| -> io::Result<bool> {
-            Ok(head.agrees(content)?
-                && mark.is_none_or(|mark| mark.agrees(content).unwrap_or(false)))
+    pub fn holds(&mut self, head: Head, fingerprint: Option<Fingerprint>) -> bool {
+        let matches = |content: &mut Content| -> io::Result<bool> {
+            Ok(head.matches(content)?
+                && fingerprint
+                    .is_none_or(|fingerprint| fingerprint.matches(content).unwrap_or(false)))
         };
-        let differ = head.is_whole() && self.head.is_whole() && head != self.head;
-        !differ && (head.bytes > 0 || mark.is_some()) && agrees(&mut self.content).unwrap_or(false)
+        let differ = head.is_full() && self.head.is_full() && head != self.head;
+        !differ
+            && (head.bytes > 0 || fingerprint.is_some())
+            && matches(&mut self.content).unwrap_or(false)
     }
 
     /// Whether it holds what was read of a closed file, and nothing more.
     pub fn holds_all_of(&mut self, closed: &Descriptor) -> bool {
-        let (bytes, same_time) = (closed.mark.end, closed.modified_ns == modified_ns(&self.stat));
+        let (bytes, same_time) =
+            (closed.fingerprint.end, closed.modified_ns == modified_ns(&self.stat));
         if same_time && self.content.has_trailer_of(bytes) {
             return self.holds(closed.head, None);
         }
-        self.holds(closed.head, Some(closed.mark))
+        self.holds(closed.head, Some(closed.fingerprint))
             && self.content.bytes().is_ok_and(|all| all == bytes)
     }
 
@@ -112,7 +116,7 @@ impl Candidate {
     /// begin alike.
     pub fn continues(&mut self, closed: &Descriptor) -> bool {
         self.holds_all_of(closed)
-            || closed.head.is_whole() && self.holds(closed.head, Some(closed.mark))
+            || closed.head.is_full() && self.holds(closed.head, Some(closed.fingerprint))
     }
 
     /// Whether it is `original` compressed, judged by size and modification time without
@@ -120,18 +124,21 @@ impl Candidate {
     fn compresses(&mut self, original: &mut Content) -> io::Result<bool> {
         let stat = fstat(original.file())?;
         let same_time = modified_ns(&stat) == modified_ns(&self.stat);
-        Ok(same_time && !original.is_packed() && self.content.has_trailer_of(stat.st_size as u64))
+        Ok(same_time
+            && !original.is_compressed()
+            && self.content.has_trailer_of(stat.st_size as u64))
     }
 
     /// Whether all of it is also in `original`.
     pub fn lies_within(&mut self, mut original: Content) -> io::Result<bool> {
         if self.compresses(&mut original)? {
-            return self.head.agrees(&mut original);
+            return self.head.matches(&mut original);
         }
         let bytes = self.content.bytes()?;
         Ok(bytes > 0
-            && self.head.agrees(&mut original)?
-            && Mark::read(&mut self.content, bytes)? == Mark::read(&mut original, bytes)?)
+            && self.head.matches(&mut original)?
+            && Fingerprint::read(&mut self.content, bytes)?
+                == Fingerprint::read(&mut original, bytes)?)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Finds the files that patterns match, and the folders in which new ones may appear.
 
-use super::renames::followed;
+use super::renames::follow_renames;
 use globset::{GlobBuilder, GlobMatcher};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -142,7 +142,7 @@ pub fn walk(patterns: &[Pattern], exclude: &Exclude, moved: Vec<(PathBuf, PathBu
         }
         found.files.append(&mut files);
     }
-    found.files.extend(followed(moved, patterns, exclude));
+    found.files.extend(follow_renames(moved, patterns, exclude));
     found
 }
 

@@ -11,7 +11,7 @@
 //! [`HeldFolder::copy`] has returned.
 
 use super::content::Content;
-use super::identity::{HEAD_BYTES_MAX, MARK_BYTES_MAX};
+use super::identity::{FINGERPRINT_BYTES_MAX, HEAD_BYTES_MAX};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, fstat, linkat, openat, statvfs, unlinkat};
 use std::collections::HashSet;
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -150,7 +150,7 @@ impl HeldFolder {
         from: u64,
         deadline: Instant,
     ) -> io::Result<u64> {
-        let from = if content.is_packed() { 0 } else { from };
+        let from = if content.is_compressed() { 0 } else { from };
         let held = HeldFile { id, copied_from: Some(from) };
         let unfinished = held.name() + UNFINISHED;
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
@@ -234,11 +234,11 @@ fn is_refusal(error: &io::Error) -> bool {
 
 /// Copies head, mark and rest to the same offsets.
 fn copy_rest(content: &Content, to: &File, from: u64, deadline: Instant) -> io::Result<u64> {
-    let (source, rest) = (content.file(), from.saturating_sub(MARK_BYTES_MAX));
+    let (source, rest) = (content.file(), from.saturating_sub(FINGERPRINT_BYTES_MAX));
     copy_range(source, to, 0, rest.min(HEAD_BYTES_MAX), None)?;
     match copy_range(source, to, rest, u64::MAX, Some(deadline))? {
         Copied::Whole(end) => Ok(end),
-        Copied::Part(_, why) if content.is_packed() => Err(why.into()),
+        Copied::Part(_, why) if content.is_compressed() => Err(why.into()),
         Copied::Part(end, why) => {
             let line_end = Content::new(to.try_clone()?)?.last_line_start(end)?;
             to.set_len(line_end)?;
@@ -349,10 +349,11 @@ mod tests {
         let from = 2_000_000;
         assert_eq!(held.copy(7, &content, from, later()).unwrap(), text.len() as u64);
         let copy = fs::read(held.path_of(&HeldFile { id: 7, copied_from: Some(from) })).unwrap();
-        let (head, mark) = (HEAD_BYTES_MAX as usize, from as usize - MARK_BYTES_MAX as usize);
+        let (head, fingerprint) =
+            (HEAD_BYTES_MAX as usize, from as usize - FINGERPRINT_BYTES_MAX as usize);
         assert_eq!(copy.len(), text.len());
-        assert!(copy[..head] == text[..head] && copy[mark..] == text[mark..]);
-        assert!(copy[head..mark].iter().all(|byte| *byte == 0));
+        assert!(copy[..head] == text[..head] && copy[fingerprint..] == text[fingerprint..]);
+        assert!(copy[head..fingerprint].iter().all(|byte| *byte == 0));
     }
 
     #[test]

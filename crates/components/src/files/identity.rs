@@ -4,7 +4,7 @@
 //! be truncated and rewritten to any length. A file is known only if head and mark match the saved
 //! ones; in doubt it is a new file and is read again.
 
-use crate::files::content::{Content, Stamp, modified_ns};
+use crate::files::content::{CompressedState, Content, modified_ns};
 use crate::files::records::Records;
 use millstream_model::{OriginRecord, OriginStore, SourceOpen};
 use rustix::fs::Stat;
@@ -16,10 +16,10 @@ use std::io;
 pub const HEAD_BYTES_MAX: u64 = 1024;
 
 /// Most bytes before a position to hash.
-pub const MARK_BYTES_MAX: u64 = 256;
+pub const FINGERPRINT_BYTES_MAX: u64 = 256;
 
 /// Marks kept of an open file: a copy may be slightly shorter than what was read.
-const MARKS_MAX: usize = 8;
+const FINGERPRINTS_MAX: usize = 8;
 
 /// Last bytes kept per open file, of which a copy may lack some.
 const RECENT_BYTES_MAX: usize = 512;
@@ -58,19 +58,19 @@ impl Head {
     }
 
     /// Whether `content` begins with the same bytes.
-    pub fn agrees(&self, content: &mut Content) -> io::Result<bool> {
+    pub fn matches(&self, content: &mut Content) -> io::Result<bool> {
         Ok(self.bytes == 0 || Head::read(content, self.bytes)? == *self)
     }
 
     /// Whether it has its full size.
-    pub fn is_whole(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         self.bytes == HEAD_BYTES_MAX
     }
 }
 
 /// Hash of the bytes before a position.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Mark {
+pub struct Fingerprint {
     /// The position.
     pub end: u64,
     /// Number of bytes hashed.
@@ -79,60 +79,61 @@ pub struct Mark {
     pub hash: u64,
 }
 
-impl Mark {
+impl Fingerprint {
     /// Hashes the bytes of a content before `end`.
-    pub fn read(content: &mut Content, end: u64) -> io::Result<Mark> {
-        let bytes = end.min(MARK_BYTES_MAX);
-        let mut buffer = [0; MARK_BYTES_MAX as usize];
+    pub fn read(content: &mut Content, end: u64) -> io::Result<Fingerprint> {
+        let bytes = end.min(FINGERPRINT_BYTES_MAX);
+        let mut buffer = [0; FINGERPRINT_BYTES_MAX as usize];
         let n = content.read_all_at(&mut buffer[..bytes as usize], end - bytes)?;
-        Ok(Mark { end, bytes: n as u64, hash: hash(&buffer[..n]) })
+        Ok(Fingerprint { end, bytes: n as u64, hash: hash(&buffer[..n]) })
     }
 
     /// Returns the mark of `text`, which ends at `end`; `None` if it is too short to be
     /// distinctive.
-    pub fn behind(text: &[u8], end: u64) -> Option<Mark> {
-        let bytes = end.min(MARK_BYTES_MAX);
+    pub fn of_text(text: &[u8], end: u64) -> Option<Fingerprint> {
+        let bytes = end.min(FINGERPRINT_BYTES_MAX);
         let text = &text[text.len().checked_sub(bytes as usize)?..];
-        Some(Mark { end, bytes, hash: hash(text) })
+        Some(Fingerprint { end, bytes, hash: hash(text) })
     }
 
     /// Whether `content` has the same bytes there.
-    pub fn agrees(&self, content: &mut Content) -> io::Result<bool> {
-        Ok(self.end == 0 || Mark::read(content, self.end)? == *self)
+    pub fn matches(&self, content: &mut Content) -> io::Result<bool> {
+        Ok(self.end == 0 || Fingerprint::read(content, self.end)? == *self)
     }
 }
 
 /// The last marks of a file, newest at the back, and the bytes before the newest.
 #[derive(Default)]
-pub struct Marks {
-    marks: VecDeque<Mark>,
+pub struct Fingerprints {
+    fingerprints: VecDeque<Fingerprint>,
     /// The last bytes read, and their end.
     recent: Vec<u8>,
     recent_end: u64,
 }
 
-impl Marks {
+impl Fingerprints {
     /// Starts with one mark, if it is distinctive.
-    pub fn new(mark: Mark) -> Marks {
-        let marks = Some(mark).filter(|mark| mark.end > 0).into_iter().collect();
-        Marks { marks, ..Marks::default() }
+    pub fn new(fingerprint: Fingerprint) -> Fingerprints {
+        let fingerprints =
+            Some(fingerprint).filter(|fingerprint| fingerprint.end > 0).into_iter().collect();
+        Fingerprints { fingerprints, ..Fingerprints::default() }
     }
 
     /// Returns the newest mark.
-    pub fn last(&self) -> Mark {
-        self.marks.back().copied().unwrap_or_default()
+    pub fn last(&self) -> Fingerprint {
+        self.fingerprints.back().copied().unwrap_or_default()
     }
 
     /// Adds a mark if it is further on than the others.
-    pub fn add(&mut self, mark: Mark) {
-        if mark.end > self.last().end {
-            self.marks.drain(..self.marks.len().saturating_sub(MARKS_MAX - 1));
-            self.marks.push_back(mark);
+    pub fn add(&mut self, fingerprint: Fingerprint) {
+        if fingerprint.end > self.last().end {
+            self.fingerprints.drain(..self.fingerprints.len().saturating_sub(FINGERPRINTS_MAX - 1));
+            self.fingerprints.push_back(fingerprint);
         }
     }
 
     /// Keeps the last bytes of `text`, which ends at `end`.
-    pub fn keep(&mut self, text: &[u8], end: u64) {
+    pub fn keep_recent(&mut self, text: &[u8], end: u64) {
         if self.recent_end + text.len() as u64 != end {
             self.recent.clear();
         }
@@ -144,14 +145,17 @@ impl Marks {
     }
 
     /// Returns the newest mark at or before `end`: at `end` itself if the last bytes read cover it.
-    pub fn before(&self, end: u64) -> Option<Mark> {
+    pub fn before(&self, end: u64) -> Option<Fingerprint> {
         let recent = self
             .recent_end
             .checked_sub(end)
             .and_then(|back| self.recent.len().checked_sub(back as usize));
-        let exact =
-            recent.and_then(|bytes| Mark::behind(&self.recent[..bytes], end)).filter(|_| end > 0);
-        exact.or_else(|| self.marks.iter().rev().find(|mark| mark.end <= end).copied())
+        let exact = recent
+            .and_then(|bytes| Fingerprint::of_text(&self.recent[..bytes], end))
+            .filter(|_| end > 0);
+        exact.or_else(|| {
+            self.fingerprints.iter().rev().find(|fingerprint| fingerprint.end <= end).copied()
+        })
     }
 }
 
@@ -169,11 +173,11 @@ pub struct Descriptor {
     /// The head.
     pub head: Head,
     /// The last bytes read.
-    #[serde(default)]
-    pub mark: Mark,
+    #[serde(default, rename = "mark")]
+    pub fingerprint: Fingerprint,
     /// State of a compressed file when it was read to its end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub packed: Option<Stamp>,
+    #[serde(default, rename = "packed", skip_serializing_if = "Option::is_none")]
+    pub compressed: Option<CompressedState>,
     /// The file that this one is a copy of, as far as that was read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copy_of: Option<u64>,
@@ -212,10 +216,15 @@ impl Descriptor {
 
     /// Continues in a copy, which nobody appends to. If the copy ends before what was read, its own
     /// end identifies it.
-    pub fn continue_in(&mut self, copy: &mut Content, marks: &Marks) -> io::Result<()> {
+    pub fn continue_in(
+        &mut self,
+        copy: &mut Content,
+        fingerprints: &Fingerprints,
+    ) -> io::Result<()> {
         let bytes = copy.bytes()?;
         self.in_copy = true;
-        self.mark = marks.before(bytes.min(marks.last().end)).unwrap_or_default();
+        self.fingerprint =
+            fingerprints.before(bytes.min(fingerprints.last().end)).unwrap_or_default();
         if bytes < self.head.bytes {
             self.head = Head::read(copy, bytes)?;
         }
@@ -224,7 +233,7 @@ impl Descriptor {
 
     /// Whether it was closed and, by its status, has not been written to since.
     pub fn is_unchanged(&self, stat: &Stat) -> bool {
-        let size = self.packed.map_or(self.mark.end, Stamp::size);
+        let size = self.compressed.map_or(self.fingerprint.end, CompressedState::size);
         self.closed && size == stat.st_size as u64 && self.modified_ns == modified_ns(stat)
     }
 
@@ -240,31 +249,34 @@ impl Descriptor {
 
     /// Returns the offset up to which hashes identify it. The head is saved before what was read is
     /// sent, the mark with the checkpoint: after a kill in between there is only the head.
-    pub fn known_bytes(&self) -> u64 {
-        self.head.bytes.max(self.mark.end)
+    pub fn hashed_bytes(&self) -> u64 {
+        self.head.bytes.max(self.fingerprint.end)
     }
 
     /// Whether `content` is that of the described file, of which `checkpoint` bytes were settled.
     ///
     /// Head or mark must cover what was settled; otherwise another file that begins alike could
     /// pass for it, and its lines would be skipped. For a compressed file a full head is enough.
-    pub fn is(&self, content: &mut Content, checkpoint: u64) -> io::Result<bool> {
-        if content.is_packed() && self.packed.is_some_and(|stamp| content.still_matches(stamp)) {
+    pub fn identifies(&self, content: &mut Content, checkpoint: u64) -> io::Result<bool> {
+        if content.is_compressed()
+            && self.compressed.is_some_and(|state| content.skip_if_unchanged(state))
+        {
             return Ok(true);
         }
-        let checkpoint = if self.in_copy { checkpoint.min(self.mark.end) } else { checkpoint };
+        let checkpoint =
+            if self.in_copy { checkpoint.min(self.fingerprint.end) } else { checkpoint };
         let covered =
-            content.is_packed() && self.head.is_whole() || self.known_bytes() >= checkpoint;
+            content.is_compressed() && self.head.is_full() || self.hashed_bytes() >= checkpoint;
         Ok(covered
-            && self.head.agrees(content)?
-            && self.mark.agrees(content)?
-            && note_end(content, checkpoint)?)
+            && self.head.matches(content)?
+            && self.fingerprint.matches(content)?
+            && reaches(content, checkpoint)?)
     }
 }
 
 /// Loads what is saved of files. Copies get an independent record: what a copy holds may have been
 /// read of its original, but not settled.
-pub fn kept_files(kept: Vec<OriginRecord>, open: &SourceOpen) -> Records {
+pub fn load_records(kept: Vec<OriginRecord>, open: &SourceOpen) -> Records {
     let (mut records, mut gone) = (Records::default(), Vec::new());
     let ids: HashSet<u64> = kept.iter().map(|record| record.id).collect();
     for record in kept {
@@ -297,7 +309,7 @@ pub fn forget(gone: &[u64], store: &dyn OriginStore, source: &str) {
 
 /// Whether it has at least `bytes`. File sizes are not used: network file systems report stale
 /// ones.
-fn note_end(content: &mut Content, bytes: u64) -> io::Result<bool> {
+fn reaches(content: &mut Content, bytes: u64) -> io::Result<bool> {
     Ok(bytes == 0 || content.read_at(&mut [0], bytes - 1)? == 1)
 }
 
@@ -316,12 +328,18 @@ mod tests {
         let mut content = open(path);
         let stat = fstat(content.file()).unwrap();
         let head = Head::read(&mut content, HEAD_BYTES_MAX).unwrap();
-        let mark = Mark::read(&mut content, read_to).unwrap();
-        Descriptor { device: stat.st_dev, inode: stat.st_ino, head, mark, ..Descriptor::default() }
+        let fingerprint = Fingerprint::read(&mut content, read_to).unwrap();
+        Descriptor {
+            device: stat.st_dev,
+            inode: stat.st_ino,
+            head,
+            fingerprint,
+            ..Descriptor::default()
+        }
     }
 
     fn is(descriptor: &Descriptor, path: &Path, checkpoint: u64) -> bool {
-        descriptor.is(&mut open(path), checkpoint).unwrap()
+        descriptor.identifies(&mut open(path), checkpoint).unwrap()
     }
 
     #[test]
@@ -369,32 +387,33 @@ mod tests {
         let text: Vec<u8> = (0..1000).map(|n| (n % 251) as u8).collect();
         fs::write(&path, &text).unwrap();
         for end in [1, 100, 256, 257, 1000] {
-            let mark = Mark::read(&mut open(&path), end as u64).unwrap();
-            assert_eq!(Mark::behind(&text[..end], end as u64), Some(mark));
+            let fingerprint = Fingerprint::read(&mut open(&path), end as u64).unwrap();
+            assert_eq!(Fingerprint::of_text(&text[..end], end as u64), Some(fingerprint));
         }
-        assert_eq!(Mark::behind(&text[900..], 1000), None);
-        let mut marks = Marks::default();
-        (1..=20).for_each(|n| marks.add(Mark { end: n * 10, ..Mark::default() }));
-        assert_eq!(marks.last().end, 200);
-        assert_eq!(marks.before(155).map(|mark| mark.end), Some(150));
-        assert_eq!(marks.before(100), None);
+        assert_eq!(Fingerprint::of_text(&text[900..], 1000), None);
+        let mut fingerprints = Fingerprints::default();
+        (1..=20)
+            .for_each(|n| fingerprints.add(Fingerprint { end: n * 10, ..Fingerprint::default() }));
+        assert_eq!(fingerprints.last().end, 200);
+        assert_eq!(fingerprints.before(155).map(|fingerprint| fingerprint.end), Some(150));
+        assert_eq!(fingerprints.before(100), None);
         // Each end within the last bytes read has its mark, in whatever pieces they arrived.
         for piece in [700, 130, 1] {
-            let mut marks = Marks::default();
+            let mut fingerprints = Fingerprints::default();
             for (number, text) in text.chunks(piece).enumerate() {
-                marks.keep(text, (number * piece + text.len()) as u64);
+                fingerprints.keep_recent(text, (number * piece + text.len()) as u64);
             }
             for end in [1000, 999, 760] {
                 assert_eq!(
-                    marks.before(end),
-                    Some(Mark::read(&mut open(&path), end).unwrap()),
+                    fingerprints.before(end),
+                    Some(Fingerprint::read(&mut open(&path), end).unwrap()),
                     "{piece} {end}"
                 );
             }
-            assert_eq!(marks.before(700), None);
-            marks.keep(&text[..5], 2000);
+            assert_eq!(fingerprints.before(700), None);
+            fingerprints.keep_recent(&text[..5], 2000);
             assert_eq!(
-                (marks.before(1000), marks.before(2000)),
+                (fingerprints.before(1000), fingerprints.before(2000)),
                 (None, None),
                 "what is between is not known"
             );

@@ -20,21 +20,21 @@ pub struct LineFilter {
 
 impl LineFilter {
     /// Checks it. The error is a JSON pointer below it, and what to write instead.
-    pub fn faults(&self) -> Vec<(&'static str, &'static str)> {
-        let mut faults = Vec::new();
+    pub fn errors(&self) -> Vec<(&'static str, &'static str)> {
+        let mut errors = Vec::new();
         if self.contains.is_empty() && self.regex.is_empty() {
-            faults.push(("", "is empty; add contains: or regex:"));
+            errors.push(("", "is empty; add contains: or regex:"));
         }
         if self.contains.iter().any(|text| text.contains('\n')) {
-            faults.push((
+            errors.push((
                 "/contains",
                 "a text with a line end matches no line; write one text per line",
             ));
         }
         if self.contains.iter().any(String::is_empty) {
-            faults.push(("/contains", "an empty text matches every line; write a longer one"));
+            errors.push(("/contains", "an empty text matches every line; write a longer one"));
         }
-        faults
+        errors
     }
 }
 

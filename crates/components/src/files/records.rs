@@ -17,17 +17,17 @@ use std::path::{Path, PathBuf};
 pub const GENERATIONS_MAX: usize = 16;
 
 /// What is saved of a file, with its checkpoints.
-pub type Known = (OriginRecord, Descriptor);
+pub type FileRecord = (OriginRecord, Descriptor);
 
 /// Files that are known but not open.
 #[derive(Default)]
 pub struct Records {
-    known: HashMap<u64, Known>,
+    known: HashMap<u64, FileRecord>,
     by_inode: HashMap<u64, Vec<u64>>,
     /// Ids by the stem of the file name.
     by_stem: HashMap<String, Vec<u64>>,
     /// Generations by name, including those of open files.
-    pub names: Generations,
+    pub generations: Generations,
 }
 
 impl Records {
@@ -36,9 +36,9 @@ impl Records {
     pub fn insert(&mut self, record: OriginRecord, descriptor: Descriptor) -> Option<u64> {
         let id = record.id;
         let pruned = match descriptor.closed {
-            true => self.names.close(&descriptor, id),
+            true => self.generations.close(&descriptor, id),
             false => {
-                self.names.open(&descriptor);
+                self.generations.open(&descriptor);
                 None
             }
         };
@@ -49,11 +49,11 @@ impl Records {
     }
 
     /// Takes out a file.
-    pub fn remove(&mut self, id: u64) -> Option<Known> {
+    pub fn remove(&mut self, id: u64) -> Option<FileRecord> {
         let (record, descriptor) = self.known.remove(&id)?;
         match descriptor.closed {
-            true => self.names.reopen(&descriptor, id),
-            false => self.names.release(&descriptor),
+            true => self.generations.reopen(&descriptor, id),
+            false => self.generations.release(&descriptor),
         }
         remove_from(&mut self.by_inode, &descriptor.inode, id);
         remove_from(&mut self.by_stem, &stem_of(&descriptor), id);
@@ -61,22 +61,22 @@ impl Records {
     }
 
     /// Returns one file.
-    pub fn get(&self, id: u64) -> Option<&Known> {
+    pub fn get(&self, id: u64) -> Option<&FileRecord> {
         self.known.get(&id)
     }
 
     /// Returns all of them, in any order.
-    pub fn values(&self) -> impl Iterator<Item = &Known> {
+    pub fn values(&self) -> impl Iterator<Item = &FileRecord> {
         self.known.values()
     }
 
     /// Returns those that had this inode number.
-    pub fn of_inode(&self, number: u64) -> impl Iterator<Item = &Known> {
+    pub fn of_inode(&self, number: u64) -> impl Iterator<Item = &FileRecord> {
         self.by_inode.get(&number).into_iter().flatten().filter_map(|id| self.known.get(id))
     }
 
     /// Returns those that a rotation could have renamed to `path`.
-    pub fn related(&self, path: &Path) -> impl Iterator<Item = &Known> {
+    pub fn related(&self, path: &Path) -> impl Iterator<Item = &FileRecord> {
         let other = file_name(Some(path));
         let stems: Vec<String> =
             other.match_indices(['.', '-', '_']).map(|(end, _)| other[..end].to_owned()).collect();
@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn closed_generations_are_bounded_and_age_decides_behind_them() {
         let mut records = Records::default();
-        let since = |records: &Records| records.names.since(Path::new("/in/app.log"));
+        let since = |records: &Records| records.generations.since(Path::new("/in/app.log"));
         assert_eq!(since(&records), None);
         // In any order.
         for id in (0..GENERATIONS_MAX as u64).rev() {
@@ -221,7 +221,7 @@ mod tests {
         let ids: Vec<u64> = records.values().map(|(record, _)| record.id).collect();
         ids.into_iter().for_each(|id| assert!(records.remove(id).is_some()));
         assert_eq!(since(&records), Some(5), "its files are perhaps taken in");
-        records.names.sweep();
+        records.generations.sweep();
         assert_eq!(since(&records), None, "nothing is left of the name");
         assert!(records.by_inode.is_empty() && records.by_stem.is_empty());
     }
@@ -230,7 +230,9 @@ mod tests {
     fn a_rotated_file_belongs_to_the_recorded_or_included_name() {
         let mut records = Records::default();
         records.insert(record(1), descriptor("/in/app.log", 1, false));
-        let of = |path: &str| records.names.of(Path::new(path), |name| name.ends_with("other.log"));
+        let of = |path: &str| {
+            records.generations.of(Path::new(path), |name| name.ends_with("other.log"))
+        };
         for path in ["/in/app.log.1", "/in/app.log.12.gz", "/in/app-20261122.log.gz"] {
             assert_eq!(of(path), Some("/in/app.log".into()), "{path}");
             let mut related = records.related(Path::new(path));

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// Returns the current paths of files that had a matching name, after these renames (from, to) in
 /// order.
-pub fn followed(
+pub fn follow_renames(
     moved: Vec<(PathBuf, PathBuf)>,
     patterns: &[Pattern],
     exclude: &Exclude,
@@ -35,29 +35,32 @@ mod tests {
     fn a_file_is_followed_from_the_name_that_fits() {
         let patterns = [Pattern::new("/in/app.log").unwrap(), Pattern::new("/in/*.txt").unwrap()];
         let exclude = Exclude::new(&[Glob("no.txt".to_owned())]).unwrap();
-        let followed = |moved: &[(&str, &str)]| {
+        let follow_renames = |moved: &[(&str, &str)]| {
             let moved = moved.iter().map(|(from, to)| (from.into(), to.into())).collect();
-            let places = super::followed(moved, &patterns, &exclude);
+            let places = super::follow_renames(moved, &patterns, &exclude);
             let mut places: Vec<String> =
                 places.iter().map(|place| place.display().to_string()).collect();
             places.sort();
             places
         };
         let rotation = ("/in/app.log", "/in/app.log.1");
-        assert_eq!(followed(&[rotation]), ["/in/app.log.1"]);
+        assert_eq!(follow_renames(&[rotation]), ["/in/app.log.1"]);
         let second = [rotation, ("/in/app.log.1", "/in/app.log.2"), rotation];
-        assert_eq!(followed(&second), ["/in/app.log.1", "/in/app.log.2"]);
+        assert_eq!(follow_renames(&second), ["/in/app.log.1", "/in/app.log.2"]);
         assert_eq!(
-            followed(&[rotation, rotation]),
+            follow_renames(&[rotation, rotation]),
             ["/in/app.log.1"],
             "the first one was replaced"
         );
-        assert_eq!(followed(&[("/in/app.log.1", "/in/app.log.2")]), [""; 0]);
+        assert_eq!(follow_renames(&[("/in/app.log.1", "/in/app.log.2")]), [""; 0]);
         assert_eq!(
-            followed(&[rotation, ("/other", "/in/app.log.1")]),
+            follow_renames(&[rotation, ("/other", "/in/app.log.1")]),
             [""; 0],
             "replaced by another"
         );
-        assert_eq!(followed(&[("/in/a.txt", "/b"), ("/in/no.txt", "/c"), ("/b", "/d")]), ["/d"]);
+        assert_eq!(
+            follow_renames(&[("/in/a.txt", "/b"), ("/in/no.txt", "/c"), ("/b", "/d")]),
+            ["/d"]
+        );
     }
 }

@@ -4,21 +4,21 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Extensions of compressed files.
-const PACKED_ENDINGS: &[&str] = &[".gz", ".gzip", ".zst", ".zstd"];
+const COMPRESSED_EXTENSIONS: &[&str] = &[".gz", ".gzip", ".zst", ".zstd"];
 
 /// Words that rotations add to names.
 const ROTATION_WORDS: &[&str] = &["old", "bak", "backup", "prev", "log", "txt"];
 
 /// Whether a name is that of a compressed file, or of one in the making: `app.log.1.gz.tmp`.
-pub fn is_packed_name(path: &Path) -> bool {
+pub fn is_compressed_name(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy() + ".";
-    PACKED_ENDINGS.iter().any(|ending| name.contains(&format!("{ending}.")))
+    COMPRESSED_EXTENSIONS.iter().any(|ending| name.contains(&format!("{ending}.")))
 }
 
 /// Whether a name has a rotation number: `app.log.1`, `app.log.2.gz`.
 pub fn is_numbered(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let ending = PACKED_ENDINGS.iter().find_map(|ending| name.strip_suffix(ending));
+    let ending = COMPRESSED_EXTENSIONS.iter().find_map(|ending| name.strip_suffix(ending));
     let number = ending.unwrap_or(&name).rsplit_once('.').map(|(_, number)| number);
     number.is_some_and(|number| {
         !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
@@ -34,7 +34,7 @@ pub fn stem(name: &str) -> &str {
 /// Whether `other` is a name that a rotation could give to `original` or its compressed form: a
 /// number, a date, an extension.
 pub fn is_rotation_name(original: &str, other: &str) -> bool {
-    let ending = PACKED_ENDINGS.iter().find_map(|ending| other.strip_suffix(ending));
+    let ending = COMPRESSED_EXTENSIONS.iter().find_map(|ending| other.strip_suffix(ending));
     if original == ending.unwrap_or(other) {
         return ending.is_some();
     }
@@ -56,7 +56,7 @@ pub fn is_rotation_name(original: &str, other: &str) -> bool {
 /// Returns the names of which `other` may be a rotation, longest first. A name whose own number
 /// differs, such as `app.log.1` for `app.log.2.gz`, is not among them.
 pub fn originals_of(other: &str) -> Vec<String> {
-    let ending = PACKED_ENDINGS.iter().find_map(|ending| other.strip_suffix(ending));
+    let ending = COMPRESSED_EXTENSIONS.iter().find_map(|ending| other.strip_suffix(ending));
     let plain = ending.unwrap_or(other);
     let extension = plain.rfind('.').map_or("", |dot| &plain[dot..]);
     let mut names = vec![plain.to_owned()];
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn names_of_compressed_files_are_known_while_they_are_made() {
-        for (name, is_packed) in [
+        for (name, is_compressed) in [
             ("/in/app.log.1.gz", true),
             ("/in/app.log.1.gz.tmp", true),
             ("/in/app.zst", true),
@@ -124,7 +124,7 @@ mod tests {
             ("/in/app.gzlog", false),
             ("/in/gz", false),
         ] {
-            assert_eq!(is_packed_name(Path::new(name)), is_packed, "{name}");
+            assert_eq!(is_compressed_name(Path::new(name)), is_compressed, "{name}");
         }
     }
 

@@ -7,10 +7,10 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 /// Time without a change of size after which a compressed file is complete.
-pub const PACKED_SILENCE: Duration = Duration::from_secs(2);
+pub const STABLE_AFTER: Duration = Duration::from_secs(2);
 
 /// Age of the last write from which on a file is complete at first sight.
-const PACKED_OLD: Duration = Duration::from_secs(10);
+const OLD_AFTER: Duration = Duration::from_secs(10);
 
 /// The sizes of compressed files at the last checks.
 #[derive(Default)]
@@ -35,8 +35,8 @@ impl Stability {
         if seen.size != size {
             (seen.size, seen.since) = (size, now);
         }
-        let complete = age_s >= PACKED_OLD.as_secs() as i64
-            || now.saturating_sub(seen.since) >= PACKED_SILENCE;
+        let complete =
+            age_s >= OLD_AFTER.as_secs() as i64 || now.saturating_sub(seen.since) >= STABLE_AFTER;
         if complete {
             self.0.remove(&inode);
         }

@@ -21,7 +21,7 @@ pub struct Watch {
     folders: HashMap<PathBuf, i32>,
     files: HashMap<i32, u64>,
     /// The cookie and name of the last move away; its destination comes next.
-    going: Option<(u32, PathBuf)>,
+    moved_from: Option<(u32, PathBuf)>,
     moved: Vec<(PathBuf, PathBuf)>,
     changes: Changes,
 }
@@ -30,9 +30,9 @@ pub struct Watch {
 #[derive(Default)]
 pub struct Changes {
     /// Names that were created in or moved into the folders, or whose permissions changed.
-    pub came: BTreeSet<PathBuf>,
+    pub appeared: BTreeSet<PathBuf>,
     /// Names that were deleted, moved away, or replaced.
-    pub went: HashSet<PathBuf>,
+    pub vanished: HashSet<PathBuf>,
 }
 
 /// What happened since the last check.
@@ -58,7 +58,7 @@ impl Watch {
             fd: fd.ok(),
             folders: HashMap::new(),
             files: HashMap::new(),
-            going: None,
+            moved_from: None,
             moved: Vec::new(),
             changes: Changes::default(),
         }
@@ -71,9 +71,9 @@ impl Watch {
 
     /// Watches exactly these folders for names that appear, vanish or change; includes folders that
     /// were not watched before, or that replaced another one at the same path.
-    pub fn folders(&mut self, folders: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
-        let mut begun = Vec::new();
-        let Some(fd) = &self.fd else { return begun };
+    pub fn set_folders(&mut self, folders: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
+        let mut added = Vec::new();
+        let Some(fd) = &self.fd else { return added };
         self.folders.retain(|folder, watch| {
             let keep = folders.contains(folder);
             if !keep {
@@ -93,16 +93,16 @@ impl Watch {
             if let Ok(watch) = inotify::add_watch(fd, folder.as_path(), flags)
                 && self.folders.insert(folder.clone(), watch) != Some(watch)
             {
-                begun.push(folder.clone());
+                added.push(folder.clone());
             }
         }
-        begun
+        added
     }
 
     /// Watches a quiet file for its next write; returns whether that is possible.
     ///
     /// The watch uses the open file rather than its path, which may name another file by now.
-    pub fn file(&mut self, id: u64, file: &File) -> bool {
+    pub fn watch_file(&mut self, id: u64, file: &File) -> bool {
         let Some(fd) = &self.fd else { return false };
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         match inotify::add_watch(fd, path, WatchFlags::MODIFY | WatchFlags::ONESHOT) {
@@ -112,89 +112,90 @@ impl Watch {
     }
 
     /// Takes the renames within the folders since the last call, in order: from, to.
-    pub fn moved(&mut self) -> Vec<(PathBuf, PathBuf)> {
+    pub fn take_moved(&mut self) -> Vec<(PathBuf, PathBuf)> {
         std::mem::take(&mut self.moved)
     }
 
     /// Takes the names changed in the folders since the last call.
-    pub fn changes(&mut self) -> Changes {
+    pub fn take_changes(&mut self) -> Changes {
         std::mem::take(&mut self.changes)
     }
 
     /// Forgets renames: with some of them missing, the others lead nowhere.
-    fn forget_names(&mut self) {
-        (self.going, self.moved, self.changes) = (None, Vec::new(), Changes::default());
+    fn discard_names(&mut self) {
+        (self.moved_from, self.moved, self.changes) = (None, Vec::new(), Changes::default());
     }
 
     /// Records a name that appeared or vanished.
-    fn note_name(&mut self, flags: ReadFlags, cookie: u32, place: Option<PathBuf>) {
-        let comes = ReadFlags::CREATE | ReadFlags::MOVED_TO | ReadFlags::ATTRIB;
-        if flags.intersects(comes) {
-            self.changes.came.extend(place.clone());
+    fn record_name(&mut self, flags: ReadFlags, cookie: u32, path: Option<PathBuf>) {
+        let appears = ReadFlags::CREATE | ReadFlags::MOVED_TO | ReadFlags::ATTRIB;
+        if flags.intersects(appears) {
+            self.changes.appeared.extend(path.clone());
         }
         if flags.intersects(ReadFlags::DELETE | ReadFlags::MOVED_FROM | ReadFlags::MOVED_TO) {
-            self.changes.went.extend(place.clone());
+            self.changes.vanished.extend(path.clone());
         }
         if flags.intersects(ReadFlags::MOVED_FROM | ReadFlags::MOVED_TO) {
-            self.moved.extend(follow(&mut self.going, flags, cookie, place));
+            self.moved.extend(pair_rename(&mut self.moved_from, flags, cookie, path));
         }
     }
 
     /// Reads pending events without waiting.
-    pub fn news(&mut self) -> WatchEvents {
-        let mut news = WatchEvents::default();
-        let Some(fd) = self.fd.take() else { return news };
+    pub fn read_events(&mut self) -> WatchEvents {
+        let mut events = WatchEvents::default();
+        let Some(fd) = self.fd.take() else { return events };
         let mut buffer = [MaybeUninit::uninit(); 16 * 1024];
         let mut reader = inotify::Reader::new(&fd, &mut buffer);
         while let Ok(event) = reader.next() {
             let flags = event.events();
             if flags.contains(ReadFlags::QUEUE_OVERFLOW) {
-                news.overflow = true;
-                self.forget_names();
+                events.overflow = true;
+                self.discard_names();
             } else if flags.contains(ReadFlags::MODIFY) {
-                news.written.extend(self.files.remove(&event.wd()));
+                events.written.extend(self.files.remove(&event.wd()));
             } else if flags.contains(ReadFlags::IGNORED) {
                 // The kernel removed this watch: its folder is gone, or a file used its one shot.
                 self.folders.retain(|_, watch| *watch != event.wd());
                 self.files.remove(&event.wd());
             } else {
                 let is_folder = flags.contains(ReadFlags::ISDIR) || event.file_name().is_none();
-                (news.names, news.folders) = (news.names | !is_folder, news.folders | is_folder);
+                (events.names, events.folders) =
+                    (events.names | !is_folder, events.folders | is_folder);
                 let name =
                     event.file_name().map(|name| Path::new(OsStr::from_bytes(name.to_bytes())));
-                let place = name.and_then(|name| place(&self.folders, event.wd(), name));
-                self.note_name(flags, event.cookie(), place);
+                let path = name.and_then(|name| path_in(&self.folders, event.wd(), name));
+                self.record_name(flags, event.cookie(), path);
             }
-            let changes = self.changes.came.len().max(self.changes.went.len());
+            let changes = self.changes.appeared.len().max(self.changes.vanished.len());
             if self.moved.len().max(changes) > NAMES_MAX {
-                news.overflow = true;
-                self.forget_names();
+                events.overflow = true;
+                self.discard_names();
             }
         }
         self.fd = Some(fd);
-        news
+        events
     }
 }
 
 /// Returns the path of a name in a watched folder.
-fn place(folders: &HashMap<PathBuf, i32>, watch: i32, name: &Path) -> Option<PathBuf> {
+fn path_in(folders: &HashMap<PathBuf, i32>, watch: i32, name: &Path) -> Option<PathBuf> {
     folders.iter().find(|(_, other)| **other == watch).map(|(folder, _)| folder.join(name))
 }
 
 /// Records one half of a rename; both, if this is the second.
-fn follow(
-    going: &mut Option<(u32, PathBuf)>,
+fn pair_rename(
+    moved_from: &mut Option<(u32, PathBuf)>,
     flags: ReadFlags,
     cookie: u32,
-    place: Option<PathBuf>,
+    path: Option<PathBuf>,
 ) -> Option<(PathBuf, PathBuf)> {
     if flags.contains(ReadFlags::MOVED_FROM) {
-        *going = place.map(|place| (cookie, place));
+        *moved_from = path.map(|path| (cookie, path));
         return None;
     }
-    let (_, from) =
-        going.take_if(|(going, _)| *going == cookie && flags.contains(ReadFlags::MOVED_TO))?;
-    Some((from, place?))
+    let (_, from) = moved_from
+        .take_if(|(moved_from, _)| *moved_from == cookie && flags.contains(ReadFlags::MOVED_TO))?;
+    Some((from, path?))
 }
 
 #[cfg(test)]
@@ -210,7 +211,7 @@ mod tests {
         folders.iter().for_each(|folder| fs::create_dir(folder).unwrap());
         let mut watch = Watch::new();
         let watched: BTreeSet<PathBuf> = folders[..2].iter().cloned().collect();
-        assert_eq!((watch.folders(&watched).len(), watch.folders(&watched).len()), (2, 0));
+        assert_eq!((watch.set_folders(&watched).len(), watch.set_folders(&watched).len()), (2, 0));
         fs::write(path("in/a"), "").unwrap();
         fs::rename(path("in/a"), path("in/a.1")).unwrap();
         fs::write(path("in/a"), "").unwrap();
@@ -220,29 +221,31 @@ mod tests {
         fs::rename(path("in/b"), path("unseen/b")).unwrap();
         fs::rename(path("unseen/b"), path("in/c")).unwrap();
         fs::remove_file(path("in/c")).unwrap();
-        let news = watch.news();
+        let events = watch.read_events();
         let moved = [("in/a", "in/a.1"), ("in/a.1", "other/a.2")];
-        assert!(news.names && !news.folders);
-        assert_eq!(watch.moved(), moved.map(|(from, to)| (path(from), path(to))));
-        let came = ["in/a", "in/a.1", "in/b", "in/c", "other/a.2"];
-        let changes = watch.changes();
-        assert_eq!(changes.came, came.map(path).into());
-        assert!(changes.went.contains(&path("in/a.1")) && changes.went.contains(&path("in/c")));
+        assert!(events.names && !events.folders);
+        assert_eq!(watch.take_moved(), moved.map(|(from, to)| (path(from), path(to))));
+        let appeared = ["in/a", "in/a.1", "in/b", "in/c", "other/a.2"];
+        let changes = watch.take_changes();
+        assert_eq!(changes.appeared, appeared.map(path).into());
+        assert!(
+            changes.vanished.contains(&path("in/a.1")) && changes.vanished.contains(&path("in/c"))
+        );
         fs::create_dir(path("in/folder")).unwrap();
-        let news = watch.news();
-        assert!(news.folders && !news.names);
-        assert!(!watch.news().names && watch.moved().is_empty());
+        let events = watch.read_events();
+        assert!(events.folders && !events.names);
+        assert!(!watch.read_events().names && watch.take_moved().is_empty());
         // More than are kept: none of them misleads.
         for _ in 0..=NAMES_MAX / 2 {
             fs::rename(path("in/a"), path("in/b")).unwrap();
             fs::rename(path("in/b"), path("in/a")).unwrap();
-            watch.news();
+            watch.read_events();
         }
-        assert!(watch.moved().len() < 2);
+        assert!(watch.take_moved().len() < 2);
         let names = (0..=NAMES_MAX).map(|n| path(&format!("in/{n}")));
         names.for_each(|name| fs::write(name, "").unwrap());
         assert!(
-            watch.news().overflow && watch.changes().came.len() < NAMES_MAX,
+            watch.read_events().overflow && watch.take_changes().appeared.len() < NAMES_MAX,
             "they are looked for in the folders"
         );
     }

@@ -10,9 +10,9 @@ fn text(lines: usize) -> Vec<u8> {
 }
 
 fn gzip(text: &[u8]) -> Vec<u8> {
-    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
-    packed.write_all(text).unwrap();
-    packed.finish().unwrap()
+    let mut compressed = GzEncoder::new(Vec::new(), Compression::fast());
+    compressed.write_all(text).unwrap();
+    compressed.finish().unwrap()
 }
 
 fn zstd(text: &[u8]) -> Vec<u8> {
@@ -40,10 +40,10 @@ fn file(bytes: &[u8]) -> tempfile::NamedTempFile {
 #[test]
 fn any_offset_of_plain_gzip_and_zstd_reads_the_same() {
     let text = text(9000);
-    for packed in
+    for compressed in
         [text.clone(), gzip(&text), zstd(&text), [gzip(&text[..99]), gzip(&text[99..])].concat()]
     {
-        let file = file(&packed);
+        let file = file(&compressed);
         let mut content = open(file.path());
         assert_eq!(content.bytes().unwrap(), text.len() as u64);
         for offset in [0, 1, 70_000, 99, text.len() - 1, 3, text.len(), text.len() + 5] {
@@ -53,7 +53,7 @@ fn any_offset_of_plain_gzip_and_zstd_reads_the_same() {
             assert_eq!(buffer[..n], rest[..n], "at {offset}");
             assert_eq!(n, rest.len().min(100), "at {offset}");
             if offset == 99 {
-                content.rest();
+                content.release_decoder();
             }
         }
         assert_eq!(whole(&mut content), text);
@@ -63,8 +63,8 @@ fn any_offset_of_plain_gzip_and_zstd_reads_the_same() {
 #[test]
 fn what_is_handed_back_is_read_next() {
     let text = text(9000);
-    for packed in [gzip(&text), zstd(&text)] {
-        let file = file(&packed);
+    for compressed in [gzip(&text), zstd(&text)] {
+        let file = file(&compressed);
         let (mut content, mut all, mut buffer) = (open(file.path()), Vec::new(), vec![0; 1000]);
         loop {
             let n = content.read_at(&mut buffer, all.len() as u64).unwrap();
@@ -83,33 +83,33 @@ fn what_is_handed_back_is_read_next() {
 
 #[test]
 fn a_compressed_file_that_grows_is_read_as_far_as_it_goes() {
-    let (text, packed) = (text(9000), gzip(&text(9000)));
+    let (text, compressed) = (text(9000), gzip(&text(9000)));
     let file = file(b"");
     let mut content = open(file.path());
     assert_eq!(whole(&mut content), b"");
-    fs::write(file.path(), &packed[..packed.len() / 2]).unwrap();
+    fs::write(file.path(), &compressed[..compressed.len() / 2]).unwrap();
     let half = whole(&mut content);
-    assert!(content.is_packed() && !half.is_empty() && text.starts_with(&half));
+    assert!(content.is_compressed() && !half.is_empty() && text.starts_with(&half));
     let mut buffer = [0; 10];
     assert_eq!(content.read_at(&mut buffer, half.len() as u64).unwrap(), 0);
-    fs::write(file.path(), &packed).unwrap();
+    fs::write(file.path(), &compressed).unwrap();
     let n = content.read_at(&mut buffer, half.len() as u64).unwrap();
     assert_eq!(buffer[..n], text[half.len()..half.len() + n]);
     assert_eq!(whole(&mut content), text);
-    assert_eq!(content.fault(), None);
+    assert_eq!(content.error(), None);
 }
 
 #[test]
 fn damaged_data_ends_and_is_no_error() {
     let text = text(9000);
-    for mut packed in [gzip(&text), zstd(&text)] {
-        let middle = packed.len() / 2;
-        packed[middle..middle + 8].fill(0xAA);
-        let file = file(&packed);
+    for mut compressed in [gzip(&text), zstd(&text)] {
+        let middle = compressed.len() / 2;
+        compressed[middle..middle + 8].fill(0xAA);
+        let file = file(&compressed);
         let mut content = open(file.path());
         let read = whole(&mut content);
         assert_ne!(read, text);
-        assert!(content.fault().is_some());
+        assert!(content.error().is_some());
         assert_eq!(content.read_at(&mut [0; 10], read.len() as u64).unwrap(), 0);
     }
 }

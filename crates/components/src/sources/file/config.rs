@@ -135,27 +135,27 @@ impl Component for FileConfig {
     }
 
     fn check(&self) -> Vec<(String, String)> {
-        let mut faults: Vec<_> =
+        let mut errors: Vec<_> =
             self.framing().err().into_iter().chain(self.range().err()).collect();
         for (index, pattern) in self.include.iter().enumerate() {
             if let Err(message) = Pattern::new(&pattern.0) {
-                faults.push((format!("/include/{index}"), message));
+                errors.push((format!("/include/{index}"), message));
             }
         }
         if !(MAX_LINE_BYTES_MIN..=MAX_LINE_BYTES_MAX).contains(&self.max_line.0) {
-            faults.push(("/max_line".into(), "out of range; write 4B to 16MiB".into()));
+            errors.push(("/max_line".into(), "out of range; write 4B to 16MiB".into()));
         }
         let filters = [("keep_lines", &self.keep_lines), ("drop_lines", &self.drop_lines)];
         for (key, filter) in
             filters.iter().filter_map(|(key, filter)| Some((key, filter.as_ref()?)))
         {
             let named = filter
-                .faults()
+                .errors()
                 .into_iter()
                 .map(|(at, what)| (format!("/{key}{at}"), what.to_owned()));
-            faults.extend(named);
+            errors.extend(named);
         }
-        faults
+        errors
     }
 }
 

@@ -14,7 +14,7 @@ use super::tail::{ALONE_FROM, Buffers, Fill, Read, Request, Tail};
 use crate::files::content::Content;
 use crate::files::copy_detection::Candidate;
 use crate::files::discover::{Exclude, Pattern, walk};
-use crate::files::identity::{Descriptor, Inode, forget, kept_files};
+use crate::files::identity::{Descriptor, Inode, forget, load_records};
 use crate::files::line_filter::LineFilters;
 use crate::files::open::{Symlinks, irregular, open_max, open_regular};
 use crate::files::range::Range;
@@ -23,7 +23,7 @@ use crate::files::stability::Stability;
 use crate::files::watch::Watch;
 use crate::framing::{Framing, LineLimits};
 use changed_names::ChangedNames;
-use copy_detection::{Orphan, missing};
+use copy_detection::{Orphan, skip_missing};
 use millstream_model::{
     Ack, BuildError, Choice, Cursor, Cursors, Leftover, Now, Origin, OriginRecord, OriginStore,
     Polled, Reread, SinkSet, Source, SourceCx, SourceOpen,
@@ -52,7 +52,7 @@ const PAUSE_MAX: Duration = Duration::from_millis(200);
 
 /// Files polled per tick before ticks are stretched, so that ten thousand slowly growing files cost
 /// no more than a thousand.
-const LOOKS_PER_TICK: u32 = 1000;
+const POLLS_PER_TICK: u32 = 1000;
 
 /// A file that has not grown for this long is quiet and left to inotify.
 const QUIET_AFTER: Duration = Duration::from_secs(5);
@@ -64,10 +64,10 @@ const QUIET_AFTER_CROWDED: Duration = Duration::from_millis(250);
 const CROWD: u32 = 250;
 
 /// Poll interval of a quiet file that inotify cannot watch.
-const UNWATCHED_LOOK: Duration = Duration::from_secs(1);
+const UNWATCHED_POLL: Duration = Duration::from_secs(1);
 
 /// Poll interval of any quiet file: events can be lost, sizes can be stale.
-const QUIET_LOOK: Duration = Duration::from_secs(30);
+const QUIET_POLL: Duration = Duration::from_secs(30);
 
 /// Interval of directory walks without a notification.
 const WALK_INTERVAL: Duration = Duration::from_secs(30);
@@ -104,7 +104,7 @@ const MISSING: &str = "no file matches";
 struct Work {
     due: ReadQueue,
     /// When to poll which file, the next first; an entry counts if the file still has that time.
-    looks: BinaryHeap<Reverse<(Duration, u64)>>,
+    polls: BinaryHeap<Reverse<(Duration, u64)>>,
     /// Files that are polled because inotify does not watch them.
     active: u32,
     /// Truncated files that may still have data in flight.
@@ -114,8 +114,8 @@ struct Work {
     /// Sizes of compressed files that may still be written.
     stability: Stability,
     /// The compressed file being decompressed, and those that wait for it: each takes memory.
-    unpacking: Option<u64>,
-    packed: VecDeque<u64>,
+    decompressing: Option<u64>,
+    compressed_queue: VecDeque<u64>,
     /// Files whose heads have grown and must be saved.
     grown_heads: Vec<u64>,
 }
@@ -124,7 +124,7 @@ struct Work {
 pub struct FileSource {
     patterns: Vec<Pattern>,
     exclude: Exclude,
-    select: LineFilters,
+    line_filters: LineFilters,
     symlinks: Symlinks,
     limits: LineLimits,
     framing: Option<Framing>,
@@ -142,10 +142,10 @@ pub struct FileSource {
     /// under another name.
     records: Records,
     rotations: Rotations,
-    trouble: BTreeMap<PathBuf, String>,
+    unreadable: BTreeMap<PathBuf, String>,
     walked: Option<Duration>,
-    walk_wanted: bool,
-    names: ChangedNames,
+    walk_requested: bool,
+    changed_names: ChangedNames,
     /// Shortest time until the next walk: a walk over many files must not follow another at once.
     walk_pause: Duration,
     /// Limit of open files.
@@ -168,11 +168,11 @@ impl FileSource {
         let unreadable =
             |error| BuildError(format!("the checkpoint store cannot be read: {error}"));
         let (kept, ran_before) = open.store.origins().map_err(unreadable)?;
-        let records = kept_files(kept, &open);
+        let records = load_records(kept, &open);
         Ok(FileSource {
             patterns: patterns(&config).map_err(BuildError)?,
             exclude: Exclude::new(&config.exclude).map_err(BuildError)?,
-            select: LineFilters::new(keep, drop).map_err(BuildError)?,
+            line_filters: LineFilters::new(keep, drop).map_err(BuildError)?,
             symlinks: config.symlinks.clone(),
             limits: LineLimits { line_max: config.max_line.0 as usize, long: config.on_long_line },
             framing: config
@@ -190,10 +190,10 @@ impl FileSource {
             work: Work::default(),
             tails: BTreeMap::new(),
             by_inode: HashMap::new(),
-            trouble: BTreeMap::new(),
+            unreadable: BTreeMap::new(),
             walked: None,
-            walk_wanted: true,
-            names: ChangedNames::default(),
+            walk_requested: true,
+            changed_names: ChangedNames::default(),
             walk_pause: WALK_PAUSE,
             open_max: config.open_files_max.unwrap_or(usize::MAX).min(open_max()),
             open_bound: 0,
@@ -259,17 +259,17 @@ impl Source for FileSource {
 // Processes inotify events, walks, and due polls.
 impl FileSource {
     fn take_events(&mut self, now: Duration) {
-        let news = self.watch.news();
-        self.walk_wanted |= news.folders || news.overflow;
-        self.names.wanted |= news.names;
-        self.searched &= !news.overflow;
-        if news.overflow {
-            self.tails.values_mut().for_each(|tail| schedule(&mut self.work.looks, tail, now));
+        let events = self.watch.read_events();
+        self.walk_requested |= events.folders || events.overflow;
+        self.changed_names.check_requested |= events.names;
+        self.searched &= !events.overflow;
+        if events.overflow {
+            self.tails.values_mut().for_each(|tail| schedule(&mut self.work.polls, tail, now));
         }
-        for id in news.written {
+        for id in events.written {
             if let Some(tail) = self.tails.get_mut(&id) {
                 self.work.active += u32::from(std::mem::take(&mut tail.watched));
-                schedule(&mut self.work.looks, tail, now);
+                schedule(&mut self.work.polls, tail, now);
             }
         }
     }
@@ -279,15 +279,15 @@ impl FileSource {
             if let Some(tail) = self.tails.get_mut(&again.origin) {
                 tail.cursors.reread(&again);
                 tail.end = None;
-                schedule(&mut self.work.looks, tail, now);
+                schedule(&mut self.work.polls, tail, now);
             } else {
-                self.give_up(&again, now);
+                self.drop_reread(&again, now);
             }
         }
     }
 
     /// Rereads of a file that was truncated since are impossible: they are counted and settled.
-    fn give_up(&self, again: &Reread, now: Duration) {
+    fn drop_reread(&self, again: &Reread, now: Duration) {
         let (range, sink) = ((again.begin, again.end), SinkSet::one(again.sink));
         let (counters, bytes) = (&self.open.counters, range.1 - range.0);
         counters.error("truncated_unread");
@@ -303,15 +303,15 @@ impl FileSource {
         let Some(walked) = self.walked else { return true };
         let polled = !self.folders_watched || !self.searched;
         let interval = if polled { UNWATCHED_WALK_INTERVAL } else { WALK_INTERVAL };
-        now.saturating_sub(walked) >= if self.walk_wanted { self.walk_pause } else { interval }
+        now.saturating_sub(walked) >= if self.walk_requested { self.walk_pause } else { interval }
     }
 
     /// Queues every file that is due.
     fn queue_due(&mut self, now: Duration) {
         while let Some(Reverse((next, id))) =
-            self.work.looks.peek().copied().filter(|look| look.0.0 <= now)
+            self.work.polls.peek().copied().filter(|poll| poll.0.0 <= now)
         {
-            self.work.looks.pop();
+            self.work.polls.pop();
             if let Some(tail) = self.tails.get_mut(&id).filter(|tail| tail.next == next) {
                 (tail.end, tail.unchecked) = (None, true);
                 if !tail.queued {
@@ -324,7 +324,7 @@ impl FileSource {
 
     /// Returns how long nothing is due but checking inotify.
     fn pause(&self, now: Duration) -> Duration {
-        let next = self.work.looks.peek().map_or(Duration::MAX, |Reverse((next, _))| *next);
+        let next = self.work.polls.peek().map_or(Duration::MAX, |Reverse((next, _))| *next);
         next.saturating_sub(now).clamp(PAUSE_MIN, PAUSE_MAX)
     }
 
@@ -352,7 +352,7 @@ impl FileSource {
             let Some(choice) = self.choose(id, cx, &mut blocked) else { continue };
             let Some(tail) = self.tails.get_mut(&id) else { continue };
             let alone = choice.cursor.attempt >= ALONE_FROM;
-            if fill.as_ref().is_some_and(|fill| !fill.takes(&choice.cursor, alone)) {
+            if fill.as_ref().is_some_and(|fill| !fill.accepts(&choice.cursor, alone)) {
                 self.work.due.push_front(id, share(tail));
                 break;
             }
@@ -423,17 +423,17 @@ impl FileSource {
         if !self.unpark(id, &[], cx) {
             return false;
         }
-        if self.tails.get(&id).is_some_and(Tail::is_packed)
-            && *self.work.unpacking.get_or_insert(id) != id
+        if self.tails.get(&id).is_some_and(Tail::is_compressed)
+            && *self.work.decompressing.get_or_insert(id) != id
         {
-            self.work.packed.push_back(id);
+            self.work.compressed_queue.push_back(id);
             return false;
         }
         let is_copy = self.tails.get(&id).is_some_and(|tail| tail.descriptor.copy_of.is_some());
         let ready = !is_copy || self.follow_copy(id, cx).unwrap_or(false);
         if let Some(tail) = self.tails.get_mut(&id).filter(|_| !ready) {
             (tail.queued, tail.end) = (false, Some(tail.cursors.head()));
-            schedule(&mut self.work.looks, tail, cx.now.since_start + TICK);
+            schedule(&mut self.work.polls, tail, cx.now.since_start + TICK);
         }
         ready
     }
@@ -445,7 +445,7 @@ impl FileSource {
         if choice.is_none() && tail.end.is_none_or(|end| tail.cursors.is_behind(end)) {
             blocked.push(id);
         } else if choice.is_none() {
-            self.rest(id, cx);
+            self.reached_end(id, cx);
         }
         choice
     }
@@ -476,17 +476,17 @@ impl FileSource {
             Ok(Read::End | Read::Nothing) => {
                 // The cursor did not move while others read on: the data at its position is gone.
                 if tail.frozen && position < head && tail.cursors.list().contains(&cursor) {
-                    missing(tail, position, head, cx);
+                    skip_missing(tail, position, head, cx);
                 }
                 tail.log_error(cx);
-                tail.note_packed(&*self.open.store);
+                tail.save_compressed_state(&*self.open.store);
                 tail.end = Some(head);
                 let pause = recheck(tail, &mut self.watch, &mut self.work.active, now);
-                schedule(&mut self.work.looks, tail, now + pause);
+                schedule(&mut self.work.polls, tail, now + pause);
             }
             Err(error) => {
                 tail.end = Some(position);
-                schedule(&mut self.work.looks, tail, now + UNWATCHED_LOOK);
+                schedule(&mut self.work.polls, tail, now + UNWATCHED_POLL);
                 cx.counters.error("read");
                 log::warn!("source {}: {}: {error}; trying again", cx.info.id, tail.origin.name);
             }
@@ -497,8 +497,8 @@ impl FileSource {
 
     /// All cursors have read the file to its end: it leaves the queue, and is closed if it has no
     /// path and is silent.
-    fn rest(&mut self, id: u64, cx: &SourceCx<'_>) {
-        self.unpacked(id);
+    fn reached_end(&mut self, id: u64, cx: &SourceCx<'_>) {
+        self.finish_decompressing(id);
         let Some(tail) = self.tails.get_mut(&id) else { return };
         tail.queued = false;
         if !is_silent(tail, cx.now.since_start, GONE_SILENCE) {
@@ -519,10 +519,10 @@ impl FileSource {
     }
 
     /// Releases the slot for decompression to the next file.
-    fn unpacked(&mut self, id: u64) {
-        if self.work.unpacking == Some(id) {
-            self.work.unpacking = None;
-            if let Some(next) = self.work.packed.pop_front() {
+    fn finish_decompressing(&mut self, id: u64) {
+        if self.work.decompressing == Some(id) {
+            self.work.decompressing = None;
+            if let Some(next) = self.work.compressed_queue.pop_front() {
                 self.work.due.push_back(next, self.share(next));
             }
         }
@@ -534,10 +534,10 @@ impl FileSource {
     }
 
     fn remove(&mut self, id: u64) -> Option<Tail> {
-        self.unpacked(id);
-        self.work.packed.retain(|waiting| *waiting != id);
+        self.finish_decompressing(id);
+        self.work.compressed_queue.retain(|waiting| *waiting != id);
         let tail = self.tails.remove(&id)?;
-        self.records.names.release(&tail.descriptor);
+        self.records.generations.release(&tail.descriptor);
         self.work.active -= u32::from(!tail.watched);
         Some(tail)
     }
@@ -566,7 +566,7 @@ impl FileSource {
             old.origin.name
         );
         let (path, before) = (old.path.clone(), old.origin.clone());
-        let again = old.content().and_then(|content| Candidate::of(path, content.again()));
+        let again = old.content().and_then(|content| Candidate::of(path, content.duplicate()));
         match again.and_then(|candidate| self.adopt(candidate, 0)) {
             Ok(tail) => {
                 cx.counters.noted("truncations", 1);
@@ -582,7 +582,7 @@ impl FileSource {
                 log::warn!("source {}: truncated file: {error}; trying again", cx.info.id);
                 if let Some(old) = self.tails.get_mut(&id) {
                     (old.end, old.queued) = (Some(old.cursors.head()), false);
-                    schedule(&mut self.work.looks, old, cx.now.since_start + UNWATCHED_LOOK);
+                    schedule(&mut self.work.polls, old, cx.now.since_start + UNWATCHED_POLL);
                 }
             }
         }
@@ -600,7 +600,7 @@ impl FileSource {
         cx.counters.received(batch.rows() as u64, 0);
         cx.counters
             .dropped("filtered", self.range.as_mut().map_or(0, |range| range.apply(&mut batch)));
-        cx.counters.dropped("filtered", self.select.apply(&mut batch));
+        cx.counters.dropped("filtered", self.line_filters.apply(&mut batch));
         cx.counters.sent(batch.events() as u64, batch.text_bytes());
         Polled::Batch(Box::new(batch), fill.permit)
     }
@@ -609,8 +609,8 @@ impl FileSource {
 /// Updates the file's saved descriptor; returns the file's id if it must be saved before what was
 /// read is sent.
 fn describe(tail: &mut Tail, store: &dyn OriginStore) -> Option<u64> {
-    let (id, marked) = (tail.origin.id, tail.update_mark());
-    if !tail.descriptor.head.is_whole() && tail.update_head() {
+    let (id, marked) = (tail.origin.id, tail.update_fingerprint());
+    if !tail.descriptor.head.is_full() && tail.update_head() {
         return Some(id);
     }
     if marked {
@@ -631,9 +631,9 @@ fn share(tail: &Tail) -> Share {
 }
 
 /// Schedules the next poll of the file.
-fn schedule(looks: &mut BinaryHeap<Reverse<(Duration, u64)>>, tail: &mut Tail, next: Duration) {
+fn schedule(polls: &mut BinaryHeap<Reverse<(Duration, u64)>>, tail: &mut Tail, next: Duration) {
     tail.next = next;
-    looks.push(Reverse((next, tail.origin.id)));
+    polls.push(Reverse((next, tail.origin.id)));
 }
 
 /// Returns how long ago the file was written to.
@@ -646,19 +646,21 @@ fn age(tail: &Tail, now: Now) -> Duration {
 /// Returns when to poll a file again that has been read to its end.
 fn recheck(tail: &mut Tail, watch: &mut Watch, active: &mut u32, now: Duration) -> Duration {
     if tail.gone_since.is_some() {
-        return UNWATCHED_LOOK;
+        return UNWATCHED_POLL;
     }
     if now < tail.quiet_at || tail.is_open() {
-        return TICK * (1 + *active / LOOKS_PER_TICK);
+        return TICK * (1 + *active / POLLS_PER_TICK);
     }
     if tail.watched {
-        return QUIET_LOOK;
+        return QUIET_POLL;
     }
-    tail.watched =
-        tail.content.as_ref().is_some_and(|content| watch.file(tail.origin.id, content.file()));
+    tail.watched = tail
+        .content
+        .as_ref()
+        .is_some_and(|content| watch.watch_file(tail.origin.id, content.file()));
     *active -= u32::from(tail.watched);
     // One more poll finds what was written just before the watch was set.
-    if tail.watched { TICK } else { UNWATCHED_LOOK }
+    if tail.watched { TICK } else { UNWATCHED_POLL }
 }
 
 /// Whether the file has no path and its writer seems to be done.
@@ -674,7 +676,7 @@ impl FileSource {
         self.work.closing.retain(|id| !self.open.ledger.close(*id));
         for tail in self.tails.values_mut() {
             let content =
-                tail.content.as_ref().filter(|content| tail.queued && !content.is_packed());
+                tail.content.as_ref().filter(|content| tail.queued && !content.is_compressed());
             if let Some(Ok(stat)) = content.map(|content| fstat(content.file())) {
                 self.open.ledger.note_end(tail.origin.id, stat.st_size as u64);
                 tail.origin.state.size.fetch_max(stat.st_size as u64, Relaxed);

@@ -9,7 +9,7 @@ use long::LongScan;
 use crate::files::content::{Content, modified_ns};
 use crate::files::copy_detection::{Candidate, Originals, holds_read_part};
 use crate::files::held::HeldFile;
-use crate::files::identity::{Descriptor, HEAD_BYTES_MAX, Head, Inode, Mark, Marks};
+use crate::files::identity::{Descriptor, Fingerprint, Fingerprints, HEAD_BYTES_MAX, Head, Inode};
 use crate::files::rotation_names::is_numbered;
 use crate::framing::{FileFramer, Framing, LineLimits};
 use millstream_framing::Found;
@@ -66,7 +66,7 @@ impl Fill {
     }
 
     /// Whether what is read at `cursor` may join this batch.
-    pub fn takes(&self, cursor: &Cursor, alone: bool) -> bool {
+    pub fn accepts(&self, cursor: &Cursor, alone: bool) -> bool {
         self.sinks == cursor.sinks && !(alone && self.builder.has_segments())
     }
 
@@ -75,13 +75,13 @@ impl Fill {
         self.used
     }
 
-    pub(super) fn room(&self) -> usize {
+    pub(super) fn space_left(&self) -> usize {
         self.block.capacity() - self.used
     }
 
     /// Whether another read pays off.
     pub fn is_full(&self) -> bool {
-        self.room() < READ_BYTES_MIN / 4 || self.builder.is_full()
+        self.space_left() < READ_BYTES_MIN / 4 || self.builder.is_full()
     }
 }
 
@@ -154,12 +154,12 @@ pub struct Tail {
     /// Bytes that a copy of it was seen to share with it.
     pub copied: u64,
     /// Whether its error was logged.
-    fault_said: bool,
+    error_logged: bool,
     /// Whether nobody appends to it any more: what others have of it may be longer.
     pub frozen: bool,
     /// Whether its identity must be checked before the next read.
     pub unchecked: bool,
-    marks: Marks,
+    fingerprints: Fingerprints,
     /// How its bytes become events; `None` if each line is one.
     framer: Option<FileFramer>,
     /// Long lines whose ends are being searched, at most one per cursor.
@@ -182,7 +182,7 @@ impl Tail {
             origin,
             content: Some(content),
             inode,
-            marks: Marks::new(descriptor.mark),
+            fingerprints: Fingerprints::new(descriptor.fingerprint),
             frozen: descriptor.in_copy,
             descriptor,
             cursors,
@@ -197,7 +197,7 @@ impl Tail {
             held: None,
             end: None,
             copied: 0,
-            fault_said: false,
+            error_logged: false,
             unchecked: true,
             framer: None,
             long: Vec::new(),
@@ -264,7 +264,7 @@ impl Tail {
     /// Whether some cursor is not at its end.
     pub fn has_unread(&self) -> bool {
         let Some(content) = &self.content else { return true };
-        if content.is_packed() {
+        if content.is_compressed() {
             return self.end.is_none_or(|end| self.cursors.is_behind(end));
         }
         let size = fstat(content.file()).map_or(u64::MAX, |stat| stat.st_size as u64);
@@ -272,7 +272,7 @@ impl Tail {
     }
 
     /// Sets whether more can come.
-    pub fn note_standing(&self) {
+    pub fn update_status(&self) {
         let is_deleted = self.is_rotated() && self.is_deleted();
         self.origin.state.set_held_by(match &self.held {
             Some(_) => HeldBy::Disk,
@@ -282,15 +282,17 @@ impl Tail {
         self.origin.state.set_status(match self.gone_since {
             _ if is_deleted => OriginStatus::Deleted,
             Some(_) => OriginStatus::Gone,
-            None if self.frozen || self.is_packed() && self.end.is_some() => OriginStatus::Finished,
+            None if self.frozen || self.is_compressed() && self.end.is_some() => {
+                OriginStatus::Finished
+            }
             None if self.content.is_none() => OriginStatus::Waiting,
             None => OriginStatus::Active,
         });
     }
 
     /// Whether it is compressed.
-    pub fn is_packed(&self) -> bool {
-        self.content.as_ref().is_some_and(Content::is_packed)
+    pub fn is_compressed(&self) -> bool {
+        self.content.as_ref().is_some_and(Content::is_compressed)
     }
 
     /// Reads events at the chosen cursor into `fill`.
@@ -329,55 +331,56 @@ impl Tail {
         let furthest = self.cursors.head().max(scanned).max(self.copied);
         furthest > 0
             && !self.frozen
-            && !self.is_packed()
+            && !self.is_compressed()
             && self.at_end(furthest - 1).unwrap_or(false)
     }
 
     /// Checks that what was read of it is still there: it may have been truncated and rewritten to
     /// any length. Compressed files cannot be truncated like this.
     pub fn check_same(&mut self) -> io::Result<bool> {
-        let (head, mark) = (self.descriptor.head, self.marks.last());
+        let (head, fingerprint) = (self.descriptor.head, self.fingerprints.last());
         let content = self.content()?;
-        Ok(content.is_packed() || mark.agrees(content)? && head.agrees(content)?)
+        Ok(content.is_compressed() || fingerprint.matches(content)? && head.matches(content)?)
     }
 
     /// Returns the bytes up to which it was read, or seen to extend.
-    pub fn known_bytes(&self) -> u64 {
+    pub fn known_size(&self) -> u64 {
         self.cursors.head().max(self.origin.state.size.load(Relaxed))
     }
 
     /// Whether nothing was read of it.
     pub fn is_unread(&self) -> bool {
-        self.cursors.head() == 0 && self.marks.last().end == 0
+        self.cursors.head() == 0 && self.fingerprints.last().end == 0
     }
 
     /// Whether `copy` holds what was read of it, or all but the bytes read just before the
     /// truncation.
     pub fn holds_read_part(&self, copy: &mut Candidate) -> bool {
-        holds_read_part(copy, self.descriptor.head, &self.marks)
+        holds_read_part(copy, self.descriptor.head, &self.fingerprints)
     }
 
     /// Marks the end of a compressed file whose last read was too short to be distinctive;
     /// decompresses it again.
-    pub fn mark_packed(&mut self, end: u64) {
+    pub fn fingerprint_end(&mut self, end: u64) {
         let content = self
             .content
             .as_mut()
-            .filter(|content| content.is_packed() && end > self.marks.last().end);
-        if let Some(Ok(mark)) = content.map(|content| Mark::read(content, end)) {
-            self.marks.add(mark);
+            .filter(|content| content.is_compressed() && end > self.fingerprints.last().end);
+        if let Some(Ok(fingerprint)) = content.map(|content| Fingerprint::read(content, end)) {
+            self.fingerprints.add(fingerprint);
         }
     }
 
     /// Takes its marks, to recognize a copy.
-    pub fn take_marks(&mut self) -> Marks {
-        std::mem::take(&mut self.marks)
+    pub fn take_fingerprints(&mut self) -> Fingerprints {
+        std::mem::take(&mut self.fingerprints)
     }
 
     /// Updates the descriptor's mark to what was read; returns whether it changed.
-    pub fn update_mark(&mut self) -> bool {
-        let mark = self.marks.last();
-        let changed = std::mem::replace(&mut self.descriptor.mark, mark) != mark;
+    pub fn update_fingerprint(&mut self) -> bool {
+        let fingerprint = self.fingerprints.last();
+        let changed =
+            std::mem::replace(&mut self.descriptor.fingerprint, fingerprint) != fingerprint;
         if changed {
             self.note_modified();
         }
@@ -395,7 +398,7 @@ impl Tail {
     pub fn update_head(&mut self) -> bool {
         let before = self.descriptor.head;
         // After a truncation the content tells nothing about what was read.
-        if !self.descriptor.head.is_whole()
+        if !self.descriptor.head.is_full()
             && self.check_same().unwrap_or(false)
             && let Some(content) = &mut self.content
             && let Ok(head) = Head::read(content, HEAD_BYTES_MAX)
@@ -408,12 +411,12 @@ impl Tail {
 
     /// Whether compressed data of it is missing: its last line may never be complete.
     pub fn is_incomplete(&self) -> bool {
-        self.content.as_ref().is_some_and(|content| content.fault().is_some())
+        self.content.as_ref().is_some_and(|content| content.error().is_some())
     }
 
     /// Logs an error of compressed data once.
     pub fn log_error(&mut self, cx: &SourceCx<'_>) {
-        let fault = self.content.as_ref().and_then(Content::fault).filter(|_| !self.fault_said);
+        let fault = self.content.as_ref().and_then(Content::error).filter(|_| !self.error_logged);
         if let Some(fault) = fault {
             cx.counters.error("damaged");
             log::warn!(
@@ -421,7 +424,7 @@ impl Tail {
                 cx.info.id,
                 self.path.display()
             );
-            self.fault_said = true;
+            self.error_logged = true;
         }
     }
 
@@ -438,13 +441,13 @@ impl Tail {
 
     /// Saves that a compressed file was read to its end, so that the next start need not decompress
     /// it.
-    pub fn note_packed(&mut self, store: &dyn OriginStore) {
-        let Some(content) = self.content.as_mut().filter(|content| content.is_packed()) else {
+    pub fn save_compressed_state(&mut self, store: &dyn OriginStore) {
+        let Some(content) = self.content.as_mut().filter(|content| content.is_compressed()) else {
             return;
         };
-        let stamp = content.stamp();
-        content.rest();
-        if std::mem::replace(&mut self.descriptor.packed, stamp) != stamp {
+        let state = content.compressed_state();
+        content.release_decoder();
+        if std::mem::replace(&mut self.descriptor.compressed, state) != state {
             store.note(self.origin.id, self.descriptor.to_bytes());
         }
     }
@@ -459,10 +462,10 @@ impl Tail {
         (self.descriptor.device, self.descriptor.inode) = (inode.device, inode.number);
         (self.inode, self.path, self.frozen) = (inode, path, true);
         // The copy may lack the last bytes read: its identity must be in it.
-        if let Err(error) = self.descriptor.continue_in(&mut content, &self.marks) {
+        if let Err(error) = self.descriptor.continue_in(&mut content, &self.fingerprints) {
             log::warn!("{}: {error}", self.path.display());
         }
-        self.marks = Marks::new(self.descriptor.mark);
+        self.fingerprints = Fingerprints::new(self.descriptor.fingerprint);
         (self.end, self.watched, self.descriptor.copy_of, self.copied) = (None, false, None, 0);
         self.content.replace(content)
     }

@@ -2,7 +2,7 @@
 //! folder.
 
 use super::*;
-use crate::files::renames::followed;
+use crate::files::renames::follow_renames;
 use crate::files::scan_budget::ScanBudget;
 use std::collections::BTreeSet;
 
@@ -10,40 +10,43 @@ use std::collections::BTreeSet;
 #[derive(Default)]
 pub(super) struct ChangedNames {
     /// Something is due for a check.
-    pub wanted: bool,
-    looked: Option<Duration>,
+    pub check_requested: bool,
+    checked: Option<Duration>,
     /// Shortest time until the next check, depending on the cost of the last one.
     pause: Duration,
 }
 
 impl FileSource {
     pub(super) fn are_changes_due(&self, now: Duration) -> bool {
-        let since = self.names.looked.map_or(Duration::MAX, |looked| now.saturating_sub(looked));
+        let since =
+            self.changed_names.checked.map_or(Duration::MAX, |checked| now.saturating_sub(checked));
         let waits = !self.rotations.is_complete() && since >= UNWATCHED_WALK_INTERVAL;
-        (self.names.wanted || waits) && since >= self.names.pause
+        (self.changed_names.check_requested || waits) && since >= self.changed_names.pause
     }
 
     /// Adopts files whose names appeared, and notes which have vanished.
     pub(super) fn check_changed_names(&mut self, cx: &SourceCx<'_>) {
         let (now, scan_budget) = (cx.now.since_start, ScanBudget::begin());
-        let changes = self.watch.changes();
-        let mut came = changes.came;
-        let mut changed = changes.went;
-        changed.extend(came.iter().cloned());
-        came.append(&mut self.rotations.take_incomplete());
+        let changes = self.watch.take_changes();
+        let mut appeared = changes.appeared;
+        let mut changed = changes.vanished;
+        changed.extend(appeared.iter().cloned());
+        appeared.append(&mut self.rotations.take_incomplete());
         let mut files: BTreeSet<PathBuf> =
-            came.iter().filter(|path| self.is_included(path)).cloned().collect();
-        files.extend(followed(self.watch.moved(), &self.patterns, &self.exclude));
+            appeared.iter().filter(|path| self.is_included(path)).cloned().collect();
+        files.extend(follow_renames(self.watch.take_moved(), &self.patterns, &self.exclude));
         // A symlink to a folder is reported like a file.
-        self.walk_wanted |= came.iter().any(|path| !files.contains(path) && path.is_dir());
-        let mut trouble = self.trouble.clone();
-        trouble.retain(|path, _| !changed.contains(path));
+        self.walk_requested |= appeared.iter().any(|path| !files.contains(path) && path.is_dir());
+        let mut unreadable = self.unreadable.clone();
+        unreadable.retain(|path, _| !changed.contains(path));
         // A pattern without a match may match now; only a walk can tell.
-        self.walk_wanted |= !files.is_empty() && trouble.values().any(|reason| reason == MISSING);
-        self.names.wanted = false;
-        self.take_files(&files, came, Some(&changed), &mut trouble, cx);
-        self.report(trouble, cx);
-        (self.names.looked, self.names.pause) = (Some(now), scan_budget.interval());
+        self.walk_requested |=
+            !files.is_empty() && unreadable.values().any(|reason| reason == MISSING);
+        self.changed_names.check_requested = false;
+        self.adopt_files(&files, appeared, Some(&changed), &mut unreadable, cx);
+        self.report(unreadable, cx);
+        (self.changed_names.checked, self.changed_names.pause) =
+            (Some(now), scan_budget.interval());
     }
 
     /// Notes since when files with changed names have no matching path.
@@ -60,7 +63,7 @@ impl FileSource {
                 true => tail.gone_since = None,
                 false => _ = tail.gone_since.get_or_insert(now),
             }
-            tail.note_standing();
+            tail.update_status();
         }
         for tail in self.tails.values_mut().filter(|tail| changed.contains(&tail.path)) {
             let is_there =
@@ -70,10 +73,10 @@ impl FileSource {
             }
             if tail.is_deleted() {
                 tail.gone_since = Some(now);
-                tail.note_standing();
+                tail.update_status();
             } else {
                 // It has another name, or is closed.
-                self.walk_wanted = true;
+                self.walk_requested = true;
             }
         }
     }

@@ -1,16 +1,16 @@
 //! Copy detection: copies made by copy-truncate rotations, and compressed rotations.
 //!
-//! A candidate is a copy if a rotation gives such a name, and its content agrees with what was read
+//! A candidate is a copy if a rotation gives such a name, and its content matches what was read
 //! of the original, or with what the original still holds. What a copy holds counts as read. When
 //! the original is truncated or deleted before all of it was read, reading continues in the copy
 //! under the same id.
 
-use super::rotations::Unknown;
+use super::rotations::UnknownFile;
 use super::*;
 use crate::files::content::Content;
 use crate::files::copy_detection::{Candidate, Originals, holds_read_part, may_be_rotation};
-use crate::files::identity::{Mark, Marks};
-use crate::files::records::Known;
+use crate::files::identity::{Fingerprint, Fingerprints};
+use crate::files::records::FileRecord;
 use millstream_model::Remainder;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -21,7 +21,7 @@ pub(super) struct Orphan {
     since: Duration,
     record: OriginRecord,
     descriptor: Descriptor,
-    marks: Marks,
+    fingerprints: Fingerprints,
     name: String,
     /// Bytes not read by every sink, as far as the file's length was known.
     unread: u64,
@@ -33,12 +33,12 @@ impl Orphan {
     fn continues_in(&self, copy: &mut Candidate) -> bool {
         let path = &self.descriptor.path;
         may_be_rotation(path, Path::new(path), &copy.path)
-            && holds_read_part(copy, self.descriptor.head, &self.marks)
+            && holds_read_part(copy, self.descriptor.head, &self.fingerprints)
     }
 
     /// Returns its record, given what is in the copy.
-    fn into_known(mut self, copy: &mut Candidate) -> Known {
-        if let Err(error) = self.descriptor.continue_in(&mut copy.content, &self.marks) {
+    fn into_known(mut self, copy: &mut Candidate) -> FileRecord {
+        if let Err(error) = self.descriptor.continue_in(&mut copy.content, &self.fingerprints) {
             log::warn!("{}: {error}", copy.path.display());
         }
         // The store forgot its checkpoints and saves none before one moves: a restart continues
@@ -51,23 +51,23 @@ impl Orphan {
 
 impl FileSource {
     /// Adopts files whose inode is unknown, as copies where they are.
-    pub(super) fn place(
+    pub(super) fn adopt_unknown(
         &mut self,
-        unknown: Vec<Unknown>,
+        unknown: Vec<UnknownFile>,
         new: &mut Vec<Tail>,
         cx: &SourceCx<'_>,
-        trouble: &mut BTreeMap<PathBuf, String>,
+        unreadable: &mut BTreeMap<PathBuf, String>,
     ) {
         let mut originals = Originals::default();
         if !unknown.is_empty() {
             self.tails.values().chain(new.iter()).for_each(|tail| tail.add_to(&mut originals));
         }
-        let present = Present::default();
-        for Unknown { path, inode, name } in unknown {
+        let folder_inodes = FolderInodes::default();
+        for UnknownFile { path, inode, name } in unknown {
             let candidate =
                 self.candidate(&path).filter(|candidate| Inode::of(&candidate.stat) == inode);
             let Some(candidate) = candidate else { continue };
-            if self.take_cuts(&candidate, &originals, cx) {
+            if self.handle_truncations(&candidate, &originals, cx) {
                 originals = Originals::default();
                 self.tails.values().chain(new.iter()).for_each(|tail| tail.add_to(&mut originals));
             }
@@ -75,49 +75,49 @@ impl FileSource {
             if self.by_inode.contains_key(&inode) {
                 continue;
             }
-            match self.place_one(candidate, name, &present, &originals, new, cx) {
+            match self.adopt_one(candidate, name, &folder_inodes, &originals, new, cx) {
                 Ok(Some(tail)) => {
                     tail.add_to(&mut originals);
                     self.add_new(new, tail);
                 }
                 Ok(None) => {}
-                Err(error) => _ = trouble.insert(path, error.to_string()),
+                Err(error) => _ = unreadable.insert(path, error.to_string()),
             }
         }
     }
 
     /// Adopts one of them. A rotated file beside the patterns, a generation of `name`, is adopted
     /// only if it holds unread data.
-    fn place_one(
+    fn adopt_one(
         &mut self,
         mut candidate: Candidate,
         name: Option<PathBuf>,
-        present: &Present,
+        folder_inodes: &FolderInodes,
         originals: &Originals,
         new: &mut [Tail],
         cx: &SourceCx<'_>,
     ) -> io::Result<Option<Tail>> {
-        if name.is_some() && self.match_settled(&mut candidate, present) {
+        if name.is_some() && self.match_settled(&mut candidate, folder_inodes) {
             return Ok(None);
         }
         if self.is_in_flight(&mut candidate) {
-            self.walk_wanted = true;
+            self.walk_requested = true;
             return Ok(None);
         }
-        if let Some(known) = self.resume_in_copy(&mut candidate, present, cx) {
+        if let Some(known) = self.resume_in_copy(&mut candidate, folder_inodes, cx) {
             let mut tail = self.resume_candidate(candidate, known);
             tail.gone_since = name.map(|_| cx.now.since_start);
             return Ok(Some(tail));
         }
         match name {
             Some(name) => self.adopt_rotated(candidate, &name, originals, new, cx),
-            None => self.take_in(candidate, originals, new, cx).map(Some),
+            None => self.adopt_included(candidate, originals, new, cx).map(Some),
         }
     }
 
     /// Checks whether possible originals of the candidate were truncated: their current content is
     /// not what the copy must be compared with. Returns whether some were.
-    fn take_cuts(
+    fn handle_truncations(
         &mut self,
         candidate: &Candidate,
         originals: &Originals,
@@ -144,16 +144,18 @@ impl FileSource {
     fn resume_in_copy(
         &mut self,
         candidate: &mut Candidate,
-        present: &Present,
+        folder_inodes: &FolderInodes,
         cx: &SourceCx<'_>,
-    ) -> Option<Known> {
+    ) -> Option<FileRecord> {
         let holds = |descriptor: &Descriptor, candidate: &mut Candidate| match descriptor.closed {
             true => {
-                !present.has(&candidate.path, descriptor.inode) && candidate.continues(descriptor)
+                !folder_inodes.has(&candidate.path, descriptor.inode)
+                    && candidate.continues(descriptor)
             }
-            false => {
-                candidate.holds(descriptor.head, Some(descriptor.mark).filter(|mark| mark.end > 0))
-            }
+            false => candidate.holds(
+                descriptor.head,
+                Some(descriptor.fingerprint).filter(|fingerprint| fingerprint.end > 0),
+            ),
         };
         if let Some(index) =
             self.work.orphans.iter().position(|orphan| orphan.continues_in(candidate))
@@ -171,7 +173,7 @@ impl FileSource {
         let mut best: Option<(u64, u64)> = None;
         let path = candidate.path.clone();
         for (record, descriptor) in self.records.related(&path) {
-            let end = descriptor.known_bytes();
+            let end = descriptor.hashed_bytes();
             if best.is_none_or(|(_, most)| most < end) && holds(descriptor, candidate) {
                 best = Some((record.id, end));
             }
@@ -194,7 +196,7 @@ impl FileSource {
         let mut tail =
             self.resume(candidate.content, &candidate.stat, &candidate.path, record, descriptor);
         tail.descriptor.inode = candidate.stat.st_ino;
-        tail.descriptor.packed = None;
+        tail.descriptor.compressed = None;
         tail.descriptor.in_copy |= tail.frozen;
         tail.inode = Inode::of(&candidate.stat);
         tail.frozen = true;
@@ -203,7 +205,7 @@ impl FileSource {
 
     /// Adopts a file under its own name, read from its beginning, or, if it is a copy, from its
     /// end.
-    fn take_in(
+    fn adopt_included(
         &mut self,
         mut candidate: Candidate,
         originals: &Originals,
@@ -237,13 +239,15 @@ impl FileSource {
         new: &mut [Tail],
         cx: &SourceCx<'_>,
     ) -> io::Result<Option<Tail>> {
-        let (is_packed, is_short) = (candidate.content.is_packed(), !candidate.head.is_whole());
+        let (is_compressed, is_short) =
+            (candidate.content.is_compressed(), !candidate.head.is_full());
         // Rotations compress what is renamed, and copy what stays.
-        let is_original = |tail: &Tail| !tail.is_packed() && is_packed == tail.gone_since.is_some();
+        let is_original =
+            |tail: &Tail| !tail.is_compressed() && is_compressed == tail.gone_since.is_some();
         let is_young = self.is_young(&candidate.path, name, &candidate.stat);
         let is_copy =
             is_young && self.original_of(&mut candidate, originals, new, is_original).is_some();
-        if is_copy && !is_packed && is_short {
+        if is_copy && !is_compressed && is_short {
             // A short generation may begin like the next. If it is a copy, its original will be
             // truncated.
             if !self.work.stability.observe(Inode::of(&candidate.stat), &candidate.stat, cx.now) {
@@ -300,7 +304,7 @@ impl FileSource {
     /// Remembers for a while what was read of a truncated file without a known copy.
     pub(super) fn orphan(&mut self, id: u64, cx: &SourceCx<'_>) {
         let Some(mut old) = self.remove(id) else { return };
-        old.update_mark();
+        old.update_fingerprint();
         self.by_inode.remove(&old.inode);
         self.work.closing.push(id);
         // If saved, it could pass for the new file after a restart: they share the inode.
@@ -315,7 +319,7 @@ impl FileSource {
     /// Remembers a file that is given up, and counted: its lines are recognized in a compressed
     /// copy.
     pub(super) fn remember_given_up(&mut self, mut old: Tail, cx: &SourceCx<'_>) {
-        old.update_mark();
+        old.update_fingerprint();
         let orphan = Orphan { unread: 0, ..self.to_orphan(old, cx) };
         self.work.orphans.push(orphan);
     }
@@ -332,10 +336,11 @@ impl FileSource {
         let checkpoints: Vec<(String, u64)> =
             self.open.sinks.iter().map(|(sink, name)| (name.clone(), position(*sink))).collect();
         let least = checkpoints.iter().map(|(_, position)| *position).min().unwrap_or(0);
-        let unread = old.known_bytes() - least;
+        let unread = old.known_size() - least;
         let record = OriginRecord { id: old.origin.id, descriptor: Vec::new(), checkpoints };
-        let (since, name, marks) = (cx.now.since_start, old.origin.name.clone(), old.take_marks());
-        Orphan { since, record, descriptor: old.descriptor, marks, name, unread }
+        let (since, name, fingerprints) =
+            (cx.now.since_start, old.origin.name.clone(), old.take_fingerprints());
+        Orphan { since, record, descriptor: old.descriptor, fingerprints, name, unread }
     }
 
     /// Forgets files truncated so long ago that no copy will appear, and reports what was lost.
@@ -374,7 +379,7 @@ impl FileSource {
         let truncated =
             self.tails.values_mut().filter(|tail| tail.gone_since.is_none()).filter_map(|tail| {
                 let owed = ledger.owed(tail.origin.id)?;
-                let bytes = tail.known_bytes().saturating_sub(owed.settled);
+                let bytes = tail.known_size().saturating_sub(owed.settled);
                 (bytes > 0 && !tail.check_same().unwrap_or(true)).then_some((tail.origin.id, bytes))
             });
         truncated.collect()
@@ -402,7 +407,7 @@ impl FileSource {
             .values()
             .find(|tail| tail.descriptor.copy_of == Some(id) && tail.content.is_some());
         if let Some((known, path, content)) = copy.and_then(|tail| {
-            Some((tail.origin.id, tail.path.clone(), tail.content.as_ref()?.again()))
+            Some((tail.origin.id, tail.path.clone(), tail.content.as_ref()?.duplicate()))
         }) && let Ok(mut candidate) = Candidate::of(path, content)
             && self
                 .tails
@@ -466,11 +471,11 @@ impl FileSource {
         // The next walk finds whether a pattern matches the copy.
         tail.gone_since = None;
         tail.queued = false;
-        tail.update_mark();
+        tail.update_fingerprint();
         self.open.store.note(id, tail.descriptor.to_bytes());
-        schedule(&mut self.work.looks, tail, cx.now.since_start);
+        schedule(&mut self.work.polls, tail, cx.now.since_start);
         self.by_inode.insert(inode, id);
-        self.walk_wanted = true;
+        self.walk_requested = true;
     }
 
     /// Skips what a growing copy still shares with its original; returns whether the next step is
@@ -488,7 +493,7 @@ impl FileSource {
         let original = self
             .tails
             .get_mut(&of)
-            .and_then(|tail| Some((tail.check_same().ok()?, tail.content.as_ref()?.again())));
+            .and_then(|tail| Some((tail.check_same().ok()?, tail.content.as_ref()?.duplicate())));
         let Some(tail) = self.tails.get_mut(&id) else { return Ok(true) };
         let bytes = tail.content()?.bytes()?;
         match original {
@@ -496,11 +501,13 @@ impl FileSource {
                 self.tails
                     .get_mut(&of)
                     .into_iter()
-                    .for_each(|tail| schedule(&mut self.work.looks, tail, cx.now.since_start));
+                    .for_each(|tail| schedule(&mut self.work.polls, tail, cx.now.since_start));
                 return Ok(false);
             }
             Some((true, mut original)) if bytes > head => {
-                if Mark::read(tail.content()?, bytes)? == Mark::read(&mut original, bytes)? {
+                if Fingerprint::read(tail.content()?, bytes)?
+                    == Fingerprint::read(&mut original, bytes)?
+                {
                     skip_range(tail, 0, bytes, cx);
                 } else {
                     diverge(tail, &*self.open.store);
@@ -515,9 +522,9 @@ impl FileSource {
 
 /// Inode numbers in the folders; each folder is listed on first use.
 #[derive(Default)]
-pub(super) struct Present(RefCell<HashMap<PathBuf, HashSet<u64>>>);
+pub(super) struct FolderInodes(RefCell<HashMap<PathBuf, HashSet<u64>>>);
 
-impl Present {
+impl FolderInodes {
     /// Whether the folder of `path` has a file with this inode number; 0 is none.
     pub fn has(&self, path: &Path, inode: u64) -> bool {
         let list = |folder: &PathBuf| {
@@ -537,13 +544,13 @@ fn diverge(tail: &mut Tail, store: &dyn OriginStore) {
 
 /// Whether a candidate is a copy of the file behind `tail`; beginning alike is not enough.
 fn is_copy(candidate: &mut Candidate, tail: &Tail, reopened: Option<Content>) -> bool {
-    let original = reopened.or_else(|| tail.content.as_ref().map(Content::again));
+    let original = reopened.or_else(|| tail.content.as_ref().map(Content::duplicate));
     may_be_rotation(&tail.origin.name, &tail.path, &candidate.path)
         && original.is_some_and(|original| candidate.lies_within(original).unwrap_or(false))
 }
 
 /// Logs what a copy lacks: data written between the copy and the truncation is lost.
-pub(super) fn missing(tail: &mut Tail, begin: u64, end: u64, cx: &SourceCx<'_>) {
+pub(super) fn skip_missing(tail: &mut Tail, begin: u64, end: u64, cx: &SourceCx<'_>) {
     let bytes = end - begin;
     cx.counters.error("truncated_unread");
     cx.counters.dropped("truncated_unread", 1);
@@ -563,5 +570,5 @@ pub(super) fn skip_range(tail: &mut Tail, begin: u64, end: u64, cx: &SourceCx<'_
             .finish();
         tail.cursors.advance(index, range.1);
     }
-    tail.mark(&[], end);
+    tail.record_read(&[], end);
 }

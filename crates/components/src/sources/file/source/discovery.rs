@@ -1,11 +1,11 @@
 //! Discovery: walks the folders, identifies files, and keeps their identities.
 
-use super::rotations::{Unknown, rotated_names};
+use super::rotations::{UnknownFile, rotated_names};
 use super::*;
 use crate::files::content::modified_ns;
-use crate::files::identity::Mark;
-use crate::files::records::Known;
-use crate::files::rotation_names::{container, is_packed_name};
+use crate::files::identity::Fingerprint;
+use crate::files::records::FileRecord;
+use crate::files::rotation_names::{container, is_compressed_name};
 use crate::files::scan_budget::ScanBudget;
 use std::collections::BTreeSet;
 use std::os::unix::fs::DirEntryExt;
@@ -21,58 +21,59 @@ impl FileSource {
     /// Walks the folders: opens new files, detects renamed and deleted ones.
     pub(super) fn walk(&mut self, cx: &SourceCx<'_>) {
         let (now, scan_budget) = (cx.now.since_start, ScanBudget::begin());
-        let mut found = walk(&self.patterns, &self.exclude, self.watch.moved());
+        let mut found = walk(&self.patterns, &self.exclude, self.watch.take_moved());
         found.files.retain(|path| !self.retention.contains(path));
         self.watch_folders(&found.folders);
         let walked = self.walked.replace(now);
-        let mut trouble = found.unreadable;
-        trouble
+        let mut unreadable = found.unreadable;
+        unreadable
             .extend(found.missing.into_iter().map(|pattern| (pattern.into(), MISSING.to_owned())));
         let (changes, first, searched_before) =
-            (self.watch.changes(), walked.is_none(), self.searched);
-        let mut came = changes.came;
-        came.append(&mut self.rotations.take_incomplete());
-        self.take_files(&found.files, came, None, &mut trouble, cx);
-        self.records.names.sweep();
-        self.names.wanted = false;
+            (self.watch.take_changes(), walked.is_none(), self.searched);
+        let mut appeared = changes.appeared;
+        appeared.append(&mut self.rotations.take_incomplete());
+        self.adopt_files(&found.files, appeared, None, &mut unreadable, cx);
+        self.records.generations.sweep();
+        self.changed_names.check_requested = false;
         if self.searched && !searched_before {
             self.log_found(found.files.len(), cx);
         }
-        self.report(trouble, cx);
+        self.report(unreadable, cx);
         // With `until_eof` nobody waits.
         self.walk_pause = if first { WALK_PAUSE } else { scan_budget.interval().max(WALK_PAUSE) };
     }
 
     /// Adopts files that match, and rotated ones beside them. Without `changed` names, these are
     /// all there are.
-    pub(super) fn take_files(
+    pub(super) fn adopt_files(
         &mut self,
         files: &BTreeSet<PathBuf>,
-        came: BTreeSet<PathBuf>,
+        appeared: BTreeSet<PathBuf>,
         changed: Option<&HashSet<PathBuf>>,
-        trouble: &mut BTreeMap<PathBuf, String>,
+        unreadable: &mut BTreeMap<PathBuf, String>,
         cx: &SourceCx<'_>,
     ) {
-        let mut taken = self.identify_all(files, trouble, cx);
-        self.restore_held(&mut taken, cx);
+        let mut identified = self.identify_all(files, unreadable, cx);
+        self.restore_held(&mut identified, cx);
         match changed {
-            Some(changed) => self.note_changed(changed, &taken.seen, cx.now.since_start),
-            None => self.note_seen(&taken.seen, cx.now.since_start),
+            Some(changed) => self.note_changed(changed, &identified.seen, cx.now.since_start),
+            None => self.note_seen(&identified.seen, cx.now.since_start),
         }
         let folders: HashSet<PathBuf> =
-            taken.new.iter().filter_map(|tail| folder_of(&tail.descriptor)).collect();
+            identified.new.iter().filter_map(|tail| folder_of(&tail.descriptor)).collect();
         if !self.searched {
-            self.search(&mut taken.inodes, &mut taken.new, cx);
+            self.search_renamed(&mut identified.inodes, &mut identified.new, cx);
         }
-        let rotated = self.rotated(files, came, &mut taken.inodes, &mut taken.new, cx);
-        taken.unknown.extend(rotated);
-        self.place(taken.unknown, &mut taken.new, cx, trouble);
+        let rotated =
+            self.rotated(files, appeared, &mut identified.inodes, &mut identified.new, cx);
+        identified.unknown.extend(rotated);
+        self.adopt_unknown(identified.unknown, &mut identified.new, cx, unreadable);
         // A compressed file that is still being written may be the new form of a missing one.
         let searched = !self.searched && self.rotations.is_complete();
         if searched {
-            self.forget_missing(&taken.new, &folders, cx);
+            self.forget_missing(&identified.new, &folders, cx);
         }
-        if self.insert(taken.new, cx) {
+        if self.insert(identified.new, cx) {
             self.first_start = false;
             self.searched |= searched;
             self.note_newest();
@@ -86,37 +87,37 @@ impl FileSource {
     fn identify_all(
         &mut self,
         files: &BTreeSet<PathBuf>,
-        trouble: &mut BTreeMap<PathBuf, String>,
+        unreadable: &mut BTreeMap<PathBuf, String>,
         cx: &SourceCx<'_>,
-    ) -> Found {
-        let mut taken = Found::default();
+    ) -> Identified {
+        let mut identified = Identified::default();
         for path in files {
-            match self.identify(path, taken.new.len(), &taken.inodes, cx) {
-                Ok(Named::Known(id)) => _ = taken.seen.insert(id),
-                Ok(Named::Kept(tail)) => {
-                    taken.inodes.insert(tail.inode);
-                    self.add_new(&mut taken.new, *tail);
+            match self.identify(path, identified.new.len(), &identified.inodes, cx) {
+                Ok(Identity::Open(id)) => _ = identified.seen.insert(id),
+                Ok(Identity::Recorded(tail)) => {
+                    identified.inodes.insert(tail.inode);
+                    self.add_new(&mut identified.new, *tail);
                 }
-                Ok(Named::Unknown(inode)) => {
-                    taken.inodes.insert(inode);
-                    taken.unknown.push(Unknown { path: path.clone(), inode, name: None });
+                Ok(Identity::Unknown(inode)) => {
+                    identified.inodes.insert(inode);
+                    identified.unknown.push(UnknownFile { path: path.clone(), inode, name: None });
                 }
-                Ok(Named::Incomplete) => self.rotations.wait_for(path.clone()),
-                Ok(Named::None) => {}
+                Ok(Identity::Incomplete) => self.rotations.wait_for(path.clone()),
+                Ok(Identity::Skipped) => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => _ = trouble.insert(path.clone(), error.to_string()),
+                Err(error) => _ = unreadable.insert(path.clone(), error.to_string()),
             }
         }
-        taken
+        identified
     }
 
     fn watch_folders(&mut self, folders: &BTreeSet<PathBuf>) {
         let watched_before = self.watch.is_complete(folders);
-        let begun = self.watch.folders(folders);
+        let begun = self.watch.set_folders(folders);
         self.rotations.list(begun);
         self.folders_watched = self.watch.is_complete(folders);
         // A second walk finds names that appeared between the walk and the watch.
-        self.walk_wanted = self.folders_watched && !watched_before;
+        self.walk_requested = self.folders_watched && !watched_before;
     }
 
     /// Notes since when files that were not seen have no path.
@@ -126,7 +127,7 @@ impl FileSource {
                 true => tail.gone_since = None,
                 false => _ = tail.gone_since.get_or_insert(now),
             }
-            tail.note_standing();
+            tail.update_status();
         }
     }
 
@@ -150,12 +151,17 @@ impl FileSource {
 
     /// Searches their former folders for files that were renamed out of the patterns while the
     /// agent was down: what was written before is still owed.
-    fn search(&mut self, taken: &mut HashSet<Inode>, new: &mut Vec<Tail>, cx: &SourceCx<'_>) {
+    fn search_renamed(
+        &mut self,
+        identified: &mut HashSet<Inode>,
+        new: &mut Vec<Tail>,
+        cx: &SourceCx<'_>,
+    ) {
         for folder in self.folders_of_records() {
             let Ok(entries) = std::fs::read_dir(&folder) else { continue };
             for path in entries.flatten().map(|entry| entry.path()) {
-                if let Some(tail) = self.moved(&path, taken, cx) {
-                    taken.insert(tail.inode);
+                if let Some(tail) = self.open_renamed(&path, identified, cx) {
+                    identified.insert(tail.inode);
                     self.add_new(new, tail);
                 }
             }
@@ -177,7 +183,7 @@ impl FileSource {
             let device = rustix::fs::stat(&folder).ok().map(|stat| stat.st_dev);
             let is_empty = inodes.is_empty();
             // A file that exists but cannot be opened now is kept; one whose inode another file has
-            // taken is not.
+            // identified is not.
             new.iter().for_each(|tail| _ = inodes.remove(&tail.inode.number));
             self.by_inode.keys().for_each(|inode| _ = inodes.remove(&inode.number));
             let rotated = rotated_names(&folder).unwrap_or_default();
@@ -200,11 +206,16 @@ impl FileSource {
     }
 
     /// Returns the open file behind `path`, if it was known under another name.
-    fn moved(&mut self, path: &Path, taken: &HashSet<Inode>, cx: &SourceCx<'_>) -> Option<Tail> {
+    fn open_renamed(
+        &mut self,
+        path: &Path,
+        identified: &HashSet<Inode>,
+        cx: &SourceCx<'_>,
+    ) -> Option<Tail> {
         let stat = rustix::fs::lstat(path).ok()?;
         let inode = Inode::of(&stat);
-        let may_be = |(_, descriptor): &Known| !descriptor.is_unchanged(&stat);
-        let is_read = self.by_inode.contains_key(&inode) || taken.contains(&inode);
+        let may_be = |(_, descriptor): &FileRecord| !descriptor.is_unchanged(&stat);
+        let is_read = self.by_inode.contains_key(&inode) || identified.contains(&inode);
         if is_read || !self.records.of_inode(inode.number).any(may_be) {
             return None;
         }
@@ -232,15 +243,15 @@ impl FileSource {
         }
     }
 
-    /// Identifies the file at a path. A file that is open, or `taken` in by this walk, is not
+    /// Identifies the file at a path. A file that is open, or in `identified`, is not
     /// opened again.
     pub(super) fn identify(
         &mut self,
         path: &Path,
         new: usize,
-        taken: &HashSet<Inode>,
+        identified: &HashSet<Inode>,
         cx: &SourceCx<'_>,
-    ) -> io::Result<Named> {
+    ) -> io::Result<Identity> {
         let inode = Inode::of(&rustix::fs::stat(path)?);
         if let Some(id) = self.by_inode.get(&inode) {
             // Of several names the first one counts as long as it leads to the file.
@@ -251,35 +262,35 @@ impl FileSource {
             {
                 tail.set_path(path);
             }
-            return Ok(Named::Known(*id));
+            return Ok(Identity::Open(*id));
         }
-        if taken.contains(&inode) {
-            return Ok(Named::None);
+        if identified.contains(&inode) {
+            return Ok(Identity::Skipped);
         }
-        self.make_room(new.min(self.open_max / 2) + 1, &[]);
+        self.close_idle(new.min(self.open_max / 2) + 1, &[]);
         let Some((file, stat)) = open_regular(path, &self.symlinks)? else {
             return not_regular(path);
         };
         if self.range.as_ref().is_some_and(|range| !range.may_be_in(stat.st_mtime)) {
-            return Ok(Named::None);
+            return Ok(Identity::Skipped);
         }
         let mut content = Content::new(file)?;
         if let Some((record, descriptor)) = self.take_record(&mut content, &stat) {
-            return Ok(Named::Kept(Box::new(
+            return Ok(Identity::Recorded(Box::new(
                 self.resume(content, &stat, path, record, descriptor),
             )));
         }
         // A compressed file that was just started does not tell yet what it is.
-        let packed = content.is_packed() || stat.st_size == 0 && is_packed_name(path);
-        if packed && !self.is_finite(cx) && !self.work.stability.observe(inode, &stat, cx.now) {
-            return Ok(Named::Incomplete);
+        let compressed = content.is_compressed() || stat.st_size == 0 && is_compressed_name(path);
+        if compressed && !self.is_finite(cx) && !self.work.stability.observe(inode, &stat, cx.now) {
+            return Ok(Identity::Incomplete);
         }
-        Ok(Named::Unknown(inode))
+        Ok(Identity::Unknown(inode))
     }
 
     /// Returns the record of a file from before the restart, if this is that file.
-    fn take_record(&mut self, content: &mut Content, stat: &Stat) -> Option<Known> {
-        let settled = |(record, descriptor): &Known| {
+    fn take_record(&mut self, content: &mut Content, stat: &Stat) -> Option<FileRecord> {
+        let settled = |(record, descriptor): &FileRecord| {
             record
                 .checkpoints
                 .iter()
@@ -290,10 +301,11 @@ impl FileSource {
         };
         // The device number may differ after a reboot, so it only orders the candidates. Of several
         // files that begin alike, the one with the most content in it is chosen.
-        let mut records: Vec<&Known> = self.records.of_inode(stat.st_ino).collect();
+        let mut records: Vec<&FileRecord> = self.records.of_inode(stat.st_ino).collect();
         records
-            .sort_by_key(|(_, known)| (known.device != stat.st_dev, Reverse(known.known_bytes())));
-        let fits = |known: &&&Known| known.1.is(content, settled(known)).unwrap_or(false);
+            .sort_by_key(|(_, known)| (known.device != stat.st_dev, Reverse(known.hashed_bytes())));
+        let fits =
+            |known: &&&FileRecord| known.1.identifies(content, settled(known)).unwrap_or(false);
         let id = records.iter().find(fits)?.0.id;
         self.records.remove(id)
     }
@@ -334,14 +346,17 @@ impl FileSource {
         let Candidate { path, mut content, stat, head } = candidate;
         let name = path.to_string_lossy().into_owned();
         let (device, inode) = (stat.st_dev, stat.st_ino);
-        let mark =
-            if content.is_packed() { Mark::default() } else { Mark::read(&mut content, start)? };
+        let fingerprint = if content.is_compressed() {
+            Fingerprint::default()
+        } else {
+            Fingerprint::read(&mut content, start)?
+        };
         let original = if self.is_included(&path) { None } else { self.name_of(&path) };
         let descriptor = Descriptor {
             device,
             inode,
             head,
-            mark,
+            fingerprint,
             start,
             path: name.clone(),
             modified_ns: modified_ns(&stat),
@@ -388,7 +403,7 @@ impl FileSource {
             self.read_from_now_on(new, cx);
             return true;
         };
-        self.walk_wanted = true;
+        self.walk_requested = true;
         // Files that were renamed meanwhile are searched for once more.
         self.searched = false;
         self.retention.restore_again();
@@ -428,19 +443,21 @@ impl FileSource {
             self.work.active += 1;
             self.by_inode.insert(tail.inode, tail.origin.id);
             self.open_bound += usize::from(tail.content.is_some());
-            self.records.names.open(&tail.descriptor);
+            self.records.generations.open(&tail.descriptor);
             self.tails.insert(tail.origin.id, tail);
         }
     }
 
     /// Logs unreadable paths, once per change.
-    pub(super) fn report(&mut self, trouble: BTreeMap<PathBuf, String>, cx: &SourceCx<'_>) {
-        let named = trouble
+    pub(super) fn report(&mut self, unreadable: BTreeMap<PathBuf, String>, cx: &SourceCx<'_>) {
+        let named = unreadable
             .iter()
             .map(|(path, reason)| (path.to_string_lossy().into_owned(), reason.clone()));
         self.open.unreadable.set(named.collect());
-        let is_new = |(path, reason): &(&PathBuf, &String)| self.trouble.get(*path) != Some(reason);
-        for (path, reason) in trouble.iter().filter(is_new).filter(|(_, reason)| *reason != MISSING)
+        let is_new =
+            |(path, reason): &(&PathBuf, &String)| self.unreadable.get(*path) != Some(reason);
+        for (path, reason) in
+            unreadable.iter().filter(is_new).filter(|(_, reason)| *reason != MISSING)
         {
             cx.counters.error("unreadable");
             log::warn!(
@@ -450,19 +467,19 @@ impl FileSource {
             );
         }
         let over = |(path, reason): &(&PathBuf, &String)| {
-            !trouble.contains_key(*path) && *reason != MISSING
+            !unreadable.contains_key(*path) && *reason != MISSING
         };
-        for (path, _) in self.trouble.iter().filter(over) {
+        for (path, _) in self.unreadable.iter().filter(over) {
             log::info!("source {}: {} is readable again or gone", cx.info.id, path.display());
         }
-        self.trouble = trouble;
+        self.unreadable = unreadable;
     }
 }
 
 /// Returns why a path is not a file: a FIFO or a device is an error, a folder is not.
-fn not_regular(path: &Path) -> io::Result<Named> {
+fn not_regular(path: &Path) -> io::Result<Identity> {
     let fault = |kind| format!("is a {kind}, not a regular file; exclude it, or narrow include");
-    irregular(path).map_or(Ok(Named::None), |kind| Err(io::Error::other(fault(kind))))
+    irregular(path).map_or(Ok(Identity::Skipped), |kind| Err(io::Error::other(fault(kind))))
 }
 
 /// Selects files, by modification time and id, to forget although their folder is empty or on
@@ -481,28 +498,28 @@ fn folder_of(descriptor: &Descriptor) -> Option<PathBuf> {
 
 /// What one look at names has found.
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct Identified {
     /// Files that are open already.
     pub seen: HashSet<u64>,
     /// Files that continue from before the restart.
     pub new: Vec<Tail>,
-    pub unknown: Vec<Unknown>,
+    pub unknown: Vec<UnknownFile>,
     /// Both of the last two.
     pub inodes: HashSet<Inode>,
 }
 
 /// The file at a path.
-pub(super) enum Named {
+pub(super) enum Identity {
     /// It is open already.
-    Known(u64),
+    Open(u64),
     /// It is recorded from before the restart, or from before it left the patterns.
-    Kept(Box<Tail>),
+    Recorded(Box<Tail>),
     /// Its inode is unknown.
     Unknown(Inode),
     /// It is compressed, and may still be written.
     Incomplete,
     /// It is excluded, or was adopted under another name.
-    None,
+    Skipped,
 }
 
 /// Ids of files, with their descriptors as the store saves them.

@@ -10,7 +10,7 @@ const PARK_SHARE: usize = 8;
 impl FileSource {
     /// Makes room for `more` open files: closes those that have been quiet the longest, then those
     /// that wait to be read. Files without a path stay open, as they could not be reopened.
-    pub(super) fn make_room(&mut self, more: usize, keep: &[u64]) {
+    pub(super) fn close_idle(&mut self, more: usize, keep: &[u64]) {
         if self.open_bound + more <= self.open_max {
             return;
         }
@@ -38,7 +38,7 @@ impl FileSource {
         };
         let (path, inode) = (tail.path.clone(), tail.inode);
         let held = tail.held.as_ref().map(|file| self.retention.path_of(file));
-        self.make_room(1, &[beside, &[id]].concat());
+        self.close_idle(1, &[beside, &[id]].concat());
         let found =
             self.open_inode(&path, inode).or_else(|| self.open_inode(held.as_ref()?, inode));
         let found = found.or_else(|| {
@@ -49,7 +49,10 @@ impl FileSource {
         match found {
             Some(mut content) => {
                 // Its stamp tells its end, so that it need not be decompressed again.
-                _ = tail.descriptor.packed.is_some_and(|stamp| content.still_matches(stamp));
+                _ = tail
+                    .descriptor
+                    .compressed
+                    .is_some_and(|state| content.skip_if_unchanged(state));
                 (tail.content, tail.unchecked) = (Some(content), true);
                 self.open_bound += 1;
                 true
@@ -57,12 +60,12 @@ impl FileSource {
             // It exists, but cannot be opened now.
             None if rustix::fs::stat(&path).is_ok_and(|stat| Inode::of(&stat) == inode) => {
                 (tail.queued, tail.end) = (false, Some(tail.cursors.head()));
-                schedule(&mut self.work.looks, tail, cx.now.since_start + UNWATCHED_LOOK);
+                schedule(&mut self.work.polls, tail, cx.now.since_start + UNWATCHED_POLL);
                 cx.counters.error("read");
                 false
             }
             None => {
-                self.let_go(id, "closed_unread", cx);
+                self.give_up(id, "closed_unread", cx);
                 false
             }
         }

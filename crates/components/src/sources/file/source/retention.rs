@@ -8,10 +8,10 @@
 //! sinks are about to settle: `gzip` and logrotate's `delaycompress` refuse such files, and a
 //! healthy agent must not get in their way.
 
-use super::discovery::Found;
+use super::discovery::Identified;
 use super::*;
 use crate::files::held::{HeldFile, HeldFolder};
-use crate::files::records::Known;
+use crate::files::records::FileRecord;
 use crate::sources::file::config::HeldConfig;
 use millstream_model::{Held, Owed, Remainder};
 
@@ -77,8 +77,8 @@ impl Growth {
     }
 
     /// Returns in how many seconds `room` more bytes are used; `None` if held files do not grow.
-    fn seconds_to(&self, room: u64) -> Option<u64> {
-        (self.bytes_per_second >= 1.0).then(|| (room as f64 / self.bytes_per_second) as u64)
+    fn seconds_to(&self, space: u64) -> Option<u64> {
+        (self.bytes_per_second >= 1.0).then(|| (space as f64 / self.bytes_per_second) as u64)
     }
 }
 
@@ -182,7 +182,7 @@ impl FileSource {
         {
             let Some(owed) = cx.ledger.owed(tail.origin.id) else { continue };
             self.retention.check(tail);
-            tail.note_standing();
+            tail.update_status();
             match tail.held {
                 Some(_) if unsettled(tail, &owed) == 0 => settled.push((tail.origin.id, owed)),
                 Some(_) => {}
@@ -223,7 +223,7 @@ impl FileSource {
             }
             held.files -= 1;
             held.bytes -= bytes;
-            self.let_go(id, HELD_MAX, cx);
+            self.give_up(id, HELD_MAX, cx);
         }
         self.retention.given_up.retain(|id, _| cx.ledger.owed(*id).is_some());
         cx.counters.set_held(held);
@@ -240,8 +240,8 @@ impl FileSource {
             return;
         }
         retention.warned = Some(now);
-        let room = held.bytes_max.saturating_sub(held.bytes);
-        let outlook = match retention.growth.seconds_to(room) {
+        let space = held.bytes_max.saturating_sub(held.bytes);
+        let outlook = match retention.growth.seconds_to(space) {
             Some(seconds) => format!("at this rate the limit is reached in {seconds} s"),
             None => "they are not growing".to_owned(),
         };
@@ -256,7 +256,7 @@ impl FileSource {
     }
 
     /// Gives up a file; reports and counts what was not read of it.
-    pub(super) fn let_go(&mut self, id: u64, reason: &'static str, cx: &SourceCx<'_>) {
+    pub(super) fn give_up(&mut self, id: u64, reason: &'static str, cx: &SourceCx<'_>) {
         let Some(mut tail) = self.remove(id) else { return };
         self.by_inode.remove(&tail.inode);
         let from = tail.cursors.list().iter().map(|cursor| cursor.position).min();
@@ -299,7 +299,7 @@ impl FileSource {
 // At the start.
 impl FileSource {
     /// Adopts files that were held when the agent ended, unless they have a path.
-    pub(super) fn restore_held(&mut self, taken: &mut Found, cx: &SourceCx<'_>) {
+    pub(super) fn restore_held(&mut self, identified: &mut Identified, cx: &SourceCx<'_>) {
         if std::mem::replace(&mut self.retention.restored, true) {
             return;
         }
@@ -315,22 +315,22 @@ impl FileSource {
         for file in
             files.into_iter().filter(|file| !self.tails.contains_key(&file.id)).collect::<Vec<_>>()
         {
-            match self.adopt_held(&file, &mut taken.new, cx) {
-                Ok(Some(tail)) => self.add_held(tail, taken),
+            match self.adopt_held(&file, &mut identified.new, cx) {
+                Ok(Some(tail)) => self.add_held(tail, identified),
                 Ok(None) => {}
                 Err(error) => self.log_unreadable(&file, &error, cx),
             }
         }
     }
 
-    fn add_held(&self, mut tail: Tail, taken: &mut Found) {
-        if let Some(index) = taken.unknown.iter().position(|other| other.inode == tail.inode) {
+    fn add_held(&self, mut tail: Tail, identified: &mut Identified) {
+        if let Some(index) = identified.unknown.iter().position(|other| other.inode == tail.inode) {
             // It is the copy in which a file continued, and its new inode was not committed.
-            tail.set_path(&taken.unknown.swap_remove(index).path);
+            tail.set_path(&identified.unknown.swap_remove(index).path);
             tail.gone_since = None;
         }
-        taken.inodes.insert(tail.inode);
-        self.add_new(&mut taken.new, tail);
+        identified.inodes.insert(tail.inode);
+        self.add_new(&mut identified.new, tail);
     }
 
     fn log_unreadable(&self, file: &HeldFile, error: &io::Error, cx: &SourceCx<'_>) {
@@ -375,17 +375,17 @@ impl FileSource {
         cx: &SourceCx<'_>,
     ) -> io::Result<Tail> {
         let path = self.retention.folder.path_of(file);
-        let start = file.copied_from.filter(|_| !content.is_packed()).unwrap_or(0);
+        let start = file.copied_from.filter(|_| !content.is_compressed()).unwrap_or(0);
         match self.take_record_of(file.id, &mut content) {
-            Recorded::Same(known) => {
+            HeldRecord::Same(known) => {
                 let (record, mut descriptor) = *known;
                 (descriptor.device, descriptor.inode) = (stat.st_dev, stat.st_ino);
                 let place = PathBuf::from(&descriptor.path);
                 Ok(self.resume(content, stat, &place, record, descriptor))
             }
             // It was rewritten before its deletion: other content, another id.
-            Recorded::Other => self.adopt(Candidate::of(path, content)?, start),
-            Recorded::Unknown => {
+            HeldRecord::Other => self.adopt(Candidate::of(path, content)?, start),
+            HeldRecord::Unknown => {
                 log::warn!(
                     "source {}: {} is held but unknown to the checkpoint store; it is read from its beginning",
                     cx.info.id,
@@ -397,19 +397,21 @@ impl FileSource {
     }
 
     /// Returns the record of the file with this id.
-    fn take_record_of(&mut self, id: u64, content: &mut Content) -> Recorded {
-        let Some((record, descriptor)) = self.records.get(id) else { return Recorded::Unknown };
+    fn take_record_of(&mut self, id: u64, content: &mut Content) -> HeldRecord {
+        let Some((record, descriptor)) = self.records.get(id) else { return HeldRecord::Unknown };
         let settled = record.checkpoints.iter().map(|(_, offset)| *offset).max().unwrap_or(0);
-        if !descriptor.is(content, settled.max(descriptor.start)).unwrap_or(false) {
-            return Recorded::Other;
+        if !descriptor.identifies(content, settled.max(descriptor.start)).unwrap_or(false) {
+            return HeldRecord::Other;
         }
-        self.records.remove(id).map_or(Recorded::Unknown, |known| Recorded::Same(Box::new(known)))
+        self.records
+            .remove(id)
+            .map_or(HeldRecord::Unknown, |known| HeldRecord::Same(Box::new(known)))
     }
 }
 
 /// What the checkpoint store knows of a held file.
-enum Recorded {
-    Same(Box<Known>),
+enum HeldRecord {
+    Same(Box<FileRecord>),
     /// The file under this id had other content.
     Other,
     Unknown,
@@ -435,7 +437,7 @@ impl FileSource {
         }
         owed.sort_unstable();
         let held = self.tails.values().filter(|tail| tail.held.is_some()).filter_map(deleted);
-        let mut room =
+        let mut space =
             self.retention.bytes_max.saturating_sub(held.map(|(_, _, bytes)| bytes).sum());
         for (_, id) in owed.into_iter().rev() {
             let Some(tail) = self.tails.get_mut(&id) else { continue };
@@ -444,10 +446,10 @@ impl FileSource {
                 let is_rewritten = self.retention.rewritten.contains(&id);
                 let settled = self.open.ledger.owed(id).map_or(0, |owed| owed.settled);
                 let from = if is_rewritten { 0 } else { settled };
-                room = room.saturating_sub(self.retention.copy(
+                space = space.saturating_sub(self.retention.copy(
                     tail,
                     from,
-                    room,
+                    space,
                     deadline,
                     &self.open.info.id,
                 ));
@@ -530,15 +532,15 @@ impl Retention {
         &mut self,
         tail: &mut Tail,
         from: u64,
-        room: u64,
+        space: u64,
         deadline: Instant,
         source: &str,
     ) -> u64 {
         let (id, name) = (tail.origin.id, &tail.origin.name);
         let Some(content) = &tail.content else { return 0 };
         let size = fstat(content.file()).map_or(0, |stat| stat.st_size as u64);
-        let needed = if content.is_packed() { size } else { size.saturating_sub(from) };
-        if needed > room {
+        let needed = if content.is_compressed() { size } else { size.saturating_sub(from) };
+        if needed > space {
             log::error!(
                 "source {source}: {name} was deleted and its rest is not copied: held.max is reached"
             );
@@ -546,9 +548,9 @@ impl Retention {
         }
         match self.folder.copy(id, content, from, deadline) {
             Ok(end) => {
-                let copied_from = Some(if content.is_packed() { 0 } else { from });
+                let copied_from = Some(if content.is_compressed() { 0 } else { from });
                 tail.held = Some(HeldFile { id, copied_from });
-                self.copied.extend((!content.is_packed()).then_some((id, end)));
+                self.copied.extend((!content.is_compressed()).then_some((id, end)));
                 log::info!(
                     "source {source}: {needed} bytes of {name}, which was deleted, are copied for the next start"
                 );
@@ -579,7 +581,7 @@ fn unsettled(tail: &Tail, owed: &Owed) -> u64 {
         return tail.origin.state.size.load(Relaxed).saturating_sub(owed.settled);
     };
     let size = fstat(content.file()).map_or(0, |stat| stat.st_size as u64);
-    if !content.is_packed() {
+    if !content.is_compressed() {
         return size.saturating_sub(owed.settled);
     }
     let is_settled =
@@ -617,13 +619,13 @@ fn rest_of(tail: &Tail, from: u64) -> Remainder {
         return Remainder { files: 1, bytes, events: u64::from(bytes > 0) };
     };
     let size = fstat(content.file()).map_or(0, |stat| stat.st_size as u64);
-    let is_read = content.is_packed() && tail.end.is_some_and(|end| end <= from);
-    let bytes = match content.is_packed() {
+    let is_read = content.is_compressed() && tail.end.is_some_and(|end| end <= from);
+    let bytes = match content.is_compressed() {
         true if is_read => 0,
         true => size,
         false => size.saturating_sub(from),
     };
-    let events = if bytes == 0 { 0 } else { count_lines(content.again(), from, bytes) };
+    let events = if bytes == 0 { 0 } else { count_lines(content.duplicate(), from, bytes) };
     Remainder { files: u64::from(bytes > 0), bytes, events }
 }
 

@@ -7,12 +7,12 @@
 //! under its id. One that was written to after everything accounted for under its name is new, and
 //! is read from its beginning. See docs/decisions/0012.
 
-use super::copy_detection::Present;
-use super::discovery::Named;
+use super::copy_detection::FolderInodes;
+use super::discovery::Identity;
 use super::*;
-use crate::files::content::{Stamp, modified_ns};
-use crate::files::records::Known;
-use crate::files::rotation_names::{is_packed_name, originals_of};
+use crate::files::content::{CompressedState, modified_ns};
+use crate::files::records::FileRecord;
+use crate::files::rotation_names::{is_compressed_name, originals_of};
 use std::collections::BTreeSet;
 
 /// Most candidates of one name that a walk adopts; the others wait for the next.
@@ -40,7 +40,7 @@ pub(super) struct Rotations {
 }
 
 /// A file with an unknown inode.
-pub(super) struct Unknown {
+pub(super) struct UnknownFile {
     pub path: PathBuf,
     pub inode: Inode,
     /// The included name of which it may be a generation, if no pattern matches its own.
@@ -93,18 +93,18 @@ impl FileSource {
     pub(super) fn rotated(
         &mut self,
         found: &BTreeSet<PathBuf>,
-        came: BTreeSet<PathBuf>,
-        taken: &mut HashSet<Inode>,
+        appeared: BTreeSet<PathBuf>,
+        identified: &mut HashSet<Inode>,
         new: &mut Vec<Tail>,
         cx: &SourceCx<'_>,
-    ) -> Vec<Unknown> {
+    ) -> Vec<UnknownFile> {
         let unlisted = std::mem::take(&mut self.rotations.unlisted);
         if self.range.is_some() {
             return Vec::new();
         }
         let folders = if self.searched { unlisted } else { self.folders_beside(found) };
         let listed = folders.iter().flat_map(std::fs::read_dir).flatten().flatten();
-        let paths: BTreeSet<PathBuf> = listed.map(|entry| entry.path()).chain(came).collect();
+        let paths: BTreeSet<PathBuf> = listed.map(|entry| entry.path()).chain(appeared).collect();
         let beside = paths.into_iter().filter(|path| !found.contains(path));
         let named = |path: PathBuf| Some((self.name_of(&path)?, path));
         let paths: Vec<(PathBuf, PathBuf)> = beside.filter_map(named).collect();
@@ -114,15 +114,17 @@ impl FileSource {
         let mut candidates = Vec::new();
         for (name, path) in paths {
             let Ok(stat) = rustix::fs::stat(&path) else { continue };
-            if self.may_be_unread(&path, &name, &stat) && !taken.contains(&Inode::of(&stat)) {
+            if self.may_be_unread(&path, &name, &stat) && !identified.contains(&Inode::of(&stat)) {
                 // A plain file exists before its compressed form.
-                candidates.push((is_packed_name(&path), modified_ns(&stat), name, path));
+                candidates.push((is_compressed_name(&path), modified_ns(&stat), name, path));
             }
         }
         candidates.sort();
         self.bound(&mut candidates);
         let paths = candidates.into_iter().map(|(_, _, name, path)| (name, path));
-        paths.filter_map(|(name, path)| self.unknown(name, path, taken, new, cx)).collect()
+        paths
+            .filter_map(|(name, path)| self.identify_candidate(name, path, identified, new, cx))
+            .collect()
     }
 
     /// Returns the folders in which files were found or are recorded.
@@ -133,7 +135,7 @@ impl FileSource {
 
     /// Returns the included name of which a file may be a generation.
     pub(super) fn name_of(&self, path: &Path) -> Option<PathBuf> {
-        self.records.names.of(path, |name| self.is_included(name))
+        self.records.generations.of(path, |name| self.is_included(name))
     }
 
     pub(super) fn is_included(&self, path: &Path) -> bool {
@@ -143,7 +145,7 @@ impl FileSource {
     /// Records the rotated files that exist when their names are first seen.
     fn note_baselines(&mut self, paths: &[(PathBuf, PathBuf)]) {
         for (name, path) in paths {
-            let since = self.records.names.since(name);
+            let since = self.records.generations.since(name);
             let first_sight = since == Some(0) || since.is_none() && self.rotations.newest_ns == 0;
             if first_sight && let Ok(stat) = rustix::fs::stat(path) {
                 let baseline = self.rotations.baselines.entry(name.clone()).or_default();
@@ -155,7 +157,7 @@ impl FileSource {
     /// Returns the modification time up to which all generations of a name are accounted for; at
     /// least 1.
     pub(super) fn since(&self, name: &Path) -> i64 {
-        let recorded = self.records.names.since(name).filter(|since| *since > 0);
+        let recorded = self.records.generations.since(name).filter(|since| *since > 0);
         let baseline = self.rotations.baselines.get(name).copied();
         recorded.or(baseline).unwrap_or(self.rotations.newest_ns).max(1)
     }
@@ -163,13 +165,13 @@ impl FileSource {
     /// Whether a rotated file may hold unread data: it is newer than what is accounted for, or a
     /// missing file may continue in it.
     fn may_be_unread(&self, path: &Path, name: &Path, stat: &Stat) -> bool {
-        let unchanged = |(_, descriptor): &Known| {
+        let unchanged = |(_, descriptor): &FileRecord| {
             descriptor.device == stat.st_dev && descriptor.is_unchanged(stat)
         };
         if self.rotations.is_examined(stat) || self.records.of_inode(stat.st_ino).any(unchanged) {
             return false;
         }
-        let is_missing = |(_, descriptor): &Known| !descriptor.closed;
+        let is_missing = |(_, descriptor): &FileRecord| !descriptor.closed;
         self.is_young(path, name, stat)
             || !self.work.orphans.is_empty()
             || self.records.related(path).any(is_missing)
@@ -189,49 +191,57 @@ impl FileSource {
             *count > CANDIDATES_MAX
         });
         let rest: Vec<PathBuf> = rest.map(|(_, _, _, path)| path).collect();
-        self.names.wanted |= !rest.is_empty();
+        self.changed_names.check_requested |= !rest.is_empty();
         self.rotations.incomplete.extend(rest);
     }
 
     /// Identifies a candidate; a known one continues in `new`.
-    fn unknown(
+    fn identify_candidate(
         &mut self,
         name: PathBuf,
         path: PathBuf,
-        taken: &mut HashSet<Inode>,
+        identified: &mut HashSet<Inode>,
         new: &mut Vec<Tail>,
         cx: &SourceCx<'_>,
-    ) -> Option<Unknown> {
-        match self.identify(&path, new.len(), taken, cx).ok()? {
-            Named::Kept(mut tail) => {
+    ) -> Option<UnknownFile> {
+        match self.identify(&path, new.len(), identified, cx).ok()? {
+            Identity::Recorded(mut tail) => {
                 tail.gone_since = Some(cx.now.since_start);
-                taken.insert(tail.inode);
+                identified.insert(tail.inode);
                 self.add_new(new, *tail);
                 None
             }
-            Named::Unknown(inode) => {
-                taken.insert(inode);
-                Some(Unknown { path, inode, name: Some(name) })
+            Identity::Unknown(inode) => {
+                identified.insert(inode);
+                Some(UnknownFile { path, inode, name: Some(name) })
             }
-            Named::Incomplete => {
+            Identity::Incomplete => {
                 self.rotations.incomplete.insert(path);
                 None
             }
-            Named::Known(_) | Named::None => None,
+            Identity::Open(_) | Identity::Skipped => None,
         }
     }
 
     /// Returns whether a rotated file is all of a closed generation without unsettled data, and
     /// remembers its inode as such.
-    pub(super) fn match_settled(&mut self, candidate: &mut Candidate, present: &Present) -> bool {
+    pub(super) fn match_settled(
+        &mut self,
+        candidate: &mut Candidate,
+        folder_inodes: &FolderInodes,
+    ) -> bool {
         let path = candidate.path.clone();
-        let is_settled = |(record, descriptor): &&Known| {
+        let is_settled = |(record, descriptor): &&FileRecord| {
             let checkpoint = |sink: &String| record.checkpoints.iter().find(|(id, _)| id == sink);
             let checkpoint =
                 |sink: &String| checkpoint(sink).map_or(descriptor.start, |(_, offset)| *offset);
             descriptor.closed
-                && !present.has(&path, descriptor.inode)
-                && self.open.sinks.iter().all(|(_, sink)| checkpoint(sink) >= descriptor.mark.end)
+                && !folder_inodes.has(&path, descriptor.inode)
+                && self
+                    .open
+                    .sinks
+                    .iter()
+                    .all(|(_, sink)| checkpoint(sink) >= descriptor.fingerprint.end)
         };
         let found = {
             let mut related = self.records.related(&path).filter(is_settled);
@@ -243,8 +253,8 @@ impl FileSource {
         let Some((record, mut descriptor)) = self.records.remove(id) else { return false };
         (descriptor.device, descriptor.inode) = (candidate.stat.st_dev, candidate.stat.st_ino);
         descriptor.modified_ns = modified_ns(&candidate.stat);
-        let stamp = Stamp::new(&candidate.stat, descriptor.mark.end);
-        descriptor.packed = candidate.content.is_packed().then_some(stamp);
+        let state = CompressedState::new(&candidate.stat, descriptor.fingerprint.end);
+        descriptor.compressed = candidate.content.is_compressed().then_some(state);
         self.record(record, descriptor);
         true
     }
@@ -261,12 +271,12 @@ impl FileSource {
     /// compressed.
     pub(super) fn record_closed(&mut self, mut tail: Tail, deleted: bool) {
         let (id, head) = (tail.origin.id, tail.cursors.head());
-        tail.mark_packed(head);
-        tail.update_mark();
+        tail.fingerprint_end(head);
+        tail.update_fingerprint();
         tail.note_modified();
         let mut descriptor = tail.descriptor;
-        descriptor.closed =
-            (descriptor.mark.end == head || descriptor.in_copy) && descriptor.copy_of.is_none();
+        descriptor.closed = (descriptor.fingerprint.end == head || descriptor.in_copy)
+            && descriptor.copy_of.is_none();
         if deleted {
             // Another file may get its inode number.
             descriptor.inode = 0;

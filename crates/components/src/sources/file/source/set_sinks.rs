@@ -32,7 +32,7 @@ impl FileSource {
             let come: Vec<(usize, u64)> = come.iter().map(position).collect();
             come.iter().for_each(|(sink, at)| self.open.ledger.join(id, *sink, *at));
             tail.cursors.set_sinks(kept, come);
-            schedule(&mut self.work.looks, tail, Duration::ZERO);
+            schedule(&mut self.work.polls, tail, Duration::ZERO);
         }
         self.open.sinks = sinks.to_vec();
     }

@@ -24,15 +24,15 @@ impl Tail {
         if BATCH_ROWS_MAX - fill.builder.rows() < GROUP_ROWS_MAX {
             return Ok(Some(Read::Full));
         }
-        self.show_head(framer, request.finish)?;
+        self.detect_format(framer, request.finish)?;
         let begin = fill.used;
-        let portion = self.portion(framer, request, fill, buffers)?;
+        let portion = self.read_portion(framer, request, fill, buffers)?;
         if portion.bytes == 0 {
             framer.end();
             return Ok(Some(Read::Nothing));
         }
         let framed = find(framer, request, fill, buffers, portion);
-        let used = self.take(framer, request, fill, buffers, framed);
+        let used = self.add_events(framer, request, fill, buffers, framed);
         let raw = match framer.is_decoding() {
             true => &buffers.raw[used..portion.bytes],
             false => &fill.block.filled(begin + portion.bytes)[begin + used..],
@@ -46,7 +46,7 @@ impl Tail {
             return Ok(if is_long {
                 None
             } else {
-                Some(self.nothing_whole(framer, request, fill, portion))
+                Some(self.incomplete_event(framer, request, fill, portion))
             });
         }
         if used == portion.bytes {
@@ -61,7 +61,7 @@ impl Tail {
     }
 
     /// Passes the beginning of the file to a framer that detects the format by it.
-    fn show_head(&mut self, framer: &mut FileFramer, is_all: bool) -> io::Result<()> {
+    fn detect_format(&mut self, framer: &mut FileFramer, is_all: bool) -> io::Result<()> {
         if framer.needs_head() {
             let mut head = [0; HEAD_BYTES];
             let n = self.content()?.read_all_at(&mut head, 0)?;
@@ -71,7 +71,7 @@ impl Tail {
     }
 
     /// Reads raw bytes: into the block if texts are slices of them, else into a buffer.
-    fn portion(
+    fn read_portion(
         &mut self,
         framer: &FileFramer,
         request: Request<'_>,
@@ -80,8 +80,8 @@ impl Tail {
     ) -> io::Result<Portion> {
         let (begin, decoding) = (fill.used, framer.is_decoding());
         let room = match decoding {
-            true => fill.room().saturating_sub(OUT_MARGIN) / framer.expansion(),
-            false => fill.room(),
+            true => fill.space_left().saturating_sub(OUT_MARGIN) / framer.expansion(),
+            false => fill.space_left(),
         };
         let wanted = room.min(request.left());
         let into = if decoding {
@@ -97,7 +97,7 @@ impl Tail {
     }
 
     /// Adds the events to the batch; returns the bytes of the file that they take.
-    fn take(
+    fn add_events(
         &mut self,
         framer: &FileFramer,
         request: Request<'_>,
@@ -132,16 +132,16 @@ impl Tail {
             self.count_long(request, cuts);
             buffers.times.resize(fill.builder.rows(), event.time_ns);
         }
-        self.tell(request, buffers, used);
+        self.record_times(request, buffers, used);
         let raw =
             if decoding { &buffers.raw[..used] } else { &fill.block.filled(begin + used)[begin..] };
-        self.mark(raw, request.position() + used as u64);
+        self.record_read(raw, request.position() + used as u64);
         self.segment(request, fill, used as u64, block_bytes);
         used
     }
 
     /// Records the observed order and rule errors of the file.
-    fn tell(&self, request: Request<'_>, buffers: &Buffers, used: usize) {
+    fn record_times(&self, request: Request<'_>, buffers: &Buffers, used: usize) {
         let (tally, state) = (buffers.found.tally, &self.origin.state);
         state.misfits.fetch_add(tally.misfits, Relaxed);
         count(tally, request.cx.counters);
@@ -154,7 +154,7 @@ impl Tail {
     }
 
     /// No event is complete in what was read.
-    fn nothing_whole(
+    fn incomplete_event(
         &mut self,
         framer: &FileFramer,
         request: Request<'_>,

@@ -1,7 +1,7 @@
 //! Each line is an event.
 
 use super::{Fill, READ_BYTES_MIN, Read, Request, Tail};
-use crate::files::identity::Mark;
+use crate::files::identity::Fingerprint;
 use millstream_model::limits::{BATCH_ROWS_MAX, BLOCK_BYTES};
 use millstream_model::{Choice, Outcome};
 use std::io;
@@ -16,7 +16,7 @@ impl Tail {
         fill: &mut Fill,
         newlines: &mut Vec<u32>,
     ) -> io::Result<Read> {
-        let wanted = fill.room().min(request.left()).min(self.read_bytes);
+        let wanted = fill.space_left().min(request.left()).min(self.read_bytes);
         let begin = fill.used;
         let n = self
             .content()?
@@ -59,19 +59,22 @@ impl Tail {
         let long = fill.builder.lines(block, begin, newlines, limits.line_max, limits.long);
         self.count_long(request, long);
         let rows = fill.builder.rows() - rows_before;
-        self.mark(&block[begin..], request.position() + bytes as u64);
+        self.record_read(&block[begin..], request.position() + bytes as u64);
         self.segment(request, fill, bytes as u64, bytes);
         self.block_bytes = BLOCK_BYTES;
         self.read_bytes = (bytes / rows.max(1) * BATCH_ROWS_MAX).max(READ_BYTES_MIN);
     }
 
     /// Records the last bytes read: `text`, which ends at `end`.
-    pub fn mark(&mut self, text: &[u8], end: u64) {
-        if end > self.marks.last().end {
-            let content = self.content.as_mut().filter(|content| !content.is_packed());
-            let read = || content.and_then(|content| Mark::read(content, end).ok());
-            Mark::behind(text, end).or_else(read).into_iter().for_each(|mark| self.marks.add(mark));
-            self.marks.keep(text, end);
+    pub fn record_read(&mut self, text: &[u8], end: u64) {
+        if end > self.fingerprints.last().end {
+            let content = self.content.as_mut().filter(|content| !content.is_compressed());
+            let read = || content.and_then(|content| Fingerprint::read(content, end).ok());
+            Fingerprint::of_text(text, end)
+                .or_else(read)
+                .into_iter()
+                .for_each(|fingerprint| self.fingerprints.add(fingerprint));
+            self.fingerprints.keep_recent(text, end);
         }
     }
 
@@ -123,7 +126,7 @@ impl Tail {
         if fill.used > 0 {
             return Ok(Read::Full);
         }
-        if wanted < fill.room() {
+        if wanted < fill.space_left() {
             self.read_bytes = usize::MAX;
             return Ok(Read::More);
         }
@@ -144,7 +147,7 @@ impl Tail {
             let cuts = fill.builder.long_row(text, begin, limits.line_max, limits.long);
             self.count_long(request, cuts);
         }
-        self.mark(text, request.position() + n as u64);
+        self.record_read(text, request.position() + n as u64);
         self.segment(request, fill, n as u64, n);
     }
 

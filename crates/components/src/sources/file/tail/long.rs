@@ -38,7 +38,7 @@ impl Tail {
         let (used, written) = self.piece(request, fill, line_max, n)?;
         self.count_long(request, 1);
         fill.builder.row_at(&fill.block.filled(begin + written)[begin..], begin, start);
-        self.mark(&[], start + used as u64);
+        self.record_read(&[], start + used as u64);
         self.segment(request, fill, used as u64, written);
         Ok(Read::More)
     }
@@ -79,7 +79,7 @@ impl Tail {
         let Some(index) = self.long.iter().position(at) else { return Ok(Read::More) };
         let (begin, start, scanned) = (fill.used, self.long[index].start, self.long[index].scanned);
         let need = self.long_block_bytes(request.limits.line_max);
-        if fill.room() < need {
+        if fill.space_left() < need {
             if begin == 0 {
                 self.block_bytes = need + READ_BYTES_MIN;
             }
@@ -136,7 +136,7 @@ impl Tail {
             let text = &fill.block.filled(begin + kept)[begin..];
             fill.builder.long_row(text, begin, line_max, LongLine::Truncate);
         }
-        self.mark(&[], end);
+        self.record_read(&[], end);
         self.segment(request, fill, bytes as u64, kept);
         Ok(())
     }

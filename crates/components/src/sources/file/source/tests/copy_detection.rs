@@ -13,9 +13,9 @@ fn numbers(lines: &[Line]) -> Vec<usize> {
 }
 
 fn gzip(fixture: &Fixture, name: &str) {
-    let mut packed = GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    packed.write_all(&fs::read(fixture.path(name)).unwrap()).unwrap();
-    fs::write(fixture.path(&format!("{name}.gz")), packed.finish().unwrap()).unwrap();
+    let mut compressed = GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    compressed.write_all(&fs::read(fixture.path(name)).unwrap()).unwrap();
+    fs::write(fixture.path(&format!("{name}.gz")), compressed.finish().unwrap()).unwrap();
 }
 
 fn compress(fixture: &Fixture, name: &str) {
@@ -33,7 +33,7 @@ fn settle(fixture: &mut Fixture) -> Vec<Line> {
     let mut all = Vec::new();
     for _ in 0..4 {
         all.extend(fixture.read());
-        fixture.rig.advance(crate::files::stability::PACKED_SILENCE);
+        fixture.rig.advance(crate::files::stability::STABLE_AFTER);
     }
     all
 }
@@ -360,7 +360,7 @@ fn what_was_never_read_of_a_file_that_was_cut_is_read_from_its_copy() {
     File::options().write(true).open(fixture.path("a.log")).unwrap().set_len(0).unwrap();
     fixture.append("a.log", numbered(200, 210));
     fixture.rig.ready = room;
-    fixture.rig.advance(super::super::QUIET_LOOK);
+    fixture.rig.advance(super::super::QUIET_POLL);
     let mut seen = numbers(&settle(&mut fixture));
     seen.sort_unstable();
     assert_eq!(seen, (0..210).collect::<Vec<_>>());
@@ -477,5 +477,5 @@ fn the_end_of_a_compressed_file_is_kept() {
     fixture.rig.commit();
     let kept = fixture.rig.store.origins().unwrap().0;
     let mut kept = kept.iter().filter_map(|record| Descriptor::from_bytes(&record.descriptor));
-    assert!(kept.any(|descriptor| descriptor.packed.is_some()));
+    assert!(kept.any(|descriptor| descriptor.compressed.is_some()));
 }

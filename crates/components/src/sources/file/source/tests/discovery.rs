@@ -38,11 +38,11 @@ fn old_files_are_left_out_at_the_very_first_start_only() {
     age(&fixture.append("old.log", "old\n"), &fixture, 3602);
     age(&fixture.append("young.log", "young\n"), &fixture, 3598);
     assert_eq!(fixture.read_texts(), ["young"]);
-    fixture.append("old.log", "news\n");
+    fixture.append("old.log", "events\n");
     age(&fixture.append("moved here.log", "moved here\n"), &fixture, 1_000_000);
     assert_eq!(
         BTreeSet::from_iter(fixture.read_texts()),
-        ["news".into(), "moved here".into()].into()
+        ["events".into(), "moved here".into()].into()
     );
 }
 
@@ -210,7 +210,7 @@ fn what_was_cut_off_before_it_was_read_is_counted() {
     assert_eq!(fixture.read_texts(), ["1"]);
     let room = std::mem::take(&mut fixture.rig.ready);
     fixture.append("a.log", "never read\n");
-    fixture.rig.advance(super::super::QUIET_LOOK);
+    fixture.rig.advance(super::super::QUIET_POLL);
     assert!(fixture.batches().is_empty());
     fixture.rig.advance(super::super::END_INTERVAL);
     assert!(fixture.batches().is_empty());
@@ -232,7 +232,7 @@ fn what_was_cut_off_just_before_a_stop_is_counted() {
     assert_eq!(fixture.read_texts(), ["1"]);
     let room = std::mem::take(&mut fixture.rig.ready);
     fixture.append("a.log", "never read\n");
-    fixture.rig.advance(super::super::QUIET_LOOK);
+    fixture.rig.advance(super::super::QUIET_POLL);
     assert!(fixture.batches().is_empty());
     fixture.rig.advance(super::super::END_INTERVAL);
     assert!(fixture.batches().is_empty());

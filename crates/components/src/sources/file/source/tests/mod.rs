@@ -143,7 +143,7 @@ fn open(options: &Value, rig: &SourceRig) -> FileSource {
 /// Reads to the end and ends there, as `--until-eof` does; quiet files are polled again.
 pub fn end(fixture: &mut Fixture) {
     fixture.rig.until_eof = true;
-    fixture.rig.advance(super::QUIET_LOOK);
+    fixture.rig.advance(super::QUIET_POLL);
 }
 
 /// Delivers the batch to all sinks.

@@ -28,7 +28,7 @@ fn more_files_than_may_be_open_are_read_in_turns() {
         if round == 2 {
             fixture.restart(true);
         }
-        fixture.rig.advance(super::super::QUIET_LOOK);
+        fixture.rig.advance(super::super::QUIET_POLL);
     }
 }
 
@@ -44,7 +44,7 @@ fn a_closed_file_is_told_from_another_in_its_place() {
     fixture.rename("a.log", "a.log.1");
     fixture.append("a.log.1", "a 2\n");
     fixture.append("a.log", "other\n");
-    fixture.rig.advance(super::super::QUIET_LOOK);
+    fixture.rig.advance(super::super::QUIET_POLL);
     let texts: BTreeSet<String> = fixture.read_texts().into_iter().collect();
     assert_eq!(texts, ["a 2".to_owned(), "other".to_owned()].into());
 }
@@ -97,7 +97,7 @@ fn open_files_are_bounded_without_counting_them_each_time() {
     };
     for round in 0..3 {
         (0..200).for_each(|n| drop(fixture.append(&format!("{n}.log"), format!("{round}\n"))));
-        fixture.rig.advance(super::super::QUIET_LOOK);
+        fixture.rig.advance(super::super::QUIET_POLL);
         for _ in 0..10 {
             drop(fixture.poll());
             let open = open(&fixture);

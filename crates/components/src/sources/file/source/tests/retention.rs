@@ -279,7 +279,7 @@ fn a_held_file_that_was_closed_to_make_room_is_read_after_its_deletion() {
     fs::remove_file(fixture.path("a.log.1")).unwrap();
     fixture.rig.ready = fixture.rig.all();
     let mut texts = texts(&fixture.read());
-    fixture.rig.advance(super::super::QUIET_LOOK);
+    fixture.rig.advance(super::super::QUIET_POLL);
     texts.extend(fixture.read_texts());
     texts.sort();
     assert_eq!(texts, ["a", "b.log", "c.log", "d.log"]);

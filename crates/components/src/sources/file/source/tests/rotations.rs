@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::files::records::GENERATIONS_MAX;
-use crate::files::stability::PACKED_SILENCE;
+use crate::files::stability::STABLE_AFTER;
 use flate2::write::GzEncoder;
 use millstream_model::OriginStore;
 use std::collections::BTreeSet;
@@ -29,9 +29,9 @@ fn rotate(fixture: &Fixture, name: &str) {
 }
 
 fn pack(fixture: &Fixture, name: &str, to: &str) {
-    let mut packed = GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    packed.write_all(&fs::read(fixture.path(name)).unwrap()).unwrap();
-    fs::write(fixture.path(to), packed.finish().unwrap()).unwrap();
+    let mut compressed = GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    compressed.write_all(&fs::read(fixture.path(name)).unwrap()).unwrap();
+    fs::write(fixture.path(to), compressed.finish().unwrap()).unwrap();
     let modified = fs::metadata(fixture.path(name)).unwrap().modified().unwrap();
     File::options().write(true).open(fixture.path(to)).unwrap().set_modified(modified).unwrap();
 }
@@ -47,7 +47,7 @@ fn settle(fixture: &mut Fixture) -> Vec<String> {
     let mut all = Vec::new();
     for _ in 0..8 {
         all.extend(fixture.read_texts());
-        fixture.rig.advance(PACKED_SILENCE);
+        fixture.rig.advance(STABLE_AFTER);
     }
     all
 }
@@ -69,8 +69,8 @@ fn generations_that_came_and_went_while_the_agent_was_down_are_read_in_their_ord
     let mut expected = vec!["rest of 0".to_owned()];
     expected.extend((1..=30).map(|number| number.to_string()));
     let texts = settle(&mut fixture);
-    let packed: Vec<String> = texts.iter().filter(|text| *text != "30").cloned().collect();
-    assert_eq!((texts.len(), packed), (31, expected[..30].to_vec()));
+    let compressed: Vec<String> = texts.iter().filter(|text| *text != "30").cloned().collect();
+    assert_eq!((texts.len(), compressed), (31, expected[..30].to_vec()));
     assert_eq!(noted(&fixture, "unseen_rotations"), 29);
     for _ in 0..3 {
         fixture.rig.advance(super::super::GONE_SILENCE);
@@ -160,8 +160,8 @@ fn a_generation_that_is_there_twice_is_read_once() {
         fixture.rename("a.log", "a.log.1");
         pack(&fixture, "a.log.1", "a.log.1.gz");
         if !whole {
-            let packed = fs::read(fixture.path("a.log.1.gz")).unwrap();
-            fs::write(fixture.path("a.log.1.gz"), &packed[..packed.len() / 2]).unwrap();
+            let compressed = fs::read(fixture.path("a.log.1.gz")).unwrap();
+            fs::write(fixture.path("a.log.1.gz"), &compressed[..compressed.len() / 2]).unwrap();
         }
         write(&fixture, "a.log", "2\n");
         assert_eq!(settle(&mut fixture).len(), 2001);
@@ -184,8 +184,8 @@ fn a_generation_that_is_not_complete_yet_is_read_after_another_crash() {
     write(&fixture, "a.log", "1\n");
     rotate(&fixture, "a.log");
     let touched = SystemTime::UNIX_EPOCH + Duration::from_nanos(fixture.rig.now.unix_ns as u64);
-    let packed = File::options().write(true).open(fixture.path("a.log.1.gz")).unwrap();
-    packed.set_modified(touched.max(SystemTime::now()) + Duration::from_secs(100)).unwrap();
+    let compressed = File::options().write(true).open(fixture.path("a.log.1.gz")).unwrap();
+    compressed.set_modified(touched.max(SystemTime::now()) + Duration::from_secs(100)).unwrap();
     write(&fixture, "a.log", "2\n");
     assert_eq!(fixture.read_texts(), ["2"], "the compressed one is too young");
     fixture.restart(true);

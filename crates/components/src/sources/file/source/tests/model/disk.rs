@@ -213,9 +213,9 @@ impl Disk {
         if !has_one_name(&from) {
             return None;
         }
-        let mut packed = GzEncoder::new(Vec::new(), flate2::Compression::fast());
-        packed.write_all(&fs::read(&from).ok()?).unwrap();
-        Some((from, self.path(&format!("{name}.1.gz")), packed.finish().unwrap()))
+        let mut compressed = GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        compressed.write_all(&fs::read(&from).ok()?).unwrap();
+        Some((from, self.path(&format!("{name}.1.gz")), compressed.finish().unwrap()))
     }
 }
 
@@ -238,10 +238,10 @@ pub fn held(folder: &Path) -> Vec<Content> {
 fn content(path: &Path) -> Content {
     let mut bytes = fs::read(path).unwrap();
     if bytes.starts_with(&[0x1F, 0x8B]) {
-        let mut unpacked = Vec::new();
+        let mut finish_decompressing = Vec::new();
         // An incomplete one.
-        let _ = MultiGzDecoder::new(&bytes[..]).read_to_end(&mut unpacked);
-        bytes = unpacked;
+        let _ = MultiGzDecoder::new(&bytes[..]).read_to_end(&mut finish_decompressing);
+        bytes = finish_decompressing;
     }
     let text = String::from_utf8(bytes).unwrap();
     let (whole, rest) = text.rsplit_once('\n').unwrap_or(("", &text));

@@ -42,7 +42,7 @@ pub struct Oracle {
 
 impl Oracle {
     /// Records what can be read now.
-    pub fn look<'a>(
+    pub fn observe<'a>(
         &mut self,
         readable: impl Iterator<Item = &'a Content>,
         named: impl Iterator<Item = &'a Content>,
@@ -93,7 +93,7 @@ impl Oracle {
                 return Err(format!("{id:?} was {before:?} and is {text:?}"));
             }
             if !self.may_repeat.contains(&id) {
-                return Err(format!("{text:?} came twice, {id:?}"));
+                return Err(format!("{text:?} arrived twice, {id:?}"));
             }
         }
         let before = self.ids.insert(text.clone(), id).filter(|before| *before != id);

@@ -88,7 +88,7 @@ impl World {
             Start => self.start(),
             Settle => self.settle()?,
         }
-        self.look();
+        self.observe();
         Ok(())
     }
 
@@ -101,7 +101,7 @@ impl World {
 
     fn copy_truncate(&mut self, name: &str, polled: bool) -> Result<(), String> {
         self.disk.copy(name);
-        self.look();
+        self.observe();
         if polled {
             self.poll()?;
         }
@@ -111,19 +111,19 @@ impl World {
 
     fn replace(&mut self, name: &str) {
         self.disk.delete(name);
-        self.look();
+        self.observe();
         self.disk.append(name, false, 3);
     }
 
     fn compress(&mut self, name: &str, slowly: bool) -> Result<(), String> {
-        let Some((from, to, packed)) = self.disk.pack(name) else { return Ok(()) };
+        let Some((from, to, compressed)) = self.disk.pack(name) else { return Ok(()) };
         if slowly {
-            fs::write(&to, &packed[..packed.len() / 2]).unwrap();
-            self.look();
+            fs::write(&to, &compressed[..compressed.len() / 2]).unwrap();
+            self.observe();
             self.poll()?;
         }
-        fs::write(&to, &packed).unwrap();
-        self.look();
+        fs::write(&to, &compressed).unwrap();
+        self.observe();
         if slowly {
             self.poll()?;
         }
@@ -132,7 +132,7 @@ impl World {
     }
 
     /// Records what can be read now: files with a matching name, and files that the agent has open.
-    fn look(&mut self) {
+    fn observe(&mut self) {
         let files = self.disk.contents();
         let open =
             |inode: &u64| self.fixture.source.by_inode.keys().any(|known| known.number == *inode);
@@ -150,7 +150,7 @@ impl World {
         let readable = files.iter().filter(|(inode, content)| content.named || open(inode));
         let readable =
             readable.map(|(_, content)| content).chain(self.held.values()).chain(&on_disk);
-        self.oracle.look(readable, files.values());
+        self.oracle.observe(readable, files.values());
         self.files = files;
     }
 
@@ -220,7 +220,7 @@ impl World {
             self.deliver(usize::MAX)?;
         }
         if ending != Ending::Killed {
-            self.look();
+            self.observe();
             self.fixture.source.hold(Instant::now() + PATIENCE);
             self.commit()?;
             self.fixture.source.leave();
@@ -235,7 +235,7 @@ impl World {
         let kept = self.fixture.rig.store.origins().unwrap().0;
         let known = |record: &OriginRecord| {
             let kept = Descriptor::from_bytes(&record.descriptor).unwrap();
-            (record.id, kept.head.bytes.max(kept.mark.end))
+            (record.id, kept.head.bytes.max(kept.fingerprint.end))
         };
         self.oracle.stop(&kept.iter().map(known).collect());
         self.up = false;
@@ -265,7 +265,7 @@ impl World {
             self.deliver(usize::MAX)?;
             self.advance(ms)?;
         }
-        self.look();
+        self.observe();
         self.oracle.is_complete()
     }
 }
