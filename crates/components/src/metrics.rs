@@ -4,7 +4,6 @@
 pub mod config;
 pub mod events;
 mod flusher;
-mod handover;
 pub mod log_events;
 pub mod metric_emitter;
 pub mod numbers;
@@ -13,6 +12,7 @@ pub mod percentiles;
 pub mod period;
 pub mod point_handler;
 mod round_counts;
+mod swap_slot;
 pub mod view;
 
 pub use flusher::Flusher;

@@ -1,10 +1,10 @@
 //! Options that all sources of metric points share, and how these sources open.
 
 use super::flusher::Flusher;
-use super::handover::Handover;
 use super::metric_emitter::MetricEmitter;
 use super::origin::{OriginTag, OriginTags};
 use super::point_handler::{PointHandler, Protocol};
+use super::swap_slot::SwapSlot;
 use crate::registry::tcp_claim;
 use millstream_model::{BuildError, Interval, Size, Source, SourceOpen};
 use millstream_receiver::{Address, Bound, Framing, Listen, Options, Receiver};
@@ -184,20 +184,20 @@ impl PointOptions {
 
     /// Returns the errors that the schema cannot express.
     pub fn check(&self, kind: &Kind) -> Vec<(String, String)> {
-        let mut faults: Vec<_> = check_period(self.period(kind)).into_iter().collect();
-        let mut fault = |key: &str, message: String| faults.push((key.to_owned(), message));
+        let mut errors: Vec<_> = check_period(self.period(kind)).into_iter().collect();
+        let mut error = |key: &str, message: String| errors.push((key.to_owned(), message));
         for (index, text) in self.listen.iter().flatten().enumerate() {
             if let Err(message) = self.check_listed(kind, index, text) {
-                fault(&format!("/listen/{index}"), message);
+                error(&format!("/listen/{index}"), message);
             }
         }
         for (index, tag) in self.origin_tags.iter().enumerate() {
             if self.origin_tags[..index].contains(tag) {
-                fault(&format!("/origin_tags/{index}"), "is listed twice; list it once".into());
+                error(&format!("/origin_tags/{index}"), "is listed twice; list it once".into());
             }
         }
         if let Err(message) = self.mode() {
-            fault("/mode", message);
+            error("/mode", message);
         }
         let sizes = [
             ("/max_message", self.max_message, 1024, MESSAGE_MAX, "1KiB to 1MiB"),
@@ -207,10 +207,10 @@ impl PointOptions {
         ];
         for (key, size, least, most, range) in sizes {
             if !(least..=most).contains(&size.0) {
-                fault(key, format!("out of range; write {range}"));
+                error(key, format!("out of range; write {range}"));
             }
         }
-        faults
+        errors
     }
 
     /// Returns the sockets, which no two components can share. Port 0 is a free port, a different
@@ -239,16 +239,16 @@ impl PointOptions {
     /// Returns the limit of connections that leaves enough descriptors for sinks.
     fn connections_max(&self, listen: &[Listen]) -> usize {
         let descriptors = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-        let room = descriptors.map_or(usize::MAX, |most| (most / 2) as usize).max(1);
+        let capacity = descriptors.map_or(usize::MAX, |most| (most / 2) as usize).max(1);
         let has_connections =
             |at: &Listen| !matches!(at.address, Address::Udp(_) | Address::UnixDatagram(_));
-        if room < self.max_connections && listen.iter().any(has_connections) {
+        if capacity < self.max_connections && listen.iter().any(has_connections) {
             log::warn!(
-                "{room} connections at a time instead of {}: half of the files that may be open",
+                "{capacity} connections at a time instead of {}: half of the files that may be open",
                 self.max_connections
             );
         }
-        self.max_connections.min(room)
+        self.max_connections.min(capacity)
     }
 
     fn receiver(&self, kind: &Kind) -> Result<Receiver, BuildError> {
@@ -290,17 +290,17 @@ impl PointOptions {
         let receiver = self.receiver(kind)?;
         let (limits, style) = (self.limits(), protocol.tag_style());
         let seed = getrandom::u64().map_err(|error| BuildError(error.to_string()))?;
-        let handover = |_| Arc::new(Handover::new(open.wake.clone()));
-        let handovers: Vec<Arc<Handover>> = (0..self.receivers).map(handover).collect();
-        let point_handler = |handover: &Arc<Handover>| {
+        let swap_slot = |_| Arc::new(SwapSlot::new(open.wake.clone()));
+        let swap_slots: Vec<Arc<SwapSlot>> = (0..self.receivers).map(swap_slot).collect();
+        let point_handler = |swap_slot: &Arc<SwapSlot>| {
             let (shard, origin) = (
                 Shard::new(style, &limits, seed),
                 OriginTags::new(self.origin_tags.clone(), style),
             );
             let counted = (open.info.id.clone(), open.counters.clone());
-            Box::new(PointHandler::new(protocol, shard, handover.clone(), origin, counted)) as _
+            Box::new(PointHandler::new(protocol, shard, swap_slot.clone(), origin, counted)) as _
         };
-        let handlers = handovers.iter().map(point_handler).collect();
+        let handlers = swap_slots.iter().map(point_handler).collect();
         let period = self.period(kind);
         let idle_max = self.expire.0.as_secs().div_ceil(period.as_secs()).min(u64::from(u32::MAX));
         let store = Store::new(self.receivers, idle_max as u32, seed);
@@ -314,7 +314,7 @@ impl PointOptions {
         Ok(Box::new(Flusher::new(
             open.info.id.clone(),
             receiving,
-            handovers,
+            swap_slots,
             store,
             given,
             metric_emitter,
@@ -360,8 +360,8 @@ pub fn report(source: &str, socket: &Bound) {
 fn report_queue(source: &str, address: &Address) {
     let text = std::fs::read_to_string("/proc/sys/net/unix/max_dgram_qlen").unwrap_or_default();
     match text.trim().parse::<u32>() {
-        Ok(room) if room < QUEUE_DATAGRAMS => log::warn!(
-            "source {source}: listening on {address}, which has room for {room} datagrams; clients drop what they \
+        Ok(capacity) if capacity < QUEUE_DATAGRAMS => log::warn!(
+            "source {source}: listening on {address}, which has capacity for {capacity} datagrams; clients drop what they \
              cannot send; raise it, before the agent starts, with: sysctl -w net.unix.max_dgram_qlen={QUEUE_DATAGRAMS}"
         ),
         _ => log::info!("source {source}: listening on {address}"),

@@ -330,16 +330,16 @@ pub struct TagsText {
     /// Where its value begins.
     value_at: usize,
     has_several: bool,
-    room: Canonical,
+    scratch: Canonical,
 }
 
 impl TagsText {
     fn render(&mut self, key: &SeriesKey) {
-        let mut room = std::mem::take(&mut self.room);
+        let mut scratch = std::mem::take(&mut self.scratch);
         self.begin();
-        key.tags(&mut room, |tag| self.tag(tag.key, tag.value));
+        key.tags(&mut scratch, |tag| self.tag(tag.key, tag.value));
         self.end();
-        self.room = room;
+        self.scratch = scratch;
     }
 
     /// Renders tags as they arrived, in any order.

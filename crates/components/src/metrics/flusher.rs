@@ -8,10 +8,10 @@
 
 use super::config::report;
 use super::events::{MetricRows, Rest};
-use super::handover::Handover;
 use super::log_events::LogEventRows;
 use super::metric_emitter::MetricEmitter;
 use super::period::{Period, Periods};
+use super::swap_slot::SwapSlot;
 use millstream_model::limits::BLOCK_BYTES;
 use millstream_model::{Counters, Polled, Source, SourceCx};
 use millstream_receiver::{Receiving, Stats};
@@ -20,19 +20,19 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Interval at which the receivers' counters are read.
-const LOOK: Duration = Duration::from_secs(1);
+const STATS_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Interval of checks for handed-over generations; receivers also wake the flusher.
-const TURN_LOOK: Duration = Duration::from_millis(10);
+const SWAP_POLL: Duration = Duration::from_millis(10);
 
 /// After this long, a receiver that has not handed over may have ended.
-const TURN_MAX: Duration = Duration::from_secs(1);
+const SWAP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Interval of checks whether the receivers have read what their sockets hold.
-const PAUSE_LOOK: Duration = Duration::from_millis(1);
+const PAUSE_POLL: Duration = Duration::from_millis(1);
 
 /// How often idle receivers are notified of series to remove.
-const FORGET_LOOK: Duration = Duration::from_millis(10);
+const EVICT_POLL: Duration = Duration::from_millis(10);
 
 /// Series per poll: well below a millisecond.
 const STEP_SERIES: usize = 16 * 1024;
@@ -62,28 +62,28 @@ enum Stage {
 #[derive(Clone, Copy, PartialEq)]
 enum Ending {
     No,
-    Asked,
+    Requested,
     /// The period being emitted is the last one.
     Last,
     Done,
 }
 
 /// State per receiver.
-struct Share {
-    handover: Arc<Handover>,
+struct ReceiverState {
+    swap_slot: Arc<SwapSlot>,
     /// For its next swap.
     spare: Generation,
     /// Its handed-over generation.
-    turned: Option<Generation>,
+    generation: Option<Generation>,
 }
 
 /// A source of metric events.
 pub struct Flusher {
     id: String,
     receiving: Receiving,
-    seen: Stats,
-    looked: Duration,
-    shares: Vec<Share>,
+    last_stats: Stats,
+    stats_read: Duration,
+    receivers: Vec<ReceiverState>,
     store: Store,
     periods: Option<Periods>,
     length: Duration,
@@ -97,7 +97,7 @@ pub struct Flusher {
     metric_emitter: MetricEmitter,
     log_events: LogEventRows,
     /// Whether the previous poll emitted events or service checks.
-    gave_log_events: bool,
+    emitted_log_events: bool,
 }
 
 impl Flusher {
@@ -106,18 +106,19 @@ impl Flusher {
     pub fn new(
         id: String,
         receiving: Receiving,
-        handovers: Vec<Arc<Handover>>,
+        swap_slots: Vec<Arc<SwapSlot>>,
         store: Store,
         (length, summaries): (Duration, Option<Summaries>),
         metric_emitter: MetricEmitter,
     ) -> Flusher {
-        let share = |handover| Share { handover, spare: Generation::default(), turned: None };
+        let receiver =
+            |swap_slot| ReceiverState { swap_slot, spare: Generation::default(), generation: None };
         Flusher {
             id,
             receiving,
-            seen: Stats::default(),
-            looked: Duration::ZERO,
-            shares: handovers.into_iter().map(share).collect(),
+            last_stats: Stats::default(),
+            stats_read: Duration::ZERO,
+            receivers: swap_slots.into_iter().map(receiver).collect(),
             store,
             periods: None,
             length,
@@ -128,14 +129,14 @@ impl Flusher {
             ending: Ending::No,
             metric_emitter,
             log_events: LogEventRows::default(),
-            gave_log_events: false,
+            emitted_log_events: false,
         }
     }
 
     /// Waits for the end of the period, or starts the final one.
     fn collect(&mut self, cx: &SourceCx<'_>) -> Polled {
         if cx.until_eof && self.ending == Ending::No {
-            self.ending = Ending::Asked;
+            self.ending = Ending::Requested;
         }
         let periods = self.periods.get_or_insert_with(|| {
             // A source may be dropped before its first poll: it takes nothing from its sockets
@@ -147,51 +148,52 @@ impl Flusher {
         let left = periods.left(cx.now);
         match self.ending {
             Ending::Done => return Polled::Ended,
-            Ending::Asked => {
+            Ending::Requested => {
                 // What the sockets hold is read before the last swap.
                 self.receiving.ask_pause();
                 self.ending = Ending::Last;
                 self.stage = Stage::Pausing;
-                return Polled::Wait(PAUSE_LOOK);
+                return Polled::Wait(PAUSE_POLL);
             }
             _ if left.is_zero() => {}
-            _ => return Polled::Wait(left.min(self.rest())),
+            _ => return Polled::Wait(left.min(self.idle_wait())),
         }
-        self.ask(cx)
+        self.request_swaps(cx)
     }
 
     /// Ends the period: asks the receivers for their generations.
-    fn ask(&mut self, cx: &SourceCx<'_>) -> Polled {
+    fn request_swaps(&mut self, cx: &SourceCx<'_>) -> Polled {
         let periods = self.periods.get_or_insert_with(|| Periods::new(self.length, cx.now));
         self.period = periods.end(cx.now);
         self.is_late = false;
-        for share in &mut self.shares {
-            share.handover.ask(std::mem::take(&mut share.spare));
+        for receiver in &mut self.receivers {
+            receiver.swap_slot.request_swap(std::mem::take(&mut receiver.spare));
         }
         self.receiving.notify();
         self.stage = Stage::Swapping(cx.now.since_start);
-        Polled::Wait(TURN_LOOK)
+        Polled::Wait(SWAP_POLL)
     }
 
     /// Returns how long to wait until the next check within a period.
-    fn rest(&self) -> Duration {
-        let is_forgetting = self.shares.iter().any(|share| share.handover.is_forgetting());
-        if !is_forgetting {
-            return LOOK;
+    fn idle_wait(&self) -> Duration {
+        let is_evicting = self.receivers.iter().any(|receiver| receiver.swap_slot.is_evicting());
+        if !is_evicting {
+            return STATS_INTERVAL;
         }
         self.receiving.notify();
-        FORGET_LOOK
+        EVICT_POLL
     }
 
     /// Takes the receivers' generations until all have arrived.
     fn collect_generations(&mut self, cx: &SourceCx<'_>, asked: Duration) -> Polled {
-        for share in self.shares.iter_mut().filter(|share| share.turned.is_none()) {
-            share.turned = share.handover.take();
+        for receiver in self.receivers.iter_mut().filter(|receiver| receiver.generation.is_none()) {
+            receiver.generation = receiver.swap_slot.take_generation();
         }
-        let missing = self.shares.iter().filter(|share| share.turned.is_none()).count();
+        let missing =
+            self.receivers.iter().filter(|receiver| receiver.generation.is_none()).count();
         let waited = cx.now.since_start.saturating_sub(asked);
-        if missing > 0 && !(waited >= TURN_MAX && self.receiving.stats().threads_ended > 0) {
-            return Polled::Wait(TURN_LOOK);
+        if missing > 0 && !(waited >= SWAP_TIMEOUT && self.receiving.stats().threads_ended > 0) {
+            return Polled::Wait(SWAP_POLL);
         }
         if missing > 0 {
             cx.counters.error("receiver_ended");
@@ -207,10 +209,10 @@ impl Flusher {
     /// Merges the next receiver's generation, or starts the next step.
     fn next_stage(&mut self) -> Stage {
         let next = self
-            .shares
+            .receivers
             .iter_mut()
             .enumerate()
-            .find_map(|(index, share)| Some((index, share.turned.take()?)));
+            .find_map(|(index, receiver)| Some((index, receiver.generation.take()?)));
         match next {
             Some((index, generation)) => {
                 Stage::Merging(index, Box::new(self.store.begin_merge(index, generation)))
@@ -220,7 +222,7 @@ impl Flusher {
     }
 
     /// Logs once per period that the previous one is not emitted yet.
-    fn watch(&mut self, cx: &SourceCx<'_>) {
+    fn check_overrun(&mut self, cx: &SourceCx<'_>) {
         let is_due = self.periods.as_ref().is_some_and(|periods| periods.left(cx.now).is_zero());
         // No period follows the last one that could become longer.
         let is_last = matches!(self.ending, Ending::Last | Ending::Done);
@@ -236,13 +238,15 @@ impl Flusher {
     }
 
     /// Adds the receivers' counters since the last reading.
-    fn look(&mut self, cx: &SourceCx<'_>) {
-        if cx.now.since_start.saturating_sub(self.looked) < LOOK && self.ending == Ending::No {
+    fn count_stats(&mut self, cx: &SourceCx<'_>) {
+        if cx.now.since_start.saturating_sub(self.stats_read) < STATS_INTERVAL
+            && self.ending == Ending::No
+        {
             return;
         }
-        self.looked = cx.now.since_start;
+        self.stats_read = cx.now.since_start;
         let now = self.receiving.stats();
-        let before = std::mem::replace(&mut self.seen, now.clone());
+        let before = std::mem::replace(&mut self.last_stats, now.clone());
         let dropped = [
             ("kernel", now.kernel_drops - before.kernel_drops),
             ("truncated", now.truncated - before.truncated),
@@ -271,15 +275,15 @@ impl Flusher {
     }
 
     /// Emits events and service checks, if there are any and the sinks are ready.
-    fn give_log_events(&mut self, cx: &SourceCx<'_>) -> Option<Polled> {
+    fn emit_log_events(&mut self, cx: &SourceCx<'_>) -> Option<Polled> {
         if !cx.sinks.is_subset(cx.ready) {
             return None;
         }
         // Those of a receiver stay with it until the sinks are ready; their number is bounded
         // there.
-        for share in &self.shares {
+        for receiver in &self.receivers {
             if self.log_events.is_empty() {
-                self.log_events.add(share.handover.take_log_events());
+                self.log_events.add(receiver.swap_slot.take_log_events());
             }
         }
         if self.log_events.is_empty() {
@@ -292,7 +296,7 @@ impl Flusher {
 
     fn has_log_events(&self) -> bool {
         !self.log_events.is_empty()
-            || self.shares.iter().any(|share| share.handover.has_log_events())
+            || self.receivers.iter().any(|receiver| receiver.swap_slot.has_log_events())
     }
 
     /// Emits the next events of the period.
@@ -335,8 +339,8 @@ impl Flusher {
     fn step(&mut self, cx: &SourceCx<'_>) -> Polled {
         match self.stage {
             Stage::Collecting => self.collect(cx),
-            Stage::Pausing if self.receiving.is_paused() => self.ask(cx),
-            Stage::Pausing => Polled::Wait(PAUSE_LOOK),
+            Stage::Pausing if self.receiving.is_paused() => self.request_swaps(cx),
+            Stage::Pausing => Polled::Wait(PAUSE_POLL),
             Stage::Swapping(asked) => self.collect_generations(cx, asked),
             Stage::Merging(..) => self.merge(),
             Stage::Draining(..) => self.drain(cx),
@@ -345,7 +349,7 @@ impl Flusher {
 
     /// Continues a merge.
     fn merge(&mut self) -> Polled {
-        let Stage::Merging(share, merging) = &mut self.stage else {
+        let Stage::Merging(receiver, merging) = &mut self.stage else {
             return Polled::Wait(Duration::ZERO);
         };
         let (begun, mut is_done) = (Instant::now(), merging.step(&mut self.store, MERGE_SERIES));
@@ -353,13 +357,13 @@ impl Flusher {
             is_done = merging.step(&mut self.store, MERGE_SERIES);
         }
         if is_done {
-            let share = *share;
+            let receiver = *receiver;
             if let Stage::Merging(_, merging) =
                 std::mem::replace(&mut self.stage, Stage::Collecting)
             {
-                self.shares[share].spare = merging.into_spare();
+                self.receivers[receiver].spare = merging.into_spare();
             }
-            self.shares[share].handover.forget(self.store.take_idle(share));
+            self.receivers[receiver].swap_slot.evict(self.store.take_idle(receiver));
             self.stage = self.next_stage();
         }
         Polled::Wait(Duration::ZERO)
@@ -391,16 +395,16 @@ fn count(counts: &Counts, counters: &Counters) {
 impl Source for Flusher {
     fn poll(&mut self, cx: &mut SourceCx<'_>) -> Polled {
         self.metric_emitter.count_lost(cx);
-        self.look(cx);
-        self.watch(cx);
+        self.count_stats(cx);
+        self.check_overrun(cx);
         // Alternate, so that neither starves the other.
-        let was_log_events = std::mem::take(&mut self.gave_log_events);
-        if !was_log_events && let Some(batch) = self.give_log_events(cx) {
-            self.gave_log_events = true;
+        let emitted_before = std::mem::take(&mut self.emitted_log_events);
+        if !emitted_before && let Some(batch) = self.emit_log_events(cx) {
+            self.emitted_log_events = true;
             return batch;
         }
         match self.step(cx) {
-            Polled::Wait(_) | Polled::Ended if self.has_log_events() && was_log_events => {
+            Polled::Wait(_) | Polled::Ended if self.has_log_events() && emitted_before => {
                 Polled::Wait(Duration::ZERO)
             }
             Polled::Wait(_) | Polled::Ended if self.has_log_events() => Polled::Backpressure,
@@ -417,7 +421,7 @@ impl Source for Flusher {
             self.receiving.refuse();
         }
         if self.ending == Ending::No {
-            self.ending = Ending::Asked;
+            self.ending = Ending::Requested;
         }
         true
     }

@@ -49,7 +49,7 @@ impl<N: AsRef<str>> Numbers<N> {
     }
 
     /// Sets the numbers of this period.
-    pub fn take(&mut self, period: Period, numbers: impl Iterator<Item = Number<N>>) {
+    pub fn set(&mut self, period: Period, numbers: impl Iterator<Item = Number<N>>) {
         self.period = period;
         self.waiting.extend(numbers.filter(|number| number.value.is_finite()));
     }
@@ -65,7 +65,7 @@ impl<N: AsRef<str>> Numbers<N> {
     pub fn poll(&mut self, cx: &SourceCx<'_>) -> Result<Period, Polled> {
         self.count_lost(cx);
         if !self.waiting.is_empty() {
-            return Err(self.give(cx));
+            return Err(self.emit(cx));
         }
         if self.has_ended {
             return Err(Polled::Ended);
@@ -83,7 +83,7 @@ impl<N: AsRef<str>> Numbers<N> {
     }
 
     /// Emits as many as fit into a batch, if every sink is ready.
-    fn give(&mut self, cx: &SourceCx<'_>) -> Polled {
+    fn emit(&mut self, cx: &SourceCx<'_>) -> Polled {
         if !cx.sinks.is_subset(cx.ready) {
             return Polled::Backpressure;
         }

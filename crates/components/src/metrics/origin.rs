@@ -25,21 +25,21 @@ pub enum OriginTag {
 
 /// Adds such tags to those of a point.
 pub struct OriginTags {
-    wanted: Vec<OriginTag>,
+    selected: Vec<OriginTag>,
     style: TagStyle,
     text: Vec<u8>,
 }
 
 impl OriginTags {
     /// Creates an adder of these tags, in this style.
-    pub fn new(wanted: Vec<OriginTag>, style: TagStyle) -> OriginTags {
-        OriginTags { wanted, style, text: Vec::new() }
+    pub fn new(selected: Vec<OriginTag>, style: TagStyle) -> OriginTags {
+        OriginTags { selected, style, text: Vec::new() }
     }
 
     /// Whether it adds no tags.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.wanted.is_empty()
+        self.selected.is_empty()
     }
 
     /// Returns the tags of a point with those of its sender.
@@ -49,18 +49,18 @@ impl OriginTags {
         extra: &Extra<'_>,
         sender: Option<&Sender>,
     ) -> &'t [u8] {
-        if self.wanted.is_empty() || extra.cardinality == b"none" {
+        if self.selected.is_empty() || extra.cardinality == b"none" {
             return tags;
         }
         self.text.clear();
         self.text.extend_from_slice(tags);
-        for wanted in &self.wanted {
-            match wanted {
+        for selected in &self.selected {
+            match selected {
                 OriginTag::ContainerId => {
-                    let said = container_of(extra.container);
+                    let reported = container_of(extra.container);
                     let seen =
                         sender.and_then(|sender| sender.container.as_deref()).map(str::as_bytes);
-                    push(&mut self.text, self.style, "container_id", said.or(seen));
+                    push(&mut self.text, self.style, "container_id", reported.or(seen));
                 }
                 OriginTag::ContainerName => {
                     push(
@@ -111,9 +111,10 @@ fn part<'a>(list: &'a [u8], prefix: &[u8]) -> Option<&'a [u8]> {
 
 /// Returns the container id in what a client sent: `ci-ID`, or the bare id from older clients. An
 /// inode (`in-…`) is useless without the container runtime.
-fn container_of(said: &[u8]) -> Option<&[u8]> {
-    let bare = || Some(said).filter(|said| !said.is_empty() && !said.starts_with(b"in-"));
-    part(said, b"ci-").or_else(bare)
+fn container_of(reported: &[u8]) -> Option<&[u8]> {
+    let bare =
+        || Some(reported).filter(|reported| !reported.is_empty() && !reported.starts_with(b"in-"));
+    part(reported, b"ci-").or_else(bare)
 }
 
 #[cfg(test)]
@@ -121,12 +122,12 @@ mod tests {
     use super::*;
 
     fn text(
-        wanted: &[OriginTag],
+        selected: &[OriginTag],
         tags: &str,
         extra: &Extra<'_>,
         sender: Option<&Sender>,
     ) -> String {
-        let mut origin = OriginTags::new(wanted.to_vec(), TagStyle::DogStatsd);
+        let mut origin = OriginTags::new(selected.to_vec(), TagStyle::DogStatsd);
         String::from_utf8(origin.of(tags.as_bytes(), extra, sender).to_vec()).unwrap()
     }
 
@@ -138,10 +139,10 @@ mod tests {
         let none = Extra::NONE;
         assert_eq!(text(&all, "a:b", none, None), "a:b");
         assert_eq!(text(&all, "", none, Some(&sender)), "container_id:kernel,pid:7");
-        let said =
+        let reported =
             Extra { container: b"ci-abc,in-9", external: b"it-false,cn-web,pu-12-34", ..*none };
-        let told = "a:b,container_id:abc,container_name:web,pod_uid:12-34,pid:7";
-        assert_eq!(text(&all, "a:b", &said, Some(&sender)), told);
+        let expected = "a:b,container_id:abc,container_name:web,pod_uid:12-34,pid:7";
+        assert_eq!(text(&all, "a:b", &reported, Some(&sender)), expected);
         assert_eq!(
             text(&[ContainerId], "", &Extra { container: b"old", ..*none }, None),
             "container_id:old"
@@ -149,7 +150,7 @@ mod tests {
         let inode = Extra { container: b"in-9", ..*none };
         assert_eq!(text(&[ContainerId], "", &inode, Some(&sender)), "container_id:kernel");
         assert_eq!(
-            text(&all, "a:b", &Extra { cardinality: b"none", ..said }, Some(&sender)),
+            text(&all, "a:b", &Extra { cardinality: b"none", ..reported }, Some(&sender)),
             "a:b"
         );
         // A value that would be more than one tag is left out.

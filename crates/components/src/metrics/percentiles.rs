@@ -9,10 +9,10 @@ const PERCENTILES_MAX: usize = 32;
 /// instead"). `is_unused` says that distributions are sketches.
 pub fn check(key: &str, parts: Option<&[f64]>, is_unused: bool) -> Vec<(String, String)> {
     let Some(parts) = parts else { return Vec::new() };
-    let mut faults: Vec<_> = unused(key, is_unused).into_iter().collect();
+    let mut errors: Vec<_> = unused(key, is_unused).into_iter().collect();
     if parts.len() > PERCENTILES_MAX {
         let text = format!("has {} percentiles; write {PERCENTILES_MAX} at most", parts.len());
-        faults.push((key.to_owned(), text));
+        errors.push((key.to_owned(), text));
     }
     for (index, part) in parts.iter().enumerate() {
         let text = match () {
@@ -29,9 +29,9 @@ pub fn check(key: &str, parts: Option<&[f64]>, is_unused: bool) -> Vec<(String, 
             }
             () => continue,
         };
-        faults.push((format!("{key}/{index}"), text));
+        errors.push((format!("{key}/{index}"), text));
     }
-    faults
+    errors
 }
 
 /// Returns the error of an option that chooses aggregates where there are none.
@@ -63,13 +63,13 @@ mod tests {
             (&[0.12345678], "/percentiles/0", "6 digits"),
             (&[0.5; 33], "/percentiles", "write 32 at most"),
         ] {
-            let faults = check("/percentiles", Some(parts), false);
-            assert!(faults[0].0 == place && faults[0].1.contains(advice), "{faults:?}");
+            let errors = check("/percentiles", Some(parts), false);
+            assert!(errors[0].0 == place && errors[0].1.contains(advice), "{errors:?}");
         }
-        let faults = check("/percentiles", Some(&[0.5]), true);
+        let errors = check("/percentiles", Some(&[0.5]), true);
         assert!(
-            faults[0].0 == "/percentiles" && faults[0].1.contains("remove one of them"),
-            "{faults:?}"
+            errors[0].0 == "/percentiles" && errors[0].1.contains("remove one of them"),
+            "{errors:?}"
         );
     }
 }

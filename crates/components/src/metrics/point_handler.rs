@@ -1,10 +1,10 @@
 //! The handler of a receiver thread: parses messages into points and adds them to the thread's
 //! shard.
 
-use super::handover::Handover;
 use super::log_events::LogEvent;
 use super::origin::OriginTags;
 use super::round_counts::RoundCounts;
+use super::swap_slot::SwapSlot;
 use crate::metrics::events::TagsText;
 use millstream_model::Counters;
 use millstream_points::{
@@ -16,10 +16,10 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 /// Most idle series removed per round: each takes a few hundred nanoseconds.
-const FORGET_IN_ROUND: usize = 256;
+const EVICT_PER_ROUND: usize = 256;
 
 /// The same in a round without messages.
-const FORGET_AT_REST: usize = 4096;
+const EVICT_WHEN_IDLE: usize = 4096;
 
 /// Protocol of the messages.
 #[derive(Clone, Copy, Debug)]
@@ -44,7 +44,7 @@ impl Protocol {
 pub struct PointHandler {
     protocol: Protocol,
     shard: Shard,
-    handover: Arc<Handover>,
+    swap_slot: Arc<SwapSlot>,
     origin: OriginTags,
     round_counts: RoundCounts,
     tags_text: TagsText,
@@ -56,7 +56,7 @@ impl PointHandler {
     pub fn new(
         protocol: Protocol,
         shard: Shard,
-        handover: Arc<Handover>,
+        swap_slot: Arc<SwapSlot>,
         origin: OriginTags,
         (source, counters): (String, Arc<Counters>),
     ) -> PointHandler {
@@ -64,7 +64,7 @@ impl PointHandler {
         PointHandler {
             protocol,
             shard,
-            handover,
+            swap_slot,
             origin,
             round_counts,
             tags_text: TagsText::default(),
@@ -73,12 +73,12 @@ impl PointHandler {
     }
 
     /// Hands the generation over if requested, and removes up to `most` idle series.
-    fn swap_generation(&mut self, most: usize) {
-        self.handover.swap(&mut self.shard, &mut self.idle);
+    fn swap_and_evict(&mut self, most: usize) {
+        self.swap_slot.swap(&mut self.shard, &mut self.idle);
         if let Some(mut idle) = self.idle.take() {
             self.idle = self.shard.forget(&mut idle, most).then_some(idle);
             if self.idle.is_none() {
-                self.handover.has_forgotten();
+                self.swap_slot.finish_eviction();
             }
         }
     }
@@ -86,13 +86,13 @@ impl PointHandler {
 
 impl millstream_receiver::MessageHandler for PointHandler {
     fn round(&mut self, messages: &Messages<'_>) {
-        self.swap_generation(FORGET_IN_ROUND);
+        self.swap_and_evict(EVICT_PER_ROUND);
         let arrived = messages.received_ns();
         self.round_counts.begin_round(arrived);
         let mut visitor = Visitor {
             grouped: Grouped::new(&mut self.shard),
             round_counts: &mut self.round_counts,
-            handover: &self.handover,
+            swap_slot: &self.swap_slot,
             origin: &mut self.origin,
             tags_text: &mut self.tags_text,
             sender: None,
@@ -112,7 +112,7 @@ impl millstream_receiver::MessageHandler for PointHandler {
     }
 
     fn notified(&mut self) {
-        self.swap_generation(FORGET_AT_REST);
+        self.swap_and_evict(EVICT_WHEN_IDLE);
     }
 }
 
@@ -120,7 +120,7 @@ impl millstream_receiver::MessageHandler for PointHandler {
 struct Visitor<'s, 'a> {
     grouped: Grouped<'s, 'a>,
     round_counts: &'s mut RoundCounts,
-    handover: &'s Handover,
+    swap_slot: &'s SwapSlot,
     origin: &'s mut OriginTags,
     tags_text: &'s mut TagsText,
     sender: Option<&'a Sender>,
@@ -194,7 +194,7 @@ impl<'a> Visit<'a> for Visitor<'_, 'a> {
 
 impl Visitor<'_, '_> {
     fn log_event(&mut self, log_event: LogEvent) {
-        if !self.handover.log_event(log_event) {
+        if !self.swap_slot.log_event(log_event) {
             self.round_counts.log_events_lost += 1;
         }
     }

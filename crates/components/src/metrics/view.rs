@@ -104,12 +104,12 @@ pub fn count_refused(
     payload: &mut Payload,
     counters: &Counters,
 ) {
-    static SAID: Once = Once::new();
+    static LOGGED: Once = Once::new();
     for (reason, events) in std::mem::take(refused) {
         counters.dropped(reason, events);
         payload.events = payload.events.saturating_sub(events);
         if reason == EVENT_NOT_SUPPORTED {
-            SAID.call_once(|| {
+            LOGGED.call_once(|| {
                 log::warn!(
                     "events and service checks are no metrics: sinks that take metrics alone drop them, counted as \
                      {EVENT_NOT_SUPPORTED}; a transform `route` or `filter` with type in [\"event\", \

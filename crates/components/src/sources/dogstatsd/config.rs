@@ -99,19 +99,19 @@ impl DogStatsdConfig {
 
     fn check_aggregates(&self) -> Vec<(String, String)> {
         let Some(aggregates) = &self.aggregates else { return Vec::new() };
-        let mut faults: Vec<_> =
+        let mut errors: Vec<_> =
             percentiles::unused("/aggregates", self.points.has_sketches()).into_iter().collect();
         for (index, aggregate) in aggregates.iter().enumerate() {
             if aggregates[..index].contains(aggregate) {
-                faults
+                errors
                     .push((format!("/aggregates/{index}"), "is a duplicate; remove it".to_owned()));
             }
         }
         if aggregates.is_empty() && self.percentiles.as_ref().is_some_and(Vec::is_empty) {
             let text = "leaves no output for timings and histograms; write at least one aggregate or percentile";
-            faults.push(("/aggregates".to_owned(), text.to_owned()));
+            errors.push(("/aggregates".to_owned(), text.to_owned()));
         }
-        faults
+        errors
     }
 
     fn summaries(&self) -> Summaries {
@@ -174,9 +174,9 @@ mod tests {
             ),
         ] {
             let config: DogStatsdConfig = serde_json::from_str(options).unwrap();
-            let faults = config.check();
-            assert_eq!(faults.len(), 1, "{options}: {faults:?}");
-            assert!(faults[0].0 == place && faults[0].1.contains(advice), "{options}: {faults:?}");
+            let errors = config.check();
+            assert_eq!(errors.len(), 1, "{options}: {errors:?}");
+            assert!(errors[0].0 == place && errors[0].1.contains(advice), "{options}: {errors:?}");
         }
         for options in
             [r#"{"aggregates":[]}"#, r#"{"percentiles":[]}"#, r#"{"distributions":"sketch"}"#]

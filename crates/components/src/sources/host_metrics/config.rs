@@ -214,8 +214,8 @@ fn filter(include: (&str, &[Glob]), exclude: (&str, &[Glob])) -> Result<Filter, 
     let texts = |globs: &[Glob]| globs.iter().map(|glob| glob.0.clone()).collect::<Vec<_>>();
     for (place, globs) in [include, exclude] {
         for (at, glob) in globs.iter().enumerate() {
-            let fault = |error| (format!("{place}/{at}"), format!("no pattern; {error}"));
-            Filter::new(std::slice::from_ref(&glob.0), &[]).map_err(fault)?;
+            let error = |error| (format!("{place}/{at}"), format!("no pattern; {error}"));
+            Filter::new(std::slice::from_ref(&glob.0), &[]).map_err(error)?;
         }
     }
     Filter::new(&texts(include.1), &texts(exclude.1)).map_err(|error| (include.0.to_owned(), error))
@@ -261,25 +261,25 @@ impl Component for HostMetricsConfig {
     }
 
     fn check(&self) -> Vec<(String, String)> {
-        let mut faults: Vec<(String, String)> = check_period(self.period.0).into_iter().collect();
-        faults.extend(self.options().err());
-        let mut fault = |key: &str, text: &str| faults.push((key.to_owned(), text.to_owned()));
+        let mut errors: Vec<(String, String)> = check_period(self.period.0).into_iter().collect();
+        errors.extend(self.options().err());
+        let mut error = |key: &str, text: &str| errors.push((key.to_owned(), text.to_owned()));
         let timeout = self.filesystems.timeout.0;
         if !(Duration::from_millis(100)..=Duration::from_secs(60)).contains(&timeout) {
-            fault("/filesystems/timeout", "out of range; write 100ms to 1m");
+            error("/filesystems/timeout", "out of range; write 100ms to 1m");
         }
         if self.cgroups.depth > DEPTH_MAX {
-            fault("/cgroups/depth", "too many levels; write 0 to 16");
+            error("/cgroups/depth", "too many levels; write 0 to 16");
         }
         if self.cgroups.root.iter().any(|root| root.split('/').any(|part| part == "..")) {
-            fault("/cgroups/root", "leads outside of the control groups; remove `..`");
+            error("/cgroups/root", "leads outside of the control groups; remove `..`");
         }
         for (key, path) in [("/proc", &self.proc), ("/sys", &self.sys), ("/root", &self.root)] {
             if !path.is_absolute() {
-                fault(key, "not an absolute path; begin it with /");
+                error(key, "not an absolute path; begin it with /");
             }
         }
-        faults
+        errors
     }
 }
 

@@ -38,7 +38,7 @@ impl HostMetrics {
         };
         self.begun = None;
         self.report(readings.faults, cx);
-        self.numbers.take(period, readings.numbers.into_iter().map(number));
+        self.numbers.set(period, readings.numbers.into_iter().map(number));
         Polled::Wait(Duration::ZERO)
     }
 

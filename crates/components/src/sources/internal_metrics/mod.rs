@@ -46,7 +46,7 @@ impl Source for InternalMetricsSource {
     fn poll(&mut self, cx: &mut SourceCx<'_>) -> Polled {
         match self.numbers.poll(cx) {
             Ok(period) => {
-                self.numbers.take(period, self.read().into_iter());
+                self.numbers.set(period, self.read().into_iter());
                 Polled::Wait(Duration::ZERO)
             }
             Err(polled) => polled,

@@ -41,8 +41,8 @@ impl Component for MetricServerConfig {
 
     fn check(&self) -> Vec<(String, String)> {
         let chosen = self.percentiles.as_deref();
-        let faults = percentiles::check("/percentiles", chosen, self.points.has_sketches());
-        self.points.check(&KIND).into_iter().chain(faults).collect()
+        let errors = percentiles::check("/percentiles", chosen, self.points.has_sketches());
+        self.points.check(&KIND).into_iter().chain(errors).collect()
     }
 
     fn claims(&self) -> Vec<String> {

@@ -16,17 +16,17 @@ const LOG_EVENTS_MAX: usize = 4096;
 const LOG_EVENT_BYTES_MAX: usize = 4 << 20;
 
 /// State shared by one receiver and the flusher.
-pub struct Handover {
+pub struct SwapSlot {
     /// The receiver has something to do.
     is_due: AtomicBool,
     /// The receiver has series to remove.
-    is_forgetting: AtomicBool,
-    slot: Mutex<Slot>,
+    is_evicting: AtomicBool,
+    state: Mutex<State>,
     wake: Wake,
 }
 
 #[derive(Default)]
-struct Slot {
+struct State {
     /// The flusher wants the generation; the receiver continues with this one.
     spare: Option<Generation>,
     /// Series that the receiver may remove.
@@ -36,97 +36,97 @@ struct Slot {
     log_event_bytes: usize,
 }
 
-impl Handover {
+impl SwapSlot {
     /// Creates an empty exchange; `wake` wakes the flusher.
-    pub fn new(wake: Wake) -> Handover {
-        Handover {
+    pub fn new(wake: Wake) -> SwapSlot {
+        SwapSlot {
             is_due: AtomicBool::default(),
-            is_forgetting: AtomicBool::default(),
-            slot: Mutex::default(),
+            is_evicting: AtomicBool::default(),
+            state: Mutex::default(),
             wake,
         }
     }
 
-    fn slot(&self) -> MutexGuard<'_, Slot> {
-        self.slot.lock()
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock()
     }
 
     /// Flusher: requests the generation. The receiver continues with `spare`, which is empty.
-    pub fn ask(&self, spare: Generation) {
-        self.slot().spare = Some(spare);
+    pub fn request_swap(&self, spare: Generation) {
+        self.state().spare = Some(spare);
         self.is_due.store(true, Ordering::Release);
     }
 
     /// Flusher: takes the requested generation, once it is there.
-    pub fn take(&self) -> Option<Generation> {
-        self.slot().generation.take()
+    pub fn take_generation(&self) -> Option<Generation> {
+        self.state().generation.take()
     }
 
     /// Flusher: names series that the receiver may remove.
-    pub fn forget(&self, idle: Idle) {
+    pub fn evict(&self, idle: Idle) {
         if !idle.is_empty() {
-            self.slot().idle = Some(idle);
-            self.is_forgetting.store(true, Ordering::Relaxed);
+            self.state().idle = Some(idle);
+            self.is_evicting.store(true, Ordering::Relaxed);
             self.is_due.store(true, Ordering::Release);
         }
     }
 
     /// Flusher: whether the receiver has series to remove. While nothing arrives it needs a
     /// notification to do so.
-    pub fn is_forgetting(&self) -> bool {
-        self.is_forgetting.load(Ordering::Relaxed)
+    pub fn is_evicting(&self) -> bool {
+        self.is_evicting.load(Ordering::Relaxed)
     }
 
     /// Receiver: all of them are removed.
-    pub fn has_forgotten(&self) {
-        self.is_forgetting.store(false, Ordering::Relaxed);
+    pub fn finish_eviction(&self) {
+        self.is_evicting.store(false, Ordering::Relaxed);
     }
 
     /// Flusher: takes the events and service checks that have arrived.
     pub fn take_log_events(&self) -> Vec<LogEvent> {
-        let mut slot = self.slot();
-        slot.log_event_bytes = 0;
-        std::mem::take(&mut slot.log_events)
+        let mut state = self.state();
+        state.log_event_bytes = 0;
+        std::mem::take(&mut state.log_events)
     }
 
     /// Receiver: hands over its generation if requested; adds the series to remove to `idle`.
     #[inline]
     pub fn swap(&self, shard: &mut Shard, idle: &mut Option<Idle>) {
         if self.is_due.load(Ordering::Relaxed) {
-            self.turn_now(shard, idle);
+            self.swap_now(shard, idle);
         }
     }
 
     #[cold]
-    fn turn_now(&self, shard: &mut Shard, idle: &mut Option<Idle>) {
+    fn swap_now(&self, shard: &mut Shard, idle: &mut Option<Idle>) {
         self.is_due.store(false, Ordering::Relaxed);
-        let mut slot = self.slot();
-        *idle = slot.idle.take().or(idle.take());
-        let Some(spare) = slot.spare.take() else { return };
-        slot.generation = Some(shard.swap_generation(spare));
-        drop(slot);
+        let mut state = self.state();
+        *idle = state.idle.take().or(idle.take());
+        let Some(spare) = state.spare.take() else { return };
+        state.generation = Some(shard.swap_generation(spare));
+        drop(state);
         (self.wake)();
     }
 
     /// Flusher: whether events or service checks wait.
     pub fn has_log_events(&self) -> bool {
-        !self.slot().log_events.is_empty()
+        !self.state().log_events.is_empty()
     }
 
     /// Receiver: hands over an event or service check; returns false if too many wait.
     pub fn log_event(&self, log_event: LogEvent) -> bool {
-        let mut slot = self.slot();
-        let is_first = slot.log_events.is_empty();
-        let bytes = slot.log_event_bytes + log_event.bytes();
-        let has_room = slot.log_events.len() < LOG_EVENTS_MAX && bytes <= LOG_EVENT_BYTES_MAX;
-        if has_room {
-            slot.log_event_bytes = bytes;
-            slot.log_events.push(log_event);
+        let mut state = self.state();
+        let is_first = state.log_events.is_empty();
+        let bytes = state.log_event_bytes + log_event.bytes();
+        let fits = state.log_events.len() < LOG_EVENTS_MAX && bytes <= LOG_EVENT_BYTES_MAX;
+        if fits {
+            state.log_event_bytes = bytes;
+            state.log_events.push(log_event);
         }
-        drop(slot);
+        drop(state);
         if is_first {
             (self.wake)();
         }
-        has_room
+        fits
     }
 }
